@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a GPU computes, as shapes; a cost model turns shapes into time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/base/types.h"
+#include "sim/model/moe_model.h"
+
+namespace moesim {
+
+/// One GEMM per group: [m_g x k] times [k x n]; groups with m = 0 cost nothing.
+struct GroupedGemm {
+  std::vector<std::int64_t> m;  // rows of each group (tokens of each local expert)
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  DataType type = DataType::bf16;
+  bool operator==(const GroupedGemm&) const = default;
+};
+
+/// A kernel bound by memory traffic: permute, activation, weighted reduce.
+struct MemoryBound {
+  Bytes read;
+  Bytes written;
+  bool operator==(const MemoryBound&) const = default;
+};
+
+using Kernel = std::variant<GroupedGemm, MemoryBound>;
+
+Flops flops_of(const Kernel& kernel);  // 2 m n k summed over groups; 0 for memory-bound kernels
+Bytes memory_traffic_of(const Kernel& kernel);
+
+}  // namespace moesim

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface that simulator and hardware share.
+#pragma once
+
+#include "sim/plan/plan.h"
+#include "sim/plan/timeline.h"
+
+namespace moesim {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// Runs a checked plan from time zero. Throws std::runtime_error when an op never finishes.
+  virtual Timeline run(const Plan& plan) = 0;
+};
+
+}  // namespace moesim

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where experts live: the experts of one layer on the slots of the GPUs, replicas included.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// One layer's expert -> slot map. Slots of a GPU are consecutive and in rank order.
+class Placement {
+ public:
+  /// experts_of[gpu] lists the experts that the GPU holds, one per slot. Throws Error when an
+  /// expert of 0..experts-1 has no slot or is held twice by one GPU.
+  Placement(int experts, const std::vector<std::vector<ExpertId>>& experts_of);
+
+  int experts() const { return static_cast<int>(slots_of_.size()); }
+  int gpus() const { return static_cast<int>(first_slot_.size()) - 1; }
+  int slots() const { return static_cast<int>(expert_in_.size()); }
+  ExpertId expert_in(SlotId slot) const { return expert_in_[slot.index()]; }
+  GpuId gpu_of(SlotId slot) const { return gpu_of_[slot.index()]; }
+  /// The slots of a GPU: first and one past the last.
+  SlotId first_slot(GpuId gpu) const { return SlotId(first_slot_[gpu.index()]); }
+  int slots_on(GpuId gpu) const {
+    return first_slot_[gpu.index() + 1] - first_slot_[gpu.index()];
+  }
+  /// Slots that hold an expert, ascending.
+  const std::vector<SlotId>& slots_of(ExpertId expert) const { return slots_of_[expert.index()]; }
+
+ private:
+  std::vector<ExpertId> expert_in_;
+  std::vector<GpuId> gpu_of_;
+  std::vector<int> first_slot_;
+  std::vector<std::vector<SlotId>> slots_of_;
+};
+
+/// Contiguous static placement: consecutive ranks form groups of `ep` GPUs, each group holds every
+/// expert once, expert e on its GPU floor(e x ep / experts). Requires gpus % ep == 0, ep <= experts.
+Placement contiguous_placement(int experts, int gpus, int ep);
+
+}  // namespace moesim

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan: ops per GPU and lane with their dependencies. It is all that crosses from policies to
+// backends.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/base/byte_matrix.h"
+#include "sim/model/kernel.h"
+
+namespace moesim {
+
+/// Ops of one GPU on one lane run in list order, as on a CUDA stream.
+enum class Lane { compute, token, param, copy };
+inline constexpr int lane_count = 4;
+const char* name_of(Lane lane);
+
+/// Which of the four token movements of an MoE layer an op belongs to; experts is the compute
+/// between them. Backward of combine has the shape of dispatch and the reverse.
+enum class Stage { dispatch, experts, combine, other };
+const char* name_of(Stage stage);
+
+enum class Pass { forward, backward };
+const char* name_of(Pass pass);
+
+/// A bit per choice k of a token: the choices that a row carries.
+using Choices = std::uint32_t;
+inline constexpr int max_top_k = 32;
+
+/// One token row of an exchange: `token` counts within the plan's batch, in rank-major order.
+struct RowMove {
+  GpuId from, to;
+  TokenId token;
+  Choices choices = 0;
+  bool operator==(const RowMove&) const = default;
+};
+
+/// Work of one GPU.
+struct Compute {
+  GpuId gpu;
+  Kernel kernel;
+  bool operator==(const Compute&) const = default;
+};
+
+/// One grouped collective phase. It starts when the last participant has joined and ends for all
+/// of them together; entries of the matrix are in flight at once.
+struct Exchange {
+  std::vector<GpuId> participants;  // ascending
+  ByteMatrix traffic;
+  std::vector<RowMove> rows;  // explicit token lists, only when the plan was asked for them
+  bool operator==(const Exchange&) const = default;
+};
+
+struct Op {
+  std::string name;  // "permute", "dispatch", "fc1" ...
+  Lane lane = Lane::compute;
+  int layer = -1;  // model layer number, -1 for none
+  Pass pass = Pass::forward;
+  Stage stage = Stage::other;
+  std::vector<OpId> after;  // ops of the same GPU (or exchanges it joins) to wait for, other lanes
+  std::variant<Compute, Exchange> work;
+
+  const Compute* compute() const { return std::get_if<Compute>(&work); }
+  const Exchange* exchange() const { return std::get_if<Exchange>(&work); }
+  bool operator==(const Op&) const = default;
+};
+
+/// The ops of one simulated step; an op's id is its index.
+struct Plan {
+  std::string name;
+  int gpus = 0;
+  std::vector<Op> ops;
+
+  OpId add(Op op);
+  const Op& operator[](OpId id) const { return ops[id.index()]; }
+  bool operator==(const Plan&) const = default;
+};
+
+/// Per op the ops that must end before it starts: its `after` and its predecessors on the lane of
+/// every GPU it runs on.
+std::vector<std::vector<OpId>> dependencies(const Plan& plan);
+
+/// An order in which every op follows its dependencies (lowest id first).
+/// Throws Error naming an op of the cycle when there is none.
+std::vector<OpId> topological_order(const Plan& plan);
+
+/// Structural rules: ids in range, lanes fit the work (kernels on compute or copy, exchanges on
+/// token or param), `after` names only ops of the same GPU, no cycles, traffic only between
+/// participants. Throws Error.
+void check_plan(const Plan& plan);
+
+}  // namespace moesim

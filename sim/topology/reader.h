@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Topology YAML files: the generators and the explicit form. See docs/topologies.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/yaml.h"
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+struct TopologyFile {
+  Topology topology;
+  std::vector<Diagnostic> warnings;  // fields without effect and the like
+  std::string resolved;              // the file with its overrides, as JSON, for reports
+};
+
+/// Reads a topology file with overrides; throws Error with all its mistakes.
+TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides = {});
+
+/// The same from text; `name` stands for the file in messages.
+TopologyFile parse_topology(const std::string& text, const std::string& name,
+                            const std::vector<Override>& overrides = {});
+
+}  // namespace moesim

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cluster: a graph of GPUs, switches and NICs joined by directed links, with its routes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/base/byte_matrix.h"
+#include "sim/base/types.h"
+
+namespace moesim {
+
+enum class VertexKind { gpu, nvswitch, pcie_switch, socket, nic, leaf, spine, core, router };
+
+/// How far a link reaches: inside a host, between hosts of a data center, between data centers.
+enum class Tier { host, fabric, wan };
+
+struct Vertex {
+  std::string name;  // unique, such as "node0.gpu3"
+  VertexKind kind;
+  int host = -1;  // the host it belongs to, -1 for the fabric
+};
+
+/// One direction of a cable. Latencies of a route add up; its bandwidth is the least on it.
+struct Link {
+  VertexId from, to;
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  int link_class;  // index into Topology::classes()
+};
+
+/// Links that are reported together, such as "nvlink" or "nic".
+struct LinkClass {
+  std::string name;
+  Tier tier;
+};
+
+/// One nesting level, outermost first: groups of equal size cut the ranks into consecutive runs.
+/// With HierMoE's U: `groups` of level i is U[i].
+struct Level {
+  std::string name;  // "cluster", "data center", "node", "socket", "pair", "gpu"
+  std::vector<int> group_of;  // group of each GPU, ascending with the rank
+  int groups = 0;
+};
+
+/// One of the equal-cost ways from a GPU to another; shares of a pair sum to 1.
+struct Path {
+  std::vector<LinkId> links;
+  double share = 1;
+};
+
+/// Bytes that an exchange puts on every link, and the longest route it uses.
+struct LinkLoads {
+  std::vector<std::int64_t> bytes;  // per LinkId
+  Seconds latency;                  // largest route latency over the pairs with traffic
+};
+
+class Topology {
+ public:
+  /// The parts of a cluster, as a reader or a test makes them.
+  struct Parts {
+    std::string name;
+    std::vector<Vertex> vertices;
+    std::vector<Link> links;
+    std::vector<LinkClass> classes;
+    std::vector<VertexId> gpus;         // vertex of each rank
+    std::vector<std::string> gpu_model;  // per rank, a name in models/gpu
+    std::vector<Level> levels;
+    Seconds exchange_overhead;  // added to every exchange (launch and synchronization)
+  };
+  /// Computes the routes. Throws Error when two GPUs cannot reach each other.
+  explicit Topology(Parts parts);
+  ~Topology();
+  Topology(Topology&&) noexcept;
+
+  const std::string& name() const;
+  int gpu_count() const;
+  int host_count() const;
+  int host_of(GpuId gpu) const;
+  const std::string& gpu_model(GpuId gpu) const;
+  const std::vector<Vertex>& vertices() const;
+  const std::vector<Link>& links() const;
+  const std::vector<LinkClass>& classes() const;
+  const std::vector<Level>& levels() const;
+  Seconds exchange_overhead() const;
+
+  /// All equal-cost paths between two different GPUs, in a fixed order (lowest link ids first).
+  std::vector<Path> paths(GpuId from, GpuId to) const;
+
+  /// Puts every off-diagonal entry on its route. Equal-cost paths share evenly; the odd bytes go
+  /// to the lowest link ids. O(entries + GPUs x fabric switches), no per-pair paths.
+  LinkLoads loads(const ByteMatrix& traffic) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace moesim

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spreads a recorded trace over the ranks of a cluster, in steps of equal token counts.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sim/trace/routing_trace.h"
+
+namespace moesim {
+
+/// A run of consecutive tokens of one recorded step.
+struct TokenRun {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// The tokens of one simulated step: per source rank the runs it holds, in order.
+struct Batch {
+  int step = 0;                            // index of the recorded step
+  std::vector<std::vector<TokenRun>> ranks;  // [rank] -> runs
+  std::int64_t tokens() const;
+};
+
+struct BatchOptions {
+  int ranks = 1;
+  std::optional<std::int64_t> tokens_per_rank;  // default: the most that every rank has
+  int repeat = 1;                               // plays the sequences of every recorded step again
+};
+
+struct Batches {
+  std::vector<Batch> batches;
+  std::int64_t tokens_per_rank = 0;
+  std::int64_t unused_tokens = 0;  // recorded tokens (repeats included) that fill no batch
+};
+
+/// Whole sequences go to the rank with the fewest tokens so far (lowest rank on ties), each recorded
+/// step by itself; every rank's tokens are then cut into batches of `tokens_per_rank`.
+/// Throws Error naming `repeat` when a rank has fewer tokens than one batch.
+Batches make_batches(const RoutingTrace& trace, const BatchOptions& options);
+
+}  // namespace moesim
