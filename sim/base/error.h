@@ -21,7 +21,8 @@ struct Diagnostic {
   std::string source_line;  // the text of that line, empty when unknown
   std::string hint;         // how to mend it, empty when there is nothing to say
 
-  /// `file:line:col: error: message`, the source line with a caret, then `hint: ...`; ends in a newline.
+  /// `file:line:col: error: message`, the source line with a caret, then `hint: ...`; ends in a
+  /// newline.
   std::string str() const;
 };
 
@@ -38,7 +39,8 @@ class Error : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// An error at a place of a file that is not YAML (a trace, an array); line 0 when the file has no lines.
+/// An error at a place of a file that is not YAML (a trace, an array); line 0 when the file has no
+/// lines.
 Error error_in(const std::string& file, std::string message, std::string hint = "", int line = 0);
 
 /// The candidate nearest to `word` by edit distance, or "" when none is close enough to suggest.

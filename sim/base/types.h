@@ -45,9 +45,9 @@ struct Quantity {
   }
 };
 
-using Bytes = Quantity<struct BytesTag, std::int64_t>;             // exact
-using Seconds = Quantity<struct SecondsTag, double>;               // s
-using Flops = Quantity<struct FlopsTag, double>;                   // floating-point operations
+using Bytes = Quantity<struct BytesTag, std::int64_t>;              // exact
+using Seconds = Quantity<struct SecondsTag, double>;                // s
+using Flops = Quantity<struct FlopsTag, double>;                    // floating-point operations
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;  // 1 GB/s = 1e9 B/s
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;  // 1 TFLOP/s = 1e12 flop/s
 

@@ -40,6 +40,7 @@ inline constexpr Range non_negative{0, std::numeric_limits<double>::infinity()};
 
 class YamlDocument;
 class YamlMap;
+struct YamlKeys;  // the keys of one mapping that were asked for
 
 /// One value of a document with its place; getters that fail record an error and return a default.
 class YamlValue {
@@ -71,6 +72,7 @@ class YamlValue {
   void warning(const std::string& message, const std::string& hint = "") const;
 
  private:
+  friend class YamlMap;
   YamlDocument* doc_;
   std::shared_ptr<const YAML::Node> node_;
   std::string path_;
@@ -106,10 +108,9 @@ class YamlMap {
 
  private:
   friend class YamlValue;
-  struct Keys;
-  YamlMap(YamlValue value, std::shared_ptr<Keys> keys);
+  YamlMap(YamlValue value, std::shared_ptr<YamlKeys> keys);
   YamlValue value_;
-  std::shared_ptr<Keys> keys_;
+  std::shared_ptr<YamlKeys> keys_;
 };
 
 /// A parsed file with overrides applied, and the diagnostics met while reading it.

@@ -31,13 +31,13 @@ struct MoeModel {
   DataType activations = DataType::bf16;
   DataType weights = DataType::bf16;
   GateScore gate_score = GateScore::softmax;
-  int gate_groups = 1;       // group-limited gate: expert groups ...
-  int gate_kept_groups = 1;  // ... of which a token may use this many
+  int gate_groups = 1;          // group-limited gate: expert groups ...
+  int gate_kept_groups = 1;     // ... of which a token may use this many
   double total_parameters = 0;  // published total, 0 when unknown
 
-  Bytes row_bytes() const;                   // one token vector: hidden x size_of(activations)
-  std::int64_t expert_parameters() const;    // matrices x hidden x expert_ffn
-  std::int64_t routed_parameters() const;    // experts x expert_parameters x MoE layers
+  Bytes row_bytes() const;                 // one token vector: hidden x size_of(activations)
+  std::int64_t expert_parameters() const;  // matrices x hidden x expert_ffn
+  std::int64_t routed_parameters() const;  // experts x expert_parameters x MoE layers
 };
 
 /// Reads models/moe/*.yaml; throws Error with all its mistakes.

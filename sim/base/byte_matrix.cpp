@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/byte_matrix.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace moesim {
+
+ByteMatrix ByteMatrix::from_dense(int ranks, std::span<const std::int64_t> bytes) {
+  std::int64_t unit = 0;
+  for (std::int64_t b : bytes) unit = std::gcd(unit, b);
+  ByteMatrix matrix(Bytes(std::max<std::int64_t>(unit, 1)));
+  const auto n = static_cast<std::size_t>(ranks);
+  std::vector<std::uint32_t> row(n);
+  for (std::size_t from = 0; from < n; ++from) {
+    for (std::size_t to = 0; to < n; ++to) {
+      const std::int64_t units = bytes[from * n + to] / matrix.unit_.value;
+      if (units < 0 || units > std::numeric_limits<std::uint32_t>::max()) {
+        throw std::overflow_error("byte matrix: an entry does not fit 32 bits of its unit");
+      }
+      row[to] = static_cast<std::uint32_t>(units);
+    }
+    matrix.add_dense_row(row);
+  }
+  return matrix;
+}
+
+void ByteMatrix::add_row(std::span<const Entry> entries) {
+  for (const Entry& e : entries) {
+    if (e.units > 0) entries_.push_back(e);
+  }
+  row_start_.push_back(entries_.size());
+}
+
+void ByteMatrix::add_dense_row(std::span<const std::uint32_t> units) {
+  for (std::size_t to = 0; to < units.size(); ++to) {
+    if (units[to] > 0) entries_.push_back({GpuId(static_cast<std::int64_t>(to)), units[to]});
+  }
+  row_start_.push_back(entries_.size());
+}
+
+Bytes ByteMatrix::at(GpuId from, GpuId to) const {
+  const auto entries = row(from);
+  const auto it = std::lower_bound(entries.begin(), entries.end(), to,
+                                   [](const Entry& e, GpuId gpu) { return e.to < gpu; });
+  return it != entries.end() && it->to == to ? bytes(*it) : Bytes(0);
+}
+
+Bytes ByteMatrix::total() const {
+  std::int64_t units = 0;
+  for (const Entry& e : entries_) units += e.units;
+  return Bytes(units * unit_.value);
+}
+
+Bytes ByteMatrix::off_diagonal() const {
+  Bytes sum = total();
+  for (int gpu = 0; gpu < ranks(); ++gpu) sum -= at(GpuId(gpu), GpuId(gpu));
+  return sum;
+}
+
+ByteMatrix ByteMatrix::transposed() const {
+  const auto n = static_cast<std::size_t>(ranks());
+  ByteMatrix result(unit_);
+  result.row_start_.assign(n + 1, 0);
+  result.entries_.resize(entries_.size());
+  for (const Entry& e : entries_) ++result.row_start_[e.to.index() + 1];
+  std::partial_sum(result.row_start_.begin(), result.row_start_.end(), result.row_start_.begin());
+  std::vector<std::size_t> next(result.row_start_.begin(), result.row_start_.end() - 1);
+  for (std::size_t from = 0; from < n; ++from) {
+    for (const Entry& e : row(GpuId(static_cast<std::int64_t>(from)))) {
+      result.entries_[next[e.to.index()]++] = {GpuId(static_cast<std::int64_t>(from)), e.units};
+    }
+  }
+  return result;
+}
+
+}  // namespace moesim

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+bool write_all(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  if (std::filesystem::is_directory(path)) throw error_in(path, "is a folder, not a file");
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write_file(const std::string& path, std::string_view content) {
+  const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) throw error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));
+  const bool written = write_all(fd, content) && ::fsync(fd) == 0;
+  const bool closed = ::close(fd) == 0;
+  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(temporary.c_str());
+    throw error_in(path, fmt::format("cannot be written: {}", std::strerror(reason)));
+  }
+}
+
+std::string hash_of(std::string_view content) {
+  const XXH128_hash_t h = XXH3_128bits(content.data(), content.size());
+  return fmt::format("{:016x}{:016x}", h.high64, h.low64);
+}
+
+}  // namespace moesim

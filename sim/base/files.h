@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole files, read and written so that nothing is ever half there.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace moesim {
+
+/// The content of a file. Throws Error when it cannot be read.
+std::string read_file(const std::string& path);
+
+/// Writes to a temporary name beside `path`, then renames. Throws Error when that fails.
+void write_file(const std::string& path, std::string_view content);
+
+/// XXH3 (128 bits) of some bytes, in hex: the identity of an input in reports.
+std::string hash_of(std::string_view content);
+
+}  // namespace moesim

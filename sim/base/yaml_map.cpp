@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mappings: which keys were asked for, and the report of those that nobody knows.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/yaml_state.h"
+
+namespace moesim {
+namespace {
+
+std::string join_path(const std::string& path, const std::string& key) {
+  return path.empty() ? key : path + "." + key;
+}
+
+std::string name_of(const std::string& path) {
+  return path.empty() ? "the file" : fmt::format("'{}'", path);
+}
+
+bool by_place(const Diagnostic& a, const Diagnostic& b) {
+  return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+}
+
+}  // namespace
+
+YamlMap YamlValue::map() const {
+  auto& keys = doc_->state_->maps[path_];
+  if (!keys) {
+    keys = std::make_shared<YamlKeys>();
+    if (!is_map()) {
+      error(fmt::format("{} must be a mapping", name_of(path_)), "write key: value pairs");
+    } else {
+      keys->node.reset(*node_);
+      std::set<std::string> seen;
+      for (const auto& item : *node_) {
+        const std::string key = item.first.IsScalar() ? item.first.Scalar() : "?";
+        if (!seen.insert(key).second) {
+          doc_->state_->add(Severity::error, item.first, join_path(path_, key),
+                            fmt::format("key '{}' is there twice", key), "");
+        }
+      }
+    }
+  }
+  return YamlMap(*this, keys);
+}
+
+YamlMap::YamlMap(YamlValue value, std::shared_ptr<YamlKeys> keys)
+    : value_(std::move(value)), keys_(std::move(keys)) {}
+
+std::optional<YamlValue> YamlMap::find(const std::string& key) const {
+  keys_->requested.insert(key);
+  if (!keys_->node.IsMap()) return std::nullopt;
+  const YAML::Node& map = keys_->node;  // const: a look-up must not add the key
+  const YAML::Node found = map[key];
+  if (!found.IsDefined()) return std::nullopt;
+  return YamlValue(*value_.doc_, found, join_path(value_.path_, key));
+}
+
+std::optional<YamlValue> YamlMap::get(const std::string& key) const {
+  auto found = find(key);
+  if (!found && value_.is_map()) {
+    value_.error(fmt::format("{} lacks the key '{}'", name_of(value_.path_), key));
+  }
+  return found;
+}
+
+std::vector<std::string> YamlMap::keys() const {
+  std::vector<std::string> names;
+  if (!keys_->node.IsMap()) return names;
+  for (const auto& item : keys_->node) {
+    if (item.first.IsScalar()) names.push_back(item.first.Scalar());
+  }
+  return names;
+}
+
+std::string YamlMap::string(const std::string& key) const {
+  const auto v = get(key);
+  return v ? v->string() : "";
+}
+std::string YamlMap::string(const std::string& key, const std::string& absent) const {
+  const auto v = find(key);
+  return v ? v->string() : absent;
+}
+std::int64_t YamlMap::integer(const std::string& key, Range range) const {
+  const auto v = get(key);
+  return v ? v->integer(range) : static_cast<std::int64_t>(std::clamp(1.0, range.min, range.max));
+}
+std::int64_t YamlMap::integer(const std::string& key, Range range, std::int64_t absent) const {
+  const auto v = find(key);
+  return v ? v->integer(range) : absent;
+}
+double YamlMap::number(const std::string& key, Range range) const {
+  const auto v = get(key);
+  return v ? v->number(range) : std::clamp(1.0, range.min, range.max);
+}
+double YamlMap::number(const std::string& key, Range range, double absent) const {
+  const auto v = find(key);
+  return v ? v->number(range) : absent;
+}
+bool YamlMap::boolean(const std::string& key, bool absent) const {
+  const auto v = find(key);
+  return v ? v->boolean() : absent;
+}
+Seconds YamlMap::seconds(const std::string& key) const {
+  const auto v = get(key);
+  return v ? v->seconds() : Seconds(0);
+}
+Seconds YamlMap::seconds(const std::string& key, Seconds absent) const {
+  const auto v = find(key);
+  return v ? v->seconds() : absent;
+}
+Bytes YamlMap::bytes(const std::string& key) const {
+  const auto v = get(key);
+  return v ? v->bytes() : Bytes(0);
+}
+BytesPerSecond YamlMap::bandwidth(const std::string& key) const {
+  const auto v = get(key);
+  return v ? v->bandwidth() : BytesPerSecond(1);
+}
+BytesPerSecond YamlMap::bandwidth(const std::string& key, BytesPerSecond absent) const {
+  const auto v = find(key);
+  return v ? v->bandwidth() : absent;
+}
+FlopsPerSecond YamlMap::compute_rate(const std::string& key) const {
+  const auto v = get(key);
+  return v ? v->compute_rate() : FlopsPerSecond(1);
+}
+int YamlMap::choice(const std::string& key, const std::vector<std::string>& names) const {
+  const auto v = get(key);
+  return v ? v->choice(names) : 0;
+}
+int YamlMap::choice(const std::string& key, const std::vector<std::string>& names,
+                    int absent) const {
+  const auto v = find(key);
+  return v ? v->choice(names) : absent;
+}
+
+void YamlDocument::finish() {
+  for (const auto& [path, keys] : state_->maps) {
+    if (!keys->node.IsMap()) continue;
+    std::vector<std::string> known(keys->requested.begin(), keys->requested.end());
+    for (const auto& item : keys->node) {
+      const std::string key = item.first.IsScalar() ? item.first.Scalar() : "?";
+      if (keys->requested.count(key) > 0) continue;
+      state_->add(Severity::error, item.first, join_path(path, key),
+                  path.empty() ? fmt::format("unknown key '{}'", key)
+                               : fmt::format("unknown key '{}' in '{}'", key, path),
+                  did_you_mean(key, known));
+    }
+  }
+  state_->maps.clear();
+  auto& all = state_->diagnostics;
+  std::stable_sort(all.begin(), all.end(), by_place);
+  const bool failed = std::any_of(all.begin(), all.end(),
+                                  [](const auto& d) { return d.severity == Severity::error; });
+  if (failed) throw Error(all);
+}
+
+std::vector<Diagnostic> YamlDocument::warnings() const {
+  std::vector<Diagnostic> result;
+  for (const auto& d : state_->diagnostics) {
+    if (d.severity == Severity::warning) result.push_back(d);
+  }
+  return result;
+}
+
+}  // namespace moesim

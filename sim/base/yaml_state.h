@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of a YamlDocument; only yaml.cpp and yaml_map.cpp include it (and with it yaml-cpp).
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/base/yaml.h"
+
+namespace moesim {
+
+/// The keys of one mapping that were asked for, to tell the unknown ones at the end.
+struct YamlKeys {
+  YAML::Node node;
+  std::set<std::string> requested;
+};
+
+struct YamlDocument::State {
+  std::string file;
+  std::vector<std::string> lines;
+  YAML::Node root;
+  std::vector<Override> overrides;
+  std::vector<Diagnostic> diagnostics;
+  std::map<std::string, std::shared_ptr<YamlKeys>> maps;  // by path
+
+  void add(Severity severity, const YAML::Node& node, const std::string& path,
+           const std::string& message, const std::string& hint);
+  void apply_overrides();
+
+ private:
+  const Override* override_at(const std::string& path) const;
+};
+
+}  // namespace moesim

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/gpu_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/yaml.h"
+
+namespace moesim {
+namespace {
+
+constexpr Range fraction{0.01, 1};
+
+GpuModel read(YamlDocument& doc) {
+  const YamlMap map = doc.root().map();
+  GpuModel gpu;
+  gpu.name = map.string("name");
+  gpu.description = map.string("description", "");
+  gpu.source = map.string("source");
+  gpu.memory = map.bytes("memory");
+  gpu.memory_bandwidth = map.bandwidth("memory_bandwidth");
+  if (const auto peak = map.get("peak")) {
+    const YamlMap rates = peak->map();
+    for (DataType type : {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
+      if (const auto rate = rates.find(name_of(type))) gpu.peak[type] = rate->compute_rate();
+    }
+    if (gpu.peak.empty()) peak->error("'peak' names no data type", "such as {bf16: 989 TFLOP/s}");
+  }
+  if (const auto efficiency = map.find("efficiency")) {
+    gpu.gemm_efficiency = efficiency->map().number("gemm", fraction, 1);
+    gpu.memory_efficiency = efficiency->map().number("memory", fraction, 1);
+  }
+  gpu.launch_overhead = map.seconds("launch_overhead", Seconds(0));
+  doc.finish();
+  return gpu;
+}
+
+}  // namespace
+
+Flops flops_of(const Kernel& kernel) {
+  const auto* gemm = std::get_if<GroupedGemm>(&kernel);
+  if (gemm == nullptr) return Flops(0);
+  const auto rows = std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
+  return Flops(2.0 * static_cast<double>(rows) * static_cast<double>(gemm->n) *
+               static_cast<double>(gemm->k));
+}
+
+Bytes memory_traffic_of(const Kernel& kernel) {
+  if (const auto* bound = std::get_if<MemoryBound>(&kernel)) return bound->read + bound->written;
+  const auto& gemm = std::get<GroupedGemm>(kernel);
+  std::int64_t elements = 0;
+  for (std::int64_t m : gemm.m) {
+    if (m > 0) elements += m * gemm.k + m * gemm.n + gemm.n * gemm.k;
+  }
+  return Bytes(elements * size_of(gemm.type));
+}
+
+Seconds GpuModel::time(const Kernel& kernel) const {
+  const Bytes traffic = memory_traffic_of(kernel);
+  if (traffic.value == 0) return Seconds(0);
+  Seconds work = traffic / (memory_bandwidth * memory_efficiency);
+  if (const auto* gemm = std::get_if<GroupedGemm>(&kernel)) {
+    const auto rate = peak.find(gemm->type);
+    if (rate == peak.end()) {
+      throw Error(fmt::format("GPU model '{}' has no peak for {}", name, name_of(gemm->type)),
+                  fmt::format("add '{}' to its 'peak', or choose another data type in the model",
+                              name_of(gemm->type)));
+    }
+    work = std::max(work, flops_of(kernel) / (rate->second * gemm_efficiency));
+  }
+  return launch_overhead + work;
+}
+
+GpuModel read_gpu_model(const std::string& path, const std::vector<Override>& overrides) {
+  return read(*YamlDocument::from_file(path, overrides));
+}
+
+GpuModel parse_gpu_model(const std::string& text, const std::string& name,
+                         const std::vector<Override>& overrides) {
+  return read(*YamlDocument::from_text(text, name, overrides));
+}
+
+}  // namespace moesim
