@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/plan/assignment.h"
 #include "sim/plan/plan.h"
 #include "sim/topology/topology.h"
+#include "sim/trace/batches.h"
 
 namespace moesim {
 
@@ -41,25 +43,38 @@ class Hops {
   int size_ = 0;
 };
 
-/// A pure function from (token, current holder, targets) to the next holders of each phase. It is
-/// evaluated in bulk to byte matrices and, on request, to explicit rows; combine mirrors it.
+/// One layer's tokens on their source ranks: what a dispatch is evaluated on.
+struct LayerTokens {
+  const Batch& batch;
+  IdRows ids;  // of the whole recorded step
+  const Assignment& assignment;
+};
+
+/// Rows that one layer's dispatch moves; the combine moves the same rows back.
+struct RowCounts {
+  std::vector<std::vector<std::uint32_t>>
+      phases;                       // [phase][from * gpus + to], the diagonal included
+  std::vector<std::int64_t> slots;  // [slot] choices that its expert computes
+};
+
+/// A mechanism is a pure function from (token, current holder, targets) to the next holders of each
+/// phase: `void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops)
+/// const`, where target[k] is the GPU that serves choice k and a hop to the holder itself is a
+/// local copy. `Evaluated<Mechanism>` (evaluate.h) turns that one definition into both evaluations.
 class Dispatch {
  public:
   virtual ~Dispatch() = default;
-  /// Number of phases; the last one delivers every choice to its target GPU.
-  virtual int phases() const = 0;
+  virtual int phases() const = 0;  // the last phase delivers every choice to its target
   virtual std::string phase_name(int phase) const = 0;
-  /// Hops of a row at `holder` that carries `choices`; target[k] is the GPU that serves choice k.
-  /// A hop to the holder itself is a local copy.
-  virtual void next(int phase, GpuId holder, Choices choices, const GpuId* target,
-                    Hops& hops) const = 0;
+  /// The bulk evaluation: row counts without token lists.
+  virtual RowCounts count(const LayerTokens& tokens) const = 0;
+  /// The explicit evaluation: the rows of every phase, in token order; [phase][row].
+  virtual std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const = 0;
 };
 
 /// What a dispatch may know when it is made.
 struct DispatchContext {
   const Topology& topology;
 };
-
-using DispatchFactory = std::unique_ptr<Dispatch> (*)(const DispatchContext&);
 
 }  // namespace moesim

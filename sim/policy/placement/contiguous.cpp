@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The static baseline: experts in id order over the ranks of every expert-parallel group.
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+class Contiguous final : public Placer {
+ public:
+  explicit Contiguous(const PlacementContext& c)
+      : assignment_(contiguous_placement(c.experts, c.gpus, c.ep), c.ep) {}
+  Assignment place(int, int) override { return assignment_; }
+
+ private:
+  Assignment assignment_;
+};
+
+}  // namespace
+
+std::unique_ptr<Placer> make_contiguous(const PlacementContext& context) {
+  return std::make_unique<Contiguous>(context);
+}
+
+}  // namespace moesim

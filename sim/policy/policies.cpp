@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/policy/policies.h"
+
+namespace moesim {
+
+const std::vector<RoutingMechanism>& routing_mechanisms() {
+  static const std::vector<RoutingMechanism> table = {
+      {"identity", "the recorded choices as they are", make_identity},
+  };
+  return table;
+}
+
+const std::vector<PlacementMechanism>& placement_mechanisms() {
+  static const std::vector<PlacementMechanism> table = {
+      {"contiguous", "static: experts in id order over every expert-parallel group",
+       make_contiguous},
+  };
+  return table;
+}
+
+const std::vector<DispatchMechanism>& dispatch_mechanisms() {
+  static const std::vector<DispatchMechanism> table = {
+      {"alltoall", "flat all-to-all, one copy per token and choice (Megatron-LM)", make_alltoall},
+      {"dedup", "flat all-to-all, one copy per token and GPU (HD1 of HierMoE)", make_dedup},
+  };
+  return table;
+}
+
+const std::vector<ScheduleMechanism>& schedule_mechanisms() {
+  static const std::vector<ScheduleMechanism> table = {
+      {"sequential", "one layer after the other, forward then backward, no overlap",
+       make_sequential},
+  };
+  return table;
+}
+
+}  // namespace moesim

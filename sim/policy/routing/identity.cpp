@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorded choices as they are.
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+class Identity final : public Routing {
+ public:
+  IdRows apply(const TraceStep& step, int layer, RoutingChange&) override {
+    return step.ids(layer);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Routing> make_identity() { return std::make_unique<Identity>(); }
+
+}  // namespace moesim

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// From one batch of a trace to the plan of one simulated step.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/policy/layer_ops.h"
+#include "sim/policy/placer.h"
+#include "sim/policy/routing.h"
+#include "sim/policy/schedule.h"
+#include "sim/policy/system.h"
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+struct PlannerOptions {
+  int ep = 0;               // expert-parallel degree
+  std::vector<int> layers;  // indices into TraceInfo::layers, ascending
+  bool backward = true;
+  bool explicit_rows = false;  // token lists for real execution and check_delivery
+};
+
+struct StepPlan {
+  Plan plan;
+  std::vector<LayerWork> layers;
+  RoutingChange change;
+};
+
+/// Turns batches into plans with the mechanisms of one system; stateful mechanisms see the batches
+/// in the order of the calls. Topology, model and trace must outlive it.
+class StepPlanner {
+ public:
+  StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
+              const RoutingTrace& trace, PlannerOptions options);
+  StepPlan plan(const Batch& batch, int step);
+
+ private:
+  LayerWork layer_work(const Batch& batch, int step, int layer, RoutingChange& change);
+
+  std::string name_;
+  const Topology& topology_;
+  const MoeModel& model_;
+  const RoutingTrace& trace_;
+  PlannerOptions options_;
+  std::unique_ptr<Routing> routing_;
+  std::unique_ptr<Placer> placer_;
+  std::unique_ptr<Dispatch> dispatch_;
+  std::unique_ptr<Schedule> schedule_;
+};
+
+/// The largest expert-parallel degree that fits: a divisor of gpus, at most experts.
+int default_ep(int gpus, int experts);
+
+}  // namespace moesim
