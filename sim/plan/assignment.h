@@ -11,8 +11,8 @@ namespace moesim {
 /// The slot that serves each (source rank, expert) of one layer.
 class Assignment {
  public:
-  /// Every rank uses the replica in its own group of `ep` consecutive ranks, where there is one,
-  /// else the replica on the lowest slot.
+  /// Every rank uses the replica in its own group of `ep` consecutive ranks (the lowest slot of
+  /// several), else the replica on the lowest slot. Throws Error unless ep divides the GPUs.
   Assignment(Placement placement, int ep);
   /// From an explicit table [rank][expert] of slots; throws Error when a slot holds another expert.
   Assignment(Placement placement, std::vector<std::vector<SlotId>> slot_of);

@@ -23,9 +23,7 @@ class Placement {
   GpuId gpu_of(SlotId slot) const { return gpu_of_[slot.index()]; }
   /// The slots of a GPU: first and one past the last.
   SlotId first_slot(GpuId gpu) const { return SlotId(first_slot_[gpu.index()]); }
-  int slots_on(GpuId gpu) const {
-    return first_slot_[gpu.index() + 1] - first_slot_[gpu.index()];
-  }
+  int slots_on(GpuId gpu) const { return first_slot_[gpu.index() + 1] - first_slot_[gpu.index()]; }
   /// Slots that hold an expert, ascending.
   const std::vector<SlotId>& slots_of(ExpertId expert) const { return slots_of_[expert.index()]; }
 
@@ -37,7 +35,8 @@ class Placement {
 };
 
 /// Contiguous static placement: consecutive ranks form groups of `ep` GPUs, each group holds every
-/// expert once, expert e on its GPU floor(e x ep / experts). Requires gpus % ep == 0, ep <= experts.
+/// expert once, expert e on its GPU floor(e x ep / experts). Requires gpus % ep == 0, ep <=
+/// experts.
 Placement contiguous_placement(int experts, int gpus, int ep);
 
 }  // namespace moesim

@@ -81,16 +81,17 @@ struct Plan {
 };
 
 /// Per op the ops that must end before it starts: its `after` and its predecessors on the lane of
-/// every GPU it runs on.
+/// every GPU it runs on; ascending, each once. Needs the plan's ids in range (see check_plan).
 std::vector<std::vector<OpId>> dependencies(const Plan& plan);
 
-/// An order in which every op follows its dependencies (lowest id first).
-/// Throws Error naming an op of the cycle when there is none.
+/// An order in which every op follows its dependencies (lowest id first among those that are
+/// ready). Throws Error naming an op of the cycle when there is none.
 std::vector<OpId> topological_order(const Plan& plan);
 
 /// Structural rules: ids in range, lanes fit the work (kernels on compute or copy, exchanges on
-/// token or param), `after` names only ops of the same GPU, no cycles, traffic only between
-/// participants. Throws Error.
+/// token or param), `after` names only ops that share a GPU with the waiting one, no cycles,
+/// traffic and rows only between participants, one row of the matrix per GPU of the plan, no row
+/// without a choice. Throws Error with every mistake, each naming its op.
 void check_plan(const Plan& plan);
 
 }  // namespace moesim

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The structural rules of a plan.
+#include "sim/plan/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/plan/mistakes.h"
+
+namespace moesim {
+namespace {
+
+std::string gpus_text(const Op& op) {
+  if (const Compute* compute = op.compute()) return fmt::format("GPU {}", compute->gpu.value);
+  return "GPUs " + list_text(op.exchange()->participants);
+}
+
+/// Whether two ascending lists have a member in common.
+bool meet(std::span<const GpuId> a, std::span<const GpuId> b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  if (a.size() == 1) return std::binary_search(b.begin(), b.end(), a[0]);
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (a[i] == b[j]) return true;
+    a[i] < b[j] ? ++i : ++j;
+  }
+  return false;
+}
+
+class Checker {
+ public:
+  explicit Checker(const Plan& plan)
+      : plan_(plan), joins_(static_cast<std::size_t>(std::max(plan.gpus, 0)), OpId(-1)) {}
+
+  std::vector<PlanMistake> run() {
+    if (plan_.gpus < 1) {
+      return {{OpId(-1), fmt::format("a plan needs a GPU or more, this one has {}", plan_.gpus)}};
+    }
+    for (id_ = OpId(0); id_.index() < plan_.ops.size(); ++id_.value) check_op();
+    for (id_ = OpId(0); id_.index() < plan_.ops.size(); ++id_.value) check_waits();
+    std::stable_sort(mistakes_.begin(), mistakes_.end(),
+                     [](const PlanMistake& a, const PlanMistake& b) { return a.op < b.op; });
+    if (may_order_) {
+      if (auto cycle = find_cycle(plan_)) mistakes_.push_back(std::move(*cycle));
+    }
+    return std::move(mistakes_);
+  }
+
+ private:
+  void mistake(const std::string& what) { mistakes_.push_back({id_, describe(plan_, id_) + what}); }
+  bool is_gpu(GpuId gpu) const { return gpu.value >= 0 && gpu.value < plan_.gpus; }
+
+  void check_op() {
+    const Op& op = plan_[id_];
+    if (op.layer < -1) mistake(fmt::format(": there is no layer {}", op.layer));
+    for (const GpuId gpu : gpus_of(op)) {
+      if (is_gpu(gpu)) continue;
+      mistake(fmt::format(": GPU {} is not one of the plan's 0-{}", gpu.value, plan_.gpus - 1));
+      may_order_ = false;
+      break;
+    }
+    if (const Compute* compute = op.compute()) {
+      if (op.lane != Lane::compute && op.lane != Lane::copy) {
+        mistake(fmt::format(": a kernel runs on lane compute or copy, not {}", name_of(op.lane)));
+      }
+      check_kernel(compute->kernel);
+    } else {
+      if (op.lane != Lane::token && op.lane != Lane::param) {
+        mistake(fmt::format(": an exchange runs on lane token or param, not {}", name_of(op.lane)));
+      }
+      if (check_participants(*op.exchange())) {
+        check_traffic(*op.exchange());
+        check_rows(*op.exchange());
+      }
+    }
+  }
+
+  void check_kernel(const Kernel& kernel) {
+    if (const auto* memory = std::get_if<MemoryBound>(&kernel)) {
+      if (memory->read.value < 0 || memory->written.value < 0) mistake(": bytes below 0");
+      return;
+    }
+    const auto& gemm = std::get<GroupedGemm>(kernel);
+    if (gemm.n < 1 || gemm.k < 1) {
+      mistake(fmt::format(": a GEMM needs n and k above 0, not {} and {}", gemm.n, gemm.k));
+    }
+    if (std::any_of(gemm.m.begin(), gemm.m.end(), [](std::int64_t m) { return m < 0; })) {
+      mistake(": a group of the GEMM has fewer than 0 rows");
+    }
+  }
+
+  /// Records who joins this op; false when the lists below make no sense without it.
+  bool check_participants(const Exchange& exchange) {
+    const auto& gpus = exchange.participants;
+    if (gpus.empty()) mistake(": an exchange needs participants");
+    if (std::adjacent_find(gpus.begin(), gpus.end(), std::greater_equal<>()) != gpus.end()) {
+      mistake(": participants do not ascend");
+      may_order_ = false;
+    }
+    for (const GpuId gpu : gpus) {
+      if (!is_gpu(gpu)) return false;
+      joins_[gpu.index()] = id_;
+    }
+    return true;
+  }
+
+  bool joins(GpuId gpu) const { return is_gpu(gpu) && joins_[gpu.index()] == id_; }
+
+  void check_traffic(const Exchange& exchange) {
+    const ByteMatrix& traffic = exchange.traffic;
+    if (traffic.unit().value < 1) {
+      mistake(fmt::format(": a traffic unit of {} bytes", traffic.unit().value));
+    }
+    if (traffic.ranks() != plan_.gpus) {
+      mistake(fmt::format(": a traffic matrix of {} rows in a plan of {} GPUs", traffic.ranks(),
+                          plan_.gpus));
+      return;
+    }
+    for (GpuId from(0); from.value < plan_.gpus; ++from.value) {
+      for (const ByteMatrix::Entry& entry : traffic.row(from)) {
+        if (joins(from) && joins(entry.to)) continue;
+        mistake(fmt::format(": traffic from GPU {} to {}, but GPU {} takes no part", from.value,
+                            entry.to.value, joins(from) ? entry.to.value : from.value));
+        return;
+      }
+    }
+  }
+
+  void check_rows(const Exchange& exchange) {
+    for (const RowMove& row : exchange.rows) {
+      if (row.token.value < 0) {
+        return mistake(fmt::format(": a row of token {}", row.token.value));
+      }
+      if (row.choices == 0) {
+        return mistake(fmt::format(": the row of token {} from GPU {} to {} carries no choice",
+                                   row.token.value, row.from.value, row.to.value));
+      }
+      if (joins(row.from) && joins(row.to)) continue;
+      return mistake(fmt::format(
+          ": the row of token {} goes from GPU {} to {}, but GPU {} takes no part", row.token.value,
+          row.from.value, row.to.value, joins(row.from) ? row.to.value : row.from.value));
+    }
+  }
+
+  void check_waits() {
+    const Op& op = plan_[id_];
+    for (const OpId other : op.after) {
+      if (other.value < 0 || other.index() >= plan_.ops.size()) {
+        may_order_ = false;
+        return mistake(fmt::format(" waits for op {}, but the plan has {} ops", other.value,
+                                   plan_.ops.size()));
+      }
+      if (meet(gpus_of(op), gpus_of(plan_[other]))) continue;
+      return mistake(fmt::format(" on {} waits for the foreign {} on {}: they share no GPU",
+                                 gpus_text(op), describe(plan_, other), gpus_text(plan_[other])));
+    }
+  }
+
+  const Plan& plan_;
+  std::vector<OpId> joins_;  // [gpu]: the last exchange seen to list it
+  std::vector<PlanMistake> mistakes_;
+  OpId id_;
+  bool may_order_ = true;  // ids are in range and participants distinct
+};
+
+}  // namespace
+
+std::string describe(const Plan& plan, OpId id) {
+  return fmt::format("op {} '{}'", id.value, plan[id].name);
+}
+
+std::vector<PlanMistake> find_mistakes(const Plan& plan) { return Checker(plan).run(); }
+
+void check_plan(const Plan& plan) {
+  Mistakes mistakes;
+  for (PlanMistake& mistake : find_mistakes(plan)) mistakes.add(std::move(mistake.message));
+  mistakes.throw_if_any();
+}
+
+}  // namespace moesim

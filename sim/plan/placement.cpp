@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slots of the GPUs and the experts in them.
+#include "sim/plan/placement.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+Placement::Placement(int experts, const std::vector<std::vector<ExpertId>>& experts_of)
+    : first_slot_{0} {
+  if (experts < 1) throw Error(fmt::format("a placement needs an expert or more, not {}", experts));
+  slots_of_.resize(static_cast<std::size_t>(experts));
+  for (std::size_t gpu = 0; gpu < experts_of.size(); ++gpu) {
+    for (const ExpertId expert : experts_of[gpu]) {
+      if (expert.value < 0 || expert.value >= experts) {
+        throw Error(fmt::format("GPU {} holds expert {}, but there are experts 0-{} only", gpu,
+                                expert.value, experts - 1));
+      }
+      const SlotId slot(slots());
+      std::vector<SlotId>& replicas = slots_of_[expert.index()];
+      if (!replicas.empty() && replicas.back().value >= first_slot_.back()) {
+        throw Error(fmt::format("GPU {} holds expert {} twice", gpu, expert.value));
+      }
+      replicas.push_back(slot);
+      expert_in_.push_back(expert);
+      gpu_of_.push_back(GpuId(static_cast<std::int64_t>(gpu)));
+    }
+    first_slot_.push_back(slots());
+  }
+  for (int expert = 0; expert < experts; ++expert) {
+    if (slots_of(ExpertId(expert)).empty()) {
+      throw Error(fmt::format("no GPU holds expert {}", expert));
+    }
+  }
+}
+
+Placement contiguous_placement(int experts, int gpus, int ep) {
+  if (gpus < 1 || ep < 1 || gpus % ep != 0) {
+    throw Error(fmt::format("{} GPUs cannot form groups of ep = {}", gpus, ep),
+                "ep must divide the number of GPUs");
+  }
+  if (ep > experts) {
+    throw Error(
+        fmt::format("ep = {} GPUs for {} experts leaves GPUs without an expert", ep, experts),
+        "ep may not exceed the number of experts");
+  }
+  std::vector<std::vector<ExpertId>> experts_of(static_cast<std::size_t>(gpus));
+  for (std::int64_t group = 0; group < gpus; group += ep) {
+    for (std::int64_t expert = 0; expert < experts; ++expert) {
+      experts_of[static_cast<std::size_t>(group + expert * ep / experts)].push_back(
+          ExpertId(expert));
+    }
+  }
+  return Placement(experts, experts_of);
+}
+
+}  // namespace moesim

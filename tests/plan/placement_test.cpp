@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contiguous placements and the replicas that ranks use.
+#include "sim/plan/placement.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/plan/assignment.h"
+#include "tests/plan/fixtures.h"
+
+namespace moesim {
+namespace {
+
+using namespace test;
+
+std::vector<int> experts_on(const Placement& placement, int gpu) {
+  std::vector<int> experts;
+  const int first = placement.first_slot(GpuId(gpu)).value;
+  for (int slot = first; slot < first + placement.slots_on(GpuId(gpu)); ++slot) {
+    EXPECT_EQ(placement.gpu_of(SlotId(slot)), GpuId(gpu));
+    experts.push_back(placement.expert_in(SlotId(slot)).value);
+  }
+  return experts;
+}
+
+TEST(ContiguousPlacement, SplitsTheExpertsEvenly) {
+  const Placement placement = contiguous_placement(8, 4, 4);
+  EXPECT_EQ(placement.experts(), 8);
+  EXPECT_EQ(placement.gpus(), 4);
+  EXPECT_EQ(placement.slots(), 8);
+  EXPECT_EQ(experts_on(placement, 0), (std::vector{0, 1}));
+  EXPECT_EQ(experts_on(placement, 3), (std::vector{6, 7}));
+}
+
+TEST(ContiguousPlacement, SpreadsARemainder) {
+  const Placement placement = contiguous_placement(7, 3, 3);  // floor(e x 3 / 7)
+  EXPECT_EQ(experts_on(placement, 0), (std::vector{0, 1, 2}));
+  EXPECT_EQ(experts_on(placement, 1), (std::vector{3, 4}));
+  EXPECT_EQ(experts_on(placement, 2), (std::vector{5, 6}));
+}
+
+TEST(ContiguousPlacement, RepeatsEveryExpertPerGroup) {
+  const Placement placement = contiguous_placement(3, 4, 2);
+  EXPECT_EQ(placement.slots(), 6);
+  EXPECT_EQ(experts_on(placement, 0), (std::vector{0, 1}));
+  EXPECT_EQ(experts_on(placement, 1), (std::vector{2}));
+  EXPECT_EQ(experts_on(placement, 2), (std::vector{0, 1}));
+  EXPECT_EQ(experts_on(placement, 3), (std::vector{2}));
+  EXPECT_EQ(placement.slots_of(ExpertId(2)), ids<SlotId>({2, 5}));
+}
+
+TEST(ContiguousPlacement, RejectsGroupsThatDoNotFit) {
+  EXPECT_EQ(error_of([] { contiguous_placement(8, 6, 4); }),
+            "error: 6 GPUs cannot form groups of ep = 4\n"
+            "hint: ep must divide the number of GPUs\n");
+  EXPECT_EQ(error_of([] { contiguous_placement(4, 8, 8); }),
+            "error: ep = 8 GPUs for 4 experts leaves GPUs without an expert\n"
+            "hint: ep may not exceed the number of experts\n");
+}
+
+TEST(Placement, RejectsMissingDoubledAndUnknownExperts) {
+  const auto place = [](std::vector<std::vector<ExpertId>> on) {
+    return error_of([&] { Placement(2, on); });
+  };
+  EXPECT_EQ(place({ids<ExpertId>({0}), {}}), "error: no GPU holds expert 1\n");
+  EXPECT_EQ(place({ids<ExpertId>({0, 1, 0})}), "error: GPU 0 holds expert 0 twice\n");
+  EXPECT_EQ(place({ids<ExpertId>({0, 1, 2})}),
+            "error: GPU 0 holds expert 2, but there are experts 0-1 only\n");
+  EXPECT_EQ(place({ids<ExpertId>({0, 1}), ids<ExpertId>({0})}), "");
+}
+
+TEST(Assignment, UsesTheReplicaOfTheOwnGroup) {
+  const Assignment assignment(contiguous_placement(4, 4, 2), 2);
+  EXPECT_EQ(assignment.slot(GpuId(0), ExpertId(3)), SlotId(3));
+  EXPECT_EQ(assignment.gpu(GpuId(1), ExpertId(3)), GpuId(1));
+  EXPECT_EQ(assignment.slot(GpuId(2), ExpertId(3)), SlotId(7));
+  EXPECT_EQ(assignment.gpu(GpuId(3), ExpertId(0)), GpuId(2));
+  EXPECT_EQ(assignment.gpus(GpuId(3))[0], GpuId(2));
+}
+
+TEST(Assignment, FallsBackToTheLowestSlot) {
+  // Expert 1 is on GPUs 0 and 1 only; the group of ranks 2 and 3 holds expert 0 twice.
+  const Placement placement(
+      2, {ids<ExpertId>({1}), ids<ExpertId>({0, 1}), ids<ExpertId>({0}), ids<ExpertId>({0})});
+  const Assignment assignment(placement, 2);
+  EXPECT_EQ(assignment.gpu(GpuId(3), ExpertId(1)), GpuId(0));
+  EXPECT_EQ(assignment.gpu(GpuId(3), ExpertId(0)), GpuId(2));
+  EXPECT_EQ(assignment.gpu(GpuId(0), ExpertId(0)), GpuId(1));
+}
+
+TEST(Assignment, ChecksAnExplicitTable) {
+  const Placement placement = contiguous_placement(2, 2, 2);
+  const auto assign = [&](std::vector<std::vector<SlotId>> table) {
+    return error_of([&] { Assignment(placement, table); });
+  };
+  const auto right = ids<SlotId>({0, 1});
+  EXPECT_EQ(assign({right, right}), "");
+  EXPECT_EQ(assign({right}), "error: an assignment for 1 ranks on a placement over 2 GPUs\n");
+  EXPECT_EQ(assign({right, ids<SlotId>({1, 0})}),
+            "error: rank 1 takes expert 0 from slot 1, which holds expert 1\n");
+  EXPECT_EQ(assign({right, ids<SlotId>({0, 2})}),
+            "error: rank 1 takes expert 1 from slot 2, but there are slots 0-1 only\n");
+  EXPECT_EQ(assign({right, ids<SlotId>({0})}),
+            "error: the assignment of rank 1 lists 1 slots for 2 experts\n");
+  EXPECT_EQ(error_of([&] { Assignment(placement, 3); }),
+            "error: 2 GPUs cannot form groups of ep = 3\n"
+            "hint: ep must divide the number of GPUs\n");
+}
+
+}  // namespace
+}  // namespace moesim

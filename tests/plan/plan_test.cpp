@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Order of ops, and every structural rule with its message.
+#include "sim/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/plan/fixtures.h"
+
+namespace moesim {
+namespace {
+
+using namespace test;
+
+Plan plan_of(int gpus, std::vector<Op> ops) { return {"test", gpus, std::move(ops)}; }
+
+std::string mistakes_of(const Plan& plan) {
+  return error_of([&] { check_plan(plan); });
+}
+
+TEST(Plan, NamesItsLanesStagesAndPasses) {
+  EXPECT_STREQ(name_of(Lane::compute), "compute");
+  EXPECT_STREQ(name_of(Lane::token), "token");
+  EXPECT_STREQ(name_of(Lane::param), "param");
+  EXPECT_STREQ(name_of(Lane::copy), "copy");
+  EXPECT_STREQ(name_of(Stage::dispatch), "dispatch");
+  EXPECT_STREQ(name_of(Stage::experts), "experts");
+  EXPECT_STREQ(name_of(Stage::combine), "combine");
+  EXPECT_STREQ(name_of(Stage::other), "other");
+  EXPECT_STREQ(name_of(Pass::forward), "forward");
+  EXPECT_STREQ(name_of(Pass::backward), "backward");
+}
+
+TEST(Plan, AddReturnsTheIndex) {
+  Plan plan;
+  EXPECT_EQ(plan.add(kernel("a", 0)), OpId(0));
+  EXPECT_EQ(plan.add(kernel("b", 0)), OpId(1));
+  EXPECT_EQ(plan[OpId(1)].name, "b");
+}
+
+TEST(Dependencies, AreWaitsAndThePredecessorsOnEveryLaneOfTheOp) {
+  const Plan plan = plan_of(2, {kernel("a", 0), kernel("b", 1), kernel("c", 0),
+                                exchange("x", {0, 1}, matrix(2, 1, {}), {1, 2}),
+                                exchange("y", {0, 1}, matrix(2, 1, {})), kernel("d", 1, {4, 1})});
+  const std::vector<std::vector<OpId>> expected = {
+      {}, {}, ids<OpId>({0}), ids<OpId>({1, 2}), ids<OpId>({3}), ids<OpId>({1, 4})};
+  EXPECT_EQ(dependencies(plan), expected);
+}
+
+TEST(Dependencies, GrowLinearlyWithTheGpus) {
+  const int gpus = 4096, layers = 8;
+  std::vector<GpuId> all;
+  ByteMatrix none;
+  for (int gpu = 0; gpu < gpus; ++gpu) all.push_back(GpuId(gpu)), none.add_row({});
+  Plan plan = plan_of(gpus, {});
+  for (int layer = 0; layer < layers; ++layer) {
+    Op all_to_all = exchange("x", {}, none);
+    all_to_all.work = Exchange{all, none, {}};
+    if (layer > 0) {
+      for (int gpu = 0; gpu < gpus; ++gpu) {
+        all_to_all.after.push_back(OpId(static_cast<int>(plan.ops.size()) - gpus + gpu));
+      }
+    }
+    const OpId x = plan.add(std::move(all_to_all));
+    for (int gpu = 0; gpu < gpus; ++gpu) plan.add(kernel("k", gpu, {x.value}));
+  }
+  const auto before = dependencies(plan);
+  EXPECT_EQ(before[0].size(), 0u);
+  EXPECT_EQ(before[1], ids<OpId>({0}));
+  EXPECT_EQ(before[gpus + 1].size(), gpus + 1u);
+  EXPECT_EQ(before[gpus + 2], ids<OpId>({1, gpus + 1}));
+  EXPECT_EQ(topological_order(plan).size(), plan.ops.size());
+  check_plan(plan);
+}
+
+TEST(TopologicalOrder, TakesTheLowestReadyOpFirst) {
+  Plan plan = plan_of(2, {kernel("a", 0, {2}), kernel("b", 1), kernel("c", 0), kernel("d", 1)});
+  plan.ops[2].lane = Lane::copy;
+  EXPECT_EQ(topological_order(plan), ids<OpId>({1, 2, 0, 3}));
+}
+
+TEST(TopologicalOrder, NamesTheCycle) {
+  const Plan plan = plan_of(1, {kernel("a", 0), kernel("b", 0, {2}), kernel("c", 0)});
+  EXPECT_EQ(error_of([&] { topological_order(plan); }),
+            "error: op 1 'b' waits for itself: it waits for op 2 'c', which waits for op 1\n");
+}
+
+TEST(CheckPlan, AcceptsWhatTheRulesAllow) {
+  Plan plan = plan_of(4, {kernel("a", 0), exchange("x", {0, 2}, matrix(4, 8, {{0, 2, 1}}), {0}),
+                          exchange("y", {2, 3}, matrix(4, 8, {{3, 3, 5}}), {1}),
+                          kernel("b", 2, {1, 2}), kernel("c", 1)});
+  plan.ops[2].lane = Lane::param;
+  plan.ops[4].lane = Lane::copy;
+  EXPECT_EQ(mistakes_of(plan), "");
+}
+
+TEST(CheckPlan, NeedsGpus) {
+  EXPECT_EQ(mistakes_of(plan_of(0, {})), "error: a plan needs a GPU or more, this one has 0\n");
+}
+
+TEST(CheckPlan, KeepsGpusAndOpsInRange) {
+  EXPECT_EQ(mistakes_of(plan_of(
+                2, {kernel("a", 2), kernel("b", 0, {7}), exchange("x", {0, 5}, matrix(2, 1, {}))})),
+            "error: op 0 'a': GPU 2 is not one of the plan's 0-1\n"
+            "error: op 1 'b' waits for op 7, but the plan has 3 ops\n"
+            "error: op 2 'x': GPU 5 is not one of the plan's 0-1\n");
+}
+
+TEST(CheckPlan, KeepsKernelsAndExchangesOnTheirLanes) {
+  Plan plan = plan_of(1, {kernel("a", 0), exchange("x", {0}, matrix(1, 1, {}))});
+  plan.ops[0].lane = Lane::token;
+  plan.ops[1].lane = Lane::copy;
+  EXPECT_EQ(mistakes_of(plan),
+            "error: op 0 'a': a kernel runs on lane compute or copy, not token\n"
+            "error: op 1 'x': an exchange runs on lane token or param, not copy\n");
+}
+
+TEST(CheckPlan, RejectsForeignWaits) {
+  EXPECT_EQ(
+      mistakes_of(plan_of(
+          4, {kernel("a", 0), kernel("b", 1, {0}), exchange("x", {2, 3}, matrix(4, 1, {}), {0}),
+              exchange("y", {0, 1}, matrix(4, 1, {}), {2}), kernel("c", 0, {2})})),
+      "error: op 1 'b' on GPU 1 waits for the foreign op 0 'a' on GPU 0: they share no GPU\n"
+      "error: op 2 'x' on GPUs 2,3 waits for the foreign op 0 'a' on GPU 0: "
+      "they share no GPU\n"
+      "error: op 3 'y' on GPUs 0,1 waits for the foreign op 2 'x' on GPUs 2,3: "
+      "they share no GPU\n"
+      "error: op 4 'c' on GPU 0 waits for the foreign op 2 'x' on GPUs 2,3: "
+      "they share no GPU\n");
+}
+
+TEST(CheckPlan, RejectsCycles) {
+  EXPECT_EQ(mistakes_of(plan_of(1, {kernel("a", 0, {0})})), "error: op 0 'a' waits for itself\n");
+}
+
+TEST(CheckPlan, ShortensLongCycles) {
+  Plan plan = plan_of(1, {});
+  for (int i = 0; i < 9; ++i) plan.add(kernel("k", 0));
+  plan.ops[0].after = ids<OpId>({8});
+  EXPECT_EQ(mistakes_of(plan),
+            "error: op 0 'k' waits for itself: it waits for op 8 'k', which waits for op 7 'k', "
+            "which waits for op 6 'k', which waits for op 5 'k', which waits for op 4 'k', which "
+            "waits for 3 more, which wait for op 0\n");
+}
+
+TEST(CheckPlan, KeepsTrafficAndRowsBetweenParticipants) {
+  Plan plan = plan_of(
+      3, {exchange("x", {0, 1}, matrix(3, 1, {{0, 2, 1}})),
+          exchange("y", {0, 1}, matrix(3, 1, {{2, 2, 1}})), exchange("z", {0, 1}, matrix(2, 1, {})),
+          exchange("r", {0, 1}, matrix(3, 1, {}))});
+  std::get<Exchange>(plan.ops[3].work).rows = {{GpuId(0), GpuId(2), TokenId(5), 1}};
+  EXPECT_EQ(mistakes_of(plan),
+            "error: op 0 'x': traffic from GPU 0 to 2, but GPU 2 takes no part\n"
+            "error: op 1 'y': traffic from GPU 2 to 2, but GPU 2 takes no part\n"
+            "error: op 2 'z': a traffic matrix of 2 rows in a plan of 3 GPUs\n"
+            "error: op 3 'r': the row of token 5 goes from GPU 0 to 2, but GPU 2 takes no part\n");
+}
+
+TEST(CheckPlan, NeedsParticipantsThatAscend) {
+  EXPECT_EQ(mistakes_of(plan_of(
+                2, {exchange("x", {}, matrix(2, 1, {})), exchange("y", {1, 0}, matrix(2, 1, {})),
+                    exchange("z", {1, 1}, matrix(2, 1, {}))})),
+            "error: op 0 'x': an exchange needs participants\n"
+            "error: op 1 'y': participants do not ascend\n"
+            "error: op 2 'z': participants do not ascend\n");
+}
+
+TEST(CheckPlan, RejectsRowsAndShapesWithoutMeaning) {
+  Plan plan =
+      plan_of(1, {kernel("a", 0, {}, GroupedGemm{{1, -1}, 0, 4, DataType::bf16}),
+                  kernel("b", 0, {}, MemoryBound{Bytes(-1), Bytes(0)}),
+                  exchange("x", {0}, matrix(1, 0, {})), exchange("y", {0}, matrix(1, 1, {}))});
+  plan.ops[1].layer = -2;
+  std::get<Exchange>(plan.ops[2].work).rows = {{GpuId(0), GpuId(0), TokenId(-1), 1}};
+  std::get<Exchange>(plan.ops[3].work).rows = {{GpuId(0), GpuId(0), TokenId(3), 0}};
+  EXPECT_EQ(mistakes_of(plan),
+            "error: op 0 'a': a GEMM needs n and k above 0, not 0 and 4\n"
+            "error: op 0 'a': a group of the GEMM has fewer than 0 rows\n"
+            "error: op 1 'b': there is no layer -2\n"
+            "error: op 1 'b': bytes below 0\n"
+            "error: op 2 'x': a traffic unit of 0 bytes\n"
+            "error: op 2 'x': a row of token -1\n"
+            "error: op 3 'y': the row of token 3 from GPU 0 to 0 carries no choice\n");
+}
+
+TEST(CheckPlan, CountsWhatItDoesNotShow) {
+  Plan plan = plan_of(1, {});
+  for (int i = 0; i < 25; ++i) plan.add(kernel("k", 1));
+  const std::string text = mistakes_of(plan);
+  EXPECT_NE(text.find("op 19 'k'"), std::string::npos) << text;
+  EXPECT_EQ(text.find("op 20 'k'"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("error: 5 more mistakes\n")) << text;
+}
+
+}  // namespace
+}  // namespace moesim
