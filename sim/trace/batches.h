@@ -17,7 +17,7 @@ struct TokenRun {
 
 /// The tokens of one simulated step: per source rank the runs it holds, in order.
 struct Batch {
-  int step = 0;                            // index of the recorded step
+  int step = 0;                              // index of the recorded step
   std::vector<std::vector<TokenRun>> ranks;  // [rank] -> runs
   std::int64_t tokens() const;
 };
@@ -34,8 +34,8 @@ struct Batches {
   std::int64_t unused_tokens = 0;  // recorded tokens (repeats included) that fill no batch
 };
 
-/// Whole sequences go to the rank with the fewest tokens so far (lowest rank on ties), each recorded
-/// step by itself; every rank's tokens are then cut into batches of `tokens_per_rank`.
+/// Whole sequences go to the rank with the fewest tokens so far (lowest rank on ties), each
+/// recorded step by itself; every rank's tokens are then cut into batches of `tokens_per_rank`.
 /// Throws Error naming `repeat` when a rank has fewer tokens than one batch.
 Batches make_batches(const RoutingTrace& trace, const BatchOptions& options);
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/mapped_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+MappedFile::MappedFile(const std::string& path) {
+  const auto refuse = [&](int reason) {
+    return error_in(path, fmt::format("cannot be read: {}", std::strerror(reason)));
+  };
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw refuse(errno);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(fd);
+    throw error_in(path, "is not a regular file");
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > 0) {
+    void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    const int reason = errno;
+    ::close(fd);
+    if (data == MAP_FAILED) throw refuse(reason);
+    bytes_ = {static_cast<const std::byte*>(data), size};
+  } else {
+    ::close(fd);
+  }
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace moesim

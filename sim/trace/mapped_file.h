@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file mapped into memory, read-only.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace moesim {
+
+class MappedFile {
+ public:
+  /// Maps the whole file (an empty file gives an empty span). Throws Error when it cannot.
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace moesim

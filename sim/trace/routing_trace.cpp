@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/routing_trace.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "sim/trace/native_step.h"
+#include "sim/trace/trace_json.h"
+
+namespace moesim {
+namespace {
+
+/// XXH3 over a stream of values; every array goes in with its length.
+class Hash {
+ public:
+  Hash() { XXH3_128bits_reset(state_.get()); }
+  void bytes(const void* data, std::size_t size) { XXH3_128bits_update(state_.get(), data, size); }
+  void number(std::int64_t value) { bytes(&value, sizeof value); }
+  void text(const std::string& value) {
+    number(static_cast<std::int64_t>(value.size()));
+    bytes(value.data(), value.size());
+  }
+  std::string hex() const {
+    const XXH128_hash_t h = XXH3_128bits_digest(state_.get());
+    return fmt::format("{:016x}{:016x}", h.high64, h.low64);
+  }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, Free> state_{XXH3_createState()};
+};
+
+void add(Hash& hash, const TraceInfo& info) {
+  hash.text("moesim-trace 1");
+  hash.text(info.name);
+  hash.text(info.model);
+  hash.number(info.experts);
+  hash.number(info.top_k);
+  hash.number(static_cast<std::int64_t>(info.layers.size()));
+  for (const int layer : info.layers) hash.number(layer);
+  hash.text(to_string(info.phase));
+}
+
+void add_weights(Hash& hash, const TraceStep& step, int layer, int top_k) {
+  std::vector<float> row(static_cast<std::size_t>(top_k));
+  for (std::int64_t t = 0; t < step.tokens(); ++t) {
+    for (int k = 0; k < top_k; ++k) row[static_cast<std::size_t>(k)] = step.weight(layer, t, k);
+    hash.bytes(row.data(), row.size() * sizeof(float));
+  }
+}
+
+void add(Hash& hash, const TraceStep& step, const TraceInfo& info) {
+  hash.number(step.number());
+  hash.number(step.tokens());
+  const auto lengths = step.sequence_lengths();
+  hash.number(static_cast<std::int64_t>(lengths.size()));
+  hash.bytes(lengths.data(), lengths.size_bytes());
+  hash.number(step.has_source_ranks());
+  if (step.has_source_ranks())
+    for (std::int64_t t = 0; t < step.tokens(); ++t) hash.number(step.source_rank(t));
+  hash.number(step.has_weights());
+  for (int layer = 0; layer < static_cast<int>(info.layers.size()); ++layer) {
+    const IdRows ids = step.ids(layer);
+    hash.number(ids.width());
+    hash.bytes(ids.data(), static_cast<std::size_t>(ids.tokens() * ids.top_k() * ids.width()));
+    if (step.has_weights()) add_weights(hash, step, layer, info.top_k);
+  }
+}
+
+}  // namespace
+
+RoutingTrace RoutingTrace::open(const std::string& directory) {
+  if (!std::filesystem::is_directory(directory))
+    throw error_in(directory, std::filesystem::exists(directory)
+                                  ? "is not a trace: a trace is a folder"
+                                  : "there is no such trace");
+  TraceInfo info = read_trace_json(directory);
+  std::vector<Diagnostic> problems;
+  std::vector<std::shared_ptr<const TraceStep>> steps;
+  for (const auto& folder : find_step_folders(directory, problems))
+    steps.push_back(open_step(folder, info, problems));
+  if (!problems.empty()) throw Error(std::move(problems));
+  return {std::move(info), std::move(steps)};
+}
+
+RoutingTrace::RoutingTrace(TraceInfo info, std::vector<std::shared_ptr<const TraceStep>> steps)
+    : info_(std::move(info)), steps_(std::move(steps)) {
+  for (const auto& step : steps_)
+    if (!step) throw std::invalid_argument("a trace needs its steps");
+}
+
+std::int64_t RoutingTrace::total_tokens() const {
+  std::int64_t tokens = 0;
+  for (const auto& step : steps_) tokens += step->tokens();
+  return tokens;
+}
+
+std::string RoutingTrace::hash() const {
+  Hash hash;
+  add(hash, info_);
+  for (const auto& step : steps_) add(hash, *step, info_);
+  return hash.hex();
+}
+
+}  // namespace moesim

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// trace.json: the metadata of a trace directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/trace/routing_trace.h"
+
+namespace moesim {
+
+/// "training", "prefill", "decode", "mixed", "synthetic", in the order of Phase.
+const std::vector<std::string>& phase_names();
+const std::string& to_string(Phase phase);
+
+/// Reads <directory>/trace.json. Throws Error with every mistake of the file.
+TraceInfo read_trace_json(const std::string& directory);
+
+/// The text of trace.json; `info.provenance` must be a JSON object or empty.
+std::string trace_json_text(const TraceInfo& info);
+
+}  // namespace moesim
