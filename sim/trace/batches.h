@@ -24,8 +24,8 @@ struct Batch {
 
 struct BatchOptions {
   int ranks = 1;
-  std::optional<std::int64_t> tokens_per_rank;  // default: the most that every rank has
-  int repeat = 1;                               // plays the sequences of every recorded step again
+  std::optional<std::int64_t> tokens_per_rank = {};  // default: the most that every rank has
+  int repeat = 1;  // plays the sequences of every recorded step again
 };
 
 struct Batches {

@@ -87,7 +87,8 @@ NpyType parse_type(std::string_view descr, const std::string& file) {
   const char order = descr[0];
   const std::string_view code = descr.substr(1);
   if (code[0] == 'O') throw refuse("Python objects", "save an array of numbers, not of lists");
-  if (order == '>') throw refuse("big-endian numbers", "save it with .astype('<' + ...)");
+  if (order == '>')
+    throw refuse("big-endian numbers", fmt::format("save it with .astype('<{}')", code));
   static constexpr std::string_view known[] = {"u1", "u2", "u4", "u8", "i1", "i2",
                                                "i4", "i8", "f2", "f4", "f8"};
   for (const auto name : known)
@@ -192,7 +193,7 @@ std::int64_t NpyArray::integer(std::int64_t i) const {
     case 2:
       return is_signed ? load<std::int16_t>(i) : load<std::uint16_t>(i);
     case 4:
-      return is_signed ? load<std::int32_t>(i) : load<std::uint32_t>(i);
+      return is_signed ? std::int64_t{load<std::int32_t>(i)} : load<std::uint32_t>(i);
     default:
       return load<std::int64_t>(i);
   }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/batches.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trace/samples.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+/// "0+4 8+2 | 4+4": the runs of each rank as first+count.
+std::string text(const Batch& batch) {
+  std::string out;
+  for (std::size_t r = 0; r < batch.ranks.size(); ++r) {
+    if (r > 0) out += " |";
+    for (const auto& run : batch.ranks[r])
+      out += (out.empty() ? "" : " ") + std::to_string(run.first) + "+" + std::to_string(run.count);
+  }
+  return out;
+}
+
+TEST(Batches, WholeSequencesGoToTheRankWithTheFewestTokens) {
+  const auto trace = trace_of_sequences({{4, 2, 1, 3}});  // to ranks 0, 1, 1, 1
+  const auto batches = make_batches(trace, {.ranks = 2});
+  ASSERT_EQ(batches.batches.size(), 1u);
+  EXPECT_EQ(batches.tokens_per_rank, 4);
+  EXPECT_EQ(text(batches.batches[0]), "0+4 | 4+4");
+  EXPECT_EQ(batches.unused_tokens, 2);
+}
+
+TEST(Batches, TiesGoToTheLowestRank) {
+  const auto batches = make_batches(trace_of_sequences({{1, 1, 1, 1, 1, 1}}), {.ranks = 3});
+  EXPECT_EQ(text(batches.batches[0]), "0+1 3+1 | 1+1 4+1 | 2+1 5+1");
+}
+
+TEST(Batches, TokensOfARankAreCutIntoBatches) {
+  const auto batches =
+      make_batches(trace_of_sequences({{5, 5}}), {.ranks = 2, .tokens_per_rank = 2});
+  ASSERT_EQ(batches.batches.size(), 2u);
+  EXPECT_EQ(text(batches.batches[0]), "0+2 | 5+2");
+  EXPECT_EQ(text(batches.batches[1]), "2+2 | 7+2");
+  EXPECT_EQ(batches.unused_tokens, 2);
+}
+
+TEST(Batches, EveryStepIsSpreadByItselfInBatchesOfOneSize) {
+  const auto batches = make_batches(trace_of_sequences({{2, 2}, {3, 5}}), {.ranks = 2});
+  ASSERT_EQ(batches.batches.size(), 2u);
+  EXPECT_EQ(batches.batches[0].step, 0);
+  EXPECT_EQ(batches.batches[1].step, 1);
+  EXPECT_EQ(batches.batches[1].tokens(), 4);
+  EXPECT_EQ(batches.unused_tokens, 4);
+}
+
+TEST(Batches, RepeatPlaysTheSequencesAgain) {
+  const auto batches = make_batches(trace_of_sequences({{3}}), {.ranks = 2, .repeat = 2});
+  EXPECT_EQ(text(batches.batches[0]), "0+3 | 0+3");
+}
+
+TEST(Batches, TokensAreConservedOnAnyNumberOfRanks) {
+  std::vector<std::int32_t> lengths;
+  for (int s = 0; s < 700; ++s) lengths.push_back(1 + s * 37 % 50);
+  const auto trace = trace_of_sequences({lengths, lengths});
+  for (const int ranks : {8, 32, 256})
+    for (const int repeat : {1, 3}) {
+      const auto batches = make_batches(trace, {.ranks = ranks, .repeat = repeat});
+      std::int64_t used = 0;
+      std::vector<int> plays(static_cast<std::size_t>(trace.step(0).tokens()));
+      for (const auto& batch : batches.batches) {
+        ASSERT_EQ(batch.ranks.size(), static_cast<std::size_t>(ranks));
+        EXPECT_EQ(batch.tokens(), ranks * batches.tokens_per_rank);
+        used += batch.tokens();
+        if (batch.step != 0) continue;
+        for (const auto& runs : batch.ranks)
+          for (const auto& run : runs)
+            for (std::int64_t t = 0; t < run.count; ++t)
+              ++plays.at(static_cast<std::size_t>(run.first + t));
+      }
+      EXPECT_EQ(used + batches.unused_tokens, repeat * trace.total_tokens());
+      for (const int n : plays) EXPECT_LE(n, repeat);
+    }
+}
+
+TEST(Batches, RecordedSourceRanksDoNotMatter) {
+  const TraceInfo info{"ranks", "toy", 4, 1, {0}, Phase::training, ""};
+  StepArrays arrays;
+  arrays.ids = IdArray(4, {0, 1, 2, 3});
+  arrays.sequence_lengths = {2, 2};
+  arrays.source_ranks = {5, 5, 5, 5};
+  const RoutingTrace trace(info, {make_step(info, std::move(arrays))});
+  EXPECT_EQ(text(make_batches(trace, {.ranks = 2}).batches[0]), "0+2 | 2+2");
+}
+
+TEST(Batches, ATraceTooShortNamesTheRepeatThatIsEnough) {
+  const auto trace = trace_of_sequences({{4, 2, 1, 3}});
+  EXPECT_EQ(
+      error_text([&] { make_batches(trace, {.ranks = 8}); }),
+      "error: trace 'sequences' is too short: step 0 (10 tokens in 4 sequences) leaves rank 4 "
+      "of 8 with 0 tokens, fewer than one batch of 1\n"
+      "hint: `repeat: 2` plays its sequences often enough, or use fewer ranks\n");
+  EXPECT_EQ(
+      error_text([&] { make_batches(trace, {.ranks = 2, .tokens_per_rank = 12, .repeat = 2}); }),
+      "error: trace 'sequences' is too short: step 0 (10 tokens in 4 sequences played 2 times) "
+      "leaves rank 0 of 2 with 9 tokens, fewer than one batch of 12\n"
+      "hint: `repeat: 3` plays its sequences often enough, or use tokens_per_rank of at most "
+      "9\n");
+  EXPECT_NO_THROW(make_batches(trace, {.ranks = 2, .tokens_per_rank = 12, .repeat = 3}));
+}
+
+TEST(Batches, RefusesNonsense) {
+  const auto trace = tiny_trace();
+  EXPECT_EQ(error_text([&] { make_batches(trace, {.ranks = 0}); }),
+            "error: a trace cannot be spread over 0 ranks\n");
+  EXPECT_EQ(error_text([&] { make_batches(trace, {.repeat = 0}); }),
+            "error: repeat is 0; it is from 1 to 1048576\n");
+  EXPECT_EQ(error_text([&] { make_batches(trace, {.tokens_per_rank = 0}); }),
+            "error: tokens_per_rank is 0; it is at least 1\n");
+}
+
+}  // namespace
+}  // namespace moesim

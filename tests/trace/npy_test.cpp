@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/npy.h"
+
+#include <cmath>
+
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+/// A .npy file of the given version with a header as numpy writes it, or as it should not be.
+std::string npy(const std::string& dict, const std::string& data, int version = 1) {
+  std::string text = "\x93NUMPY";
+  text += {static_cast<char>(version), '\0'};
+  std::string padded = dict;
+  const std::size_t start = version == 1 ? 10 : 12;
+  padded.append((64 - (start + dict.size() + 1) % 64) % 64, ' ');
+  padded += '\n';
+  for (std::size_t i = 0; i < start - 8; ++i)
+    text += static_cast<char>(padded.size() >> (8 * i) & 0xff);
+  return text + padded + data;
+}
+
+NpyArray parse(const std::string& content) {
+  const auto* data = reinterpret_cast<const std::byte*>(content.data());
+  return NpyArray::parse({data, data + content.size()}, "a.npy");
+}
+
+std::string refusal(const std::string& content) {
+  return error_text([&] { parse(content); });
+}
+
+TEST(Npy, ReadsEveryVersion) {
+  for (const int version : {1, 2, 3}) {
+    const auto array = parse(npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2, 1), }",
+                                 {"\x01\x02\x03\0", 4}, version));
+    EXPECT_EQ(array.describe(), "uint16 (2, 1)");
+    EXPECT_EQ(array.integer(0), 0x0201);
+    EXPECT_EQ(array.integer(1), 3);
+  }
+}
+
+TEST(Npy, ReadsEveryType) {
+  const auto one = [](const std::string& descr, const std::string& data) {
+    return parse(npy("{'descr': '" + descr + "', 'fortran_order': False, 'shape': (1,), }", data));
+  };
+  EXPECT_EQ(one("|u1", "\xff").integer(0), 255);
+  EXPECT_EQ(one("|i1", "\xff").integer(0), -1);
+  EXPECT_EQ(one("<i2", "\xfe\xff").integer(0), -2);
+  EXPECT_EQ(one("<i4", "\xfd\xff\xff\xff").integer(0), -3);
+  EXPECT_EQ(one("<i8", std::string("\x04\0\0\0\0\0\0\0", 8)).integer(0), 4);
+  EXPECT_EQ(one("<u4", "\xff\xff\xff\xff").integer(0), 4294967295);
+  EXPECT_EQ(one("<f2", std::string("\0\x3c", 2)).real(0), 1.0);
+  EXPECT_EQ(one("<f4", std::string("\0\0\0\x40", 4)).real(0), 2.0);
+  EXPECT_EQ(one("<f8", std::string("\0\0\0\0\0\0\xe0\x3f", 8)).real(0), 0.5);
+}
+
+TEST(Npy, HalvesAreExact) {
+  EXPECT_EQ(half_to_float(0x0000), 0.0F);
+  EXPECT_TRUE(std::signbit(half_to_float(0x8000)));
+  EXPECT_EQ(half_to_float(0x0001), 0x1p-24F);
+  EXPECT_EQ(half_to_float(0x0400), 0x1p-14F);
+  EXPECT_EQ(half_to_float(0x3555), 0.333251953125F);
+  EXPECT_EQ(half_to_float(0xfbff), -65504.0F);
+  EXPECT_TRUE(std::isinf(half_to_float(0x7c00)));
+  EXPECT_TRUE(std::isnan(half_to_float(0x7e00)));
+}
+
+TEST(Npy, WritesWhatItReads) {
+  const std::vector<std::int64_t> shape = {3, 2};
+  const auto array = parse(npy_header({'u', 1}, shape) + "abcdef");
+  EXPECT_EQ(array.shape(), shape);
+  EXPECT_EQ(array.integer(5), 'f');
+  EXPECT_EQ(npy_header({'u', 1}, shape).size() % 64, 0u);
+  EXPECT_EQ(npy_header({'i', 4}, std::vector<std::int64_t>{9}).substr(10, 58),
+            "{'descr': '<i4', 'fortran_order': False, 'shape': (9,), } ");
+}
+
+TEST(Npy, RefusesWhatItCannotRead) {
+  const std::string tail = ", 'fortran_order': False, 'shape': (1,), }";
+  EXPECT_EQ(refusal(npy("{'descr': '|O'" + tail, "x")),
+            "a.npy: error: holds Python objects ('|O')\n"
+            "hint: save an array of numbers, not of lists\n");
+  EXPECT_EQ(refusal(npy("{'descr': [('a', '<i4')]" + tail, "x")),
+            "a.npy: error: holds records\nhint: save one plain array per field\n");
+  EXPECT_EQ(refusal(npy("{'descr': '>i4'" + tail, "x")),
+            "a.npy: error: holds big-endian numbers ('>i4')\nhint: save it with .astype('<i4')\n");
+  EXPECT_EQ(refusal(npy("{'descr': '<c8'" + tail, "x")),
+            "a.npy: error: holds elements of an unsupported type ('<c8')\n"
+            "hint: integers and floats of 1 to 8 bytes are read\n");
+  EXPECT_EQ(refusal(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2), }", "abcd")),
+            "a.npy: error: is in Fortran order\nhint: save np.ascontiguousarray(array)\n");
+  EXPECT_EQ(refusal(npy("{'descr': '<i4'" + tail, "abc")),
+            "a.npy: error: int32 (1,) needs 4 bytes of data but has 3\n"
+            "hint: the file is cut short\n");
+  EXPECT_EQ(refusal(npy("{'descr': '|u1'" + tail, "ab")),
+            "a.npy: error: uint8 (1,) needs 1 bytes of data but has 2\n");
+  EXPECT_EQ(refusal("PK\x03\x04"),
+            "a.npy: error: is not a .npy array\nhint: write it with np.save\n");
+  EXPECT_EQ(refusal(npy("{'descr': '|u1'" + tail, "a", 4)),
+            "a.npy: error: is .npy version 4; versions 1 to 3 are read\n");
+  EXPECT_EQ(refusal(npy("{'descr': '|u1', 'fortran_order': False}", "a")),
+            "a.npy: error: has a damaged .npy header\n");
+  EXPECT_EQ(refusal(npy("{'descr': '|u1'" + tail, "a").substr(0, 40)),
+            "a.npy: error: ends inside its header\n");
+  EXPECT_EQ(
+      refusal(
+          npy("{'descr': '<u8', 'fortran_order': False, 'shape': (4000000000, 4000000000), }", "")),
+      "a.npy: error: has an impossible shape (4000000000, 4000000000)\n");
+}
+
+}  // namespace
+}  // namespace moesim
