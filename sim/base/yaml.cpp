@@ -37,13 +37,12 @@ YAML::Node child(YAML::Node& node, const std::string& part, const Override& o) {
     std::size_t index = 0;
     const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), index);
     if (failure != std::errc() || end != part.data() + part.size() || index >= node.size()) {
-      throw Error(fmt::format("--set {}={}: no item '{}' in a list of {}", o.path, o.value, part,
-                              node.size()));
+      throw Error(fmt::format("{}: no item '{}' in a list of {}", o.str(), part, node.size()));
     }
     return node[index];
   }
   if (node.IsScalar()) {
-    throw Error(fmt::format("--set {}={}: '{}' lies below a plain value", o.path, o.value, part));
+    throw Error(fmt::format("{}: '{}' lies below a plain value", o.str(), part));
   }
   return node[part];
 }
@@ -76,7 +75,7 @@ Override parse_override(const std::string& text) {
     throw Error(fmt::format("--set {}: expected path=value", text),
                 "for example --set nodes=8, or --set levels.0.count=4");
   }
-  return {text.substr(0, equals), text.substr(equals + 1)};
+  return {text.substr(0, equals), text.substr(equals + 1), ""};
 }
 
 const Override* YamlDocument::State::override_at(const std::string& path) const {
@@ -90,7 +89,7 @@ void YamlDocument::State::add(Severity severity, const YAML::Node& node, const s
                               const std::string& message, const std::string& hint) {
   Diagnostic d{severity, file, 0, 0, message, "", hint};
   if (const Override* o = override_at(path)) {
-    d.file = fmt::format("{}: --set {}={}", file, o->path, o->value);
+    d.file = fmt::format("{}: {}", file, o->str());
   } else if (!node.Mark().is_null()) {
     d.line = node.Mark().line + 1;
     d.column = node.Mark().column + 1;
@@ -108,7 +107,7 @@ void YamlDocument::State::apply_overrides() {
     try {
       node = YAML::Load(o.value);
     } catch (const YAML::Exception& e) {
-      throw Error(fmt::format("--set {}={}: {}", o.path, o.value, e.msg));
+      throw Error(fmt::format("{}: {}", o.str(), e.msg));
     }
   }
 }

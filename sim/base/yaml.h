@@ -24,6 +24,9 @@ namespace moesim {
 struct Override {
   std::string path;
   std::string value;
+  std::string flag;  // how the user gave it, for messages; "--set path=value" when empty
+
+  std::string str() const { return flag.empty() ? "--set " + path + "=" + value : flag; }
 };
 
 /// Splits "path=value"; throws Error when there is no '='.

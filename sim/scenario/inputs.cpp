@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/base/data_files.h"
+#include "sim/base/files.h"
+
+namespace moesim {
+namespace {
+
+InputFile input_file(const std::string& name, const std::string& path,
+                     const std::vector<Override>& overrides) {
+  std::string content = read_file(path);
+  for (const Override& o : overrides) content += fmt::format("\n{}={}", o.path, o.value);
+  return {name, hash_of(content)};
+}
+
+void require_equal(const char* what, const char* key, int trace, int model,
+                   const std::string& model_name) {
+  if (trace == model) return;
+  throw Error(
+      fmt::format("'{}': the trace has {} {}, the model '{}' has {}", key, trace, what, model_name,
+                  model),
+      fmt::format("choose the model that was recorded, or say --set model.{}={}", key, trace));
+}
+
+std::string numbers(const std::vector<int>& values) {
+  return values.size() > 1 && values.back() - values.front() + 1 == static_cast<int>(values.size())
+             ? fmt::format("{}..{}", values.front(), values.back())
+             : fmt::format("{}", fmt::join(values, ", "));
+}
+
+/// Indices of the replayed layers; a count that differs from the model's is a warning.
+std::vector<int> choose_layers(const Scenario& scenario, const TraceInfo& trace,
+                               const MoeModel& model, std::vector<Diagnostic>& warnings) {
+  std::vector<int> chosen;
+  for (int number : scenario.layers) {
+    const auto it = std::find(trace.layers.begin(), trace.layers.end(), number);
+    if (it == trace.layers.end()) {
+      throw Error(fmt::format("'layers': layer {} is not in the trace", number),
+                  "recorded: " + numbers(trace.layers));
+    }
+    chosen.push_back(static_cast<int>(it - trace.layers.begin()));
+  }
+  if (!chosen.empty()) return chosen;
+  if (trace.layers != model.moe_layers && !scenario.recorded_layers) {
+    warnings.push_back(
+        {Severity::warning, scenario.trace, 0, 0,
+         fmt::format("'layers': the trace has {} MoE layers ({}), the model '{}' has {} ({}); only "
+                     "the recorded ones are replayed",
+                     trace.layers.size(), numbers(trace.layers), model.name,
+                     model.moe_layers.size(), numbers(model.moe_layers)),
+         "", "say 'layers: recorded' when that is meant"});
+  }
+  for (std::size_t i = 0; i < trace.layers.size(); ++i) chosen.push_back(static_cast<int>(i));
+  return chosen;
+}
+
+int choose_ep(const Scenario& scenario, int gpus, int experts) {
+  if (!scenario.ep) return default_ep(gpus, experts);
+  const int ep = *scenario.ep;
+  if (gpus % ep != 0 || ep > experts) {
+    throw Error(fmt::format("'ep' is {}: it must divide {} GPUs and not exceed {} experts", ep,
+                            gpus, experts),
+                fmt::format("ep {} fits", default_ep(gpus, experts)));
+  }
+  return ep;
+}
+
+void keep_steps(const StepRange& range, ClusterInput& cluster) {
+  auto& batches = cluster.batches.batches;
+  const int total = static_cast<int>(batches.size());
+  const int last = range.last < 0 ? total : range.last;
+  if (range.first >= total || last > total) {
+    throw Error(fmt::format("'steps': {}:{} asked for, the trace makes {} steps on {} GPUs",
+                            range.first, last, total, cluster.topology.gpu_count()),
+                "fewer tokens_per_rank, or repeat, makes more steps");
+  }
+  batches.resize(static_cast<std::size_t>(last));
+  batches.erase(batches.begin(), batches.begin() + range.first);
+  cluster.first_step = range.first;
+}
+
+void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
+  const auto overrides = scenario.overrides_of("gpu");
+  std::map<std::string, std::shared_ptr<const GpuModel>> models;
+  for (int g = 0; g < cluster.topology.gpu_count(); ++g) {
+    const std::string& name = cluster.topology.gpu_model(GpuId(g));
+    auto& model = models[name];
+    if (!model) {
+      const std::string path = data_file("models/gpu", name);
+      model = std::make_shared<const GpuModel>(read_gpu_model(path, overrides));
+      cluster.gpu_files.push_back(input_file(name, path, overrides));
+    }
+    cluster.gpus.push_back(model);
+  }
+}
+
+ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
+                          const RoutingTrace& trace, std::vector<Diagnostic>& warnings) {
+  const auto overrides = scenario.overrides_of("topology");
+  const std::string path = data_file("topologies", name);
+  TopologyFile file = read_topology(path, overrides);
+  warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
+  ClusterInput cluster{
+      input_file(name, path, overrides), std::move(file.topology), {}, {}, 0, {}, 0};
+  open_gpus(scenario, cluster);
+  const int gpus = cluster.topology.gpu_count();
+  cluster.ep = choose_ep(scenario, gpus, trace.info().experts);
+  cluster.batches = make_batches(trace, {gpus, scenario.tokens_per_rank, scenario.repeat});
+  keep_steps(scenario.steps, cluster);
+  return cluster;
+}
+
+}  // namespace
+
+PlannerOptions Inputs::planner_options(const Scenario& scenario,
+                                       const ClusterInput& cluster) const {
+  return {cluster.ep, layers, scenario.backward, false};
+}
+
+Inputs open_inputs(const Scenario& scenario) {
+  RoutingTrace trace = RoutingTrace::open(scenario.trace);
+  const auto model_overrides = scenario.overrides_of("model");
+  const std::string model_path = data_file("models/moe", scenario.model);
+  Inputs inputs{
+      std::move(trace), {}, read_moe_model(model_path, model_overrides), {}, {}, {}, {}, {}, {}};
+  inputs.trace_file = {inputs.trace.info().name, inputs.trace.hash()};
+  inputs.model_file = input_file(scenario.model, model_path, model_overrides);
+  const TraceInfo& info = inputs.trace.info();
+  require_equal("experts", "experts", info.experts, inputs.model.experts, inputs.model.name);
+  require_equal("choices a token", "top_k", info.top_k, inputs.model.top_k, inputs.model.name);
+  inputs.layers = choose_layers(scenario, info, inputs.model, inputs.warnings);
+  const auto policy_overrides = scenario.overrides_of("policy");
+  for (const std::string& name : scenario.policies) {
+    const std::string path = data_file("models/system", name);
+    inputs.systems.push_back(read_system(path, policy_overrides));
+    inputs.system_files.push_back(input_file(name, path, policy_overrides));
+  }
+  for (const std::string& name : scenario.topologies) {
+    inputs.clusters.push_back(open_cluster(scenario, name, inputs.trace, inputs.warnings));
+  }
+  return inputs;
+}
+
+}  // namespace moesim

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inputs of a scenario, opened and checked against each other before anything runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/model/gpu_model.h"
+#include "sim/model/moe_model.h"
+#include "sim/policy/step_plan.h"
+#include "sim/policy/system.h"
+#include "sim/scenario/scenario.h"
+#include "sim/topology/reader.h"
+#include "sim/trace/batches.h"
+
+namespace moesim {
+
+/// A file that went into a result.
+struct InputFile {
+  std::string name;
+  std::string hash;  // XXH3 of the file with its overrides
+};
+
+struct ClusterInput {
+  InputFile file;
+  Topology topology;
+  GpuModels gpus;
+  std::vector<InputFile> gpu_files;
+  int ep = 0;
+  Batches batches;  // of the chosen steps
+  int first_step = 0;
+};
+
+struct Inputs {
+  RoutingTrace trace;
+  InputFile trace_file;
+  MoeModel model;
+  InputFile model_file;
+  std::vector<ClusterInput> clusters;  // one per topology of the scenario
+  std::vector<SystemSpec> systems;
+  std::vector<InputFile> system_files;
+  std::vector<int> layers;  // indices into TraceInfo::layers that are replayed
+  std::vector<Diagnostic> warnings;
+
+  PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
+};
+
+/// Opens everything a scenario names. Throws Error for what cannot be: more experts or choices than
+/// the model, an expert-parallel degree that does not fit, too few tokens, unknown layers or steps.
+Inputs open_inputs(const Scenario& scenario);
+
+}  // namespace moesim

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scenario: which cluster, model, trace and policies to run. See docs/scenarios.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/yaml.h"
+
+namespace moesim {
+
+enum class Fidelity { port, flow, analytic };
+inline const std::vector<std::string> fidelity_names = {"port", "flow", "analytic"};
+
+/// A half-open range of simulated steps; last = -1 means to the end.
+struct StepRange {
+  int first = 0;
+  int last = -1;
+};
+
+/// What the user asked for, before any input is opened. Lists make a grid of cases.
+struct Scenario {
+  std::vector<std::string> topologies;  // names or paths
+  std::string model;                    // name or path
+  std::string trace;                    // a trace directory
+  std::vector<std::string> policies;    // names of models/system, or paths
+  std::vector<Fidelity> fidelities;
+  std::optional<int> ep;  // expert-parallel degree; default: as large as fits
+  std::optional<std::int64_t> tokens_per_rank;
+  int repeat = 1;
+  StepRange steps;
+  bool recorded_layers = false;  // replay what the trace has, whatever the model says
+  std::vector<int> layers;       // model layer numbers; empty: all
+  bool backward = true;
+  std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*
+
+  /// The overrides below one prefix, with the prefix taken off.
+  std::vector<Override> overrides_of(const std::string& prefix) const;
+};
+
+/// Reads a scenario file, or the flags alone when `path` is empty; flags win over the file.
+/// Throws Error with all mistakes.
+Scenario read_scenario(const std::string& path, const std::vector<Override>& flags);
+
+}  // namespace moesim
