@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Progress: one pass over the edges of the plan, then constant work per edge.
+#include "sim/plan/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+namespace moesim {
+namespace {
+
+std::span<const GpuId> gpus_of(const Op& op) {
+  if (const Compute* c = op.compute()) return {&c->gpu, 1};
+  return op.exchange()->participants;
+}
+
+/// Calls visit(i) for every i such that after_gpus holds gpus[i]; both ascend.
+template <class Visit>
+void visit_common(std::span<const GpuId> gpus, std::span<const GpuId> after_gpus, Visit visit) {
+  if (after_gpus.size() == 1) {
+    const auto at = std::lower_bound(gpus.begin(), gpus.end(), after_gpus[0]);
+    if (at != gpus.end() && *at == after_gpus[0]) visit(at - gpus.begin());
+    return;
+  }
+  std::size_t j = 0;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    while (j < after_gpus.size() && after_gpus[j] < gpus[i]) ++j;
+    if (j < after_gpus.size() && after_gpus[j] == gpus[i]) visit(static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+}  // namespace
+
+template <class Visit>
+void Progress::visit_edges(Visit visit) const {
+  constexpr std::int64_t none = -1;
+  std::vector<std::int64_t> last(static_cast<std::size_t>(plan_.gpus) * lane_count, none);
+  for (std::size_t id = 0; id < plan_.ops.size(); ++id) {
+    const Op& op = plan_.ops[id];
+    const auto gpus = gpus_of(op);
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      auto& before = last.at(gpus[i].index() * lane_count + static_cast<std::size_t>(op.lane));
+      if (before != none) {
+        visit(static_cast<std::size_t>(before), first_step_[id] + static_cast<std::int64_t>(i));
+      }
+      before = static_cast<std::int64_t>(id);
+    }
+    for (OpId after : op.after) {
+      visit_common(gpus, gpus_of(plan_[after]),
+                   [&](std::ptrdiff_t i) { visit(after.index(), first_step_[id] + i); });
+    }
+  }
+}
+
+Progress::Progress(const Plan& plan, const GpuModels& gpus) : plan_(plan), gpus_(gpus) {
+  if (gpus.size() < static_cast<std::size_t>(plan.gpus)) {
+    throw std::invalid_argument(
+        fmt::format("the plan uses {} GPUs, but there are models for {}", plan.gpus, gpus.size()));
+  }
+  const std::size_t ops = plan.ops.size();
+  first_step_.push_back(0);
+  timeline_.ops.resize(ops);
+  for (std::size_t id = 0; id < ops; ++id) {
+    const std::size_t count = gpus_of(plan.ops[id]).size();
+    steps_.insert(steps_.end(), count, Joining{static_cast<std::int32_t>(id), 0, Seconds(0)});
+    first_step_.push_back(static_cast<std::int64_t>(steps_.size()));
+    absent_.push_back(static_cast<std::int32_t>(count));
+    timeline_.ops[id].resize(count);
+  }
+  done_.resize(ops);
+
+  first_dependent_.resize(ops + 1);
+  visit_edges([&](std::size_t op, std::int64_t step) {
+    ++first_dependent_[op + 1];
+    ++steps_[static_cast<std::size_t>(step)].waits;
+  });
+  for (std::size_t id = 0; id < ops; ++id) first_dependent_[id + 1] += first_dependent_[id];
+  dependents_.resize(static_cast<std::size_t>(first_dependent_[ops]));
+  std::vector<std::int64_t> next = first_dependent_;
+  visit_edges([&](std::size_t op, std::int64_t step) {
+    dependents_[static_cast<std::size_t>(next[op]++)] = step;
+  });
+
+  std::vector<std::int64_t> free;
+  for (std::size_t step = 0; step < steps_.size(); ++step) {
+    if (steps_[step].waits == 0) free.push_back(static_cast<std::int64_t>(step));
+  }
+  for (std::size_t id = 0; id < ops; ++id) {
+    if (absent_[id] == 0) start(id);
+  }
+  for (std::int64_t step : free) join(step, Seconds(0));
+  propagate();
+}
+
+std::vector<Progress::Ready> Progress::take_ready() {
+  std::sort(ready_.begin(), ready_.end(),
+            [](const Ready& a, const Ready& b) { return a.op < b.op; });
+  return std::exchange(ready_, {});
+}
+
+void Progress::end(OpId exchange, Seconds at) {
+  ended_.push_back({exchange.index(), at});
+  propagate();
+}
+
+void Progress::join(std::int64_t step, Seconds at) {
+  const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(step)].op);
+  timeline_.ops[op][static_cast<std::size_t>(step - first_step_[op])].start = at;
+  if (--absent_[op] == 0) start(op);
+}
+
+void Progress::start(std::size_t op) {
+  Seconds begin(0);
+  for (const Interval& joined : timeline_.ops[op]) begin = std::max(begin, joined.start);
+  if (const Compute* c = plan_.ops[op].compute()) {
+    ended_.push_back({op, begin + gpus_[c->gpu.index()]->time(c->kernel)});
+  } else {
+    ready_.push_back({OpId(static_cast<std::int64_t>(op)), begin});
+  }
+}
+
+void Progress::propagate() {
+  while (!ended_.empty()) {
+    const auto [op, at] = ended_.back();
+    ended_.pop_back();
+    done_[op] = true;
+    for (Interval& interval : timeline_.ops[op]) {
+      interval.end = at;
+      timeline_.makespan = std::max(timeline_.makespan, at);
+    }
+    for (auto d = first_dependent_[op]; d < first_dependent_[op + 1]; ++d) {
+      const std::int64_t id = dependents_[static_cast<std::size_t>(d)];
+      Joining& step = steps_[static_cast<std::size_t>(id)];
+      step.at = std::max(step.at, at);
+      if (--step.waits == 0) join(id, step.at);
+    }
+  }
+}
+
+Timeline Progress::finish() {
+  std::string waiting;
+  int count = 0;
+  for (std::size_t id = 0; id < done_.size(); ++id) {
+    if (done_[id] || ++count > 5) continue;
+    const Op& op = plan_.ops[id];
+    waiting += fmt::format("{}op {} '{}' (layer {}, {} of {} participants missing)",
+                           waiting.empty() ? "" : ", ", id, op.name, op.layer, absent_[id],
+                           timeline_.ops[id].size());
+  }
+  if (count > 0) {
+    throw std::runtime_error(fmt::format("{} op{} of plan '{}' never finished: {}{}", count,
+                                         count == 1 ? "" : "s", plan_.name, waiting,
+                                         count > 5 ? ", ..." : ""));
+  }
+  return std::move(timeline_);
+}
+
+}  // namespace moesim
