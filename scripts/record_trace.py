@@ -11,9 +11,9 @@ Needs PyTorch and the packages of the corpus:
   apt-get install python3-torch libopenblas0-pthread base-files fortunes fortunes-de \\
       libpython3.11-stdlib linux-libc-dev manpages-dev manpages-fr-dev miscfiles
 
-(OpenBLAS is optional; with it one core multiplies matrices about twenty times faster.) The result
-is a trace in the native form, see docs/. Exit codes: 0 done, 2 bad input or a missing package,
-130 interrupted (the steps recorded so far are complete).
+(OpenBLAS is optional; with it matrices multiply about twenty times faster.) The result is a trace in
+the native form, see docs/trace-format.md. Exit codes: 0 done, 2 bad input or a missing package, 130
+interrupted (the steps recorded so far are complete).
 """
 
 import argparse
@@ -34,7 +34,7 @@ def parse_arguments(argv):
     add("--name", help="name in trace.json (default: last part of --out)")
     add("--model-name", default="tiny-moe", help="model in trace.json (default: %(default)s)")
     for name, value, text in [
-            ("steps", 2000, "training steps"),
+            ("steps", 1200, "training steps"),
             ("record", 20, "steps to record: 1, 2, 4, ... then evenly up to the last"),
             ("seed", 1, "seed of weights, documents and batches"),
             ("layers", 4, "transformer layers, each with experts"),
@@ -183,6 +183,9 @@ def main(argv):
     args = parse_arguments(argv)
     if os.path.exists(args.out):
         fail(f"{args.out} exists: choose another --out or remove it")
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ[name] = str(args.threads)  # read when the libraries are loaded
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     try:
         import numpy  # noqa: F401
         import torch
@@ -193,7 +196,6 @@ def main(argv):
     from record.model import MoeLanguageModel
     from record.trace_writer import TraceWriter
 
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     device = args.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
