@@ -11,9 +11,9 @@ Needs PyTorch and the packages of the corpus:
   apt-get install python3-torch libopenblas0-pthread base-files fortunes fortunes-de \\
       libpython3.11-stdlib linux-libc-dev manpages-dev manpages-fr-dev miscfiles
 
-(OpenBLAS is optional; with it matrices multiply about twenty times faster.) The result is a trace in
-the native form, see docs/trace-format.md. Exit codes: 0 done, 2 bad input or a missing package, 130
-interrupted (the steps recorded so far are complete).
+(OpenBLAS is optional; with it matrices multiply about twenty times faster.) The result is a trace
+in the native form, see docs/trace-format.md. Exit codes: 0 done, 2 bad input or a missing package,
+130 interrupted (the steps recorded so far are complete).
 """
 
 import argparse
@@ -74,7 +74,7 @@ def fail(message):
 
 
 def recorded_steps(steps, count):
-    """Returns `count` of the steps 1..steps: powers of two while that is denser than even spacing."""
+    """Returns `count` of the steps 1..steps: powers of two while denser than even spacing."""
     chosen = [1]
     while len(chosen) < count - 1 and chosen[-1] <= (steps - chosen[-1]) / (count - len(chosen)):
         chosen.append(2 * chosen[-1])

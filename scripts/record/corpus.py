@@ -43,11 +43,12 @@ def check_packages():
     """Raises CorpusError naming every missing package at once."""
     missing = [package for package, _ in DOMAINS.values() if package_version(package) is None]
     if missing:
-        raise CorpusError(f"packages of the corpus are missing: apt-get install {' '.join(missing)}")
+        raise CorpusError("packages of the corpus are missing: apt-get install "
+                          + " ".join(missing))
 
 
 def read_documents(package, pattern, limit, rng):
-    """Returns [bytes] of the package's matching files in shuffled order, about `limit` bytes in all."""
+    """Returns [bytes] of the package's matching files in shuffled order, at most `limit` bytes."""
     listing = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=True)
     paths = [p for p in sorted(listing.stdout.splitlines()) if re.search(pattern, p)]
     paths = [p for p in paths if os.path.isfile(p) and not os.path.islink(p)]
@@ -95,7 +96,7 @@ class Corpus:
         self.next_ = dict.fromkeys(texts, 0)
 
     def batch(self, sequences):
-        """Returns (ids [sequences, length + 1], domain names): domains at random, each in its order."""
+        """Returns (ids [sequences, length + 1], domain names), the domains drawn evenly."""
         names = [self.rng_.choice(list(self.sequences)) for _ in range(sequences)]
         rows = []
         for name in names:

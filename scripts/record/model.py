@@ -90,8 +90,8 @@ class Layer(nn.Module):
 
 
 class MoeLanguageModel(nn.Module):
-    """forward(ids [sequences, length]) -> (logits [sequences, length, vocabulary], balance loss summed
-    over layers)."""
+    """Maps ids [sequences, length] to logits [sequences, length, vocabulary] and the balance loss
+    summed over layers."""
 
     def __init__(self, vocabulary, length, layers, hidden, heads, ffn, experts, top_k):
         super().__init__()

@@ -19,7 +19,7 @@ import numpy as np
 
 
 def load(path):
-    """Returns (trace.json, [(number, ids, weights or None, sequence lengths)]); asserts the rules."""
+    """Returns (trace.json, [(number, ids, weights or None, lengths)]); asserts the rules."""
     with open(os.path.join(path, "trace.json"), encoding="utf-8") as file:
         header = json.load(file)
     steps = []
@@ -104,8 +104,8 @@ def main(path):
           f"{total.max()}\n")
     ranks = min(8, experts)
     facts = {r["step"]: r for r in header["provenance"].get("recorded", [])}
-    row("step", "loss", "max/mean load per layer", "overlap per layer", f"distinct ranks of {ranks}",
-        "gate entropy per layer")
+    row("step", "loss", "max/mean load per layer", "overlap per layer",
+        f"distinct ranks of {ranks}", "gate entropy per layer")
     row(*["---"] * 6)
     for number, ids, weights, lengths in steps:
         row(number, facts.get(number, {}).get("loss", ""), text(skew(loads(ids, experts))),

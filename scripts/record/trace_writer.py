@@ -8,7 +8,7 @@ import numpy as np
 
 
 class TraceWriter:
-    """A trace that is readable after every call: files appear under their name only when complete."""
+    """A trace that is readable after every call: files get their name only when complete."""
 
     def __init__(self, path, header):
         """Creates the folder `path` (FileExistsError if there is one) and its trace.json."""
