@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim list: what there is to choose from.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "sim/base/data_files.h"
+#include "sim/base/error.h"
+#include "sim/base/units.h"
+#include "sim/cli/commands.h"
+#include "sim/model/gpu_model.h"
+#include "sim/policy/policies.h"
+#include "sim/policy/system.h"
+#include "sim/report/table.h"
+#include "sim/scenario/scenario.h"
+#include "sim/topology/reader.h"
+
+namespace moesim {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+void print_section(const std::string& title, const Rows& rows, std::size_t left) {
+  fmt::print("{}\n", title);
+  std::string text = align(rows, left);
+  fmt::print("{}\n", text);
+}
+
+void list_models() {
+  Rows rows = {
+      {"  model", "description", "hidden", "MoE layers", "experts", "top-k", "expert ffn"}};
+  for (const std::string& name : data_names("models/moe")) {
+    const MoeModel m = read_moe_model(data_file("models/moe", name));
+    rows.push_back({"  " + name, m.description, std::to_string(m.hidden),
+                    std::to_string(m.moe_layers.size()), std::to_string(m.experts),
+                    std::to_string(m.top_k), std::to_string(m.expert_ffn)});
+  }
+  print_section("models (models/moe)", rows, 2);
+}
+
+void list_gpus() {
+  Rows rows = {{"  gpu", "description", "memory", "bandwidth", "bf16"}};
+  for (const std::string& name : data_names("models/gpu")) {
+    const GpuModel g = read_gpu_model(data_file("models/gpu", name));
+    const auto bf16 = g.peak.find(DataType::bf16);
+    rows.push_back({"  " + name, g.description, to_string(g.memory), to_string(g.memory_bandwidth),
+                    bf16 == g.peak.end() ? "-" : to_string(bf16->second)});
+  }
+  print_section("gpus (models/gpu)", rows, 2);
+}
+
+void list_topologies() {
+  Rows rows = {{"  topology", "GPUs", "hosts", "GPU model"}};
+  for (const std::string& name : data_names("topologies")) {
+    const Topology t = std::move(read_topology(data_file("topologies", name)).topology);
+    rows.push_back({"  " + name, std::to_string(t.gpu_count()), std::to_string(t.host_count()),
+                    t.gpu_model(GpuId(0))});
+  }
+  print_section("topologies", rows, 1);
+}
+
+void list_policies() {
+  Rows rows = {{"  policy", "routing", "placement", "dispatch", "schedule", "description"}};
+  for (const std::string& name : data_names("models/system")) {
+    const SystemSpec s = read_system(data_file("models/system", name));
+    const auto at = [](const auto& table, int i) {
+      return std::string(table[static_cast<std::size_t>(i)].name);
+    };
+    rows.push_back({"  " + name, at(routing_mechanisms(), s.routing),
+                    at(placement_mechanisms(), s.placement), at(dispatch_mechanisms(), s.dispatch),
+                    at(schedule_mechanisms(), s.schedule), s.description});
+  }
+  print_section("policies (models/system)", rows, 6);
+}
+
+template <class Table>
+void add_mechanisms(Rows& rows, const std::string& kind, const Table& table) {
+  for (const auto& m : table) rows.push_back({"  " + kind, m.name, m.description});
+}
+
+void list_mechanisms() {
+  Rows rows = {{"  kind", "mechanism", "description"}};
+  add_mechanisms(rows, "routing", routing_mechanisms());
+  add_mechanisms(rows, "placement", placement_mechanisms());
+  add_mechanisms(rows, "dispatch", dispatch_mechanisms());
+  add_mechanisms(rows, "schedule", schedule_mechanisms());
+  print_section("mechanisms", rows, 3);
+}
+
+struct Section {
+  std::string name;
+  void (*print)();
+};
+
+const std::vector<Section> sections = {{"policies", list_policies},
+                                       {"mechanisms", list_mechanisms},
+                                       {"topologies", list_topologies},
+                                       {"models", list_models},
+                                       {"gpus", list_gpus}};
+
+void list(const std::string& what) {
+  std::vector<std::string> names;
+  for (const Section& section : sections) {
+    names.push_back(section.name);
+    if (what.empty() || what == section.name) section.print();
+  }
+  if (!what.empty() && std::find(names.begin(), names.end(), what) == names.end()) {
+    throw Error(fmt::format("nothing to list under '{}'", what), did_you_mean(what, names));
+  }
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app) {
+  const auto what = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("list", "Lists policies, topologies, models and GPUs");
+  command->add_option("WHAT", *what,
+                      "policies, mechanisms, topologies, models or gpus (default all)");
+  command->callback([what] { list(*what); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim: which MoE placement and communication policy is fastest on this cluster, and why.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "sim/base/error.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/version.h"
+
+namespace {
+
+constexpr int run_failed = 1;
+constexpr int bad_input = 2;
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "Simulates mixture-of-experts placement and communication policies on GPU clusters,\n"
+      "replaying recorded routing traces."};
+  app.name("moesim");
+  app.set_version_flag("--version", std::string("moesim ") + MOESIM_VERSION);
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 done, 1 the run failed, 2 bad input.");
+  moesim::add_run_command(app);
+  moesim::add_compare_command(app);
+  moesim::add_plan_command(app);
+  moesim::add_list_command(app);
+  moesim::add_topology_command(app);
+  moesim::add_trace_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : bad_input;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const moesim::Error& e) {
+    fmt::print(stderr, "{}", e.what());
+    return bad_input;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "moesim: the run failed: {}\n", e.what());
+    return run_failed;
+  }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim plan: the plan of one step as text, proved to deliver every token.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "sim/base/files.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/scenario_flags.h"
+#include "sim/plan/delivery.h"
+#include "sim/plan/text.h"
+#include "sim/scenario/inputs.h"
+#include "sim/scenario/proof.h"
+
+namespace moesim {
+namespace {
+
+struct Options {
+  ScenarioFlags scenario;
+  std::string out;
+  bool rows = false;
+  bool check = false;
+};
+
+void print_plan(const Options& options) {
+  const Scenario scenario = options.scenario.read();
+  if (scenario.topologies.size() * scenario.policies.size() != 1) {
+    throw Error("'plan' takes one topology and one policy");
+  }
+  const Inputs inputs = open_inputs(scenario);
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  const ClusterInput& cluster = inputs.clusters[0];
+  PlannerOptions planner_options = inputs.planner_options(scenario, cluster);
+  planner_options.explicit_rows = options.rows || options.check;
+  StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace,
+                      planner_options);
+  StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
+  check_plan(planned.plan);
+  if (options.check) {
+    prove_delivery(planned, cluster.batches.batches[0], inputs.trace, inputs.layers);
+    fmt::print(stderr,
+               "delivery proved: {} ops, every choice reaches its expert and returns once\n",
+               planned.plan.ops.size());
+    if (!options.rows) {
+      for (Op& op : planned.plan.ops) {
+        if (auto* exchange = std::get_if<Exchange>(&op.work)) exchange->rows.clear();
+      }
+    }
+  }
+  const std::string text = to_text(planned.plan);
+  if (options.out.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_file(options.out, text);
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("plan", "Prints the plan of a scenario's first step");
+  options->scenario.add_to(*command);
+  command->add_option("-o,--out", options->out, "writes to a file instead");
+  command->add_flag("--rows", options->rows, "with the explicit token rows of every exchange");
+  command->add_flag("--check", options->check, "proves that every token is delivered and returns");
+  command->callback([options] { print_plan(*options); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/cli/result_file.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/cli/version.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
+
+Json files_json(const std::vector<InputFile>& files) {
+  Json list = Json::array();
+  for (const InputFile& file : files) list.push_back(file_json(file));
+  return list;
+}
+
+Json cluster_json(const ClusterInput& cluster) {
+  return {{"topology", file_json(cluster.file)},
+          {"gpu_models", files_json(cluster.gpu_files)},
+          {"gpus", cluster.topology.gpu_count()},
+          {"hosts", cluster.topology.host_count()},
+          {"ep", cluster.ep},
+          {"tokens_per_rank", cluster.batches.tokens_per_rank},
+          {"first_step", cluster.first_step},
+          {"steps", cluster.batches.batches.size()},
+          {"unused_tokens", cluster.batches.unused_tokens}};
+}
+
+Json warnings_json(const std::vector<Diagnostic>& warnings) {
+  Json list = Json::array();
+  for (const Diagnostic& w : warnings) list.push_back(w.message);
+  return list;
+}
+
+}  // namespace
+
+std::string result_json(const Scenario& scenario, const Inputs& inputs,
+                        const std::vector<std::string>& cases) {
+  Json clusters = Json::array();
+  for (const ClusterInput& cluster : inputs.clusters) clusters.push_back(cluster_json(cluster));
+  Json layers = Json::array();
+  for (int l : inputs.layers) {
+    layers.push_back(inputs.trace.info().layers[static_cast<std::size_t>(l)]);
+  }
+  Json overrides = Json::array();
+  for (const Override& o : scenario.set) overrides.push_back(o.path + "=" + o.value);
+  Json results = Json::array();
+  for (const std::string& text : cases) results.push_back(Json::parse(text));
+  const Json document = {{"format", "moesim-result"},
+                         {"format_version", 1},
+                         {"moesim", MOESIM_VERSION},
+                         {"trace", file_json(inputs.trace_file)},
+                         {"model", file_json(inputs.model_file)},
+                         {"policies", files_json(inputs.system_files)},
+                         {"set", overrides},
+                         {"repeat", scenario.repeat},
+                         {"pass", scenario.backward ? "forward+backward" : "forward"},
+                         {"layers", layers},
+                         {"seeds", Json::array()},
+                         {"clusters", clusters},
+                         {"warnings", warnings_json(inputs.warnings)},
+                         {"cases", results}};
+  return document.dump(1) + "\n";
+}
+
+std::string result_header(const Scenario& scenario, const Inputs& inputs) {
+  const TraceInfo& info = inputs.trace.info();
+  std::string text = fmt::format(
+      "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} of {} MoE layers replayed), "
+      "model {}: hidden {}, {} experts, top-{}\n",
+      MOESIM_VERSION, info.name, inputs.trace.total_tokens(), inputs.trace.step_count(),
+      inputs.layers.size(), info.layers.size(), inputs.model.name, inputs.model.hidden,
+      inputs.model.experts, inputs.model.top_k);
+  for (const ClusterInput& c : inputs.clusters) {
+    text += fmt::format("# {}: {} GPUs on {} hosts, ep {}, {} steps of {} tokens per rank{}\n",
+                        c.topology.name(), c.topology.gpu_count(), c.topology.host_count(), c.ep,
+                        c.batches.batches.size(), c.batches.tokens_per_rank,
+                        scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "");
+  }
+  text += fmt::format("# simulated; times per step ({}), mean over steps; bytes per step\n",
+                      scenario.backward ? "forward and backward" : "forward only");
+  return text;
+}
+
+}  // namespace moesim

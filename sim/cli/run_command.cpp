@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim run and moesim compare: one case in detail, or a grid of cases in one table.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <thread>
+
+#include "sim/base/files.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/result_file.h"
+#include "sim/cli/scenario_flags.h"
+#include "sim/cli/simulate.h"
+#include "sim/report/table.h"
+
+namespace moesim {
+namespace {
+
+struct Options {
+  ScenarioFlags scenario;
+  std::string json;
+  int workers = 0;
+};
+
+std::vector<std::string> run_cases(const Options& options, const Scenario& scenario,
+                                   const Inputs& inputs) {
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  auto cases = simulate(scenario, inputs, options.workers > 0 ? options.workers : cores);
+  if (!options.json.empty()) write_file(options.json, result_json(scenario, inputs, cases));
+  return cases;
+}
+
+void run(const Options& options) {
+  const Scenario scenario = options.scenario.read();
+  const auto count =
+      scenario.topologies.size() * scenario.policies.size() * scenario.fidelities.size();
+  if (count != 1) {
+    throw Error(
+        fmt::format("'run' takes one topology, policy and fidelity; these make {} cases", count),
+        "moesim compare shows several side by side");
+  }
+  const Inputs inputs = open_inputs(scenario);
+  const auto cases = run_cases(options, scenario, inputs);
+  fmt::print("{}{}\n{}", result_header(scenario, inputs), comparison_table(cases),
+             layer_table(cases[0]));
+}
+
+void compare(const Options& options) {
+  const Scenario scenario = options.scenario.read();
+  const Inputs inputs = open_inputs(scenario);
+  const auto cases = run_cases(options, scenario, inputs);
+  fmt::print("{}{}", result_header(scenario, inputs), comparison_table(cases));
+}
+
+void add(CLI::App& app, const std::string& name, const std::string& description,
+         void (*callback)(const Options&)) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(name, description);
+  options->scenario.add_to(*command);
+  command->add_option("--json", options->json, "writes everything printed, and more, to a file");
+  command->add_option("--workers", options->workers, "processes to use (default: all cores)")
+      ->check(CLI::Range(1, 1024));
+  command->callback([options, callback] { callback(*options); });
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app) {
+  add(app, "run", "Simulates one policy on one cluster, layer by layer", run);
+}
+
+void add_compare_command(CLI::App& app) {
+  add(app, "compare", "Compares policies, topologies and fidelities in one table", compare);
+}
+
+}  // namespace moesim

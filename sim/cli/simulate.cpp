@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/cli/simulate.h"
+
+#include <fmt/format.h>
+
+#include "sim/analytic/analytic_backend.h"
+#include "sim/cli/workers.h"
+#include "sim/engine/simgrid_backend.h"
+#include "sim/report/case_report.h"
+
+namespace moesim {
+namespace {
+
+std::unique_ptr<Backend> make_backend(Fidelity fidelity, const ClusterInput& cluster) {
+  using Simgrid = SimgridOptions::Fidelity;
+  switch (fidelity) {
+    case Fidelity::port:
+      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::port});
+    case Fidelity::flow:
+      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::flow});
+    case Fidelity::analytic:
+      return make_analytic_backend(cluster.topology, cluster.gpus);
+  }
+  return nullptr;
+}
+
+struct Case {
+  const ClusterInput* cluster;
+  const SystemSpec* system;
+  Fidelity fidelity;
+  CaseName name;
+};
+
+std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inputs,
+                     const Progress& progress) {
+  StepPlanner planner(*c.system, c.cluster->topology, inputs.model, inputs.trace,
+                      inputs.planner_options(scenario, *c.cluster));
+  const auto backend = make_backend(c.fidelity, *c.cluster);
+  const auto& batches = c.cluster->batches.batches;
+  RunMetrics run;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const int step = c.cluster->first_step + static_cast<int>(i);
+    const StepPlan planned = planner.plan(batches[i], step);
+    check_plan(planned.plan);
+    add_step(run, planned.plan, backend->run(planned.plan), c.cluster->topology);
+    run.dropped_choices += planned.change.dropped_choices;
+    run.replaced_choices += planned.change.replaced_choices;
+    progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
+  }
+  return case_json(c.name, run, c.cluster->topology);
+}
+
+}  // namespace
+
+std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs, int workers) {
+  std::vector<Job> jobs;
+  for (const ClusterInput& cluster : inputs.clusters) {
+    for (Fidelity fidelity : scenario.fidelities) {
+      for (const SystemSpec& system : inputs.systems) {
+        const CaseName name{cluster.topology.name(), system.name,
+                            fidelity_names[static_cast<std::size_t>(fidelity)]};
+        const Case c{&cluster, &system, fidelity, name};
+        jobs.push_back({fmt::format("{} {} {}", name.topology, name.policy, name.fidelity),
+                        [c, &scenario, &inputs](const Progress& progress) {
+                          return run_case(c, scenario, inputs, progress);
+                        }});
+      }
+    }
+  }
+  return run_jobs(jobs, workers);
+}
+
+}  // namespace moesim

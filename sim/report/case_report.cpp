@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/report/case_report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json traffic_json(const Traffic& traffic, const Topology& topology) {
+  Json classes = Json::object();
+  for (std::size_t c = 0; c < traffic.link_class.size(); ++c) {
+    classes[topology.classes()[c].name] = traffic.link_class[c];
+  }
+  return {{"same_gpu_bytes", traffic.same_gpu.value},
+          {"same_host_bytes", traffic.same_host.value},
+          {"other_host_bytes", traffic.other_host.value},
+          {"link_class_bytes", classes}};
+}
+
+Json layer_json(const LayerMetrics& layer, double steps, const Topology& topology) {
+  return {{"forward_s", layer.forward.value / steps},
+          {"backward_s", layer.backward.value / steps},
+          {"compute_s", layer.compute.value / steps},
+          {"communication_s", layer.communication.value / steps},
+          {"exposed_communication_s", layer.exposed.value / steps},
+          {"load_max_over_mean", layer.load_max_over_mean},
+          {"traffic", traffic_json(layer.traffic, topology)}};
+}
+
+Json peak_json(const RunMetrics& run, const Topology& topology) {
+  const int peak = peak_link(run, topology);
+  if (peak < 0) return nullptr;
+  const Link& link = topology.links()[static_cast<std::size_t>(peak)];
+  const Bytes bytes(run.link_bytes[static_cast<std::size_t>(peak)]);
+  const double total = run.mean_step().value * static_cast<double>(run.steps.size());
+  return {{"from", topology.vertices()[link.from.index()].name},
+          {"to", topology.vertices()[link.to.index()].name},
+          {"class", topology.classes()[static_cast<std::size_t>(link.link_class)].name},
+          {"bytes", bytes.value},
+          {"utilization", (bytes / link.bandwidth).value / total}};
+}
+
+}  // namespace
+
+std::string case_json(const CaseName& name, const RunMetrics& run, const Topology& topology) {
+  const auto steps = static_cast<double>(run.steps.size());
+  Json layers = Json::array();
+  for (const auto& [number, layer] : run.layers) {
+    Json entry = {{"layer", number}};
+    entry.update(layer_json(layer, steps, topology));
+    layers.push_back(std::move(entry));
+  }
+  Json step_times = Json::array();
+  for (Seconds t : run.steps) step_times.push_back(t.value);
+  Json result = {{"topology", name.topology},
+                 {"policy", name.policy},
+                 {"fidelity", name.fidelity},
+                 {"gpus", topology.gpu_count()},
+                 {"steps", run.steps.size()},
+                 {"step_s", run.mean_step().value},
+                 {"step_s_each", step_times},
+                 {"total", layer_json(run.total, steps, topology)},
+                 {"peak_link", peak_json(run, topology)},
+                 {"dropped_choices", run.dropped_choices},
+                 {"replaced_choices", run.replaced_choices},
+                 {"layers", layers}};
+  return result.dump();
+}
+
+}  // namespace moesim

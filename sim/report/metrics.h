@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run is judged by, from plans and timelines. Every metric is defined in docs/metrics.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/plan/plan.h"
+#include "sim/plan/timeline.h"
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+/// Token rows that exchanges moved, by how far they went; bytes are exact.
+struct Traffic {
+  Bytes same_gpu;                        // stayed on its GPU
+  Bytes same_host;                       // to another GPU of the host
+  Bytes other_host;                      // to another host
+  std::vector<std::int64_t> link_class;  // [class] bytes on all links of the class
+
+  void add(const Traffic& other);
+};
+
+/// Times are means over GPUs (makespans excepted) and sums over the steps that were added.
+struct LayerMetrics {
+  Seconds forward, backward;       // from the first start to the last end of the layer's ops
+  Seconds compute;                 // compute lane busy
+  Seconds communication;           // in an exchange, waiting included
+  Seconds exposed;                 // of that, with the compute lane idle
+  double load_max_over_mean = 0;   // choices per GPU, summed over steps
+  std::vector<std::int64_t> load;  // [gpu] choices computed, forward
+  Traffic traffic;
+
+  void add(const LayerMetrics& other);
+};
+
+struct RunMetrics {
+  std::vector<Seconds> steps;          // makespan of each step
+  std::map<int, LayerMetrics> layers;  // by model layer number
+  LayerMetrics total;                  // over all layers; load is per GPU over all layers
+  std::vector<std::int64_t> link_bytes;
+  std::int64_t dropped_choices = 0;
+  std::int64_t replaced_choices = 0;
+
+  Seconds mean_step() const;
+};
+
+/// The link with the largest bytes / bandwidth, lowest id on ties; -1 when no link carried any.
+int peak_link(const RunMetrics& run, const Topology& topology);
+
+/// Adds one step. Throws std::logic_error when bytes are lost or appear on a tier that no pair of
+/// GPUs needs.
+void add_step(RunMetrics& run, const Plan& plan, const Timeline& timeline,
+              const Topology& topology);
+
+}  // namespace moesim

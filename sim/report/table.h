@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The comparison table that a person reads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace moesim {
+
+/// Columns of text, aligned: the first `left` columns to the left, the others to the right.
+std::string align(const std::vector<std::vector<std::string>>& rows, std::size_t left);
+
+/// The cases (JSON of case_json) as a table, one line a case; the policy that comes first on each
+/// topology and fidelity is the baseline of the speedup column.
+std::string comparison_table(const std::vector<std::string>& cases);
+
+/// One case per layer.
+std::string layer_table(const std::string& case_json);
+
+}  // namespace moesim
