@@ -13,13 +13,18 @@ namespace moesim {
 struct LayerRouting {
   int layer = 0;                              // model layer number
   std::vector<GpuId> source;                  // [token]
-  std::vector<std::vector<ExpertId>> chosen;  // [token][k]
+  std::vector<std::vector<ExpertId>> chosen;  // [token][k]; below 0: a dropped choice
   const Assignment* assignment = nullptr;
 };
 
-/// Follows the explicit rows of every layer and pass: each choice reaches the GPU of its slot
-/// exactly once before the expert GEMM, whose rows per expert match, and each result returns to
-/// its source exactly once. Also runs check_plan. Throws Error naming layer, token and choice.
+/// Runs check_plan, then follows the explicit rows of every layer and pass. Each choice reaches the
+/// GPU of its slot exactly once, moved by the token-lane exchanges of Stage::dispatch in list
+/// order; the expert GEMMs (Stage::experts, one group per slot of their GPU; GEMMs of one name and
+/// GPU are parts of one) compute as many rows per slot as chose it and wait for them; each result
+/// returns to its source exactly once through Stage::combine, after the GEMMs (those named *-wgrad
+/// apart). Rows may be summed on their way back, and a sum is never split again. Rows of an
+/// exchange have one size and make up its matrix, the diagonal included; a choice that is served on
+/// its own GPU needs no row. Throws Error with every mistake, naming layer, token and choice.
 void check_delivery(const Plan& plan, const std::vector<LayerRouting>& routing);
 
 }  // namespace moesim
