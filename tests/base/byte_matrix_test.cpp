@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/byte_matrix.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace moesim {
+namespace {
+
+const std::vector<std::int64_t> dense = {4, 0,  8,  //
+                                         0, 0,  2,  //
+                                         6, 10, 0};
+
+TEST(ByteMatrix, TakesTheGreatestCommonDivisorAsUnit) {
+  const auto m = ByteMatrix::from_dense(3, dense);
+  EXPECT_EQ(m.unit(), Bytes(2));
+  EXPECT_EQ(m.at(GpuId(2), GpuId(1)), Bytes(10));
+  EXPECT_EQ(m.at(GpuId(1), GpuId(0)), Bytes(0));
+}
+
+TEST(ByteMatrix, CountsWhatLeavesItsGpuApartFromAll) {
+  const auto m = ByteMatrix::from_dense(3, dense);
+  EXPECT_EQ(m.total(), Bytes(30));
+  EXPECT_EQ(m.off_diagonal(), Bytes(26));
+  EXPECT_EQ(m.entries(), 5u);
+}
+
+TEST(ByteMatrix, TransposeSwapsSourcesAndDestinations) {
+  const auto m = ByteMatrix::from_dense(3, dense);
+  const auto t = m.transposed();
+  for (int a = 0; a < 3; ++a) {
+    for (int b = 0; b < 3; ++b) EXPECT_EQ(t.at(GpuId(a), GpuId(b)), m.at(GpuId(b), GpuId(a)));
+  }
+  EXPECT_EQ(t.transposed(), m);
+}
+
+TEST(ByteMatrix, RefusesEntriesThatDoNotFit) {
+  const std::vector<std::int64_t> huge = {0, (std::int64_t{1} << 32) + 1, 1, 0};
+  EXPECT_THROW(ByteMatrix::from_dense(2, huge), std::overflow_error);
+  const std::vector<std::int64_t> even = {0, std::int64_t{1} << 40, 1 << 20, 0};
+  EXPECT_EQ(ByteMatrix::from_dense(2, even).at(GpuId(0), GpuId(1)), Bytes(std::int64_t{1} << 40));
+}
+
+}  // namespace
+}  // namespace moesim

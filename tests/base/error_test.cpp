@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/error.h"
+
+#include <gtest/gtest.h>
+
+namespace moesim {
+namespace {
+
+TEST(Diagnostic, ShowsPlaceSourceLineCaretAndHint) {
+  const Diagnostic d{Severity::error,       "a.yaml", 3, 5, "unknown key 'gpuz'", "    gpuz: 8",
+                     "did you mean 'gpus'?"};
+  EXPECT_EQ(d.str(),
+            "a.yaml:3:5: error: unknown key 'gpuz'\n"
+            "      gpuz: 8\n"
+            "      ^\n"
+            "hint: did you mean 'gpus'?\n");
+}
+
+TEST(Diagnostic, LeavesOutWhatIsNotKnown) {
+  EXPECT_STREQ(Error("no such flag").what(), "error: no such flag\n");
+}
+
+TEST(DidYouMean, SuggestsTheNearestOrListsAll) {
+  EXPECT_EQ(did_you_mean("bandwith", {"bandwidth", "latency"}), "did you mean 'bandwidth'?");
+  EXPECT_EQ(did_you_mean("xyz", {"bandwidth", "latency"}), "known: bandwidth, latency");
+  EXPECT_EQ(did_you_mean("xyz", {}), "");
+}
+
+TEST(DidYouMean, PrefersTheFirstOfEquallyNear) {
+  EXPECT_EQ(nearest("nodex", {"nodes", "node"}), "nodes");
+}
+
+}  // namespace
+}  // namespace moesim

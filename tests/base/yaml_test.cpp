@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/yaml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace moesim {
+namespace {
+
+/// The whole text of the error that reading `text` gives, or "" when there is none.
+std::string errors(const std::string& text, const std::function<void(const YamlMap&)>& read,
+                   const std::vector<Override>& overrides = {}) {
+  try {
+    const auto doc = YamlDocument::from_text(text, "a.yaml", overrides);
+    read(doc->root().map());
+    doc->finish();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+void read_link(const YamlMap& map) {
+  map.integer("count", {1, 64});
+  map.bandwidth("bandwidth");
+  map.seconds("latency", Seconds(0));
+}
+
+TEST(Yaml, ReadsTypedValues) {
+  const auto doc = YamlDocument::from_text(
+      "{count: 010, bandwidth: 400 Gbit/s, latency: 2 us, memory: 64 KiB, on: true}", "a.yaml");
+  const YamlMap map = doc->root().map();
+  EXPECT_EQ(map.integer("count", {}), 10);  // never octal
+  EXPECT_EQ(map.bandwidth("bandwidth").value, 50e9);
+  EXPECT_DOUBLE_EQ(map.seconds("latency").value, 2e-6);
+  EXPECT_EQ(map.bytes("memory"), Bytes(65536));
+  EXPECT_TRUE(map.boolean("on", false));
+  doc->finish();
+}
+
+TEST(Yaml, ReportsAllMistakesOfAFileInOrder) {
+  EXPECT_EQ(errors("count: 65\nbandwidth: 50\nlatancy: 2 us\n", read_link),
+            "a.yaml:1:8: error: 'count' is 65, must be between 1 and 64\n"
+            "  count: 65\n"
+            "         ^\n"
+            "a.yaml:2:12: error: 'bandwidth' needs a unit\n"
+            "  bandwidth: 50\n"
+            "             ^\n"
+            "hint: a bandwidth such as 50 GB/s or 400 Gbit/s\n"
+            "a.yaml:3:1: error: unknown key 'latancy'\n"
+            "  latancy: 2 us\n"
+            "  ^\n"
+            "hint: did you mean 'latency'?\n");
+}
+
+TEST(Yaml, DuplicateKeysAreErrors) {
+  EXPECT_EQ(errors("count: 1\nbandwidth: 1 GB/s\ncount: 2\n", read_link),
+            "a.yaml:3:1: error: key 'count' is there twice\n"
+            "  count: 2\n"
+            "  ^\n");
+}
+
+TEST(Yaml, MissingKeysAreErrorsAtTheirMap) {
+  EXPECT_EQ(errors("count: 1\n", read_link),
+            "a.yaml:1:1: error: the file lacks the key 'bandwidth'\n"
+            "  count: 1\n"
+            "  ^\n");
+}
+
+TEST(Yaml, SyntaxErrorsShowTheLine) {
+  EXPECT_THAT(errors("count: [1\nb: 2\n", read_link), testing::StartsWith("a.yaml:2:"));
+  EXPECT_EQ(errors("", read_link), "a.yaml: error: the file is empty\n");
+}
+
+TEST(Yaml, WrongKindsOfValues) {
+  EXPECT_THAT(errors("count: 1.5\nbandwidth: {a: 1}\n", read_link),
+              testing::AllOf(testing::HasSubstr("'count' must be a whole number"),
+                             testing::HasSubstr("'bandwidth' must be a bandwidth")));
+  EXPECT_THAT(errors("count: 1\nbandwidth: -5 GB/s\n", read_link),
+              testing::HasSubstr("'bandwidth' must be above 0"));
+  EXPECT_THAT(errors("- 1\n", read_link), testing::HasSubstr("the file must be a mapping"));
+}
+
+TEST(Yaml, OverridesWinAndAreNamedInErrors) {
+  const std::string text = "count: 1\nbandwidth: 1 GB/s\n";
+  EXPECT_EQ(errors(text, read_link, {parse_override("count=4")}), "");
+  EXPECT_EQ(errors(text, read_link, {parse_override("count=99")}),
+            "a.yaml: --set count=99: error: 'count' is 99, must be between 1 and 64\n");
+  EXPECT_EQ(errors(text, read_link, {parse_override("cuont=9")}),
+            "a.yaml: --set cuont=9: error: unknown key 'cuont'\n"
+            "hint: did you mean 'count'?\n");
+  EXPECT_THROW(parse_override("count"), Error);
+}
+
+TEST(Yaml, OverridesReachIntoListsAndMaps) {
+  const auto doc = YamlDocument::from_text("levels: [{count: 1}, {count: 2}]", "a.yaml",
+                                           {parse_override("levels.1.count=7")});
+  const auto levels = doc->root().map().get("levels")->list();
+  EXPECT_EQ(levels[1].map().integer("count", {}), 7);
+  EXPECT_THROW(YamlDocument::from_text("levels: [1]", "a.yaml", {parse_override("levels.3=7")}),
+               Error);
+  EXPECT_THROW(YamlDocument::from_text("count: 1", "a.yaml", {parse_override("count.x=7")}), Error);
+}
+
+TEST(Yaml, ChoicesSuggest) {
+  EXPECT_EQ(errors("kind: ral\n",
+                   [](const YamlMap& m) {
+                     m.choice("kind", {"rail", "torus"});
+                   }),
+            "a.yaml:1:7: error: 'kind' cannot be 'ral'\n"
+            "  kind: ral\n"
+            "        ^\n"
+            "hint: did you mean 'rail'?\n");
+}
+
+TEST(Yaml, JsonKeepsTypes) {
+  const auto doc = YamlDocument::from_text(R"({"a": [1, "2", 2.5, true, null, {"b": "x"}]})", "t");
+  EXPECT_EQ(doc->root().json(), R"({"a":[1,"2",2.5,true,null,{"b":"x"}]})");
+}
+
+TEST(Yaml, WarningsDoNotThrow) {
+  const auto doc = YamlDocument::from_text("spines: 2\n", "a.yaml");
+  doc->root().map().get("spines")->warning("'spines' has no effect");
+  doc->finish();
+  ASSERT_EQ(doc->warnings().size(), 1u);
+  EXPECT_EQ(doc->warnings()[0].str(),
+            "a.yaml:1:9: warning: 'spines' has no effect\n  spines: 2\n          ^\n");
+}
+
+}  // namespace
+}  // namespace moesim
