@@ -12,9 +12,11 @@
 namespace moesim {
 
 enum class VertexKind { gpu, nvswitch, pcie_switch, socket, nic, leaf, spine, core, router };
+const char* name_of(VertexKind kind);
 
 /// How far a link reaches: inside a host, between hosts of a data center, between data centers.
 enum class Tier { host, fabric, wan };
+const char* name_of(Tier tier);
 
 struct Vertex {
   std::string name;  // unique, such as "node0.gpu3"
@@ -27,7 +29,8 @@ struct Link {
   VertexId from, to;
   BytesPerSecond bandwidth;
   Seconds latency;
-  int link_class;  // index into Topology::classes()
+  int link_class = 0;  // index into Topology::classes()
+  int cost = 1;        // routing cost, at least 1: routes minimise its sum
 };
 
 /// Links that are reported together, such as "nvlink" or "nic".
@@ -36,10 +39,10 @@ struct LinkClass {
   Tier tier;
 };
 
-/// One nesting level, outermost first: groups of equal size cut the ranks into consecutive runs.
-/// With HierMoE's U: `groups` of level i is U[i].
+/// One nesting level, outermost first: groups cut the ranks into consecutive runs, of equal size
+/// unless nodes differ. With HierMoE's U: `groups` of level i is U[i], level 0 is the cluster.
 struct Level {
-  std::string name;  // "cluster", "data center", "node", "socket", "pair", "gpu"
+  std::string name;           // "cluster", "data center", "node", "socket", "switch", "pair"
   std::vector<int> group_of;  // group of each GPU, ascending with the rank
   int groups = 0;
 };
@@ -64,7 +67,7 @@ class Topology {
     std::vector<Vertex> vertices;
     std::vector<Link> links;
     std::vector<LinkClass> classes;
-    std::vector<VertexId> gpus;         // vertex of each rank
+    std::vector<VertexId> gpus;          // vertex of each rank
     std::vector<std::string> gpu_model;  // per rank, a name in models/gpu
     std::vector<Level> levels;
     Seconds exchange_overhead;  // added to every exchange (launch and synchronization)
@@ -78,6 +81,7 @@ class Topology {
   int gpu_count() const;
   int host_count() const;
   int host_of(GpuId gpu) const;
+  VertexId vertex_of(GpuId gpu) const;
   const std::string& gpu_model(GpuId gpu) const;
   const std::vector<Vertex>& vertices() const;
   const std::vector<Link>& links() const;

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The explicit form: every vertex and link of a cluster by name.
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "sim/topology/spec_reader.h"
+
+namespace moesim {
+namespace {
+
+class ExplicitReader {
+ public:
+  Topology::Parts read(const YamlMap& map) {
+    if (const auto vertices = map.get("vertices")) {
+      for (const YamlValue& value : vertices->list()) read_vertex(value.map());
+      if (parts_.gpus.empty()) vertices->error("there are no GPUs");
+    }
+    if (const auto tiers = map.find("tiers")) read_tiers(tiers->map());
+    if (const auto links = map.get("links")) {
+      for (const YamlValue& value : links->list()) read_link(value.map());
+    }
+    for (const auto& [name, value] : unused_tiers_) {
+      value.warning(
+          fmt::format("'{}' has no effect: no link has the class '{}'", value.path(), name));
+    }
+    add_levels();
+    return std::move(parts_);
+  }
+
+ private:
+  void read_vertex(const YamlMap& map) {
+    const std::vector<std::string> kinds = {"gpu",  "nvswitch", "pcie_switch", "socket", "nic",
+                                            "leaf", "spine",    "core",        "router"};
+    const int id = static_cast<int>(parts_.vertices.size());
+    Vertex vertex{map.string("name"), static_cast<VertexKind>(map.choice("kind", kinds)), -1};
+    if (const auto host = map.find("host")) {
+      vertex.host =
+          hosts_.try_emplace(host->string(), static_cast<int>(hosts_.size())).first->second;
+    }
+    if (!ids_.try_emplace(vertex.name, id).second) {
+      map.value().error(fmt::format("two vertices are named '{}'", vertex.name));
+    }
+    names_.push_back(vertex.name);
+    if (vertex.kind == VertexKind::gpu) {
+      if (vertex.host < 0) map.value().error(fmt::format("GPU '{}' has no host", vertex.name));
+      parts_.gpus.emplace_back(id);
+      parts_.gpu_model.push_back(map.string("gpu"));
+    }
+    parts_.vertices.push_back(std::move(vertex));
+  }
+
+  void read_tiers(const YamlMap& map) {
+    for (const std::string& name : map.keys()) {
+      tiers_[name] = static_cast<Tier>(map.choice(name, {"host", "fabric", "wan"}));
+      if (const auto value = map.find(name)) unused_tiers_.emplace(name, *value);
+    }
+  }
+
+  int read_end(const YamlMap& map, const std::string& key) {
+    const auto value = map.get(key);
+    if (!value) return -1;
+    const std::string name = value->string();
+    const auto at = ids_.find(name);
+    if (at != ids_.end()) return at->second;
+    const std::string close = nearest(name, names_);
+    value->error(fmt::format("there is no vertex '{}'", name),
+                 close.empty() ? "" : fmt::format("did you mean '{}'?", close));
+    return -1;
+  }
+
+  void read_link(const YamlMap& map) {
+    const int from = read_end(map, "from");
+    const int to = read_end(map, "to");
+    const std::string name = map.string("class");
+    Link link{VertexId(from),
+              VertexId(to),
+              map.bandwidth("bandwidth"),
+              map.seconds("latency"),
+              0,
+              static_cast<int>(map.integer("cost", {1, 1'000'000}, 1))};
+    const bool one_way = map.boolean("one_way", false);
+    if (from < 0 || to < 0) return;
+    if (from == to) return map.value().error("a link must join two vertices");
+    link.link_class = class_of(map.value(), name, inside_host(link));
+    parts_.links.push_back(link);
+    if (one_way) return;
+    std::swap(link.from, link.to);
+    parts_.links.push_back(link);
+  }
+
+  bool inside_host(const Link& link) const {
+    const int a = parts_.vertices[link.from.index()].host;
+    return a >= 0 && a == parts_.vertices[link.to.index()].host;
+  }
+
+  /// A class has one tier: host inside a host, else what 'tiers' says, else fabric.
+  int class_of(const YamlValue& value, const std::string& name, bool inside) {
+    unused_tiers_.erase(name);
+    const auto given = tiers_.find(name);
+    const Tier tier = given != tiers_.end() ? given->second : inside ? Tier::host : Tier::fabric;
+    std::size_t c = 0;
+    while (c < parts_.classes.size() && parts_.classes[c].name != name) ++c;
+    if (c == parts_.classes.size()) parts_.classes.push_back({name, tier});
+    if (inside != (tier == Tier::host) || parts_.classes[c].tier != tier) {
+      value.error(fmt::format("class '{}' has links both inside a host and outside", name),
+                  "give links of another tier another class");
+    }
+    return static_cast<int>(c);
+  }
+
+  /// The hosts, where the GPUs of each are consecutive ranks.
+  void add_levels() {
+    const auto size = parts_.gpus.size();
+    parts_.levels.push_back({"cluster", std::vector<int>(size, 0), 1});
+    Level level{"node", {}, 0};
+    std::set<int> seen;
+    for (std::size_t i = 0; i < size; ++i) {
+      const int host = parts_.vertices[parts_.gpus[i].index()].host;
+      const bool next = i == 0 || host != parts_.vertices[parts_.gpus[i - 1].index()].host;
+      if (next && !seen.insert(host).second) return;
+      if (next) ++level.groups;
+      level.group_of.push_back(level.groups - 1);
+    }
+    if (level.groups > 1) parts_.levels.push_back(std::move(level));
+  }
+
+  Topology::Parts parts_;
+  std::map<std::string, int> ids_, hosts_;
+  std::vector<std::string> names_;
+  std::map<std::string, Tier> tiers_;
+  std::map<std::string, YamlValue> unused_tiers_;
+};
+
+}  // namespace
+
+Topology::Parts read_explicit(const YamlMap& map) { return ExplicitReader().read(map); }
+
+}  // namespace moesim

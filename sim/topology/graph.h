@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small directed graph for routing: adjacency in compressed rows, distances by Boost.Graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace moesim {
+
+/// A directed edge; `link` is whatever the owner numbers its links with.
+struct Arc {
+  int from = 0;
+  int to = 0;
+  int cost = 1;
+  double latency = 0;
+  int link = 0;
+};
+
+inline constexpr int unreachable = std::numeric_limits<int>::max() / 4;
+
+class Digraph {
+ public:
+  Digraph(int vertices, std::vector<Arc> arcs);
+  ~Digraph();
+  Digraph(Digraph&&) noexcept;
+
+  int size() const { return static_cast<int>(first_.size()) - 1; }
+  /// Arcs that leave a vertex, by ascending link.
+  std::span<const Arc> out(int vertex) const {
+    const auto v = static_cast<std::size_t>(vertex);
+    return {arcs_.data() + first_[v], arcs_.data() + first_[v + 1]};
+  }
+  /// Least cost from every vertex to `target`; `unreachable` where there is no way.
+  std::vector<int> distances_to(int target) const;
+
+ private:
+  struct Reversed;
+  std::vector<Arc> arcs_;
+  std::vector<std::size_t> first_;
+  std::unique_ptr<const Reversed> reversed_;
+};
+
+/// Vertices that can reach the target of `distance`, farthest first (lowest id first on ties).
+std::vector<int> farthest_first(const std::vector<int>& distance);
+
+/// The equal-cost next hops of every vertex toward one target set: what a switch's table holds.
+struct Dag {
+  struct Hop {
+    int link;
+    int to;  // -1: the hop leaves the graph
+  };
+  std::vector<int> order;          // vertices with next hops, farthest first
+  std::vector<std::size_t> first;  // by position in order; one more than order has
+  std::vector<Hop> hops;           // ascending links within a vertex
+
+  /// Sends what lies at the vertices to the target: every vertex splits evenly over its hops, odd
+  /// bytes to the lowest links. carry(link, bytes) is called once per hop used. What reaches the
+  /// target stays in `at`.
+  template <class Carry>
+  void push(std::vector<std::int64_t>& at, Carry&& carry) const {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      std::int64_t& here = at[static_cast<std::size_t>(order[i])];
+      if (here == 0) continue;
+      const std::int64_t bytes = here;
+      here = 0;
+      split(bytes, first[i + 1] - first[i], [&](std::size_t k, std::int64_t part) {
+        const Hop& hop = hops[first[i] + k];
+        if (hop.to >= 0) at[static_cast<std::size_t>(hop.to)] += part;
+        carry(hop.link, part);
+      });
+    }
+  }
+
+  /// Calls use(k, part) for the even parts of `bytes`, the odd bytes going to the first ones.
+  template <class Use>
+  static void split(std::int64_t bytes, std::size_t ways, Use&& use) {
+    if (ways == 1) {
+      use(0, bytes);
+      return;
+    }
+    const std::int64_t each = bytes / static_cast<std::int64_t>(ways);
+    const auto odd = static_cast<std::size_t>(bytes % static_cast<std::int64_t>(ways));
+    for (std::size_t k = 0; k < ways; ++k) use(k, each + (k < odd ? 1 : 0));
+  }
+};
+
+/// The next hops from every vertex that can reach the target of `distance`.
+Dag dag_toward(const Digraph& graph, const std::vector<int>& distance);
+
+/// Per vertex the largest latency of its equal-cost routes to the target, to which `at_end` adds
+/// what follows there (0 elsewhere).
+std::vector<double> longest_latency(const Digraph& graph, const std::vector<int>& distance,
+                                    std::vector<double> at_end);
+
+}  // namespace moesim

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cuts a cluster into hosts and fabric, and finds hosts that are copies of each other.
+#include "sim/topology/hosts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace moesim {
+namespace {
+
+/// A host in the making: what decides its type, in its own numbers.
+struct Sketch {
+  std::vector<Arc> arcs;
+  std::vector<int> gpus;
+  std::vector<Port> up, down;
+  int vertices = 0;
+
+  /// Equal for hosts that route alike.
+  std::vector<std::int64_t> signature() const {
+    std::vector<std::int64_t> out = {vertices};
+    const auto bits = [](double latency) {
+      std::int64_t word = 0;
+      std::memcpy(&word, &latency, sizeof word);
+      return word;
+    };
+    for (const Arc& a : arcs)
+      out.insert(out.end(), {a.from, a.to, a.cost, bits(a.latency), a.link});
+    for (const int gpu : gpus) out.insert(out.end(), {-1, gpu});
+    for (const Port& p : up) out.insert(out.end(), {-2, p.vertex, p.cost, bits(p.latency), p.link});
+    for (const Port& p : down) out.insert(out.end(), {-3, p.vertex, p.cost, bits(p.latency)});
+    return out;
+  }
+};
+
+HostType make_type(Sketch sketch) {
+  HostType type(Digraph(sketch.vertices, std::move(sketch.arcs)));
+  type.gpus = std::move(sketch.gpus);
+  type.up = std::move(sketch.up);
+  type.down = std::move(sketch.down);
+  for (const int gpu : type.gpus) {
+    std::vector<int> distance = type.inside.distances_to(gpu);
+    type.to_gpu.push_back(dag_toward(type.inside, distance));
+    type.latency_to_gpu.push_back(
+        longest_latency(type.inside, distance, std::vector<double>(distance.size(), 0)));
+    int least = unreachable;
+    for (const Port& port : type.down) {
+      least = std::min(least, distance[static_cast<std::size_t>(port.vertex)]);
+    }
+    std::vector<int> nearest;
+    for (std::size_t i = 0; least < unreachable && i < type.down.size(); ++i) {
+      if (distance[static_cast<std::size_t>(type.down[i].vertex)] == least) {
+        nearest.push_back(static_cast<int>(i));
+      }
+    }
+    type.nearest_down.push_back(std::move(nearest));
+    for (const int other : type.gpus) {
+      if (distance[static_cast<std::size_t>(other)] == unreachable) type.connected = false;
+    }
+    type.distance_to_gpu.push_back(std::move(distance));
+  }
+  for (const Port& port : type.up) {
+    type.distance_to_port.push_back(type.inside.distances_to(port.vertex));
+  }
+  return type;
+}
+
+/// Hands every link to the host it leaves, the host it enters, or the fabric.
+class Cutter {
+ public:
+  explicit Cutter(const Topology::Parts& parts)
+      : parts_(parts), local_(parts.vertices.size()), host_count_(count_hosts()) {
+    borders_.hosts.resize(host_count_);
+    sketches_.resize(host_count_);
+    place_vertices();
+    for (std::size_t id = 0; id < parts.links.size(); ++id) place_link(static_cast<int>(id));
+    for (std::size_t rank = 0; rank < parts.gpus.size(); ++rank) {
+      const std::size_t v = parts.gpus[rank].index();
+      const auto h = static_cast<std::size_t>(parts.vertices[v].host);
+      borders_.hosts[h].gpus.push_back(static_cast<int>(rank));
+      sketches_[h].gpus.push_back(local_[v]);
+    }
+  }
+
+  Borders take() {
+    std::map<std::vector<std::int64_t>, int> known;
+    for (std::size_t h = 0; h < host_count_; ++h) {
+      Host& host = borders_.hosts[h];
+      const auto [at, fresh] =
+          known.try_emplace(sketches_[h].signature(), static_cast<int>(borders_.types.size()));
+      if (fresh) borders_.types.push_back(make_type(std::move(sketches_[h])));
+      host.type = at->second;
+      host.fabric_up = host.up_switch;
+      std::sort(host.fabric_up.begin(), host.fabric_up.end());
+      host.fabric_up.erase(std::unique(host.fabric_up.begin(), host.fabric_up.end()),
+                           host.fabric_up.end());
+    }
+    return std::move(borders_);
+  }
+
+ private:
+  std::size_t count_hosts() const {
+    int most = -1;
+    for (const Vertex& v : parts_.vertices) most = std::max(most, v.host);
+    return static_cast<std::size_t>(most + 1);
+  }
+
+  void place_vertices() {
+    for (std::size_t v = 0; v < parts_.vertices.size(); ++v) {
+      const int host = parts_.vertices[v].host;
+      if (host < 0) {
+        local_[v] = borders_.fabric_vertices++;
+      } else {
+        local_[v] = sketches_[static_cast<std::size_t>(host)].vertices++;
+        borders_.hosts[static_cast<std::size_t>(host)].vertices.push_back(static_cast<int>(v));
+      }
+    }
+  }
+
+  void place_link(int id) {
+    const Link& link = parts_.links[static_cast<std::size_t>(id)];
+    const int from_host = parts_.vertices[link.from.index()].host;
+    const int to_host = parts_.vertices[link.to.index()].host;
+    const int from = local_[link.from.index()];
+    const int to = local_[link.to.index()];
+    const double latency = link.latency.value;
+    if (from_host < 0 && to_host < 0) {
+      borders_.fabric_arcs.push_back({from, to, link.cost, latency, id});
+    } else if (from_host < 0) {
+      enter(to_host, to, from, link.cost, latency, id);
+    } else if (to_host < 0) {
+      leave(from_host, from, to, link.cost, latency, id);
+    } else if (from_host == to_host) {
+      Host& host = borders_.hosts[static_cast<std::size_t>(from_host)];
+      const int number = static_cast<int>(host.out_links.size());
+      host.out_links.push_back(id);
+      sketches_[static_cast<std::size_t>(from_host)].arcs.push_back(
+          {from, to, link.cost, latency, number});
+    } else {
+      const int between = borders_.fabric_vertices++;
+      leave(from_host, from, between, link.cost, latency, id);
+      enter(to_host, to, between, 0, 0, -1);
+    }
+  }
+
+  void leave(int h, int vertex, int fabric, int cost, double latency, int id) {
+    Host& host = borders_.hosts[static_cast<std::size_t>(h)];
+    const int number = static_cast<int>(host.out_links.size());
+    host.out_links.push_back(id);
+    host.up_switch.push_back(fabric);
+    sketches_[static_cast<std::size_t>(h)].up.push_back({vertex, cost, latency, number});
+  }
+
+  void enter(int h, int vertex, int fabric, int cost, double latency, int id) {
+    Host& host = borders_.hosts[static_cast<std::size_t>(h)];
+    const int number = static_cast<int>(host.down_links.size());
+    host.down_links.push_back(id);
+    host.down_switch.push_back(fabric);
+    sketches_[static_cast<std::size_t>(h)].down.push_back({vertex, cost, latency, number});
+  }
+
+  const Topology::Parts& parts_;
+  std::vector<int> local_;  // a vertex's number within its host or the fabric
+  std::size_t host_count_;
+  Borders borders_;
+  std::vector<Sketch> sketches_;
+};
+
+}  // namespace
+
+Borders cut_at_hosts(const Topology::Parts& parts) { return Cutter(parts).take(); }
+
+}  // namespace moesim

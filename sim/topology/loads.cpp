@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pass over the matrix sums units per destination and per (source, entrance); the sums are then
+// pushed out of the hosts, through the fabric and into the hosts along the equal-cost next hops.
+#include "sim/topology/loads.h"
+
+#include <algorithm>
+
+namespace moesim {
+namespace {
+
+class Loader {
+ public:
+  Loader(const Routes& routes, std::size_t links, const ByteMatrix& traffic)
+      : routes_(routes),
+        traffic_(traffic),
+        entrances_(routes.entrances().size()),
+        inbound_(static_cast<std::size_t>(traffic.ranks()), 0),
+        entering_(static_cast<std::size_t>(routes.fabric().size())) {
+    loads_.bytes.assign(links, 0);
+  }
+
+  LinkLoads run() {
+    for (int h = 0; h < routes_.hosts(); ++h) leave_host(h);
+    for (std::size_t e = 0; e < entrances_; ++e) cross_fabric(e);
+    enter_hosts();
+    return std::move(loads_);
+  }
+
+ private:
+  using Entries = std::span<const ByteMatrix::Entry>;
+
+  std::int64_t& on(int link) { return loads_.bytes[static_cast<std::size_t>(link)]; }
+  void note_latency(double seconds) {
+    loads_.latency.value = std::max(loads_.latency.value, seconds);
+  }
+
+  /// The hot loop: units for GPUs of other hosts.
+  void sum_remote(Entries entries, std::int64_t* sums) {
+    const int* entrance = routes_.entrances_of_gpus().data();
+    std::int64_t* inbound = inbound_.data();
+    for (const ByteMatrix::Entry& e : entries) {
+      sums[entrance[e.to.index()]] += e.units;
+      inbound[e.to.index()] += e.units;
+    }
+  }
+
+  void leave_host(int h) {
+    const Host& host = routes_.host(h);
+    if (host.gpus.empty()) return;
+    const std::size_t gpus = host.gpus.size();
+    remote_.assign(gpus * entrances_, 0);
+    local_.assign(gpus * gpus, 0);
+    for (std::size_t g = 0; g < gpus; ++g) {
+      const GpuId from(host.gpus[g]);
+      const Entries row = traffic_.row(from);
+      const auto rank = [](const ByteMatrix::Entry& e) { return e.to.value; };
+      const auto first = std::ranges::lower_bound(row, host.gpus.front(), {}, rank);
+      const auto last = std::ranges::upper_bound(row, host.gpus.back(), {}, rank);
+      sum_remote({row.begin(), first}, &remote_[g * entrances_]);
+      sum_remote({last, row.end()}, &remote_[g * entrances_]);
+      for (auto e = first; e != last; ++e) {
+        if (e->to == from) continue;
+        if (routes_.stays_inside(from.value, e->to.value)) {
+          const auto to = static_cast<std::size_t>(routes_.local_of(e->to.value));
+          local_[to * gpus + g] += traffic_.bytes(*e).value;
+        } else {
+          sum_remote({e, e + 1}, &remote_[g * entrances_]);
+        }
+      }
+    }
+    stay_inside(host);
+    if (entrances_ > 0) go_out(h);
+  }
+
+  void stay_inside(const Host& host) {
+    const HostType& type = routes_.type(host);
+    const std::size_t gpus = host.gpus.size();
+    for (std::size_t to = 0; to < gpus; ++to) {
+      at_.assign(static_cast<std::size_t>(type.inside.size()), 0);
+      bool any = false;
+      for (std::size_t from = 0; from < gpus; ++from) {
+        const std::int64_t bytes = local_[to * gpus + from];
+        if (bytes == 0) continue;
+        const auto vertex = static_cast<std::size_t>(type.gpus[from]);
+        any = true;
+        at_[vertex] = bytes;
+        note_latency(type.latency_to_gpu[to][vertex]);
+      }
+      if (any) push(host, type.to_gpu[to]);
+    }
+  }
+
+  /// Pushes what lies in at_ along a DAG of the host.
+  void push(const Host& host, const Dag& dag) {
+    dag.push(at_, [&](int link, std::int64_t bytes) {
+      on(host.out_links[static_cast<std::size_t>(link)]) += bytes;
+    });
+  }
+
+  /// Sends remote_ to the host's ports and notes what enters the fabric where. Where no GPU has a
+  /// choice of ports, entrances with the same way out share one push.
+  void go_out(int h) {
+    const Host& host = routes_.host(h);
+    const Attachment& attachment = routes_.attachment(h);
+    const std::vector<Egress>& egresses = routes_.egresses(host.type);
+    for (const int v : host.fabric_up) {
+      entering_[static_cast<std::size_t>(v)].resize(entrances_, 0);
+    }
+    const std::size_t gpus = host.gpus.size();
+    leaving_.assign(egresses.size() * gpus, 0);
+    for (std::size_t g = 0; g < gpus; ++g) {
+      const std::int64_t* row = &remote_[g * entrances_];
+      for (std::size_t e = 0; e < entrances_; ++e) {
+        if (row[e] == 0) continue;
+        const auto number = static_cast<std::size_t>(attachment.egress_of[e]);
+        const Egress& egress = egresses[number];
+        for (const Egress::Exit& exit : egress.exits[g]) {
+          const int v = host.up_switch[static_cast<std::size_t>(exit.port)];
+          note_latency(exit.latency + routes_.entrances()[e].latency[static_cast<std::size_t>(v)]);
+        }
+        if (!egress.single) continue;
+        const std::int64_t bytes = row[e] * traffic_.unit().value;
+        leaving_[number * gpus + g] += bytes;
+        const auto port = static_cast<std::size_t>(egress.exits[g].front().port);
+        entering_[static_cast<std::size_t>(host.up_switch[port])][e] += bytes;
+      }
+    }
+    for (std::size_t n = 0; n < egresses.size(); ++n) {
+      if (egresses[n].single) push_out(host, egresses[n], &leaving_[n * gpus], 1, 1);
+    }
+    for (std::size_t e = 0; e < entrances_; ++e) {
+      if (attachment.egress_of[e] < 0) continue;
+      const Egress& egress = egresses[static_cast<std::size_t>(attachment.egress_of[e])];
+      if (egress.single) continue;
+      if (!push_out(host, egress, &remote_[e], entrances_, traffic_.unit().value)) continue;
+      const HostType& type = routes_.type(host);
+      for (std::size_t p = 0; p < type.up.size(); ++p) {
+        entering_[static_cast<std::size_t>(host.up_switch[p])][e] += through_port_[p];
+      }
+    }
+  }
+
+  /// Pushes amount[g * stride] x unit from every GPU g; through_port_ says what left by which port.
+  bool push_out(const Host& host, const Egress& egress, const std::int64_t* amount,
+                std::size_t stride, std::int64_t unit) {
+    const HostType& type = routes_.type(host);
+    at_.assign(static_cast<std::size_t>(type.inside.size()), 0);
+    bool any = false;
+    for (std::size_t g = 0; g < host.gpus.size(); ++g) {
+      at_[static_cast<std::size_t>(type.gpus[g])] = amount[g * stride] * unit;
+      any = any || amount[g * stride] != 0;
+    }
+    if (!any) return false;
+    through_port_.assign(type.up.size(), 0);
+    egress.dag.push(at_, [&](int link, std::int64_t bytes) {
+      on(host.out_links[static_cast<std::size_t>(link)]) += bytes;
+      if (egress.single) return;
+      for (std::size_t p = 0; p < type.up.size(); ++p) {
+        if (type.up[p].link == link) through_port_[p] += bytes;
+      }
+    });
+    return true;
+  }
+
+  /// One destination group through the fabric, switch by switch from the farthest.
+  void cross_fabric(std::size_t e) {
+    const Entrance& entrance = routes_.entrances()[e];
+    if (entrance.gpu >= 0) arrived_.assign(routes_.downs(entrance.gpu).size(), 0);
+    at_.assign(static_cast<std::size_t>(routes_.fabric().size()), 0);
+    for (const int v : entrance.order) {
+      const auto here = static_cast<std::size_t>(v);
+      std::int64_t bytes = at_[here];
+      if (!entering_[here].empty()) bytes += entering_[here][e];
+      if (bytes == 0) continue;
+      hops_.clear();
+      for (const Arc& arc : routes_.fabric().out(v)) {
+        if (entrance.distance[static_cast<std::size_t>(arc.to)] + arc.cost ==
+            entrance.distance[here]) {
+          hops_.push_back({arc.link, arc.to});
+        }
+      }
+      if (entrance.gpu >= 0) add_down_hops(entrance, v);
+      if (hops_.empty()) continue;  // the only end: enter_hosts takes over
+      Dag::split(bytes, hops_.size(), [&](std::size_t k, std::int64_t part) {
+        const Dag::Hop& hop = hops_[k];
+        if (hop.to < 0) {
+          arrived_[static_cast<std::size_t>(-1 - hop.to)] += part;
+          return;
+        }
+        on(hop.link) += part;
+        at_[static_cast<std::size_t>(hop.to)] += part;
+      });
+    }
+    if (entrance.gpu >= 0) enter_host(entrance.gpu, arrived_);
+  }
+
+  /// The ways from a fabric vertex straight into the host, as hops to -1 - their number.
+  void add_down_hops(const Entrance& entrance, int v) {
+    const auto end = std::ranges::find(entrance.ends, v, &Entrance::End::fabric_vertex);
+    if (end == entrance.ends.end() || entrance.distance[static_cast<std::size_t>(v)] != end->cost) {
+      return;
+    }
+    const std::vector<DownHop>& downs = routes_.downs(entrance.gpu);
+    for (std::size_t d = 0; d < downs.size(); ++d) {
+      if (downs[d].fabric_vertex == v) hops_.push_back({downs[d].link, -1 - static_cast<int>(d)});
+    }
+    std::ranges::sort(hops_, {}, &Dag::Hop::link);
+  }
+
+  /// GPUs entered from one fabric vertex: all that is bound for them comes from there.
+  void enter_hosts() {
+    for (int gpu = 0; gpu < traffic_.ranks(); ++gpu) {
+      const std::int64_t units = inbound_[static_cast<std::size_t>(gpu)];
+      if (units == 0) continue;
+      const auto entrance = static_cast<std::size_t>(routes_.entrance_of(gpu));
+      if (routes_.entrances()[entrance].gpu >= 0) continue;
+      arrived_.assign(routes_.downs(gpu).size(), 0);
+      Dag::split(units * traffic_.unit().value, arrived_.size(),
+                 [&](std::size_t k, std::int64_t part) { arrived_[k] = part; });
+      enter_host(gpu, arrived_);
+    }
+  }
+
+  /// bytes[d] come by the GPU's d-th way in.
+  void enter_host(int gpu, const std::vector<std::int64_t>& bytes) {
+    const Host& host = routes_.host(routes_.host_of(gpu));
+    const HostType& type = routes_.type(host);
+    at_.assign(static_cast<std::size_t>(type.inside.size()), 0);
+    const std::vector<DownHop>& downs = routes_.downs(gpu);
+    for (std::size_t d = 0; d < downs.size(); ++d) {
+      if (downs[d].link >= 0) on(downs[d].link) += bytes[d];
+      at_[static_cast<std::size_t>(downs[d].vertex)] += bytes[d];
+    }
+    push(host, type.to_gpu[static_cast<std::size_t>(routes_.local_of(gpu))]);
+  }
+
+  const Routes& routes_;
+  const ByteMatrix& traffic_;
+  std::size_t entrances_;
+  LinkLoads loads_;
+  std::vector<std::int64_t> inbound_;                // units per GPU from outside its host
+  std::vector<std::vector<std::int64_t>> entering_;  // bytes per fabric vertex and entrance
+
+  // Reused by the steps above.
+  std::vector<std::int64_t> remote_;   // units per GPU of the host and entrance
+  std::vector<std::int64_t> local_;    // bytes per destination and source GPU of the host
+  std::vector<std::int64_t> leaving_;  // bytes per way out and GPU of the host
+  std::vector<std::int64_t> at_, through_port_, arrived_;
+  std::vector<Dag::Hop> hops_;
+};
+
+}  // namespace
+
+LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic) {
+  return Loader(routes, links, traffic).run();
+}
+
+}  // namespace moesim

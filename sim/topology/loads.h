@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes an exchange puts on every link, from sums per destination and per (source, entrance).
+#pragma once
+
+#include "sim/topology/routes.h"
+
+namespace moesim {
+
+/// See Topology::loads; `links` is the number of links.
+LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic);
+
+}  // namespace moesim

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schema of a node: its GPUs, NVLink, PCIe tree and NICs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/topology/spec_reader.h"
+
+namespace moesim {
+
+Wire read_wire(const YamlMap& map) { return {map.bandwidth("bandwidth"), map.seconds("latency")}; }
+
+void warn_without_effect(const YamlMap& map, const std::string& key, const std::string& why) {
+  if (const auto value = map.find(key)) {
+    value->warning(fmt::format("'{}' has no effect: {}", value->path(), why));
+  }
+}
+
+namespace {
+
+void read_nvlink(const YamlMap& map, NodeSpec& node) {
+  const std::vector<std::string> kinds = {"switch", "pairs", "mesh"};
+  node.nvlink = static_cast<NvlinkKind>(map.choice("kind", kinds) + 1);
+  node.nvlink_wire = read_wire(map);
+  if (node.nvlink == NvlinkKind::pairs && node.gpus % 2 != 0) {
+    map.value().error(fmt::format("{} GPUs make no NVLink pairs", node.gpus));
+  }
+  if (node.gpus == 1) map.value().warning("'nvlink' has no effect: a node has one GPU");
+}
+
+void read_pcie(const YamlMap& map, NodeSpec& node) {
+  const bool all_to_all =
+      node.nvlink == NvlinkKind::behind_switch || node.nvlink == NvlinkKind::mesh;
+  PcieSpec& pcie = node.pcie;
+  pcie.link = read_wire(map);
+  pcie.sockets = static_cast<int>(map.integer("sockets", {1, 64}, all_to_all ? 0 : 1));
+  if (pcie.sockets == 0) {
+    warn_without_effect(map, "switches", "without 'sockets' NICs hang directly at their GPUs");
+  } else {
+    pcie.switches = static_cast<int>(map.integer("switches", {0, 64}, 0));
+  }
+  if (pcie.sockets > 1) {
+    if (const auto socket = map.get("socket_link")) pcie.socket = read_wire(socket->map());
+  } else {
+    warn_without_effect(map, "socket_link", "there is one socket");
+  }
+  const int places = pcie.sockets * std::max(1, pcie.switches);
+  if (places > 0 && node.gpus % places != 0) {
+    map.value().error(fmt::format("{} GPUs cannot be shared out evenly to {} {}", node.gpus, places,
+                                  pcie.switches > 0 ? "PCIe switches" : "sockets"));
+  }
+}
+
+bool divides(int a, int b) { return b > 0 && a % b == 0; }
+
+void read_nics(const YamlMap& map, NodeSpec& node) {
+  node.nics = static_cast<int>(map.integer("count", {1, 4096}));
+  node.nic = read_wire(map);
+  const PcieSpec& pcie = node.pcie;
+  const bool fits = pcie.sockets == 0
+                        ? divides(node.nics, node.gpus) || divides(node.gpus, node.nics)
+                        : node.nics == 1 || divides(node.nics, pcie.sockets);
+  if (fits) return;
+  map.value().error(
+      pcie.sockets == 0
+          ? fmt::format("{} NICs cannot be shared evenly by {} GPUs", node.nics, node.gpus)
+          : fmt::format("{} NICs cannot be shared out evenly to {} sockets", node.nics,
+                        pcie.sockets),
+      "a count that divides or is a multiple");
+}
+
+}  // namespace
+
+NodeSpec read_node(const YamlMap& map) {
+  NodeSpec node;
+  node.gpu = map.string("gpu");
+  node.gpus = static_cast<int>(map.integer("gpus", {1, 4096}));
+  if (const auto nvlink = map.find("nvlink")) read_nvlink(nvlink->map(), node);
+  const auto pcie = map.find("pcie");
+  if (pcie) read_pcie(pcie->map(), node);
+  const auto nics = map.find("nics");
+  if (nics) read_nics(nics->map(), node);
+  const bool tree = node.nvlink == NvlinkKind::none || node.nvlink == NvlinkKind::pairs;
+  if (!pcie && tree && node.gpus > 1 && !(node.nvlink == NvlinkKind::pairs && node.gpus == 2)) {
+    map.value().error("nothing joins the GPUs of the node",
+                      "add 'pcie', or 'nvlink' of kind switch or mesh");
+  } else if (!pcie && nics && node.nics > 0) {
+    node.pcie.link = {node.nic.bandwidth, Seconds(0)};
+  } else if (pcie && node.pcie.sockets == 0 && !nics) {
+    pcie->warning("'" + pcie->path() +
+                  "' has no effect: NVLink joins the GPUs and there are no NICs");
+  }
+  return node;
+}
+
+}  // namespace moesim

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// All equal-cost paths of one pair of GPUs.
+#pragma once
+
+#include "sim/topology/routes.h"
+
+namespace moesim {
+
+/// See Topology::paths.
+std::vector<Path> all_paths(const Routes& routes, int from, int to);
+
+}  // namespace moesim

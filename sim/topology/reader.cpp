@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A topology file: generated from nodes, fabrics and data centers, or explicit.
+#include "sim/topology/reader.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "sim/topology/builder.h"
+#include "sim/topology/spec_reader.h"
+
+namespace moesim {
+namespace {
+
+std::vector<SiteSpec> read_sites(const YamlMap& map) {
+  const auto centers = map.find("data_centers");
+  if (centers && centers->is_list()) {
+    std::vector<SiteSpec> sites;
+    const std::vector<YamlValue> list = centers->list();
+    for (const YamlValue& value : list) sites.push_back(read_site(value.map(), list.size() == 1));
+    if (sites.empty()) centers->error("'data_centers' is empty");
+    return sites;
+  }
+  const auto count = centers ? centers->integer({1, 100'000}) : 1;
+  return std::vector<SiteSpec>(static_cast<std::size_t>(count), read_site(map, count == 1));
+}
+
+constexpr std::int64_t most_gpus = 1'000'000;
+
+ClusterSpec read_generated(const YamlMap& map) {
+  ClusterSpec spec;
+  spec.sites = read_sites(map);
+  const int sites = static_cast<int>(spec.sites.size());
+  if (sites > 1) {
+    if (const auto wan = map.get("wan")) spec.wan = read_wan(wan->map(), sites);
+  } else {
+    warn_without_effect(map, "wan", "there is one data center");
+  }
+  std::int64_t gpus = 0;
+  for (const SiteSpec& site : spec.sites) {
+    for (const NodeGroup& group : site.groups) gpus += std::int64_t{group.count} * group.node.gpus;
+  }
+  if (gpus > most_gpus) {
+    map.value().error(
+        fmt::format("the cluster has {} GPUs, at most {} are possible", gpus, most_gpus));
+  }
+  return spec;
+}
+
+TopologyFile read(YamlDocument& document) {
+  const YamlValue root = document.root();
+  ClusterSpec spec;
+  Topology::Parts parts;
+  bool generated = false;
+  {
+    const YamlMap map = root.map();
+    spec.name = map.string("name", std::filesystem::path(document.file()).stem().string());
+    map.string("description", "");
+    map.string("source", "");
+    spec.exchange_overhead = map.seconds("exchange_overhead", Seconds(0));
+    generated = !map.find("vertices").has_value();
+    if (generated) {
+      ClusterSpec read = read_generated(map);
+      spec.sites = std::move(read.sites);
+      spec.wan = std::move(read.wan);
+    } else {
+      parts = read_explicit(map);
+      parts.name = spec.name;
+      parts.exchange_overhead = spec.exchange_overhead;
+    }
+  }
+  document.finish();
+  if (generated) parts = build_cluster(spec);
+  return {Topology(std::move(parts)), document.warnings(), root.json()};
+}
+
+}  // namespace
+
+TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides) {
+  return read(*YamlDocument::from_file(path, overrides));
+}
+
+TopologyFile parse_topology(const std::string& text, const std::string& name,
+                            const std::vector<Override>& overrides) {
+  return read(*YamlDocument::from_text(text, name, overrides));
+}
+
+}  // namespace moesim

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds where traffic enters every GPU's host, how hosts leave, and the fabric's distances.
+#include "sim/topology/routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+Routes::Routes(const Topology::Parts& parts)
+    : borders_(cut_at_hosts(parts)),
+      fabric_(borders_.fabric_vertices, std::move(borders_.fabric_arcs)),
+      host_of_(parts.gpus.size()),
+      local_of_(parts.gpus.size()),
+      entrance_of_(parts.gpus.size(), -1),
+      downs_(parts.gpus.size()),
+      egresses_(borders_.types.size()) {
+  bool crosses = false;
+  int with_gpus = 0;
+  for (int h = 0; h < hosts(); ++h) {
+    int local = 0;
+    for (const int gpu : host(h).gpus) {
+      host_of_[static_cast<std::size_t>(gpu)] = h;
+      local_of_[static_cast<std::size_t>(gpu)] = local++;
+    }
+    if (local > 0) ++with_gpus;
+    crosses = crosses || with_gpus > 1 || !type(host(h)).connected;
+  }
+  if (!crosses) return;
+  find_entrances();
+  find_attachments();
+  check_reachable(parts);
+}
+
+bool Routes::stays_inside(int from, int to) const {
+  if (host_of(from) != host_of(to)) return false;
+  const HostType& t = type(host(host_of(from)));
+  const int vertex = t.gpus[static_cast<std::size_t>(local_of(from))];
+  return t.distance_to_gpu[static_cast<std::size_t>(local_of(to))]
+                          [static_cast<std::size_t>(vertex)] < unreachable;
+}
+
+void Routes::find_entrances() {
+  // Key: the ends, and the GPU itself when there are several of them.
+  std::map<std::pair<std::vector<Entrance::End>, int>, int> known;
+  std::map<int, std::vector<int>> distances;
+  for (std::size_t gpu = 0; gpu < host_of_.size(); ++gpu) {
+    const Host& h = host(host_of_[gpu]);
+    const HostType& t = type(h);
+    const auto local = static_cast<std::size_t>(local_of_[gpu]);
+    std::map<int, Entrance::End> ends;  // by fabric vertex
+    for (const int d : t.nearest_down[local]) {
+      const int cost = t.down[static_cast<std::size_t>(d)].cost;
+      const int at = h.down_switch[static_cast<std::size_t>(d)];
+      const auto [end, fresh] = ends.try_emplace(at, Entrance::End{at, cost, 0});
+      end->second.cost = std::min(end->second.cost, cost);
+    }
+    for (const int d : t.nearest_down[local]) {
+      const Port& port = t.down[static_cast<std::size_t>(d)];
+      const int at = h.down_switch[static_cast<std::size_t>(d)];
+      Entrance::End& end = ends.at(at);
+      if (port.cost != end.cost) continue;
+      end.latency =
+          std::max(end.latency,
+                   port.latency + t.latency_to_gpu[local][static_cast<std::size_t>(port.vertex)]);
+      downs_[gpu].push_back({h.down_links[static_cast<std::size_t>(d)], port.vertex, at});
+    }
+    if (ends.empty()) continue;
+    Entrance entrance;
+    for (const auto& [at, end] : ends) entrance.ends.push_back(end);
+    if (ends.size() > 1) entrance.gpu = static_cast<int>(gpu);
+    const auto [at, fresh] =
+        known.try_emplace({entrance.ends, entrance.gpu}, static_cast<int>(entrances_.size()));
+    entrance_of_[gpu] = at->second;
+    if (!fresh) continue;
+    solve(entrance, distances);
+    entrances_.push_back(std::move(entrance));
+  }
+}
+
+void Routes::solve(Entrance& entrance, std::map<int, std::vector<int>>& distances) const {
+  entrance.distance.assign(static_cast<std::size_t>(fabric_.size()), unreachable);
+  entrance.latency.assign(static_cast<std::size_t>(fabric_.size()), 0);
+  for (const Entrance::End& end : entrance.ends) {
+    const auto [at, fresh] = distances.try_emplace(end.fabric_vertex);
+    if (fresh) at->second = fabric_.distances_to(end.fabric_vertex);
+    for (std::size_t v = 0; v < entrance.distance.size(); ++v) {
+      if (at->second[v] == unreachable) continue;
+      entrance.distance[v] = std::min(entrance.distance[v], at->second[v] + end.cost);
+    }
+  }
+  for (const Entrance::End& end : entrance.ends) {
+    const auto v = static_cast<std::size_t>(end.fabric_vertex);
+    if (entrance.distance[v] == end.cost) entrance.latency[v] = end.latency;
+  }
+  entrance.latency = longest_latency(fabric_, entrance.distance, std::move(entrance.latency));
+  entrance.order = farthest_first(entrance.distance);
+}
+
+void Routes::find_attachments() {
+  std::map<std::pair<int, std::vector<int>>, int> attachments;
+  std::map<std::pair<int, std::vector<int>>, int> egresses;
+  for (int h = 0; h < hosts(); ++h) {
+    const Host& here = host(h);
+    const auto [at, fresh] =
+        attachments.try_emplace({here.type, here.up_switch}, static_cast<int>(attachments_.size()));
+    attachment_of_.push_back(at->second);
+    if (!fresh) continue;
+    Attachment attachment{here.type, here.up_switch, {}};
+    attachment.egress_of.reserve(entrances_.size());
+    for (const Entrance& entrance : entrances_) {
+      attachment.egress_of.push_back(egress_for(attachment, entrance, egresses));
+    }
+    attachments_.push_back(std::move(attachment));
+  }
+}
+
+int Routes::egress_for(const Attachment& attachment, const Entrance& entrance,
+                       std::map<std::pair<int, std::vector<int>>, int>& known) {
+  std::pair<int, std::vector<int>> key{attachment.type, {}};
+  int least = unreachable;
+  for (const int v : attachment.up_switch) {
+    key.second.push_back(entrance.distance[static_cast<std::size_t>(v)]);
+    least = std::min(least, key.second.back());
+  }
+  if (least == unreachable) return -1;
+  for (int& beyond : key.second) {
+    if (beyond < unreachable) beyond -= least;
+  }
+  auto& of_type = egresses_[static_cast<std::size_t>(attachment.type)];
+  const auto [at, fresh] = known.try_emplace(key, static_cast<int>(of_type.size()));
+  if (fresh) {
+    of_type.push_back(
+        egress_toward(borders_.types[static_cast<std::size_t>(attachment.type)], key.second));
+  }
+  return at->second;
+}
+
+void Routes::check_reachable(const Topology::Parts& parts) const {
+  const auto fail = [&](int from, int to) {
+    const auto name = [&](int gpu) {
+      return parts.vertices[parts.gpus[static_cast<std::size_t>(gpu)].index()].name;
+    };
+    throw Error(fmt::format("{}: {} cannot reach {}", parts.name, name(from), name(to)),
+                "GPUs and NICs of other hosts pass nothing on; look at the links out of the one "
+                "and into the other");
+  };
+  std::vector<std::vector<int>> gpus_of(entrances_.size());
+  for (std::size_t to = 0; to < host_of_.size(); ++to) {
+    const int gpu = static_cast<int>(to);
+    if (entrance_of(gpu) >= 0) {
+      gpus_of[static_cast<std::size_t>(entrance_of(gpu))].push_back(gpu);
+      continue;
+    }
+    for (int from = 0; from < static_cast<int>(host_of_.size()); ++from) {
+      if (from != gpu && !stays_inside(from, gpu)) fail(from, gpu);
+    }
+  }
+  for (std::size_t e = 0; e < entrances_.size(); ++e) {
+    for (int h = 0; h < hosts(); ++h) {
+      const int number = attachment(h).egress_of[e];
+      const Egress* egress =
+          number < 0 ? nullptr : &egresses(host(h).type)[static_cast<std::size_t>(number)];
+      if (egress != nullptr && egress->complete) continue;
+      for (std::size_t g = 0; g < host(h).gpus.size(); ++g) {
+        if (egress != nullptr && !egress->exits[g].empty()) continue;
+        const int from = host(h).gpus[g];
+        for (const int to : gpus_of[e]) {
+          if (from != to && !stays_inside(from, to)) fail(from, to);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the parts of a topology file; the functions are the schema.
+#pragma once
+
+#include "sim/base/yaml.h"
+#include "sim/topology/spec.h"
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+/// `bandwidth` and `latency` of a map.
+Wire read_wire(const YamlMap& map);
+/// Warns when the map has a key whose value changes nothing.
+void warn_without_effect(const YamlMap& map, const std::string& key, const std::string& why);
+
+NodeSpec read_node(const YamlMap& map);
+FabricSpec read_fabric(const YamlMap& map, const SiteSpec& site);
+/// The keys `nodes` and `node` (or `groups`) and `fabric` of a data center or of a whole file.
+SiteSpec read_site(const YamlMap& map, bool alone);
+WanSpec read_wan(const YamlMap& map, int data_centers);
+/// The keys `vertices`, `links` and `tiers`.
+Topology::Parts read_explicit(const YamlMap& map);
+
+}  // namespace moesim

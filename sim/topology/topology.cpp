@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster's parts, checked, with their routes.
+#include "sim/topology/topology.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/topology/loads.h"
+#include "sim/topology/paths.h"
+#include "sim/topology/routes.h"
+
+namespace moesim {
+
+const char* name_of(VertexKind kind) {
+  static constexpr const char* names[] = {"gpu",  "nvswitch", "pcie_switch", "socket", "nic",
+                                          "leaf", "spine",    "core",        "router"};
+  return names[static_cast<int>(kind)];
+}
+
+const char* name_of(Tier tier) {
+  static constexpr const char* names[] = {"host", "fabric", "wan"};
+  return names[static_cast<int>(tier)];
+}
+
+namespace {
+
+[[noreturn]] void fail(const Topology::Parts& parts, const std::string& message) {
+  throw Error(parts.name + ": " + message);
+}
+
+void check_vertices(const Topology::Parts& parts) {
+  std::set<std::string> names;
+  for (const Vertex& v : parts.vertices) {
+    if (!names.insert(v.name).second) fail(parts, "two vertices are named " + v.name);
+    if (v.host < -1) fail(parts, fmt::format("{} has host {}", v.name, v.host));
+  }
+  if (parts.gpus.empty()) fail(parts, "there are no GPUs");
+  if (parts.gpu_model.size() != parts.gpus.size()) {
+    fail(parts,
+         fmt::format("{} GPUs but {} GPU models", parts.gpus.size(), parts.gpu_model.size()));
+  }
+  for (const VertexId gpu : parts.gpus) {
+    if (gpu.index() >= parts.vertices.size()) fail(parts, "a rank has no vertex");
+    const Vertex& v = parts.vertices[gpu.index()];
+    if (v.kind != VertexKind::gpu) fail(parts, v.name + " is ranked but is no GPU");
+    if (v.host < 0) fail(parts, v.name + " is a GPU without a host");
+  }
+}
+
+void check_links(const Topology::Parts& parts) {
+  for (const Link& link : parts.links) {
+    if (link.from.index() >= parts.vertices.size() || link.to.index() >= parts.vertices.size()) {
+      fail(parts, "a link has an end that is no vertex");
+    }
+    const std::string name =
+        parts.vertices[link.from.index()].name + " -> " + parts.vertices[link.to.index()].name;
+    if (link.from == link.to) fail(parts, "the link " + name + " goes nowhere");
+    if (!(link.bandwidth.value > 0)) fail(parts, "the link " + name + " has no bandwidth");
+    if (!(link.latency.value >= 0)) fail(parts, "the link " + name + " has a negative latency");
+    if (link.cost < 1) fail(parts, "the link " + name + " has a routing cost below 1");
+    if (link.link_class < 0 || link.link_class >= static_cast<int>(parts.classes.size())) {
+      fail(parts, "the link " + name + " has no class");
+    }
+  }
+}
+
+Topology::Parts checked(Topology::Parts parts) {
+  check_vertices(parts);
+  check_links(parts);
+  return parts;
+}
+
+}  // namespace
+
+struct Topology::Impl {
+  explicit Impl(Parts p) : parts(checked(std::move(p))), routes(parts) {}
+  Parts parts;
+  Routes routes;
+};
+
+Topology::Topology(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
+Topology::~Topology() = default;
+Topology::Topology(Topology&&) noexcept = default;
+
+const std::string& Topology::name() const { return impl_->parts.name; }
+int Topology::gpu_count() const { return static_cast<int>(impl_->parts.gpus.size()); }
+int Topology::host_count() const { return impl_->routes.hosts(); }
+int Topology::host_of(GpuId gpu) const { return impl_->routes.host_of(gpu.value); }
+VertexId Topology::vertex_of(GpuId gpu) const { return impl_->parts.gpus[gpu.index()]; }
+const std::string& Topology::gpu_model(GpuId gpu) const {
+  return impl_->parts.gpu_model[gpu.index()];
+}
+const std::vector<Vertex>& Topology::vertices() const { return impl_->parts.vertices; }
+const std::vector<Link>& Topology::links() const { return impl_->parts.links; }
+const std::vector<LinkClass>& Topology::classes() const { return impl_->parts.classes; }
+const std::vector<Level>& Topology::levels() const { return impl_->parts.levels; }
+Seconds Topology::exchange_overhead() const { return impl_->parts.exchange_overhead; }
+
+std::vector<Path> Topology::paths(GpuId from, GpuId to) const {
+  if (from == to) throw std::invalid_argument("paths: a GPU has no route to itself");
+  return all_paths(impl_->routes, from.value, to.value);
+}
+
+LinkLoads Topology::loads(const ByteMatrix& traffic) const {
+  if (traffic.ranks() != gpu_count()) {
+    throw std::invalid_argument(
+        fmt::format("loads: a matrix of {} ranks on {} GPUs", traffic.ranks(), gpu_count()));
+  }
+  return link_loads(impl_->routes, links().size(), traffic);
+}
+
+}  // namespace moesim
