@@ -7,6 +7,6 @@
 namespace moesim {
 
 /// Called now and then with the share of the work done, 0 to 1; what it throws ends the work.
-using Progress = std::function<void(double done)>;
+using TraceProgress = std::function<void(double done)>;
 
 }  // namespace moesim

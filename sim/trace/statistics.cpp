@@ -202,7 +202,7 @@ double PerLayer::max() const {
 }
 
 TraceStatistics measure(const RoutingTrace& trace, const StatisticsOptions& options,
-                        const Progress& progress) {
+                        const TraceProgress& progress) {
   const TraceInfo& info = trace.info();
   TraceStatistics out;
   for (const int n : checked_ranks(options, info.experts)) out.ranks.push_back({n, 0, {}});

@@ -73,7 +73,7 @@ struct StatisticsOptions {
 /// Reads every id once. Throws Error for ranks that do not divide the experts and for ids out of
 /// range.
 TraceStatistics measure(const RoutingTrace& trace, const StatisticsOptions& options = {},
-                        const Progress& progress = {});
+                        const TraceProgress& progress = {});
 
 /// The statistics as a page of text, and all of them as JSON.
 std::string statistics_text(const RoutingTrace& trace, const TraceStatistics& statistics);

@@ -127,7 +127,7 @@ IdProblems check_ids(const IdRows& rows, int experts) {
   return check_rows(static_cast<const std::uint16_t*>(rows.data()), rows, experts);
 }
 
-std::vector<Diagnostic> verify_trace(const std::string& directory, const Progress& progress) {
+std::vector<Diagnostic> verify_trace(const std::string& directory, const TraceProgress& progress) {
   std::vector<Diagnostic> problems;
   TraceInfo info;
   try {

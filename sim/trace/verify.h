@@ -29,6 +29,7 @@ IdProblems check_ids(const IdRows& rows, int experts);
 
 /// Every problem of a trace directory, in the order of steps and layers; empty when it is sound.
 /// What an interrupted recording left is a warning.
-std::vector<Diagnostic> verify_trace(const std::string& directory, const Progress& progress = {});
+std::vector<Diagnostic> verify_trace(const std::string& directory,
+                                     const TraceProgress& progress = {});
 
 }  // namespace moesim

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPT-OSS expert fingerprinting (github.com/AmanPriyanshu/GPT-OSS-MoE-ExpertFingerprinting): JSON
+// with router_data: [{"token_<position>": {"layer_<l>": {"selected_experts": [..],
+// "selected_probs": [..]}}}] of the decoded tokens of one request. Read as a stream: files reach
+// megabytes.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "sim/trace/import/importer.h"
+#include "sim/trace/import/zip.h"
+
+namespace moesim {
+namespace {
+
+/// The choices of one token in one layer.
+struct Row {
+  std::vector<int> experts;
+  std::vector<float> weights;
+};
+
+struct Token {
+  std::int64_t position = 0;
+  std::map<int, Row> layers;
+};
+
+using Request = std::vector<Token>;
+
+/// The number after `prefix`, or -1.
+std::int64_t number_after(std::string_view key, std::string_view prefix) {
+  if (!key.starts_with(prefix)) return -1;
+  std::int64_t value = -1;
+  const char* const end = key.data() + key.size();
+  const auto [at, status] = std::from_chars(key.data() + prefix.size(), end, value);
+  return status == std::errc() && at == end ? value : -1;
+}
+
+/// Takes router_data out of the stream; knows where it is by the keys of the open containers.
+class RouterData : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit RouterData(const std::string& file) : file_(file) {}
+  const std::vector<Request>& requests() const { return requests_; }
+
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return path_.pop_back(), true; }
+  bool start_array(std::size_t) override {
+    if (!key_.empty() && key_ == "router_data" && path_.size() <= 2) requests_.emplace_back();
+    return open();
+  }
+  bool end_array() override { return path_.pop_back(), true; }
+  bool key(std::string& name) override {
+    key_ = name;
+    if (!routing()) return true;
+    if (const std::size_t depth = path_.size() - root_; depth == 1) {
+      const std::int64_t position = number_after(name, "token_");
+      if (position < 0) throw error_in(file_, fmt::format("router_data: '{}' is no token", name));
+      requests_.back().push_back({position, {}});
+    } else if (depth == 2) {
+      const std::int64_t layer = number_after(name, "layer_");
+      if (layer < 0 || layer > 100000)
+        throw error_in(file_, fmt::format("router_data: '{}' is no layer", name));
+      layer_ = static_cast<int>(layer);
+    }
+    return true;
+  }
+  bool number_integer(number_integer_t value) override {
+    return number(static_cast<double>(value));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    return number(static_cast<double>(value));
+  }
+  bool number_float(number_float_t value, const std::string&) override { return number(value); }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(nlohmann::json::binary_t&) override { return true; }
+  bool parse_error(std::size_t byte, const std::string&,
+                   const nlohmann::json::exception&) override {
+    throw error_in(file_, fmt::format("is not JSON at byte {}", byte));
+  }
+
+ private:
+  bool open() {
+    path_.push_back(key_);
+    key_.clear();
+    if (path_.back() == "router_data") root_ = path_.size();
+    return true;
+  }
+  /// Inside a router_data list, whose name stands at root_ - 1.
+  bool routing() const {
+    return root_ > 0 && path_.size() > root_ && path_[root_ - 1] == "router_data";
+  }
+  bool number(double value) {
+    if (!routing() || path_.size() - root_ != 4) return true;
+    if (requests_.back().empty()) throw error_in(file_, "router_data: a choice without a token");
+    Row& row = requests_.back().back().layers[layer_];
+    if (path_.back() == "selected_experts")
+      row.experts.push_back(static_cast<int>(value));
+    else if (path_.back() == "selected_probs")
+      row.weights.push_back(static_cast<float>(value));
+    return true;
+  }
+
+  std::string file_;
+  std::vector<Request> requests_;
+  std::vector<std::string> path_;  // the key of every open container, "" in lists
+  std::string key_;                // of the value to come
+  std::size_t root_ = 0;           // containers open inside router_data, 0 before the first
+  int layer_ = 0;
+};
+
+std::vector<Request> read_requests(const std::string& file) {
+  RouterData data(file);
+  const std::string text = read_text_or_gzip(file);
+  nlohmann::json::sax_parse(text, &data);
+  if (data.requests().empty()) throw error_in(file, "has no router_data");
+  return data.requests();
+}
+
+void check_token(const Token& token, const Token& first, std::int64_t expected, int experts,
+                 const std::string& file) {
+  if (token.position != expected)
+    throw error_in(file,
+                   fmt::format("token_{} stands where token_{} is due", token.position, expected));
+  const auto in_token = [&](const std::string& what) {
+    return error_in(file, fmt::format("token_{}: {}", token.position, what));
+  };
+  if (token.layers.size() != first.layers.size())
+    throw in_token(fmt::format("has {} layers but the first token has {}", token.layers.size(),
+                               first.layers.size()));
+  const std::size_t top_k = first.layers.begin()->second.experts.size();
+  for (const auto& [layer, row] : token.layers) {
+    if (!first.layers.contains(layer))
+      throw in_token(fmt::format("has layer_{} but the first token has not", layer));
+    if (row.experts.size() != top_k)
+      throw in_token(fmt::format("layer_{} has {} experts but the first token has {}", layer,
+                                 row.experts.size(), top_k));
+    if (row.weights.size() != top_k)
+      throw in_token(fmt::format("layer_{} has {} probabilities for {} experts", layer,
+                                 row.weights.size(), top_k));
+    for (const int id : row.experts)
+      if (id < 0 || id >= experts)
+        throw in_token(
+            fmt::format("layer_{} chose expert {} of a model with {} experts", layer, id, experts));
+  }
+}
+
+}  // namespace
+
+Import import_gpt_oss(const ImportOptions& options, const TraceProgress& progress) {
+  Import made;
+  std::vector<Token> tokens;
+  for (std::size_t i = 0; i < options.inputs.size(); ++i) {
+    if (progress) progress(static_cast<double>(i) / static_cast<double>(options.inputs.size()));
+    const std::string& file = options.inputs[i];
+    for (const auto& request : read_requests(file)) {
+      if (request.empty()) throw error_in(file, "has a request without tokens");
+      if (tokens.empty() &&
+          (request[0].layers.empty() || request[0].layers.begin()->second.experts.empty()))
+        throw error_in(file, fmt::format("token_{} chose no experts", request[0].position));
+      const Token first = tokens.empty() ? request[0] : tokens[0];
+      for (std::size_t t = 0; t < request.size(); ++t) {
+        const auto expected = request[0].position + static_cast<std::int64_t>(t);
+        check_token(request[t], first, expected, options.experts, file);
+      }
+      tokens.insert(tokens.end(), request.begin(), request.end());
+      made.step.sequence_lengths.push_back(static_cast<std::int32_t>(request.size()));
+    }
+  }
+  made.info.experts = options.experts;
+  made.info.top_k = static_cast<int>(tokens[0].layers.begin()->second.experts.size());
+  made.info.phase = Phase::decode;
+  if (options.top_k > 0 && options.top_k != made.info.top_k)
+    throw error_in(options.inputs.front(), fmt::format("has {} experts per token but top-k is {}",
+                                                       made.info.top_k, options.top_k));
+  for (const auto& [layer, row] : tokens[0].layers) made.info.layers.push_back(layer);
+  if (!options.moe_layers.empty() && made.info.layers != options.moe_layers)
+    throw error_in(
+        options.inputs.front(),
+        fmt::format("has layers {} but the model's MoE layers are {}",
+                    fmt::join(made.info.layers, ", "), fmt::join(options.moe_layers, ", ")));
+  std::vector<int> ids;
+  for (const int layer : made.info.layers)
+    for (const auto& token : tokens) {
+      const Row& row = token.layers.at(layer);
+      ids.insert(ids.end(), row.experts.begin(), row.experts.end());
+      made.step.weights.insert(made.step.weights.end(), row.weights.begin(), row.weights.end());
+    }
+  made.step.ids = IdArray(options.experts, ids);
+  return made;
+}
+
+}  // namespace moesim

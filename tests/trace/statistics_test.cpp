@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/statistics.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/trace/samples.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+TEST(Statistics, OfThreeTokens) {  // {0,1} {2,3} | {0,2} of 4 experts
+  const auto s = measure(tiny_trace(), {.ranks = {2, 4}});
+  EXPECT_EQ(s.tokens, 3);
+  EXPECT_EQ(s.sequences, 2);
+  EXPECT_EQ(s.median_sequence, 1.5);
+  EXPECT_THAT(s.counts[0], testing::ElementsAre(2, 1, 2, 1));
+  EXPECT_DOUBLE_EQ(s.expert_max_over_mean.mean(), 2 / 1.5);
+  EXPECT_DOUBLE_EQ(s.expert_load_cv.mean(), 0.5 / 1.5);
+  EXPECT_DOUBLE_EQ(s.previous_token_overlap.mean(), 0);  // the third token starts a sequence
+  EXPECT_DOUBLE_EQ(s.uniform_overlap, 0.5);
+  EXPECT_DOUBLE_EQ(s.ranks[0].distinct_ranks, (1 + 1 + 2) / 3.0);
+  EXPECT_DOUBLE_EQ(s.ranks[0].rank_max_over_mean.mean(), 1);
+  EXPECT_DOUBLE_EQ(s.ranks[1].distinct_ranks, 2);
+  EXPECT_DOUBLE_EQ(s.ranks[1].rank_max_over_mean.mean(), 2 / 1.5);
+  ASSERT_EQ(s.strongest_pairs.size(), 3u);
+  EXPECT_EQ(s.strongest_pairs[0].b, 1);
+  EXPECT_EQ(s.strongest_pairs[1].b, 2);
+  EXPECT_DOUBLE_EQ(s.strongest_pairs[0].lift, (1 / 3.0) / (2 / 3.0 * 1 / 3.0));
+  EXPECT_DOUBLE_EQ(s.top_pairs_share.mean(), 1 / 3.0);  // 1 % of 6 pairs is 1 pair of 3 seen
+}
+
+TEST(Statistics, OverlapStopsAtSequences) {
+  const TraceInfo info{"overlap", "toy", 4, 2, {0}, Phase::decode, ""};
+  StepArrays step;
+  step.ids = IdArray(4, {0, 1, 1, 0, 1, 2, 1, 2});  // shares 2, then 1, then a new sequence
+  step.sequence_lengths = {3, 1};
+  const RoutingTrace trace(info, {make_step(info, std::move(step))});
+  EXPECT_DOUBLE_EQ(measure(trace).previous_token_overlap.mean(), 3 / 4.0);
+}
+
+TEST(Statistics, StepsAreCompared) {
+  const TraceInfo info{"steps", "toy", 4, 1, {0}, Phase::training, ""};
+  const auto step = [&](std::int64_t number, std::initializer_list<int> ids) {
+    StepArrays arrays;
+    arrays.number = number;
+    arrays.ids = IdArray(4, ids);
+    arrays.sequence_lengths = {static_cast<std::int32_t>(ids.size())};
+    return make_step(info, std::move(arrays));
+  };
+  const RoutingTrace trace(info, {step(1, {0, 1}), step(5, {0, 1, 0, 1}), step(9, {0, 2})});
+  const auto s = measure(trace);
+  ASSERT_EQ(s.step_similarity.size(), 2u);
+  EXPECT_EQ(s.step_similarity[1].from, 5);
+  EXPECT_EQ(s.step_similarity[1].to, 9);
+  EXPECT_NEAR(s.step_similarity[0].cosine, 1, 1e-12);
+  EXPECT_NEAR(s.step_similarity[0].shared_load, 1, 1e-12);
+  EXPECT_NEAR(s.step_similarity[1].cosine, 0.5, 1e-12);
+  EXPECT_NEAR(s.step_similarity[1].shared_load, 0.5, 1e-12);
+}
+
+TEST(Statistics, ManyRanksCountLikeFew) {  // beyond 64 ranks distinct ranks are counted another way
+  const TraceInfo info{"wide", "toy", 512, 3, {0}, Phase::synthetic, ""};
+  StepArrays step;
+  step.ids = IdArray(512, {0, 1, 511, 0, 4, 8, 5, 6, 7});
+  step.sequence_lengths = {3};
+  const RoutingTrace trace(info, {make_step(info, std::move(step))});
+  const auto s = measure(trace, {.ranks = {64, 128, 256}});
+  EXPECT_DOUBLE_EQ(s.ranks[0].distinct_ranks, (2 + 2 + 1) / 3.0);  // blocks of 8
+  EXPECT_DOUBLE_EQ(s.ranks[1].distinct_ranks, (2 + 3 + 1) / 3.0);  // blocks of 4
+  EXPECT_DOUBLE_EQ(s.ranks[2].distinct_ranks, (2 + 3 + 2) / 3.0);  // blocks of 2
+}
+
+TEST(Statistics, RefusesRanksThatDoNotDivide) {
+  EXPECT_EQ(error_text([] { measure(tiny_trace(), {.ranks = {3}}); }),
+            "error: 4 experts cannot lie in equal blocks on 3 ranks\n"
+            "hint: a number of ranks must divide the experts\n");
+}
+
+TEST(Statistics, PageShowsSourceRanksAsRecorded) {
+  const TraceInfo info{"ranks", "toy", 4, 1, {0}, Phase::training, ""};
+  StepArrays arrays;
+  arrays.ids = IdArray(4, {0, 1, 2, 3});
+  arrays.sequence_lengths = {2, 2};
+  arrays.source_ranks = {0, 0, 0, 1};
+  const RoutingTrace trace(info, {make_step(info, std::move(arrays))});
+  const auto page = statistics_text(trace, measure(trace));
+  EXPECT_THAT(page, testing::HasSubstr("source ranks            2, 1 to 3 tokens each\n"));
+  EXPECT_THAT(page, testing::HasSubstr("gate weights            not recorded\n"));
+}
+
+}  // namespace
+}  // namespace moesim
