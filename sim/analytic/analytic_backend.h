@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The closed-form backend: every exchange takes its latency plus its busiest link's bytes / bandwidth,
-// alone on the network; ops are scheduled on their lanes without contention between exchanges.
+// The closed-form backend: every exchange takes its latency plus its busiest link's bytes /
+// bandwidth, alone on the network; ops are scheduled on their lanes without contention between
+// exchanges.
 #pragma once
 
 #include <memory>

@@ -13,10 +13,12 @@ namespace moesim {
 struct SimgridOptions {
   enum class Fidelity { port, flow };
   Fidelity fidelity = Fidelity::port;
+  /// At `port`: leave out links that cannot bind. It changes no time, only the speed.
+  bool prune = true;
 };
 
-/// SimGrid allows one engine per process: a second backend in one process throws std::logic_error.
-/// One backend may run any number of plans, each from time zero. Topology and models must outlive it.
+/// One backend may run any number of plans, each from time zero and in a process of its own.
+/// Topology must outlive it.
 std::unique_ptr<Backend> make_simgrid_backend(const Topology& topology, const GpuModels& gpus,
                                               const SimgridOptions& options = {});
 

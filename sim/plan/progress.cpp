@@ -9,13 +9,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/base/error.h"
+#include "sim/plan/check.h"
+
 namespace moesim {
 namespace {
-
-std::span<const GpuId> gpus_of(const Op& op) {
-  if (const Compute* c = op.compute()) return {&c->gpu, 1};
-  return op.exchange()->participants;
-}
 
 /// Calls visit(i) for every i such that after_gpus holds gpus[i]; both ascend.
 template <class Visit>
@@ -56,9 +54,9 @@ void Progress::visit_edges(Visit visit) const {
 }
 
 Progress::Progress(const Plan& plan, const GpuModels& gpus) : plan_(plan), gpus_(gpus) {
-  if (gpus.size() < static_cast<std::size_t>(plan.gpus)) {
-    throw std::invalid_argument(
-        fmt::format("the plan uses {} GPUs, but there are models for {}", plan.gpus, gpus.size()));
+  if (gpus.size() != static_cast<std::size_t>(plan.gpus)) {
+    throw Error(fmt::format("plan '{}' is for {} GPUs, but the cluster has {}", plan.name,
+                            plan.gpus, gpus.size()));
   }
   const std::size_t ops = plan.ops.size();
   first_step_.push_back(0);

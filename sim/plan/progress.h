@@ -21,7 +21,8 @@ class Progress {
     Seconds start;
   };
 
-  /// One model per rank. Plan and models must outlive it.
+  /// One model per rank. Plan and models must outlive it. Throws Error when the plan is for another
+  /// number of GPUs.
   Progress(const Plan& plan, const GpuModels& gpus);
 
   /// The exchanges that became ready since the last call, lowest id first.

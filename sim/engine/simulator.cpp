@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// SimGrid behind Simulator; see docs/fidelity.md for the settings and the figures behind them.
+#include "sim/engine/simulator.h"
+
+#include <fmt/format.h>
+
+#include <simgrid/s4u.hpp>
+#include <utility>
+
+namespace moesim {
+namespace s4u = simgrid::s4u;
+
+struct Simulator::Impl {
+  std::unique_ptr<s4u::Engine> engine;
+  s4u::NetZone* root = nullptr;
+  s4u::Host* home = nullptr;  // where actors live
+  std::vector<s4u::Host*> servers;
+  std::vector<s4u::Link*> links;
+  std::vector<s4u::NetZone*> planes;
+  std::vector<std::vector<s4u::Host*>> hosts;  // [plane][gpu]
+};
+
+namespace {
+
+// Stacks hold backend code too, not only SimGrid's. The network is plain max-min: equal shares, no
+// correction factors. Links carry no latency: CM02 would weigh flows by it, and TCP-gamma would
+// bound them by it, so senders wait for the latency themselves.
+std::vector<std::string> settings(Seconds precision) {
+  return {"moesim",
+          "--log=root.thresh:critical",
+          "--cfg=contexts/factory:raw",
+          "--cfg=contexts/stack-size:256",
+          "--cfg=network/model:CM02",
+          "--cfg=network/crosstraffic:0",
+          "--cfg=network/TCP-gamma:1e12",
+          fmt::format("--cfg=surf/precision:{}", precision.value)};
+}
+
+}  // namespace
+
+Simulator::Simulator(Seconds precision) : impl_(std::make_unique<Impl>()) {
+  std::vector<std::string> args = settings(precision);
+  std::vector<char*> argv;
+  for (std::string& arg : args) argv.push_back(arg.data());
+  argv.push_back(nullptr);
+  int argc = static_cast<int>(args.size());
+  impl_->engine = std::make_unique<s4u::Engine>(&argc, argv.data());
+  impl_->root = s4u::create_full_zone("cluster");
+  impl_->home = impl_->root->create_host("home", 1.0);
+}
+
+Simulator::~Simulator() = default;
+
+void Simulator::add_servers(int count) {
+  for (int i = 0; i < count; ++i) {
+    impl_->servers.push_back(impl_->root->create_host(std::to_string(i), 1.0));
+  }
+}
+
+void Simulator::add_link(BytesPerSecond bandwidth) {
+  const auto name = std::to_string(impl_->links.size());
+  impl_->links.push_back(impl_->root->create_link(name, bandwidth.value)->set_latency(0));
+}
+
+void Simulator::add_planes(int planes, int gpus) {
+  for (int p = 0; p < planes; ++p) {
+    s4u::NetZone* zone = s4u::create_full_zone(fmt::format("plane{}", p))->set_parent(impl_->root);
+    std::vector<s4u::Host*> hosts;
+    for (int g = 0; g < gpus; ++g) {
+      hosts.push_back(zone->create_host(fmt::format("{}:{}", p, g), 1.0));
+    }
+    impl_->planes.push_back(zone);
+    impl_->hosts.push_back(std::move(hosts));
+  }
+}
+
+void Simulator::add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links) {
+  const auto& hosts = impl_->hosts[static_cast<std::size_t>(plane)];
+  std::vector<s4u::LinkInRoute> route;
+  for (LinkId link : links) route.emplace_back(impl_->links[link.index()]);
+  impl_->planes[static_cast<std::size_t>(plane)]->add_route(hosts[from.index()]->get_netpoint(),
+                                                            hosts[to.index()]->get_netpoint(),
+                                                            nullptr, nullptr, route, false);
+}
+
+void Simulator::spawn(std::function<void()> function) {
+  s4u::Actor::create("", impl_->home, std::move(function));
+}
+
+void Simulator::run() { impl_->engine->run(); }
+
+Seconds Simulator::now() const { return Seconds(s4u::Engine::get_clock()); }
+
+void Simulator::sleep_until(Seconds time) { s4u::this_actor::sleep_until(time.value); }
+
+void Simulator::serve(std::span<const Job> jobs) {
+  std::vector<s4u::ExecPtr> running;
+  for (const Job& job : jobs) {
+    auto exec = s4u::Exec::init();
+    exec->set_host(impl_->servers[static_cast<std::size_t>(job.server)])
+        ->set_flops_amount(job.work.value);
+    exec->start();
+    running.push_back(std::move(exec));
+  }
+  for (const auto& exec : running) exec->wait();
+}
+
+void Simulator::send(std::span<const Flow> flows) {
+  std::vector<s4u::CommPtr> running;
+  for (const Flow& flow : flows) {
+    if (flow.start > now()) sleep_until(flow.start);
+    const auto& hosts = impl_->hosts[static_cast<std::size_t>(flow.plane)];
+    auto comm = s4u::Comm::sendto_init(hosts[flow.from.index()], hosts[flow.to.index()]);
+    comm->set_payload_size(static_cast<std::uint64_t>(flow.bytes.value));
+    comm->start();
+    running.push_back(std::move(comm));
+  }
+  for (const auto& comm : running) comm->wait();
+}
+
+}  // namespace moesim

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The few SimGrid calls that the backend needs: the names that drift between versions live behind
+// it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// SimGrid's engine. It keeps its state in globals, so a process can hold only one, ever.
+class Simulator {
+ public:
+  /// Work for a server that serves its jobs at equal shares of one second per second.
+  struct Job {
+    int server;
+    Seconds work;
+  };
+  /// Data from one GPU to another over the route of one plane, sent at `start`.
+  struct Flow {
+    int plane;
+    GpuId from, to;
+    Bytes bytes;  // > 0
+    Seconds start;
+  };
+
+  /// Events closer to each other than `precision` happen at once.
+  explicit Simulator(Seconds precision);
+  ~Simulator();
+
+  // The platform, before run().
+  void add_servers(int count);
+  void add_link(BytesPerSecond bandwidth);  // numbered from 0
+  void add_planes(int planes, int gpus);    // one set of routes between GPUs per plane
+  void add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links);
+
+  /// Runs a function as an actor of its own, before or during run().
+  void spawn(std::function<void()> function);
+  /// Simulates until nothing is left to do.
+  void run();
+  Seconds now() const;
+
+  // Inside an actor; they return when the simulated work is done.
+  void sleep_until(Seconds time);
+  void serve(std::span<const Job> jobs);
+  void send(std::span<const Flow> flows);  // ascending starts
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace moesim

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plans of the shared suite and what must come out of them.
+#include "tests/engine/backend_suite.h"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+namespace moesim::test {
+
+TEST_P(BackendOrder, RunsAnEmptyPlan) {
+  const Timeline timeline = run(PlanWriter(2).plan());
+  EXPECT_TRUE(timeline.ops.empty());
+  EXPECT_EQ(timeline.makespan, Seconds(0));
+}
+
+TEST_P(BackendOrder, RunsALaneInListOrder) {
+  PlanWriter w(1);
+  const OpId first = w.compute(0, milliseconds(1));
+  const OpId second = w.compute(0, milliseconds(1));
+  const Timeline timeline = run(w.plan());
+  EXPECT_GE(timeline.ops[second.index()][0].start, timeline.ops[first.index()][0].end);
+}
+
+TEST_P(BackendOrder, WaitsForTheOpsItComesAfter) {
+  PlanWriter w(2);
+  const OpId slow = w.compute(0, milliseconds(2));
+  const OpId exchange = w.exchange({0, 1}, {{0, 1, 1000}}, {slow});
+  const OpId last = w.compute(1, milliseconds(1), {exchange});
+  const Timeline timeline = run(w.plan());
+  EXPECT_GE(timeline.ops[exchange.index()][0].start, timeline.ops[slow.index()][0].end);
+  EXPECT_GE(timeline.ops[last.index()][0].start, timeline.ops[exchange.index()][1].end);
+}
+
+TEST_P(BackendOrder, CountsWaitingInsideAnExchange) {
+  PlanWriter w(2);
+  const OpId slow = w.compute(0, milliseconds(2));
+  const OpId exchange = w.exchange({0, 1}, {{0, 1, 1000}}, {slow});
+  const Timeline timeline = run(w.plan());
+  const auto& joined = timeline.ops[exchange.index()];
+  EXPECT_LT(joined[1].start, timeline.ops[slow.index()][0].end);  // joined early ...
+  EXPECT_GE(joined[1].end, timeline.ops[slow.index()][0].end);    // ... and waited
+}
+
+TEST_P(BackendOrder, ReportsTheMakespan) {
+  PlanWriter w(2);
+  w.compute(0, milliseconds(1));
+  const OpId longest = w.compute(1, milliseconds(3));
+  const Timeline timeline = run(w.plan());
+  EXPECT_EQ(timeline.makespan, timeline.ops[longest.index()][0].end);
+}
+
+TEST_P(BackendTimes, TakesLatencyAndBytesOverBandwidth) {
+  PlanWriter w(2);
+  w.exchange({0, 1}, {{0, 1, 50'000'000}});
+  const Timeline timeline = run(w.plan());
+  expect_interval(timeline.ops[0][0], 0, 1.005);
+  expect_interval(timeline.ops[0][1], 0, 1.005);
+  EXPECT_EQ(timeline.ops[0][0].end, timeline.makespan);
+}
+
+TEST_P(BackendTimes, AddsTheOverheadOfEveryExchange) {
+  PlanWriter w(2);
+  w.exchange({0, 1}, {{0, 1, 50'000'000}});
+  w.exchange({0, 1}, {});
+  const Timeline timeline = run(w.plan(), milliseconds(0.02));
+  expect_interval(timeline.ops[0][0], 0, 1.025);
+  expect_interval(timeline.ops[1][0], 1.025, 1.045);  // nothing moves: no latency either
+}
+
+TEST_P(BackendTimes, KeepsTheDiagonalOffTheNetwork) {
+  PlanWriter w(2);
+  w.exchange({0, 1}, {{0, 0, 100'000'000}, {0, 1, 50'000'000}});
+  w.exchange({0, 1}, {{0, 0, 100'000'000}});
+  const Timeline timeline = run(w.plan());
+  expect_interval(timeline.ops[0][1], 0, 1.005);
+  expect_interval(timeline.ops[1][1], 1.005, 1.005);
+}
+
+TEST_P(BackendTimes, LastsAsLongAsItsBusiestPort) {
+  PlanWriter w(3);
+  w.exchange({0, 1, 2}, {{0, 1, 20'000'000}, {0, 2, 20'000'000}, {1, 2, 40'000'000}});
+  const Timeline timeline = run(w.plan());
+  for (const Interval& interval : timeline.ops[0]) expect_interval(interval, 0, 1.205);
+}
+
+TEST_P(BackendTimes, OverlapsTheLanesOfAGpu) {
+  PlanWriter w(2);
+  const OpId compute = w.compute(0, milliseconds(3));
+  const OpId copy = w.compute(0, milliseconds(2), {}, Lane::copy);
+  const OpId exchange = w.exchange({0, 1}, {{0, 1, 50'000'000}});
+  const Timeline timeline = run(w.plan());
+  expect_interval(timeline.ops[compute.index()][0], 0, 3);
+  expect_interval(timeline.ops[copy.index()][0], 0, 2);
+  expect_interval(timeline.ops[exchange.index()][0], 0, 1.005);
+}
+
+TEST_P(BackendTimes, StartsWithItsLastParticipant) {
+  PlanWriter w(3);
+  const OpId one = w.compute(0, milliseconds(1));
+  const OpId two = w.compute(1, milliseconds(2));
+  const OpId exchange = w.exchange({0, 1, 2}, {{0, 2, 50'000'000}}, {one, two});
+  const OpId after = w.compute(2, milliseconds(1), {exchange});
+  const Timeline timeline = run(w.plan());
+  const auto& joined = timeline.ops[exchange.index()];
+  expect_interval(joined[0], 1, 3.005);
+  expect_interval(joined[1], 2, 3.005);
+  expect_interval(joined[2], 0, 3.005);
+  expect_interval(timeline.ops[after.index()][0], 3.005, 4.005);
+}
+
+TEST_P(BackendTimes, SharesAPortEvenly) {
+  PlanWriter w(3);
+  const OpId big = w.exchange({0, 1}, {{0, 1, 50'000'000}}, {}, Lane::token);
+  const OpId small = w.exchange({0, 2}, {{0, 2, 25'000'000}}, {}, Lane::param);
+  const Timeline timeline = run(w.plan());
+  const bool shares = GetParam().shares_links;
+  expect_interval(timeline.ops[small.index()][0], 0, shares ? 1.005 : 0.505);
+  expect_interval(timeline.ops[big.index()][0], 0, shares ? 1.505 : 1.005);
+}
+
+TEST_P(BackendTimes, SharesAPortFromWhenTheSecondExchangeBegins) {
+  PlanWriter w(3);
+  const OpId wait = w.compute(0, milliseconds(0.5));
+  const OpId big = w.exchange({0, 1}, {{0, 1, 50'000'000}, {1, 0, 49'000'000}});
+  const OpId small =
+      w.exchange({0, 2}, {{0, 2, 12'500'000}, {2, 0, 1'000'000}}, {wait}, Lane::param);
+  const Timeline timeline = run(w.plan());
+  const bool shares = GetParam().shares_links;
+  expect_interval(timeline.ops[small.index()][0], 0.5, shares ? 1.005 : 0.755);
+  expect_interval(timeline.ops[big.index()][0], 0, shares ? 1.255 : 1.005);
+}
+
+TEST_P(BackendTimes, LetsTheBusiestPortChangeWhenItIsShared) {
+  // Alone, the first exchange ends with the port into GPU 2. The second holds up the one out of 0.
+  PlanWriter w(4);
+  const OpId first = w.exchange({0, 1, 2}, {{0, 2, 30'000'000}, {1, 2, 10'000'000}});
+  const OpId second = w.exchange({0, 3}, {{0, 3, 30'000'000}}, {}, Lane::param);
+  const Timeline timeline = run(w.plan());
+  const bool shares = GetParam().shares_links;
+  expect_interval(timeline.ops[first.index()][0], 0, shares ? 1.205 : 0.805);
+  expect_interval(timeline.ops[second.index()][0], 0, shares ? 1.205 : 0.605);
+}
+
+TEST_P(BackendTimes, RunsExchangesOfOtherGpusAtOnce) {
+  PlanWriter w(4);
+  w.exchange({0, 1}, {{0, 1, 50'000'000}});
+  w.exchange({2, 3}, {{2, 3, 25'000'000}});
+  const Timeline timeline = run(w.plan());
+  expect_interval(timeline.ops[0][0], 0, 1.005);
+  expect_interval(timeline.ops[1][0], 0, 0.505);
+}
+
+TEST_P(BackendTimes, EndsAnExchangeOfNobodyAtOnce) {
+  PlanWriter w(2);
+  w.exchange({}, {});
+  w.compute(0, milliseconds(1));
+  const Timeline timeline = run(w.plan());
+  EXPECT_TRUE(timeline.ops[0].empty());
+  expect_interval(timeline.ops[1][0], 0, 1);
+}
+
+TEST_P(BackendTimes, RunsEveryPlanFromTimeZeroAndAlike) {
+  PlanWriter w(3);
+  const OpId compute = w.compute(1, Seconds(0.0012345));
+  w.exchange({0, 1, 2}, {{0, 1, 1234567}, {1, 2, 7654321}}, {compute});
+  w.exchange({0, 2}, {{0, 2, 333333}, {2, 0, 1111111}}, {}, Lane::param);
+  PlanWriter other(3);
+  other.exchange({0, 1}, {{0, 1, 98765}});
+  const Topology topology = star(3);
+  const auto backend = GetParam().make(topology, test_gpus(3));
+  const Timeline first = backend->run(w.plan());
+  backend->run(other.plan());
+  const Timeline again = backend->run(w.plan());
+  EXPECT_EQ(first.ops, again.ops);
+  EXPECT_EQ(first.makespan, again.makespan);
+  const auto second_backend = GetParam().make(topology, test_gpus(3));
+  EXPECT_EQ(first.ops, second_backend->run(w.plan()).ops);
+}
+
+TEST_P(BackendTimes, NamesTheOpsThatNeverEnd) {
+  PlanWriter w(2);
+  const OpId first = w.exchange({0, 1}, {{0, 1, 1000}});
+  const OpId second = w.compute(0, milliseconds(1), {first});
+  w.compute(1, milliseconds(1));
+  w.wait(first, second);
+  EXPECT_THAT([&] { run(w.plan()); },
+              testing::ThrowsMessage<std::runtime_error>(
+                  testing::AllOf(testing::HasSubstr("2 ops"), testing::HasSubstr("op 0 'exchange'"),
+                                 testing::HasSubstr("op 1 'compute'"))));
+}
+
+}  // namespace moesim::test

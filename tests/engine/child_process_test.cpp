@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/child_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <stdexcept>
+
+namespace moesim {
+namespace {
+
+using testing::ThrowsMessage;
+
+TEST(RunInChild, ReturnsWhatTheFunctionReturns) {
+  EXPECT_EQ(run_in_child([] { return std::string("a\0b", 3); }), std::string("a\0b", 3));
+  EXPECT_EQ(run_in_child([] { return std::string(); }), "");
+  const std::string large(3'000'000, 'x');  // more than a pipe holds
+  EXPECT_EQ(run_in_child([&] { return large; }), large);
+}
+
+TEST(RunInChild, KeepsTheParentAsItIs) {
+  int calls = 0;
+  run_in_child([&] { return std::to_string(++calls); });
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(RunInChild, ThrowsTheFunctionsMessage) {
+  EXPECT_THAT([] { run_in_child([]() -> std::string { throw std::logic_error("no such link"); }); },
+              ThrowsMessage<std::runtime_error>("no such link"));
+}
+
+TEST(RunInChild, TellsHowAChildDied) {
+  EXPECT_THAT(
+      [] {
+        run_in_child([]() -> std::string {
+          raise(SIGKILL), pause();
+          return "";
+        });
+      },
+      ThrowsMessage<std::runtime_error>("the simulation was ended by signal 9"));
+  EXPECT_THAT([] { run_in_child([]() -> std::string { _exit(3); }); },
+              ThrowsMessage<std::runtime_error>("the simulation ended with status 3"));
+}
+
+}  // namespace
+}  // namespace moesim
