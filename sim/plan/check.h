@@ -45,4 +45,13 @@ std::string list_text(const std::vector<Id<Tag>>& ids) {
   return text.empty() ? "-" : text;
 }
 
+/// The choices k whose bits are set, ascending.
+inline std::vector<Id<struct ChoiceTag>> choice_list(Choices choices) {
+  std::vector<Id<struct ChoiceTag>> list;
+  for (int k = 0; k < max_top_k; ++k) {
+    if ((choices >> k & 1) != 0) list.emplace_back(k);
+  }
+  return list;
+}
+
 }  // namespace moesim

@@ -7,18 +7,6 @@
 #include "sim/plan/check.h"
 
 namespace moesim {
-namespace {
-
-std::string choices_text(Choices choices) {
-  std::vector<Id<struct ChoiceTag>> list;
-  for (int k = 0; k < max_top_k; ++k) {
-    if ((choices >> k & 1) != 0) list.emplace_back(k);
-  }
-  return list_text(list);
-}
-
-}  // namespace
-
 Journey::Journey(const Plan& plan, const LayerRouting& routing, Direction direction,
                  const std::string& where, Mistakes& mistakes)
     : plan_(plan), routing_(routing), direction_(direction), where_(where), mistakes_(mistakes) {
@@ -80,7 +68,7 @@ void Journey::move(OpId exchange, const RowMove& row, std::size_t k) {
   if (direction_ == Direction::back && (cargo.merged & ~row.choices) != 0) {
     return mistake(fmt::format("{} carries {} without choices {}, with which it was summed",
                                describe(plan_, exchange), name_of_choice(token, k),
-                               choices_text(cargo.merged & ~row.choices)));
+                               list_text(choice_list(cargo.merged & ~row.choices))));
   }
   cargo.told = false;
   cargo.at = row.to;

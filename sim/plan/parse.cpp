@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the text form of a plan, line by line; text.cpp writes it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/plan/check.h"
+#include "sim/plan/line_reader.h"
+#include "sim/plan/mistakes.h"
+#include "sim/plan/text.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t most_gpus = 1 << 20;
+constexpr std::int64_t most_ids = std::numeric_limits<std::int32_t>::max();
+
+template <class Enum>
+std::vector<std::string> names_of(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.emplace_back(name_of(static_cast<Enum>(i)));
+  return names;
+}
+
+template <class T>
+std::vector<T> to_ids(const std::vector<std::int64_t>& values) {
+  return {values.begin(), values.end()};
+}
+
+std::vector<std::string_view> split_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  for (std::string_view& line : lines) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+  }
+  return lines;
+}
+
+class Parser {
+ public:
+  Parser(const std::string& text, const std::string& file)
+      : file_(file), lines_(split_lines(text)) {
+    for (const std::string_view line : lines_) op_count_ += line.starts_with("op ") ? 1 : 0;
+  }
+
+  Plan run() {
+    for (line_ = 0; line_ < lines_.size(); ++line_) {
+      LineReader reader(lines_[line_]);
+      if (reader.at_end()) continue;
+      try {
+        read(reader);
+      } catch (const LineMistake& mistake) {
+        add(line_, mistake);
+        if (header_ < header_lines) break;  // nothing below makes sense
+        if (!reader.indented()) exchange_ = Below::skip;
+      }
+    }
+    if (mistakes_.empty() && header_ < header_lines) {
+      mistakes_.add({Severity::error, file_, 0, 0, "the plan ends before its ops", "",
+                     "a plan starts with the lines moesim-plan 1, name and gpus"});
+    }
+    close_exchange();
+    mistakes_.throw_if_any();
+    for (const PlanMistake& mistake : find_mistakes(plan_)) {
+      add(op_line_[mistake.op.index()], {1, mistake.message, ""});
+    }
+    mistakes_.throw_if_any();
+    return std::move(plan_);
+  }
+
+ private:
+  enum class Below { nothing, exchange, skip };  // what indented lines belong to
+  static constexpr int header_lines = 3;
+
+  void add(std::size_t line, const LineMistake& mistake) {
+    mistakes_.add({Severity::error, file_, static_cast<int>(line) + 1, mistake.column,
+                   mistake.message, std::string(lines_[line]), mistake.hint});
+  }
+
+  void read(LineReader& reader) {
+    if (header_ < header_lines) {
+      read_header(reader);
+      ++header_;
+    } else if (reader.indented()) {
+      read_below(reader);
+    } else {
+      close_exchange();
+      exchange_ = Below::nothing;
+      read_op(reader);
+    }
+  }
+
+  void read_header(LineReader& reader) {
+    if (header_ == 0) {
+      const std::string_view word = reader.word("'moesim-plan'");
+      if (word != "moesim-plan") {
+        reader.fail(word, "not a plan", "a plan starts with the line moesim-plan 1");
+      }
+      const std::string_view version = reader.word("a version");
+      if (version != "1") {
+        reader.fail(version, fmt::format("unknown version '{}'", version),
+                    "this program reads version 1");
+      }
+    } else if (header_ == 1) {
+      reader.expect("name");
+      plan_.name = reader.name("the name of the plan");
+    } else {
+      reader.expect("gpus");
+      plan_.gpus = static_cast<int>(reader.integer("the number of GPUs", 1, most_gpus));
+    }
+    reader.expect_end();
+  }
+
+  std::int64_t last_gpu() const { return plan_.gpus - 1; }
+
+  void read_op(LineReader& reader) {
+    static const auto lanes = names_of<Lane>(lane_count);
+    static const auto passes = names_of<Pass>(2);
+    static const auto stages = names_of<Stage>(4);
+    reader.expect("op");
+    // Even a bad line takes an id, so that the ops below keep theirs.
+    const OpId id = plan_.add({});
+    op_line_.push_back(line_);
+    const std::string_view number = reader.word("the id of the op");
+    if (number != std::to_string(id.value) && !misnumbered_) {
+      misnumbered_ = true;
+      reader.fail(number, fmt::format("expected op {}, not '{}'", id.value, number),
+                  "ops are numbered from 0 in the order of their lines");
+    }
+    Op op;
+    op.name = reader.name("the name of the op");
+    op.lane = static_cast<Lane>(reader.choice("a lane", lanes));
+    reader.expect("layer");
+    if (!reader.accept("-")) op.layer = static_cast<int>(reader.integer("a layer", 0, most_ids));
+    op.pass = static_cast<Pass>(reader.choice("a pass", passes));
+    op.stage = static_cast<Stage>(reader.choice("a stage", stages));
+    if (reader.choice("a kind of work", {"gpu", "exchange"}) == 0) {
+      op.work = read_compute(reader);
+    } else {
+      op.work = read_exchange(reader);
+    }
+    if (reader.accept("after"))
+      op.after = to_ids<OpId>(reader.ids("an op to wait for", op_count_ - 1));
+    reader.expect_end();
+    if (op.exchange()) exchange_ = Below::exchange;
+    plan_.ops.back() = std::move(op);
+  }
+
+  Compute read_compute(LineReader& reader) {
+    Compute compute{GpuId(reader.integer("a GPU", 0, last_gpu())), {}};
+    if (reader.choice("a kernel", {"gemm", "memory"}) == 0) {
+      static const auto types = names_of<DataType>(4);
+      GroupedGemm gemm;
+      gemm.type = static_cast<DataType>(reader.choice("a data type", types));
+      reader.expect("m");
+      gemm.m = reader.sizes("the rows of a group");
+      reader.expect("n");
+      gemm.n = reader.integer("n", 1, most);
+      reader.expect("k");
+      gemm.k = reader.integer("k", 1, most);
+      compute.kernel = std::move(gemm);
+    } else {
+      MemoryBound memory;
+      reader.expect("read");
+      memory.read = Bytes(reader.integer("bytes read", 0, most));
+      reader.expect("written");
+      memory.written = Bytes(reader.integer("bytes written", 0, most));
+      compute.kernel = memory;
+    }
+    return compute;
+  }
+
+  Exchange read_exchange(LineReader& reader) {
+    Exchange exchange;
+    exchange.participants = to_ids<GpuId>(reader.ids("a GPU", last_gpu()));
+    reader.expect("unit");
+    exchange.traffic = ByteMatrix(Bytes(reader.integer("bytes of a unit", 1, most)));
+    return exchange;
+  }
+
+  void read_below(LineReader& reader) {
+    if (exchange_ == Below::skip) return;
+    if (exchange_ == Below::nothing) {
+      reader.at_end();
+      reader.fail(reader.word(""), "only an exchange has lines below it");
+    }
+    Exchange& exchange = std::get<Exchange>(plan_.ops.back().work);
+    if (reader.accept("rows")) {
+      read_rows(reader, exchange.rows);
+    } else {
+      read_matrix_row(reader, exchange.traffic);
+    }
+  }
+
+  void read_matrix_row(LineReader& reader, ByteMatrix& traffic) {
+    const std::string_view source = reader.word("a GPU");
+    const std::int64_t from = reader.integer_in(source, "a GPU", 0, last_gpu());
+    if (from < traffic.ranks()) {
+      reader.fail(source, fmt::format("the matrix row of GPU {} comes too late", from),
+                  "rows ascend by source, each GPU once");
+    }
+    reader.expect("->");
+    while (traffic.ranks() < from) traffic.add_row({});
+    std::vector<ByteMatrix::Entry> row;
+    do {
+      const auto entry = reader.parts("GPU:units");
+      row.push_back({GpuId(reader.integer_in(entry[0], "a GPU", 0, last_gpu())),
+                     static_cast<std::uint32_t>(
+                         reader.integer_in(entry[1], "units", 1, std::int64_t{0xffffffff}))});
+    } while (!reader.at_end());
+    const auto same_or_less = [](const auto& a, const auto& b) { return a.to >= b.to; };
+    const auto bad = std::adjacent_find(row.begin(), row.end(), same_or_less);
+    if (bad != row.end()) {
+      reader.fail(source,
+                  fmt::format("destination {} follows {}", std::next(bad)->to.value, bad->to.value),
+                  "destinations ascend, each GPU once");
+    }
+    traffic.add_row(row);
+  }
+
+  void read_rows(LineReader& reader, std::vector<RowMove>& rows) {
+    const GpuId from(reader.integer("a GPU", 0, last_gpu()));
+    reader.expect("->");
+    do {
+      const auto row = reader.parts("token:GPU:choices");
+      const TokenId token(reader.integer_in(row[0], "a token", 0, most_ids));
+      const GpuId to(reader.integer_in(row[1], "a GPU", 0, last_gpu()));
+      Choices choices = 0;
+      for (const auto k : reader.ids_in(row[2], "a choice", max_top_k - 1)) {
+        choices |= Choices{1} << k;
+      }
+      rows.push_back({from, to, token, choices});
+    } while (!reader.at_end());
+  }
+
+  /// Completes the matrix of the exchange that the lines so far belong to.
+  void close_exchange() {
+    if (exchange_ != Below::exchange) return;
+    ByteMatrix& traffic = std::get<Exchange>(plan_.ops.back().work).traffic;
+    while (traffic.ranks() < plan_.gpus) traffic.add_row({});
+  }
+
+  const std::string& file_;
+  std::vector<std::string_view> lines_;
+  std::size_t line_ = 0;
+  std::int64_t op_count_ = 0;  // lines that look like ops
+  int header_ = 0;             // header lines read
+  Below exchange_ = Below::nothing;
+  bool misnumbered_ = false;
+  Plan plan_;
+  std::vector<std::size_t> op_line_;  // [op]
+  Mistakes mistakes_;
+};
+
+}  // namespace
+
+Plan parse_plan(const std::string& text, const std::string& name) {
+  return Parser(text, name).run();
+}
+
+}  // namespace moesim

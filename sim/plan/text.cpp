@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the text form of a plan; parse.cpp reads it.
+#include "sim/plan/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "sim/plan/check.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::size_t rows_per_line = 8;
+
+bool is_bare(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("_-.:/+@").find(c) != std::string_view::npos;
+}
+
+/// The name itself, in quotes with escapes unless it is one plain word.
+std::string quoted(const std::string& name) {
+  if (!name.empty() && std::all_of(name.begin(), name.end(), is_bare)) return name;
+  std::string text = "\"";
+  for (const char c : name) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      text += {'\\', c};
+    } else if (code < 0x20 || code == 0x7f) {
+      text += fmt::format("\\x{:02x}", code);
+    } else {
+      text += c;
+    }
+  }
+  return text + "\"";
+}
+
+/// Group sizes with repeats as count*value: `4,3*8,0`.
+std::string sizes_text(const std::vector<std::int64_t>& sizes) {
+  std::string text;
+  for (auto at = sizes.begin(); at != sizes.end();) {
+    const auto end = std::find_if(at, sizes.end(), [at](std::int64_t m) { return m != *at; });
+    if (!text.empty()) text += ',';
+    text += end - at > 1 ? fmt::format("{}*{}", end - at, *at) : std::to_string(*at);
+    at = end;
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string kernel_text(const Kernel& kernel) {
+  if (const auto* memory = std::get_if<MemoryBound>(&kernel)) {
+    return fmt::format("memory read {} written {}", memory->read.value, memory->written.value);
+  }
+  const auto& gemm = std::get<GroupedGemm>(kernel);
+  return fmt::format("gemm {} m {} n {} k {}", name_of(gemm.type), sizes_text(gemm.m), gemm.n,
+                     gemm.k);
+}
+
+void append_exchange_lines(std::string& text, const Exchange& exchange) {
+  auto out = std::back_inserter(text);
+  const ByteMatrix& traffic = exchange.traffic;
+  for (GpuId from(0); from.value < traffic.ranks(); ++from.value) {
+    if (traffic.row(from).empty()) continue;
+    fmt::format_to(out, "  {} ->", from.value);
+    for (const ByteMatrix::Entry& entry : traffic.row(from)) {
+      fmt::format_to(out, " {}:{}", entry.to.value, entry.units);
+    }
+    text += '\n';
+  }
+  std::size_t on_line = 0;
+  for (std::size_t i = 0; i < exchange.rows.size(); ++i) {
+    const RowMove& row = exchange.rows[i];
+    const bool new_line =
+        i == 0 || on_line == rows_per_line || row.from != exchange.rows[i - 1].from;
+    if (new_line) {
+      fmt::format_to(out, "{}  rows {} ->", i == 0 ? "" : "\n", row.from.value);
+      on_line = 0;
+    }
+    fmt::format_to(out, " {}:{}:{}", row.token.value, row.to.value,
+                   list_text(choice_list(row.choices)));
+    ++on_line;
+  }
+  if (!exchange.rows.empty()) text += '\n';
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan) {
+  std::string text =
+      fmt::format("moesim-plan 1\nname {}\ngpus {}\n\n", quoted(plan.name), plan.gpus);
+  auto out = std::back_inserter(text);
+  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+    const Op& op = plan.ops[i];
+    fmt::format_to(out, "op {} {} {} layer {} {} {} ", i, quoted(op.name), name_of(op.lane),
+                   op.layer < 0 ? "-" : std::to_string(op.layer), name_of(op.pass),
+                   name_of(op.stage));
+    if (const Compute* compute = op.compute()) {
+      fmt::format_to(out, "gpu {} {}", compute->gpu.value, kernel_text(compute->kernel));
+    } else {
+      const Exchange& exchange = *op.exchange();
+      fmt::format_to(out, "exchange {} unit {}", list_text(exchange.participants),
+                     exchange.traffic.unit().value);
+    }
+    if (!op.after.empty()) fmt::format_to(out, " after {}", list_text(op.after));
+    text += '\n';
+    if (const Exchange* exchange = op.exchange()) append_exchange_lines(text, *exchange);
+  }
+  return text;
+}
+
+}  // namespace moesim

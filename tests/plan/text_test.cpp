@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text form: a golden plan, random plans there and back, and the exact words on bad text.
+#include "sim/plan/text.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "tests/plan/fixtures.h"
+
+namespace moesim {
+namespace {
+
+using namespace test;
+
+/// Two GPUs: permute, dispatch with rows, one expert GEMM, combine, and parameters on the side.
+Plan hand_made() {
+  Plan plan{"two GPUs, one layer", 2, {}};
+  const auto at = [](Op op, Pass pass, Stage stage) {
+    op.layer = 3;
+    op.pass = pass;
+    op.stage = stage;
+    return op;
+  };
+  const Kernel permute = MemoryBound{Bytes(8192), Bytes(12288)};
+  plan.add(at(kernel("permute", 0, {}, permute), Pass::forward, Stage::dispatch));
+  plan.add(at(kernel("permute", 1, {}, permute), Pass::forward, Stage::dispatch));
+  Op dispatch =
+      exchange("dispatch", {0, 1}, matrix(2, 4096, {{0, 0, 1}, {0, 1, 2}, {1, 0, 1}}), {0, 1});
+  std::get<Exchange>(dispatch.work).rows = {{GpuId(0), GpuId(0), TokenId(0), 1},
+                                            {GpuId(0), GpuId(1), TokenId(0), 6},
+                                            {GpuId(0), GpuId(1), TokenId(1), 15},
+                                            {GpuId(1), GpuId(0), TokenId(2), 9}};
+  plan.add(at(std::move(dispatch), Pass::forward, Stage::dispatch));
+  plan.add(at(kernel("fc1", 1, {2}, GroupedGemm{{4, 8, 8, 8, 0}, 2816, 2048, DataType::bf16}),
+              Pass::backward, Stage::experts));
+  Op move = exchange("move \"expert\" 7", {1}, matrix(2, 1, {}));
+  move.lane = Lane::param;
+  plan.add(std::move(move));
+  Op wait = kernel("wait", 0, {2});
+  wait.lane = Lane::copy;
+  plan.add(std::move(wait));
+  plan.ops[3].after = ids<OpId>({2, 4});
+  return plan;
+}
+
+TEST(PlanText, MatchesTheGoldenFile) {
+  const std::string path = std::string(MOESIM_ROOT) + "/tests/plan/golden/hand-made.plan";
+  const std::string text = to_text(hand_made());
+  if (std::getenv("MOESIM_ACCEPT") != nullptr) std::ofstream(path) << text;
+  std::ostringstream golden;
+  golden << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text, golden.str()) << "MOESIM_ACCEPT=1 rewrites " << path;
+  EXPECT_EQ(parse_plan(golden.str(), path), hand_made());
+}
+
+Plan random_plan(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto draw = [&](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
+  const std::vector<std::string> names = {"a", "two words", "", "q\"\\\n\t\x7f#", "-", "ä", "x#1"};
+  Plan plan{names[static_cast<std::size_t>(draw(7))], 1 + draw(12), {}};
+  const int count = draw(20);
+  for (int i = 0; i < count; ++i) {
+    Op op;
+    op.name = names[static_cast<std::size_t>(draw(7))];
+    op.layer = draw(4) - 1;
+    op.pass = static_cast<Pass>(draw(2));
+    op.stage = static_cast<Stage>(draw(4));
+    for (int k = draw(5); i > 0 && k > 0; --k) op.after.push_back(OpId(draw(i)));
+    if (draw(2) == 0) {
+      op.lane = draw(2) == 0 ? Lane::compute : Lane::copy;
+      GroupedGemm gemm{{}, 1 + draw(9), 1 + draw(9), static_cast<DataType>(draw(4))};
+      for (int g = draw(9); g > 0; --g) gemm.m.push_back(draw(3));
+      Kernel work = gemm;
+      if (draw(2) == 0) work = MemoryBound{Bytes(draw(99)), Bytes(std::int64_t{1} << draw(60))};
+      op.work = Compute{GpuId(draw(plan.gpus)), work};
+    } else {
+      op.lane = draw(2) == 0 ? Lane::token : Lane::param;
+      Exchange work{{}, ByteMatrix(Bytes(1 + draw(4096))), {}};
+      for (int gpu = 0; gpu < plan.gpus; ++gpu) {
+        if (gpu == 0 || draw(3) > 0) work.participants.push_back(GpuId(gpu));
+      }
+      const auto member = [&] { return work.participants[random() % work.participants.size()]; };
+      for (int from = 0; from < plan.gpus; ++from) {
+        std::vector<ByteMatrix::Entry> row;
+        for (const GpuId to : work.participants) {
+          const bool joins = std::find(work.participants.begin(), work.participants.end(),
+                                       GpuId(from)) != work.participants.end();
+          if (joins && draw(2) == 0)
+            row.push_back({to, 1 + static_cast<std::uint32_t>(random()) / 2});
+        }
+        work.traffic.add_row(row);
+      }
+      for (int r = draw(30); r > 0; --r) {
+        work.rows.push_back({member(), member(), TokenId(draw(1 << 30)),
+                             1 + static_cast<Choices>(random() % 0xffffffff)});
+      }
+      op.work = std::move(work);
+    }
+    // Waits across GPUs are foreign: keep those that share one.
+    std::erase_if(op.after, [&](OpId id) {
+      const auto share = [&](const Op& a, const Op& b) {
+        const auto on = [](const Op& o) {
+          return o.compute() ? std::vector<GpuId>{o.compute()->gpu} : o.exchange()->participants;
+        };
+        for (const GpuId x : on(a)) {
+          for (const GpuId y : on(b)) {
+            if (x == y) return true;
+          }
+        }
+        return false;
+      };
+      return !share(op, plan[id]);
+    });
+    plan.add(std::move(op));
+  }
+  return plan;
+}
+
+TEST(PlanText, BringsRandomPlansThereAndBack) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    const Plan plan = random_plan(seed);
+    const std::string text = to_text(plan);
+    const Plan read = parse_plan(text, "random");
+    ASSERT_EQ(read, plan) << "seed " << seed << "\n" << text;
+    ASSERT_EQ(to_text(read), text) << "seed " << seed;
+  }
+}
+
+TEST(PlanText, AllowsCommentsBlanksAndCarriageReturns) {
+  const std::string text =
+      "# a plan\r\nmoesim-plan 1\r\n\r\nname n # the name\r\ngpus 2\r\n"
+      "op 0 x token layer - forward other exchange 0,1 unit 8\r\n"
+      "\t0 -> 1:2   # two\r\n\r\n  # rows follow\r\n  rows 0 -> 5:1:0\r\n";
+  Plan plan{"n", 2, {exchange("x", {0, 1}, matrix(2, 8, {{0, 1, 2}}))}};
+  std::get<Exchange>(plan.ops[0].work).rows = {{GpuId(0), GpuId(1), TokenId(5), 1}};
+  EXPECT_EQ(parse_plan(text, "test"), plan);
+}
+
+std::string bad(const std::string& ops) {
+  const std::string text = "moesim-plan 1\nname n\ngpus 4\n" + ops;
+  return error_of([&] { parse_plan(text, "p"); });
+}
+
+TEST(BadPlanText, WithoutItsHeader) {
+  const auto read = [](const std::string& text) {
+    return error_of([&] { parse_plan(text, "p"); });
+  };
+  EXPECT_EQ(read("name n\n"),
+            "p:1:1: error: not a plan\n"
+            "  name n\n"
+            "  ^\n"
+            "hint: a plan starts with the line moesim-plan 1\n");
+  EXPECT_EQ(read("moesim-plan 2\n"),
+            "p:1:13: error: unknown version '2'\n"
+            "  moesim-plan 2\n"
+            "              ^\n"
+            "hint: this program reads version 1\n");
+  EXPECT_EQ(read("moesim-plan 1\nname n\n"),
+            "p: error: the plan ends before its ops\n"
+            "hint: a plan starts with the lines moesim-plan 1, name and gpus\n");
+  EXPECT_EQ(read("moesim-plan 1\nname n\ngpus 0\n"),
+            "p:3:6: error: the number of GPUs must be 1 to 1048576, not 0\n"
+            "  gpus 0\n"
+            "       ^\n");
+}
+
+TEST(BadPlanText, WithAnUnknownLane) {
+  EXPECT_EQ(bad("op 0 a compte layer - forward other gpu 0 memory read 1 written 1\n"),
+            "p:4:8: error: 'compte' is not a lane\n"
+            "  op 0 a compte layer - forward other gpu 0 memory read 1 written 1\n"
+            "         ^\n"
+            "hint: did you mean 'compute'?\n");
+}
+
+TEST(BadPlanText, WithAMissingWord) {
+  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 gemm bf16 m 1 k 2\n"),
+            "p:4:58: error: expected 'n', not 'k'\n"
+            "  op 0 a compute layer - forward other gpu 0 gemm bf16 m 1 k 2\n"
+            "                                                           ^\n");
+  EXPECT_EQ(bad("op 0 a compute\n"),
+            "p:4:15: error: expected 'layer' here\n"
+            "  op 0 a compute\n"
+            "                ^\n");
+}
+
+TEST(BadPlanText, WithAWordTooMany) {
+  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 memory read 1 written 1 befor 0\n"),
+            "p:4:68: error: 'befor' does not belong here\n"
+            "  op 0 a compute layer - forward other gpu 0 memory read 1 written 1 befor 0\n"
+            "                                                                     ^\n");
+}
+
+TEST(BadPlanText, WithNumbersOutOfRange) {
+  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 4 memory read 1 written 1\n"),
+            "p:4:42: error: a GPU must be 0 to 3, not 4\n"
+            "  op 0 a compute layer - forward other gpu 4 memory read 1 written 1\n"
+            "                                           ^\n");
+  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 memory read 1 written 1 after 1\n"),
+            "p:4:74: error: an op to wait for must be 0 to 0, not 1\n"
+            "  op 0 a compute layer - forward other gpu 0 memory read 1 written 1 after 1\n"
+            "                                                                           ^\n");
+  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 memory read 1e6 written 1\n"),
+            "p:4:56: error: expected bytes read here, a whole number, not '1e6'\n"
+            "  op 0 a compute layer - forward other gpu 0 memory read 1e6 written 1\n"
+            "                                                         ^\n");
+}
+
+TEST(BadPlanText, WithMisnumberedOps) {
+  EXPECT_EQ(bad("op 1 a compute layer - forward other gpu 0 memory read 1 written 1\n"
+                "op 2 b compute layer - forward other gpu 0 memory read 1 written 1\n"),
+            "p:4:4: error: expected op 0, not '1'\n"
+            "  op 1 a compute layer - forward other gpu 0 memory read 1 written 1\n"
+            "     ^\n"
+            "hint: ops are numbered from 0 in the order of their lines\n");
+}
+
+TEST(BadPlanText, WithABadName) {
+  EXPECT_EQ(bad("op 0 \"a compute\n"),
+            "p:4:6: error: the name has no closing quote\n"
+            "  op 0 \"a compute\n"
+            "       ^\n");
+  EXPECT_EQ(bad("op 0 \"a\\n\" compute\n"),
+            "p:4:8: error: unknown escape in a name\n"
+            "  op 0 \"a\\n\" compute\n"
+            "         ^\n"
+            "hint: known: \\\", \\\\ and \\x with two hex digits\n");
+}
+
+const std::string all_to_all = "op 0 x token layer - forward other exchange 0-3 unit 8\n";
+
+TEST(BadPlanText, WithABadMatrix) {
+  EXPECT_EQ(bad(all_to_all + "  0 -> 1:2 3\n"),
+            "p:5:12: error: expected GPU:units, not '3'\n"
+            "    0 -> 1:2 3\n"
+            "             ^\n");
+  EXPECT_EQ(bad(all_to_all + "  1 -> 2:1\n  0 -> 1:2\n"),
+            "p:6:3: error: the matrix row of GPU 0 comes too late\n"
+            "    0 -> 1:2\n"
+            "    ^\n"
+            "hint: rows ascend by source, each GPU once\n");
+  EXPECT_EQ(bad(all_to_all + "  1 -> 2:1 2:1\n"),
+            "p:5:3: error: destination 2 follows 2\n"
+            "    1 -> 2:1 2:1\n"
+            "    ^\n"
+            "hint: destinations ascend, each GPU once\n");
+  EXPECT_EQ(bad(all_to_all + "  1 -> 2:0\n"),
+            "p:5:10: error: units must be 1 to 4294967295, not 0\n"
+            "    1 -> 2:0\n"
+            "           ^\n");
+}
+
+TEST(BadPlanText, WithBadRowsAndRanges) {
+  EXPECT_EQ(bad(all_to_all + "  rows 0 -> 7:1:0,32\n"),
+            "p:5:19: error: a choice must be 0 to 31, not 32\n"
+            "    rows 0 -> 7:1:0,32\n"
+            "                    ^\n");
+  EXPECT_EQ(bad("op 0 x token layer - forward other exchange 3-0 unit 8\n"),
+            "p:4:45: error: the range 3-0 runs backwards\n"
+            "  op 0 x token layer - forward other exchange 3-0 unit 8\n"
+            "                                              ^\n");
+}
+
+TEST(BadPlanText, WithLinesBelowAKernel) {
+  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 memory read 1 written 1\n  0 -> 1:2\n"),
+            "p:5:3: error: only an exchange has lines below it\n"
+            "    0 -> 1:2\n"
+            "    ^\n");
+}
+
+TEST(BadPlanText, ReportsEveryBadLineOnce) {
+  EXPECT_EQ(bad("op 0 x tokn layer - forward other exchange 0-3 unit 8\n"
+                "  skipped with its op\n"
+                "opp 1\n"
+                "op 1 a compute layer x forward other gpu 0 memory read 1 written 1\n"),
+            "p:4:8: error: 'tokn' is not a lane\n"
+            "  op 0 x tokn layer - forward other exchange 0-3 unit 8\n"
+            "         ^\n"
+            "hint: did you mean 'token'?\n"
+            "p:6:1: error: expected 'op', not 'opp'\n"
+            "  opp 1\n"
+            "  ^\n"
+            "p:7:22: error: expected a layer here, a whole number, not 'x'\n"
+            "  op 1 a compute layer x forward other gpu 0 memory read 1 written 1\n"
+            "                       ^\n");
+}
+
+TEST(BadPlanText, PlacesStructuralMistakesAtTheirOps) {
+  EXPECT_EQ(bad("op 0 a token layer - forward other gpu 0 memory read 1 written 1\n\n"
+                "op 1 b compute layer - forward other gpu 1 memory read 1 written 1 after 0\n"),
+            "p:4:1: error: op 0 'a': a kernel runs on lane compute or copy, not token\n"
+            "  op 0 a token layer - forward other gpu 0 memory read 1 written 1\n"
+            "  ^\n"
+            "p:6:1: error: op 1 'b' on GPU 1 waits for the foreign op 0 'a' on GPU 0: they share "
+            "no GPU\n"
+            "  op 1 b compute layer - forward other gpu 1 memory read 1 written 1 after 0\n"
+            "  ^\n");
+}
+
+}  // namespace
+}  // namespace moesim
