@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that no file includes what lies above or beside its layer.
+
+usage: check_layers.py [ROOT]
+
+Prints file:line of each breach and exits 1 when there is any.
+"""
+import pathlib
+import re
+import sys
+
+BASE = {"sim/base"}
+NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
+PLAN = NOUNS | {"sim/plan"}
+POLICY = PLAN | {"sim/policy"}
+SIM = POLICY | {"sim/scenario", "sim/analytic", "sim/engine", "sim/report", "sim/cli"}
+
+# What each folder may include besides itself.
+MAY_INCLUDE = {
+    "sim/base": set(),
+    "sim/topology": BASE,
+    "sim/trace": BASE,
+    "sim/model": BASE,
+    "sim/plan": NOUNS,
+    "sim/policy": PLAN,
+    "sim/scenario": POLICY,
+    "sim/analytic": PLAN,
+    "sim/engine": PLAN,
+    "sim/report": PLAN,
+    "sim/cli": SIM,
+    "realhw": POLICY | {"sim/report"},
+}
+
+# Heavy or foreign headers and the only folder that may include each.
+ONLY_IN = {
+    "simgrid/": "sim/engine",
+    "boost/graph": "sim/topology",
+    "yaml-cpp": "sim/base",
+}
+
+INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+SOURCES = {".h", ".cpp", ".cu", ".cuh"}
+
+
+def layer_of(path):
+    """The folder of MAY_INCLUDE that a path from the root lies in, its parent folder else."""
+    parts = path.split("/")
+    return "realhw" if parts[0] == "realhw" else "/".join(parts[:2]) if len(parts) > 2 else parts[0]
+
+
+def breach(layer, quoted, angled):
+    """What is wrong with one include of a file of `layer`, None when nothing is."""
+    target = quoted or angled
+    for prefix, only in ONLY_IN.items():
+        if target.startswith(prefix) and layer != only:
+            return f"only {only} may include <{prefix}...>"
+    top = target.split("/")[0]
+    if top not in ("sim", "realhw"):
+        if quoted:
+            return "include paths start at the root of the repository"
+        return None
+    above = layer_of(target)
+    if above == layer or above in MAY_INCLUDE[layer]:
+        return None
+    return f"{layer} may not include {above}"
+
+
+def check(root):
+    breaches = []
+    for top in ("sim", "realhw"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in SOURCES:
+                continue
+            name = path.relative_to(root).as_posix()
+            layer = layer_of(name)
+            if layer not in MAY_INCLUDE:
+                breaches.append(f"{name}:1: {layer} is no known layer")
+                continue
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                include = INCLUDE.match(line)
+                problem = breach(layer, *include.groups()) if include else None
+                if problem:
+                    breaches.append(f"{name}:{number}: {problem}")
+    return breaches
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
+    if not (root / "sim").is_dir():
+        sys.exit(f"{root} has no folder sim")
+    breaches = check(root)
+    for line in breaches:
+        print(line)
+    sys.exit(1 if breaches else 0)
+
+
+if __name__ == "__main__":
+    main()
