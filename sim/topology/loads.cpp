@@ -4,6 +4,7 @@
 #include "sim/topology/loads.h"
 
 #include <algorithm>
+#include <array>
 
 namespace moesim {
 namespace {
@@ -21,7 +22,7 @@ class Loader {
 
   LinkLoads run() {
     for (int h = 0; h < routes_.hosts(); ++h) leave_host(h);
-    for (std::size_t e = 0; e < entrances_; ++e) cross_fabric(e);
+    cross_fabric();
     enter_hosts();
     return std::move(loads_);
   }
@@ -115,6 +116,7 @@ class Loader {
         const auto number = static_cast<std::size_t>(attachment.egress_of[e]);
         const Egress& egress = egresses[number];
         for (const Egress::Exit& exit : egress.exits[g]) {
+          if (exit.latency + routes_.longest_beyond(e) <= loads_.latency.value) continue;
           const int v = host.up_switch[static_cast<std::size_t>(exit.port)];
           note_latency(exit.latency + routes_.entrances()[e].latency[static_cast<std::size_t>(v)]);
         }
@@ -162,15 +164,29 @@ class Loader {
     return true;
   }
 
-  /// One destination group through the fabric, switch by switch from the farthest.
-  void cross_fabric(std::size_t e) {
-    const Entrance& entrance = routes_.entrances()[e];
+  /// Takes the entrances in blocks, so that a row of entering_ is read a cache line at a time.
+  void cross_fabric() {
+    constexpr std::size_t block = 8;
+    for (std::size_t start = 0; start < entrances_; start += block) {
+      const std::size_t count = std::min(block, entrances_ - start);
+      std::array<std::vector<std::int64_t>, block> at;
+      for (auto& bytes : at) bytes.assign(entering_.size(), 0);
+      for (std::size_t v = 0; v < entering_.size(); ++v) {
+        if (entering_[v].empty()) continue;
+        for (std::size_t k = 0; k < count; ++k) at[k][v] = entering_[v][start + k];
+      }
+      for (std::size_t k = 0; k < count; ++k) {
+        cross_fabric(routes_.entrances()[start + k], at[k]);
+      }
+    }
+  }
+
+  /// Sends what lies at the fabric's vertices to one entrance, from the farthest vertex on.
+  void cross_fabric(const Entrance& entrance, std::vector<std::int64_t>& at) {
     if (entrance.gpu >= 0) arrived_.assign(routes_.downs(entrance.gpu).size(), 0);
-    at_.assign(static_cast<std::size_t>(routes_.fabric().size()), 0);
     for (const int v : entrance.order) {
       const auto here = static_cast<std::size_t>(v);
-      std::int64_t bytes = at_[here];
-      if (!entering_[here].empty()) bytes += entering_[here][e];
+      const std::int64_t bytes = at[here];
       if (bytes == 0) continue;
       hops_.clear();
       for (const Arc& arc : routes_.fabric().out(v)) {
@@ -188,7 +204,7 @@ class Loader {
           return;
         }
         on(hop.link) += part;
-        at_[static_cast<std::size_t>(hop.to)] += part;
+        at[static_cast<std::size_t>(hop.to)] += part;
       });
     }
     if (entrance.gpu >= 0) enter_host(entrance.gpu, arrived_);
