@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
+#include "sim/plan/text.h"
 #include "tests/plan/delivery_fixtures.h"
 
 namespace moesim {
@@ -61,6 +65,19 @@ TEST_F(Delivery, AcceptsARightPlan) {
   EXPECT_EQ(verdict(), "");
 }
 
+TEST_F(Delivery, AcceptsTheExampleOfTheDocumentation) {
+  std::ostringstream page;
+  page << std::ifstream(std::string(MOESIM_ROOT) + "/docs/plan-format.md").rdbuf();
+  const std::string text = page.str(), fence = "```plan\n";
+  const std::size_t begin = text.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  const std::string example =
+      text.substr(begin + fence.size(), text.find("```", begin + 3) - begin - fence.size());
+  plan_ = parse_plan(example, "plan-format.md");
+  EXPECT_EQ(verdict(), "");
+  EXPECT_EQ(to_text(plan_), example);
+}
+
 TEST_F(Delivery, FindsALostCopy) {
   erase_row(dispatch, t0_to_1);
   EXPECT_EQ(verdict(),
@@ -77,7 +94,6 @@ TEST_F(Delivery, FindsADoubledCopy) {
 
 TEST_F(Delivery, FindsACopyDoubledInALaterExchange) {
   Op again = plan_.ops[dispatch];
-  exchange_in(plan_, dispatch);
   std::get<Exchange>(again.work).rows = {rows(dispatch)[t0_to_1]};
   again.name = "again";
   plan_.add(std::move(again));
