@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/engine/network.h"
+#include "sim/plan/exchange_time.h"
 
 namespace moesim {
 namespace {
@@ -118,6 +119,20 @@ class FlowNetwork : public Network {
 };
 
 }  // namespace
+
+Seconds flow_precision(const Topology& topology, const Plan& plan) {
+  // Each completion solves the max-min system of all flows, so that taking those together that are
+  // almost simultaneous saves most of the time. docs/fidelity.md has time against error.
+  constexpr double part = 1e-4;
+  constexpr Seconds least(1e-9);
+  Seconds shortest(1);
+  for (const Op& op : plan.ops) {
+    const Exchange* exchange = op.exchange();
+    if (exchange == nullptr || exchange->traffic.off_diagonal() == Bytes(0)) continue;
+    shortest = std::min(shortest, exchange_time(topology, exchange->traffic).transfer);
+  }
+  return std::max(least, shortest * part);
+}
 
 std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,
                                            const Plan& plan) {

@@ -25,6 +25,9 @@ class Network {
 std::unique_ptr<Network> make_port_network(Simulator& simulator, const Topology& topology,
                                            const Plan& plan, bool prune);
 
+/// The precision to simulate `flow` with: a small part of the plan's shortest exchange.
+Seconds flow_precision(const Topology& topology, const Plan& plan);
+
 /// One communication per pair of GPUs and path.
 std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,
                                            const Plan& plan);

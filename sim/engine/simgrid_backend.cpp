@@ -16,10 +16,8 @@ namespace {
 
 using Fidelity = SimgridOptions::Fidelity;
 
-// At `port` an event costs little, so that only rounding is allowed for. At `flow` each completion
-// solves the max-min system of all flows; see docs/fidelity.md for time against precision.
+// At `port` an event costs little, so that only rounding is allowed for.
 constexpr Seconds port_precision(1e-12);
-constexpr Seconds flow_precision(1e-9);
 
 /// An exchange and when it ended, as the simulating process tells it.
 struct Ended {
@@ -34,7 +32,8 @@ class Simulation {
              Progress& progress)
       : plan_(plan),
         progress_(progress),
-        simulator_(options.fidelity == Fidelity::port ? port_precision : flow_precision),
+        simulator_(options.fidelity == Fidelity::port ? port_precision
+                                                      : flow_precision(topology, plan)),
         network_(options.fidelity == Fidelity::port
                      ? make_port_network(simulator_, topology, plan, options.prune)
                      : make_flow_network(simulator_, topology, plan)) {}

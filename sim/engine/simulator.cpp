@@ -45,7 +45,7 @@ Simulator::Simulator(Seconds precision) : impl_(std::make_unique<Impl>()) {
   argv.push_back(nullptr);
   int argc = static_cast<int>(args.size());
   impl_->engine = std::make_unique<s4u::Engine>(&argc, argv.data());
-  impl_->root = s4u::create_full_zone("cluster");
+  impl_->root = s4u::create_empty_zone("cluster");
   impl_->home = impl_->root->create_host("home", 1.0);
 }
 

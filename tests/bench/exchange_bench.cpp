@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wall time of the simulating backends; the figures in docs/fidelity.md come from here.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include "sim/analytic/analytic_backend.h"
+#include "sim/engine/child_process.h"
+#include "sim/engine/simgrid_backend.h"
+#include "tests/bench/plain_simgrid.h"
+#include "tests/engine/fixtures.h"
+
+namespace moesim::bench {
+namespace {
+
+using test::all_of;
+using Fidelity = SimgridOptions::Fidelity;
+
+ByteMatrix uneven_all_to_all(int gpus) {
+  std::mt19937 random(1);
+  return test::uneven(all_of(gpus), gpus, 64e6 / gpus, 8, random);
+}
+
+Plan one_exchange(int gpus) {
+  test::PlanWriter w(gpus);
+  w.traffic(all_of(gpus), uneven_all_to_all(gpus));
+  return w.plan();
+}
+
+void run(benchmark::State& state, const Plan& plan, const SimgridOptions& options) {
+  const Topology topology = test::nodes_of_8(plan.gpus / 8);
+  const auto backend = make_simgrid_backend(topology, test::test_gpus(plan.gpus), options);
+  Timeline timeline;
+  for (auto _ : state) timeline = backend->run(plan);
+  state.counters["makespan_us"] = timeline.makespan.value * 1e6;
+  state.counters["ops"] = static_cast<double>(plan.ops.size());
+}
+
+/// Topology::loads alone: part of every run below.
+void loads(benchmark::State& state) {
+  const auto gpus = static_cast<int>(state.range(0));
+  const Topology topology = test::nodes_of_8(gpus / 8);
+  const ByteMatrix traffic = uneven_all_to_all(gpus);
+  for (auto _ : state) benchmark::DoNotOptimize(topology.loads(traffic));
+}
+BENCHMARK(loads)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond);
+
+/// One uneven all-to-all over every GPU, four links per GPU.
+void port(benchmark::State& state) {
+  run(state, one_exchange(static_cast<int>(state.range(0))), {});
+}
+BENCHMARK(port)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// The same with an activity on every loaded link.
+void port_unpruned(benchmark::State& state) {
+  run(state, one_exchange(static_cast<int>(state.range(0))), {.prune = false});
+}
+BENCHMARK(port_unpruned)
+    ->Arg(256)
+    ->Arg(1024)
+    ->Arg(4096)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+/// Two all-to-alls at once, on two lanes: every link is shared.
+void port_overlapping(benchmark::State& state) {
+  const auto gpus = static_cast<int>(state.range(0));
+  test::PlanWriter w(gpus);
+  w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Lane::token);
+  w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Lane::param);
+  run(state, w.plan(), {});
+}
+BENCHMARK(port_overlapping)->Arg(256)->Arg(1024)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// Ten layers of dispatch, eight kernels per GPU and combine, in groups of 8 GPUs.
+void port_layers(benchmark::State& state) {
+  const auto gpus = static_cast<int>(state.range(0));
+  test::PlanWriter w(gpus);
+  std::vector<std::vector<OpId>> before(static_cast<std::size_t>(gpus / 8));
+  for (int layer = 0; layer < 10; ++layer) {
+    for (int group = 0; group < gpus / 8; ++group) {
+      std::vector<int> members;
+      std::vector<test::Transfer> transfers;
+      for (int i = 0; i < 8; ++i) {
+        members.push_back(group * 8 + i);
+        transfers.push_back({group * 8 + i, group * 8 + (i + 1) % 8, 1'000'000 + 1000 * i + group});
+      }
+      auto& last = before[static_cast<std::size_t>(group)];
+      const OpId dispatch = w.exchange(members, transfers, last);
+      std::vector<OpId> kernels;
+      for (int gpu : members) {
+        for (int k = 0; k < 8; ++k) {
+          const OpId kernel = w.compute(gpu, Seconds(1e-6 * (10 + gpu % 7)), {dispatch});
+          if (k == 7) kernels.push_back(kernel);
+        }
+      }
+      w.exchange(members, transfers, kernels);
+      last = kernels;
+    }
+  }
+  run(state, w.plan(), {});
+}
+BENCHMARK(port_layers)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// One communication per pair; compare with plain_simgrid.
+void flow(benchmark::State& state) {
+  run(state, one_exchange(static_cast<int>(state.range(0))), {.fidelity = Fidelity::flow});
+}
+BENCHMARK(flow)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+void plain_simgrid(benchmark::State& state) {
+  const auto gpus = static_cast<int>(state.range(0));
+  const Topology topology = test::nodes_of_8(gpus / 8);
+  const ByteMatrix traffic = uneven_all_to_all(gpus);
+  std::string makespan;
+  for (auto _ : state) {
+    makespan = run_in_child([&] {
+      return fmt::format("{:.9g}", plain_simgrid_exchange(topology, traffic).value * 1e6);
+    });
+  }
+  state.counters["makespan_us"] = std::stod(makespan);
+}
+BENCHMARK(plain_simgrid)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+}  // namespace
+}  // namespace moesim::bench
+
+BENCHMARK_MAIN();
