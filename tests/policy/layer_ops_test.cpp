@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ops of one layer on two GPUs, small enough to check in the head.
+#include "sim/policy/layer_ops.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/policy/policies.h"
+#include "sim/topology/reader.h"
+
+namespace moesim {
+namespace {
+
+MoeModel toy_model() {
+  MoeModel model;
+  model.hidden = 8;
+  model.experts = 4;
+  model.top_k = 2;
+  model.expert_ffn = 6;
+  return model;
+}
+
+/// Two GPUs of two experts; GPU 0 holds a token with experts {2, 3}, GPU 1 one with {0, 3}; dedup.
+LayerWork toy_work() {
+  LayerWork work{5, 2, Assignment(contiguous_placement(4, 2, 2), 2), {}, {}, {1, 1}};
+  work.counts.phases = {{0, 1, 1, 1}};
+  work.counts.slots = {1, 0, 1, 2};
+  return work;
+}
+
+std::vector<std::string> names_on(const Plan& plan, int gpu) {
+  std::vector<std::string> names;
+  for (const Op& op : plan.ops) {
+    if (op.exchange() != nullptr || op.compute()->gpu == GpuId(gpu)) names.push_back(op.name);
+  }
+  return names;
+}
+
+class LayerOpsTest : public testing::Test {
+ protected:
+  LayerOpsTest() : dispatch_(make_dedup({topology_.topology})) { plan_.gpus = 2; }
+  LayerOps ops() { return LayerOps(plan_, model_, *dispatch_, layers_); }
+
+  TopologyFile topology_ = read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml");
+  MoeModel model_ = toy_model();
+  std::unique_ptr<Dispatch> dispatch_;
+  std::vector<LayerWork> layers_ = {toy_work()};
+  Plan plan_;
+};
+
+TEST_F(LayerOpsTest, ForwardRunsItsKernelsInOrder) {
+  ops().forward(0);
+  check_plan(plan_);
+  EXPECT_EQ(
+      names_on(plan_, 1),
+      (std::vector<std::string>{"gate", "permute", "dispatch-alltoall", "sort", "fc1", "activation",
+                                "fc2", "reduce", "combine-alltoall", "unpermute"}));
+}
+
+TEST_F(LayerOpsTest, KernelsHaveTheShapesOfTheRouting) {
+  ops().forward(0);
+  for (const Op& op : plan_.ops) {
+    if (op.name == "fc1" && op.compute()->gpu == GpuId(1)) {
+      EXPECT_EQ(std::get<GroupedGemm>(op.compute()->kernel),
+                (GroupedGemm{{1, 2}, 12, 8, DataType::bf16}));
+    }
+    // GPU 1 receives two rows of 16 bytes and expands them to three choices.
+    if (op.name == "sort" && op.compute()->gpu == GpuId(1)) {
+      EXPECT_EQ(std::get<MemoryBound>(op.compute()->kernel), (MemoryBound{Bytes(32), Bytes(48)}));
+    }
+  }
+}
+
+TEST_F(LayerOpsTest, CombineMirrorsDispatch) {
+  auto o = ops();
+  o.forward(0);
+  o.backward(0);
+  check_plan(plan_);
+  std::vector<const Exchange*> exchanges;
+  for (const Op& op : plan_.ops) {
+    if (op.exchange() != nullptr) exchanges.push_back(op.exchange());
+  }
+  ASSERT_EQ(exchanges.size(), 4u);
+  EXPECT_EQ(exchanges[0]->traffic.at(GpuId(0), GpuId(1)), Bytes(16));
+  EXPECT_EQ(exchanges[1]->traffic, exchanges[0]->traffic.transposed());
+  EXPECT_EQ(exchanges[2]->traffic, exchanges[0]->traffic);
+  EXPECT_EQ(exchanges[3]->traffic, exchanges[1]->traffic);
+}
+
+TEST_F(LayerOpsTest, EveryGroupOfRanksExchangesByItself) {
+  layers_[0].group = 1;
+  layers_[0].counts.phases = {{2, 0, 0, 2}};
+  ops().forward(0);
+  check_plan(plan_);
+  int exchanges = 0;
+  for (const Op& op : plan_.ops) exchanges += op.exchange() != nullptr ? 1 : 0;
+  EXPECT_EQ(exchanges, 4);
+}
+
+TEST_F(LayerOpsTest, AnExchangeThatMovesNothingAlthoughTokensLeaveIsAnError) {
+  layers_[0].counts.phases = {{0, 0, 0, 0}};
+  try {
+    ops().forward(0);
+    FAIL();
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(),
+                 "dispatch-alltoall of layer 5 moves nothing although its ranks hold 2 tokens");
+  }
+}
+
+}  // namespace
+}  // namespace moesim

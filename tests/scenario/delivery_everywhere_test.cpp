@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every policy x shipped topology x trace: the plan delivers every token, conserves bytes on every
+// link, and keeps every tier's bytes on that tier.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sim/base/data_files.h"
+#include "sim/scenario/proof.h"
+#include "sim/topology/reader.h"
+#include "tests/scenario/traces.h"
+
+namespace moesim {
+namespace {
+
+struct Everywhere {
+  std::string topology, policy;
+  TraceCase trace;
+};
+
+std::vector<Everywhere> all_cases() {
+  std::vector<Everywhere> cases;
+  for (const std::string& topology : data_names("topologies")) {
+    for (const std::string& policy : data_names("models/system")) {
+      for (const TraceCase& trace : trace_cases) cases.push_back({topology, policy, trace});
+    }
+  }
+  return cases;
+}
+
+/// The smallest repeat that gives every rank at least eight tokens.
+Batches enough_batches(const RoutingTrace& trace, int ranks) {
+  for (int repeat = 1;; repeat *= 2) {
+    try {
+      return make_batches(trace, {ranks, 8, repeat});
+    } catch (const Error&) {
+      if (repeat > 4096) throw;
+    }
+  }
+}
+
+/// Bytes that enter and leave every vertex but the GPUs are the same.
+void expect_conserved(const Topology& topology, const LinkLoads& loads) {
+  std::vector<std::int64_t> balance(topology.vertices().size());
+  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
+    balance[topology.links()[l].from.index()] -= loads.bytes[l];
+    balance[topology.links()[l].to.index()] += loads.bytes[l];
+  }
+  for (std::size_t v = 0; v < balance.size(); ++v) {
+    if (topology.vertices()[v].kind != VertexKind::gpu) {
+      ASSERT_EQ(balance[v], 0) << topology.vertices()[v].name;
+    }
+  }
+}
+
+/// What every GPU sends and receives net of what passes through it is its row and column.
+void expect_matrix_on_links(const Topology& topology, const ByteMatrix& traffic,
+                            const LinkLoads& loads) {
+  std::vector<std::int64_t> net(static_cast<std::size_t>(topology.gpu_count()));
+  std::vector<int> gpu_at(topology.vertices().size(), -1);
+  int gpu = 0;
+  for (std::size_t v = 0; v < topology.vertices().size(); ++v) {
+    if (topology.vertices()[v].kind == VertexKind::gpu) gpu_at[v] = gpu++;
+  }
+  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
+    const Link& link = topology.links()[l];
+    if (const int to = gpu_at[link.to.index()]; to >= 0)
+      net[static_cast<std::size_t>(to)] += loads.bytes[l];
+    if (const int from = gpu_at[link.from.index()]; from >= 0)
+      net[static_cast<std::size_t>(from)] -= loads.bytes[l];
+  }
+  for (int from = 0; from < traffic.ranks(); ++from) {
+    for (const auto& entry : traffic.row(GpuId(from))) {
+      net[static_cast<std::size_t>(from)] += traffic.bytes(entry).value;
+      net[entry.to.index()] -= traffic.bytes(entry).value;
+    }
+  }
+  EXPECT_EQ(std::count(net.begin(), net.end(), 0), static_cast<std::ptrdiff_t>(net.size()));
+}
+
+/// Traffic of one host stays on its tier; traffic between hosts crosses the fabric at least once.
+void expect_tiers(const Topology& topology, const ByteMatrix& traffic, const LinkLoads& loads) {
+  std::int64_t between_hosts = 0;
+  for (int from = 0; from < traffic.ranks(); ++from) {
+    for (const auto& entry : traffic.row(GpuId(from))) {
+      if (topology.host_of(GpuId(from)) != topology.host_of(entry.to)) {
+        between_hosts += traffic.bytes(entry).value;
+      }
+    }
+  }
+  std::int64_t outer = 0;
+  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
+    const auto link_class = static_cast<std::size_t>(topology.links()[l].link_class);
+    if (topology.classes()[link_class].tier != Tier::host) outer += loads.bytes[l];
+  }
+  EXPECT_GE(outer, between_hosts);
+  if (between_hosts == 0) {
+    EXPECT_EQ(outer, 0);
+  }
+}
+
+class DeliveryEverywhere : public testing::TestWithParam<Everywhere> {};
+
+TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
+  const auto& [topology_name, policy, trace_case] = GetParam();
+  const auto trace = open_trace(trace_case.name);
+  if (!trace) GTEST_SKIP() << "the public traces are not at hand";
+  const TopologyFile file = read_topology(data_file("topologies", topology_name));
+  const Topology& topology = file.topology;
+  const MoeModel model = read_moe_model(data_file("models/moe", trace_case.model));
+  const int ep = default_ep(topology.gpu_count(), trace->info().experts);
+  const std::vector<int> layers = {0, static_cast<int>(trace->info().layers.size()) - 1};
+  StepPlanner planner(read_system(data_file("models/system", policy)), topology, model, *trace,
+                      {ep, layers, true, true});
+  const Batches batches = enough_batches(*trace, topology.gpu_count());
+  const StepPlan planned = planner.plan(batches.batches.back(), 0);
+  prove_delivery(planned, batches.batches.back(), *trace, layers);
+  for (const Op& op : planned.plan.ops) {
+    if (op.exchange() == nullptr) continue;
+    const ByteMatrix& traffic = op.exchange()->traffic;
+    const LinkLoads loads = topology.loads(traffic);
+    expect_conserved(topology, loads);
+    expect_matrix_on_links(topology, traffic, loads);
+    expect_tiers(topology, traffic, loads);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeliveryEverywhere, testing::ValuesIn(all_cases()),
+                         [](const auto& one) {
+                           std::string name = one.param.topology + "_" + one.param.policy + "_" +
+                                              one.param.trace.name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace moesim
