@@ -73,6 +73,9 @@ class RoutingTrace {
   const TraceInfo& info() const { return info_; }
   int step_count() const { return static_cast<int>(steps_.size()); }
   const TraceStep& step(int index) const { return *steps_[static_cast<std::size_t>(index)]; }
+  std::shared_ptr<const TraceStep> shared_step(int index) const {
+    return steps_[static_cast<std::size_t>(index)];
+  }
   std::int64_t total_tokens() const;
   /// XXH3 of metadata and arrays, in hex: the identity of the input in reports.
   std::string hash() const;

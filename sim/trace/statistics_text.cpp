@@ -27,15 +27,6 @@ std::string row(const std::string& name, const std::string& value) {
   return fmt::format("{:<24}{}\n", name, value);
 }
 
-/// "1-26", "0, 7, 15".
-std::string layers_text(const std::vector<int>& layers) {
-  const int first = layers.front();
-  const int last = layers.back();
-  if (layers.size() > 2 && last - first + 1 == static_cast<int>(layers.size()))
-    return fmt::format("{} (model layers {}-{})", layers.size(), first, last);
-  return fmt::format("{} (model layers {})", layers.size(), fmt::join(layers, ", "));
-}
-
 std::string source_ranks_text(const std::vector<std::int64_t>& tokens) {
   if (tokens.empty()) return "not recorded";
   const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());

@@ -47,6 +47,14 @@ const std::vector<std::string>& phase_names() {
 
 const std::string& to_string(Phase phase) { return phase_names()[static_cast<std::size_t>(phase)]; }
 
+std::string layers_text(const std::vector<int>& layers) {
+  const int first = layers.front();
+  const int last = layers.back();
+  if (layers.size() > 2 && last - first + 1 == static_cast<int>(layers.size()))
+    return fmt::format("{} (model layers {}-{})", layers.size(), first, last);
+  return fmt::format("{} (model layers {})", layers.size(), fmt::join(layers, ", "));
+}
+
 TraceInfo read_trace_json(const std::string& directory) {
   const std::string path = directory + "/trace.json";
   if (!std::filesystem::is_regular_file(path))

@@ -13,6 +13,9 @@ namespace moesim {
 const std::vector<std::string>& phase_names();
 const std::string& to_string(Phase phase);
 
+/// "26 (model layers 1-26)", "3 (model layers 0, 7, 15)".
+std::string layers_text(const std::vector<int>& layers);
+
 /// Reads <directory>/trace.json. Throws Error with every mistake of the file.
 TraceInfo read_trace_json(const std::string& directory);
 

@@ -65,11 +65,10 @@ void check_ids_of(const Import& made, const TraceStep& step, const std::string& 
 std::string report(const Import& made, const TraceStep& step) {
   const TraceInfo& info = made.info;
   std::string out = fmt::format(
-      "tokens     {}\nsequences  {}\nlayers     {} (model layers {})\nexperts    {}\n"
+      "tokens     {}\nsequences  {}\nlayers     {}\nexperts    {}\n"
       "top-k      {}\nphase      {}\nids        logical\nweights    {}\n",
-      step.tokens(), step.sequence_lengths().size(), info.layers.size(),
-      fmt::join(info.layers, ", "), info.experts, info.top_k, to_string(info.phase),
-      step.has_weights() ? "yes" : "no");
+      step.tokens(), step.sequence_lengths().size(), layers_text(info.layers), info.experts,
+      info.top_k, to_string(info.phase), step.has_weights() ? "yes" : "no");
   if (made.dropped.empty()) out += "dropped    nothing\n";
   for (const auto& [reason, rows] : made.dropped)
     out += fmt::format("dropped    {} rows: {}\n", rows, reason);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A part of a trace: some steps, layers and tokens.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/trace/progress.h"
+#include "sim/trace/routing_trace.h"
+
+namespace moesim {
+
+struct SliceOptions {
+  std::optional<std::pair<int, int>> steps = {};  // indices [first, second) of the recorded steps
+  std::vector<int> layers = {};                   // model layer numbers; empty: all
+  std::optional<std::int64_t> tokens = {};  // the first of each step; the last sequence is cut
+  std::string name = {};                    // default: the name of the trace
+};
+
+/// A view of the part; `trace` may go, its steps are shared. Throws Error when the part is empty or
+/// names layers the trace has not.
+RoutingTrace slice(const RoutingTrace& trace, const SliceOptions& options);
+
+}  // namespace moesim

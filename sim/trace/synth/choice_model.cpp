@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/synth/choice_model.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moesim {
+namespace {
+
+/// Draws that may hit a chosen expert before the exact draw over the rest takes over.
+constexpr int kPatience = 32;
+
+}  // namespace
+
+ChoiceSampler::ChoiceSampler(ChoiceModel model)
+    : model_(std::move(model)),
+      popularity_(model_.popularity),
+      chosen_(model_.popularity.size()),
+      score_(model_.popularity.size()) {
+  for (const auto& row : model_.partners) partners_.emplace_back(row);
+}
+
+void ChoiceSampler::next(std::vector<int>& row, Random& random) {
+  if (model_.stickiness > 0)
+    std::erase_if(row, [&](int) { return random.uniform() >= model_.stickiness; });
+  else
+    row.clear();
+  const bool kept = !row.empty();
+  const bool needs_anchor = model_.groups == 1 || model_.affinity > 0;
+  int anchor = -1;
+  if (kept)
+    anchor = row[random.below(static_cast<std::uint32_t>(row.size()))];
+  else if (needs_anchor)
+    anchor = popularity_.draw(random);
+  if (model_.groups > 1) return choose_by_groups(row, anchor, random);
+  if (!kept) row.push_back(anchor);
+  choose(row, anchor, random);
+}
+
+void ChoiceSampler::choose(std::vector<int>& row, int anchor, Random& random) {
+  for (const int e : row) chosen_[static_cast<std::size_t>(e)] = 1;
+  while (static_cast<int>(row.size()) < model_.top_k) {
+    int expert = draw(anchor, random);
+    for (int i = 0; i < kPatience && chosen_[static_cast<std::size_t>(expert)]; ++i)
+      expert = draw(anchor, random);
+    if (chosen_[static_cast<std::size_t>(expert)]) expert = draw_exactly(anchor, random);
+    chosen_[static_cast<std::size_t>(expert)] = 1;
+    row.push_back(expert);
+  }
+  for (const int e : row) chosen_[static_cast<std::size_t>(e)] = 0;
+}
+
+const std::vector<double>& ChoiceSampler::partners_of(int anchor) const {
+  return model_
+      .partners[static_cast<std::size_t>(model_.partner_row[static_cast<std::size_t>(anchor)])];
+}
+
+double ChoiceSampler::weight(int expert, int anchor) const {
+  const auto e = static_cast<std::size_t>(expert);
+  if (model_.affinity == 0) return model_.popularity[e];
+  return (1 - model_.affinity) * model_.popularity[e] + model_.affinity * partners_of(anchor)[e];
+}
+
+int ChoiceSampler::draw(int anchor, Random& random) const {
+  if (model_.affinity > 0 && random.uniform() < model_.affinity)
+    return partners_[static_cast<std::size_t>(model_.partner_row[static_cast<std::size_t>(anchor)])]
+        .draw(random);
+  return popularity_.draw(random);
+}
+
+int ChoiceSampler::draw_exactly(int anchor, Random& random) const {
+  const auto try_draw = [&](auto weight_of) {
+    double sum = 0;
+    for (std::size_t e = 0; e < chosen_.size(); ++e)
+      if (!chosen_[e]) sum += weight_of(static_cast<int>(e));
+    if (sum <= 0) return -1;
+    double left = random.uniform() * sum;
+    int last = -1;
+    for (std::size_t e = 0; e < chosen_.size(); ++e) {
+      const double w = chosen_[e] ? 0 : weight_of(static_cast<int>(e));
+      if (w <= 0) continue;
+      last = static_cast<int>(e);
+      if ((left -= w) < 0) break;
+    }
+    return last;
+  };
+  int expert = try_draw([&](int e) { return weight(e, anchor); });
+  if (expert < 0)
+    expert = try_draw([&](int e) { return model_.popularity[static_cast<std::size_t>(e)]; });
+  return expert >= 0 ? expert : try_draw([](int) { return 1.0; });
+}
+
+void ChoiceSampler::choose_by_groups(std::vector<int>& row, int anchor, Random& random) {
+  const int experts = static_cast<int>(score_.size());
+  for (int e = 0; e < experts; ++e) {
+    const double u = random.uniform();
+    const double w = weight(e, anchor) * experts;
+    score_[static_cast<std::size_t>(e)] = w == 1 ? u : w > 0 && u > 0 ? portable_pow(u, 1 / w) : 0;
+  }
+  for (const int e : row) score_[static_cast<std::size_t>(e)] += 1;  // kept: before all others
+
+  const int size = experts / model_.groups;
+  const int counted = std::max(1, model_.top_k / model_.kept_groups);
+  std::vector<std::pair<double, int>> groups;  // negative score, group: ties to the lowest group
+  std::vector<double> best(static_cast<std::size_t>(counted));
+  for (int g = 0; g < model_.groups; ++g) {
+    const auto first = score_.begin() + g * size;
+    std::partial_sort_copy(first, first + size, best.begin(), best.end(), std::greater<>());
+    groups.emplace_back(-std::accumulate(best.begin(), best.end(), 0.0), g);
+  }
+  std::sort(groups.begin(), groups.end());
+
+  std::vector<std::pair<double, int>> allowed;
+  for (int i = 0; i < model_.kept_groups; ++i) {
+    const int first = groups[static_cast<std::size_t>(i)].second * size;
+    for (int e = first; e < first + size; ++e)
+      allowed.emplace_back(-score_[static_cast<std::size_t>(e)], e);
+  }
+  std::partial_sort(allowed.begin(), allowed.begin() + model_.top_k, allowed.end());
+  row.clear();
+  for (int k = 0; k < model_.top_k; ++k) row.push_back(allowed[static_cast<std::size_t>(k)].second);
+}
+
+}  // namespace moesim

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Synthetic traces: routing with given skew, affinity and drift, or fitted to a recorded trace. The
+// same options give the same bytes on any machine. The model is described in docs/trace-format.md.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/trace/memory_step.h"
+#include "sim/trace/progress.h"
+#include "sim/trace/synth/choice_model.h"
+
+namespace moesim {
+
+struct SynthOptions {
+  std::string name = "synthetic";
+  std::string model = "synthetic";
+  int experts = 64;
+  int top_k = 8;
+  std::vector<int> layers = {0};  // model layer numbers
+  std::int64_t tokens = 8192;     // per step
+  int sequences = 8;              // per step, as equal as can be
+  int steps = 1;
+  double skew = 0;        // Zipf exponent: popularity of the i-th expert ~ i^-skew
+  double affinity = 0;    // share of choices taken from the community of the token's first choice
+  int communities = 0;    // per layer, of equal size; 0: of 8 experts each
+  double stickiness = 0;  // probability to keep an expert of the token before
+  double drift = 0;  // 0: the same experts stay popular, 1: popularity is dealt anew every step
+  int groups = 1;    // group-limited gate: expert groups, of which a token uses kept_groups
+  int kept_groups = 1;
+  std::uint64_t seed = 1;
+};
+
+/// Draws the steps of a synthetic trace one after the other.
+class Synthesis {
+ public:
+  /// Throws Error for options that cannot be.
+  explicit Synthesis(const SynthOptions& options);
+  /// Experts, top-k, layers, popularity, co-activation and overlap come from `recorded`; tokens,
+  /// sequences, steps, drift and seed from the options.
+  Synthesis(const SynthOptions& options, const RoutingTrace& recorded,
+            const TraceProgress& progress = {});
+
+  const TraceInfo& info() const { return info_; }
+  /// The next step, numbered from 0.
+  std::shared_ptr<const TraceStep> next_step(const TraceProgress& progress = {});
+
+ private:
+  /// One layer: the popularity of the i-th most popular expert, and who that is at this step.
+  struct Layer {
+    ChoiceModel model;
+    std::vector<double> profile;  // descending
+    std::vector<double> latent;   // [expert]: the most popular expert has the largest
+    std::vector<int> community;   // [expert]; empty when fitted
+  };
+
+  void check() const;
+  Layer invented_layer(int index) const;
+  Layer fitted_layer(int index, const RoutingTrace& recorded) const;
+  void drift(Layer& layer, Random& random) const;
+  ChoiceModel model_of(const Layer& layer) const;
+  std::vector<std::int32_t> sequence_lengths() const;
+
+  SynthOptions options_;
+  TraceInfo info_;
+  std::vector<Layer> layers_;
+  int step_ = 0;
+};
+
+/// The whole trace in memory.
+RoutingTrace synthesize(const SynthOptions& options);
+RoutingTrace synthesize(const SynthOptions& options, const RoutingTrace& recorded);
+
+}  // namespace moesim
