@@ -1,47 +1,177 @@
 // SPDX-License-Identifier: Apache-2.0
-// `moesim topology show|check|draw`: looks at a cluster before anything runs on it.
+// moesim topology: looks at a cluster before anything runs on it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
-#include <string>
-#include <vector>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/data_files.h"
+#include "sim/base/files.h"
+#include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/report/table.h"
+#include "sim/topology/draw.h"
 #include "sim/topology/reader.h"
+#include "sim/topology/summary.h"
 
 namespace moesim {
 namespace {
 
-struct Flags {
+struct Options {
   std::string name;
   std::vector<std::string> set;
+  std::string out;
+  std::string json;
 };
 
-TopologyFile read(const Flags& flags) {
+TopologyFile open_topology(const Options& options) {
   std::vector<Override> overrides;
-  for (const std::string& text : flags.set) overrides.push_back(parse_override(text));
-  TopologyFile file = read_topology(data_file("topologies", flags.name), overrides);
-  for (const Diagnostic& warning : file.warnings) fmt::print(stderr, "{}", warning.str());
+  for (const std::string& text : options.set) overrides.push_back(parse_override(text));
+  TopologyFile file = read_topology(data_file("topologies", options.name), overrides);
+  for (const Diagnostic& w : file.warnings) fmt::print(stderr, "{}", w.str());
   return file;
+}
+
+std::string range(const Span<int>& span) {
+  return span.least == span.most ? std::to_string(span.least)
+                                 : fmt::format("{} ... {}", span.least, span.most);
+}
+
+template <class T>
+std::string range(const Span<T>& span) {
+  return span.least == span.most
+             ? to_string(span.least)
+             : fmt::format("{} ... {}", to_string(span.least), to_string(span.most));
+}
+
+std::string halves(const Bisection& b) {
+  return fmt::format("bisection, {} | {} {}s", b.first, b.second, b.level);
+}
+
+void print_summary(const Topology& topology, const Summary& summary) {
+  fmt::print("{}: {} GPUs on {} hosts, exchange overhead {}\n\n", topology.name(),
+             topology.gpu_count(), topology.host_count(), to_string(topology.exchange_overhead()));
+  std::vector<std::vector<std::string>> rows = {{"level", "groups", "GPUs each"}};
+  for (const LevelSummary& l : summary.levels) {
+    rows.push_back({l.name, std::to_string(l.groups), range(l.gpus)});
+  }
+  fmt::print("{}\n", align(rows, 1));
+  rows = {{"links", "tier", "count", "bandwidth", "latency"}};
+  for (const ClassSummary& c : summary.classes) {
+    rows.push_back(
+        {c.name, name_of(c.tier), std::to_string(c.links), range(c.bandwidth), range(c.latency)});
+  }
+  fmt::print("{}\n", align(rows, 2));
+  rows = {{"one direction", "bandwidth"}};
+  for (const GpuBandwidth& g : summary.gpus) {
+    rows.push_back({"out of a GPU, " + g.link_class, range(g.out)});
+  }
+  if (summary.node_out.most.value > 0) rows.push_back({"out of a node", range(summary.node_out)});
+  if (topology.gpu_count() > 1) {
+    rows.push_back({halves(summary.bisection), to_string(summary.bisection.bandwidth)});
+  }
+  fmt::print("{}", align(rows, 1));
+}
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json json_of(const Span<T>& span) {
+  return {{"least", span.least.value}, {"most", span.most.value}};
+}
+
+/// Everything that `show` prints; bytes per second, seconds, link counts per direction.
+Json summary_json(const TopologyFile& file, const Summary& summary) {
+  const Topology& topology = file.topology;
+  Json json = {{"name", topology.name()},
+               {"gpus", topology.gpu_count()},
+               {"hosts", topology.host_count()},
+               {"exchange_overhead", topology.exchange_overhead().value}};
+  for (const LevelSummary& l : summary.levels) {
+    json["levels"].push_back({{"name", l.name},
+                              {"groups", l.groups},
+                              {"gpus", {{"least", l.gpus.least}, {"most", l.gpus.most}}}});
+  }
+  for (const ClassSummary& c : summary.classes) {
+    json["links"].push_back({{"class", c.name},
+                             {"tier", name_of(c.tier)},
+                             {"count", c.links},
+                             {"bandwidth", json_of(c.bandwidth)},
+                             {"latency", json_of(c.latency)}});
+  }
+  for (const GpuBandwidth& g : summary.gpus) json["gpu_out"][g.link_class] = json_of(g.out);
+  json["node_out"] = json_of(summary.node_out);
+  const Bisection& b = summary.bisection;
+  if (topology.gpu_count() > 1) {
+    json["bisection"] = {{"level", b.level},
+                         {"first", b.first},
+                         {"second", b.second},
+                         {"bandwidth", b.bandwidth.value}};
+  }
+  json["file"] = Json::parse(file.resolved);
+  return json;
+}
+
+void show(const Options& options) {
+  const TopologyFile file = open_topology(options);
+  const Summary summary = summarize(file.topology);
+  if (options.json != "-") print_summary(file.topology, summary);
+  if (options.json.empty()) return;
+  const std::string text = summary_json(file, summary).dump(2) + "\n";
+  if (options.json == "-") {
+    fmt::print("{}", text);
+  } else {
+    write_file(options.json, text);
+  }
+}
+
+/// Reading finds every mistake of the file and every pair without a route.
+void check(const Options& options) {
+  const TopologyFile file = open_topology(options);
+  const Topology& topology = file.topology;
+  std::set<std::string> models;
+  for (int gpu = 0; gpu < topology.gpu_count(); ++gpu) {
+    models.insert(topology.gpu_model(GpuId(gpu)));
+  }
+  for (const std::string& model : models) data_file("models/gpu", model);
+  constexpr std::size_t most_lines = 20;
+  const std::vector<std::string> odd = oddities(topology);
+  for (std::size_t i = 0; i < odd.size() && i < most_lines; ++i) {
+    fmt::print(stderr, "{}: warning: {}\n", topology.name(), odd[i]);
+  }
+  if (odd.size() > most_lines) {
+    fmt::print(stderr, "{}: ... and {} more\n", topology.name(), odd.size() - most_lines);
+  }
+  fmt::print("{}: {} GPUs on {} hosts, {} links; every GPU reaches every other; {} warnings\n",
+             topology.name(), topology.gpu_count(), topology.host_count(), topology.links().size(),
+             file.warnings.size() + odd.size());
 }
 
 }  // namespace
 
 void add_topology_command(CLI::App& app) {
-  CLI::App* topology = app.add_subcommand("topology", "Look at a cluster");
+  const auto options = std::make_shared<Options>();
+  CLI::App* topology = app.add_subcommand("topology", "Shows, checks and draws clusters");
   topology->require_subcommand(1);
-  const auto flags = std::make_shared<Flags>();
-  CLI::App* check = topology->add_subcommand("check", "Read a topology and find all routes");
-  check->add_option("name", flags->name, "A topology or a file")->required();
-  check->add_option("--set", flags->set, "path=value: change a field");
-  check->callback([flags] {
-    const TopologyFile file = read(*flags);
-    fmt::print("{}: {} GPUs on {} hosts, every GPU reaches every other\n", file.topology.name(),
-               file.topology.gpu_count(), file.topology.host_count());
+  const auto add = [&](const std::string& name, const std::string& description) {
+    CLI::App* command = topology->add_subcommand(name, description);
+    command->add_option("name", options->name, "a topology or a YAML file")->required();
+    command->add_option("--set", options->set, "changes a field: path=value")
+        ->allow_extra_args(false);
+    return command;
+  };
+  CLI::App* shown = add("show", "Prints levels, capacities and bisection bandwidth");
+  shown->add_option("--json", options->json, "writes all of it to a file; - prints it instead");
+  shown->callback([options] { show(*options); });
+  add("check", "Finds mistakes, missing routes and fields without effect")->callback([options] {
+    check(*options);
   });
+  CLI::App* drawn = add("draw", "Draws the cluster with Graphviz");
+  drawn->add_option("-o,--out", options->out, "FILE.svg or FILE.dot")->required();
+  drawn->callback([options] { draw(open_topology(*options).topology, options->out); });
 }
 
 }  // namespace moesim

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folds look-alike hosts, and look-alike switches of the fabric, into one.
+#include "sim/topology/sketch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace moesim {
+namespace {
+
+constexpr int most_gpus_of_a_host = 16;  // a larger host is folded inside, too
+
+/// "node0.gpu3" -> "node0" and "gpu3".
+std::pair<std::string, std::string> split_name(const std::string& name) {
+  const auto dot = name.rfind('.');
+  if (dot == std::string::npos) return {"", name};
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+std::string kind_label(VertexKind kind) {
+  std::string name = name_of(kind);
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+class Sketcher {
+ public:
+  Sketcher(const Topology& topology, bool everything)
+      : topology_(topology), everything_(everything), drawn_(topology.vertices().size(), -1) {
+    if (!everything) looks_ = looks(topology);
+  }
+
+  Sketch run() {
+    std::vector<std::vector<std::size_t>> members(static_cast<std::size_t>(topology_.host_count()));
+    std::vector<std::size_t> fabric;
+    for (std::size_t v = 0; v < drawn_.size(); ++v) {
+      const int host = topology_.vertices()[v].host;
+      (host < 0 ? fabric : members[static_cast<std::size_t>(host)]).push_back(v);
+    }
+    for (const auto& vertices : members) add_host(vertices);
+    add_fabric(fabric);
+    add_edges();
+    label_folded();
+    return std::move(sketch_);
+  }
+
+ private:
+  int add_node(std::size_t v, int host) {
+    const Vertex& vertex = topology_.vertices()[v];
+    const std::string label = host < 0 ? vertex.name : split_name(vertex.name).second;
+    sketch_.nodes.push_back({label, vertex.kind, host, 1});
+    return static_cast<int>(sketch_.nodes.size()) - 1;
+  }
+
+  void add_host(const std::vector<std::size_t>& vertices) {
+    std::vector<int> look;
+    if (!everything_) {
+      for (const std::size_t v : vertices) look.push_back(looks_[v]);
+      const auto [first, fresh] = known_hosts_.try_emplace(look, vertices);
+      if (!fresh) {
+        for (std::size_t i = 0; i < vertices.size(); ++i) {
+          drawn_[vertices[i]] = drawn_[first->second[i]];
+        }
+        const int node = drawn_[vertices.front()];
+        ++sketch_
+              .hosts[static_cast<std::size_t>(sketch_.nodes[static_cast<std::size_t>(node)].host)]
+              .count;
+        return;
+      }
+    }
+    const int host = static_cast<int>(sketch_.hosts.size());
+    sketch_.hosts.push_back({split_name(topology_.vertices()[vertices.front()].name).first, 1});
+    const auto gpus = std::ranges::count_if(
+        vertices, [&](std::size_t v) { return topology_.vertices()[v].kind == VertexKind::gpu; });
+    const bool fold = !everything_ && gpus > most_gpus_of_a_host;
+    std::map<int, int> folded;
+    for (std::size_t i = 0; i < vertices.size(); ++i) {
+      if (!fold) {
+        drawn_[vertices[i]] = add_node(vertices[i], host);
+        continue;
+      }
+      const auto [at, fresh] = folded.try_emplace(look[i], 0);
+      if (fresh) {
+        at->second = add_node(vertices[i], host);
+      } else {
+        ++sketch_.nodes[static_cast<std::size_t>(at->second)].count;
+      }
+      drawn_[vertices[i]] = at->second;
+    }
+  }
+
+  void add_fabric(const std::vector<std::size_t>& vertices) {
+    std::map<int, int> folded;
+    for (const std::size_t v : vertices) {
+      const auto [at, fresh] =
+          folded.try_emplace(everything_ ? static_cast<int>(v) : looks_[v], -1);
+      if (fresh) {
+        at->second = add_node(v, -1);
+      } else {
+        ++sketch_.nodes[static_cast<std::size_t>(at->second)].count;
+      }
+      drawn_[v] = at->second;
+    }
+  }
+
+  double vertices_of(int n) const {
+    const Sketch::Node& node = sketch_.nodes[static_cast<std::size_t>(n)];
+    const int hosts = node.host < 0 ? 1 : sketch_.hosts[static_cast<std::size_t>(node.host)].count;
+    return static_cast<double>(node.count) * hosts;
+  }
+
+  void add_edges() {
+    std::map<std::tuple<int, int, int>, std::pair<int, int>> links;  // forth and back
+    for (const Link& link : topology_.links()) {
+      const int from = drawn_[link.from.index()], to = drawn_[link.to.index()];
+      auto& [forth, back] = links[{std::min(from, to), std::max(from, to), link.link_class}];
+      ++(from <= to ? forth : back);
+    }
+    for (const auto& [key, count] : links) {
+      auto [a, b, link_class] = key;
+      auto [forth, back] = count;
+      if (a == b) back = forth;  // both ends of a cable are here: `forth` counts ends
+      if (forth == 0) {
+        std::swap(a, b);
+        std::swap(forth, back);
+      }
+      const double cables = std::max(forth, back);
+      sketch_.edges.push_back(
+          {a, b, link_class, cables / vertices_of(a), cables / vertices_of(b), back == 0});
+    }
+  }
+
+  void label_folded() {
+    for (Sketch::Node& node : sketch_.nodes) {
+      if (node.count > 1) node.label = fmt::format("{} ×{}", kind_label(node.kind), node.count);
+    }
+    for (Sketch::Host& host : sketch_.hosts) {
+      if (host.count > 1) host.label = fmt::format("{}, one of {} alike", host.label, host.count);
+    }
+  }
+
+  const Topology& topology_;
+  bool everything_;
+  std::vector<int> looks_;
+  std::vector<int> drawn_;  // per vertex the node that stands for it
+  std::map<std::vector<int>, std::vector<std::size_t>> known_hosts_;
+  Sketch sketch_;
+};
+
+}  // namespace
+
+Sketch make_sketch(const Topology& topology, bool everything) {
+  return Sketcher(topology, everything).run();
+}
+
+}  // namespace moesim
