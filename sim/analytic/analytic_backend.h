@@ -12,7 +12,7 @@
 
 namespace moesim {
 
-/// Topology and models must outlive the backend.
+/// The topology must outlive the backend.
 std::unique_ptr<Backend> make_analytic_backend(const Topology& topology, const GpuModels& gpus);
 
 }  // namespace moesim

@@ -145,7 +145,8 @@ class PortNetwork : public Network {
       if (use.alone == &exchange) use.alone = nullptr;
     }
     const std::function<void()> ended = std::move(exchange.ended);
-    active_.erase(exchange.op);
+    const OpId op = exchange.op;
+    active_.erase(op);
     ended();
   }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <simgrid/s4u.hpp>
 #include <utility>
 
@@ -18,6 +19,7 @@ struct Simulator::Impl {
   std::vector<s4u::Link*> links;
   std::vector<s4u::NetZone*> planes;
   std::vector<std::vector<s4u::Host*>> hosts;  // [plane][gpu]
+  std::exception_ptr error;
 };
 
 namespace {
@@ -84,10 +86,19 @@ void Simulator::add_route(int plane, GpuId from, GpuId to, std::span<const LinkI
 }
 
 void Simulator::spawn(std::function<void()> function) {
-  s4u::Actor::create("", impl_->home, std::move(function));
+  s4u::Actor::create("", impl_->home, [this, function = std::move(function)] {
+    try {
+      function();
+    } catch (const std::exception&) {  // not what SimGrid throws to end an actor
+      if (!impl_->error) impl_->error = std::current_exception();
+    }
+  });
 }
 
-void Simulator::run() { impl_->engine->run(); }
+void Simulator::run() {
+  impl_->engine->run();
+  if (impl_->error) std::rethrow_exception(impl_->error);
+}
 
 Seconds Simulator::now() const { return Seconds(s4u::Engine::get_clock()); }
 

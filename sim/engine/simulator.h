@@ -41,7 +41,7 @@ class Simulator {
 
   /// Runs a function as an actor of its own, before or during run().
   void spawn(std::function<void()> function);
-  /// Simulates until nothing is left to do.
+  /// Simulates until nothing is left to do. Rethrows what an actor threw first.
   void run();
   Seconds now() const;
 

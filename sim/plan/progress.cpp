@@ -53,7 +53,7 @@ void Progress::visit_edges(Visit visit) const {
   }
 }
 
-Progress::Progress(const Plan& plan, const GpuModels& gpus) : plan_(plan), gpus_(gpus) {
+Progress::Progress(const Plan& plan, const GpuModels& gpus) : plan_(plan) {
   if (gpus.size() != static_cast<std::size_t>(plan.gpus)) {
     throw Error(fmt::format("plan '{}' is for {} GPUs, but the cluster has {}", plan.name,
                             plan.gpus, gpus.size()));
@@ -66,6 +66,8 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus) : plan_(plan), gpus_
     steps_.insert(steps_.end(), count, Joining{static_cast<std::int32_t>(id), 0, Seconds(0)});
     first_step_.push_back(static_cast<std::int64_t>(steps_.size()));
     absent_.push_back(static_cast<std::int32_t>(count));
+    const Compute* compute = plan.ops[id].compute();
+    duration_.push_back(compute ? gpus[compute->gpu.index()]->time(compute->kernel) : Seconds(0));
     timeline_.ops[id].resize(count);
   }
   done_.resize(ops);
@@ -113,8 +115,8 @@ void Progress::join(std::int64_t step, Seconds at) {
 void Progress::start(std::size_t op) {
   Seconds begin(0);
   for (const Interval& joined : timeline_.ops[op]) begin = std::max(begin, joined.start);
-  if (const Compute* c = plan_.ops[op].compute()) {
-    ended_.push_back({op, begin + gpus_[c->gpu.index()]->time(c->kernel)});
+  if (plan_.ops[op].compute()) {
+    ended_.push_back({op, begin + duration_[op]});
   } else {
     ready_.push_back({OpId(static_cast<std::int64_t>(op)), begin});
   }

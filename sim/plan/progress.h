@@ -21,8 +21,8 @@ class Progress {
     Seconds start;
   };
 
-  /// One model per rank. Plan and models must outlive it. Throws Error when the plan is for another
-  /// number of GPUs.
+  /// One model per rank. The plan must outlive it. Throws Error when the plan is for another number
+  /// of GPUs or a GPU cannot run its kernels.
   Progress(const Plan& plan, const GpuModels& gpus);
 
   /// The exchanges that became ready since the last call, lowest id first.
@@ -51,11 +51,11 @@ class Progress {
   };
 
   const Plan& plan_;
-  const GpuModels& gpus_;
   std::vector<std::int64_t> first_step_;  // per op, and one past the last
   std::vector<Joining> steps_;
   std::vector<std::int64_t> first_dependent_;  // per op, into dependents_
   std::vector<std::int64_t> dependents_;       // steps that wait for the op
+  std::vector<Seconds> duration_;              // per op, of compute ops
   std::vector<std::int32_t> absent_;           // per op, participants that have not joined
   std::vector<bool> done_;
   std::vector<Ended> ended_;  // not yet told to their dependents

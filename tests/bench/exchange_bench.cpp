@@ -101,6 +101,18 @@ void port_layers(benchmark::State& state) {
 }
 BENCHMARK(port_layers)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 
+/// Sixty kernels per GPU after one exchange: what a compute op costs.
+void port_kernels(benchmark::State& state) {
+  const auto gpus = static_cast<int>(state.range(0));
+  test::PlanWriter w(gpus);
+  const OpId dispatch = w.exchange(all_of(gpus), {{0, 1, 1'000'000}});
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    for (int k = 0; k < 60; ++k) w.compute(gpu, Seconds(1e-6 * (10 + gpu % 7)), {dispatch});
+  }
+  run(state, w.plan(), {});
+}
+BENCHMARK(port_kernels)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
+
 /// One communication per pair; compare with plain_simgrid.
 void flow(benchmark::State& state) {
   run(state, one_exchange(static_cast<int>(state.range(0))), {.fidelity = Fidelity::flow});

@@ -6,6 +6,8 @@
 
 #include <stdexcept>
 
+#include "sim/base/error.h"
+
 namespace moesim::test {
 
 TEST_P(BackendOrder, RunsAnEmptyPlan) {
@@ -63,7 +65,7 @@ TEST_P(BackendTimes, AddsTheOverheadOfEveryExchange) {
   PlanWriter w(2);
   w.exchange({0, 1}, {{0, 1, 50'000'000}});
   w.exchange({0, 1}, {});
-  const Timeline timeline = run(w.plan(), milliseconds(0.02));
+  const Timeline timeline = run(w.plan(), star(2, milliseconds(0.02)));
   expect_interval(timeline.ops[0][0], 0, 1.025);
   expect_interval(timeline.ops[1][0], 1.025, 1.045);  // nothing moves: no latency either
 }
@@ -131,6 +133,23 @@ TEST_P(BackendTimes, SharesAPortFromWhenTheSecondExchangeBegins) {
   expect_interval(timeline.ops[big.index()][0], 0, shares ? 1.255 : 1.005);
 }
 
+TEST_P(BackendTimes, SharesAPortEvenlyWhateverTheLatencies) {
+  PlanWriter w(3);
+  const OpId near = w.exchange({0, 1}, {{0, 1, 50'000'000}});
+  const OpId far = w.exchange({0, 2}, {{0, 2, 50'000'000}}, {}, Lane::param);
+  const Timeline timeline = run(w.plan(), star(3, Seconds(0), true));
+  const bool shares = GetParam().shares_links;
+  expect_interval(timeline.ops[near.index()][0], 0, shares ? 1.985 : 1.005);
+  expect_interval(timeline.ops[far.index()][0], 0, shares ? 2.005 : 1.025);
+}
+
+TEST_P(BackendTimes, SpreadsOverEqualCostPaths) {
+  PlanWriter w(2);
+  w.exchange({0, 1}, {{0, 1, 50'000'000}, {1, 0, 10'000'000}});
+  const Timeline timeline = run(w.plan(), two_spines());
+  expect_interval(timeline.ops[0][0], 0, 1.010);
+}
+
 TEST_P(BackendTimes, LetsTheBusiestPortChangeWhenItIsShared) {
   // Alone, the first exchange ends with the port into GPU 2. The second holds up the one out of 0.
   PlanWriter w(4);
@@ -176,6 +195,13 @@ TEST_P(BackendTimes, RunsEveryPlanFromTimeZeroAndAlike) {
   EXPECT_EQ(first.makespan, again.makespan);
   const auto second_backend = GetParam().make(topology, test_gpus(3));
   EXPECT_EQ(first.ops, second_backend->run(w.plan()).ops);
+}
+
+TEST_P(BackendTimes, ReportsAKernelThatAGpuCannotRun) {
+  PlanWriter w(2);
+  const OpId exchange = w.exchange({0, 1}, {{0, 1, 1000}});
+  w.kernel(0, GroupedGemm{{1}, 1, 1, DataType::fp8}, {exchange});
+  EXPECT_THROW(run(w.plan()), Error);
 }
 
 TEST_P(BackendTimes, NamesTheOpsThatNeverEnd) {

@@ -19,8 +19,8 @@ namespace moesim::test {
 constexpr Seconds milliseconds(double value) { return Seconds(value * 1e-3); }
 
 /// GPUs around one switch: a port of 50 GB/s each way, 2.5 us per link, so 5 us per route.
-/// Link 2 g leads out of GPU g, link 2 g + 1 into it.
-inline Topology star(int gpus, Seconds overhead = Seconds(0)) {
+/// Routes to and from the last GPU take 20 us more if it is `far`.
+inline Topology star(int gpus, Seconds overhead = Seconds(0), bool far = false) {
   Topology::Parts parts;
   parts.name = "star";
   parts.classes = {{"port", Tier::fabric}};
@@ -33,8 +33,10 @@ inline Topology star(int gpus, Seconds overhead = Seconds(0)) {
     parts.gpu_model.push_back("test");
     cluster.group_of.push_back(0);
     for (const auto& [from, to] : {std::pair(VertexId(g), hub), std::pair(hub, VertexId(g))}) {
-      parts.links.push_back(
-          {.from = from, .to = to, .bandwidth = BytesPerSecond(50e9), .latency = Seconds(2.5e-6)});
+      parts.links.push_back({.from = from,
+                             .to = to,
+                             .bandwidth = BytesPerSecond(50e9),
+                             .latency = Seconds(far && g == gpus - 1 ? 22.5e-6 : 2.5e-6)});
     }
   }
   parts.vertices.push_back({"hub", VertexKind::leaf, -1});
@@ -80,6 +82,32 @@ inline Topology nodes_of_8(int nodes) {
   return Topology(std::move(parts));
 }
 
+/// Two GPUs on leaves that two spines join, each by links of half a GPU's 50 GB/s; 10 us per route.
+inline Topology two_spines() {
+  Topology::Parts parts;
+  parts.name = "two spines";
+  parts.classes = {{"link", Tier::fabric}};
+  parts.vertices = {{"gpu0", VertexKind::gpu, 0},      {"gpu1", VertexKind::gpu, 1},
+                    {"leaf0", VertexKind::leaf, -1},   {"leaf1", VertexKind::leaf, -1},
+                    {"spine0", VertexKind::spine, -1}, {"spine1", VertexKind::spine, -1}};
+  parts.gpus = {VertexId(0), VertexId(1)};
+  parts.gpu_model = {"test", "test"};
+  parts.levels = {{"cluster", {0, 0}, 1}};
+  const auto join = [&](int a, int b, double rate) {
+    for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+      parts.links.push_back({.from = VertexId(from),
+                             .to = VertexId(to),
+                             .bandwidth = BytesPerSecond(rate),
+                             .latency = Seconds(2.5e-6)});
+    }
+  };
+  for (int side : {0, 1}) {
+    join(side, 2 + side, 50e9);
+    for (int spine : {4, 5}) join(2 + side, spine, 25e9);
+  }
+  return Topology(std::move(parts));
+}
+
 /// Reads 1 GB of memory per millisecond and launches kernels for nothing.
 inline GpuModels test_gpus(int count) {
   auto gpu = std::make_shared<GpuModel>();
@@ -110,8 +138,10 @@ class PlanWriter {
   /// A kernel of `time` on a test GPU.
   OpId compute(int gpu, Seconds time, std::vector<OpId> after = {}, Lane lane = Lane::compute) {
     const auto bytes = static_cast<std::int64_t>(time.value * 1e12 + 0.5);
-    return add("compute", lane, std::move(after),
-               Compute{GpuId(gpu), MemoryBound{Bytes(bytes), Bytes(0)}});
+    return kernel(gpu, MemoryBound{Bytes(bytes), Bytes(0)}, std::move(after), lane);
+  }
+  OpId kernel(int gpu, Kernel kernel, std::vector<OpId> after = {}, Lane lane = Lane::compute) {
+    return add("compute", lane, std::move(after), Compute{GpuId(gpu), std::move(kernel)});
   }
   /// An exchange among `gpus`.
   OpId exchange(const std::vector<int>& gpus, const std::vector<Transfer>& transfers,
