@@ -13,21 +13,6 @@
 namespace moesim {
 namespace {
 
-struct Everywhere {
-  std::string topology, policy;
-  TraceCase trace;
-};
-
-std::vector<Everywhere> all_cases() {
-  std::vector<Everywhere> cases;
-  for (const std::string& topology : data_names("topologies")) {
-    for (const std::string& policy : data_names("models/system")) {
-      for (const TraceCase& trace : trace_cases) cases.push_back({topology, policy, trace});
-    }
-  }
-  return cases;
-}
-
 /// The smallest repeat that gives every rank at least eight tokens.
 Batches enough_batches(const RoutingTrace& trace, int ranks) {
   for (int repeat = 1;; repeat *= 2) {
@@ -99,7 +84,7 @@ void expect_tiers(const Topology& topology, const ByteMatrix& traffic, const Lin
   }
 }
 
-class DeliveryEverywhere : public testing::TestWithParam<Everywhere> {};
+class DeliveryEverywhere : public testing::TestWithParam<ScenarioCase> {};
 
 TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
   const auto& [topology_name, policy, trace_case] = GetParam();
@@ -125,13 +110,10 @@ TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeliveryEverywhere, testing::ValuesIn(all_cases()),
-                         [](const auto& one) {
-                           std::string name = one.param.topology + "_" + one.param.policy + "_" +
-                                              one.param.trace.name;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, DeliveryEverywhere,
+                         testing::ValuesIn(scenario_cases(data_names("topologies"),
+                                                          data_names("models/system"))),
+                         [](const auto& one) { return one.param.str(); });
 
 }  // namespace
 }  // namespace moesim

@@ -15,22 +15,7 @@
 namespace moesim {
 namespace {
 
-struct Agreement {
-  std::string topology, policy;
-  TraceCase trace;
-};
-
-std::vector<Agreement> all_cases() {
-  std::vector<Agreement> cases;
-  for (const char* topology : {"hiermoe-a6000", "laer-a100", "h100-rail", "hybridep-l"}) {
-    for (const std::string& policy : data_names("models/system")) {
-      for (const TraceCase& trace : trace_cases) cases.push_back({topology, policy, trace});
-    }
-  }
-  return cases;
-}
-
-class FidelityAgreement : public testing::TestWithParam<Agreement> {};
+class FidelityAgreement : public testing::TestWithParam<ScenarioCase> {};
 
 TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   const auto& [topology_name, policy, trace_case] = GetParam();
@@ -61,13 +46,11 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FidelityAgreement, testing::ValuesIn(all_cases()),
-                         [](const auto& one) {
-                           std::string name = one.param.topology + "_" + one.param.policy + "_" +
-                                              one.param.trace.name;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, FidelityAgreement,
+                         testing::ValuesIn(scenario_cases({"hiermoe-a6000", "laer-a100",
+                                                           "h100-rail", "hybridep-l"},
+                                                          data_names("models/system"))),
+                         [](const auto& one) { return one.param.str(); });
 
 }  // namespace
 }  // namespace moesim

@@ -2,8 +2,10 @@
 // The traces that tests replay: the committed ones, and the public ones where they are at hand.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -17,16 +19,42 @@ struct TraceCase {
   std::string model;
 };
 
+/// One case of a test over topologies, policies and traces.
+struct ScenarioCase {
+  std::string topology, policy;
+  TraceCase trace;
+
+  std::string str() const {
+    std::string name = topology + "_" + policy + "_" + trace.name;
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+  }
+  friend void PrintTo(const ScenarioCase& c, std::ostream* out) { *out << c.str(); }
+};
+
 inline const std::vector<TraceCase> trace_cases = {{"tiny-moe-train", "gpt-oss-20b"},
                                                    {"esft-law", "deepseek-v2-lite"},
                                                    {"esft-translation", "deepseek-v2-lite"},
                                                    {"gptoss20b", "gpt-oss-20b"}};
 
-inline RoutingTrace imported(const std::string& file, int experts) {
+/// Every topology x policy x trace.
+inline std::vector<ScenarioCase> scenario_cases(const std::vector<std::string>& topologies,
+                                                const std::vector<std::string>& policies) {
+  std::vector<ScenarioCase> cases;
+  for (const std::string& topology : topologies) {
+    for (const std::string& policy : policies) {
+      for (const TraceCase& trace : trace_cases) cases.push_back({topology, policy, trace});
+    }
+  }
+  return cases;
+}
+
+inline RoutingTrace imported(const std::string& file, int experts, int first_layer, int layers) {
   ImportOptions options;
   options.inputs = {file};
   options.output = "imported";
   options.experts = experts;
+  for (int l = 0; l < layers; ++l) options.layers.push_back(first_layer + l);
   Import import = import_npz(options, {});
   const TraceInfo info = import.info;
   return {info, {make_step(info, std::move(import.step))}};
@@ -37,11 +65,11 @@ inline std::optional<RoutingTrace> open_trace(const std::string& name) {
   const std::string shared = std::string(MOESIM_SHARED) + "/traces";
   if (name == "tiny-moe-train") return RoutingTrace::open(MOESIM_ROOT "/traces/tiny-moe-train");
   if (!std::filesystem::exists(shared)) return std::nullopt;
-  if (name == "esft-law") return imported(shared + "/esft_deepseek_v2_lite/law.npz", 64);
+  if (name == "esft-law") return imported(shared + "/esft_deepseek_v2_lite/law.npz", 64, 1, 26);
   if (name == "esft-translation") {
-    return imported(shared + "/esft_deepseek_v2_lite/translation.npz", 64);
+    return imported(shared + "/esft_deepseek_v2_lite/translation.npz", 64, 1, 26);
   }
-  return imported(shared + "/gptoss20b_decode/ids_u8_T_L_K.npz", 32);
+  return imported(shared + "/gptoss20b_decode/ids_u8_T_L_K.npz", 32, 0, 24);
 }
 
 }  // namespace moesim
