@@ -81,7 +81,7 @@ void parse_list(std::string_view list, std::vector<T>& out, const std::string& f
   }
 }
 
-Layer read_layer(const std::string& file, int top_k) {
+Layer read_layer(const std::string& file, int top_k, int experts) {
   const std::string text = read_text_or_gzip(file);
   Layer layer;
   int line_number = 0;
@@ -98,6 +98,11 @@ Layer read_layer(const std::string& file, int top_k) {
     parse_list(line.substr(0, gap), layer.ids, file, line_number);
     parse_list(line.substr(gap + 2), layer.weights, file, line_number);
     const std::size_t ids = layer.ids.size() - ids_before;
+    for (std::size_t i = ids_before; i < layer.ids.size(); ++i)
+      if (layer.ids[i] < 0 || layer.ids[i] >= experts)
+        throw error_in(file,
+                       fmt::format("expert {} of a model with {} experts", layer.ids[i], experts),
+                       "", line_number);
     if (layer.ids.size() != layer.weights.size())
       throw error_in(file,
                      fmt::format("{} ids but {} weights", ids, layer.weights.size() - ids_before),
@@ -123,8 +128,8 @@ void check_alike(const Layer& layer, const Layer& first, const LayerFile& file,
   const auto at =
       static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
   throw error_in(file.path,
-                 fmt::format("layer {} has {} tokens in this sequence but layer {} has {}",
-                             file.layer, a[at], first_file.layer, b[at]),
+                 fmt::format("layer {} has {} tokens in sequence {} but layer {} has {}",
+                             file.layer, a[at], at, first_file.layer, b[at]),
                  "", static_cast<int>(at) + 1);
 }
 
@@ -142,11 +147,7 @@ Import import_esft(const ImportOptions& options, const TraceProgress& progress) 
   std::vector<int> ids;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (progress) progress(static_cast<double>(i) / static_cast<double>(files.size()));
-    Layer layer = read_layer(files[i].path, options.top_k);
-    for (const int id : layer.ids)
-      if (id < 0 || id >= options.experts)
-        throw error_in(files[i].path,
-                       fmt::format("expert {} of a model with {} experts", id, options.experts));
+    Layer layer = read_layer(files[i].path, options.top_k, options.experts);
     if (i == 0) first = layer;
     check_alike(layer, first, files[i], files[0]);
     ids.insert(ids.end(), layer.ids.begin(), layer.ids.end());

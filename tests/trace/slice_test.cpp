@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/slice.h"
+
+#include <gmock/gmock.h>
+
+#include "sim/trace/writer.h"
+#include "tests/trace/samples.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+/// 3 steps, model layers 2, 5 and 9, 4 tokens in sequences of 3 and 1; id = step + layer + token
+/// mod 8.
+RoutingTrace cube() {
+  const TraceInfo info{"cube", "toy", 8, 1, {2, 5, 9}, Phase::training, ""};
+  std::vector<std::shared_ptr<const TraceStep>> steps;
+  for (int s = 0; s < 3; ++s) {
+    StepArrays step;
+    step.number = 10 * s;
+    step.ids = IdArray(8, 12);
+    for (int i = 0; i < 12; ++i) step.ids.set(i, (s + i / 4 + i % 4) % 8);
+    step.sequence_lengths = {3, 1};
+    step.source_ranks = {4, 5, 6, 7};
+    for (int i = 0; i < 12; ++i) step.weights.push_back(static_cast<float>(i));
+    steps.push_back(make_step(info, std::move(step)));
+  }
+  return {info, std::move(steps)};
+}
+
+TEST(Slice, TakesStepsLayersAndTokens) {
+  const auto part = slice(cube(), {.steps = std::pair(1, 3), .layers = {9, 2}, .tokens = 2});
+  EXPECT_EQ(part.info().layers, (std::vector{2, 9}));
+  ASSERT_EQ(part.step_count(), 2);
+  const auto& step = part.step(0);
+  EXPECT_EQ(step.number(), 10);
+  EXPECT_EQ(step.tokens(), 2);
+  EXPECT_THAT(step.sequence_lengths(), testing::ElementsAre(2));
+  EXPECT_EQ(step.ids(1).at(1, 0), 1 + 2 + 1);
+  EXPECT_EQ(step.weight(1, 1, 0), 9.0F);
+  EXPECT_EQ(step.source_rank(1), 5);
+  EXPECT_THAT(part.info().provenance, testing::HasSubstr("sliced_from"));
+}
+
+TEST(Slice, OfEverythingHoldsTheSameArrays) {
+  const auto part = slice(cube(), {});
+  ASSERT_EQ(part.step_count(), 3);
+  EXPECT_EQ(part.hash(), cube().hash());
+}
+
+TEST(Slice, CanBeWrittenAndReadBack) {
+  ScratchFolder scratch;
+  const auto part = slice(cube(), {.layers = {5}, .tokens = 4});
+  auto writer = TraceWriter::create(scratch / "t", part.info(), TraceWriter::Publish::each_step);
+  for (int s = 0; s < part.step_count(); ++s) writer.append_step(part.step(s));
+  EXPECT_EQ(RoutingTrace::open(scratch / "t").hash(), part.hash());
+}
+
+TEST(Slice, RefusesWhatIsNotThere) {
+  EXPECT_EQ(error_text([] { slice(cube(), {.layers = {3}}); }),
+            "error: trace 'cube' has no layer 3\nhint: its layers are 2, 5, 9\n");
+  EXPECT_EQ(error_text([] { slice(cube(), {.steps = std::pair(2, 4)}); }),
+            "error: steps 2:4 are none of trace 'cube'\n"
+            "hint: its steps are 0:3, the second not included\n");
+  EXPECT_EQ(error_text([] { slice(cube(), {.tokens = 0}); }),
+            "error: a slice has at least one token\n");
+}
+
+}  // namespace
+}  // namespace moesim
