@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/base/files.h"
-#include "sim/base/units.h"
 #include "sim/base/yaml_state.h"
 
 namespace moesim {
@@ -19,68 +16,76 @@ namespace {
 std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    lines.push_back(line);
+  }
   return lines;
+}
+
+/// How to mend the commonest syntax errors, by the words of yaml-cpp.
+std::string syntax_hint(const std::string& message) {
+  const std::pair<const char*, const char*> hints[] = {
+      {"tab", "indent with spaces, never with tabs"},
+      {"end of sequence flow", "is a ']' or ',' missing?"},
+      {"end of map flow", "is a '}' or ',' missing?"},
+      {"end of map not found", "keys of one mapping must start in the same column"},
+      {"end of sequence not found", "the '-' of one list must stand in the same column"},
+      {"illegal map value", "a key must not stand behind another value; quote text with ': '"},
+  };
+  for (const auto& [part, hint] : hints) {
+    if (message.find(part) != std::string::npos) return hint;
+  }
+  return "";
 }
 
 Diagnostic syntax_error(const std::string& file, const std::vector<std::string>& lines,
                         const YAML::Exception& e) {
-  Diagnostic d{Severity::error, file, e.mark.line + 1, e.mark.column + 1, e.msg, "", ""};
+  Diagnostic d{Severity::error,      file, e.mark.line + 1,   e.mark.column + 1,
+               "not YAML: " + e.msg, "",   syntax_hint(e.msg)};
   const auto line = static_cast<std::size_t>(e.mark.line);
   if (e.mark.line >= 0 && line < lines.size()) d.source_line = lines[line];
   return d;
 }
 
 /// The child of a map or list that one part of a dotted path names; created where it is missing.
-YAML::Node child(YAML::Node& node, const std::string& part, const Override& o) {
+YAML::Node child(YAML::Node& node, const std::string& part, const std::string& where) {
   if (node.IsSequence()) {
     std::size_t index = 0;
     const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), index);
     if (failure != std::errc() || end != part.data() + part.size() || index >= node.size()) {
-      throw Error(fmt::format("{}: no item '{}' in a list of {}", o.str(), part, node.size()));
+      throw error_in(where, fmt::format("no item '{}' in a list of {}", part, node.size()),
+                     "list items count from 0");
     }
     return node[index];
   }
   if (node.IsScalar()) {
-    throw Error(fmt::format("{}: '{}' lies below a plain value", o.str(), part));
+    throw error_in(where,
+                   fmt::format("there is no '{}' below the plain value '{}'", part, node.Scalar()));
   }
   return node[part];
-}
-
-nlohmann::ordered_json to_json(const YAML::Node& node) {
-  if (node.IsMap()) {
-    auto object = nlohmann::ordered_json::object();
-    for (const auto& item : node) object[item.first.Scalar()] = to_json(item.second);
-    return object;
-  }
-  if (node.IsSequence()) {
-    auto array = nlohmann::ordered_json::array();
-    for (const auto& item : node) array.push_back(to_json(item));
-    return array;
-  }
-  if (!node.IsScalar()) return nullptr;
-  const std::string& text = node.Scalar();
-  if (node.Tag() == "!") return text;  // quoted
-  auto parsed = nlohmann::ordered_json::parse(text, nullptr, false);
-  return parsed.is_number() || parsed.is_boolean() || parsed.is_null()
-             ? parsed
-             : nlohmann::ordered_json(text);
 }
 
 }  // namespace
 
 Override parse_override(const std::string& text) {
   const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
+  if (equals == std::string::npos || !is_path(text.substr(0, equals))) {
     throw Error(fmt::format("--set {}: expected path=value", text),
                 "for example --set nodes=8, or --set levels.0.count=4");
   }
   return {text.substr(0, equals), text.substr(equals + 1), ""};
 }
 
-const Override* YamlDocument::State::override_at(const std::string& path) const {
-  for (const auto& o : overrides) {
-    if (path == o.path || path.starts_with(o.path + ".")) return &o;
+bool is_path(std::string_view text) {
+  return !text.empty() && !text.starts_with('.') && !text.ends_with('.') &&
+         text.find("..") == std::string_view::npos;
+}
+
+const Override* YamlDocument::State::override_at(const std::string& path, bool created) const {
+  for (auto o = overrides.rbegin(); o != overrides.rend(); ++o) {
+    const bool inside = path == o->path || path.starts_with(o->path + ".");
+    if (inside || (created && o->path.starts_with(path + "."))) return &*o;
   }
   return nullptr;
 }
@@ -88,9 +93,11 @@ const Override* YamlDocument::State::override_at(const std::string& path) const 
 void YamlDocument::State::add(Severity severity, const YAML::Node& node, const std::string& path,
                               const std::string& message, const std::string& hint) {
   Diagnostic d{severity, file, 0, 0, message, "", hint};
-  if (const Override* o = override_at(path)) {
+  if (severity == Severity::error) failed.insert(path);
+  const bool whole_file = path.empty() && node.IsMap();  // its first line would only mislead
+  if (const Override* o = override_at(path, node.Mark().is_null())) {
     d.file = fmt::format("{}: {}", file, o->str());
-  } else if (!node.Mark().is_null()) {
+  } else if (!whole_file && !node.Mark().is_null()) {
     d.line = node.Mark().line + 1;
     d.column = node.Mark().column + 1;
     const auto line = static_cast<std::size_t>(node.Mark().line);
@@ -101,13 +108,14 @@ void YamlDocument::State::add(Severity severity, const YAML::Node& node, const s
 
 void YamlDocument::State::apply_overrides() {
   for (const auto& o : overrides) {
+    const std::string where = fmt::format("{}: {}", file, o.str());
     YAML::Node node = root;
     std::istringstream parts(o.path);
-    for (std::string part; std::getline(parts, part, '.');) node.reset(child(node, part, o));
+    for (std::string part; std::getline(parts, part, '.');) node.reset(child(node, part, where));
     try {
       node = YAML::Load(o.value);
     } catch (const YAML::Exception& e) {
-      throw Error(fmt::format("{}: {}", o.str(), e.msg));
+      throw error_in(where, e.msg);
     }
   }
 }
@@ -122,12 +130,20 @@ std::unique_ptr<YamlDocument> YamlDocument::from_text(const std::string& text,
   state->file = name;
   state->lines = split_lines(text);
   state->overrides = overrides;
+  std::vector<YAML::Node> documents;
   try {
-    state->root = YAML::Load(text);
+    documents = YAML::LoadAll(text);
   } catch (const YAML::Exception& e) {
     throw Error({syntax_error(name, state->lines, e)});
   }
-  if (!state->root.IsDefined() || state->root.IsNull()) throw error_in(name, "the file is empty");
+  if (documents.size() > 1) {
+    throw error_in(name,
+                   fmt::format("there are {} YAML documents, only one is read", documents.size()),
+                   "take the line '---' away");
+  }
+  if (!documents.empty()) state->root = documents[0];
+  if (documents.empty() || !state->root.IsDefined() || state->root.IsNull())
+    throw error_in(name, "the file is empty");
   state->apply_overrides();
   return std::unique_ptr<YamlDocument>(new YamlDocument(std::move(state)));
 }
@@ -140,146 +156,5 @@ std::unique_ptr<YamlDocument> YamlDocument::from_file(const std::string& path,
 const std::string& YamlDocument::file() const { return state_->file; }
 const std::vector<Diagnostic>& YamlDocument::diagnostics() const { return state_->diagnostics; }
 YamlValue YamlDocument::root() { return YamlValue(*this, state_->root, ""); }
-
-YamlValue::YamlValue(YamlDocument& doc, const YAML::Node& node, std::string path)
-    : doc_(&doc), node_(std::make_shared<const YAML::Node>(node)), path_(std::move(path)) {}
-
-bool YamlValue::is_scalar() const { return node_->IsScalar(); }
-bool YamlValue::is_list() const { return node_->IsSequence(); }
-bool YamlValue::is_map() const { return node_->IsMap(); }
-int YamlValue::line() const { return node_->Mark().is_null() ? 0 : node_->Mark().line + 1; }
-std::string YamlValue::json() const { return to_json(*node_).dump(); }
-
-void YamlValue::error(const std::string& message, const std::string& hint) const {
-  doc_->state_->add(Severity::error, *node_, path_, message, hint);
-}
-void YamlValue::warning(const std::string& message, const std::string& hint) const {
-  doc_->state_->add(Severity::warning, *node_, path_, message, hint);
-}
-
-std::string YamlValue::string() const {
-  if (!is_scalar()) return error(fmt::format("'{}' must be text", path_)), "";
-  return node_->Scalar();
-}
-
-bool YamlValue::boolean() const {
-  const std::string text = is_scalar() ? node_->Scalar() : "";
-  if (text != "true" && text != "false") {
-    error(fmt::format("'{}' must be true or false", path_));
-  }
-  return text == "true";
-}
-
-std::vector<YamlValue> YamlValue::list() const {
-  std::vector<YamlValue> items;
-  if (!is_list()) {
-    error(fmt::format("'{}' must be a list", path_), "write [a, b] or one '- item' a line");
-    return items;
-  }
-  for (std::size_t i = 0; i < node_->size(); ++i) {
-    items.emplace_back(*doc_, (*node_)[i], fmt::format("{}.{}", path_, i));
-  }
-  return items;
-}
-
-int YamlValue::choice(const std::vector<std::string>& names) const {
-  const std::string text = string();
-  const auto it = std::find(names.begin(), names.end(), text);
-  if (it != names.end()) return static_cast<int>(it - names.begin());
-  if (is_scalar()) {
-    error(fmt::format("'{}' cannot be '{}'", path_, text), did_you_mean(text, names));
-  }
-  return 0;
-}
-
-namespace {
-
-std::string range_text(Range range) {
-  const bool below = std::isfinite(range.min);
-  const bool above = std::isfinite(range.max);
-  if (range.min == positive.min && !above) return "above 0";
-  if (below && above) return fmt::format("between {} and {}", range.min, range.max);
-  return below ? fmt::format("at least {}", range.min) : fmt::format("at most {}", range.max);
-}
-
-/// A default that respects the range, returned after an error so that reading can go on.
-double fallback(Range range) { return std::clamp(1.0, range.min, range.max); }
-
-struct Dimension {
-  const char* what;
-  const char* example;
-  double (*scale)(std::string_view unit);
-};
-
-constexpr Dimension size_dimension{"a size", "80 GB or 64 KiB", bytes_scale};
-constexpr Dimension time_dimension{"a time", "2 us", seconds_scale};
-constexpr Dimension bandwidth_dimension{"a bandwidth", "50 GB/s or 400 Gbit/s", bandwidth_scale};
-constexpr Dimension rate_dimension{"a compute rate", "989 TFLOP/s", compute_rate_scale};
-
-double quantity(const YamlValue& value, const Dimension& dimension, Range range) {
-  NumberWithUnit parsed;
-  if (!value.is_scalar() || !split_unit(value.string(), parsed)) {
-    value.error(fmt::format("'{}' must be {}", value.path(), dimension.what),
-                fmt::format("such as {}", dimension.example));
-    return fallback(range);
-  }
-  const double scale = dimension.scale(parsed.unit);
-  if (scale == 0) {
-    value.error(parsed.unit.empty()
-                    ? fmt::format("'{}' needs a unit", value.path())
-                    : fmt::format("'{}': unknown unit '{}'", value.path(), parsed.unit),
-                fmt::format("{} such as {}", dimension.what, dimension.example));
-    return fallback(range);
-  }
-  const double result = parsed.number * scale;
-  if (result < range.min || result > range.max) {
-    value.error(fmt::format("'{}' must be {}", value.path(), range_text(range)));
-    return fallback(range);
-  }
-  return result;
-}
-
-}  // namespace
-
-double YamlValue::number(Range range) const {
-  NumberWithUnit parsed;
-  if (!is_scalar() || !split_unit(node_->Scalar(), parsed) || !parsed.unit.empty()) {
-    error(fmt::format("'{}' must be a number", path_));
-    return fallback(range);
-  }
-  if (parsed.number < range.min || parsed.number > range.max) {
-    error(fmt::format("'{}' is {}, must be {}", path_, node_->Scalar(), range_text(range)));
-    return fallback(range);
-  }
-  return parsed.number;
-}
-
-std::int64_t YamlValue::integer(Range range) const {
-  std::int64_t result = 0;
-  const std::string text = is_scalar() ? node_->Scalar() : "";
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), result);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) {
-    error(fmt::format("'{}' must be a whole number", path_));
-    return static_cast<std::int64_t>(fallback(range));
-  }
-  if (static_cast<double>(result) < range.min || static_cast<double>(result) > range.max) {
-    error(fmt::format("'{}' is {}, must be {}", path_, text, range_text(range)));
-    return static_cast<std::int64_t>(fallback(range));
-  }
-  return result;
-}
-
-Bytes YamlValue::bytes(Range range) const {
-  return Bytes(std::llround(quantity(*this, size_dimension, range)));
-}
-Seconds YamlValue::seconds(Range range) const {
-  return Seconds(quantity(*this, time_dimension, range));
-}
-BytesPerSecond YamlValue::bandwidth(Range range) const {
-  return BytesPerSecond(quantity(*this, bandwidth_dimension, range));
-}
-FlopsPerSecond YamlValue::compute_rate(Range range) const {
-  return FlopsPerSecond(quantity(*this, rate_dimension, range));
-}
 
 }  // namespace moesim

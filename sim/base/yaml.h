@@ -32,6 +32,9 @@ struct Override {
 /// Splits "path=value"; throws Error when there is no '='.
 Override parse_override(const std::string& text);
 
+/// Whether `text` can be a dotted path: no empty part.
+bool is_path(std::string_view text);
+
 /// Inclusive bounds of a number.
 struct Range {
   double min = -std::numeric_limits<double>::infinity();
@@ -76,6 +79,10 @@ class YamlValue {
 
  private:
   friend class YamlMap;
+  struct Dimension;  // a kind of quantity with its units
+  static const Dimension size_dimension, time_dimension, bandwidth_dimension, rate_dimension;
+  double quantity(const Dimension& dimension, Range range) const;
+  void wrong_kind(const std::string& wanted, const std::string& hint = "") const;
   YamlDocument* doc_;
   std::shared_ptr<const YAML::Node> node_;
   std::string path_;
@@ -84,11 +91,13 @@ class YamlValue {
 /// A mapping; keys that nobody asked for when the last copy goes out of use are errors.
 class YamlMap {
  public:
-  /// Required: a missing key is an error at the map's place. Returns nothing only then.
+  /// Required: a missing key is an error at the map's place, told by finish().
   std::optional<YamlValue> get(const std::string& key) const;
   /// Optional: nothing when absent.
   std::optional<YamlValue> find(const std::string& key) const;
   std::vector<std::string> keys() const;  // in file order; asking for them marks none as read
+  /// Whether these keys were read without an error: guards the checks of one against another.
+  bool good(const std::vector<std::string>& keys) const;
 
   // Shorthands: the required form, and the form with a default for an absent key.
   std::string string(const std::string& key) const;
@@ -131,7 +140,8 @@ class YamlDocument {
 
   YamlValue root();
   const std::string& file() const;
-  /// Reports unknown keys of every map that was opened, then throws Error if there is any error.
+  /// Reports missing and unknown keys of every map that was opened, then throws Error with all
+  /// errors if there is any.
   void finish();
   const std::vector<Diagnostic>& diagnostics() const;
   std::vector<Diagnostic> warnings() const;

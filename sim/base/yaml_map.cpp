@@ -58,10 +58,20 @@ std::optional<YamlValue> YamlMap::find(const std::string& key) const {
 
 std::optional<YamlValue> YamlMap::get(const std::string& key) const {
   auto found = find(key);
-  if (!found && value_.is_map()) {
-    value_.error(fmt::format("{} lacks the key '{}'", name_of(value_.path_), key));
+  if (!found && keys_->node.IsMap()) {
+    keys_->missing.push_back(key);
+    value_.doc_->state_->failed.insert(join_path(value_.path_, key));
   }
   return found;
+}
+
+bool YamlMap::good(const std::vector<std::string>& keys) const {
+  const auto& failed = value_.doc_->state_->failed;
+  return std::none_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    const std::string path = join_path(value_.path_, key);
+    const auto inside = failed.lower_bound(path + ".");
+    return failed.count(path) > 0 || (inside != failed.end() && inside->starts_with(path + "."));
+  });
 }
 
 std::vector<std::string> YamlMap::keys() const {
@@ -135,25 +145,33 @@ int YamlMap::choice(const std::string& key, const std::vector<std::string>& name
   return v ? v->choice(names) : absent;
 }
 
-void YamlDocument::finish() {
-  for (const auto& [path, keys] : state_->maps) {
-    if (!keys->node.IsMap()) continue;
-    std::vector<std::string> known(keys->requested.begin(), keys->requested.end());
-    for (const auto& item : keys->node) {
-      const std::string key = item.first.IsScalar() ? item.first.Scalar() : "?";
-      if (keys->requested.count(key) > 0) continue;
-      state_->add(Severity::error, item.first, join_path(path, key),
-                  path.empty() ? fmt::format("unknown key '{}'", key)
-                               : fmt::format("unknown key '{}' in '{}'", key, path),
-                  did_you_mean(key, known));
-    }
+void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {
+  if (!keys.node.IsMap()) return;
+  const std::vector<std::string> known(keys.requested.begin(), keys.requested.end());
+  const std::string inside = path.empty() ? "" : fmt::format(" in '{}'", path);
+  auto& missing = keys.missing;
+  for (const auto& item : keys.node) {
+    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "?";
+    if (keys.requested.count(key) > 0) continue;
+    add(Severity::error, item.first, join_path(path, key),
+        fmt::format("unknown key '{}'{}", key, inside), did_you_mean(key, known));
+    std::erase(missing, nearest(key, known));  // one mistake, one message
   }
+  for (const std::string& key : missing) {
+    add(Severity::error, keys.node, path, fmt::format("{} lacks the key '{}'", name_of(path), key),
+        "");
+  }
+}
+
+void YamlDocument::finish() {
+  for (const auto& [path, keys] : state_->maps) state_->report_keys(path, *keys);
   state_->maps.clear();
   auto& all = state_->diagnostics;
   std::stable_sort(all.begin(), all.end(), by_place);
-  const bool failed = std::any_of(all.begin(), all.end(),
-                                  [](const auto& d) { return d.severity == Severity::error; });
-  if (failed) throw Error(all);
+  std::vector<Diagnostic> errors;  // warnings may come from a value that stands in for a wrong one
+  std::copy_if(all.begin(), all.end(), std::back_inserter(errors),
+               [](const Diagnostic& d) { return d.severity == Severity::error; });
+  if (!errors.empty()) throw Error(errors);
 }
 
 std::vector<Diagnostic> YamlDocument::warnings() const {

@@ -17,6 +17,7 @@ namespace moesim {
 struct YamlKeys {
   YAML::Node node;
   std::set<std::string> requested;
+  std::vector<std::string> missing;  // required but not there
 };
 
 struct YamlDocument::State {
@@ -26,13 +27,17 @@ struct YamlDocument::State {
   std::vector<Override> overrides;
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, std::shared_ptr<YamlKeys>> maps;  // by path
+  std::set<std::string> failed;                           // paths with errors
 
   void add(Severity severity, const YAML::Node& node, const std::string& path,
            const std::string& message, const std::string& hint);
   void apply_overrides();
+  /// Reports the unknown and the missing keys of one mapping.
+  void report_keys(const std::string& path, YamlKeys& keys);
 
  private:
-  const Override* override_at(const std::string& path) const;
+  /// The last override that set the value at `path`, or created a mapping there.
+  const Override* override_at(const std::string& path, bool created) const;
 };
 
 }  // namespace moesim

@@ -21,7 +21,7 @@ std::vector<int> moe_layers(const YamlMap& map, int layers) {
   const auto first = range.integer("first", {0, 1 << 20});
   const auto number = range.integer("count", count);
   const auto stride = range.integer("stride", count, 1);
-  if (first + (number - 1) * stride >= layers) {
+  if (map.good({"layers", "moe_layers"}) && first + (number - 1) * stride >= layers) {
     value->error(fmt::format("'moe_layers' ends at layer {}, but 'layers' is {}",
                              first + (number - 1) * stride, layers),
                  "layer numbers count from 0");
@@ -37,13 +37,15 @@ void read_gate(const YamlMap& map, MoeModel& model) {
   model.gate_score = static_cast<GateScore>(gate.choice("score", {"softmax", "sigmoid"}, 0));
   model.gate_groups = static_cast<int>(gate.integer("groups", count, 1));
   model.gate_kept_groups = static_cast<int>(gate.integer("kept_groups", count, model.gate_groups));
+  if (!map.good({"experts", "gate"})) return;
   if (model.experts % model.gate_groups != 0) {
-    value->error(fmt::format("'gate.groups' is {}, which does not divide {} experts",
-                             model.gate_groups, model.experts));
+    gate.find("groups")->error(fmt::format("'gate.groups' is {}, which does not divide {} experts",
+                                           model.gate_groups, model.experts));
   }
   if (model.gate_kept_groups > model.gate_groups) {
-    value->error(fmt::format("'gate.kept_groups' is {}, more than the {} groups",
-                             model.gate_kept_groups, model.gate_groups));
+    gate.find("kept_groups")
+        ->error(fmt::format("'gate.kept_groups' is {}, more than the {} groups",
+                            model.gate_kept_groups, model.gate_groups));
   }
 }
 
@@ -63,18 +65,18 @@ MoeModel read(YamlDocument& doc) {
   model.shared_experts = static_cast<int>(map.integer("shared_experts", {0, 1024}, 0));
   if (const auto shared = map.find("shared_ffn")) {
     model.shared_ffn = static_cast<int>(shared->integer(count));
-    if (model.shared_experts == 0) {
-      shared->warning("'shared_ffn' has no effect: 'shared_experts' is 0");
+    if (map.good({"shared_experts"}) && model.shared_experts == 0) {
+      shared->error("'shared_ffn' has no effect: 'shared_experts' is 0", "take it away");
     }
   } else if (model.shared_experts > 0) {
-    map.value().error("'shared_experts' needs 'shared_ffn'");
+    map.find("shared_experts")->error("'shared_experts' needs 'shared_ffn' beside it");
   }
   model.activations = data_type(map, "activations");
   model.weights = data_type(map, "weights");
   model.total_parameters = map.number("total_parameters", non_negative, 0);
   read_gate(map, model);
-  if (model.top_k > model.experts) {
-    map.value().error(
+  if (map.good({"top_k", "experts"}) && model.top_k > model.experts) {
+    map.find("top_k")->error(
         fmt::format("'top_k' is {}, more than the {} experts", model.top_k, model.experts));
   }
   doc.finish();

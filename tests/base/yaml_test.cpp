@@ -63,14 +63,39 @@ TEST(Yaml, DuplicateKeysAreErrors) {
 }
 
 TEST(Yaml, MissingKeysAreErrorsAtTheirMap) {
-  EXPECT_EQ(errors("count: 1\n", read_link),
-            "a.yaml:1:1: error: the file lacks the key 'bandwidth'\n"
-            "  count: 1\n"
-            "  ^\n");
+  EXPECT_EQ(errors("count: 1\n", read_link), "a.yaml: error: the file lacks the key 'bandwidth'\n");
+  EXPECT_EQ(errors("count: 1\nbandwith: 1 GB/s\n", read_link),
+            "a.yaml:2:1: error: unknown key 'bandwith'\n"
+            "  bandwith: 1 GB/s\n"
+            "  ^\n"
+            "hint: did you mean 'bandwidth'?\n");
+}
+
+TEST(Yaml, TellsWhichKeysWereGood) {
+  const auto doc = YamlDocument::from_text("{a: 1, b: x, c: {d: y}}", "a.yaml");
+  const YamlMap map = doc->root().map();
+  map.integer("a", {});
+  map.integer("b", {});
+  map.get("c")->map().integer("d", {});
+  map.integer("e", {});
+  EXPECT_TRUE(map.good({"a"}));
+  EXPECT_FALSE(map.good({"a", "b"}));
+  EXPECT_FALSE(map.good({"c"}));  // wrong inside
+  EXPECT_FALSE(map.good({"e"}));  // missing
+}
+
+TEST(Yaml, OneDocumentAFile) {
+  EXPECT_THAT(errors("count: 1\n---\ncount: 2\n", read_link),
+              testing::StartsWith("a.yaml: error: there are 2 YAML documents"));
 }
 
 TEST(Yaml, SyntaxErrorsShowTheLine) {
   EXPECT_THAT(errors("count: [1\nb: 2\n", read_link), testing::StartsWith("a.yaml:2:"));
+  EXPECT_EQ(errors("count: 1\n\tbandwidth: 1 GB/s\n", read_link),
+            "a.yaml:2:1: error: not YAML: illegal tab when looking for indentation\n"
+            "  \tbandwidth: 1 GB/s\n"
+            "  ^\n"
+            "hint: indent with spaces, never with tabs\n");
   EXPECT_EQ(errors("", read_link), "a.yaml: error: the file is empty\n");
 }
 
@@ -79,8 +104,10 @@ TEST(Yaml, WrongKindsOfValues) {
               testing::AllOf(testing::HasSubstr("'count' must be a whole number"),
                              testing::HasSubstr("'bandwidth' must be a bandwidth")));
   EXPECT_THAT(errors("count: 1\nbandwidth: -5 GB/s\n", read_link),
-              testing::HasSubstr("'bandwidth' must be above 0"));
+              testing::HasSubstr("'bandwidth' is -5 GB/s, must be above 0"));
   EXPECT_THAT(errors("- 1\n", read_link), testing::HasSubstr("the file must be a mapping"));
+  EXPECT_THAT(errors("count:\nbandwidth: 1 GB/s\n", read_link),
+              testing::HasSubstr("'count' must be a whole number, not empty"));
 }
 
 TEST(Yaml, OverridesWinAndAreNamedInErrors) {
@@ -91,7 +118,20 @@ TEST(Yaml, OverridesWinAndAreNamedInErrors) {
   EXPECT_EQ(errors(text, read_link, {parse_override("cuont=9")}),
             "a.yaml: --set cuont=9: error: unknown key 'cuont'\n"
             "hint: did you mean 'count'?\n");
-  EXPECT_THROW(parse_override("count"), Error);
+  for (const char* bad : {"count", "=1", ".count=1", "count.=1", "a..b=1"}) {
+    EXPECT_THROW(parse_override(bad), Error) << bad;
+  }
+}
+
+TEST(Yaml, MappingsThatAnOverrideMadeAreNamedWithIt) {
+  EXPECT_EQ(errors("count: 1\nbandwidth: 1 GB/s\n", read_link, {parse_override("wire.x=1")}),
+            "a.yaml: --set wire.x=1: error: unknown key 'wire'\n"
+            "hint: known: bandwidth, count, latency\n");
+}
+
+TEST(Yaml, SizesFitSixtyFourBits) {
+  EXPECT_THAT(errors("m: 1e12 TB", [](const YamlMap& m) { m.bytes("m"); }),
+              testing::HasSubstr("'m' is 1e12 TB, must be between 0 and 9e+18"));
 }
 
 TEST(Yaml, OverridesReachIntoListsAndMaps) {
@@ -118,6 +158,17 @@ TEST(Yaml, ChoicesSuggest) {
 TEST(Yaml, JsonKeepsTypes) {
   const auto doc = YamlDocument::from_text(R"({"a": [1, "2", 2.5, true, null, {"b": "x"}]})", "t");
   EXPECT_EQ(doc->root().json(), R"({"a":[1,"2",2.5,true,null,{"b":"x"}]})");
+}
+
+TEST(Yaml, ErrorsHideWarnings) {
+  EXPECT_EQ(errors("count: x\n",
+                   [](const YamlMap& m) {
+                     m.value().warning("a warning");
+                     m.integer("count", {});
+                   }),
+            "a.yaml:1:8: error: 'count' must be a whole number, not 'x'\n"
+            "  count: x\n"
+            "         ^\n");
 }
 
 TEST(Yaml, WarningsDoNotThrow) {

@@ -59,13 +59,13 @@ TEST(MoeModel, ReportsEveryMistake) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
-                 "m.yaml:1:1: error: 'top_k' is 8, more than the 4 experts\n"
-                 "  name: x\n"
-                 "  ^\n"
                  "m.yaml:5:13: error: 'moe_layers' ends at layer 2, but 'layers' is 2\n"
                  "  moe_layers: {first: 1, count: 2}\n"
                  "              ^\n"
                  "hint: layer numbers count from 0\n"
+                 "m.yaml:7:8: error: 'top_k' is 8, more than the 4 experts\n"
+                 "  top_k: 8\n"
+                 "         ^\n"
                  "m.yaml:10:14: error: 'activations' cannot be 'bf17'\n"
                  "  activations: bf17\n"
                  "               ^\n"

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values: the typed getters and their complaints.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/units.h"
+#include "sim/base/yaml_state.h"
+
+namespace moesim {
+namespace {
+
+nlohmann::ordered_json to_json(const YAML::Node& node) {
+  if (node.IsMap()) {
+    auto object = nlohmann::ordered_json::object();
+    for (const auto& item : node) object[item.first.Scalar()] = to_json(item.second);
+    return object;
+  }
+  if (node.IsSequence()) {
+    auto array = nlohmann::ordered_json::array();
+    for (const auto& item : node) array.push_back(to_json(item));
+    return array;
+  }
+  if (!node.IsScalar()) return nullptr;
+  const std::string& text = node.Scalar();
+  if (node.Tag() == "!") return text;  // quoted
+  auto parsed = nlohmann::ordered_json::parse(text, nullptr, false);
+  return parsed.is_number() || parsed.is_boolean() || parsed.is_null()
+             ? parsed
+             : nlohmann::ordered_json(text);
+}
+
+/// What stands where something else is due.
+std::string found(const YAML::Node& node) {
+  if (node.IsMap()) return "a mapping";
+  if (node.IsSequence()) return "a list";
+  if (node.IsNull()) return "empty";
+  return node.Scalar().empty() ? "an empty text" : fmt::format("'{}'", node.Scalar());
+}
+
+}  // namespace
+
+YamlValue::YamlValue(YamlDocument& doc, const YAML::Node& node, std::string path)
+    : doc_(&doc), node_(std::make_shared<const YAML::Node>(node)), path_(std::move(path)) {}
+
+bool YamlValue::is_scalar() const { return node_->IsScalar(); }
+bool YamlValue::is_list() const { return node_->IsSequence(); }
+bool YamlValue::is_map() const { return node_->IsMap(); }
+int YamlValue::line() const { return node_->Mark().is_null() ? 0 : node_->Mark().line + 1; }
+std::string YamlValue::json() const { return to_json(*node_).dump(); }
+
+void YamlValue::error(const std::string& message, const std::string& hint) const {
+  doc_->state_->add(Severity::error, *node_, path_, message, hint);
+}
+void YamlValue::warning(const std::string& message, const std::string& hint) const {
+  doc_->state_->add(Severity::warning, *node_, path_, message, hint);
+}
+
+void YamlValue::wrong_kind(const std::string& wanted, const std::string& hint) const {
+  error(fmt::format("'{}' must be {}, not {}", path_, wanted, found(*node_)), hint);
+}
+
+std::string YamlValue::string() const {
+  if (!is_scalar()) wrong_kind("text");
+  return is_scalar() ? node_->Scalar() : "";
+}
+
+bool YamlValue::boolean() const {
+  const std::string text = is_scalar() ? node_->Scalar() : "";
+  if (text != "true" && text != "false") {
+    wrong_kind("true or false");
+  }
+  return text == "true";
+}
+
+std::vector<YamlValue> YamlValue::list() const {
+  std::vector<YamlValue> items;
+  if (!is_list()) {
+    wrong_kind("a list", "write [a, b] or one '- item' a line");
+    return items;
+  }
+  for (std::size_t i = 0; i < node_->size(); ++i) {
+    items.emplace_back(*doc_, (*node_)[i], fmt::format("{}.{}", path_, i));
+  }
+  return items;
+}
+
+int YamlValue::choice(const std::vector<std::string>& names) const {
+  const std::string text = is_scalar() ? node_->Scalar() : "";
+  const auto it = std::find(names.begin(), names.end(), text);
+  if (it != names.end()) return static_cast<int>(it - names.begin());
+  error(fmt::format("'{}' cannot be {}", path_, found(*node_)), did_you_mean(text, names));
+  return 0;
+}
+
+struct YamlValue::Dimension {
+  const char* what;
+  const char* example;
+  double (*scale)(std::string_view unit);
+};
+
+namespace {
+
+std::string range_text(Range range) {
+  const bool below = std::isfinite(range.min);
+  const bool above = std::isfinite(range.max);
+  if (range.min == positive.min && !above) return "above 0";
+  if (below && above) return fmt::format("between {} and {}", range.min, range.max);
+  return below ? fmt::format("at least {}", range.min) : fmt::format("at most {}", range.max);
+}
+
+/// A default that respects the range, returned after an error so that reading can go on.
+double fallback(Range range) { return std::clamp(1.0, range.min, range.max); }
+
+constexpr double most_bytes = 9e18;  // what 64 bits hold
+
+}  // namespace
+
+const YamlValue::Dimension YamlValue::size_dimension = {"a size", "80 GB or 64 KiB", bytes_scale};
+const YamlValue::Dimension YamlValue::time_dimension = {"a time", "2 us", seconds_scale};
+const YamlValue::Dimension YamlValue::bandwidth_dimension = {"a bandwidth", "50 GB/s or 400 Gbit/s",
+                                                             bandwidth_scale};
+const YamlValue::Dimension YamlValue::rate_dimension = {"a compute rate", "989 TFLOP/s",
+                                                        compute_rate_scale};
+
+double YamlValue::quantity(const Dimension& dimension, Range range) const {
+  NumberWithUnit parsed;
+  const std::string hint = fmt::format("{} such as {}", dimension.what, dimension.example);
+  if (!is_scalar() || !split_unit(node_->Scalar(), parsed)) {
+    wrong_kind(dimension.what, fmt::format("such as {}", dimension.example));
+    return fallback(range);
+  }
+  const double scale = dimension.scale(parsed.unit);
+  if (scale == 0) {
+    error(parsed.unit.empty() ? fmt::format("'{}' needs a unit", path_)
+                              : fmt::format("'{}': unknown unit '{}'", path_, parsed.unit),
+          hint);
+    return fallback(range);
+  }
+  const double result = parsed.number * scale;
+  if (result < range.min || result > range.max) {
+    error(fmt::format("'{}' is {}, must be {}", path_, node_->Scalar(), range_text(range)));
+    return fallback(range);
+  }
+  return result;
+}
+
+double YamlValue::number(Range range) const {
+  NumberWithUnit parsed;
+  if (!is_scalar() || !split_unit(node_->Scalar(), parsed) || !parsed.unit.empty()) {
+    wrong_kind("a number");
+    return fallback(range);
+  }
+  if (parsed.number < range.min || parsed.number > range.max) {
+    error(fmt::format("'{}' is {}, must be {}", path_, node_->Scalar(), range_text(range)));
+    return fallback(range);
+  }
+  return parsed.number;
+}
+
+std::int64_t YamlValue::integer(Range range) const {
+  std::int64_t result = 0;
+  const std::string text = is_scalar() ? node_->Scalar() : "";
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), result);
+  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) {
+    wrong_kind("a whole number");
+    return static_cast<std::int64_t>(fallback(range));
+  }
+  if (static_cast<double>(result) < range.min || static_cast<double>(result) > range.max) {
+    error(fmt::format("'{}' is {}, must be {}", path_, text, range_text(range)));
+    return static_cast<std::int64_t>(fallback(range));
+  }
+  return result;
+}
+
+Bytes YamlValue::bytes(Range range) const {
+  range.max = std::min(range.max, most_bytes);
+  return Bytes(std::llround(quantity(size_dimension, range)));
+}
+Seconds YamlValue::seconds(Range range) const { return Seconds(quantity(time_dimension, range)); }
+BytesPerSecond YamlValue::bandwidth(Range range) const {
+  return BytesPerSecond(quantity(bandwidth_dimension, range));
+}
+FlopsPerSecond YamlValue::compute_rate(Range range) const {
+  return FlopsPerSecond(quantity(rate_dimension, range));
+}
+
+}  // namespace moesim
