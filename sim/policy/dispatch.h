@@ -13,36 +13,6 @@
 
 namespace moesim {
 
-/// A copy of a token on its way: the choices it carries and the GPU it goes to next.
-struct Hop {
-  GpuId to;
-  Choices choices = 0;
-};
-
-/// Hops of one row in one phase; a fixed buffer, since a row has at most one hop per choice.
-class Hops {
- public:
-  void clear() { size_ = 0; }
-  void add(GpuId to, Choices choices) { hops_[size_++] = {to, choices}; }
-  /// Adds to the hop that already goes there, else a new one: one copy per destination.
-  void merge(GpuId to, Choices choices) {
-    for (int i = 0; i < size_; ++i) {
-      if (hops_[i].to == to) {
-        hops_[i].choices |= choices;
-        return;
-      }
-    }
-    add(to, choices);
-  }
-  const Hop* begin() const { return hops_; }
-  const Hop* end() const { return hops_ + size_; }
-  int size() const { return size_; }
-
- private:
-  Hop hops_[max_top_k];
-  int size_ = 0;
-};
-
 /// One layer's tokens on their source ranks: what a dispatch is evaluated on.
 struct LayerTokens {
   const Batch& batch;
@@ -52,15 +22,15 @@ struct LayerTokens {
 
 /// Rows that one layer's dispatch moves; the combine moves the same rows back.
 struct RowCounts {
-  std::vector<std::vector<std::uint32_t>>
-      phases;                       // [phase][from * gpus + to], the diagonal included
-  std::vector<std::int64_t> slots;  // [slot] choices that its expert computes
+  int gpu_count = 0;
+  std::vector<std::vector<std::uint32_t>> phases;  // [phase][from * gpus + to], with the diagonal
+  std::vector<std::int64_t> slots;                 // [slot] choices that its expert computes
+
+  std::size_t gpus() const { return static_cast<std::size_t>(gpu_count); }
 };
 
-/// A mechanism is a pure function from (token, current holder, targets) to the next holders of each
-/// phase: `void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops)
-/// const`, where target[k] is the GPU that serves choice k and a hop to the holder itself is a
-/// local copy. `Evaluated<Mechanism>` (evaluate.h) turns that one definition into both evaluations.
+/// A way for token copies to travel. Mechanisms are defined by one pure function, from which
+/// evaluate.h makes both evaluations.
 class Dispatch {
  public:
   virtual ~Dispatch() = default;

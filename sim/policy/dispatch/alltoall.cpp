@@ -11,10 +11,9 @@ namespace {
 struct AllToAll {
   int phases() const { return 1; }
   std::string phase_name(int) const { return "alltoall"; }
+  template <class Hops>
   void next(int, GpuId, Choices choices, const GpuId* target, Hops& hops) const {
-    for (int k = 0; choices >> k != 0; ++k) {
-      if ((choices >> k & 1) != 0) hops.add(target[k], Choices{1} << k);
-    }
+    for_each_choice(choices, [&](int k) { hops.add(target[k], Choices{1} << k); });
   }
 };
 

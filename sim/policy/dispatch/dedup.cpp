@@ -10,10 +10,9 @@ namespace {
 struct Dedup {
   int phases() const { return 1; }
   std::string phase_name(int) const { return "alltoall"; }
+  template <class Hops>
   void next(int, GpuId, Choices choices, const GpuId* target, Hops& hops) const {
-    for (int k = 0; choices >> k != 0; ++k) {
-      if ((choices >> k & 1) != 0) hops.merge(target[k], Choices{1} << k);
-    }
+    for_each_choice(choices, [&](int k) { hops.merge(target[k], Choices{1} << k); });
   }
 };
 
