@@ -120,10 +120,9 @@ class FlowNetwork : public Network {
 
 }  // namespace
 
-Seconds flow_precision(const Topology& topology, const Plan& plan) {
+Seconds flow_precision(const Topology& topology, const Plan& plan, double part) {
   // Each completion solves the max-min system of all flows, so that taking those together that are
   // almost simultaneous saves most of the time. docs/fidelity.md has time against error.
-  constexpr double part = 1e-4;
   constexpr Seconds least(1e-9);
   Seconds shortest(1);
   for (const Op& op : plan.ops) {

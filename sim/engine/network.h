@@ -25,8 +25,8 @@ class Network {
 std::unique_ptr<Network> make_port_network(Simulator& simulator, const Topology& topology,
                                            const Plan& plan, bool prune);
 
-/// The precision to simulate `flow` with: a small part of the plan's shortest exchange.
-Seconds flow_precision(const Topology& topology, const Plan& plan);
+/// A part of the plan's shortest transfer, and at least a nanosecond: the precision for `flow`.
+Seconds flow_precision(const Topology& topology, const Plan& plan, double part);
 
 /// One communication per pair of GPUs and path.
 std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,

@@ -32,8 +32,9 @@ class Simulation {
              Progress& progress)
       : plan_(plan),
         progress_(progress),
-        simulator_(options.fidelity == Fidelity::port ? port_precision
-                                                      : flow_precision(topology, plan)),
+        simulator_(options.fidelity == Fidelity::port
+                       ? port_precision
+                       : flow_precision(topology, plan, options.flow_precision)),
         network_(options.fidelity == Fidelity::port
                      ? make_port_network(simulator_, topology, plan, options.prune)
                      : make_flow_network(simulator_, topology, plan)) {}

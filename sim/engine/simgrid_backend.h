@@ -15,6 +15,8 @@ struct SimgridOptions {
   Fidelity fidelity = Fidelity::port;
   /// At `port`: leave out links that cannot bind. It changes no time, only the speed.
   bool prune = true;
+  /// At `flow`: events closer than this part of the plan's shortest transfer happen at once.
+  double flow_precision = 1e-4;
 };
 
 /// One backend may run any number of plans, each from time zero and in a process of its own.

@@ -97,6 +97,16 @@ TEST_P(BackendTimes, OverlapsTheLanesOfAGpu) {
   expect_interval(timeline.ops[exchange.index()][0], 0, 1.005);
 }
 
+TEST_P(BackendTimes, WaitsForTheLatestOfSeveralOps) {
+  for (const auto& [compute_ms, copy_ms] : {std::pair(1, 2), std::pair(2, 1)}) {
+    PlanWriter w(1);
+    w.compute(0, milliseconds(compute_ms));
+    const OpId copy = w.compute(0, milliseconds(copy_ms), {}, Lane::copy);
+    const OpId last = w.compute(0, milliseconds(1), {copy});
+    expect_interval(run(w.plan()).ops[last.index()][0], 2, 3);
+  }
+}
+
 TEST_P(BackendTimes, StartsWithItsLastParticipant) {
   PlanWriter w(3);
   const OpId one = w.compute(0, milliseconds(1));
