@@ -2,6 +2,7 @@
 // A child process with a pipe back: one byte for success or failure, then the result or message.
 #include "sim/engine/child_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,9 +44,16 @@ std::string read_all(int file) {
   }
 }
 
+/// SimGrid flushes stdout, and so would write a second copy of what the parent has buffered.
+void drop_stdout() {
+  const int null = open("/dev/null", O_WRONLY);
+  if (null < 0 || dup2(null, STDOUT_FILENO) < 0) fail("cannot redirect stdout to /dev/null");
+}
+
 [[noreturn]] void be_child(const std::function<std::string()>& function, int out) {
   bool written = false;
   try {
+    drop_stdout();
     written = write_all(out, succeeded + function());
   } catch (const std::exception& error) {
     written = write_all(out, failed + std::string(error.what()));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <stdexcept>
 
 namespace moesim {
@@ -24,6 +25,13 @@ TEST(RunInChild, KeepsTheParentAsItIs) {
   int calls = 0;
   run_in_child([&] { return std::to_string(++calls); });
   EXPECT_EQ(calls, 0);
+}
+
+TEST(RunInChild, WritesNothingThatTheParentHasBuffered) {
+  testing::internal::CaptureStdout();
+  std::fputs("once", stdout);
+  run_in_child([] { return std::to_string(std::fflush(stdout)); });
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "once");
 }
 
 TEST(RunInChild, ThrowsTheFunctionsMessage) {
