@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -62,26 +63,39 @@ void drop_stdout() {
   _exit(written ? 0 : 1);
 }
 
-}  // namespace
+struct Child {
+  pid_t id;
+  int out;
+};
 
-std::string run_in_child(const std::function<std::string()>& function) {
+/// Forks with a pipe from the child. One at a time: a child of another thread must not inherit this
+/// one's writing end, or reading would last until that child ends as well.
+Child start(const std::function<std::string()>& function) {
+  static std::mutex starting;
+  const std::lock_guard lock(starting);
   int ends[2];
   if (pipe(ends) != 0) fail("cannot make a pipe for the simulation");
-  const pid_t child = fork();
-  if (child < 0) {
-    close(ends[0]);
-    close(ends[1]);
-    fail("cannot fork the simulation");
-  }
-  if (child == 0) {
+  const pid_t id = fork();
+  if (id == 0) {
     close(ends[0]);
     be_child(function, ends[1]);
   }
   close(ends[1]);
-  std::string data = read_all(ends[0]);
-  close(ends[0]);
+  if (id < 0) {
+    close(ends[0]);
+    fail("cannot fork the simulation");
+  }
+  return {id, ends[0]};
+}
+
+}  // namespace
+
+std::string run_in_child(const std::function<std::string()>& function) {
+  const Child child = start(function);
+  std::string data = read_all(child.out);
+  close(child.out);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  while (waitpid(child.id, &status, 0) < 0 && errno == EINTR) continue;
   if (WIFSIGNALED(status)) {
     throw std::runtime_error(
         fmt::format("the simulation was ended by signal {}", WTERMSIG(status)));

@@ -19,7 +19,8 @@ struct SimgridOptions {
   double flow_precision = 1e-4;
 };
 
-/// One backend may run any number of plans, each from time zero and in a process of its own.
+/// One backend may run any number of plans, also from several threads at once, each from time zero
+/// and in a process of its own.
 /// Topology must outlive it.
 std::unique_ptr<Backend> make_simgrid_backend(const Topology& topology, const GpuModels& gpus,
                                               const SimgridOptions& options = {});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fidelities against each other on random plans.
 #include <algorithm>
-#include <numeric>
+#include <thread>
 
 #include "sim/base/error.h"
 #include "tests/engine/backends.h"
@@ -71,6 +71,20 @@ TEST(Fidelity, PortAndFlowAgreeOnUnevenAllToAlls) {
     const Timeline flow = flow_case.make(topology, test_gpus(32))->run(w.plan());
     EXPECT_NEAR(flow.makespan.value / port.makespan.value, 1, 0.02) << "skew " << skew;
   }
+}
+
+TEST(Fidelity, GivesTheSameTimesFromSeveralThreads) {
+  const Topology topology = nodes_of_8(2);
+  const Plan plan = random_plan(16, 24, 1);
+  const auto backend = port_case.make(topology, test_gpus(16));
+  const Timeline alone = backend->run(plan);
+  std::vector<Timeline> together(4);
+  {
+    std::vector<std::jthread> threads;
+    for (Timeline& timeline : together)
+      threads.emplace_back([&] { timeline = backend->run(plan); });
+  }
+  for (const Timeline& timeline : together) EXPECT_EQ(timeline.ops, alone.ops);
 }
 
 TEST(Fidelity, RejectsAPlanForAnotherNumberOfGpus) {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/simulator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "sim/engine/child_process.h"
+
+namespace moesim {
+namespace {
+
+constexpr Seconds precision(1e-12);
+
+/// What `function(simulator)` returns in a process of its own, where it may run the simulator.
+template <class Function>
+double simulated(Function function) {
+  return std::stod(run_in_child([&] {
+    Simulator simulator(precision);
+    return std::to_string(function(simulator));
+  }));
+}
+
+TEST(Simulator, ServesJobsAtEqualShares) {
+  EXPECT_EQ(simulated([](Simulator& s) {
+              s.add_servers(2);
+              double first = 0;
+              const Simulator::Job jobs[] = {{0, Seconds(1)}, {1, Seconds(1)}};
+              s.spawn([&] { s.serve(jobs), first = s.now().value; });
+              s.spawn([&] { s.serve(std::span(jobs, 1)); });
+              s.run();
+              return first;
+            }),
+            2);
+}
+
+TEST(Simulator, SleepsAndSpawnsWhileItRuns) {
+  EXPECT_EQ(simulated([](Simulator& s) {
+              s.spawn([&] {
+                s.sleep_until(Seconds(2));
+                s.spawn([&] { s.sleep_until(Seconds(5)); });
+              });
+              s.run();
+              return s.now().value;
+            }),
+            5);
+}
+
+TEST(Simulator, RethrowsWhatAnActorThrows) {
+  const auto run = [] {
+    simulated([](Simulator& s) {
+      s.spawn([] { throw std::logic_error("no such exchange"); });
+      s.run();
+      return 0.0;
+    });
+  };
+  EXPECT_THAT(run, testing::ThrowsMessage<std::runtime_error>("no such exchange"));
+}
+
+}  // namespace
+}  // namespace moesim
