@@ -43,7 +43,7 @@ class ExplicitReader {
       map.value().error(fmt::format("two vertices are named '{}'", vertex.name));
     }
     names_.push_back(vertex.name);
-    if (vertex.kind == VertexKind::gpu) {
+    if (map.string("kind", "") == "gpu") {
       if (vertex.host < 0) map.value().error(fmt::format("GPU '{}' has no host", vertex.name));
       parts_.gpus.emplace_back(id);
       parts_.gpu_model.push_back(map.string("gpu"));

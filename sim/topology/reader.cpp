@@ -33,7 +33,11 @@ ClusterSpec read_generated(const YamlMap& map) {
   spec.sites = read_sites(map);
   const int sites = static_cast<int>(spec.sites.size());
   if (sites > 1) {
-    if (const auto wan = map.get("wan")) spec.wan = read_wan(wan->map(), sites);
+    if (const auto wan = map.find("wan")) {
+      spec.wan = read_wan(wan->map(), sites);
+    } else if (const auto centers = map.get("data_centers")) {
+      centers->error("nothing joins the data centers", "add 'wan'");
+    }
   } else {
     warn_without_effect(map, "wan", "there is one data center");
   }

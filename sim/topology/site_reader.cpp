@@ -38,14 +38,19 @@ SiteSpec read_site(const YamlMap& map, bool alone) {
   const auto fabric = map.find("fabric");
   if (fabric) site.fabric = read_fabric(fabric->map(), site);
   const bool joined = site.fabric.kind != FabricKind::none;
-  if (!joined && site.nodes() > 1) {
+  const bool none = !fabric || fabric->map().string("kind") == "none";
+  if (none && site.nodes() > 1) {
     (fabric ? *fabric : map.value())
         .error(fmt::format("nothing joins the {} nodes", site.nodes()),
                "add 'fabric', such as fabric: {kind: switch}");
   } else if (joined && alone && site.nodes() == 1) {
     fabric->warning("'" + fabric->path() + "' has no effect: there is one node");
   }
-  if (alone && site.nodes() == 1) return site;
+  if (alone && site.nodes() == 1) {
+    const auto node = map.find("node");
+    if (node && !joined) warn_without_effect(node->map(), "nics", "there is one node");
+    return site;
+  }
   for (const NodeGroup& group : site.groups) {
     if (group.node.nics > 0 || group.node.gpus == 0) continue;
     map.value().error("nodes without 'nics' cannot reach each other");
@@ -75,7 +80,7 @@ WanSpec read_wan(const YamlMap& map, int data_centers) {
         special.a = static_cast<int>(ends[0].integer(site));
         special.b = static_cast<int>(ends[1].integer(site));
       }
-      if (ends.size() != 2 || special.a == special.b) {
+      if (ends.size() != 2 || ends[0].string() == ends[1].string()) {
         between->error("'" + between->path() + "' must name two data centers");
       }
     }

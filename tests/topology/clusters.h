@@ -42,6 +42,27 @@ inline std::string pcie_nodes(int nodes, int nics, const std::string& fabric) {
       nodes, nics, fabric);
 }
 
+/// GPUs and NICs written out: links is the list under `links:`.
+inline std::string written_out(const std::string& links) {
+  return "vertices:\n"
+         "  - {name: a0, kind: gpu, host: a, gpu: x}\n"
+         "  - {name: a1, kind: gpu, host: a, gpu: x}\n"
+         "  - {name: an, kind: nic, host: a}\n"
+         "  - {name: b0, kind: gpu, host: b, gpu: x}\n"
+         "  - {name: b1, kind: gpu, host: b, gpu: x}\n"
+         "  - {name: bn, kind: nic, host: b}\n"
+         "  - {name: s, kind: leaf}\n"
+         "  - {name: t, kind: leaf}\n"
+         "links:\n" +
+         links;
+}
+
+inline std::string cable(const std::string& from, const std::string& to,
+                         const std::string& more = "") {
+  return fmt::format("  - {{from: {}, to: {}, class: {}, bandwidth: 1 GB/s, latency: 1 us{}}}\n",
+                     from, to, from[0] == to[0] ? "in" : "out", more);
+}
+
 inline const std::string wan_fields = "bandwidth: 1 GB/s, latency: 10 ms";
 
 /// Every generator at a small size, with a name.
@@ -55,7 +76,18 @@ inline std::vector<std::pair<std::string, std::string>> small_clusters() {
       "         local: {bandwidth: 50 GB/s, latency: 1 us},\n"
       "         global: {bandwidth: 25 GB/s, latency: 2 us}}";
   const std::string torus = "{kind: torus, dimensions: [2, 3], bandwidth: 50 GB/s, latency: 1 us}";
+  const std::string host_links =
+      cable("a0", "an") + cable("a1", "an") + cable("b0", "bn") + cable("b1", "bn");
+  const std::string star = cable("a0", "s") + cable("a1", "s") + cable("an", "s") +
+                           cable("b0", "s") + cable("b1", "s") + cable("bn", "t");
   return {
+      {"written two switches", written_out(host_links + cable("an", "s") + cable("an", "t") +
+                                           cable("bn", "s") + cable("bn", "t"))},
+      {"written uneven ends",
+       written_out(host_links + cable("an", "s") + cable("an", "t") + cable("bn", "s") +
+                   cable("bn", "t", ", cost: 2") + cable("s", "t"))},
+      {"written back to back", written_out(host_links + cable("an", "bn"))},
+      {"written without inner links", written_out(star)},
       {"one node", nvswitch_nodes(1, 4, 1, "{kind: none}")},
       {"switch", nvswitch_nodes(3, 4, 2, "{kind: switch}")},
       {"many NICs", nvswitch_nodes(3, 2, 4, "{kind: switch}")},

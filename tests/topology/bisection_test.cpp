@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bisection bandwidth and capacities of clusters that can be summed by hand.
+#include <gtest/gtest.h>
+
+#include "sim/topology/summary.h"
+#include "tests/topology/clusters.h"
+
+namespace moesim {
+namespace {
+
+using testing::nvswitch_nodes;
+
+Bisection bisection(const std::string& text) {
+  return bisection_of(parse_topology(text, "test.yaml").topology);
+}
+
+constexpr double giga = 1e9;
+
+TEST(Bisection, ASwitchPassesHalfTheNics) {
+  // 2 | 2 nodes, 2 NICs of 50 GB/s each.
+  const Bisection b = bisection(nvswitch_nodes(4, 4, 2, "{kind: switch}"));
+  EXPECT_EQ(b.level, "node");
+  EXPECT_EQ(b.first, 2);
+  EXPECT_EQ(b.second, 2);
+  EXPECT_DOUBLE_EQ(b.bandwidth.value, 200 * giga);
+}
+
+TEST(Bisection, OversubscriptionDividesIt) {
+  const auto at = [](const std::string& ratio) {
+    return bisection(
+               nvswitch_nodes(4, 2, 2,
+                              "{kind: leaf-spine, nodes_per_leaf: 2, spines: 2, latency: 1 us, "
+                              "oversubscription: " +
+                                  ratio + "}"))
+               .bandwidth.value /
+           giga;
+  };
+  EXPECT_DOUBLE_EQ(at("1"), 200);  // 2 nodes x 2 NICs x 50 GB/s
+  EXPECT_DOUBLE_EQ(at("2"), 100);
+  EXPECT_DOUBLE_EQ(at("4"), 50);
+}
+
+TEST(Bisection, CoresOfAFatTreeDivideItAgain) {
+  const std::string fabric =
+      "{kind: fat-tree, nodes_per_leaf: 1, leaves_per_pod: 2, spines: 2, cores: 4, latency: 1 us, "
+      "oversubscription: 2, core_oversubscription: 2}";
+  EXPECT_DOUBLE_EQ(bisection(nvswitch_nodes(4, 2, 2, fabric)).bandwidth.value, 50 * giga);
+}
+
+TEST(Bisection, ARingIsCutTwice) {
+  const std::string fabric = "{kind: torus, dimensions: [6], bandwidth: 7 GB/s, latency: 1 us}";
+  EXPECT_DOUBLE_EQ(bisection(nvswitch_nodes(6, 1, 1, fabric)).bandwidth.value, 14 * giga);
+}
+
+TEST(Bisection, DataCentersMeetOverTheirUplinks) {
+  const std::string text = nvswitch_nodes(1, 2, 2, "{kind: none}") +
+                           "data_centers: 5\n"
+                           "wan: {kind: hub, bandwidth: 1 GB/s, latency: 1 ms}\n";
+  const Bisection b = bisection(text);
+  EXPECT_EQ(b.level, "data center");
+  EXPECT_EQ(b.first, 2);
+  EXPECT_EQ(b.second, 3);
+  EXPECT_DOUBLE_EQ(b.bandwidth.value, 2 * giga);
+}
+
+TEST(Bisection, OneNodeIsCutAtItsSockets) {
+  const std::string text = testing::pcie_nodes(1, 1, "{kind: none}");
+  const Bisection b = bisection(text);
+  EXPECT_EQ(b.level, "socket");
+  EXPECT_DOUBLE_EQ(b.bandwidth.value, 20 * giga);
+}
+
+TEST(Summary, CountsLevelsLinksAndPorts) {
+  const Summary s =
+      summarize(parse_topology(testing::pcie_nodes(2, 1, "{kind: switch}"), "test.yaml").topology);
+  // A switch holds one pair: no level of its own.
+  ASSERT_EQ(s.levels.size(), 4U);
+  const std::vector<std::pair<std::string, int>> expected = {
+      {"cluster", 1}, {"node", 2}, {"socket", 4}, {"switch", 8}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(s.levels[i].name, expected[i].first);
+    EXPECT_EQ(s.levels[i].groups, expected[i].second);
+    EXPECT_EQ(s.levels[i].gpus.least * s.levels[i].groups, 16);
+  }
+  ASSERT_EQ(s.classes.size(), 4U);
+  EXPECT_EQ(s.classes[0].name, "nvlink");
+  EXPECT_EQ(s.classes[0].links, 16);  // 4 pairs x 2 nodes x 2 directions
+  EXPECT_DOUBLE_EQ(s.node_out.most.value, 10 * giga);
+  ASSERT_EQ(s.gpus.size(), 2U);
+  EXPECT_DOUBLE_EQ(s.gpus[1].out.least.value, 25 * giga);
+}
+
+TEST(Summary, OneWayAndUnevenLinksAreOdd) {
+  using testing::cable;
+  const Topology t =
+      parse_topology(
+          testing::written_out(cable("a0", "an") + cable("a1", "an") + cable("b0", "bn") +
+                               cable("b1", "bn") + cable("an", "bn") +
+                               "  - {from: a0, to: s, class: up, bandwidth: 1 GB/s, latency: 1 us, "
+                               "one_way: true}\n"),
+          "test.yaml")
+          .topology;
+  EXPECT_EQ(oddities(t), (std::vector<std::string>{"a0 -> s has no way back", "t has no links"}));
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mistakes in topology files, with all that is said about them; and fields without effect.
+#include <gtest/gtest.h>
+
+#include "sim/base/error.h"
+#include "tests/topology/clusters.h"
+
+namespace moesim {
+namespace {
+
+std::string errors(const std::string& text) {
+  try {
+    parse_topology(text, "t.yaml");
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string warnings(const std::string& text) {
+  std::string out;
+  for (const Diagnostic& d : parse_topology(text, "t.yaml").warnings) out += d.str();
+  return out;
+}
+
+const std::string node =
+    "node:\n"
+    "  gpu: x\n"
+    "  gpus: 4\n"
+    "  nvlink: {kind: switch, bandwidth: 1 GB/s, latency: 1 us}\n"
+    "  nics: {count: 2, bandwidth: 1 GB/s, latency: 1 us}\n";
+
+TEST(Reader, NodesNeedAFabric) {
+  EXPECT_EQ(errors("nodes: 2\n" + node),
+            "t.yaml: error: nothing joins the 2 nodes\n"
+            "hint: add 'fabric', such as fabric: {kind: switch}\n");
+}
+
+TEST(Reader, AllMistakesOfANodeAreReported) {
+  EXPECT_EQ(errors("nodes: 2\n"
+                   "node:\n"
+                   "  gpu: x\n"
+                   "  gpus: 4\n"
+                   "  pcie: {bandwidth: 10, latency: 1 us, sockets: 3}\n"
+                   "  nics: {count: 2, bandwidth: 1 GB/s, latency: 1}\n"
+                   "fabric: {kind: torus, dimensions: [2, 2], bandwidth: 1 GB/s, latency: 1 us}\n"),
+            "t.yaml:5:9: error: 4 GPUs cannot be shared out evenly to 3 sockets\n"
+            "    pcie: {bandwidth: 10, latency: 1 us, sockets: 3}\n"
+            "          ^\n"
+            "t.yaml:5:9: error: 'node.pcie' lacks the key 'socket_link'\n"
+            "    pcie: {bandwidth: 10, latency: 1 us, sockets: 3}\n"
+            "          ^\n"
+            "t.yaml:5:21: error: 'node.pcie.bandwidth' needs a unit\n"
+            "    pcie: {bandwidth: 10, latency: 1 us, sockets: 3}\n"
+            "                      ^\n"
+            "hint: a bandwidth such as 50 GB/s or 400 Gbit/s\n"
+            "t.yaml:6:9: error: 2 NICs cannot be shared out evenly to 3 sockets\n"
+            "    nics: {count: 2, bandwidth: 1 GB/s, latency: 1}\n"
+            "          ^\n"
+            "hint: a count that divides or is a multiple\n"
+            "t.yaml:6:48: error: 'node.nics.latency' needs a unit\n"
+            "    nics: {count: 2, bandwidth: 1 GB/s, latency: 1}\n"
+            "                                                 ^\n"
+            "hint: a time such as 2 us\n"
+            "t.yaml:7:35: error: 2 x 2 = 4 routers for 2 nodes\n"
+            "  fabric: {kind: torus, dimensions: [2, 2], bandwidth: 1 GB/s, latency: 1 us}\n"
+            "                                    ^\n"
+            "hint: a torus has one router per node\n");
+}
+
+TEST(Reader, UnknownNamesGetSuggestions) {
+  EXPECT_EQ(errors("nodes: 2\n" + node + "fabric: {kind: rail, cross_rial: spin}\n"),
+            "t.yaml:7:22: error: unknown key 'cross_rial' in 'fabric'\n"
+            "  fabric: {kind: rail, cross_rial: spin}\n"
+            "                       ^\n"
+            "hint: did you mean 'cross_rail'?\n");
+  EXPECT_EQ(errors("nodes: 2\n" + node + "fabric: {kind: leaf_spine}\n"),
+            "t.yaml:7:16: error: 'fabric.kind' cannot be 'leaf_spine'\n"
+            "  fabric: {kind: leaf_spine}\n"
+            "                 ^\n"
+            "hint: did you mean 'leaf-spine'?\n");
+}
+
+TEST(Reader, NicsMustDivide) {
+  EXPECT_EQ(errors("nodes: 1\n"
+                   "node:\n"
+                   "  gpu: x\n"
+                   "  gpus: 4\n"
+                   "  nvlink: {kind: switch, bandwidth: 1 GB/s, latency: 1 us}\n"
+                   "  nics: {count: 3, bandwidth: 1 GB/s, latency: 1 us}\n"),
+            "t.yaml:6:9: error: 3 NICs cannot be shared evenly by 4 GPUs\n"
+            "    nics: {count: 3, bandwidth: 1 GB/s, latency: 1 us}\n"
+            "          ^\n"
+            "hint: a count that divides or is a multiple\n");
+}
+
+TEST(Reader, GpusNeedAWayToEachOther) {
+  EXPECT_EQ(errors("nodes: 1\nnode: {gpu: x, gpus: 4}\n"),
+            "t.yaml:2:7: error: nothing joins the GPUs of the node\n"
+            "  node: {gpu: x, gpus: 4}\n"
+            "        ^\n"
+            "hint: add 'pcie', or 'nvlink' of kind switch or mesh\n");
+}
+
+TEST(Reader, DataCentersNeedAWan) {
+  EXPECT_EQ(errors("data_centers: 2\nnodes: 1\n" + node),
+            "t.yaml:1:15: error: nothing joins the data centers\n"
+            "  data_centers: 2\n"
+            "                ^\n"
+            "hint: add 'wan'\n");
+}
+
+TEST(Reader, PairsOfDataCentersAreCheckedOneByOne) {
+  const std::string wire = "bandwidth: 1 GB/s, latency: 1 ms}\n";
+  EXPECT_EQ(errors("data_centers: 3\nnodes: 1\n" + node +
+                   "wan:\n"
+                   "  kind: pairs\n"
+                   "  pairs:\n"
+                   "    - {between: [0, 1], " +
+                   wire + "    - {between: [1, 0], " + wire + "    - {between: [1, 3], " + wire +
+                   "    - {between: [2, 2], " + wire),
+            "t.yaml:12:7: error: 'wan.pairs.1' is there twice\n"
+            "      - {between: [1, 0], bandwidth: 1 GB/s, latency: 1 ms}\n"
+            "        ^\n"
+            "t.yaml:13:21: error: 'wan.pairs.2.between.1' is 3, must be between 0 and 2\n"
+            "      - {between: [1, 3], bandwidth: 1 GB/s, latency: 1 ms}\n"
+            "                      ^\n"
+            "t.yaml:14:17: error: 'wan.pairs.3.between' must name two data centers\n"
+            "      - {between: [2, 2], bandwidth: 1 GB/s, latency: 1 ms}\n"
+            "                  ^\n");
+}
+
+TEST(Reader, AnUnjoinedDataCenterCannotBeReached) {
+  EXPECT_EQ(errors("data_centers: 3\nnodes: 1\n" + node +
+                   "wan: {kind: pairs, pairs: [{between: [0, 1], bandwidth: 1 GB/s, latency: 1 "
+                   "ms}]}\n"),
+            "error: t: dc2.node0.gpu0 cannot reach dc0.node0.gpu0\n"
+            "hint: GPUs and NICs of other hosts pass nothing on; look at the links out of the one "
+            "and into the other\n");
+}
+
+TEST(Reader, TheExplicitFormChecksNamesAndClasses) {
+  EXPECT_EQ(errors("vertices:\n"
+                   "  - {name: gpu0, kind: gpu, gpu: x}\n"
+                   "  - {name: gpu1, kind: gpu, host: b, gpu: x}\n"
+                   "  - {name: nic1, kind: nic, host: b}\n"
+                   "  - {name: nic1, kind: nick, host: b}\n"
+                   "links:\n"
+                   "  - {from: gpu0, to: gpu1, class: c, bandwidth: 1 GB/s, latency: 1 us}\n"
+                   "  - {from: gpu1, to: nic1, class: c, bandwidth: 1 GB/s, latency: 1 us}\n"
+                   "  - {from: gpu1, to: nci1, class: d, bandwidth: 0 GB/s, latency: 1 us}\n"),
+            "t.yaml:2:5: error: GPU 'gpu0' has no host\n"
+            "    - {name: gpu0, kind: gpu, gpu: x}\n"
+            "      ^\n"
+            "t.yaml:5:5: error: two vertices are named 'nic1'\n"
+            "    - {name: nic1, kind: nick, host: b}\n"
+            "      ^\n"
+            "t.yaml:5:24: error: 'vertices.3.kind' cannot be 'nick'\n"
+            "    - {name: nic1, kind: nick, host: b}\n"
+            "                         ^\n"
+            "hint: did you mean 'nic'?\n"
+            "t.yaml:8:5: error: class 'c' has links both inside a host and outside\n"
+            "    - {from: gpu1, to: nic1, class: c, bandwidth: 1 GB/s, latency: 1 us}\n"
+            "      ^\n"
+            "hint: give links of another tier another class\n"
+            "t.yaml:9:22: error: there is no vertex 'nci1'\n"
+            "    - {from: gpu1, to: nci1, class: d, bandwidth: 0 GB/s, latency: 1 us}\n"
+            "                       ^\n"
+            "hint: did you mean 'nic1'?\n"
+            "t.yaml:9:49: error: 'links.2.bandwidth' is 0 GB/s, must be above 0\n"
+            "    - {from: gpu1, to: nci1, class: d, bandwidth: 0 GB/s, latency: 1 us}\n"
+            "                                                  ^\n");
+}
+
+TEST(Reader, TooManyGpusAreRefusedBeforeTheyAreBuilt) {
+  EXPECT_EQ(errors("nodes: 1000000\n" + node + "fabric: {kind: switch}\n"),
+            "t.yaml: error: the cluster has 4000000 GPUs, at most 1000000 are possible\n");
+}
+
+TEST(Reader, FieldsWithoutEffectAreNamed) {
+  EXPECT_EQ(warnings("nodes: 2\n" + node +
+                     "fabric: {kind: leaf-spine, nodes_per_leaf: 4, spines: 2,\n"
+                     "         oversubscription: 2}\n"
+                     "wan: {kind: hub}\n"),
+            "t.yaml:7:55: warning: 'fabric.spines' has no effect: all 2 nodes hang off one leaf\n"
+            "  fabric: {kind: leaf-spine, nodes_per_leaf: 4, spines: 2,\n"
+            "                                                        ^\n"
+            "t.yaml:8:28: warning: 'fabric.oversubscription' has no effect: all 2 nodes hang off "
+            "one leaf\n"
+            "           oversubscription: 2}\n"
+            "                             ^\n"
+            "t.yaml:9:6: warning: 'wan' has no effect: there is one data center\n"
+            "  wan: {kind: hub}\n"
+            "       ^\n");
+  EXPECT_EQ(warnings("nodes: 2\n"
+                     "node: {gpu: x, gpus: 1, nics: {count: 1, bandwidth: 1 GB/s, latency: 1 us}}\n"
+                     "fabric: {kind: rail, cross_rail: spine}\n"),
+            "t.yaml:3:34: warning: 'fabric.cross_rail' has no effect: with one NIC per node there "
+            "is one rail\n"
+            "  fabric: {kind: rail, cross_rail: spine}\n"
+            "                                   ^\n");
+  EXPECT_EQ(warnings("nodes: 1\n" + node + "fabric: {kind: switch}\n"),
+            "t.yaml:7:9: warning: 'fabric' has no effect: there is one node\n"
+            "  fabric: {kind: switch}\n"
+            "          ^\n");
+  EXPECT_EQ(warnings("nodes: 1\n" + node),
+            "t.yaml:6:9: warning: 'node.nics' has no effect: there is one node\n"
+            "    nics: {count: 2, bandwidth: 1 GB/s, latency: 1 us}\n"
+            "          ^\n");
+  EXPECT_EQ(warnings("nodes: 4\n" + node +
+                     "fabric: {kind: fat-tree, nodes_per_leaf: 2, leaves_per_pod: 2,\n"
+                     "         cores: 2, latency: 1 us}\n"),
+            "t.yaml:8:17: warning: 'fabric.cores' has no effect: all 2 leaves lie in one pod\n"
+            "           cores: 2, latency: 1 us}\n"
+            "                  ^\n");
+}
+
+TEST(Reader, OverridesChangeFields) {
+  const TopologyFile file =
+      parse_topology("nodes: 2\n" + node + "fabric: {kind: switch}\n", "t.yaml",
+                     {parse_override("nodes=3"), parse_override("node.gpus=2")});
+  EXPECT_EQ(file.topology.gpu_count(), 6);
+  EXPECT_EQ(file.topology.name(), "t");
+  EXPECT_NE(file.resolved.find("\"nodes\":3"), std::string::npos) << file.resolved;
+}
+
+}  // namespace
+}  // namespace moesim
