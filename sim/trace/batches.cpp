@@ -11,6 +11,7 @@ namespace moesim {
 namespace {
 
 constexpr int kMaxRepeat = 1 << 20;
+constexpr std::int64_t kMaxSearch = 4000000;  // sequences played to find the smallest repeat
 
 /// The tokens that every rank holds of one recorded step.
 struct Spread {
@@ -47,16 +48,20 @@ Spread spread(const TraceStep& step, int ranks, int repeat) {
   return result;
 }
 
-/// The smallest repeat that gives every rank `tokens` tokens of this step; more never takes any
-/// away.
-int needed_repeat(const TraceStep& step, int ranks, std::int64_t tokens) {
-  const auto enough = [&](int repeat) { return spread(step, ranks, repeat).least() >= tokens; };
-  int high = 1;
-  while (high < kMaxRepeat && !enough(high)) high *= 2;
-  int low = high / 2;
+/// A repeat that gives every rank `tokens` tokens of this step: the smallest, unless finding it
+/// would take long. Greedy spreading leaves no rank more than one sequence below the mean.
+std::int64_t enough_repeat(const TraceStep& step, int ranks, std::int64_t tokens) {
+  const auto lengths = step.sequence_lengths();
+  const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  const double bound = (static_cast<double>(tokens) + static_cast<double>(longest)) * ranks /
+                       static_cast<double>(step.tokens());
+  if (bound > kMaxRepeat) return kMaxRepeat + 1;
+  std::int64_t high = static_cast<std::int64_t>(bound) + 1;
+  if (high > kMaxSearch / static_cast<std::int64_t>(lengths.size())) return high;
+  std::int64_t low = 0;  // more repeats never take tokens away from a rank
   while (high - low > 1) {
-    const int middle = low + (high - low) / 2;
-    (enough(middle) ? high : low) = middle;
+    const std::int64_t middle = low + (high - low) / 2;
+    (spread(step, ranks, static_cast<int>(middle)).least() >= tokens ? high : low) = middle;
   }
   return high;
 }
@@ -66,17 +71,22 @@ Error too_short(const RoutingTrace& trace, const TraceStep& step, const Spread& 
   const auto poorest = std::min_element(spread.tokens.begin(), spread.tokens.end());
   const std::string played =
       options.repeat > 1 ? fmt::format(" played {} times", options.repeat) : "";
-  const int repeat = needed_repeat(step, options.ranks, wanted);
+  const std::int64_t repeat = enough_repeat(step, options.ranks, wanted);
+  std::string hint = repeat > kMaxRepeat
+                         ? "no repeat is enough; use fewer ranks"
+                         : fmt::format(
+                               "`repeat: {}` plays its sequences often enough, or use fewer "
+                               "ranks",
+                               repeat);
+  if (options.tokens_per_rank && *poorest > 0)
+    hint += fmt::format(" or tokens_per_rank of at most {}", *poorest);
   return Error(
       fmt::format(
           "trace '{}' is too short: step {} ({} tokens in {} sequences{}) leaves rank {} of "
           "{} with {} tokens, fewer than one batch of {}",
           trace.info().name, step.number(), step.tokens(), step.sequence_lengths().size(), played,
           poorest - spread.tokens.begin(), options.ranks, *poorest, wanted),
-      fmt::format("`repeat: {}` plays its sequences often enough{}", repeat,
-                  options.tokens_per_rank && *poorest > 0
-                      ? fmt::format(", or use tokens_per_rank of at most {}", *poorest)
-                      : ", or use fewer ranks"));
+      hint);
 }
 
 /// Takes the next `count` tokens off the front of `runs`, from run `at`.

@@ -102,9 +102,19 @@ TEST(Batches, ATraceTooShortNamesTheRepeatThatIsEnough) {
       error_text([&] { make_batches(trace, {.ranks = 2, .tokens_per_rank = 12, .repeat = 2}); }),
       "error: trace 'sequences' is too short: step 0 (10 tokens in 4 sequences played 2 times) "
       "leaves rank 0 of 2 with 9 tokens, fewer than one batch of 12\n"
-      "hint: `repeat: 3` plays its sequences often enough, or use tokens_per_rank of at most "
-      "9\n");
+      "hint: `repeat: 3` plays its sequences often enough, or use fewer ranks or tokens_per_rank "
+      "of "
+      "at most 9\n");
   EXPECT_NO_THROW(make_batches(trace, {.ranks = 2, .tokens_per_rank = 12, .repeat = 3}));
+}
+
+TEST(Batches, AnAbsurdBatchIsRefusedAtOnce) {
+  const auto trace = trace_of_sequences({std::vector<std::int32_t>(1000, 1)});
+  EXPECT_EQ(
+      error_text([&] { make_batches(trace, {.ranks = 8, .tokens_per_rank = 1000000000}); }),
+      "error: trace 'sequences' is too short: step 0 (1000 tokens in 1000 sequences) leaves rank "
+      "0 of 8 with 125 tokens, fewer than one batch of 1000000000\n"
+      "hint: no repeat is enough; use fewer ranks or tokens_per_rank of at most 125\n");
 }
 
 TEST(Batches, RefusesNonsense) {
