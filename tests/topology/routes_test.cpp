@@ -156,6 +156,41 @@ TEST(Routes, ADragonflyTakesOneGlobalCable) {
   }
 }
 
+TEST(Routes, ADragonflyDealsItsGlobalCablesToAllRouters) {
+  const Topology t = parse(nvswitch_nodes(
+      12, 1, 1,
+      "{kind: dragonfly, groups: 4, routers: 3, nodes_per_router: 1, "
+      "local: {bandwidth: 1 GB/s, latency: 1 us}, global: {bandwidth: 1 GB/s, latency: 1 us}}"));
+  std::vector<int> cables(t.vertices().size(), 0);
+  for (const Link& link : t.links()) {
+    const auto c = static_cast<std::size_t>(link.link_class);
+    cables[link.from.index()] += t.classes()[c].name == "global";
+  }
+  for (std::size_t v = 0; v < cables.size(); ++v) {
+    EXPECT_EQ(cables[v], t.vertices()[v].kind == VertexKind::router ? 1 : 0);
+  }
+}
+
+TEST(Routes, GatewaysCarryNothingWithinADataCenter) {
+  const Topology t = parse(nvswitch_nodes(2, 2, 2, "{kind: rail}") +
+                           "data_centers: 2\n"
+                           "wan: {kind: hub, bandwidth: 1 GB/s, latency: 1 ms}\n");
+  for (int s = 0; s < 8; ++s) {
+    for (int d = 0; d < 8; ++d) {
+      if (s == d) continue;
+      int gateways = 0, wan = 0;
+      const std::vector<Path> paths = t.paths(GpuId(s), GpuId(d));
+      for (const LinkId link : paths.front().links) {
+        const auto c = static_cast<std::size_t>(t.links()[link.index()].link_class);
+        gateways += t.classes()[c].name == "gateway";
+        wan += t.classes()[c].tier == Tier::wan;
+      }
+      EXPECT_EQ(gateways, s / 4 == d / 4 ? 0 : 2);
+      EXPECT_EQ(wan, s / 4 == d / 4 ? 0 : 2);
+    }
+  }
+}
+
 TEST(Routes, HostsJoinedBackToBackNeedNoSwitch) {
   const Topology t = parse(written_out(cable("a0", "an") + cable("a1", "an") + cable("b0", "bn") +
                                        cable("b1", "bn") + cable("an", "bn")));
@@ -188,6 +223,22 @@ TEST(Routes, CheaperLinksArePreferred) {
   const Topology t = parse(written_out(hosts + cable("an", "s", ", cost: 2") + cable("an", "t") +
                                        cable("bn", "s") + cable("bn", "t")));
   EXPECT_EQ(ways(t, 0, 2), Ways{"a0 an t bn b0"});
+}
+
+TEST(Routes, TheNearerSwitchIsPreferred) {
+  const std::string hosts =
+      cable("a0", "an") + cable("a1", "an") + cable("b0", "bn") + cable("b1", "bn");
+  const Topology t = parse(written_out(hosts + cable("an", "s") + cable("an", "t") +
+                                       cable("s", "t") + cable("bn", "t")));
+  EXPECT_EQ(ways(t, 0, 2), Ways{"a0 an t bn b0"});
+}
+
+TEST(Routes, TheCheaperOfParallelCablesIsTaken) {
+  const std::string hosts =
+      cable("a0", "an") + cable("a1", "an") + cable("b0", "bn") + cable("b1", "bn");
+  const Topology t = parse(written_out(hosts + cable("an", "s") + cable("bn", "s") +
+                                       cable("bn", "s", ", cost: 2") + cable("bn", "s")));
+  EXPECT_EQ(ways(t, 0, 2), (Ways{"a0 an s bn b0", "a0 an s bn b0"}));
 }
 
 }  // namespace
