@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/engine/network.h"
+#include "sim/plan/exchange_time.h"
 
 namespace moesim {
 namespace {
@@ -51,8 +52,9 @@ class PortNetwork : public Network {
     LinkLoads loads = topology_.loads(traffic);
     Active& exchange = active_[op];
     exchange.op = op;
+    const ExchangeTime alone = exchange_time(topology_, loads);
+    exchange.begin = start + alone.overhead + alone.latency;
     exchange.bytes = std::move(loads.bytes);
-    exchange.begin = start + topology_.exchange_overhead() + loads.latency;
     exchange.ended = std::move(ended);
     simulator_.spawn([this, &exchange] {
       simulator_.sleep_until(exchange.begin);

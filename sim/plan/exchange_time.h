@@ -10,11 +10,18 @@ namespace moesim {
 
 struct ExchangeTime {
   Seconds overhead;  // of every exchange
-  Seconds latency;   // the longest route in use; 0 when nothing leaves its GPU
+  Seconds latency;   // until bytes flow on the link that ends last; 0 when nothing leaves its GPU
   Seconds transfer;  // largest bytes / bandwidth of a link
   Seconds total() const { return overhead + latency + transfer; }
 };
 
+/// A link starts when the first of its routes delivers (its least route latency) and then drains at
+/// full bandwidth; the exchange lasts until the last link has drained and the longest route has
+/// delivered. So latency = max(longest route, max over links of (first + bytes / bandwidth)) -
+/// transfer, at least 0: with routes of one latency just that latency.
+ExchangeTime exchange_time(const Topology& topology, const LinkLoads& loads);
+
+/// The same, computing the loads.
 ExchangeTime exchange_time(const Topology& topology, const ByteMatrix& traffic);
 
 }  // namespace moesim

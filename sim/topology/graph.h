@@ -2,6 +2,7 @@
 // A small directed graph for routing: adjacency in compressed rows, distances by Boost.Graph.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -47,6 +48,18 @@ class Digraph {
 /// Vertices that can reach the target of `distance`, farthest first (lowest id first on ties).
 std::vector<int> farthest_first(const std::vector<int>& distance);
 
+/// Bytes on their way, and the least latency of a whole route that any of them takes.
+struct Load {
+  std::int64_t bytes = 0;
+  double latency = std::numeric_limits<double>::infinity();
+
+  Load& operator+=(const Load& other) {
+    bytes += other.bytes;
+    latency = std::min(latency, other.latency);
+    return *this;
+  }
+};
+
 /// The equal-cost next hops of every vertex toward one target set: what a switch's table holds.
 struct Dag {
   struct Hop {
@@ -58,16 +71,16 @@ struct Dag {
   std::vector<Hop> hops;           // ascending links within a vertex
 
   /// Sends what lies at the vertices to the target: every vertex splits evenly over its hops, odd
-  /// bytes to the lowest links. carry(link, bytes) is called once per hop used. What reaches the
+  /// bytes to the lowest links. carry(link, load) is called once per hop used. What reaches the
   /// target stays in `at`.
   template <class Carry>
-  void push(std::vector<std::int64_t>& at, Carry&& carry) const {
+  void push(std::vector<Load>& at, Carry&& carry) const {
     for (std::size_t i = 0; i < order.size(); ++i) {
-      std::int64_t& here = at[static_cast<std::size_t>(order[i])];
-      if (here == 0) continue;
-      const std::int64_t bytes = here;
-      here = 0;
-      split(bytes, first[i + 1] - first[i], [&](std::size_t k, std::int64_t part) {
+      Load& here = at[static_cast<std::size_t>(order[i])];
+      if (here.bytes == 0) continue;
+      const Load load = here;
+      here = {};
+      split(load, first[i + 1] - first[i], [&](std::size_t k, const Load& part) {
         const Hop& hop = hops[first[i] + k];
         if (hop.to >= 0) at[static_cast<std::size_t>(hop.to)] += part;
         carry(hop.link, part);
@@ -75,16 +88,16 @@ struct Dag {
     }
   }
 
-  /// Calls use(k, part) for the even parts of `bytes`, the odd bytes going to the first ones.
+  /// Calls use(k, part) for the even parts of a load, the odd bytes going to the first ones.
   template <class Use>
-  static void split(std::int64_t bytes, std::size_t ways, Use&& use) {
+  static void split(const Load& load, std::size_t ways, Use&& use) {
     if (ways == 1) {
-      use(0, bytes);
+      use(0, load);
       return;
     }
-    const std::int64_t each = bytes / static_cast<std::int64_t>(ways);
-    const auto odd = static_cast<std::size_t>(bytes % static_cast<std::int64_t>(ways));
-    for (std::size_t k = 0; k < ways; ++k) use(k, each + (k < odd ? 1 : 0));
+    const std::int64_t each = load.bytes / static_cast<std::int64_t>(ways);
+    const auto odd = static_cast<std::size_t>(load.bytes % static_cast<std::int64_t>(ways));
+    for (std::size_t k = 0; k < ways; ++k) use(k, {each + (k < odd ? 1 : 0), load.latency});
   }
 };
 

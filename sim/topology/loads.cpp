@@ -16,8 +16,10 @@ class Loader {
         traffic_(traffic),
         entrances_(routes.entrances().size()),
         inbound_(static_cast<std::size_t>(traffic.ranks()), 0),
-        entering_(static_cast<std::size_t>(routes.fabric().size())) {
+        entering_(static_cast<std::size_t>(routes.fabric().size())),
+        first_in_(entrances_, Load().latency) {
     loads_.bytes.assign(links, 0);
+    loads_.first.assign(links, Load().latency);
   }
 
   LinkLoads run() {
@@ -30,7 +32,12 @@ class Loader {
  private:
   using Entries = std::span<const ByteMatrix::Entry>;
 
-  std::int64_t& on(int link) { return loads_.bytes[static_cast<std::size_t>(link)]; }
+  void put(int link, const Load& load) {
+    if (load.bytes == 0) return;
+    loads_.bytes[static_cast<std::size_t>(link)] += load.bytes;
+    double& first = loads_.first[static_cast<std::size_t>(link)];
+    first = std::min(first, load.latency);
+  }
   void note_latency(double seconds) {
     loads_.latency.value = std::max(loads_.latency.value, seconds);
   }
@@ -77,15 +84,15 @@ class Loader {
     const HostType& type = routes_.type(host);
     const std::size_t gpus = host.gpus.size();
     for (std::size_t to = 0; to < gpus; ++to) {
-      at_.assign(static_cast<std::size_t>(type.inside.size()), 0);
+      at_.assign(static_cast<std::size_t>(type.inside.size()), {});
       bool any = false;
       for (std::size_t from = 0; from < gpus; ++from) {
         const std::int64_t bytes = local_[to * gpus + from];
         if (bytes == 0) continue;
         const auto vertex = static_cast<std::size_t>(type.gpus[from]);
         any = true;
-        at_[vertex] = bytes;
-        note_latency(type.latency_to_gpu[to][vertex]);
+        at_[vertex] = {bytes, type.latency_to_gpu[to][vertex]};
+        note_latency(at_[vertex].latency);
       }
       if (any) push(host, type.to_gpu[to]);
     }
@@ -93,8 +100,8 @@ class Loader {
 
   /// Pushes what lies in at_ along a DAG of the host.
   void push(const Host& host, const Dag& dag) {
-    dag.push(at_, [&](int link, std::int64_t bytes) {
-      on(host.out_links[static_cast<std::size_t>(link)]) += bytes;
+    dag.push(at_, [&](int link, const Load& load) {
+      put(host.out_links[static_cast<std::size_t>(link)], load);
     });
   }
 
@@ -105,36 +112,42 @@ class Loader {
     const Attachment& attachment = routes_.attachment(h);
     const std::vector<Egress>& egresses = routes_.egresses(host.type);
     for (const int v : host.fabric_up) {
-      entering_[static_cast<std::size_t>(v)].resize(entrances_, 0);
+      entering_[static_cast<std::size_t>(v)].resize(entrances_);
     }
     const std::size_t gpus = host.gpus.size();
-    leaving_.assign(egresses.size() * gpus, 0);
+    leaving_.assign(egresses.size() * gpus, {});
+    choosing_.assign(gpus * entrances_, {});
     for (std::size_t g = 0; g < gpus; ++g) {
-      const std::int64_t* row = &remote_[g * entrances_];
       for (std::size_t e = 0; e < entrances_; ++e) {
-        if (row[e] == 0) continue;
+        const std::int64_t units = remote_[g * entrances_ + e];
+        if (units == 0) continue;
         const auto number = static_cast<std::size_t>(attachment.egress_of[e]);
         const Egress& egress = egresses[number];
+        Load load{units * traffic_.unit().value};
         for (const Egress::Exit& exit : egress.exits[g]) {
-          if (exit.latency + routes_.longest_beyond(e) <= loads_.latency.value) continue;
           const int v = host.up_switch[static_cast<std::size_t>(exit.port)];
-          note_latency(exit.latency + routes_.entrances()[e].latency[static_cast<std::size_t>(v)]);
+          const double latency =
+              exit.latency + routes_.entrances()[e].latency[static_cast<std::size_t>(v)];
+          note_latency(latency);
+          load.latency = std::min(load.latency, latency);
         }
-        if (!egress.single) continue;
-        const std::int64_t bytes = row[e] * traffic_.unit().value;
-        leaving_[number * gpus + g] += bytes;
+        if (!egress.single) {
+          choosing_[g * entrances_ + e] = load;
+          continue;
+        }
+        leaving_[number * gpus + g] += load;
         const auto port = static_cast<std::size_t>(egress.exits[g].front().port);
-        entering_[static_cast<std::size_t>(host.up_switch[port])][e] += bytes;
+        entering_[static_cast<std::size_t>(host.up_switch[port])][e] += load;
       }
     }
     for (std::size_t n = 0; n < egresses.size(); ++n) {
-      if (egresses[n].single) push_out(host, egresses[n], &leaving_[n * gpus], 1, 1);
+      if (egresses[n].single) push_out(host, egresses[n], &leaving_[n * gpus], 1);
     }
     for (std::size_t e = 0; e < entrances_; ++e) {
       if (attachment.egress_of[e] < 0) continue;
       const Egress& egress = egresses[static_cast<std::size_t>(attachment.egress_of[e])];
       if (egress.single) continue;
-      if (!push_out(host, egress, &remote_[e], entrances_, traffic_.unit().value)) continue;
+      if (!push_out(host, egress, &choosing_[e], entrances_)) continue;
       const HostType& type = routes_.type(host);
       for (std::size_t p = 0; p < type.up.size(); ++p) {
         entering_[static_cast<std::size_t>(host.up_switch[p])][e] += through_port_[p];
@@ -142,23 +155,22 @@ class Loader {
     }
   }
 
-  /// Pushes amount[g * stride] x unit from every GPU g; through_port_ says what left by which port.
-  bool push_out(const Host& host, const Egress& egress, const std::int64_t* amount,
-                std::size_t stride, std::int64_t unit) {
+  /// Pushes load[g * stride] from every GPU g; through_port_ says what left by which port.
+  bool push_out(const Host& host, const Egress& egress, const Load* load, std::size_t stride) {
     const HostType& type = routes_.type(host);
-    at_.assign(static_cast<std::size_t>(type.inside.size()), 0);
+    at_.assign(static_cast<std::size_t>(type.inside.size()), {});
     bool any = false;
     for (std::size_t g = 0; g < host.gpus.size(); ++g) {
-      at_[static_cast<std::size_t>(type.gpus[g])] = amount[g * stride] * unit;
-      any = any || amount[g * stride] != 0;
+      at_[static_cast<std::size_t>(type.gpus[g])] = load[g * stride];
+      any = any || load[g * stride].bytes != 0;
     }
     if (!any) return false;
-    through_port_.assign(type.up.size(), 0);
-    egress.dag.push(at_, [&](int link, std::int64_t bytes) {
-      on(host.out_links[static_cast<std::size_t>(link)]) += bytes;
+    through_port_.assign(type.up.size(), {});
+    egress.dag.push(at_, [&](int link, const Load& part) {
+      put(host.out_links[static_cast<std::size_t>(link)], part);
       if (egress.single) return;
       for (std::size_t p = 0; p < type.up.size(); ++p) {
-        if (type.up[p].link == link) through_port_[p] += bytes;
+        if (type.up[p].link == link) through_port_[p] += part;
       }
     });
     return true;
@@ -169,8 +181,8 @@ class Loader {
     constexpr std::size_t block = 8;
     for (std::size_t start = 0; start < entrances_; start += block) {
       const std::size_t count = std::min(block, entrances_ - start);
-      std::array<std::vector<std::int64_t>, block> at;
-      for (auto& bytes : at) bytes.assign(entering_.size(), 0);
+      std::array<std::vector<Load>, block> at;
+      for (auto& loads : at) loads.assign(entering_.size(), {});
       for (std::size_t v = 0; v < entering_.size(); ++v) {
         if (entering_[v].empty()) continue;
         for (std::size_t k = 0; k < count; ++k) at[k][v] = entering_[v][start + k];
@@ -182,12 +194,12 @@ class Loader {
   }
 
   /// Sends what lies at the fabric's vertices to one entrance, from the farthest vertex on.
-  void cross_fabric(const Entrance& entrance, std::vector<std::int64_t>& at) {
-    if (entrance.gpu >= 0) arrived_.assign(routes_.downs(entrance.gpu).size(), 0);
+  void cross_fabric(const Entrance& entrance, std::vector<Load>& at) {
+    if (entrance.gpu >= 0) arrived_.assign(routes_.downs(entrance.gpu).size(), {});
     for (const int v : entrance.order) {
       const auto here = static_cast<std::size_t>(v);
-      const std::int64_t bytes = at[here];
-      if (bytes == 0) continue;
+      const Load load = at[here];
+      if (load.bytes == 0) continue;
       hops_.clear();
       for (const Arc& arc : routes_.fabric().out(v)) {
         if (entrance.distance[static_cast<std::size_t>(arc.to)] + arc.cost ==
@@ -196,14 +208,18 @@ class Loader {
         }
       }
       if (entrance.gpu >= 0) add_down_hops(entrance, v);
-      if (hops_.empty()) continue;  // the only end: enter_hosts takes over
-      Dag::split(bytes, hops_.size(), [&](std::size_t k, std::int64_t part) {
+      if (hops_.empty()) {  // the only end: enter_hosts takes over
+        double& first = first_in_[static_cast<std::size_t>(&entrance - &routes_.entrances()[0])];
+        first = std::min(first, load.latency);
+        continue;
+      }
+      Dag::split(load, hops_.size(), [&](std::size_t k, const Load& part) {
         const Dag::Hop& hop = hops_[k];
         if (hop.to < 0) {
           arrived_[static_cast<std::size_t>(-1 - hop.to)] += part;
           return;
         }
-        on(hop.link) += part;
+        put(hop.link, part);
         at[static_cast<std::size_t>(hop.to)] += part;
       });
     }
@@ -230,22 +246,22 @@ class Loader {
       if (units == 0) continue;
       const auto entrance = static_cast<std::size_t>(routes_.entrance_of(gpu));
       if (routes_.entrances()[entrance].gpu >= 0) continue;
-      arrived_.assign(routes_.downs(gpu).size(), 0);
-      Dag::split(units * traffic_.unit().value, arrived_.size(),
-                 [&](std::size_t k, std::int64_t part) { arrived_[k] = part; });
+      arrived_.assign(routes_.downs(gpu).size(), {});
+      Dag::split({units * traffic_.unit().value, first_in_[entrance]}, arrived_.size(),
+                 [&](std::size_t k, const Load& part) { arrived_[k] = part; });
       enter_host(gpu, arrived_);
     }
   }
 
-  /// bytes[d] come by the GPU's d-th way in.
-  void enter_host(int gpu, const std::vector<std::int64_t>& bytes) {
+  /// loads[d] comes by the GPU's d-th way in.
+  void enter_host(int gpu, const std::vector<Load>& loads) {
     const Host& host = routes_.host(routes_.host_of(gpu));
     const HostType& type = routes_.type(host);
-    at_.assign(static_cast<std::size_t>(type.inside.size()), 0);
+    at_.assign(static_cast<std::size_t>(type.inside.size()), {});
     const std::vector<DownHop>& downs = routes_.downs(gpu);
     for (std::size_t d = 0; d < downs.size(); ++d) {
-      if (downs[d].link >= 0) on(downs[d].link) += bytes[d];
-      at_[static_cast<std::size_t>(downs[d].vertex)] += bytes[d];
+      if (downs[d].link >= 0) put(downs[d].link, loads[d]);
+      at_[static_cast<std::size_t>(downs[d].vertex)] += loads[d];
     }
     push(host, type.to_gpu[static_cast<std::size_t>(routes_.local_of(gpu))]);
   }
@@ -254,14 +270,16 @@ class Loader {
   const ByteMatrix& traffic_;
   std::size_t entrances_;
   LinkLoads loads_;
-  std::vector<std::int64_t> inbound_;                // units per GPU from outside its host
-  std::vector<std::vector<std::int64_t>> entering_;  // bytes per fabric vertex and entrance
+  std::vector<std::int64_t> inbound_;        // units per GPU from outside its host
+  std::vector<std::vector<Load>> entering_;  // per fabric vertex and entrance
+  std::vector<double> first_in_;             // per entrance the least latency of a route
 
   // Reused by the steps above.
-  std::vector<std::int64_t> remote_;   // units per GPU of the host and entrance
-  std::vector<std::int64_t> local_;    // bytes per destination and source GPU of the host
-  std::vector<std::int64_t> leaving_;  // bytes per way out and GPU of the host
-  std::vector<std::int64_t> at_, through_port_, arrived_;
+  std::vector<std::int64_t> remote_;  // units per GPU of the host and entrance
+  std::vector<std::int64_t> local_;   // bytes per destination and source GPU of the host
+  std::vector<Load> leaving_;         // per way out and GPU of the host
+  std::vector<Load> choosing_;        // per GPU of the host and entrance, where there is a choice
+  std::vector<Load> at_, through_port_, arrived_;
   std::vector<Dag::Hop> hops_;
 };
 

@@ -78,7 +78,6 @@ void Routes::find_entrances() {
     entrance_of_[gpu] = at->second;
     if (!fresh) continue;
     solve(entrance, distances);
-    longest_beyond_.push_back(std::ranges::max(entrance.latency));
     entrances_.push_back(std::move(entrance));
   }
 }

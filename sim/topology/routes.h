@@ -68,8 +68,6 @@ class Routes {
   int entrance_of(int gpu) const { return entrance_of_[static_cast<std::size_t>(gpu)]; }
   const std::vector<int>& entrances_of_gpus() const { return entrance_of_; }
   const std::vector<Entrance>& entrances() const { return entrances_; }
-  /// The largest latency from anywhere in the fabric to the GPUs of an entrance.
-  double longest_beyond(std::size_t entrance) const { return longest_beyond_[entrance]; }
   const std::vector<DownHop>& downs(int gpu) const { return downs_[static_cast<std::size_t>(gpu)]; }
   const Attachment& attachment(int h) const {
     return attachments_[static_cast<std::size_t>(attachment_of_[static_cast<std::size_t>(h)])];
@@ -93,7 +91,6 @@ class Routes {
   std::vector<int> host_of_, local_of_, entrance_of_;
   std::vector<std::vector<DownHop>> downs_;
   std::vector<Entrance> entrances_;
-  std::vector<double> longest_beyond_;
   std::vector<Attachment> attachments_;
   std::vector<int> attachment_of_;
   std::vector<std::vector<Egress>> egresses_;  // per type

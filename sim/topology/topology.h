@@ -53,9 +53,10 @@ struct Path {
   double share = 1;
 };
 
-/// Bytes that an exchange puts on every link, and the longest route it uses.
+/// Bytes that an exchange puts on every link, and the latencies of the routes it uses.
 struct LinkLoads {
   std::vector<std::int64_t> bytes;  // per LinkId
+  std::vector<double> first;        // per LinkId: seconds, the least latency of a route through it
   Seconds latency;                  // largest route latency over the pairs with traffic
 };
 
