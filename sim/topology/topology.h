@@ -56,8 +56,10 @@ struct Path {
 /// Bytes that an exchange puts on every link, and the latencies of the routes it uses.
 struct LinkLoads {
   std::vector<std::int64_t> bytes;  // per LinkId
-  std::vector<double> first;        // per LinkId: seconds, the least latency of a route through it
-  Seconds latency;                  // largest route latency over the pairs with traffic
+  /// Per LinkId, in seconds: the least latency of the routes through it. Routes to GPUs that are
+  /// entered alike are taken together, equal-cost ways count with the longest of them.
+  std::vector<double> first;
+  Seconds latency;  // largest route latency over the pairs with traffic
 };
 
 class Topology {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "tests/topology/clusters.h"
@@ -28,6 +29,7 @@ TEST_P(EveryCluster, LoadsAreTheSumOverPaths) {
   std::vector<double> expected(topology_.links().size(), 0);
   std::vector<int> uses(topology_.links().size(), 0);
   double latency = 0;
+  double shortest = std::numeric_limits<double>::infinity();
   for (int s = 0; s < topology_.gpu_count(); ++s) {
     for (const ByteMatrix::Entry& e : traffic_.row(GpuId(s))) {
       if (e.to == GpuId(s)) continue;
@@ -39,6 +41,7 @@ TEST_P(EveryCluster, LoadsAreTheSumOverPaths) {
           length += topology_.links()[link.index()].latency.value;
         }
         latency = std::max(latency, length);
+        shortest = std::min(shortest, length);
       }
     }
   }
@@ -49,6 +52,10 @@ TEST_P(EveryCluster, LoadsAreTheSumOverPaths) {
     EXPECT_NEAR(static_cast<double>(loads.bytes[link]), expected[link], odd) << "link " << link;
     if (uses[link] == 0) {
       EXPECT_EQ(loads.bytes[link], 0) << "link " << link;
+    }
+    if (loads.bytes[link] > 0) {
+      EXPECT_GE(loads.first[link], shortest - 1e-12) << "link " << link;
+      EXPECT_LE(loads.first[link], latency + 1e-12) << "link " << link;
     }
   }
   EXPECT_NEAR(loads.latency.value, latency, 1e-12);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The closed form of an exchange on three GPUs behind one switch, the last one farther away.
+#include "sim/plan/exchange_time.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/topology/reader.h"
+
+namespace moesim {
+namespace {
+
+/// GPUs a, b, c of one host; every direction 50 GB/s and 2.5 us, but c's 102.5 us.
+Topology star() {
+  const char* const text = R"(source: test
+vertices:
+  - {name: a, kind: gpu, host: h, gpu: h100-sxm}
+  - {name: b, kind: gpu, host: h, gpu: h100-sxm}
+  - {name: c, kind: gpu, host: h, gpu: h100-sxm}
+  - {name: s, kind: nvswitch, host: h}
+links:
+  - {from: a, to: s, class: nvlink, bandwidth: 50 GB/s, latency: 2.5 us}
+  - {from: b, to: s, class: nvlink, bandwidth: 50 GB/s, latency: 2.5 us}
+  - {from: c, to: s, class: nvlink, bandwidth: 50 GB/s, latency: 102.5 us}
+)";
+  return std::move(parse_topology(text, "star.yaml").topology);
+}
+
+double time_of(std::vector<std::int64_t> bytes) {
+  return exchange_time(star(), ByteMatrix::from_dense(3, bytes)).total().value;
+}
+
+constexpr std::int64_t mb = 1000000;
+
+TEST(ExchangeTime, FiftyMegabytesThroughOnePort) {
+  EXPECT_NEAR(time_of({0, 50 * mb, 0, 0, 0, 0, 0, 0, 0}), 1.005e-3, 1e-12);
+}
+
+TEST(ExchangeTime, ALinkStartsWithItsFirstRoute) {
+  // b receives 25 MB from near and far: 5 us, then 1 ms; the far route's 105 us are hidden.
+  EXPECT_NEAR(time_of({0, 25 * mb, 0, 0, 0, 0, 0, 25 * mb, 0}), 1.005e-3, 1e-12);
+}
+
+TEST(ExchangeTime, TheLongestRouteHasToDeliver) {
+  // 50 kB from near take 6 us; one byte from far arrives after 105 us.
+  EXPECT_NEAR(time_of({0, 50000, 0, 0, 0, 0, 0, 1, 0}), 105e-6, 1e-9);
+}
+
+TEST(ExchangeTime, NothingMovedTakesNoTransferOrLatency) {
+  EXPECT_EQ(time_of({7, 0, 0, 0, 0, 0, 0, 0, 0}), 0);
+}
+
+}  // namespace
+}  // namespace moesim
