@@ -139,6 +139,7 @@ std::int64_t Batch::tokens() const {
 
 Batches make_batches(const RoutingTrace& trace, const BatchOptions& options) {
   check(options);
+  if (trace.total_tokens() == 0) throw Error(fmt::format("trace '{}' is empty", trace.info().name));
   std::vector<Spread> spreads;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (int s = 0; s < trace.step_count(); ++s) {

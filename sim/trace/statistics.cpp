@@ -204,6 +204,7 @@ double PerLayer::max() const {
 TraceStatistics measure(const RoutingTrace& trace, const StatisticsOptions& options,
                         const TraceProgress& progress) {
   const TraceInfo& info = trace.info();
+  if (trace.total_tokens() == 0) throw Error(fmt::format("trace '{}' is empty", info.name));
   TraceStatistics out;
   for (const int n : checked_ranks(options, info.experts)) out.ranks.push_back({n, 0, {}});
   out.steps = trace.step_count();

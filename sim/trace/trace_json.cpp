@@ -79,7 +79,13 @@ TraceInfo read_trace_json(const std::string& directory) {
     if (const auto layers = root.get("layers")) info.layers = read_layers(*layers);
     info.phase = static_cast<Phase>(root.choice("phase", phase_names()));
     read_ids_kind(root);
-    if (const auto provenance = root.find("provenance")) info.provenance = provenance->json();
+    if (const auto provenance = root.find("provenance")) {
+      try {
+        info.provenance = provenance->json();
+      } catch (const nlohmann::json::exception&) {
+        provenance->error("provenance is not UTF-8 text");
+      }
+    }
   }
   document->finish();
   return info;

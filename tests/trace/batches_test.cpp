@@ -118,6 +118,8 @@ TEST(Batches, AnAbsurdBatchIsRefusedAtOnce) {
 }
 
 TEST(Batches, RefusesNonsense) {
+  EXPECT_EQ(error_text([] { make_batches(RoutingTrace(tiny_trace().info(), {}), {}); }),
+            "error: trace 'tiny' is empty\n");
   const auto trace = tiny_trace();
   EXPECT_EQ(error_text([&] { make_batches(trace, {.ranks = 0}); }),
             "error: a trace cannot be spread over 0 ranks\n");

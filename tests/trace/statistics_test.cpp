@@ -73,6 +73,11 @@ TEST(Statistics, ManyRanksCountLikeFew) {  // beyond 64 ranks distinct ranks are
   EXPECT_DOUBLE_EQ(s.ranks[2].distinct_ranks, (2 + 3 + 2) / 3.0);  // blocks of 2
 }
 
+TEST(Statistics, RefusesAnEmptyTrace) {
+  EXPECT_EQ(error_text([] { measure(RoutingTrace(tiny_trace().info(), {})); }),
+            "error: trace 'tiny' is empty\n");
+}
+
 TEST(Statistics, RefusesRanksThatDoNotDivide) {
   EXPECT_EQ(error_text([] { measure(tiny_trace(), {.ranks = {3}}); }),
             "error: 4 experts cannot lie in equal blocks on 3 ranks\n"
