@@ -11,8 +11,8 @@ SCRIPT = ROOT / "scripts" / "check_layers.py"
 
 BAD_TREE = {
     "sim/base/error.h": '#pragma once\n#include <yaml-cpp/yaml.h>\n#include "sim/model/kernel.h"\n',
-    "sim/trace/reader.h": '#include "sim/base/error.h"\n#include "sim/topology/graph.h"\n',
-    "sim/topology/graph.cpp": "#include <boost/graph/adjacency_list.hpp>\n#include <fmt/format.h>\n",
+    "sim/trace/reader.h": '#include "sim/base/error.h"\n#include "sim/topology/route/graph.h"\n',
+    "sim/topology/route/graph.cpp": "#include <boost/graph/adjacency_list.hpp>\n#include <fmt/format.h>\n",
     "sim/plan/plan.h": '#include "sim/trace/reader.h"\n#  include "sim/policy/dispatch.h"\n',
     "sim/policy/dispatch/flat.cpp": '#include "sim/policy/dispatch.h"\n#include "sim/engine/port.h"\n',
     "sim/engine/port.cpp": '#include <simgrid/s4u.hpp>\n#include "sim/policy/dispatch.h"\n',

@@ -13,9 +13,9 @@
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/report/table.h"
-#include "sim/topology/draw.h"
+#include "sim/topology/show/draw.h"
 #include "sim/topology/reader.h"
-#include "sim/topology/summary.h"
+#include "sim/topology/show/summary.h"
 
 namespace moesim {
 namespace {
@@ -128,6 +128,15 @@ void show(const Options& options) {
   }
 }
 
+void find_gpu_model(const std::string& model, const std::string& topology) {
+  try {
+    data_file("models/gpu", model);
+  } catch (const Error& e) {
+    const Diagnostic& d = e.diagnostics().front();
+    throw error_in(topology, "'gpu': " + d.message, d.hint);
+  }
+}
+
 /// Reading finds every mistake of the file and every pair without a route.
 void check(const Options& options) {
   const TopologyFile file = open_topology(options);
@@ -136,7 +145,7 @@ void check(const Options& options) {
   for (int gpu = 0; gpu < topology.gpu_count(); ++gpu) {
     models.insert(topology.gpu_model(GpuId(gpu)));
   }
-  for (const std::string& model : models) data_file("models/gpu", model);
+  for (const std::string& model : models) find_gpu_model(model, options.name);
   constexpr std::size_t most_lines = 20;
   const std::vector<std::string> odd = oddities(topology);
   for (std::size_t i = 0; i < odd.size() && i < most_lines; ++i) {

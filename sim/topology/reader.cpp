@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "sim/topology/builder.h"
-#include "sim/topology/spec_reader.h"
+#include "sim/topology/generate/builder.h"
+#include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
 namespace {

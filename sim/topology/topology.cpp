@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/topology/loads.h"
-#include "sim/topology/paths.h"
-#include "sim/topology/routes.h"
+#include "sim/topology/route/loads.h"
+#include "sim/topology/route/paths.h"
+#include "sim/topology/route/routes.h"
 
 namespace moesim {
 

@@ -2,7 +2,7 @@
 // Bisection bandwidth and capacities of clusters that can be summed by hand.
 #include <gtest/gtest.h>
 
-#include "sim/topology/summary.h"
+#include "sim/topology/show/summary.h"
 #include "tests/topology/clusters.h"
 
 namespace moesim {

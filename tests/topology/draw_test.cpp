@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawings: what is drawn once and how it is counted.
-#include "sim/topology/draw.h"
+#include "sim/topology/show/draw.h"
 
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
-#include "sim/topology/sketch.h"
+#include "sim/topology/show/sketch.h"
 #include "tests/topology/clusters.h"
 
 namespace moesim {

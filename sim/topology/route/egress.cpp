@@ -2,7 +2,7 @@
 // How traffic leaves a host: the least total cost through one of its ports.
 #include <algorithm>
 
-#include "sim/topology/routes.h"
+#include "sim/topology/route/routes.h"
 
 namespace moesim {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shortest distances by Boost.Graph, and the equal-cost next hops they imply.
-#include "sim/topology/graph.h"
+#include "sim/topology/route/graph.h"
 
 #include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>

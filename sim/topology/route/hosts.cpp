@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a cluster into hosts and fabric, and finds hosts that are copies of each other.
-#include "sim/topology/hosts.h"
+#include "sim/topology/route/hosts.h"
 
 #include <algorithm>
 #include <cstring>

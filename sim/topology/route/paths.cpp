@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Follows the same next hops as loads do, for one pair.
-#include "sim/topology/paths.h"
+#include "sim/topology/route/paths.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // All equal-cost paths of one pair of GPUs.
 #pragma once
 
-#include "sim/topology/routes.h"
+#include "sim/topology/route/routes.h"
 
 namespace moesim {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "sim/topology/spec_reader.h"
+#include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
 namespace {
@@ -28,6 +28,16 @@ void read_groups(const YamlMap& map, SiteSpec& site) {
   nodes.count = static_cast<int>(map.integer("nodes", node_count));
   if (const auto node = map.get("node")) nodes.node = read_node(node->map());
   site.groups.push_back(std::move(nodes));
+}
+
+/// With nothing but pairs, every data center must be in one.
+void check_joined(const YamlValue& pairs, const WanSpec& wan, int data_centers) {
+  std::set<int> joined;
+  for (const WanSpec::Special& pair : wan.special) joined.insert({pair.a, pair.b});
+  for (int i = 0; i < data_centers; ++i) {
+    if (joined.count(i) > 0) continue;
+    return pairs.error(fmt::format("no pair joins data center {} to another", i));
+  }
 }
 
 }  // namespace
@@ -53,7 +63,7 @@ SiteSpec read_site(const YamlMap& map, bool alone) {
   }
   for (const NodeGroup& group : site.groups) {
     if (group.node.nics > 0 || group.node.gpus == 0) continue;
-    map.value().error("nodes without 'nics' cannot reach each other");
+    map.value().error("nodes without 'nics' cannot reach each other", "add 'nics' to 'node'");
     break;
   }
   return site;
@@ -90,6 +100,7 @@ WanSpec read_wan(const YamlMap& map, int data_centers) {
     special.wire = read_wire(entry);
     wan.special.push_back(special);
   }
+  if (wan.kind == WanKind::pairs && map.good({key})) check_joined(*list, wan, data_centers);
   return wan;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphviz text of a sketch, and SVG through `dot`.
-#include "sim/topology/draw.h"
+#include "sim/topology/show/draw.h"
 
 #include <fmt/format.h>
 #include <spawn.h>
@@ -16,8 +16,8 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/units.h"
-#include "sim/topology/sketch.h"
-#include "sim/topology/summary.h"
+#include "sim/topology/show/sketch.h"
+#include "sim/topology/show/summary.h"
 
 extern char** environ;
 

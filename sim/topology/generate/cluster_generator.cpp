@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/topology/fabric_generators.h"
+#include "sim/topology/generate/fabric_generators.h"
 
 namespace moesim {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folds look-alike hosts, and look-alike switches of the fabric, into one.
-#include "sim/topology/sketch.h"
+#include "sim/topology/show/sketch.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "sim/topology/spec_reader.h"
+#include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
 namespace {

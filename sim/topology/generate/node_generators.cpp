@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/topology/builder.h"
+#include "sim/topology/generate/builder.h"
 
 namespace moesim {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts and capacities of a cluster, and what looks odd about it.
-#include "sim/topology/summary.h"
+#include "sim/topology/show/summary.h"
 
 #include <fmt/format.h>
 

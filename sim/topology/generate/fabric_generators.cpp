@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Switched fabrics: one switch, rails, leaf-spine, fat-tree.
-#include "sim/topology/fabric_generators.h"
+#include "sim/topology/generate/fabric_generators.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "sim/topology/builder.h"
+#include "sim/topology/generate/builder.h"
 
 namespace moesim {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sim/base/yaml.h"
-#include "sim/topology/spec.h"
+#include "sim/topology/generate/spec.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {

@@ -2,7 +2,7 @@
 // The bytes an exchange puts on every link, from sums per destination and per (source, entrance).
 #pragma once
 
-#include "sim/topology/routes.h"
+#include "sim/topology/route/routes.h"
 
 namespace moesim {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sim/topology/graph.h"
+#include "sim/topology/route/graph.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {

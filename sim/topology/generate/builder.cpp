@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vertices, cables and nesting levels of generated clusters.
-#include "sim/topology/builder.h"
+#include "sim/topology/generate/builder.h"
 
 #include <array>
 #include <utility>

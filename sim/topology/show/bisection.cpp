@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "sim/base/error.h"
-#include "sim/topology/summary.h"
+#include "sim/topology/show/summary.h"
 
 namespace moesim {
 namespace {

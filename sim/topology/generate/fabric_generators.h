@@ -2,7 +2,7 @@
 // The kinds of fabric. Each returns the vertices where a gateway attaches.
 #pragma once
 
-#include "sim/topology/builder.h"
+#include "sim/topology/generate/builder.h"
 
 namespace moesim {
 

@@ -2,7 +2,7 @@
 // Fabrics of routers joined directly: dragonfly and torus.
 #include <fmt/format.h>
 
-#include "sim/topology/fabric_generators.h"
+#include "sim/topology/generate/fabric_generators.h"
 
 namespace moesim {
 

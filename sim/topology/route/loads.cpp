@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pass over the matrix sums units per destination and per (source, entrance); the sums are then
 // pushed out of the hosts, through the fabric and into the hosts along the equal-cost next hops.
-#include "sim/topology/loads.h"
+#include "sim/topology/route/loads.h"
 
 #include <algorithm>
 #include <array>

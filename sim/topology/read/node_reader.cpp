@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "sim/topology/spec_reader.h"
+#include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "sim/topology/sketch.h"
+#include "sim/topology/show/sketch.h"
 
 namespace moesim {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/topology/spec.h"
+#include "sim/topology/generate/spec.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {

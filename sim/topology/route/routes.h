@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "sim/topology/hosts.h"
+#include "sim/topology/route/hosts.h"
 
 namespace moesim {
 

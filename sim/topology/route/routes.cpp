@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds where traffic enters every GPU's host, how hosts leave, and the fabric's distances.
-#include "sim/topology/routes.h"
+#include "sim/topology/route/routes.h"
 
 #include <fmt/format.h>
 
