@@ -58,13 +58,10 @@ struct LayerOps::Step {
   const LayerWork& work;
   Pass pass;
   std::string suffix() const { return pass == Pass::backward ? "-grad" : ""; }
-  /// Choices that each slot of a GPU computes.
-  std::vector<std::int64_t> slot_rows(GpuId gpu) const {
-    const Placement& placement = work.assignment.placement();
-    const auto first = work.counts.slots.begin() + placement.first_slot(gpu).value;
-    return {first, first + placement.slots_on(gpu)};
-  }
 };
+}
+}
+;
 
 LayerOps::LayerOps(Plan& plan, const MoeModel& model, const Dispatch& dispatch,
                    const std::vector<LayerWork>& layers)
@@ -115,15 +112,22 @@ void LayerOps::before_dispatch(const Step& s) {
   }
 }
 
+LayerOps::ExpertWork LayerOps::expert_work(const Step& s, GpuId gpu) const {
+  const Placement& placement = s.work.assignment.placement();
+  const auto first = s.work.counts.slots.begin() + placement.first_slot(gpu).value;
+  ExpertWork work;
+  work.m.assign(first, first + placement.slots_on(gpu));
+  work.rows = std::accumulate(work.m.begin(), work.m.end(), std::int64_t{0});
+  work.arrived = rows_to(s.work.counts, s.work.counts.phases.size() - 1, gpu, plan_.gpus);
+  return work;
+}
+
 void LayerOps::experts_forward(const Step& s) {
   const std::int64_t ffn = model_.expert_ffn;
   const std::int64_t up = ffn * (model_.expert_matrices - 1);
-  const std::size_t last = s.work.counts.phases.size() - 1;
   for (int g = 0; g < plan_.gpus; ++g) {
     const GpuId gpu(g);
-    const std::vector<std::int64_t> m = s.slot_rows(gpu);
-    const std::int64_t rows = std::accumulate(m.begin(), m.end(), std::int64_t{0});
-    const std::int64_t arrived = rows_to(s.work.counts, last, gpu, plan_.gpus);
+    const auto [m, rows, arrived] = expert_work(s, gpu);
     add_memory(s, gpu, "sort", Stage::dispatch, arrived, rows, model_.hidden);
     add_compute(s, gpu, "fc1", Stage::experts, GroupedGemm{m, up, model_.hidden, model_.weights});
     add_memory(s, gpu, "activation", Stage::experts, rows * (model_.expert_matrices - 1), rows,
@@ -136,12 +140,9 @@ void LayerOps::experts_forward(const Step& s) {
 void LayerOps::experts_backward(const Step& s) {
   const std::int64_t ffn = model_.expert_ffn;
   const std::int64_t up = ffn * (model_.expert_matrices - 1);
-  const std::size_t last = s.work.counts.phases.size() - 1;
   for (int g = 0; g < plan_.gpus; ++g) {
     const GpuId gpu(g);
-    const std::vector<std::int64_t> m = s.slot_rows(gpu);
-    const std::int64_t rows = std::accumulate(m.begin(), m.end(), std::int64_t{0});
-    const std::int64_t arrived = rows_to(s.work.counts, last, gpu, plan_.gpus);
+    const auto [m, rows, arrived] = expert_work(s, gpu);
     const GroupedGemm fc2{m, ffn, model_.hidden, model_.weights};
     const GroupedGemm fc1{m, model_.hidden, up, model_.weights};
     add_memory(s, gpu, "reduce-grad", Stage::dispatch, arrived, rows, model_.hidden);

@@ -34,6 +34,13 @@ class LayerOps {
 
  private:
   struct Step;  // the layer and pass that ops are being added for
+  /// What one GPU's experts get to do.
+  struct ExpertWork {
+    std::vector<std::int64_t> m;  // [slot] choices
+    std::int64_t rows = 0;        // their sum
+    std::int64_t arrived = 0;     // rows that the last phase brought
+  };
+  ExpertWork expert_work(const Step& s, GpuId gpu) const;
   void before_dispatch(const Step& s);
   void experts_forward(const Step& s);
   void experts_backward(const Step& s);
