@@ -59,9 +59,6 @@ struct LayerOps::Step {
   Pass pass;
   std::string suffix() const { return pass == Pass::backward ? "-grad" : ""; }
 };
-}
-}
-;
 
 LayerOps::LayerOps(Plan& plan, const MoeModel& model, const Dispatch& dispatch,
                    const std::vector<LayerWork>& layers)
