@@ -26,12 +26,12 @@ std::vector<std::string> split_lines(const std::string& text) {
 /// How to mend the commonest syntax errors, by the words of yaml-cpp.
 std::string syntax_hint(const std::string& message) {
   const std::pair<const char*, const char*> hints[] = {
-      {"tab", "indent with spaces, never with tabs"},
-      {"end of sequence flow", "is a ']' or ',' missing?"},
-      {"end of map flow", "is a '}' or ',' missing?"},
+      {"end of sequence flow", "is a ']' or ',' missing above?"},
+      {"end of map flow", "is a '}' or ',' missing above?"},
       {"end of map not found", "keys of one mapping must start in the same column"},
       {"end of sequence not found", "the '-' of one list must stand in the same column"},
-      {"illegal map value", "a key must not stand behind another value; quote text with ': '"},
+      {"illegal map value",
+       "keys of one mapping must start in the same column; text that holds ': ' needs quotes"},
   };
   for (const auto& [part, hint] : hints) {
     if (message.find(part) != std::string::npos) return hint;
@@ -45,6 +45,8 @@ Diagnostic syntax_error(const std::string& file, const std::vector<std::string>&
                "not YAML: " + e.msg, "",   syntax_hint(e.msg)};
   const auto line = static_cast<std::size_t>(e.mark.line);
   if (e.mark.line >= 0 && line < lines.size()) d.source_line = lines[line];
+  const auto indent = d.source_line.substr(0, d.source_line.find_first_not_of(" \t"));
+  if (indent.find('\t') != std::string::npos) d.hint = "indent with spaces, never with tabs";
   return d;
 }
 
@@ -98,9 +100,11 @@ void YamlDocument::State::add(Severity severity, const YAML::Node& node, const s
   if (const Override* o = override_at(path, node.Mark().is_null())) {
     d.file = fmt::format("{}: {}", file, o->str());
   } else if (!whole_file && !node.Mark().is_null()) {
-    d.line = node.Mark().line + 1;
-    d.column = node.Mark().column + 1;
-    const auto line = static_cast<std::size_t>(node.Mark().line);
+    const auto key = empty_values.find(path);
+    const YAML::Mark mark = key == empty_values.end() ? node.Mark() : key->second->Mark();
+    d.line = mark.line + 1;
+    d.column = mark.column + 1;
+    const auto line = static_cast<std::size_t>(mark.line);
     if (line < lines.size()) d.source_line = lines[line];
   }
   diagnostics.push_back(std::move(d));

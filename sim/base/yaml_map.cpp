@@ -28,7 +28,8 @@ YamlMap YamlValue::map() const {
   if (!keys) {
     keys = std::make_shared<YamlKeys>();
     if (!is_map()) {
-      error(fmt::format("{} must be a mapping", name_of(path_)), "write key: value pairs");
+      error(fmt::format("{} must be a mapping, not {}", name_of(path_), found_in(*node_)),
+            "write key: value pairs");
     } else {
       keys->node.reset(*node_);
       std::set<std::string> seen;
@@ -53,6 +54,7 @@ std::optional<YamlValue> YamlMap::find(const std::string& key) const {
   const YAML::Node& map = keys_->node;  // const: a look-up must not add the key
   const YAML::Node found = map[key];
   if (!found.IsDefined()) return std::nullopt;
+  if (found.IsNull()) value_.doc_->state_->remember_key(map, key, join_path(value_.path_, key));
   return YamlValue(*value_.doc_, found, join_path(value_.path_, key));
 }
 
@@ -143,6 +145,15 @@ int YamlMap::choice(const std::string& key, const std::vector<std::string>& name
                     int absent) const {
   const auto v = find(key);
   return v ? v->choice(names) : absent;
+}
+
+void YamlDocument::State::remember_key(const YAML::Node& map, const std::string& key,
+                                       const std::string& path) {
+  for (const auto& item : map) {
+    if (item.first.IsScalar() && item.first.Scalar() == key) {
+      empty_values[path] = std::make_shared<YAML::Node>(item.first);
+    }
+  }
 }
 
 void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {

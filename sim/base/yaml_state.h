@@ -20,6 +20,9 @@ struct YamlKeys {
   std::vector<std::string> missing;  // required but not there
 };
 
+/// What stands where something else is due: "a list", "empty", "'x'"...
+std::string found_in(const YAML::Node& node);
+
 struct YamlDocument::State {
   std::string file;
   std::vector<std::string> lines;
@@ -28,10 +31,13 @@ struct YamlDocument::State {
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, std::shared_ptr<YamlKeys>> maps;  // by path
   std::set<std::string> failed;                           // paths with errors
+  /// The keys of values that are empty, by path: yaml-cpp places such a value in the next line.
+  std::map<std::string, std::shared_ptr<YAML::Node>> empty_values;
 
   void add(Severity severity, const YAML::Node& node, const std::string& path,
            const std::string& message, const std::string& hint);
   void apply_overrides();
+  void remember_key(const YAML::Node& map, const std::string& key, const std::string& path);
   /// Reports the unknown and the missing keys of one mapping.
   void report_keys(const std::string& path, YamlKeys& keys);
 

@@ -33,15 +33,14 @@ nlohmann::ordered_json to_json(const YAML::Node& node) {
              : nlohmann::ordered_json(text);
 }
 
-/// What stands where something else is due.
-std::string found(const YAML::Node& node) {
+}  // namespace
+
+std::string found_in(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
   if (node.IsSequence()) return "a list";
   if (node.IsNull()) return "empty";
   return node.Scalar().empty() ? "an empty text" : fmt::format("'{}'", node.Scalar());
 }
-
-}  // namespace
 
 YamlValue::YamlValue(YamlDocument& doc, const YAML::Node& node, std::string path)
     : doc_(&doc), node_(std::make_shared<const YAML::Node>(node)), path_(std::move(path)) {}
@@ -60,7 +59,7 @@ void YamlValue::warning(const std::string& message, const std::string& hint) con
 }
 
 void YamlValue::wrong_kind(const std::string& wanted, const std::string& hint) const {
-  error(fmt::format("'{}' must be {}, not {}", path_, wanted, found(*node_)), hint);
+  error(fmt::format("'{}' must be {}, not {}", path_, wanted, found_in(*node_)), hint);
 }
 
 std::string YamlValue::string() const {
@@ -92,12 +91,13 @@ int YamlValue::choice(const std::vector<std::string>& names) const {
   const std::string text = is_scalar() ? node_->Scalar() : "";
   const auto it = std::find(names.begin(), names.end(), text);
   if (it != names.end()) return static_cast<int>(it - names.begin());
-  error(fmt::format("'{}' cannot be {}", path_, found(*node_)), did_you_mean(text, names));
+  error(fmt::format("'{}' cannot be {}", path_, found_in(*node_)), did_you_mean(text, names));
   return 0;
 }
 
 struct YamlValue::Dimension {
   const char* what;
+  const char* unit;  // that of the bounds
   const char* example;
   double (*scale)(std::string_view unit);
 };
@@ -119,11 +119,12 @@ constexpr double most_bytes = 9e18;  // what 64 bits hold
 
 }  // namespace
 
-const YamlValue::Dimension YamlValue::size_dimension = {"a size", "80 GB or 64 KiB", bytes_scale};
-const YamlValue::Dimension YamlValue::time_dimension = {"a time", "2 us", seconds_scale};
-const YamlValue::Dimension YamlValue::bandwidth_dimension = {"a bandwidth", "50 GB/s or 400 Gbit/s",
-                                                             bandwidth_scale};
-const YamlValue::Dimension YamlValue::rate_dimension = {"a compute rate", "989 TFLOP/s",
+const YamlValue::Dimension YamlValue::size_dimension = {"a size", "B", "80 GB or 64 KiB",
+                                                        bytes_scale};
+const YamlValue::Dimension YamlValue::time_dimension = {"a time", "s", "2 us", seconds_scale};
+const YamlValue::Dimension YamlValue::bandwidth_dimension = {
+    "a bandwidth", "B/s", "50 GB/s or 400 Gbit/s", bandwidth_scale};
+const YamlValue::Dimension YamlValue::rate_dimension = {"a compute rate", "FLOP/s", "989 TFLOP/s",
                                                         compute_rate_scale};
 
 double YamlValue::quantity(const Dimension& dimension, Range range) const {
@@ -142,7 +143,8 @@ double YamlValue::quantity(const Dimension& dimension, Range range) const {
   }
   const double result = parsed.number * scale;
   if (result < range.min || result > range.max) {
-    error(fmt::format("'{}' is {}, must be {}", path_, node_->Scalar(), range_text(range)));
+    const std::string unit = std::isfinite(range.max) ? fmt::format(" {}", dimension.unit) : "";
+    error(fmt::format("'{}' is {}, must be {}{}", path_, node_->Scalar(), range_text(range), unit));
     return fallback(range);
   }
   return result;
@@ -165,11 +167,12 @@ std::int64_t YamlValue::integer(Range range) const {
   std::int64_t result = 0;
   const std::string text = is_scalar() ? node_->Scalar() : "";
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), result);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) {
+  const bool huge = failure == std::errc::result_out_of_range;
+  if (text.empty() || (failure != std::errc() && !huge) || end != text.data() + text.size()) {
     wrong_kind("a whole number");
     return static_cast<std::int64_t>(fallback(range));
   }
-  if (static_cast<double>(result) < range.min || static_cast<double>(result) > range.max) {
+  if (huge || static_cast<double>(result) < range.min || static_cast<double>(result) > range.max) {
     error(fmt::format("'{}' is {}, must be {}", path_, text, range_text(range)));
     return static_cast<std::int64_t>(fallback(range));
   }

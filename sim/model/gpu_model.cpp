@@ -26,7 +26,7 @@ GpuModel read(YamlDocument& doc) {
     for (DataType type : {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
       if (const auto rate = rates.find(name_of(type))) gpu.peak[type] = rate->compute_rate();
     }
-    if (map.good({"peak"}) && gpu.peak.empty())
+    if (rates.keys().empty())
       peak->error("'peak' names no data type", "such as {bf16: 989 TFLOP/s}");
   }
   if (const auto efficiency = map.find("efficiency")) {
