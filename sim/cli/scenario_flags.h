@@ -16,14 +16,18 @@ namespace moesim {
 /// What the flags said; flags win over the file.
 class ScenarioFlags {
  public:
-  /// Adds the positional SCENARIO and one flag per key.
+  /// Adds the positional SCENARIO and one flag per key; the command's flags must outlive the app.
   void add_to(CLI::App& command);
   Scenario read() const;
 
  private:
+  /// A flag that changes one key of the scenario; text that YAML must not interpret is quoted.
+  void add_text(CLI::App& command, const std::string& flag, const std::string& key, bool quoted,
+                const std::string& description);
+
   std::string file_;
   std::vector<std::string> topology_, policy_, fidelity_, set_, layers_;
-  std::string model_, trace_, ep_, tokens_per_rank_, repeat_, steps_, pass_;
+  std::vector<Override> flags_;  // those with one value, as they were given
 };
 
 }  // namespace moesim

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+
+namespace fs = std::filesystem;
 
 namespace moesim {
 namespace {
@@ -19,10 +22,71 @@ InputFile input_file(const std::string& name, const std::string& path,
   return {name, hash_of(content)};
 }
 
-void require_equal(const char* what, const char* key, int trace, int model,
-                   const std::string& model_name) {
+/// The mistakes met so far, to tell them in one run.
+class Mistakes {
+ public:
+  template <class Action>
+  void collect(Action action) {
+    try {
+      action();
+    } catch (const Error& e) {
+      all_.insert(all_.end(), e.diagnostics().begin(), e.diagnostics().end());
+    }
+  }
+  void throw_any() const {
+    if (!all_.empty()) throw Error(all_);
+  }
+
+ private:
+  std::vector<Diagnostic> all_;
+};
+
+/// data_file, with the scenario's own word for what is looked up in the message.
+std::string find_file(const std::string& key, const std::string& kind, const std::string& name) {
+  try {
+    return data_file(kind, name);
+  } catch (const Error& e) {
+    Diagnostic d = e.diagnostics().front();
+    d.message = fmt::format("{}: {}", key, d.message);
+    throw Error({d});
+  }
+}
+
+void check_trace_exists(const std::string& path) {
+  if (fs::exists(path)) return;
+  const fs::path given = path;
+  const fs::path whole = given.has_filename() ? given : given.parent_path();
+  const fs::path parent = whole.parent_path();
+  std::vector<std::string> others;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(parent.empty() ? "." : parent, unreadable)) {
+    if (entry.is_directory()) others.push_back((parent / entry.path().filename()).string());
+  }
+  std::sort(others.begin(), others.end());
+  const std::string close = nearest(whole.string(), others);
+  throw error_in(path, "'trace': there is no such folder",
+                 close.empty() ? "" : fmt::format("did you mean '{}'?", close));
+}
+
+/// Looks for everything a scenario names, so that one run tells all that is not there.
+void check_names(const Scenario& scenario) {
+  Mistakes mistakes;
+  for (const std::string& name : scenario.topologies) {
+    mistakes.collect([&] { find_file("'topology'", "topologies", name); });
+  }
+  mistakes.collect([&] { find_file("'model'", "models/moe", scenario.model); });
+  mistakes.collect([&] { check_trace_exists(scenario.trace); });
+  for (const std::string& name : scenario.policies) {
+    mistakes.collect([&] { find_file("'policy'", "models/system", name); });
+  }
+  mistakes.throw_any();
+}
+
+void require_equal(const Scenario& scenario, const char* what, const char* key, int trace,
+                   int model, const std::string& model_name) {
   if (trace == model) return;
-  throw Error(
+  throw error_in(
+      scenario.trace,
       fmt::format("'{}': the trace has {} {}, the model '{}' has {}", key, trace, what, model_name,
                   model),
       fmt::format("choose the model that was recorded, or say --set model.{}={}", key, trace));
@@ -76,9 +140,11 @@ void keep_steps(const StepRange& range, ClusterInput& cluster) {
   const int total = static_cast<int>(batches.size());
   const int last = range.last < 0 ? total : range.last;
   if (range.first >= total || last > total) {
-    throw Error(fmt::format("'steps': {}:{} asked for, the trace makes {} steps on {} GPUs",
-                            range.first, last, total, cluster.topology.gpu_count()),
-                "fewer tokens_per_rank, or repeat, makes more steps");
+    throw Error(fmt::format("'steps' asks for step {}, but the trace makes {} on the {} GPUs of "
+                            "'{}' (0 to {})",
+                            std::max(range.first, last - 1), total, cluster.topology.gpu_count(),
+                            cluster.file.name, total - 1),
+                "a smaller tokens_per_rank, or repeat, makes more steps");
   }
   batches.resize(static_cast<std::size_t>(last));
   batches.erase(batches.begin(), batches.begin() + range.first);
@@ -92,7 +158,8 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
     const std::string& name = cluster.topology.gpu_model(GpuId(g));
     auto& model = models[name];
     if (!model) {
-      const std::string path = data_file("models/gpu", name);
+      const std::string path =
+          find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
       model = std::make_shared<const GpuModel>(read_gpu_model(path, overrides));
       cluster.gpu_files.push_back(input_file(name, path, overrides));
     }
@@ -124,6 +191,7 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
 }
 
 Inputs open_inputs(const Scenario& scenario) {
+  check_names(scenario);
   RoutingTrace trace = RoutingTrace::open(scenario.trace);
   const auto model_overrides = scenario.overrides_of("model");
   const std::string model_path = data_file("models/moe", scenario.model);
@@ -132,8 +200,15 @@ Inputs open_inputs(const Scenario& scenario) {
   inputs.trace_file = {inputs.trace.info().name, inputs.trace.hash()};
   inputs.model_file = input_file(scenario.model, model_path, model_overrides);
   const TraceInfo& info = inputs.trace.info();
-  require_equal("experts", "experts", info.experts, inputs.model.experts, inputs.model.name);
-  require_equal("choices a token", "top_k", info.top_k, inputs.model.top_k, inputs.model.name);
+  const MoeModel& model = inputs.model;
+  Mistakes mistakes;
+  mistakes.collect([&] {
+    require_equal(scenario, "experts", "experts", info.experts, model.experts, model.name);
+  });
+  mistakes.collect([&] {
+    require_equal(scenario, "choices a token", "top_k", info.top_k, model.top_k, model.name);
+  });
+  mistakes.throw_any();
   inputs.layers = choose_layers(scenario, info, inputs.model, inputs.warnings);
   const auto policy_overrides = scenario.overrides_of("policy");
   for (const std::string& name : scenario.policies) {

@@ -9,25 +9,40 @@
 namespace moesim {
 namespace {
 
-const std::vector<std::string> set_prefixes = {"topology", "model", "gpu", "policy"};
+const std::vector<std::string> set_inputs = {"topology", "model", "gpu", "policy"};
 
-/// A text, or a list of texts.
+std::string name(const YamlValue& value) {
+  const std::string text = value.string();
+  if (value.is_scalar() && text.empty()) value.error(fmt::format("'{}' is empty", value.path()));
+  return text;
+}
+
+std::string name(const YamlMap& map, const std::string& key) {
+  const auto value = map.get(key);
+  return value ? name(*value) : "";
+}
+
+/// One value, or a list of at least one.
+std::vector<YamlValue> one_or_more(const YamlValue& value) {
+  if (!value.is_list()) return {value};
+  std::vector<YamlValue> items = value.list();
+  if (items.empty()) value.error(fmt::format("'{}' is an empty list", value.path()));
+  return items;
+}
+
 std::vector<std::string> names(const YamlMap& map, const std::string& key) {
   const auto value = map.get(key);
-  if (!value) return {};
-  if (!value->is_list()) return {value->string()};
   std::vector<std::string> result;
-  for (const YamlValue& item : value->list()) result.push_back(item.string());
-  if (result.empty()) value->error(fmt::format("'{}' is an empty list", key));
+  if (!value) return result;
+  for (const YamlValue& item : one_or_more(*value)) result.push_back(name(item));
   return result;
 }
 
 std::vector<Fidelity> fidelities(const YamlMap& map) {
   const auto value = map.find("fidelity");
   if (!value) return {Fidelity::port};
-  if (!value->is_list()) return {static_cast<Fidelity>(value->choice(fidelity_names))};
   std::vector<Fidelity> result;
-  for (const YamlValue& item : value->list()) {
+  for (const YamlValue& item : one_or_more(*value)) {
     result.push_back(static_cast<Fidelity>(item.choice(fidelity_names)));
   }
   return result;
@@ -35,7 +50,7 @@ std::vector<Fidelity> fidelities(const YamlMap& map) {
 
 bool parse_int(const std::string& text, int& out) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return failure == std::errc() && end == text.data() + text.size() && out >= 0;
+  return failure == std::errc() && end == text.data() + text.size() && out >= 0 && out < 1 << 30;
 }
 
 /// "all", "3" or "a:b" (b excluded).
@@ -43,7 +58,7 @@ StepRange step_range(const YamlMap& map) {
   StepRange range;
   const auto value = map.find("steps");
   const std::string text = value ? value->string() : "all";
-  if (text == "all") return range;
+  if (text == "all" || !value->is_scalar()) return range;
   const auto colon = text.find(':');
   const bool one = colon == std::string::npos;
   const bool ok = parse_int(text.substr(0, colon), range.first) &&
@@ -60,31 +75,80 @@ StepRange step_range(const YamlMap& map) {
 void read_layers(const YamlMap& map, Scenario& scenario) {
   const auto value = map.find("layers");
   if (!value) return;
-  if (value->is_list()) {
-    for (const YamlValue& item : value->list()) {
-      scenario.layers.push_back(static_cast<int>(item.integer({0, 1 << 20})));
-    }
-    std::sort(scenario.layers.begin(), scenario.layers.end());
-  } else {
+  if (!value->is_list()) {
     scenario.recorded_layers = value->choice({"all", "recorded"}) == 1;
+    return;
+  }
+  auto& layers = scenario.layers;
+  for (const YamlValue& item : one_or_more(*value)) {
+    const int layer = static_cast<int>(item.integer({0, 1 << 20}));
+    if (std::find(layers.begin(), layers.end(), layer) != layers.end()) {
+      item.error(fmt::format("'layers' has layer {} twice", layer));
+    }
+    layers.push_back(layer);
+  }
+  std::sort(layers.begin(), layers.end());
+}
+
+struct Mistake {
+  std::string message, hint;
+};
+
+/// What is wrong with "input.path=value", or nothing.
+std::optional<Mistake> set_mistake(const std::string& text) {
+  const auto equals = text.find('=');
+  const std::string path = text.substr(0, equals);
+  if (equals == std::string::npos || !is_path(path)) {
+    return Mistake{fmt::format("'set' needs input.path=value, not '{}'", text),
+                   "for example topology.nodes=8"};
+  }
+  const auto dot = path.find('.');
+  const std::string input = path.substr(0, dot);
+  const bool known = std::find(set_inputs.begin(), set_inputs.end(), input) != set_inputs.end();
+  if (known && dot != std::string::npos) return std::nullopt;
+  const std::string close = dot == std::string::npos ? "" : nearest(input, set_inputs);
+  return Mistake{fmt::format("'set' cannot change '{}'", path),
+                 known            ? fmt::format("name a field of it: {}.field=value", path)
+                 : !close.empty() ? fmt::format("did you mean '{}{}'?", close, path.substr(dot))
+                                  : fmt::format("name the input first: {0}.{1}",
+                                                fmt::join(set_inputs, "." + path + ", "), path)};
+}
+
+/// The file's changes, then those of the flags: the later wins.
+void read_set(const YamlMap& map, const std::vector<Override>& flags, Scenario& scenario) {
+  const auto value = map.find("set");
+  if (value && !value->is_list()) value->list();
+  if (value && value->is_list()) {
+    for (const YamlValue& item : one_or_more(*value)) {
+      const std::string text = item.string();
+      const auto mistake = set_mistake(text);
+      if (mistake && item.is_scalar()) item.error(mistake->message, mistake->hint);
+      if (mistake) continue;
+      scenario.set.push_back(parse_override(text));
+      scenario.set.back().flag = "set " + text;
+    }
+  }
+  for (const Override& flag : flags) {
+    if (flag.path != "set") continue;
+    if (const auto mistake = set_mistake(flag.value)) {
+      throw error_in(flag.str(), mistake->message, mistake->hint);
+    }
+    scenario.set.push_back(parse_override(flag.value));
   }
 }
 
-void read_set(const YamlMap& map, Scenario& scenario) {
-  const auto value = map.find("set");
-  if (!value) return;
-  for (const YamlValue& item : value->list()) {
-    const Override o = parse_override(item.string());
-    const std::string prefix = o.path.substr(0, o.path.find('.'));
-    const bool known =
-        std::find(set_prefixes.begin(), set_prefixes.end(), prefix) != set_prefixes.end();
-    if (!known || prefix == o.path) {
-      item.error(fmt::format("'set' cannot change '{}'", o.path),
-                 fmt::format("name the input first: topology.{0}, model.{0}, gpu.{0} or policy.{0}",
-                             o.path));
+/// Without a scenario file the flags must say everything.
+void require_flags(const std::vector<Override>& flags) {
+  std::vector<std::string> missing;
+  for (const char* key : {"topology", "model", "trace", "policy"}) {
+    const auto names_it = [&](const Override& flag) { return flag.path == key; };
+    if (std::none_of(flags.begin(), flags.end(), names_it)) {
+      missing.push_back(fmt::format("--{}", key));
     }
-    scenario.set.push_back(o);
   }
+  if (missing.empty()) return;
+  throw Error(fmt::format("no scenario file, and no {}", fmt::join(missing, ", ")),
+              "name a scenario file, or give these flags");
 }
 
 }  // namespace
@@ -100,13 +164,17 @@ std::vector<Override> Scenario::overrides_of(const std::string& prefix) const {
 }
 
 Scenario read_scenario(const std::string& path, const std::vector<Override>& flags) {
-  const auto doc = path.empty() ? YamlDocument::from_text("{}", "command line", flags)
-                                : YamlDocument::from_file(path, flags);
+  if (path.empty()) require_flags(flags);
+  std::vector<Override> keys;  // what the flags change in the scenario itself
+  std::copy_if(flags.begin(), flags.end(), std::back_inserter(keys),
+               [](const Override& flag) { return flag.path != "set"; });
+  const auto doc = path.empty() ? YamlDocument::from_text("{}", "command line", keys)
+                                : YamlDocument::from_file(path, keys);
   const YamlMap map = doc->root().map();
   Scenario s;
   s.topologies = names(map, "topology");
-  s.model = map.string("model");
-  s.trace = map.string("trace");
+  s.model = name(map, "model");
+  s.trace = name(map, "trace");
   s.policies = names(map, "policy");
   s.fidelities = fidelities(map);
   if (const auto ep = map.find("ep")) s.ep = static_cast<int>(ep->integer({1, 1 << 20}));
@@ -117,7 +185,7 @@ Scenario read_scenario(const std::string& path, const std::vector<Override>& fla
   s.steps = step_range(map);
   read_layers(map, s);
   s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1;
-  read_set(map, s);
+  read_set(map, flags, s);
   doc->finish();
   return s;
 }

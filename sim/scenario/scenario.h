@@ -40,7 +40,8 @@ struct Scenario {
   std::vector<Override> overrides_of(const std::string& prefix) const;
 };
 
-/// Reads a scenario file, or the flags alone when `path` is empty; flags win over the file.
+/// Reads a scenario file, or the flags alone when `path` is empty; flags win over the file. Flags
+/// named "set" hold one input.path=value each and come after those of the file.
 /// Throws Error with all mistakes.
 Scenario read_scenario(const std::string& path, const std::vector<Override>& flags);
 
