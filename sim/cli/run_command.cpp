@@ -4,7 +4,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "sim/base/files.h"
@@ -14,21 +18,36 @@
 #include "sim/cli/simulate.h"
 #include "sim/report/table.h"
 
+namespace fs = std::filesystem;
+
 namespace moesim {
 namespace {
 
 struct Options {
   ScenarioFlags scenario;
-  std::string json;
+  std::optional<std::string> json;
   int workers = 0;
 };
+
+/// Refuses a file that could not be written after a long run.
+void check_writable(const std::string& path) {
+  if (path.empty()) throw Error("'--json' needs the name of a file");
+  const fs::path parent = fs::absolute(path).parent_path();
+  if (fs::is_directory(path)) throw error_in(path, "is a folder, not a file");
+  if (!fs::is_directory(parent)) {
+    throw error_in(path, fmt::format("there is no folder '{}'", parent.string()));
+  }
+  if (::access(parent.c_str(), W_OK) != 0) {
+    throw error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));
+  }
+}
 
 std::vector<std::string> run_cases(const Options& options, const Scenario& scenario,
                                    const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   auto cases = simulate(scenario, inputs, options.workers > 0 ? options.workers : cores);
-  if (!options.json.empty()) write_file(options.json, result_json(scenario, inputs, cases));
+  if (options.json) write_file(*options.json, result_json(scenario, inputs, cases));
   return cases;
 }
 
@@ -59,7 +78,12 @@ void add(CLI::App& app, const std::string& name, const std::string& description,
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(name, description);
   options->scenario.add_to(*command);
-  command->add_option("--json", options->json, "writes everything printed, and more, to a file");
+  const auto keep_json = [options = options.get()](const std::string& path) {
+    check_writable(path);
+    options->json = path;
+  };
+  command->add_option_function<std::string>("--json", keep_json,
+                                            "writes everything printed, and more, to a file");
   command->add_option("--workers", options->workers, "processes to use (default: all cores)")
       ->check(CLI::Range(1, 1024));
   command->callback([options, callback] { callback(*options); });

@@ -136,11 +136,12 @@ class Pool {
 
   void finish(Child& child, int status) {
     const std::string& name = jobs_[child.job].name;
-    if (child.text.size() < 2) {
+    if (WIFSIGNALED(status)) {
       throw std::runtime_error(
-          WIFSIGNALED(status)
-              ? fmt::format("{}: worker killed by signal {}", name, WTERMSIG(status))
-              : fmt::format("{}: worker ended without a result", name));
+          fmt::format("{}: worker killed by signal {}", name, WTERMSIG(status)));
+    }
+    if (WEXITSTATUS(status) != 0 || child.text.size() < 2) {
+      throw std::runtime_error(fmt::format("{}: worker ended without a result", name));
     }
     texts_[child.job] = child.text;
   }
