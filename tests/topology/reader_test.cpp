@@ -130,10 +130,15 @@ TEST(Reader, PairsOfDataCentersAreCheckedOneByOne) {
             "                  ^\n");
 }
 
-TEST(Reader, AnUnjoinedDataCenterCannotBeReached) {
+TEST(Reader, UnjoinedDataCentersCannotBeReached) {
+  const std::string wire = "bandwidth: 1 GB/s, latency: 1 ms}";
   EXPECT_EQ(errors("data_centers: 3\nnodes: 1\n" + node +
-                   "wan: {kind: pairs, pairs: [{between: [0, 1], bandwidth: 1 GB/s, latency: 1 "
-                   "ms}]}\n"),
+                   "wan:\n  kind: pairs\n  pairs: [{between: [0, 1], " + wire + "]\n"),
+            "t.yaml:10:10: error: no pair joins data center 2 to another\n"
+            "    pairs: [{between: [0, 1], bandwidth: 1 GB/s, latency: 1 ms}]\n"
+            "           ^\n");
+  EXPECT_EQ(errors("data_centers: 4\nnodes: 1\n" + node + "wan:\n  kind: pairs\n  pairs:\n" +
+                   "    - {between: [0, 1], " + wire + "\n    - {between: [2, 3], " + wire + "\n"),
             "error: t: dc2.node0.gpu0 cannot reach dc0.node0.gpu0\n"
             "hint: GPUs and NICs of other hosts pass nothing on; look at the links out of the one "
             "and into the other\n");
