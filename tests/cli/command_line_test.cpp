@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Subcommands and flags: the help names them, mistakes are told with what was probably meant.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
+#include "tests/cli/run.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+const std::string scenario_flags =
+    " SCENARIO --topology --model --trace --policy --fidelity --ep --tokens-per-rank --repeat "
+    "--steps --layers --pass --set";
+
+struct Help {
+  std::string command, names;
+};
+
+void PrintTo(const Help& help, std::ostream* out) { *out << help.command; }
+
+class HelpText : public testing::TestWithParam<Help> {};
+
+TEST_P(HelpText, NamesEveryFlag) {
+  std::vector<std::string> command = words(GetParam().command);
+  command.push_back("--help");
+  const Outcome help = run_moesim(command);
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.err, "");
+  for (const std::string& name : words(GetParam().names)) EXPECT_THAT(help.out, HasSubstr(name));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Commands, HelpText,
+    testing::Values(Help{"", "run compare plan list topology trace --version"},
+                    Help{"run", scenario_flags + " --json --workers"},
+                    Help{"compare", scenario_flags + " --json --workers"},
+                    Help{"plan", scenario_flags + " --out --rows --check"},
+                    Help{"list", "WHAT policies mechanisms topologies models gpus"},
+                    Help{"topology", "show check draw"}, Help{"topology check", "name --set"},
+                    Help{"topology show", "name --set --json"},
+                    Help{"topology draw", "name --set --out"},
+                    Help{"trace", "info verify import synth slice"}),
+    [](const auto& help) {
+      std::string name = help.param.command.empty() ? "moesim" : help.param.command;
+      std::replace(name.begin(), name.end(), ' ', '_');
+      return name;
+    });
+
+struct Mistake {
+  std::string arguments, error;
+};
+
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.arguments; }
+
+class WrongCommandLine : public testing::TestWithParam<Mistake> {};
+
+TEST_P(WrongCommandLine, IsTold) {
+  const Outcome outcome = run_moesim(words(GetParam().arguments));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, GetParam().error);
+}
+
+const std::string grid =
+    "--topology two-by-two --model hand --trace tests/fixtures/traces/hand --policy megatron "
+    "--policy dedup --fidelity analytic";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongCommandLine,
+    testing::Values(
+        Mistake{"",
+                "error: moesim needs a command\n"
+                "hint: one of run, compare, plan, list, topology, trace\n"},
+        Mistake{"comapre x.yaml",
+                "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
+        Mistake{"topology shwo h100",
+                "error: moesim topology has no command 'shwo'\nhint: did you mean 'show'?\n"},
+        Mistake{"compare --topolgy two-by-two",
+                "error: moesim compare has no flag '--topolgy'\n"
+                "hint: did you mean '--topology'?\n"},
+        Mistake{"run --fidelty=port",
+                "error: moesim run has no flag '--fidelty'\nhint: did you mean '--fidelity'?\n"},
+        Mistake{"plan --zzz",
+                "error: moesim plan has no flag '--zzz'\nhint: moesim plan --help tells more\n"},
+        Mistake{"compare a.yaml b.yaml",
+                "error: moesim compare: 'b.yaml' is one argument too many\n"
+                "hint: moesim compare --help tells more\n"},
+        Mistake{"run --topology",
+                "error: moesim run: --topology needs a value\n"
+                "hint: moesim run --help tells more\n"},
+        Mistake{"run --model hand --model hand",
+                "error: moesim run: --model is there more than once\n"
+                "hint: moesim run --help tells more\n"},
+        Mistake{"compare --workers many",
+                "error: moesim compare: --workers: Value many not in range 1 to 1024\n"
+                "hint: moesim compare --help tells more\n"},
+        Mistake{"compare --model hand --policy dedup",
+                "error: no scenario file, and no --topology, --trace\n"
+                "hint: name a scenario file, or give these flags\n"},
+        Mistake{"compare nosuch.yaml",
+                "nosuch.yaml: error: cannot be read: No such file or directory\n"},
+        Mistake{"list modles",
+                "error: nothing to list under 'modles'\nhint: did you mean 'models'?\n"},
+        Mistake{"run " + grid,
+                "error: 'run' takes one topology, policy and fidelity; these make 2 cases\n"
+                "hint: moesim compare shows several side by side\n"},
+        Mistake{"plan " + grid, "error: 'plan' takes one topology and one policy\n"},
+        Mistake{"compare --ep x " + grid,
+                "command line: --ep x: error: 'ep' must be a whole number, not 'x'\n"},
+        Mistake{"compare --set topolgy.nodes=1 " + grid,
+                "--set topolgy.nodes=1: error: 'set' cannot change 'topolgy.nodes'\n"
+                "hint: did you mean 'topology.nodes'?\n"},
+        Mistake{"topology check two-by-two --set nodes",
+                "error: --set nodes: expected path=value\n"
+                "hint: for example --set nodes=8, or --set levels.0.count=4\n"}));
+
+TEST(CommandLine, EmptyValuesAreNotTakenForAbsentOnes) {
+  const std::vector<std::string> good = words("compare --topology two-by-two --policy megatron");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--trace", "t", "--model", ""}, "--model : error: 'model' is empty"},
+      {{"--model", "m", "--trace", ""}, "--trace : error: 'trace' is empty"},
+      {{"--model", "m", "--trace", "t", "--ep", ""},
+       "--ep : error: 'ep' must be a whole number, not an empty text"},
+      {{"--model", "m", "--trace", "t", "--steps", ""}, "--steps : error: 'steps' cannot be ''"},
+      {{"--model", "m", "--trace", "t", "--set", ""},
+       "--set : error: 'set' needs input.path=value, not ''"},
+      {{"--json", ""}, "'--json' needs the name of a file"},
+      {{""}, "the name of the scenario file is empty"}};
+  for (const auto& [more, message] : cases) {
+    std::vector<std::string> command = good;
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = run_moesim(command);
+    EXPECT_EQ(outcome.code, 2) << testing::PrintToString(more);
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << testing::PrintToString(more);
+  }
+}
+
+TEST(CommandLine, ListShowsEverySection) {
+  const Outcome all = run_moesim({"list"});
+  EXPECT_EQ(all.code, 0);
+  for (const char* title : {"policies (", "mechanisms\n", "topologies\n", "models (", "gpus ("}) {
+    EXPECT_THAT(all.out, HasSubstr(title));
+  }
+  const Outcome gpus = run_moesim({"list", "gpus"});
+  EXPECT_EQ(gpus.out,
+            "gpus (models/gpu)\n"
+            "  gpu    description  memory  bandwidth         bf16\n"
+            "  round                10 GB     1 TB/s  100 TFLOP/s\n\n");
+  EXPECT_THAT(all.out, HasSubstr(gpus.out));
+}
+
+TEST(CommandLine, VersionIsPrinted) {
+  const Outcome outcome = run_moesim({"--version"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("moesim "));
+}
+
+TEST(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
+  const Outcome outcome = run_moesim({"list"}, {.output = "/dev/full"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write the output: No space left on device"));
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim compare and run on the hand-sized trace: the table, the JSON, and that both repeat
+// exactly.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run.h"
+
+namespace fs = std::filesystem;
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<std::string> compare(std::vector<std::string> more) {
+  std::vector<std::string> command = {"compare",
+                                      "--topology",
+                                      "pair",
+                                      "--model",
+                                      "hand",
+                                      "--trace",
+                                      MOESIM_ROOT "/tests/fixtures/traces/hand",
+                                      "--policy",
+                                      "megatron",
+                                      "--policy",
+                                      "dedup"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+/// Without the first line, which holds the version.
+std::string without_version(const std::string& text) { return text.substr(text.find('\n') + 1); }
+
+TEST(Compare, PrintsATable) {
+  const Outcome outcome = run_moesim(compare({"--fidelity", "analytic"}));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, testing::StartsWith("# moesim "));
+  expect_golden(MOESIM_ROOT "/tests/cli/golden/compare.txt", without_version(outcome.out));
+}
+
+// Step 0, layer 0: rank 0 holds tokens 0 1 4 5 and experts 0 1, rank 1 the others. Two copies leave
+// rank 0 and five leave rank 1; token 3 wants 0 and 1, so one copy for both leaves four. Rows are
+// 2,000 bytes, there and back.
+TEST(Compare, SendsTheCopiesCountedByHand) {
+  const Scratch scratch;
+  const std::string file = scratch.file("r.json");
+  const Outcome outcome = run_moesim(compare({"--fidelity", "analytic", "--pass", "forward",
+                                              "--steps", "0", "--layers", "0", "--json", file}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json cases = Json::parse(content(file))["cases"];
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_EQ(cases[0]["total"]["traffic"]["other_host_bytes"], 7 * 2 * 2000);
+  EXPECT_EQ(cases[1]["total"]["traffic"]["other_host_bytes"], 6 * 2 * 2000);
+  for (const Json& c : cases) EXPECT_EQ(c["total"]["traffic"]["same_host_bytes"], 0);
+}
+
+TEST(Compare, RepeatsExactlyWithAnyWorkersAndFromAnyFolder) {
+  const Scratch scratch;
+  const auto result = [&](const std::string& workers, const fs::path& folder) {
+    const std::string file = scratch.file("r.json");
+    fs::remove(file);
+    const Outcome outcome =
+        run_moesim(compare({"--topology", "two-by-two", "--fidelity", "port", "--fidelity", "flow",
+                            "--workers", workers, "--json", file}),
+                   {.folder = folder});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return content(file) + outcome.out;
+  };
+  const std::string first = result("1", MOESIM_ROOT);
+  EXPECT_THAT(first, testing::HasSubstr("\"cases\""));
+  EXPECT_EQ(first, result("1", MOESIM_ROOT));
+  EXPECT_EQ(first, result("2", MOESIM_ROOT));
+  EXPECT_EQ(first, result("2", scratch.path()));
+}
+
+TEST(Compare, FlagsWinAndChangesAddUp) {
+  const Scratch scratch;
+  std::ofstream(scratch.file("s.yaml")) << "topology: pair\nmodel: hand\npolicy: megatron\n"
+                                           "fidelity: analytic\nset: [model.hidden=500]\n"
+                                           "trace: " MOESIM_ROOT "/tests/fixtures/traces/hand\n";
+  const std::string file = scratch.file("r.json");
+  const Outcome outcome =
+      run_moesim({"compare", scratch.file("s.yaml"), "--policy", "dedup", "--set",
+                  "model.hidden=2000", "--set", "topology.exchange_overhead=1 us", "--json", file});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json result = Json::parse(content(file));
+  EXPECT_EQ(result["cases"][0]["policy"], "dedup");
+  EXPECT_EQ(result["set"],
+            Json({"model.hidden=500", "model.hidden=2000", "topology.exchange_overhead=1 us"}));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("hidden 2000"));  // the later wins
+}
+
+TEST(Compare, RefusesAResultFileThatCannotBeWritten) {
+  const Scratch scratch;
+  const std::pair<std::string, std::string> cases[] = {
+      {scratch.file("no/r.json"),
+       scratch.file("no/r.json") + ": error: there is no folder '" + scratch.file("no") + "'\n"},
+      {scratch.path(), scratch.path().string() + ": error: is a folder, not a file\n"}};
+  for (const auto& [file, message] : cases) {
+    const Outcome outcome = run_moesim(compare({"--fidelity", "analytic", "--json", file}));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, message);
+    EXPECT_EQ(outcome.out, "");  // told before the run, not after
+  }
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+TEST(Run, ShowsEveryLayer) {
+  const Outcome outcome =
+      run_moesim({"run", "--topology", "pair", "--model", "hand", "--trace",
+                  MOESIM_ROOT "/tests/fixtures/traces/hand", "--policy", "dedup"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\nlayer .*\n0 .*\n1 .*\n"));
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs that end half-way leave no result behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/cli/run.h"
+
+namespace fs = std::filesystem;
+
+namespace moesim {
+namespace {
+
+/// Thousands of steps: long enough to be met half-way.
+std::vector<std::string> long_run(const std::string& json) {
+  return {"compare",
+          "--topology",
+          "two-by-two",
+          "--model",
+          "hand",
+          "--trace",
+          MOESIM_ROOT "/tests/fixtures/traces/hand",
+          "--policy",
+          "megatron",
+          "--repeat",
+          "10000",
+          "--tokens-per-rank",
+          "2",
+          "--workers",
+          "1",
+          "--json",
+          json};
+}
+
+TEST(Interrupt, AKilledWorkerFailsTheRun) {
+  const Scratch scratch;
+  Running run(long_run(scratch.file("r.json")), {});
+  const pid_t worker = run.wait_for_child();
+  ASSERT_GT(worker, 0);
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err,
+            "moesim: the run failed: two-by-two megatron port: worker killed by signal 9\n");
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+TEST(Interrupt, ControlCLeavesNoFileAndNoWorker) {
+  const Scratch scratch;
+  Running run(long_run(scratch.file("r.json")), {});
+  const pid_t worker = run.wait_for_child();
+  ASSERT_GT(worker, 0);
+  ASSERT_EQ(::kill(-run.pid(), SIGINT), 0);  // a terminal sends it to the whole group
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.signal, SIGINT);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+}  // namespace
+}  // namespace moesim

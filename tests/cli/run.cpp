@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cli/run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace fs = std::filesystem;
+
+namespace moesim {
+namespace {
+
+/// Replaces the calling process, between fork and exec.
+[[noreturn]] void become_moesim(const std::vector<std::string>& arguments,
+                                const Surroundings& surroundings, const fs::path& folder) {
+  std::string program = MOESIM_BINARY;
+  std::vector<std::string> copies = arguments;
+  std::vector<char*> argv = {program.data()};
+  for (std::string& argument : copies) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const fs::path kept = surroundings.output.empty() ? folder / "out" : surroundings.output;
+  const int out = ::open(kept.c_str(), O_WRONLY | O_CREAT, 0666);
+  const int err = ::open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0666);
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  ::setenv("MOESIM_DATA", surroundings.data.c_str(), 1);
+  ::setpgid(0, 0);
+  if (::chdir(surroundings.folder.c_str()) == 0) ::execv(program.c_str(), argv.data());
+  ::_exit(127);
+}
+
+/// The first process whose parent is `parent`, or 0.
+pid_t child_of(pid_t parent) {
+  const std::string task = fmt::format("/proc/{0}/task/{0}/children", parent);
+  std::ifstream children(task);
+  pid_t child = 0;
+  children >> child;
+  return child;
+}
+
+}  // namespace
+
+Running::Running(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+  std::string pattern = (fs::temp_directory_path() / "moesim-run-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  folder_ = pattern;
+  pid_ = ::fork();
+  if (pid_ < 0) throw std::runtime_error("cannot fork");
+  if (pid_ == 0) become_moesim(arguments, surroundings, folder_);
+}
+
+Running::~Running() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  fs::remove_all(folder_);
+}
+
+pid_t Running::wait_for_child() const {
+  for (int i = 0; i < 10'000; ++i) {
+    if (const pid_t child = child_of(pid_)) return child;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return 0;
+}
+
+Outcome Running::wait() {
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = 0;
+  Outcome outcome;
+  if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+  outcome.out = content(folder_ / "out");
+  outcome.err = content(folder_ / "err");
+  return outcome;
+}
+
+Outcome run_moesim(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+  return Running(arguments, surroundings).wait();
+}
+
+Scratch::Scratch() {
+  std::string pattern = (fs::temp_directory_path() / "moesim-test-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  path_ = pattern;
+}
+
+Scratch::~Scratch() { fs::remove_all(path_); }
+
+std::string content(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void expect_golden(const fs::path& file, const std::string& text) {
+  const char* accept = std::getenv("MOESIM_ACCEPT");
+  if (accept != nullptr && std::string(accept) == "1") {
+    std::ofstream(file, std::ios::binary) << text;
+    return;
+  }
+  EXPECT_EQ(text, content(file)) << "MOESIM_ACCEPT=1 rewrites " << file;
+}
+
+}  // namespace moesim

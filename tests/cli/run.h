@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the moesim binary as a user would and keeps what it printed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace moesim {
+
+struct Outcome {
+  int code = -1;   // exit status; -1 when a signal ended it
+  int signal = 0;  // the signal, else 0
+  std::string out, err;
+};
+
+/// Where a command runs; everything it needs is named by absolute paths.
+struct Surroundings {
+  std::filesystem::path folder = MOESIM_ROOT;                  // working directory
+  std::filesystem::path data = MOESIM_ROOT "/tests/cli/data";  // models, topologies
+  std::filesystem::path output = {};                           // where stdout goes; kept when empty
+};
+
+/// A running moesim with its output going to files.
+class Running {
+ public:
+  Running(const std::vector<std::string>& arguments, const Surroundings& surroundings);
+  ~Running();  // kills what still runs
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  pid_t pid() const { return pid_; }
+  /// The first child process, once there is one; 0 when moesim ends or ten seconds pass before.
+  pid_t wait_for_child() const;
+  Outcome wait();
+
+ private:
+  pid_t pid_ = 0;
+  std::filesystem::path folder_;  // of stdout and stderr
+};
+
+/// Runs moesim to its end.
+Outcome run_moesim(const std::vector<std::string>& arguments,
+                   const Surroundings& surroundings = {});
+
+/// A folder of its own, removed with all it holds.
+class Scratch {
+ public:
+  Scratch();
+  ~Scratch();
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string content(const std::filesystem::path& file);
+
+/// Compares with the file, or rewrites it when MOESIM_ACCEPT=1.
+void expect_golden(const std::filesystem::path& file, const std::string& text);
+
+}  // namespace moesim
