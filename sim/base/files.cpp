@@ -40,6 +40,10 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::string_view content) {
+  if (std::filesystem::is_directory(path)) throw error_in(path, "is a folder, not a file");
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
+    throw error_in(path, "is not a regular file, which alone can be replaced in one go");
+  }
   const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) throw error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -50,6 +51,15 @@ std::string complaint(const CLI::App& command, const CLI::ParseError& e) {
                      option->count() > 1 ? "is there more than once" : "needs a value");
 }
 
+/// A flag before the command that it belongs to.
+moesim::Error misplaced(const std::string& command, const std::vector<std::string>& words) {
+  const auto flag = std::find_if(words.begin(), words.end(),
+                                 [](const std::string& word) { return word.starts_with('-'); });
+  return moesim::Error(
+      fmt::format("'{}' stands before the command", flag == words.end() ? words.front() : *flag),
+      fmt::format("flags follow it: {} --flag value", command));
+}
+
 /// A wrong command line, with what was probably meant.
 moesim::Error usage_error(const CLI::App& app, const CLI::ParseError& e) {
   std::string name;
@@ -57,6 +67,8 @@ moesim::Error usage_error(const CLI::App& app, const CLI::ParseError& e) {
   const std::vector<std::string> commands = commands_of(*command);
   const std::vector<std::string> extras = command->remaining();
   const std::string help = fmt::format("{} --help tells more", name);
+  const std::vector<std::string> before = app.remaining();
+  if (extras.empty() && !before.empty()) return misplaced(name, before);
   if (extras.empty()) {
     const bool choose = e.get_name() == "RequiredError" && !commands.empty();
     return choose ? moesim::Error(fmt::format("{} needs a command", name),

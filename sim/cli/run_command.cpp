@@ -34,6 +34,9 @@ void check_writable(const std::string& path) {
   if (path.empty()) throw Error("'--json' needs the name of a file");
   const fs::path parent = fs::absolute(path).parent_path();
   if (fs::is_directory(path)) throw error_in(path, "is a folder, not a file");
+  if (fs::exists(path) && !fs::is_regular_file(path)) {
+    throw error_in(path, "is not a regular file, which alone can be replaced in one go");
+  }
   if (!fs::is_directory(parent)) {
     throw error_in(path, fmt::format("there is no folder '{}'", parent.string()));
   }

@@ -65,7 +65,10 @@ void check_trace_exists(const std::string& path) {
   std::sort(others.begin(), others.end());
   const std::string close = nearest(whole.string(), others);
   throw error_in(path, "'trace': there is no such folder",
-                 close.empty() ? "" : fmt::format("did you mean '{}'?", close));
+                 !close.empty() ? fmt::format("did you mean '{}'?", close)
+                 : given.is_relative()
+                     ? fmt::format("looked for in '{}'", fs::current_path().string())
+                     : "");
 }
 
 /// Looks for everything a scenario names, so that one run tells all that is not there.

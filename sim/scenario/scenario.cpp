@@ -81,13 +81,13 @@ void read_layers(const YamlMap& map, Scenario& scenario) {
   }
   auto& layers = scenario.layers;
   for (const YamlValue& item : one_or_more(*value)) {
-    const int layer = static_cast<int>(item.integer({0, 1 << 20}));
-    if (std::find(layers.begin(), layers.end(), layer) != layers.end()) {
-      item.error(fmt::format("'layers' has layer {} twice", layer));
-    }
-    layers.push_back(layer);
+    layers.push_back(static_cast<int>(item.integer({0, 1 << 20})));
   }
   std::sort(layers.begin(), layers.end());
+  const auto twice = std::adjacent_find(layers.begin(), layers.end());
+  if (map.good({"layers"}) && twice != layers.end()) {
+    value->error(fmt::format("'layers' has layer {} twice", *twice));
+  }
 }
 
 struct Mistake {

@@ -2,6 +2,7 @@
 #include "sim/base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -30,6 +31,16 @@ TEST(Files, SaysWhyAFileCannotBeReadOrWritten) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "/nonexistent/x: error: cannot be written: No such file or directory\n");
   }
+}
+
+TEST(Files, OnlyRegularFilesAreReplaced) {
+  const fs::path pipe = fs::path(testing::TempDir()) / "moesim_files_test_pipe";
+  fs::remove(pipe);
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0666), 0);
+  EXPECT_THROW(write_file(pipe.string(), "x"), Error);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  fs::remove(pipe);
+  EXPECT_THROW(write_file(testing::TempDir(), "x"), Error);
 }
 
 TEST(Files, HashIsXxh3) {

@@ -100,6 +100,11 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"run --topology",
                 "error: moesim run: --topology needs a value\n"
                 "hint: moesim run --help tells more\n"},
+        Mistake{"--set topology.nodes=1 compare",
+                "error: '--set' stands before the command\n"
+                "hint: flags follow it: moesim compare --flag value\n"},
+        Mistake{"compare --layers 1,x " + grid,
+                "command line: --layers 1,x: error: 'layers.1' must be a whole number, not 'x'\n"},
         Mistake{"run --model hand --model hand",
                 "error: moesim run: --model is there more than once\n"
                 "hint: moesim run --help tells more\n"},
