@@ -32,6 +32,16 @@ Json cluster_json(const ClusterInput& cluster) {
           {"unused_tokens", cluster.batches.unused_tokens}};
 }
 
+/// The seed in a trace's provenance, wherever it stands there; null when there is none.
+Json seed_in(const Json& provenance) {
+  if (!provenance.is_object()) return nullptr;
+  if (provenance.contains("seed")) return provenance["seed"];
+  for (const auto& part : provenance) {
+    if (Json seed = seed_in(part); !seed.is_null()) return seed;
+  }
+  return nullptr;
+}
+
 Json warnings_json(const std::vector<Diagnostic>& warnings) {
   Json list = Json::array();
   for (const Diagnostic& w : warnings) list.push_back(w.message);
@@ -52,20 +62,21 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
   for (const Override& o : scenario.set) overrides.push_back(o.path + "=" + o.value);
   Json results = Json::array();
   for (const std::string& text : cases) results.push_back(Json::parse(text));
-  const Json document = {{"format", "moesim-result"},
-                         {"format_version", 1},
-                         {"moesim", MOESIM_VERSION},
-                         {"trace", file_json(inputs.trace_file)},
-                         {"model", file_json(inputs.model_file)},
-                         {"policies", files_json(inputs.system_files)},
-                         {"set", overrides},
-                         {"repeat", scenario.repeat},
-                         {"pass", scenario.backward ? "forward+backward" : "forward"},
-                         {"layers", layers},
-                         {"seeds", Json::array()},
-                         {"clusters", clusters},
-                         {"warnings", warnings_json(inputs.warnings)},
-                         {"cases", results}};
+  const Json document = {
+      {"format", "moesim-result"},
+      {"format_version", 1},
+      {"moesim", MOESIM_VERSION},
+      {"trace", file_json(inputs.trace_file)},
+      {"model", file_json(inputs.model_file)},
+      {"policies", files_json(inputs.system_files)},
+      {"set", overrides},
+      {"repeat", scenario.repeat},
+      {"pass", scenario.backward ? "forward+backward" : "forward"},
+      {"layers", layers},
+      {"seeds", {{"trace", seed_in(Json::parse(inputs.trace.info().provenance, nullptr, false))}}},
+      {"clusters", clusters},
+      {"warnings", warnings_json(inputs.warnings)},
+      {"cases", results}};
   return document.dump(1) + "\n";
 }
 

@@ -13,8 +13,8 @@
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/report/table.h"
-#include "sim/topology/show/draw.h"
 #include "sim/topology/reader.h"
+#include "sim/topology/show/draw.h"
 #include "sim/topology/show/summary.h"
 
 namespace moesim {

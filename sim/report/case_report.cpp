@@ -19,27 +19,30 @@ Json traffic_json(const Traffic& traffic, const Topology& topology) {
           {"link_class_bytes", classes}};
 }
 
-Json layer_json(const LayerMetrics& layer, double steps, const Topology& topology) {
+/// The busiest link of some exchanges and the share of `seconds` that it would take alone.
+Json peak_json(const std::vector<std::int64_t>& link_bytes, double seconds,
+               const Topology& topology) {
+  const int peak = peak_link(link_bytes, topology);
+  if (peak < 0) return nullptr;
+  const Link& link = topology.links()[static_cast<std::size_t>(peak)];
+  const Bytes bytes(link_bytes[static_cast<std::size_t>(peak)]);
+  return {{"from", topology.vertices()[link.from.index()].name},
+          {"to", topology.vertices()[link.to.index()].name},
+          {"class", topology.classes()[static_cast<std::size_t>(link.link_class)].name},
+          {"bytes", bytes.value},
+          {"utilization", (bytes / link.bandwidth).value / seconds}};
+}
+
+/// `seconds`: the time that the layer (or the whole run) took, over all steps.
+Json layer_json(const LayerMetrics& layer, double steps, double seconds, const Topology& topology) {
   return {{"forward_s", layer.forward.value / steps},
           {"backward_s", layer.backward.value / steps},
           {"compute_s", layer.compute.value / steps},
           {"communication_s", layer.communication.value / steps},
           {"exposed_communication_s", layer.exposed.value / steps},
           {"load_max_over_mean", layer.load_max_over_mean},
-          {"traffic", traffic_json(layer.traffic, topology)}};
-}
-
-Json peak_json(const RunMetrics& run, const Topology& topology) {
-  const int peak = peak_link(run, topology);
-  if (peak < 0) return nullptr;
-  const Link& link = topology.links()[static_cast<std::size_t>(peak)];
-  const Bytes bytes(run.link_bytes[static_cast<std::size_t>(peak)]);
-  const double total = run.mean_step().value * static_cast<double>(run.steps.size());
-  return {{"from", topology.vertices()[link.from.index()].name},
-          {"to", topology.vertices()[link.to.index()].name},
-          {"class", topology.classes()[static_cast<std::size_t>(link.link_class)].name},
-          {"bytes", bytes.value},
-          {"utilization", (bytes / link.bandwidth).value / total}};
+          {"traffic", traffic_json(layer.traffic, topology)},
+          {"peak_link", peak_json(layer.link_bytes, seconds, topology)}};
 }
 
 }  // namespace
@@ -49,7 +52,8 @@ std::string case_json(const CaseName& name, const RunMetrics& run, const Topolog
   Json layers = Json::array();
   for (const auto& [number, layer] : run.layers) {
     Json entry = {{"layer", number}};
-    entry.update(layer_json(layer, steps, topology));
+    const double seconds = (layer.forward + layer.backward).value;
+    entry.update(layer_json(layer, steps, seconds, topology));
     layers.push_back(std::move(entry));
   }
   Json step_times = Json::array();
@@ -61,8 +65,7 @@ std::string case_json(const CaseName& name, const RunMetrics& run, const Topolog
                  {"steps", run.steps.size()},
                  {"step_s", run.mean_step().value},
                  {"step_s_each", step_times},
-                 {"total", layer_json(run.total, steps, topology)},
-                 {"peak_link", peak_json(run, topology)},
+                 {"total", layer_json(run.total, steps, run.mean_step().value * steps, topology)},
                  {"dropped_choices", run.dropped_choices},
                  {"replaced_choices", run.replaced_choices},
                  {"layers", layers}};

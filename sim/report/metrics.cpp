@@ -124,6 +124,7 @@ void LayerMetrics::add(const LayerMetrics& other) {
   exposed += other.exposed;
   add_to(load, other.load);
   load_max_over_mean = max_over_mean(load);
+  add_to(link_bytes, other.link_bytes);
   traffic.add(other.traffic);
 }
 
@@ -132,11 +133,11 @@ Seconds RunMetrics::mean_step() const {
   return steps.empty() ? sum : sum * (1.0 / static_cast<double>(steps.size()));
 }
 
-int peak_link(const RunMetrics& run, const Topology& topology) {
+int peak_link(const std::vector<std::int64_t>& link_bytes, const Topology& topology) {
   int peak = -1;
   double most = 0;
-  for (std::size_t l = 0; l < run.link_bytes.size(); ++l) {
-    const double time = (Bytes(run.link_bytes[l]) / topology.links()[l].bandwidth).value;
+  for (std::size_t l = 0; l < link_bytes.size(); ++l) {
+    const double time = (Bytes(link_bytes[l]) / topology.links()[l].bandwidth).value;
     if (time > most) most = time, peak = static_cast<int>(l);
   }
   return peak;
@@ -166,7 +167,7 @@ void add_step(RunMetrics& run, const Plan& plan, const Timeline& timeline,
     }
     const LinkLoads loads = topology.loads(exchange.traffic);
     layer.traffic.add(traffic_of(op, loads, topology));
-    add_to(run.link_bytes, loads.bytes);
+    add_to(layer.link_bytes, loads.bytes);
   }
   for (auto& [key, span] : spans) {
     (key.second == Pass::forward ? layers[key.first].forward : layers[key.first].backward) =

@@ -25,12 +25,13 @@ struct Traffic {
 
 /// Times are means over GPUs (makespans excepted) and sums over the steps that were added.
 struct LayerMetrics {
-  Seconds forward, backward;       // from the first start to the last end of the layer's ops
-  Seconds compute;                 // compute lane busy
-  Seconds communication;           // in an exchange, waiting included
-  Seconds exposed;                 // of that, with the compute lane idle
-  double load_max_over_mean = 0;   // choices per GPU, summed over steps
-  std::vector<std::int64_t> load;  // [gpu] choices computed, forward
+  Seconds forward, backward;             // from the first start to the last end of the layer's ops
+  Seconds compute;                       // compute lane busy
+  Seconds communication;                 // in an exchange, waiting included
+  Seconds exposed;                       // of that, with the compute lane idle
+  double load_max_over_mean = 0;         // choices per GPU, summed over steps
+  std::vector<std::int64_t> load;        // [gpu] choices computed, forward
+  std::vector<std::int64_t> link_bytes;  // [link]
   Traffic traffic;
 
   void add(const LayerMetrics& other);
@@ -40,7 +41,6 @@ struct RunMetrics {
   std::vector<Seconds> steps;          // makespan of each step
   std::map<int, LayerMetrics> layers;  // by model layer number
   LayerMetrics total;                  // over all layers; load is per GPU over all layers
-  std::vector<std::int64_t> link_bytes;
   std::int64_t dropped_choices = 0;
   std::int64_t replaced_choices = 0;
 
@@ -48,7 +48,7 @@ struct RunMetrics {
 };
 
 /// The link with the largest bytes / bandwidth, lowest id on ties; -1 when no link carried any.
-int peak_link(const RunMetrics& run, const Topology& topology);
+int peak_link(const std::vector<std::int64_t>& link_bytes, const Topology& topology);
 
 /// Adds one step. Throws std::logic_error when bytes are lost or appear on a tier that no pair of
 /// GPUs needs.

@@ -49,7 +49,7 @@ Row case_row(const Json& c, double baseline) {
           ratio(total["load_max_over_mean"]),
           to_string(Bytes(static_cast<std::int64_t>(
               total["traffic"]["other_host_bytes"].get<double>() / steps))),
-          peak(c["peak_link"])};
+          peak(total["peak_link"])};
 }
 
 }  // namespace
