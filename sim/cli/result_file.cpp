@@ -48,6 +48,11 @@ Json warnings_json(const std::vector<Diagnostic>& warnings) {
   return list;
 }
 
+/// "1 host", "2 hosts".
+std::string count(std::int64_t number, const std::string& noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
@@ -89,10 +94,11 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs) {
       inputs.layers.size(), info.layers.size(), inputs.model.name, inputs.model.hidden,
       inputs.model.experts, inputs.model.top_k);
   for (const ClusterInput& c : inputs.clusters) {
-    text += fmt::format("# {}: {} GPUs on {} hosts, ep {}, {} steps of {} tokens per rank{}\n",
-                        c.topology.name(), c.topology.gpu_count(), c.topology.host_count(), c.ep,
-                        c.batches.batches.size(), c.batches.tokens_per_rank,
-                        scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "");
+    text += fmt::format(
+        "# {}: {} on {}, ep {}, {} of {} per rank{}\n", c.topology.name(),
+        count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"), c.ep,
+        count(std::ssize(c.batches.batches), "step"), count(c.batches.tokens_per_rank, "token"),
+        scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "");
   }
   text += fmt::format("# simulated; times per step ({}), mean over steps; bytes per step\n",
                       scenario.backward ? "forward and backward" : "forward only");

@@ -9,6 +9,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/trace/verify.h"
 
 namespace fs = std::filesystem;
 
@@ -186,6 +187,21 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
   return cluster;
 }
 
+/// Ids index tables from here on, so that a damaged trace must not get further.
+void check_ids_of(const std::string& folder, const RoutingTrace& trace,
+                  const std::vector<int>& layers) {
+  for (int s = 0; s < trace.step_count(); ++s) {
+    for (int layer : layers) {
+      if (!check_ids(trace.step(s).ids(layer), trace.info().experts).any()) continue;
+      throw error_in(
+          folder,
+          fmt::format("step {}, layer {}: ids out of range, or twice in a row",
+                      trace.step(s).number(), trace.info().layers[static_cast<std::size_t>(layer)]),
+          fmt::format("moesim trace verify {} tells where", folder));
+    }
+  }
+}
+
 }  // namespace
 
 PlannerOptions Inputs::planner_options(const Scenario& scenario,
@@ -213,6 +229,7 @@ Inputs open_inputs(const Scenario& scenario) {
   });
   mistakes.throw_any();
   inputs.layers = choose_layers(scenario, info, inputs.model, inputs.warnings);
+  check_ids_of(scenario.trace, inputs.trace, inputs.layers);
   const auto policy_overrides = scenario.overrides_of("policy");
   for (const std::string& name : scenario.policies) {
     const std::string path = data_file("models/system", name);
