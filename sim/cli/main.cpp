@@ -43,7 +43,7 @@ std::vector<std::string> commands_of(const CLI::App& app) {
 
 /// What CLI11 says, in our words where they are plainer.
 std::string complaint(const CLI::App& command, const CLI::ParseError& e) {
-  const std::string text = e.what();
+  std::string text = e.what();
   const std::string flag = text.substr(0, text.find_first_of(": "));
   const CLI::Option* option = command.get_option_no_throw(flag);
   if (e.get_name() != "ArgumentMismatch" || option == nullptr) return text;

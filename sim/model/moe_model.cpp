@@ -90,7 +90,6 @@ int size_of(DataType type) {
     case DataType::fp8:
       return 1;
     case DataType::bf16:
-      return 2;
     case DataType::fp16:
       return 2;
     case DataType::fp32:

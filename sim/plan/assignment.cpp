@@ -38,7 +38,7 @@ std::vector<std::vector<SlotId>> group_table(const Placement& placement, int ep)
 
 }  // namespace
 
-Assignment::Assignment(Placement placement, int ep)
+Assignment::Assignment(const Placement& placement, int ep)
     : Assignment(placement, group_table(placement, ep)) {}
 
 Assignment::Assignment(Placement placement, std::vector<std::vector<SlotId>> slot_of)

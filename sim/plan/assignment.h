@@ -13,7 +13,7 @@ class Assignment {
  public:
   /// Every rank uses the replica in its own group of `ep` consecutive ranks (the lowest slot of
   /// several), else the replica on the lowest slot. Throws Error unless ep divides the GPUs.
-  Assignment(Placement placement, int ep);
+  Assignment(const Placement& placement, int ep);
   /// From an explicit table [rank][expert] of slots; throws Error when a slot holds another expert.
   Assignment(Placement placement, std::vector<std::vector<SlotId>> slot_of);
 

@@ -12,7 +12,7 @@ namespace {
 const std::vector<std::string> set_inputs = {"topology", "model", "gpu", "policy"};
 
 std::string name(const YamlValue& value) {
-  const std::string text = value.string();
+  std::string text = value.string();
   if (value.is_scalar() && text.empty()) value.error(fmt::format("'{}' is empty", value.path()));
   return text;
 }
