@@ -13,6 +13,7 @@ namespace moesim {
 void add_run_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
 void add_plan_command(CLI::App& app);
+void add_explain_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_topology_command(CLI::App& app);
 void add_trace_command(CLI::App& app);

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim run and moesim compare: one case in detail, or a grid of cases in one table.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -18,8 +14,6 @@
 #include "sim/cli/simulate.h"
 #include "sim/report/table.h"
 
-namespace fs = std::filesystem;
-
 namespace moesim {
 namespace {
 
@@ -28,22 +22,6 @@ struct Options {
   std::optional<std::string> json;
   int workers = 0;
 };
-
-/// Refuses a file that could not be written after a long run.
-void check_writable(const std::string& path) {
-  if (path.empty()) throw Error("'--json' needs the name of a file");
-  const fs::path parent = fs::absolute(path).parent_path();
-  if (fs::is_directory(path)) throw error_in(path, "is a folder, not a file");
-  if (fs::exists(path) && !fs::is_regular_file(path)) {
-    throw error_in(path, "is not a regular file, which alone can be replaced in one go");
-  }
-  if (!fs::is_directory(parent)) {
-    throw error_in(path, fmt::format("there is no folder '{}'", parent.string()));
-  }
-  if (::access(parent.c_str(), W_OK) != 0) {
-    throw error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));
-  }
-}
 
 std::vector<std::string> run_cases(const Options& options, const Scenario& scenario,
                                    const Inputs& inputs) {

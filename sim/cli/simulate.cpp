@@ -11,19 +11,6 @@
 namespace moesim {
 namespace {
 
-std::unique_ptr<Backend> make_backend(Fidelity fidelity, const ClusterInput& cluster) {
-  using Simgrid = SimgridOptions::Fidelity;
-  switch (fidelity) {
-    case Fidelity::port:
-      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::port});
-    case Fidelity::flow:
-      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::flow});
-    case Fidelity::analytic:
-      return make_analytic_backend(cluster.topology, cluster.gpus);
-  }
-  return nullptr;
-}
-
 struct Case {
   const ClusterInput* cluster;
   const SystemSpec* system;
@@ -51,6 +38,19 @@ std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inpu
 }
 
 }  // namespace
+
+std::unique_ptr<Backend> make_backend(Fidelity fidelity, const ClusterInput& cluster) {
+  using Simgrid = SimgridOptions::Fidelity;
+  switch (fidelity) {
+    case Fidelity::port:
+      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::port});
+    case Fidelity::flow:
+      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::flow});
+    case Fidelity::analytic:
+      return make_analytic_backend(cluster.topology, cluster.gpus);
+  }
+  return nullptr;
+}
 
 std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs, int workers) {
   std::vector<Job> jobs;

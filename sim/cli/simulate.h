@@ -2,12 +2,17 @@
 // Runs the cases of a scenario: every topology x policy x fidelity.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "sim/plan/backend.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
+
+/// Simulates plans for a cluster, which must outlive it.
+std::unique_ptr<Backend> make_backend(Fidelity fidelity, const ClusterInput& cluster);
 
 /// The results of all cases (JSON of case_json) in the order topology, fidelity, policy, computed
 /// by `workers` processes; the results do not depend on their number.

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim explain: where the time of one layer goes, and the least that any dispatch would need.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "sim/base/files.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/result_file.h"
+#include "sim/cli/scenario_flags.h"
+#include "sim/cli/simulate.h"
+#include "sim/cli/version.h"
+#include "sim/report/explain_text.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  ScenarioFlags scenario;
+  std::optional<int> layer;
+  std::optional<std::string> json;
+  bool flow = false;
+};
+
+/// The index of the layer to explain in TraceInfo::layers.
+int choose_layer(const Options& options, const Inputs& inputs) {
+  if (!options.layer) return inputs.layers.front();
+  std::vector<int> numbers;
+  for (const int index : inputs.layers) {
+    numbers.push_back(inputs.trace.info().layers[static_cast<std::size_t>(index)]);
+    if (numbers.back() == *options.layer) return index;
+  }
+  throw Error(fmt::format("--layer {}: it is not among the replayed layers", *options.layer),
+              fmt::format("replayed: {}", fmt::join(numbers, ", ")));
+}
+
+std::vector<Fidelity> fidelities(const Options& options, const Scenario& scenario) {
+  std::vector<Fidelity> list = {Fidelity::port, Fidelity::analytic};
+  const bool asked = std::find(scenario.fidelities.begin(), scenario.fidelities.end(),
+                               Fidelity::flow) != scenario.fidelities.end();
+  if (options.flow || asked) list.push_back(Fidelity::flow);
+  return list;
+}
+
+/// Which case is explained.
+struct Subject {
+  const Scenario& scenario;
+  const Inputs& inputs;
+  int layer;  // model layer number
+  const ClusterInput& cluster() const { return inputs.clusters[0]; }
+};
+
+std::string header(const Subject& s) {
+  const ClusterInput& cluster = s.cluster();
+  return fmt::format(
+      "# moesim {}\n# policy {} on {}: {} GPUs, hosts: {}, ep {}\n"
+      "# model {}: hidden {}, {} experts, top-{}; trace {}\n"
+      "# layer {} of step {}, {} tokens per rank, {}; simulated, nothing is measured\n",
+      MOESIM_VERSION, s.inputs.systems[0].name, cluster.topology.name(),
+      cluster.topology.gpu_count(), cluster.topology.host_count(), cluster.ep, s.inputs.model.name,
+      s.inputs.model.hidden, s.inputs.model.experts, s.inputs.model.top_k,
+      s.inputs.trace.info().name, s.layer, cluster.first_step, cluster.batches.tokens_per_rank,
+      s.scenario.backward ? "forward and backward" : "forward only");
+}
+
+Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
+
+std::string document(const Subject& s, const StepPlan& planned, const Explanation& explanation) {
+  const ClusterInput& cluster = s.cluster();
+  Json overrides = Json::array();
+  for (const Override& o : s.scenario.set) overrides.push_back(o.path + "=" + o.value);
+  Json result = {{"format", "moesim-explanation"},
+                 {"format_version", 1},
+                 {"moesim", MOESIM_VERSION},
+                 {"trace", file_json(s.inputs.trace_file)},
+                 {"model", file_json(s.inputs.model_file)},
+                 {"policy", file_json(s.inputs.system_files[0])},
+                 {"topology", file_json(cluster.file)},
+                 {"set", overrides},
+                 {"gpus", cluster.topology.gpu_count()},
+                 {"hosts", cluster.topology.host_count()},
+                 {"ep", cluster.ep},
+                 {"tokens_per_rank", cluster.batches.tokens_per_rank},
+                 {"step", cluster.first_step},
+                 {"layer", s.layer},
+                 {"pass", s.scenario.backward ? "forward+backward" : "forward"},
+                 {"dropped_choices", planned.change.dropped_choices},
+                 {"replaced_choices", planned.change.replaced_choices}};
+  result.update(Json::parse(explain_json(explanation, cluster.topology)));
+  return result.dump(1) + "\n";
+}
+
+void explain_case(const Options& options) {
+  const Scenario scenario = options.scenario.read();
+  if (scenario.topologies.size() * scenario.policies.size() != 1) {
+    throw Error("'explain' takes one topology and one policy");
+  }
+  const Inputs inputs = open_inputs(scenario);
+  const int layer = choose_layer(options, inputs);
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  const ClusterInput& cluster = inputs.clusters[0];
+  PlannerOptions planner_options = inputs.planner_options(scenario, cluster);
+  planner_options.layers = {layer};
+  planner_options.explicit_rows = true;
+  StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace,
+                      planner_options);
+  const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
+  check_plan(planned.plan);
+  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<NamedBackend> named;
+  for (const Fidelity fidelity : fidelities(options, scenario)) {
+    backends.push_back(make_backend(fidelity, cluster));
+    named.push_back({fidelity_names[static_cast<std::size_t>(fidelity)], backends.back().get()});
+  }
+  const Explanation explanation = explain(planned.plan, cluster.topology, cluster.gpus, named);
+  const Subject subject{scenario, inputs,
+                        inputs.trace.info().layers[static_cast<std::size_t>(layer)]};
+  if (options.json) write_file(*options.json, document(subject, planned, explanation));
+  fmt::print("{}{}", header(subject), explain_text(explanation, cluster.topology));
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "explain", "Shows where the time of one layer goes, and the least possible");
+  options->scenario.add_to(*command);
+  command->add_option("--layer", options->layer, "model layer number (default: first replayed)");
+  command->add_flag("--flow", options->flow, "simulates at fidelity flow too, which is slow");
+  const auto keep_json = [options = options.get()](const std::string& path) {
+    check_writable(path);
+    options->json = path;
+  };
+  command->add_option_function<std::string>("--json", keep_json, "writes all figures to a file");
+  command->callback([options] { explain_case(*options); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the time of one layer goes, phase by phase. Every figure is defined in docs/explain.md.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "sim/model/gpu_model.h"
+#include "sim/plan/backend.h"
+#include "sim/plan/exchange_time.h"
+#include "sim/report/lower_bound.h"
+
+namespace moesim {
+
+/// A backend and what it is called in the page.
+struct NamedBackend {
+  std::string name;
+  Backend* backend;
+};
+
+/// How far rows and bytes go: staying on the GPU, inside the host, to another host.
+struct Reach {
+  std::array<std::int64_t, 3> rows = {};
+  std::array<Bytes, 3> bytes = {};
+};
+
+/// One link class in one phase; `over_mean` compares bytes / bandwidth of the busiest link with the
+/// mean over all links of the class, idle ones included.
+struct ClassLoad {
+  int link_class = 0;
+  int links = 0, used = 0;
+  std::int64_t bytes = 0;  // on all links of the class
+  LinkId busiest;
+  Bytes busiest_bytes;
+  Seconds busiest_time;  // bytes / bandwidth
+  double over_mean = 0;
+};
+
+/// A phase at one fidelity. In the layer: from the last join to the end, the largest over GPUs.
+struct PhaseTime {
+  std::string fidelity;
+  Seconds alone, in_layer;
+  Seconds wait;  // in the layer, from a GPU's own join to the last one's, mean over GPUs
+};
+
+/// The exchanges of one name and pass.
+struct PhaseReport {
+  std::string name;
+  Pass pass;
+  int communicators = 0;
+  int least_gpus = 0, most_gpus = 0;  // of a communicator
+  int rounds = 0;                     // exchanges one after the other, the most of any GPU
+  Reach reach;
+  std::vector<ClassLoad> classes;  // those with traffic, in the topology's order
+  int busiest_class = -1;          // index into classes, -1 when nothing leaves its GPU
+  ExchangeTime closed_form;        // all communicators at once
+  std::vector<PhaseTime> times;
+};
+
+enum class KernelBound { launch, compute, memory };
+const char* name_of(KernelBound bound);
+
+/// The kernels of one name and pass.
+struct KernelReport {
+  std::string name;
+  Pass pass;
+  int gpus = 0;       // that run it
+  Seconds mean, max;  // per GPU; mean over all GPUs of the cluster
+  GpuId slowest;
+  Flops flops;  // on the slowest GPU
+  Bytes bytes;
+  KernelBound bound = KernelBound::launch;  // of its longest kernel of that name
+};
+
+/// All dispatch or all combine phases of a pass against what no dispatch can beat.
+struct BoundReport {
+  Pass pass;
+  Stage stage;
+  Bytes row;            // bytes of a token row, the least of its phases
+  Bytes between_hosts;  // that the plan moves
+  Seconds overhead;     // of one exchange
+  LowerBound least;
+  std::vector<std::pair<std::string, Seconds>> achieved;  // per fidelity, alone
+
+  Seconds bound() const { return overhead + least.transfer; }
+};
+
+/// A phase or kernel in the order of the pass: an index into phases or kernels.
+struct StepOfLayer {
+  bool phase = false;
+  std::size_t index = 0;
+};
+
+struct Explanation {
+  std::vector<PhaseReport> phases;
+  std::vector<KernelReport> kernels;
+  std::vector<StepOfLayer> order;
+  std::vector<BoundReport> bounds;
+  std::vector<std::pair<std::string, Seconds>> layer;  // makespan per fidelity
+};
+
+/// Explains a checked plan of one layer that holds explicit rows.
+Explanation explain(const Plan& plan, const Topology& topology, const GpuModels& gpus,
+                    const std::vector<NamedBackend>& backends);
+
+}  // namespace moesim

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A time that no way of moving tokens can beat, whatever it merges, relays or overlaps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/plan/plan.h"
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+/// A token that other GPUs than its own must get.
+struct TokenNeeds {
+  GpuId source;
+  std::vector<GpuId> targets;  // ascending, each once, without the source; not empty
+  bool operator==(const TokenNeeds&) const = default;
+};
+
+/// What the forward dispatch of a plan with explicit rows delivers: from where a token's first row
+/// starts to where the last row of each choice ends. In the order of the tokens; tokens that stay
+/// on their GPU are left out.
+std::vector<TokenNeeds> needs_of(const Plan& plan);
+
+/// The port that needs longest for the least that must pass it.
+struct LowerBound {
+  Seconds transfer;          // bytes / bandwidth
+  std::string port;          // such as "into node0", "out of node0.gpu3"; empty when nothing moves
+  Bytes bytes;               // at least this much passes it
+  BytesPerSecond bandwidth;  // sum of its links
+  Bytes between_hosts;       // least bytes of rows that go from one host to another, all together
+};
+
+/// Rows of `row` bytes. Each token enters every other host that it needs, and every GPU that it
+/// needs, at least once, and leaves its own host and GPU at least once if it needs others (relays
+/// may do the rest). A host's port is the sum of its links to or from other vertices' hosts or the
+/// fabric, a GPU's port all its links. With `back` the same rows return, merged as far as possible:
+/// the directions swap.
+LowerBound lower_bound(const Topology& topology, const std::vector<TokenNeeds>& needs, Bytes row,
+                       bool back);
+
+}  // namespace moesim
