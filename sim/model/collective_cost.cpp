@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/collective_cost.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace moesim {
+namespace {
+
+constexpr Range count{1, 1 << 20};
+constexpr std::int64_t fitted_bytes = 1 << 20;  // per pair of ranks, and twice as many
+
+AlphaBeta alpha_beta(const YamlMap& map, const std::string& key) {
+  const auto value = map.get(key);
+  if (!value) return {};
+  const YamlMap line = value->map();
+  return {line.seconds("alpha"), line.seconds("per_byte").value};
+}
+
+void read_levels(const YamlMap& map, CollectiveCosts& costs) {
+  const auto levels = map.get("levels");
+  if (!levels) return;
+  for (const YamlValue& item : levels->list()) {
+    const YamlMap level = item.map();
+    const int outer = costs.nesting.groups.back();
+    const auto groups = static_cast<int>(level.integer("groups", count));
+    if (level.good({"groups"}) && map.good({"gpus"}) &&
+        (groups <= outer || groups % outer != 0 || costs.nesting.gpus % groups != 0)) {
+      level.find("groups")->error(
+          fmt::format("{} groups do not nest in the {} of the level above and {} GPUs", groups,
+                      outer, costs.nesting.gpus),
+          "levels go outside-in; each number is a multiple of the one before and divides 'gpus'");
+    }
+    costs.nesting.groups.push_back(groups > 0 ? groups : outer);
+    costs.inter.push_back(alpha_beta(level, "inter"));
+    costs.intra.push_back(alpha_beta(level, "intra"));
+  }
+}
+
+CollectiveCosts read(YamlDocument& doc) {
+  const YamlMap map = doc.root().map();
+  CollectiveCosts costs;
+  costs.name = map.string("name");
+  costs.description = map.string("description", "");
+  costs.source = map.string("source");
+  costs.nesting.gpus = static_cast<int>(map.integer("gpus", count));
+  costs.flat = alpha_beta(map, "flat");
+  read_levels(map, costs);
+  doc.finish();
+  return costs;
+}
+
+/// `units` units from every rank to each rank of its communicator: those of its group at level
+/// `within` with the same local index at level `level`.
+ByteMatrix even_exchange(const Nesting& nesting, int copies, int within, int level,
+                         std::uint32_t units) {
+  const int outer = nesting.group_size(within);
+  const int inner = nesting.group_size(level);
+  ByteMatrix traffic{Bytes(fitted_bytes)};
+  std::vector<ByteMatrix::Entry> row;
+  for (int s = 0; s < copies * nesting.gpus; ++s) {
+    row.clear();
+    for (int to = s / outer * outer + s % inner; to < (s / outer + 1) * outer; to += inner) {
+      row.push_back({GpuId(to), units});
+    }
+    traffic.add_row(row);
+  }
+  return traffic;
+}
+
+}  // namespace
+
+void Nesting::check() const {
+  bool nested = gpus > 0 && !groups.empty() && groups.front() == 1 && gpus % groups.back() == 0;
+  for (std::size_t i = 1; nested && i < groups.size(); ++i) {
+    nested = groups[i] > groups[i - 1] && groups[i] % groups[i - 1] == 0;
+  }
+  if (!nested) {
+    throw Error(fmt::format("{} GPUs cannot be cut into nested levels of [{}] groups", gpus,
+                            fmt::join(groups, ", ")),
+                "the first level is one group; each number is a multiple of the one before and "
+                "divides the GPUs");
+  }
+}
+
+CollectiveCosts read_collective_costs(const std::string& path,
+                                      const std::vector<Override>& overrides) {
+  return read(*YamlDocument::from_file(path, overrides));
+}
+
+CollectiveCosts parse_collective_costs(const std::string& text, const std::string& name,
+                                       const std::vector<Override>& overrides) {
+  return read(*YamlDocument::from_text(text, name, overrides));
+}
+
+CollectiveCosts on_nodes(const CollectiveCosts& costs, int nodes) {
+  const int all = costs.nesting.depth() > 1 ? costs.nesting.groups[1] : 1;
+  if (nodes < 1 || nodes > all) {
+    throw Error(fmt::format("collective costs '{}' are known for 1 to {} nodes, not for {}",
+                            costs.name, all, nodes));
+  }
+  CollectiveCosts part = costs;
+  if (nodes == all) return part;
+  part.nesting.gpus = costs.nesting.gpus / all * nodes;
+  for (std::size_t i = 1; i < costs.nesting.groups.size(); ++i) {
+    part.nesting.groups[i] = costs.nesting.groups[i] / all * nodes;
+  }
+  if (nodes == 1) {
+    part.flat = costs.intra.front();
+    part.nesting.groups.erase(part.nesting.groups.begin());
+    part.inter.erase(part.inter.begin());
+    part.intra.erase(part.intra.begin());
+    return part;
+  }
+  const double scale = (1 - 1.0 / nodes) / (1 - 1.0 / all);
+  part.flat.seconds_per_byte *= scale;
+  part.inter.front().seconds_per_byte *= scale;
+  return part;
+}
+
+CollectiveCosts fit_collective_costs(const Nesting& nesting, int copies,
+                                     const std::function<Seconds(const ByteMatrix&)>& time) {
+  nesting.check();
+  auto fit = [&](int within, int level) {
+    const double once = time(even_exchange(nesting, copies, within, level, 1)).value;
+    const double twice = time(even_exchange(nesting, copies, within, level, 2)).value;
+    const int ranks = nesting.groups_at(level) / nesting.groups_at(within);
+    const auto bytes = static_cast<double>(fitted_bytes * ranks);
+    return AlphaBeta{Seconds(2 * once - twice), (twice - once) / bytes};
+  };
+  CollectiveCosts costs;
+  costs.name = "fitted";
+  costs.source = "fitted to exchanges of the simulated network";
+  costs.nesting = nesting;
+  costs.flat = fit(0, nesting.depth());
+  for (int i = 1; i < nesting.depth(); ++i) {
+    costs.inter.push_back(fit(i - 1, i));
+    costs.intra.push_back(fit(i, nesting.depth()));
+  }
+  return costs;
+}
+
+}  // namespace moesim

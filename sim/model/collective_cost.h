@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hierarchical collectives cost, as alpha-beta lines: HierMoE (arXiv 2508.09591), Fig. 9.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/base/byte_matrix.h"
+#include "sim/base/yaml.h"
+
+namespace moesim {
+
+/// Nested groups of equal size over `gpus` consecutive ranks. Rank s has level-i group
+/// s div group_size(i) and level-i local index s mod group_size(i).
+struct Nesting {
+  int gpus = 1;                   // G
+  std::vector<int> groups = {1};  // U: groups of level i; U[0] = 1, each divides the next and G
+
+  int depth() const { return static_cast<int>(groups.size()); }  // D
+  /// U[level]; level D stands for the GPUs themselves.
+  int groups_at(int level) const {
+    return level == depth() ? gpus : groups[static_cast<std::size_t>(level)];
+  }
+  int group_size(int level) const { return gpus / groups_at(level); }
+  /// Throws Error unless the groups nest and each level cuts finer than the one above.
+  void check() const;
+  bool operator==(const Nesting&) const = default;
+};
+
+/// Time of one collective: alpha + beta n, with n the whole send buffer of one rank, its own part
+/// included (the meaning of nccl-tests).
+struct AlphaBeta {
+  Seconds alpha;
+  double seconds_per_byte = 0;
+
+  /// `bytes` may be a mean over ranks and so a fraction.
+  Seconds time(double bytes) const { return Seconds(alpha.value + seconds_per_byte * bytes); }
+  Seconds time(Bytes bytes) const { return time(static_cast<double>(bytes.value)); }
+};
+
+/// The all-to-alls that a d-dimensional AlltoAll is made of (paper, Fig. 4). Entry i-1 belongs to
+/// level i: Inter-level-i joins the ranks of one level-(i-1) group with the same level-i local
+/// index, Intra-level-i those of one level-i group; all communicators of a stage run at once.
+struct CollectiveCosts {
+  std::string name;
+  std::string description;
+  std::string source;
+  Nesting nesting;
+  AlphaBeta flat;                // all G ranks
+  std::vector<AlphaBeta> inter;  // U[i] / U[i-1] ranks each
+  std::vector<AlphaBeta> intra;  // G / U[i] ranks each
+};
+
+/// Reads models/collectives/*.yaml; throws Error with all its mistakes.
+CollectiveCosts read_collective_costs(const std::string& path,
+                                      const std::vector<Override>& overrides = {});
+CollectiveCosts parse_collective_costs(const std::string& text, const std::string& name,
+                                       const std::vector<Override>& overrides = {});
+
+/// The same machines with fewer level-1 groups ("nodes"). With at least two, beta of the flat and
+/// Inter-level-1 collectives scales with the share (nodes - 1) / nodes of the bytes that leaves a
+/// node. A single node loses level 1, and its flat collective is Intra-level-1. Throws Error
+/// unless 1 <= nodes <= U[1].
+CollectiveCosts on_nodes(const CollectiveCosts& costs, int nodes);
+
+/// Costs fitted to a network: time(traffic) is that of one exchange. Every collective is run with
+/// 1 MiB and with 2 MiB per pair of ranks, by `copies` runs of G consecutive ranks at once; its
+/// alpha and beta are the line through both.
+CollectiveCosts fit_collective_costs(const Nesting& nesting, int copies,
+                                     const std::function<Seconds(const ByteMatrix&)>& time);
+
+}  // namespace moesim

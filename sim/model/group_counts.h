@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many tokens touch each group of each level: what HierMoE (arXiv 2508.09591) predicts from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/model/hierarchy_cost.h"
+
+namespace moesim {
+
+/// What n, "the" send buffer of a stage, is when ranks send unequal amounts; the paper leaves it
+/// open. mean: the average rank, by the busiest group, known to all ranks from one all-reduced
+/// vector per level. max: the slowest rank, as with padded buffers; never less than mean.
+enum class CountReading { mean, max };
+
+/// Rows of a token at a level: HD sends one per group that it touches, H one per choice.
+enum class Copies { per_group, per_choice };
+
+/// Counts of the tokens of one layer over the G ranks of nested groups. Levels are 1..D, where
+/// level D stands for the GPUs. The mean reading keeps the sums over all ranks alone.
+class GroupCounts {
+ public:
+  /// The ranks are first .. first + G - 1. Throws Error when the groups do not nest.
+  GroupCounts(Nesting nesting, CountReading reading, GpuId first = GpuId(0));
+
+  /// One token of rank `source`; targets[k] is the GPU that serves its choice k.
+  void add(GpuId source, std::span<const GpuId> targets);
+
+  /// P_i[j]: tokens of the whole batch that touch group j of level i, or choices that go there.
+  std::vector<std::int64_t> totals(int level, Copies copies) const;
+
+  /// C[l][j]: the same over the tokens of ranks whose local index at level `within` is l. A rank
+  /// with that index sends C[l][j] rows to group j of its own level-`within` group in the stage
+  /// from `within` to `level`: Inter-level-i is (i-1, i), Intra-level-i is (i, D), flat is (0, D).
+  /// Throws std::logic_error under the mean reading, unless within is level D.
+  std::vector<std::vector<std::int64_t>> by_index(int within, int level, Copies copies) const;
+
+  /// n / (M v) of every stage under the reading.
+  StageRows stage_rows(Copies copies) const;
+
+  const Nesting& nesting() const { return nesting_; }
+
+ private:
+  /// The counts of one level: [source, or 0 under the mean reading][group], flat.
+  struct LevelCounts {
+    std::vector<int> group_of;          // [gpu]
+    std::vector<std::uint64_t> newest;  // [group] the newest token that touched it
+    std::vector<std::uint32_t> tokens;
+  };
+  double rows(int within, int level, Copies copies) const;
+
+  Nesting nesting_;
+  CountReading reading_;
+  std::int32_t first_;
+  std::uint64_t token_ = 0;             // tokens seen
+  std::vector<LevelCounts> levels_;     // [level - 1]
+  std::vector<std::uint32_t> choices_;  // as LevelCounts::tokens of level D
+};
+
+}  // namespace moesim

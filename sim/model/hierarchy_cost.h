@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicted time of a d-dimensional AlltoAll and the best d: the cost model of HierMoE
+// (arXiv 2508.09591). docs/hiermoe.md explains it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/model/collective_cost.h"
+
+namespace moesim {
+
+/// Send buffer of one rank in token rows, for every stage that any d may use; entry i-1 belongs to
+/// level i. In the paper's symbols: n / (M v). Fractions come from means.
+struct StageRows {
+  double flat = 0;
+  std::vector<double> inter;
+  std::vector<double> intra;
+};
+
+/// Stages of balanced routing: every rank sends tokens x copies[i-1] rows at Inter-level-i, and
+/// tokens x copies[D-1] at the flat or Intra stage. copies[i-1]: copies of a token at level i,
+/// i = 1..D; with deduplication expected_distinct(), without it top-k everywhere.
+StageRows balanced_rows(const Nesting& nesting, double tokens, std::span<const double> copies);
+
+/// Expected number of groups that a token touches when it chooses top_k of `experts` uniformly
+/// without replacement and the experts lie in `groups` equal groups:
+/// R (1 - C(E - E/R, K) / C(E, K)).
+double expected_distinct(int groups, int experts, int top_k);
+
+/// t_d for d = 1..D, at [d-1]: flat for d = 1, else Inter-level-1 .. Inter-level-(d-1) and
+/// Intra-level-(d-1), one after the other. Throws std::logic_error when the levels differ.
+std::vector<Seconds> depth_times(const CollectiveCosts& costs, const StageRows& rows, Bytes row);
+
+/// d* by the published rule: 1 if t_1 is less than every other t_d, else the fastest d > 1, of
+/// equally fast ones the smallest.
+int best_depth(std::span<const Seconds> times);
+
+}  // namespace moesim

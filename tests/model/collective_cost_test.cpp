@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/collective_cost.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/data_files.h"
+#include "sim/plan/exchange_time.h"
+#include "sim/topology/reader.h"
+
+namespace moesim {
+namespace {
+
+CollectiveCosts a6000() {
+  return read_collective_costs(data_file("models/collectives", "hiermoe-a6000"));
+}
+
+TEST(CollectiveCosts, ShippedFileHoldsThePublishedFits) {
+  const CollectiveCosts costs = a6000();
+  EXPECT_EQ(costs.nesting, (Nesting{32, {1, 4, 8, 16}}));
+  EXPECT_DOUBLE_EQ(costs.flat.alpha.value, 0.722e-3);
+  EXPECT_DOUBLE_EQ(costs.flat.seconds_per_byte, 5.70e-10);
+  ASSERT_EQ(costs.inter.size(), 3U);
+  ASSERT_EQ(costs.intra.size(), 3U);
+  EXPECT_DOUBLE_EQ(costs.inter[2].alpha.value, 0.149e-3);
+  EXPECT_DOUBLE_EQ(costs.intra[2].seconds_per_byte, 1.64e-11);
+}
+
+TEST(CollectiveCosts, TwoNodesHaveTwoThirdsOfTheBetas) {
+  const CollectiveCosts all = a6000();
+  const CollectiveCosts two = on_nodes(all, 2);
+  EXPECT_EQ(two.nesting, (Nesting{16, {1, 2, 4, 8}}));
+  EXPECT_DOUBLE_EQ(two.flat.seconds_per_byte, all.flat.seconds_per_byte * 2 / 3);
+  EXPECT_DOUBLE_EQ(two.inter[0].seconds_per_byte, all.inter[0].seconds_per_byte * 2 / 3);
+  EXPECT_DOUBLE_EQ(two.inter[0].alpha.value, all.inter[0].alpha.value);
+  EXPECT_DOUBLE_EQ(two.inter[1].seconds_per_byte, all.inter[1].seconds_per_byte);
+  EXPECT_DOUBLE_EQ(two.intra[0].seconds_per_byte, all.intra[0].seconds_per_byte);
+}
+
+TEST(CollectiveCosts, OneNodeStartsAtTheNextLevel) {
+  const CollectiveCosts all = a6000();
+  const CollectiveCosts one = on_nodes(all, 1);
+  EXPECT_EQ(one.nesting, (Nesting{8, {1, 2, 4}}));
+  EXPECT_DOUBLE_EQ(one.flat.seconds_per_byte, all.intra[0].seconds_per_byte);
+  ASSERT_EQ(one.inter.size(), 2U);
+  EXPECT_DOUBLE_EQ(one.inter[0].seconds_per_byte, all.inter[1].seconds_per_byte);
+  EXPECT_DOUBLE_EQ(one.intra[1].seconds_per_byte, all.intra[2].seconds_per_byte);
+  EXPECT_THROW(on_nodes(all, 5), Error);
+  EXPECT_THROW(on_nodes(all, 0), Error);
+}
+
+TEST(CollectiveCosts, ReportsLevelsThatDoNotNest) {
+  try {
+    parse_collective_costs(
+        "name: x\nsource: none\ngpus: 12\nflat: {alpha: 1 us, per_byte: 1 ns}\nlevels:\n"
+        "  - {groups: 5, inter: {alpha: 1 us, per_byte: 1 ns}, intra: {alpha: 1 us}}\n",
+        "c.yaml");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("c.yaml:6:"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("5 groups do not nest in the 1 of the level above"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("per_byte"));
+  }
+  EXPECT_THROW((Nesting{8, {1, 2, 2}}.check()), Error);
+  EXPECT_THROW((Nesting{8, {1, 3}}.check()), Error);
+  EXPECT_THROW((Nesting{8, {2, 4}}.check()), Error);
+  EXPECT_NO_THROW((Nesting{8, {1, 2, 8}}.check()));
+}
+
+// 10 us and 1 GB/s per rank, local data free: of n bytes (m - 1) / m leave a rank of m.
+TEST(CollectiveCosts, FitRecoversALine) {
+  std::vector<int> ranks;
+  const auto time = [&](const ByteMatrix& traffic) {
+    ranks.push_back(traffic.ranks());
+    std::int64_t busiest = 0;
+    for (int s = 0; s < traffic.ranks(); ++s) {
+      std::int64_t sent = 0;
+      for (const auto& entry : traffic.row(GpuId(s))) {
+        if (entry.to != GpuId(s)) sent += traffic.bytes(entry).value;
+      }
+      busiest = std::max(busiest, sent);
+    }
+    return Seconds(10e-6 + static_cast<double>(busiest) * 1e-9);
+  };
+  const CollectiveCosts costs = fit_collective_costs({12, {1, 2, 6}}, 2, time);
+  EXPECT_THAT(ranks, testing::Each(24));
+  const auto expect = [](const AlphaBeta& line, int members) {
+    EXPECT_NEAR(line.alpha.value, 10e-6, 1e-12);
+    EXPECT_NEAR(line.seconds_per_byte, 1e-9 * (members - 1) / members, 1e-18);
+  };
+  expect(costs.flat, 12);
+  expect(costs.inter[0], 2);
+  expect(costs.intra[0], 6);
+  expect(costs.inter[1], 3);
+  expect(costs.intra[1], 2);
+}
+
+// The topology was made from the published lines, so its own have the same betas, but for the
+// collectives that Fig. 9 shows slower than their bottleneck link: flat, Intra-level-1 and
+// Intra-level-2.
+TEST(CollectiveCosts, FitOfTheTestbedTopologyGivesThePublishedBetas) {
+  const auto file = read_topology(data_file("topologies", "hiermoe-a6000"));
+  const CollectiveCosts published = a6000();
+  const CollectiveCosts fitted = fit_collective_costs(
+      published.nesting, 1,
+      [&](const ByteMatrix& traffic) { return exchange_time(file.topology, traffic).total(); });
+  const auto ratio = [](const AlphaBeta& found, const AlphaBeta& wanted) {
+    return found.seconds_per_byte / wanted.seconds_per_byte;
+  };
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(ratio(fitted.inter[i], published.inter[i]), 1, 0.01) << "Inter-level-" << i + 1;
+  }
+  EXPECT_NEAR(ratio(fitted.intra[2], published.intra[2]), 1, 0.01);
+  EXPECT_NEAR(ratio(fitted.flat, published.flat), 10.5 / 11.3, 0.01);
+  EXPECT_NEAR(ratio(fitted.intra[0], published.intra[0]), 15.7 / 17.1, 0.01);
+  EXPECT_LT(ratio(fitted.intra[1], published.intra[1]), 1);
+}
+
+}  // namespace
+}  // namespace moesim
