@@ -82,7 +82,7 @@ void describe_links(PhaseReport& phase, const LinkLoads& loads, const Topology& 
   phase.classes = class_loads(loads, topology);
   Seconds most(0);
   for (std::size_t c = 0; c < phase.classes.size(); ++c) {
-    if (phase.classes[c].busiest_time <= most) continue;
+    if (phase.classes[c].busiest_time < most) continue;  // the outermost of equals
     most = phase.classes[c].busiest_time;
     phase.busiest_class = static_cast<int>(c);
   }

@@ -53,7 +53,7 @@ struct PhaseReport {
   int rounds = 0;                     // exchanges one after the other, the most of any GPU
   Reach reach;
   std::vector<ClassLoad> classes;  // those with traffic, in the topology's order
-  int busiest_class = -1;          // index into classes, -1 when nothing leaves its GPU
+  int busiest_class = -1;          // in classes, the last of equals; -1 when nothing leaves
   ExchangeTime closed_form;        // all communicators at once
   std::vector<PhaseTime> times;
 };
@@ -83,7 +83,7 @@ struct BoundReport {
   LowerBound least;
   std::vector<std::pair<std::string, Seconds>> achieved;  // per fidelity, alone
 
-  Seconds bound() const { return overhead + least.transfer; }
+  Seconds bound() const { return overhead + least.time; }
 };
 
 /// A phase or kernel in the order of the pass: an index into phases or kernels.

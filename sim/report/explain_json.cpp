@@ -94,6 +94,10 @@ Json bound_json(const BoundReport& report) {
           {"port", report.least.port.empty() ? Json() : Json(report.least.port)},
           {"port_bytes", report.least.bytes.value},
           {"port_bytes_per_second", report.least.bandwidth.value},
+          {"overhead_s", report.overhead.value},
+          {"port_latency_s", report.least.latency.value},
+          {"port_transfer_s", report.least.transfer.value},
+          {"farthest_latency_s", report.least.farthest.value},
           {"bound_s", report.bound().value},
           {"achieved", achieved}};
 }

@@ -19,10 +19,15 @@ std::string gpu_name(const Topology& topology, GpuId gpu) {
   return topology.vertices()[topology.vertex_of(gpu).index()].name;
 }
 
+/// "node0.nic0 -> leaf0"; what both names begin with is told once: "node0.gpu1 -> nic1".
 std::string link_name(const Topology& topology, LinkId id) {
   const Link& link = topology.links()[id.index()];
-  return fmt::format("{} -> {}", topology.vertices()[link.from.index()].name,
-                     topology.vertices()[link.to.index()].name);
+  const std::string& from = topology.vertices()[link.from.index()].name;
+  const std::string& to = topology.vertices()[link.to.index()].name;
+  const std::size_t dot = from.rfind('.');
+  const bool inside =
+      dot != std::string::npos && dot == to.rfind('.') && from.compare(0, dot, to, 0, dot) == 0;
+  return fmt::format("{} -> {}", from, inside ? to.substr(dot + 1) : to);
 }
 
 std::string class_name(const Topology& topology, const ClassLoad& load) {
@@ -48,8 +53,10 @@ std::string bound_by(const PhaseReport& phase, const Topology& topology) {
 
 std::string work_of(const KernelReport& kernel) {
   if (kernel.flops.value == 0) return to_string(kernel.bytes);
-  std::string flops = to_string(FlopsPerSecond(kernel.flops.value));
-  return flops.substr(0, flops.size() - 2);  // without the "/s"
+  double number = kernel.flops.value;
+  const char* prefix = " kMGTP";
+  while (number >= 999.5 && prefix[1] != 0) number /= 1000, ++prefix;
+  return fmt::format("{:.4g} {}FLOP", number, *prefix == ' ' ? "" : std::string(1, *prefix));
 }
 
 std::string order_table(const Explanation& e, Pass pass, const Topology& topology) {
@@ -91,21 +98,21 @@ std::string reach_table(const Explanation& e, Pass pass) {
 }
 
 std::string link_table(const Explanation& e, Pass pass, const Topology& topology) {
-  Rows rows = {{"phase", "class", "busiest link", "", "its load", "takes", "x mean", "links used",
+  Rows rows = {{"phase", "class", "busiest link", "its load", "takes", "x mean", "links used",
                 "bytes on all"}};
   for (const PhaseReport& phase : e.phases) {
     if (phase.pass != pass) continue;
     for (std::size_t c = 0; c < phase.classes.size(); ++c) {
       const ClassLoad& load = phase.classes[c];
-      rows.push_back(
-          {c == 0 ? phase.name : "", class_name(topology, load), link_name(topology, load.busiest),
-           static_cast<int>(c) == phase.busiest_class ? "*" : "", to_string(load.busiest_bytes),
-           to_string(load.busiest_time), fmt::format("{:.2f}", load.over_mean),
-           fmt::format("{} of {}", load.used, load.links), to_string(Bytes(load.bytes))});
+      const char* mark = static_cast<int>(c) == phase.busiest_class ? " *" : "";
+      rows.push_back({c == 0 ? phase.name : "", class_name(topology, load) + mark,
+                      link_name(topology, load.busiest), to_string(load.busiest_bytes),
+                      to_string(load.busiest_time), fmt::format("{:.2f}", load.over_mean),
+                      fmt::format("{}/{}", load.used, load.links), to_string(Bytes(load.bytes))});
     }
-    if (phase.classes.empty()) rows.push_back({phase.name, "nothing leaves its GPU"});
+    if (phase.classes.empty()) rows.push_back({phase.name, "none", "nothing leaves its GPU"});
   }
-  return align(rows, 4);
+  return align(rows, 3);
 }
 
 std::string time_table(const Explanation& e, Pass pass) {
@@ -126,10 +133,10 @@ std::string time_table(const Explanation& e, Pass pass) {
 }
 
 std::string bound_table(const Explanation& e) {
-  Rows rows = {{"pass", "stage", "row", "off host", "moved", "tightest port", "bytes", "bound"}};
+  Rows rows = {{"pass", "stage", "row", "off host", "moved", "tightest port", "bound"}};
   for (const auto& [fidelity, time] : e.layer) {
     rows[0].push_back(fidelity);
-    rows[0].emplace_back("ratio");
+    rows[0].emplace_back("x");
   }
   for (const BoundReport& report : e.bounds) {
     Row row = {name_of(report.pass),
@@ -138,7 +145,6 @@ std::string bound_table(const Explanation& e) {
                to_string(report.least.between_hosts),
                to_string(report.between_hosts),
                report.least.port.empty() ? "-" : report.least.port,
-               to_string(report.least.bytes),
                to_string(report.bound())};
     for (const auto& [fidelity, time] : report.achieved) {
       row.push_back(to_string(time));

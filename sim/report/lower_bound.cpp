@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <limits>
 #include <map>
+#include <queue>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -47,46 +51,123 @@ Capacities capacities_of(const Topology& topology) {
   return result;
 }
 
-struct LeastRows {
-  Ports<std::int64_t> hosts, gpus;
-  std::int64_t between_hosts = 0;
+/// Least latencies through the graph (Dijkstra); keeps those of the last source, as tokens come
+/// rank by rank.
+class Latencies {
+ public:
+  /// With `back` the ways lead to the sources instead.
+  Latencies(const Topology& topology, bool back)
+      : topology_(topology), links_(topology.vertices().size()) {
+    for (const Link& link : topology.links()) {
+      const VertexId at = back ? link.to : link.from, next = back ? link.from : link.to;
+      links_[at.index()].push_back({link.latency, next});
+    }
+  }
+  /// Per vertex.
+  const std::vector<Seconds>& from(GpuId gpu) {
+    if (least_.empty() || gpu != source_) search(topology_.vertex_of(gpu), least_);
+    source_ = gpu;
+    return least_;
+  }
+
+ private:
+  using Way = std::pair<Seconds, VertexId>;
+
+  void search(VertexId start, std::vector<Seconds>& least) const {
+    least.assign(links_.size(), Seconds(std::numeric_limits<double>::infinity()));
+    std::priority_queue<Way, std::vector<Way>, std::greater<>> open;
+    least[start.index()] = Seconds(0);
+    open.push({Seconds(0), start});
+    while (!open.empty()) {
+      const auto [latency, at] = open.top();
+      open.pop();
+      if (latency > least[at.index()]) continue;
+      for (const auto& [more, next] : links_[at.index()]) {
+        if (latency + more >= least[next.index()]) continue;
+        least[next.index()] = latency + more;
+        open.push({latency + more, next});
+      }
+    }
+  }
+
+  const Topology& topology_;
+  std::vector<std::vector<Way>> links_;
+  GpuId source_;
+  std::vector<Seconds> least_;
 };
 
-LeastRows count_rows(const Topology& topology, const std::vector<TokenNeeds>& needs) {
+struct LeastRows {
+  Ports<std::int64_t> hosts, gpus;
+  Ports<Seconds> host_latency, gpu_latency;  // least of the needs that pass the port
+  std::int64_t between_hosts = 0;
+  Seconds farthest;
+};
+
+/// One more row through a port, which the latency of its way allows no earlier.
+void add_row(std::int64_t& rows, Seconds& least, Seconds latency) {
+  least = rows == 0 ? latency : std::min(least, latency);
+  ++rows;
+}
+
+LeastRows count_rows(const Topology& topology, const std::vector<TokenNeeds>& needs, bool back) {
   LeastRows rows{Ports<std::int64_t>(topology.host_count()),
-                 Ports<std::int64_t>(topology.gpu_count())};
-  std::vector<std::size_t> hosts;
+                 Ports<std::int64_t>(topology.gpu_count()),
+                 Ports<Seconds>(topology.host_count()),
+                 Ports<Seconds>(topology.gpu_count()),
+                 0,
+                 Seconds(0)};
+  Latencies latencies(topology, back);
+  std::map<std::size_t, Seconds> hosts;  // other hosts with the least latency to a target there
   for (const TokenNeeds& token : needs) {
+    const std::vector<Seconds>& to = latencies.from(token.source);
     const int home = topology.host_of(token.source);
     hosts.clear();
+    Seconds nearest(std::numeric_limits<double>::infinity()), nearest_outside = nearest;
     for (const GpuId target : token.targets) {
-      ++rows.gpus.in[target.index()];
+      const Seconds latency = to[topology.vertex_of(target).index()];
+      rows.farthest = std::max(rows.farthest, latency);
+      nearest = std::min(nearest, latency);
+      add_row(rows.gpus.in[target.index()], rows.gpu_latency.in[target.index()], latency);
       const int host = topology.host_of(target);
-      if (host != home) hosts.push_back(static_cast<std::size_t>(host));
+      if (host == home) continue;
+      nearest_outside = std::min(nearest_outside, latency);
+      Seconds& least = hosts.try_emplace(static_cast<std::size_t>(host), latency).first->second;
+      least = std::min(least, latency);
     }
-    std::sort(hosts.begin(), hosts.end());
-    hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-    for (const std::size_t host : hosts) ++rows.hosts.in[host];
-    ++rows.gpus.out[token.source.index()];
-    if (!hosts.empty()) ++rows.hosts.out[static_cast<std::size_t>(home)];
+    for (const auto& [host, latency] : hosts) {
+      add_row(rows.hosts.in[host], rows.host_latency.in[host], latency);
+    }
+    const std::size_t gpu = token.source.index();
+    add_row(rows.gpus.out[gpu], rows.gpu_latency.out[gpu], nearest);
     rows.between_hosts += std::ssize(hosts);
+    if (hosts.empty()) continue;
+    const auto host = static_cast<std::size_t>(home);
+    add_row(rows.hosts.out[host], rows.host_latency.out[host], nearest_outside);
   }
   return rows;
 }
 
+/// One direction of the ports of all hosts or of all GPUs.
+struct Side {
+  const std::vector<std::int64_t>& rows;
+  const std::vector<Seconds>& latency;
+  const std::vector<BytesPerSecond>& bandwidth;
+  const char* direction;
+  const std::vector<std::string>& names;
+};
+
 /// Keeps the port that takes longest; the first of equals.
-void keep_longest(LowerBound& bound, const std::vector<std::int64_t>& rows,
-                  const std::vector<BytesPerSecond>& bandwidth, Bytes row, const char* direction,
-                  const std::vector<std::string>& names) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] == 0) continue;
-    const Bytes bytes = row * rows[i];
-    const Seconds time = bytes / bandwidth[i];
-    if (time <= bound.transfer) continue;
-    bound.transfer = time;
-    bound.port = fmt::format("{} {}", direction, names[i]);
+void keep_longest(LowerBound& bound, const Side& side, Bytes row) {
+  for (std::size_t i = 0; i < side.rows.size(); ++i) {
+    if (side.rows[i] == 0) continue;
+    const Bytes bytes = row * side.rows[i];
+    const Seconds transfer = bytes / side.bandwidth[i];
+    if (side.latency[i] + transfer <= bound.latency + bound.transfer) continue;
+    bound.latency = side.latency[i];
+    bound.transfer = transfer;
+    bound.port = fmt::format("{} {}", side.direction, side.names[i]);
     bound.bytes = bytes;
-    bound.bandwidth = bandwidth[i];
+    bound.bandwidth = side.bandwidth[i];
   }
 }
 
@@ -145,18 +226,24 @@ std::vector<TokenNeeds> needs_of(const Plan& plan) {
 LowerBound lower_bound(const Topology& topology, const std::vector<TokenNeeds>& needs, Bytes row,
                        bool back) {
   const Capacities capacity = capacities_of(topology);
-  LeastRows rows = count_rows(topology, needs);
+  LeastRows rows = count_rows(topology, needs, back);
   if (back) {
     std::swap(rows.hosts.in, rows.hosts.out);
     std::swap(rows.gpus.in, rows.gpus.out);
+    std::swap(rows.host_latency.in, rows.host_latency.out);
+    std::swap(rows.gpu_latency.in, rows.gpu_latency.out);
   }
   LowerBound bound;
   bound.between_hosts = row * rows.between_hosts;
   const std::vector<std::string> hosts = host_names(topology), gpus = gpu_names(topology);
-  keep_longest(bound, rows.hosts.in, capacity.hosts.in, row, "into", hosts);
-  keep_longest(bound, rows.hosts.out, capacity.hosts.out, row, "out of", hosts);
-  keep_longest(bound, rows.gpus.in, capacity.gpus.in, row, "into", gpus);
-  keep_longest(bound, rows.gpus.out, capacity.gpus.out, row, "out of", gpus);
+  const auto& [host_ports, gpu_ports] = capacity;
+  keep_longest(bound, {rows.hosts.in, rows.host_latency.in, host_ports.in, "into", hosts}, row);
+  keep_longest(bound, {rows.hosts.out, rows.host_latency.out, host_ports.out, "out of", hosts},
+               row);
+  keep_longest(bound, {rows.gpus.in, rows.gpu_latency.in, gpu_ports.in, "into", gpus}, row);
+  keep_longest(bound, {rows.gpus.out, rows.gpu_latency.out, gpu_ports.out, "out of", gpus}, row);
+  bound.farthest = rows.farthest;
+  bound.time = std::max(bound.farthest, bound.latency + bound.transfer);
   return bound;
 }
 

@@ -25,6 +25,9 @@ std::vector<TokenNeeds> needs_of(const Plan& plan);
 
 /// The port that needs longest for the least that must pass it.
 struct LowerBound {
+  Seconds time;              // the larger of `farthest` and latency + transfer
+  Seconds farthest;          // least latency to the farthest target
+  Seconds latency;           // until the first row can be at the port's other side
   Seconds transfer;          // bytes / bandwidth
   std::string port;          // such as "into node0", "out of node0.gpu3"; empty when nothing moves
   Bytes bytes;               // at least this much passes it
@@ -35,8 +38,9 @@ struct LowerBound {
 /// Rows of `row` bytes. Each token enters every other host that it needs, and every GPU that it
 /// needs, at least once, and leaves its own host and GPU at least once if it needs others (relays
 /// may do the rest). A host's port is the sum of its links to or from other vertices' hosts or the
-/// fabric, a GPU's port all its links. With `back` the same rows return, merged as far as possible:
-/// the directions swap.
+/// fabric, a GPU's port all its links. Latencies are the least of any way through the graph: a port
+/// starts no earlier than the nearest of its needs allows. With `back` the same rows return, merged
+/// as far as possible: the directions swap. The overhead of an exchange is not part of it.
 LowerBound lower_bound(const Topology& topology, const std::vector<TokenNeeds>& needs, Bytes row,
                        bool back);
 

@@ -43,10 +43,11 @@ TEST_P(HelpText, NamesEveryFlag) {
 
 INSTANTIATE_TEST_SUITE_P(
     Commands, HelpText,
-    testing::Values(Help{"", "run compare plan list topology trace --version"},
+    testing::Values(Help{"", "run compare plan explain list topology trace --version"},
                     Help{"run", scenario_flags + " --json --workers"},
                     Help{"compare", scenario_flags + " --json --workers"},
                     Help{"plan", scenario_flags + " --out --rows --check"},
+                    Help{"explain", scenario_flags + " --layer --flow --json"},
                     Help{"list", "WHAT policies mechanisms topologies models gpus"},
                     Help{"topology", "show check draw"}, Help{"topology check", "name --set"},
                     Help{"topology show", "name --set --json"},
@@ -82,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"",
                 "error: moesim needs a command\n"
-                "hint: one of run, compare, plan, list, topology, trace\n"},
+                "hint: one of run, compare, plan, explain, list, topology, trace\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",
@@ -122,6 +123,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "error: 'run' takes one topology, policy and fidelity; these make 2 cases\n"
                 "hint: moesim compare shows several side by side\n"},
         Mistake{"plan " + grid, "error: 'plan' takes one topology and one policy\n"},
+        Mistake{"explain " + grid, "error: 'explain' takes one topology and one policy\n"},
+        Mistake{"explain --flwo",
+                "error: moesim explain has no flag '--flwo'\nhint: did you mean '--flow'?\n"},
         Mistake{"compare --ep x " + grid,
                 "command line: --ep x: error: 'ep' must be a whole number, not 'x'\n"},
         Mistake{"compare --set topolgy.nodes=1 " + grid,

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim explain on the hand-sized trace: the page, the JSON, wrong layers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+Outcome explain(const std::vector<std::string>& more, const std::string& policy = "dedup") {
+  std::vector<std::string> command = {"explain",
+                                      "--topology",
+                                      "two-by-two",
+                                      "--model",
+                                      "hand",
+                                      "--trace",
+                                      MOESIM_ROOT "/tests/fixtures/traces/hand",
+                                      "--policy",
+                                      policy};
+  command.insert(command.end(), more.begin(), more.end());
+  return run_moesim(command);
+}
+
+std::string without_version(const std::string& text) { return text.substr(text.find('\n') + 1); }
+
+TEST(ExplainCommand, PrintsThePage) {
+  const Outcome outcome = explain({});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, testing::StartsWith("# moesim "));
+  expect_golden(MOESIM_ROOT "/tests/cli/golden/explain.txt", without_version(outcome.out));
+}
+
+// Step 0, layer 0, ranks of two tokens, one expert per GPU. To other hosts: two rows from rank 0,
+// one from rank 1, four from rank 2 and two from rank 3; rank 2's two tokens need both GPUs of
+// node 0, for which one row each is enough. Five rows stay, two cross a node. Into node 0 go at
+// least four rows of 2 kB over 20 GB/s: 10 us + 4 us + 0.4 us.
+TEST(ExplainCommand, JsonHoldsTheFiguresCountedByHand) {
+  const Scratch scratch;
+  const Outcome outcome = explain({"--pass", "forward", "--json", scratch.file("e.json")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json page = Json::parse(content(scratch.file("e.json")));
+  EXPECT_EQ(page["format"], "moesim-explanation");
+  EXPECT_EQ(page["layer"], 0);
+  const Json& dispatch = page["steps"][2];
+  EXPECT_EQ(dispatch["kind"], "exchange");
+  EXPECT_EQ(dispatch["rows"], Json({{"same_gpu", 5}, {"same_host", 2}, {"other_host", 9}}));
+  EXPECT_EQ(dispatch["bytes"]["other_host"], 18000);
+  const Json& bound = page["lower_bounds"][0];
+  EXPECT_EQ(bound["least_other_host_bytes"], 14000);
+  EXPECT_EQ(bound["other_host_bytes"], 18000);
+  EXPECT_EQ(bound["port"], "into node0");
+  EXPECT_NEAR(bound["bound_s"].get<double>(), 14.4e-6, 1e-12);
+}
+
+TEST(ExplainCommand, NoPolicyBeatsTheBound) {
+  for (const char* policy : {"megatron", "dedup"}) {
+    for (const char* topology : {"pair", "two-by-two"}) {
+      const Scratch scratch;
+      const Outcome outcome =
+          run_moesim({"explain", "--topology", topology, "--model", "hand", "--trace",
+                      MOESIM_ROOT "/tests/fixtures/traces/hand", "--policy", policy, "--layer", "1",
+                      "--flow", "--json", scratch.file("e.json")});
+      ASSERT_EQ(outcome.code, 0) << outcome.err;
+      const Json page = Json::parse(content(scratch.file("e.json")));
+      ASSERT_EQ(page["lower_bounds"].size(), 4u);
+      for (const Json& bound : page["lower_bounds"]) {
+        ASSERT_EQ(bound["achieved"].size(), 3u);
+        for (const Json& by : bound["achieved"]) {
+          EXPECT_GE(by["over_bound"].get<double>(), 1 - 1e-9) << by;
+        }
+      }
+    }
+  }
+}
+
+TEST(ExplainCommand, ChoosesLayerPassAndFidelities) {
+  const Outcome layer = explain({"--layer", "1", "--pass", "forward"});
+  EXPECT_THAT(layer.out, HasSubstr("# layer 1 of step 0, 2 tokens per rank, forward only"));
+  EXPECT_THAT(layer.out, Not(HasSubstr("backward")));
+  EXPECT_THAT(layer.out, Not(HasSubstr("flow")));
+  EXPECT_THAT(explain({"--flow"}).out, HasSubstr("\nlayer alone:  port "));
+  EXPECT_EQ(explain({"--flow"}).out, explain({"--fidelity", "flow"}).out);
+  EXPECT_THAT(explain({"--flow"}).out, HasSubstr("  flow "));
+}
+
+TEST(ExplainCommand, RefusesALayerThatIsNotReplayed) {
+  const Outcome outcome = explain({"--layer", "7"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "error: --layer 7: it is not among the replayed layers\nhint: replayed: 0, 1\n");
+  EXPECT_THAT(explain({"--layers", "0", "--layer", "1"}).err, HasSubstr("hint: replayed: 0\n"));
+}
+
+TEST(ExplainCommand, RefusesAFileThatCannotBeWritten) {
+  const Scratch scratch;
+  const Outcome outcome = explain({"--json", scratch.file("no/e.json")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("there is no folder"));
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A slice keeps the order of its ops, also through ops that are left out.
+#include "sim/plan/slice.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/plan/fixtures.h"
+
+namespace moesim::test {
+namespace {
+
+ByteMatrix nothing() { return matrix(2, 1, {}); }
+
+// 0 send -> 1 sort on GPU 0 -> 2 back; 3 sort on GPU 1 -> 2.
+Plan there_and_back() {
+  Plan plan{"plan", 2, {}};
+  plan.add(exchange("send", {0, 1}, nothing()));
+  plan.add(kernel("sort", 0, {0}));
+  plan.add(exchange("back", {0, 1}, nothing(), {1, 3}));
+  plan.add(kernel("sort", 1, {0}));
+  return plan;
+}
+
+TEST(Slice, OfEverythingIsThePlanWithItsLanesSpelledOut) {
+  const Plan plan = there_and_back();
+  const Plan same = slice(plan, ids<OpId>({0, 1, 2, 3}));
+  EXPECT_EQ(same.ops.size(), 4u);
+  EXPECT_EQ(dependencies(same), dependencies(plan));
+}
+
+TEST(Slice, WaitsThroughWhatIsLeftOut) {
+  const Plan exchanges = slice(there_and_back(), ids<OpId>({0, 2}));
+  EXPECT_EQ(exchanges[OpId(1)].name, "back");
+  EXPECT_EQ(exchanges[OpId(1)].after, ids<OpId>({0}));
+  check_plan(exchanges);
+}
+
+TEST(Slice, DropsOrdersBetweenGpusThatNothingCarries) {
+  Plan plan = there_and_back();
+  plan.add(kernel("unpermute", 1, {2}));
+  const Plan kernels = slice(plan, ids<OpId>({1, 3, 4}));
+  EXPECT_TRUE(kernels[OpId(1)].after.empty());
+  EXPECT_EQ(kernels[OpId(2)].after, ids<OpId>({1}));  // GPU 1's sort, not GPU 0's
+  check_plan(kernels);
+}
+
+}  // namespace
+}  // namespace moesim::test

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures of an explanation that can be worked out in one's head.
+#include "sim/report/explain.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/analytic/analytic_backend.h"
+#include "sim/engine/simgrid_backend.h"
+#include "tests/engine/fixtures.h"
+#include "tests/plan/fixtures.h"
+
+namespace moesim::test {
+namespace {
+
+GpuModels round_gpus(int count) {
+  const auto gpu = std::make_shared<const GpuModel>(
+      parse_gpu_model("name: round\nsource: test\nmemory: 10 GB\nmemory_bandwidth: 1 TB/s\n"
+                      "peak: {bf16: 100 TFLOP/s}\nlaunch_overhead: 1 us\n",
+                      "round"));
+  return {static_cast<std::size_t>(count), gpu};
+}
+
+Op sending(const std::string& name, std::initializer_list<int> gpus, ByteMatrix traffic,
+           std::vector<RowMove> rows, std::initializer_list<int> after = {}) {
+  Op op = exchange(name, gpus, std::move(traffic), after);
+  op.stage = Stage::dispatch;
+  std::get<Exchange>(op.work).rows = std::move(rows);
+  return op;
+}
+
+RowMove row(int from, int to, int token) { return {GpuId(from), GpuId(to), TokenId(token), 1}; }
+
+Explanation explain_with_formula(const Plan& plan, const Topology& topology) {
+  check_plan(plan);
+  const GpuModels gpus = round_gpus(plan.gpus);
+  const auto backend = make_analytic_backend(topology, gpus);
+  return explain(plan, topology, gpus, {{"analytic", backend.get()}});
+}
+
+// Two pairs on a star with 50 GB/s ports: 5 MB one way, 10 MB the other. 5 us per route.
+Plan two_pairs() {
+  Plan plan{"plan", 4, {}};
+  plan.add(kernel("pack", 0, {}, MemoryBound{Bytes(1'000'000), Bytes(1'000'000)}));
+  plan.add(sending("send", {0, 1}, matrix(4, 5'000'000, {{{0, 0, 1}}, {{0, 1, 1}}}),
+                   {row(0, 0, 0), row(0, 1, 1)}, {0}));
+  plan.add(
+      sending("send", {2, 3}, matrix(4, 5'000'000, {{{3, 2, 2}}}), {row(3, 2, 2), row(3, 2, 3)}));
+  return plan;
+}
+
+TEST(Explain, GroupsTheCommunicatorsOfAPhase) {
+  const Explanation e = explain_with_formula(two_pairs(), star(4, milliseconds(0.01)));
+  ASSERT_EQ(e.phases.size(), 1u);
+  const PhaseReport& send = e.phases[0];
+  EXPECT_EQ(send.communicators, 2);
+  EXPECT_EQ(send.least_gpus, 2);
+  EXPECT_EQ(send.most_gpus, 2);
+  EXPECT_EQ(send.rounds, 1);
+  EXPECT_EQ(send.reach.rows, (std::array<std::int64_t, 3>{1, 0, 3}));
+  EXPECT_EQ(send.reach.bytes, (std::array{Bytes(5'000'000), Bytes(0), Bytes(15'000'000)}));
+}
+
+TEST(Explain, FindsTheBusiestLinkAndItsTime) {
+  const Explanation e = explain_with_formula(two_pairs(), star(4, milliseconds(0.01)));
+  const PhaseReport& send = e.phases[0];
+  ASSERT_EQ(send.classes.size(), 1u);
+  const ClassLoad& port = send.classes[0];
+  EXPECT_EQ(port.links, 8);
+  EXPECT_EQ(port.used, 4);
+  EXPECT_EQ(port.bytes, 30'000'000);  // every byte goes into the hub and out of it
+  EXPECT_EQ(port.busiest_bytes, Bytes(10'000'000));
+  EXPECT_NEAR(port.busiest_time.value, 200e-6, 1e-12);
+  EXPECT_NEAR(port.over_mean, 200.0 / (600.0 / 8), 1e-9);
+  EXPECT_NEAR(send.closed_form.overhead.value, 10e-6, 1e-12);
+  EXPECT_NEAR(send.closed_form.latency.value, 5e-6, 1e-12);
+  EXPECT_NEAR(send.closed_form.total().value, 215e-6, 1e-12);
+  EXPECT_NEAR(send.times[0].alone.value, 215e-6, 1e-12);
+  EXPECT_NEAR(send.times[0].in_layer.value, 215e-6, 1e-12);
+}
+
+// GPU 0 packs for 1 us + 2 MB / 1 TB/s = 3 us while GPU 1 waits: 3 us over four GPUs.
+TEST(Explain, TellsWaitingAndKernels) {
+  const Explanation e = explain_with_formula(two_pairs(), star(4, milliseconds(0.01)));
+  EXPECT_NEAR(e.phases[0].times[0].wait.value, 0.75e-6, 1e-12);
+  ASSERT_EQ(e.kernels.size(), 1u);
+  const KernelReport& pack = e.kernels[0];
+  EXPECT_EQ(pack.gpus, 1);
+  EXPECT_NEAR(pack.max.value, 3e-6, 1e-12);
+  EXPECT_NEAR(pack.mean.value, 0.75e-6, 1e-12);
+  EXPECT_EQ(pack.bytes, Bytes(2'000'000));
+  EXPECT_EQ(pack.bound, KernelBound::memory);
+  ASSERT_EQ(e.order.size(), 2u);
+  EXPECT_FALSE(e.order[0].phase);
+  EXPECT_TRUE(e.order[1].phase);
+}
+
+// 2 x 1000^3 flop at 100 TFLOP/s are 20 us, 6 MB at 1 TB/s are 6 us; one row costs 2 MB: 2 us.
+TEST(Explain, NamesTheBoundThatBinds) {
+  const std::pair<Kernel, KernelBound> cases[] = {
+      {GroupedGemm{{1000}, 1000, 1000, DataType::bf16}, KernelBound::compute},
+      {GroupedGemm{{1}, 1000, 1000, DataType::bf16}, KernelBound::memory},
+      {GroupedGemm{{1}, 10, 10, DataType::bf16}, KernelBound::launch}};
+  for (const auto& [work, bound] : cases) {
+    Plan plan{"plan", 4, {}};
+    plan.add(kernel("fc1", 2, {}, work));
+    const Explanation e = explain_with_formula(plan, star(4));
+    EXPECT_EQ(e.kernels[0].bound, bound) << name_of(bound);
+    EXPECT_EQ(e.kernels[0].slowest, GpuId(2));
+  }
+}
+
+// Two chunks of one name one after the other: overhead and latency count twice.
+TEST(Explain, CountsRoundsOfAPhaseInChunks) {
+  Plan plan{"plan", 2, {}};
+  for (const int token : {0, 1}) {
+    plan.add(sending("send", {0, 1}, matrix(2, 5'000'000, {{0, 1, 1}}), {row(0, 1, token)}));
+  }
+  const Topology topology = star(2, milliseconds(0.01));
+  const GpuModels gpus = round_gpus(2);
+  const auto backend = make_simgrid_backend(topology, gpus);
+  const Explanation e = explain(plan, topology, gpus, {{"port", backend.get()}});
+  EXPECT_EQ(e.phases[0].communicators, 1);
+  EXPECT_EQ(e.phases[0].rounds, 2);
+  EXPECT_NEAR(e.phases[0].closed_form.total().value, 230e-6, 1e-12);
+  EXPECT_NEAR(e.phases[0].times[0].alone.value, 230e-6, 1e-12);
+  EXPECT_NEAR(e.phases[0].times[0].in_layer.value, 230e-6, 1e-12);
+}
+
+// Three rows of 5 MB: GPU 2 is entered by two, 200 us + 5 us + 10 us, which is what the plan needs.
+TEST(Explain, ComparesWithTheLowerBound) {
+  const Explanation e = explain_with_formula(two_pairs(), star(4, milliseconds(0.01)));
+  ASSERT_EQ(e.bounds.size(), 1u);
+  const BoundReport& bound = e.bounds[0];
+  EXPECT_EQ(bound.row, Bytes(5'000'000));
+  EXPECT_EQ(bound.between_hosts, Bytes(15'000'000));
+  EXPECT_EQ(bound.least.between_hosts, Bytes(15'000'000));
+  EXPECT_NEAR(bound.bound().value, 215e-6, 1e-12);
+  EXPECT_NEAR(bound.achieved[0].second.value, 215e-6, 1e-12);
+}
+
+}  // namespace
+}  // namespace moesim::test
