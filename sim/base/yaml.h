@@ -71,6 +71,8 @@ class YamlValue {
   int choice(const std::vector<std::string>& names) const;
   std::vector<YamlValue> list() const;
   YamlMap map() const;
+  /// The map, or one without keys for a plain value (`kind` alone instead of {kind: ..., ...}).
+  YamlMap map_or_empty() const;
   /// The value as JSON text, unread keys and all (for free-form parts such as provenance).
   std::string json() const;
 

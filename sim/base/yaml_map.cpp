@@ -45,6 +45,10 @@ YamlMap YamlValue::map() const {
   return YamlMap(*this, keys);
 }
 
+YamlMap YamlValue::map_or_empty() const {
+  return is_map() ? map() : YamlMap(*this, std::make_shared<YamlKeys>());
+}
+
 YamlMap::YamlMap(YamlValue value, std::shared_ptr<YamlKeys> keys)
     : value_(std::move(value)), keys_(std::move(keys)) {}
 

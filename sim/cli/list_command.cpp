@@ -64,12 +64,8 @@ void list_policies() {
   Rows rows = {{"  policy", "routing", "placement", "dispatch", "schedule", "description"}};
   for (const std::string& name : data_names("models/system")) {
     const SystemSpec s = read_system(data_file("models/system", name));
-    const auto at = [](const auto& table, int i) {
-      return std::string(table[static_cast<std::size_t>(i)].name);
-    };
-    rows.push_back({"  " + name, at(routing_mechanisms(), s.routing),
-                    at(placement_mechanisms(), s.placement), at(dispatch_mechanisms(), s.dispatch),
-                    at(schedule_mechanisms(), s.schedule), s.description});
+    rows.push_back({"  " + name, s.routing.name, s.placement.name, s.dispatch.name, s.schedule.name,
+                    s.description});
   }
   print_section("policies (models/system)", rows, 6);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/moe_model.h"
 #include "sim/plan/assignment.h"
 #include "sim/plan/plan.h"
 #include "sim/topology/topology.h"
@@ -29,6 +30,12 @@ struct RowCounts {
   std::size_t gpus() const { return static_cast<std::size_t>(gpu_count); }
 };
 
+/// Disjoint lists of GPUs, each ascending.
+using Communicators = std::vector<std::vector<GpuId>>;
+
+/// Every run of `size` consecutive ranks.
+Communicators runs_of(int gpus, int size);
+
 /// A way for token copies to travel. Mechanisms are defined by one pure function, from which
 /// evaluate.h makes both evaluations.
 class Dispatch {
@@ -36,15 +43,21 @@ class Dispatch {
   virtual ~Dispatch() = default;
   virtual int phases() const = 0;  // the last phase delivers every choice to its target
   virtual std::string phase_name(int phase) const = 0;
+  /// Who exchanges with whom in a phase: every GPU is in exactly one communicator.
+  virtual const Communicators& communicators(int phase) const = 0;
+  /// The dispatch for one layer of a step: itself, unless it decides from the layer's routing.
+  virtual const Dispatch& choose(const LayerTokens&) const { return *this; }
   /// The bulk evaluation: row counts without token lists.
   virtual RowCounts count(const LayerTokens& tokens) const = 0;
   /// The explicit evaluation: the rows of every phase, in token order; [phase][row].
   virtual std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const = 0;
 };
 
-/// What a dispatch may know when it is made.
+/// What a dispatch may know when it is made; it may keep the references.
 struct DispatchContext {
   const Topology& topology;
+  const MoeModel& model;
+  int ep = 0;  // expert-parallel degree: every run of `ep` ranks exchanges by itself
 };
 
 }  // namespace moesim

@@ -103,13 +103,17 @@ void follow(const Mechanism& mechanism, int phase, GpuId holder, Choices choices
   }
 }
 
-/// A complete dispatch made of a mechanism that has phases(), phase_name() and next().
+/// A complete dispatch made of a mechanism that has phases(), phase_name(), communicators() and
+/// next().
 template <class Mechanism>
 class Evaluated final : public Dispatch {
  public:
   explicit Evaluated(Mechanism mechanism) : mechanism_(std::move(mechanism)) {}
   int phases() const override { return mechanism_.phases(); }
   std::string phase_name(int phase) const override { return mechanism_.phase_name(phase); }
+  const Communicators& communicators(int phase) const override {
+    return mechanism_.communicators(phase);
+  }
 
   RowCounts count(const LayerTokens& tokens) const override {
     return tokens.ids.width() == 1 ? count_ids<std::uint8_t>(tokens)

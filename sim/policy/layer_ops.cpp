@@ -12,26 +12,34 @@ namespace {
 
 constexpr OpId none(-1);
 
-/// The traffic of one communicator in one phase; transposed for the way back.
-ByteMatrix traffic_of(const LayerWork& work, int phase, int first_gpu, int gpus, Bytes row_bytes) {
+/// The traffic of one communicator in one phase.
+ByteMatrix traffic_of(const RowCounts& counts, int phase, const std::vector<GpuId>& members,
+                      Bytes row_bytes) {
   ByteMatrix result(row_bytes);
-  const auto n = static_cast<std::size_t>(gpus);
-  const auto& rows = work.counts.phases[static_cast<std::size_t>(phase)];
-  for (int from = 0; from < gpus; ++from) {
-    const bool member = from >= first_gpu && from < first_gpu + work.group;
-    const auto* row = rows.data() + static_cast<std::size_t>(from) * n;
-    result.add_dense_row({row, member ? n : 0});
+  const auto& rows = counts.phases[static_cast<std::size_t>(phase)];
+  auto member = members.begin();
+  for (int from = 0; from < counts.gpu_count; ++from) {
+    const bool sends = member != members.end() && *member == GpuId(from);
+    const auto* row = rows.data() + static_cast<std::size_t>(from) * counts.gpus();
+    result.add_dense_row({row, sends ? counts.gpus() : 0});
+    if (sends) ++member;
   }
   return result;
 }
 
-std::vector<RowMove> rows_of(const LayerWork& work, int phase, int first_gpu, bool mirrored) {
-  std::vector<RowMove> result;
+/// The explicit rows of every communicator of a phase, turned round for the way back.
+std::vector<std::vector<RowMove>> rows_of(const LayerWork& work, int phase, bool mirrored) {
+  const Communicators& communicators = work.dispatch->communicators(phase);
+  std::vector<std::vector<RowMove>> result(communicators.size());
   if (work.rows.empty()) return result;
+  std::vector<std::size_t> communicator_of(work.counts.gpus());
+  for (std::size_t c = 0; c < communicators.size(); ++c) {
+    for (GpuId gpu : communicators[c]) communicator_of[gpu.index()] = c;
+  }
   for (RowMove row : work.rows[static_cast<std::size_t>(phase)]) {
-    if (row.from.value < first_gpu || row.from.value >= first_gpu + work.group) continue;
+    auto& rows = result[communicator_of[row.from.index()]];
     if (mirrored) std::swap(row.from, row.to);
-    result.push_back(row);
+    rows.push_back(row);
   }
   return result;
 }
@@ -60,11 +68,9 @@ struct LayerOps::Step {
   std::string suffix() const { return pass == Pass::backward ? "-grad" : ""; }
 };
 
-LayerOps::LayerOps(Plan& plan, const MoeModel& model, const Dispatch& dispatch,
-                   const std::vector<LayerWork>& layers)
+LayerOps::LayerOps(Plan& plan, const MoeModel& model, const std::vector<LayerWork>& layers)
     : plan_(plan),
       model_(model),
-      dispatch_(dispatch),
       layers_(layers),
       last_compute_(static_cast<std::size_t>(plan.gpus), none),
       last_exchange_(static_cast<std::size_t>(plan.gpus), none) {}
@@ -196,42 +202,73 @@ void LayerOps::add_compute(const Step& s, GpuId gpu, const std::string& name, St
 }
 
 void LayerOps::add_exchanges(const Step& s, Stage stage) {
-  const int phases = dispatch_.phases();
+  const int phases = s.work.dispatch->phases();
   for (int i = 0; i < phases; ++i) {
-    const int phase = stage == Stage::combine ? phases - 1 - i : i;
-    for (int first = 0; first < plan_.gpus; first += s.work.group) {
-      add_exchange(s, stage, phase, first);
-    }
+    const bool back = stage == Stage::combine;
+    const int phase = back ? phases - 1 - i : i;
+    if (i > 0) add_relays(s, stage, back ? phase + 1 : phase - 1, phase);
+    add_phase(s, stage, phase);
   }
 }
 
-void LayerOps::add_exchange(const Step& s, Stage stage, int phase, int first_gpu) {
-  const bool mirrored = stage == Stage::combine;
-  Exchange exchange{{}, traffic_of(s.work, phase, first_gpu, plan_.gpus, model_.row_bytes()), {}};
-  if (mirrored) exchange.traffic = exchange.traffic.transposed();
-  exchange.rows = rows_of(s.work, phase, first_gpu, mirrored);
-  const std::string name =
-      fmt::format("{}-{}{}", name_of(stage), dispatch_.phase_name(phase), s.suffix());
-  Op op{name, Lane::token, s.work.number, s.pass, stage, {}, {}};
-  std::int64_t tokens = 0;
-  for (int g = first_gpu; g < first_gpu + s.work.group; ++g) {
-    const auto index = static_cast<std::size_t>(g);
-    tokens += s.work.tokens_per_rank[index];
-    exchange.participants.emplace_back(g);
-    if (last_compute_[index] != none) op.after.push_back(last_compute_[index]);
-    last_compute_[index] = none;
+/// On the way out a relay copies each row to its next hops; on the way back it adds up the parts of
+/// a row.
+void LayerOps::add_relays(const Step& s, Stage stage, int arrived_phase, int sent_phase) {
+  const bool back = stage == Stage::combine;
+  const auto arrived = static_cast<std::size_t>(arrived_phase);
+  const auto sent = static_cast<std::size_t>(sent_phase);
+  for (int g = 0; g < plan_.gpus; ++g) {
+    const GpuId gpu(g);
+    const std::int64_t in = back ? rows_from(s.work.counts, arrived, gpu, plan_.gpus)
+                                 : rows_to(s.work.counts, arrived, gpu, plan_.gpus);
+    const std::int64_t out = back ? rows_to(s.work.counts, sent, gpu, plan_.gpus)
+                                  : rows_from(s.work.counts, sent, gpu, plan_.gpus);
+    add_memory(s, gpu, "relay" + s.suffix(), stage, in, out, model_.hidden);
   }
-  if (tokens > 0 && exchange.traffic.entries() == 0) {
+}
+
+void LayerOps::add_phase(const Step& s, Stage stage, int phase) {
+  const bool mirrored = stage == Stage::combine;
+  const Communicators& communicators = s.work.dispatch->communicators(phase);
+  auto rows = rows_of(s.work, phase, mirrored);
+  const Op op{
+      fmt::format("{}-{}{}", name_of(stage), s.work.dispatch->phase_name(phase), s.suffix()),
+      Lane::token,
+      s.work.number,
+      s.pass,
+      stage,
+      {},
+      {}};
+  std::int64_t moved = 0;
+  for (std::size_t c = 0; c < communicators.size(); ++c) {
+    Exchange exchange{communicators[c],
+                      traffic_of(s.work.counts, phase, communicators[c], model_.row_bytes()),
+                      std::move(rows[c])};
+    if (mirrored) exchange.traffic = exchange.traffic.transposed();
+    moved += exchange.traffic.total().value;
+    add_exchange(op, std::move(exchange));
+  }
+  const auto& held = s.work.tokens_per_rank;
+  const std::int64_t tokens = std::accumulate(held.begin(), held.end(), std::int64_t{0});
+  if (tokens > 0 && moved == 0) {
     throw std::logic_error(
         fmt::format("{} of layer {} moves nothing although its ranks hold {} "
                     "tokens",
-                    name, s.work.number, tokens));
+                    op.name, s.work.number, tokens));
   }
+}
+
+/// Adds the exchange of one communicator, after the compute that prepared its members' rows.
+void LayerOps::add_exchange(Op op, Exchange exchange) {
+  for (GpuId gpu : exchange.participants) {
+    OpId& compute = last_compute_[gpu.index()];
+    if (compute != none) op.after.push_back(compute);
+    compute = none;
+  }
+  const std::vector<GpuId> members = exchange.participants;
   op.work = std::move(exchange);
   const OpId id = plan_.add(std::move(op));
-  for (int g = first_gpu; g < first_gpu + s.work.group; ++g) {
-    last_exchange_[static_cast<std::size_t>(g)] = id;
-  }
+  for (GpuId gpu : members) last_exchange_[gpu.index()] = id;
 }
 
 }  // namespace moesim

@@ -14,7 +14,7 @@ namespace moesim {
 /// All that a plan needs to know of one replayed layer.
 struct LayerWork {
   int number = 0;  // model layer number
-  int group = 0;   // ranks per communicator: every run of this many ranks exchanges by itself
+  const Dispatch* dispatch = nullptr;
   Assignment assignment;
   RowCounts counts;
   std::vector<std::vector<RowMove>> rows;     // [phase], empty unless explicit rows were asked for
@@ -23,12 +23,12 @@ struct LayerWork {
 
 /// Appends ops to a plan. Compute of a layer on one GPU: gate, shared experts, permute | dispatch |
 /// sort, fc1, activation, fc2, reduce | combine | unpermute; backward mirrors it with data and
-/// weight gradients. Kernels without work are left out; an exchange that would move nothing
-/// although its ranks hold tokens throws std::logic_error.
+/// weight gradients. Between the phases of a dispatch every GPU relays what it passes on. Kernels
+/// without work are left out; an exchange that would move nothing although its ranks hold tokens
+/// throws std::logic_error.
 class LayerOps {
  public:
-  LayerOps(Plan& plan, const MoeModel& model, const Dispatch& dispatch,
-           const std::vector<LayerWork>& layers);
+  LayerOps(Plan& plan, const MoeModel& model, const std::vector<LayerWork>& layers);
   void forward(int layer);
   void backward(int layer);
 
@@ -49,11 +49,12 @@ class LayerOps {
   void add_memory(const Step& s, GpuId gpu, const std::string& name, Stage stage,
                   std::int64_t read_rows, std::int64_t written_rows, std::int64_t row_elements);
   void add_exchanges(const Step& s, Stage stage);
-  void add_exchange(const Step& s, Stage stage, int phase, int first_gpu);
+  void add_relays(const Step& s, Stage stage, int arrived_phase, int sent_phase);
+  void add_phase(const Step& s, Stage stage, int phase);
+  void add_exchange(Op op, Exchange exchange);
 
   Plan& plan_;
   const MoeModel& model_;
-  const Dispatch& dispatch_;
   const std::vector<LayerWork>& layers_;
   std::vector<OpId> last_compute_;   // [gpu] newest compute op since its last exchange, else none
   std::vector<OpId> last_exchange_;  // [gpu] newest exchange that no compute op waits for yet

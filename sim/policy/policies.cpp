@@ -5,7 +5,7 @@ namespace moesim {
 
 const std::vector<RoutingMechanism>& routing_mechanisms() {
   static const std::vector<RoutingMechanism> table = {
-      {"identity", "the recorded choices as they are", make_identity},
+      {"identity", "the recorded choices as they are", read_identity},
   };
   return table;
 }
@@ -13,15 +13,18 @@ const std::vector<RoutingMechanism>& routing_mechanisms() {
 const std::vector<PlacementMechanism>& placement_mechanisms() {
   static const std::vector<PlacementMechanism> table = {
       {"contiguous", "static: experts in id order over every expert-parallel group",
-       make_contiguous},
+       read_contiguous},
   };
   return table;
 }
 
 const std::vector<DispatchMechanism>& dispatch_mechanisms() {
   static const std::vector<DispatchMechanism> table = {
-      {"alltoall", "flat all-to-all, one copy per token and choice (Megatron-LM)", make_alltoall},
-      {"dedup", "flat all-to-all, one copy per token and GPU (HD1 of HierMoE)", make_dedup},
+      {"alltoall", "flat all-to-all, one copy per token and choice (Megatron-LM)", read_alltoall},
+      {"dedup", "flat all-to-all, one copy per token and GPU (HD1 of HierMoE)", read_dedup},
+      {"hierarchical",
+       "level by level, slowest links first, one copy per token and group (HierMoE)",
+       read_hierarchical},
   };
   return table;
 }
@@ -29,7 +32,7 @@ const std::vector<DispatchMechanism>& dispatch_mechanisms() {
 const std::vector<ScheduleMechanism>& schedule_mechanisms() {
   static const std::vector<ScheduleMechanism> table = {
       {"sequential", "one layer after the other, forward then backward, no overlap",
-       make_sequential},
+       read_sequential},
   };
   return table;
 }

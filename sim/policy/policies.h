@@ -2,10 +2,12 @@
 // The one table of mechanisms. A new mechanism is one .cpp file, its line here and in policies.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "sim/base/yaml.h"
 #include "sim/policy/dispatch.h"
 #include "sim/policy/placer.h"
 #include "sim/policy/routing.h"
@@ -13,28 +15,39 @@
 
 namespace moesim {
 
-std::unique_ptr<Routing> make_identity();
-std::unique_ptr<Placer> make_contiguous(const PlacementContext& context);
-std::unique_ptr<Dispatch> make_alltoall(const DispatchContext& context);
-std::unique_ptr<Dispatch> make_dedup(const DispatchContext& context);
-std::unique_ptr<Schedule> make_sequential();
+/// Makes a mechanism, whose parameters it holds, once cluster and model are known.
+template <class Interface, class Context>
+using Maker = std::function<std::unique_ptr<Interface>(const Context&)>;
 
 /// A mechanism of one of the four kinds, with what `moesim list` says of it.
-template <class Factory>
+template <class Interface, class Context>
 struct Mechanism {
   const char* name;
   const char* description;
-  Factory make;
+  /// Reads its parameters, each with a default; the reader is their schema.
+  Maker<Interface, Context> (*read)(const YamlMap& params);
 };
 
-using RoutingMechanism = Mechanism<std::unique_ptr<Routing> (*)()>;
-using PlacementMechanism = Mechanism<std::unique_ptr<Placer> (*)(const PlacementContext&)>;
-using DispatchMechanism = Mechanism<std::unique_ptr<Dispatch> (*)(const DispatchContext&)>;
-using ScheduleMechanism = Mechanism<std::unique_ptr<Schedule> (*)()>;
+using RoutingMechanism = Mechanism<Routing, RoutingContext>;
+using PlacementMechanism = Mechanism<Placer, PlacementContext>;
+using DispatchMechanism = Mechanism<Dispatch, DispatchContext>;
+using ScheduleMechanism = Mechanism<Schedule, ScheduleContext>;
+
+using RoutingMaker = Maker<Routing, RoutingContext>;
+using PlacementMaker = Maker<Placer, PlacementContext>;
+using DispatchMaker = Maker<Dispatch, DispatchContext>;
+using ScheduleMaker = Maker<Schedule, ScheduleContext>;
 
 const std::vector<RoutingMechanism>& routing_mechanisms();
 const std::vector<PlacementMechanism>& placement_mechanisms();
 const std::vector<DispatchMechanism>& dispatch_mechanisms();
 const std::vector<ScheduleMechanism>& schedule_mechanisms();
+
+RoutingMaker read_identity(const YamlMap& params);
+PlacementMaker read_contiguous(const YamlMap& params);
+DispatchMaker read_alltoall(const YamlMap& params);
+DispatchMaker read_dedup(const YamlMap& params);
+DispatchMaker read_hierarchical(const YamlMap& params);
+ScheduleMaker read_sequential(const YamlMap& params);
 
 }  // namespace moesim

@@ -15,6 +15,9 @@ struct RoutingChange {
   std::int64_t replaced_choices = 0;
 };
 
+/// What a routing mechanism may know when it is made: nothing yet.
+struct RoutingContext {};
+
 class Routing {
  public:
   virtual ~Routing() = default;

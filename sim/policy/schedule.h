@@ -8,6 +8,9 @@
 
 namespace moesim {
 
+/// What a schedule may know when it is made: nothing yet.
+struct ScheduleContext {};
+
 class Schedule {
  public:
   virtual ~Schedule() = default;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "sim/policy/policies.h"
-
 namespace moesim {
 namespace {
 
@@ -19,12 +17,16 @@ std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
   return tokens;
 }
 
-template <class Table>
-const auto& entry(const Table& table, int index) {
-  return table[static_cast<std::size_t>(index)];
-}
-
 }  // namespace
+
+Communicators runs_of(int gpus, int size) {
+  Communicators runs;
+  for (int g = 0; g < gpus; ++g) {
+    if (g % size == 0) runs.emplace_back();
+    runs.back().emplace_back(g);
+  }
+  return runs;
+}
 
 StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
                          const RoutingTrace& trace, PlannerOptions options)
@@ -33,19 +35,19 @@ StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, con
       model_(model),
       trace_(trace),
       options_(std::move(options)),
-      routing_(entry(routing_mechanisms(), system.routing).make()),
-      placer_(entry(placement_mechanisms(), system.placement)
-                  .make({trace.info().experts, topology.gpu_count(), options_.ep})),
-      dispatch_(entry(dispatch_mechanisms(), system.dispatch).make({topology})),
-      schedule_(entry(schedule_mechanisms(), system.schedule).make()) {}
+      routing_(system.routing.make({})),
+      placer_(system.placement.make({trace.info().experts, topology.gpu_count(), options_.ep})),
+      dispatch_(system.dispatch.make({topology, model, options_.ep})),
+      schedule_(system.schedule.make({})) {}
 
 LayerWork StepPlanner::layer_work(const Batch& batch, int step, int layer, RoutingChange& change) {
   const IdRows ids = routing_->apply(trace_.step(batch.step), layer, change);
   const int number = trace_.info().layers[static_cast<std::size_t>(layer)];
-  LayerWork work{number, options_.ep, placer_->place(step, layer), {}, {}, tokens_per_rank(batch)};
+  LayerWork work{number, nullptr, placer_->place(step, layer), {}, {}, tokens_per_rank(batch)};
   const LayerTokens tokens{batch, ids, work.assignment};
-  work.counts = dispatch_->count(tokens);
-  if (options_.explicit_rows) work.rows = dispatch_->rows(tokens);
+  work.dispatch = &dispatch_->choose(tokens);
+  work.counts = work.dispatch->count(tokens);
+  if (options_.explicit_rows) work.rows = work.dispatch->rows(tokens);
   return work;
 }
 
@@ -56,7 +58,7 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
   for (int layer : options_.layers) {
     result.layers.push_back(layer_work(batch, step, layer, result.change));
   }
-  LayerOps ops(result.plan, model_, *dispatch_, result.layers);
+  LayerOps ops(result.plan, model_, result.layers);
   schedule_->issue(ops, static_cast<int>(options_.layers.size()), options_.backward);
   return result;
 }

@@ -6,11 +6,22 @@
 namespace moesim {
 namespace {
 
-template <class Table>
-int mechanism(const YamlMap& map, const std::string& kind, const Table& table) {
+/// One kind's mechanism: its name alone, or {kind: name, parameters ...}.
+template <class Interface, class Context>
+Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind,
+                                     const std::vector<Mechanism<Interface, Context>>& table) {
   std::vector<std::string> names;
   for (const auto& entry : table) names.emplace_back(entry.name);
-  return map.choice(kind, names);
+  const auto value = map.get(kind);
+  if (!value) return {};
+  const YamlMap params = value->map_or_empty();
+  const auto name = value->is_map() ? params.get("kind") : value;
+  const std::size_t index = name ? static_cast<std::size_t>(name->choice(names)) : 0;
+  if (!name || (name->is_scalar() && name->string() != names[index])) {
+    for (const std::string& key : params.keys()) params.find(key);  // one mistake is told once
+    return {};
+  }
+  return {names[index], table[index].read(params)};
 }
 
 SystemSpec read(YamlDocument& doc) {

@@ -6,21 +6,29 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
+#include "sim/policy/policies.h"
 
 namespace moesim {
 
-/// Indices into the tables of policies.h.
+/// A mechanism with its parameters.
+template <class Interface, class Context>
+struct Chosen {
+  std::string name;
+  Maker<Interface, Context> make;
+};
+
 struct SystemSpec {
   std::string name;
   std::string description;
   std::string source;
-  int routing = 0;
-  int placement = 0;
-  int dispatch = 0;
-  int schedule = 0;
+  Chosen<Routing, RoutingContext> routing;
+  Chosen<Placer, PlacementContext> placement;
+  Chosen<Dispatch, DispatchContext> dispatch;
+  Chosen<Schedule, ScheduleContext> schedule;
 };
 
-/// Reads models/system/*.yaml; throws Error with all its mistakes.
+/// Reads models/system/*.yaml: each kind is a mechanism's name, or {kind: name, parameters ...}.
+/// Throws Error with all mistakes.
 SystemSpec read_system(const std::string& path, const std::vector<Override>& overrides = {});
 SystemSpec parse_system(const std::string& text, const std::string& name,
                         const std::vector<Override>& overrides = {});

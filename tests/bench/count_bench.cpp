@@ -85,7 +85,10 @@ void count_matrices(benchmark::State& state, const char* name) {
     const Assignment assignment(contiguous_placement(experts, gpus, gpus), gpus);
     for (const auto& mechanism : dispatch_mechanisms()) {
       if (std::string(name) != mechanism.name) continue;
-      const auto dispatch = mechanism.make({cluster.topology});
+      const auto doc = YamlDocument::from_text("{}", "none");
+      const MoeModel model;
+      const auto dispatch = mechanism.read(doc->root().map())(
+          {cluster.topology, model, cluster.topology.gpu_count()});
       for (int layer = 0; layer < layers; ++layer) {
         const IdRows ids = trace.step(0).ids(layer);
         const RowCounts counts = dispatch->count({batches.batches[0], ids, assignment});

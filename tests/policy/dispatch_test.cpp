@@ -9,57 +9,10 @@
 #include <random>
 #include <set>
 
-#include "sim/policy/policies.h"
-#include "sim/topology/reader.h"
-#include "sim/trace/memory_step.h"
+#include "tests/policy/layer_tokens.h"
 
 namespace moesim {
 namespace {
-
-const Topology& any_topology() {
-  static const TopologyFile file = read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml");
-  return file.topology;
-}
-
-std::unique_ptr<Dispatch> make(const std::string& name) {
-  for (const auto& m : dispatch_mechanisms()) {
-    if (name == m.name) return m.make({any_topology()});
-  }
-  return nullptr;
-}
-
-/// One layer of tokens, `per_rank` of them on each rank, in memory.
-struct Tokens {
-  Tokens(int gpus, int experts, int top_k, std::int64_t per_rank, const std::vector<int>& ids,
-         int ep)
-      : info{"t", "toy", experts, top_k, {0}, Phase::synthetic, ""},
-        assignment(contiguous_placement(experts, gpus, ep), ep) {
-    StepArrays arrays;
-    arrays.ids = IdArray(experts, ids);
-    arrays.sequence_lengths = {static_cast<std::int32_t>(gpus * per_rank)};
-    step = make_step(info, std::move(arrays));
-    for (int r = 0; r < gpus; ++r) batch.ranks.push_back({{r * per_rank, per_rank}});
-  }
-  LayerTokens view() const { return {batch, step->ids(0), assignment}; }
-
-  TraceInfo info;
-  Assignment assignment;
-  std::shared_ptr<const TraceStep> step;
-  Batch batch;
-};
-
-/// `top_k` different experts a token, uniformly.
-std::vector<int> random_ids(std::mt19937& random, std::int64_t tokens, int experts, int top_k) {
-  std::vector<int> ids;
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    std::set<int> chosen;
-    while (static_cast<int>(chosen.size()) < top_k) {
-      const int e = static_cast<int>(random() % static_cast<unsigned>(experts));
-      if (chosen.insert(e).second) ids.push_back(e);
-    }
-  }
-  return ids;
-}
 
 std::uint64_t sum(const std::vector<std::uint32_t>& counts, bool diagonal, int gpus) {
   std::uint64_t total = 0;
@@ -73,7 +26,7 @@ std::uint64_t sum(const std::vector<std::uint32_t>& counts, bool diagonal, int g
 // Reference oracle 4.3: 4 GPUs, one token per rank: {1,3} {1,3} {2,4} {1,2} (experts from 1).
 TEST(Dispatch, FourGpuExampleOfHierMoE) {
   const Tokens tokens(4, 4, 2, 1, {0, 2, 0, 2, 1, 3, 0, 1}, 4);
-  const auto dedup = make("dedup")->count(tokens.view());
+  const auto dedup = make_dispatch("dedup")->count(tokens.view());
   EXPECT_EQ(sum(dedup.phases[0], false, 4), 7u);  // 7 network copies ...
   EXPECT_EQ(sum(dedup.phases[0], true, 4), 8u);   // ... and 1 local
   std::uint64_t between_nodes = 0;
@@ -89,11 +42,11 @@ TEST(Dispatch, FourGpuExampleOfHierMoE) {
 TEST(Dispatch, DeduplicationMergesChoicesOfOneGpu) {
   // Two GPUs of two experts; one token on GPU 0 with experts {2, 3}, one on GPU 1 with {0, 3}.
   const Tokens tokens(2, 4, 2, 1, {2, 3, 0, 3}, 2);
-  EXPECT_EQ(make("alltoall")->count(tokens.view()).phases[0],
+  EXPECT_EQ(make_dispatch("alltoall")->count(tokens.view()).phases[0],
             (std::vector<std::uint32_t>{0, 2, 1, 1}));
-  EXPECT_EQ(make("dedup")->count(tokens.view()).phases[0],
+  EXPECT_EQ(make_dispatch("dedup")->count(tokens.view()).phases[0],
             (std::vector<std::uint32_t>{0, 1, 1, 1}));
-  const auto rows = make("dedup")->rows(tokens.view());
+  const auto rows = make_dispatch("dedup")->rows(tokens.view());
   EXPECT_EQ(rows[0][0], (RowMove{GpuId(0), GpuId(1), TokenId(0), 0b11}));
 }
 
@@ -124,8 +77,8 @@ TEST(Dispatch, RandomCasesEqualAnIndependentEnumeration) {
     }
     for (const auto& [name, expected] :
          {std::pair("alltoall", copies), std::pair("dedup", deduplicated)}) {
-      const auto counts = make(name)->count(tokens.view());
-      const auto rows = make(name)->rows(tokens.view());
+      const auto counts = make_dispatch(name)->count(tokens.view());
+      const auto rows = make_dispatch(name)->rows(tokens.view());
       std::map<std::pair<int, int>, std::uint32_t> listed;
       for (const RowMove& row : rows[0]) ++listed[{row.from.value, row.to.value}];
       EXPECT_EQ(listed, expected) << name;
@@ -164,11 +117,11 @@ TEST_P(DuplicationRate, OfUniformRoutingMatchesTheClosedForm) {
   const std::int64_t count = per_rank * ranks;
   const Tokens tokens(ranks, experts, top_k, per_rank, random_ids(random, count, experts, top_k),
                       ranks);
-  const auto copies = make("dedup")->count(tokens.view());
+  const auto copies = make_dispatch("dedup")->count(tokens.view());
   const double distinct =
       static_cast<double>(sum(copies.phases[0], true, ranks)) / static_cast<double>(count);
   EXPECT_NEAR(distinct, closed, 0.02);  // more than 4 standard errors of 40,000 tokens
-  const auto flat = make("alltoall")->count(tokens.view());
+  const auto flat = make_dispatch("alltoall")->count(tokens.view());
   EXPECT_EQ(sum(flat.phases[0], true, ranks), static_cast<std::uint64_t>(count * top_k));
 }
 INSTANTIATE_TEST_SUITE_P(Oracle41, DuplicationRate,

@@ -21,7 +21,8 @@ MoeModel toy_model() {
 
 /// Two GPUs of two experts; GPU 0 holds a token with experts {2, 3}, GPU 1 one with {0, 3}; dedup.
 LayerWork toy_work() {
-  LayerWork work{5, 2, Assignment(contiguous_placement(4, 2, 2), 2), {}, {}, {1, 1}};
+  LayerWork work{5, nullptr, Assignment(contiguous_placement(4, 2, 2), 2), {}, {}, {1, 1}};
+  work.counts.gpu_count = 2;
   work.counts.phases = {{0, 1, 1, 1}};
   work.counts.slots = {1, 0, 1, 2};
   return work;
@@ -37,10 +38,18 @@ std::vector<std::string> names_on(const Plan& plan, int gpu) {
 
 class LayerOpsTest : public testing::Test {
  protected:
-  LayerOpsTest() : dispatch_(make_dedup({topology_.topology})) { plan_.gpus = 2; }
-  LayerOps ops() { return LayerOps(plan_, model_, *dispatch_, layers_); }
+  LayerOpsTest() { plan_.gpus = 2, use_dedup(2); }
+  /// Every run of `ep` GPUs exchanges by itself.
+  void use_dedup(int ep) {
+    const auto doc = YamlDocument::from_text("{}", "test");
+    dispatch_ = read_dedup(doc->root().map())({topology_.topology, model_, ep});
+    layers_[0].dispatch = dispatch_.get();
+  }
+  LayerOps ops() { return LayerOps(plan_, model_, layers_); }
 
-  TopologyFile topology_ = read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml");
+  TopologyFile topology_ = read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml",
+                                         {parse_override("nodes=1"), parse_override("node.gpus=2"),
+                                          parse_override("node.nics.count=2")});
   MoeModel model_ = toy_model();
   std::unique_ptr<Dispatch> dispatch_;
   std::vector<LayerWork> layers_ = {toy_work()};
@@ -87,7 +96,7 @@ TEST_F(LayerOpsTest, CombineMirrorsDispatch) {
 }
 
 TEST_F(LayerOpsTest, EveryGroupOfRanksExchangesByItself) {
-  layers_[0].group = 1;
+  use_dedup(1);
   layers_[0].counts.phases = {{2, 0, 0, 2}};
   ops().forward(0);
   check_plan(plan_);

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/data_files.h"
+#include "sim/policy/step_plan.h"
 #include "sim/trace/import/importer.h"
 
 namespace moesim {
@@ -58,6 +60,19 @@ inline RoutingTrace imported(const std::string& file, int experts, int first_lay
   Import import = import_npz(options, {});
   const TraceInfo info = import.info;
   return {info, {make_step(info, std::move(import.step))}};
+}
+
+/// A planner of a shipped policy; nothing when the cluster's levels do not suit its phases.
+inline std::optional<StepPlanner> make_planner(const std::string& policy, const Topology& topology,
+                                               const MoeModel& model, const RoutingTrace& trace,
+                                               const PlannerOptions& options) {
+  try {
+    return std::make_optional<StepPlanner>(read_system(data_file("models/system", policy)),
+                                           topology, model, trace, options);
+  } catch (const Error& e) {
+    if (std::string(e.what()).find(" nest ") == std::string::npos) throw;
+    return std::nullopt;
+  }
 }
 
 /// Nothing when the public data are not at hand.

@@ -7,19 +7,27 @@
 namespace moesim {
 namespace {
 
-struct Dedup {
+class Dedup {
+ public:
+  explicit Dedup(Communicators groups) : groups_(std::move(groups)) {}
   int phases() const { return 1; }
   std::string phase_name(int) const { return "alltoall"; }
+  const Communicators& communicators(int) const { return groups_; }
   template <class Hops>
   void next(int, GpuId, Choices choices, const GpuId* target, Hops& hops) const {
     for_each_choice(choices, [&](int k) { hops.merge(target[k], Choices{1} << k); });
   }
+
+ private:
+  Communicators groups_;
 };
 
 }  // namespace
 
-std::unique_ptr<Dispatch> make_dedup(const DispatchContext&) {
-  return std::make_unique<Evaluated<Dedup>>(Dedup{});
+DispatchMaker read_dedup(const YamlMap&) {
+  return [](const DispatchContext& c) {
+    return std::make_unique<Evaluated<Dedup>>(Dedup(runs_of(c.topology.gpu_count(), c.ep)));
+  };
 }
 
 }  // namespace moesim

@@ -17,8 +17,8 @@ class Contiguous final : public Placer {
 
 }  // namespace
 
-std::unique_ptr<Placer> make_contiguous(const PlacementContext& context) {
-  return std::make_unique<Contiguous>(context);
+PlacementMaker read_contiguous(const YamlMap&) {
+  return [](const PlacementContext& context) { return std::make_unique<Contiguous>(context); };
 }
 
 }  // namespace moesim

@@ -14,6 +14,8 @@ class Identity final : public Routing {
 
 }  // namespace
 
-std::unique_ptr<Routing> make_identity() { return std::make_unique<Identity>(); }
+RoutingMaker read_identity(const YamlMap&) {
+  return [](const RoutingContext&) { return std::make_unique<Identity>(); };
+}
 
 }  // namespace moesim

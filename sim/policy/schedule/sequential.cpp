@@ -16,6 +16,8 @@ class Sequential final : public Schedule {
 
 }  // namespace
 
-std::unique_ptr<Schedule> make_sequential() { return std::make_unique<Sequential>(); }
+ScheduleMaker read_sequential(const YamlMap&) {
+  return [](const ScheduleContext&) { return std::make_unique<Sequential>(); };
+}
 
 }  // namespace moesim

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/policy/dispatch/automatic_depth.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sim/plan/exchange_time.h"
+
+namespace moesim {
+namespace {
+
+Nesting nesting_of(const DispatchContext& context, const Hierarchy& hierarchy) {
+  Nesting nesting;
+  nesting.gpus = context.ep;
+  nesting.groups.clear();
+  for (int level = 0; level < hierarchy.depth(); ++level) {
+    nesting.groups.push_back(hierarchy.groups_per_run(level));
+    for (const auto& group : hierarchy.groups(level)) {
+      if (std::ssize(group) * nesting.groups.back() == context.ep) continue;
+      throw Error(fmt::format("'dispatch.depth' cannot be automatic: the ranks of '{}' nest in "
+                              "groups of different sizes",
+                              context.topology.name()),
+                  "give the depth as a number");
+    }
+  }
+  return nesting;
+}
+
+class AutomaticDepth final : public Dispatch {
+ public:
+  AutomaticDepth(const DispatchContext& context, Nesting nesting, Copies copies,
+                 CountReading reading, std::vector<std::unique_ptr<Dispatch>> by_depth)
+      : nesting_(std::move(nesting)),
+        copies_(copies),
+        reading_(reading),
+        row_bytes_(context.model.row_bytes()),
+        by_depth_(std::move(by_depth)),
+        costs_(fit_collective_costs(
+            nesting_, context.topology.gpu_count() / context.ep,
+            [&](const ByteMatrix& m) { return exchange_time(context.topology, m).total(); })) {}
+
+  const Dispatch& choose(const LayerTokens& tokens) const override {
+    std::vector<Seconds> slowest(by_depth_.size());
+    const std::size_t ranks = tokens.batch.ranks.size();
+    for (std::size_t first = 0; first < ranks; first += static_cast<std::size_t>(nesting_.gpus)) {
+      const auto times = depth_times(costs_, count(tokens, first).stage_rows(copies_), row_bytes_);
+      for (std::size_t d = 0; d < slowest.size(); ++d) {
+        slowest[d] = std::max(slowest[d], times[d]);
+      }
+    }
+    return *by_depth_[static_cast<std::size_t>(best_depth(slowest) - 1)];
+  }
+
+  // What follows is asked of the chosen dispatch; the flat one answers for all of them.
+  int phases() const override { return by_depth_[0]->phases(); }
+  std::string phase_name(int phase) const override { return by_depth_[0]->phase_name(phase); }
+  const Communicators& communicators(int phase) const override {
+    return by_depth_[0]->communicators(phase);
+  }
+  RowCounts count(const LayerTokens& tokens) const override { return choose(tokens).count(tokens); }
+  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
+    return choose(tokens).rows(tokens);
+  }
+
+ private:
+  /// The counts over the run of ranks that starts at `first`.
+  GroupCounts count(const LayerTokens& tokens, std::size_t first) const {
+    GroupCounts counts(nesting_, reading_, GpuId(static_cast<std::int64_t>(first)));
+    const auto top_k = static_cast<std::size_t>(tokens.ids.top_k());
+    std::array<GpuId, max_top_k> targets;
+    for (std::size_t r = first; r < first + static_cast<std::size_t>(nesting_.gpus); ++r) {
+      const GpuId source(static_cast<std::int64_t>(r));
+      const GpuId* gpu_of = tokens.assignment.gpus(source);
+      for (const TokenRun& run : tokens.batch.ranks[r]) {
+        for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+          for (std::size_t k = 0; k < top_k; ++k) {
+            targets[k] = gpu_of[tokens.ids.at(t, static_cast<int>(k))];
+          }
+          counts.add(source, {targets.data(), top_k});
+        }
+      }
+    }
+    return counts;
+  }
+
+  Nesting nesting_;
+  Copies copies_;
+  CountReading reading_;
+  Bytes row_bytes_;
+  std::vector<std::unique_ptr<Dispatch>> by_depth_;  // [d - 1]
+  CollectiveCosts costs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dispatch> automatic_depth(const DispatchContext& context,
+                                          const Hierarchy& hierarchy, bool dedup,
+                                          CountReading reading,
+                                          std::vector<std::unique_ptr<Dispatch>> by_depth) {
+  return std::make_unique<AutomaticDepth>(context, nesting_of(context, hierarchy),
+                                          dedup ? Copies::per_group : Copies::per_choice, reading,
+                                          std::move(by_depth));
+}
+
+}  // namespace moesim

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hierarchical all-to-all, outside-in: HD-d of HierMoE with deduplication at every level (one row
+// per token and group), H-d without it. Lin et al., arXiv 2508.09591, sections 1.1 and 1.2.
+#include <fmt/format.h>
+
+#include "sim/policy/dispatch/automatic_depth.h"
+#include "sim/policy/evaluate.h"
+#include "sim/policy/hierarchy.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+class Hierarchical {
+ public:
+  Hierarchical(const Hierarchy& hierarchy, int depth, bool dedup)
+      : hierarchy_(hierarchy), depth_(depth), dedup_(dedup) {}
+
+  int phases() const { return depth_; }
+  std::string phase_name(int phase) const {
+    return phase + 1 < depth_ ? fmt::format("inter-{}", phase + 1)
+                              : fmt::format("intra-{}", depth_ - 1);
+  }
+  const Communicators& communicators(int phase) const {
+    return phase + 1 < depth_ ? hierarchy_.inter(phase + 1) : hierarchy_.groups(depth_ - 1);
+  }
+
+  template <class Hops>
+  void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
+    for_each_choice(choices, [&](int k) {
+      const GpuId to =
+          phase + 1 < depth_ ? hierarchy_.relay(phase + 1, holder, target[k]) : target[k];
+      if (dedup_) {
+        hops.merge(to, Choices{1} << k);
+      } else {
+        hops.add(to, Choices{1} << k);
+      }
+    });
+  }
+
+ private:
+  Hierarchy hierarchy_;
+  int depth_;
+  bool dedup_;
+};
+
+/// A fixed depth must fit the cluster.
+void check_depth(int depth, const Hierarchy& hierarchy, const DispatchContext& context) {
+  if (depth <= hierarchy.depth()) return;
+  throw Error(fmt::format("'dispatch.depth' is {}, but {} ranks on '{}' nest only {} deep", depth,
+                          context.ep, context.topology.name(), hierarchy.depth()),
+              "moesim topology show prints the levels");
+}
+
+std::unique_ptr<Dispatch> of_depth(const Hierarchy& hierarchy, int depth, bool dedup) {
+  return std::make_unique<Evaluated<Hierarchical>>(Hierarchical(hierarchy, depth, dedup));
+}
+
+std::unique_ptr<Dispatch> of_best_depth(const DispatchContext& context, bool dedup,
+                                        CountReading reading) {
+  const Hierarchy hierarchy(context.topology, context.ep);
+  std::vector<std::unique_ptr<Dispatch>> by_depth;
+  for (int d = 1; d <= hierarchy.depth(); ++d) by_depth.push_back(of_depth(hierarchy, d, dedup));
+  return automatic_depth(context, hierarchy, dedup, reading, std::move(by_depth));
+}
+
+}  // namespace
+
+// depth: a number or auto; dedup: HD or H; counts: how auto reads uneven counts (mean or max).
+DispatchMaker read_hierarchical(const YamlMap& params) {
+  const bool dedup = params.boolean("dedup", true);
+  const auto depth_value = params.find("depth");
+  const bool automatic =
+      !depth_value || (depth_value->is_scalar() && depth_value->string() == "auto");
+  const int depth = automatic ? 0 : static_cast<int>(depth_value->integer({1, 16}));
+  const auto counts = params.find("counts");
+  const auto reading = static_cast<CountReading>(counts ? counts->choice({"mean", "max"}) : 0);
+  if (counts && !automatic) {
+    counts->error("'dispatch.counts' has no effect: the depth is given",
+                  "say depth: auto, or leave 'counts' out");
+  }
+  return [=](const DispatchContext& context) -> std::unique_ptr<Dispatch> {
+    if (automatic) return of_best_depth(context, dedup, reading);
+    const Hierarchy hierarchy(context.topology, context.ep);
+    check_depth(depth, hierarchy, context);
+    return of_depth(hierarchy, depth, dedup);
+  };
+}
+
+}  // namespace moesim

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hierarchical dispatch against hand counts and an independent reading of its pseudo-code.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "sim/policy/hierarchy.h"
+#include "sim/topology/reader.h"
+#include "tests/policy/layer_tokens.h"
+
+namespace moesim {
+namespace {
+
+/// `nodes` nodes of `gpus` GPUs; with pairs and sockets where there are 8 of them.
+Topology cluster(int nodes, int gpus) {
+  const std::string nvlink =
+      gpus == 8 ? "  nvlink: {kind: pairs, bandwidth: 30 GB/s, latency: 1 us}\n"
+                  "  pcie: {bandwidth: 24 GB/s, latency: 1 us, sockets: 2, socket_link: "
+                  "{bandwidth: 17 GB/s, latency: 1 us}}\n"
+                : "  nvlink: {kind: switch, bandwidth: 450 GB/s, latency: 1 us}\n"
+                  "  pcie: {bandwidth: 64 GB/s, latency: 1 us}\n";
+  return std::move(
+      parse_topology(fmt::format("source: test\nnodes: {}\nnode:\n  gpu: h100-sxm\n  gpus: {}\n{}"
+                                 "  nics: {{count: 1, bandwidth: 25 GB/s, latency: 1 us}}\n{}",
+                                 nodes, gpus, nvlink,
+                                 nodes > 1 ? "fabric: {kind: switch}\n" : "fabric: {kind: none}\n"),
+                     "test.yaml")
+          .topology);
+}
+
+std::map<std::pair<int, int>, int> listed(const std::vector<RowMove>& rows) {
+  std::map<std::pair<int, int>, int> counts;
+  for (const RowMove& row : rows) ++counts[{row.from.value, row.to.value}];
+  return counts;
+}
+
+// Reference oracle 4.3: two nodes of two GPUs, one token per rank: {1,3} {1,3} {2,4} {1,2}.
+TEST(Hierarchical, FourGpuExampleOfHierMoE) {
+  const Topology topology = cluster(2, 2);
+  const Tokens tokens(4, 4, 2, 1, {0, 2, 0, 2, 1, 3, 0, 1}, 4);
+  const auto hd2 = make_dispatch("{kind: hierarchical, depth: 2}", topology, 4);
+  const auto rows = hd2->rows(tokens.view());
+  int across = 0, local = 0;
+  for (const RowMove& row : rows[0]) (row.from == row.to ? local : across) += 1;
+  EXPECT_EQ(across, 4);
+  EXPECT_EQ(local, 3);
+  across = local = 0;
+  for (const RowMove& row : rows[1]) {
+    (row.from == row.to ? local : across) += 1;
+    EXPECT_EQ(row.from.value / 2, row.to.value / 2);
+  }
+  EXPECT_EQ(across, 5);
+  EXPECT_EQ(local, 3);
+}
+
+TEST(Hierarchical, LevelsOfTheHierMoETestbed) {
+  const TopologyFile file = read_topology(MOESIM_ROOT "/topologies/hiermoe-a6000.yaml");
+  const Hierarchy h(file.topology, 32);
+  ASSERT_EQ(h.depth(), 4);
+  std::vector<int> groups;
+  for (int level = 0; level < 4; ++level) groups.push_back(h.groups_per_run(level));
+  EXPECT_EQ(groups, (std::vector<int>{1, 4, 8, 16}));
+  // Section 1.1: Inter-level-1 has 8 communicators of 4 GPUs, Inter-level-3 16 of 2.
+  EXPECT_EQ(h.inter(1).size(), 8u);
+  EXPECT_EQ(h.inter(1)[0].size(), 4u);
+  EXPECT_EQ(h.inter(3).size(), 16u);
+  EXPECT_EQ(Hierarchy(file.topology, 8).depth(), 3);  // within a node: 1, 2, 4
+}
+
+/// What section 1.2 of the reference says, with its own arithmetic: rows of each phase.
+std::vector<std::map<std::pair<int, int>, int>> enumerate(const std::vector<std::vector<int>>& gpus,
+                                                          const std::vector<int>& source, int ranks,
+                                                          const std::vector<int>& u, int depth,
+                                                          bool dedup) {
+  std::vector<std::map<std::pair<int, int>, int>> phases(static_cast<std::size_t>(depth));
+  for (std::size_t t = 0; t < gpus.size(); ++t) {
+    std::vector<std::pair<int, std::vector<int>>> rows;  // holder, targets with repetitions
+    if (dedup) {
+      rows = {{source[t], gpus[t]}};
+    } else {
+      for (int g : gpus[t]) rows.push_back({source[t], {g}});
+    }
+    for (int phase = 0; phase < depth; ++phase) {
+      std::vector<std::pair<int, std::vector<int>>> next;
+      for (const auto& [holder, targets] : rows) {
+        std::map<int, std::vector<int>> by_destination;
+        for (int g : targets) {
+          const int size = phase + 1 < depth ? ranks / u[static_cast<std::size_t>(phase + 1)] : 1;
+          const int to = phase + 1 < depth ? g / size * size + holder % size : g;
+          by_destination[to].push_back(g);
+        }
+        for (const auto& [to, part] : by_destination) {
+          ++phases[static_cast<std::size_t>(phase)][{holder, to}];
+          next.push_back({to, part});
+        }
+      }
+      rows = next;
+    }
+  }
+  return phases;
+}
+
+TEST(Hierarchical, TenThousandRandomCasesEqualAnIndependentEnumeration) {
+  std::mt19937 random(3);
+  struct Shape {
+    Topology topology;
+    std::vector<int> u;
+  };
+  std::vector<Shape> shapes;
+  shapes.push_back({cluster(2, 2), {1, 2}});
+  shapes.push_back({cluster(4, 4), {1, 4}});
+  shapes.push_back({cluster(1, 8), {1, 2, 4}});
+  shapes.push_back({cluster(2, 8), {1, 2, 4, 8}});
+  for (int trial = 0; trial < 10000; ++trial) {
+    const Shape& shape = shapes[random() % shapes.size()];
+    const int ranks = shape.topology.gpu_count();
+    const int experts = ranks * static_cast<int>(1 + random() % 3);
+    const int top_k = static_cast<int>(1 + random() % static_cast<unsigned>(std::min(experts, 6)));
+    const std::int64_t per_rank = random() % 3;
+    const auto ids = random_ids(random, ranks * per_rank, experts, top_k);
+    const Tokens tokens(ranks, experts, top_k, per_rank, ids, ranks);
+    const int depth = static_cast<int>(1 + random() % shape.u.size());
+    const bool dedup = random() % 2 == 0;
+    std::vector<std::vector<int>> gpus;
+    std::vector<int> source;
+    for (std::int64_t t = 0; t < ranks * per_rank; ++t) {
+      source.push_back(static_cast<int>(t / per_rank));
+      gpus.emplace_back();
+      for (int k = 0; k < top_k; ++k) {
+        gpus.back().push_back(ids[static_cast<std::size_t>(t * top_k + k)] / (experts / ranks));
+      }
+    }
+    const auto dispatch =
+        make_dispatch(fmt::format("{{kind: hierarchical, depth: {}, dedup: {}}}", depth, dedup),
+                      shape.topology, ranks);
+    const auto expected = enumerate(gpus, source, ranks, shape.u, depth, dedup);
+    const auto rows = dispatch->rows(tokens.view());
+    const auto counts = dispatch->count(tokens.view());
+    ASSERT_EQ(rows.size(), expected.size());
+    for (std::size_t phase = 0; phase < rows.size(); ++phase) {
+      ASSERT_EQ(listed(rows[phase]), expected[phase]) << "trial " << trial << " phase " << phase;
+      std::map<std::pair<int, int>, int> counted;
+      for (int from = 0; from < ranks; ++from) {
+        for (int to = 0; to < ranks; ++to) {
+          const auto n = counts.phases[phase][static_cast<std::size_t>(from * ranks + to)];
+          if (n > 0) counted[{from, to}] = static_cast<int>(n);
+        }
+      }
+      ASSERT_EQ(counted, expected[phase]) << "trial " << trial << " phase " << phase;
+    }
+  }
+}
+
+TEST(Hierarchical, ADepthBeyondTheLevelsIsAnErrorThatNamesIt) {
+  try {
+    make_dispatch("{kind: hierarchical, depth: 3}", cluster(2, 2), 4);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "error: 'dispatch.depth' is 3, but 4 ranks on 'test' nest only 2 deep\n"
+                 "hint: moesim topology show prints the levels\n");
+  }
+}
+
+/// Tokens of the given width on the HierMoE testbed; who deduplicates how, and how deep.
+int chosen_phases(int hidden, const Tokens& tokens, const Topology& topology) {
+  MoeModel model;
+  model.hidden = hidden;
+  const auto doc = YamlDocument::from_text("{depth: auto}", "test");
+  const auto dispatch = read_hierarchical(doc->root().map())({topology, model, 32});
+  return dispatch->choose(tokens.view()).phases();
+}
+
+TEST(Hierarchical, AutomaticDepthGoesDeepForBigRowsAndStaysFlatForSmallOnes) {
+  const TopologyFile file = read_topology(MOESIM_ROOT "/topologies/hiermoe-a6000.yaml");
+  std::mt19937 random(5);
+  const Tokens tokens(32, 128, 8, 256, random_ids(random, 32 * 256, 128, 8), 32);
+  EXPECT_EQ(chosen_phases(1, tokens, file.topology), 1);  // latency decides
+  EXPECT_GT(chosen_phases(4096, tokens, file.topology), 1);
+}
+
+TEST(Hierarchical, AutomaticDepthNeedsUniformGroups) {
+  const TopologyFile file = read_topology(MOESIM_ROOT "/topologies/heterogeneous.yaml");
+  const MoeModel model;
+  const auto doc = YamlDocument::from_text("{depth: auto}", "test");
+  const auto maker = read_hierarchical(doc->root().map());
+  const int gpus = file.topology.gpu_count();
+  EXPECT_THROW(maker({file.topology, model, gpus}), Error);
+}
+
+TEST(Hierarchical, CountsWithoutEffectAreAnError) {
+  EXPECT_THROW(make_dispatch("{kind: hierarchical, depth: 1, counts: max}"), Error);
+  EXPECT_THROW(make_dispatch("{kind: hierarchical, deepth: 1}"), Error);
+  EXPECT_THROW(make_dispatch("{kind: hierarchical, depth: automatic}"), Error);
+}
+
+}  // namespace
+}  // namespace moesim
