@@ -45,6 +45,8 @@ class Dispatch {
   virtual std::string phase_name(int phase) const = 0;
   /// Who exchanges with whom in a phase: every GPU is in exactly one communicator.
   virtual const Communicators& communicators(int phase) const = 0;
+  /// Bytes of one row on the wire, metadata included.
+  virtual Bytes row_bytes(const MoeModel& model, Stage, Pass) const { return model.row_bytes(); }
   /// The dispatch for one layer of a step: itself, unless it decides from the layer's routing.
   virtual const Dispatch& choose(const LayerTokens&) const { return *this; }
   /// The bulk evaluation: row counts without token lists.

@@ -104,7 +104,7 @@ void follow(const Mechanism& mechanism, int phase, GpuId holder, Choices choices
 }
 
 /// A complete dispatch made of a mechanism that has phases(), phase_name(), communicators() and
-/// next().
+/// next(), and row_bytes() where its rows are not plain token vectors.
 template <class Mechanism>
 class Evaluated final : public Dispatch {
  public:
@@ -113,6 +113,14 @@ class Evaluated final : public Dispatch {
   std::string phase_name(int phase) const override { return mechanism_.phase_name(phase); }
   const Communicators& communicators(int phase) const override {
     return mechanism_.communicators(phase);
+  }
+
+  Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const override {
+    if constexpr (requires { mechanism_.row_bytes(model, stage, pass); }) {
+      return mechanism_.row_bytes(model, stage, pass);
+    } else {
+      return model.row_bytes();
+    }
   }
 
   RowCounts count(const LayerTokens& tokens) const override {

@@ -35,6 +35,14 @@ Hierarchy::Hierarchy(const Topology& topology, int ep) {
   }
 }
 
+bool Hierarchy::uniform() const {
+  return std::all_of(levels_.begin(), levels_.end(), [](const Level& level) {
+    return std::all_of(level.groups.begin(), level.groups.end(), [&](const auto& group) {
+      return group.size() == level.groups.front().size();
+    });
+  });
+}
+
 int Hierarchy::groups_per_run(int level) const {
   return static_cast<int>(at(level).groups.size()) / runs_;
 }

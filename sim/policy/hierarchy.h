@@ -17,6 +17,8 @@ class Hierarchy {
 
   /// Largest number of phases D: one inter-level phase per level and the last inside its groups.
   int depth() const { return static_cast<int>(levels_.size()); }
+  /// Whether the groups of every level have one size.
+  bool uniform() const;
   /// U[i]: groups per run.
   int groups_per_run(int level) const;
   /// The groups of all runs at a level.

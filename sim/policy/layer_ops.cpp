@@ -239,10 +239,10 @@ void LayerOps::add_phase(const Step& s, Stage stage, int phase) {
       stage,
       {},
       {}};
+  const Bytes row = s.work.dispatch->row_bytes(model_, stage, s.pass);
   std::int64_t moved = 0;
   for (std::size_t c = 0; c < communicators.size(); ++c) {
-    Exchange exchange{communicators[c],
-                      traffic_of(s.work.counts, phase, communicators[c], model_.row_bytes()),
+    Exchange exchange{communicators[c], traffic_of(s.work.counts, phase, communicators[c], row),
                       std::move(rows[c])};
     if (mirrored) exchange.traffic = exchange.traffic.transposed();
     moved += exchange.traffic.total().value;

@@ -25,6 +25,13 @@ const std::vector<DispatchMechanism>& dispatch_mechanisms() {
       {"hierarchical",
        "level by level, slowest links first, one copy per token and group (HierMoE)",
        read_hierarchical},
+      {"two-hop", "inside the node, then across nodes, no deduplication (Tutel 2DH, DeepSpeed-MoE)",
+       read_two_hop},
+      {"deepep-normal",
+       "one copy per token and node, forwarded once per GPU (DeepEP normal kernels)",
+       read_deepep_normal},
+      {"deepep-low-latency", "one message per token and choice (DeepEP low-latency kernels)",
+       read_deepep_low_latency},
   };
   return table;
 }

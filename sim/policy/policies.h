@@ -48,6 +48,9 @@ PlacementMaker read_contiguous(const YamlMap& params);
 DispatchMaker read_alltoall(const YamlMap& params);
 DispatchMaker read_dedup(const YamlMap& params);
 DispatchMaker read_hierarchical(const YamlMap& params);
+DispatchMaker read_two_hop(const YamlMap& params);
+DispatchMaker read_deepep_normal(const YamlMap& params);
+DispatchMaker read_deepep_low_latency(const YamlMap& params);
 ScheduleMaker read_sequential(const YamlMap& params);
 
 }  // namespace moesim

@@ -13,18 +13,17 @@ namespace moesim {
 namespace {
 
 Nesting nesting_of(const DispatchContext& context, const Hierarchy& hierarchy) {
+  if (!hierarchy.uniform()) {
+    throw Error(fmt::format("'dispatch.depth' cannot be automatic: the ranks of '{}' nest in "
+                            "groups of different sizes",
+                            context.topology.name()),
+                "give the depth as a number");
+  }
   Nesting nesting;
   nesting.gpus = context.ep;
   nesting.groups.clear();
   for (int level = 0; level < hierarchy.depth(); ++level) {
     nesting.groups.push_back(hierarchy.groups_per_run(level));
-    for (const auto& group : hierarchy.groups(level)) {
-      if (std::ssize(group) * nesting.groups.back() == context.ep) continue;
-      throw Error(fmt::format("'dispatch.depth' cannot be automatic: the ranks of '{}' nest in "
-                              "groups of different sizes",
-                              context.topology.name()),
-                  "give the depth as a number");
-    }
   }
   return nesting;
 }

@@ -1,48 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hierarchical all-to-all, outside-in: HD-d of HierMoE with deduplication at every level (one row
 // per token and group), H-d without it. Lin et al., arXiv 2508.09591, sections 1.1 and 1.2.
+#include "sim/policy/dispatch/hierarchical.h"
+
 #include <fmt/format.h>
 
 #include "sim/policy/dispatch/automatic_depth.h"
-#include "sim/policy/evaluate.h"
-#include "sim/policy/hierarchy.h"
 #include "sim/policy/policies.h"
 
 namespace moesim {
 namespace {
-
-class Hierarchical {
- public:
-  Hierarchical(const Hierarchy& hierarchy, int depth, bool dedup)
-      : hierarchy_(hierarchy), depth_(depth), dedup_(dedup) {}
-
-  int phases() const { return depth_; }
-  std::string phase_name(int phase) const {
-    return phase + 1 < depth_ ? fmt::format("inter-{}", phase + 1)
-                              : fmt::format("intra-{}", depth_ - 1);
-  }
-  const Communicators& communicators(int phase) const {
-    return phase + 1 < depth_ ? hierarchy_.inter(phase + 1) : hierarchy_.groups(depth_ - 1);
-  }
-
-  template <class Hops>
-  void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
-    for_each_choice(choices, [&](int k) {
-      const GpuId to =
-          phase + 1 < depth_ ? hierarchy_.relay(phase + 1, holder, target[k]) : target[k];
-      if (dedup_) {
-        hops.merge(to, Choices{1} << k);
-      } else {
-        hops.add(to, Choices{1} << k);
-      }
-    });
-  }
-
- private:
-  Hierarchy hierarchy_;
-  int depth_;
-  bool dedup_;
-};
 
 /// A fixed depth must fit the cluster.
 void check_depth(int depth, const Hierarchy& hierarchy, const DispatchContext& context) {
