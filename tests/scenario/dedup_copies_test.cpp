@@ -34,7 +34,7 @@ std::int64_t count_copies(const RoutingTrace& trace, const Batch& batch, int lay
 }
 
 TEST(DedupCopies, OnEsftLawEqualABruteForceCount) {
-  const auto trace = open_trace("esft-law");
+  const auto& trace = open_trace("esft-law");
   if (!trace) GTEST_SKIP() << "the public traces are not at hand";
   const TopologyFile file = read_topology(data_file("topologies", "h100-rail"));
   const MoeModel model = read_moe_model(data_file("models/moe", "deepseek-v2-lite"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/policy/step_plan.h"
+#include "sim/topology/reader.h"
 #include "sim/trace/import/importer.h"
 
 namespace moesim {
@@ -75,8 +77,7 @@ inline std::optional<StepPlanner> make_planner(const std::string& policy, const 
   }
 }
 
-/// Nothing when the public data are not at hand.
-inline std::optional<RoutingTrace> open_trace(const std::string& name) {
+inline std::optional<RoutingTrace> read_trace(const std::string& name) {
   const std::string shared = std::string(MOESIM_SHARED) + "/traces";
   if (name == "tiny-moe-train") return RoutingTrace::open(MOESIM_ROOT "/traces/tiny-moe-train");
   if (!std::filesystem::exists(shared)) return std::nullopt;
@@ -85,6 +86,24 @@ inline std::optional<RoutingTrace> open_trace(const std::string& name) {
     return imported(shared + "/esft_deepseek_v2_lite/translation.npz", 64, 1, 26);
   }
   return imported(shared + "/gptoss20b_decode/ids_u8_T_L_K.npz", 32, 0, 24);
+}
+
+/// Read once; nothing when the public data are not at hand.
+inline const std::optional<RoutingTrace>& open_trace(const std::string& name) {
+  static std::map<std::string, std::optional<RoutingTrace>> traces;
+  auto it = traces.find(name);
+  if (it == traces.end()) it = traces.emplace(name, read_trace(name)).first;
+  return it->second;
+}
+
+/// Read once.
+inline const Topology& shipped_topology(const std::string& name) {
+  static std::map<std::string, TopologyFile> files;
+  auto it = files.find(name);
+  if (it == files.end()) {
+    it = files.emplace(name, read_topology(data_file("topologies", name))).first;
+  }
+  return it->second.topology;
 }
 
 }  // namespace moesim
