@@ -17,19 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 std::vector<std::string> compare(std::vector<std::string> more) {
-  std::vector<std::string> command = {"compare",
-                                      "--topology",
-                                      "pair",
-                                      "--model",
-                                      "hand",
-                                      "--trace",
-                                      MOESIM_ROOT "/tests/fixtures/traces/hand",
-                                      "--policy",
-                                      "megatron",
-                                      "--policy",
-                                      "dedup"};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  return on_hand_trace("compare", "pair", {"megatron", "dedup"}, more);
 }
 
 /// Without the first line, which holds the version.

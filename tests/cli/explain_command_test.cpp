@@ -15,17 +15,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 Outcome explain(const std::vector<std::string>& more, const std::string& policy = "dedup") {
-  std::vector<std::string> command = {"explain",
-                                      "--topology",
-                                      "two-by-two",
-                                      "--model",
-                                      "hand",
-                                      "--trace",
-                                      MOESIM_ROOT "/tests/fixtures/traces/hand",
-                                      "--policy",
-                                      policy};
-  command.insert(command.end(), more.begin(), more.end());
-  return run_moesim(command);
+  return run_moesim(on_hand_trace("explain", "two-by-two", {policy}, more));
 }
 
 std::string without_version(const std::string& text) { return text.substr(text.find('\n') + 1); }

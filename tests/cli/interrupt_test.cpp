@@ -13,23 +13,9 @@ namespace {
 
 /// Thousands of steps: long enough to be met half-way.
 std::vector<std::string> long_run(const std::string& json) {
-  return {"compare",
-          "--topology",
-          "two-by-two",
-          "--model",
-          "hand",
-          "--trace",
-          MOESIM_ROOT "/tests/fixtures/traces/hand",
-          "--policy",
-          "megatron",
-          "--repeat",
-          "10000",
-          "--tokens-per-rank",
-          "2",
-          "--workers",
-          "1",
-          "--json",
-          json};
+  return on_hand_trace(
+      "compare", "two-by-two", {"megatron"},
+      {"--repeat", "10000", "--tokens-per-rank", "2", "--workers", "1", "--json", json});
 }
 
 TEST(Interrupt, AKilledWorkerFailsTheRun) {

@@ -30,17 +30,7 @@ Result run(std::vector<std::string> command, const Surroundings& surroundings = 
 }
 
 Result run_hand(const std::vector<std::string>& more) {
-  std::vector<std::string> command = {"run",
-                                      "--topology",
-                                      "two-by-two",
-                                      "--model",
-                                      "hand",
-                                      "--trace",
-                                      MOESIM_ROOT "/tests/fixtures/traces/hand",
-                                      "--policy",
-                                      "megatron"};
-  command.insert(command.end(), more.begin(), more.end());
-  return run(command);
+  return run(on_hand_trace("run", "two-by-two", {"megatron"}, more));
 }
 
 TEST(NeverSilent, ATopologyFieldWithoutEffect) {

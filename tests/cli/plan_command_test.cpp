@@ -14,17 +14,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Outcome plan(const std::vector<std::string>& more, const std::string& policy = "dedup") {
-  std::vector<std::string> command = {"plan",
-                                      "--topology",
-                                      "pair",
-                                      "--model",
-                                      "hand",
-                                      "--trace",
-                                      MOESIM_ROOT "/tests/fixtures/traces/hand",
-                                      "--policy",
-                                      policy};
-  command.insert(command.end(), more.begin(), more.end());
-  return run_moesim(command);
+  return run_moesim(on_hand_trace("plan", "pair", {policy}, more));
 }
 
 TEST(PlanCommand, PrintsThePlanOfTheFirstStep) {

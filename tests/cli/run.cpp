@@ -116,4 +116,19 @@ void expect_golden(const fs::path& file, const std::string& text) {
   EXPECT_EQ(text, content(file)) << "MOESIM_ACCEPT=1 rewrites " << file;
 }
 
+std::vector<std::string> on_hand_trace(const std::string& command, const std::string& topology,
+                                       const std::vector<std::string>& policies,
+                                       const std::vector<std::string>& more) {
+  std::vector<std::string> words = {command,
+                                    "--topology",
+                                    topology,
+                                    "--model",
+                                    "hand",
+                                    "--trace",
+                                    MOESIM_ROOT "/tests/fixtures/traces/hand"};
+  for (const std::string& policy : policies) words.insert(words.end(), {"--policy", policy});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 }  // namespace moesim

@@ -45,6 +45,11 @@ class Running {
 Outcome run_moesim(const std::vector<std::string>& arguments,
                    const Surroundings& surroundings = {});
 
+/// A command over the hand-sized trace, its model and one of the clusters in tests/cli/data.
+std::vector<std::string> on_hand_trace(const std::string& command, const std::string& topology,
+                                       const std::vector<std::string>& policies,
+                                       const std::vector<std::string>& more = {});
+
 /// A folder of its own, removed with all it holds.
 class Scratch {
  public:
