@@ -73,7 +73,7 @@ TEST(Hierarchical, LevelsOfTheHierMoETestbed) {
 
 /// What section 1.2 of the reference says, with its own arithmetic: rows of each phase.
 std::vector<std::map<std::pair<int, int>, int>> enumerate(const std::vector<std::vector<int>>& gpus,
-                                                          const std::vector<int>& source, int ranks,
+                                                          const std::vector<int>& source, int ep,
                                                           const std::vector<int>& u, int depth,
                                                           bool dedup) {
   std::vector<std::map<std::pair<int, int>, int>> phases(static_cast<std::size_t>(depth));
@@ -89,7 +89,7 @@ std::vector<std::map<std::pair<int, int>, int>> enumerate(const std::vector<std:
       for (const auto& [holder, targets] : rows) {
         std::map<int, std::vector<int>> by_destination;
         for (int g : targets) {
-          const int size = phase + 1 < depth ? ranks / u[static_cast<std::size_t>(phase + 1)] : 1;
+          const int size = phase + 1 < depth ? ep / u[static_cast<std::size_t>(phase + 1)] : 1;
           const int to = phase + 1 < depth ? g / size * size + holder % size : g;
           by_destination[to].push_back(g);
         }
@@ -108,21 +108,25 @@ TEST(Hierarchical, TenThousandRandomCasesEqualAnIndependentEnumeration) {
   std::mt19937 random(3);
   struct Shape {
     Topology topology;
+    int ep;  // less than the ranks: every run holds replicas of all experts
     std::vector<int> u;
   };
   std::vector<Shape> shapes;
-  shapes.push_back({cluster(2, 2), {1, 2}});
-  shapes.push_back({cluster(4, 4), {1, 4}});
-  shapes.push_back({cluster(1, 8), {1, 2, 4}});
-  shapes.push_back({cluster(2, 8), {1, 2, 4, 8}});
+  shapes.push_back({cluster(2, 2), 4, {1, 2}});
+  shapes.push_back({cluster(4, 4), 16, {1, 4}});
+  shapes.push_back({cluster(4, 4), 8, {1, 2}});
+  shapes.push_back({cluster(1, 8), 8, {1, 2, 4}});
+  shapes.push_back({cluster(2, 8), 8, {1, 2, 4}});
+  shapes.push_back({cluster(2, 8), 16, {1, 2, 4, 8}});
   for (int trial = 0; trial < 10000; ++trial) {
     const Shape& shape = shapes[random() % shapes.size()];
     const int ranks = shape.topology.gpu_count();
-    const int experts = ranks * static_cast<int>(1 + random() % 3);
+    const int ep = shape.ep;
+    const int experts = ep * static_cast<int>(1 + random() % 3);
     const int top_k = static_cast<int>(1 + random() % static_cast<unsigned>(std::min(experts, 6)));
     const std::int64_t per_rank = random() % 3;
     const auto ids = random_ids(random, ranks * per_rank, experts, top_k);
-    const Tokens tokens(ranks, experts, top_k, per_rank, ids, ranks);
+    const Tokens tokens(ranks, experts, top_k, per_rank, ids, ep);
     const int depth = static_cast<int>(1 + random() % shape.u.size());
     const bool dedup = random() % 2 == 0;
     std::vector<std::vector<int>> gpus;
@@ -131,13 +135,14 @@ TEST(Hierarchical, TenThousandRandomCasesEqualAnIndependentEnumeration) {
       source.push_back(static_cast<int>(t / per_rank));
       gpus.emplace_back();
       for (int k = 0; k < top_k; ++k) {
-        gpus.back().push_back(ids[static_cast<std::size_t>(t * top_k + k)] / (experts / ranks));
+        const int expert = ids[static_cast<std::size_t>(t * top_k + k)];
+        gpus.back().push_back(source.back() / ep * ep + expert / (experts / ep));
       }
     }
     const auto dispatch =
         make_dispatch(fmt::format("{{kind: hierarchical, depth: {}, dedup: {}}}", depth, dedup),
-                      shape.topology, ranks);
-    const auto expected = enumerate(gpus, source, ranks, shape.u, depth, dedup);
+                      shape.topology, ep);
+    const auto expected = enumerate(gpus, source, ep, shape.u, depth, dedup);
     const auto rows = dispatch->rows(tokens.view());
     const auto counts = dispatch->count(tokens.view());
     ASSERT_EQ(rows.size(), expected.size());
