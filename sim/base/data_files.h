@@ -9,8 +9,8 @@ namespace moesim {
 
 /// The path of a data file: `name` itself when it is a path (contains '/' or ends in .yaml), else
 /// <root>/<kind>/<name>.yaml, where kind is "topologies", "models/moe", "models/gpu",
-/// "models/system" and root is $MOESIM_DATA, the source tree or the installed share folder.
-/// Throws Error with a suggestion when there is none.
+/// "models/system", "models/collectives" and root is $MOESIM_DATA, the source tree or the installed
+/// share folder. Throws Error with a suggestion when there is none.
 std::string data_file(const std::string& kind, const std::string& name);
 
 /// The names that data_file(kind, name) knows, sorted.

@@ -111,7 +111,6 @@ void explain_case(const Options& options) {
   StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace,
                       planner_options);
   const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
-  check_plan(planned.plan);
   std::vector<std::unique_ptr<Backend>> backends;
   std::vector<NamedBackend> named;
   for (const Fidelity fidelity : fidelities(options, scenario)) {

@@ -28,7 +28,6 @@ std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inpu
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const int step = c.cluster->first_step + static_cast<int>(i);
     const StepPlan planned = planner.plan(batches[i], step);
-    check_plan(planned.plan);
     add_step(run, planned.plan, backend->run(planned.plan), c.cluster->topology);
     run.dropped_choices += planned.change.dropped_choices;
     run.replaced_choices += planned.change.replaced_choices;

@@ -119,7 +119,7 @@ class Evaluated final : public Dispatch {
     if constexpr (requires { mechanism_.row_bytes(model, stage, pass); }) {
       return mechanism_.row_bytes(model, stage, pass);
     } else {
-      return model.row_bytes();
+      return Dispatch::row_bytes(model, stage, pass);
     }
   }
 

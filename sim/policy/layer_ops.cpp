@@ -44,26 +44,11 @@ std::vector<std::vector<RowMove>> rows_of(const LayerWork& work, int phase, bool
   return result;
 }
 
-/// Rows that leave a GPU in a phase, local copies included.
-std::int64_t rows_from(const RowCounts& counts, std::size_t phase, GpuId gpu, int gpus) {
-  const auto row = counts.phases[phase].begin() + static_cast<std::int64_t>(gpu.index()) * gpus;
-  return std::accumulate(row, row + gpus, std::int64_t{0});
-}
-
-/// Rows that reach a GPU in a phase, local copies included.
-std::int64_t rows_to(const RowCounts& counts, std::size_t phase, GpuId gpu, int gpus) {
-  const auto n = static_cast<std::size_t>(gpus);
-  std::int64_t rows = 0;
-  for (std::size_t from = 0; from < n; ++from) {
-    rows += counts.phases[phase][from * n + gpu.index()];
-  }
-  return rows;
-}
-
 }  // namespace
 
 struct LayerOps::Step {
   const LayerWork& work;
+  const std::vector<RowSums>& sums;  // [phase]
   Pass pass;
   std::string suffix() const { return pass == Pass::backward ? "-grad" : ""; }
 };
@@ -73,10 +58,30 @@ LayerOps::LayerOps(Plan& plan, const MoeModel& model, const std::vector<LayerWor
       model_(model),
       layers_(layers),
       last_compute_(static_cast<std::size_t>(plan.gpus), none),
-      last_exchange_(static_cast<std::size_t>(plan.gpus), none) {}
+      last_exchange_(static_cast<std::size_t>(plan.gpus), none) {
+  for (const LayerWork& layer : layers) sums_.push_back(row_sums(layer.counts));
+}
+
+std::vector<LayerOps::RowSums> LayerOps::row_sums(const RowCounts& counts) {
+  const std::size_t gpus = counts.gpus();
+  std::vector<RowSums> sums;
+  for (const auto& rows : counts.phases) {
+    RowSums& phase = sums.emplace_back();
+    phase.sent.resize(gpus);
+    phase.arrived.resize(gpus);
+    for (std::size_t from = 0; from < gpus; ++from) {
+      for (std::size_t to = 0; to < gpus; ++to) {
+        phase.sent[from] += rows[from * gpus + to];
+        phase.arrived[to] += rows[from * gpus + to];
+      }
+    }
+  }
+  return sums;
+}
 
 void LayerOps::forward(int layer) {
-  const Step s{layers_[static_cast<std::size_t>(layer)], Pass::forward};
+  const auto index = static_cast<std::size_t>(layer);
+  const Step s{layers_[index], sums_[index], Pass::forward};
   before_dispatch(s);
   add_exchanges(s, Stage::dispatch);
   experts_forward(s);
@@ -85,7 +90,8 @@ void LayerOps::forward(int layer) {
 }
 
 void LayerOps::backward(int layer) {
-  const Step s{layers_[static_cast<std::size_t>(layer)], Pass::backward};
+  const auto index = static_cast<std::size_t>(layer);
+  const Step s{layers_[index], sums_[index], Pass::backward};
   before_dispatch(s);
   add_exchanges(s, Stage::dispatch);
   experts_backward(s);
@@ -109,7 +115,7 @@ void LayerOps::before_dispatch(const Step& s) {
                     GroupedGemm{{tokens}, model_.hidden, shared, model_.weights});
       }
     }
-    const std::int64_t copies = rows_from(s.work.counts, 0, gpu, plan_.gpus);
+    const std::int64_t copies = s.sums.front().sent[gpu.index()];
     add_memory(s, gpu, s.pass == Pass::forward ? "permute" : "unpermute-grad", Stage::dispatch,
                copies, copies, model_.hidden);
   }
@@ -121,7 +127,7 @@ LayerOps::ExpertWork LayerOps::expert_work(const Step& s, GpuId gpu) const {
   ExpertWork work;
   work.m.assign(first, first + placement.slots_on(gpu));
   work.rows = std::accumulate(work.m.begin(), work.m.end(), std::int64_t{0});
-  work.arrived = rows_to(s.work.counts, s.work.counts.phases.size() - 1, gpu, plan_.gpus);
+  work.arrived = s.sums.back().arrived[gpu.index()];
   return work;
 }
 
@@ -164,7 +170,7 @@ void LayerOps::after_combine(const Step& s) {
   for (int g = 0; g < plan_.gpus; ++g) {
     const GpuId gpu(g);
     const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
-    const std::int64_t copies = rows_from(s.work.counts, 0, gpu, plan_.gpus);
+    const std::int64_t copies = s.sums.front().sent[gpu.index()];
     add_memory(s, gpu, s.pass == Pass::forward ? "unpermute" : "permute-grad", Stage::combine,
                copies, tokens, model_.hidden);
     if (s.pass == Pass::forward) continue;
@@ -215,14 +221,12 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
 /// a row.
 void LayerOps::add_relays(const Step& s, Stage stage, int arrived_phase, int sent_phase) {
   const bool back = stage == Stage::combine;
-  const auto arrived = static_cast<std::size_t>(arrived_phase);
-  const auto sent = static_cast<std::size_t>(sent_phase);
+  const RowSums& arrived = s.sums[static_cast<std::size_t>(arrived_phase)];
+  const RowSums& sent = s.sums[static_cast<std::size_t>(sent_phase)];
   for (int g = 0; g < plan_.gpus; ++g) {
     const GpuId gpu(g);
-    const std::int64_t in = back ? rows_from(s.work.counts, arrived, gpu, plan_.gpus)
-                                 : rows_to(s.work.counts, arrived, gpu, plan_.gpus);
-    const std::int64_t out = back ? rows_to(s.work.counts, sent, gpu, plan_.gpus)
-                                  : rows_from(s.work.counts, sent, gpu, plan_.gpus);
+    const std::int64_t in = (back ? arrived.sent : arrived.arrived)[gpu.index()];
+    const std::int64_t out = (back ? sent.arrived : sent.sent)[gpu.index()];
     add_memory(s, gpu, "relay" + s.suffix(), stage, in, out, model_.hidden);
   }
 }

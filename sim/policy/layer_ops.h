@@ -34,6 +34,11 @@ class LayerOps {
 
  private:
   struct Step;  // the layer and pass that ops are being added for
+  /// Rows of one phase per GPU, local copies included.
+  struct RowSums {
+    std::vector<std::int64_t> sent, arrived;
+  };
+  static std::vector<RowSums> row_sums(const RowCounts& counts);
   /// What one GPU's experts get to do.
   struct ExpertWork {
     std::vector<std::int64_t> m;  // [slot] choices
@@ -56,6 +61,7 @@ class LayerOps {
   Plan& plan_;
   const MoeModel& model_;
   const std::vector<LayerWork>& layers_;
+  std::vector<std::vector<RowSums>> sums_;  // [layer][phase]
   std::vector<OpId> last_compute_;   // [gpu] newest compute op since its last exchange, else none
   std::vector<OpId> last_exchange_;  // [gpu] newest exchange that no compute op waits for yet
 };

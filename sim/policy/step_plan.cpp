@@ -60,6 +60,7 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
   }
   LayerOps ops(result.plan, model_, result.layers);
   schedule_->issue(ops, static_cast<int>(options_.layers.size()), options_.backward);
+  check_plan(result.plan);
   return result;
 }
 

@@ -33,6 +33,7 @@ class StepPlanner {
  public:
   StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
               const RoutingTrace& trace, PlannerOptions options);
+  /// A plan that obeys the rules of check_plan.
   StepPlan plan(const Batch& batch, int step);
 
  private:

@@ -2,6 +2,7 @@
 // DeepEP's kernels (deepseek-ai/DeepEP at dd758ca, csrc/kernels/legacy). Normal: one copy per token
 // and node to the GPU with the same index there, which forwards one copy per GPU. Low latency: one
 // message per token and choice straight to its GPU.
+#include "sim/policy/dispatch/flat.h"
 #include "sim/policy/dispatch/hierarchical.h"
 #include "sim/policy/policies.h"
 
@@ -35,17 +36,9 @@ class Normal : public Hierarchical {
   bool fp8_;
 };
 
-class LowLatency {
+class LowLatency : public Flat {
  public:
-  LowLatency(Communicators groups, bool fp8) : groups_(std::move(groups)), fp8_(fp8) {}
-  int phases() const { return 1; }
-  std::string phase_name(int) const { return "rdma"; }
-  const Communicators& communicators(int) const { return groups_; }
-
-  template <class Hops>
-  void next(int, GpuId, Choices choices, const GpuId* target, Hops& hops) const {
-    for_each_choice(choices, [&](int k) { hops.add(target[k], Choices{1} << k); });
-  }
+  LowLatency(Communicators groups, bool fp8) : Flat(std::move(groups), false, "rdma"), fp8_(fp8) {}
 
   /// A message is the row and a 16-byte header; the combine returns the bare row.
   Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const {
@@ -54,7 +47,6 @@ class LowLatency {
   }
 
  private:
-  Communicators groups_;
   bool fp8_;
 };
 

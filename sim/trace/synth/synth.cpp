@@ -61,18 +61,16 @@ std::string provenance(const SynthOptions& o, const RoutingTrace* recorded) {
   return json.dump();
 }
 
+TraceInfo trace_info(const SynthOptions& o, const RoutingTrace* recorded) {
+  return {o.name, o.model, o.experts, o.top_k, o.layers, Phase::synthetic, provenance(o, recorded)};
+}
+
 }  // namespace
 
 Synthesis::Synthesis(const SynthOptions& options) : options_(options) {
   if (options_.communities == 0) options_.communities = std::max(1, options_.experts / 8);
   check();
-  info_ = {options_.name,
-           options_.model,
-           options_.experts,
-           options_.top_k,
-           options_.layers,
-           Phase::synthetic,
-           provenance(options_, nullptr)};
+  info_ = trace_info(options_, nullptr);
   for (int i = 0; i < static_cast<int>(options_.layers.size()); ++i)
     layers_.push_back(invented_layer(i));
 }
@@ -90,13 +88,7 @@ Synthesis::Synthesis(const SynthOptions& options, const RoutingTrace& recorded,
     throw Error("a fitted trace has the skew, affinity, stickiness and groups of the recorded one",
                 "leave them out, or leave out --fit");
   check();
-  info_ = {options_.name,
-           options_.model,
-           options_.experts,
-           options_.top_k,
-           options_.layers,
-           Phase::synthetic,
-           provenance(options_, &recorded)};
+  info_ = trace_info(options_, &recorded);
   for (int i = 0; i < static_cast<int>(options_.layers.size()); ++i) {
     if (progress) progress(static_cast<double>(i) / static_cast<double>(options_.layers.size()));
     layers_.push_back(fitted_layer(i, recorded));
