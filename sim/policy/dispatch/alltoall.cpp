@@ -9,8 +9,8 @@ namespace moesim {
 
 DispatchMaker read_alltoall(const YamlMap&) {
   return [](const DispatchContext& c) {
-    return std::make_unique<Evaluated<Flat>>(
-        Flat(runs_of(c.topology.gpu_count(), c.ep), false, "alltoall"));
+    return std::make_unique<Evaluated<Flat<false>>>(
+        Flat<false>(runs_of(c.topology.gpu_count(), c.ep), "alltoall"));
   };
 }
 

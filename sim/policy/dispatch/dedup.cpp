@@ -8,8 +8,8 @@ namespace moesim {
 
 DispatchMaker read_dedup(const YamlMap&) {
   return [](const DispatchContext& c) {
-    return std::make_unique<Evaluated<Flat>>(
-        Flat(runs_of(c.topology.gpu_count(), c.ep), true, "alltoall"));
+    return std::make_unique<Evaluated<Flat<true>>>(
+        Flat<true>(runs_of(c.topology.gpu_count(), c.ep), "alltoall"));
   };
 }
 

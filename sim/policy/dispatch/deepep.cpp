@@ -36,9 +36,9 @@ class Normal : public Hierarchical {
   bool fp8_;
 };
 
-class LowLatency : public Flat {
+class LowLatency : public Flat<false> {
  public:
-  LowLatency(Communicators groups, bool fp8) : Flat(std::move(groups), false, "rdma"), fp8_(fp8) {}
+  LowLatency(Communicators groups, bool fp8) : Flat(std::move(groups), "rdma"), fp8_(fp8) {}
 
   /// A message is the row and a 16-byte header; the combine returns the bare row.
   Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const {

@@ -10,10 +10,12 @@
 namespace moesim {
 
 /// One copy per token and choice, or with `dedup` one per token and GPU, within every group.
+/// A template parameter, since the bulk count asks once per choice.
+template <bool dedup>
 class Flat {
  public:
-  Flat(Communicators groups, bool dedup, std::string phase_name)
-      : groups_(std::move(groups)), dedup_(dedup), phase_name_(std::move(phase_name)) {}
+  Flat(Communicators groups, std::string phase_name)
+      : groups_(std::move(groups)), phase_name_(std::move(phase_name)) {}
   int phases() const { return 1; }
   std::string phase_name(int) const { return phase_name_; }
   const Communicators& communicators(int) const { return groups_; }
@@ -21,7 +23,7 @@ class Flat {
   template <class Hops>
   void next(int, GpuId, Choices choices, const GpuId* target, Hops& hops) const {
     for_each_choice(choices, [&](int k) {
-      if (dedup_) {
+      if constexpr (dedup) {
         hops.merge(target[k], Choices{1} << k);
       } else {
         hops.add(target[k], Choices{1} << k);
@@ -31,7 +33,6 @@ class Flat {
 
  private:
   Communicators groups_;
-  bool dedup_;
   std::string phase_name_;
 };
 
