@@ -13,7 +13,8 @@ import sys
 BASE = {"sim/base"}
 NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan"}
-POLICY = PLAN | {"sim/policy"}
+BALANCE = PLAN | {"sim/balance"}
+POLICY = BALANCE | {"sim/policy"}
 SIM = POLICY | {"sim/scenario", "sim/analytic", "sim/engine", "sim/report", "sim/cli"}
 
 # What each folder may include besides itself.
@@ -23,7 +24,8 @@ MAY_INCLUDE = {
     "sim/trace": BASE,
     "sim/model": BASE,
     "sim/plan": NOUNS,
-    "sim/policy": PLAN,
+    "sim/balance": PLAN,
+    "sim/policy": BALANCE,
     "sim/scenario": POLICY,
     "sim/analytic": PLAN,
     "sim/engine": PLAN,

@@ -36,6 +36,20 @@ std::vector<std::vector<SlotId>> group_table(const Placement& placement, int ep)
   return table;
 }
 
+std::vector<std::vector<SlotId>> first_slots(const std::vector<std::vector<Shares>>& shares) {
+  std::vector<std::vector<SlotId>> table;
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    table.emplace_back();
+    for (std::size_t expert = 0; expert < shares[rank].size(); ++expert) {
+      if (shares[rank][expert].empty()) {
+        throw Error(fmt::format("rank {} has no slot for expert {}", rank, expert));
+      }
+      table.back().push_back(shares[rank][expert].front().slot);
+    }
+  }
+  return table;
+}
+
 }  // namespace
 
 Assignment::Assignment(const Placement& placement, int ep)
@@ -67,6 +81,56 @@ Assignment::Assignment(Placement placement, std::vector<std::vector<SlotId>> slo
       }
       gpu_of_.push_back(placement_.gpu_of(slot));
     }
+  }
+}
+
+Assignment::Assignment(Placement placement, const std::vector<std::vector<Shares>>& shares)
+    : Assignment(std::move(placement), first_slots(shares)) {
+  bool split = false;
+  first_share_.push_back(0);
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    for (std::size_t expert = 0; expert < shares[rank].size(); ++expert) {
+      const Shares& all = shares[rank][expert];
+      split |= all.size() > 1;
+      for (const Share& share : all) {
+        if (share.count < 1 || share.slot.value < 0 || share.slot.value >= placement_.slots() ||
+            placement_.expert_in(share.slot).index() != expert) {
+          throw Error(fmt::format("rank {} gives {} choices of expert {} to slot {}", rank,
+                                  share.count, expert, share.slot.value));
+        }
+        shares_.push_back(share);
+      }
+      first_share_.push_back(shares_.size());
+    }
+  }
+  if (split) return;
+  first_share_.clear();
+  shares_.clear();
+}
+
+AssignmentWalk::AssignmentWalk(const Assignment& assignment)
+    : assignment_(assignment),
+      experts_(static_cast<std::size_t>(assignment.placement().experts())) {
+  if (assignment.split()) {
+    places_.resize(static_cast<std::size_t>(assignment.placement().gpus()) * experts_);
+  }
+}
+
+void add_choices(const Assignment& assignment, GpuId source, ExpertId expert, std::int64_t choices,
+                 std::vector<std::int64_t>& slots) {
+  if (!assignment.split()) {
+    slots[assignment.slot(source, expert).index()] += choices;
+    return;
+  }
+  const auto shares = assignment.shares(source, expert);
+  std::int64_t round = 0;
+  for (const Share& share : shares) round += share.count;
+  for (const Share& share : shares) slots[share.slot.index()] += choices / round * share.count;
+  std::int64_t rest = choices % round;
+  for (const Share& share : shares) {
+    const std::int64_t taken = std::min(rest, share.count);
+    slots[share.slot.index()] += taken;
+    rest -= taken;
   }
 }
 

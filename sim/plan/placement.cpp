@@ -8,8 +8,7 @@
 
 namespace moesim {
 
-Placement::Placement(int experts, const std::vector<std::vector<ExpertId>>& experts_of)
-    : first_slot_{0} {
+Placement::Placement(int experts, const SlotTable& experts_of) : first_slot_{0} {
   if (experts < 1) throw Error(fmt::format("a placement needs an expert or more, not {}", experts));
   slots_of_.resize(static_cast<std::size_t>(experts));
   for (std::size_t gpu = 0; gpu < experts_of.size(); ++gpu) {
@@ -18,12 +17,7 @@ Placement::Placement(int experts, const std::vector<std::vector<ExpertId>>& expe
         throw Error(fmt::format("GPU {} holds expert {}, but there are experts 0-{} only", gpu,
                                 expert.value, experts - 1));
       }
-      const SlotId slot(slots());
-      std::vector<SlotId>& replicas = slots_of_[expert.index()];
-      if (!replicas.empty() && replicas.back().value >= first_slot_.back()) {
-        throw Error(fmt::format("GPU {} holds expert {} twice", gpu, expert.value));
-      }
-      replicas.push_back(slot);
+      slots_of_[expert.index()].emplace_back(slots());
       expert_in_.push_back(expert);
       gpu_of_.push_back(GpuId(static_cast<std::int64_t>(gpu)));
     }
@@ -36,6 +30,14 @@ Placement::Placement(int experts, const std::vector<std::vector<ExpertId>>& expe
   }
 }
 
+SlotTable Placement::table() const {
+  SlotTable table(static_cast<std::size_t>(gpus()));
+  for (int slot = 0; slot < slots(); ++slot) {
+    table[gpu_of(SlotId(slot)).index()].push_back(expert_in(SlotId(slot)));
+  }
+  return table;
+}
+
 Placement contiguous_placement(int experts, int gpus, int ep) {
   if (gpus < 1 || ep < 1 || gpus % ep != 0) {
     throw Error(fmt::format("{} GPUs cannot form groups of ep = {}", gpus, ep),
@@ -46,7 +48,7 @@ Placement contiguous_placement(int experts, int gpus, int ep) {
         fmt::format("ep = {} GPUs for {} experts leaves GPUs without an expert", ep, experts),
         "ep may not exceed the number of experts");
   }
-  std::vector<std::vector<ExpertId>> experts_of(static_cast<std::size_t>(gpus));
+  SlotTable experts_of(static_cast<std::size_t>(gpus));
   for (std::int64_t group = 0; group < gpus; group += ep) {
     for (std::int64_t expert = 0; expert < experts; ++expert) {
       experts_of[static_cast<std::size_t>(group + expert * ep / experts)].push_back(

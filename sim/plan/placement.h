@@ -9,12 +9,15 @@
 
 namespace moesim {
 
-/// One layer's expert -> slot map. Slots of a GPU are consecutive and in rank order.
+/// The experts in the slots of every GPU: [gpu][slot].
+using SlotTable = std::vector<std::vector<ExpertId>>;
+
+/// One layer's expert -> slot map. Slots of a GPU are consecutive and in rank order. A GPU may hold
+/// an expert in several slots.
 class Placement {
  public:
-  /// experts_of[gpu] lists the experts that the GPU holds, one per slot. Throws Error when an
-  /// expert of 0..experts-1 has no slot or is held twice by one GPU.
-  Placement(int experts, const std::vector<std::vector<ExpertId>>& experts_of);
+  /// Throws Error when an expert of 0..experts-1 has no slot.
+  Placement(int experts, const SlotTable& experts_of);
 
   int experts() const { return static_cast<int>(slots_of_.size()); }
   int gpus() const { return static_cast<int>(first_slot_.size()) - 1; }
@@ -26,6 +29,7 @@ class Placement {
   int slots_on(GpuId gpu) const { return first_slot_[gpu.index() + 1] - first_slot_[gpu.index()]; }
   /// Slots that hold an expert, ascending.
   const std::vector<SlotId>& slots_of(ExpertId expert) const { return slots_of_[expert.index()]; }
+  SlotTable table() const;
 
  private:
   std::vector<ExpertId> expert_in_;

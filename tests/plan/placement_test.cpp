@@ -57,15 +57,14 @@ TEST(ContiguousPlacement, RejectsGroupsThatDoNotFit) {
             "hint: ep may not exceed the number of experts\n");
 }
 
-TEST(Placement, RejectsMissingDoubledAndUnknownExperts) {
+TEST(Placement, RejectsMissingAndUnknownExperts) {
   const auto place = [](std::vector<std::vector<ExpertId>> on) {
     return error_of([&] { Placement(2, on); });
   };
   EXPECT_EQ(place({ids<ExpertId>({0}), {}}), "error: no GPU holds expert 1\n");
-  EXPECT_EQ(place({ids<ExpertId>({0, 1, 0})}), "error: GPU 0 holds expert 0 twice\n");
   EXPECT_EQ(place({ids<ExpertId>({0, 1, 2})}),
             "error: GPU 0 holds expert 2, but there are experts 0-1 only\n");
-  EXPECT_EQ(place({ids<ExpertId>({0, 1}), ids<ExpertId>({0})}), "");
+  EXPECT_EQ(place({ids<ExpertId>({0, 1, 0})}), "");  // twice on a GPU is as good as on two
 }
 
 TEST(Assignment, UsesTheReplicaOfTheOwnGroup) {
@@ -104,6 +103,51 @@ TEST(Assignment, ChecksAnExplicitTable) {
   EXPECT_EQ(error_of([&] { Assignment(placement, 3); }),
             "error: 2 GPUs cannot form groups of ep = 3\n"
             "hint: ep must divide the number of GPUs\n");
+}
+
+/// Two GPUs; expert 0 in slots 0 (GPU 0) and 2 (GPU 1), expert 1 in slot 1 (GPU 0).
+Assignment shared_between(std::int64_t first, std::int64_t second) {
+  Placement placement(2, {ids<ExpertId>({0, 1}), ids<ExpertId>({0})});
+  const Shares both = {{SlotId(0), first}, {SlotId(2), second}};
+  const Shares alone = {{SlotId(1), 1}};
+  return Assignment(std::move(placement), {{both, alone}, {both, alone}});
+}
+
+TEST(Assignment, SharesTakeTurnsInTokenOrder) {
+  const Assignment assignment = shared_between(2, 1);
+  ASSERT_TRUE(assignment.split());
+  AssignmentWalk walk(assignment);
+  std::vector<int> slots;
+  for (int i = 0; i < 7; ++i) slots.push_back(walk.next(GpuId(0), ExpertId(0)).value);
+  EXPECT_EQ(slots, (std::vector<int>{0, 0, 2, 0, 0, 2, 0}));
+  EXPECT_EQ(walk.next(GpuId(1), ExpertId(0)), SlotId(0));  // every rank walks by itself
+  EXPECT_EQ(walk.next(GpuId(0), ExpertId(1)), SlotId(1));
+}
+
+TEST(Assignment, ChoicesAddUpAsTheWalkTakesThem) {
+  for (int choices = 0; choices < 12; ++choices) {
+    const Assignment assignment = shared_between(3, 2);
+    std::vector<std::int64_t> walked(3), added(3);
+    AssignmentWalk walk(assignment);
+    for (int i = 0; i < choices; ++i) ++walked[walk.next(GpuId(0), ExpertId(0)).index()];
+    add_choices(assignment, GpuId(0), ExpertId(0), choices, added);
+    EXPECT_EQ(added, walked) << choices;
+  }
+}
+
+TEST(Assignment, OneShareEachIsNotSplit) {
+  Placement placement(1, {ids<ExpertId>({0}), {}});
+  const std::vector<Shares> row = {{{SlotId(0), 5}}};
+  EXPECT_FALSE(Assignment(placement, {row, row}).split());
+}
+
+TEST(Assignment, RejectsSharesOfOtherExperts) {
+  Placement placement(2, {ids<ExpertId>({0, 1})});
+  const auto error = error_of([&] {
+    Assignment(placement, std::vector<std::vector<Shares>>{
+                              {{{SlotId(0), 1}, {SlotId(1), 1}}, {{SlotId(1), 1}}}});
+  });
+  EXPECT_EQ(error, "error: rank 0 gives 1 choices of expert 0 to slot 1\n");
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/loads.h"
+
+namespace moesim {
+
+std::vector<std::int64_t> LoadMatrix::per_expert() const {
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(experts_));
+  for (int source = 0; source < sources_; ++source) {
+    const auto counts = row(GpuId(source));
+    for (std::size_t e = 0; e < counts.size(); ++e) sums[e] += counts[e];
+  }
+  return sums;
+}
+
+LoadMatrix& LoadMatrix::operator+=(const LoadMatrix& other) {
+  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  return *this;
+}
+
+}  // namespace moesim
