@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/training/expert_swap.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/balance/training/swap_counts.h"
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+/// One stage of the d-dimensional AlltoAll, from groups of level `within` to those of `level`.
+struct Stage {
+  int within;
+  int level;
+  AlphaBeta cost;
+};
+
+std::vector<Stage> stages_of(const SwapObjective& objective) {
+  const CollectiveCosts& costs = objective.costs;
+  const int levels = costs.nesting.depth();
+  if (objective.depth < 1 || objective.depth > levels) {
+    throw Error(
+        fmt::format("an all-to-all over {} levels has no depth {}", levels, objective.depth));
+  }
+  std::vector<Stage> stages;
+  const auto last = static_cast<std::size_t>(objective.depth - 1);
+  for (std::size_t i = 0; i < last; ++i) {
+    stages.push_back({static_cast<int>(i), static_cast<int>(i) + 1, costs.inter[i]});
+  }
+  stages.push_back({objective.depth - 1, levels, last == 0 ? costs.flat : costs.intra[last - 1]});
+  return stages;
+}
+
+/// Raises worst[r][c], r <= c, to the maximum of the counts after the exchange of r and c.
+void raise(const SwapCounts& counts, Maximum maximum, std::vector<double>& worst) {
+  const TwoChanges groups(maximum, counts.touching());
+  const int experts = counts.experts();
+  for (int r = 0; r < experts; ++r) {
+    const int x = counts.group_of(r);
+    for (int c = r; c < experts; ++c) {
+      const int y = counts.group_of(c);
+      const double value =
+          x == y ? groups.unchanged()
+                 : groups.changed(x, counts.touching_after(r, c), y, counts.touching_after(c, r));
+      double& entry = worst[static_cast<std::size_t>(r * experts + c)];
+      entry = std::max(entry, value);
+    }
+  }
+}
+
+/// The token runs of ranks that are counted together, per local index of `size`; all in one under
+/// the mean reading.
+std::vector<std::vector<TokenRun>> runs_by_index(const LayerChoices& choices, CountReading reading,
+                                                 int size) {
+  const std::size_t indices = reading == CountReading::mean ? 1 : static_cast<std::size_t>(size);
+  std::vector<std::vector<TokenRun>> runs(indices);
+  for (std::size_t s = 0; s < choices.ranks.size(); ++s) {
+    auto& own = runs[s % indices];
+    own.insert(own.end(), choices.ranks[s].begin(), choices.ranks[s].end());
+  }
+  return runs;
+}
+
+void check(const SwapObjective& objective, const SlotTable& table, const LayerChoices& choices) {
+  const auto gpus = static_cast<std::size_t>(objective.costs.nesting.gpus);
+  if (table.size() != gpus || choices.ranks.size() != gpus) {
+    throw Error(
+        fmt::format("costs of {} GPUs do not fit {} GPUs that hold experts and {} that "
+                    "hold tokens",
+                    gpus, table.size(), choices.ranks.size()));
+  }
+}
+
+}  // namespace
+
+std::vector<Seconds> swap_times(const SwapObjective& objective, const SlotTable& table,
+                                const LayerChoices& choices) {
+  check(objective, table, choices);
+  const std::vector<GpuId> owners = owners_of(table);
+  const std::size_t experts = owners.size();
+  const Nesting& nesting = objective.costs.nesting;
+  std::vector<Seconds> times(experts * experts);
+  for (const Stage& stage : stages_of(objective)) {
+    std::vector<int> group_of;
+    for (const GpuId gpu : owners) group_of.push_back(gpu.value / nesting.group_size(stage.level));
+    const int groups = nesting.groups_at(stage.level);
+    std::vector<double> worst(experts * experts);
+    for (const auto& runs :
+         runs_by_index(choices, objective.reading, nesting.group_size(stage.within))) {
+      raise(SwapCounts(group_of, groups, choices.ids, runs), objective.maximum, worst);
+    }
+    const int sharing =
+        objective.reading == CountReading::mean ? nesting.gpus : nesting.groups_at(stage.within);
+    const double bytes = static_cast<double>(objective.row.value) * groups / sharing;
+    for (std::size_t r = 0; r < experts; ++r) {
+      for (std::size_t c = r; c < experts; ++c) {
+        times[r * experts + c] += stage.cost.time(bytes * worst[r * experts + c]);
+      }
+    }
+  }
+  for (std::size_t r = 0; r < experts; ++r) {
+    for (std::size_t c = 0; c < r; ++c) times[r * experts + c] = times[c * experts + r];
+  }
+  return times;
+}
+
+std::optional<ExpertSwap> find_swap(const SwapObjective& objective, const SlotTable& table,
+                                    const LayerChoices& choices) {
+  const std::vector<Seconds> times = swap_times(objective, table, choices);
+  const std::size_t experts = owners_of(table).size();
+  if (experts == 0) return std::nullopt;
+  const Seconds before = times.front();
+  const double rounding = 1e-12 * before.value;
+  std::optional<ExpertSwap> best;
+  for (std::size_t r = 0; r < experts; ++r) {
+    for (std::size_t c = r + 1; c < experts; ++c) {
+      const Seconds q = times[r * experts + c];
+      if (q.value < (best ? best->after : before).value - rounding) {
+        best = {ExpertId(static_cast<std::int64_t>(r)), ExpertId(static_cast<std::int64_t>(c)),
+                before, q};
+      }
+    }
+  }
+  return best;
+}
+
+SlotTable swapped(SlotTable table, ExpertId a, ExpertId b) {
+  for (auto& experts : table) {
+    for (ExpertId& e : experts) e = e == a ? b : e == b ? a : e;
+  }
+  return table;
+}
+
+std::vector<ExpertTransfer> swap_transfers(const SlotTable& table, ExpertId a, ExpertId b,
+                                           Bytes state) {
+  const std::vector<GpuId> owners = owners_of(table);
+  const GpuId x = owners[a.index()];
+  const GpuId y = owners[b.index()];
+  if (x == y) return {};
+  return {{a, x, y, state}, {b, y, x, state}};
+}
+
+}  // namespace moesim

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/training/owners.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+Bytes off_gpu(std::span<const ExpertTransfer> transfers) {
+  Bytes sum;
+  for (const ExpertTransfer& t : transfers) {
+    if (t.from != t.to) sum += t.bytes;
+  }
+  return sum;
+}
+
+std::vector<GpuId> owners_of(const SlotTable& table) {
+  std::size_t slots = 0;
+  for (const auto& experts : table) slots += experts.size();
+  std::vector<GpuId> owners(slots, GpuId(-1));
+  for (std::size_t gpu = 0; gpu < table.size(); ++gpu) {
+    for (const ExpertId e : table[gpu]) {
+      if (e.value < 0 || e.index() >= slots || owners[e.index()] != GpuId(-1)) {
+        throw Error(
+            fmt::format("expert {} on GPU {}: every expert needs exactly one slot, and "
+                        "there are {} slots",
+                        e.value, gpu, slots));
+      }
+      owners[e.index()] = GpuId(static_cast<std::int64_t>(gpu));
+    }
+  }
+  return owners;
+}
+
+std::vector<ExpertId> heaviest_first(std::span<const std::int64_t> loads) {
+  std::vector<ExpertId> order;
+  for (std::size_t e = 0; e < loads.size(); ++e) order.emplace_back(static_cast<std::int64_t>(e));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](ExpertId a, ExpertId b) { return loads[a.index()] > loads[b.index()]; });
+  return order;
+}
+
+std::vector<std::int64_t> gpu_loads(const SlotTable& table, std::span<const std::int64_t> loads) {
+  std::vector<std::int64_t> sums;
+  for (const auto& experts : table) {
+    std::int64_t& sum = sums.emplace_back(0);
+    for (const ExpertId e : experts) sum += loads[e.index()];
+  }
+  return sums;
+}
+
+}  // namespace moesim

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who holds what when every expert has one home, and what moves between GPUs.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/plan/placement.h"
+
+namespace moesim {
+
+/// One expert's state, parameters or gradients on their way; what, and when, its list says.
+struct ExpertTransfer {
+  ExpertId expert;
+  GpuId from;
+  GpuId to;
+  Bytes bytes;
+  bool operator==(const ExpertTransfer&) const = default;
+};
+
+/// Bytes of a list that leave a GPU: a transfer from a GPU to itself moves between slots alone.
+Bytes off_gpu(std::span<const ExpertTransfer> transfers);
+
+/// The GPU of every expert: [expert]. Throws Error unless experts 0..n-1 have one slot each.
+std::vector<GpuId> owners_of(const SlotTable& table);
+
+/// Experts by descending load; the lowest id first of equal ones.
+std::vector<ExpertId> heaviest_first(std::span<const std::int64_t> loads);
+
+/// Load of every GPU when its own experts serve all their choices.
+std::vector<std::int64_t> gpu_loads(const SlotTable& table, std::span<const std::int64_t> loads);
+
+}  // namespace moesim
