@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expert compression of HybridEP (arXiv 2510.19470): the largest differences from a shared expert.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// How an expert travels: as (value, index) pairs of its largest differences from the shared
+/// expert. A ratio of 1 sends the expert itself. The kernels' bytes are ours: the paper prints
+/// times only, and only in a figure.
+struct ExpertCodec {
+  double ratio = 1;             // bytes of the expert over bytes sent; the paper uses 50
+  int value_bytes = 4;          // of a parameter
+  int index_bytes = 4;          // of its position
+  std::int64_t parameters = 0;  // of one expert
+
+  bool compresses() const { return ratio > 1; }
+  /// q = b / (ratio (b + b_idx)), 1 for a ratio of 1. Throws Error for ratios below 1.
+  double kept_fraction() const;
+  /// Parameters sent: q of them rounded down, at least one.
+  std::int64_t kept() const;
+  /// Bytes of one uncompressed expert, and of one as it travels.
+  Bytes expert() const { return Bytes(parameters * value_bytes); }
+  Bytes message() const;
+};
+
+/// Bytes that a memory-bound kernel reads and writes.
+struct KernelTraffic {
+  Bytes read;
+  Bytes written;
+  bool operator==(const KernelTraffic&) const = default;
+};
+
+/// Encoding one expert: reads it and the shared expert once, writes the pairs. Nothing when the
+/// codec does not compress. Selecting the largest in one pass is a lower bound.
+KernelTraffic encode_traffic(const ExpertCodec& codec);
+/// Decoding one expert: reads the pairs and the shared expert, writes the expert.
+KernelTraffic decode_traffic(const ExpertCodec& codec);
+/// Payload of the shared expert's all-reduce per layer and iteration: one expert, or nothing.
+Bytes shared_expert_payload(const ExpertCodec& codec);
+
+/// One kept difference.
+struct ResidualEntry {
+  std::uint32_t index;
+  float value;
+  bool operator==(const ResidualEntry&) const = default;
+};
+
+/// The mean of experts of one size, summed in double in their order.
+std::vector<float> mean_expert(std::span<const std::vector<float>> experts);
+
+/// The `kept` differences of largest magnitude, by ascending index; equal ones by lowest index.
+/// `shared` is as long as `expert`, and `kept` at most that (Error).
+std::vector<ResidualEntry> encode_residual(std::span<const float> expert,
+                                           std::span<const float> shared, std::int64_t kept);
+
+/// The shared expert plus the differences. Throws Error for an index past its end.
+std::vector<float> decode_residual(std::span<const float> shared,
+                                   std::span<const ResidualEntry> residual);
+
+/// sqrt(sum (expert - decoded)^2 / sum expert^2); 0 when the two are equal.
+double relative_error(std::span<const float> expert, std::span<const float> decoded);
+
+}  // namespace moesim

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/hybrid/domains.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+constexpr GpuId nowhere{-1};
+
+/// The only GPU of every expert.
+std::vector<GpuId> homes(const SlotTable& home, int experts) {
+  std::vector<GpuId> of(static_cast<std::size_t>(experts), nowhere);
+  for (std::size_t gpu = 0; gpu < home.size(); ++gpu) {
+    for (const ExpertId e : home[gpu]) {
+      if (e.value < 0 || e.value >= experts || of[e.index()] != nowhere) {
+        throw Error(fmt::format("expert {} is unknown or has more than one home GPU", e.value));
+      }
+      of[e.index()] = GpuId(static_cast<std::int64_t>(gpu));
+    }
+  }
+  const auto lost = std::find(of.begin(), of.end(), nowhere);
+  if (lost != of.end()) throw Error(fmt::format("expert {} has no home GPU", lost - of.begin()));
+  return of;
+}
+
+}  // namespace
+
+ExpertDomains::ExpertDomains(std::vector<DomainLevel> levels)
+    : levels_(std::move(levels)), stride_(levels_.size()) {
+  if (levels_.empty()) throw Error("expert domains need a level or more");
+  for (std::size_t l = levels_.size(); l-- > 0;) {
+    const auto [workers, domain] = levels_[l];
+    if (workers < 1 || domain < 1 || workers % domain != 0) {
+      throw Error(
+          fmt::format("level {}: domains of {} do not divide {} workers", l, domain, workers));
+    }
+    stride_[l] = gpus_;
+    gpus_ *= workers;
+  }
+}
+
+int ExpertDomains::coordinate(GpuId gpu, int level) const {
+  const auto l = static_cast<std::size_t>(level);
+  return gpu.value / stride_[l] % levels_[l].workers;
+}
+
+GpuId ExpertDomains::moved(GpuId gpu, int level, int to) const {
+  return GpuId(gpu.value +
+               (to - coordinate(gpu, level)) * stride_[static_cast<std::size_t>(level)]);
+}
+
+DomainRelation ExpertDomains::relation(GpuId m, GpuId n, int level, DomainMatch match) const {
+  const int first = match == DomainMatch::all_levels ? 0 : level + 1;
+  for (int l = first; l < levels(); ++l) {
+    if (l != level && coordinate(m, l) != coordinate(n, l)) return DomainRelation::none;
+  }
+  const int size = levels_[static_cast<std::size_t>(level)].domain;
+  const int a = coordinate(m, level), b = coordinate(n, level);
+  const bool same_domain = a / size == b / size, same_offset = a % size == b % size;
+  if (same_domain && !same_offset) return DomainRelation::all_gather;
+  if (!same_domain && same_offset) return DomainRelation::all_to_all;
+  return DomainRelation::none;
+}
+
+DomainPairs ExpertDomains::pairs(int level, DomainMatch match) const {
+  DomainPairs count;
+  for (int m = 0; m < gpus_; ++m) {
+    for (int n = 0; n < gpus_; ++n) {
+      const DomainRelation r = relation(GpuId(m), GpuId(n), level, match);
+      count.all_gather += r == DomainRelation::all_gather;
+      count.all_to_all += r == DomainRelation::all_to_all;
+    }
+  }
+  return count;
+}
+
+GpuId ExpertDomains::hop(GpuId at, GpuId home, int level) const {
+  const int size = levels_[static_cast<std::size_t>(level)].domain;
+  const int domain = coordinate(home, level) / size;
+  return moved(at, level, domain * size + coordinate(at, level) % size);
+}
+
+GpuId ExpertDomains::serving(GpuId source, GpuId home) const {
+  for (int level = 0; level < levels(); ++level) source = hop(source, home, level);
+  return source;
+}
+
+SlotTable ExpertDomains::gathered_before(const SlotTable& home, int level) const {
+  if (static_cast<int>(home.size()) != gpus_) {
+    throw Error(fmt::format("experts of {} GPUs for domains of {}", home.size(), gpus_));
+  }
+  SlotTable held(home.size());
+  for (int gpu = 0; gpu < gpus_; ++gpu) {
+    for (int from = 0; from < gpus_; ++from) {  // same domain before `level`, same worker after
+      bool holds = true;
+      for (int l = 0; l < levels() && holds; ++l) {
+        const int size = l < level ? levels_[static_cast<std::size_t>(l)].domain : 1;
+        holds = coordinate(GpuId(gpu), l) / size == coordinate(GpuId(from), l) / size;
+      }
+      if (!holds) continue;
+      const auto& experts = home[static_cast<std::size_t>(from)];
+      auto& list = held[static_cast<std::size_t>(gpu)];
+      list.insert(list.end(), experts.begin(), experts.end());
+    }
+  }
+  return held;
+}
+
+SlotTable ExpertDomains::gathered(const SlotTable& home) const {
+  return gathered_before(home, levels());
+}
+
+LevelExchanges ExpertDomains::gather_exchanges(const SlotTable& home, Bytes expert) const {
+  LevelExchanges exchanges;
+  for (int level = 0; level < levels(); ++level) {
+    const SlotTable held = gathered_before(home, level);
+    ByteMatrix matrix(expert);
+    std::vector<std::uint32_t> row(home.size());
+    for (int m = 0; m < gpus_; ++m) {
+      for (int n = 0; n < gpus_; ++n) {
+        const bool sends = relation(GpuId(m), GpuId(n), level) == DomainRelation::all_gather;
+        const auto experts = held[static_cast<std::size_t>(m)].size();
+        row[static_cast<std::size_t>(n)] = sends ? static_cast<std::uint32_t>(experts) : 0;
+      }
+      matrix.add_dense_row(row);
+    }
+    exchanges.push_back(std::move(matrix));
+  }
+  return exchanges;
+}
+
+LevelExchanges ExpertDomains::reduce_exchanges(const SlotTable& home, Bytes gradient) const {
+  const LevelExchanges gathers = gather_exchanges(home, gradient);
+  LevelExchanges exchanges;
+  for (std::size_t l = gathers.size(); l-- > 0;) exchanges.push_back(gathers[l].transposed());
+  return exchanges;
+}
+
+LevelExchanges ExpertDomains::token_exchanges(const LoadMatrix& loads, const SlotTable& home,
+                                              Bytes row) const {
+  const auto n = static_cast<std::size_t>(gpus_);
+  if (loads.sources() != gpus_ || home.size() != n) {
+    throw Error(fmt::format("loads of {} ranks and experts of {} GPUs for domains of {}",
+                            loads.sources(), home.size(), gpus_));
+  }
+  const std::vector<GpuId> home_of = homes(home, loads.experts());
+  std::vector<std::vector<std::int64_t>> bytes(static_cast<std::size_t>(levels()),
+                                               std::vector<std::int64_t>(n * n));
+  for (int source = 0; source < gpus_; ++source) {
+    for (int e = 0; e < loads.experts(); ++e) {
+      const std::int64_t choices = loads.at(GpuId(source), ExpertId(e));
+      GpuId at(source);
+      for (int level = 0; level < levels(); ++level) {
+        const GpuId to = hop(at, home_of[static_cast<std::size_t>(e)], level);
+        bytes[static_cast<std::size_t>(level)][at.index() * n + to.index()] += choices * row.value;
+        at = to;
+      }
+    }
+  }
+  LevelExchanges exchanges;
+  for (const auto& level : bytes) exchanges.push_back(ByteMatrix::from_dense(gpus_, level));
+  return exchanges;
+}
+
+}  // namespace moesim

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/hybrid/stream_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+void check(const StreamLayer& layer) {
+  if (layer.compression < 1) {
+    throw Error(fmt::format("a compression ratio of {} is below 1", layer.compression));
+  }
+}
+
+void check(const StreamLayer& layer, int gpus) {
+  check(layer);
+  if (gpus < 1) throw Error(fmt::format("a stream model needs a GPU or more, not {}", gpus));
+}
+
+void add_combinations(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
+                      std::vector<int>& domains, std::vector<DomainCost>& costs) {
+  if (domains.size() == levels.size()) {
+    costs.push_back(domain_cost(layer, levels, domains));
+    return;
+  }
+  const int workers = levels[domains.size()].workers;
+  for (int size = 1; size <= workers; ++size) {
+    if (workers % size != 0) continue;
+    domains.push_back(size);
+    add_combinations(layer, levels, domains, costs);
+    domains.pop_back();
+  }
+}
+
+}  // namespace
+
+Seconds pre_expert_time(int dense_blocks, Seconds attention, Seconds ffn) {
+  return (dense_blocks + 1) * attention + dense_blocks * ffn;
+}
+
+Seconds stream_latency(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth, double p) {
+  check(layer, gpus);
+  const Seconds gather((1 - p) * (gpus - 1) * layer.gathered() / bandwidth.value);
+  const double tokens = static_cast<double>(layer.tokens.value) * (gpus - 1) / gpus;
+  return std::max(layer.pre_expert, gather) + Seconds(2 * p * tokens / bandwidth.value);
+}
+
+double hidden_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth) {
+  check(layer, gpus);
+  return 1 - bandwidth.value * layer.pre_expert.value / (layer.gathered() * (gpus - 1));
+}
+
+double best_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth) {
+  check(layer, gpus);
+  if (gpus == 1 || 2 * static_cast<double>(layer.tokens.value) >= gpus * layer.gathered()) return 0;
+  return std::max(hidden_token_share(layer, gpus, bandwidth), 0.0);
+}
+
+double token_share_of_domain(int gpus, int domain) {
+  return gpus == 1 ? 0 : static_cast<double>(gpus - domain) / (gpus - 1);
+}
+
+DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
+                       const std::vector<int>& domains) {
+  check(layer);
+  if (levels.empty() || domains.size() != levels.size()) {
+    throw Error(fmt::format("{} domain sizes for {} levels", domains.size(), levels.size()));
+  }
+  DomainCost cost{.domains = domains, .all_gather = {}, .all_to_all = {}, .latency = {}};
+  Seconds gather, exchange;
+  double held = 1;  // GPUs whose experts a GPU holds after the levels so far
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const int workers = levels[l].workers;
+    if (workers < 1 || domains[l] < 1 || workers % domains[l] != 0) {
+      throw Error(
+          fmt::format("level {}: domains of {} do not divide {} workers", l, domains[l], workers));
+    }
+    cost.all_gather.push_back((domains[l] - 1) * held * layer.gathered());
+    cost.all_to_all.push_back(static_cast<double>(layer.tokens.value) * (workers - domains[l]) /
+                              workers);
+    gather += Seconds(cost.all_gather[l] / levels[l].bandwidth.value);
+    exchange += Seconds(cost.all_to_all[l] / levels[l].bandwidth.value);
+    held *= domains[l];
+  }
+  cost.latency = std::max(layer.pre_expert, gather) + 2 * exchange;
+  cost.gathered_memory = (held - 1) * static_cast<double>(layer.experts.value);
+  return cost;
+}
+
+std::vector<DomainCost> domain_costs(const StreamLayer& layer,
+                                     const std::vector<StreamLevel>& levels) {
+  std::vector<DomainCost> costs;
+  std::vector<int> domains;
+  add_combinations(layer, levels, domains, costs);
+  return costs;
+}
+
+DomainCost best_domains(const StreamLayer& layer, const std::vector<StreamLevel>& levels) {
+  const auto costs = domain_costs(layer, levels);
+  if (costs.empty()) throw Error("a level needs a worker or more");
+  return *std::min_element(
+      costs.begin(), costs.end(),
+      [](const DomainCost& a, const DomainCost& b) { return a.latency < b.latency; });
+}
+
+}  // namespace moesim

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stream model of HybridEP (arXiv 2510.19470): how far to gather experts instead of sending
+// tokens.
+#pragma once
+
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// One MoE layer as HybridEP sees it: every GPU has the same experts, tokens and links.
+struct StreamLayer {
+  Bytes tokens;            // D: token bytes of a GPU that enter one all-to-all
+  Bytes experts;           // P_E: bytes of all experts of a GPU, uncompressed
+  double compression = 1;  // ratio by which gathered experts are smaller
+  Seconds pre_expert;      // PE: the work that a gather of experts can hide behind
+
+  /// Bytes of a GPU's experts on the wire.
+  double gathered() const { return static_cast<double>(experts.value) / compression; }
+};
+
+/// PE = (m + 1) attention + m ffn, for m dense blocks before a MoE block.
+Seconds pre_expert_time(int dense_blocks, Seconds attention, Seconds ffn);
+
+/// Latency with a share p in [0, 1] of the outgoing chunks left to tokens (Eq. 10).
+Seconds stream_latency(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth, double p);
+
+/// p0, the share at which the gather is exactly hidden by PE; below 0 when it always is, at most
+/// 1 (Eq. 11-12).
+double hidden_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth);
+
+/// p*: max(p0, 0) while 2 D < G P_E, else 0, when the experts are all gathered.
+double best_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth);
+
+/// p = (G - S) / (G - 1) of expert domains of S GPUs; 0 for one GPU.
+double token_share_of_domain(int gpus, int domain);
+
+/// One level of the cluster, coarsest first: each worker of the level above has `workers` of these.
+struct StreamLevel {
+  int workers = 1;  // SF
+  BytesPerSecond bandwidth;
+};
+
+/// What domains of S workers at each level cost a GPU.
+struct DomainCost {
+  std::vector<int> domains;        // S per level
+  std::vector<double> all_gather;  // bytes received per level and forward pass
+  std::vector<double> all_to_all;  // bytes sent per level and direction
+  Seconds latency;                 // max(PE, all-gathers) + 2 all-to-alls, levels in series
+  double gathered_memory = 0;      // uncompressed bytes of other GPUs' experts on a GPU
+};
+
+/// The cost of one choice; each S must divide its level's workers (Error). Unstated in the paper
+/// for more than one level: level 0 gathers first, level l then forwards what the GPU holds, (S^l -
+/// 1) S^0 ... S^(l-1) P_E bytes; tokens take one hop per level, D (1 - S^l / SF^l) bytes.
+DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
+                       const std::vector<int>& domains);
+
+/// The cost of every combination of divisors, in ascending order of (S^0, S^1 ...).
+std::vector<DomainCost> domain_costs(const StreamLayer& layer,
+                                     const std::vector<StreamLevel>& levels);
+
+/// The combination of the smallest latency; on ties the lowest (S^0, S^1 ...).
+DomainCost best_domains(const StreamLayer& layer, const std::vector<StreamLevel>& levels);
+
+}  // namespace moesim

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/hybrid/stream_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+
+constexpr BytesPerSecond link(16e9);  // 128 Gbps
+
+StreamLayer layer_of(double token_mb, double expert_mb, double pre_expert_ms) {
+  return {.tokens = Bytes(static_cast<std::int64_t>(token_mb * 1e6)),
+          .experts = Bytes(static_cast<std::int64_t>(expert_mb * 1e6)),
+          .pre_expert = Seconds(pre_expert_ms * 1e-3)};
+}
+
+struct Case {
+  const char* name;
+  StreamLayer layer;
+  std::vector<double> latency_ms;  // S = 1, 2, 4, 8
+  int best;
+};
+
+TEST(StreamModelTest, LatenciesOfTheTableFourCases) {
+  const std::vector<Case> cases = {
+      {"Mix-1", layer_of(8, 4.7, 0.49), {1.3650, 1.2400, 1.3813, 2.0563}, 2},
+      {"Mix-2", layer_of(8, 2.35, 0.49), {1.3650, 1.2400, 0.9900, 1.0281}, 4},
+      {"Mix-1 as printed", layer_of(8, 4.7, 0.049), {0.9240, 1.0438, 1.3813, 2.0563}, 1},
+      {"Mix-2 as printed", layer_of(8, 2.35, 0.049), {0.9240, 0.8969, 0.9406, 1.0281}, 2},
+      {"AG-only-1", layer_of(3, 0.094, 0.099), {0.4271, 0.3803, 0.2865, 0.0990}, 8},
+      {"AG-only-2", layer_of(3, 0.047, 0.099), {0.4271, 0.3803, 0.2865, 0.0990}, 8},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const auto costs = domain_costs(c.layer, {{8, link}});
+    ASSERT_EQ(costs.size(), 4u);
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_NEAR(costs[i].latency.value * 1e3, c.latency_ms[i], 0.5001e-4);
+      // The closed form in p at the p of these domains.
+      const double p = token_share_of_domain(8, costs[i].domains[0]);
+      EXPECT_NEAR(stream_latency(c.layer, 8, link, p).value, costs[i].latency.value, 1e-15);
+    }
+    EXPECT_THAT(best_domains(c.layer, {{8, link}}).domains, ElementsAre(c.best));
+  }
+}
+
+TEST(StreamModelTest, ShareAtWhichTheGatherIsHidden) {
+  EXPECT_NEAR(hidden_token_share(layer_of(8, 4.7, 0.49), 8, link), 0.762, 5e-4);
+  EXPECT_NEAR(hidden_token_share(layer_of(8, 2.35, 0.49), 8, link), 0.523, 5e-4);
+  EXPECT_NEAR(hidden_token_share(layer_of(8, 4.7, 0.049), 8, link), 0.976, 5e-4);
+  EXPECT_NEAR(hidden_token_share(layer_of(8, 2.35, 0.049), 8, link), 0.952, 5e-4);
+}
+
+TEST(StreamModelTest, BestShareIsTheMinimumOverAllShares) {
+  for (const double expert_mb : {0.05, 0.4, 1.0, 2.0, 2.35, 4.7, 20.0}) {
+    for (const double pre_ms : {0.0, 0.049, 0.49, 4.0}) {
+      const StreamLayer layer = layer_of(8, expert_mb, pre_ms);
+      const double best = best_token_share(layer, 8, link);
+      ASSERT_GE(best, 0);
+      ASSERT_LE(best, 1);
+      const double least = stream_latency(layer, 8, link, best).value;
+      for (int i = 0; i <= 1000; ++i) {
+        ASSERT_GE(stream_latency(layer, 8, link, i / 1000.0).value, least - 1e-15)
+            << expert_mb << " MB, PE " << pre_ms << " ms, p " << i / 1000.0;
+      }
+    }
+  }
+}
+
+TEST(StreamModelTest, CompressionTurnsAMixIntoGatherOnly) {
+  StreamLayer layer = layer_of(8, 4.7, 0.49);
+  EXPECT_GT(best_token_share(layer, 8, link), 0);
+  layer.compression = 50;
+  EXPECT_EQ(best_token_share(layer, 8, link), 0);
+  const DomainCost best = best_domains(layer, {{8, link}});
+  EXPECT_THAT(best.domains, ElementsAre(8));
+  EXPECT_THAT(best.all_gather, ElementsAre(DoubleEq(7 * 4.7e6 / 50)));
+  EXPECT_DOUBLE_EQ(best.gathered_memory, 7 * 4.7e6);  // decoded experts take their full size
+  EXPECT_DOUBLE_EQ(best.latency.value, 0.49e-3);
+}
+
+TEST(StreamModelTest, LevelsRunInSeriesAndForwardWhatTheyGathered) {
+  const StreamLayer layer{.tokens = Bytes(16), .experts = Bytes(3), .pre_expert = Seconds(1)};
+  const std::vector<StreamLevel> levels = {{4, BytesPerSecond(2)}, {4, BytesPerSecond(8)}};
+  const DomainCost cost = domain_cost(layer, levels, {2, 4});
+  EXPECT_THAT(cost.all_gather, ElementsAre(3, 3 * 2 * 3));
+  EXPECT_THAT(cost.all_to_all, ElementsAre(8, 0));
+  EXPECT_DOUBLE_EQ(cost.gathered_memory, 7 * 3);
+  EXPECT_DOUBLE_EQ(cost.latency.value, (3 / 2.0 + 18 / 8.0) + 2 * (8 / 2.0));
+}
+
+TEST(StreamModelTest, PlanIsTheLeastOfAllCombinationsAndTheLowestOnTies) {
+  const StreamLayer layer{.tokens = Bytes(0), .experts = Bytes(0), .pre_expert = Seconds(1)};
+  const std::vector<StreamLevel> levels = {{6, link}, {4, link}};
+  EXPECT_EQ(domain_costs(layer, levels).size(), 4u * 3u);
+  EXPECT_THAT(best_domains(layer, levels).domains, ElementsAre(1, 1));
+  // A slow top level is worth gathering across; a fast bottom level is not.
+  const StreamLayer real = layer_of(24, 0.36, 0.2);
+  const auto best = best_domains(real, {{2, BytesPerSecond(1.25e9)}, {8, BytesPerSecond(1e12)}});
+  EXPECT_EQ(best.domains[0], 2);
+}
+
+TEST(StreamModelTest, PreExpertTimeCountsTheDenseBlocks) {
+  EXPECT_DOUBLE_EQ(pre_expert_time(0, Seconds(2), Seconds(5)).value, 2);
+  EXPECT_DOUBLE_EQ(pre_expert_time(3, Seconds(2), Seconds(5)).value, 4 * 2 + 3 * 5);
+}
+
+TEST(StreamModelTest, OneGpuMovesNothing) {
+  const StreamLayer layer = layer_of(8, 4.7, 0.49);
+  EXPECT_EQ(best_domains(layer, {{1, link}}).latency, layer.pre_expert);
+  EXPECT_EQ(best_token_share(layer, 1, link), 0);
+  EXPECT_EQ(token_share_of_domain(1, 1), 0);
+}
+
+TEST(StreamModelTest, RefusesSizesThatDoNotDivide) {
+  const StreamLayer layer = layer_of(8, 4.7, 0.49);
+  EXPECT_THROW(domain_cost(layer, {{8, link}}, {3}), Error);
+  EXPECT_THROW(domain_cost(layer, {{8, link}}, {2, 2}), Error);
+  StreamLayer grows = layer;
+  grows.compression = 0.5;
+  EXPECT_THROW(domain_cost(grows, {{8, link}}, {2}), Error);
+}
+
+}  // namespace
+}  // namespace moesim
