@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/fsep/cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+
+namespace moesim::fsep {
+namespace {
+
+Seconds computation(const Spread& sums, const Placement& placement, const CostParameters& p,
+                    Counting counting) {
+  std::vector<double> received(sums.slots.begin(), sums.slots.end());
+  if (counting == Counting::planner) {
+    for (std::size_t s = 0; s < received.size(); ++s) received[s] += sums.slots_planner_extra[s];
+  }
+  const std::vector<double> ranks = per_rank(placement, received);
+  const double passes = p.activation_checkpointing ? 4 : 3;
+  return passes * *std::max_element(ranks.begin(), ranks.end()) * p.per_token_slot;
+}
+
+Seconds communication(double byte_seconds, const CostParameters& p) {
+  return Seconds(4 * static_cast<double>(p.token.value) * byte_seconds);
+}
+
+/// Token-slots times seconds per byte, summed over what one source sends.
+double sent_by(GpuId source, const LoadMatrix& loads, const Reach& reach,
+               std::span<const double> seconds_per_byte, Counting counting) {
+  const int node = source.value / reach.ranks_per_node();
+  double sum = 0;
+  for (int e = 0; e < loads.experts(); ++e) {
+    const std::int64_t choices = loads.at(source, ExpertId(e));
+    if (choices == 0) continue;
+    const std::span<const SlotId> slots = reach.slots(node, ExpertId(e));
+    const auto w = static_cast<std::int64_t>(slots.size());
+    const auto rest = static_cast<std::size_t>(choices % w);
+    double first = 0;  // over the slots that get one more
+    double all = 0;
+    for (std::size_t p = 0; p < slots.size(); ++p) {
+      if (p == rest) first = all;
+      all += seconds_per_byte[reach.placement().gpu_of(slots[p]).index()];
+    }
+    const double each = counting == Counting::planner
+                            ? static_cast<double>(choices) / static_cast<double>(w)
+                            : static_cast<double>(choices / w);
+    sum += each * all + first;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& p, Counting counting) {
+  const Spread sums = spread(loads, reach);
+  const auto& sent = sums.distance;
+  ByDistance<double> extra;
+  if (counting == Counting::planner) extra = sums.distance_planner_extra;
+  const double byte_seconds =
+      (static_cast<double>(sent.same_rank) + extra.same_rank) / p.same_rank.value +
+      (static_cast<double>(sent.same_node) + extra.same_node) / p.same_node.value +
+      (static_cast<double>(sent.other_node) + extra.other_node) / p.other_node.value;
+  return {communication(byte_seconds, p), computation(sums, reach.placement(), p, counting)};
+}
+
+Links tiered_links(std::vector<Tier> tiers) {
+  for (std::size_t t = 0; t < tiers.size(); ++t) {
+    const bool nested = t == 0 || (tiers[t].ranks >= tiers[t - 1].ranks &&
+                                   tiers[t].ranks % tiers[t - 1].ranks == 0);
+    if (tiers[t].ranks < 1 || tiers[t].bandwidth.value <= 0 || !nested) {
+      throw Error(fmt::format("a tier of {} ranks at {} byte/s does not enclose the one before",
+                              tiers[t].ranks, tiers[t].bandwidth.value),
+                  "each tier is a multiple of the one before and has a bandwidth");
+    }
+  }
+  return [tiers = std::move(tiers)](GpuId source, std::span<double> seconds_per_byte) {
+    // From the outermost tier inwards: inner ones overwrite.
+    for (std::size_t t = tiers.size(); t-- > 0;) {
+      const auto size = static_cast<std::size_t>(tiers[t].ranks);
+      const std::size_t first = source.index() / size * size;
+      const std::size_t end = std::min(first + size, seconds_per_byte.size());
+      std::fill(seconds_per_byte.begin() + static_cast<std::ptrdiff_t>(first),
+                seconds_per_byte.begin() + static_cast<std::ptrdiff_t>(end),
+                1 / tiers[t].bandwidth.value);
+    }
+  };
+}
+
+Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& p, const Links& links,
+          Counting counting) {
+  const Spread sums = spread(loads, reach);
+  std::vector<double> seconds_per_byte(static_cast<std::size_t>(loads.sources()));
+  double byte_seconds = 0;
+  for (int source = 0; source < loads.sources(); ++source) {
+    links(GpuId(source), seconds_per_byte);
+    byte_seconds += sent_by(GpuId(source), loads, reach, seconds_per_byte, counting);
+  }
+  return {communication(byte_seconds, p), computation(sums, reach.placement(), p, counting)};
+}
+
+}  // namespace moesim::fsep

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/fsep/lite_routing.h"
+
+#include <algorithm>
+
+namespace moesim::fsep {
+namespace {
+
+Shares shares_of(std::int64_t choices, std::span<const SlotId> slots) {
+  if (choices == 0) return {{slots.front(), 1}};
+  const auto w = static_cast<std::int64_t>(slots.size());
+  const std::int64_t each = choices / w;
+  const std::int64_t rest = choices % w;
+  const std::int64_t used = std::min(w, choices);
+  Shares shares;
+  shares.reserve(static_cast<std::size_t>(used));
+  for (std::int64_t p = 0; p < used; ++p) {
+    shares.push_back({slots[static_cast<std::size_t>(p)], each + (p < rest ? 1 : 0)});
+  }
+  return shares;
+}
+
+}  // namespace
+
+std::vector<std::vector<Shares>> lite_shares(const LoadMatrix& loads, const Reach& reach) {
+  check_shapes(loads, reach.placement());
+  std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(loads.sources()));
+  for (int source = 0; source < loads.sources(); ++source) {
+    auto& row = shares[static_cast<std::size_t>(source)];
+    row.reserve(static_cast<std::size_t>(loads.experts()));
+    for (int e = 0; e < loads.experts(); ++e) {
+      row.push_back(shares_of(loads.at(GpuId(source), ExpertId(e)),
+                              reach.slots(source / reach.ranks_per_node(), ExpertId(e))));
+    }
+  }
+  return shares;
+}
+
+Assignment lite_routing(const LoadMatrix& loads, const Reach& reach) {
+  return Assignment(reach.placement(), lite_shares(loads, reach));
+}
+
+}  // namespace moesim::fsep
