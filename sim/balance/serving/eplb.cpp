@@ -57,18 +57,23 @@ std::vector<int> experts_by_node(std::span<const double> loads, const Shape& sha
 }  // namespace
 
 Packing pack(std::span<const double> weights, int packs) {
+  if (weights.empty() || static_cast<int>(weights.size()) != packs) {
+    return pack_sorted(weights, packs);
+  }
+  Packing result{std::vector<int>(weights.size()), std::vector<int>(weights.size())};
+  std::iota(result.pack.begin(), result.pack.end(), 0);
+  return result;
+}
+
+Packing pack_sorted(std::span<const double> weights, int packs) {
   const auto items = static_cast<int>(weights.size());
   require_divides(packs, "packs", items, "items");
-  Packing result{std::vector<int>(weights.size()), std::vector<int>(weights.size())};
-  if (items == packs) {
-    std::iota(result.pack.begin(), result.pack.end(), 0);
-    return result;
-  }
   std::vector<Item> order;
   order.reserve(weights.size());
   for (int i = 0; i < items; ++i) order.emplace_back(weights[static_cast<std::size_t>(i)], i);
   std::sort(order.begin(), order.end(), HeavierFirst());
 
+  Packing result{std::vector<int>(weights.size()), std::vector<int>(weights.size())};
   std::priority_queue<Item, std::vector<Item>, std::greater<>> lightest;  // packs with room
   for (int p = 0; p < packs; ++p) lightest.emplace(0.0, p);
   std::vector<int> filled(static_cast<std::size_t>(packs));

@@ -22,6 +22,8 @@ struct Packing {
 /// Packs items into `packs` packs of equally many: the heaviest first, each into the lightest pack
 /// with room; one item per pack stays in order. Throws Error unless packs divides the items.
 Packing pack(std::span<const double> weights, int packs);
+/// The same, but sorts even when every pack gets one item.
+Packing pack_sorted(std::span<const double> weights, int packs);
 
 /// The expert of every slot, its replica rank there, and the copies of every expert.
 struct Replication {
