@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/affinity/co_activation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+/// Calls f with the ids of the rows in the width they have.
+template <class F>
+void with_ids(const IdRows& rows, F&& f) {
+  const auto count = static_cast<std::size_t>(rows.tokens() * rows.top_k());
+  if (rows.width() == 1) {
+    f(std::span(static_cast<const std::uint8_t*>(rows.data()), count));
+  } else {
+    f(std::span(static_cast<const std::uint16_t*>(rows.data()), count));
+  }
+}
+
+void check_ids(const IdRows& rows, int experts) {
+  with_ids(rows, [&](auto ids) {
+    const auto largest = std::max_element(ids.begin(), ids.end());
+    if (largest != ids.end() && *largest >= experts) {
+      throw Error(fmt::format("expert {} of {} experts", *largest, experts));
+    }
+  });
+}
+
+}  // namespace
+
+std::int64_t PairMatrix::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+}
+
+PairMatrix PairMatrix::transposed() const {
+  PairMatrix result(experts_);
+  for (int a = 0; a < experts_; ++a) {
+    for (int b = 0; b < experts_; ++b) {
+      result.at(ExpertId(b), ExpertId(a)) = at(ExpertId(a), ExpertId(b));
+    }
+  }
+  return result;
+}
+
+PairMatrix& PairMatrix::operator+=(const PairMatrix& other) {
+  if (experts_ != other.experts_) {
+    throw Error(fmt::format("counts of {} and {} experts", experts_, other.experts_));
+  }
+  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  return *this;
+}
+
+PairMatrix co_choices(const IdRows& rows, int experts) {
+  check_ids(rows, experts);
+  PairMatrix pairs(experts);
+  const auto n = static_cast<std::size_t>(experts), top_k = static_cast<std::size_t>(rows.top_k());
+  const auto counts = pairs.values();
+  with_ids(rows, [&](auto ids) {
+    for (std::size_t t = 0; t < ids.size(); t += top_k) {
+      for (std::size_t a = t; a < t + top_k; ++a) {
+        for (std::size_t b = a + 1; b < t + top_k; ++b) ++counts[ids[a] * n + ids[b]];
+      }
+    }
+  });
+  for (std::size_t a = 0; a < n; ++a) {  // each pair was counted in one of its two orders
+    counts[a * n + a] = 0;
+    for (std::size_t b = a + 1; b < n; ++b) {
+      counts[a * n + b] = counts[b * n + a] = counts[a * n + b] + counts[b * n + a];
+    }
+  }
+  return pairs;
+}
+
+PairMatrix transitions(const IdRows& layer, const IdRows& next, int experts) {
+  check_ids(layer, experts);
+  check_ids(next, experts);
+  if (layer.tokens() != next.tokens()) {
+    throw Error(fmt::format("layers of {} and {} tokens", layer.tokens(), next.tokens()));
+  }
+  PairMatrix pairs(experts);
+  const auto n = static_cast<std::size_t>(experts);
+  const auto from_k = static_cast<std::size_t>(layer.top_k());
+  const auto to_k = static_cast<std::size_t>(next.top_k());
+  const auto counts = pairs.values();
+  with_ids(layer, [&](auto from) {
+    with_ids(next, [&](auto to) {
+      for (std::size_t t = 0; t * from_k < from.size(); ++t) {
+        for (std::size_t a = t * from_k; a < (t + 1) * from_k; ++a) {
+          for (std::size_t b = t * to_k; b < (t + 1) * to_k; ++b) ++counts[from[a] * n + to[b]];
+        }
+      }
+    });
+  });
+  return pairs;
+}
+
+std::vector<PairMatrix> layer_transitions(const RoutingTrace& trace, std::span<const int> steps) {
+  const int layers = static_cast<int>(trace.info().layers.size()), experts = trace.info().experts;
+  std::vector<PairMatrix> sums(static_cast<std::size_t>(std::max(layers - 1, 0)),
+                               PairMatrix(experts));
+  for (const int step : steps) {
+    for (int l = 0; l + 1 < layers; ++l) {
+      sums[static_cast<std::size_t>(l)] +=
+          transitions(trace.step(step).ids(l), trace.step(step).ids(l + 1), experts);
+    }
+  }
+  return sums;
+}
+
+std::vector<GpuId> gpu_of_experts(const SlotTable& table, int experts) {
+  constexpr GpuId nowhere(-1);
+  std::vector<GpuId> gpu_of(static_cast<std::size_t>(experts), nowhere);
+  for (std::size_t gpu = 0; gpu < table.size(); ++gpu) {
+    for (const ExpertId e : table[gpu]) {
+      if (e.value < 0 || e.value >= experts || gpu_of[e.index()] != nowhere) {
+        throw Error(fmt::format("expert {} is unknown or lies in several slots", e.value));
+      }
+      gpu_of[e.index()] = GpuId(static_cast<std::int64_t>(gpu));
+    }
+  }
+  const auto lost = std::find(gpu_of.begin(), gpu_of.end(), nowhere);
+  if (lost != gpu_of.end()) {
+    throw Error(fmt::format("no GPU holds expert {}", lost - gpu_of.begin()));
+  }
+  return gpu_of;
+}
+
+SlotTable table_of(std::span<const GpuId> gpu_of, int gpus) {
+  SlotTable table(static_cast<std::size_t>(gpus));
+  for (std::size_t e = 0; e < gpu_of.size(); ++e) {
+    table[gpu_of[e].index()].emplace_back(static_cast<std::int64_t>(e));
+  }
+  return table;
+}
+
+}  // namespace moesim
