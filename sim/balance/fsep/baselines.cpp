@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/fsep/baselines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/error.h"
+
+namespace moesim::fsep {
+namespace {
+
+/// Ranks of a group that holds every expert once.
+int group_size(int experts, const SlotGrid& grid) {
+  grid.check(experts);
+  const int size = experts / grid.slots_per_rank;
+  if (experts % grid.slots_per_rank != 0 || grid.ranks % size != 0) {
+    throw Error(fmt::format("{} ranks with {} slots cannot form groups that hold {} experts once",
+                            grid.ranks, grid.slots_per_rank, experts),
+                "the slots must divide the experts, and their quotient the ranks");
+  }
+  return size;
+}
+
+/// Every rank holds what its place in the group holds.
+SlotTable repeated(const SlotTable& group, int ranks) {
+  SlotTable slots;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+    slots.push_back(group[rank % group.size()]);
+  }
+  return slots;
+}
+
+}  // namespace
+
+SlotTable initial_slots(int experts, const SlotGrid& grid) {
+  grid.check(experts);
+  SlotTable slots(static_cast<std::size_t>(grid.ranks));
+  for (int slot = 0; slot < grid.slots(); ++slot) {
+    slots[static_cast<std::size_t>(slot / grid.slots_per_rank)].emplace_back(slot % experts);
+  }
+  return slots;
+}
+
+SlotTable fsdp_ep_slots(int experts, const SlotGrid& grid) {
+  SlotTable group(static_cast<std::size_t>(group_size(experts, grid)));
+  for (int e = 0; e < experts; ++e) {
+    group[static_cast<std::size_t>(e) % group.size()].emplace_back(e);
+  }
+  return repeated(group, grid.ranks);
+}
+
+SlotTable smart_slots(std::span<const std::int64_t> loads, const SlotGrid& grid) {
+  const int experts = static_cast<int>(loads.size());
+  SlotTable group(static_cast<std::size_t>(group_size(experts, grid)));
+  std::vector<std::int64_t> sums(group.size());
+  std::vector<std::size_t> order(loads.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return loads[a] > loads[b]; });
+  for (const std::size_t e : order) {
+    std::size_t best = group.size();
+    for (std::size_t r = 0; r < group.size(); ++r) {
+      if (static_cast<int>(group[r].size()) == grid.slots_per_rank) continue;
+      if (best == group.size() || sums[r] < sums[best]) best = r;
+    }
+    group[best].emplace_back(static_cast<std::int64_t>(e));
+    sums[best] += loads[e];
+  }
+  for (auto& rank : group) std::sort(rank.begin(), rank.end());
+  return repeated(group, grid.ranks);
+}
+
+}  // namespace moesim::fsep
