@@ -35,6 +35,16 @@ std::vector<GpuId> owners_of(const SlotTable& table) {
   return owners;
 }
 
+std::vector<GpuId> owners_of(const SlotTable& table, const LoadMatrix& loads) {
+  std::vector<GpuId> owners = owners_of(table);
+  if (owners.size() != static_cast<std::size_t>(loads.experts()) ||
+      table.size() != static_cast<std::size_t>(loads.sources())) {
+    throw Error(fmt::format("loads of {} experts from {} ranks for {} experts on {} GPUs",
+                            loads.experts(), loads.sources(), owners.size(), table.size()));
+  }
+  return owners;
+}
+
 std::vector<ExpertId> heaviest_first(std::span<const std::int64_t> loads) {
   std::vector<ExpertId> order;
   for (std::size_t e = 0; e < loads.size(); ++e) order.emplace_back(static_cast<std::int64_t>(e));

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/balance/loads.h"
 #include "sim/plan/placement.h"
 
 namespace moesim {
@@ -23,6 +24,8 @@ Bytes off_gpu(std::span<const ExpertTransfer> transfers);
 
 /// The GPU of every expert: [expert]. Throws Error unless experts 0..n-1 have one slot each.
 std::vector<GpuId> owners_of(const SlotTable& table);
+/// The same for the experts of `loads`; throws Error also unless its sources are the GPUs.
+std::vector<GpuId> owners_of(const SlotTable& table, const LoadMatrix& loads);
 
 /// Experts by descending load; the lowest id first of equal ones.
 std::vector<ExpertId> heaviest_first(std::span<const std::int64_t> loads);

@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/balance/training/shadowing.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "sim/base/error.h"
 
 namespace moesim {
 namespace {
 
 Seconds times(std::int64_t count, Seconds each) { return each * static_cast<double>(count); }
-
-void check(const LoadMatrix& loads, std::span<const GpuId> owners, const SlotTable& table) {
-  if (owners.size() != static_cast<std::size_t>(loads.experts()) ||
-      table.size() != static_cast<std::size_t>(loads.sources())) {
-    throw Error(fmt::format("loads of {} experts from {} ranks for {} experts on {} GPUs",
-                            loads.experts(), loads.sources(), owners.size(), table.size()));
-  }
-}
 
 std::vector<ExpertId> paper_rule(const ShadowModel& model, const LoadMatrix& loads,
                                  const SlotTable& table, std::span<const ExpertId> order) {
@@ -91,8 +79,7 @@ Seconds shadowed_time(const ShadowModel& model, std::int64_t largest_load, int s
 
 std::vector<ExpertId> choose_shadows(ShadowRule rule, const ShadowModel& model,
                                      const LoadMatrix& loads, const SlotTable& table) {
-  const std::vector<GpuId> owners = owners_of(table);
-  check(loads, owners, table);
+  const std::vector<GpuId> owners = owners_of(table, loads);
   const std::vector<std::int64_t> totals = loads.per_expert();
   const std::vector<ExpertId> order = heaviest_first(totals);
   switch (rule) {
