@@ -37,7 +37,7 @@ void print_plan(const Options& options) {
                       planner_options);
   StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
   if (options.check) {
-    prove_delivery(planned, cluster.batches.batches[0], inputs.trace, inputs.layers);
+    prove_delivery(planned, cluster.batches.batches[0]);
     fmt::print(stderr,
                "delivery proved: {} ops, every choice reaches its expert and returns once\n",
                planned.plan.ops.size());

@@ -50,6 +50,7 @@ Flops flops_of(const Kernel& kernel) {
 
 Bytes memory_traffic_of(const Kernel& kernel) {
   if (const auto* bound = std::get_if<MemoryBound>(&kernel)) return bound->read + bound->written;
+  if (std::holds_alternative<HostWork>(kernel)) return Bytes(0);
   const auto& gemm = std::get<GroupedGemm>(kernel);
   std::int64_t elements = 0;
   for (std::int64_t m : gemm.m) {
@@ -58,7 +59,15 @@ Bytes memory_traffic_of(const Kernel& kernel) {
   return Bytes(elements * size_of(gemm.type));
 }
 
+bool is_empty(const Kernel& kernel) {
+  if (const auto* host = std::get_if<HostWork>(&kernel)) return host->nanoseconds == 0;
+  return memory_traffic_of(kernel).value == 0;
+}
+
 Seconds GpuModel::time(const Kernel& kernel) const {
+  if (const auto* host = std::get_if<HostWork>(&kernel)) {
+    return Seconds(static_cast<double>(host->nanoseconds) * 1e-9);
+  }
   const Bytes traffic = memory_traffic_of(kernel);
   if (traffic.value == 0) return Seconds(0);
   Seconds work = traffic / (memory_bandwidth * memory_efficiency);

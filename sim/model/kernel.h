@@ -28,9 +28,17 @@ struct MemoryBound {
   bool operator==(const MemoryBound&) const = default;
 };
 
-using Kernel = std::variant<GroupedGemm, MemoryBound>;
+/// Work of the host that the GPU waits for, such as planning: of a known length, on any hardware.
+struct HostWork {
+  std::int64_t nanoseconds = 0;
+  bool operator==(const HostWork&) const = default;
+};
 
-Flops flops_of(const Kernel& kernel);  // 2 m n k summed over groups; 0 for memory-bound kernels
+using Kernel = std::variant<GroupedGemm, MemoryBound, HostWork>;
+
+bool is_empty(const Kernel& kernel);  // nothing to compute, move or wait for
+
+Flops flops_of(const Kernel& kernel);  // 2 m n k summed over groups; 0 for other kernels
 Bytes memory_traffic_of(const Kernel& kernel);
 
 }  // namespace moesim

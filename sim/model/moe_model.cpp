@@ -49,6 +49,22 @@ void read_gate(const YamlMap& map, MoeModel& model) {
   }
 }
 
+/// Either the heads, or, for other forms of attention, what they amount to.
+void read_attention(const YamlMap& map, MoeModel& model) {
+  const auto value = map.find("attention");
+  if (!value) return;
+  const YamlMap attention = value->map();
+  if (attention.find("parameters")) {
+    model.attention = {attention.integer("parameters", {1, std::int64_t{1} << 40}),
+                       attention.integer("score_width", {1, std::int64_t{1} << 30})};
+    return;
+  }
+  const std::int64_t heads = attention.integer("heads", count);
+  const std::int64_t kv_heads = attention.integer("kv_heads", count, heads);
+  const std::int64_t width = attention.integer("head_dim", count);
+  model.attention = {model.hidden * width * (2 * heads + 2 * kv_heads), 2 * heads * width};
+}
+
 MoeModel read(YamlDocument& doc) {
   const YamlMap map = doc.root().map();
   MoeModel model;
@@ -75,6 +91,7 @@ MoeModel read(YamlDocument& doc) {
   model.weights = data_type(map, "weights");
   model.total_parameters = map.number("total_parameters", non_negative, 0);
   read_gate(map, model);
+  read_attention(map, model);
   if (map.good({"top_k", "experts"}) && model.top_k > model.experts) {
     map.find("top_k")->error(
         fmt::format("'top_k' is {}, more than the {} experts", model.top_k, model.experts));

@@ -2,6 +2,8 @@
 // A mixture-of-experts architecture: what models/moe/*.yaml describes.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,12 @@ int size_of(DataType type);  // bytes per element
 const char* name_of(DataType type);
 
 enum class GateScore { softmax, sigmoid };
+
+/// The attention of one transformer layer, as far as its time goes.
+struct Attention {
+  std::int64_t parameters = 0;   // weights of all its projections
+  std::int64_t score_width = 0;  // over all heads: widths of query-key and value
+};
 
 struct MoeModel {
   std::string name;
@@ -31,8 +39,9 @@ struct MoeModel {
   DataType activations = DataType::bf16;
   DataType weights = DataType::bf16;
   GateScore gate_score = GateScore::softmax;
-  int gate_groups = 1;          // group-limited gate: expert groups ...
-  int gate_kept_groups = 1;     // ... of which a token may use this many
+  int gate_groups = 1;       // group-limited gate: expert groups ...
+  int gate_kept_groups = 1;  // ... of which a token may use this many
+  std::optional<Attention> attention;
   double total_parameters = 0;  // published total, 0 when unknown
 
   Bytes row_bytes() const;                 // one token vector: hidden x size_of(activations)

@@ -9,7 +9,8 @@
 
 namespace moesim {
 
-/// What one layer's tokens chose: the routing that a plan was made for.
+/// What one layer's tokens chose: the routing that a plan was made for; tokens in the order of
+/// their source ranks, so that shares of an assignment fall as they did when it was planned.
 struct LayerRouting {
   int layer = 0;                              // model layer number
   std::vector<GpuId> source;                  // [token]
@@ -24,7 +25,8 @@ struct LayerRouting {
 /// returns to its source exactly once through Stage::combine, after the GEMMs (those named *-wgrad
 /// apart). Rows may be summed on their way back, and a sum is never split again. Rows of an
 /// exchange have one size and make up its matrix, the diagonal included; a choice that is served on
-/// its own GPU needs no row. Throws Error with every mistake, naming layer, token and choice.
+/// its own GPU needs no row. In a padded exchange rows of one unit fit into the matrix, and experts
+/// may compute padding. Throws Error with every mistake, naming layer, token and choice.
 void check_delivery(const Plan& plan, const std::vector<LayerRouting>& routing);
 
 }  // namespace moesim

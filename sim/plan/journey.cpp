@@ -13,14 +13,15 @@ Journey::Journey(const Plan& plan, const LayerRouting& routing, Direction direct
   first_.push_back(0);
   for (const auto& chosen : routing.chosen) first_.push_back(first_.back() + chosen.size());
   cargo_.resize(first_.back());
+  AssignmentWalk walk(*routing.assignment);
   for (std::size_t token = 0; token < routing.chosen.size(); ++token) {
     for (std::size_t k = 0; k < routing.chosen[token].size(); ++k) {
       if (dropped(token, k)) continue;
       Cargo& cargo = cargo_[first_[token] + k];
       cargo.merged = Choices{1} << k;
-      cargo.at = direction == Direction::out
-                     ? routing.source[token]
-                     : routing.assignment->placement().gpu_of(slot_of(token, k));
+      cargo.slot = walk.next(routing.source[token], routing.chosen[token][k]);
+      cargo.at = direction == Direction::out ? routing.source[token]
+                                             : routing.assignment->placement().gpu_of(cargo.slot);
     }
   }
 }
@@ -131,9 +132,10 @@ void check_rows_fill_traffic(const Plan& plan, OpId id, Mistakes& mistakes) {
     }
     return;
   }
-  if (total == 0 || total % count != 0) {
+  if (total == 0 || (!exchange.padded && total % count != 0)) {
     return mistake(fmt::format(": {} rows of one size cannot make {} bytes", count, total));
   }
+  const std::int64_t row_bytes = exchange.padded ? exchange.traffic.unit().value : total / count;
   const auto gpus = static_cast<std::size_t>(plan.gpus);
   std::vector<std::size_t> next(gpus + 1);
   for (const RowMove& row : exchange.rows) ++next[row.from.index() + 1];
@@ -147,13 +149,13 @@ void check_rows_fill_traffic(const Plan& plan, OpId id, Mistakes& mistakes) {
     for (const auto& entry : exchange.traffic.row(from)) {
       excess[entry.to.index()] -= exchange.traffic.bytes(entry).value;
     }
-    for (std::size_t i = begin; i < end; ++i) excess[targets[i].index()] += total / count;
+    for (std::size_t i = begin; i < end; ++i) excess[targets[i].index()] += row_bytes;
     const auto check = [&](GpuId to) {
       const std::int64_t more = std::exchange(excess[to.index()], 0);
-      if (more == 0) return;
+      if (more == 0 || (exchange.padded && more < 0)) return;
       const std::int64_t bytes = exchange.traffic.at(from, to).value;
       mistake(fmt::format(": rows of {} bytes from GPU {} to {} make {} bytes, the matrix has {}",
-                          total / count, from.value, to.value, bytes + more, bytes));
+                          row_bytes, from.value, to.value, bytes + more, bytes));
     };
     for (const auto& entry : exchange.traffic.row(from)) check(entry.to);
     for (std::size_t i = begin; i < end; ++i) check(targets[i]);

@@ -32,6 +32,7 @@ class Journey {
 
  private:
   struct Cargo {
+    SlotId slot;  // that serves it
     GpuId at;
     OpId first{-1};      // the first exchange that carried it
     OpId last{-1};       // the newest one
@@ -39,9 +40,7 @@ class Journey {
     bool told = false;   // its mistake is reported
   };
 
-  SlotId slot_of(std::size_t token, std::size_t k) const {
-    return routing_.assignment->slot(routing_.source[token], routing_.chosen[token][k]);
-  }
+  SlotId slot_of(std::size_t token, std::size_t k) const { return cargo_[first_[token] + k].slot; }
   bool dropped(std::size_t token, std::size_t k) const {
     return routing_.chosen[token][k].value < 0;
   }

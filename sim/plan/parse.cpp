@@ -154,7 +154,8 @@ class Parser {
 
   Compute read_compute(LineReader& reader) {
     Compute compute{GpuId(reader.integer("a GPU", 0, last_gpu())), {}};
-    if (reader.choice("a kernel", {"gemm", "memory"}) == 0) {
+    const auto kind = reader.choice("a kernel", {"gemm", "memory", "host"});
+    if (kind == 0) {
       static const auto types = names_of<DataType>(4);
       GroupedGemm gemm;
       gemm.type = static_cast<DataType>(reader.choice("a data type", types));
@@ -165,6 +166,9 @@ class Parser {
       reader.expect("k");
       gemm.k = reader.integer("k", 1, most);
       compute.kernel = std::move(gemm);
+    } else if (kind == 2) {
+      compute.kernel = HostWork{reader.integer("nanoseconds", 0, most)};
+      reader.expect("ns");
     } else {
       MemoryBound memory;
       reader.expect("read");
@@ -181,6 +185,7 @@ class Parser {
     exchange.participants = to_ids<GpuId>(reader.ids("a GPU", last_gpu()));
     reader.expect("unit");
     exchange.traffic = ByteMatrix(Bytes(reader.integer("bytes of a unit", 1, most)));
+    exchange.padded = reader.accept("padded");
     return exchange;
   }
 

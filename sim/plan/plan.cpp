@@ -21,9 +21,13 @@ const char* name_of(Lane lane) {
       return "param";
     case Lane::copy:
       return "copy";
+    case Lane::token_2:
+      return "token-2";
   }
   return "";
 }
+
+bool carries_tokens(Lane lane) { return lane == Lane::token || lane == Lane::token_2; }
 
 const char* name_of(Stage stage) {
   switch (stage) {

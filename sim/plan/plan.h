@@ -15,9 +15,12 @@
 namespace moesim {
 
 /// Ops of one GPU on one lane run in list order, as on a CUDA stream.
-enum class Lane { compute, token, param, copy };
-inline constexpr int lane_count = 4;
+/// Kernels run on compute or copy, exchanges on the others: token-2 is for token exchanges that
+/// overlap those of token, param for expert parameters and their gradients.
+enum class Lane { compute, token, param, copy, token_2 };
+inline constexpr int lane_count = 5;
 const char* name_of(Lane lane);
+bool carries_tokens(Lane lane);
 
 /// Which of the four token movements of an MoE layer an op belongs to; experts is the compute
 /// between them. Backward of combine has the shape of dispatch and the reverse.
@@ -31,7 +34,8 @@ const char* name_of(Pass pass);
 using Choices = std::uint32_t;
 inline constexpr int max_top_k = 32;
 
-/// One token row of an exchange: `token` counts within the plan's batch, in rank-major order.
+/// One token row of an exchange: `token` counts within the plan's batch, in rank-major order. A row
+/// without choices is a copy that its receiver does not need (all-gather).
 struct RowMove {
   GpuId from, to;
   TokenId token;
@@ -52,6 +56,7 @@ struct Exchange {
   std::vector<GpuId> participants;  // ascending
   ByteMatrix traffic;
   std::vector<RowMove> rows;  // explicit token lists, only when the plan was asked for them
+  bool padded = false;        // rows of one unit each may leave room in the matrix
   bool operator==(const Exchange&) const = default;
 };
 
@@ -90,8 +95,8 @@ std::vector<OpId> topological_order(const Plan& plan);
 
 /// Structural rules: ids in range, lanes fit the work (kernels on compute or copy, exchanges on
 /// token or param), `after` names only ops that share a GPU with the waiting one, no cycles,
-/// traffic and rows only between participants, one row of the matrix per GPU of the plan, no row
-/// without a choice. Throws Error with every mistake, each naming its op.
+/// traffic and rows only between participants, one row of the matrix per GPU of the plan. Throws
+/// Error with every mistake, each naming its op.
 void check_plan(const Plan& plan);
 
 }  // namespace moesim

@@ -52,6 +52,9 @@ std::string kernel_text(const Kernel& kernel) {
   if (const auto* memory = std::get_if<MemoryBound>(&kernel)) {
     return fmt::format("memory read {} written {}", memory->read.value, memory->written.value);
   }
+  if (const auto* host = std::get_if<HostWork>(&kernel)) {
+    return fmt::format("host {} ns", host->nanoseconds);
+  }
   const auto& gemm = std::get<GroupedGemm>(kernel);
   return fmt::format("gemm {} m {} n {} k {}", name_of(gemm.type), sizes_text(gemm.m), gemm.n,
                      gemm.k);
@@ -99,8 +102,8 @@ std::string to_text(const Plan& plan) {
       fmt::format_to(out, "gpu {} {}", compute->gpu.value, kernel_text(compute->kernel));
     } else {
       const Exchange& exchange = *op.exchange();
-      fmt::format_to(out, "exchange {} unit {}", list_text(exchange.participants),
-                     exchange.traffic.unit().value);
+      fmt::format_to(out, "exchange {} unit {}{}", list_text(exchange.participants),
+                     exchange.traffic.unit().value, exchange.padded ? " padded" : "");
     }
     if (!op.after.empty()) fmt::format_to(out, " after {}", list_text(op.after));
     text += '\n';

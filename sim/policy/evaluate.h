@@ -9,6 +9,12 @@
 //
 // target[k] is the GPU that serves choice k; a hop to the holder itself is a local copy. It calls
 // hops.add(to, choices) for a copy of its own, or hops.merge(to, choices) for one copy per GPU.
+//
+// It has phases(), phase_name(), communicators(), and where the defaults of Dispatch do not suit it
+// previous(), lane(), local_work(), row_bytes() and sides(). Optional besides:
+//
+//   static constexpr std::size_t max_hops;            // of one row, when it may exceed top-k
+//   bool takes(int phase, const TokenPlace&) const;   // whether a first phase takes a token at all
 #pragma once
 
 #include <array>
@@ -32,7 +38,8 @@ struct Hop {
   Choices choices = 0;
 };
 
-/// Collects the hops of one row in one phase; a row has at most one hop per choice.
+/// Collects the hops of one row in one phase.
+template <std::size_t capacity>
 class HopList {
  public:
   void add(GpuId to, Choices choices) { hops_[size_++] = {to, choices}; }
@@ -49,11 +56,20 @@ class HopList {
   const Hop* end() const { return hops_.data() + size_; }
 
  private:
-  std::array<Hop, max_top_k> hops_;
+  std::array<Hop, capacity> hops_;
   std::size_t size_ = 0;
 };
 
-/// Counts the hops of the last phase, where nobody asks which choices a row carries.
+template <class Mechanism>
+constexpr std::size_t max_hops_of() {
+  if constexpr (requires { Mechanism::max_hops; }) {
+    return Mechanism::max_hops;
+  } else {
+    return max_top_k;
+  }
+}
+
+/// Counts the hops of a phase that no other continues: nobody asks which choices a row carries.
 class HopCounter {
  public:
   explicit HopCounter(std::size_t gpus) : seen_(gpus, 0) {}
@@ -74,53 +90,79 @@ class HopCounter {
   std::vector<std::uint64_t> seen_;  // per GPU the newest row that went there
 };
 
-/// Calls visit(source rank, token id within the batch, ids of the token) for every token.
+/// A token: its source rank and where it stands among the tokens of that rank.
+struct TokenPlace {
+  GpuId source;
+  TokenId token;  // within the batch
+  std::int64_t index = 0;
+  std::int64_t count = 0;  // tokens of the rank
+};
+
+/// Calls visit(place, ids of the token) for every token, rank by rank.
 template <class IdType, class Visit>
 void for_each_token(const LayerTokens& tokens, Visit visit) {
   const auto* ids = static_cast<const IdType*>(tokens.ids.data());
   const int top_k = tokens.ids.top_k();
-  std::int64_t token = 0;
+  TokenPlace place;
   for (std::size_t rank = 0; rank < tokens.batch.ranks.size(); ++rank) {
+    place.source = GpuId(static_cast<std::int64_t>(rank));
+    place.index = place.count = 0;
+    for (const TokenRun& run : tokens.batch.ranks[rank]) place.count += run.count;
     for (const TokenRun& run : tokens.batch.ranks[rank]) {
       for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
-        visit(GpuId(static_cast<std::int64_t>(rank)), TokenId(token++), ids + t * top_k);
+        visit(place, ids + t * top_k);
+        ++place.token.value;
+        ++place.index;
       }
     }
   }
 }
 
-/// Runs a row through phase `phase` and all later ones; visit(phase, from, hop) sees every move.
-template <class Mechanism, class Visit>
-void follow(const Mechanism& mechanism, int phase, GpuId holder, Choices choices,
-            const GpuId* target, Visit& visit) {
-  HopList hops;
-  mechanism.next(phase, holder, choices, target, hops);
-  for (const Hop& hop : hops) {
-    visit(phase, holder, hop);
-    if (phase + 1 < mechanism.phases()) {
-      follow(mechanism, phase + 1, hop.to, hop.choices, target, visit);
-    }
-  }
+/// Whether an id stands for a choice that the routing dropped.
+template <class IdType>
+bool is_dropped(IdType id) {
+  return sizeof(IdType) == 2 && id == IdRows::dropped;
 }
 
-/// A complete dispatch made of a mechanism that has phases(), phase_name(), communicators() and
-/// next(), and row_bytes() where its rows are not plain token vectors.
+/// A complete dispatch made of a mechanism.
 template <class Mechanism>
-class Evaluated final : public Dispatch {
+class Evaluated : public Dispatch {
  public:
-  explicit Evaluated(Mechanism mechanism) : mechanism_(std::move(mechanism)) {}
+  explicit Evaluated(Mechanism mechanism) : mechanism_(std::move(mechanism)) {
+    continued_by_.resize(static_cast<std::size_t>(phases()));
+    for (int phase = 0; phase < phases(); ++phase) {
+      const int before = previous(phase);
+      (before < 0 ? first_ : continued_by_[static_cast<std::size_t>(before)]).push_back(phase);
+    }
+  }
   int phases() const override { return mechanism_.phases(); }
   std::string phase_name(int phase) const override { return mechanism_.phase_name(phase); }
   const Communicators& communicators(int phase) const override {
     return mechanism_.communicators(phase);
   }
-
+  int previous(int phase) const override {
+    if constexpr (requires { mechanism_.previous(phase); }) return mechanism_.previous(phase);
+    return Dispatch::previous(phase);
+  }
+  Lane lane(int phase) const override {
+    if constexpr (requires { mechanism_.lane(phase); }) return mechanism_.lane(phase);
+    return Dispatch::lane(phase);
+  }
+  LocalWork local_work() const override {
+    if constexpr (requires { mechanism_.local_work(); }) return mechanism_.local_work();
+    return Dispatch::local_work();
+  }
   Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const override {
     if constexpr (requires { mechanism_.row_bytes(model, stage, pass); }) {
       return mechanism_.row_bytes(model, stage, pass);
-    } else {
-      return Dispatch::row_bytes(model, stage, pass);
     }
+    return Dispatch::row_bytes(model, stage, pass);
+  }
+  std::vector<SideExchange> sides(const MoeModel& model, Stage stage, Pass pass) const override {
+    if constexpr (requires { mechanism_.sides(model, stage, pass); }) {
+      return mechanism_.sides(model, stage, pass);
+    }
+    return Dispatch::sides(model, stage, pass);
   }
 
   RowCounts count(const LayerTokens& tokens) const override {
@@ -132,53 +174,81 @@ class Evaluated final : public Dispatch {
                                    : list_rows<std::uint16_t>(tokens);
   }
 
+ protected:
+  const Mechanism& mechanism() const { return mechanism_; }
+
  private:
-  /// Calls visit(source rank, token, all its choices, target GPUs).
+  using Hops = HopList<max_hops_of<Mechanism>()>;
+
+  bool takes(int phase, const TokenPlace& place) const {
+    if constexpr (requires { mechanism_.takes(phase, place); }) {
+      return mechanism_.takes(phase, place);
+    }
+    return true;
+  }
+  const std::vector<int>& continued_by(int phase) const {
+    return continued_by_[static_cast<std::size_t>(phase)];
+  }
+
+  /// Calls visit(place, all its choices, target GPUs).
   template <class IdType, class Visit>
   void for_each_row(const LayerTokens& tokens, Visit visit) const {
     const int top_k = tokens.ids.top_k();
     const Choices all = top_k == max_top_k ? ~Choices{0} : (Choices{1} << top_k) - 1;
-    for_each_token<IdType>(tokens, [&](GpuId source, TokenId token, const IdType* ids) {
-      const GpuId* gpu_of = tokens.assignment.gpus(source);
-      std::array<GpuId, max_top_k> target;
-      for (int k = 0; k < top_k; ++k) target[static_cast<std::size_t>(k)] = gpu_of[ids[k]];
-      visit(source, token, all, target.data());
+    const Placement& placement = tokens.assignment.placement();
+    const bool split = tokens.assignment.split();
+    AssignmentWalk walk(tokens.assignment);
+    std::array<GpuId, max_top_k> target;
+    for_each_token<IdType>(tokens, [&](const TokenPlace& place, const IdType* ids) {
+      const GpuId* gpu_of = tokens.assignment.gpus(place.source);
+      Choices choices = all;
+      for (int k = 0; k < top_k; ++k) {
+        if (is_dropped(ids[k])) {
+          choices &= ~(Choices{1} << k);
+          continue;
+        }
+        target[static_cast<std::size_t>(k)] =
+            split ? placement.gpu_of(walk.next(place.source, ExpertId(ids[k]))) : gpu_of[ids[k]];
+      }
+      visit(place, choices, target.data());
     });
   }
 
   template <class IdType>
   RowCounts count_ids(const LayerTokens& tokens) const {
     const auto gpus = static_cast<std::size_t>(tokens.assignment.placement().gpus());
-    const int last = phases() - 1;
     RowCounts counts;
     counts.gpu_count = tokens.assignment.placement().gpus();
     counts.phases.assign(static_cast<std::size_t>(phases()),
                          std::vector<std::uint32_t>(gpus * gpus));
-    std::uint32_t* final_counts = counts.phases.back().data();
     HopCounter counter(gpus);
-    auto deliver = [&](GpuId holder, Choices choices, const GpuId* target) {
-      counter.start(final_counts + holder.index() * gpus);
-      mechanism_.next(last, holder, choices, target, counter);
-    };
-    for_each_row<IdType>(tokens, [&](GpuId source, TokenId, Choices all, const GpuId* target) {
-      if (last == 0) return deliver(source, all, target);
-      count_phases(0, source, all, target, counts, deliver);
+    for_each_row<IdType>(tokens, [&](const TokenPlace& place, Choices all, const GpuId* target) {
+      for (const int phase : first_) {
+        if (takes(phase, place)) {
+          count_phases(phase, place.source, all, target, counts, counter);
+        }
+      }
     });
     count_slots<IdType>(tokens, counts);
     return counts;
   }
 
-  template <class Deliver>
   void count_phases(int phase, GpuId holder, Choices choices, const GpuId* target,
-                    RowCounts& counts, Deliver& deliver) const {
-    if (phase + 1 == phases()) return deliver(holder, choices, target);
-    auto& table = counts.phases[static_cast<std::size_t>(phase)];
-    const std::size_t gpus = counts.gpus();
-    HopList hops;
+                    RowCounts& counts, HopCounter& counter) const {
+    std::uint32_t* row =
+        counts.phases[static_cast<std::size_t>(phase)].data() + holder.index() * counts.gpus();
+    if (continued_by(phase).empty()) {
+      counter.start(row);
+      mechanism_.next(phase, holder, choices, target, counter);
+      return;
+    }
+    Hops hops;
     mechanism_.next(phase, holder, choices, target, hops);
     for (const Hop& hop : hops) {
-      ++table[holder.index() * gpus + hop.to.index()];
-      count_phases(phase + 1, hop.to, hop.choices, target, counts, deliver);
+      ++row[hop.to.index()];
+      for (const int later : continued_by(phase)) {
+        count_phases(later, hop.to, hop.choices, target, counts, counter);
+      }
     }
   }
 
@@ -188,36 +258,47 @@ class Evaluated final : public Dispatch {
     const auto experts = static_cast<std::size_t>(placement.experts());
     std::vector<std::uint32_t> chosen(tokens.batch.ranks.size() * experts);
     const int top_k = tokens.ids.top_k();
-    for_each_token<IdType>(tokens, [&](GpuId source, TokenId, const IdType* ids) {
-      std::uint32_t* row = chosen.data() + source.index() * experts;
-      for (int k = 0; k < top_k; ++k) ++row[ids[k]];
+    for_each_token<IdType>(tokens, [&](const TokenPlace& place, const IdType* ids) {
+      std::uint32_t* row = chosen.data() + place.source.index() * experts;
+      for (int k = 0; k < top_k; ++k) {
+        if (!is_dropped(ids[k])) ++row[ids[k]];
+      }
     });
     counts.slots.assign(static_cast<std::size_t>(placement.slots()), 0);
-    for (std::size_t rank = 0; rank < tokens.batch.ranks.size(); ++rank) {
-      for (std::size_t e = 0; e < experts; ++e) {
-        if (const std::uint32_t n = chosen[rank * experts + e]; n > 0) {
-          const SlotId slot = tokens.assignment.slot(GpuId(static_cast<std::int64_t>(rank)),
-                                                     ExpertId(static_cast<std::int64_t>(e)));
-          counts.slots[slot.index()] += n;
-        }
-      }
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      if (chosen[i] == 0) continue;
+      add_choices(tokens.assignment, GpuId(static_cast<std::int64_t>(i / experts)),
+                  ExpertId(static_cast<std::int64_t>(i % experts)), chosen[i], counts.slots);
     }
   }
 
   template <class IdType>
   std::vector<std::vector<RowMove>> list_rows(const LayerTokens& tokens) const {
     std::vector<std::vector<RowMove>> rows(static_cast<std::size_t>(phases()));
-    for_each_row<IdType>(
-        tokens, [&](GpuId source, TokenId token, Choices all, const GpuId* target) {
-          auto visit = [&](int phase, GpuId from, const Hop& hop) {
-            rows[static_cast<std::size_t>(phase)].push_back({from, hop.to, token, hop.choices});
-          };
-          follow(mechanism_, 0, source, all, target, visit);
-        });
+    for_each_row<IdType>(tokens, [&](const TokenPlace& place, Choices all, const GpuId* target) {
+      for (const int phase : first_) {
+        if (takes(phase, place)) follow(phase, place.token, place.source, all, target, rows);
+      }
+    });
     return rows;
   }
 
+  /// Runs a row through a phase and those that continue it.
+  void follow(int phase, TokenId token, GpuId holder, Choices choices, const GpuId* target,
+              std::vector<std::vector<RowMove>>& rows) const {
+    Hops hops;
+    mechanism_.next(phase, holder, choices, target, hops);
+    for (const Hop& hop : hops) {
+      rows[static_cast<std::size_t>(phase)].push_back({holder, hop.to, token, hop.choices});
+      for (const int later : continued_by(phase)) {
+        follow(later, token, hop.to, hop.choices, target, rows);
+      }
+    }
+  }
+
   Mechanism mechanism_;
+  std::vector<int> first_;                      // phases that take rows from their sources
+  std::vector<std::vector<int>> continued_by_;  // [phase]
 };
 
 }  // namespace moesim

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Passes, parameters and exchanges of a layer; layer_kernels.cpp has what its GPUs compute.
 #include "sim/policy/layer_ops.h"
 
 #include <fmt/format.h>
@@ -7,272 +8,293 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/policy/layer_step.h"
+#include "sim/policy/phase_exchange.h"
+
 namespace moesim {
 namespace {
 
-constexpr OpId none(-1);
-
-/// The traffic of one communicator in one phase.
-ByteMatrix traffic_of(const RowCounts& counts, int phase, const std::vector<GpuId>& members,
-                      Bytes row_bytes) {
-  ByteMatrix result(row_bytes);
-  const auto& rows = counts.phases[static_cast<std::size_t>(phase)];
-  auto member = members.begin();
-  for (int from = 0; from < counts.gpu_count; ++from) {
-    const bool sends = member != members.end() && *member == GpuId(from);
-    const auto* row = rows.data() + static_cast<std::size_t>(from) * counts.gpus();
-    result.add_dense_row({row, sends ? counts.gpus() : 0});
-    if (sends) ++member;
+/// GPUs that send or receive, ascending.
+std::vector<GpuId> concerned(const ByteMatrix& traffic) {
+  std::vector<bool> takes_part(static_cast<std::size_t>(traffic.ranks()));
+  for (int g = 0; g < traffic.ranks(); ++g) {
+    for (const auto& entry : traffic.row(GpuId(g))) {
+      takes_part[static_cast<std::size_t>(g)] = takes_part[entry.to.index()] = true;
+    }
   }
-  return result;
+  std::vector<GpuId> gpus;
+  for (int g = 0; g < traffic.ranks(); ++g) {
+    if (takes_part[static_cast<std::size_t>(g)]) gpus.emplace_back(g);
+  }
+  return gpus;
 }
 
-/// The explicit rows of every communicator of a phase, turned round for the way back.
-std::vector<std::vector<RowMove>> rows_of(const LayerWork& work, int phase, bool mirrored) {
-  const Communicators& communicators = work.dispatch->communicators(phase);
-  std::vector<std::vector<RowMove>> result(communicators.size());
-  if (work.rows.empty()) return result;
-  std::vector<std::size_t> communicator_of(work.counts.gpus());
-  for (std::size_t c = 0; c < communicators.size(); ++c) {
-    for (GpuId gpu : communicators[c]) communicator_of[gpu.index()] = c;
+/// The traffic of all phases together must not be nothing.
+void check_moves(const RowCounts& counts, const LayerWork& work) {
+  std::int64_t moved = 0;
+  for (const auto& rows : counts.on_wire()) {
+    moved += std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
   }
-  for (RowMove row : work.rows[static_cast<std::size_t>(phase)]) {
-    auto& rows = result[communicator_of[row.from.index()]];
-    if (mirrored) std::swap(row.from, row.to);
-    rows.push_back(row);
+  const auto& held = work.tokens_per_rank;
+  const std::int64_t tokens = std::accumulate(held.begin(), held.end(), std::int64_t{0});
+  if (tokens > 0 && moved == 0) {
+    throw std::logic_error(
+        fmt::format("dispatch-{} of layer {} moves nothing although its ranks hold {} tokens",
+                    work.dispatch->phase_name(0), work.number, tokens));
   }
-  return result;
 }
 
 }  // namespace
 
-struct LayerOps::Step {
-  const LayerWork& work;
-  const std::vector<RowSums>& sums;  // [phase]
-  Pass pass;
-  std::string suffix() const { return pass == Pass::backward ? "-grad" : ""; }
-};
-
 LayerOps::LayerOps(Plan& plan, const MoeModel& model, const std::vector<LayerWork>& layers)
-    : plan_(plan),
-      model_(model),
-      layers_(layers),
-      last_compute_(static_cast<std::size_t>(plan.gpus), none),
-      last_exchange_(static_cast<std::size_t>(plan.gpus), none) {
-  for (const LayerWork& layer : layers) sums_.push_back(row_sums(layer.counts));
+    : model_(model), layers_(layers), chain_(plan) {
+  for (const LayerWork& layer : layers) sums_.push_back(sums_of(layer));
+  for (auto& of_pass : gathered_) of_pass.resize(layers.size());
 }
 
-std::vector<LayerOps::RowSums> LayerOps::row_sums(const RowCounts& counts) {
+LayerOps::LayerSums LayerOps::sums_of(const LayerWork& work) {
+  const RowCounts& counts = work.counts;
   const std::size_t gpus = counts.gpus();
-  std::vector<RowSums> sums;
-  for (const auto& rows : counts.phases) {
-    RowSums& phase = sums.emplace_back();
+  LayerSums sums;
+  sums.packed.resize(gpus);
+  sums.delivered.resize(gpus);
+  std::vector<bool> continued(counts.phases.size());
+  for (std::size_t p = 0; p < counts.phases.size(); ++p) {
+    const int before = work.dispatch->previous(static_cast<int>(p));
+    if (before >= 0) continued[static_cast<std::size_t>(before)] = true;
+  }
+  for (std::size_t p = 0; p < counts.phases.size(); ++p) {
+    RowSums& phase = sums.phases.emplace_back();
     phase.sent.resize(gpus);
     phase.arrived.resize(gpus);
+    const auto& rows = counts.on_wire()[p];
     for (std::size_t from = 0; from < gpus; ++from) {
       for (std::size_t to = 0; to < gpus; ++to) {
         phase.sent[from] += rows[from * gpus + to];
         phase.arrived[to] += rows[from * gpus + to];
       }
     }
+    const bool first = work.dispatch->previous(static_cast<int>(p)) < 0;
+    for (std::size_t g = 0; g < gpus; ++g) {
+      if (first) sums.packed[g] += phase.sent[g];
+      if (!continued[p]) sums.delivered[g] += phase.arrived[g];
+    }
   }
   return sums;
 }
 
+LayerOps::Step LayerOps::step(int layer, Pass pass) const {
+  return {layer, at(layer), sums_[static_cast<std::size_t>(layer)], pass};
+}
+
 void LayerOps::forward(int layer) {
-  const auto index = static_cast<std::size_t>(layer);
-  const Step s{layers_[index], sums_[index], Pass::forward};
-  before_dispatch(s);
-  add_exchanges(s, Stage::dispatch);
-  experts_forward(s);
-  add_exchanges(s, Stage::combine);
-  after_combine(s);
+  attention(layer, Pass::forward);
+  before_dispatch(layer, Pass::forward);
+  dispatch(layer, Pass::forward);
+  gather(layer, Pass::forward, mark());
+  experts(layer, Pass::forward);
+  combine(layer, Pass::forward);
+  after_combine(layer, Pass::forward);
 }
 
 void LayerOps::backward(int layer) {
-  const auto index = static_cast<std::size_t>(layer);
-  const Step s{layers_[index], sums_[index], Pass::backward};
-  before_dispatch(s);
-  add_exchanges(s, Stage::dispatch);
-  experts_backward(s);
-  add_exchanges(s, Stage::combine);
-  after_combine(s);
+  before_dispatch(layer, Pass::backward);
+  dispatch(layer, Pass::backward);
+  gather(layer, Pass::backward, mark());
+  experts(layer, Pass::backward);
+  combine(layer, Pass::backward);
+  after_combine(layer, Pass::backward);
+  reduce(layer, mark());
+  wait_for_parameters();
+  attention(layer, Pass::backward);
 }
 
-void LayerOps::before_dispatch(const Step& s) {
-  const std::int64_t shared = std::int64_t{1} * model_.shared_experts * model_.shared_ffn;
-  for (int g = 0; g < plan_.gpus; ++g) {
-    const GpuId gpu(g);
-    const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
-    if (s.pass == Pass::forward) {
-      add_compute(s, gpu, "gate", Stage::other,
-                  GroupedGemm{{tokens}, model_.experts, model_.hidden, model_.activations});
-      if (shared > 0) {
-        const std::int64_t up = shared * (model_.expert_matrices - 1);
-        add_compute(s, gpu, "shared-fc1", Stage::other,
-                    GroupedGemm{{tokens}, up, model_.hidden, model_.weights});
-        add_compute(s, gpu, "shared-fc2", Stage::other,
-                    GroupedGemm{{tokens}, model_.hidden, shared, model_.weights});
+void LayerOps::dispatch(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::dispatch); }
+
+void LayerOps::combine(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::combine); }
+
+void LayerOps::migrate(int layer, const Mark& after) {
+  const Step s = step(layer, Pass::forward);
+  const auto last = add_param_exchanges(s, s.work.decision.migrate, after);
+  gathered_[0][static_cast<std::size_t>(layer)] = last;
+  if (s.work.decision.migrate_blocks)
+    parameters_.insert(parameters_.end(), last.begin(), last.end());
+}
+
+void LayerOps::gather(int layer, Pass pass, const Mark& after) {
+  const Step s = step(layer, pass);
+  const LayerDecision& decision = s.work.decision;
+  const bool forward = pass == Pass::forward;
+  const auto last = add_param_exchanges(s, forward ? decision.gather : decision.regather, after);
+  auto& awaited = gathered_[forward ? 0 : 1][static_cast<std::size_t>(layer)];
+  awaited.insert(awaited.end(), last.begin(), last.end());
+}
+
+void LayerOps::reduce(int layer, const Mark& after) {
+  const Step s = step(layer, Pass::backward);
+  const auto last = add_param_exchanges(s, s.work.decision.reduce, after);
+  parameters_.insert(parameters_.end(), last.begin(), last.end());
+}
+
+void LayerOps::wait_for_parameters() {
+  chain_.require(parameters_);
+  parameters_.clear();
+}
+
+/// Each exchange follows the kernels that encode for it and what came before; returns what ends
+/// last.
+std::vector<OpId> LayerOps::add_param_exchanges(const Step& s,
+                                                const std::vector<ParamExchange>& exchanges,
+                                                const Mark& after) {
+  std::vector<OpId> last;
+  for (const ParamExchange& move : exchanges) {
+    const std::vector<GpuId> members = concerned(move.traffic);
+    if (members.empty()) continue;
+    Mark before = last.empty() ? after : chain_.per_gpu(last);
+    before.resize(static_cast<std::size_t>(chain_.gpus()));
+    const auto add_kernels = [&](const char* what, const std::vector<MemoryBound>& work) {
+      for (const GpuId gpu : members) {
+        if (work.empty() || is_empty(work[gpu.index()])) continue;
+        auto& waits = before[gpu.index()];
+        waits = {chain_.kernel({fmt::format("{}-{}", move.name, what), Lane::copy, s.work.number,
+                                s.pass, Stage::other, waits, Compute{gpu, work[gpu.index()]}})};
       }
+    };
+    add_kernels("encode", move.encode);
+    Op op{move.name,
+          Lane::param,
+          s.work.number,
+          s.pass,
+          Stage::other,
+          {},
+          Exchange{members, move.traffic, {}, false}};
+    for (const GpuId gpu : members) {
+      const auto& waits = before[gpu.index()];
+      op.after.insert(op.after.end(), waits.begin(), waits.end());
     }
-    const std::int64_t copies = s.sums.front().sent[gpu.index()];
-    add_memory(s, gpu, s.pass == Pass::forward ? "permute" : "unpermute-grad", Stage::dispatch,
-               copies, copies, model_.hidden);
-  }
-}
-
-LayerOps::ExpertWork LayerOps::expert_work(const Step& s, GpuId gpu) const {
-  const Placement& placement = s.work.assignment.placement();
-  const auto first = s.work.counts.slots.begin() + placement.first_slot(gpu).value;
-  ExpertWork work;
-  work.m.assign(first, first + placement.slots_on(gpu));
-  work.rows = std::accumulate(work.m.begin(), work.m.end(), std::int64_t{0});
-  work.arrived = s.sums.back().arrived[gpu.index()];
-  return work;
-}
-
-void LayerOps::experts_forward(const Step& s) {
-  const std::int64_t ffn = model_.expert_ffn;
-  const std::int64_t up = ffn * (model_.expert_matrices - 1);
-  for (int g = 0; g < plan_.gpus; ++g) {
-    const GpuId gpu(g);
-    const auto [m, rows, arrived] = expert_work(s, gpu);
-    add_memory(s, gpu, "sort", Stage::dispatch, arrived, rows, model_.hidden);
-    add_compute(s, gpu, "fc1", Stage::experts, GroupedGemm{m, up, model_.hidden, model_.weights});
-    add_memory(s, gpu, "activation", Stage::experts, rows * (model_.expert_matrices - 1), rows,
-               ffn);
-    add_compute(s, gpu, "fc2", Stage::experts, GroupedGemm{m, model_.hidden, ffn, model_.weights});
-    add_memory(s, gpu, "reduce", Stage::combine, rows, arrived, model_.hidden);
-  }
-}
-
-void LayerOps::experts_backward(const Step& s) {
-  const std::int64_t ffn = model_.expert_ffn;
-  const std::int64_t up = ffn * (model_.expert_matrices - 1);
-  for (int g = 0; g < plan_.gpus; ++g) {
-    const GpuId gpu(g);
-    const auto [m, rows, arrived] = expert_work(s, gpu);
-    const GroupedGemm fc2{m, ffn, model_.hidden, model_.weights};
-    const GroupedGemm fc1{m, model_.hidden, up, model_.weights};
-    add_memory(s, gpu, "reduce-grad", Stage::dispatch, arrived, rows, model_.hidden);
-    add_compute(s, gpu, "fc2-dgrad", Stage::experts, fc2);
-    add_compute(s, gpu, "fc2-wgrad", Stage::experts, fc2);
-    add_memory(s, gpu, "activation-grad", Stage::experts, rows * model_.expert_matrices,
-               rows * (model_.expert_matrices - 1), ffn);
-    add_compute(s, gpu, "fc1-dgrad", Stage::experts, fc1);
-    add_compute(s, gpu, "fc1-wgrad", Stage::experts, fc1);
-    add_memory(s, gpu, "sort-grad", Stage::combine, rows, arrived, model_.hidden);
-  }
-}
-
-void LayerOps::after_combine(const Step& s) {
-  const std::int64_t shared = std::int64_t{1} * model_.shared_experts * model_.shared_ffn;
-  for (int g = 0; g < plan_.gpus; ++g) {
-    const GpuId gpu(g);
-    const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
-    const std::int64_t copies = s.sums.front().sent[gpu.index()];
-    add_memory(s, gpu, s.pass == Pass::forward ? "unpermute" : "permute-grad", Stage::combine,
-               copies, tokens, model_.hidden);
-    if (s.pass == Pass::forward) continue;
-    if (shared > 0) {
-      const std::int64_t up = shared * (model_.expert_matrices - 1);
-      for (const char* kind : {"dgrad", "wgrad"}) {
-        add_compute(s, gpu, fmt::format("shared-fc2-{}", kind), Stage::other,
-                    GroupedGemm{{tokens}, shared, model_.hidden, model_.weights});
-        add_compute(s, gpu, fmt::format("shared-fc1-{}", kind), Stage::other,
-                    GroupedGemm{{tokens}, model_.hidden, up, model_.weights});
-      }
+    last = {chain_.detached(std::move(op))};
+    if (move.decode.empty()) continue;
+    before = chain_.per_gpu(last);
+    add_kernels("decode", move.decode);
+    last.clear();
+    for (const GpuId gpu : members) {
+      const auto& waits = before[gpu.index()];
+      last.insert(last.end(), waits.begin(), waits.end());
     }
-    for (const char* name : {"gate-dgrad", "gate-wgrad"}) {
-      add_compute(s, gpu, name, Stage::other,
-                  GroupedGemm{{tokens}, model_.hidden, model_.experts, model_.activations});
-    }
+    std::sort(last.begin(), last.end());
+    last.erase(std::unique(last.begin(), last.end()), last.end());
   }
+  return last;
 }
 
-void LayerOps::add_memory(const Step& s, GpuId gpu, const std::string& name, Stage stage,
-                          std::int64_t read_rows, std::int64_t written_rows,
-                          std::int64_t row_elements) {
-  const std::int64_t row = row_elements * size_of(model_.activations);
-  add_compute(s, gpu, name, stage, MemoryBound{Bytes(read_rows * row), Bytes(written_rows * row)});
-}
-
-void LayerOps::add_compute(const Step& s, GpuId gpu, const std::string& name, Stage stage,
-                           Kernel kernel) {
-  if (memory_traffic_of(kernel).value == 0) return;
-  Op op{name, Lane::compute, s.work.number, s.pass, stage, {}, Compute{gpu, std::move(kernel)}};
-  OpId& exchange = last_exchange_[gpu.index()];
-  if (exchange != none) op.after.push_back(exchange);
-  exchange = none;
-  last_compute_[gpu.index()] = plan_.add(std::move(op));
-}
-
+/// Phases in their order, or mirrored: a phase follows those that continue it on the way out.
 void LayerOps::add_exchanges(const Step& s, Stage stage) {
-  const int phases = s.work.dispatch->phases();
+  const Dispatch& dispatch = *s.work.dispatch;
+  const int phases = dispatch.phases();
+  const bool back = stage == Stage::combine;
+  std::vector<std::vector<int>> sources(static_cast<std::size_t>(phases));  // whose rows it takes
+  for (int phase = 0; phase < phases; ++phase) {
+    const int before = dispatch.previous(phase);
+    if (before < 0) continue;
+    if (back) {
+      sources[static_cast<std::size_t>(before)].push_back(phase);
+    } else {
+      sources[static_cast<std::size_t>(phase)].push_back(before);
+    }
+  }
+  std::vector<std::vector<OpId>> done(static_cast<std::size_t>(phases));
+  if (!back) {
+    check_moves(s.work.counts, s.work);
+    add_sides(s, stage, 0, true);
+  }
   for (int i = 0; i < phases; ++i) {
-    const bool back = stage == Stage::combine;
     const int phase = back ? phases - 1 - i : i;
-    if (i > 0) add_relays(s, stage, back ? phase + 1 : phase - 1, phase);
-    add_phase(s, stage, phase);
+    const auto& from = sources[static_cast<std::size_t>(phase)];
+    const auto after = add_relays(s, stage, from, phase, done);
+    done[static_cast<std::size_t>(phase)] = add_phase(s, stage, phase, after);
+    add_sides(s, stage, phase, false);
   }
 }
 
 /// On the way out a relay copies each row to its next hops; on the way back it adds up the parts of
-/// a row.
-void LayerOps::add_relays(const Step& s, Stage stage, int arrived_phase, int sent_phase) {
+/// a row. Returns per GPU what its next exchange waits for.
+std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
+                                                    const std::vector<int>& from, int to,
+                                                    const std::vector<std::vector<OpId>>& done) {
+  std::vector<std::vector<OpId>> after(static_cast<std::size_t>(chain_.gpus()));
+  if (from.empty()) return after;
+  for (const int phase : from) {
+    for (const OpId id : done[static_cast<std::size_t>(phase)]) {
+      for (const GpuId gpu : chain_.members(id)) after[gpu.index()].push_back(id);
+    }
+  }
+  const Lane lane = s.work.dispatch->lane(to);
+  const auto without_kernel = [&](std::vector<OpId>& waits) {  // its lane waits by itself
+    std::erase_if(waits, [&](OpId id) { return chain_.lane_of(id) == lane; });
+  };
+  if (!s.work.dispatch->local_work().relay) {
+    for (auto& waits : after) without_kernel(waits);
+    return after;
+  }
   const bool back = stage == Stage::combine;
-  const RowSums& arrived = s.sums[static_cast<std::size_t>(arrived_phase)];
-  const RowSums& sent = s.sums[static_cast<std::size_t>(sent_phase)];
-  for (int g = 0; g < plan_.gpus; ++g) {
-    const GpuId gpu(g);
-    const std::int64_t in = (back ? arrived.sent : arrived.arrived)[gpu.index()];
-    const std::int64_t out = (back ? sent.arrived : sent.sent)[gpu.index()];
-    add_memory(s, gpu, "relay" + s.suffix(), stage, in, out, model_.hidden);
+  const RowSums& sent = s.sums.phases[static_cast<std::size_t>(to)];
+  for (std::size_t g = 0; g < after.size(); ++g) {
+    std::int64_t in = 0;
+    for (const int phase : from) {
+      const RowSums& arrived = s.sums.phases[static_cast<std::size_t>(phase)];
+      in += (back ? arrived.sent : arrived.arrived)[g];
+    }
+    const std::int64_t out = (back ? sent.arrived : sent.sent)[g];
+    const std::int64_t row = std::int64_t{model_.hidden} * size_of(model_.activations);
+    const MemoryBound kernel{Bytes(in * row), Bytes(out * row)};
+    if (is_empty(kernel)) {
+      without_kernel(after[g]);
+      continue;
+    }
+    after[g] = {chain_.kernel({"relay" + s.suffix(), Lane::compute, s.work.number, s.pass, stage,
+                               after[g], Compute{GpuId(static_cast<std::int64_t>(g)), kernel}})};
   }
+  return after;
 }
 
-void LayerOps::add_phase(const Step& s, Stage stage, int phase) {
-  const bool mirrored = stage == Stage::combine;
-  const Communicators& communicators = s.work.dispatch->communicators(phase);
-  auto rows = rows_of(s.work, phase, mirrored);
-  const Op op{
-      fmt::format("{}-{}{}", name_of(stage), s.work.dispatch->phase_name(phase), s.suffix()),
-      Lane::token,
-      s.work.number,
-      s.pass,
-      stage,
-      {},
-      {}};
-  const Bytes row = s.work.dispatch->row_bytes(model_, stage, s.pass);
-  std::int64_t moved = 0;
-  for (std::size_t c = 0; c < communicators.size(); ++c) {
-    Exchange exchange{communicators[c], traffic_of(s.work.counts, phase, communicators[c], row),
-                      std::move(rows[c])};
-    if (mirrored) exchange.traffic = exchange.traffic.transposed();
-    moved += exchange.traffic.total().value;
-    add_exchange(op, std::move(exchange));
+std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
+                                      const std::vector<std::vector<OpId>>& after) {
+  const Dispatch& dispatch = *s.work.dispatch;
+  const Bytes row = dispatch.row_bytes(model_, stage, s.pass);
+  std::vector<OpId> added;
+  Op op{fmt::format("{}-{}{}", name_of(stage), dispatch.phase_name(phase), s.suffix()),
+        dispatch.lane(phase),
+        s.work.number,
+        s.pass,
+        stage,
+        {},
+        {}};
+  for (Exchange& exchange : phase_exchanges(s.work, phase, row, stage == Stage::combine)) {
+    op.after.clear();
+    for (const GpuId gpu : exchange.participants) {
+      const auto& waits = after[gpu.index()];
+      op.after.insert(op.after.end(), waits.begin(), waits.end());
+    }
+    op.work = std::move(exchange);
+    added.push_back(chain_.exchange(op));
   }
-  const auto& held = s.work.tokens_per_rank;
-  const std::int64_t tokens = std::accumulate(held.begin(), held.end(), std::int64_t{0});
-  if (tokens > 0 && moved == 0) {
-    throw std::logic_error(
-        fmt::format("{} of layer {} moves nothing although its ranks hold {} "
-                    "tokens",
-                    op.name, s.work.number, tokens));
-  }
+  return added;
 }
 
-/// Adds the exchange of one communicator, after the compute that prepared its members' rows.
-void LayerOps::add_exchange(Op op, Exchange exchange) {
-  for (GpuId gpu : exchange.participants) {
-    OpId& compute = last_compute_[gpu.index()];
-    if (compute != none) op.after.push_back(compute);
-    compute = none;
+void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
+  const Dispatch& dispatch = *s.work.dispatch;
+  for (const SideExchange& side : dispatch.sides(model_, stage, s.pass)) {
+    if (side.before != before) continue;
+    for (Exchange& exchange : side_exchanges(s.work, phase, side, stage == Stage::combine)) {
+      chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
+                       dispatch.lane(phase),
+                       s.work.number,
+                       s.pass,
+                       Stage::other,
+                       {},
+                       std::move(exchange)});
+    }
   }
-  const std::vector<GpuId> members = exchange.participants;
-  op.work = std::move(exchange);
-  const OpId id = plan_.add(std::move(op));
-  for (GpuId gpu : members) last_exchange_[gpu.index()] = id;
 }
 
 }  // namespace moesim

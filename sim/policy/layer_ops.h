@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of one MoE layer, forward and backward, from the rows that its dispatch moves.
+// The ops of MoE layers, forward and backward, from the rows that their dispatch moves. Exchanges
+// are in layer_ops.cpp, kernels in layer_kernels.cpp.
 #pragma once
 
 #include <string>
@@ -8,62 +9,105 @@
 #include "sim/model/moe_model.h"
 #include "sim/plan/plan.h"
 #include "sim/policy/dispatch.h"
+#include "sim/policy/op_chain.h"
+#include "sim/policy/placer.h"
 
 namespace moesim {
 
 /// All that a plan needs to know of one replayed layer.
 struct LayerWork {
+  explicit LayerWork(LayerDecision d) : decision(std::move(d)) {}
+  const Assignment& assignment() const { return decision.assignment; }
+
   int number = 0;  // model layer number
   const Dispatch* dispatch = nullptr;
-  Assignment assignment;
+  LayerDecision decision;
   RowCounts counts;
   std::vector<std::vector<RowMove>> rows;     // [phase], empty unless explicit rows were asked for
   std::vector<std::int64_t> tokens_per_rank;  // [rank]
+  std::int64_t attended = 0;  // mean tokens that a token attends to, 0: attention is left out
 };
 
-/// Appends ops to a plan. Compute of a layer on one GPU: gate, shared experts, permute | dispatch |
-/// sort, fc1, activation, fc2, reduce | combine | unpermute; backward mirrors it with data and
-/// weight gradients. Between the phases of a dispatch every GPU relays what it passes on. Kernels
-/// without work are left out; an exchange that would move nothing although its ranks hold tokens
-/// throws std::logic_error.
+/// Appends ops to a plan, piece by piece in the order that a schedule wants. Compute of a layer on
+/// one GPU: attention, gate, shared experts, permute | dispatch | sort, fc1, activation, fc2,
+/// reduce | combine | unpermute; backward mirrors it with data and weight gradients. Between the
+/// phases of a dispatch every GPU relays what it passes on. Kernels without work are left out; an
+/// exchange that would move nothing although its ranks hold tokens throws std::logic_error.
 class LayerOps {
  public:
   LayerOps(Plan& plan, const MoeModel& model, const std::vector<LayerWork>& layers);
+  int layers() const { return static_cast<int>(layers_.size()); }
+  const LayerDecision& decision(int layer) const { return at(layer).decision; }
+
+  /// A whole pass with nothing overlapped: parameters are gathered before the experts, gradients
+  /// reduced after the pass, and everything waits for both.
   void forward(int layer);
   void backward(int layer);
 
+  /// The pieces of a pass, in this order (attention comes last in the backward pass).
+  void attention(int layer, Pass pass);
+  void before_dispatch(int layer, Pass pass);  // gate, shared experts, permute
+  void dispatch(int layer, Pass pass);
+  void experts(int layer, Pass pass);  // waits for what was gathered for it
+  void recompute_experts(int layer);   // their forward again, before their backward
+  void combine(int layer, Pass pass);
+  void after_combine(int layer, Pass pass);
+
+  /// Expert parameters on the param lane, from `after` on.
+  void migrate(int layer, const Mark& after);
+  void gather(int layer, Pass pass, const Mark& after);
+  void reduce(int layer, const Mark& after);
+  /// The next compute of every GPU waits for all parameters that are on their way.
+  void wait_for_parameters();
+  /// What every GPU has done so far.
+  Mark mark() const { return chain_.mark(); }
+
  private:
   struct Step;  // the layer and pass that ops are being added for
-  /// Rows of one phase per GPU, local copies included.
+  /// Rows per GPU, local copies included.
   struct RowSums {
     std::vector<std::int64_t> sent, arrived;
   };
-  static std::vector<RowSums> row_sums(const RowCounts& counts);
+  /// Of every phase, and of all that leave the sources and arrive at the experts.
+  struct LayerSums {
+    std::vector<RowSums> phases;
+    std::vector<std::int64_t> packed, delivered;  // [gpu]
+  };
+  static LayerSums sums_of(const LayerWork& work);
   /// What one GPU's experts get to do.
   struct ExpertWork {
-    std::vector<std::int64_t> m;  // [slot] choices
+    std::vector<std::int64_t> m;  // [slot] rows
     std::int64_t rows = 0;        // their sum
-    std::int64_t arrived = 0;     // rows that the last phase brought
+    std::int64_t arrived = 0;     // rows that the last phases brought
+    std::int64_t read = 0;        // of those, that hold a choice
   };
+  const LayerWork& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
+  Step step(int layer, Pass pass) const;
   ExpertWork expert_work(const Step& s, GpuId gpu) const;
-  void before_dispatch(const Step& s);
-  void experts_forward(const Step& s);
+  void add_planning(const Step& s);
+  void add_shared_experts(const Step& s, GpuId gpu);
+  void experts_forward(const Step& s, const std::string& suffix);
   void experts_backward(const Step& s);
-  void after_combine(const Step& s);
   void add_compute(const Step& s, GpuId gpu, const std::string& name, Stage stage, Kernel kernel);
   void add_memory(const Step& s, GpuId gpu, const std::string& name, Stage stage,
                   std::int64_t read_rows, std::int64_t written_rows, std::int64_t row_elements);
   void add_exchanges(const Step& s, Stage stage);
-  void add_relays(const Step& s, Stage stage, int arrived_phase, int sent_phase);
-  void add_phase(const Step& s, Stage stage, int phase);
-  void add_exchange(Op op, Exchange exchange);
+  std::vector<std::vector<OpId>> add_relays(const Step& s, Stage stage,
+                                            const std::vector<int>& from, int to,
+                                            const std::vector<std::vector<OpId>>& done);
+  std::vector<OpId> add_phase(const Step& s, Stage stage, int phase,
+                              const std::vector<std::vector<OpId>>& after);
+  void add_sides(const Step& s, Stage stage, int phase, bool before);
+  std::vector<OpId> add_param_exchanges(const Step& s, const std::vector<ParamExchange>& exchanges,
+                                        const Mark& after);
 
-  Plan& plan_;
   const MoeModel& model_;
   const std::vector<LayerWork>& layers_;
-  std::vector<std::vector<RowSums>> sums_;  // [layer][phase]
-  std::vector<OpId> last_compute_;   // [gpu] newest compute op since its last exchange, else none
-  std::vector<OpId> last_exchange_;  // [gpu] newest exchange that no compute op waits for yet
+  OpChain chain_;
+  std::vector<LayerSums> sums_;  // [layer]
+  // [layer] per GPU the ops that the experts of a pass wait for
+  std::vector<std::vector<OpId>> gathered_[2];
+  std::vector<OpId> parameters_;  // on their way, nobody waits yet
 };
 
 }  // namespace moesim

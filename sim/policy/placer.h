@@ -1,25 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement mechanisms: which GPUs hold which experts in a step.
+// Placement mechanisms: which GPUs hold which experts in a step, who uses which replica, and what
+// getting there moves.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "sim/balance/loads.h"
+#include "sim/model/moe_model.h"
 #include "sim/plan/assignment.h"
+#include "sim/plan/plan.h"
+#include "sim/topology/topology.h"
+#include "sim/trace/batches.h"
 
 namespace moesim {
 
+/// One layer of one step, its gate just computed.
+struct LayerRoutingNow {
+  int step = 0;   // counts simulated steps
+  int layer = 0;  // index into the replayed layers
+  const Batch& batch;
+  IdRows ids;  // of the whole recorded step, after the routing mechanism
+  const LoadMatrix& loads;  // empty for planners that say they do not look
+};
+
+/// Expert parameters or their gradients on their way: one exchange of all GPUs on the param lane,
+/// between kernels that make and use what is sent.
+struct ParamExchange {
+  std::string name;                 // "restore", "migrate" ...
+  ByteMatrix traffic;               // gpus x gpus
+  std::vector<MemoryBound> encode;  // [gpu] before it, on the copy lane; empty: none
+  std::vector<MemoryBound> decode;  // [gpu] after it
+};
+
+/// Bytes of expert state on one GPU for one layer.
+struct ExpertMemory {
+  Bytes weights, gradients, optimizer;  // all the time
+  Bytes gathered;                       // weights and gradients while the layer computes
+  Bytes resident() const { return weights + gradients + optimizer; }
+};
+
+/// What a layer's experts are and move in one step. Exchanges of one list follow each other.
+struct LayerDecision {
+  explicit LayerDecision(Assignment a) : assignment(std::move(a)) {}
+
+  Assignment assignment;
+  std::vector<ParamExchange> migrate;   // once, before the step
+  std::vector<ParamExchange> gather;    // before the experts of the forward pass
+  std::vector<ParamExchange> regather;  // before those of the backward pass
+  std::vector<ParamExchange> reduce;    // gradients, after the experts of the backward pass
+  bool after_gate = false;              // what is gathered depends on this step's gate
+  bool migrate_blocks = true;           // the step starts when the migration has ended
+  Seconds planning;                     // of the host for this layer and step
+  bool planning_blocks = false;         // the layer waits for it
+  std::vector<ExpertMemory> memory;     // [gpu]; empty: whole experts in all slots
+};
+
+/// What a planner may know when it is made; it may keep the references.
 struct PlacementContext {
+  const Topology& topology;
+  const MoeModel& model;
   int experts = 0;
   int gpus = 0;
-  int ep = 0;  // expert-parallel degree: every run of `ep` ranks holds all experts
+  int ep = 0;      // expert-parallel degree: every run of `ep` ranks exchanges by itself
+  int layers = 0;  // replayed layers
+  bool backward = true;
+  int steps = 0;  // simulated steps, for oracles
+  /// The loads of any step and layer, past or future: for the oracles `static-best` and
+  /// `clairvoyant` alone.
+  std::function<LoadMatrix(int step, int layer)> recorded;
 };
 
 class Placer {
  public:
   virtual ~Placer() = default;
-  /// The placement of one layer (index into the replayed layers) in one step, and who uses which
-  /// replica.
-  virtual Assignment place(int step, int layer) = 0;
+  /// Called once per step and layer, in the order of the steps. A planner remembers what it needs
+  /// of earlier calls; of `now` it may use only what the real system knows when it decides: the
+  /// slots of a planner that does not react depend on earlier calls alone.
+  virtual LayerDecision decide(const LayerRoutingNow& now) = 0;
+  /// Whether slots depend on the routing of the very step (shadowing, oracles).
+  virtual bool reacts() const { return false; }
+  /// Whether it looks at routing at all.
+  virtual bool looks() const { return true; }
 };
 
 }  // namespace moesim

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "sim/model/moe_model.h"
+#include "sim/topology/topology.h"
+#include "sim/trace/batches.h"
 #include "sim/trace/routing_trace.h"
 
 namespace moesim {
@@ -15,15 +18,28 @@ struct RoutingChange {
   std::int64_t replaced_choices = 0;
 };
 
-/// What a routing mechanism may know when it is made: nothing yet.
-struct RoutingContext {};
+/// What a routing mechanism may know when it is made; it may keep the references.
+struct RoutingContext {
+  const Topology& topology;
+  const MoeModel& model;
+  int experts = 0;
+  int ep = 0;  // expert-parallel degree
+};
+
+/// The recorded choices of one layer and who holds their tokens.
+struct RecordedRouting {
+  const TraceStep& step;
+  int layer = 0;  // index into TraceInfo::layers
+  const Batch& batch;
+};
 
 class Routing {
  public:
   virtual ~Routing() = default;
-  /// The choices of one layer of a step after the mechanism; adds to `change` what it altered.
-  /// The view stays valid until the next call.
-  virtual IdRows apply(const TraceStep& step, int layer, RoutingChange& change) = 0;
+  /// The choices of one layer of a step after the mechanism (of the whole recorded step; only the
+  /// batch's tokens matter); adds to `change` what it altered. A dropped choice is IdRows::dropped
+  /// among ids of 2 bytes. The view stays valid until the next call.
+  virtual IdRows apply(const RecordedRouting& recorded, RoutingChange& change) = 0;
 };
 
 }  // namespace moesim

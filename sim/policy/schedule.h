@@ -8,14 +8,18 @@
 
 namespace moesim {
 
-/// What a schedule may know when it is made: nothing yet.
-struct ScheduleContext {};
+/// What a schedule may know when it is made; it may keep the references.
+struct ScheduleContext {
+  const Topology& topology;
+  const MoeModel& model;
+};
 
 class Schedule {
  public:
   virtual ~Schedule() = default;
-  /// Issues forward (and, where asked, backward) of layers 0..layers-1 into the plan.
-  virtual void issue(LayerOps& ops, int layers, bool backward) const = 0;
+  /// Issues forward (and, where asked, backward) of all layers into the plan, with the parameters
+  /// that they migrate, gather and reduce.
+  virtual void issue(LayerOps& ops, bool backward) const = 0;
 };
 
 }  // namespace moesim

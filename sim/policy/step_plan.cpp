@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace moesim {
 namespace {
@@ -17,6 +18,49 @@ std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
   return tokens;
 }
 
+/// Tokens that a token attends to under a causal mask, the mean over the recorded step.
+std::int64_t mean_attended(const TraceStep& step) {
+  double pairs = 0, tokens = 0;
+  for (const double length : step.sequence_lengths()) {
+    pairs += length * (length + 1) / 2;
+    tokens += length;
+  }
+  return tokens > 0 ? static_cast<std::int64_t>(std::llround(pairs / tokens)) : 0;
+}
+
+Choice choices_of(const Batch& batch, IdRows ids) {
+  Choice chosen;
+  for (const auto& runs : batch.ranks) {
+    for (const TokenRun& run : runs) {
+      for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+        auto& of_token = chosen.emplace_back();
+        for (int k = 0; k < ids.top_k(); ++k) {
+          const int expert = ids.at(t, k);
+          const bool dropped = ids.width() == 2 && expert == IdRows::dropped;
+          of_token.emplace_back(dropped ? -1 : expert);
+        }
+      }
+    }
+  }
+  return chosen;
+}
+
+template <class IdType>
+LoadMatrix count_ids(const Batch& batch, IdRows ids, int experts) {
+  LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
+  const auto* data = static_cast<const IdType*>(ids.data());
+  for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
+    std::int64_t* counts = &loads.at(GpuId(static_cast<std::int64_t>(rank)), ExpertId(0));
+    for (const TokenRun& run : batch.ranks[rank]) {
+      const IdType* last = data + (run.first + run.count) * ids.top_k();
+      for (const IdType* id = data + run.first * ids.top_k(); id != last; ++id) {
+        if (*id < experts) ++counts[*id];  // else dropped
+      }
+    }
+  }
+  return loads;
+}
+
 }  // namespace
 
 Communicators runs_of(int gpus, int size) {
@@ -28,6 +72,11 @@ Communicators runs_of(int gpus, int size) {
   return runs;
 }
 
+LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
+  return ids.width() == 1 ? count_ids<std::uint8_t>(batch, ids, experts)
+                          : count_ids<std::uint16_t>(batch, ids, experts);
+}
+
 StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
                          const RoutingTrace& trace, PlannerOptions options)
     : name_(system.name),
@@ -35,19 +84,38 @@ StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, con
       model_(model),
       trace_(trace),
       options_(std::move(options)),
-      routing_(system.routing.make({})),
-      placer_(system.placement.make({trace.info().experts, topology.gpu_count(), options_.ep})),
+      routing_(system.routing.make({topology, model, trace.info().experts, options_.ep})),
       dispatch_(system.dispatch.make({topology, model, options_.ep})),
-      schedule_(system.schedule.make({})) {}
+      schedule_(system.schedule.make({topology, model})) {
+  const int experts = trace.info().experts;
+  const auto recorded = [this, experts](int step, int layer) {
+    const Batch& batch = options_.batches[static_cast<std::size_t>(step)];
+    const int index = options_.layers[static_cast<std::size_t>(layer)];
+    return count_loads(batch, trace_.step(batch.step).ids(index), experts);
+  };
+  placer_ = system.placement.make({topology, model, experts, topology.gpu_count(), options_.ep,
+                                   static_cast<int>(options_.layers.size()), options_.backward,
+                                   static_cast<int>(options_.batches.size()), recorded});
+}
 
-LayerWork StepPlanner::layer_work(const Batch& batch, int step, int layer, RoutingChange& change) {
-  const IdRows ids = routing_->apply(trace_.step(batch.step), layer, change);
-  const int number = trace_.info().layers[static_cast<std::size_t>(layer)];
-  LayerWork work{number, nullptr, placer_->place(step, layer), {}, {}, tokens_per_rank(batch)};
-  const LayerTokens tokens{batch, ids, work.assignment};
+LayerWork StepPlanner::layer_work(const Batch& batch, int step, std::size_t layer,
+                                  StepPlan& result) {
+  const int index = options_.layers[layer];
+  const TraceStep& recorded = trace_.step(batch.step);
+  const IdRows ids = routing_->apply({recorded, index, batch}, result.change);
+  const LoadMatrix loads =
+      placer_->looks() ? count_loads(batch, ids, trace_.info().experts) : LoadMatrix();
+  LayerWork work(placer_->decide({step, static_cast<int>(layer), batch, ids, loads}));
+  work.number = trace_.info().layers[static_cast<std::size_t>(index)];
+  work.tokens_per_rank = tokens_per_rank(batch);
+  if (options_.attention) work.attended = mean_attended(recorded);
+  const LayerTokens tokens{batch, ids, work.assignment()};
   work.dispatch = &dispatch_->choose(tokens);
   work.counts = work.dispatch->count(tokens);
-  if (options_.explicit_rows) work.rows = work.dispatch->rows(tokens);
+  if (options_.explicit_rows) {
+    work.rows = work.dispatch->rows(tokens);
+    result.chosen.push_back(choices_of(batch, ids));
+  }
   return work;
 }
 
@@ -55,11 +123,11 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
   StepPlan result;
   result.plan.name = fmt::format("{}-step{}", name_, step);
   result.plan.gpus = topology_.gpu_count();
-  for (int layer : options_.layers) {
-    result.layers.push_back(layer_work(batch, step, layer, result.change));
+  for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
+    result.layers.push_back(layer_work(batch, step, layer, result));
   }
   LayerOps ops(result.plan, model_, result.layers);
-  schedule_->issue(ops, static_cast<int>(options_.layers.size()), options_.backward);
+  schedule_->issue(ops, options_.backward);
   check_plan(result.plan);
   return result;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "sim/policy/layer_ops.h"
@@ -19,12 +20,18 @@ struct PlannerOptions {
   std::vector<int> layers;  // indices into TraceInfo::layers, ascending
   bool backward = true;
   bool explicit_rows = false;  // token lists for real execution and check_delivery
+  bool attention = true;       // the model's attention as compute of every layer, where it is known
+  std::span<const Batch> batches = {};  // all steps, which only oracles look at
 };
+
+/// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.
+using Choice = std::vector<std::vector<ExpertId>>;
 
 struct StepPlan {
   Plan plan;
   std::vector<LayerWork> layers;
   RoutingChange change;
+  std::vector<Choice> chosen;  // [layer], only with explicit rows
 };
 
 /// Turns batches into plans with the mechanisms of one system; stateful mechanisms see the batches
@@ -37,7 +44,7 @@ class StepPlanner {
   StepPlan plan(const Batch& batch, int step);
 
  private:
-  LayerWork layer_work(const Batch& batch, int step, int layer, RoutingChange& change);
+  LayerWork layer_work(const Batch& batch, int step, std::size_t layer, StepPlan& result);
 
   std::string name_;
   const Topology& topology_;
@@ -49,6 +56,9 @@ class StepPlanner {
   std::unique_ptr<Dispatch> dispatch_;
   std::unique_ptr<Schedule> schedule_;
 };
+
+/// Choices of every source rank for every expert.
+LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts);
 
 /// The largest expert-parallel degree that fits: a divisor of gpus, at most experts.
 int default_ep(int gpus, int experts);

@@ -189,7 +189,7 @@ std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topolo
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     const bool tokens = op.stage == Stage::dispatch || op.stage == Stage::combine;
-    if (op.exchange() == nullptr || op.lane != Lane::token || !tokens) continue;
+    if (op.exchange() == nullptr || !carries_tokens(op.lane) || !tokens) continue;
     groups[{op.pass, op.stage}].emplace_back(static_cast<std::int64_t>(i));
   }
   std::vector<BoundReport> reports;
@@ -201,7 +201,9 @@ std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topolo
       const Exchange& exchange = *plan[id].exchange();
       add_reach(reach, exchange, topology);
       if (exchange.rows.empty()) continue;
-      const Bytes row(exchange.traffic.total().value / std::ssize(exchange.rows));
+      const Bytes row = exchange.padded
+                            ? exchange.traffic.unit()
+                            : Bytes(exchange.traffic.total().value / std::ssize(exchange.rows));
       if (report.row.value == 0 || row < report.row) report.row = row;
     }
     report.between_hosts = reach.bytes[2];

@@ -206,7 +206,7 @@ void check_ids_of(const std::string& folder, const RoutingTrace& trace,
 
 PlannerOptions Inputs::planner_options(const Scenario& scenario,
                                        const ClusterInput& cluster) const {
-  return {cluster.ep, layers, scenario.backward, false};
+  return {cluster.ep, layers, scenario.backward, false, true, cluster.batches.batches};
 }
 
 Inputs open_inputs(const Scenario& scenario) {

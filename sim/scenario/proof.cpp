@@ -5,22 +5,18 @@
 
 namespace moesim {
 
-void prove_delivery(const StepPlan& planned, const Batch& batch, const RoutingTrace& trace,
-                    const std::vector<int>& layers) {
-  std::vector<LayerRouting> routing;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    LayerRouting layer{planned.layers[i].number, {}, {}, &planned.layers[i].assignment};
-    const IdRows ids = trace.step(batch.step).ids(layers[i]);
-    for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
-      for (const TokenRun& run : batch.ranks[rank]) {
-        for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
-          layer.source.emplace_back(static_cast<std::int64_t>(rank));
-          auto& chosen = layer.chosen.emplace_back();
-          for (int k = 0; k < ids.top_k(); ++k) chosen.emplace_back(ids.at(t, k));
-        }
-      }
+void prove_delivery(const StepPlan& planned, const Batch& batch) {
+  std::vector<GpuId> source;  // [token]
+  for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
+    for (const TokenRun& run : batch.ranks[rank]) {
+      source.insert(source.end(), static_cast<std::size_t>(run.count),
+                    GpuId(static_cast<std::int64_t>(rank)));
     }
-    routing.push_back(std::move(layer));
+  }
+  std::vector<LayerRouting> routing;
+  for (std::size_t i = 0; i < planned.layers.size(); ++i) {
+    const LayerWork& layer = planned.layers[i];
+    routing.push_back({layer.number, source, planned.chosen[i], &layer.assignment()});
   }
   check_delivery(planned.plan, routing);
 }

@@ -8,9 +8,8 @@
 
 namespace moesim {
 
-/// Runs check_delivery on a plan made with explicit rows; `layers` are the replayed layer indices.
-/// Throws Error naming layer, token and choice of the first mistakes.
-void prove_delivery(const StepPlan& planned, const Batch& batch, const RoutingTrace& trace,
-                    const std::vector<int>& layers);
+/// Runs check_delivery on a plan made with explicit rows. Throws Error naming layer, token and
+/// choice of the first mistakes.
+void prove_delivery(const StepPlan& planned, const Batch& batch);
 
 }  // namespace moesim

@@ -30,6 +30,8 @@ struct TraceInfo {
 /// Expert ids of consecutive tokens of one layer: row-major [tokens][top_k], uint8 or uint16.
 class IdRows {
  public:
+  /// Among ids of 2 bytes: a choice that a routing mechanism dropped. Recorded ids are never this.
+  static constexpr std::uint16_t dropped = 0xffff;
   IdRows(const void* data, int width, int top_k, std::int64_t tokens)
       : data_(data), width_(width), top_k_(top_k), tokens_(tokens) {}
   int width() const { return width_; }  // bytes per id: 1 or 2

@@ -21,7 +21,9 @@ MoeModel toy_model() {
 
 /// Two GPUs of two experts; GPU 0 holds a token with experts {2, 3}, GPU 1 one with {0, 3}; dedup.
 LayerWork toy_work() {
-  LayerWork work{5, nullptr, Assignment(contiguous_placement(4, 2, 2), 2), {}, {}, {1, 1}};
+  LayerWork work{LayerDecision(Assignment(contiguous_placement(4, 2, 2), 2))};
+  work.number = 5;
+  work.tokens_per_rank = {1, 1};
   work.counts.gpu_count = 2;
   work.counts.phases = {{0, 1, 1, 1}};
   work.counts.slots = {1, 0, 1, 2};

@@ -101,7 +101,7 @@ TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
   if (!planner) GTEST_SKIP() << "the cluster's levels do not suit the policy's phases";
   const Batches batches = enough_batches(*trace, topology.gpu_count());
   const StepPlan planned = planner->plan(batches.batches.back(), 0);
-  prove_delivery(planned, batches.batches.back(), *trace, layers);
+  prove_delivery(planned, batches.batches.back());
   for (const Op& op : planned.plan.ops) {
     if (op.exchange() == nullptr) continue;
     const ByteMatrix& traffic = op.exchange()->traffic;

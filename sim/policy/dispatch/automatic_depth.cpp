@@ -68,17 +68,20 @@ class AutomaticDepth final : public Dispatch {
   /// The counts over the run of ranks that starts at `first`.
   GroupCounts count(const LayerTokens& tokens, std::size_t first) const {
     GroupCounts counts(nesting_, reading_, GpuId(static_cast<std::int64_t>(first)));
-    const auto top_k = static_cast<std::size_t>(tokens.ids.top_k());
+    const Placement& placement = tokens.assignment.placement();
+    AssignmentWalk walk(tokens.assignment);
     std::array<GpuId, max_top_k> targets;
     for (std::size_t r = first; r < first + static_cast<std::size_t>(nesting_.gpus); ++r) {
       const GpuId source(static_cast<std::int64_t>(r));
-      const GpuId* gpu_of = tokens.assignment.gpus(source);
       for (const TokenRun& run : tokens.batch.ranks[r]) {
         for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
-          for (std::size_t k = 0; k < top_k; ++k) {
-            targets[k] = gpu_of[tokens.ids.at(t, static_cast<int>(k))];
+          std::size_t chosen = 0;
+          for (int k = 0; k < tokens.ids.top_k(); ++k) {
+            const int expert = tokens.ids.at(t, k);
+            if (tokens.ids.width() == 2 && expert == IdRows::dropped) continue;
+            targets[chosen++] = placement.gpu_of(walk.next(source, ExpertId(expert)));
           }
-          counts.add(source, {targets.data(), top_k});
+          counts.add(source, {targets.data(), chosen});
         }
       }
     }

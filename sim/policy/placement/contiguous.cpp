@@ -9,7 +9,9 @@ class Contiguous final : public Placer {
  public:
   explicit Contiguous(const PlacementContext& c)
       : assignment_(contiguous_placement(c.experts, c.gpus, c.ep), c.ep) {}
-  Assignment place(int, int) override { return assignment_; }
+  LayerDecision decide(const LayerRoutingNow&) override { return LayerDecision(assignment_); }
+
+  bool looks() const override { return false; }
 
  private:
   Assignment assignment_;

@@ -7,8 +7,8 @@ namespace {
 
 class Identity final : public Routing {
  public:
-  IdRows apply(const TraceStep& step, int layer, RoutingChange&) override {
-    return step.ids(layer);
+  IdRows apply(const RecordedRouting& recorded, RoutingChange&) override {
+    return recorded.step.ids(recorded.layer);
   }
 };
 

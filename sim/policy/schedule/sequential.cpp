@@ -7,10 +7,12 @@ namespace {
 
 class Sequential final : public Schedule {
  public:
-  void issue(LayerOps& ops, int layers, bool backward) const override {
-    for (int layer = 0; layer < layers; ++layer) ops.forward(layer);
+  void issue(LayerOps& ops, bool backward) const override {
+    for (int layer = 0; layer < ops.layers(); ++layer) ops.migrate(layer, {});
+    ops.wait_for_parameters();
+    for (int layer = 0; layer < ops.layers(); ++layer) ops.forward(layer);
     if (!backward) return;
-    for (int layer = layers - 1; layer >= 0; --layer) ops.backward(layer);
+    for (int layer = ops.layers() - 1; layer >= 0; --layer) ops.backward(layer);
   }
 };
 

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the GPUs compute for a layer: the kernels of LayerOps.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/policy/layer_step.h"
+
+namespace moesim {
+
+void LayerOps::attention(int layer, Pass pass) {
+  const Step s = step(layer, pass);
+  if (!model_.attention || s.work.attended == 0) return;
+  const std::int64_t hidden = model_.hidden;
+  const std::int64_t width = model_.attention->parameters / hidden;
+  for (int g = 0; g < chain_.gpus(); ++g) {
+    const GpuId gpu(g);
+    const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
+    const GroupedGemm projections{{tokens}, width, hidden, model_.weights};
+    const GroupedGemm scores{
+        {tokens}, s.work.attended, model_.attention->score_width, model_.activations};
+    if (pass == Pass::forward) {
+      add_compute(s, gpu, "attention-projections", Stage::other, projections);
+      add_compute(s, gpu, "attention-scores", Stage::other, scores);
+      continue;
+    }
+    for (const char* part : {"dgrad", "wgrad"}) {
+      add_compute(s, gpu, fmt::format("attention-scores-{}", part), Stage::other, scores);
+      add_compute(s, gpu, fmt::format("attention-projections-{}", part), Stage::other, projections);
+    }
+  }
+}
+
+void LayerOps::add_planning(const Step& s) {
+  const LayerDecision& decision = s.work.decision;
+  if (s.pass == Pass::backward || !decision.planning_blocks) return;
+  const HostWork work{static_cast<std::int64_t>(std::llround(decision.planning.value * 1e9))};
+  for (int g = 0; g < chain_.gpus(); ++g) {
+    add_compute(s, GpuId(g), "planning", Stage::other, work);
+  }
+}
+
+void LayerOps::add_shared_experts(const Step& s, GpuId gpu) {
+  const std::int64_t shared = std::int64_t{1} * model_.shared_experts * model_.shared_ffn;
+  if (shared == 0) return;
+  const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
+  const std::int64_t up = shared * (model_.expert_matrices - 1);
+  if (s.pass == Pass::forward) {
+    add_compute(s, gpu, "shared-fc1", Stage::other,
+                GroupedGemm{{tokens}, up, model_.hidden, model_.weights});
+    add_compute(s, gpu, "shared-fc2", Stage::other,
+                GroupedGemm{{tokens}, model_.hidden, shared, model_.weights});
+    return;
+  }
+  for (const char* kind : {"dgrad", "wgrad"}) {
+    add_compute(s, gpu, fmt::format("shared-fc2-{}", kind), Stage::other,
+                GroupedGemm{{tokens}, shared, model_.hidden, model_.weights});
+    add_compute(s, gpu, fmt::format("shared-fc1-{}", kind), Stage::other,
+                GroupedGemm{{tokens}, model_.hidden, up, model_.weights});
+  }
+}
+
+void LayerOps::before_dispatch(int layer, Pass pass) {
+  const Step s = step(layer, pass);
+  const bool forward = pass == Pass::forward;
+  if (!s.work.decision.after_gate) add_planning(s);
+  for (int g = 0; g < chain_.gpus(); ++g) {
+    const GpuId gpu(g);
+    if (forward) {
+      add_compute(s, gpu, "gate", Stage::other,
+                  GroupedGemm{{s.work.tokens_per_rank[gpu.index()]},
+                              model_.experts,
+                              model_.hidden,
+                              model_.activations});
+      add_shared_experts(s, gpu);
+    }
+    if (!s.work.dispatch->local_work().pack) continue;
+    const std::int64_t copies = s.sums.packed[gpu.index()];
+    add_memory(s, gpu, forward ? "permute" : "unpermute-grad", Stage::dispatch, copies, copies,
+               model_.hidden);
+  }
+  if (s.work.decision.after_gate) add_planning(s);
+}
+
+LayerOps::ExpertWork LayerOps::expert_work(const Step& s, GpuId gpu) const {
+  const Placement& placement = s.work.assignment().placement();
+  const auto first = s.work.counts.computed().begin() + placement.first_slot(gpu).value;
+  ExpertWork work;
+  work.m.assign(first, first + placement.slots_on(gpu));
+  work.rows = std::accumulate(work.m.begin(), work.m.end(), std::int64_t{0});
+  work.arrived = s.sums.delivered[gpu.index()];
+  work.read = std::min(work.arrived, work.rows);
+  return work;
+}
+
+void LayerOps::experts(int layer, Pass pass) {
+  const Step s = step(layer, pass);
+  chain_.require(gathered_[pass == Pass::forward ? 0 : 1][static_cast<std::size_t>(layer)]);
+  pass == Pass::forward ? experts_forward(s, "") : experts_backward(s);
+}
+
+void LayerOps::recompute_experts(int layer) {
+  const Step s = step(layer, Pass::backward);
+  chain_.require(gathered_[1][static_cast<std::size_t>(layer)]);
+  experts_forward(s, "-recompute");
+}
+
+void LayerOps::experts_forward(const Step& s, const std::string& suffix) {
+  const std::int64_t ffn = model_.expert_ffn;
+  const std::int64_t up = ffn * (model_.expert_matrices - 1);
+  const bool again = !suffix.empty();
+  for (int g = 0; g < chain_.gpus(); ++g) {
+    const GpuId gpu(g);
+    const auto [m, rows, arrived, read] = expert_work(s, gpu);
+    if (!again) add_memory(s, gpu, "sort", Stage::dispatch, read, rows, model_.hidden);
+    add_compute(s, gpu, "fc1" + suffix, Stage::experts,
+                GroupedGemm{m, up, model_.hidden, model_.weights});
+    add_memory(s, gpu, "activation" + suffix, Stage::experts, rows * (model_.expert_matrices - 1),
+               rows, ffn);
+    add_compute(s, gpu, "fc2" + suffix, Stage::experts,
+                GroupedGemm{m, model_.hidden, ffn, model_.weights});
+    if (!again) add_memory(s, gpu, "reduce", Stage::combine, rows, arrived, model_.hidden);
+  }
+}
+
+void LayerOps::experts_backward(const Step& s) {
+  const std::int64_t ffn = model_.expert_ffn;
+  const std::int64_t up = ffn * (model_.expert_matrices - 1);
+  for (int g = 0; g < chain_.gpus(); ++g) {
+    const GpuId gpu(g);
+    const auto [m, rows, arrived, read] = expert_work(s, gpu);
+    const GroupedGemm fc2{m, ffn, model_.hidden, model_.weights};
+    const GroupedGemm fc1{m, model_.hidden, up, model_.weights};
+    add_memory(s, gpu, "reduce-grad", Stage::dispatch, read, rows, model_.hidden);
+    add_compute(s, gpu, "fc2-dgrad", Stage::experts, fc2);
+    add_compute(s, gpu, "fc2-wgrad", Stage::experts, fc2);
+    add_memory(s, gpu, "activation-grad", Stage::experts, rows * model_.expert_matrices,
+               rows * (model_.expert_matrices - 1), ffn);
+    add_compute(s, gpu, "fc1-dgrad", Stage::experts, fc1);
+    add_compute(s, gpu, "fc1-wgrad", Stage::experts, fc1);
+    add_memory(s, gpu, "sort-grad", Stage::combine, rows, arrived, model_.hidden);
+  }
+}
+
+void LayerOps::after_combine(int layer, Pass pass) {
+  const Step s = step(layer, pass);
+  const bool forward = pass == Pass::forward;
+  for (int g = 0; g < chain_.gpus(); ++g) {
+    const GpuId gpu(g);
+    const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
+    if (s.work.dispatch->local_work().pack) {
+      add_memory(s, gpu, forward ? "unpermute" : "permute-grad", Stage::combine,
+                 s.sums.packed[gpu.index()], tokens, model_.hidden);
+    }
+    if (forward) continue;
+    add_shared_experts(s, gpu);
+    for (const char* name : {"gate-dgrad", "gate-wgrad"}) {
+      add_compute(s, gpu, name, Stage::other,
+                  GroupedGemm{{tokens}, model_.hidden, model_.experts, model_.activations});
+    }
+  }
+}
+
+void LayerOps::add_memory(const Step& s, GpuId gpu, const std::string& name, Stage stage,
+                          std::int64_t read_rows, std::int64_t written_rows,
+                          std::int64_t row_elements) {
+  const std::int64_t row = row_elements * size_of(model_.activations);
+  add_compute(s, gpu, name, stage, MemoryBound{Bytes(read_rows * row), Bytes(written_rows * row)});
+}
+
+void LayerOps::add_compute(const Step& s, GpuId gpu, const std::string& name, Stage stage,
+                           Kernel kernel) {
+  if (is_empty(kernel)) return;
+  chain_.compute(
+      {name, Lane::compute, s.work.number, s.pass, stage, {}, Compute{gpu, std::move(kernel)}});
+}
+
+}  // namespace moesim

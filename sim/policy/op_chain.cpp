@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/policy/op_chain.h"
+
+#include <algorithm>
+
+#include "sim/plan/check.h"
+
+namespace moesim {
+namespace {
+
+constexpr OpId none(-1);
+
+void sort_once(std::vector<OpId>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
+}  // namespace
+
+OpChain::OpChain(Plan& plan) : plan_(plan) {
+  const auto gpus = static_cast<std::size_t>(plan.gpus);
+  std::array<OpId, lane_count> nothing;
+  nothing.fill(none);
+  last_compute_.assign(gpus, none);
+  lane_knows_.assign(gpus, nothing);
+  awaited_.resize(gpus);
+}
+
+OpId OpChain::compute(Op op) {
+  const GpuId gpu = op.compute()->gpu;
+  auto& awaited = awaited_[gpu.index()];
+  op.after.insert(op.after.end(), awaited.begin(), awaited.end());
+  awaited.clear();
+  sort_once(op.after);
+  return last_compute_[gpu.index()] = plan_.add(std::move(op));
+}
+
+OpId OpChain::kernel(Op op) {
+  const GpuId gpu = op.compute()->gpu;
+  const bool on_compute = op.lane == Lane::compute;
+  sort_once(op.after);
+  const OpId id = plan_.add(std::move(op));
+  if (on_compute) last_compute_[gpu.index()] = id;
+  return id;
+}
+
+OpId OpChain::exchange(Op op) {
+  const std::vector<GpuId> members = op.exchange()->participants;
+  const auto lane = static_cast<std::size_t>(op.lane);
+  for (const GpuId gpu : members) {
+    const OpId compute = last_compute_[gpu.index()];
+    if (lane_knows_[gpu.index()][lane] == compute) continue;
+    op.after.push_back(compute);
+    lane_knows_[gpu.index()][lane] = compute;
+  }
+  sort_once(op.after);
+  const OpId id = plan_.add(std::move(op));
+  for (const GpuId gpu : members) {
+    auto& awaited = awaited_[gpu.index()];
+    // An earlier exchange of the lane has ended when this one starts.
+    std::erase_if(awaited, [&](OpId other) { return plan_[other].lane == plan_[id].lane; });
+    awaited.push_back(id);
+  }
+  return id;
+}
+
+OpId OpChain::detached(Op op) {
+  sort_once(op.after);
+  return plan_.add(std::move(op));
+}
+
+void OpChain::require(const std::vector<OpId>& ops) {
+  for (const OpId op : ops) {
+    for (const GpuId gpu : members(op)) awaited_[gpu.index()].push_back(op);
+  }
+}
+
+std::span<const GpuId> OpChain::members(OpId op) const { return gpus_of(plan_[op]); }
+
+Mark OpChain::per_gpu(const std::vector<OpId>& ops) const {
+  Mark mark(awaited_.size());
+  for (const OpId op : ops) {
+    for (const GpuId gpu : members(op)) mark[gpu.index()].push_back(op);
+  }
+  return mark;
+}
+
+Mark OpChain::mark() const {
+  Mark mark(awaited_.size());
+  for (std::size_t gpu = 0; gpu < mark.size(); ++gpu) {
+    mark[gpu] = awaited_[gpu];
+    if (mark[gpu].empty() && last_compute_[gpu] != none) mark[gpu].push_back(last_compute_[gpu]);
+  }
+  return mark;
+}
+
+}  // namespace moesim

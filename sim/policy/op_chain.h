@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adds ops to a plan so that every GPU's kernels and exchanges wait for each other.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "sim/plan/plan.h"
+
+namespace moesim {
+
+/// Per GPU the newest ops of its lanes: a point in time that later ops can wait for.
+using Mark = std::vector<std::vector<OpId>>;
+
+class OpChain {
+ public:
+  explicit OpChain(Plan& plan);
+  int gpus() const { return plan_.gpus; }
+
+  /// A kernel on the compute lane, after every exchange that its GPU has joined or been told to
+  /// wait for since its last one.
+  OpId compute(Op op);
+  /// A kernel on any lane, after what op.after names alone.
+  OpId kernel(Op op);
+  /// A token exchange, after op.after and the newest compute of its participants; their next
+  /// compute waits for it.
+  OpId exchange(Op op);
+  /// An exchange after what op.after names alone, for which nobody waits until told to.
+  OpId detached(Op op);
+  /// The next compute of every GPU that takes part in one of these ops waits for it.
+  void require(const std::vector<OpId>& ops);
+  /// What every GPU has done so far: exchanges that nothing waits for yet, else its newest compute.
+  Mark mark() const;
+  /// Of some ops those that each GPU takes part in.
+  Mark per_gpu(const std::vector<OpId>& ops) const;
+  std::span<const GpuId> members(OpId op) const;
+  Lane lane_of(OpId op) const { return plan_[op].lane; }
+
+ private:
+  Plan& plan_;
+  std::vector<OpId> last_compute_;                        // [gpu]
+  std::vector<std::array<OpId, lane_count>> lane_knows_;  // [gpu] newest compute the lane waits for
+  std::vector<std::vector<OpId>> awaited_;                // [gpu]
+};
+
+}  // namespace moesim

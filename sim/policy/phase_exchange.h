@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchanges of one phase of a dispatch: matrices and rows per communicator.
+#pragma once
+
+#include <vector>
+
+#include "sim/policy/layer_ops.h"
+
+namespace moesim {
+
+/// One exchange per communicator of a phase; `mirrored`: turned round for the way back.
+std::vector<Exchange> phase_exchanges(const LayerWork& work, int phase, Bytes row_bytes,
+                                      bool mirrored);
+
+/// The side exchange of every communicator of a phase.
+std::vector<Exchange> side_exchanges(const LayerWork& work, int phase, const SideExchange& side,
+                                     bool mirrored);
+
+}  // namespace moesim
