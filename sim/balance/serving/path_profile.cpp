@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/balance/serving/path_profile.h"
+
+namespace moesim {
+
+void PathProfile::add(const Path& path, std::span<const ExpertId> choices) {
+  Row& row = rows_.try_emplace(path, any_.counts.size()).first->second;
+  ++row.tokens;
+  ++any_.tokens;
+  for (const ExpertId expert : choices) {
+    ++row.counts[expert.index()];
+    ++any_.counts[expert.index()];
+  }
+}
+
+void PathProfile::expect(const Path& path, double tokens, std::span<double> loads) const {
+  const auto found = rows_.find(path);
+  const Row& row = found == rows_.end() ? any_ : found->second;
+  if (row.tokens == 0) return;
+  for (std::size_t e = 0; e < loads.size(); ++e) {
+    loads[e] += tokens * static_cast<double>(row.counts[e]) / static_cast<double>(row.tokens);
+  }
+}
+
+std::vector<double> expect_after(const PathProfile& profile, std::span<const double> before) {
+  std::vector<double> loads(static_cast<std::size_t>(profile.experts()));
+  double choices = 0;
+  for (std::size_t e = 0; e < before.size(); ++e) {
+    if (before[e] == 0) continue;
+    profile.expect({ExpertId(static_cast<std::int64_t>(e))}, before[e], loads);
+    choices += before[e];
+  }
+  double sum = 0;
+  for (const double load : loads) sum += load;
+  // A token of k choices is k paths: scale back to as many choices as the layer before had.
+  for (double& load : loads) load = sum > 0 ? load * choices / sum : 0;
+  return loads;
+}
+
+}  // namespace moesim
