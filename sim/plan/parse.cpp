@@ -122,7 +122,7 @@ class Parser {
   void read_op(LineReader& reader) {
     static const auto lanes = names_of<Lane>(lane_count);
     static const auto passes = names_of<Pass>(2);
-    static const auto stages = names_of<Stage>(4);
+    static const auto stages = names_of<Stage>(stage_count);
     reader.expect("op");
     // Even a bad line takes an id, so that the ops below keep theirs.
     const OpId id = plan_.add({});

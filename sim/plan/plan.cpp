@@ -39,6 +39,12 @@ const char* name_of(Stage stage) {
       return "combine";
     case Stage::other:
       return "other";
+    case Stage::gather:
+      return "gather";
+    case Stage::reduce:
+      return "reduce";
+    case Stage::migrate:
+      return "migrate";
   }
   return "";
 }

@@ -22,9 +22,11 @@ inline constexpr int lane_count = 5;
 const char* name_of(Lane lane);
 bool carries_tokens(Lane lane);
 
-/// Which of the four token movements of an MoE layer an op belongs to; experts is the compute
-/// between them. Backward of combine has the shape of dispatch and the reverse.
-enum class Stage { dispatch, experts, combine, other };
+/// What an op is for: dispatch, experts and combine are the ways of the tokens (backward of combine
+/// has the shape of dispatch and the reverse); gather, reduce and migrate move expert parameters,
+/// their gradients, and experts to new places.
+enum class Stage { dispatch, experts, combine, other, gather, reduce, migrate };
+inline constexpr int stage_count = 7;
 const char* name_of(Stage stage);
 
 enum class Pass { forward, backward };

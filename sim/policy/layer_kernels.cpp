@@ -97,13 +97,13 @@ LayerOps::ExpertWork LayerOps::expert_work(const Step& s, GpuId gpu) const {
 
 void LayerOps::experts(int layer, Pass pass) {
   const Step s = step(layer, pass);
-  chain_.require(gathered_[pass == Pass::forward ? 0 : 1][static_cast<std::size_t>(layer)]);
+  wait_for_gather(layer, pass);
   pass == Pass::forward ? experts_forward(s, "") : experts_backward(s);
 }
 
 void LayerOps::recompute_experts(int layer) {
   const Step s = step(layer, Pass::backward);
-  chain_.require(gathered_[1][static_cast<std::size_t>(layer)]);
+  wait_for_gather(layer, Pass::backward);
   experts_forward(s, "-recompute");
 }
 

@@ -115,7 +115,7 @@ void LayerOps::combine(int layer, Pass pass) { add_exchanges(step(layer, pass), 
 
 void LayerOps::migrate(int layer, const Mark& after) {
   const Step s = step(layer, Pass::forward);
-  const auto last = add_param_exchanges(s, s.work.decision.migrate, after);
+  const auto last = add_param_exchanges(s, Stage::migrate, s.work.decision.migrate, after);
   gathered_[0][static_cast<std::size_t>(layer)] = last;
   if (s.work.decision.migrate_blocks)
     parameters_.insert(parameters_.end(), last.begin(), last.end());
@@ -125,15 +125,20 @@ void LayerOps::gather(int layer, Pass pass, const Mark& after) {
   const Step s = step(layer, pass);
   const LayerDecision& decision = s.work.decision;
   const bool forward = pass == Pass::forward;
-  const auto last = add_param_exchanges(s, forward ? decision.gather : decision.regather, after);
+  const auto last =
+      add_param_exchanges(s, Stage::gather, forward ? decision.gather : decision.regather, after);
   auto& awaited = gathered_[forward ? 0 : 1][static_cast<std::size_t>(layer)];
   awaited.insert(awaited.end(), last.begin(), last.end());
 }
 
 void LayerOps::reduce(int layer, const Mark& after) {
   const Step s = step(layer, Pass::backward);
-  const auto last = add_param_exchanges(s, s.work.decision.reduce, after);
+  const auto last = add_param_exchanges(s, Stage::reduce, s.work.decision.reduce, after);
   parameters_.insert(parameters_.end(), last.begin(), last.end());
+}
+
+void LayerOps::wait_for_gather(int layer, Pass pass) {
+  chain_.require(gathered_[pass == Pass::forward ? 0 : 1][static_cast<std::size_t>(layer)]);
 }
 
 void LayerOps::wait_for_parameters() {
@@ -143,7 +148,7 @@ void LayerOps::wait_for_parameters() {
 
 /// Each exchange follows the kernels that encode for it and what came before; returns what ends
 /// last.
-std::vector<OpId> LayerOps::add_param_exchanges(const Step& s,
+std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, Stage stage,
                                                 const std::vector<ParamExchange>& exchanges,
                                                 const Mark& after) {
   std::vector<OpId> last;
@@ -157,7 +162,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s,
         if (work.empty() || is_empty(work[gpu.index()])) continue;
         auto& waits = before[gpu.index()];
         waits = {chain_.kernel({fmt::format("{}-{}", move.name, what), Lane::copy, s.work.number,
-                                s.pass, Stage::other, waits, Compute{gpu, work[gpu.index()]}})};
+                                s.pass, stage, waits, Compute{gpu, work[gpu.index()]}})};
       }
     };
     add_kernels("encode", move.encode);
@@ -165,7 +170,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s,
           Lane::param,
           s.work.number,
           s.pass,
-          Stage::other,
+          stage,
           {},
           Exchange{members, move.traffic, {}, false}};
     for (const GpuId gpu : members) {

@@ -57,7 +57,9 @@ class LayerOps {
   void migrate(int layer, const Mark& after);
   void gather(int layer, Pass pass, const Mark& after);
   void reduce(int layer, const Mark& after);
-  /// The next compute of every GPU waits for all parameters that are on their way.
+  /// The next compute of every GPU waits for the gather of a layer, or for all parameters that
+  /// migrate or are reduced.
+  void wait_for_gather(int layer, Pass pass);
   void wait_for_parameters();
   /// What every GPU has done so far.
   Mark mark() const { return chain_.mark(); }
@@ -98,7 +100,8 @@ class LayerOps {
   std::vector<OpId> add_phase(const Step& s, Stage stage, int phase,
                               const std::vector<std::vector<OpId>>& after);
   void add_sides(const Step& s, Stage stage, int phase, bool before);
-  std::vector<OpId> add_param_exchanges(const Step& s, const std::vector<ParamExchange>& exchanges,
+  std::vector<OpId> add_param_exchanges(const Step& s, Stage stage,
+                                        const std::vector<ParamExchange>& exchanges,
                                         const Mark& after);
 
   const MoeModel& model_;

@@ -40,6 +40,8 @@ const std::vector<ScheduleMechanism>& schedule_mechanisms() {
   static const std::vector<ScheduleMechanism> table = {
       {"sequential", "one layer after the other, forward then backward, no overlap",
        read_sequential},
+      {"overlap", "expert parameters travel while tokens are exchanged and computed (FSEP)",
+       read_overlap},
   };
   return table;
 }

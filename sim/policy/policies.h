@@ -52,5 +52,6 @@ DispatchMaker read_two_hop(const YamlMap& params);
 DispatchMaker read_deepep_normal(const YamlMap& params);
 DispatchMaker read_deepep_low_latency(const YamlMap& params);
 ScheduleMaker read_sequential(const YamlMap& params);
+ScheduleMaker read_overlap(const YamlMap& params);
 
 }  // namespace moesim
