@@ -42,10 +42,8 @@ double sent_by(GpuId source, const LoadMatrix& loads, const Reach& reach,
       if (p == rest) first = all;
       all += seconds_per_byte[reach.placement().gpu_of(slots[p]).index()];
     }
-    const double each = counting == Counting::planner
-                            ? static_cast<double>(choices) / static_cast<double>(w)
-                            : static_cast<double>(choices / w);
-    sum += each * all + first;
+    const std::int64_t shared = counting == Counting::planner ? choices : choices - choices % w;
+    sum += static_cast<double>(shared) / static_cast<double>(w) * all + first;
   }
   return sum;
 }

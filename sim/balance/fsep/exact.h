@@ -2,7 +2,7 @@
 // The best placement and routing of small cases, as a bar for the planner. Built with GLPK.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "sim/balance/fsep/cost.h"
 

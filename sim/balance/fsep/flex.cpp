@@ -83,7 +83,8 @@ class Search {
   }
 
   void change(int node) {
-    const auto first = static_cast<std::size_t>(node * grid_.ranks_per_node);
+    const auto first =
+        static_cast<std::size_t>(node) * static_cast<std::size_t>(grid_.ranks_per_node);
     std::optional<std::size_t> x, y;
     for (std::size_t r = first; r < first + static_cast<std::size_t>(grid_.ranks_per_node); ++r) {
       if (copies_on(slots_[r], cold_) > 0 && (!y || rank_loads_[r] < rank_loads_[*y])) y = r;
