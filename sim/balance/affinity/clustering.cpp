@@ -130,6 +130,7 @@ Clustering k_means(const Points& points, int clusters, std::uint64_t seed, int s
 
 std::vector<int> spectral_clusters(const PairMatrix& affinity, int clusters, std::uint64_t seed) {
   const auto n = static_cast<std::size_t>(affinity.experts());
+  if (clusters == 1 && n > 0) return std::vector<int>(n);
   std::vector<double> root(n);  // square roots of the degrees
   for (std::size_t i = 0; i < n; ++i) {
     const auto row = affinity.row(ExpertId(static_cast<std::int64_t>(i)));
