@@ -17,6 +17,15 @@ Bytes off_gpu(std::span<const ExpertTransfer> transfers) {
   return sum;
 }
 
+ByteMatrix traffic_of(std::span<const ExpertTransfer> transfers, int gpus) {
+  const auto n = static_cast<std::size_t>(gpus);
+  std::vector<std::int64_t> bytes(n * n);
+  for (const ExpertTransfer& t : transfers) {
+    bytes[t.from.index() * n + t.to.index()] += t.bytes.value;
+  }
+  return ByteMatrix::from_dense(gpus, bytes);
+}
+
 std::vector<GpuId> owners_of(const SlotTable& table) {
   std::size_t slots = 0;
   for (const auto& experts : table) slots += experts.size();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/balance/loads.h"
+#include "sim/base/byte_matrix.h"
 #include "sim/plan/placement.h"
 
 namespace moesim {
@@ -21,6 +22,9 @@ struct ExpertTransfer {
 
 /// Bytes of a list that leave a GPU: a transfer from a GPU to itself moves between slots alone.
 Bytes off_gpu(std::span<const ExpertTransfer> transfers);
+
+/// The same bytes by sender and receiver.
+ByteMatrix traffic_of(std::span<const ExpertTransfer> transfers, int gpus);
 
 /// The GPU of every expert: [expert]. Throws Error unless experts 0..n-1 have one slot each.
 std::vector<GpuId> owners_of(const SlotTable& table);

@@ -12,7 +12,8 @@
 namespace moesim {
 
 /// Tokens per group, and per pair of experts what the closed form of an exchange needs. Every
-/// expert lies in one group; a token chooses an expert at most once.
+/// expert lies in one group; a token chooses an expert at most once, and dropped choices choose
+/// none.
 class SwapCounts {
  public:
   /// Counts the tokens of `runs`; group_of[expert] < groups.

@@ -95,6 +95,18 @@ TEST(SwapCountsTest, CountsTheGivenRunsOfWideIds) {
   EXPECT_EQ(counts.alone_with(299, 1), 1);
 }
 
+TEST(SwapCountsTest, DroppedChoicesChooseNothing) {
+  const std::vector<std::uint16_t> data = {
+      0, IdRows::dropped, 2, IdRows::dropped, IdRows::dropped, IdRows::dropped, 2, 0, 1};
+  const IdRows ids(data.data(), 2, 3, 3);
+  const std::vector<TokenRun> runs = {{0, 3}};
+  const SwapCounts counts({0, 0, 1}, 2, ids, runs);
+  EXPECT_THAT(counts.touching(), ElementsAre(2, 2));
+  EXPECT_EQ(counts.choosing(0), 2);
+  EXPECT_EQ(counts.alone(0), 1);
+  EXPECT_EQ(counts.alone_with(2, 0), 2);
+}
+
 // The example of Fig. 7: four experts in two groups; the paper prints Z of four pairs.
 TEST(SwapCountsTest, PublishedExample) {
   const Routed routed(4, 2, 1, {0, 2, 0, 2, 1, 3, 0, 1});
