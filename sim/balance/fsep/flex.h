@@ -20,9 +20,9 @@ struct FlexPlan {
 /// among experts whose copies are not exactly one per node.
 ///
 /// This is `flexmoe_method` of Fizzmy/LAER-MoE-AE (galvatron/core/runtime/moe/prefetch/solver.py),
-/// the reimplementation both papers' comparisons go back to; FlexMoE (Proc. ACM Manag. Data 1(1),
-/// 2023) also decides by a cost of moving, which that code has not.
-/// Throws Error when loads, placement and grid differ in shape.
+/// a reimplementation: FlexMoE (Proc. ACM Manag. Data 1(1), 2023) also migrates experts and has a
+/// cost model. Interpretation: a node without a cold copy is passed over (upstream fails there),
+/// and an expert's last copy stays. Throws Error when loads, placement and grid differ in shape.
 FlexPlan flex_plan(const LoadMatrix& loads, const SlotTable& current, const SlotGrid& grid,
                    int max_steps = 10);
 
