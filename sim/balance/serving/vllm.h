@@ -56,8 +56,7 @@ constexpr std::size_t replica_of(Rule rule, const Choice& choice, int k, std::si
   return static_cast<std::size_t>(key % replicas);
 }
 
-/// The shares of one (source rank, expert); replicas in ascending slots (upstream: in the order of
-/// EPLB's replica ranks).
+/// The shares of one (source rank, expert); replicas upstream in the order of EPLB's replica ranks.
 Shares shares(Rule rule, std::span<const Choice> choices, int k, std::span<const SlotId> replicas);
 
 }  // namespace moesim::vllm
