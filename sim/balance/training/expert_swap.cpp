@@ -38,15 +38,17 @@ std::vector<Stage> stages_of(const SwapObjective& objective) {
 void raise(const SwapCounts& counts, Maximum maximum, std::vector<double>& worst) {
   const TwoChanges groups(maximum, counts.touching());
   const int experts = counts.experts();
+  auto entry = worst.begin();
   for (int r = 0; r < experts; ++r) {
+    entry += r;  // past the pairs below the diagonal
     const int x = counts.group_of(r);
     for (int c = r; c < experts; ++c) {
       const int y = counts.group_of(c);
       const double value =
           x == y ? groups.unchanged()
                  : groups.changed(x, counts.touching_after(r, c), y, counts.touching_after(c, r));
-      double& entry = worst[static_cast<std::size_t>(r * experts + c)];
-      entry = std::max(entry, value);
+      *entry = std::max(*entry, value);
+      ++entry;
     }
   }
 }

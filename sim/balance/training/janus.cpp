@@ -22,7 +22,7 @@ void fetch(const LoadMatrix& loads, ExpertId expert, GpuId owner, int first, int
            Bytes parameters, std::vector<ExpertTransfer>& fetches) {
   std::vector<GpuId> needing;
   for (int g = first; g < first + gpus_per_node; ++g) {
-    if (GpuId(g) != owner && loads.at(GpuId(g), expert) > 0) needing.emplace_back(g);
+    if (loads.at(GpuId(g), expert) > 0) needing.emplace_back(g);
   }
   if (needing.empty()) return;
   GpuId from = owner;

@@ -55,6 +55,18 @@ TEST(HecateReplicateTest, NodesWithMoreFreeSlotsComeFirst) {
   EXPECT_EQ(plan.gather[0].to, GpuId(4));
 }
 
+TEST(HecateReplicateTest, GpusWithMoreFreeSlotsComeFirst) {
+  const SlotTable four = slots({{0}, {1}, {2}, {3}});
+  const Replication plan = hecate_replicate(four, Loads{9, 8, 0, 0}, limits(3, {0, 0, 1, 2}));
+  EXPECT_EQ(plan.gather[0].to, GpuId(3));
+}
+
+TEST(HecateReplicateTest, SlotsBeyondTheTopChangeNothing) {
+  const Loads loads = {1, 0, 0, 0, 9, 0, 0, 0};
+  const Replication plan = hecate_replicate(shards, loads, limits(3, {5, 6, 7, 8}));
+  EXPECT_EQ(plan.gather.size(), 9u);  // experts 4, 0 and the idle 1 on all others
+}
+
 TEST(HecateReplicateTest, NoSlotsNoLoadsOrNoTimeReplicateNothing) {
   const Loads loads = {4, 3, 2, 1, 1, 1, 1, 1};
   EXPECT_EQ(hecate_replicate(shards, loads, limits(3, {0, 0, 0, 0})).table, shards);
@@ -124,6 +136,16 @@ TEST(HecateCalibrateTest, AdoptsWhatPaysForItsTransfer) {
   EXPECT_TRUE(hecate_calibrate(two, two, loads, spare, costs));
 }
 
+TEST(HecateCalibrateTest, KeepsThePlanOnATie) {
+  const SlotTable two = slots({{0}, {1}});
+  const LoadMatrix loads = loads_of({{6, 0}, {5, 3}});
+  HecateLimits spare = limits(29, {1, 1});
+  spare.parameters = Bytes(29);  // 29 s: 24 + 29 is the 53 of before
+  spare.bandwidth = BytesPerSecond(1);
+  EXPECT_FALSE(
+      hecate_calibrate(two, two, loads, spare, {Bytes(10), BytesPerSecond(10), Seconds(1)}));
+}
+
 TEST(HecateCalibrateTest, AddsToWhatWasPlanned) {
   const SlotTable two = slots({{0}, {1}});
   const SlotTable planned = slots({{0, 1}, {1}});
@@ -143,6 +165,13 @@ TEST(HecateShardsTest, BalancesTheRestByLayerAndFillsWithTheTop) {
   // 0, GPU 0, which has fewer free; 1 to node 0 (load 1), GPU 1. The top ones fill GPUs 1 and 3.
   EXPECT_EQ(tables[1], slots({{0}, {}, {1}, {2, 3}}));
   EXPECT_EQ(tables[0], slots({{2}, {3, 0}, {1}, {}}));
+}
+
+TEST(HecateShardsTest, FewerFreeSlotsBreakTiesOfGpus) {
+  // 5 to GPU 0, 4 and 3 to GPU 1; then GPU 1 has one slot left and GPU 0 two.
+  const auto tables = hecate_shards({{5, 4, 3}, {1, 1, 1}}, 0, 2, 2);
+  EXPECT_EQ(tables[0], slots({{0}, {1, 2}}));
+  EXPECT_EQ(tables[1], slots({{1, 2}, {0}}));
 }
 
 TEST(HecateShardsTest, OwnsEveryExpertOnceInEvenMemory) {

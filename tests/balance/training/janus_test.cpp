@@ -94,6 +94,14 @@ TEST(JanusTest, FetchesReachWhoNeedsThem) {
   }
 }
 
+TEST(JanusTest, GpusOfANodeTakeTurnsAtFetching) {
+  const LoadMatrix loads = loads_of({{0, 0}, {0, 0}, {1, 1}, {1, 1}});
+  const JanusLayer layer = janus_layer(loads, slots({{0}, {1}, {}, {}}), 2, sizes);
+  ASSERT_EQ(layer.fetches.size(), 4u);
+  EXPECT_EQ(layer.fetches[0].to, GpuId(2));
+  EXPECT_EQ(layer.fetches[2].to, GpuId(3));
+}
+
 TEST(JanusTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(janus_layer(LoadMatrix(4, 4), one_each, 3, sizes), Error);
   EXPECT_THROW(janus_layer(LoadMatrix(4, 4), one_each, 0, sizes), Error);

@@ -119,7 +119,17 @@ TEST(ProphetPlanTest, IsTheBestPrefixOfTheWalk) {
 TEST(ProphetPlanTest, StopsWhenTheBusiestGpuHasNothingLeft) {
   // All of GPU 0's work is its own: copying its only expert changes nothing.
   const LoadMatrix own = loads_of({{90, 0}, {0, 1}});
-  EXPECT_TRUE(prophet_plan(slow(), {0.5, 0}, own, slots({{0}, {1}})).copies.empty());
+  ProphetModel free_moves = slow();
+  free_moves.parameters = free_moves.gradients = Bytes(0);
+  EXPECT_TRUE(prophet_plan(free_moves, {0.5, 0}, own, slots({{0}, {1}})).copies.empty());
+}
+
+TEST(ProphetPlanTest, TakesTheLowestExpertAndNeverExcludesItsOwner) {
+  ProphetModel model = slow();
+  model.parameters = model.gradients = Bytes(0);
+  const LoadMatrix loads = loads_of({{0, 0, 0, 0}, {40, 60, 1, 0}, {60, 40, 0, 0}});
+  const ProphetPlan plan = prophet_plan(model, {3, 1}, loads, slots({{1, 0}, {2}, {3}}));
+  EXPECT_EQ(plan.copies, (std::vector<ProphetCopy>{{ExpertId(0), {GpuId(1)}}}));
 }
 
 TEST(ProphetPlanTest, ExcludableNeedsAnUnwantingGpuPerExpert) {

@@ -94,6 +94,12 @@ TEST(ShadowRuleTest, PaperStopsWhereTheLargestLoadNoLongerFalls) {
               ElementsAre(0));
 }
 
+TEST(ShadowRuleTest, PaperShadowsNothingForATie) {
+  const LoadMatrix own = loads_of({{100, 0}, {0, 1}});
+  EXPECT_THAT(choose_shadows(ShadowRule::paper, free_transfers(), own, slots({{0}, {1}})),
+              IsEmpty());
+}
+
 TEST(ShadowRuleTest, PaperTakesTheCheapestPrefixItCanReach) {
   std::mt19937 random(6);
   int shadowed = 0;
@@ -142,10 +148,10 @@ TEST(ShadowRuleTest, SmartMoeAeCountsTheOwnersTokensAndKeepsTheBestPrefix) {
                                  slots({{0}, {1}, {2}}))),
               IsEmpty());
   // 0: 2000; 1: 900 + 900 + 32 + the 150 of expert 0 that expert 1's owner now computes = 1982;
-  // 2: 100 + 100 + 64 = 264. The second prefix is the best.
+  // 2: 150 + 150 + 64 + the 850 of expert 0 and none of expert 1 = 1214, the best.
   const SlotTable three = slots({{0}, {1}, {2}});
   EXPECT_THAT(ids(choose_shadows(ShadowRule::smart_moe_ae, model,
-                                 loads_of({{0, 900, 100}, {150, 0, 0}, {850, 0, 0}}), three)),
+                                 loads_of({{0, 900, 150}, {150, 0, 0}, {850, 0, 0}}), three)),
               ElementsAre(0, 1));
   // As above with 250 of expert 0 from expert 1's owner: 2082 after one, no better than 2000.
   EXPECT_THAT(ids(choose_shadows(ShadowRule::smart_moe_ae, model,
