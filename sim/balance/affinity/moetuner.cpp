@@ -105,11 +105,18 @@ class ClusterAssignment {
     return cost;
   }
 
+  /// Squares tell apart what has one spread, so that the search goes on.
+  std::int64_t unevenness() const {
+    std::int64_t squares = 0;
+    for (const int total : totals_) squares += std::int64_t{total} * total;
+    return squares;
+  }
+
   /// What a swap in a layer can change, the weightiest first. The sum guides the search where
   /// several pairs are slowest.
-  std::tuple<int, double, double> cost_around(std::size_t l) const {
+  std::tuple<std::int64_t, double, double> cost_around(std::size_t l) const {
     const Cost before = l > 0 ? cost_after(l - 1) : Cost(), after = cost_after(l);
-    return {spread(), before.slowest + after.slowest, before.sum + after.sum};
+    return {unevenness(), before.slowest + after.slowest, before.sum + after.sum};
   }
 
   /// Swaps two GPUs' clusters of one layer; takes it back unless that costs less.
@@ -123,8 +130,8 @@ class ClusterAssignment {
   }
 
   /// Sums that differ by rounding alone are equal, or the search might turn in circles.
-  static bool less(const std::tuple<int, double, double>& a,
-                   const std::tuple<int, double, double>& b) {
+  static bool less(const std::tuple<std::int64_t, double, double>& a,
+                   const std::tuple<std::int64_t, double, double>& b) {
     if (std::get<0>(a) != std::get<0>(b)) return std::get<0>(a) < std::get<0>(b);
     const double margin = 1 - 1e-12;
     if (std::get<1>(a) < margin * std::get<1>(b)) return true;

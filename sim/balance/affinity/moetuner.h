@@ -33,9 +33,9 @@ struct MoetunerPlacement {
 };
 
 /// Clusters every layer, then gives each GPU one cluster per layer: pairwise swaps within a layer
-/// while one lowers (spread, seconds, seconds over all pairs) in that order. The authors solve an
-/// integer program under spread = 0; clusters of free size may not allow that, hence our order
-/// (unstated in the paper).
+/// while one lowers (sum of squared experts per GPU, seconds, seconds over all pairs) in that
+/// order. The authors solve an integer program under spread = 0; clusters of free size may not
+/// allow that, hence our order (unstated in the paper).
 MoetunerPlacement place_moetuner(const MoetunerInput& input);
 
 /// The objective of a placement: sum over adjacent layers of the largest transitions x seconds per

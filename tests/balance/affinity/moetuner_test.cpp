@@ -121,6 +121,21 @@ TEST(MoetunerTest, NoSwapOfTwoGpusImprovesTheResult) {
   }
 }
 
+TEST(MoetunerTest, ClustersOfUnequalSizeStillGiveGpusAboutAsManyExperts) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    MoetunerInput input = random_input(16, 8, 4, seed);
+    for (auto& loads : input.loads) loads[0] = loads[5] = 1000;  // two clusters of a single expert
+    const MoetunerPlacement placement = place_moetuner(input);
+    std::size_t least = 16, most = 0;
+    for (const auto& cluster : placement.layers[0]) {
+      least = std::min(least, cluster.size());
+      most = std::max(most, cluster.size());
+    }
+    EXPECT_GE(most - least, 4u);  // in one layer
+    EXPECT_LE(placement.spread, 2) << seed;
+  }
+}
+
 TEST(MoetunerTest, MeetsBruteForceOverTheClustersOfTwoLayers) {
   // One expert per GPU: only the assignment is left, 24 ways for the second layer.
   int met = 0;

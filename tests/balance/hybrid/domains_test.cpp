@@ -139,6 +139,12 @@ TEST(ExpertDomainsTest, GradientsTakeTheWayOfTheExpertsBackwards) {
   ASSERT_EQ(reduces.size(), 2u);
   EXPECT_EQ(reduces[0], gathers[1].transposed());
   EXPECT_EQ(reduces[1], gathers[0].transposed());
+  // Two experts against one: GPU 1 returns two gradients to GPU 0 and gets one back.
+  const ExpertDomains pair({{2, 2}});
+  const SlotTable uneven = {{ExpertId(0), ExpertId(1)}, {ExpertId(2)}};
+  const auto back = pair.reduce_exchanges(uneven, Bytes(6));
+  EXPECT_EQ(back[0].at(GpuId(1), GpuId(0)), Bytes(12));
+  EXPECT_EQ(back[0].at(GpuId(0), GpuId(1)), Bytes(6));
 }
 
 TEST(ExpertDomainsTest, BytesMatchTheModelWhenRoutingIsEven) {
