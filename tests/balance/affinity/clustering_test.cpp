@@ -90,6 +90,19 @@ TEST(SpectralTest, FindsHiddenGroups) {
   }
 }
 
+TEST(SpectralTest, RareExpertsJoinTheirGroupAsFrequentOnesDo) {
+  // Three groups e mod 3: experts 0-5 go together often, each later one now and then with them.
+  PairMatrix a(30);
+  for (int i = 0; i < 30; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const std::int64_t count = i % 3 != j % 3 ? 0 : i < 6 ? 10'000 : j < 6 ? 3 : 0;
+      a.at(ExpertId(i), ExpertId(j)) = a.at(ExpertId(j), ExpertId(i)) = count;
+    }
+  }
+  const auto clusters = spectral_clusters(a, 3, 1);
+  for (std::size_t e = 0; e < 30; ++e) EXPECT_EQ(clusters[e], clusters[e % 3]) << e;
+}
+
 TEST(SpectralTest, SeparatesPartsWithoutAnyLink) {
   PairMatrix a(5);
   a.at(ExpertId(0), ExpertId(4)) = a.at(ExpertId(4), ExpertId(0)) = 1;
