@@ -54,6 +54,14 @@ void ScenarioFlags::add_to(CLI::App& command) {
       ->delimiter(',')
       ->allow_extra_args(false);
   add_text(command, "--pass", "pass", true, "forward, or forward+backward (default)");
+  add_text(command, "--attention", "attention", false,
+           "true (default): the model's attention is computed too; or false");
+  add_text(command, "--memory", "memory", true,
+           "check (default): an over-full GPU is an error; or ignore");
+  add_text(command, "--gradient-bytes", "gradient_bytes", false,
+           "gradient of an expert parameter (default 2)");
+  add_text(command, "--optimizer-bytes", "optimizer_bytes", false,
+           "optimizer state of an expert parameter (default 12)");
   command
       .add_option("--set", set_,
                   "changes an input: topology.PATH=VALUE, model.PATH=VALUE, gpu.PATH=VALUE, "

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/analytic/analytic_backend.h"
 #include "sim/cli/workers.h"
 #include "sim/engine/simgrid_backend.h"
@@ -28,7 +30,12 @@ std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inpu
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const int step = c.cluster->first_step + static_cast<int>(i);
     const StepPlan planned = planner.plan(batches[i], step);
+    if (scenario.check_memory) check_memory(planned.memory, c.cluster->gpus, c.system->name);
     add_step(run, planned.plan, backend->run(planned.plan), c.cluster->topology);
+    run.planning += planned.planning();
+    for (const GpuMemory& gpu : planned.memory) {
+      run.peak_memory = std::max(run.peak_memory, gpu.total());
+    }
     run.dropped_choices += planned.change.dropped_choices;
     run.replaced_choices += planned.change.replaced_choices;
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));

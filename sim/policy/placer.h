@@ -22,7 +22,7 @@ struct LayerRoutingNow {
   int step = 0;   // counts simulated steps
   int layer = 0;  // index into the replayed layers
   const Batch& batch;
-  IdRows ids;  // of the whole recorded step, after the routing mechanism
+  IdRows ids;               // of the whole recorded step, after the routing mechanism
   const LoadMatrix& loads;  // empty for planners that say they do not look
 };
 
@@ -33,6 +33,12 @@ struct ParamExchange {
   ByteMatrix traffic;               // gpus x gpus
   std::vector<MemoryBound> encode;  // [gpu] before it, on the copy lane; empty: none
   std::vector<MemoryBound> decode;  // [gpu] after it
+};
+
+/// Bytes that training keeps per expert parameter beside its weight; 0 when only forward is run.
+struct TrainingState {
+  int gradient = 2;    // bf16
+  int optimizer = 12;  // fp32 master weight and two moments (Adam)
 };
 
 /// Bytes of expert state on one GPU for one layer.
@@ -67,7 +73,9 @@ struct PlacementContext {
   int ep = 0;      // expert-parallel degree: every run of `ep` ranks exchanges by itself
   int layers = 0;  // replayed layers
   bool backward = true;
-  int steps = 0;  // simulated steps, for oracles
+  TrainingState state;
+  int first_step = 0;  // the simulated steps, for oracles
+  int steps = 0;
   /// The loads of any step and layer, past or future: for the oracles `static-best` and
   /// `clairvoyant` alone.
   std::function<LoadMatrix(int step, int layer)> recorded;

@@ -28,8 +28,8 @@ std::int64_t mean_attended(const TraceStep& step) {
   return tokens > 0 ? static_cast<std::int64_t>(std::llround(pairs / tokens)) : 0;
 }
 
-Choice choices_of(const Batch& batch, IdRows ids) {
-  Choice chosen;
+ChosenExperts choices_of(const Batch& batch, IdRows ids) {
+  ChosenExperts chosen;
   for (const auto& runs : batch.ranks) {
     for (const TokenRun& run : runs) {
       for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
@@ -89,12 +89,13 @@ StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, con
       schedule_(system.schedule.make({topology, model})) {
   const int experts = trace.info().experts;
   const auto recorded = [this, experts](int step, int layer) {
-    const Batch& batch = options_.batches[static_cast<std::size_t>(step)];
+    const Batch& batch = options_.batches[static_cast<std::size_t>(step - options_.first_step)];
     const int index = options_.layers[static_cast<std::size_t>(layer)];
     return count_loads(batch, trace_.step(batch.step).ids(index), experts);
   };
   placer_ = system.placement.make({topology, model, experts, topology.gpu_count(), options_.ep,
                                    static_cast<int>(options_.layers.size()), options_.backward,
+                                   options_.state, options_.first_step,
                                    static_cast<int>(options_.batches.size()), recorded});
 }
 
@@ -119,6 +120,12 @@ LayerWork StepPlanner::layer_work(const Batch& batch, int step, std::size_t laye
   return work;
 }
 
+Seconds StepPlan::planning() const {
+  Seconds sum;
+  for (const LayerWork& layer : layers) sum += layer.decision.planning;
+  return sum;
+}
+
 StepPlan StepPlanner::plan(const Batch& batch, int step) {
   StepPlan result;
   result.plan.name = fmt::format("{}-step{}", name_, step);
@@ -128,6 +135,7 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
   }
   LayerOps ops(result.plan, model_, result.layers);
   schedule_->issue(ops, options_.backward);
+  result.memory = memory_of(result.layers, model_, options_.state, options_.backward);
   check_plan(result.plan);
   return result;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/policy/layer_ops.h"
+#include "sim/policy/memory.h"
 #include "sim/policy/placer.h"
 #include "sim/policy/routing.h"
 #include "sim/policy/schedule.h"
@@ -21,17 +22,21 @@ struct PlannerOptions {
   bool backward = true;
   bool explicit_rows = false;  // token lists for real execution and check_delivery
   bool attention = true;       // the model's attention as compute of every layer, where it is known
-  std::span<const Batch> batches = {};  // all steps, which only oracles look at
+  TrainingState state;
+  std::span<const Batch> batches = {};  // of all steps; only oracles look at them
+  int first_step = 0;                   // the number of the first of these
 };
 
 /// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.
-using Choice = std::vector<std::vector<ExpertId>>;
+using ChosenExperts = std::vector<std::vector<ExpertId>>;
 
 struct StepPlan {
   Plan plan;
   std::vector<LayerWork> layers;
   RoutingChange change;
-  std::vector<Choice> chosen;  // [layer], only with explicit rows
+  std::vector<ChosenExperts> chosen;  // [layer], only with explicit rows
+  std::vector<GpuMemory> memory;      // [gpu]
+  Seconds planning() const;           // of the host, over all layers
 };
 
 /// Turns batches into plans with the mechanisms of one system; stateful mechanisms see the batches

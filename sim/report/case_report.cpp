@@ -39,9 +39,12 @@ Json layer_json(const LayerMetrics& layer, double steps, double seconds, const T
           {"backward_s", layer.backward.value / steps},
           {"compute_s", layer.compute.value / steps},
           {"communication_s", layer.communication.value / steps},
+          {"parameter_communication_s", layer.parameters.value / steps},
           {"exposed_communication_s", layer.exposed.value / steps},
           {"load_max_over_mean", layer.load_max_over_mean},
           {"traffic", traffic_json(layer.traffic, topology)},
+          {"parameter_traffic", traffic_json(layer.parameter_traffic, topology)},
+          {"migrated_bytes", layer.migrated.value},
           {"peak_link", peak_json(layer.link_bytes, seconds, topology)}};
 }
 
@@ -66,6 +69,9 @@ std::string case_json(const CaseName& name, const RunMetrics& run, const Topolog
                  {"step_s", run.mean_step().value},
                  {"step_s_each", step_times},
                  {"total", layer_json(run.total, steps, run.mean_step().value * steps, topology)},
+                 {"step_load_max_over_mean", run.step_load_max_over_mean},
+                 {"planning_s", run.planning.value / steps},
+                 {"peak_memory_bytes", run.peak_memory.value},
                  {"dropped_choices", run.dropped_choices},
                  {"replaced_choices", run.replaced_choices},
                  {"layers", layers}};

@@ -24,6 +24,22 @@ double max_over_mean(const std::vector<std::int64_t>& load) {
          static_cast<double>(load.size()) / static_cast<double>(sum);
 }
 
+bool starts_earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
+
+/// Merges intervals that overlap; ascending.
+std::vector<Interval> united(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end(), starts_earlier);
+  std::vector<Interval> result;
+  for (const Interval& i : intervals) {
+    if (result.empty() || result.back().end < i.start) {
+      result.push_back(i);
+    } else {
+      result.back().end = std::max(result.back().end, i.end);
+    }
+  }
+  return result;
+}
+
 /// Length of `interval` outside the busy intervals, which are disjoint and ascending.
 double outside(const Interval& interval, const std::vector<Interval>& busy) {
   double length = interval.end.value - interval.start.value;
@@ -80,10 +96,7 @@ std::vector<std::vector<Interval>> compute_intervals(const Plan& plan, const Tim
     if (compute == nullptr || plan.ops[i].lane != Lane::compute) continue;
     busy[compute->gpu.index()].push_back(timeline.ops[i][0]);
   }
-  for (auto& intervals : busy) {
-    std::sort(intervals.begin(), intervals.end(),
-              [](const Interval& a, const Interval& b) { return a.start < b.start; });
-  }
+  for (auto& intervals : busy) std::sort(intervals.begin(), intervals.end(), starts_earlier);
   return busy;
 }
 
@@ -121,11 +134,14 @@ void LayerMetrics::add(const LayerMetrics& other) {
   backward += other.backward;
   compute += other.compute;
   communication += other.communication;
+  parameters += other.parameters;
   exposed += other.exposed;
   add_to(load, other.load);
   load_max_over_mean = max_over_mean(load);
   add_to(link_bytes, other.link_bytes);
   traffic.add(other.traffic);
+  parameter_traffic.add(other.parameter_traffic);
+  migrated += other.migrated;
 }
 
 Seconds RunMetrics::mean_step() const {
@@ -143,41 +159,105 @@ int peak_link(const std::vector<std::int64_t>& link_bytes, const Topology& topol
   return peak;
 }
 
-void add_step(RunMetrics& run, const Plan& plan, const Timeline& timeline,
-              const Topology& topology) {
-  const auto busy = compute_intervals(plan, timeline);
-  const double share = 1.0 / plan.gpus;
-  std::map<int, LayerMetrics> layers;
-  std::map<std::pair<int, Pass>, Span> spans;
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    const Op& op = plan.ops[i];
-    LayerMetrics& layer = layers[op.layer];
-    spans[{op.layer, op.pass}].cover(timeline.ops[i]);
-    if (op.compute() != nullptr) {
-      const Interval& t = timeline.ops[i][0];
-      layer.compute += (t.end - t.start) * share;
-      add_load(layer, op, plan.gpus);
-      continue;
+namespace {
+
+/// When every GPU was in an exchange.
+using Exchanging = std::vector<std::vector<Interval>>;
+
+/// Mean over GPUs of the time in exchanges that no compute hides.
+Seconds exposed(const Exchanging& exchanging, const std::vector<std::vector<Interval>>& busy) {
+  double sum = 0;
+  for (std::size_t g = 0; g < exchanging.size(); ++g) {
+    for (const Interval& i : united(exchanging[g])) sum += outside(i, busy[g]);
+  }
+  return Seconds(sum / static_cast<double>(std::max<std::size_t>(1, exchanging.size())));
+}
+
+/// The metrics of one step, filled op by op.
+class StepMetrics {
+ public:
+  StepMetrics(const Plan& plan, const Timeline& timeline, const Topology& topology)
+      : plan_(plan), timeline_(timeline), topology_(topology), everywhere_(gpus()) {}
+
+  void add(std::size_t index) {
+    const Op& op = plan_.ops[index];
+    const auto& intervals = timeline_.ops[index];
+    spans_[{op.layer, op.pass}].cover(intervals);
+    LayerMetrics& layer = layers_[op.layer];
+    if (op.compute() == nullptr) return add_exchange(op, intervals, layer);
+    if (op.lane != Lane::compute) return;
+    layer.compute += (intervals[0].end - intervals[0].start) * (1.0 / plan_.gpus);
+    add_load(layer, op, plan_.gpus);
+  }
+
+  void finish(RunMetrics& run) {
+    const auto busy = compute_intervals(plan_, timeline_);
+    for (auto& [key, span] : spans_) {
+      LayerMetrics& layer = layers_[key.first];
+      (key.second == Pass::forward ? layer.forward : layer.backward) = span.length();
     }
+    Seconds exposed_in_layers;
+    for (auto& [number, layer] : layers_) {
+      layer.exposed = exposed(exchanging_[number], busy);
+      exposed_in_layers += layer.exposed;
+      run.layers[number].add(layer);
+      run.total.add(layer);
+    }
+    // Exchanges of different layers may overlap.
+    run.total.exposed += exposed(everywhere_, busy) - exposed_in_layers;
+    const auto steps = static_cast<double>(run.steps.size());
+    run.step_load_max_over_mean =
+        (run.step_load_max_over_mean * steps + mean_imbalance()) / (steps + 1);
+    run.steps.push_back(timeline_.makespan);
+  }
+
+ private:
+  std::size_t gpus() const { return static_cast<std::size_t>(plan_.gpus); }
+
+  void add_exchange(const Op& op, const std::vector<Interval>& intervals, LayerMetrics& layer) {
     const Exchange& exchange = *op.exchange();
-    for (std::size_t p = 0; p < exchange.participants.size(); ++p) {
-      const Interval& t = timeline.ops[i][p];
-      layer.communication += (t.end - t.start) * share;
-      layer.exposed += Seconds(outside(t, busy[exchange.participants[p].index()])) * share;
+    const bool tokens = carries_tokens(op.lane);
+    Exchanging& of_layer = exchanging_[op.layer];
+    of_layer.resize(gpus());
+    for (std::size_t p = 0; p < intervals.size(); ++p) {
+      const Seconds time = (intervals[p].end - intervals[p].start) * (1.0 / plan_.gpus);
+      (tokens ? layer.communication : layer.parameters) += time;
+      of_layer[exchange.participants[p].index()].push_back(intervals[p]);
+      everywhere_[exchange.participants[p].index()].push_back(intervals[p]);
     }
-    const LinkLoads loads = topology.loads(exchange.traffic);
-    layer.traffic.add(traffic_of(op, loads, topology));
+    const LinkLoads loads = topology_.loads(exchange.traffic);
+    (tokens ? layer.traffic : layer.parameter_traffic).add(traffic_of(op, loads, topology_));
+    if (op.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();
     add_to(layer.link_bytes, loads.bytes);
   }
-  for (auto& [key, span] : spans) {
-    (key.second == Pass::forward ? layers[key.first].forward : layers[key.first].backward) =
-        span.length();
+
+  /// Largest over mean load of a layer, the mean over those that have one.
+  double mean_imbalance() const {
+    double sum = 0, count = 0;
+    for (const auto& [number, layer] : layers_) {
+      if (layer.load.empty()) continue;
+      sum += max_over_mean(layer.load);
+      count += 1;
+    }
+    return count > 0 ? sum / count : 0;
   }
-  for (auto& [number, layer] : layers) {
-    run.layers[number].add(layer);
-    run.total.add(layer);
-  }
-  run.steps.push_back(timeline.makespan);
+
+  const Plan& plan_;
+  const Timeline& timeline_;
+  const Topology& topology_;
+  std::map<int, LayerMetrics> layers_;
+  std::map<std::pair<int, Pass>, Span> spans_;
+  std::map<int, Exchanging> exchanging_;  // [layer][gpu]
+  Exchanging everywhere_;                 // [gpu]
+};
+
+}  // namespace
+
+void add_step(RunMetrics& run, const Plan& plan, const Timeline& timeline,
+              const Topology& topology) {
+  StepMetrics step(plan, timeline, topology);
+  for (std::size_t i = 0; i < plan.ops.size(); ++i) step.add(i);
+  step.finish(run);
 }
 
 }  // namespace moesim

@@ -27,12 +27,15 @@ struct Traffic {
 struct LayerMetrics {
   Seconds forward, backward;             // from the first start to the last end of the layer's ops
   Seconds compute;                       // compute lane busy
-  Seconds communication;                 // in an exchange, waiting included
-  Seconds exposed;                       // of that, with the compute lane idle
+  Seconds communication;                 // in a token exchange, waiting included
+  Seconds parameters;                    // in an exchange of expert parameters or gradients
+  Seconds exposed;                       // in any exchange, with the compute lane idle
   double load_max_over_mean = 0;         // choices per GPU, summed over steps
   std::vector<std::int64_t> load;        // [gpu] choices computed, forward
   std::vector<std::int64_t> link_bytes;  // [link]
-  Traffic traffic;
+  Traffic traffic;                       // of tokens
+  Traffic parameter_traffic;             // of expert parameters and gradients, migration included
+  Bytes migrated;                        // of that, from experts that change places
 
   void add(const LayerMetrics& other);
 };
@@ -43,6 +46,9 @@ struct RunMetrics {
   LayerMetrics total;                  // over all layers; load is per GPU over all layers
   std::int64_t dropped_choices = 0;
   std::int64_t replaced_choices = 0;
+  double step_load_max_over_mean = 0;  // per layer and step, their mean over the run
+  Seconds planning;                    // of the host, sum over layers and steps
+  Bytes peak_memory;                   // of the fullest GPU in any step
 
   Seconds mean_step() const;
 };

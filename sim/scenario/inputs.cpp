@@ -131,9 +131,8 @@ std::vector<int> choose_layers(const Scenario& scenario, const TraceInfo& trace,
 int choose_ep(const Scenario& scenario, int gpus, int experts) {
   if (!scenario.ep) return default_ep(gpus, experts);
   const int ep = *scenario.ep;
-  if (gpus % ep != 0 || ep > experts) {
-    throw Error(fmt::format("'ep' is {}: it must divide {} GPUs and not exceed {} experts", ep,
-                            gpus, experts),
+  if (gpus % ep != 0) {
+    throw Error(fmt::format("'ep' is {}: it must divide {} GPUs", ep, gpus),
                 fmt::format("ep {} fits", default_ep(gpus, experts)));
   }
   return ep;
@@ -206,7 +205,17 @@ void check_ids_of(const std::string& folder, const RoutingTrace& trace,
 
 PlannerOptions Inputs::planner_options(const Scenario& scenario,
                                        const ClusterInput& cluster) const {
-  return {cluster.ep, layers, scenario.backward, false, true, cluster.batches.batches};
+  PlannerOptions options;
+  options.ep = cluster.ep;
+  options.layers = layers;
+  options.backward = scenario.backward;
+  options.attention = scenario.attention;
+  options.state = scenario.backward
+                      ? TrainingState{scenario.gradient_bytes, scenario.optimizer_bytes}
+                      : TrainingState{0, 0};
+  options.batches = cluster.batches.batches;
+  options.first_step = cluster.first_step;
+  return options;
 }
 
 Inputs open_inputs(const Scenario& scenario) {

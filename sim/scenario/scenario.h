@@ -34,6 +34,10 @@ struct Scenario {
   bool recorded_layers = false;  // replay what the trace has, whatever the model says
   std::vector<int> layers;       // model layer numbers; empty: all
   bool backward = true;
+  bool attention = true;      // as compute of every layer, where the model describes it
+  bool check_memory = true;   // an over-full GPU is an error
+  int gradient_bytes = 2;     // per expert parameter
+  int optimizer_bytes = 12;   // per expert parameter
   std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*
 
   /// The overrides below one prefix, with the prefix taken off.
