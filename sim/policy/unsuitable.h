@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error of a mechanism that a cluster, model or expert-parallel degree cannot host.
+#pragma once
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+class Unsuitable : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace moesim
