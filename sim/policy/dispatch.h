@@ -52,6 +52,7 @@ struct SideExchange {
   Bytes per_row;        // for every row of the phase, on the way that the row takes
   Bytes per_pair;       // between any two GPUs of a communicator
   bool before = false;  // the rows wait for it, and the host reads it
+  Seconds host{0};      // if so, from its end until the host has read it and launched the rows
 };
 
 /// Kernels that a dispatch runs beside its exchanges.
@@ -74,6 +75,9 @@ class Dispatch {
   virtual int previous(int phase) const { return phase - 1; }
   /// Phases of different lanes may overlap.
   virtual Lane lane(int) const { return Lane::token; }
+  /// What a GPU needs at least for `rows` that a phase brings it from one other, however few bytes
+  /// they are: a GPU waits for its slowest sender.
+  virtual Seconds pace(int /*phase*/, Stage, std::int64_t /*rows*/) const { return Seconds(0); }
   virtual LocalWork local_work() const { return {}; }
   /// Bytes of one row on the wire, metadata included.
   virtual Bytes row_bytes(const MoeModel& model, Stage, Pass) const { return model.row_bytes(); }

@@ -11,10 +11,12 @@
 // hops.add(to, choices) for a copy of its own, or hops.merge(to, choices) for one copy per GPU.
 //
 // It has phases(), phase_name(), communicators(), and where the defaults of Dispatch do not suit it
-// previous(), lane(), local_work(), row_bytes() and sides(). Optional besides:
+// previous(), lane(), pace(), local_work(), row_bytes() and sides(). Optional besides:
 //
 //   static constexpr std::size_t max_hops;            // of one row, when it may exceed top-k
 //   bool takes(int phase, const TokenPlace&) const;   // whether a first phase takes a token at all
+//   Choices part(int phase, Choices, const int* local) const;  // of its choices, what one takes;
+//                                       // local[k]: where choice k's slot stands on its GPU
 #pragma once
 
 #include <array>
@@ -148,6 +150,12 @@ class Evaluated : public Dispatch {
     if constexpr (requires { mechanism_.lane(phase); }) return mechanism_.lane(phase);
     return Dispatch::lane(phase);
   }
+  Seconds pace(int phase, Stage stage, std::int64_t rows) const override {
+    if constexpr (requires { mechanism_.pace(phase, stage, rows); }) {
+      return mechanism_.pace(phase, stage, rows);
+    }
+    return Dispatch::pace(phase, stage, rows);
+  }
   LocalWork local_work() const override {
     if constexpr (requires { mechanism_.local_work(); }) return mechanism_.local_work();
     return Dispatch::local_work();
@@ -186,11 +194,25 @@ class Evaluated : public Dispatch {
     }
     return true;
   }
+  static constexpr bool by_slot =
+      requires(const Mechanism& m, const int* local) { m.part(0, Choices{}, local); };
+  /// Calls visit(phase, choices) for every first phase that a token goes through.
+  template <class Visit>
+  void for_each_first(const TokenPlace& place, Choices all, const int* local, Visit visit) const {
+    for (const int phase : first_) {
+      if (!takes(phase, place)) continue;
+      if constexpr (by_slot) {
+        if (const Choices part = mechanism_.part(phase, all, local)) visit(phase, part);
+      } else {
+        visit(phase, all);
+      }
+    }
+  }
   const std::vector<int>& continued_by(int phase) const {
     return continued_by_[static_cast<std::size_t>(phase)];
   }
 
-  /// Calls visit(place, all its choices, target GPUs).
+  /// Calls visit(place, all its choices, target GPUs, places of the slots on them).
   template <class IdType, class Visit>
   void for_each_row(const LayerTokens& tokens, Visit visit) const {
     const int top_k = tokens.ids.top_k();
@@ -199,6 +221,7 @@ class Evaluated : public Dispatch {
     const bool split = tokens.assignment.split();
     AssignmentWalk walk(tokens.assignment);
     std::array<GpuId, max_top_k> target;
+    std::array<int, max_top_k> local;
     for_each_token<IdType>(tokens, [&](const TokenPlace& place, const IdType* ids) {
       const GpuId* gpu_of = tokens.assignment.gpus(place.source);
       Choices choices = all;
@@ -207,10 +230,18 @@ class Evaluated : public Dispatch {
           choices &= ~(Choices{1} << k);
           continue;
         }
-        target[static_cast<std::size_t>(k)] =
-            split ? placement.gpu_of(walk.next(place.source, ExpertId(ids[k]))) : gpu_of[ids[k]];
+        const auto choice = static_cast<std::size_t>(k);
+        if constexpr (by_slot) {
+          const SlotId slot = walk.next(place.source, ExpertId(ids[k]));
+          target[choice] = placement.gpu_of(slot);
+          local[choice] =
+              static_cast<int>(slot.value - placement.first_slot(target[choice]).value);
+        } else {
+          target[choice] =
+              split ? placement.gpu_of(walk.next(place.source, ExpertId(ids[k]))) : gpu_of[ids[k]];
+        }
       }
-      visit(place, choices, target.data());
+      visit(place, choices, target.data(), local.data());
     });
   }
 
@@ -222,12 +253,11 @@ class Evaluated : public Dispatch {
     counts.phases.assign(static_cast<std::size_t>(phases()),
                          std::vector<std::uint32_t>(gpus * gpus));
     HopCounter counter(gpus);
-    for_each_row<IdType>(tokens, [&](const TokenPlace& place, Choices all, const GpuId* target) {
-      for (const int phase : first_) {
-        if (takes(phase, place)) {
-          count_phases(phase, place.source, all, target, counts, counter);
-        }
-      }
+    for_each_row<IdType>(tokens, [&](const TokenPlace& place, Choices all, const GpuId* target,
+                                     const int* local) {
+      for_each_first(place, all, local, [&](int phase, Choices choices) {
+        count_phases(phase, place.source, choices, target, counts, counter);
+      });
     });
     count_slots<IdType>(tokens, counts);
     return counts;
@@ -275,10 +305,11 @@ class Evaluated : public Dispatch {
   template <class IdType>
   std::vector<std::vector<RowMove>> list_rows(const LayerTokens& tokens) const {
     std::vector<std::vector<RowMove>> rows(static_cast<std::size_t>(phases()));
-    for_each_row<IdType>(tokens, [&](const TokenPlace& place, Choices all, const GpuId* target) {
-      for (const int phase : first_) {
-        if (takes(phase, place)) follow(phase, place.token, place.source, all, target, rows);
-      }
+    for_each_row<IdType>(tokens, [&](const TokenPlace& place, Choices all, const GpuId* target,
+                                     const int* local) {
+      for_each_first(place, all, local, [&](int phase, Choices choices) {
+        follow(phase, place.token, place.source, choices, target, rows);
+      });
     });
     return rows;
   }

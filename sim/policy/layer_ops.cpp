@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
@@ -212,11 +213,15 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
     check_moves(s.work.counts, s.work);
     add_sides(s, stage, 0, true);
   }
+  const Mark start = chain_.mark();
   for (int i = 0; i < phases; ++i) {
     const int phase = back ? phases - 1 - i : i;
     const auto& from = sources[static_cast<std::size_t>(phase)];
     const auto after = add_relays(s, stage, from, phase, done);
-    done[static_cast<std::size_t>(phase)] = add_phase(s, stage, phase, after);
+    const auto paces = add_paces(s, stage, phase, start, after);
+    auto& ended = done[static_cast<std::size_t>(phase)] = add_phase(s, stage, phase, after);
+    chain_.require(paces);
+    ended.insert(ended.end(), paces.begin(), paces.end());
     add_sides(s, stage, phase, false);
   }
 }
@@ -286,6 +291,34 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
   return added;
 }
 
+/// Where a phase has a least time besides its bytes, every receiver spends it beside the exchange,
+/// on the copy lane: one phase after the other, as their exchanges.
+std::vector<OpId> LayerOps::add_paces(const Step& s, Stage stage, int phase, const Mark& start,
+                                      const std::vector<std::vector<OpId>>& after) {
+  const Dispatch& dispatch = *s.work.dispatch;
+  std::vector<OpId> added;
+  if (dispatch.pace(phase, stage, 1).value == 0) return added;
+  const std::size_t gpus = s.work.counts.gpus();
+  const auto& rows = s.work.counts.on_wire()[static_cast<std::size_t>(phase)];
+  for (std::size_t to = 0; to < gpus; ++to) {
+    std::uint32_t most = 0;
+    for (std::size_t from = 0; from < gpus; ++from) {
+      const bool back = stage == Stage::combine;
+      if (from != to) most = std::max(most, rows[back ? to * gpus + from : from * gpus + to]);
+    }
+    if (most == 0) continue;
+    const double time = dispatch.pace(phase, stage, most).value;
+    std::vector<OpId> waits = start[to];
+    waits.insert(waits.end(), after[to].begin(), after[to].end());
+    added.push_back(chain_.kernel(
+        {fmt::format("{}-{}-pace{}", name_of(stage), dispatch.phase_name(phase), s.suffix()),
+         Lane::copy, s.work.number, s.pass, stage, std::move(waits),
+         Compute{GpuId(static_cast<std::int64_t>(to)),
+                 HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))}}}));
+  }
+  return added;
+}
+
 void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
   const Dispatch& dispatch = *s.work.dispatch;
   for (const SideExchange& side : dispatch.sides(model_, stage, s.pass)) {
@@ -298,6 +331,11 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
                        Stage::other,
                        {},
                        std::move(exchange)});
+    }
+    if (!before) continue;
+    const HostWork read{static_cast<std::int64_t>(std::llround(side.host.value * 1e9))};
+    for (int g = 0; g < chain_.gpus(); ++g) {
+      add_compute(s, GpuId(g), fmt::format("read-{}", side.name), Stage::other, read);
     }
   }
 }

@@ -32,6 +32,12 @@ const std::vector<DispatchMechanism>& dispatch_mechanisms() {
        read_deepep_normal},
       {"deepep-low-latency", "one message per token and choice (DeepEP low-latency kernels)",
        read_deepep_low_latency},
+      {"allgather", "every row to every rank, results by reduce-scatter (Megatron-LM)",
+       read_all_gather},
+      {"fastmoe", "one all-to-all after the other, each for one expert of every rank (FastMoE)",
+       read_fastmoe},
+      {"schemoe-pipe", "inside nodes and between nodes at once (Pipe-A2A of ScheMoE)",
+       read_schemoe_pipe},
   };
   return table;
 }

@@ -51,6 +51,9 @@ DispatchMaker read_hierarchical(const YamlMap& params);
 DispatchMaker read_two_hop(const YamlMap& params);
 DispatchMaker read_deepep_normal(const YamlMap& params);
 DispatchMaker read_deepep_low_latency(const YamlMap& params);
+DispatchMaker read_all_gather(const YamlMap& params);
+DispatchMaker read_fastmoe(const YamlMap& params);
+DispatchMaker read_schemoe_pipe(const YamlMap& params);
 ScheduleMaker read_sequential(const YamlMap& params);
 ScheduleMaker read_overlap(const YamlMap& params);
 

@@ -204,6 +204,7 @@ std::vector<TokenNeeds> needs_of(const Plan& plan) {
       continue;
     }
     for (const RowMove& row : op.exchange()->rows) {
+      if (row.choices == 0) continue;  // nobody needs it
       Journey& journey = journeys.try_emplace(row.token, Journey{row.from, {}}).first->second;
       for (Choices left = row.choices; left != 0; left &= left - 1) {
         journey.holder[std::countr_zero(left)] = row.to;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 
@@ -219,41 +218,6 @@ TEST(TwoHop, TurnsInsideTheNodeBeforeItCrosses) {
 
 TEST(TwoHop, NeedsMoreThanOneNode) {
   EXPECT_THROW(make_dispatch("two-hop", cluster(1, 2), 2), Error);
-}
-
-MoeModel deepseek_width() {
-  MoeModel model;
-  model.hidden = 7168;
-  model.top_k = 8;
-  return model;
-}
-
-// Reference oracle 4.8: 7,472 bytes a token in FP8 with 8 ids and weights; BF16 combine 14,384.
-TEST(DeepEp, WireBytesOfATokenAreTheReferences) {
-  const auto normal = make_dispatch("deepep-normal");
-  const MoeModel model = deepseek_width();
-  EXPECT_EQ(normal->row_bytes(model, Stage::dispatch, Pass::forward), Bytes(7472));
-  EXPECT_EQ(normal->row_bytes(model, Stage::combine, Pass::forward), Bytes(14384));
-  const auto bf16 = make_dispatch("{kind: deepep-normal, type: bf16}");
-  EXPECT_EQ(bf16->row_bytes(model, Stage::dispatch, Pass::forward), Bytes(14336 + 8 + 64 + 8));
-  // 128 tokens x 8 x (7168 + 224 + 16) = 7,585,792 bytes per low-latency dispatch (reference 3.2).
-  const auto low = make_dispatch("deepep-low-latency");
-  EXPECT_EQ(128 * 8 * low->row_bytes(model, Stage::dispatch, Pass::forward).value, 7585792);
-}
-
-// Reference oracle 4.8, EP 16: 1.9930 nodes and 6.5233 ranks a token over 256 experts, top-8.
-TEST(DeepEp, CopiesPerTokenMatchTheClosedForm) {
-  const Topology topology = cluster(2, 8);
-  std::mt19937 random(11);
-  const std::int64_t per_rank = 2500;
-  const Tokens tokens(16, 256, 8, per_rank, random_ids(random, 16 * per_rank, 256, 8), 16);
-  const auto counts = make_dispatch("deepep-normal", topology, 16)->count(tokens.view());
-  const double all = 16.0 * static_cast<double>(per_rank);
-  const auto total = [](const std::vector<std::uint32_t>& c) {
-    return static_cast<double>(std::accumulate(c.begin(), c.end(), std::uint64_t{0}));
-  };
-  EXPECT_NEAR(total(counts.phases[0]) / all, 1.9930, 0.002);
-  EXPECT_NEAR(total(counts.phases[1]) / all, 6.5233, 0.02);
 }
 
 }  // namespace

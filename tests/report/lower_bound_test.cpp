@@ -91,6 +91,21 @@ TEST(NeedsOf, FollowsEveryChoiceToItsLastHolder) {
   EXPECT_EQ(needs_of(plan), expected);
 }
 
+// An all-gather brings rows to everybody: those that carry no choice are no need, wherever they
+// come first.
+TEST(NeedsOf, LeavesOutRowsWithoutChoices) {
+  Plan plan{"plan", 3, {}};
+  Op op = exchange("x", {0, 1, 2}, matrix(3, 1, {}));
+  op.stage = Stage::dispatch;
+  const auto row = [](int from, int to, int token, Choices choices) {
+    return RowMove{GpuId(from), GpuId(to), TokenId(token), choices};
+  };
+  std::get<Exchange>(op.work).rows = {row(2, 1, 0, 0), row(0, 0, 0, 0), row(0, 1, 0, 0),
+                                      row(0, 2, 0, 0b1), row(1, 0, 1, 0)};
+  plan.add(std::move(op));
+  EXPECT_EQ(needs_of(plan), (std::vector<TokenNeeds>{{GpuId(0), ids<GpuId>({2})}}));
+}
+
 /// Who sends a token to each GPU; -1: nobody.
 using Parents = std::array<int, 4>;
 

@@ -1,16 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flat all-to-all without deduplication: one copy per token and choice.
-// NVIDIA/Megatron-LM, megatron/core/transformer/moe/token_dispatcher.py,
+// NVIDIA/Megatron-LM at d98e8a6, megatron/core/transformer/moe/token_dispatcher.py,
 // MoEAlltoAllTokenDispatcher.
 #include "sim/policy/dispatch/flat.h"
 #include "sim/policy/policies.h"
 
 namespace moesim {
+namespace {
 
-DispatchMaker read_alltoall(const YamlMap&) {
-  return [](const DispatchContext& c) {
-    return std::make_unique<Evaluated<Flat<false>>>(
-        Flat<false>(runs_of(c.topology.gpu_count(), c.ep), "alltoall"));
+constexpr int count_bytes = 8;        // int64
+constexpr int probability_bytes = 4;  // fp32
+
+class AllToAll : public Flat<false> {
+ public:
+  struct Metadata {
+    bool counts, probs;
+    Seconds host;  // until the host has read the counts
+  };
+  AllToAll(Communicators groups, Metadata metadata)
+      : Flat(std::move(groups), "alltoall"), metadata_(metadata) {}
+
+  /// Every rank tells every other its counts of all experts (an all-gather) and waits for the split
+  /// sizes on the host; a second all-to-all brings the probability of each row. Going back, the
+  /// sizes are known and only gradients bring probabilities.
+  std::vector<SideExchange> sides(const MoeModel& model, Stage stage, Pass pass) const {
+    std::vector<SideExchange> result;
+    const bool forward = stage == Stage::dispatch && pass == Pass::forward;
+    const bool gradient = stage == Stage::combine && pass == Pass::backward;
+    if (metadata_.counts && forward) {
+      result.push_back(
+          {"counts", Bytes(0), Bytes(count_bytes * model.experts), true, metadata_.host});
+    }
+    if (metadata_.probs && (forward || gradient)) {
+      result.push_back({"probs", Bytes(probability_bytes), Bytes(0)});
+    }
+    return result;
+  }
+
+ private:
+  Metadata metadata_;
+};
+
+}  // namespace
+
+// counts: all-gather them before the rows; host_wait: for the host to read them; probs: exchange
+// the probabilities after the rows. Without metadata the rows go alone.
+DispatchMaker read_alltoall(const YamlMap& params) {
+  AllToAll::Metadata metadata{params.boolean("counts", false), params.boolean("probs", false),
+                              params.seconds("host_wait", Seconds(0))};
+  if (!metadata.counts) {
+    if (const auto wait = params.find("host_wait")) {
+      wait->error("'dispatch.host_wait' has no effect: there are no counts to read",
+                  "say counts: true, or leave 'host_wait' out");
+    }
+  }
+  return [metadata](const DispatchContext& c) {
+    return std::make_unique<Evaluated<AllToAll>>(
+        AllToAll(runs_of(c.topology.gpu_count(), c.ep), metadata));
   };
 }
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mechanism of DeepEP's normal kernels: RDMA hops and NVLink forwards that overlap by rounds.
+#pragma once
+
+#include "sim/policy/dispatch/deepep_config.h"
+#include "sim/policy/dispatch/hierarchical.h"
+
+namespace moesim {
+
+struct DeepEpParameters {
+  bool fp8 = true;  // of the forward dispatch
+  int channels = published_channels;
+  RdmaChunks chunks;
+  int rounds = 1;         // at most
+  Seconds chunk_time{0};  // a chunk's turn in its ring, see pace()
+};
+
+/// One copy per token and node to the GPU with the same index there, which forwards one copy per
+/// GPU. The tokens of a rank are cut into equal rounds, and the forwards of one overlap the RDMA
+/// hops of the next; inside one node there is but one round and no RDMA.
+class DeepEpNormal : public Hierarchical {
+ public:
+  DeepEpNormal(const Hierarchy& hierarchy, const DeepEpParameters& parameters, int rounds);
+
+  int phases() const { return rounds_ * hops_; }
+  std::string phase_name(int phase) const { return Hierarchical::phase_name(phase % hops_); }
+  const Communicators& communicators(int phase) const {
+    return Hierarchical::communicators(phase % hops_);
+  }
+  int previous(int phase) const { return phase % hops_ == 0 ? -1 : phase - 1; }
+  Lane lane(int phase) const { return phase % hops_ == 0 ? Lane::token : Lane::token_2; }
+  /// The kernels read tokens where they are, and forward and add up rows themselves.
+  LocalWork local_work() const { return {false, false}; }
+  Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const;
+  /// Between two nodes every channel has one ring, through which chunks go in turn.
+  Seconds pace(int phase, Stage stage, std::int64_t rows) const;
+
+  bool takes(int phase, const TokenPlace& place) const {
+    return place.index * rounds_ / place.count == phase / hops_;
+  }
+  template <class Hops>
+  void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
+    Hierarchical::next(phase % hops_, holder, choices, target, hops);
+  }
+
+ private:
+  DeepEpParameters parameters_;
+  int hops_;
+  int rounds_;
+};
+
+/// Rounds of a layer whose fullest rank has `tokens`: never less than a chunk for every channel.
+int rounds_for(std::int64_t tokens, const DeepEpParameters& parameters);
+
+}  // namespace moesim

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// FastMoE's exchange: one all-to-all after the other, each for one expert of every rank. He et al.,
+// arXiv 2103.13262; laekov/fastmoe at ee3c561, cuda/global_exchange.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/policy/dispatch/flat.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+constexpr int count_bytes = 8;  // int64
+
+class FastMoe : public Flat<false> {
+ public:
+  FastMoe(Communicators groups, int experts_per_rank, Seconds host)
+      : Flat(std::move(groups), ""), phases_(std::max(1, experts_per_rank)), host_(host) {}
+
+  int phases() const { return phases_; }
+  std::string phase_name(int phase) const { return fmt::format("expert-{}", phase); }
+  int previous(int) const { return -1; }
+
+  /// The choices of the slots that stand at a phase's place on their GPU. Unstated in the paper,
+  /// whose ranks hold E / G experts each: further slots (replicas) join the phases in turn.
+  Choices part(int phase, Choices choices, const int* local) const {
+    Choices result = 0;
+    for_each_choice(choices, [&](int k) {
+      if (local[k] % phases_ == phase) result |= Choices{1} << k;
+    });
+    return result;
+  }
+
+  /// Every rank tells every other how many rows each of its experts gets; the host reads the counts
+  /// to issue sends and receives.
+  std::vector<SideExchange> sides(const MoeModel&, Stage stage, Pass pass) const {
+    if (stage != Stage::dispatch || pass != Pass::forward) return {};
+    return {{"counts", Bytes(0), Bytes(count_bytes * phases_), true, host_}};
+  }
+
+ private:
+  int phases_;
+  Seconds host_;
+};
+
+}  // namespace
+
+// host_wait: until the host has read the counts.
+DispatchMaker read_fastmoe(const YamlMap& params) {
+  return [host = params.seconds("host_wait", Seconds(0))](const DispatchContext& c) {
+    const int per_rank = (c.model.experts + c.ep - 1) / c.ep;
+    return std::make_unique<Evaluated<FastMoe>>(
+        FastMoe(runs_of(c.topology.gpu_count(), c.ep), per_rank, host));
+  };
+}
+
+}  // namespace moesim

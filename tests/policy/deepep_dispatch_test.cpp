@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepEP: bytes, rounds of the normal kernels, and their times against the published ones.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "sim/analytic/analytic_backend.h"
+#include "sim/base/data_files.h"
+#include "sim/policy/dispatch/deepep_config.h"
+#include "sim/topology/reader.h"
+#include "tests/policy/random_layers.h"
+
+namespace moesim {
+namespace {
+
+MoeModel deepseek_width() {
+  MoeModel model;
+  model.hidden = 7168;
+  model.top_k = 8;
+  return model;
+}
+
+// Reference oracle 4.8: 7,472 bytes a token in FP8 with 8 ids and weights; BF16 combine 14,384.
+TEST(DeepEp, WireBytesOfATokenAreTheReferences) {
+  const auto normal = make_dispatch("deepep-normal");
+  const MoeModel model = deepseek_width();
+  EXPECT_EQ(normal->row_bytes(model, Stage::dispatch, Pass::forward), Bytes(7472));
+  EXPECT_EQ(normal->row_bytes(model, Stage::combine, Pass::forward), Bytes(14384));
+  const auto bf16 = make_dispatch("{kind: deepep-normal, type: bf16}");
+  EXPECT_EQ(bf16->row_bytes(model, Stage::dispatch, Pass::forward), Bytes(14336 + 8 + 64 + 8));
+  // 128 tokens x 8 x (7168 + 224 + 16) = 7,585,792 bytes per low-latency dispatch (reference 3.2).
+  const auto low = make_dispatch("deepep-low-latency");
+  EXPECT_EQ(128 * 8 * low->row_bytes(model, Stage::dispatch, Pass::forward).value, 7585792);
+}
+
+// Reference oracle 4.8, EP 16: 1.9930 nodes and 6.5233 ranks a token over 256 experts, top-8.
+TEST(DeepEp, CopiesPerTokenMatchTheClosedForm) {
+  const Topology topology = bare_nodes(2, 8);
+  std::mt19937 random(11);
+  const std::int64_t per_rank = 2500;
+  const Tokens tokens(16, 256, 8, per_rank, random_ids(random, 16 * per_rank, 256, 8), 16);
+  const auto counts = make_dispatch("deepep-normal", topology, 16)->count(tokens.view());
+  double rdma = 0, nvlink = 0;
+  for (std::size_t phase = 0; phase < counts.phases.size(); ++phase) {
+    const auto& rows = counts.phases[phase];
+    (phase % 2 == 0 ? rdma : nvlink) +=
+        static_cast<double>(std::accumulate(rows.begin(), rows.end(), std::uint64_t{0}));
+  }
+  const double all = 16.0 * static_cast<double>(per_rank);
+  EXPECT_NEAR(rdma / all, 1.9930, 0.002);
+  EXPECT_NEAR(nvlink / all, 6.5233, 0.02);
+}
+
+TEST(DeepEp, OnRandomLayersEveryRoundCopiesPerNodeAndThenPerGpu) {
+  std::mt19937 random(51);
+  for (int trial = 0; trial < 2500; ++trial) {
+    SCOPED_TRACE(trial);
+    const RandomLayer layer(random);
+    const int in_node = layer.shape.gpus;
+    const bool one_node = layer.shape.ep <= in_node || in_node == 1;
+    const int most = static_cast<int>(1 + random() % 4);
+    // One channel and one token a chunk: as many rounds as tokens allow.
+    const int rounds = one_node ? 1 : std::max(1, std::min(most, static_cast<int>(layer.per_rank)));
+    std::vector<PairCounts> expected(static_cast<std::size_t>(one_node ? 1 : 2 * rounds));
+    for (int t = 0; t < layer.token_count(); ++t) {
+      const int source = layer.source(t), index = t % static_cast<int>(layer.per_rank);
+      const int round = index * rounds / static_cast<int>(layer.per_rank);
+      std::set<int> relays;
+      std::set<std::pair<int, int>> forwards;
+      for (int k = 0; k < layer.top_k; ++k) {
+        const int to = layer.gpu(t, k);
+        const int relay = one_node ? source : to / in_node * in_node + source % in_node;
+        relays.insert(relay);
+        forwards.insert({relay, to});
+      }
+      const auto first = static_cast<std::size_t>(one_node ? 0 : 2 * round);
+      if (!one_node) {
+        for (const int relay : relays) ++expected[first][{source, relay}];
+      }
+      for (const auto& hop : forwards) ++expected[first + (one_node ? 0 : 1)][hop];
+    }
+    const auto dispatch =
+        layer.dispatch(fmt::format("{{kind: deepep-normal, channels: 1, rdma_chunk: 1, rounds: {}, "
+                                   "chunk_time: 1 us}}",
+                                   most));
+    ASSERT_NO_FATAL_FAILURE(expect_rows(dispatch->choose(layer.tokens.view()), layer, expected));
+    if (trial % 25 == 0 && layer.per_rank > 0) {
+      ASSERT_NO_THROW(prove(*dispatch, layer));
+    }
+  }
+}
+
+TEST(DeepEp, FewTokensMakeOneRound) {
+  const Topology topology = bare_nodes(2, 8);
+  std::mt19937 random(13);
+  const Tokens few(16, 16, 2, 240, random_ids(random, 16 * 240, 16, 2), 16);
+  const Tokens more(16, 16, 2, 241, random_ids(random, 16 * 241, 16, 2), 16);
+  const auto dispatch = make_dispatch("deepep-normal", topology, 16);  // 12 channels x 20 tokens
+  EXPECT_EQ(dispatch->choose(few.view()).phases(), 2);
+  EXPECT_EQ(dispatch->choose(more.view()).phases(), 4);
+}
+
+TEST(DeepEp, ChunksArePublishedByRanks) {
+  EXPECT_EQ(published_chunks(8).dispatch, 6);
+  EXPECT_EQ(published_chunks(16).dispatch, 20);
+  EXPECT_EQ(published_chunks(16).combine, 12);
+  EXPECT_EQ(published_chunks(32).dispatch, 8);
+  EXPECT_EQ(published_chunks(48).combine, 8);
+  EXPECT_EQ(published_chunks(144).dispatch, 12);
+}
+
+/// Time in us of a stage of DeepEP's benchmark (reference 2.12): 4096 tokens a rank, 256 experts,
+/// top 8, on H800s unless NVLink is said to be faster.
+double simulated(int ep, const std::string& parameters, Stage stage, int nvlink_gigabytes = 160) {
+  static std::map<int, Tokens> layers;
+  if (!layers.contains(ep)) {
+    std::mt19937 random(12);
+    layers.emplace(ep, Tokens(ep, 256, 8, 4096, random_ids(random, ep * 4096, 256, 8), ep));
+  }
+  const TopologyFile file = read_topology(
+      data_file("topologies", "h800-rail"),
+      {parse_override(fmt::format("nodes={}", ep / 8)),
+       parse_override(fmt::format("node.nvlink.bandwidth={} GB/s", nvlink_gigabytes))});
+  const auto gpu =
+      std::make_shared<const GpuModel>(read_gpu_model(data_file("models/gpu", "h800")));
+  const auto dispatch = make_dispatch("{kind: deepep-normal, chunk_time: 32 us" + parameters + "}",
+                                      file.topology, ep);
+  const Plan plan = exchanges_of(*dispatch, layers.at(ep), deepseek_width(), stage);
+  const GpuModels gpus(static_cast<std::size_t>(ep), gpu);
+  return make_analytic_backend(file.topology, gpus)->run(plan).makespan.value * 1e6;
+}
+
+/// A published time in us (reference 3.2), the simulated one, and bounds of their ratio.
+struct Row {
+  std::string what;
+  double published, simulated, low, high;
+};
+
+/// The figures of docs/deepep.md stand in the XML report of the test.
+void expect_ratio(const Row& row) {
+  const double ratio = row.simulated / row.published;
+  EXPECT_TRUE(row.low <= ratio && ratio <= row.high)
+      << row.what << ": published " << row.published << " us, simulated " << row.simulated;
+  testing::Test::RecordProperty(row.what, fmt::format("{:.0f} {:.0f} {:+.1f} %", row.published,
+                                                      row.simulated, 100 * (ratio - 1)));
+}
+
+// Nothing here is fitted to these times but the rates of the links.
+TEST(DeepEp, TimesOfThePublishedBenchmarkWithinFifteenPercent) {
+  const std::map<int, std::pair<double, double>> published = {
+      {8, {1048, 1968}}, {16, {1403, 2722}}, {32, {1887, 3723}}};
+  for (const auto& [ep, times] : published) {
+    const auto& [dispatch, combine] = times;
+    expect_ratio({fmt::format("EP{}_dispatch", ep), dispatch, simulated(ep, "", Stage::dispatch),
+                  0.85, 1.15});
+    expect_ratio(
+        {fmt::format("EP{}_combine", ep), combine, simulated(ep, "", Stage::combine), 0.85, 1.15});
+  }
+}
+
+/// Logical RDMA rate in GB/s by RDMA chunk at EP 16 (60.34 MB a rank).
+void expect_chunks(const std::string& gpu, const std::map<int, double>& rates, int nvlink,
+                   const std::map<int, double>& low) {
+  for (const auto& [chunk, rate] : rates) {
+    const double time =
+        simulated(16, fmt::format(", rdma_chunk: {}", chunk), Stage::dispatch, nvlink);
+    expect_ratio({fmt::format("{}_{}", gpu, chunk), 60340 / rate, time,
+                  std::prev(low.upper_bound(chunk))->second, 1.03});
+  }
+}
+
+// DeepEP issues 75 (H800, NVLink chunk 4) and 137 (H20, NVLink 450 GB/s): short chunks are slow.
+// chunk_time is derived from the first figure of the first; the model has no notion of the NVLink
+// chunk, and underestimates what long chunks take.
+TEST(DeepEp, SensitivityToTheRdmaChunk) {
+  expect_chunks("H800",
+                {{4, 19.33},
+                 {8, 31.84},
+                 {12, 36.66},
+                 {16, 37.58},
+                 {20, 38.33},
+                 {24, 38.42},
+                 {28, 38.49},
+                 {32, 38.21}},
+                160, {{4, 0.97}, {8, 0.84}});
+  expect_chunks("H20",
+                {{4, 17.86},
+                 {8, 35.70},
+                 {12, 42.54},
+                 {16, 42.18},
+                 {20, 41.95},
+                 {24, 41.59},
+                 {28, 41.31},
+                 {32, 40.84}},
+                450, {{4, 0.85}, {12, 0.5}});
+}
+
+// Forwards hide behind the RDMA of later rounds, so that more rounds are faster, until each is so
+// short that the overheads of its exchanges weigh more.
+TEST(DeepEp, RoundsOverlapForwardsWithRdma) {
+  std::map<int, double> time;
+  for (const int rounds : {1, 2, 4, 8, 17}) {
+    time[rounds] = simulated(16, fmt::format(", rounds: {}", rounds), Stage::dispatch);
+    RecordProperty(fmt::format("EP16_{}_rounds", rounds), fmt::format("{:.0f}", time[rounds]));
+  }
+  for (const int rounds : {2, 8}) {
+    RecordProperty(
+        fmt::format("EP32_{}_rounds", rounds),
+        fmt::format("{:.0f}", simulated(32, fmt::format(", rounds: {}", rounds), Stage::dispatch)));
+  }
+  EXPECT_GT(time[1], 1.15 * time[2]);
+  EXPECT_GT(time[2], 1.05 * time[4]);
+  EXPECT_GT(time[17], time[4]);
+}
+
+}  // namespace
+}  // namespace moesim
