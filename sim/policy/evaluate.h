@@ -194,8 +194,9 @@ class Evaluated : public Dispatch {
     }
     return true;
   }
-  static constexpr bool by_slot =
-      requires(const Mechanism& m, const int* local) { m.part(0, Choices{}, local); };
+  static constexpr bool by_slot = requires(const Mechanism& m, const int* local) {
+    m.part(0, Choices{}, local);
+  };
   /// Calls visit(phase, choices) for every first phase that a token goes through.
   template <class Visit>
   void for_each_first(const TokenPlace& place, Choices all, const int* local, Visit visit) const {
@@ -234,8 +235,7 @@ class Evaluated : public Dispatch {
         if constexpr (by_slot) {
           const SlotId slot = walk.next(place.source, ExpertId(ids[k]));
           target[choice] = placement.gpu_of(slot);
-          local[choice] =
-              static_cast<int>(slot.value - placement.first_slot(target[choice]).value);
+          local[choice] = static_cast<int>(slot.value - placement.first_slot(target[choice]).value);
         } else {
           target[choice] =
               split ? placement.gpu_of(walk.next(place.source, ExpertId(ids[k]))) : gpu_of[ids[k]];
@@ -253,12 +253,12 @@ class Evaluated : public Dispatch {
     counts.phases.assign(static_cast<std::size_t>(phases()),
                          std::vector<std::uint32_t>(gpus * gpus));
     HopCounter counter(gpus);
-    for_each_row<IdType>(tokens, [&](const TokenPlace& place, Choices all, const GpuId* target,
-                                     const int* local) {
-      for_each_first(place, all, local, [&](int phase, Choices choices) {
-        count_phases(phase, place.source, choices, target, counts, counter);
-      });
-    });
+    for_each_row<IdType>(
+        tokens, [&](const TokenPlace& place, Choices all, const GpuId* target, const int* local) {
+          for_each_first(place, all, local, [&](int phase, Choices choices) {
+            count_phases(phase, place.source, choices, target, counts, counter);
+          });
+        });
     count_slots<IdType>(tokens, counts);
     return counts;
   }
@@ -305,12 +305,12 @@ class Evaluated : public Dispatch {
   template <class IdType>
   std::vector<std::vector<RowMove>> list_rows(const LayerTokens& tokens) const {
     std::vector<std::vector<RowMove>> rows(static_cast<std::size_t>(phases()));
-    for_each_row<IdType>(tokens, [&](const TokenPlace& place, Choices all, const GpuId* target,
-                                     const int* local) {
-      for_each_first(place, all, local, [&](int phase, Choices choices) {
-        follow(phase, place.token, place.source, choices, target, rows);
-      });
-    });
+    for_each_row<IdType>(
+        tokens, [&](const TokenPlace& place, Choices all, const GpuId* target, const int* local) {
+          for_each_first(place, all, local, [&](int phase, Choices choices) {
+            follow(phase, place.token, place.source, choices, target, rows);
+          });
+        });
     return rows;
   }
 
