@@ -14,6 +14,9 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
   static const std::vector<PlacementMechanism> table = {
       {"contiguous", "static: experts in id order over every expert-parallel group",
        read_contiguous},
+      {"static-best", "oracle: one placement, made knowing the whole trace", read_static_best},
+      {"clairvoyant", "oracle: a placement per step, made knowing its loads, moved for nothing",
+       read_clairvoyant},
   };
   return table;
 }

@@ -45,6 +45,8 @@ const std::vector<ScheduleMechanism>& schedule_mechanisms();
 
 RoutingMaker read_identity(const YamlMap& params);
 PlacementMaker read_contiguous(const YamlMap& params);
+PlacementMaker read_static_best(const YamlMap& params);
+PlacementMaker read_clairvoyant(const YamlMap& params);
 DispatchMaker read_alltoall(const YamlMap& params);
 DispatchMaker read_dedup(const YamlMap& params);
 DispatchMaker read_hierarchical(const YamlMap& params);
