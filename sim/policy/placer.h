@@ -73,7 +73,7 @@ struct PlacementContext {
   int ep = 0;      // expert-parallel degree: every run of `ep` ranks exchanges by itself
   int layers = 0;  // replayed layers
   bool backward = true;
-  TrainingState state;
+  TrainingState state = {};
   int first_step = 0;  // the simulated steps, for oracles
   int steps = 0;
   /// The loads of any step and layer, past or future: for the oracles `static-best` and

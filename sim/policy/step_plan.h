@@ -22,7 +22,7 @@ struct PlannerOptions {
   bool backward = true;
   bool explicit_rows = false;  // token lists for real execution and check_delivery
   bool attention = true;       // the model's attention as compute of every layer, where it is known
-  TrainingState state;
+  TrainingState state = {};
   std::span<const Batch> batches = {};  // of all steps; only oracles look at them
   int first_step = 0;                   // the number of the first of these
 };
