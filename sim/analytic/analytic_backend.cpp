@@ -2,10 +2,10 @@
 // Closed-form exchange times on the plan's own order; see docs/fidelity.md.
 #include "sim/analytic/analytic_backend.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "sim/plan/exchange_time.h"
 #include "sim/plan/progress.h"
@@ -20,14 +20,9 @@ class AnalyticBackend : public Backend {
 
   Timeline run(const Plan& plan) override {
     Progress progress(plan, gpus_);
-    const std::vector<Phase> phase_of = phases(plan);
-    const std::map<Phase, LinkLoads> loads = phase_loads(plan, phase_of);
+    const std::vector<Seconds> times = exchange_times(plan);
     for (auto ready = progress.take_ready(); !ready.empty(); ready = progress.take_ready()) {
-      for (const auto& [op, start] : ready) {
-        LinkLoads own = topology_.loads(plan[op].exchange()->traffic);
-        share(own, loads.at(phase_of[op.index()]));
-        progress.end(op, start + exchange_time(topology_, own).total());
-      }
+      for (const auto& [op, start] : ready) progress.end(op, start + times[op.index()]);
     }
     return progress.finish();
   }
@@ -37,48 +32,35 @@ class AnalyticBackend : public Backend {
   /// share their links. What repeats on a GPU (chunks), or belongs to no layer, is another phase.
   using Phase = std::tuple<int, Pass, Stage, std::string, std::size_t>;
 
-  static std::vector<Phase> phases(const Plan& plan) {
-    std::vector<Phase> result;
+  static std::map<Phase, std::vector<OpId>> phases(const Plan& plan) {
+    std::map<Phase, std::vector<OpId>> result;
     std::map<std::pair<Phase, GpuId>, std::size_t> repetitions;
     for (std::size_t i = 0; i < plan.ops.size(); ++i) {
       const Op& op = plan.ops[i];
+      const Exchange* exchange = op.exchange();
+      if (exchange == nullptr) continue;
       Phase phase{op.layer, op.pass, op.stage, op.name, 0};
-      if (const Exchange* exchange = op.exchange()) {
-        const auto& members = exchange->participants;
-        const GpuId first = members.empty() ? GpuId(-1) : members.front();
-        const std::size_t repetition = repetitions[{phase, first}]++;
-        std::get<std::size_t>(phase) = op.layer < 0 ? i : repetition;
-      }
-      result.push_back(std::move(phase));
+      const auto& members = exchange->participants;
+      const GpuId first = members.empty() ? GpuId(-1) : members.front();
+      const std::size_t repetition = repetitions[{phase, first}]++;
+      std::get<std::size_t>(phase) = op.layer < 0 ? i : repetition;
+      result[phase].push_back(OpId(static_cast<std::int64_t>(i)));
     }
     return result;
   }
 
-  /// On the links it uses, an exchange waits for all bytes of its phase.
-  static void share(LinkLoads& own, const LinkLoads& phase) {
-    for (std::size_t link = 0; link < own.bytes.size(); ++link) {
-      if (own.bytes[link] == 0) continue;
-      own.bytes[link] = phase.bytes[link];
-      own.first[link] = phase.first[link];
-    }
-  }
-
-  std::map<Phase, LinkLoads> phase_loads(const Plan& plan,
-                                         const std::vector<Phase>& phase_of) const {
-    std::map<Phase, LinkLoads> loads;
-    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-      const Exchange* exchange = plan.ops[i].exchange();
-      if (exchange == nullptr) continue;
-      const LinkLoads own = topology_.loads(exchange->traffic);
-      const auto [it, first] = loads.try_emplace(phase_of[i], own);
-      if (first) continue;
-      LinkLoads& all = it->second;
-      for (std::size_t link = 0; link < own.bytes.size(); ++link) {
-        all.bytes[link] += own.bytes[link];
-        all.first[link] = std::min(all.first[link], own.first[link]);
+  /// Per op; 0 for kernels.
+  std::vector<Seconds> exchange_times(const Plan& plan) const {
+    std::vector<Seconds> times(plan.ops.size());
+    for (const auto& [phase, ops] : phases(plan)) {
+      std::vector<ExchangeDemand> demands;
+      for (const OpId op : ops) {
+        demands.emplace_back(topology_.loads(plan[op].exchange()->traffic));
       }
+      const std::vector<Seconds> together = shared_times(demands);
+      for (std::size_t i = 0; i < ops.size(); ++i) times[ops[i].index()] = together[i];
     }
-    return loads;
+    return times;
   }
 
   const Topology& topology_;

@@ -114,8 +114,8 @@ void explain_case(const Options& options) {
   std::vector<std::unique_ptr<Backend>> backends;
   std::vector<NamedBackend> named;
   for (const Fidelity fidelity : fidelities(options, scenario)) {
-    backends.push_back(make_backend(fidelity, cluster));
-    named.push_back({fidelity_names[static_cast<std::size_t>(fidelity)], backends.back().get()});
+    backends.push_back(make_backend(fidelity, scenario.p2p_order, cluster));
+    named.push_back({backend_name(fidelity, scenario.p2p_order), backends.back().get()});
   }
   const Explanation explanation = explain(planned.plan, cluster.topology, cluster.gpus, named);
   const Subject subject{scenario, inputs,

@@ -44,6 +44,8 @@ void ScenarioFlags::add_to(CLI::App& command) {
       ->allow_extra_args(false);
   command.add_option("--fidelity", fidelity_, "port (default), flow or analytic")
       ->allow_extra_args(false);
+  add_text(command, "--p2p-order", "p2p_order", true,
+           "at fidelity flow: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
   add_text(command, "--ep", "ep", false, "expert-parallel degree (default: as large as fits)");
   add_text(command, "--tokens-per-rank", "tokens_per_rank", false,
            "tokens of a rank in a step (default: the most that every rank has)");

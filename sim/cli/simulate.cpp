@@ -7,6 +7,7 @@
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/cli/workers.h"
+#include "sim/engine/p2p_schedule.h"
 #include "sim/engine/simgrid_backend.h"
 #include "sim/report/case_report.h"
 
@@ -24,7 +25,7 @@ std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inpu
                      const Progress& progress) {
   StepPlanner planner(*c.system, c.cluster->topology, inputs.model, inputs.trace,
                       inputs.planner_options(scenario, *c.cluster));
-  const auto backend = make_backend(c.fidelity, *c.cluster);
+  const auto backend = make_backend(c.fidelity, scenario.p2p_order, *c.cluster);
   const auto& batches = c.cluster->batches.batches;
   RunMetrics run;
   for (std::size_t i = 0; i < batches.size(); ++i) {
@@ -45,17 +46,25 @@ std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inpu
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(Fidelity fidelity, const ClusterInput& cluster) {
+std::unique_ptr<Backend> make_backend(Fidelity fidelity, P2pOrder order,
+                                      const ClusterInput& cluster) {
   using Simgrid = SimgridOptions::Fidelity;
   switch (fidelity) {
     case Fidelity::port:
       return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::port});
     case Fidelity::flow:
-      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::flow});
+      return make_simgrid_backend(
+          cluster.topology, cluster.gpus,
+          {.fidelity = Simgrid::flow, .flow_peers = order == P2pOrder::nccl ? nccl_peers : 0});
     case Fidelity::analytic:
       return make_analytic_backend(cluster.topology, cluster.gpus);
   }
   return nullptr;
+}
+
+std::string backend_name(Fidelity fidelity, P2pOrder order) {
+  const std::string& name = fidelity_names[static_cast<std::size_t>(fidelity)];
+  return fidelity == Fidelity::flow && order == P2pOrder::nccl ? name + "-nccl" : name;
 }
 
 std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs, int workers) {
@@ -64,7 +73,7 @@ std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs
     for (Fidelity fidelity : scenario.fidelities) {
       for (const SystemSpec& system : inputs.systems) {
         const CaseName name{cluster.topology.name(), system.name,
-                            fidelity_names[static_cast<std::size_t>(fidelity)]};
+                            backend_name(fidelity, scenario.p2p_order)};
         const Case c{&cluster, &system, fidelity, name};
         jobs.push_back({fmt::format("{} {} {}", name.topology, name.policy, name.fidelity),
                         [c, &scenario, &inputs](const Progress& progress) {

@@ -12,7 +12,11 @@
 namespace moesim {
 
 /// Simulates plans for a cluster, which must outlive it.
-std::unique_ptr<Backend> make_backend(Fidelity fidelity, const ClusterInput& cluster);
+std::unique_ptr<Backend> make_backend(Fidelity fidelity, P2pOrder order,
+                                      const ClusterInput& cluster);
+
+/// "port", "flow", "flow-nccl" or "analytic".
+std::string backend_name(Fidelity fidelity, P2pOrder order);
 
 /// The results of all cases (JSON of case_json) in the order topology, fidelity, policy, computed
 /// by `workers` processes; the results do not depend on their number.

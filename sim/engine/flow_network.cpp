@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fidelity `flow`: one communication per pair of GPUs and equal-cost path, all in flight at once.
+// Fidelity `flow`: one communication per pair of GPUs and equal-cost path, all in flight at once or
+// in NCCL's order.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "sim/engine/network.h"
+#include "sim/engine/p2p_schedule.h"
 #include "sim/plan/exchange_time.h"
 
 namespace moesim {
@@ -22,9 +26,15 @@ struct Way {
 
 class FlowNetwork : public Network {
  public:
-  FlowNetwork(Simulator& simulator, const Topology& topology, const Plan& plan)
-      : simulator_(simulator), topology_(topology) {
-    for (const Link& link : topology.links()) simulator_.add_link(link.bandwidth);
+  FlowNetwork(Simulator& simulator, const Topology& topology, const Plan& plan, int peers)
+      : simulator_(simulator), topology_(topology), plan_(plan), peers_(peers) {
+    for (const Link& link : topology.links()) {
+      if (link.crowded.pairs == 0) {
+        simulator_.add_link(link.bandwidth);
+      } else {
+        simulator_.add_link([&link](int flows) { return link.bandwidth_of(flows); });
+      }
+    }
     std::size_t planes = 0;
     for (const Op& op : plan.ops) {
       if (const Exchange* exchange = op.exchange()) {
@@ -41,7 +51,8 @@ class FlowNetwork : public Network {
 
   void launch(OpId op, const ByteMatrix& traffic, Seconds start,
               std::function<void()> ended) override {
-    const Seconds begin = start + topology_.exchange_overhead();
+    const Seconds begin = start + topology_.overhead_of(traffic);
+    if (peers_ > 0) return launch_in_order(op, traffic, begin, std::move(ended));
     std::vector<std::vector<Simulator::Flow>> senders;
     for (int from = 0; from < traffic.ranks(); ++from) {
       auto flows = flows_from(GpuId(from), traffic, begin);
@@ -49,24 +60,62 @@ class FlowNetwork : public Network {
     }
     if (senders.empty()) senders.emplace_back();
     Active& exchange = active_[op];
-    exchange = {static_cast<int>(senders.size()), std::move(ended)};
+    exchange.actors = static_cast<int>(senders.size());
+    exchange.ended = std::move(ended);
     for (auto& flows : senders) {
       simulator_.spawn([this, op, begin, &exchange, flows = std::move(flows)] {
         simulator_.sleep_until(begin);
         simulator_.send(flows);
-        if (--exchange.senders > 0) return;
-        const std::function<void()> done = std::move(exchange.ended);
-        active_.erase(op);
-        done();
+        if (--exchange.actors == 0) finish(op);
       });
     }
   }
 
  private:
   struct Active {
-    int senders = 0;  // actors whose data is still on its way
+    int actors = 0;  // whose data is still on its way
     std::function<void()> ended;
+    std::unique_ptr<PeerOrder> order;     // with a limited number of peers
+    const ByteMatrix* traffic = nullptr;  // with `order`
   };
+
+  void finish(OpId op) {
+    const std::function<void()> done = std::move(active_.at(op).ended);
+    active_.erase(op);
+    done();
+  }
+
+  void launch_in_order(OpId op, const ByteMatrix& traffic, Seconds begin,
+                       std::function<void()> ended) {
+    const std::vector<GpuId>& participants = plan_[op].exchange()->participants;
+    std::vector<int> nodes;
+    for (const GpuId gpu : participants) nodes.push_back(topology_.host_of(gpu));
+    Active& exchange = active_[op];
+    exchange.ended = std::move(ended);
+    exchange.order = std::make_unique<PeerOrder>(participants, nodes, traffic, peers_);
+    exchange.traffic = &traffic;
+    simulator_.spawn([this, op, begin] {
+      simulator_.sleep_until(begin);
+      send(op, active_.at(op).order->begin());
+    });
+  }
+
+  /// Sends the data of some pairs, and after each of them what it held up.
+  void send(OpId op, const std::vector<PeerOrder::Pair>& pairs) {
+    Active& exchange = active_.at(op);
+    exchange.actors += static_cast<int>(pairs.size());
+    if (exchange.actors == 0) return finish(op);
+    for (const PeerOrder::Pair& pair : pairs) {
+      std::vector<Simulator::Flow> flows;
+      add_flows(pair, exchange.traffic->at(pair.first, pair.second), simulator_.now(), flows);
+      sort_by_start(flows);
+      simulator_.spawn([this, op, pair, &exchange, flows = std::move(flows)] {
+        simulator_.send(flows);
+        --exchange.actors;
+        send(op, exchange.order->end(pair));
+      });
+    }
+  }
 
   /// Looks up the ways of every pair with traffic; returns the largest number of ways of a pair.
   std::size_t find_ways(const ByteMatrix& traffic) {
@@ -94,26 +143,37 @@ class FlowNetwork : public Network {
     std::vector<Simulator::Flow> flows;
     for (const auto& entry : traffic.row(from)) {
       if (entry.to == from) continue;
-      const auto total = static_cast<double>(traffic.bytes(entry).value);
-      double share = 0;
-      std::int64_t sent = 0;
-      const auto& ways = ways_.at({from, entry.to});
-      for (std::size_t i = 0; i < ways.size(); ++i) {
-        share += ways[i].share;
-        const std::int64_t bytes = std::llround(total * share) - sent;
-        sent += bytes;
-        if (bytes == 0) continue;
-        flows.push_back(
-            {static_cast<int>(i), from, entry.to, Bytes(bytes), begin + ways[i].latency});
-      }
+      add_flows({from, entry.to}, traffic.bytes(entry), begin, flows);
     }
+    sort_by_start(flows);
+    return flows;
+  }
+
+  /// A flow for each way of the pair, after the latency of that way.
+  void add_flows(const Pair& pair, Bytes total, Seconds begin,
+                 std::vector<Simulator::Flow>& flows) const {
+    double share = 0;
+    std::int64_t sent = 0;
+    const auto& ways = ways_.at(pair);
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      share += ways[i].share;
+      const std::int64_t bytes = std::llround(static_cast<double>(total.value) * share) - sent;
+      sent += bytes;
+      if (bytes == 0) continue;
+      flows.push_back(
+          {static_cast<int>(i), pair.first, pair.second, Bytes(bytes), begin + ways[i].latency});
+    }
+  }
+
+  static void sort_by_start(std::vector<Simulator::Flow>& flows) {
     std::stable_sort(flows.begin(), flows.end(),
                      [](const auto& a, const auto& b) { return a.start < b.start; });
-    return flows;
   }
 
   Simulator& simulator_;
   const Topology& topology_;
+  const Plan& plan_;
+  int peers_;
   std::map<Pair, std::vector<Way>> ways_;
   std::map<OpId, Active> active_;
 };
@@ -124,18 +184,19 @@ Seconds flow_precision(const Topology& topology, const Plan& plan, double part) 
   // Each completion solves the max-min system of all flows, so that taking those together that are
   // almost simultaneous saves most of the time. docs/fidelity.md has time against error.
   constexpr Seconds least(1e-9);
-  Seconds shortest(1);
+  Seconds shortest(std::numeric_limits<double>::infinity());
   for (const Op& op : plan.ops) {
     const Exchange* exchange = op.exchange();
     if (exchange == nullptr || exchange->traffic.off_diagonal() == Bytes(0)) continue;
     shortest = std::min(shortest, exchange_time(topology, exchange->traffic).transfer);
   }
-  return std::max(least, shortest * part);
+  return shortest.value < std::numeric_limits<double>::infinity() ? std::max(least, shortest * part)
+                                                                  : least;
 }
 
 std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan) {
-  return std::make_unique<FlowNetwork>(simulator, topology, plan);
+                                           const Plan& plan, int peers) {
+  return std::make_unique<FlowNetwork>(simulator, topology, plan, peers);
 }
 
 }  // namespace moesim

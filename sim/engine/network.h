@@ -28,8 +28,9 @@ std::unique_ptr<Network> make_port_network(Simulator& simulator, const Topology&
 /// A part of the plan's shortest transfer, and at least a nanosecond: the precision for `flow`.
 Seconds flow_precision(const Topology& topology, const Plan& plan, double part);
 
-/// One communication per pair of GPUs and path.
+/// One communication per pair of GPUs and path; all pairs of an exchange at once (peers 0), or in
+/// NCCL's order with so many peers of a GPU at a time (PeerOrder).
 std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan);
+                                           const Plan& plan, int peers);
 
 }  // namespace moesim

@@ -52,9 +52,9 @@ class PortNetwork : public Network {
     LinkLoads loads = topology_.loads(traffic);
     Active& exchange = active_[op];
     exchange.op = op;
-    const ExchangeTime alone = exchange_time(topology_, loads);
+    const ExchangeTime alone = exchange_time(loads);
     exchange.begin = start + alone.overhead + alone.latency;
-    exchange.bytes = std::move(loads.bytes);
+    exchange.work = std::move(loads.seconds);
     exchange.ended = std::move(ended);
     simulator_.spawn([this, &exchange] {
       simulator_.sleep_until(exchange.begin);
@@ -66,8 +66,8 @@ class PortNetwork : public Network {
   /// An exchange between its launch and its end.
   struct Active {
     OpId op;
-    std::vector<std::int64_t> bytes;  // per link
-    Seconds begin;                    // when its bytes start to move
+    std::vector<double> work;  // seconds per link
+    Seconds begin;             // when its bytes start to move
     std::function<void()> ended;
     std::vector<std::size_t> links;    // those with an activity
     std::vector<Simulator::Job> jobs;  // not yet given to actors
@@ -80,7 +80,7 @@ class PortNetwork : public Network {
   };
 
   Seconds work(const Active& exchange, std::size_t link) const {
-    return Bytes(exchange.bytes[link]) / topology_.links()[link].bandwidth;
+    return Seconds(exchange.work[link]);
   }
 
   void add_job(Active& exchange, std::size_t link, Seconds work) {
@@ -104,7 +104,7 @@ class PortNetwork : public Network {
     const Seconds now = simulator_.now();
     std::size_t busiest = uses_.size();  // of the links it has alone
     for (std::size_t link = 0; link < uses_.size(); ++link) {
-      if (exchange.bytes[link] == 0) continue;
+      if (exchange.work[link] == 0) continue;
       if (uses_[link].alone != nullptr) share(link, now, starting);
       if (!prune_ || uses_[link].activities > 0) {
         add_job(exchange, link, work(exchange, link));

@@ -37,7 +37,7 @@ class Simulation {
                        : flow_precision(topology, plan, options.flow_precision)),
         network_(options.fidelity == Fidelity::port
                      ? make_port_network(simulator_, topology, plan, options.prune)
-                     : make_flow_network(simulator_, topology, plan)) {}
+                     : make_flow_network(simulator_, topology, plan, options.flow_peers)) {}
 
   std::vector<Ended> run() {
     launch_ready();

@@ -17,6 +17,8 @@ struct SimgridOptions {
   bool prune = true;
   /// At `flow`: events closer than this part of the plan's shortest transfer happen at once.
   double flow_precision = 1e-4;
+  /// At `flow`: how many peers a GPU serves at once, in NCCL's order (PeerOrder); 0: all of them.
+  int flow_peers = 0;
 };
 
 /// One backend may run any number of plans, also from several threads at once, each from time zero

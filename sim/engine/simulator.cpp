@@ -64,6 +64,13 @@ void Simulator::add_link(BytesPerSecond bandwidth) {
   impl_->links.push_back(impl_->root->create_link(name, bandwidth.value)->set_latency(0));
 }
 
+void Simulator::add_link(std::function<BytesPerSecond(int)> bandwidth) {
+  add_link(bandwidth(1));
+  impl_->links.back()->set_sharing_policy(
+      s4u::Link::SharingPolicy::NONLINEAR,
+      [bandwidth = std::move(bandwidth)](double, int flows) { return bandwidth(flows).value; });
+}
+
 void Simulator::add_planes(int planes, int gpus) {
   for (int p = 0; p < planes; ++p) {
     s4u::NetZone* zone = s4u::create_full_zone(fmt::format("plane{}", p))->set_parent(impl_->root);

@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace moesim {
 namespace {
 
 constexpr Range count{1, 1 << 20};
-constexpr std::int64_t fitted_bytes = 1 << 20;  // per pair of ranks, and twice as many
 
 AlphaBeta alpha_beta(const YamlMap& map, const std::string& key) {
   const auto value = map.get(key);
@@ -50,22 +51,29 @@ CollectiveCosts read(YamlDocument& doc) {
   return costs;
 }
 
-/// `units` units from every rank to each rank of its communicator: those of its group at level
-/// `within` with the same local index at level `level`.
-ByteMatrix even_exchange(const Nesting& nesting, int copies, int within, int level,
-                         std::uint32_t units) {
+/// `bytes` from every rank to each rank of its communicator: those of its group at level `within`
+/// with the same local index at level `level`.
+CommunicatorTraffic even_exchange(const Nesting& nesting, int copies, int within, int level,
+                                  Bytes bytes) {
   const int outer = nesting.group_size(within);
   const int inner = nesting.group_size(level);
-  ByteMatrix traffic{Bytes(fitted_bytes)};
+  const int ranks = copies * nesting.gpus;
+  CommunicatorTraffic communicators;
   std::vector<ByteMatrix::Entry> row;
-  for (int s = 0; s < copies * nesting.gpus; ++s) {
-    row.clear();
-    for (int to = s / outer * outer + s % inner; to < (s / outer + 1) * outer; to += inner) {
-      row.push_back({GpuId(to), units});
+  for (int c = 0; c < ranks / outer * inner; ++c) {
+    const int first = c / inner * outer + c % inner;
+    ByteMatrix traffic(bytes);
+    for (int s = 0; s < ranks; ++s) {
+      row.clear();
+      const bool member = s >= first && s < first / outer * outer + outer && s % inner == c % inner;
+      for (int to = first; member && to < first / outer * outer + outer; to += inner) {
+        row.push_back({GpuId(to), 1});
+      }
+      traffic.add_row(row);
     }
-    traffic.add_row(row);
+    communicators.push_back(std::move(traffic));
   }
-  return traffic;
+  return communicators;
 }
 
 }  // namespace
@@ -119,14 +127,19 @@ CollectiveCosts on_nodes(const CollectiveCosts& costs, int nodes) {
 }
 
 CollectiveCosts fit_collective_costs(const Nesting& nesting, int copies,
-                                     const std::function<Seconds(const ByteMatrix&)>& time) {
+                                     const std::function<Seconds(const CommunicatorTraffic&)>& time,
+                                     Bytes buffer) {
   nesting.check();
   auto fit = [&](int within, int level) {
-    const double once = time(even_exchange(nesting, copies, within, level, 1)).value;
-    const double twice = time(even_exchange(nesting, copies, within, level, 2)).value;
     const int ranks = nesting.groups_at(level) / nesting.groups_at(within);
-    const auto bytes = static_cast<double>(fitted_bytes * ranks);
-    return AlphaBeta{Seconds(2 * once - twice), (twice - once) / bytes};
+    const Bytes most(std::max<std::int64_t>(buffer.value / ranks, 2));
+    const Bytes half(most.value / 2);
+    const auto run = [&](Bytes bytes) {
+      return time(even_exchange(nesting, copies, within, level, bytes)).value;
+    };
+    const double twice = run(most), once = run(half);
+    const double per_byte = (twice - once) / static_cast<double>((most.value - half.value) * ranks);
+    return AlphaBeta{Seconds(twice - per_byte * static_cast<double>(most.value * ranks)), per_byte};
   };
   CollectiveCosts costs;
   costs.name = "fitted";

@@ -64,10 +64,15 @@ CollectiveCosts parse_collective_costs(const std::string& text, const std::strin
 /// unless 1 <= nodes <= U[1].
 CollectiveCosts on_nodes(const CollectiveCosts& costs, int nodes);
 
-/// Costs fitted to a network: time(traffic) is that of one exchange. Every collective is run with
-/// 1 MiB and with 2 MiB per pair of ranks, by `copies` runs of G consecutive ranks at once; its
-/// alpha and beta are the line through both.
+/// One matrix per communicator of a collective.
+using CommunicatorTraffic = std::vector<ByteMatrix>;
+
+/// Costs fitted to a network: time(traffic) is that of the slowest communicator of a collective,
+/// all of which start together. Every collective is run with send buffers of `buffer` bytes and of
+/// half as many, by `copies` runs of G consecutive ranks at once; its alpha and beta are the line
+/// through both. With small buffers latencies count that large ones hide.
 CollectiveCosts fit_collective_costs(const Nesting& nesting, int copies,
-                                     const std::function<Seconds(const ByteMatrix&)>& time);
+                                     const std::function<Seconds(const CommunicatorTraffic&)>& time,
+                                     Bytes buffer = Bytes(32 << 20));
 
 }  // namespace moesim

@@ -2,16 +2,63 @@
 #include "sim/plan/exchange_time.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <span>
+#include <tuple>
 
 namespace moesim {
+namespace {
 
-ExchangeTime exchange_time(const Topology& topology, const LinkLoads& loads) {
-  const std::vector<Link>& links = topology.links();
-  ExchangeTime time{topology.exchange_overhead(), Seconds(0), Seconds(0)};
+/// The use of one link by one exchange.
+struct Job {
+  std::size_t link, exchange;
+  Seconds begin, work;
+};
+
+/// Serves the jobs of one link, by ascending begin: each of those in service gets an even share.
+void serve(std::span<const Job> jobs, std::vector<Seconds>& ends) {
+  struct Serving {
+    Seconds until;  // share that each in service has had when this one has had enough
+    std::size_t exchange;
+    bool operator>(const Serving& o) const {
+      return std::tie(until, exchange) > std::tie(o.until, o.exchange);
+    }
+  };
+  std::priority_queue<Serving, std::vector<Serving>, std::greater<>> serving;
+  Seconds now(0), share(0);
+  const auto serve_until = [&](Seconds time) {
+    while (!serving.empty()) {
+      const auto count = static_cast<double>(serving.size());
+      const Seconds end = now + (serving.top().until - share) * count;
+      if (end > time) {
+        share += (time - now) * (1 / count);
+        break;
+      }
+      now = end;
+      share = serving.top().until;
+      Seconds& last = ends[serving.top().exchange];
+      last = std::max(last, now);
+      serving.pop();
+    }
+    now = time;
+  };
+  for (const Job& job : jobs) {
+    serve_until(job.begin);
+    serving.push({share + job.work, job.exchange});
+  }
+  serve_until(Seconds(std::numeric_limits<double>::infinity()));
+}
+
+}  // namespace
+
+ExchangeTime exchange_time(const LinkLoads& loads) {
+  ExchangeTime time{loads.overhead, Seconds(0), Seconds(0)};
   Seconds last = loads.latency;
-  for (std::size_t link = 0; link < links.size(); ++link) {
+  for (std::size_t link = 0; link < loads.bytes.size(); ++link) {
     if (loads.bytes[link] == 0) continue;
-    const Seconds work = Bytes(loads.bytes[link]) / links[link].bandwidth;
+    const Seconds work = Seconds(loads.seconds[link]);
     time.transfer = std::max(time.transfer, work);
     last = std::max(last, Seconds(loads.first[link]) + work);
   }
@@ -20,7 +67,34 @@ ExchangeTime exchange_time(const Topology& topology, const LinkLoads& loads) {
 }
 
 ExchangeTime exchange_time(const Topology& topology, const ByteMatrix& traffic) {
-  return exchange_time(topology, topology.loads(traffic));
+  return exchange_time(topology.loads(traffic));
+}
+
+ExchangeDemand::ExchangeDemand(const LinkLoads& loads) {
+  const ExchangeTime alone = exchange_time(loads);
+  begin = alone.overhead + alone.latency;
+  for (std::size_t link = 0; link < loads.bytes.size(); ++link) {
+    if (loads.bytes[link] > 0) uses.push_back({link, Seconds(loads.seconds[link])});
+  }
+}
+
+std::vector<Seconds> shared_times(const std::vector<ExchangeDemand>& demands) {
+  std::vector<Seconds> ends;
+  std::vector<Job> jobs;
+  for (const ExchangeDemand& demand : demands) {
+    for (const auto& [link, work] : demand.uses) {
+      jobs.push_back({link, ends.size(), demand.begin, work});
+    }
+    ends.push_back(demand.begin);
+  }
+  std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
+    return std::tie(a.link, a.begin) < std::tie(b.link, b.begin);
+  });
+  for (std::size_t first = 0, last = 0; first < jobs.size(); first = last) {
+    while (last < jobs.size() && jobs[last].link == jobs[first].link) ++last;
+    serve(std::span(jobs).subspan(first, last - first), ends);
+  }
+  return ends;
 }
 
 }  // namespace moesim

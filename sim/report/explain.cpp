@@ -46,8 +46,10 @@ void add_loads(LinkLoads& sum, const LinkLoads& loads) {
     if (loads.bytes[l] == 0) continue;
     sum.first[l] = sum.bytes[l] == 0 ? loads.first[l] : std::min(sum.first[l], loads.first[l]);
     sum.bytes[l] += loads.bytes[l];
+    sum.seconds[l] += loads.seconds[l];
   }
   sum.latency = std::max(sum.latency, loads.latency);
+  sum.overhead = std::max(sum.overhead, loads.overhead);
 }
 
 /// The classes that carry anything; `over_mean` is filled in last, from the sum of times.
@@ -63,7 +65,7 @@ std::vector<ClassLoad> class_loads(const LinkLoads& loads, const Topology& topol
     if (loads.bytes[l] == 0) continue;
     ++load.used;
     load.bytes += loads.bytes[l];
-    const Seconds time = Bytes(loads.bytes[l]) / link.bandwidth;
+    const Seconds time(loads.seconds[l]);
     sums[index] += time;
     if (time <= load.busiest_time) continue;
     load.busiest = LinkId(static_cast<std::int64_t>(l));
@@ -86,7 +88,7 @@ void describe_links(PhaseReport& phase, const LinkLoads& loads, const Topology& 
     most = phase.classes[c].busiest_time;
     phase.busiest_class = static_cast<int>(c);
   }
-  phase.closed_form = exchange_time(topology, loads);
+  phase.closed_form = exchange_time(loads);
   phase.closed_form.overhead = phase.closed_form.overhead * phase.rounds;
   phase.closed_form.latency = phase.closed_form.latency * phase.rounds;
 }

@@ -30,11 +30,22 @@ std::vector<YamlValue> one_or_more(const YamlValue& value) {
   return items;
 }
 
+/// No case is run twice.
+void check_once(const YamlValue& item, const std::string& key, const std::string& text,
+                const std::vector<std::string>& before) {
+  if (text.empty() || std::find(before.begin(), before.end(), text) == before.end()) return;
+  item.error(fmt::format("'{}' has '{}' twice", key, text), "leave one of them out");
+}
+
 std::vector<std::string> names(const YamlMap& map, const std::string& key) {
   const auto value = map.get(key);
   std::vector<std::string> result;
   if (!value) return result;
-  for (const YamlValue& item : one_or_more(*value)) result.push_back(name(item));
+  for (const YamlValue& item : one_or_more(*value)) {
+    const std::string text = name(item);
+    check_once(item, key, text, result);
+    result.push_back(text);
+  }
   return result;
 }
 
@@ -42,10 +53,28 @@ std::vector<Fidelity> fidelities(const YamlMap& map) {
   const auto value = map.find("fidelity");
   if (!value) return {Fidelity::port};
   std::vector<Fidelity> result;
+  std::vector<std::string> before;
   for (const YamlValue& item : one_or_more(*value)) {
     result.push_back(static_cast<Fidelity>(item.choice(fidelity_names)));
+    check_once(item, "fidelity", item.string(), before);
+    before.push_back(item.string());
   }
   return result;
+}
+
+P2pOrder p2p_order(const YamlMap& map, const std::vector<Fidelity>& fidelities) {
+  const auto value = map.find("p2p_order");
+  if (!value) return P2pOrder::all_at_once;
+  const auto order = static_cast<P2pOrder>(value->choice({"all-at-once", "nccl"}));
+  if (order == P2pOrder::all_at_once || !map.good({"p2p_order", "fidelity"})) return order;
+  for (const Fidelity fidelity : fidelities) {
+    if (fidelity == Fidelity::flow) continue;
+    value->error(fmt::format("'p2p_order: nccl' has no effect at fidelity {}",
+                             fidelity_names[static_cast<std::size_t>(fidelity)]),
+                 "fidelity: flow");
+    break;
+  }
+  return order;
 }
 
 bool parse_int(const std::string& text, int& out) {
@@ -177,6 +206,7 @@ Scenario read_scenario(const std::string& path, const std::vector<Override>& fla
   s.trace = name(map, "trace");
   s.policies = names(map, "policy");
   s.fidelities = fidelities(map);
+  s.p2p_order = p2p_order(map, s.fidelities);
   if (const auto ep = map.find("ep")) s.ep = static_cast<int>(ep->integer({1, 1 << 20}));
   if (const auto tokens = map.find("tokens_per_rank")) {
     s.tokens_per_rank = tokens->integer({1, 1 << 30});

@@ -12,6 +12,8 @@
 namespace moesim {
 
 enum class Fidelity { port, flow, analytic };
+/// In which order an exchange serves its peers at `flow`.
+enum class P2pOrder { all_at_once, nccl };
 inline const std::vector<std::string> fidelity_names = {"port", "flow", "analytic"};
 
 /// A half-open range of simulated steps; last = -1 means to the end.
@@ -27,6 +29,7 @@ struct Scenario {
   std::string trace;                    // a trace directory
   std::vector<std::string> policies;    // names of models/system, or paths
   std::vector<Fidelity> fidelities;
+  P2pOrder p2p_order = P2pOrder::all_at_once;
   std::optional<int> ep;  // expert-parallel degree; default: as large as fits
   std::optional<std::int64_t> tokens_per_rank;
   int repeat = 1;

@@ -19,11 +19,17 @@ std::vector<SiteSpec> read_sites(const YamlMap& map) {
     std::vector<SiteSpec> sites;
     const std::vector<YamlValue> list = centers->list();
     for (const YamlValue& value : list) sites.push_back(read_site(value.map(), list.size() == 1));
-    if (sites.empty()) centers->error("'data_centers' is empty");
+    if (sites.empty())
+      centers->error("'data_centers' is empty", "a number, or a list of {nodes, node, fabric}");
     return sites;
   }
   const auto count = centers ? centers->integer({1, 100'000}) : 1;
   return std::vector<SiteSpec>(static_cast<std::size_t>(count), read_site(map, count == 1));
+}
+
+Seconds read_overhead(const YamlMap& map, const std::string& key) {
+  const auto value = map.find(key);
+  return value ? value->seconds(possible_latency) : Seconds(0);
 }
 
 constexpr std::int64_t most_gpus = 1'000'000;
@@ -47,13 +53,26 @@ ClusterSpec read_generated(const YamlMap& map) {
   }
   if (gpus > most_gpus) {
     map.value().error(
-        fmt::format("the cluster has {} GPUs, at most {} are possible", gpus, most_gpus));
+        fmt::format("the cluster has {} GPUs, at most {} are possible", gpus, most_gpus),
+        "fewer nodes or data centers");
   }
   return spec;
 }
 
+/// What is wrong with the graph itself is told at `place`.
+Topology build(YamlDocument& document, const YamlValue& place, Topology::Parts parts) {
+  try {
+    return Topology(std::move(parts));
+  } catch (const Error& error) {
+    for (const Diagnostic& d : error.diagnostics()) place.error(d.message, d.hint);
+    document.finish();
+    throw;
+  }
+}
+
 TopologyFile read(YamlDocument& document) {
   const YamlValue root = document.root();
+  YamlValue place = root;
   ClusterSpec spec;
   Topology::Parts parts;
   bool generated = false;
@@ -62,7 +81,8 @@ TopologyFile read(YamlDocument& document) {
     spec.name = map.string("name", std::filesystem::path(document.file()).stem().string());
     map.string("description", "");
     map.string("source", "");
-    spec.exchange_overhead = map.seconds("exchange_overhead", Seconds(0));
+    spec.exchange_overhead = read_overhead(map, "exchange_overhead");
+    spec.peer_overhead = read_overhead(map, "peer_overhead");
     generated = !map.find("vertices").has_value();
     if (generated) {
       ClusterSpec read = read_generated(map);
@@ -70,13 +90,15 @@ TopologyFile read(YamlDocument& document) {
       spec.wan = std::move(read.wan);
     } else {
       parts = read_explicit(map);
+      if (const auto links = map.find("links")) place = *links;
       parts.name = spec.name;
       parts.exchange_overhead = spec.exchange_overhead;
+      parts.peer_overhead = spec.peer_overhead;
     }
   }
   document.finish();
   if (generated) parts = build_cluster(spec);
-  return {Topology(std::move(parts)), document.warnings(), root.json()};
+  return {build(document, place, std::move(parts)), document.warnings(), root.json()};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -24,6 +25,16 @@ const char* name_of(VertexKind kind) {
 const char* name_of(Tier tier) {
   static constexpr const char* names[] = {"host", "fabric", "wan"};
   return names[static_cast<int>(tier)];
+}
+
+BytesPerSecond Link::bandwidth_of(std::int64_t number) const {
+  if (crowded.pairs == 0 || number <= crowded.from) return bandwidth;
+  if (number >= crowded.pairs) return crowded.bandwidth;
+  const auto inverse = [](std::int64_t pairs) { return 1 / static_cast<double>(pairs); };
+  const double part =
+      (inverse(number) - inverse(crowded.pairs)) / (inverse(crowded.from) - inverse(crowded.pairs));
+  return BytesPerSecond(crowded.bandwidth.value +
+                        part * (bandwidth.value - crowded.bandwidth.value));
 }
 
 namespace {
@@ -61,11 +72,46 @@ void check_links(const Topology::Parts& parts) {
     if (link.from == link.to) fail(parts, "the link " + name + " goes nowhere");
     if (!(link.bandwidth.value > 0)) fail(parts, "the link " + name + " has no bandwidth");
     if (!(link.latency.value >= 0)) fail(parts, "the link " + name + " has a negative latency");
+    const Crowding& crowded = link.crowded;
+    if (crowded.pairs != 0 &&
+        !(crowded.from >= 1 && crowded.pairs > crowded.from && crowded.bandwidth.value > 0 &&
+          crowded.bandwidth <= link.bandwidth)) {
+      fail(parts, "the link " + name + " cannot be crowded like that");
+    }
     if (link.cost < 1) fail(parts, "the link " + name + " has a routing cost below 1");
     if (link.link_class < 0 || link.link_class >= static_cast<int>(parts.classes.size())) {
       fail(parts, "the link " + name + " has no class");
     }
   }
+}
+
+/// The same pairs with one byte each: its loads are the pairs on every link.
+ByteMatrix pairs_of(const ByteMatrix& traffic) {
+  ByteMatrix pairs;
+  std::vector<ByteMatrix::Entry> row;
+  for (int rank = 0; rank < traffic.ranks(); ++rank) {
+    const GpuId from(rank);
+    row.assign(traffic.row(from).begin(), traffic.row(from).end());
+    for (ByteMatrix::Entry& entry : row) entry.units = 1;
+    pairs.add_row(row);
+  }
+  return pairs;
+}
+
+/// The largest number of other GPUs that one GPU sends to, or receives from.
+int most_peers(const ByteMatrix& traffic) {
+  int most = 0;
+  std::vector<int> senders(static_cast<std::size_t>(traffic.ranks()));
+  for (int rank = 0; rank < traffic.ranks(); ++rank) {
+    int receivers = 0;
+    for (const ByteMatrix::Entry& entry : traffic.row(GpuId(rank))) {
+      if (entry.to.value == rank) continue;
+      ++receivers;
+      most = std::max(most, ++senders[entry.to.index()]);
+    }
+    most = std::max(most, receivers);
+  }
+  return most;
 }
 
 Topology::Parts checked(Topology::Parts parts) {
@@ -77,9 +123,14 @@ Topology::Parts checked(Topology::Parts parts) {
 }  // namespace
 
 struct Topology::Impl {
-  explicit Impl(Parts p) : parts(checked(std::move(p))), routes(parts) {}
+  explicit Impl(Parts p)
+      : parts(checked(std::move(p))),
+        routes(parts),
+        crowds(std::any_of(parts.links.begin(), parts.links.end(),
+                           [](const Link& link) { return link.crowded.pairs > 0; })) {}
   Parts parts;
   Routes routes;
+  bool crowds;  // some link yields less when crowded
 };
 
 Topology::Topology(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
@@ -100,6 +151,13 @@ const std::vector<LinkClass>& Topology::classes() const { return impl_->parts.cl
 const std::vector<Level>& Topology::levels() const { return impl_->parts.levels; }
 Seconds Topology::exchange_overhead() const { return impl_->parts.exchange_overhead; }
 
+Seconds Topology::peer_overhead() const { return impl_->parts.peer_overhead; }
+
+Seconds Topology::overhead_of(const ByteMatrix& traffic) const {
+  if (peer_overhead() == Seconds(0)) return exchange_overhead();
+  return exchange_overhead() + peer_overhead() * most_peers(traffic);
+}
+
 std::vector<Path> Topology::paths(GpuId from, GpuId to) const {
   if (from == to) throw std::invalid_argument("paths: a GPU has no route to itself");
   return all_paths(impl_->routes, from.value, to.value);
@@ -110,7 +168,18 @@ LinkLoads Topology::loads(const ByteMatrix& traffic) const {
     throw std::invalid_argument(
         fmt::format("loads: a matrix of {} ranks on {} GPUs", traffic.ranks(), gpu_count()));
   }
-  return link_loads(impl_->routes, links().size(), traffic);
+  LinkLoads loads = link_loads(impl_->routes, links().size(), traffic);
+  const LinkLoads pairs =
+      impl_->crowds ? link_loads(impl_->routes, links().size(), pairs_of(traffic)) : LinkLoads{};
+  loads.seconds.assign(links().size(), 0);
+  for (std::size_t l = 0; l < links().size(); ++l) {
+    if (loads.bytes[l] == 0) continue;
+    const BytesPerSecond bandwidth =
+        impl_->crowds ? links()[l].bandwidth_of(pairs.bytes[l]) : links()[l].bandwidth;
+    loads.seconds[l] = (Bytes(loads.bytes[l]) / bandwidth).value;
+  }
+  loads.overhead = overhead_of(traffic);
+  return loads;
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // A cluster: a graph of GPUs, switches and NICs joined by directed links, with its routes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,15 @@ struct Vertex {
   int host = -1;  // the host it belongs to, -1 for the fabric
 };
 
+/// How a link yields less when many pairs of GPUs send over it at once: its whole bandwidth up to
+/// `from` pairs, `bandwidth` from `pairs` pairs on, in between linear in 1 / pairs.
+struct Crowding {
+  std::int64_t from = 1;
+  std::int64_t pairs = 0;  // above `from`; 0: the link never yields less
+  BytesPerSecond bandwidth;
+  bool operator==(const Crowding&) const = default;
+};
+
 /// One direction of a cable. Latencies of a route add up; its bandwidth is the least on it.
 struct Link {
   VertexId from, to;
@@ -31,6 +41,10 @@ struct Link {
   Seconds latency;
   int link_class = 0;  // index into Topology::classes()
   int cost = 1;        // routing cost, at least 1: routes minimise its sum
+  Crowding crowded = {};
+
+  /// What the link yields to that many pairs of GPUs together.
+  BytesPerSecond bandwidth_of(std::int64_t number) const;
 };
 
 /// Links that are reported together, such as "nvlink" or "nic".
@@ -56,10 +70,13 @@ struct Path {
 /// Bytes that an exchange puts on every link, and the latencies of the routes it uses.
 struct LinkLoads {
   std::vector<std::int64_t> bytes;  // per LinkId
+  /// Per LinkId: bytes over the bandwidth that the link yields to the exchange's pairs of GPUs.
+  std::vector<double> seconds;
   /// Per LinkId, in seconds: the least latency of the routes through it. Routes to GPUs that are
   /// entered alike are taken together, equal-cost ways count with the longest of them.
   std::vector<double> first;
-  Seconds latency;  // largest route latency over the pairs with traffic
+  Seconds latency;   // largest route latency over the pairs with traffic
+  Seconds overhead;  // Topology::overhead_of
 };
 
 class Topology {
@@ -73,7 +90,8 @@ class Topology {
     std::vector<VertexId> gpus;          // vertex of each rank
     std::vector<std::string> gpu_model;  // per rank, a name in models/gpu
     std::vector<Level> levels;
-    Seconds exchange_overhead;  // added to every exchange (launch and synchronization)
+    Seconds exchange_overhead;   // added to every exchange (launch and synchronization)
+    Seconds peer_overhead = {};  // and that for each of the most peers of one GPU in it
   };
   /// Computes the routes. Throws Error when two GPUs cannot reach each other.
   explicit Topology(Parts parts);
@@ -91,6 +109,10 @@ class Topology {
   const std::vector<LinkClass>& classes() const;
   const std::vector<Level>& levels() const;
   Seconds exchange_overhead() const;
+  Seconds peer_overhead() const;
+  /// What an exchange takes besides latency and bytes: exchange_overhead(), and peer_overhead() for
+  /// each of the most other GPUs that one GPU sends to, or receives from.
+  Seconds overhead_of(const ByteMatrix& traffic) const;
 
   /// All equal-cost paths between two different GPUs, in a fixed order (lowest link ids first).
   std::vector<Path> paths(GpuId from, GpuId to) const;

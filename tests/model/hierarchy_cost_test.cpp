@@ -296,8 +296,12 @@ TEST(HierarchyCost, FittedCostsPredictWhatIsDocumented) {
   for (const Case& c : cases) {
     const auto file = read_topology(data_file("topologies", "hiermoe-a6000"),
                                     {parse_override(fmt::format("nodes={}", c.nodes))});
-    const auto time = [&](const ByteMatrix& traffic) {
-      return exchange_time(file.topology, traffic).total();
+    const auto time = [&](const CommunicatorTraffic& communicators) {
+      std::vector<ExchangeDemand> demands;
+      for (const ByteMatrix& traffic : communicators) {
+        demands.emplace_back(file.topology.loads(traffic));
+      }
+      return std::ranges::max(shared_times(demands));
     };
     const Prediction p = predict_balanced(c, fit_collective_costs(costs_of(c).nesting, 1, time));
     std::string line = fmt::format("| {} |", c.name);

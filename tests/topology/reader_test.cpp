@@ -47,6 +47,7 @@ TEST(Reader, AllMistakesOfANodeAreReported) {
             "t.yaml:5:9: error: 4 GPUs cannot be shared out evenly to 3 sockets\n"
             "    pcie: {bandwidth: 10, latency: 1 us, sockets: 3}\n"
             "          ^\n"
+            "hint: a number of GPUs that it divides\n"
             "t.yaml:5:9: error: 'node.pcie' lacks the key 'socket_link'\n"
             "    pcie: {bandwidth: 10, latency: 1 us, sockets: 3}\n"
             "          ^\n"
@@ -127,7 +128,8 @@ TEST(Reader, PairsOfDataCentersAreCheckedOneByOne) {
             "                      ^\n"
             "t.yaml:14:17: error: 'wan.pairs.3.between' must name two data centers\n"
             "      - {between: [2, 2], bandwidth: 1 GB/s, latency: 1 ms}\n"
-            "                  ^\n");
+            "                  ^\n"
+            "hint: such as [0, 1]\n");
 }
 
 TEST(Reader, UnjoinedDataCentersCannotBeReached) {
@@ -136,10 +138,11 @@ TEST(Reader, UnjoinedDataCentersCannotBeReached) {
                    "wan:\n  kind: pairs\n  pairs: [{between: [0, 1], " + wire + "]\n"),
             "t.yaml:10:10: error: no pair joins data center 2 to another\n"
             "    pairs: [{between: [0, 1], bandwidth: 1 GB/s, latency: 1 ms}]\n"
-            "           ^\n");
+            "           ^\n"
+            "hint: every data center needs a pair; they count from 0\n");
   EXPECT_EQ(errors("data_centers: 4\nnodes: 1\n" + node + "wan:\n  kind: pairs\n  pairs:\n" +
                    "    - {between: [0, 1], " + wire + "\n    - {between: [2, 3], " + wire + "\n"),
-            "error: t: dc2.node0.gpu0 cannot reach dc0.node0.gpu0\n"
+            "t.yaml: error: t: dc2.node0.gpu0 cannot reach dc0.node0.gpu0\n"
             "hint: GPUs and NICs of other hosts pass nothing on; look at the links out of the one "
             "and into the other\n");
 }
@@ -157,9 +160,11 @@ TEST(Reader, TheExplicitFormChecksNamesAndClasses) {
             "t.yaml:2:5: error: GPU 'gpu0' has no host\n"
             "    - {name: gpu0, kind: gpu, gpu: x}\n"
             "      ^\n"
+            "hint: add 'host', any name\n"
             "t.yaml:5:5: error: two vertices are named 'nic1'\n"
             "    - {name: nic1, kind: nick, host: b}\n"
             "      ^\n"
+            "hint: links need to tell them apart\n"
             "t.yaml:5:24: error: 'vertices.3.kind' cannot be 'nick'\n"
             "    - {name: nic1, kind: nick, host: b}\n"
             "                         ^\n"
@@ -172,14 +177,27 @@ TEST(Reader, TheExplicitFormChecksNamesAndClasses) {
             "    - {from: gpu1, to: nci1, class: d, bandwidth: 0 GB/s, latency: 1 us}\n"
             "                       ^\n"
             "hint: did you mean 'nic1'?\n"
-            "t.yaml:9:49: error: 'links.2.bandwidth' is 0 GB/s, must be above 0\n"
+            "t.yaml:9:49: error: 'links.2.bandwidth' is 0 GB/s, must be between 1 and "
+            "1000000000000000 B/s\n"
             "    - {from: gpu1, to: nci1, class: d, bandwidth: 0 GB/s, latency: 1 us}\n"
             "                                                  ^\n");
 }
 
 TEST(Reader, TooManyGpusAreRefusedBeforeTheyAreBuilt) {
   EXPECT_EQ(errors("nodes: 1000000\n" + node + "fabric: {kind: switch}\n"),
-            "t.yaml: error: the cluster has 4000000 GPUs, at most 1000000 are possible\n");
+            "t.yaml: error: the cluster has 4000000 GPUs, at most 1000000 are possible\n"
+            "hint: fewer nodes or data centers\n");
+  // Beyond any link: a mistyped unit or exponent.
+  EXPECT_EQ(
+      errors("nodes: 1\nnode: {gpu: x, gpus: 2, nvlink: {kind: switch, bandwidth: 1e30 GB/s, "
+             "latency: 90 s}}\n"),
+      "t.yaml:2:59: error: 'node.nvlink.bandwidth' is 1e30 GB/s, must be between 1 and "
+      "1000000000000000 B/s\n"
+      "  node: {gpu: x, gpus: 2, nvlink: {kind: switch, bandwidth: 1e30 GB/s, latency: 90 s}}\n"
+      "                                                            ^\n"
+      "t.yaml:2:79: error: 'node.nvlink.latency' is 90 s, must be between 0 and 60 s\n"
+      "  node: {gpu: x, gpus: 2, nvlink: {kind: switch, bandwidth: 1e30 GB/s, latency: 90 s}}\n"
+      "                                                                                ^\n");
 }
 
 TEST(Reader, FieldsWithoutEffectAreNamed) {
@@ -227,6 +245,31 @@ TEST(Reader, OverridesChangeFields) {
   EXPECT_EQ(file.topology.gpu_count(), 6);
   EXPECT_EQ(file.topology.name(), "t");
   EXPECT_NE(file.resolved.find("\"nodes\":3"), std::string::npos) << file.resolved;
+}
+
+TEST(Reader, CrowdedLinksYieldLess) {
+  const auto text = [&](const std::string& crowded) {
+    return "nodes: 1\nnode:\n  gpu: x\n  gpus: 4\n  nvlink:\n    kind: switch\n"
+           "    bandwidth: 10 GB/s\n    latency: 1 us\n    crowded: " +
+           crowded + "\n";
+  };
+  EXPECT_EQ(
+      errors(text("{pairs: 1, bandwidth: 11 GB/s}")),
+      "t.yaml:9:14: error: a link crowded from 1 pairs on cannot be so at 1 already\n"
+      "      crowded: {pairs: 1, bandwidth: 11 GB/s}\n"
+      "               ^\n"
+      "hint: pairs: more than 'from'\n"
+      "t.yaml:9:36: error: a crowded link cannot be faster than the 10 GB/s it has otherwise\n"
+      "      crowded: {pairs: 1, bandwidth: 11 GB/s}\n"
+      "                                     ^\n"
+      "hint: swap the two bandwidths\n");
+  const Topology t = std::move(parse_topology(text("{pairs: 3, bandwidth: 4 GB/s}"), "t").topology);
+  const Link& link = t.links().front();
+  const auto gigabytes = [&](int pairs) { return link.bandwidth_of(pairs).value / 1e9; };
+  EXPECT_DOUBLE_EQ(gigabytes(1), 10);
+  EXPECT_NEAR(gigabytes(2), 5.5, 1e-12);  // 1/2 is a quarter of the way from 1/3 to 1
+  EXPECT_DOUBLE_EQ(gigabytes(3), 4);
+  EXPECT_DOUBLE_EQ(gigabytes(100), 4);
 }
 
 }  // namespace

@@ -211,7 +211,9 @@ TEST(Routes, OtherHostsPassNothingOn) {
     FAIL() << "a reached c through b";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
-                 "error: test: c cannot reach a\n"
+                 "test.yaml:6:3: error: test: c cannot reach a\n"
+                 "    - {from: a, to: b, class: out, bandwidth: 1 GB/s, latency: 1 us}\n"
+                 "    ^\n"
                  "hint: GPUs and NICs of other hosts pass nothing on; look at the links out of the "
                  "one and into the other\n");
   }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <map>
 #include <utility>
 
 #include "sim/plan/exchange_time.h"
@@ -28,24 +30,32 @@ Nesting nesting_of(const DispatchContext& context, const Hierarchy& hierarchy) {
   return nesting;
 }
 
+/// How long the slowest communicator of a collective takes.
+Seconds collective_time(const Topology& topology, const CommunicatorTraffic& communicators) {
+  std::vector<ExchangeDemand> demands;
+  for (const ByteMatrix& traffic : communicators) demands.emplace_back(topology.loads(traffic));
+  return std::ranges::max(shared_times(demands));
+}
+
 class AutomaticDepth final : public Dispatch {
  public:
   AutomaticDepth(const DispatchContext& context, Nesting nesting, Copies copies,
                  CountReading reading, std::vector<std::unique_ptr<Dispatch>> by_depth)
-      : nesting_(std::move(nesting)),
+      : topology_(context.topology),
+        nesting_(std::move(nesting)),
         copies_(copies),
         reading_(reading),
         row_bytes_(context.model.row_bytes()),
-        by_depth_(std::move(by_depth)),
-        costs_(fit_collective_costs(
-            nesting_, context.topology.gpu_count() / context.ep,
-            [&](const ByteMatrix& m) { return exchange_time(context.topology, m).total(); })) {}
+        by_depth_(std::move(by_depth)) {}
 
   const Dispatch& choose(const LayerTokens& tokens) const override {
     std::vector<Seconds> slowest(by_depth_.size());
     const std::size_t ranks = tokens.batch.ranks.size();
+    const std::int64_t rows = tokens.batch.tokens() * tokens.ids.top_k();
+    const CollectiveCosts& costs =
+        costs_for(row_bytes_ * (rows / static_cast<std::int64_t>(ranks)));
     for (std::size_t first = 0; first < ranks; first += static_cast<std::size_t>(nesting_.gpus)) {
-      const auto times = depth_times(costs_, count(tokens, first).stage_rows(copies_), row_bytes_);
+      const auto times = depth_times(costs, count(tokens, first).stage_rows(copies_), row_bytes_);
       for (std::size_t d = 0; d < slowest.size(); ++d) {
         slowest[d] = std::max(slowest[d], times[d]);
       }
@@ -65,6 +75,19 @@ class AutomaticDepth final : public Dispatch {
   }
 
  private:
+  /// The lines at about the size of the exchanges: with few bytes latencies count that many bytes
+  /// hide.
+  const CollectiveCosts& costs_for(Bytes buffer) const {
+    const auto size =
+        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(buffer.value, 1)));
+    const auto known = costs_.find(size);
+    if (known != costs_.end()) return known->second;
+    const auto time = [&](const CommunicatorTraffic& t) { return collective_time(topology_, t); };
+    const int copies = topology_.gpu_count() / nesting_.gpus;
+    const Bytes bytes(static_cast<std::int64_t>(size));
+    return costs_.emplace(size, fit_collective_costs(nesting_, copies, time, bytes)).first->second;
+  }
+
   /// The counts over the run of ranks that starts at `first`.
   GroupCounts count(const LayerTokens& tokens, std::size_t first) const {
     GroupCounts counts(nesting_, reading_, GpuId(static_cast<std::int64_t>(first)));
@@ -88,12 +111,13 @@ class AutomaticDepth final : public Dispatch {
     return counts;
   }
 
+  const Topology& topology_;
   Nesting nesting_;
   Copies copies_;
   CountReading reading_;
   Bytes row_bytes_;
-  std::vector<std::unique_ptr<Dispatch>> by_depth_;  // [d - 1]
-  CollectiveCosts costs_;
+  std::vector<std::unique_ptr<Dispatch>> by_depth_;         // [d - 1]
+  mutable std::map<std::uint64_t, CollectiveCosts> costs_;  // by size of the send buffers
 };
 
 }  // namespace

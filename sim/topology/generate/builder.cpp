@@ -22,8 +22,8 @@ void Builder::cable(int a, int b, const std::string& link_class, Tier tier, Wire
   while (c < parts_.classes.size() && parts_.classes[c].name != link_class) ++c;
   if (c == parts_.classes.size()) parts_.classes.push_back({link_class, tier});
   const auto add = [&](int from, int to) {
-    parts_.links.push_back(
-        {VertexId(from), VertexId(to), wire.bandwidth, wire.latency, static_cast<int>(c), cost});
+    parts_.links.push_back({VertexId(from), VertexId(to), wire.bandwidth, wire.latency,
+                            static_cast<int>(c), cost, wire.crowded});
   };
   add(a, b);
   add(b, a);
@@ -39,9 +39,10 @@ void Builder::gpu(int vertex, const std::string& model, std::map<int, int> group
   groups_of_.push_back(std::move(groups));
 }
 
-Topology::Parts Builder::take(std::string name, Seconds exchange_overhead) {
+Topology::Parts Builder::take(std::string name, Seconds exchange_overhead, Seconds peer_overhead) {
   parts_.name = std::move(name);
   parts_.exchange_overhead = exchange_overhead;
+  parts_.peer_overhead = peer_overhead;
   parts_.levels.push_back({"cluster", std::vector<int>(parts_.gpus.size(), 0), 1});
   for (std::size_t d = 0; d < level_names.size(); ++d) {
     const Level& above = parts_.levels.back();

@@ -37,7 +37,7 @@ class Builder {
   void gpu(int vertex, const std::string& model, std::map<int, int> groups);
   /// A fresh group number at one depth (see level_names in builder.cpp).
   int next_group(int depth) { return group_count_[depth]++; }
-  Topology::Parts take(std::string name, Seconds exchange_overhead);
+  Topology::Parts take(std::string name, Seconds exchange_overhead, Seconds peer_overhead);
 
  private:
   Topology::Parts parts_;

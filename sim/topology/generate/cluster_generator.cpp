@@ -105,7 +105,7 @@ Topology::Parts build_cluster(const ClusterSpec& spec) {
     }
   }
   if (wide) build_wan(builder, spec.wan, routers);
-  return builder.take(spec.name, spec.exchange_overhead);
+  return builder.take(spec.name, spec.exchange_overhead, spec.peer_overhead);
 }
 
 }  // namespace moesim

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/topology/topology.h"
 
 namespace moesim {
 
 struct Wire {
   BytesPerSecond bandwidth;  // per direction
   Seconds latency;
+  Crowding crowded = {};
 };
 
 /// How the GPUs of a node are joined by NVLink: not at all, all behind one switch, in pairs
@@ -85,7 +87,7 @@ struct WanSpec {
 
 struct ClusterSpec {
   std::string name;
-  Seconds exchange_overhead;
+  Seconds exchange_overhead, peer_overhead;
   std::vector<SiteSpec> sites;
   WanSpec wan;
 };

@@ -15,7 +15,8 @@ class ExplicitReader {
   Topology::Parts read(const YamlMap& map) {
     if (const auto vertices = map.get("vertices")) {
       for (const YamlValue& value : vertices->list()) read_vertex(value.map());
-      if (parts_.gpus.empty()) vertices->error("there are no GPUs");
+      if (parts_.gpus.empty())
+        vertices->error("there are no GPUs", "give some vertices 'kind: gpu'");
     }
     if (const auto tiers = map.find("tiers")) read_tiers(tiers->map());
     if (const auto links = map.get("links")) {
@@ -40,11 +41,14 @@ class ExplicitReader {
           hosts_.try_emplace(host->string(), static_cast<int>(hosts_.size())).first->second;
     }
     if (!ids_.try_emplace(vertex.name, id).second) {
-      map.value().error(fmt::format("two vertices are named '{}'", vertex.name));
+      map.value().error(fmt::format("two vertices are named '{}'", vertex.name),
+                        "links need to tell them apart");
     }
     names_.push_back(vertex.name);
     if (map.string("kind", "") == "gpu") {
-      if (vertex.host < 0) map.value().error(fmt::format("GPU '{}' has no host", vertex.name));
+      if (vertex.host < 0) {
+        map.value().error(fmt::format("GPU '{}' has no host", vertex.name), "add 'host', any name");
+      };
       parts_.gpus.emplace_back(id);
       parts_.gpu_model.push_back(map.string("gpu"));
     }
@@ -74,12 +78,14 @@ class ExplicitReader {
     const int from = read_end(map, "from");
     const int to = read_end(map, "to");
     const std::string name = map.string("class");
+    const Wire wire = read_wire(map);
     Link link{VertexId(from),
               VertexId(to),
-              map.bandwidth("bandwidth"),
-              map.seconds("latency"),
+              wire.bandwidth,
+              wire.latency,
               0,
-              static_cast<int>(map.integer("cost", {1, 1'000'000}, 1))};
+              static_cast<int>(map.integer("cost", {1, 1'000'000}, 1)),
+              wire.crowded};
     const bool one_way = map.boolean("one_way", false);
     if (from < 0 || to < 0) return;
     if (from == to) return map.value().error("a link must join two vertices");

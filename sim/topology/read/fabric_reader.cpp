@@ -33,7 +33,7 @@ void read_leaves(const YamlMap& map, FabricSpec& fabric, int nodes, bool one_lea
   }
   fabric.spines = integer(map, "spines", 1);
   fabric.oversubscription = map.number("oversubscription", ratio, 1);
-  fabric.latency = map.seconds("latency", Seconds(0));
+  if (const auto latency = map.find("latency")) fabric.latency = latency->seconds(possible_latency);
 }
 
 void read_rail(const YamlMap& map, FabricSpec& fabric, const SiteSpec& site) {
@@ -42,7 +42,8 @@ void read_rail(const YamlMap& map, FabricSpec& fabric, const SiteSpec& site) {
   const int rails = site.groups.empty() ? 1 : site.groups.front().node.nics;
   for (const NodeGroup& group : site.groups) {
     if (group.node.nics != rails) {
-      map.value().error("a rail fabric needs as many NICs in every node");
+      map.value().error("a rail fabric needs as many NICs in every node",
+                        "give every group the same nics.count, or another kind of fabric");
       break;
     }
   }
@@ -88,7 +89,8 @@ void read_dragonfly(const YamlMap& map, FabricSpec& fabric, int nodes) {
   if (room < nodes) {
     map.value().error(
         fmt::format("{} groups x {} routers x {} nodes have room for {} nodes, not {}",
-                    fabric.groups, fabric.routers, fabric.nodes_per_router, room, nodes));
+                    fabric.groups, fabric.routers, fabric.nodes_per_router, room, nodes),
+        fmt::format("more groups, routers or nodes_per_router, or 'nodes: {}'", room));
   }
 }
 

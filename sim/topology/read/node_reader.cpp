@@ -4,11 +4,51 @@
 
 #include <algorithm>
 
+#include "sim/base/units.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
 
-Wire read_wire(const YamlMap& map) { return {map.bandwidth("bandwidth"), map.seconds("latency")}; }
+BytesPerSecond read_bandwidth(const YamlMap& map) {
+  const auto value = map.get("bandwidth");
+  return value ? value->bandwidth(possible_bandwidth) : BytesPerSecond(1);
+}
+
+Seconds read_latency(const YamlMap& map) {
+  const auto value = map.get("latency");
+  return value ? value->seconds(possible_latency) : Seconds(0);
+}
+
+namespace {
+
+Crowding read_crowding(const YamlValue& value, BytesPerSecond bandwidth, bool known) {
+  constexpr Range count{1, 1e9};
+  const YamlMap map = value.map();
+  const Crowding crowded{map.integer("from", count, 1), map.integer("pairs", count),
+                         read_bandwidth(map)};
+  if (map.good({"from", "pairs"}) && crowded.pairs <= crowded.from) {
+    map.value().error(fmt::format("a link crowded from {} pairs on cannot be so at {} already",
+                                  crowded.from, crowded.pairs),
+                      "pairs: more than 'from'");
+  }
+  if (known && map.good({"bandwidth"}) && crowded.bandwidth > bandwidth) {
+    map.find("bandwidth")
+        ->error(fmt::format("a crowded link cannot be faster than the {} it has otherwise",
+                            to_string(bandwidth)),
+                "swap the two bandwidths");
+  }
+  return crowded;
+}
+
+}  // namespace
+
+Wire read_wire(const YamlMap& map) {
+  Wire wire{read_bandwidth(map), read_latency(map)};
+  if (const auto crowded = map.find("crowded")) {
+    wire.crowded = read_crowding(*crowded, wire.bandwidth, map.good({"bandwidth"}));
+  }
+  return wire;
+}
 
 void warn_without_effect(const YamlMap& map, const std::string& key, const std::string& why) {
   if (const auto value = map.find(key)) {
@@ -23,7 +63,8 @@ void read_nvlink(const YamlMap& map, NodeSpec& node) {
   node.nvlink = static_cast<NvlinkKind>(map.choice("kind", kinds) + 1);
   node.nvlink_wire = read_wire(map);
   if (node.nvlink == NvlinkKind::pairs && node.gpus % 2 != 0) {
-    map.value().error(fmt::format("{} GPUs make no NVLink pairs", node.gpus));
+    map.value().error(fmt::format("{} GPUs make no NVLink pairs", node.gpus),
+                      "an even number of GPUs, or nvlink of kind switch or mesh");
   }
   if (node.gpus == 1) map.value().warning("'nvlink' has no effect: a node has one GPU");
 }
@@ -47,7 +88,8 @@ void read_pcie(const YamlMap& map, NodeSpec& node) {
   const int places = pcie.sockets * std::max(1, pcie.switches);
   if (places > 0 && node.gpus % places != 0) {
     map.value().error(fmt::format("{} GPUs cannot be shared out evenly to {} {}", node.gpus, places,
-                                  pcie.switches > 0 ? "PCIe switches" : "sockets"));
+                                  pcie.switches > 0 ? "PCIe switches" : "sockets"),
+                      "a number of GPUs that it divides");
   }
 }
 

@@ -21,7 +21,8 @@ void read_groups(const YamlMap& map, SiteSpec& site) {
       nodes.count = static_cast<int>(group.integer("nodes", node_count));
       if (const auto node = group.get("node")) nodes.node = read_node(node->map());
     }
-    if (site.groups.empty()) groups->error("'" + groups->path() + "' is empty");
+    if (site.groups.empty())
+      groups->error("'" + groups->path() + "' is empty", "a list of {nodes, node}");
     return;
   }
   NodeGroup nodes;
@@ -36,7 +37,8 @@ void check_joined(const YamlValue& pairs, const WanSpec& wan, int data_centers) 
   for (const WanSpec::Special& pair : wan.special) joined.insert({pair.a, pair.b});
   for (int i = 0; i < data_centers; ++i) {
     if (joined.count(i) > 0) continue;
-    return pairs.error(fmt::format("no pair joins data center {} to another", i));
+    return pairs.error(fmt::format("no pair joins data center {} to another", i),
+                       "every data center needs a pair; they count from 0");
   }
 }
 
@@ -91,7 +93,7 @@ WanSpec read_wan(const YamlMap& map, int data_centers) {
         special.b = static_cast<int>(ends[1].integer(site));
       }
       if (ends.size() != 2 || ends[0].string() == ends[1].string()) {
-        between->error("'" + between->path() + "' must name two data centers");
+        between->error("'" + between->path() + "' must name two data centers", "such as [0, 1]");
       }
     }
     if (!seen.insert(std::minmax(special.a, special.b)).second) {

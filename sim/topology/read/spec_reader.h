@@ -8,7 +8,14 @@
 
 namespace moesim {
 
-/// `bandwidth` and `latency` of a map.
+/// What no link can have: mistyped units are found by it.
+inline constexpr Range possible_bandwidth{1, 1e15};  // 1 B/s to 1 PB/s
+inline constexpr Range possible_latency{0, 60};      // up to a minute
+
+/// The required key, within what is possible.
+BytesPerSecond read_bandwidth(const YamlMap& map);
+Seconds read_latency(const YamlMap& map);
+/// `bandwidth`, `latency` and `crowded` of a map.
 Wire read_wire(const YamlMap& map);
 /// Warns when the map has a key whose value changes nothing.
 void warn_without_effect(const YamlMap& map, const std::string& key, const std::string& why);

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/p2p_schedule.h"
+
+#include <bit>
+#include <numeric>
+
+namespace moesim {
+namespace {
+
+constexpr int group_size = 8;  // NCCL_P2P_SCHEDULE_GROUP_SIZE
+
+}  // namespace
+
+std::vector<int> p2p_group_deltas(int groups) {
+  const auto rounds = static_cast<int>(std::bit_ceil(static_cast<unsigned>(groups)));
+  std::vector<int> deltas;
+  int delta = 0;
+  for (int k = 0; k < rounds; ++k) {
+    if (delta < groups) deltas.push_back(delta);
+    delta = (delta + k + 1) % rounds;
+  }
+  return deltas;
+}
+
+P2pSchedule::P2pSchedule(const std::vector<int>& nodes) : place_(nodes.size()) {
+  std::map<int, std::vector<int>> ranks_of;
+  for (std::size_t r = 0; r < nodes.size(); ++r) ranks_of[nodes[r]].push_back(static_cast<int>(r));
+  int size = ranks_of.size() == 1 ? static_cast<int>(nodes.size()) : group_size;
+  for (const auto& [node, ranks] : ranks_of) size = std::gcd(size, static_cast<int>(ranks.size()));
+  for (const auto& [node, ranks] : ranks_of) {
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const int local = static_cast<int>(i) % size;
+      if (local == 0) groups_.emplace_back();
+      place_[static_cast<std::size_t>(ranks[i])] = {static_cast<int>(groups_.size()) - 1, local};
+      groups_.back().push_back(ranks[i]);
+    }
+  }
+  deltas_ = p2p_group_deltas(static_cast<int>(groups_.size()));
+}
+
+int P2pSchedule::at(const Place& place, int round, int direction) const {
+  const auto groups = static_cast<int>(groups_.size());
+  const auto size = static_cast<int>(groups_.front().size());
+  const int delta = deltas_[static_cast<std::size_t>(round / size)];
+  const int group = (place.group + direction * delta + groups) % groups;
+  const int local = (place.local + direction * (round % size) + size) % size;
+  return groups_[static_cast<std::size_t>(group)][static_cast<std::size_t>(local)];
+}
+
+int P2pSchedule::receiver(int rank, int round) const {
+  return at(place_[static_cast<std::size_t>(rank)], round, 1);
+}
+
+int P2pSchedule::sender(int rank, int round) const {
+  return at(place_[static_cast<std::size_t>(rank)], round, -1);
+}
+
+PeerOrder::PeerOrder(const std::vector<GpuId>& participants, const std::vector<int>& nodes,
+                     const ByteMatrix& traffic, int peers) {
+  const P2pSchedule schedule(nodes);
+  std::map<GpuId, int> rank_of;
+  for (std::size_t r = 0; r < participants.size(); ++r) {
+    rank_of[participants[r]] = static_cast<int>(r);
+  }
+  for (const auto& [from, rank] : rank_of) {
+    std::map<GpuId, int> round_of;
+    for (int round = 0; round < schedule.rounds(); ++round) {
+      round_of[participants[static_cast<std::size_t>(schedule.receiver(rank, round))]] = round;
+    }
+    for (const ByteMatrix::Entry& entry : traffic.row(from)) {
+      if (entry.to == from) continue;
+      const int batch = round_of.at(entry.to) / peers;
+      gpus_[from].batches[batch].push_back({from, entry.to});
+      gpus_[entry.to].batches[batch].push_back({from, entry.to});
+    }
+  }
+}
+
+bool PeerOrder::serves(GpuId gpu, int batch) const {
+  const Gpu& state = gpus_.at(gpu);
+  return state.left > 0 && state.batches.begin()->first == batch;
+}
+
+/// The pairs of the GPU's first batch whose other end serves that batch already.
+void PeerOrder::enter_batch(GpuId gpu, std::vector<Pair>& starting) {
+  Gpu& state = gpus_.at(gpu);
+  if (state.batches.empty()) return;
+  const auto& [batch, pairs] = *state.batches.begin();
+  state.left = pairs.size();
+  for (const Pair& pair : pairs) {
+    if (serves(pair.first == gpu ? pair.second : pair.first, batch)) starting.push_back(pair);
+  }
+}
+
+std::vector<PeerOrder::Pair> PeerOrder::begin() {
+  std::vector<Pair> starting;
+  for (const auto& [gpu, state] : gpus_) enter_batch(gpu, starting);
+  return starting;
+}
+
+std::vector<PeerOrder::Pair> PeerOrder::end(const Pair& pair) {
+  std::vector<Pair> starting;
+  for (const GpuId gpu : {pair.first, pair.second}) {
+    Gpu& state = gpus_.at(gpu);
+    if (--state.left > 0) continue;
+    state.batches.erase(state.batches.begin());
+    enter_batch(gpu, starting);
+  }
+  return starting;
+}
+
+}  // namespace moesim

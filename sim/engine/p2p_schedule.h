@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which NCCL serves the peers of a grouped send/receive, and who may send when.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/base/byte_matrix.h"
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// How many peers NCCL serves at once (NCCL_MAX_DEV_WORK_P2P_PER_BATCH); it never mixes peers of
+/// one such batch with those of the next.
+inline constexpr int nccl_peers = 8;
+
+/// By how many groups the receiver lies ahead, in NCCL's order: every number below `groups` once
+/// (ncclP2pSchedule, src/init.cc of NVIDIA/nccl: triangular steps modulo the next power of two).
+std::vector<int> p2p_group_deltas(int groups);
+
+/// ncclP2pSchedule: in every round each rank sends to one rank and receives from one; over all
+/// rounds it sends to every rank, itself included, and receives from every rank exactly once.
+class P2pSchedule {
+ public:
+  /// `nodes[r]` is the node of rank r. Groups have 8 ranks, or the largest common divisor of 8 and
+  /// every node's number of ranks; a single node is one group.
+  explicit P2pSchedule(const std::vector<int>& nodes);
+
+  int ranks() const { return static_cast<int>(place_.size()); }
+  int rounds() const { return ranks(); }
+  /// Whom `rank` sends to in a round; this rank receives from it in the same round.
+  int receiver(int rank, int round) const;
+  int sender(int rank, int round) const;
+
+ private:
+  struct Place {
+    int group, local;
+  };
+  int at(const Place& place, int round, int direction) const;
+
+  std::vector<std::vector<int>> groups_;
+  std::vector<Place> place_;  // per rank
+  std::vector<int> deltas_;
+};
+
+/// Which pairs of an exchange may move bytes when a GPU serves `peers` rounds of the schedule at
+/// once, and the next ones only when its own sends and receives in these have ended.
+class PeerOrder {
+ public:
+  using Pair = std::pair<GpuId, GpuId>;  // from, to
+
+  /// `nodes[i]` is the node of participants[i]. Pairs without bytes take no part.
+  PeerOrder(const std::vector<GpuId>& participants, const std::vector<int>& nodes,
+            const ByteMatrix& traffic, int peers);
+
+  /// The pairs that may begin at once.
+  std::vector<Pair> begin();
+  /// A pair has ended: those that may begin now.
+  std::vector<Pair> end(const Pair& pair);
+
+ private:
+  /// What a GPU has to do, batch by batch.
+  struct Gpu {
+    std::map<int, std::vector<Pair>> batches;  // those not yet ended
+    std::size_t left = 0;                      // pairs of the first batch that have not ended
+  };
+  void enter_batch(GpuId gpu, std::vector<Pair>& starting);
+  bool serves(GpuId gpu, int batch) const;
+
+  std::map<GpuId, Gpu> gpus_;
+};
+
+}  // namespace moesim
