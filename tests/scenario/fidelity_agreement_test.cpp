@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// On 32 GPUs `port` and `flow` agree within 2 % over every trace and policy: with all peers in
-// flight, max-min sharing ends when the busiest link does. `analytic` does for flat exchanges.
+// On 32 GPUs `port` and `flow` agree within 2 % over every trace and policy whose exchanges follow
+// each other: with all peers in flight, max-min sharing ends when the busiest link does. `analytic`
+// does for flat exchanges.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,10 +40,15 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
           ->run(planned.plan)
           .makespan.value;
   const double analytic = make_analytic_backend(topology, gpus)->run(planned.plan).makespan.value;
-  EXPECT_NEAR(port / flow, 1, 0.02);
+  // Exchanges in parts or side by side (FastMoE's experts, DeepEP's rounds) leave a link without
+  // work while its flows wait for another: `flow` knows of it, `port` does not.
+  const Dispatch& dispatch = *planned.layers[0].dispatch;
+  int firsts = 0;
+  for (int p = 0; p < dispatch.phases(); ++p) firsts += dispatch.previous(p) < 0 ? 1 : 0;
+  EXPECT_NEAR(port / flow, 1, firsts == 1 ? 0.02 : 0.12);
   // The closed form ends all communicators of a phase together; in truth those with less to move
   // end, and compute, earlier.
-  const bool one_phase = planned.layers[0].dispatch->phases() == 1;
+  const bool one_phase = dispatch.phases() == 1;
   EXPECT_NEAR(analytic / flow, 1, one_phase ? 0.02 : 0.2);
 }
 
