@@ -17,6 +17,14 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
       {"static-best", "oracle: one placement, made knowing the whole trace", read_static_best},
       {"clairvoyant", "oracle: a placement per step, made knowing its loads, moved for nothing",
        read_clairvoyant},
+      {"hybridep", "gathers experts inside domains of GPUs and data centers (HybridEP)",
+       read_hybridep_placement},
+      {"occult", "experts chosen together share a GPU (Occult)", read_occult},
+      {"exflow", "experts that follow each other over the layers share a GPU (ExFlow)",
+       read_exflow},
+      {"moetuner", "balanced clusters with few transitions between GPUs (MoETuner)", read_moetuner},
+      {"dynamic-grouping", "experts of similar co-choices share a GPU (an interpretation)",
+       read_dynamic_grouping},
   };
   return table;
 }
@@ -41,6 +49,8 @@ const std::vector<DispatchMechanism>& dispatch_mechanisms() {
        read_fastmoe},
       {"schemoe-pipe", "inside nodes and between nodes at once (Pipe-A2A of ScheMoE)",
        read_schemoe_pipe},
+      {"hybridep", "level by level between GPUs of equal offset in expert domains (HybridEP)",
+       read_hybridep_dispatch},
   };
   return table;
 }

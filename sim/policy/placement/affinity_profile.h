@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planners that decide from which experts tokens chose together, or one layer after the other.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "sim/balance/affinity/co_activation.h"
+#include "sim/policy/placement/lagged.h"
+
+namespace moesim {
+
+/// The choices of a batch's tokens: [token * top_k + k], -1 where dropped.
+std::vector<int> batch_choices(const Batch& batch, IdRows ids);
+
+/// Tokens that chose both experts of a pair: symmetric, the diagonal zero. Dropped choices do not
+/// count.
+PairMatrix co_choices_of(const std::vector<int>& choices, int top_k, int experts);
+/// Choices (e of a layer, f of the next) of the same tokens, K x K each, without dropped ones.
+PairMatrix transitions_between(const std::vector<int>& layer, const std::vector<int>& next,
+                               int top_k, int experts);
+
+/// Remembers pairs of the newest steps, over all ranks: every run of ranks gets one placement.
+class ProfiledPlanner : public Lagged {
+ public:
+  enum class Pairs { co_choices, transitions };
+
+ protected:
+  /// Starts contiguous.
+  ProfiledPlanner(const PlacementContext& context, const LaggedOptions& options, Pairs pairs);
+  /// The pairs of a layer (transitions: from it to the next one), summed over the window.
+  PairMatrix pairs_of(int layer) const;
+  /// [layer - 1]
+  std::vector<PairMatrix> all_pairs() const;
+  /// [layer][expert]: choices, summed over the window.
+  std::vector<std::vector<std::int64_t>> all_loads() const;
+  Assignment assign(Placement placement, const LayerRoutingNow& now) override;
+  void observe(const LayerRoutingNow& now) override;
+
+ private:
+  struct Seen {
+    std::deque<PairMatrix> pairs;
+    std::deque<std::vector<std::int64_t>> loads;
+  };
+  Pairs kind_;
+  std::size_t window_;
+  std::vector<Seen> layers_;
+  std::vector<int> before_;  // choices of the layer before, in the same step
+};
+
+/// Decides all layers at once, at the first layer of a step.
+class AllLayersPlanner : public ProfiledPlanner {
+ protected:
+  AllLayersPlanner(const PlacementContext& context, const LaggedOptions& options)
+      : ProfiledPlanner(context, options, Pairs::transitions) {}
+  /// The slots of one run of ranks: [layer].
+  virtual std::vector<SlotTable> place() = 0;
+  SlotTable replan(int layer, int run, const LoadMatrix& window, const SlotTable& current) override;
+
+ private:
+  std::vector<SlotTable> planned_;
+};
+
+/// Reads `profile`, the steps before the first decision, whose routing it sees (default 4), and
+/// the options of planners that lag; by default they decide once.
+LaggedOptions read_profile_options(const YamlMap& params);
+
+/// Throws Unsuitable naming `who` unless the ranks of a run hold equally many experts.
+void check_equal_slots(const PlacementContext& context, const std::string& who);
+
+/// How the ranks of a run lie on nodes.
+struct RunNodes {
+  int nodes = 1;
+  int gpus_per_node = 1;
+};
+/// Throws Unsuitable naming `who` unless a run is a number of whole hosts or within one.
+RunNodes run_nodes(const PlacementContext& context, const std::string& who);
+
+}  // namespace moesim
