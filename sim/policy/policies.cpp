@@ -14,6 +14,10 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
   static const std::vector<PlacementMechanism> table = {
       {"contiguous", "static: experts in id order over every expert-parallel group",
        read_contiguous},
+      {"fsep", "shards of all experts on every rank, any layout restored before use (LAER-MoE)",
+       read_fsep},
+      {"fsdp-ep", "static: shards of the copies in all expert-parallel groups, gathered before use",
+       read_fsdp_ep},
       {"static-best", "oracle: one placement, made knowing the whole trace", read_static_best},
       {"clairvoyant", "oracle: a placement per step, made knowing its loads, moved for nothing",
        read_clairvoyant},

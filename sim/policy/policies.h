@@ -45,6 +45,8 @@ const std::vector<ScheduleMechanism>& schedule_mechanisms();
 
 RoutingMaker read_identity(const YamlMap& params);
 PlacementMaker read_contiguous(const YamlMap& params);
+PlacementMaker read_fsep(const YamlMap& params);
+PlacementMaker read_fsdp_ep(const YamlMap& params);
 PlacementMaker read_static_best(const YamlMap& params);
 PlacementMaker read_clairvoyant(const YamlMap& params);
 PlacementMaker read_hybridep_placement(const YamlMap& params);

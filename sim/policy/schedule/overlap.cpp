@@ -7,10 +7,11 @@
 namespace moesim {
 namespace {
 
-/// What launches the gather of a layer's parameters.
+/// What launches the gather of a layer's parameters. "The layer before" is the one that the pass
+/// visits before; the gradients of a layer's combine are dispatched, those of its attention last.
 enum class Launch {
-  step,       // the start of the step: all layers queue on the lane in their order
-  attention,  // the start of the layer's own attention
+  step,       // the start of the pass: all layers queue on the lane in their order
+  attention,  // forward: the start of the layer's own attention; backward: of that before
   layer,      // the start of the layer before
   dispatch,   // the end of the dispatch of the layer before
 };
@@ -40,43 +41,48 @@ class Overlap final : public Schedule {
     if (pass == Pass::forward && ops.decision(layer).after_gate) return;
     ops.gather(layer, pass, after);
   }
+  bool launched_by(Launch launch) const { return options_.gather == launch; }
 
   void forward(LayerOps& ops) const {
     const int layers = ops.layers();
-    const bool queued = options_.gather == Launch::step;
-    for (int layer = 0; layer < (queued ? layers : 1); ++layer) {
-      if (options_.gather != Launch::attention) gather(ops, layer, Pass::forward, {});
+    for (int layer = 0; layer < (launched_by(Launch::step) ? layers : 1); ++layer) {
+      if (!launched_by(Launch::attention)) gather(ops, layer, Pass::forward, {});
     }
-    if (options_.first_exposed && !queued && layers > 0) ops.wait_for_gather(0, Pass::forward);
+    if (options_.first_exposed && layers > 0) ops.wait_for_gather(0, Pass::forward);
     for (int layer = 0; layer < layers; ++layer) {
-      const Mark start = ops.mark();
-      if (options_.gather == Launch::layer) gather(ops, layer + 1, Pass::forward, start);
-      if (options_.gather == Launch::attention) gather(ops, layer, Pass::forward, start);
+      if (launched_by(Launch::layer)) gather(ops, layer + 1, Pass::forward, ops.mark());
+      if (launched_by(Launch::attention)) gather(ops, layer, Pass::forward, ops.mark());
       ops.attention(layer, Pass::forward);
       ops.before_dispatch(layer, Pass::forward);
       if (ops.decision(layer).after_gate) ops.gather(layer, Pass::forward, ops.mark());
       ops.dispatch(layer, Pass::forward);
-      if (options_.gather == Launch::dispatch) gather(ops, layer + 1, Pass::forward, ops.mark());
+      if (launched_by(Launch::dispatch)) gather(ops, layer + 1, Pass::forward, ops.mark());
       ops.experts(layer, Pass::forward);
       ops.combine(layer, Pass::forward);
       ops.after_combine(layer, Pass::forward);
     }
   }
 
+  /// Upstream's first gather of the backward pass has no event to wait for; ours starts when the
+  /// forward pass has ended, as the host is not modelled. A delayed reduction goes before the next
+  /// gather: both wait for the same and share the lane.
   void backward(LayerOps& ops) const {
     const int last = ops.layers() - 1;
-    gather(ops, last, Pass::backward, ops.mark());
+    for (int layer = last; layer >= (launched_by(Launch::step) ? 0 : last); --layer) {
+      gather(ops, layer, Pass::backward, ops.mark());
+    }
     for (int layer = last; layer >= 0; --layer) {
+      if (launched_by(Launch::layer)) gather(ops, layer - 1, Pass::backward, ops.mark());
       ops.before_dispatch(layer, Pass::backward);
       ops.dispatch(layer, Pass::backward);
-      const Mark dispatched = ops.mark();
-      if (options_.delayed_reduce && layer < last) ops.reduce(layer + 1, dispatched);
-      gather(ops, layer - 1, Pass::backward, dispatched);
+      if (options_.delayed_reduce && layer < last) ops.reduce(layer + 1, ops.mark());
+      if (launched_by(Launch::dispatch)) gather(ops, layer - 1, Pass::backward, ops.mark());
       if (options_.recompute) ops.recompute_experts(layer);
       ops.experts(layer, Pass::backward);
       if (!options_.delayed_reduce) ops.reduce(layer, ops.mark());
       ops.combine(layer, Pass::backward);
       ops.after_combine(layer, Pass::backward);
+      if (launched_by(Launch::attention)) gather(ops, layer - 1, Pass::backward, ops.mark());
       ops.attention(layer, Pass::backward);
     }
     if (options_.delayed_reduce && last >= 0) ops.reduce(0, ops.mark());
@@ -88,14 +94,19 @@ class Overlap final : public Schedule {
 }  // namespace
 
 // gather: what launches it (step, attention, layer, dispatch); reduce: at-once or delayed;
-// recompute: none or experts; first: exposed or hidden.
+// recompute: none or experts; first: exposed (default) or hidden, for gather: layer and dispatch.
 ScheduleMaker read_overlap(const YamlMap& params) {
   OverlapOptions o;
   o.gather =
       static_cast<Launch>(params.choice("gather", {"step", "attention", "layer", "dispatch"}, 3));
   o.delayed_reduce = params.choice("reduce", {"at-once", "delayed"}, 0) == 1;
   o.recompute = params.choice("recompute", {"none", "experts"}, 0) == 1;
-  o.first_exposed = params.choice("first", {"exposed", "hidden"}, 0) == 0;
+  const bool before = o.gather == Launch::layer || o.gather == Launch::dispatch;
+  o.first_exposed = params.choice("first", {"exposed", "hidden"}, 0) == 0 && before;
+  if (const auto first = params.find("first"); first && !before) {
+    first->error("'schedule.first' has no effect: every layer's gather is launched alike",
+                 "say gather: layer or dispatch, or leave 'first' out");
+  }
   return [o](const ScheduleContext&) { return std::make_unique<Overlap>(o); };
 }
 

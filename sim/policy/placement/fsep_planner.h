@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decides the slots of FSEP: LAER-MoE's planner, and those that its authors compare it with.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/balance/fsep/planner.h"
+#include "sim/policy/placer.h"
+
+namespace moesim {
+
+enum class FsepPlanning {
+  laer,     // fsep::plan
+  even,     // static: equal copies spread over nodes, blind to loads
+  initial,  // static: (rank * C + slot) mod E
+  fsdp_ep,  // fsep::fsdp_ep_slots once the first step is over
+  flex,     // fsep::flex_plan
+  smart,    // fsep::smart_slots
+};
+
+/// Names as they appear in YAML, in the order of FsepPlanning.
+inline const std::vector<std::string> fsep_planning_names = {"laer",    "even", "initial",
+                                                             "fsdp-ep", "flex", "smart"};
+
+/// How `laer` weighs placements, see fsep::PlannerOptions; and the steps of `flex`.
+struct FsepPlannerOptions {
+  FsepPlanning planning = FsepPlanning::laer;
+  bool even = true;
+  bool queue = true;
+  bool cluster_bandwidths = false;  // instead of those of LAER-MoE's cluster
+  bool checkpointing = true;
+  Seconds per_token_slot = fsep::CostParameters{}.per_token_slot;
+  int flex_steps = 10;
+};
+
+/// The largest runs of consecutive GPUs that tile all hosts and all runs of `ep` ranks: hosts,
+/// where they are equal and divide or are divided by `ep`. What FSEP calls a node.
+int equal_blocks(const Topology& topology, int ep);
+
+/// Plans one expert-parallel run of ranks from loads, current slots and nothing else.
+class FsepPlanner {
+ public:
+  /// With no `slots` per rank as few as hold all experts and suit the planning. Throws Unsuitable
+  /// when the given ones do not.
+  FsepPlanner(const PlacementContext& context, const FsepPlannerOptions& options,
+              std::optional<int> slots);
+  const fsep::SlotGrid& grid() const { return grid_; }
+  /// The slots of the first step.
+  SlotTable first() const;
+  /// Whether there are ever others.
+  bool replans() const;
+  /// Slots for the loads [ranks x experts] of the run that starts at rank `begin`.
+  SlotTable replan(int begin, const LoadMatrix& loads, const SlotTable& current) const;
+
+ private:
+  bool suits(int slots) const;
+  fsep::Links links(int begin) const;
+
+  const Topology& topology_;
+  FsepPlannerOptions options_;
+  fsep::CostParameters cost_;
+  int experts_;
+  fsep::SlotGrid grid_;
+};
+
+/// Seconds that LAER-MoE's planner takes for one layer: its artifact's figures for 32 experts on
+/// 64 to 1024 ranks with 1 to 16 slots (arXiv 2602.11686; CPU unstated), geometrically in between
+/// and those of the nearest edge outside.
+Seconds published_planning_time(int ranks, int slots_per_rank);
+
+}  // namespace moesim
