@@ -45,6 +45,12 @@ const std::vector<ScheduleMechanism>& schedule_mechanisms();
 
 RoutingMaker read_identity(const YamlMap& params);
 PlacementMaker read_contiguous(const YamlMap& params);
+PlacementMaker read_expert_swap(const YamlMap& params);
+PlacementMaker read_smart_moe(const YamlMap& params);
+PlacementMaker read_shadowing(const YamlMap& params);
+PlacementMaker read_pro_prophet(const YamlMap& params);
+PlacementMaker read_hecate(const YamlMap& params);
+PlacementMaker read_janus(const YamlMap& params);
 PlacementMaker read_fsep(const YamlMap& params);
 PlacementMaker read_fsdp_ep(const YamlMap& params);
 PlacementMaker read_static_best(const YamlMap& params);

@@ -11,10 +11,15 @@ namespace moesim {
 
 LaggedOptions read_lagged_options(const YamlMap& params, LaggedOptions defaults) {
   constexpr Range steps{1, 1 << 20};
-  LaggedOptions o = defaults;
-  o.interval = static_cast<int>(params.integer("interval", steps, o.interval));
+  LaggedOptions o = read_move_options(params, defaults);
   o.first = static_cast<int>(params.integer("first", steps, o.first));
   o.window = static_cast<int>(params.integer("window", steps, o.window));
+  return o;
+}
+
+LaggedOptions read_move_options(const YamlMap& params, LaggedOptions defaults) {
+  LaggedOptions o = defaults;
+  o.interval = static_cast<int>(params.integer("interval", {1, 1 << 20}, o.interval));
   o.moves_optimizer =
       params.choice("payload", {"state", "weights"}, o.moves_optimizer ? 0 : 1) == 0;
   o.migrate_blocks =
@@ -56,15 +61,17 @@ SlotTable Lagged::next_slots(int index, const Layer& layer) {
   return slots;
 }
 
-/// Weights, and the state that goes with them, from the nearest holders.
-ParamExchange Lagged::migration(const SlotTable& before, const SlotTable& after) const {
+Bytes Lagged::payload() const {
   const int per_parameter =
       size_of(context_.model.weights) + (options_.moves_optimizer ? context_.state.optimizer : 0);
-  const Bytes state(context_.model.expert_parameters() * per_parameter);
+  return Bytes(context_.model.expert_parameters() * per_parameter);
+}
+
+ParamExchange Lagged::migration(const SlotTable& before, const SlotTable& after) const {
   std::vector<ExpertTransfer> transfers;
   for (const WeightMove& move :
        weight_moves(before, after, gpus_per_host(context_.topology, "migration"))) {
-    transfers.push_back({move.expert, move.from, move.to, state});
+    transfers.push_back({move.expert, move.from, move.to, payload()});
   }
   return {"migrate", traffic_of(transfers, context_.gpus), {}, {}};
 }

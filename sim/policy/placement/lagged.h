@@ -24,6 +24,8 @@ struct LaggedOptions {
 /// Reads interval, first, window, payload (state or weights), migration (blocks or overlapped),
 /// planning_time and planning (hidden or blocks), with the given defaults.
 LaggedOptions read_lagged_options(const YamlMap& params, LaggedOptions defaults = {});
+/// The same without first and window.
+LaggedOptions read_move_options(const YamlMap& params, LaggedOptions defaults = {});
 
 /// Keeps one slot table per layer, and changes it as replan says. Loads of a step are seen after
 /// it: what is decided for step s depends on steps before s alone.
@@ -41,6 +43,11 @@ class Lagged : public Placer {
   virtual Assignment assign(Placement placement, const LayerRoutingNow& now) = 0;
   /// Called after every step with its routing, for planners that look at more than loads.
   virtual void observe(const LayerRoutingNow&) {}
+  /// What a change of slots moves: weights, and the state that goes with them, from the nearest
+  /// holders.
+  virtual ParamExchange migration(const SlotTable& before, const SlotTable& after) const;
+  /// What moves of one expert.
+  Bytes payload() const;
   const PlacementContext& context() const { return context_; }
 
  private:
@@ -51,7 +58,6 @@ class Lagged : public Placer {
   };
   bool due(const Layer& layer) const;
   SlotTable next_slots(int index, const Layer& layer);
-  ParamExchange migration(const SlotTable& before, const SlotTable& after) const;
 
   PlacementContext context_;
   LaggedOptions options_;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What planners with a performance model believe of the cluster.
+#pragma once
+
+#include <optional>
+
+#include "sim/base/yaml.h"
+#include "sim/policy/placer.h"
+
+namespace moesim {
+
+/// Given rates; those left out come from the cluster, see below.
+struct PlannerRates {
+  std::optional<BytesPerSecond> bandwidth;  // of one GPU
+  std::optional<FlopsPerSecond> throughput;
+};
+
+/// Reads bandwidth and throughput.
+PlannerRates read_planner_rates(const YamlMap& params);
+
+/// Whose bytes the bandwidth of a GPU counts.
+enum class Reach { all_gpus, other_nodes };
+
+/// What one GPU gets from a uniform all-to-all of all runs at once, latencies aside; with
+/// other_nodes only pairs on different hosts exchange, where a run has any.
+BytesPerSecond alltoall_bandwidth(const PlacementContext& context, Reach reach);
+
+/// Peak x efficiency of the slowest GPU for the model's weights, as shipped in models/gpu. Throws
+/// Unsuitable when a GPU has no peak for them.
+FlopsPerSecond gemm_throughput(const PlacementContext& context);
+
+/// The forward of one choice.
+Seconds choice_time(const MoeModel& model, FlopsPerSecond throughput);
+
+/// The forward of what a layer computes before its experts for that many tokens: projections of
+/// attention and shared experts; attention scores are left out.
+Seconds dense_time(const MoeModel& model, FlopsPerSecond throughput, double tokens);
+
+/// Mean tokens per rank of a batch.
+double mean_tokens(const Batch& batch);
+
+/// GPUs per node within a run of `ep` ranks. Throws Unsuitable naming `who` when hosts do not have
+/// equally many consecutive GPUs, or runs and hosts cut each other.
+int node_size(const PlacementContext& context, const std::string& who);
+
+}  // namespace moesim
