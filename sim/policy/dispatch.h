@@ -59,6 +59,8 @@ struct SideExchange {
 struct LocalWork {
   bool pack = true;   // rows are gathered into a send buffer, and spread from it on the way back
   bool relay = true;  // a kernel between a phase and the one before it
+  // One more copy of what is sent before the first phase, of what arrived after the last one.
+  bool transpose_sent = false, transpose_arrived = false;
 };
 
 /// A way for token copies to travel. Mechanisms are defined by one pure function, from which

@@ -80,6 +80,7 @@ void LayerOps::before_dispatch(int layer, Pass pass) {
     const std::int64_t copies = s.sums.packed[gpu.index()];
     add_memory(s, gpu, forward ? "permute" : "unpermute-grad", Stage::dispatch, copies, copies,
                model_.hidden);
+    add_transpose(s, gpu, Stage::dispatch, s.work.dispatch->local_work().transpose_sent, copies);
   }
   if (s.work.decision.after_gate) add_planning(s);
 }
@@ -114,6 +115,8 @@ void LayerOps::experts_forward(const Step& s, const std::string& suffix) {
   for (int g = 0; g < chain_.gpus(); ++g) {
     const GpuId gpu(g);
     const auto [m, rows, arrived, read] = expert_work(s, gpu);
+    const bool transpose = !again && s.work.dispatch->local_work().transpose_arrived;
+    add_transpose(s, gpu, Stage::dispatch, transpose, arrived);
     if (!again) add_memory(s, gpu, "sort", Stage::dispatch, read, rows, model_.hidden);
     add_compute(s, gpu, "fc1" + suffix, Stage::experts,
                 GroupedGemm{m, up, model_.hidden, model_.weights});
@@ -122,6 +125,7 @@ void LayerOps::experts_forward(const Step& s, const std::string& suffix) {
     add_compute(s, gpu, "fc2" + suffix, Stage::experts,
                 GroupedGemm{m, model_.hidden, ffn, model_.weights});
     if (!again) add_memory(s, gpu, "reduce", Stage::combine, rows, arrived, model_.hidden);
+    add_transpose(s, gpu, Stage::combine, transpose, arrived);
   }
 }
 
@@ -133,6 +137,8 @@ void LayerOps::experts_backward(const Step& s) {
     const auto [m, rows, arrived, read] = expert_work(s, gpu);
     const GroupedGemm fc2{m, ffn, model_.hidden, model_.weights};
     const GroupedGemm fc1{m, model_.hidden, up, model_.weights};
+    const bool transpose = s.work.dispatch->local_work().transpose_arrived;
+    add_transpose(s, gpu, Stage::dispatch, transpose, arrived);
     add_memory(s, gpu, "reduce-grad", Stage::dispatch, read, rows, model_.hidden);
     add_compute(s, gpu, "fc2-dgrad", Stage::experts, fc2);
     add_compute(s, gpu, "fc2-wgrad", Stage::experts, fc2);
@@ -141,6 +147,7 @@ void LayerOps::experts_backward(const Step& s) {
     add_compute(s, gpu, "fc1-dgrad", Stage::experts, fc1);
     add_compute(s, gpu, "fc1-wgrad", Stage::experts, fc1);
     add_memory(s, gpu, "sort-grad", Stage::combine, rows, arrived, model_.hidden);
+    add_transpose(s, gpu, Stage::combine, transpose, arrived);
   }
 }
 
@@ -151,6 +158,8 @@ void LayerOps::after_combine(int layer, Pass pass) {
     const GpuId gpu(g);
     const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
     if (s.work.dispatch->local_work().pack) {
+      add_transpose(s, gpu, Stage::combine, s.work.dispatch->local_work().transpose_sent,
+                    s.sums.packed[gpu.index()]);
       add_memory(s, gpu, forward ? "unpermute" : "permute-grad", Stage::combine,
                  s.sums.packed[gpu.index()], tokens, model_.hidden);
     }
@@ -168,6 +177,11 @@ void LayerOps::add_memory(const Step& s, GpuId gpu, const std::string& name, Sta
                           std::int64_t row_elements) {
   const std::int64_t row = row_elements * size_of(model_.activations);
   add_compute(s, gpu, name, stage, MemoryBound{Bytes(read_rows * row), Bytes(written_rows * row)});
+}
+
+void LayerOps::add_transpose(const Step& s, GpuId gpu, Stage stage, bool present,
+                             std::int64_t rows) {
+  if (present) add_memory(s, gpu, "transpose" + s.suffix(), stage, rows, rows, model_.hidden);
 }
 
 void LayerOps::add_compute(const Step& s, GpuId gpu, const std::string& name, Stage stage,

@@ -93,6 +93,7 @@ class LayerOps {
   void add_compute(const Step& s, GpuId gpu, const std::string& name, Stage stage, Kernel kernel);
   void add_memory(const Step& s, GpuId gpu, const std::string& name, Stage stage,
                   std::int64_t read_rows, std::int64_t written_rows, std::int64_t row_elements);
+  void add_transpose(const Step& s, GpuId gpu, Stage stage, bool present, std::int64_t rows);
   void add_exchanges(const Step& s, Stage stage);
   std::vector<std::vector<OpId>> add_relays(const Step& s, Stage stage,
                                             const std::vector<int>& from, int to,

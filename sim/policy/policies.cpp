@@ -6,6 +6,14 @@ namespace moesim {
 const std::vector<RoutingMechanism>& routing_mechanisms() {
   static const std::vector<RoutingMechanism> table = {
       {"identity", "the recorded choices as they are", read_identity},
+      {"capacity", "drops what exceeds an expert's capacity (Tutel, Megatron-LM, DeepSpeed, mesh)",
+       read_capacity_routing},
+      {"group-limited", "experts of few groups for each token (DeepSeek-V3, Megatron-LM)",
+       read_group_limited},
+      {"node-limited", "experts of few nodes for each token (DeepSeek-V3)", read_node_limited},
+      {"occult-prune", "experts on few GPUs for each token (Occult), approximated",
+       read_occult_prune},
+      {"c2r", "the best expert and partners of it (C2R), approximated", read_c2r},
   };
   return table;
 }
@@ -53,6 +61,9 @@ const std::vector<DispatchMechanism>& dispatch_mechanisms() {
        read_hierarchical},
       {"two-hop", "inside the node, then across nodes, no deduplication (Tutel 2DH, DeepSpeed-MoE)",
        read_two_hop},
+      {"padded", "flat all-to-all of equal parts, padded (Tutel's linear, DeepSpeed)", read_padded},
+      {"tutel", "equal parts, flat or in two hops, whichever is predicted faster (Tutel)",
+       read_tutel},
       {"deepep-normal",
        "one copy per token and node, forwarded once per GPU (DeepEP normal kernels)",
        read_deepep_normal},

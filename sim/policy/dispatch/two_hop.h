@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two hops without deduplication, inside the node and across nodes between equal indices.
+#pragma once
+
+#include <memory>
+
+#include "sim/policy/dispatch/padding.h"
+
+namespace moesim {
+
+/// Which hop comes first: inside the node to the GPU with the target's index, or across to the
+/// target's node.
+enum class HopOrder { intra_first, inter_first };
+
+/// Whether a dispatch's ranks form several nodes of equal size, more than a GPU each.
+bool has_two_hops(const DispatchContext& context);
+/// Two hops; padded, with the copies that bring the equal parts into the order of a hop. Throws
+/// Error unless has_two_hops().
+std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order,
+                                   const Padding& padding);
+/// The flat all-to-all of equal parts.
+std::unique_ptr<Dispatch> padded_alltoall(const DispatchContext& context, const Padding& padding);
+
+}  // namespace moesim
