@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "sim/base/files.h"
+#include "sim/cli/bounds_table.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/result_file.h"
 #include "sim/cli/scenario_flags.h"
@@ -21,13 +22,17 @@ struct Options {
   ScenarioFlags scenario;
   std::optional<std::string> json;
   int workers = 0;
+  bool bounds = false;
+  int worker_count() const {
+    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return workers > 0 ? workers : cores;
+  }
 };
 
 std::vector<std::string> run_cases(const Options& options, const Scenario& scenario,
                                    const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  auto cases = simulate(scenario, inputs, options.workers > 0 ? options.workers : cores);
+  auto cases = simulate(scenario, inputs, options.worker_count());
   if (options.json) write_file(*options.json, result_json(scenario, inputs, cases));
   return cases;
 }
@@ -52,11 +57,15 @@ void compare(const Options& options) {
   const Inputs inputs = open_inputs(scenario);
   const auto cases = run_cases(options, scenario, inputs);
   fmt::print("{}{}", result_header(scenario, inputs), comparison_table(cases));
+  if (!options.bounds) return;
+  fmt::print(
+      "\n# token exchanges of one step alone, all layers together, against the least that "
+      "any dispatch needs\n{}",
+      bounds_table(scenario, inputs, options.worker_count()));
 }
 
-void add(CLI::App& app, const std::string& name, const std::string& description,
-         void (*callback)(const Options&)) {
-  const auto options = std::make_shared<Options>();
+CLI::App* add(CLI::App& app, const std::string& name, const std::string& description,
+              const std::shared_ptr<Options>& options, void (*callback)(const Options&)) {
   CLI::App* command = app.add_subcommand(name, description);
   options->scenario.add_to(*command);
   const auto keep_json = [options = options.get()](const std::string& path) {
@@ -68,16 +77,23 @@ void add(CLI::App& app, const std::string& name, const std::string& description,
   command->add_option("--workers", options->workers, "processes to use (default: all cores)")
       ->check(CLI::Range(1, 1024));
   command->callback([options, callback] { callback(*options); });
+  return command;
 }
 
 }  // namespace
 
 void add_run_command(CLI::App& app) {
-  add(app, "run", "Simulates one policy on one cluster, layer by layer", run);
+  add(app, "run", "Simulates one policy on one cluster, layer by layer",
+      std::make_shared<Options>(), run);
 }
 
 void add_compare_command(CLI::App& app) {
-  add(app, "compare", "Compares policies, topologies and fidelities in one table", compare);
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      add(app, "compare", "Compares policies, topologies and fidelities in one table", options,
+          compare);
+  command->add_flag("--bounds", options->bounds,
+                    "adds a table of the token exchanges alone, their lower bounds and link bytes");
 }
 
 }  // namespace moesim

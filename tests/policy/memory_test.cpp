@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of two GPUs, small enough to add up in the head.
+#include "sim/policy/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/policy/policies.h"
+#include "tests/policy/layer_tokens.h"
+
+namespace moesim {
+namespace {
+
+/// 4 experts of 3 x 8 x 6 = 144 parameters, bf16.
+MoeModel toy_model() {
+  MoeModel model;
+  model.hidden = 8;
+  model.experts = 4;
+  model.top_k = 2;
+  model.expert_ffn = 6;
+  return model;
+}
+
+class MemoryTest : public testing::Test {
+ protected:
+  /// Token 0 on GPU 0 chose experts 2 and 3 of GPU 1, token 1 on GPU 1 experts 0 and 3.
+  LayerWork work() {
+    LayerWork layer{LayerDecision(tokens_.assignment)};
+    layer.dispatch = dispatch_.get();
+    layer.counts = dispatch_->count(tokens_.view());
+    layer.tokens_per_rank = {1, 1};
+    return layer;
+  }
+
+  Tokens tokens_{2, 4, 2, 1, {2, 3, 0, 3}, 2};
+  std::unique_ptr<Dispatch> dispatch_ = make_dispatch("alltoall", any_topology(), 2);
+  MoeModel model_ = toy_model();
+};
+
+TEST_F(MemoryTest, WholeExpertsHoldWeightsGradientsAndOptimizer) {
+  const auto memory = whole_experts(tokens_.assignment.placement(), model_, {2, 12});
+  ASSERT_EQ(memory.size(), 2u);
+  EXPECT_EQ(memory[0].weights, Bytes(2 * 144 * 2));
+  EXPECT_EQ(memory[0].gradients, Bytes(2 * 144 * 2));
+  EXPECT_EQ(memory[0].optimizer, Bytes(2 * 144 * 12));
+}
+
+TEST_F(MemoryTest, ActivationsOfAllLayersAreKeptForTheBackwardPass) {
+  const std::vector<LayerWork> layers = {work(), work()};
+  // GPU 1 computes 3 rows: its own token, 3 arrived, 3 in and out, 18 inner elements each.
+  const std::int64_t layer = 2 * (8 * (1 + 3 + 2 * 3) + 3 * 6 * 3);
+  EXPECT_EQ(memory_of(layers, model_, {2, 12}, true)[1].activations, Bytes(2 * layer));
+  EXPECT_EQ(memory_of(layers, model_, {0, 0}, false)[1].activations, Bytes(layer));
+}
+
+TEST_F(MemoryTest, GatheredExpertsOfTwoLayersInARowAreThereAtOnce) {
+  std::vector<LayerWork> layers = {work(), work(), work()};
+  const std::int64_t gathered[] = {5, 7, 4};
+  for (std::size_t l = 0; l < 3; ++l) {
+    layers[l].decision.memory.assign(2, {Bytes(1), Bytes(0), Bytes(0), Bytes(gathered[l])});
+  }
+  const auto memory = memory_of(layers, model_, {2, 12}, true);
+  EXPECT_EQ(memory[0].gathered, Bytes(12));
+  EXPECT_EQ(memory[0].weights, Bytes(3));
+}
+
+TEST_F(MemoryTest, AnOverfullGpuIsToldByHowMuch) {
+  auto small = std::make_shared<GpuModel>();
+  small->memory = Bytes(1000);
+  std::vector<GpuMemory> memory(2);
+  memory[1].weights = Bytes(900);
+  memory[1].activations = Bytes(350);
+  EXPECT_NO_THROW(check_memory({memory[0]}, {small, small}, "p"));
+  try {
+    check_memory(memory, {small, small}, "p");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.diagnostics()[0].message,
+              "policy 'p' needs 1.25 kB on GPU 1, which has 1 kB: 250 B too much (900 B weights, "
+              "0 B gradients, 0 B optimizer, 0 B gathered, 350 B activations)");
+  }
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics of hand-made timelines: what overlaps counts once, parameters are not tokens.
+#include "sim/report/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/topology/reader.h"
+
+namespace moesim {
+namespace {
+
+const Topology& two_gpus() {
+  static const TopologyFile file =
+      read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml",
+                    {parse_override("nodes=1"), parse_override("node.gpus=2"),
+                     parse_override("node.nics.count=2")});
+  return file.topology;
+}
+
+Op kernel(int gpu) {
+  return {"fc1",
+          Lane::compute,
+          0,
+          Pass::forward,
+          Stage::experts,
+          {},
+          Compute{GpuId(gpu), GroupedGemm{{gpu == 0 ? 6 : 2}, 8, 8, DataType::bf16}}};
+}
+
+Op exchange(Lane lane, Stage stage, std::int64_t bytes) {
+  const std::int64_t dense[] = {0, bytes, 0, 0};
+  return {"x",
+          lane,
+          0,
+          Pass::forward,
+          stage,
+          {},
+          Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, dense), {}, false}};
+}
+
+/// Both GPUs compute from 2 to 6; tokens travel from 0 to 3, parameters from 1 to 8.
+class MetricsTest : public testing::Test {
+ protected:
+  MetricsTest() {
+    plan_.gpus = 2;
+    const auto add = [&](Op op, std::vector<Interval> when) {
+      plan_.add(std::move(op));
+      timeline_.ops.push_back(std::move(when));
+    };
+    add(kernel(0), {{Seconds(2), Seconds(6)}});
+    add(kernel(1), {{Seconds(2), Seconds(6)}});
+    add(exchange(Lane::token, Stage::dispatch, 100),
+        {{Seconds(0), Seconds(3)}, {Seconds(0), Seconds(3)}});
+    add(exchange(Lane::param, Stage::migrate, 40),
+        {{Seconds(1), Seconds(8)}, {Seconds(1), Seconds(8)}});
+    timeline_.makespan = Seconds(8);
+    add_step(run_, plan_, timeline_, two_gpus());
+  }
+  Plan plan_;
+  Timeline timeline_;
+  RunMetrics run_;
+};
+
+TEST_F(MetricsTest, WhatOverlapsIsExposedOnce) {
+  EXPECT_DOUBLE_EQ(run_.total.communication.value, 3);
+  EXPECT_DOUBLE_EQ(run_.total.parameters.value, 7);
+  EXPECT_DOUBLE_EQ(run_.total.exposed.value, 4);  // 0 to 2 and 6 to 8
+}
+
+TEST_F(MetricsTest, ParametersAreCountedApartFromTokens) {
+  EXPECT_EQ(run_.total.traffic.same_host, Bytes(100));
+  EXPECT_EQ(run_.total.parameter_traffic.same_host, Bytes(40));
+  EXPECT_EQ(run_.total.migrated, Bytes(40));
+}
+
+TEST_F(MetricsTest, ImbalanceIsTheMeanOverSteps) {
+  EXPECT_DOUBLE_EQ(run_.step_load_max_over_mean, 1.5);
+  std::get<GroupedGemm>(std::get<Compute>(plan_.ops[1].work).kernel).m = {6};
+  add_step(run_, plan_, timeline_, two_gpus());
+  EXPECT_DOUBLE_EQ(run_.step_load_max_over_mean, 1.25);
+}
+
+}  // namespace
+}  // namespace moesim
