@@ -48,6 +48,19 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
       {"moetuner", "balanced clusters with few transitions between GPUs (MoETuner)", read_moetuner},
       {"dynamic-grouping", "experts of similar co-choices share a GPU (an interpretation)",
        read_dynamic_grouping},
+      {"eplb", "replicas of loaded experts, packed on nodes and GPUs (DeepSeek EPLB)", read_eplb},
+      {"lplb", "replicas on fixed neighbours, a linear program splits every batch (LPLB)",
+       read_lplb},
+      {"trt-llm", "layers placed anew in rotation, by loads that fade (TensorRT-LLM)",
+       read_trt_llm},
+      {"vllm", "EPLB on a window of passes, experts keep their slots (vLLM)", read_vllm},
+      {"sglang", "EPLB on the loads since the last rebalance (SGLang)", read_sglang},
+      {"llep", "token-slots above capacity go, with weights, to the least loaded GPUs (LLEP)",
+       read_llep},
+      {"predictive-replication", "copies by predicted load, an interpretation", read_predictive},
+      {"lazarus", "replicas in proportion to load, placed to outlive failures (Lazarus)",
+       read_lazarus},
+      {"grace", "experts grouped by co-activation, hot ones copied (GRACE-MoE)", read_grace},
   };
   return table;
 }

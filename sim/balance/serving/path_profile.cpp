@@ -3,7 +3,7 @@
 
 namespace moesim {
 
-void PathProfile::add(const Path& path, std::span<const ExpertId> choices) {
+void PathProfile::add(const ExpertPath& path, std::span<const ExpertId> choices) {
   Row& row = rows_.try_emplace(path, any_.counts.size()).first->second;
   ++row.tokens;
   ++any_.tokens;
@@ -13,7 +13,7 @@ void PathProfile::add(const Path& path, std::span<const ExpertId> choices) {
   }
 }
 
-void PathProfile::expect(const Path& path, double tokens, std::span<double> loads) const {
+void PathProfile::expect(const ExpertPath& path, double tokens, std::span<double> loads) const {
   const auto found = rows_.find(path);
   const Row& row = found == rows_.end() ? any_ : found->second;
   if (row.tokens == 0) return;

@@ -14,17 +14,17 @@ namespace moesim {
 
 /// A token's experts in preceding layers, one per layer, oldest first. What stands for a layer of
 /// several choices is the caller's (unstated for Lina: the first choice).
-using Path = std::vector<ExpertId>;
+using ExpertPath = std::vector<ExpertId>;
 
 /// Choices per path in profiled tokens.
 class PathProfile {
  public:
   explicit PathProfile(int experts) : any_(static_cast<std::size_t>(experts)) {}
   /// One profiled token that took the path and then chose these experts.
-  void add(const Path& path, std::span<const ExpertId> choices);
+  void add(const ExpertPath& path, std::span<const ExpertId> choices);
   /// Adds the choices expected of `tokens` tokens with this path to `loads`; a path never profiled
   /// counts as any token (unstated by Lina: ours). Nothing without a profile.
-  void expect(const Path& path, double tokens, std::span<double> loads) const;
+  void expect(const ExpertPath& path, double tokens, std::span<double> loads) const;
   int experts() const { return static_cast<int>(any_.counts.size()); }
 
  private:
@@ -35,7 +35,7 @@ class PathProfile {
     std::vector<std::int64_t> counts;
   };
   Row any_;
-  std::map<Path, Row> rows_;
+  std::map<ExpertPath, Row> rows_;
 };
 
 /// Adjacent-layer prediction: loads expected of a layer from those of the layer before; the profile

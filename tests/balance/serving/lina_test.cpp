@@ -26,7 +26,7 @@ SlotTable table_of(const std::vector<std::vector<int>>& experts) {
 
 TEST(PathProfileTest, ExpectsWhatTokensOfThePathChose) {
   PathProfile profile(3);
-  const Path path = {ExpertId(0), ExpertId(2)};
+  const ExpertPath path = {ExpertId(0), ExpertId(2)};
   profile.add(path, std::vector<ExpertId>{ExpertId(1)});
   profile.add(path, std::vector<ExpertId>{ExpertId(1)});
   profile.add(path, std::vector<ExpertId>{ExpertId(0)});
