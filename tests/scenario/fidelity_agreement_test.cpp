@@ -45,11 +45,15 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   const Dispatch& dispatch = *planned.layers[0].dispatch;
   int firsts = 0;
   for (int p = 0; p < dispatch.phases(); ++p) firsts += dispatch.previous(p) < 0 ? 1 : 0;
-  EXPECT_NEAR(port / flow, 1, firsts == 1 ? 0.02 : 0.12);
-  // The closed form ends all communicators of a phase together; in truth those with less to move
-  // end, and compute, earlier.
+  // A crowded link recovers at `flow` as its flows end, at `port` it stays as crowded as it began.
+  const bool crowded = std::ranges::any_of(
+      topology.links(), [](const Link& link) { return link.crowded.pairs > 0; });
+  const double same = crowded ? 0.03 : 0.02;
+  EXPECT_NEAR(port / flow, 1, firsts == 1 ? same : 0.12);
+  // The closed form begins all communicators of a phase together; in truth those with less to move
+  // in the phase before begin, and end, earlier.
   const bool one_phase = dispatch.phases() == 1;
-  EXPECT_NEAR(analytic / flow, 1, one_phase ? 0.02 : 0.2);
+  EXPECT_NEAR(analytic / flow, 1, one_phase ? same : 0.1);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FidelityAgreement,

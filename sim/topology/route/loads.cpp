@@ -52,9 +52,15 @@ class Loader {
     }
   }
 
+  /// Most exchanges join a few hosts of many.
+  bool sends(const Host& host) const {
+    return std::ranges::any_of(host.gpus,
+                               [&](int gpu) { return !traffic_.row(GpuId(gpu)).empty(); });
+  }
+
   void leave_host(int h) {
     const Host& host = routes_.host(h);
-    if (host.gpus.empty()) return;
+    if (!sends(host)) return;
     const std::size_t gpus = host.gpus.size();
     remote_.assign(gpus * entrances_, 0);
     local_.assign(gpus * gpus, 0);
