@@ -39,12 +39,12 @@ RoutingTrace changed(const RoutingTrace& trace, int from) {
 }
 
 /// One policy on one cluster: the plans of the first steps of a trace.
-struct Run {
+struct PlannedRun {
   std::vector<StepPlan> plans;
   bool suitable = false;
 };
 
-Run run(const std::string& policy, const std::string& cluster, const RoutingTrace& trace) {
+PlannedRun run(const std::string& policy, const std::string& cluster, const RoutingTrace& trace) {
   const Topology& topology = shipped_topology(cluster);
   static const MoeModel model = read_moe_model(data_file("models/moe", "gpt-oss-20b"));
   const Batches batches = make_batches(trace, {topology.gpu_count()});
@@ -53,7 +53,7 @@ Run run(const std::string& policy, const std::string& cluster, const RoutingTrac
   options.layers = {0, 1};
   options.batches = batches.batches;
   auto planner = make_planner(policy, topology, model, trace, options);
-  Run result;
+  PlannedRun result;
   if (!planner) return result;
   result.suitable = true;
   for (int s = 0; s < steps; ++s) {
@@ -93,9 +93,9 @@ class PlacementProperties : public testing::TestWithParam<std::tuple<std::string
 
 TEST_P(PlacementProperties, TheFutureChangesNothing) {
   if (is_oracle(policy())) GTEST_SKIP() << "an oracle knows the future";
-  const Run as_recorded = run(policy(), cluster(), changed(trace(), steps));
+  const PlannedRun as_recorded = run(policy(), cluster(), changed(trace(), steps));
   if (!as_recorded.suitable) GTEST_SKIP() << "the cluster does not suit the policy";
-  const Run other = run(policy(), cluster(), changed(trace(), perturbed_from));
+  const PlannedRun other = run(policy(), cluster(), changed(trace(), perturbed_from));
   // A planner that reacts within the step may differ in the first step that does.
   const int same = perturbed_from + (reacts(policy(), cluster()) ? 0 : 1);
   for (int s = 0; s < same; ++s) {
@@ -113,16 +113,16 @@ TEST_P(PlacementProperties, TheFutureChangesNothing) {
 }
 
 TEST_P(PlacementProperties, TheSameInputsGiveTheSamePlans) {
-  const Run first = run(policy(), cluster(), trace());
+  const PlannedRun first = run(policy(), cluster(), trace());
   if (!first.suitable) GTEST_SKIP() << "the cluster does not suit the policy";
-  const Run second = run(policy(), cluster(), trace());
+  const PlannedRun second = run(policy(), cluster(), trace());
   for (std::size_t s = 0; s < steps; ++s) {
     EXPECT_EQ(to_text(first.plans[s].plan), to_text(second.plans[s].plan)) << "step " << s;
   }
 }
 
 TEST_P(PlacementProperties, SlotsMemoryAndMovesAreSound) {
-  const Run result = run(policy(), cluster(), trace());
+  const PlannedRun result = run(policy(), cluster(), trace());
   if (!result.suitable) GTEST_SKIP() << "the cluster does not suit the policy";
   const auto gpus = static_cast<std::size_t>(shipped_topology(cluster()).gpu_count());
   for (const StepPlan& step : result.plans) {
