@@ -45,13 +45,22 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   const Dispatch& dispatch = *planned.layers[0].dispatch;
   int firsts = 0;
   for (int p = 0; p < dispatch.phases(); ++p) firsts += dispatch.previous(p) < 0 ? 1 : 0;
+  // Parameters that move beside tokens get an even share of a link at `port`, one per flow at
+  // `flow`, and slow nothing at `analytic`.
+  const bool beside = std::ranges::any_of(planned.plan.ops, [](const Op& op) {
+    return op.exchange() != nullptr && op.lane != Lane::token;
+  });
   // A crowded link recovers at `flow` as its flows end, at `port` it stays as crowded as it began.
-  const bool crowded = std::ranges::any_of(
-      topology.links(), [](const Link& link) { return link.crowded.pairs > 0; });
-  const double same = crowded ? 0.03 : 0.02;
+  const bool crowded = std::ranges::any_of(topology.links(),
+                                           [](const Link& link) { return link.crowded.pairs > 0; });
+  const double same = beside ? 0.05 : crowded ? 0.03 : 0.02;
   EXPECT_NEAR(port / flow, 1, firsts == 1 ? same : 0.12);
   // The closed form begins all communicators of a phase together; in truth those with less to move
   // in the phase before begin, and end, earlier.
+  if (beside) {
+    EXPECT_LT(analytic / flow, 1.1);
+    return;
+  }
   const bool one_phase = dispatch.phases() == 1;
   EXPECT_NEAR(analytic / flow, 1, one_phase ? same : 0.1);
 }
