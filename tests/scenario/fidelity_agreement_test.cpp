@@ -30,9 +30,11 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
         read_gpu_model(data_file("models/gpu", topology.gpu_model(GpuId(g))))));
   }
   const MoeModel model = read_moe_model(data_file("models/moe", trace_case.model));
-  auto planner = make_planner(policy, topology, model, *trace, {16, {1}, true, false});
-  if (!planner) GTEST_SKIP() << "the cluster's levels do not suit the policy's phases";
   const Batches batches = make_batches(*trace, {32, std::nullopt, 1});
+  PlannerOptions options{16, {1}, true, false};
+  options.batches = {&batches.batches.back(), 1};
+  auto planner = make_planner(policy, topology, model, *trace, options);
+  if (!planner) GTEST_SKIP() << "the cluster does not suit the policy";
   const StepPlan planned = planner->plan(batches.batches.back(), 0);
   const double port = make_simgrid_backend(topology, gpus)->run(planned.plan).makespan.value;
   const double flow =
