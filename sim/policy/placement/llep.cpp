@@ -3,8 +3,6 @@
 // capacity hand token-slots to the least loaded ones, with the weights of their experts.
 #include "sim/balance/serving/llep.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 

@@ -3,8 +3,6 @@
 // program on the exact loads of the very batch; the slots follow earlier loads.
 #include "sim/balance/serving/lplb.h"
 
-#include <fmt/format.h>
-
 #include "sim/balance/serving/eplb.h"
 #include "sim/balance/serving/vllm.h"
 #include "sim/policy/placement/serving.h"

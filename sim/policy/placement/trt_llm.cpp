@@ -20,7 +20,7 @@ struct TrtLlmOptions {
   BytesPerSecond host_bandwidth;
 };
 
-/// Slots of rank r hold experts from r x experts / ranks on (unstated: ours).
+/// Slots of rank r hold experts from r x experts / ranks on, as upstream without a balancer.
 SlotTable initial_slots(int experts, int ranks, int slots) {
   SlotTable table(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
