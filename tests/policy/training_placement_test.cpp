@@ -141,6 +141,15 @@ TEST(ExpertSwap, KeepsItsInterval) {
   EXPECT_FALSE(placing.step(fig7).migrate.empty());
 }
 
+TEST(ExpertSwap, TheRoutingJustBeforeADecisionCounts) {
+  const std::vector<int> apart = {0, 1, 0, 1, 2, 3, 2, 3};  // every token stays in one node
+  Placing placing("{kind: expert-swap, depth: 2, interval: 2}", toy_model(4, 2));
+  placing.step(fig7), placing.step(apart);
+  EXPECT_TRUE(placing.step(fig7).migrate.empty());
+  placing.step(fig7);
+  EXPECT_EQ(table_of(placing.step(apart)), slots({{3}, {1}, {2}, {0}}));
+}
+
 /// P_1 of the layer: the tokens that touch each node.
 std::vector<std::int64_t> touching_nodes(const Assignment& assignment, const std::vector<int>& ids,
                                          int top_k) {
@@ -180,13 +189,13 @@ TEST(ExpertSwap, SeveralPairsGoOnUntilNothingHelps) {
 
 TEST(ExpertSwap, RunsSwapByThemselves) {
   Placing placing("{kind: expert-swap}", toy_model(4, 1), 2);
-  // Ranks 0, 1 load experts 0, 1 of GPU 0; ranks 2, 3 choose evenly.
+  // Ranks 0 and 1 choose evenly; ranks 2 and 3 load experts 0 and 1 of GPU 2.
   const std::vector<std::vector<int>> loads = {
-      {4, 4, 0, 0}, {4, 4, 0, 0}, {2, 2, 2, 2}, {2, 2, 2, 2}};
+      {2, 2, 2, 2}, {2, 2, 2, 2}, {4, 4, 0, 0}, {4, 4, 0, 0}};
   placing.step_of(loads);
   const LayerDecision next = placing.step_of(loads);
-  EXPECT_EQ(table_of(next), slots({{2, 1}, {0, 3}, {0, 1}, {2, 3}}));
-  EXPECT_EQ(flows_of(next.migrate), (std::vector<Flows>{{{{0, 1}, 2016}, {{1, 0}, 2016}}}));
+  EXPECT_EQ(table_of(next), slots({{0, 1}, {2, 3}, {2, 1}, {0, 3}}));
+  EXPECT_EQ(flows_of(next.migrate), (std::vector<Flows>{{{{2, 3}, 2016}, {{3, 2}, 2016}}}));
 }
 
 TEST(ExpertSwap, SaysWhenTheClusterIsNotThatDeep) {
