@@ -142,12 +142,14 @@ TEST(ExpertSwap, KeepsItsInterval) {
 }
 
 TEST(ExpertSwap, TheRoutingJustBeforeADecisionCounts) {
-  const std::vector<int> apart = {0, 1, 0, 1, 2, 3, 2, 3};  // every token stays in one node
+  // Every pair of experts twice: no exchange changes anything.
+  const std::vector<int> all_pairs = {0, 1, 2, 3, 0, 2, 1, 3, 0, 3, 1, 2,
+                                      0, 1, 2, 3, 0, 2, 1, 3, 0, 3, 1, 2};
   Placing placing("{kind: expert-swap, depth: 2, interval: 2}", toy_model(4, 2));
-  placing.step(fig7), placing.step(apart);
+  placing.step(fig7), placing.step(all_pairs);
   EXPECT_TRUE(placing.step(fig7).migrate.empty());
   placing.step(fig7);
-  EXPECT_EQ(table_of(placing.step(apart)), slots({{3}, {1}, {2}, {0}}));
+  EXPECT_EQ(table_of(placing.step(all_pairs)), slots({{3}, {1}, {2}, {0}}));
 }
 
 /// P_1 of the layer: the tokens that touch each node.
