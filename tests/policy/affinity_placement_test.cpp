@@ -127,7 +127,7 @@ TEST(AffinityProfileTest, CountsAsTheBalancersDo) {
 }
 
 TEST(OccultPlacementTest, CopiesFallAsInTheOracle) {
-  Replay replay("{kind: occult, profile: 1}", 2, 4, 2, 1);
+  Replay replay("{kind: occult, profile: 1, profiling: online}", 2, 4, 2, 1);
   EXPECT_EQ(replay.step(19, oracle)[0], table({{0, 1}, {2, 3}}));
   EXPECT_EQ(replay.copies, 37);
   EXPECT_EQ(replay.migrated, 0);
@@ -145,6 +145,16 @@ TEST(OccultPlacementTest, DecidesOnceAfterItsProfile) {
   for (const SlotTable& expected : {contiguous, contiguous, planned, planned, planned}) {
     EXPECT_EQ(replay.step(19, swapped)[0], expected);
   }
+}
+
+TEST(OccultPlacementTest, TheFirstSlotsOfAnOfflineProfileAreLoaded) {
+  Replay replay("{kind: occult, profile: 1, interval: 1}", 2, 4, 2, 1);
+  const auto changing = [](int step, int, int) { return step == 0 ? Choice{0, 2} : Choice{0, 3}; };
+  replay.step(8, changing);
+  EXPECT_EQ(replay.step(8, changing)[0], table({{0, 2}, {1, 3}}));
+  EXPECT_EQ(replay.migrated, 0);
+  EXPECT_EQ(replay.step(8, changing)[0], table({{0, 3}, {1, 2}}));
+  EXPECT_EQ(replay.migrated, 2 * 3 * 128 * 8 * (2 + 12));
 }
 
 TEST(OccultPlacementTest, PlansAgainAtIntervalsFromItsWindow) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/balance/training/owners.h"
 #include "sim/policy/placement/replica_use.h"
 #include "sim/policy/unsuitable.h"
 
@@ -52,12 +53,13 @@ PairMatrix transitions_between(const std::vector<int>& layer, const std::vector<
   return pairs;
 }
 
-ProfiledPlanner::ProfiledPlanner(const PlacementContext& context, const LaggedOptions& options,
+ProfiledPlanner::ProfiledPlanner(const PlacementContext& context, const ProfileOptions& options,
                                  Pairs pairs)
-    : Lagged(context, options,
+    : Lagged(context, options.lagged,
              contiguous_placement(context.experts, context.gpus, context.ep).table()),
       kind_(pairs),
-      window_(static_cast<std::size_t>(options.window)),
+      offline_(options.offline),
+      window_(static_cast<std::size_t>(options.lagged.window)),
       layers_(static_cast<std::size_t>(context.layers)) {}
 
 PairMatrix ProfiledPlanner::pairs_of(int layer) const {
@@ -104,17 +106,26 @@ void ProfiledPlanner::observe(const LayerRoutingNow& now) {
   if (kind_ == Pairs::transitions) before_ = std::move(choices);
 }
 
+/// Slots change from contiguous ones at the first decision, and again only if it kept them.
+ParamExchange ProfiledPlanner::migration(const SlotTable& before, const SlotTable& after) const {
+  const bool first =
+      before == contiguous_placement(context().experts, context().gpus, context().ep).table();
+  if (offline_ && first) return {"migrate", traffic_of({}, context().gpus), {}, {}};
+  return Lagged::migration(before, after);
+}
+
 SlotTable AllLayersPlanner::replan(int layer, int run, const LoadMatrix&, const SlotTable&) {
   if (layer == 0 && run == 0) planned_ = place();
   return planned_[static_cast<std::size_t>(layer)];
 }
 
-LaggedOptions read_profile_options(const YamlMap& params) {
+ProfileOptions read_profile_options(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
   LaggedOptions defaults;
   defaults.interval = 1 << 20;
   defaults.first = defaults.window = static_cast<int>(params.integer("profile", steps, 4));
-  return read_lagged_options(params, defaults);
+  const bool offline = params.choice("profiling", {"offline", "online"}, 0) == 0;
+  return {read_lagged_options(params, defaults), offline};
 }
 
 void check_equal_slots(const PlacementContext& context, const std::string& who) {

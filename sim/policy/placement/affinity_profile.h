@@ -20,6 +20,17 @@ PairMatrix co_choices_of(const std::vector<int>& choices, int top_k, int experts
 PairMatrix transitions_between(const std::vector<int>& layer, const std::vector<int>& next,
                                int top_k, int experts);
 
+/// When a planner decides from its profile, and what the first decision costs.
+struct ProfileOptions {
+  LaggedOptions lagged = {};
+  bool offline = false;  // its first slots are loaded with the model instead of moved
+};
+
+/// Reads `profile`, the steps before the first decision, whose routing it sees (default 4);
+/// `profiling`, offline (default) or online; and the options of planners that lag, which by default
+/// decide once.
+ProfileOptions read_profile_options(const YamlMap& params);
+
 /// Remembers pairs of the newest steps, over all ranks: every run of ranks gets one placement.
 class ProfiledPlanner : public Lagged {
  public:
@@ -27,7 +38,7 @@ class ProfiledPlanner : public Lagged {
 
  protected:
   /// Starts contiguous.
-  ProfiledPlanner(const PlacementContext& context, const LaggedOptions& options, Pairs pairs);
+  ProfiledPlanner(const PlacementContext& context, const ProfileOptions& options, Pairs pairs);
   /// The pairs of a layer (transitions: from it to the next one), summed over the window.
   PairMatrix pairs_of(int layer) const;
   /// [layer - 1]
@@ -36,6 +47,7 @@ class ProfiledPlanner : public Lagged {
   std::vector<std::vector<std::int64_t>> all_loads() const;
   Assignment assign(Placement placement, const LayerRoutingNow& now) override;
   void observe(const LayerRoutingNow& now) override;
+  ParamExchange migration(const SlotTable& before, const SlotTable& after) const override;
 
  private:
   struct Seen {
@@ -43,6 +55,7 @@ class ProfiledPlanner : public Lagged {
     std::deque<std::vector<std::int64_t>> loads;
   };
   Pairs kind_;
+  bool offline_;
   std::size_t window_;
   std::vector<Seen> layers_;
   std::vector<int> before_;  // choices of the layer before, in the same step
@@ -51,7 +64,7 @@ class ProfiledPlanner : public Lagged {
 /// Decides all layers at once, at the first layer of a step.
 class AllLayersPlanner : public ProfiledPlanner {
  protected:
-  AllLayersPlanner(const PlacementContext& context, const LaggedOptions& options)
+  AllLayersPlanner(const PlacementContext& context, const ProfileOptions& options)
       : ProfiledPlanner(context, options, Pairs::transitions) {}
   /// The slots of one run of ranks: [layer].
   virtual std::vector<SlotTable> place() = 0;
@@ -60,10 +73,6 @@ class AllLayersPlanner : public ProfiledPlanner {
  private:
   std::vector<SlotTable> planned_;
 };
-
-/// Reads `profile`, the steps before the first decision, whose routing it sees (default 4), and
-/// the options of planners that lag; by default they decide once.
-LaggedOptions read_profile_options(const YamlMap& params);
 
 /// Throws Unsuitable naming `who` unless the ranks of a run hold equally many experts.
 void check_equal_slots(const PlacementContext& context, const std::string& who);

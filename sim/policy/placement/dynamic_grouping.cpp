@@ -21,7 +21,7 @@ class DynamicGrouping final : public ProfiledPlanner {
  public:
   DynamicGrouping(const PlacementContext& context, const LaggedOptions& options,
                   GroupingOptions grouping)
-      : ProfiledPlanner(context, options, Pairs::co_choices),
+      : ProfiledPlanner(context, {options}, Pairs::co_choices),
         grouping_(grouping),
         parts_(grouping.on_nodes ? run_nodes(context, "dynamic-grouping")
                                  : RunNodes{context.ep, 1}) {

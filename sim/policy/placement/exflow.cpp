@@ -12,7 +12,7 @@ namespace {
 
 class ExFlow final : public AllLayersPlanner {
  public:
-  ExFlow(const PlacementContext& context, const LaggedOptions& options, SwapSearch search)
+  ExFlow(const PlacementContext& context, const ProfileOptions& options, SwapSearch search)
       : AllLayersPlanner(context, options), nodes_(run_nodes(context, "exflow")), search_(search) {
     check_equal_slots(context, "exflow");
   }
@@ -30,7 +30,7 @@ class ExFlow final : public AllLayersPlanner {
 
 // profile and others as of occult; kicks: how often the search shuffles a layer.
 PlacementMaker read_exflow(const YamlMap& params) {
-  const LaggedOptions options = read_profile_options(params);
+  const ProfileOptions options = read_profile_options(params);
   SwapSearch search;
   search.kicks = static_cast<int>(params.integer("kicks", {0, 1 << 20}, search.kicks));
   return [=](const PlacementContext& context) {

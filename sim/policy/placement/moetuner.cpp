@@ -32,7 +32,7 @@ std::vector<double> seconds_per_token(const PlacementContext& c) {
 
 class MoeTuner final : public AllLayersPlanner {
  public:
-  MoeTuner(const PlacementContext& context, const LaggedOptions& options)
+  MoeTuner(const PlacementContext& context, const ProfileOptions& options)
       : AllLayersPlanner(context, options) {}
 
  private:
@@ -46,7 +46,7 @@ class MoeTuner final : public AllLayersPlanner {
 
 // profile and others as of occult.
 PlacementMaker read_moetuner(const YamlMap& params) {
-  const LaggedOptions options = read_profile_options(params);
+  const ProfileOptions options = read_profile_options(params);
   return [options](const PlacementContext& context) {
     return std::make_unique<MoeTuner>(context, options);
   };

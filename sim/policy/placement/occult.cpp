@@ -10,7 +10,7 @@ namespace {
 
 class Occult final : public ProfiledPlanner {
  public:
-  Occult(const PlacementContext& context, const LaggedOptions& options)
+  Occult(const PlacementContext& context, const ProfileOptions& options)
       : ProfiledPlanner(context, options, Pairs::co_choices) {
     check_equal_slots(context, "occult");
   }
@@ -26,9 +26,10 @@ class Occult final : public ProfiledPlanner {
 }  // namespace
 
 // profile: steps whose co-choices it sees before it decides (once, unless `interval` is given);
-// others as of planners that lag.
+// profiling: offline (the first slots are loaded) or online (moved); others as of planners that
+// lag.
 PlacementMaker read_occult(const YamlMap& params) {
-  const LaggedOptions options = read_profile_options(params);
+  const ProfileOptions options = read_profile_options(params);
   return [options](const PlacementContext& context) {
     return std::make_unique<Occult>(context, options);
   };
