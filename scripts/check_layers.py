@@ -15,7 +15,7 @@ NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan"}
 BALANCE = PLAN | {"sim/balance"}
 POLICY = BALANCE | {"sim/policy"}
-SIM = POLICY | {"sim/scenario", "sim/analytic", "sim/engine", "sim/report", "sim/cli"}
+SIM = POLICY | {"sim/calibrate", "sim/scenario", "sim/analytic", "sim/engine", "sim/report", "sim/cli"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     "sim/model": BASE,
     "sim/plan": NOUNS,
     "sim/balance": PLAN,
+    "sim/calibrate": PLAN,
     "sim/policy": BALANCE,
     "sim/scenario": POLICY,
     "sim/analytic": PLAN,

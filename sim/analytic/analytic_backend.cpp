@@ -2,12 +2,10 @@
 // Closed-form exchange times on the plan's own order; see docs/fidelity.md.
 #include "sim/analytic/analytic_backend.h"
 
-#include <map>
-#include <string>
-#include <tuple>
-#include <utility>
+#include <vector>
 
 #include "sim/plan/exchange_time.h"
+#include "sim/plan/phases.h"
 #include "sim/plan/progress.h"
 
 namespace moesim {
@@ -28,31 +26,10 @@ class AnalyticBackend : public Backend {
   }
 
  private:
-  /// Layer, pass, stage, name and repetition: the communicators of one phase run simultaneously and
-  /// share their links. What repeats on a GPU (chunks), or belongs to no layer, is another phase.
-  using Phase = std::tuple<int, Pass, Stage, std::string, std::size_t>;
-
-  static std::map<Phase, std::vector<OpId>> phases(const Plan& plan) {
-    std::map<Phase, std::vector<OpId>> result;
-    std::map<std::pair<Phase, GpuId>, std::size_t> repetitions;
-    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-      const Op& op = plan.ops[i];
-      const Exchange* exchange = op.exchange();
-      if (exchange == nullptr) continue;
-      Phase phase{op.layer, op.pass, op.stage, op.name, 0};
-      const auto& members = exchange->participants;
-      const GpuId first = members.empty() ? GpuId(-1) : members.front();
-      const std::size_t repetition = repetitions[{phase, first}]++;
-      std::get<std::size_t>(phase) = op.layer < 0 ? i : repetition;
-      result[phase].push_back(OpId(static_cast<std::int64_t>(i)));
-    }
-    return result;
-  }
-
   /// Per op; 0 for kernels.
   std::vector<Seconds> exchange_times(const Plan& plan) const {
     std::vector<Seconds> times(plan.ops.size());
-    for (const auto& [phase, ops] : phases(plan)) {
+    for (const std::vector<OpId>& ops : exchange_phases(plan)) {
       std::vector<ExchangeDemand> demands;
       for (const OpId op : ops) {
         demands.emplace_back(topology_.loads(plan[op].exchange()->traffic));

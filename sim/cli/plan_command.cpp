@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sim/base/files.h"
+#include "sim/calibrate/nccl_tests_export.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/scenario_flags.h"
 #include "sim/plan/delivery.h"
@@ -19,6 +20,7 @@ namespace {
 struct Options {
   ScenarioFlags scenario;
   std::string out;
+  std::string nccl_tests;
   bool rows = false;
   bool check = false;
 };
@@ -47,6 +49,12 @@ void print_plan(const Options& options) {
       }
     }
   }
+  if (!options.nccl_tests.empty()) {
+    const int files = write_nccl_tests(planned.plan, options.nccl_tests);
+    fmt::print("{} exchanges for alltoallv_perf on {} GPUs in {}\n", files, planned.plan.gpus,
+               options.nccl_tests);
+    if (options.out.empty()) return;
+  }
   const std::string text = to_text(planned.plan);
   if (options.out.empty()) {
     fmt::print("{}", text);
@@ -62,6 +70,8 @@ void add_plan_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "Prints the plan of a scenario's first step");
   options->scenario.add_to(*command);
   command->add_option("-o,--out", options->out, "writes to a file instead");
+  command->add_option("--nccl-tests", options->nccl_tests,
+                      "writes each exchange as a matrix for alltoallv_perf into this folder");
   command->add_flag("--rows", options->rows, "with the explicit token rows of every exchange");
   command->add_flag("--check", options->check, "proves that every token is delivered and returns");
   command->callback([options] { print_plan(*options); });

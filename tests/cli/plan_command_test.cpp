@@ -45,6 +45,17 @@ TEST(PlanCommand, WritesToAFile) {
   EXPECT_EQ(content(scratch.file("a.plan")), plan({}).out);
 }
 
+TEST(PlanCommand, WritesMatricesForNcclTests) {
+  const Scratch scratch;
+  const Outcome outcome = plan({"--nccl-tests", scratch.file("matrices")});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("exchanges for alltoallv_perf on 2 GPUs in "));
+  EXPECT_TRUE(fs::exists(scratch.file("matrices/index.json")));
+  const Outcome refused = plan({"--nccl-tests", MOESIM_ROOT "/tests"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("tests: error: is not empty and holds no export"));
+}
+
 TEST(PlanCommand, RefusesAFileThatCannotBeWritten) {
   const Scratch scratch;
   const Outcome outcome = plan({"-o", scratch.file("no/a.plan")});

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which exchanges of a plan run at once.
+#pragma once
+
+#include <vector>
+
+#include "sim/plan/plan.h"
+
+namespace moesim {
+
+/// The exchanges of a plan in groups that run simultaneously and share their links: those of one
+/// layer, pass, stage and name are the communicators of one phase. What repeats on a GPU (chunks),
+/// or belongs to no layer, is another phase. Ops ascend within a phase, phases by their first op.
+std::vector<std::vector<OpId>> exchange_phases(const Plan& plan);
+
+}  // namespace moesim
