@@ -67,10 +67,17 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   EXPECT_NEAR(analytic / flow, 1, one_phase ? same : 0.1);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FidelityAgreement,
-                         testing::ValuesIn(scenario_cases({"hiermoe-a6000", "laer-a100",
-                                                           "h100-rail", "hybridep-l"},
-                                                          data_names("models/system"))),
+/// Policies that move experts with the committed trace alone: flow takes its time.
+std::vector<ScenarioCase> cases() {
+  auto all = scenario_cases({"hiermoe-a6000", "laer-a100", "h100-rail", "hybridep-l"},
+                            data_names("models/system"));
+  std::erase_if(all, [](const ScenarioCase& c) {
+    return c.trace.name != "tiny-moe-train" && !is_static(c.policy);
+  });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FidelityAgreement, testing::ValuesIn(cases()),
                          [](const auto& one) { return one.param.str(); });
 
 }  // namespace
