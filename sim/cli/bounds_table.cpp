@@ -11,6 +11,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/simulate.h"
 #include "sim/cli/workers.h"
+#include "sim/policy/unsuitable.h"
 #include "sim/report/explain.h"
 #include "sim/report/table.h"
 
@@ -98,7 +99,11 @@ std::string bounds_table(const Scenario& scenario, const Inputs& inputs, int wor
     for (const SystemSpec& system : inputs.systems) {
       jobs.push_back({fmt::format("{} {} bounds", cluster.topology.name(), system.name),
                       [&scenario, &inputs, c = &cluster, s = &system](const Progress& progress) {
-                        return run_case(scenario, inputs, *c, *s, progress);
+                        try {
+                          return run_case(scenario, inputs, *c, *s, progress);
+                        } catch (const Unsuitable&) {
+                          return std::string("[]");  // the first table tells why
+                        }
                       }});
     }
   }
@@ -106,7 +111,8 @@ std::string bounds_table(const Scenario& scenario, const Inputs& inputs, int wor
                                                  "least", "nearest", "off-host bytes",
                                                  "bytes per link class"}};
   for (const std::string& line : run_jobs(jobs, workers)) {
-    rows.push_back(nlohmann::json::parse(line).get<std::vector<std::string>>());
+    auto cells = nlohmann::json::parse(line).get<std::vector<std::string>>();
+    if (!cells.empty()) rows.push_back(std::move(cells));
   }
   return align(rows, 3);
 }

@@ -9,6 +9,7 @@
 #include "sim/cli/workers.h"
 #include "sim/engine/p2p_schedule.h"
 #include "sim/engine/simgrid_backend.h"
+#include "sim/policy/unsuitable.h"
 #include "sim/report/case_report.h"
 
 namespace moesim {
@@ -21,8 +22,8 @@ struct Case {
   CaseName name;
 };
 
-std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inputs,
-                     const Progress& progress) {
+std::string simulate_case(const Case& c, const Scenario& scenario, const Inputs& inputs,
+                          const Progress& progress) {
   StepPlanner planner(*c.system, c.cluster->topology, inputs.model, inputs.trace,
                       inputs.planner_options(scenario, *c.cluster));
   const auto backend = make_backend(c.fidelity, scenario.p2p_order, *c.cluster);
@@ -42,6 +43,17 @@ std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inpu
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
   }
   return case_json(c.name, run, c.cluster->topology);
+}
+
+/// A case among several that the cluster cannot host is a result of its own.
+std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inputs, bool alone,
+                     const Progress& progress) {
+  try {
+    return simulate_case(c, scenario, inputs, progress);
+  } catch (const Unsuitable& e) {
+    if (alone) throw;
+    return unsuitable_json(c.name, e.diagnostics().front().message);
+  }
 }
 
 }  // namespace
@@ -69,6 +81,8 @@ std::string backend_name(Fidelity fidelity, P2pOrder order) {
 
 std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs, int workers) {
   std::vector<Job> jobs;
+  const bool alone =
+      inputs.clusters.size() * scenario.fidelities.size() * inputs.systems.size() == 1;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (Fidelity fidelity : scenario.fidelities) {
       for (const SystemSpec& system : inputs.systems) {
@@ -76,8 +90,8 @@ std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs
                             backend_name(fidelity, scenario.p2p_order)};
         const Case c{&cluster, &system, fidelity, name};
         jobs.push_back({fmt::format("{} {} {}", name.topology, name.policy, name.fidelity),
-                        [c, &scenario, &inputs](const Progress& progress) {
-                          return run_case(c, scenario, inputs, progress);
+                        [c, &scenario, &inputs, alone](const Progress& progress) {
+                          return run_case(c, scenario, inputs, alone, progress);
                         }});
       }
     }

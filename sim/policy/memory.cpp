@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/units.h"
+#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
@@ -90,7 +91,7 @@ void check_memory(const std::vector<GpuMemory>& memory, const GpuModels& gpus,
   }
   if (worst == memory.size()) return;
   const GpuMemory& m = memory[worst];
-  throw Error(
+  throw Unsuitable(
       fmt::format("policy '{}' needs {} on GPU {}, which has {}: {} too much ({} weights, {} "
                   "gradients, {} optimizer, {} gathered, {} activations)",
                   policy, to_string(m.total()), worst, to_string(gpus[worst]->memory),

@@ -27,7 +27,7 @@ std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeMod
 std::vector<GpuMemory> memory_of(const std::vector<LayerWork>& layers, const MoeModel& model,
                                  const TrainingState& state, bool backward);
 
-/// Throws Error for the fullest GPU when it needs more than it has, saying by how much.
+/// Throws Unsuitable for the fullest GPU when it needs more than it has, saying by how much.
 void check_memory(const std::vector<GpuMemory>& memory, const GpuModels& gpus,
                   const std::string& policy);
 

@@ -78,4 +78,12 @@ std::string case_json(const CaseName& name, const RunMetrics& run, const Topolog
   return result.dump();
 }
 
+std::string unsuitable_json(const CaseName& name, const std::string& reason) {
+  const Json result = {{"topology", name.topology},
+                       {"policy", name.policy},
+                       {"fidelity", name.fidelity},
+                       {"unsuitable", reason}};
+  return result.dump();
+}
+
 }  // namespace moesim

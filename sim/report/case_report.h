@@ -19,4 +19,7 @@ struct CaseName {
 /// over the steps.
 std::string case_json(const CaseName& name, const RunMetrics& run, const Topology& topology);
 
+/// A case that was not run, and why: a cluster, model or memory that cannot host the policy.
+std::string unsuitable_json(const CaseName& name, const std::string& reason);
+
 }  // namespace moesim

@@ -132,15 +132,22 @@ std::string comparison_table(const std::vector<std::string>& cases) {
                             "exposed", "load max/mean", "off-host bytes", "busiest link"}};
   std::vector<Json> parsed;
   std::map<std::pair<std::string, std::string>, double> baselines;
+  std::string not_run;
   for (const std::string& text : cases) {
     const Json& c = parsed.emplace_back(Json::parse(text));
+    if (c.contains("unsuitable")) {
+      not_run += fmt::format("# {} on {} was not run: {}\n", c["policy"].get<std::string>(),
+                             c["topology"].get<std::string>(), c["unsuitable"].get<std::string>());
+      parsed.pop_back();
+      continue;
+    }
     const auto key = std::pair(c["topology"].get<std::string>(), c["fidelity"].get<std::string>());
     const double baseline = baselines.try_emplace(key, c["step_s"].get<double>()).first->second;
     rows.push_back(case_row(c, baseline));
   }
   add_placement_columns(parsed, rows);
   add_routing_columns(parsed, rows);
-  return align(rows, 3);
+  return align(rows, 3) + not_run;
 }
 
 std::string layer_table(const std::string& case_json) {

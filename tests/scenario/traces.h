@@ -84,9 +84,6 @@ inline std::optional<StepPlanner> make_planner(const std::string& policy, const 
                                            topology, model, trace, options);
   } catch (const Unsuitable&) {
     return std::nullopt;
-  } catch (const Error& e) {
-    if (std::string(e.what()).find(" nest ") == std::string::npos) throw;
-    return std::nullopt;
   }
 }
 

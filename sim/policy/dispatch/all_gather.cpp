@@ -7,6 +7,7 @@
 #include "sim/policy/dispatch/run_hosts.h"
 #include "sim/policy/evaluate.h"
 #include "sim/policy/policies.h"
+#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
@@ -87,8 +88,8 @@ DispatchMaker read_all_gather(const YamlMap& params) {
       params.choice("probs", {"fp32", "bf16"}, 0) == 0 ? DataType::fp32 : DataType::bf16;
   return [=](const DispatchContext& c) {
     if (static_cast<std::size_t>(c.ep) > AllGather::max_hops) {
-      throw Error(fmt::format("'allgather' is made for up to {} ranks, not for {}",
-                              AllGather::max_hops, c.ep));
+      throw Unsuitable(fmt::format("'allgather' is made for up to {} ranks, not for {}",
+                                   AllGather::max_hops, c.ep));
     }
     return std::make_unique<Evaluated<AllGather>>(
         AllGather(RunHosts(c.topology, c.ep), direct, probabilities));

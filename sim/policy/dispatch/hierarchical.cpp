@@ -7,6 +7,7 @@
 
 #include "sim/policy/dispatch/automatic_depth.h"
 #include "sim/policy/policies.h"
+#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
@@ -14,9 +15,9 @@ namespace {
 /// A fixed depth must fit the cluster.
 void check_depth(int depth, const Hierarchy& hierarchy, const DispatchContext& context) {
   if (depth <= hierarchy.depth()) return;
-  throw Error(fmt::format("'dispatch.depth' is {}, but {} ranks on '{}' nest only {} deep", depth,
-                          context.ep, context.topology.name(), hierarchy.depth()),
-              "moesim topology show prints the levels");
+  throw Unsuitable(fmt::format("'dispatch.depth' is {}, but {} ranks on '{}' nest only {} deep",
+                               depth, context.ep, context.topology.name(), hierarchy.depth()),
+                   "moesim topology show prints the levels");
 }
 
 std::unique_ptr<Dispatch> of_depth(const Hierarchy& hierarchy, int depth, bool dedup) {

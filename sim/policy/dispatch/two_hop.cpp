@@ -9,6 +9,7 @@
 #include "sim/policy/evaluate.h"
 #include "sim/policy/hierarchy.h"
 #include "sim/policy/policies.h"
+#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
@@ -66,7 +67,7 @@ std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder orde
                                    const Padding& padding) {
   const Hierarchy hierarchy(context.topology, context.ep);
   if (!equal_nodes(hierarchy)) {
-    throw Error(
+    throw Unsuitable(
         fmt::format("'two-hop' needs nodes of equal size: the {} ranks on '{}' do not nest so",
                     context.ep, context.topology.name()),
         "moesim topology show prints the levels");

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
+#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
@@ -40,8 +41,9 @@ int gpus_per_host(const Topology& topology, const std::string& who) {
   const int size = gpus / topology.host_count();
   for (int g = 0; g < gpus; ++g) {
     if (gpus % topology.host_count() == 0 && topology.host_of(GpuId(g)) == g / size) continue;
-    throw Error(fmt::format("'{}' needs hosts of equally many consecutive GPUs, which '{}' has not",
-                            who, topology.name()));
+    throw Unsuitable(
+        fmt::format("'{}' needs hosts of equally many consecutive GPUs, which '{}' has not", who,
+                    topology.name()));
   }
   return size;
 }
