@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "sim/engine": PLAN,
     "sim/report": PLAN,
     "sim/cli": SIM,
-    "realhw": POLICY | {"sim/report"},
+    "realhw": POLICY | {"sim/scenario", "sim/report"},
 }
 
 # Heavy or foreign headers and the only folder that may include each.
@@ -40,6 +40,7 @@ ONLY_IN = {
     "simgrid/": "sim/engine",
     "boost/graph": "sim/topology",
     "yaml-cpp": "sim/base",
+    "mpi.h": "realhw/mpi",
 }
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -52,11 +53,11 @@ def layer_of(path):
     return "realhw" if parts[0] == "realhw" else "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 
-def breach(layer, quoted, angled):
-    """What is wrong with one include of a file of `layer`, None when nothing is."""
+def breach(name, layer, quoted, angled):
+    """What is wrong with one include of a file `name` of `layer`, None when nothing is."""
     target = quoted or angled
     for prefix, only in ONLY_IN.items():
-        if target.startswith(prefix) and layer != only:
+        if target.startswith(prefix) and not name.startswith(f"{only}/"):
             return f"only {only} may include <{prefix}...>"
     top = target.split("/")[0]
     if top not in ("sim", "realhw"):
@@ -82,7 +83,7 @@ def check(root):
                 continue
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 include = INCLUDE.match(line)
-                problem = breach(layer, *include.groups()) if include else None
+                problem = breach(name, layer, *include.groups()) if include else None
                 if problem:
                     breaches.append(f"{name}:{number}: {problem}")
     return breaches

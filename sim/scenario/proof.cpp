@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/scenario/proof.h"
 
-#include "sim/plan/delivery.h"
-
 namespace moesim {
 
-void prove_delivery(const StepPlan& planned, const Batch& batch) {
+std::vector<LayerRouting> routing_of(const StepPlan& planned, const Batch& batch) {
   std::vector<GpuId> source;  // [token]
   for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
     for (const TokenRun& run : batch.ranks[rank]) {
@@ -18,7 +16,11 @@ void prove_delivery(const StepPlan& planned, const Batch& batch) {
     const LayerWork& layer = planned.layers[i];
     routing.push_back({layer.number, source, planned.chosen[i], &layer.assignment()});
   }
-  check_delivery(planned.plan, routing);
+  return routing;
+}
+
+void prove_delivery(const StepPlan& planned, const Batch& batch) {
+  check_delivery(planned.plan, routing_of(planned, batch));
 }
 
 }  // namespace moesim

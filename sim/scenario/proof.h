@@ -4,9 +4,14 @@
 
 #include <vector>
 
+#include "sim/plan/delivery.h"
 #include "sim/policy/step_plan.h"
 
 namespace moesim {
+
+/// What the tokens of every layer chose in a step planned with explicit rows. The plan must outlive
+/// it.
+std::vector<LayerRouting> routing_of(const StepPlan& planned, const Batch& batch);
 
 /// Runs check_delivery on a plan made with explicit rows. Throws Error naming layer, token and
 /// choice of the first mistakes.

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of shipped policies on small clusters, planned from the committed trace for real execution.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "realhw/core/local_run.h"
+#include "realhw/core/reference.h"
+#include "sim/base/data_files.h"
+#include "sim/policy/step_plan.h"
+#include "sim/policy/unsuitable.h"
+#include "sim/scenario/proof.h"
+#include "sim/topology/reader.h"
+
+namespace moesim {
+
+inline const RoutingTrace& committed_trace() {
+  static const RoutingTrace trace = RoutingTrace::open(MOESIM_ROOT "/traces/tiny-moe-train");
+  return trace;
+}
+
+/// The model of the trace, narrowed.
+inline MoeModel narrow_model(DataType activations, int matrices = 3) {
+  MoeModel model = read_moe_model(data_file("models/moe", "tiny-moe"));
+  model.hidden = 128;
+  model.expert_ffn = 16;
+  model.expert_matrices = matrices;
+  model.activations = activations;
+  return model;
+}
+
+/// Nodes of NVLink pairs under sockets where there are enough GPUs, so that every depth nests.
+inline Topology small_cluster(int nodes, int gpus) {
+  return read_topology(data_file("topologies", "hiermoe-a6000"),
+                       {{"nodes", std::to_string(nodes), "test"},
+                        {"node.gpus", std::to_string(gpus), "test"}})
+      .topology;
+}
+
+struct RealCaseOptions {
+  std::string policy = "megatron";
+  int nodes = 2, gpus = 4;
+  std::int64_t tokens_per_rank = 3;
+  int batch = 0;
+  std::vector<int> layers = {1};
+  bool backward = true;
+  DataType activations = DataType::fp32;
+  int matrices = 3;
+  int steps = 1;  // planned before, for planners that look at earlier loads
+};
+
+/// One planned step with all that executes it. Throws Unsuitable as the planner does.
+struct RealCase {
+  explicit RealCase(const RealCaseOptions& o)
+      : topology(small_cluster(o.nodes, o.gpus)), model(narrow_model(o.activations, o.matrices)) {
+    const RoutingTrace& trace = committed_trace();
+    const int ranks = topology.gpu_count();
+    const Batches all = make_batches(trace, {ranks, o.tokens_per_rank, 1});
+    PlannerOptions options;
+    options.ep = default_ep(ranks, trace.info().experts);
+    options.layers = o.layers;
+    options.backward = o.backward;
+    options.explicit_rows = true;
+    options.batches = all.batches;
+    StepPlanner planner(read_system(data_file("models/system", o.policy)), topology, model, trace,
+                        options);
+    for (int step = 0; step <= o.steps; ++step) {
+      const auto i = static_cast<std::size_t>(o.batch + step) % all.batches.size();
+      planned.emplace(planner.plan(all.batches[i], step));
+      routing = routing_of(*planned, all.batches[i]);
+    }
+    real = std::make_unique<RealStep>(planned->plan, model, routing);
+    ranks_ = all_ranks(*real);
+  }
+  RealCase(const RealCase&) = delete;
+
+  Comparison run(const Tamper& tamper = {}) {
+    run_locally(ranks_, tamper);
+    Comparison sum;
+    for (auto& rank : ranks_) sum += compare(*rank);
+    return sum;
+  }
+
+  Topology topology;
+  MoeModel model;
+  std::optional<StepPlan> planned;
+  std::vector<LayerRouting> routing;
+  std::unique_ptr<RealStep> real;
+  std::vector<std::unique_ptr<RankState>> ranks_;
+};
+
+}  // namespace moesim
