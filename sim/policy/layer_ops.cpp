@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes, parameters and exchanges of a layer; layer_kernels.cpp has what its GPUs compute.
+// Passes and token exchanges of a layer.
 #include "sim/policy/layer_ops.h"
 
 #include <fmt/format.h>
@@ -14,21 +14,6 @@
 
 namespace moesim {
 namespace {
-
-/// GPUs that send or receive, ascending.
-std::vector<GpuId> concerned(const ByteMatrix& traffic) {
-  std::vector<bool> takes_part(static_cast<std::size_t>(traffic.ranks()));
-  for (int g = 0; g < traffic.ranks(); ++g) {
-    for (const auto& entry : traffic.row(GpuId(g))) {
-      takes_part[static_cast<std::size_t>(g)] = takes_part[entry.to.index()] = true;
-    }
-  }
-  std::vector<GpuId> gpus;
-  for (int g = 0; g < traffic.ranks(); ++g) {
-    if (takes_part[static_cast<std::size_t>(g)]) gpus.emplace_back(g);
-  }
-  return gpus;
-}
 
 /// The traffic of all phases together must not be nothing.
 void check_moves(const RowCounts& counts, const LayerWork& work) {
@@ -113,85 +98,6 @@ void LayerOps::backward(int layer) {
 void LayerOps::dispatch(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::dispatch); }
 
 void LayerOps::combine(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::combine); }
-
-void LayerOps::migrate(int layer, const Mark& after) {
-  const Step s = step(layer, Pass::forward);
-  const auto last = add_param_exchanges(s, Stage::migrate, s.work.decision.migrate, after);
-  gathered_[0][static_cast<std::size_t>(layer)] = last;
-  if (s.work.decision.migrate_blocks)
-    parameters_.insert(parameters_.end(), last.begin(), last.end());
-}
-
-void LayerOps::gather(int layer, Pass pass, const Mark& after) {
-  const Step s = step(layer, pass);
-  const LayerDecision& decision = s.work.decision;
-  const bool forward = pass == Pass::forward;
-  const auto last =
-      add_param_exchanges(s, Stage::gather, forward ? decision.gather : decision.regather, after);
-  auto& awaited = gathered_[forward ? 0 : 1][static_cast<std::size_t>(layer)];
-  awaited.insert(awaited.end(), last.begin(), last.end());
-}
-
-void LayerOps::reduce(int layer, const Mark& after) {
-  const Step s = step(layer, Pass::backward);
-  const auto last = add_param_exchanges(s, Stage::reduce, s.work.decision.reduce, after);
-  parameters_.insert(parameters_.end(), last.begin(), last.end());
-}
-
-void LayerOps::wait_for_gather(int layer, Pass pass) {
-  chain_.require(gathered_[pass == Pass::forward ? 0 : 1][static_cast<std::size_t>(layer)]);
-}
-
-void LayerOps::wait_for_parameters() {
-  chain_.require(parameters_);
-  parameters_.clear();
-}
-
-/// Each exchange follows the kernels that encode for it and what came before; returns what ends
-/// last.
-std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, Stage stage,
-                                                const std::vector<ParamExchange>& exchanges,
-                                                const Mark& after) {
-  std::vector<OpId> last;
-  for (const ParamExchange& move : exchanges) {
-    const std::vector<GpuId> members = concerned(move.traffic);
-    if (members.empty()) continue;
-    Mark before = last.empty() ? after : chain_.per_gpu(last);
-    before.resize(static_cast<std::size_t>(chain_.gpus()));
-    const auto add_kernels = [&](const char* what, const std::vector<MemoryBound>& work) {
-      for (const GpuId gpu : members) {
-        if (work.empty() || is_empty(work[gpu.index()])) continue;
-        auto& waits = before[gpu.index()];
-        waits = {chain_.kernel({fmt::format("{}-{}", move.name, what), Lane::copy, s.work.number,
-                                s.pass, stage, waits, Compute{gpu, work[gpu.index()]}})};
-      }
-    };
-    add_kernels("encode", move.encode);
-    Op op{move.name,
-          Lane::param,
-          s.work.number,
-          s.pass,
-          stage,
-          {},
-          Exchange{members, move.traffic, {}, false}};
-    for (const GpuId gpu : members) {
-      const auto& waits = before[gpu.index()];
-      op.after.insert(op.after.end(), waits.begin(), waits.end());
-    }
-    last = {chain_.detached(std::move(op))};
-    if (move.decode.empty()) continue;
-    before = chain_.per_gpu(last);
-    add_kernels("decode", move.decode);
-    last.clear();
-    for (const GpuId gpu : members) {
-      const auto& waits = before[gpu.index()];
-      last.insert(last.end(), waits.begin(), waits.end());
-    }
-    std::sort(last.begin(), last.end());
-    last.erase(std::unique(last.begin(), last.end()), last.end());
-  }
-  return last;
-}
 
 /// Phases in their order, or mirrored: a phase follows those that continue it on the way out.
 void LayerOps::add_exchanges(const Step& s, Stage stage) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of MoE layers, forward and backward, from the rows that their dispatch moves. Exchanges
-// are in layer_ops.cpp, kernels in layer_kernels.cpp.
+// The ops of MoE layers, forward and backward, from the rows that their dispatch moves. Token
+// exchanges are in layer_ops.cpp, kernels in layer_kernels.cpp, parameters in layer_parameters.cpp.
 #pragma once
 
 #include <string>

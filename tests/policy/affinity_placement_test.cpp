@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "sim/balance/affinity/exflow.h"
-#include "sim/policy/placement/affinity_profile.h"
+#include "sim/policy/placement/affinity/affinity_profile.h"
 #include "sim/policy/step_plan.h"
 #include "sim/policy/unsuitable.h"
 #include "tests/policy/random_layers.h"

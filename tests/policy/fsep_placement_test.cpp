@@ -9,7 +9,7 @@
 #include "sim/balance/fsep/flex.h"
 #include "sim/balance/fsep/volume.h"
 #include "sim/base/data_files.h"
-#include "sim/policy/placement/fsep_planner.h"
+#include "sim/policy/placement/fsep/fsep_planner.h"
 #include "sim/policy/step_plan.h"
 #include "sim/policy/unsuitable.h"
 #include "tests/policy/random_layers.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HybridEP's domains as plans: who gathers, who exchanges, how many bytes, and when nothing does.
-#include "sim/policy/placement/hybridep.h"
+#include "sim/policy/placement/hybrid/hybridep.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "sim/balance/hybrid/domains.h"
 #include "sim/engine/simgrid_backend.h"
 #include "sim/plan/text.h"
-#include "sim/policy/placement/hybridep_levels.h"
+#include "sim/policy/placement/hybrid/hybridep_levels.h"
 #include "sim/policy/step_plan.h"
 #include "sim/policy/unsuitable.h"
 #include "tests/policy/random_layers.h"

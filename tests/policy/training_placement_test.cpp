@@ -6,7 +6,7 @@
 
 #include "sim/model/group_counts.h"
 #include "sim/policy/hierarchy.h"
-#include "sim/policy/placement/expert_copies.h"
+#include "sim/policy/placement/training/expert_copies.h"
 #include "sim/policy/step_plan.h"
 #include "sim/policy/unsuitable.h"
 #include "tests/policy/layer_tokens.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "sim/policy/evaluate.h"
-#include "sim/policy/placement/hybridep_levels.h"
+#include "sim/policy/placement/hybrid/hybridep_levels.h"
 #include "sim/policy/policies.h"
 
 namespace moesim {

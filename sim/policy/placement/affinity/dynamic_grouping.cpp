@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dynamic expert grouping after "Breaking the MoE LLM Trilemma" (arXiv 2510.02345): experts with
+// similar co-choices form groups, groups share a GPU or node. All of it is our interpretation.
+#include <algorithm>
+
+#include "sim/balance/affinity/grouping.h"
+#include "sim/policy/placement/affinity/affinity_profile.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+struct GroupingOptions {
+  bool on_nodes = false;    // a group lies on a node, else on a GPU
+  int groups_per_part = 1;  // groups of a node or GPU
+  double rate = 0.05;       // of the moving average of similarity
+  double floor = 0.1;       // similarity below it counts as none
+};
+
+class DynamicGrouping final : public ProfiledPlanner {
+ public:
+  DynamicGrouping(const PlacementContext& context, const LaggedOptions& options,
+                  GroupingOptions grouping)
+      : ProfiledPlanner(context, {options}, Pairs::co_choices),
+        grouping_(grouping),
+        parts_(grouping.on_nodes ? run_nodes(context, "dynamic-grouping")
+                                 : RunNodes{context.ep, 1}) {
+    check_equal_slots(context, "dynamic-grouping");
+    similarity_.reserve(static_cast<std::size_t>(context.layers));
+  }
+
+ private:
+  SlotTable replan(int layer, int run, const LoadMatrix&, const SlotTable&) override {
+    if (run == 0) planned_ = place(static_cast<std::size_t>(layer));
+    return planned_;
+  }
+
+  SlotTable place(std::size_t layer) const {
+    const int most = context().experts;
+    const auto groups = similar_groups(without_weak_pairs(similarity_[layer], grouping_.floor),
+                                       std::min(parts_.nodes * grouping_.groups_per_part, most), 1);
+    const auto loads = all_loads()[layer];
+    const std::vector<int> part_of = place_groups(groups, loads, parts_.nodes);
+    std::vector<std::vector<ExpertId>> parts(static_cast<std::size_t>(parts_.nodes));
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      auto& part = parts[static_cast<std::size_t>(part_of[g])];
+      part.insert(part.end(), groups[g].begin(), groups[g].end());
+    }
+    SlotTable table;
+    const auto gpus = static_cast<std::size_t>(parts_.gpus_per_node);
+    for (auto& part : parts) {
+      std::sort(part.begin(), part.end());
+      for (std::size_t g = 0; g < gpus; ++g) {
+        const auto cut = [&](std::size_t i) {
+          return part.begin() + static_cast<std::ptrdiff_t>(part.size() * i / gpus);
+        };
+        table.emplace_back(cut(g), cut(g + 1));
+      }
+    }
+    return table;
+  }
+
+  void observe(const LayerRoutingNow& now) override {
+    ProfiledPlanner::observe(now);
+    const auto layer = static_cast<std::size_t>(now.layer);
+    const SquareMatrix newest = co_choice_similarity(
+        co_choices_of(batch_choices(now.batch, now.ids), now.ids.top_k(), context().experts));
+    if (layer == similarity_.size()) {
+      similarity_.push_back(newest);
+    } else {
+      update_similarity(similarity_[layer], newest, grouping_.rate);
+    }
+  }
+
+  GroupingOptions grouping_;
+  RunNodes parts_;
+  std::vector<SquareMatrix> similarity_;  // [layer]
+  SlotTable planned_;                     // of the layer that is being decided
+};
+
+}  // namespace
+
+// groups: per-gpu or per-node; groups_per_part: of each; rate and floor of the similarity; interval
+// (T_c, 100 steps) and others as of planners that lag.
+PlacementMaker read_dynamic_grouping(const YamlMap& params) {
+  GroupingOptions grouping;
+  grouping.on_nodes = params.choice("groups", {"per-gpu", "per-node"}, 0) == 1;
+  grouping.groups_per_part = static_cast<int>(params.integer("groups_per_part", {1, 1024}, 1));
+  grouping.rate = params.number("rate", {0, 1}, grouping.rate);
+  grouping.floor = params.number("floor", {0, 1}, grouping.floor);
+  LaggedOptions defaults;
+  defaults.interval = 100;
+  const LaggedOptions options = read_lagged_options(params, defaults);
+  return [=](const PlacementContext& context) {
+    return std::make_unique<DynamicGrouping>(context, options, grouping);
+  };
+}
+
+}  // namespace moesim

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement rescheduling of Occult (arXiv 2505.13345): experts chosen together share a GPU.
+#include "sim/balance/affinity/occult.h"
+
+#include "sim/policy/placement/affinity/affinity_profile.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+class Occult final : public ProfiledPlanner {
+ public:
+  Occult(const PlacementContext& context, const ProfileOptions& options)
+      : ProfiledPlanner(context, options, Pairs::co_choices) {
+    check_equal_slots(context, "occult");
+  }
+
+ private:
+  SlotTable replan(int layer, int run, const LoadMatrix&, const SlotTable&) override {
+    if (run == 0) planned_ = place_occult(pairs_of(layer), context().ep);
+    return planned_;
+  }
+  SlotTable planned_;  // of the layer that is being decided
+};
+
+}  // namespace
+
+// profile: steps whose co-choices it sees before it decides (once, unless `interval` is given);
+// profiling: offline (the first slots are loaded) or online (moved); others as of planners that
+// lag.
+PlacementMaker read_occult(const YamlMap& params) {
+  const ProfileOptions options = read_profile_options(params);
+  return [options](const PlacementContext& context) {
+    return std::make_unique<Occult>(context, options);
+  };
+}
+
+}  // namespace moesim

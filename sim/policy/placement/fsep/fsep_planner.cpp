@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/policy/placement/fsep/fsep_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/balance/fsep/baselines.h"
+#include "sim/balance/fsep/flex.h"
+#include "sim/policy/unsuitable.h"
+
+namespace moesim {
+namespace {
+
+/// The most loaded link of the ways from one GPU to another: equal-cost ways share.
+double seconds_per_byte(const Topology& topology, GpuId from, GpuId to) {
+  std::vector<std::pair<LinkId, double>> shares;
+  for (const Path& path : topology.paths(from, to)) {
+    for (const LinkId link : path.links) {
+      const auto known = std::find_if(shares.begin(), shares.end(),
+                                      [&](const auto& entry) { return entry.first == link; });
+      if (known == shares.end()) {
+        shares.emplace_back(link, path.share);
+      } else {
+        known->second += path.share;
+      }
+    }
+  }
+  double most = 0;
+  for (const auto& [link, share] : shares) {
+    most = std::max(most, share / topology.links()[link.index()].bandwidth.value);
+  }
+  return most;
+}
+
+}  // namespace
+
+int equal_blocks(const Topology& topology, int ep) {
+  int size = std::gcd(topology.gpu_count(), ep);
+  for (int g = 1; g < topology.gpu_count(); ++g) {
+    if (topology.host_of(GpuId(g)) != topology.host_of(GpuId(g - 1))) size = std::gcd(size, g);
+  }
+  return size;
+}
+
+FsepPlanner::FsepPlanner(const PlacementContext& context, const FsepPlannerOptions& options,
+                         std::optional<int> slots)
+    : topology_(context.topology), options_(options), experts_(context.experts) {
+  grid_ = {context.ep, equal_blocks(topology_, context.ep), slots.value_or(1)};
+  if (!slots) {
+    while (grid_.slots_per_rank < experts_ && !suits(grid_.slots_per_rank)) ++grid_.slots_per_rank;
+  } else if (!suits(*slots)) {
+    throw Unsuitable(
+        fmt::format("planner '{}' cannot place {} experts on {} ranks of {} slots",
+                    fsep_planning_names[static_cast<std::size_t>(options_.planning)], experts_,
+                    grid_.ranks, grid_.slots_per_rank),
+        "every expert needs a slot; fsdp-ep and smart: the slots must divide the experts, and "
+        "their quotient the ranks; laer without pq: the experts must divide all slots");
+  }
+  cost_.token = context.model.row_bytes();
+  cost_.per_token_slot = options_.per_token_slot;
+  cost_.activation_checkpointing = options_.checkpointing;
+}
+
+bool FsepPlanner::suits(int slots) const {
+  const int all = grid_.ranks * slots;
+  if (all < experts_) return false;
+  switch (options_.planning) {
+    case FsepPlanning::laer:
+      return options_.queue || all % experts_ == 0;
+    case FsepPlanning::fsdp_ep:
+    case FsepPlanning::smart:
+      return experts_ % slots == 0 && grid_.ranks % (experts_ / slots) == 0;
+    default:
+      return true;
+  }
+}
+
+SlotTable FsepPlanner::first() const {
+  if (options_.planning != FsepPlanning::even) return fsep::initial_slots(experts_, grid_);
+  const std::vector<std::int64_t> equal(static_cast<std::size_t>(experts_), 1);
+  return fsep::place(equal, fsep::queue_replicas(equal, grid_).of, grid_).slots;
+}
+
+bool FsepPlanner::replans() const {
+  return options_.planning != FsepPlanning::even && options_.planning != FsepPlanning::initial;
+}
+
+SlotTable FsepPlanner::replan(int begin, const LoadMatrix& loads, const SlotTable& current) const {
+  switch (options_.planning) {
+    case FsepPlanning::laer:
+      return fsep::plan(loads, grid_, {cost_, options_.even, options_.queue, links(begin)})
+          .choice()
+          .placed.slots;
+    case FsepPlanning::fsdp_ep:
+      return fsep::fsdp_ep_slots(experts_, grid_);
+    case FsepPlanning::flex:
+      return fsep::flex_plan(loads, current, grid_, options_.flex_steps).slots;
+    case FsepPlanning::smart:
+      return fsep::smart_slots(loads.per_expert(), grid_);
+    default:
+      return current;
+  }
+}
+
+fsep::Links FsepPlanner::links(int begin) const {
+  if (!options_.cluster_bandwidths) return {};
+  return [this, begin](GpuId source, std::span<double> seconds) {
+    const GpuId from(begin + source.value);
+    for (std::size_t to = 0; to < seconds.size(); ++to) {
+      const bool own = to == source.index();
+      seconds[to] = own ? 1 / cost_.same_rank.value
+                        : seconds_per_byte(topology_, from, GpuId(begin + static_cast<int>(to)));
+    }
+  };
+}
+
+}  // namespace moesim

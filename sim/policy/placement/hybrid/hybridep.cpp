@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// HybridEP (arXiv 2510.19470): experts are gathered inside domains, tokens travel between domains.
+#include "sim/policy/placement/hybrid/hybridep.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/balance/hybrid/domains.h"
+#include "sim/policy/placement/hybrid/hybridep_levels.h"
+#include "sim/policy/policies.h"
+#include "sim/policy/unsuitable.h"
+
+namespace moesim {
+namespace {
+
+struct HybridEpOptions {
+  std::vector<int> domains;  // S per level; empty: the stream model's best
+  DomainLevels levels = DomainLevels::cluster;
+  double compression = 1;
+  bool regather = false;         // in the backward pass, instead of keeping what was gathered
+  bool whole_gradients = false;  // else they are compressed as the experts are
+  std::optional<Seconds> pre_expert;
+};
+
+class HybridEpPlacer final : public Placer {
+ public:
+  HybridEpPlacer(const PlacementContext& context, HybridEpOptions options)
+      : context_(context),
+        options_(std::move(options)),
+        workers_(domain_workers(context.topology, context.ep, options_.levels)),
+        codec_(expert_codec(context.model, options_.compression)),
+        home_(contiguous_placement(context.experts, context.ep, context.ep).table()) {
+    if (!options_.domains.empty()) check_domains();
+  }
+
+  /// Domains are settled by the first batch's size, which the real system is configured with.
+  LayerDecision decide(const LayerRoutingNow& now) override {
+    if (!decision_) decide_domains(now.batch, now.ids.top_k());
+    return *decision_;
+  }
+  bool looks() const override { return false; }
+
+ private:
+  void check_domains() const {
+    const auto& sizes = options_.domains;
+    bool fit = sizes.size() == workers_.size();
+    for (std::size_t l = 0; fit && l < sizes.size(); ++l) fit = workers_[l] % sizes[l] == 0;
+    if (fit) return;
+    throw Unsuitable(fmt::format("'placement.domains' [{}] does not divide the levels [{}] of {} "
+                                 "ranks on '{}'",
+                                 fmt::join(sizes, ", "), fmt::join(workers_, ", "), context_.ep,
+                                 context_.topology.name()),
+                     "one size per level, coarsest first, or domains: auto");
+  }
+
+  std::vector<int> best_sizes(const Batch& batch, int top_k) const {
+    if (!options_.domains.empty()) return options_.domains;
+    const std::int64_t tokens = batch.tokens() / context_.gpus;
+    StreamLayer layer;
+    layer.tokens = context_.model.row_bytes() * (tokens * top_k);
+    layer.experts = codec_.expert() * ((context_.experts + context_.ep - 1) / context_.ep);
+    layer.compression = options_.compression;
+    layer.pre_expert = options_.pre_expert.value_or(
+        pre_expert_estimate(context_.model, context_.topology, tokens));
+    return best_domains(layer, stream_levels(context_.topology, workers_)).domains;
+  }
+
+  void decide_domains(const Batch& batch, int top_k) {
+    const std::vector<int> sizes = best_sizes(batch, top_k);
+    std::vector<DomainLevel> levels;
+    for (std::size_t l = 0; l < sizes.size(); ++l) levels.push_back({workers_[l], sizes[l]});
+    const ExpertDomains domains(levels);
+    const SlotTable held = domains.gathered(home_);
+    decision_.emplace(assignment(domains, held));
+    add_gathers(domains, held);
+    if (context_.backward) add_reduces(domains);
+    decision_->memory = memory(held);
+  }
+
+  /// Every run of ranks holds the same; a rank uses the copy of its serving GPU.
+  Assignment assignment(const ExpertDomains& domains, const SlotTable& held) const {
+    SlotTable table;
+    for (int g = 0; g < context_.gpus; ++g) table.push_back(held[run_index(g)]);
+    Placement placement(context_.experts, table);
+    std::vector<GpuId> home_of(static_cast<std::size_t>(context_.experts));
+    for (std::size_t g = 0; g < home_.size(); ++g) {
+      for (const ExpertId e : home_[g]) home_of[e.index()] = GpuId(static_cast<std::int64_t>(g));
+    }
+    const auto slot_on = slots_by_expert(placement);
+    std::vector<std::vector<SlotId>> slot_of(table.size());
+    for (int g = 0; g < context_.gpus; ++g) {
+      const int rank = g % context_.ep;
+      auto& mine = slot_of[static_cast<std::size_t>(g)];
+      for (std::size_t e = 0; e < home_of.size(); ++e) {
+        const GpuId serving = domains.serving(GpuId(rank), home_of[e]);
+        mine.push_back(slot_on[static_cast<std::size_t>(g - rank) + serving.index()][e]);
+      }
+    }
+    return Assignment(std::move(placement), std::move(slot_of));
+  }
+
+  /// [gpu][expert]; -1 where a GPU does not hold it.
+  static std::vector<std::vector<SlotId>> slots_by_expert(const Placement& placement) {
+    std::vector<std::vector<SlotId>> slots(
+        static_cast<std::size_t>(placement.gpus()),
+        std::vector<SlotId>(static_cast<std::size_t>(placement.experts()), SlotId(-1)));
+    for (int s = 0; s < placement.slots(); ++s) {
+      const SlotId slot(s);
+      slots[placement.gpu_of(slot).index()][placement.expert_in(slot).index()] = slot;
+    }
+    return slots;
+  }
+
+  std::size_t run_index(int gpu) const { return static_cast<std::size_t>(gpu % context_.ep); }
+
+  /// The exchange of one run, in all runs.
+  ByteMatrix in_all_runs(const ByteMatrix& one) const {
+    ByteMatrix all(one.unit());
+    for (int g = 0; g < context_.gpus; ++g) {
+      std::vector<ByteMatrix::Entry> row;
+      for (const auto& entry : one.row(GpuId(g % context_.ep))) {
+        row.push_back({GpuId(g - g % context_.ep + entry.to.value), entry.units});
+      }
+      all.add_row(row);
+    }
+    return all;
+  }
+
+  std::vector<ParamExchange> exchanges(const LevelExchanges& levels, const char* name) const {
+    std::vector<ParamExchange> result;
+    for (const ByteMatrix& level : levels) {
+      if (level.entries() > 0) result.push_back({name, in_all_runs(level), {}, {}});
+    }
+    return result;
+  }
+
+  /// Owners encode their experts once; every GPU decodes what it got after the last level, since
+  /// levels forward experts as they came.
+  void add_gathers(const ExpertDomains& domains, const SlotTable& held) {
+    auto gather = exchanges(domains.gather_exchanges(home_, codec_.message()), "gather-experts");
+    if (!gather.empty() && codec_.compresses()) {
+      const KernelTraffic in = encode_traffic(codec_), out = decode_traffic(codec_);
+      for (int g = 0; g < context_.gpus; ++g) {
+        const auto own = static_cast<std::int64_t>(home_[run_index(g)].size());
+        const std::int64_t got = static_cast<std::int64_t>(held[run_index(g)].size()) - own;
+        gather.front().encode.push_back({in.read * own, in.written * own});
+        gather.back().decode.push_back({out.read * got, out.written * got});
+      }
+    }
+    if (options_.regather) decision_->regather = gather;
+    decision_->gather = std::move(gather);
+  }
+
+  void add_reduces(const ExpertDomains& domains) {
+    const bool compressed = codec_.compresses() && !options_.whole_gradients;
+    const Bytes whole(codec_.parameters * context_.state.gradient);
+    decision_->reduce = exchanges(
+        domains.reduce_exchanges(home_, compressed ? codec_.message() : whole), "reduce-gradients");
+    if (codec_.compresses() && !decision_->reduce.empty()) {
+      decision_->reduce.push_back({"shared-expert", shared_expert_ring(), {}, {}});
+    }
+  }
+
+  /// The all-reduce of the shared expert over a run, as a ring: 2 (G - 1) / G of it to the next.
+  ByteMatrix shared_expert_ring() const {
+    const int n = context_.ep;
+    std::vector<std::uint32_t> row(static_cast<std::size_t>(n));
+    ByteMatrix ring(Bytes((shared_expert_payload(codec_).value + n - 1) / n));
+    for (int g = 0; g < n; ++g) {
+      const auto next = static_cast<std::size_t>((g + 1) % n);
+      row[next] = 2 * static_cast<std::uint32_t>(n - 1);
+      ring.add_dense_row(row);
+      row[next] = 0;
+    }
+    return in_all_runs(ring);
+  }
+
+  /// Gathered weights are kept from forward to backward unless they are gathered again; gathered
+  /// gradients are gone after the layer. A codec keeps the shared expert too.
+  std::vector<ExpertMemory> memory(const SlotTable& held) const {
+    const TrainingState& state = context_.state;
+    const bool keeps = context_.backward && !options_.regather;
+    std::vector<ExpertMemory> result;
+    for (int g = 0; g < context_.gpus; ++g) {
+      const auto own = static_cast<std::int64_t>(home_[run_index(g)].size()) * codec_.parameters;
+      const std::int64_t got =
+          static_cast<std::int64_t>(held[run_index(g)].size()) * codec_.parameters - own;
+      const std::int64_t shared = codec_.compresses() && got > 0 ? codec_.parameters : 0;
+      const int width = codec_.value_bytes;
+      result.push_back({Bytes((own + shared + (keeps ? got : 0)) * width),
+                        Bytes(own * state.gradient), Bytes(own * state.optimizer),
+                        Bytes(got * ((keeps ? 0 : width) + state.gradient))});
+    }
+    return result;
+  }
+
+  PlacementContext context_;
+  HybridEpOptions options_;
+  std::vector<int> workers_;
+  ExpertCodec codec_;
+  SlotTable home_;  // of one run
+  std::optional<LayerDecision> decision_;
+};
+
+std::vector<int> read_sizes(const YamlMap& params) {
+  constexpr Range size{1, 1 << 20};
+  const auto value = params.find("domains");
+  std::vector<int> sizes;
+  if (!value || (value->is_scalar() && value->string() == "auto")) return sizes;
+  if (!value->is_list()) return {static_cast<int>(value->integer(size))};
+  for (const YamlValue& item : value->list()) {
+    sizes.push_back(static_cast<int>(item.integer(size)));
+  }
+  if (sizes.empty()) value->error("'placement.domains' is empty", "say auto, or one per level");
+  return sizes;
+}
+
+}  // namespace
+
+// domains: auto or S per level, coarsest first; levels: cluster or flat; compression: ratio;
+// backward: keep or regather; gradients: compressed or whole; pre_expert: PE of the stream model.
+PlacementMaker read_hybridep_placement(const YamlMap& params) {
+  HybridEpOptions o;
+  o.domains = read_sizes(params);
+  o.levels = read_domain_levels(params);
+  o.compression = params.number("compression", {1, 1e6}, 1);
+  o.regather = params.choice("backward", {"keep", "regather"}, 0) == 1;
+  o.whole_gradients = params.choice("gradients", {"compressed", "whole"}, 0) == 1;
+  if (const auto time = params.find("pre_expert")) {
+    o.pre_expert = time->seconds();
+    if (!o.domains.empty()) {
+      time->error("'placement.pre_expert' has no effect: the domains are given",
+                  "say domains: auto, or leave 'pre_expert' out");
+    }
+  }
+  return
+      [o](const PlacementContext& context) { return std::make_unique<HybridEpPlacer>(context, o); };
+}
+
+}  // namespace moesim

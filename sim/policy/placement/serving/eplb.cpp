@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSeek EPLB (github.com/deepseek-ai/EPLB). It leaves the estimate of loads, the time of a
+// rebalance and the use of replicas to its caller: those are parameters here.
+#include "sim/balance/serving/eplb.h"
+
+#include "sim/balance/serving/vllm.h"
+#include "sim/policy/placement/replica_use.h"
+#include "sim/policy/placement/serving/serving.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+struct EplbOptions {
+  LaggedOptions lagged;
+  int slots = 0;   // per GPU, 0: derived
+  int groups = 0;  // of experts, 0: the gate's
+  ReplicaUse use = ReplicaUse::any;
+};
+
+class Eplb final : public Serving {
+ public:
+  Eplb(const PlacementContext& c, const EplbOptions& o, const eplb::Shape& shape)
+      : Serving(c, o.lagged, initial(c, shape)),
+        shape_(shape),
+        use_(o.use),
+        gpus_per_host_(gpus_per_host(c.topology, "eplb")),
+        loads_(cells(), vllm::WindowLoad(c.experts, o.lagged.window)) {}
+
+  static eplb::Shape shape(const PlacementContext& c, const EplbOptions& o) {
+    const int groups = o.groups > 0 ? o.groups : std::max(c.model.gate_groups, 1);
+    return {slots_per_gpu(c, o.slots, "eplb") * c.ep, groups, run_shape(c, "eplb").nodes, c.ep};
+  }
+
+ protected:
+  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
+    const LaggedOptions& o = options();
+    if (steps < o.first || (steps - o.first) % o.interval != 0) return std::nullopt;
+    return eplb::rebalance(loads_[at(layer, run)].load(), shape_).table();
+  }
+  Assignment assign(const Placement& placement, const LayerRoutingNow&) override {
+    return assign_replicas(placement, context().ep, gpus_per_host_, use_);
+  }
+  void observe(int layer, int run, const LoadMatrix& loads) override {
+    loads_[at(layer, run)].add(loads);
+  }
+
+ private:
+  /// Before any load is known all experts count the same.
+  static SlotTable initial(const PlacementContext& c, const eplb::Shape& shape) {
+    const std::vector<double> even(static_cast<std::size_t>(c.experts), 1.0);
+    return unless_unsuitable([&] { return eplb::rebalance(even, shape).table(); });
+  }
+
+  eplb::Shape shape_;
+  ReplicaUse use_;
+  int gpus_per_host_;
+  std::vector<vllm::WindowLoad> loads_;  // [layer and run]
+};
+
+}  // namespace
+
+// interval: steps between rebalances (default 1); first: steps before the first (1); window: newest
+// steps whose loads are summed (1).
+// slots_per_gpu: default the experts of a rank, rounded up, and one more; groups: expert groups
+// that hierarchical placement keeps on a node, default the model's gate groups. replicas: any (all
+// of the run evenly, the default) or node-first. payload: weights (default) or state, what a slot
+// holds and migration carries; migration: blocks (default) or overlapped; planning_time (0 us) and
+// planning: hidden (default) or blocks.
+PlacementMaker read_eplb(const YamlMap& params) {
+  EplbOptions o;
+  o.lagged = read_lagged_options(params, weights_only());
+  o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
+  o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
+  o.use = static_cast<ReplicaUse>(params.choice("replicas", replica_use_names, 0));
+  return [o](const PlacementContext& context) {
+    return std::make_unique<Eplb>(context, o, Eplb::shape(context, o));
+  };
+}
+
+}  // namespace moesim

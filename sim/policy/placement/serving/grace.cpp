@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// GRACE-MoE (arXiv 2509.25041): after a profile, experts that go together share nodes and GPUs, and
+// hot ones of the heaviest GPU are copied.
+#include "sim/balance/affinity/grace.h"
+
+#include "sim/policy/placement/serving/serving.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+struct GraceOptions {
+  LaggedOptions lagged;  // first: the steps of the profile
+  double ratio = 0.15;
+  GraceChoice choice = GraceChoice::topology_aware;
+  GraceCopyLoad copy_load = GraceCopyLoad::conserved;
+  std::uint64_t seed = 1;
+};
+
+class Grace final : public Serving {
+ public:
+  Grace(const PlacementContext& c, const GraceOptions& o, RunShape shape, SlotTable initial)
+      : Serving(c, o.lagged, std::move(initial)),
+        o_(o),
+        shape_(shape),
+        cells_(cells(), Cell{PairMatrix(c.experts),
+                             std::vector<std::int64_t>(static_cast<std::size_t>(c.experts)),
+                             std::vector<double>(static_cast<std::size_t>(c.ep))}) {}
+
+ protected:
+  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
+    if (steps != options().first) return std::nullopt;
+    Cell& cell = cells_[at(layer, run)];
+    const SlotTable primaries =
+        place_grace(cell.affinity, shape_.nodes, shape_.gpus_per_node, o_.ratio, o_.seed);
+    const GraceReplicas replicas = replicate_grace(cell.loads, primaries, o_.copy_load);
+    cell.predicted = replicas.predicted;
+    return with_replicas(primaries, replicas);
+  }
+  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
+    return assign_by_run(placement, context().ep, [&](int run, const Placement& slots) {
+      return grace_shares(slots, cells_[at(now.layer, run)].predicted, shape_.gpus_per_node,
+                          o_.choice);
+    });
+  }
+  void observe(int layer, int run, const LoadMatrix& loads) override {
+    std::vector<std::int64_t>& sums = cells_[at(layer, run)].loads;
+    const auto counts = loads.per_expert();
+    for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += counts[e];
+  }
+  /// Co-choices of the tokens of every run, while the profile lasts.
+  void observe_routing(const LayerRoutingNow& now) override {
+    if (++seen_ > options().first * context().layers) return;
+    for (int rank = 0; rank < context().gpus; ++rank) {
+      PairMatrix& affinity = cells_[at(now.layer, rank / context().ep)].affinity;
+      for (const TokenRun& run : now.batch.ranks[static_cast<std::size_t>(rank)]) {
+        for (std::int64_t t = run.first; t < run.first + run.count; ++t) add(now.ids, t, affinity);
+      }
+    }
+  }
+
+ private:
+  struct Cell {
+    PairMatrix affinity;
+    std::vector<std::int64_t> loads;  // [expert]
+    std::vector<double> predicted;    // [rank of the run]
+  };
+
+  static void add(const IdRows& ids, std::int64_t token, PairMatrix& affinity) {
+    for (int i = 0; i < ids.top_k(); ++i) {
+      for (int j = 0; j < ids.top_k(); ++j) {
+        const int a = ids.at(token, i), b = ids.at(token, j);
+        if (a == b || a >= affinity.experts() || b >= affinity.experts()) continue;  // dropped
+        ++affinity.at(ExpertId(a), ExpertId(b));
+      }
+    }
+  }
+
+  GraceOptions o_;
+  RunShape shape_;
+  std::vector<Cell> cells_;  // [layer and run]
+  int seen_ = 0;             // steps x layers
+};
+
+}  // namespace
+
+// profile: steps whose co-choices and loads are profiled; experts stand as in `contiguous` until
+// then, and stay from then on (default 1; the paper profiles beforehand).
+// ratio: how far the experts of a GPU may be from the mean (0.15, published); seed of the
+// clustering (1). replicas: topology-aware (default: the own GPU's, else weighted in the node, else
+// weighted) or weighted. copy_load: conserved (default) or published, the load a copy is expected
+// to take. payload (weights), migration (blocks), planning_time (0 us), planning (hidden): as for
+// eplb.
+PlacementMaker read_grace(const YamlMap& params) {
+  GraceOptions o;
+  o.lagged = read_transfer_options(params, weights_only());
+  o.lagged.first = static_cast<int>(params.integer("profile", {1, 1 << 20}, 1));
+  o.ratio = params.number("ratio", {0, 1}, 0.15);
+  o.seed = static_cast<std::uint64_t>(params.integer("seed", {0, 1 << 30}, 1));
+  o.choice = static_cast<GraceChoice>(params.choice("replicas", {"weighted", "topology-aware"}, 1));
+  o.copy_load =
+      static_cast<GraceCopyLoad>(params.choice("copy_load", {"conserved", "published"}, 0));
+  return [o](const PlacementContext& c) {
+    const RunShape shape = run_shape(c, "grace");
+    SlotTable initial =
+        unless_unsuitable([&] { return contiguous_placement(c.experts, c.ep, c.ep).table(); });
+    return std::make_unique<Grace>(c, o, shape, std::move(initial));
+  };
+}
+
+}  // namespace moesim

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lazarus (arXiv 2407.04656): replicas in proportion to load, placed to outlive failures. What
+// fails is one rank here; failures themselves are not simulated.
+#include "sim/balance/serving/lazarus.h"
+
+#include "sim/balance/serving/vllm.h"
+#include "sim/policy/placement/serving/serving.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+struct LazarusOptions {
+  LaggedOptions lagged;
+  int slots = 0;
+  int least = 2;  // replicas of every expert
+};
+
+class Lazarus final : public Serving {
+ public:
+  Lazarus(const PlacementContext& c, const LazarusOptions& o, const lazarus::Shape& shape)
+      : Serving(c, o.lagged, initial(c, o, shape)),
+        shape_(shape),
+        least_(o.least),
+        loads_(cells(), vllm::WindowLoad(c.experts, o.lagged.window)) {}
+
+  static lazarus::Shape shape(const PlacementContext& c, const LazarusOptions& o) {
+    const int once = (c.experts + c.ep - 1) / c.ep;
+    return {c.ep, slots_per_gpu(c, o.slots > 0 ? o.slots : once * o.least + 1, "lazarus")};
+  }
+
+ protected:
+  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
+    const LaggedOptions& o = options();
+    if (steps < o.first || (steps - o.first) % o.interval != 0) return std::nullopt;
+    return lazarus::place(lazarus::replicas(loads_[at(layer, run)].load(), shape_, least_), shape_);
+  }
+  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
+    const int ep = context().ep;
+    return assign_by_run(placement, ep, [&](int run, const Placement& slots) {
+      return lazarus::shares(slots, rows_of(now.loads, run * ep, ep));
+    });
+  }
+  void observe(int layer, int run, const LoadMatrix& loads) override {
+    loads_[at(layer, run)].add(loads);
+  }
+
+ private:
+  static SlotTable initial(const PlacementContext& c, const LazarusOptions& o,
+                           const lazarus::Shape& shape) {
+    const std::vector<double> even(static_cast<std::size_t>(c.experts), 1.0);
+    return unless_unsuitable(
+        [&] { return lazarus::place(lazarus::replicas(even, shape, o.least), shape); });
+  }
+
+  lazarus::Shape shape_;
+  int least_;
+  std::vector<vllm::WindowLoad> loads_;  // [layer and run]
+};
+
+}  // namespace
+
+// least_replicas: of every expert (default 2, unstated); slots_per_gpu: default those of a rank's
+// experts, rounded up, least_replicas times, and one more.
+// interval (default 200, published), first (200), window (200, unstated), payload (state),
+// migration (blocks), planning_time (0 us), planning (hidden): as for eplb.
+PlacementMaker read_lazarus(const YamlMap& params) {
+  LazarusOptions o;
+  LaggedOptions defaults;
+  defaults.interval = defaults.first = defaults.window = 200;
+  o.lagged = read_lagged_options(params, defaults);
+  o.least = static_cast<int>(params.integer("least_replicas", {1, 4096}, 2));
+  o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
+  return [o](const PlacementContext& context) {
+    return std::make_unique<Lazarus>(context, o, Lazarus::shape(context, o));
+  };
+}
+
+}  // namespace moesim

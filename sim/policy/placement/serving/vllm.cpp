@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// vLLM's online balancer (eplb_state.py, policy/default.py, base_router.py): EPLB on the loads of a
+// window of passes; the place of a choice in the batch picks the replica.
+#include "sim/balance/serving/vllm.h"
+
+#include "sim/policy/placement/serving/serving.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+struct VllmOptions {
+  LaggedOptions lagged;
+  int slots = 0;
+  int groups = 0;
+  vllm::Rule rule = vllm::Rule::place;
+};
+
+class Vllm final : public Serving {
+ public:
+  Vllm(const PlacementContext& c, const VllmOptions& o, const eplb::Shape& shape)
+      : Serving(c, o.lagged, slots_in_turn(c.experts, c.ep, shape.slots / c.ep)),
+        shape_(shape),
+        rule_(o.rule),
+        loads_(cells(), vllm::WindowLoad(c.experts, o.lagged.window)) {}
+
+ protected:
+  std::optional<SlotTable> replan(int layer, int run, int steps,
+                                  const SlotTable& current) override {
+    if (!vllm::rebalances_after(steps, options().interval)) return std::nullopt;
+    return vllm::rebalance(loads_[at(layer, run)].load(), shape_, current);
+  }
+  /// Unlike upstream, which counts replicas in EPLB's order, by ascending slot.
+  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
+    const int ep = context().ep;
+    return assign_by_run(placement, ep, [&](int run, const Placement& slots) {
+      std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(ep));
+      for (int rank = 0; rank < ep; ++rank) {
+        const auto choices = choices_of(now, GpuId(run * ep + rank), slots.experts());
+        for (int e = 0; e < slots.experts(); ++e) {
+          shares[static_cast<std::size_t>(rank)].push_back(
+              vllm::shares(rule_, choices[static_cast<std::size_t>(e)], now.ids.top_k(),
+                           slots.slots_of(ExpertId(e))));
+        }
+      }
+      return shares;
+    });
+  }
+  void observe(int layer, int run, const LoadMatrix& loads) override {
+    loads_[at(layer, run)].add(loads);
+  }
+
+ private:
+  eplb::Shape shape_;
+  vllm::Rule rule_;
+  std::vector<vllm::WindowLoad> loads_;  // [layer and run]
+};
+
+std::unique_ptr<Placer> make_vllm(const PlacementContext& c, const VllmOptions& o) {
+  const int groups = o.groups > 0 ? o.groups : std::max(c.model.gate_groups, 1);
+  const eplb::Shape shape{slots_per_gpu(c, o.slots, "vllm") * c.ep, groups,
+                          run_shape(c, "vllm").nodes, c.ep};
+  const std::vector<double> even(static_cast<std::size_t>(c.experts), 1.0);
+  unless_unsuitable([&] { return eplb::rebalance(even, shape); });  // the shape is possible
+  return std::make_unique<Vllm>(c, o, shape);
+}
+
+}  // namespace
+
+// interval: steps between rebalances, the first after a quarter (default 3000); window: newest
+// steps whose loads are summed (1000). Slot p holds expert p modulo experts before the first.
+// slots_per_gpu, groups: as for eplb. Upstream adds no slots unless told (num_redundant_experts).
+// rule: place (token x k + position) or token-hash, modulo the replicas; versions differ.
+// payload (weights), migration (blocks), planning_time (0 us), planning (hidden): as for eplb.
+PlacementMaker read_vllm(const YamlMap& params) {
+  constexpr Range steps{1, 1 << 20};
+  VllmOptions o;
+  o.lagged = read_transfer_options(params, weights_only());
+  o.lagged.interval = static_cast<int>(params.integer("interval", steps, 3000));
+  o.lagged.window = static_cast<int>(params.integer("window", steps, 1000));
+  o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
+  o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
+  o.rule = static_cast<vllm::Rule>(params.choice("rule", {"place", "token-hash"}, 0));
+  return [o](const PlacementContext& context) { return make_vllm(context, o); };
+}
+
+}  // namespace moesim

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// FasterMoE's dynamic shadowing: once the gate has spoken, loaded experts go to every GPU for this
+// one step. He et al., PPoPP 2022; laekov/fastmoe at ee3c561, fmoe/fastermoe/shadow_policy.py.
+#include "sim/balance/training/shadowing.h"
+
+#include "sim/policy/placement/lagged.h"
+#include "sim/policy/placement/training/expert_copies.h"
+#include "sim/policy/placement/training/planner_rates.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+/// The published model is of experts of two matrices; one of three has the width that gives it its
+/// parameters.
+ShadowModel model_of(const PlacementContext& context, const PlannerRates& rates) {
+  const MoeModel& model = context.model;
+  ShadowModel shadow;
+  shadow.hidden = model.hidden;
+  shadow.alpha =
+      static_cast<double>(model.expert_parameters()) / (2 * shadow.hidden) / shadow.hidden;
+  shadow.element_bytes = size_of(model.activations);
+  shadow.bandwidth =
+      rates.bandwidth ? *rates.bandwidth : alltoall_bandwidth(context, Reach::all_gpus);
+  shadow.throughput = rates.throughput ? *rates.throughput : gemm_throughput(context);
+  return shadow;
+}
+
+class Shadower final : public Placer {
+ public:
+  Shadower(const PlacementContext& context, ShadowRule rule, Broadcast how,
+           const PlannerRates& rates)
+      : context_(context),
+        rule_(rule),
+        how_(how),
+        model_(model_of(context, rates)),
+        homes_(contiguous_placement(context.experts, context.gpus, context.ep).table()) {}
+
+  LayerDecision decide(const LayerRoutingNow& now) override {
+    std::vector<StepCopies> runs;
+    for (int first = 0; first < context_.gpus; first += context_.ep) {
+      const SlotTable homes = run_of(homes_, first, context_.ep);
+      const auto shadows =
+          choose_shadows(rule_, model_, rows_of(now.loads, first, context_.ep), homes);
+      Shadowing s = shadow(homes, shadows, weight_bytes(context_), gradient_bytes(context_));
+      runs.push_back({std::move(s.table), std::move(s.broadcast), std::move(s.reduce)});
+    }
+    LayerDecision decision = with_copies(context_, homes_, runs, {how_, false});
+    decision.after_gate = true;
+    return decision;
+  }
+
+  bool reacts() const override { return true; }
+
+ private:
+  PlacementContext context_;
+  ShadowRule rule_;
+  Broadcast how_;
+  ShadowModel model_;
+  SlotTable homes_;
+};
+
+}  // namespace
+
+// variant (code): who is shadowed, by the paper's algorithm, the code of laekov/fastmoe over the
+// totals that it means, or its corrected form in thu-pacman/SmartMoE-AE; broadcast (chain): of
+// parameters and, reversed, gradients: chain, by-node or direct; bandwidth of a GPU (default: its
+// share of a uniform all-to-all) and throughput (default: that of its GEMMs) in the performance
+// model.
+PlacementMaker read_shadowing(const YamlMap& params) {
+  const auto rule =
+      static_cast<ShadowRule>(params.choice("variant", {"paper", "code", "corrected"}, 1));
+  const auto how = static_cast<Broadcast>(params.choice("broadcast", broadcast_names, 2));
+  const PlannerRates rates = read_planner_rates(params);
+  return [=](const PlacementContext& context) {
+    return std::make_unique<Shadower>(context, rule, how, rates);
+  };
+}
+
+}  // namespace moesim

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SmartMoE's online expert mapping: now and then the experts are dealt out anew, by their loads in
+// the steps before. Zhai et al., USENIX ATC 2023; thu-pacman/SmartMoE-AE at e19b3a9.
+#include "sim/balance/training/smart_moe.h"
+
+#include "sim/policy/placement/training/permuting.h"
+#include "sim/policy/policies.h"
+
+namespace moesim {
+namespace {
+
+class SmartMoe final : public Permuting {
+ public:
+  using Permuting::Permuting;
+
+ private:
+  SlotTable replan(int, int, const LoadMatrix& window, const SlotTable& current) override {
+    return smart_moe_map(current, window.per_expert(), Bytes(0)).table;
+  }
+};
+
+}  // namespace
+
+// interval (10): steps between decisions, the first one after as many; window (2): newest steps
+// whose loads are summed; payload (weights): or state, with the optimizer's; migration (blocks) or
+// overlapped; planning_time (0 s) of one decision, planning (hidden or blocks).
+PlacementMaker read_smart_moe(const YamlMap& params) {
+  LaggedOptions defaults;
+  defaults.interval = 10;
+  defaults.moves_optimizer = false;
+  LaggedOptions options = read_move_options(params, defaults);
+  options.first = options.interval;
+  options.window = static_cast<int>(params.integer("window", {1, 1 << 20}, 2));
+  return [options](const PlacementContext& context) {
+    return std::make_unique<SmartMoe>(context, options);
+  };
+}
+
+}  // namespace moesim
