@@ -182,7 +182,9 @@ class StepMetrics {
   void add(std::size_t index) {
     const Op& op = plan_.ops[index];
     const auto& intervals = timeline_.ops[index];
-    spans_[{op.layer, op.pass}].cover(intervals);
+    // Parameters may travel long before or after.
+    const bool of_pass = carries_tokens(op.lane) || op.lane == Lane::compute;
+    if (of_pass) spans_[{op.layer, op.pass}].cover(intervals);
     LayerMetrics& layer = layers_[op.layer];
     if (op.compute() == nullptr) return add_exchange(op, intervals, layer);
     if (op.lane != Lane::compute) return;

@@ -25,11 +25,12 @@ struct Traffic {
 
 /// Times are means over GPUs (makespans excepted) and sums over the steps that were added.
 struct LayerMetrics {
-  Seconds forward, backward;             // from the first start to the last end of the layer's ops
-  Seconds compute;                       // compute lane busy
-  Seconds communication;                 // in a token exchange, waiting included
-  Seconds parameters;                    // in an exchange of expert parameters or gradients
-  Seconds exposed;                       // in any exchange, with the compute lane idle
+  Seconds forward,
+      backward;           // from the first start to the last end of its kernels and token exchanges
+  Seconds compute;        // compute lane busy
+  Seconds communication;  // in a token exchange, waiting included
+  Seconds parameters;     // in an exchange of expert parameters or gradients
+  Seconds exposed;        // in any exchange, with the compute lane idle
   double load_max_over_mean = 0;         // choices per GPU, summed over steps
   std::vector<std::int64_t> load;        // [gpu] choices computed, forward
   std::vector<std::int64_t> link_bytes;  // [link]
