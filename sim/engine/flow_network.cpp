@@ -28,11 +28,16 @@ class FlowNetwork : public Network {
  public:
   FlowNetwork(Simulator& simulator, const Topology& topology, const Plan& plan, int peers)
       : simulator_(simulator), topology_(topology), plan_(plan), peers_(peers) {
-    for (const Link& link : topology.links()) {
-      if (link.crowded.pairs == 0) {
+    parts_.resize(topology.links().size());
+    for (std::size_t l = 0; l < parts_.size(); ++l) {
+      const Link& link = topology.links()[l];
+      tables_ = tables_ || link.table;
+      if (link.crowded.pairs == 0 && !link.table) {
         simulator_.add_link(link.bandwidth);
       } else {
-        simulator_.add_link([&link](int flows) { return link.bandwidth_of(flows); });
+        simulator_.add_link([&link, &part = parts_[l]](int flows) {
+          return BytesPerSecond(link.bandwidth_of(flows).value * part.mean());
+        });
       }
     }
     std::size_t planes = 0;
@@ -62,9 +67,11 @@ class FlowNetwork : public Network {
     Active& exchange = active_[op];
     exchange.actors = static_cast<int>(senders.size());
     exchange.ended = std::move(ended);
+    exchange.traffic = &traffic;
     for (auto& flows : senders) {
       simulator_.spawn([this, op, begin, &exchange, flows = std::move(flows)] {
         simulator_.sleep_until(begin);
+        slow_links(exchange);
         simulator_.send(flows);
         if (--exchange.actors == 0) finish(op);
       });
@@ -75,12 +82,39 @@ class FlowNetwork : public Network {
   struct Active {
     int actors = 0;  // whose data is still on its way
     std::function<void()> ended;
-    std::unique_ptr<PeerOrder> order;     // with a limited number of peers
-    const ByteMatrix* traffic = nullptr;  // with `order`
+    std::unique_ptr<PeerOrder> order;  // with a limited number of peers
+    const ByteMatrix* traffic = nullptr;
+    std::vector<std::pair<std::size_t, double>> parts;  // of the links with a table it loads
+    bool slows = false;
   };
+  /// What a link with a table yields to the exchanges that load it, as parts of its bandwidth. They
+  /// share its time evenly, as at `port`, so that it yields the mean.
+  struct Parts {
+    double sum = 0;
+    int exchanges = 0;
+    double mean() const { return exchanges == 0 ? 1 : sum / exchanges; }
+  };
+
+  /// Links with a table yield to this exchange, once its data moves, what they do for its bytes.
+  void slow_links(Active& exchange) {
+    if (!tables_ || std::exchange(exchange.slows, true)) return;
+    const LinkLoads loads = topology_.loads(*exchange.traffic);
+    for (std::size_t l = 0; l < parts_.size(); ++l) {
+      const Link& link = topology_.links()[l];
+      if (!link.table || loads.bytes[l] == 0) continue;
+      exchange.parts.emplace_back(l, link.part_of(Bytes(loads.bytes[l])));
+      parts_[l].sum += exchange.parts.back().second;
+      ++parts_[l].exchanges;
+    }
+  }
 
   void finish(OpId op) {
     const std::function<void()> done = std::move(active_.at(op).ended);
+    for (const auto& [link, part] : active_.at(op).parts) {
+      // No rest of a sum may stay behind.
+      if (--parts_[link].exchanges == 0) parts_[link].sum = part;
+      parts_[link].sum -= part;
+    }
     active_.erase(op);
     done();
   }
@@ -96,6 +130,7 @@ class FlowNetwork : public Network {
     exchange.traffic = &traffic;
     simulator_.spawn([this, op, begin] {
       simulator_.sleep_until(begin);
+      slow_links(active_.at(op));
       send(op, active_.at(op).order->begin());
     });
   }
@@ -176,6 +211,8 @@ class FlowNetwork : public Network {
   int peers_;
   std::map<Pair, std::vector<Way>> ways_;
   std::map<OpId, Active> active_;
+  std::vector<Parts> parts_;  // per link
+  bool tables_ = false;       // some link has one
 };
 
 }  // namespace

@@ -37,6 +37,10 @@ BytesPerSecond Link::bandwidth_of(std::int64_t number) const {
                         part * (bandwidth.value - crowded.bandwidth.value));
 }
 
+double Link::part_of(Bytes size) const {
+  return table ? (size / bandwidth) / table->time(size) : 1;
+}
+
 namespace {
 
 [[noreturn]] void fail(const Topology::Parts& parts, const std::string& message) {
@@ -77,6 +81,9 @@ void check_links(const Topology::Parts& parts) {
         !(crowded.from >= 1 && crowded.pairs > crowded.from && crowded.bandwidth.value > 0 &&
           crowded.bandwidth <= link.bandwidth)) {
       fail(parts, "the link " + name + " cannot be crowded like that");
+    }
+    if (link.table && link.bandwidth != link.table->most()) {
+      fail(parts, "the link " + name + " has another bandwidth than its table");
     }
     if (link.cost < 1) fail(parts, "the link " + name + " has a routing cost below 1");
     if (link.link_class < 0 || link.link_class >= static_cast<int>(parts.classes.size())) {
@@ -176,7 +183,9 @@ LinkLoads Topology::loads(const ByteMatrix& traffic) const {
     if (loads.bytes[l] == 0) continue;
     const BytesPerSecond bandwidth =
         impl_->crowds ? links()[l].bandwidth_of(pairs.bytes[l]) : links()[l].bandwidth;
-    loads.seconds[l] = (Bytes(loads.bytes[l]) / bandwidth).value;
+    const Bytes bytes(loads.bytes[l]);
+    loads.seconds[l] = (bytes / bandwidth).value;
+    if (links()[l].table) loads.seconds[l] /= links()[l].part_of(bytes);
   }
   loads.overhead = overhead_of(traffic);
   return loads;

@@ -9,6 +9,7 @@
 
 #include "sim/base/byte_matrix.h"
 #include "sim/base/types.h"
+#include "sim/topology/bandwidth_table.h"
 
 namespace moesim {
 
@@ -37,14 +38,17 @@ struct Crowding {
 /// One direction of a cable. Latencies of a route add up; its bandwidth is the least on it.
 struct Link {
   VertexId from, to;
-  BytesPerSecond bandwidth;
+  BytesPerSecond bandwidth;  // with a table its largest rate
   Seconds latency;
   int link_class = 0;  // index into Topology::classes()
   int cost = 1;        // routing cost, at least 1: routes minimise its sum
   Crowding crowded = {};
+  std::shared_ptr<const BandwidthTable> table = {};  // measured: it yields less to small exchanges
 
   /// What the link yields to that many pairs of GPUs together.
   BytesPerSecond bandwidth_of(std::int64_t number) const;
+  /// What it yields to one exchange that puts so many bytes on it (> 0), as a part of `bandwidth`.
+  double part_of(Bytes size) const;
 };
 
 /// Links that are reported together, such as "nvlink" or "nic".
@@ -70,7 +74,8 @@ struct Path {
 /// Bytes that an exchange puts on every link, and the latencies of the routes it uses.
 struct LinkLoads {
   std::vector<std::int64_t> bytes;  // per LinkId
-  /// Per LinkId: bytes over the bandwidth that the link yields to the exchange's pairs of GPUs.
+  /// Per LinkId: bytes over the bandwidth that the link yields to the exchange's pairs of GPUs and
+  /// to so many bytes.
   std::vector<double> seconds;
   /// Per LinkId, in seconds: the least latency of the routes through it. Routes to GPUs that are
   /// entered alike are taken together, equal-cost ways count with the longest of them.

@@ -23,7 +23,7 @@ void Builder::cable(int a, int b, const std::string& link_class, Tier tier, Wire
   if (c == parts_.classes.size()) parts_.classes.push_back({link_class, tier});
   const auto add = [&](int from, int to) {
     parts_.links.push_back({VertexId(from), VertexId(to), wire.bandwidth, wire.latency,
-                            static_cast<int>(c), cost, wire.crowded});
+                            static_cast<int>(c), cost, wire.crowded, wire.table});
   };
   add(a, b);
   add(b, a);

@@ -2,6 +2,7 @@
 // What a topology file asks the generators for.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct Wire {
   BytesPerSecond bandwidth;  // per direction
   Seconds latency;
   Crowding crowded = {};
+  std::shared_ptr<const BandwidthTable> table = {};
 };
 
 /// How the GPUs of a node are joined by NVLink: not at all, all behind one switch, in pairs

@@ -85,7 +85,8 @@ class ExplicitReader {
               wire.latency,
               0,
               static_cast<int>(map.integer("cost", {1, 1'000'000}, 1)),
-              wire.crowded};
+              wire.crowded,
+              wire.table};
     const bool one_way = map.boolean("one_way", false);
     if (from < 0 || to < 0) return;
     if (from == to) return map.value().error("a link must join two vertices");

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "sim/base/data_files.h"
 #include "sim/base/units.h"
+#include "sim/topology/read/calibration_reader.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -40,10 +43,51 @@ Crowding read_crowding(const YamlValue& value, BytesPerSecond bandwidth, bool kn
   return crowded;
 }
 
+void use(Wire& wire, std::shared_ptr<const BandwidthTable> table) {
+  wire.bandwidth = table ? table->most() : BytesPerSecond(1);
+  wire.table = std::move(table);
+}
+
+Wire read_plain(const YamlMap& map) {
+  Wire wire;
+  const auto value = map.find("bandwidth");
+  if (value && value->is_list()) {
+    use(wire, read_bandwidth_table(*value));
+  } else {
+    wire.bandwidth = read_bandwidth(map);
+  }
+  wire.latency = read_latency(map);
+  return wire;
+}
+
+Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
+  Wire wire{BytesPerSecond(1), Seconds(0)};
+  if (const auto bandwidth = map.find("bandwidth")) {
+    bandwidth->error("there are a 'calibration' and a 'bandwidth'", "leave one of them out");
+  }
+  std::string path;
+  try {
+    const std::string text = name.string();
+    const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml");
+    path = data_file("topologies", is_path ? text : text + ".calib");
+  } catch (const Error& error) {
+    name.error(
+        error.diagnostics().front().message,
+        "the file that `moesim calibrate` wrote, or the name of a topologies/NAME.calib.yaml");
+    return wire;
+  }
+  const Calibration calibration = read_calibration(path);
+  use(wire, calibration.bandwidth);
+  const auto latency = map.find("latency");
+  wire.latency = latency ? latency->seconds(possible_latency) : calibration.latency;
+  return wire;
+}
+
 }  // namespace
 
 Wire read_wire(const YamlMap& map) {
-  Wire wire{read_bandwidth(map), read_latency(map)};
+  const auto calibration = map.find("calibration");
+  Wire wire = calibration ? read_calibrated(map, *calibration) : read_plain(map);
   if (const auto crowded = map.find("crowded")) {
     wire.crowded = read_crowding(*crowded, wire.bandwidth, map.good({"bandwidth"}));
   }

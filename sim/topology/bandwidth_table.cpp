@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/topology/bandwidth_table.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace moesim {
+
+BandwidthTable::BandwidthTable(std::vector<Point> points) : points_(std::move(points)) {
+  if (points_.empty()) throw std::invalid_argument("a bandwidth table without points");
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    const Point& point = points_[i];
+    const bool sound = point.size > Bytes(0) && point.rate.value > 0;
+    if (!sound ||
+        (i > 0 && (point.size <= points_[i - 1].size || point.time() < points_[i - 1].time()))) {
+      throw std::invalid_argument("a bandwidth table whose sizes or times do not ascend");
+    }
+    most_ = std::max(most_, point.rate);
+  }
+}
+
+Seconds BandwidthTable::time(Bytes size) const {
+  const auto above = std::ranges::upper_bound(points_, size, {}, &Point::size);
+  if (above == points_.begin()) return size / points_.front().rate;
+  const Point& low = *(above - 1);
+  if (above == points_.end()) return size / low.rate;
+  const double part = static_cast<double>((size - low.size).value) /
+                      static_cast<double>((above->size - low.size).value);
+  return low.time() + (above->time() - low.time()) * part;
+}
+
+}  // namespace moesim

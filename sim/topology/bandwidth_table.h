@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A measured curve: what a link yields by the bytes that one exchange puts on it.
+#pragma once
+
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+class BandwidthTable {
+ public:
+  struct Point {
+    Bytes size;  // > 0
+    BytesPerSecond rate;
+    Seconds time() const { return size / rate; }
+    bool operator==(const Point&) const = default;
+  };
+
+  /// Throws std::invalid_argument unless there are points, their sizes ascend, and none takes less
+  /// time than the one before.
+  explicit BandwidthTable(std::vector<Point> points);
+
+  /// Linear in the size between two points; at the rate of the first and of the last point beyond.
+  Seconds time(Bytes size) const;
+  BytesPerSecond most() const { return most_; }  // the largest rate of a point
+  const std::vector<Point>& points() const { return points_; }
+
+ private:
+  std::vector<Point> points_;
+  BytesPerSecond most_;
+};
+
+}  // namespace moesim

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured link tables, topologies/*.calib.yaml, as `moesim calibrate` writes them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sim/base/yaml.h"
+#include "sim/topology/bandwidth_table.h"
+
+namespace moesim {
+
+struct Calibration {
+  std::string name, description, source;
+  Seconds latency;  // of one link; the route of an exchange has two of them
+  std::shared_ptr<const BandwidthTable> bandwidth;
+};
+
+/// A list of {size, rate}. Sizes ascend and no size takes less time than the one before.
+/// Records the errors; nothing when there are any.
+std::shared_ptr<const BandwidthTable> read_bandwidth_table(const YamlValue& value);
+
+/// Reads a file; throws Error with all its mistakes.
+Calibration read_calibration(const std::string& path);
+Calibration parse_calibration(const std::string& text, const std::string& name);
+
+}  // namespace moesim

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links whose bandwidth depends on the bytes of an exchange.
+#include "sim/topology/bandwidth_table.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "sim/topology/read/calibration_reader.h"
+#include "sim/topology/reader.h"
+
+namespace moesim {
+namespace {
+
+using Points = std::vector<BandwidthTable::Point>;
+
+// 1 MB in 1 ms, 4 MB in 2 ms.
+const Points two = {{Bytes(1'000'000), BytesPerSecond(1e9)},
+                    {Bytes(4'000'000), BytesPerSecond(2e9)}};
+
+TEST(BandwidthTable, IsLinearInTimeBetweenPoints) {
+  const BandwidthTable table(two);
+  EXPECT_DOUBLE_EQ(table.time(Bytes(1'000'000)).value, 1e-3);
+  EXPECT_DOUBLE_EQ(table.time(Bytes(2'500'000)).value, 1.5e-3);
+  EXPECT_DOUBLE_EQ(table.time(Bytes(4'000'000)).value, 2e-3);
+}
+
+TEST(BandwidthTable, KeepsTheRateOfItsEnds) {
+  const BandwidthTable table(two);
+  EXPECT_DOUBLE_EQ(table.time(Bytes(10'000)).value, 1e-5);
+  EXPECT_DOUBLE_EQ(table.time(Bytes(40'000'000)).value, 2e-2);
+  EXPECT_EQ(table.most(), BytesPerSecond(2e9));
+}
+
+TEST(BandwidthTable, TimesMayStayButNotFall) {
+  Points points = two;
+  points[1].rate = BytesPerSecond(4e9);
+  EXPECT_DOUBLE_EQ(BandwidthTable(points).time(Bytes(3'000'000)).value, 1e-3);
+  points[1].rate = BytesPerSecond(5e9);
+  EXPECT_THROW(BandwidthTable{points}, std::invalid_argument);
+  EXPECT_THROW(BandwidthTable({}), std::invalid_argument);
+  EXPECT_THROW(BandwidthTable({two[0], two[0]}), std::invalid_argument);
+}
+
+std::string with(const std::string& wire) {
+  return "nodes: 1\nnode:\n  gpu: x\n  gpus: 2\n  nvlink:\n    kind: switch\n" + wire;
+}
+
+std::string errors(const std::string& text) {
+  try {
+    parse_topology(text, "t.yaml");
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+ByteMatrix one_way(std::int64_t bytes) {
+  return ByteMatrix::from_dense(2, std::vector<std::int64_t>{0, bytes, 0, 0});
+}
+
+TEST(BandwidthTable, SlowsSmallExchanges) {
+  const Topology t = std::move(parse_topology(with("    latency: 1 us\n    bandwidth:\n"
+                                                   "      - {size: 1 MB, rate: 1 GB/s}\n"
+                                                   "      - {size: 4 MB, rate: 2 GB/s}\n"),
+                                              "t")
+                                   .topology);
+  EXPECT_EQ(t.links().front().bandwidth, BytesPerSecond(2e9));
+  const auto seconds = [&](std::int64_t bytes) {
+    const LinkLoads loads = t.loads(one_way(bytes));
+    return *std::max_element(loads.seconds.begin(), loads.seconds.end());
+  };
+  EXPECT_DOUBLE_EQ(seconds(1'000'000), 1e-3);
+  EXPECT_DOUBLE_EQ(seconds(2'500'000), 1.5e-3);
+  EXPECT_DOUBLE_EQ(seconds(8'000'000), 4e-3);
+}
+
+TEST(BandwidthTable, MultipliesWithCrowding) {
+  const Topology t = std::move(
+      parse_topology("nodes: 1\nnode:\n  gpu: x\n  gpus: 3\n  nvlink:\n    kind: switch\n"
+                     "    latency: 1 us\n    crowded: {pairs: 2, bandwidth: 1 GB/s}\n"
+                     "    bandwidth: [{size: 1 MB, rate: 1 GB/s}, {size: 4 MB, rate: 2 GB/s}]\n",
+                     "t")
+          .topology);
+  const LinkLoads loads = t.loads(
+      ByteMatrix::from_dense(3, std::vector<std::int64_t>{0, 500'000, 500'000, 0, 0, 0, 0, 0, 0}));
+  EXPECT_DOUBLE_EQ(*std::max_element(loads.seconds.begin(), loads.seconds.end()), 2e-3);
+}
+
+TEST(BandwidthTable, MistakesAreTold) {
+  EXPECT_EQ(errors(with("    latency: 1 us\n    bandwidth:\n"
+                        "      - {size: 1 MiB, rate: 1 GB/s}\n"
+                        "      - {size: 1 MiB, rate: 1 GB/s}\n"
+                        "      - {size: 2 MiB, rate: 3 GB/s}\n"
+                        "      - {size: 3 MiB}\n")),
+            "t.yaml:10:16: error: sizes ascend, but 1.049 MB follows 1.049 MB\n"
+            "        - {size: 1 MiB, rate: 1 GB/s}\n"
+            "                 ^\n"
+            "hint: sort the list, each size once\n"
+            "t.yaml:11:29: error: 2.097 MB would take less time than 1.049 MB\n"
+            "        - {size: 2 MiB, rate: 3 GB/s}\n"
+            "                              ^\n"
+            "hint: a rate may grow no faster than the size\n"
+            "t.yaml:12:9: error: 'node.nvlink.bandwidth.3' lacks the key 'rate'\n"
+            "        - {size: 3 MiB}\n"
+            "          ^\n");
+  EXPECT_EQ(errors(with("    latency: 1 us\n    bandwidth: []\n")),
+            "t.yaml:8:16: error: 'bandwidth' has no points\n"
+            "      bandwidth: []\n"
+            "                 ^\n"
+            "hint: a list of {size: 1 MiB, rate: 20 GB/s}\n");
+}
+
+class CalibrationFile : public testing::Test {
+ protected:
+  CalibrationFile() : path_(std::filesystem::temp_directory_path() / "moesim-test.calib.yaml") {
+    std::ofstream(path_) << "source: a test\nlatency: 3 us\nbandwidth:\n"
+                            "  - {size: 1 MB, rate: 1 GB/s}\n"
+                            "fit: {worst: 1 %}\nprovenance: [{file: a.log}]\n";
+  }
+  ~CalibrationFile() override { std::filesystem::remove(path_); }
+  std::filesystem::path path_;
+};
+
+TEST_F(CalibrationFile, GivesALinkItsTableAndLatency) {
+  const Topology t =
+      std::move(parse_topology(with("    calibration: " + path_.string() + "\n"), "t").topology);
+  EXPECT_EQ(t.links().front().latency, Seconds(3e-6));
+  EXPECT_EQ(t.links().front().bandwidth, BytesPerSecond(1e9));
+  const Topology faster = std::move(
+      parse_topology(with("    calibration: " + path_.string() + "\n    latency: 1 us\n"), "t")
+          .topology);
+  EXPECT_EQ(faster.links().front().latency, Seconds(1e-6));
+}
+
+TEST_F(CalibrationFile, IsReadByItself) {
+  const Calibration calibration = read_calibration(path_.string());
+  EXPECT_EQ(calibration.name, "moesim-test");
+  EXPECT_EQ(calibration.source, "a test");
+}
+
+TEST_F(CalibrationFile, LeavesNoRoomForABandwidth) {
+  EXPECT_NE(errors(with("    calibration: " + path_.string() + "\n    bandwidth: 1 GB/s\n"))
+                .find("error: there are a 'calibration' and a 'bandwidth'"),
+            std::string::npos);
+  EXPECT_NE(
+      errors(with("    calibration: nowhere\n")).find("t.yaml:7:18: error: no 'nowhere.calib'"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace moesim
