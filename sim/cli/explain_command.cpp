@@ -11,9 +11,9 @@
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/result_file.h"
-#include "sim/cli/scenario_flags.h"
 #include "sim/cli/simulate.h"
 #include "sim/cli/version.h"
+#include "sim/flags/scenario_flags.h"
 #include "sim/report/explain_text.h"
 
 namespace moesim {

@@ -8,7 +8,7 @@
 #include "sim/base/files.h"
 #include "sim/calibrate/nccl_tests_export.h"
 #include "sim/cli/commands.h"
-#include "sim/cli/scenario_flags.h"
+#include "sim/flags/scenario_flags.h"
 #include "sim/plan/delivery.h"
 #include "sim/plan/text.h"
 #include "sim/scenario/inputs.h"

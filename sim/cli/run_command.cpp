@@ -11,8 +11,8 @@
 #include "sim/cli/bounds_table.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/result_file.h"
-#include "sim/cli/scenario_flags.h"
 #include "sim/cli/simulate.h"
+#include "sim/flags/scenario_flags.h"
 #include "sim/report/table.h"
 
 namespace moesim {

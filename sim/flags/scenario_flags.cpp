@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/cli/scenario_flags.h"
+#include "sim/flags/scenario_flags.h"
 
 #include <fmt/format.h>
 

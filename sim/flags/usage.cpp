@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/flags/usage.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+namespace moesim {
+namespace {
+
+/// The innermost subcommand that was given, and its name as the user wrote it.
+const CLI::App* innermost(const CLI::App* app, std::string& name) {
+  name = app->get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    name += " " + app->get_name();
+  }
+  return app;
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  return commands;
+}
+
+/// What CLI11 says, in our words where they are plainer.
+std::string complaint(const CLI::App& command, const CLI::ParseError& e) {
+  std::string text = e.what();
+  const std::string flag = text.substr(0, text.find_first_of(": "));
+  const CLI::Option* option = command.get_option_no_throw(flag);
+  if (e.get_name() != "ArgumentMismatch" || option == nullptr) return text;
+  return fmt::format("{} {}", flag,
+                     option->count() > 1 ? "is there more than once" : "needs a value");
+}
+
+/// A flag before the command that it belongs to.
+Error misplaced(const std::string& command, const std::vector<std::string>& words) {
+  const auto flag = std::find_if(words.begin(), words.end(),
+                                 [](const std::string& word) { return word.starts_with('-'); });
+  return Error(
+      fmt::format("'{}' stands before the command", flag == words.end() ? words.front() : *flag),
+      fmt::format("flags follow it: {} --flag value", command));
+}
+
+}  // namespace
+
+Error usage_error(const CLI::App& app, const CLI::ParseError& e) {
+  std::string name;
+  const CLI::App* command = innermost(&app, name);
+  const std::vector<std::string> commands = commands_of(*command);
+  const std::vector<std::string> extras = command->remaining();
+  const std::string help = fmt::format("{} --help tells more", name);
+  const std::vector<std::string> before = app.remaining();
+  if (extras.empty() && !before.empty()) return misplaced(name, before);
+  if (extras.empty()) {
+    const bool choose = e.get_name() == "RequiredError" && !commands.empty();
+    return choose ? Error(fmt::format("{} needs a command", name),
+                          fmt::format("one of {}", fmt::join(commands, ", ")))
+                  : Error(fmt::format("{}: {}", name, complaint(*command, e)), help);
+  }
+  const std::string& word = extras.front();
+  if (word.starts_with('-')) {
+    const std::string flag = word.substr(0, word.find('='));
+    const std::string close = nearest(flag, flags_of(*command));
+    return Error(fmt::format("{} has no flag '{}'", name, flag),
+                 close.empty() ? help : fmt::format("did you mean '{}'?", close));
+  }
+  return commands.empty()
+             ? Error(fmt::format("{}: '{}' is one argument too many", name, word), help)
+             : Error(fmt::format("{} has no command '{}'", name, word),
+                     did_you_mean(word, commands));
+}
+
+}  // namespace moesim
