@@ -71,12 +71,14 @@ void LayerState::reset() {
 }
 
 void LayerState::take(const Op& op, const RowMove& row, std::span<float> values) {
+  const std::lock_guard lock(rows_mutex_);
   PassRows& rows = this->rows(op.pass);
   op.stage == Stage::dispatch ? rows.out.take_copy(row.token, row.choices, values)
                               : rows.back.take_sum(row.token, row.choices, values);
 }
 
 void LayerState::store(OpId id, const Op& op, const RowMove& row, std::span<const float> values) {
+  const std::lock_guard lock(rows_mutex_);
   PassRows& rows = this->rows(op.pass);
   if (op.stage == Stage::combine) {
     if (row.choices != 0) rows.back.add(row.token, row.choices, values);
@@ -92,6 +94,7 @@ void LayerState::store(OpId id, const Op& op, const RowMove& row, std::span<cons
 }
 
 void LayerState::gather(Pass pass) {
+  const std::lock_guard lock(rows_mutex_);
   PassRows& rows = this->rows(pass);
   std::sort(rows.ready.begin(), rows.ready.end());
   for (const ChoiceId choice : rows.ready) {
@@ -108,6 +111,7 @@ void LayerState::gather(Pass pass) {
 }
 
 void LayerState::release(Pass pass) {
+  const std::lock_guard lock(rows_mutex_);
   const auto keep = [&](ChoiceId choice, std::span<const float> row) {
     const float weight = pass == Pass::forward ? routing_.weight[choice.index()] : 1.0f;
     std::transform(row.begin(), row.end(), vector_.begin(), [&](float v) { return weight * v; });

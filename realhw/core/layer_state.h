@@ -2,6 +2,7 @@
 // One rank's share of one layer while a step runs: rows on their way, and the experts of its slots.
 #pragma once
 
+#include <mutex>
 #include <vector>
 
 #include "realhw/core/expert_slot.h"
@@ -21,6 +22,7 @@ struct PassRows {
   std::vector<ChoiceId> ready;
 };
 
+/// One thread may run kernels while another takes and stores rows.
 class LayerState {
  public:
   /// Reads from the plan which exchanges bring what. The routing must outlive it.
@@ -54,6 +56,7 @@ class LayerState {
   ExpertShape shape_;
   GpuId rank_;
   bool padded_ = false;
+  std::mutex rows_mutex_;
   PassRows forward_, backward_;
   std::vector<ExpertSlot> slots_;
   std::vector<float> vector_;  // of one token

@@ -84,7 +84,6 @@ void RankState::pack(OpId id, const Parcel& parcel, std::byte* bytes) {
     if (moves_tokens(op) && !parcel.rows.empty()) {
       const RowFormat format = format_for(parcels(id).row_bytes.value, step_.shape.hidden);
       LayerState& layer = *find_layer(op);
-      if (op.stage == Stage::combine) layer.release(op.pass);
       for (const std::uint32_t row : parcel.rows) {
         const std::size_t end = at + row_bytes;
         layer.take(op, op.exchange()->rows[row], vector_);
@@ -132,7 +131,7 @@ void RankState::compute(OpId id) {
       if (op.name == "sort" || op.name == "reduce-grad") return layer->gather(op.pass);
       if (op.name == "reduce" || op.name == "sort-grad") return layer->release(op.pass);
     }
-    scratch_.run(op.compute()->kernel);
+    scratch_[static_cast<std::size_t>(op.lane)].run(op.compute()->kernel);
   });
 }
 

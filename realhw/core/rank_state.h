@@ -3,6 +3,8 @@
 // whatever carries them.
 #pragma once
 
+#include <array>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -34,7 +36,8 @@ class RankState {
   void pack(OpId exchange, const Parcel& parcel, std::byte* bytes);
   /// Takes in a received parcel.
   void unpack(OpId exchange, const Parcel& parcel, const std::byte* bytes);
-  /// Runs a kernel; host work takes no time here.
+  /// Runs a kernel; host work takes no time here. The lanes may be threads of their own, beside one
+  /// that packs and unpacks.
   void compute(OpId op);
 
   GpuId rank() const { return rank_; }
@@ -49,10 +52,10 @@ class RankState {
 
   const RealStep& step_;
   GpuId rank_;
-  std::vector<LayerState> layers_;
+  std::deque<LayerState> layers_;        // they do not move
   std::map<int, std::size_t> index_of_;  // by model layer number
   std::vector<RankParcels> parcels_;     // [op]
-  ScratchKernels scratch_;
+  std::array<ScratchKernels, lane_count> scratch_;
   std::vector<float> vector_;
   bool verify_ = true;
   std::int64_t wrong_bytes_ = 0;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run on hardware prints and writes, from the timelines on rank 0.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "realhw/core/reference.h"
+#include "sim/report/metrics.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+
+/// One policy, measured.
+struct Measured {
+  std::string policy;
+  std::string unsuitable;                   // why it cannot run here; empty: it did
+  RunMetrics metrics;                       // of the median repeat of every step
+  std::vector<std::vector<Seconds>> steps;  // [step][repeat] makespans
+  std::map<std::string, Seconds> ops;       // by name: mean over GPUs, sum over ops, mean of steps
+  Comparison compared;                      // over all ranks and steps
+};
+
+/// The job that measured.
+struct HardwareJob {
+  std::string mpi;
+  int ranks = 0, hosts = 0;
+  int warmup = 0, repeats = 0;
+};
+
+/// The place of the median among repeats (the lower one of two).
+std::size_t median_index(const std::vector<Seconds>& repeats);
+/// Adds one step: the timeline of its median repeat, and the makespans of all.
+void add_measured(Measured& measured, const Plan& plan, const Timeline& median,
+                  std::vector<Seconds> repeats, const Topology& topology);
+
+std::string hardware_header(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs);
+std::string hardware_table(const std::vector<Measured>& cases);
+/// One row an op name, one column a policy.
+std::string op_table(const std::vector<Measured>& cases);
+std::string hardware_json(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs,
+                          const std::vector<Measured>& cases);
+
+}  // namespace moesim

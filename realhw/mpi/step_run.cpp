@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/mpi/step_run.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <limits>
+#include <stdexcept>
+
+#include "sim/plan/check.h"
+
+namespace moesim {
+namespace {
+
+/// MPI counts in int: longer messages go in pieces, which arrive in order.
+constexpr std::int64_t longest_piece = std::int64_t{1} << 30;
+
+void keep_for(std::int64_t nanoseconds) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
+}
+
+}  // namespace
+
+StepRun::StepRun(RankState& state, Seconds timeout)
+    : state_(state), plan_(state.step().plan), timeout_(timeout), order_(plan_, state.rank()) {
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
+  int* largest = nullptr;
+  int found = 0;
+  check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &found));
+  last_tag_ = found != 0 ? *largest : 32767;
+  for (const Lane lane : {Lane::compute, Lane::copy}) {
+    kernels_[static_cast<std::size_t>(lane)] = std::make_unique<KernelThread>();
+  }
+}
+
+StepRun::~StepRun() { MPI_Comm_free(&comm_); }
+
+std::vector<Stamp> StepRun::run(bool verify) {
+  state_.reset(verify);
+  order_.reset();
+  stamps_.assign(plan_.ops.size(), {});
+  check(MPI_Barrier(comm_));
+  last_progress_ = Clock::now();
+  while (!order_.done()) {
+    bool moved = false;
+    for (const OpId op : order_.take_ready()) {
+      start(op);
+      moved = true;
+    }
+    moved = take_kernels() || moved;
+    moved = take_messages() || moved;
+    if (moved) {
+      last_progress_ = Clock::now();
+    } else {
+      check_progress();
+      sched_yield();  // there may be more ranks than cores
+    }
+  }
+  return stamps_;
+}
+
+void StepRun::start(OpId op) {
+  plan_[op].compute() != nullptr ? start_kernel(op) : start_exchange(op);
+}
+
+void StepRun::start_kernel(OpId op) {
+  const auto* host = std::get_if<HostWork>(&plan_[op].compute()->kernel);
+  kernels_[static_cast<std::size_t>(plan_[op].lane)]->submit(
+      op, [this, op, host] { host != nullptr ? keep_for(host->nanoseconds) : state_.compute(op); });
+}
+
+void StepRun::start_exchange(OpId op) {
+  stamps_[op.index()].start = Clock::now();
+  Flight& flight = flights_[op];
+  const RankParcels& parcels = state_.parcels(op);
+  const auto message = [&](const Parcel& parcel) {
+    return Message{&parcel, buffers_.take(static_cast<std::size_t>(parcel.bytes.value))};
+  };
+  for (const Parcel& parcel : parcels.received) {
+    if (parcel.from == parcel.to) continue;
+    post(op, flight, flight.received.emplace_back(message(parcel)), false);
+  }
+  for (const Parcel& parcel : parcels.sent) {
+    Message& sent = flight.sent.emplace_back(message(parcel));
+    state_.pack(op, parcel, sent.buffer.bytes.get());
+    if (parcel.from != parcel.to) post(op, flight, sent, true);
+  }
+  if (flight.open == 0) end_exchange(op);
+}
+
+void StepRun::post(OpId op, Flight& flight, Message& message, bool send) {
+  const int tag = op.value % last_tag_;
+  const Parcel& parcel = *message.parcel;
+  for (std::int64_t at = 0; at < parcel.bytes.value; at += longest_piece) {
+    const auto count = static_cast<int>(std::min(longest_piece, parcel.bytes.value - at));
+    std::byte* bytes = message.buffer.bytes.get() + at;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(send ? MPI_Isend(bytes, count, MPI_BYTE, parcel.to.value, tag, comm_, &request)
+               : MPI_Irecv(bytes, count, MPI_BYTE, parcel.from.value, tag, comm_, &request));
+    requests_.push_back(request);
+    request_of_.push_back(op);
+    ++flight.open;
+  }
+}
+
+void StepRun::end(OpId op, Clock::time_point at) {
+  stamps_[op.index()].end = at;
+  order_.end(op);
+}
+
+void StepRun::end_exchange(OpId op) {
+  const Clock::time_point at = Clock::now();
+  auto flight = flights_.extract(op);
+  for (const Message& m : flight.mapped().received) {
+    state_.unpack(op, *m.parcel, m.buffer.bytes.get());
+  }
+  for (const Message& m : flight.mapped().sent) {  // what stays here
+    if (m.parcel->from == m.parcel->to) state_.unpack(op, *m.parcel, m.buffer.bytes.get());
+  }
+  for (auto* messages : {&flight.mapped().received, &flight.mapped().sent}) {
+    for (Message& m : *messages) buffers_.give_back(std::move(m.buffer));
+  }
+  end(op, at);
+}
+
+bool StepRun::take_kernels() {
+  bool moved = false;
+  for (const auto& kernels : kernels_) {
+    if (!kernels) continue;
+    for (const KernelThread::Ended& ended : kernels->take_ended()) {
+      if (ended.error) std::rethrow_exception(ended.error);
+      stamps_[ended.op.index()].start = ended.start;
+      end(ended.op, ended.end);
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+bool StepRun::take_messages() {
+  if (requests_.empty()) return false;
+  completed_.resize(requests_.size());
+  int count = 0;
+  check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                     completed_.data(), MPI_STATUSES_IGNORE));
+  if (count == MPI_UNDEFINED || count == 0) return false;
+  std::vector<OpId> ended;
+  for (int i = 0; i < count; ++i) {
+    const OpId op = request_of_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])];
+    if (--flights_.at(op).open == 0) ended.push_back(op);
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    requests_[kept] = requests_[i];
+    request_of_[kept++] = request_of_[i];
+  }
+  requests_.resize(kept);
+  request_of_.resize(kept);
+  for (const OpId op : ended) end_exchange(op);
+  return true;
+}
+
+void StepRun::check_progress() {
+  for (const auto& kernels : kernels_) {
+    if (kernels && kernels->busy()) return;
+  }
+  const std::chrono::duration<double> idle = Clock::now() - last_progress_;
+  if (idle.count() < timeout_.value) return;
+  const OpId op = order_.open().front();
+  throw std::runtime_error(fmt::format("rank {}, {} of layer {}: nothing has moved for {} s",
+                                       state_.rank().value, describe(plan_, op), plan_[op].layer,
+                                       timeout_.value));
+}
+
+TimelineGatherer::TimelineGatherer(const MpiSession& mpi) : mpi_(mpi), zero_(Clock::now()) {
+  constexpr int rounds = 16, tag = 0;
+  const auto now = [this] { return std::chrono::duration<double>(Clock::now() - zero_).count(); };
+  for (int peer = 1; peer < mpi.ranks(); ++peer) {
+    if (mpi.rank() != 0 && mpi.rank() != peer) continue;
+    double shortest = std::numeric_limits<double>::max(), offset = 0;
+    for (int round = 0; round < rounds; ++round) {
+      double there = 0;
+      if (mpi.rank() == peer) {
+        check(MPI_Recv(nullptr, 0, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        there = now();
+        check(MPI_Send(&there, 1, MPI_DOUBLE, 0, tag, MPI_COMM_WORLD));
+        continue;
+      }
+      const double sent = now();
+      check(MPI_Send(nullptr, 0, MPI_BYTE, peer, tag, MPI_COMM_WORLD));
+      check(MPI_Recv(&there, 1, MPI_DOUBLE, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      const double received = now();
+      if (received - sent >= shortest) continue;
+      shortest = received - sent;
+      offset = there - (sent + received) / 2;  // how much the peer's zero is early
+    }
+    if (mpi.rank() == 0) {
+      check(MPI_Send(&offset, 1, MPI_DOUBLE, peer, tag, MPI_COMM_WORLD));
+    } else {
+      check(MPI_Recv(&offset, 1, MPI_DOUBLE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      zero_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(offset));
+    }
+  }
+}
+
+Timeline TimelineGatherer::gather(const Plan& plan, const std::vector<Stamp>& stamps) const {
+  std::vector<double> mine;
+  for (const Stamp& stamp : stamps) {
+    const bool ran = stamp.start <= stamp.end;
+    for (const Clock::time_point at : {stamp.start, stamp.end}) {
+      mine.push_back(ran ? std::chrono::duration<double>(at - zero_).count() : 0);
+    }
+  }
+  const std::vector<double> all = gather_on_first(mine);
+  Timeline timeline;
+  if (mpi_.rank() != 0) return timeline;
+  double first = std::numeric_limits<double>::max();
+  for (std::size_t op = 0; op < plan.ops.size(); ++op) {
+    auto& intervals = timeline.ops.emplace_back();
+    for (const GpuId gpu : gpus_of(plan.ops[op])) {
+      const std::size_t i = gpu.index() * mine.size() + 2 * op;
+      intervals.push_back({Seconds(all[i]), Seconds(all[i + 1])});
+      first = std::min(first, all[i]);
+    }
+  }
+  for (auto& intervals : timeline.ops) {
+    for (Interval& interval : intervals) {
+      interval.start -= Seconds(first);
+      interval.end -= Seconds(first);
+      timeline.makespan = std::max(timeline.makespan, interval.end);
+    }
+  }
+  return timeline;
+}
+
+}  // namespace moesim

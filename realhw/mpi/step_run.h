@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a plan over MPI: an exchange is one set of non-blocking sends and receives, kernels
+// run on threads of their own.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "realhw/core/buffer_pool.h"
+#include "realhw/core/kernel_thread.h"
+#include "realhw/core/rank_order.h"
+#include "realhw/core/rank_state.h"
+#include "realhw/mpi/session.h"
+#include "sim/plan/timeline.h"
+
+namespace moesim {
+
+/// When each op ran on this rank; start after end: it did not.
+struct Stamp {
+  Clock::time_point start = Clock::time_point::max(), end = Clock::time_point::min();
+};
+
+class StepRun {
+ public:
+  /// The state must outlive it. Without any end of an op or message for `timeout` a run throws.
+  StepRun(RankState& state, Seconds timeout);
+  ~StepRun();
+
+  /// Runs the whole step once, together with all other ranks; [op]. Throws std::runtime_error
+  /// naming rank and op.
+  std::vector<Stamp> run(bool verify);
+
+ private:
+  struct Message {
+    const Parcel* parcel;
+    BufferPool::Buffer buffer;
+  };
+  struct Flight {  // an exchange whose messages are on their way
+    std::vector<Message> sent, received;
+    int open = 0;  // requests
+  };
+
+  void start(OpId op);
+  void start_kernel(OpId op);
+  void start_exchange(OpId op);
+  void post(OpId op, Flight& flight, Message& message, bool send);
+  void end(OpId op, Clock::time_point at);
+  void end_exchange(OpId op);
+  bool take_kernels();
+  bool take_messages();
+  void check_progress();
+
+  RankState& state_;
+  const Plan& plan_;
+  Seconds timeout_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int last_tag_ = 0;
+  RankOrder order_;
+  BufferPool buffers_;
+  std::array<std::unique_ptr<KernelThread>, lane_count> kernels_;  // of compute and copy
+  std::map<OpId, Flight> flights_;
+  std::vector<MPI_Request> requests_;
+  std::vector<OpId> request_of_;  // [request] its exchange
+  std::vector<int> completed_;
+  std::vector<Stamp> stamps_;
+  Clock::time_point last_progress_;
+};
+
+/// The timeline of a step on rank 0 (empty elsewhere) from the stamps of all ranks; time zero is
+/// the first start. Clocks of other hosts are set against rank 0's by ping-pongs.
+class TimelineGatherer {
+ public:
+  /// Measures the clocks; all ranks together.
+  explicit TimelineGatherer(const MpiSession& mpi);
+  Timeline gather(const Plan& plan, const std::vector<Stamp>& stamps) const;
+
+ private:
+  const MpiSession& mpi_;
+  Clock::time_point zero_;  // about the same moment on all ranks
+};
+
+}  // namespace moesim
