@@ -19,7 +19,7 @@ class LocalRun {
       : plan_(ranks.front()->step().plan), ranks_(ranks), tamper_(tamper) {
     for (auto& rank : ranks) {
       rank->reset(true);
-      orders_.emplace_back(plan_, rank->rank());
+      orders_.emplace_back(rank->step().plan, rank->rank());
     }
     joined_.resize(ranks.size());
   }

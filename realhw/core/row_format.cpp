@@ -69,7 +69,7 @@ RowFormat format_for(std::int64_t row_bytes, std::int64_t elements) {
 }
 
 double rounding_of(RowFormat format) {
-  return format == RowFormat::float32 ? 0x1p-24 : format == RowFormat::bfloat16 ? 0x1p-9 : 0x1p-4;
+  return format == RowFormat::float32 ? 0x1p-24 : format == RowFormat::bfloat16 ? 0x1p-8 : 0x1p-4;
 }
 
 void encode(RowFormat format, std::span<const float> values, std::byte* row) {

@@ -57,7 +57,7 @@ bool parse(int argc, char** argv, bool first, Options& options) {
   run->add_option("--repeats", m.repeats, "runs of a step that count (default 5)")
       ->check(CLI::Range(1, 1000000));
   run->add_option("--timeout", m.timeout, "seconds without progress that end the run (default 30)")
-      ->check(CLI::Range(0.001, 1e9));
+      ->check(CLI::Range(1e-6, 1e9));
   run->add_option("--check", m.compared,
                   "tokens of a rank and layer that are compared with the reference (default: all)")
       ->check(CLI::Range(0, 1000000000));

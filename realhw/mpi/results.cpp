@@ -17,11 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Time in every op name: a mean over GPUs.
+/// Time in every op name, exchanges of parameters apart: a mean over GPUs.
 std::map<std::string, Seconds> op_times(const Plan& plan, const Timeline& timeline) {
   std::map<std::string, Seconds> times;
   for (std::size_t op = 0; op < plan.ops.size(); ++op) {
-    Seconds& sum = times[plan.ops[op].name];
+    const Op& of_plan = plan.ops[op];
+    Seconds& sum = times[of_plan.name + (of_plan.lane == Lane::param ? " (params)" : "")];
     for (const Interval& interval : timeline.ops[op]) {
       sum += (interval.end - interval.start) * (1.0 / plan.gpus);
     }

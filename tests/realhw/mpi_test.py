@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs moesim-hw under mpirun with 8 ranks on this host; skipped (77) where there is no mpirun.
+
+usage: mpi_test.py MOESIM_HW ROOT
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HW, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+SCENARIO = ["--topology", "hiermoe-a6000", "--set", "topology.nodes=2", "--set",
+            "topology.node.gpus=4", "--model", "tiny-moe", "--set", "model.hidden=64", "--set",
+            "model.expert_ffn=32", "--trace", str(ROOT / "traces/tiny-moe-train"),
+            "--tokens-per-rank", "16", "--steps", "0:2"]
+
+
+def environment():
+    env = dict(os.environ)
+    # Open MPI refuses root, binds ranks to cores and counts slots; MPICH ignores all of this.
+    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+               OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
+               PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe", MOESIM_DATA=str(ROOT))
+    return env
+
+
+def run(*arguments, ranks=8):
+    return subprocess.run(["mpirun", "-n", str(ranks), HW, *arguments], env=environment(),
+                          cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+
+
+class MpiRun(unittest.TestCase):
+    def test_policies_compute_right_numbers(self):
+        policies = ["megatron", "hiermoe-hd2", "tutel", "laer"]
+        flags = [word for policy in policies for word in ("--policy", policy)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "result.json"
+            done = run("run", *SCENARIO, *flags, "--repeats", "2", "--json", str(path))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(path.read_text())
+        self.assertEqual([case["policy"] for case in result["cases"]], policies)
+        for case in result["cases"]:
+            with self.subTest(policy=case["policy"]):
+                self.assertEqual(case["fidelity"], "mpi")
+                self.assertEqual(case["wrong"], 0)
+                # 2 steps x 8 ranks x 16 tokens x 4 layers x 64 columns
+                self.assertEqual(case["compared"]["outputs"], 2 * 8 * 16 * 4 * 64)
+                self.assertEqual(case["compared"]["input_gradients"], 2 * 8 * 16 * 4 * 64)
+                self.assertGreater(case["compared"]["weight_gradients"], 0)
+                self.assertEqual([len(step) for step in case["step_s_repeats"]], [2, 2])
+                self.assertGreater(case["op_s"]["fc1"], 0)
+                self.assertLess(case["total"]["communication_s"], 2 * case["step_s"])
+        self.assertIn("#wrong", done.stdout)
+        self.assertIn("8 ranks on 1 host", done.stdout)
+
+    def test_wrong_number_of_ranks_is_bad_input_told_once(self):
+        done = run("run", *SCENARIO, "--policy", "megatron", ranks=2)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stderr.count("has 8 GPUs, but 2 MPI processes run"), 1)
+
+    def test_bad_flags_are_bad_input_told_once(self):
+        done = run("run", "--polcy", "megatron", ranks=2)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stderr.count("did you mean '--policy'?"), 1)
+        done = run("run", *SCENARIO, "--policy", "megatron", "--fidelity", "flow", ranks=2)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("'fidelity' has no effect on hardware", done.stderr)
+
+    def test_standstill_ends_the_run_naming_rank_and_op(self):
+        # Some message takes longer than a microsecond.
+        done = run("run", *SCENARIO, "--policy", "megatron", "--timeout", "0.000001")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, r"the run failed: rank \d, op \d+ '.*' of layer \d+: "
+                                      r"nothing has moved for 1e-06 s")
+
+
+if __name__ == "__main__":
+    if shutil.which("mpirun") is None:
+        print("no mpirun")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of execution by themselves: numbers, rows on the wire, rows held, order of ops.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "realhw/core/buffer_pool.h"
+#include "realhw/core/gemm.h"
+#include "realhw/core/kernel_thread.h"
+#include "realhw/core/numbers.h"
+#include "realhw/core/rank_order.h"
+#include "realhw/core/row_format.h"
+#include "realhw/core/row_store.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(Numbers, TokensAreExactInEveryFormatAndNeverZero) {
+  std::set<float> seen;
+  for (int token = 0; token < 50; ++token) {
+    std::vector<float> values(64), decoded(64);
+    fill_token(3, TokenId(token), values);
+    seen.insert(values.begin(), values.end());
+    for (const RowFormat format : {RowFormat::float32, RowFormat::bfloat16, RowFormat::float8}) {
+      std::vector<std::byte> row(64 * size_of(format));
+      encode(format, values, row.data());
+      decode(format, row.data(), decoded);
+      EXPECT_EQ(decoded, values) << name_of(format);
+    }
+  }
+  EXPECT_EQ(seen.size(), 30u);  // +-1/16 ... +-15/16
+  EXPECT_EQ(seen.count(0), 0u);
+}
+
+TEST(Numbers, DependOnEverythingThatNamesThem) {
+  const auto token = [](int layer, int t) {
+    std::vector<float> values(64);
+    fill_token(layer, TokenId(t), values);
+    return values;
+  };
+  EXPECT_EQ(token(1, 2), token(1, 2));
+  EXPECT_NE(token(1, 2), token(2, 1));
+  EXPECT_NE(token(1, 2), token(1, 3));
+  const auto parameters = [](int layer, int expert, int matrix, int row) {
+    std::vector<float> values(64);
+    fill_parameters(layer, ExpertId(expert), matrix, row, 12, values);
+    return values;
+  };
+  const auto reference = parameters(1, 2, 0, 3);
+  for (const auto& other : {parameters(2, 2, 0, 3), parameters(1, 3, 0, 3), parameters(1, 2, 1, 3),
+                            parameters(1, 2, 0, 4)}) {
+    EXPECT_NE(other, reference);
+  }
+  for (const float value : reference) EXPECT_LE(std::fabs(value), 0.5f);  // sqrt(3 / 12)
+}
+
+TEST(Numbers, PatternsTellEveryByteApart) {
+  std::vector<std::byte> bytes(100);
+  fill_pattern(OpId(3), GpuId(1), GpuId(2), 0, bytes);
+  EXPECT_EQ(count_wrong(OpId(3), GpuId(1), GpuId(2), 0, bytes), 0);
+  EXPECT_EQ(count_wrong(OpId(3), GpuId(1), GpuId(2), 13, std::span(bytes).subspan(13)), 0);
+  EXPECT_GT(count_wrong(OpId(3), GpuId(2), GpuId(1), 0, bytes), 90);
+  EXPECT_GT(count_wrong(OpId(4), GpuId(1), GpuId(2), 0, bytes), 90);
+  EXPECT_GT(count_wrong(OpId(3), GpuId(1), GpuId(2), 1, bytes), 90);
+  bytes[50] ^= std::byte{0x10};
+  EXPECT_EQ(count_wrong(OpId(3), GpuId(1), GpuId(2), 0, bytes), 1);
+}
+
+float through(RowFormat format, float value) {
+  std::byte row[4];
+  float result = 0;
+  encode(format, {&value, 1}, row);
+  decode(format, row, {&result, 1});
+  return result;
+}
+
+TEST(RowFormat, RoundsToTheNearest) {
+  // bfloat16 keeps 8 significant bits: 1 + 1/128 is the neighbour of 1, ties go to even.
+  EXPECT_EQ(through(RowFormat::bfloat16, 1.0f + 1.0f / 256), 1.0f);
+  EXPECT_EQ(through(RowFormat::bfloat16, 1.0f + 3.0f / 256), 1.0f + 4.0f / 256);
+  // e4m3 keeps 4: 1, 1.125, 1.25; subnormal steps of 2^-9; 448 is the largest.
+  EXPECT_EQ(through(RowFormat::float8, 1.06f), 1.0f);
+  EXPECT_EQ(through(RowFormat::float8, 1.0625f), 1.0f);
+  EXPECT_EQ(through(RowFormat::float8, 1.1875f), 1.25f);
+  EXPECT_EQ(through(RowFormat::float8, -1.97f), -2.0f);
+  EXPECT_EQ(through(RowFormat::float8, 3 * 0x1p-9f), 3 * 0x1p-9f);
+  EXPECT_EQ(through(RowFormat::float8, 0x1p-11f), 0.0f);
+  EXPECT_EQ(through(RowFormat::float8, 1000.0f), 448.0f);
+}
+
+TEST(RowFormat, ErrorStaysWithinItsBound) {
+  for (const RowFormat format : {RowFormat::bfloat16, RowFormat::float8}) {
+    for (float value = 0.02f; value < 400; value *= 1.01f) {
+      EXPECT_LE(std::fabs(through(format, value) - value),
+                static_cast<float>(rounding_of(format)) * value)
+          << name_of(format) << " " << value;
+    }
+  }
+}
+
+TEST(RowFormat, IsTheWidestThatFits) {
+  EXPECT_EQ(format_for(256, 64), RowFormat::float32);
+  EXPECT_EQ(format_for(255, 64), RowFormat::bfloat16);
+  EXPECT_EQ(format_for(80, 64), RowFormat::float8);
+  EXPECT_THROW(format_for(63, 64), std::runtime_error);
+}
+
+std::vector<float> ones(float value) { return {value, value}; }
+
+TEST(RowStore, CopiesServeTheirChoicesOnce) {
+  RowStore store(1, 2);
+  std::vector<float> row(2);
+  store.add(TokenId(0), 0b111, ones(5));
+  store.take_copy(TokenId(0), 0b101, row);
+  EXPECT_THAT(row, ElementsAre(5, 5));
+  EXPECT_EQ(store.held(TokenId(0)), 0b010u);
+  EXPECT_THROW(store.take_copy(TokenId(0), 0b001, row), std::runtime_error);
+  store.take_copy(TokenId(0), 0, row);  // a copy that nobody needs
+}
+
+TEST(RowStore, SumsAreWholeAndTakenOnce) {
+  RowStore store(1, 2);
+  std::vector<float> row(2);
+  store.add(TokenId(0), 0b0011, ones(1));
+  store.add(TokenId(0), 0b0100, ones(2));
+  store.add(TokenId(0), 0b1000, ones(4));
+  EXPECT_THROW(store.take_sum(TokenId(0), 0b0110, row), std::runtime_error);  // splits a sum
+  store.take_sum(TokenId(0), 0b0111, row);
+  EXPECT_THAT(row, ElementsAre(3, 3));
+  EXPECT_THROW(store.take_sum(TokenId(0), 0b0100, row), std::runtime_error);
+  EXPECT_EQ(store.held(TokenId(0)), 0b1000u);
+}
+
+Op kernel(int gpu, Lane lane, std::vector<OpId> after = {}) {
+  return {"k",
+          lane,
+          -1,
+          Pass::forward,
+          Stage::other,
+          std::move(after),
+          Compute{GpuId(gpu), HostWork{1}}};
+}
+
+TEST(RankOrder, FollowsLanesAndWaitsOfItsOwnRank) {
+  Plan plan{"p", 2, {}};
+  const OpId first = plan.add(kernel(0, Lane::compute));
+  const OpId second = plan.add(kernel(0, Lane::compute));
+  const OpId beside = plan.add(kernel(0, Lane::copy));
+  const OpId elsewhere = plan.add(kernel(1, Lane::compute));
+  const OpId last = plan.add(kernel(0, Lane::copy, {second}));
+  RankOrder order(plan, GpuId(0));
+  EXPECT_THAT(order.take_ready(), ElementsAre(first, beside));
+  EXPECT_THAT(order.take_ready(), IsEmpty());
+  order.end(beside);
+  EXPECT_THAT(order.take_ready(), IsEmpty());
+  order.end(first);
+  EXPECT_THAT(order.take_ready(), ElementsAre(second));
+  EXPECT_THAT(order.open(), ElementsAre(second, last));
+  order.end(second);
+  EXPECT_THAT(order.take_ready(), ElementsAre(last));
+  order.end(last);
+  EXPECT_TRUE(order.done());
+  order.reset();
+  EXPECT_THAT(order.take_ready(), ElementsAre(first, beside));
+  EXPECT_THAT(RankOrder(plan, GpuId(1)).open(), ElementsAre(elsewhere));
+}
+
+TEST(Gemm, MultipliesRowMajorMatrices) {
+  const float a[] = {1, 2, 3, 4, 5, 6};  // 2 x 3
+  const float b[] = {1, 0, 0, 1, 1, 1};  // 3 x 2, or 2 x 3 turned
+  float c[4] = {};
+  multiply(2, 2, 3, a, b, c);
+  EXPECT_THAT(c, ElementsAre(4, 5, 10, 11));
+  multiply_transposed(2, 2, 3, a, b, c);
+  EXPECT_THAT(c, ElementsAre(1, 6, 4, 15));
+  float d[9] = {100};
+  add_outer(3, 3, 2, a, a, d);
+  EXPECT_THAT(d, ElementsAre(117, 22, 27, 22, 29, 36, 27, 36, 45));
+}
+
+TEST(KernelThread, RunsInOrderAndHandsErrorsBack) {
+  KernelThread thread;
+  std::vector<int> ran;
+  thread.submit(OpId(4), [&] { ran.push_back(4); });
+  thread.submit(OpId(2), [&] {
+    ran.push_back(2);
+    throw std::runtime_error("no");
+  });
+  std::vector<KernelThread::Ended> ended;
+  while (ended.size() < 2) {
+    for (const auto& e : thread.take_ended()) ended.push_back(e);
+  }
+  EXPECT_THAT(ran, ElementsAre(4, 2));
+  EXPECT_EQ(ended[0].op, OpId(4));
+  EXPECT_FALSE(ended[0].error);
+  EXPECT_TRUE(ended[1].error);
+  EXPECT_LE(ended[0].end, ended[1].start);
+}
+
+TEST(BufferPool, HandsOutTheSmallestThatSuits) {
+  BufferPool pool;
+  auto small = pool.take(10), large = pool.take(100);
+  const std::byte* at = small.bytes.get();
+  pool.give_back(std::move(large));
+  pool.give_back(std::move(small));
+  EXPECT_EQ(pool.take(8).bytes.get(), at);
+  EXPECT_EQ(pool.take(8).capacity, 100u);
+  EXPECT_EQ(pool.take(8).capacity, 8u);
+}
+
+}  // namespace
+}  // namespace moesim
