@@ -17,5 +17,6 @@ void add_explain_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_topology_command(CLI::App& app);
 void add_trace_command(CLI::App& app);
+void add_calibrate_command(CLI::App& app);
 
 }  // namespace moesim

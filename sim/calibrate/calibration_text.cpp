@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/calibrate/calibration_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/base/units.h"
+
+namespace moesim {
+namespace {
+
+/// Exact: "64 KiB", "1000 B".
+std::string exact(Bytes bytes) {
+  if (bytes.value % (1 << 20) == 0) return fmt::format("{} MiB", bytes.value >> 20);
+  if (bytes.value % (1 << 10) == 0) return fmt::format("{} KiB", bytes.value >> 10);
+  return fmt::format("{} B", bytes.value);
+}
+
+/// In double quotes, as YAML and JSON have them.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string file_name(const Log& log) {
+  return std::filesystem::path(log.file).filename().string();
+}
+
+std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
+
+std::string microseconds(Seconds t) { return fmt::format("{:.5g} us", t.value * 1e6); }
+
+}  // namespace
+
+std::string calibration_yaml(const LinkFit& fit, const std::vector<Log>& logs,
+                             const CalibrationText& text) {
+  const Seconds latency = std::max(Seconds(0), fit.fixed - text.exchange_overhead) * 0.5;
+  std::string yaml = fmt::format(
+      "# Written by `moesim calibrate`; see docs/calibration.md.\n"
+      "name: {}\n"
+      "source: {}\n"
+      "latency: {}  # measured; of one link, two on a route\n"
+      "bandwidth:  # measured; by the bytes that one exchange puts on the link\n",
+      quoted(text.name), quoted(logs.front().what), microseconds(latency));
+  for (const LinkFit::Knot& knot : fit.knots) {
+    yaml += fmt::format("  - {{size: {}, rate: {:.5g} GB/s}}\n", exact(knot.point.size),
+                        knot.point.rate.value / 1e9);
+  }
+  yaml += fmt::format(
+      "fit:  # derived from the residuals\n"
+      "  fixed_time: {}\n"
+      "  fixed_time_95: {}\n"
+      "  exchange_overhead_elsewhere: {}\n"
+      "  samples: {}\n"
+      "  rejected: {}\n"
+      "  typical_error: {}\n"
+      "  worst_error: {}\n"
+      "  worst_error_of_a_line: {}\n"
+      "provenance:  # of the measurements\n"
+      "  command: {}\n"
+      "  logs:\n",
+      microseconds(fit.fixed), microseconds(fit.fixed_spread), microseconds(text.exchange_overhead),
+      fit.samples, fit.rejected, percent(fit.typical()), percent(fit.worst()),
+      percent(fit.line_error), quoted(text.command));
+  for (const Log& log : logs) {
+    const auto known = [](const std::string& s) { return quoted(s.empty() ? "unknown" : s); };
+    yaml += fmt::format(
+        "    - file: {}\n      xxh3: {}\n      kind: {}\n      what: {}\n      gpu: {}\n"
+        "      library: {}\n      date: {}\n      results_checked: {}\n",
+        quoted(file_name(log)), quoted(log.hash), quoted(log.kind), quoted(log.what),
+        known(log.gpu), known(log.library), known(log.date), log.checked);
+  }
+  return yaml;
+}
+
+std::string calibration_report(const LinkFit& fit, const std::vector<Log>& logs) {
+  std::string text;
+  for (const Log& log : logs) {
+    text += fmt::format("{}: {}, {}{}\n", file_name(log), log.kind, log.what,
+                        log.checked ? "" : ", results not checked");
+  }
+  text += fmt::format("\n{} times, {} rejected as outliers; fixed time {} +- {}\n\n",
+                      fit.samples + fit.rejected, fit.rejected, microseconds(fit.fixed),
+                      microseconds(fit.fixed_spread));
+  text += fmt::format("{:>12}  {:>12}  {:>7}  {:>8}\n", "bytes on link", "rate", "samples", "95 %");
+  for (const LinkFit::Knot& knot : fit.knots) {
+    text += fmt::format("{:>13}  {:>12}  {:>7}  {:>8}\n", exact(knot.point.size),
+                        fmt::format("{:.5g} GB/s", knot.point.rate.value / 1e9), knot.samples,
+                        knot.spread < 0 ? "-" : "+-" + percent(knot.spread));
+  }
+  const auto worst = std::ranges::max_element(
+      fit.residuals, {}, [](const LinkFit::Residual& r) { return std::abs(r.error); });
+  text += fmt::format(
+      "\nfit against the median of each size: typically {} off, at worst {} ({} at {})\n"
+      "the best straight line would be off by up to {}\n",
+      percent(fit.typical()), percent(fit.worst()), percent(worst->error), exact(worst->bytes),
+      percent(fit.line_error));
+  return text;
+}
+
+}  // namespace moesim

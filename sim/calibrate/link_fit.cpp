@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/calibrate/link_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+constexpr double normal_of_mad = 1.4826;           // standard deviations per median deviation
+constexpr double median_interval = 1.96 * 1.2533;  // of a median, in standard errors of a mean
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double median_deviation(const std::vector<double>& values, double middle) {
+  std::vector<double> distances;
+  for (const double v : values) distances.push_back(std::abs(v - middle));
+  return median(distances);
+}
+
+/// The times of one size.
+struct Size {
+  double bytes = 0, seconds = 0;
+  int samples = 0;
+  double spread = -1;
+};
+
+Size robust(double bytes, const std::vector<double>& times) {
+  double middle = median(times);
+  std::vector<double> kept = times;
+  if (times.size() >= 3) {
+    const double deviation = std::max(median_deviation(times, middle), 0.01 * middle);
+    std::erase_if(kept,
+                  [&](double t) { return std::abs(t - middle) > 3.5 * normal_of_mad * deviation; });
+    middle = median(kept);
+  }
+  Size size{bytes, middle, static_cast<int>(kept.size()), -1};
+  if (kept.size() > 1) {
+    size.spread = median_interval * normal_of_mad * median_deviation(kept, middle) / middle /
+                  std::sqrt(static_cast<double>(kept.size()));
+  }
+  return size;
+}
+
+std::vector<Size> sizes_of(const std::vector<Sample>& samples) {
+  std::map<std::int64_t, std::vector<double>> times;
+  for (const Sample& s : samples) times[s.bytes.value].push_back(s.time.value);
+  std::vector<Size> sizes;
+  for (const auto& [bytes, list] : times) sizes.push_back(robust(static_cast<double>(bytes), list));
+  return sizes;
+}
+
+void fit_fixed(const std::vector<Size>& sizes, LinkFit& fit) {
+  double quickest = sizes.front().seconds;
+  for (const Size& s : sizes) quickest = std::min(quickest, s.seconds);
+  std::vector<Size> small;
+  for (const Size& s : sizes) {
+    if (s.seconds > 2 * quickest && small.size() >= 3) break;
+    small.push_back(s);
+  }
+  // Dense tables have hundreds of small sizes, and the pairs are quadratic.
+  constexpr std::size_t most = 400;
+  if (small.size() > most) small.resize(most);
+  std::vector<double> slopes;
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    for (std::size_t j = i + 1; j < small.size(); ++j) {
+      slopes.push_back((small[j].seconds - small[i].seconds) / (small[j].bytes - small[i].bytes));
+    }
+  }
+  const double slope = slopes.empty() ? 0 : std::max(0.0, median(slopes));
+  std::vector<double> intercepts;
+  for (const Size& s : small) intercepts.push_back(s.seconds - slope * s.bytes);
+  const double middle = median(intercepts);
+  fit.fixed = Seconds(std::clamp(middle, 0.0, quickest));
+  fit.fixed_spread =
+      Seconds(median_interval * normal_of_mad * median_deviation(intercepts, middle) /
+              std::sqrt(static_cast<double>(intercepts.size())));
+}
+
+/// Where larger sizes take less time, neighbours are pooled until times ascend; a pool has their
+/// median, which a wild one cannot move.
+std::vector<Size> ascending(std::vector<Size> sizes) {
+  std::vector<std::vector<double>> pools;
+  for (const Size& s : sizes) {
+    pools.push_back({s.seconds});
+    while (pools.size() > 1 && median(pools[pools.size() - 2]) > median(pools.back())) {
+      std::vector<double> last = std::move(pools.back());
+      pools.pop_back();
+      pools.back().insert(pools.back().end(), last.begin(), last.end());
+    }
+  }
+  std::size_t i = 0;
+  for (const std::vector<double>& pool : pools) {
+    for (std::size_t k = 0; k < pool.size(); ++k) sizes[i++].seconds = median(pool);
+  }
+  return sizes;
+}
+
+/// A run of knots that isotonic regression has pooled.
+struct Pool {
+  double log_time;
+  double weight;
+  std::size_t knots;
+};
+
+void make_monotone(std::vector<LinkFit::Knot>& knots) {
+  std::vector<Pool> pools;
+  for (const LinkFit::Knot& knot : knots) {
+    pools.push_back({std::log(knot.point.time().value), static_cast<double>(knot.samples), 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].log_time > pools.back().log_time) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      Pool& pool = pools.back();
+      const double weight = pool.weight + last.weight;
+      pool = {(pool.log_time * pool.weight + last.log_time * last.weight) / weight, weight,
+              pool.knots + last.knots};
+    }
+  }
+  std::size_t k = 0;
+  for (const Pool& pool : pools) {
+    for (std::size_t i = 0; i < pool.knots; ++i) {
+      BandwidthTable::Point& point = knots[k++].point;
+      point.rate = BytesPerSecond(static_cast<double>(point.size.value) / std::exp(pool.log_time));
+    }
+  }
+}
+
+/// Five digits, rounded down, so that what is written and read again is the same.
+double five_digits(double value) {
+  const double scale = std::pow(10.0, std::floor(std::log10(value)) - 4);
+  return std::floor(value / scale) * scale;
+}
+
+/// A larger size may not take less time: rates grow no faster than sizes.
+void keep_times_ascending(std::vector<LinkFit::Knot>& knots) {
+  for (std::size_t i = 0; i < knots.size(); ++i) {
+    BandwidthTable::Point& point = knots[i].point;
+    double rate = point.rate.value;
+    if (i > 0) {
+      const BandwidthTable::Point& last = knots[i - 1].point;
+      const double growth =
+          static_cast<double>(point.size.value) / static_cast<double>(last.size.value);
+      rate = std::min(rate, last.rate.value * growth * (1 - 1e-9));
+    }
+    point.rate = BytesPerSecond(five_digits(rate));
+  }
+}
+
+std::vector<LinkFit::Knot> knots_of(const std::vector<Size>& sizes, Seconds fixed) {
+  std::map<long, std::vector<const Size*>> bins;  // by half octaves
+  for (const Size& s : sizes) {
+    if (s.seconds - fixed.value < 0.1 * s.seconds) continue;
+    bins[std::lround(std::floor(2 * std::log2(s.bytes)))].push_back(&s);
+  }
+  std::vector<LinkFit::Knot> knots;
+  for (const auto& [bin, members] : bins) {
+    std::vector<double> bytes, rates, spreads;
+    LinkFit::Knot knot;
+    for (const Size* s : members) {
+      bytes.push_back(s->bytes);
+      rates.push_back(s->bytes / (s->seconds - fixed.value));
+      if (s->spread >= 0) spreads.push_back(s->spread);
+      knot.samples += s->samples;
+    }
+    knot.point = {Bytes(std::llround(median(bytes))), BytesPerSecond(median(rates))};
+    if (!spreads.empty()) knot.spread = median(spreads);
+    knots.push_back(knot);
+  }
+  return knots;
+}
+
+/// The largest relative error of the line that minimises the squares of relative errors.
+double line_error(const std::vector<Size>& sizes) {
+  double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
+  for (const Size& s : sizes) {
+    const double weight = 1 / (s.seconds * s.seconds);
+    w += weight;
+    wx += weight * s.bytes;
+    wy += weight * s.seconds;
+    wxx += weight * s.bytes * s.bytes;
+    wxy += weight * s.bytes * s.seconds;
+  }
+  const double slope = (w * wxy - wx * wy) / (w * wxx - wx * wx);
+  const double start = (wy - slope * wx) / w;
+  double worst = 0;
+  for (const Size& s : sizes) {
+    worst = std::max(worst, std::abs((start + slope * s.bytes) / s.seconds - 1));
+  }
+  return worst;
+}
+
+}  // namespace
+
+BandwidthTable LinkFit::table() const {
+  std::vector<BandwidthTable::Point> points;
+  for (const Knot& knot : knots) points.push_back(knot.point);
+  return BandwidthTable(std::move(points));
+}
+
+double LinkFit::worst() const {
+  double most = 0;
+  for (const Residual& r : residuals) most = std::max(most, std::abs(r.error));
+  return most;
+}
+
+double LinkFit::typical() const {
+  std::vector<double> errors;
+  for (const Residual& r : residuals) errors.push_back(std::abs(r.error));
+  return median(errors);
+}
+
+LinkFit fit_link(std::vector<Sample> samples) {
+  LinkFit fit;
+  const std::vector<Size> sizes = sizes_of(samples);
+  for (const Size& s : sizes) fit.samples += s.samples;
+  fit.rejected = static_cast<int>(samples.size()) - fit.samples;
+  if (sizes.size() >= 2) {
+    fit_fixed(sizes, fit);
+    fit.knots = knots_of(ascending(sizes), fit.fixed);
+  }
+  if (fit.knots.size() < 2) {
+    throw Error("the sizes are too few or too alike to tell a bandwidth from a fixed time",
+                "measure sizes from 1 KiB to 1 GiB");
+  }
+  make_monotone(fit.knots);
+  keep_times_ascending(fit.knots);
+  const BandwidthTable table = fit.table();
+  for (const Size& s : sizes) {
+    const Bytes bytes(std::llround(s.bytes));
+    const double fitted = (fit.fixed + table.time(bytes)).value;
+    fit.residuals.push_back({bytes, Seconds(s.seconds), fitted / s.seconds - 1});
+  }
+  fit.line_error = line_error(sizes);
+  return fit;
+}
+
+}  // namespace moesim

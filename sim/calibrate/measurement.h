@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times of exchanges that somebody measured, and where they come from.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// The collectives whose bytes per link are known: each GPU sends to all others in pairs, or along
+/// a ring.
+enum class Collective { alltoall, all_gather, reduce_scatter, all_reduce, sendrecv };
+inline constexpr int collective_count = 5;
+const char* name_of(Collective collective);
+/// "alltoall", "AlltoAll", "all_to_all_perf" ...; nothing for others.
+std::optional<Collective> collective_of(const std::string& name);
+
+/// Which links a measurement is about: those inside a host, or those between hosts.
+enum class Reach { host, fabric };
+const char* name_of(Reach reach);
+
+/// What ran: `ranks` GPUs, evenly on `hosts`.
+struct Setting {
+  Collective collective = Collective::alltoall;
+  int ranks = 0;
+  int hosts = 1;
+};
+
+/// Bytes that the busiest link of one GPU carries in one direction per byte of nccl-tests' "size":
+/// of an all-to-all what leaves the GPU (reach host) or its host (reach fabric); of ring algorithms
+/// the factor of the bus bandwidth. 0 when it is not known (rings over hosts of several GPUs).
+double link_bytes_per_byte(const Setting& setting, Reach reach);
+
+struct Sample {
+  Bytes bytes;  // on the busiest link
+  Seconds time;
+};
+
+/// One file of measurements.
+struct Log {
+  std::string file;                // as given
+  std::string hash;                // of its content (hash_of)
+  std::string kind;                // "nccl-tests text" ...
+  std::string what;                // "alltoall, 8 ranks, inside a host"
+  std::string gpu, library, date;  // empty where the file does not say
+  std::vector<Sample> samples;
+  bool checked = false;  // results were compared with what they should be
+};
+
+/// What to take of a file, and what it does not say itself.
+struct LogChoice {
+  std::optional<Collective> collective;
+  std::optional<int> ranks;
+  std::optional<Reach> reach;  // without it fabric when there are several hosts
+  bool in_place = false;       // the second columns of nccl-tests
+};
+
+/// Reads a log of nccl-tests (text or JSON) or a table (see docs/calibration.md), also compressed
+/// by gzip. Throws Error with file, line and hint when it is no such file, is incomplete, has wrong
+/// results, or does not hold what is chosen.
+Log read_log(const std::string& path, const LogChoice& choice);
+
+/// The same from text; `file` stands for it in messages.
+Log parse_log(const std::string& text, const std::string& file, const LogChoice& choice);
+
+}  // namespace moesim

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nccl-tests write with -J (JSON version 3, read in 2.19.6, commit a0b82b2, src/util.cu).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/base/error.h"
+#include "sim/calibrate/log_formats.h"
+
+namespace moesim {
+namespace {
+
+using nlohmann::json;
+
+class JsonLog {
+ public:
+  JsonLog(const std::string& text, std::string file, const LogChoice& choice)
+      : file_(std::move(file)), choice_(choice) {
+    try {
+      root_ = json::parse(text);
+    } catch (const json::parse_error& e) {
+      const std::size_t end = std::min(e.byte, text.size());
+      const auto stop = text.begin() + static_cast<std::ptrdiff_t>(end);
+      throw error_in(file_, "is not whole JSON",
+                     "run the test to its end: it closes the file when it is done",
+                     1 + static_cast<int>(std::count(text.begin(), stop, '\n')));
+    }
+  }
+
+  Log read() {
+    log_.kind = "nccl-tests JSON";
+    log_.checked = true;
+    read_setting();
+    if (root_.contains("start_time")) log_.date = part(root_, "start_time", &json::is_string);
+    if (root_.contains("nccl_version")) {
+      log_.library = fmt::format("NCCL {}", root_["nccl_version"].dump());
+    }
+    const json results = part(root_, "results", &json::is_array);
+    for (std::size_t i = 0; i < results.size(); ++i) read_result(results[i], i);
+    const json bounds = part(root_, "out_of_bounds", &json::is_object);
+    if (part(bounds, "count", &json::is_number).get<double>() != 0) {
+      fail("the test found wrong results", wrong_hint);
+    }
+    return std::move(log_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message, const std::string& hint) const {
+    throw error_in(file_, message, hint);
+  }
+
+  /// A member of the right kind.
+  json part(const json& object, const char* key, bool (json::*is)() const noexcept) const {
+    const auto at = object.is_object() ? object.find(key) : object.end();
+    if (!object.is_object() || at == object.end() || !((*at).*is)()) {
+      fail(fmt::format("'{}' is missing or of the wrong kind", key),
+           "give the file that a test of nccl-tests wrote with -J");
+    }
+    return *at;
+  }
+
+  void read_setting() {
+    const json args = part(root_, "args", &json::is_array);
+    const std::string program =
+        !args.empty() && args[0].is_string()
+            ? std::filesystem::path(args[0].get<std::string>()).filename().string()
+            : "";
+    const auto collective = collective_of(program);
+    if (!collective) {
+      fail(fmt::format("'{}' is none of the tests whose bytes per link are known", program),
+           "alltoall, sendrecv, all_gather, reduce_scatter or all_reduce");
+    }
+    setting_.collective = *collective;
+    std::set<std::string> hosts;
+    const json config = part(root_, "config", &json::is_object);
+    for (const json& device : part(config, "devices", &json::is_array)) {
+      ++setting_.ranks;
+      hosts.insert(part(device, "hostname", &json::is_string).get<std::string>());
+      log_.gpu = part(device, "device_info", &json::is_string).get<std::string>();
+    }
+    // Without MPI nccl-tests list only the first device.
+    const double local = part(config, "nthreads", &json::is_number).get<double>() *
+                         part(config, "ngpus", &json::is_number).get<double>();
+    setting_.ranks = std::max(setting_.ranks, static_cast<int>(local));
+    if (setting_.ranks < 2) fail("ran with one rank: nothing crossed a link", "run at least two");
+    setting_.hosts = static_cast<int>(hosts.size());
+    check_choice(file_, setting_, choice_);
+    share_ = link_share(file_, setting_, choice_);
+    log_.what = description_of(setting_, share_.reach);
+  }
+
+  void read_result(const json& result, std::size_t number) {
+    const double size = part(result, "size", &json::is_number);
+    const json body =
+        part(result, choice_.in_place ? "in_place" : "out_of_place", &json::is_object);
+    const json wrong = body.value("nwrong", json());
+    if (!wrong.is_number()) {
+      log_.checked = false;
+    } else if (wrong.get<double>() != 0) {
+      fail(fmt::format("results[{}]: {} wrong elements at size {}", number, wrong.dump(), size),
+           wrong_hint);
+    }
+    if (size == 0) return;
+    const char* time = body.contains("cpu_time") ? "cpu_time" : "time";
+    const NcclRow row{size, part(body, time, &json::is_number),
+                      part(body, "alg_bw", &json::is_number),
+                      part(body, "bus_bw", &json::is_number)};
+    check_row(file_, 0, setting_, row);
+    log_.samples.push_back({Bytes(static_cast<std::int64_t>(size * share_.bytes_per_byte)),
+                            Seconds(row.microseconds * 1e-6)});
+  }
+
+  static constexpr const char* wrong_hint =
+      "the hardware or the library is broken: times of wrong results mean nothing";
+
+  std::string file_;
+  const LogChoice& choice_;
+  json root_;
+  Log log_;
+  Setting setting_;
+  LinkShare share_{};
+};
+
+}  // namespace
+
+Log parse_nccl_tests_json(const std::string& text, const std::string& file,
+                          const LogChoice& choice) {
+  return JsonLog(text, file, choice).read();
+}
+
+}  // namespace moesim

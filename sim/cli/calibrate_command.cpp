@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim calibrate: measured times of exchanges to a link's latency and bandwidth table.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/units.h"
+#include "sim/calibrate/calibration_text.h"
+#include "sim/calibrate/link_fit.h"
+#include "sim/calibrate/measurement.h"
+#include "sim/cli/commands.h"
+
+namespace moesim {
+namespace {
+
+struct Options {
+  std::vector<std::string> logs;
+  std::string out, name, date, collective, reach, exchange_overhead;
+  int ranks = 0;
+  bool in_place = false;
+};
+
+LogChoice choice_of(const Options& options) {
+  LogChoice choice;
+  if (!options.collective.empty()) {
+    choice.collective = collective_of(options.collective);
+    if (!choice.collective) {
+      throw Error("--collective: no bytes per link are known for '" + options.collective + "'",
+                  "alltoall, all_gather, reduce_scatter, all_reduce or sendrecv");
+    }
+  }
+  if (options.reach == "host") choice.reach = Reach::host;
+  if (options.reach == "fabric") choice.reach = Reach::fabric;
+  if (!options.reach.empty() && !choice.reach) {
+    throw Error("--reach: '" + options.reach + "' is neither host nor fabric");
+  }
+  if (options.ranks != 0) choice.ranks = options.ranks;
+  choice.in_place = options.in_place;
+  return choice;
+}
+
+Seconds overhead_of(const Options& options) {
+  if (options.exchange_overhead.empty()) return Seconds(0);
+  NumberWithUnit value;
+  const bool sound = split_unit(options.exchange_overhead, value) &&
+                     seconds_scale(value.unit) > 0 && value.number >= 0;
+  if (!sound) {
+    throw Error("--exchange-overhead: '" + options.exchange_overhead + "' is no time",
+                "such as \"5 us\"");
+  }
+  return Seconds(value.number * seconds_scale(value.unit));
+}
+
+/// As it can be repeated, without the folders of files.
+std::string command_of(const Options& options) {
+  const auto name = [](const std::string& path) {
+    return std::filesystem::path(path).filename().string();
+  };
+  std::string text = "moesim calibrate";
+  for (const std::string& log : options.logs) text += " " + name(log);
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) text += fmt::format(" {} '{}'", flag, value);
+  };
+  add("--collective", options.collective);
+  if (options.ranks != 0) add("--ranks", std::to_string(options.ranks));
+  add("--reach", options.reach);
+  if (options.in_place) text += " --in-place";
+  add("--exchange-overhead", options.exchange_overhead);
+  add("--date", options.date);
+  return text;
+}
+
+std::string name_of(const Options& options) {
+  if (!options.name.empty()) return options.name;
+  std::filesystem::path path(options.out.empty() ? options.logs.front() : options.out);
+  while (path.has_extension()) path = path.stem();
+  return path.filename().string();
+}
+
+void calibrate(const Options& options) {
+  const LogChoice choice = choice_of(options);
+  std::vector<Log> logs;
+  std::vector<Sample> samples;
+  for (const std::string& path : options.logs) {
+    logs.push_back(read_log(path, choice));
+    Log& log = logs.back();
+    if (log.date.empty()) log.date = options.date;
+    if (log.what != logs.front().what) {
+      throw error_in(
+          path, fmt::format("holds {}, but {} {}", log.what, logs.front().file, logs.front().what),
+          "calibrate each kind of link by itself");
+    }
+    samples.insert(samples.end(), log.samples.begin(), log.samples.end());
+  }
+  const LinkFit fit = fit_link(std::move(samples));
+  const std::string yaml =
+      calibration_yaml(fit, logs, {name_of(options), command_of(options), overhead_of(options)});
+  if (options.out.empty()) {
+    fmt::print("{}", yaml);
+    fmt::print(stderr, "{}", calibration_report(fit, logs));
+  } else {
+    write_file(options.out, yaml);
+    fmt::print("{}", calibration_report(fit, logs));
+  }
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "Fits a link's latency and bandwidth table to measured times of exchanges");
+  command
+      ->add_option("LOG", options->logs,
+                   "output of nccl-tests (text or JSON), or a table; several runs of one setting")
+      ->required();
+  command->add_option("-o,--out", options->out, "writes NAME.calib.yaml and prints the residuals");
+  command->add_option("--name", options->name, "of the calibration (default: the file's)");
+  command->add_option("--collective", options->collective,
+                      "takes these rows of a table, or says what an old log measures");
+  command->add_option("--ranks", options->ranks, "takes the rows of so many ranks");
+  command->add_option("--reach", options->reach,
+                      "host: links inside a host; fabric: between hosts (default: what was run)");
+  command->add_flag("--in-place", options->in_place, "takes the in-place times of nccl-tests");
+  command->add_option(
+      "--exchange-overhead", options->exchange_overhead,
+      "the part of the fixed time that the topology has as exchange_overhead (0 us)");
+  command->add_option("--date", options->date, "when it was measured, where the log does not say");
+  command->callback([options] { calibrate(*options); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs and tables that are sound, and the bytes on links that they stand for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/calibrate/measurement.h"
+
+namespace moesim {
+namespace {
+
+const std::string logs = MOESIM_ROOT "/tests/fixtures/logs/";
+
+std::string refusal(const std::string& text, const LogChoice& choice) {
+  try {
+    parse_log(text, "a.log", choice);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(LinkBytes, FollowTheCollective) {
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, Reach::host), 7.0 / 8);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 16, 2}, Reach::fabric), 0.5);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_reduce, 4, 1}, Reach::host), 1.5);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::sendrecv, 2, 2}, Reach::fabric), 1);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 4, 4}, Reach::fabric), 0.75);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 8, 4}, Reach::fabric), 0);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, Reach::fabric), 0);
+}
+
+TEST(Collectives, GoByManyNames) {
+  for (const char* name : {"alltoall", "AlltoAll", "all_to_all", "alltoall_perf"}) {
+    EXPECT_EQ(collective_of(name), Collective::alltoall) << name;
+  }
+  EXPECT_EQ(collective_of("reduce_scatter_perf"), Collective::reduce_scatter);
+  EXPECT_EQ(collective_of("send_recv"), Collective::sendrecv);
+  EXPECT_EQ(collective_of("alltoallv_perf"), std::nullopt) << "it has no one size";
+}
+
+TEST(NcclTestsText, IsRead) {
+  const Log log = read_log(logs + "alltoall-1.log", {});
+  EXPECT_EQ(log.kind, "nccl-tests text");
+  EXPECT_EQ(log.what, "alltoall, 8 ranks, inside a host");
+  EXPECT_EQ(log.gpu, "Test GPU");
+  EXPECT_EQ(log.library, "NCCL 22703, nccl-tests 2.19.6");
+  EXPECT_EQ(log.date, "");
+  EXPECT_TRUE(log.checked);
+  ASSERT_EQ(log.samples.size(), 10u);
+  EXPECT_EQ(log.samples[0].bytes, Bytes(896));
+  EXPECT_DOUBLE_EQ(log.samples[0].time.value, 11.92e-6);
+}
+
+TEST(NcclTestsText, InPlaceTimesAreNotChecked) {
+  LogChoice choice;
+  choice.in_place = true;
+  EXPECT_FALSE(read_log(logs + "alltoall-1.log", choice).checked);
+}
+
+TEST(NcclTestsText, SkipsWhatLaunchersPrintBetweenRows) {
+  std::string text = read_file(logs + "alltoall-1.log");
+  text.insert(text.find("        4096"), "node0: warning: something\n");
+  EXPECT_EQ(parse_log(text, "a.log", {}).samples.size(), 10u);
+}
+
+TEST(NcclTestsText, HoldsWhatIsAskedFor) {
+  const std::string text = read_file(logs + "alltoall-1.log");
+  LogChoice choice;
+  choice.ranks = 4;
+  EXPECT_THAT(refusal(text, choice), testing::HasSubstr("is of 8 ranks, not of 4"));
+  choice.ranks = 8;
+  choice.collective = Collective::sendrecv;
+  EXPECT_THAT(refusal(text, choice), testing::HasSubstr("holds alltoall, not sendrecv"));
+  choice.collective.reset();
+  choice.reach = Reach::fabric;
+  EXPECT_THAT(refusal(text, choice), testing::HasSubstr("ran on one host"));
+}
+
+TEST(NcclTestsJson, IsRead) {
+  const Log log = read_log(logs + "alltoall-4.json", {});
+  EXPECT_EQ(log.kind, "nccl-tests JSON");
+  EXPECT_EQ(log.what, "alltoall, 8 ranks, inside a host");
+  EXPECT_EQ(log.library, "NCCL 22703");
+  EXPECT_EQ(log.date, "2026-01-02 03:04:05");
+  EXPECT_EQ(log.samples.size(), 10u);
+  EXPECT_EQ(log.samples[0].bytes, Bytes(896));
+}
+
+class PublishedTable : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::is_directory(root)) GTEST_SKIP() << root << " is absent";
+  }
+  static constexpr const char* root = MOESIM_SHARED "/calibration";
+  static Log read(const std::string& file, Collective collective, int ranks,
+                  std::optional<Reach> reach = {}) {
+    LogChoice choice;
+    choice.collective = collective;
+    choice.ranks = ranks;
+    choice.reach = reach;
+    return read_log(std::string(root) + "/" + file, choice);
+  }
+};
+
+TEST_F(PublishedTable, CountsElementsWhereTheTableDoes) {
+  const Log log = read("aiconfigurator/nccl_h100_sxm_2.29.2.csv", Collective::alltoall, 8);
+  // 512 MiB in all, 7/8 of it on the link, twice (half and int8): 315 GB/s in the table's notes.
+  std::vector<double> rates;
+  for (const Sample& s : log.samples) {
+    if (s.bytes == Bytes(448 << 20))
+      rates.push_back((static_cast<double>(s.bytes.value) / s.time.value) / 1e9);
+  }
+  EXPECT_THAT(rates, testing::Each(testing::DoubleNear(315, 4)));
+  EXPECT_EQ(rates.size(), 2u);
+  EXPECT_EQ(log.library, "NCCL 2.29.2");
+}
+
+TEST_F(PublishedTable, IsUnpackedAndDividedByReach) {
+  const std::string file = "vidur_network/h100_dgx_send_recv.csv.gz";
+  EXPECT_EQ(read(file, Collective::sendrecv, 2, Reach::fabric).samples.size(), 994u);
+  EXPECT_EQ(read(file, Collective::sendrecv, 2, Reach::host).what,
+            "sendrecv, 2 ranks, inside a host");
+}
+
+TEST_F(PublishedTable, GivesTheBandwidthBetweenNodesThatItsNotesDo) {
+  const Log log = read("published/pplx_kernels_published_h100_us.csv", Collective::alltoall, 16);
+  ASSERT_EQ(log.samples.size(), 2u);
+  EXPECT_NEAR(static_cast<double>(log.samples[1].bytes.value) / log.samples[1].time.value / 1e9,
+              37.7, 0.1);
+}
+
+}  // namespace
+}  // namespace moesim
