@@ -167,13 +167,17 @@ class LayerComparison {
   }
 
   void compare_weights(Comparison& result) {
-    const SlotId first = routing_.placement.first_slot(layer_.rank());
+    std::vector<std::vector<ChoiceId>> choices_of(layer_.slots().size());
+    for (ChoiceId choice(0); choice.index() < routing_.slot.size(); ++choice.value) {
+      if (routing_.dropped(choice) || routing_.gpu_of(choice) != layer_.rank()) continue;
+      const SlotId first = routing_.placement.first_slot(layer_.rank());
+      const auto slot = routing_.slot[choice.index()].value - first.value;
+      choices_of[static_cast<std::size_t>(slot)].push_back(choice);
+    }
     for (std::size_t s = 0; s < layer_.slots().size(); ++s) {
       const ExpertSlot& slot = layer_.slots()[s];
-      const SlotId id(first.value + static_cast<std::int64_t>(s));
       Doubles dw1(slot.w1_gradient().size()), dw2(slot.w2_gradient().size());
-      for (ChoiceId choice(0); choice.index() < routing_.slot.size(); ++choice.value) {
-        if (routing_.slot[choice.index()] != id) continue;
+      for (const ChoiceId choice : choices_of[s]) {
         const std::vector<float> x = token_vector(routing_.token_of(choice));
         expert(slot.expert()).backward(x, choice_gradient(choice), &dw1, &dw2);
       }

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 #include "realhw/core/gemm.h"
@@ -56,6 +57,12 @@ bool parse(int argc, char** argv, bool first, Options& options) {
       ->check(CLI::Range(0, 1000000));
   run->add_option("--repeats", m.repeats, "runs of a step that count (default 5)")
       ->check(CLI::Range(1, 1000000));
+  run->add_option("--transport", m.transport,
+                  "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Transport>{
+                                      {"p2p", Transport::p2p}, {"alltoallv", Transport::alltoallv}})
+              .description(""));
   run->add_option("--timeout", m.timeout, "seconds without progress that end the run (default 30)")
       ->check(CLI::Range(1e-6, 1e9));
   run->add_option("--check", m.compared,
@@ -114,8 +121,10 @@ int run(const MpiSession& mpi, const Options& options) {
   });
   if (!readable) return bad_input;
   const bool first = mpi.rank() == 0;
-  const HardwareJob job{mpi_version(), mpi.ranks(), count_hosts(), options.measure.warmup,
-                        options.measure.repeats};
+  const HardwareJob job{
+      mpi_version(),           mpi.ranks(),
+      count_hosts(),           options.measure.warmup,
+      options.measure.repeats, options.measure.transport == Transport::p2p ? "p2p" : "alltoallv"};
   if (first) {
     for (const Diagnostic& w : inputs->warnings) fmt::print(stderr, "{}", w.str());
     fmt::print("{}", hardware_header(job, scenario, *inputs));

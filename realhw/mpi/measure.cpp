@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/mpi/measure.h"
 
-#include "realhw/mpi/step_run.h"
 #include "sim/scenario/proof.h"
 
 namespace moesim {
@@ -20,7 +19,7 @@ void measure_step(const MpiSession& mpi, const StepPlan& planned, const Batch& b
                   Measured& result) {
   const RealStep step(planned.plan, model, routing_of(planned, batch));
   RankState state(step, GpuId(mpi.rank()));
-  StepRun run(state, Seconds(options.timeout));
+  StepRun run(state, options.transport, Seconds(options.timeout));
   run.run(true);
   result.compared += over_ranks(compare(state, {options.compared}));
   for (int i = 0; i < options.warmup; ++i) run.run(false);

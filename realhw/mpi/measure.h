@@ -4,12 +4,14 @@
 
 #include "realhw/mpi/results.h"
 #include "realhw/mpi/session.h"
+#include "realhw/mpi/step_run.h"
 
 namespace moesim {
 
 struct MeasureOptions {
-  int warmup = 1;       // runs before those that count, besides the one that is compared
-  int repeats = 5;      // runs that count
+  int warmup = 1;   // runs before those that count, besides the one that is compared
+  int repeats = 5;  // runs that count
+  Transport transport = Transport::p2p;
   double timeout = 30;  // seconds without progress
   int compared = -1;    // tokens of a rank and layer, -1: all
 };

@@ -111,12 +111,12 @@ std::string hardware_header(const HardwareJob& job, const Scenario& scenario,
                             const Inputs& inputs) {
   const ClusterInput& cluster = inputs.clusters[0];
   return fmt::format(
-      "# moesim-hw, {}, {} ranks on {} host{}, for {} of {} GPUs\n"
+      "# moesim-hw, {} ({}), {} ranks on {} host{}, for {} of {} GPUs\n"
       "# trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} steps of {} tokens per rank\n"
       "# measured; {}; step: median of {} repeats after {}, mean over steps; ops: of the median\n",
-      job.mpi, job.ranks, job.hosts, job.hosts == 1 ? "" : "s", cluster.topology.name(),
-      cluster.topology.gpu_count(), inputs.trace.info().name, inputs.model.name,
-      inputs.model.hidden, inputs.model.expert_ffn, inputs.layers.size(),
+      job.mpi, job.transport, job.ranks, job.hosts, job.hosts == 1 ? "" : "s",
+      cluster.topology.name(), cluster.topology.gpu_count(), inputs.trace.info().name,
+      inputs.model.name, inputs.model.hidden, inputs.model.expert_ffn, inputs.layers.size(),
       cluster.batches.batches.size(), cluster.batches.tokens_per_rank,
       scenario.backward ? "forward and backward" : "forward only", job.repeats, job.warmup);
 }
@@ -156,6 +156,7 @@ std::string hardware_json(const HardwareJob& job, const Scenario& scenario, cons
                          {"format_version", 1},
                          {"moesim", MOESIM_RELEASE},
                          {"mpi", job.mpi},
+                         {"transport", job.transport},
                          {"ranks", job.ranks},
                          {"hosts", job.hosts},
                          {"warmup", job.warmup},

@@ -27,6 +27,7 @@ struct HardwareJob {
   std::string mpi;
   int ranks = 0, hosts = 0;
   int warmup = 0, repeats = 0;
+  std::string transport;
 };
 
 /// The place of the median among repeats (the lower one of two).

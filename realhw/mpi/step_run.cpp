@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -19,10 +21,20 @@ void keep_for(std::int64_t nanoseconds) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
 }
 
+std::size_t bytes_of(const std::vector<Parcel>& parcels) {
+  std::size_t bytes = 0;
+  for (const Parcel& parcel : parcels) bytes += static_cast<std::size_t>(parcel.bytes.value);
+  return bytes;
+}
+
 }  // namespace
 
-StepRun::StepRun(RankState& state, Seconds timeout)
-    : state_(state), plan_(state.step().plan), timeout_(timeout), order_(plan_, state.rank()) {
+StepRun::StepRun(RankState& state, Transport transport, Seconds timeout)
+    : state_(state),
+      plan_(state.step().plan),
+      transport_(transport),
+      timeout_(timeout),
+      order_(plan_, state.rank()) {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
   int* largest = nullptr;
   int found = 0;
@@ -31,9 +43,35 @@ StepRun::StepRun(RankState& state, Seconds timeout)
   for (const Lane lane : {Lane::compute, Lane::copy}) {
     kernels_[static_cast<std::size_t>(lane)] = std::make_unique<KernelThread>();
   }
+  if (transport == Transport::alltoallv) make_communicators();
 }
 
-StepRun::~StepRun() { MPI_Comm_free(&comm_); }
+StepRun::~StepRun() {
+  for (auto& [key, comm] : group_comms_) MPI_Comm_free(&comm);
+  MPI_Comm_free(&comm_);
+}
+
+/// One for every lane and list of participants, so that the collectives of one communicator start
+/// in the same order everywhere. All ranks walk through the ops in one order: nobody waits in a
+/// circle.
+void StepRun::make_communicators() {
+  MPI_Group world;
+  check(MPI_Comm_group(comm_, &world));
+  for (const Op& op : plan_.ops) {
+    if (op.exchange() == nullptr) continue;
+    const auto& gpus = op.exchange()->participants;
+    if (!std::binary_search(gpus.begin(), gpus.end(), state_.rank())) continue;
+    const auto [place, added] = group_comms_.try_emplace({op.lane, gpus}, MPI_COMM_NULL);
+    if (!added) continue;
+    std::vector<int> ranks;
+    for (const GpuId gpu : gpus) ranks.push_back(gpu.value);
+    MPI_Group group;
+    check(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group));
+    check(MPI_Comm_create_group(comm_, group, static_cast<int>(op.lane), &place->second));
+    check(MPI_Group_free(&group));
+  }
+  check(MPI_Group_free(&world));
+}
 
 std::vector<Stamp> StepRun::run(bool verify) {
   state_.reset(verify);
@@ -73,34 +111,84 @@ void StepRun::start_exchange(OpId op) {
   stamps_[op.index()].start = Clock::now();
   Flight& flight = flights_[op];
   const RankParcels& parcels = state_.parcels(op);
-  const auto message = [&](const Parcel& parcel) {
-    return Message{&parcel, buffers_.take(static_cast<std::size_t>(parcel.bytes.value))};
-  };
-  for (const Parcel& parcel : parcels.received) {
-    if (parcel.from == parcel.to) continue;
-    post(op, flight, flight.received.emplace_back(message(parcel)), false);
-  }
+  flight.sent = buffers_.take(bytes_of(parcels.sent));
+  flight.received = buffers_.take(bytes_of(parcels.received));
+  std::byte* at = flight.sent.bytes.get();
   for (const Parcel& parcel : parcels.sent) {
-    Message& sent = flight.sent.emplace_back(message(parcel));
-    state_.pack(op, parcel, sent.buffer.bytes.get());
-    if (parcel.from != parcel.to) post(op, flight, sent, true);
+    state_.pack(op, parcel, at);
+    at += parcel.bytes.value;
   }
+  transport_ == Transport::p2p ? post_messages(op, flight) : post_alltoallv(op, flight);
   if (flight.open == 0) end_exchange(op);
 }
 
-void StepRun::post(OpId op, Flight& flight, Message& message, bool send) {
+void StepRun::add_request(OpId op, Flight& flight, MPI_Request request) {
+  requests_.push_back(request);
+  request_of_.push_back(op);
+  ++flight.open;
+}
+
+void StepRun::post_messages(OpId op, Flight& flight) {
   const int tag = op.value % last_tag_;
-  const Parcel& parcel = *message.parcel;
-  for (std::int64_t at = 0; at < parcel.bytes.value; at += longest_piece) {
-    const auto count = static_cast<int>(std::min(longest_piece, parcel.bytes.value - at));
-    std::byte* bytes = message.buffer.bytes.get() + at;
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(send ? MPI_Isend(bytes, count, MPI_BYTE, parcel.to.value, tag, comm_, &request)
-               : MPI_Irecv(bytes, count, MPI_BYTE, parcel.from.value, tag, comm_, &request));
-    requests_.push_back(request);
-    request_of_.push_back(op);
-    ++flight.open;
+  const std::byte* stays = nullptr;  // what the rank sends to itself
+  const auto post = [&](const std::vector<Parcel>& parcels, std::byte* bytes, bool send) {
+    for (const Parcel& parcel : parcels) {
+      const std::int64_t size = parcel.bytes.value;
+      if (parcel.from == parcel.to) {
+        if (send) stays = bytes;
+      }
+      for (std::int64_t at = 0; parcel.from != parcel.to && at < size; at += longest_piece) {
+        const auto count = static_cast<int>(std::min(longest_piece, size - at));
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(
+            send ? MPI_Isend(bytes + at, count, MPI_BYTE, parcel.to.value, tag, comm_, &request)
+                 : MPI_Irecv(bytes + at, count, MPI_BYTE, parcel.from.value, tag, comm_, &request));
+        add_request(op, flight, request);
+      }
+      bytes += size;
+    }
+  };
+  const RankParcels& parcels = state_.parcels(op);
+  post(parcels.received, flight.received.bytes.get(), false);
+  post(parcels.sent, flight.sent.bytes.get(), true);
+  std::byte* at = flight.received.bytes.get();
+  for (const Parcel& parcel : parcels.received) {
+    if (parcel.from == parcel.to && stays != nullptr) {
+      std::memcpy(at, stays, static_cast<std::size_t>(parcel.bytes.value));
+    }
+    at += parcel.bytes.value;
   }
+}
+
+void StepRun::post_alltoallv(OpId op, Flight& flight) {
+  const auto& gpus = plan_[op].exchange()->participants;
+  const RankParcels& parcels = state_.parcels(op);
+  for (const bool send : {true, false}) {
+    auto& counts = flight.counts[send ? 0 : 1];
+    auto& offsets = flight.offsets[send ? 0 : 1];
+    counts.assign(gpus.size(), 0);
+    offsets.assign(gpus.size(), 0);
+    const auto& list = send ? parcels.sent : parcels.received;
+    if (bytes_of(list) > std::numeric_limits<int>::max()) {
+      throw std::runtime_error(fmt::format(
+          "{} is too large for MPI_Ialltoallv, which counts in int", describe(plan_, op)));
+    }
+    int at = 0;
+    for (const Parcel& parcel : list) {
+      const GpuId peer = send ? parcel.to : parcel.from;
+      const auto i =
+          static_cast<std::size_t>(std::lower_bound(gpus.begin(), gpus.end(), peer) - gpus.begin());
+      counts[i] = static_cast<int>(parcel.bytes.value);
+      offsets[i] = at;
+      at += counts[i];
+    }
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ialltoallv(flight.sent.bytes.get(), flight.counts[0].data(), flight.offsets[0].data(),
+                       MPI_BYTE, flight.received.bytes.get(), flight.counts[1].data(),
+                       flight.offsets[1].data(), MPI_BYTE, group_comms_.at({plan_[op].lane, gpus}),
+                       &request));
+  add_request(op, flight, request);
 }
 
 void StepRun::end(OpId op, Clock::time_point at) {
@@ -111,15 +199,13 @@ void StepRun::end(OpId op, Clock::time_point at) {
 void StepRun::end_exchange(OpId op) {
   const Clock::time_point at = Clock::now();
   auto flight = flights_.extract(op);
-  for (const Message& m : flight.mapped().received) {
-    state_.unpack(op, *m.parcel, m.buffer.bytes.get());
+  const std::byte* bytes = flight.mapped().received.bytes.get();
+  for (const Parcel& parcel : state_.parcels(op).received) {
+    state_.unpack(op, parcel, bytes);
+    bytes += parcel.bytes.value;
   }
-  for (const Message& m : flight.mapped().sent) {  // what stays here
-    if (m.parcel->from == m.parcel->to) state_.unpack(op, *m.parcel, m.buffer.bytes.get());
-  }
-  for (auto* messages : {&flight.mapped().received, &flight.mapped().sent}) {
-    for (Message& m : *messages) buffers_.give_back(std::move(m.buffer));
-  }
+  buffers_.give_back(std::move(flight.mapped().sent));
+  buffers_.give_back(std::move(flight.mapped().received));
   end(op, at);
 }
 

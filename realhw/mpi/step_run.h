@@ -22,10 +22,16 @@ struct Stamp {
   Clock::time_point start = Clock::time_point::max(), end = Clock::time_point::min();
 };
 
+/// How an exchange goes over MPI.
+enum class Transport {
+  p2p,        // one MPI_Isend and one MPI_Irecv per peer
+  alltoallv,  // one MPI_Ialltoallv of its participants
+};
+
 class StepRun {
  public:
   /// The state must outlive it. Without any end of an op or message for `timeout` a run throws.
-  StepRun(RankState& state, Seconds timeout);
+  StepRun(RankState& state, Transport transport, Seconds timeout);
   ~StepRun();
 
   /// Runs the whole step once, together with all other ranks; [op]. Throws std::runtime_error
@@ -33,19 +39,19 @@ class StepRun {
   std::vector<Stamp> run(bool verify);
 
  private:
-  struct Message {
-    const Parcel* parcel;
-    BufferPool::Buffer buffer;
-  };
-  struct Flight {  // an exchange whose messages are on their way
-    std::vector<Message> sent, received;
-    int open = 0;  // requests
+  struct Flight {  // an exchange whose messages are on their way, its parcels after one another
+    BufferPool::Buffer sent, received;
+    std::vector<int> counts[2], offsets[2];  // of alltoallv, which reads them until it ends
+    int open = 0;                            // requests
   };
 
+  void make_communicators();
   void start(OpId op);
   void start_kernel(OpId op);
   void start_exchange(OpId op);
-  void post(OpId op, Flight& flight, Message& message, bool send);
+  void post_messages(OpId op, Flight& flight);
+  void post_alltoallv(OpId op, Flight& flight);
+  void add_request(OpId op, Flight& flight, MPI_Request request);
   void end(OpId op, Clock::time_point at);
   void end_exchange(OpId op);
   bool take_kernels();
@@ -54,9 +60,11 @@ class StepRun {
 
   RankState& state_;
   const Plan& plan_;
+  Transport transport_;
   Seconds timeout_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int last_tag_ = 0;
+  std::map<std::pair<Lane, std::vector<GpuId>>, MPI_Comm> group_comms_;  // of alltoallv
   RankOrder order_;
   BufferPool buffers_;
   std::array<std::unique_ptr<KernelThread>, lane_count> kernels_;  // of compute and copy

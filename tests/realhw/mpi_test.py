@@ -58,6 +58,12 @@ class MpiRun(unittest.TestCase):
         self.assertIn("#wrong", done.stdout)
         self.assertIn("8 ranks on 1 host", done.stdout)
 
+    def test_alltoallv_carries_the_same(self):
+        done = run("run", *SCENARIO, "--policy", "hiermoe-hd2", "--policy", "schemoe", "--policy",
+                   "laer", "--repeats", "1", "--transport", "alltoallv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("(alltoallv), 8 ranks", done.stdout)
+
     def test_wrong_number_of_ranks_is_bad_input_told_once(self):
         done = run("run", *SCENARIO, "--policy", "megatron", ranks=2)
         self.assertEqual(done.returncode, 2, done.stderr)
