@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 #include <optional>
 
 #include "realhw/core/gemm.h"
@@ -57,12 +56,16 @@ bool parse(int argc, char** argv, bool first, Options& options) {
       ->check(CLI::Range(0, 1000000));
   run->add_option("--repeats", m.repeats, "runs of a step that count (default 5)")
       ->check(CLI::Range(1, 1000000));
-  run->add_option("--transport", m.transport,
-                  "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Transport>{
-                                      {"p2p", Transport::p2p}, {"alltoallv", Transport::alltoallv}})
-              .description(""));
+  const auto keep_transport = [&m](const std::string& name) {
+    if (name != "p2p" && name != "alltoallv") {
+      throw Error(fmt::format("--transport {} is not known", name),
+                  did_you_mean(name, {"p2p", "alltoallv"}));
+    }
+    m.transport = name == "p2p" ? Transport::p2p : Transport::alltoallv;
+  };
+  run->add_option_function<std::string>(
+      "--transport", keep_transport,
+      "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv");
   run->add_option("--timeout", m.timeout, "seconds without progress that end the run (default 30)")
       ->check(CLI::Range(1e-6, 1e9));
   run->add_option("--check", m.compared,

@@ -66,8 +66,11 @@ std::string mpi_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   check(MPI_Get_library_version(text, &length));
-  const std::string version(text, length);
-  return version.substr(0, version.find_first_of(",\n"));
+  std::string version(text, static_cast<std::size_t>(length));
+  version = version.substr(0, version.find_first_of(",\n"));
+  const std::string label = "MPICH Version:";  // and blanks
+  if (!version.starts_with(label)) return version;
+  return "MPICH " + version.substr(version.find_first_not_of(" \t", label.size()));
 }
 
 }  // namespace moesim
