@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "sim/base/units.h"
@@ -38,6 +39,16 @@ std::string file_name(const Log& log) {
 
 std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 
+/// Median and largest error at sizes left out of the table, without signs.
+std::string left_out(const LinkFit& fit) {
+  std::vector<double> errors = fit.left_out();
+  if (errors.empty()) return "unknown";
+  for (double& e : errors) e = std::abs(e);
+  std::ranges::sort(errors);
+  return fmt::format("{} typically, {} at worst", percent(errors[errors.size() / 2]),
+                     percent(errors.back()));
+}
+
 std::string microseconds(Seconds t) { return fmt::format("{:.5g} us", t.value * 1e6); }
 
 }  // namespace
@@ -65,12 +76,13 @@ std::string calibration_yaml(const LinkFit& fit, const std::vector<Log>& logs,
       "  rejected: {}\n"
       "  typical_error: {}\n"
       "  worst_error: {}\n"
+      "  error_of_a_point_left_out: {}\n"
       "  worst_error_of_a_line: {}\n"
       "provenance:  # of the measurements\n"
       "  command: {}\n"
       "  logs:\n",
       microseconds(fit.fixed), microseconds(fit.fixed_spread), microseconds(text.exchange_overhead),
-      fit.samples, fit.rejected, percent(fit.typical()), percent(fit.worst()),
+      fit.samples, fit.rejected, percent(fit.typical()), percent(fit.worst()), left_out(fit),
       percent(fit.line_error), quoted(text.command));
   for (const Log& log : logs) {
     const auto known = [](const std::string& s) { return quoted(s.empty() ? "unknown" : s); };
@@ -102,9 +114,10 @@ std::string calibration_report(const LinkFit& fit, const std::vector<Log>& logs)
       fit.residuals, {}, [](const LinkFit::Residual& r) { return std::abs(r.error); });
   text += fmt::format(
       "\nfit against the median of each size: typically {} off, at worst {} ({} at {})\n"
+      "a point left out of the table: {}\n"
       "the best straight line would be off by up to {}\n",
       percent(fit.typical()), percent(fit.worst()), percent(worst->error), exact(worst->bytes),
-      percent(fit.line_error));
+      left_out(fit), percent(fit.line_error));
   return text;
 }
 

@@ -216,6 +216,20 @@ double LinkFit::typical() const {
   return median(errors);
 }
 
+std::vector<double> LinkFit::left_out() const {
+  std::vector<double> errors;
+  for (std::size_t i = 1; i + 1 < knots.size(); ++i) {
+    std::vector<BandwidthTable::Point> others;
+    for (std::size_t k = 0; k < knots.size(); ++k) {
+      if (k != i) others.push_back(knots[k].point);
+    }
+    const BandwidthTable::Point& point = knots[i].point;
+    const Seconds predicted = fixed + BandwidthTable(std::move(others)).time(point.size);
+    errors.push_back(predicted / (fixed + point.time()) - 1);
+  }
+  return errors;
+}
+
 LinkFit fit_link(std::vector<Sample> samples) {
   LinkFit fit;
   const std::vector<Size> sizes = sizes_of(samples);

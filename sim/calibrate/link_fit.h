@@ -32,7 +32,10 @@ struct LinkFit {
   double line_error = 0;  // largest relative error of the best straight line through the same sizes
 
   BandwidthTable table() const;
-  double worst() const;    // largest |error|
+  double worst() const;  // largest |error|
+  /// Per knot between the first and the last: the error that the table without it makes there. The
+  /// residual of a size that has a knot to itself is none by construction.
+  std::vector<double> left_out() const;
   double typical() const;  // median |error|
 };
 

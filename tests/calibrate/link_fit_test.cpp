@@ -42,6 +42,16 @@ TEST(LinkFit, FindsFixedTimeAndRates) {
   for (double bytes = 1e3; bytes < 1e9; bytes *= 1.7) EXPECT_NEAR(error_at(fit, bytes), 0, 0.03);
   EXPECT_EQ(fit.rejected, 0);
   EXPECT_LT(fit.worst(), 0.03);
+  EXPECT_EQ(fit.left_out().size(), fit.knots.size() - 2);
+  for (const double error : fit.left_out()) EXPECT_NEAR(error, 0, 0.03);
+}
+
+TEST(LinkFit, PointsLeftOutTellACornerOfTheCurve) {
+  LinkFit fit;
+  fit.knots = {{{Bytes(100), BytesPerSecond(100)}},
+               {{Bytes(200), BytesPerSecond(100)}},
+               {{Bytes(300), BytesPerSecond(50)}}};
+  EXPECT_NEAR(fit.left_out().at(0), 3.5 / 2 - 1, 1e-12);
 }
 
 TEST(LinkFit, RejectsOutliersAmongRuns) {

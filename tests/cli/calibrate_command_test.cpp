@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim calibrate: logs in, a file that topologies read out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/cli/run.h"
+
+namespace fs = std::filesystem;
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string logs = MOESIM_ROOT "/tests/fixtures/logs/alltoall-";
+
+TEST(CalibrateCommand, WritesAFileThatATopologyReads) {
+  const Scratch scratch;
+  const std::string file = scratch.file("test.calib.yaml");
+  const Outcome outcome = run_moesim({"calibrate", logs + "1.log", logs + "4.json", "-o", file});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, HasSubstr("20 times, 0 rejected as outliers"));
+  EXPECT_THAT(content(file), HasSubstr("name: \"test\"\n"));
+  std::ofstream(scratch.file("t.yaml")) << "nodes: 1\nnode:\n  gpu: x\n  gpus: 2\n"
+                                           "  nvlink: {kind: switch, calibration: " +
+                                               file + "}\n";
+  const Outcome shown = run_moesim({"topology", "show", scratch.file("t.yaml")});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, testing::ContainsRegex("nvlink  host +4   200 GB/s +6"));
+}
+
+TEST(CalibrateCommand, PrintsTheFileAndTellsTheRestBesideIt) {
+  const Outcome outcome = run_moesim({"calibrate", logs + "1.log"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("# Written by `moesim calibrate`"));
+  EXPECT_THAT(outcome.out, HasSubstr("name: \"alltoall-1\"\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("the best straight line would be off by up to"));
+}
+
+TEST(CalibrateCommand, LeavesToTheTopologyWhatItHasAsOverhead) {
+  const Outcome outcome =
+      run_moesim({"calibrate", logs + "1.log", "--exchange-overhead", "1 ms", "--date", "2026-01"});
+  EXPECT_THAT(outcome.out, HasSubstr("latency: 0 us"));
+  EXPECT_THAT(outcome.out, HasSubstr("date: \"2026-01\""));
+}
+
+TEST(CalibrateCommand, RefusesBadLogsAndFlags) {
+  const Scratch scratch;
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"calibrate", "-o", scratch.file("a.calib.yaml")});
+    const Outcome outcome = run_moesim(words);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_TRUE(fs::is_empty(scratch.path()));
+    return outcome.err;
+  };
+  EXPECT_THAT(refused({MOESIM_ROOT "/tests/fixtures/bad/logs/wrong-results.log"}),
+              HasSubstr("wrong-results.log:23: error: 3 wrong elements at size 1048576"));
+  EXPECT_THAT(refused({logs + "1.log", "--reach", "near"}), HasSubstr("neither host nor fabric"));
+  EXPECT_THAT(refused({logs + "1.log", "--exchange-overhead", "5"}), HasSubstr("'5' is no time"));
+  EXPECT_THAT(refused({logs + "1.log", "--collective", "alltoallv"}), HasSubstr("'alltoallv'"));
+  EXPECT_THAT(refused({logs + "9.log"}), HasSubstr("cannot be read"));
+}
+
+}  // namespace
+}  // namespace moesim
