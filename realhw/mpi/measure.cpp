@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/mpi/measure.h"
 
+#include <algorithm>
+
 #include "sim/scenario/proof.h"
 
 namespace moesim {
@@ -48,6 +50,12 @@ Measured measure(const MpiSession& mpi, const Scenario& scenario, const Inputs& 
   for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
     const Batch& batch = cluster.batches.batches[i];
     const StepPlan planned = planner.plan(batch, cluster.first_step + static_cast<int>(i));
+    result.metrics.planning += planned.planning();
+    result.metrics.dropped_choices += planned.change.dropped_choices;
+    result.metrics.replaced_choices += planned.change.replaced_choices;
+    for (const GpuMemory& gpu : planned.memory) {
+      result.metrics.peak_memory = std::max(result.metrics.peak_memory, gpu.total());
+    }
     measure_step(mpi, planned, batch, cluster.topology, inputs.model, options, result);
   }
   return result;

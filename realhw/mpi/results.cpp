@@ -61,6 +61,22 @@ std::vector<std::string> case_row(const Measured& m) {
           std::to_string(m.compared.wrong())};
 }
 
+/// What policies that alter the routing did to it, a step, where there is one.
+void add_changes(const std::vector<Measured>& cases, std::vector<std::vector<std::string>>& rows) {
+  const bool any = std::any_of(cases.begin(), cases.end(), [](const Measured& m) {
+    return m.metrics.dropped_choices > 0 || m.metrics.replaced_choices > 0;
+  });
+  if (!any) return;
+  rows[0].insert(rows[0].end(), {"dropped choices", "replaced choices"});
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const RunMetrics& metrics = cases[i].metrics;
+    const auto steps = static_cast<double>(std::max<std::size_t>(1, cases[i].steps.size()));
+    for (const std::int64_t changed : {metrics.dropped_choices, metrics.replaced_choices}) {
+      rows[i + 1].push_back(fmt::format("{:.0f}", static_cast<double>(changed) / steps));
+    }
+  }
+}
+
 Json compared_json(const Comparison& c) {
   return {{"outputs", c.outputs},
           {"wrong_outputs", c.wrong_outputs},
@@ -125,6 +141,7 @@ std::string hardware_table(const std::vector<Measured>& cases) {
   std::vector<std::vector<std::string>> rows = {
       {"policy", "step", "least", "most", "compute", "comm", "params", "exposed", "#wrong"}};
   for (const Measured& m : cases) rows.push_back(case_row(m));
+  add_changes(cases, rows);
   return align(rows, 1);
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <stdexcept>
 
@@ -47,6 +48,7 @@ StepRun::StepRun(RankState& state, Transport transport, Seconds timeout)
 }
 
 StepRun::~StepRun() {
+  if (std::uncaught_exceptions() > 0) return;  // the others may never free theirs
   for (auto& [key, comm] : group_comms_) MPI_Comm_free(&comm);
   MPI_Comm_free(&comm_);
 }

@@ -36,11 +36,11 @@ def run(*arguments, ranks=8):
 
 class MpiRun(unittest.TestCase):
     def test_policies_compute_right_numbers(self):
-        policies = ["megatron", "hiermoe-hd2", "tutel", "laer"]
+        policies = ["megatron", "hiermoe-hd2", "deepspeed", "laer"]
         flags = [word for policy in policies for word in ("--policy", policy)]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "result.json"
-            done = run("run", *SCENARIO, *flags, "--repeats", "2", "--json", str(path))
+            done = run("run", *SCENARIO, *flags, "--warmup", "0", "--repeats", "2", "--json", str(path))
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(path.read_text())
         self.assertEqual([case["policy"] for case in result["cases"]], policies)
@@ -56,11 +56,15 @@ class MpiRun(unittest.TestCase):
                 self.assertGreater(case["op_s"]["fc1"], 0)
                 self.assertLess(case["total"]["communication_s"], 2 * case["step_s"])
         self.assertIn("#wrong", done.stdout)
+        dropped = {case["policy"]: case["dropped_choices"] for case in result["cases"]}
+        self.assertGreater(dropped["deepspeed"], 0)
+        self.assertEqual(dropped["megatron"], 0)
+        self.assertIn("dropped choices", done.stdout)
         self.assertIn("8 ranks on 1 host", done.stdout)
 
     def test_alltoallv_carries_the_same(self):
         done = run("run", *SCENARIO, "--policy", "hiermoe-hd2", "--policy", "schemoe", "--policy",
-                   "laer", "--repeats", "1", "--transport", "alltoallv")
+                   "laer", "--warmup", "0", "--repeats", "1", "--transport", "alltoallv")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("(alltoallv), 8 ranks", done.stdout)
 
