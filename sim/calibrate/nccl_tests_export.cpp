@@ -140,7 +140,7 @@ std::set<std::string> files_of_export(const fs::path& folder) {
   if (!fs::exists(folder / "index.json")) refuse(folder, "is not empty and holds no export");
   const auto index =
       nlohmann::json::parse(read_file((folder / "index.json").string()), nullptr, false);
-  if (!index.is_object() || index.value("format", "") != format_name) {
+  if (!index.is_object() || index.value("format", nlohmann::json()) != format_name) {
     refuse(folder, "holds an index.json that is not of this kind of export");
   }
   for (const auto& exchange : index.value("exchanges", nlohmann::json::array())) {

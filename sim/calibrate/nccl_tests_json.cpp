@@ -81,10 +81,10 @@ class JsonLog {
       hosts.insert(part(device, "hostname", &json::is_string).get<std::string>());
       log_.gpu = part(device, "device_info", &json::is_string).get<std::string>();
     }
-    // Without MPI nccl-tests list only the first device.
+    // Of the devices of a process nccl-tests list the first alone.
     const double local = part(config, "nthreads", &json::is_number).get<double>() *
                          part(config, "ngpus", &json::is_number).get<double>();
-    setting_.ranks = std::max(setting_.ranks, static_cast<int>(local));
+    setting_.ranks *= static_cast<int>(local);
     if (setting_.ranks < 2) fail("ran with one rank: nothing crossed a link", "run at least two");
     setting_.hosts = static_cast<int>(hosts.size());
     check_choice(file_, setting_, choice_);

@@ -90,6 +90,16 @@ TEST(NcclTestsJson, IsRead) {
   EXPECT_EQ(log.samples[0].bytes, Bytes(896));
 }
 
+// Under MPI with one GPU per process each is listed.
+TEST(NcclTestsJson, CountsTheProcesses) {
+  std::string text = read_file(logs + "alltoall-4.json");
+  text.replace(text.find("\"ngpus\":8"), 9, "\"ngpus\":1");
+  const std::size_t begin = text.find("[{\"rank\"") + 1;
+  const std::string device = text.substr(begin, text.find("]", begin) - begin) + ",";
+  for (int i = 1; i < 8; ++i) text.insert(begin, device);
+  EXPECT_EQ(parse_log(text, "a.json", {}).what, "alltoall, 8 ranks, inside a host");
+}
+
 class PublishedTable : public testing::Test {
  protected:
   void SetUp() override {

@@ -154,7 +154,7 @@ TEST(NcclTestsExport, RefusesWhatItDidNotWrite) {
   write_nccl_tests(plan(), (folder / "out").string());
   std::ofstream(folder / "out/notes.txt") << "mine";
   EXPECT_THAT(refusal(folder / "out"), HasSubstr("holds 'notes.txt', which no export wrote"));
-  std::ofstream(folder / "out/index.json") << "{}";
+  std::ofstream(folder / "out/index.json") << "{\"format\": 7}";
   EXPECT_THAT(refusal(folder / "out"), HasSubstr("not of this kind of export"));
   EXPECT_EQ(read_file((folder / "out/notes.txt").string()), "mine");
   EXPECT_THAT(refusal(folder / "out/notes.txt"), HasSubstr("is no folder"));
