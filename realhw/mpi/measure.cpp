@@ -22,8 +22,11 @@ void measure_step(const MpiSession& mpi, const StepPlan& planned, const Batch& b
   const RealStep step(planned.plan, model, routing_of(planned, batch));
   RankState state(step, GpuId(mpi.rank()));
   StepRun run(state, options.transport, Seconds(options.timeout));
+  const auto compare_all = [&] {
+    result.compared += over_ranks(compare(state, {options.compared}));
+  };
   run.run(true);
-  result.compared += over_ranks(compare(state, {options.compared}));
+  compare_all();
   for (int i = 0; i < options.warmup; ++i) run.run(false);
   const TimelineGatherer clocks(mpi);
   std::vector<Seconds> makespans;
@@ -32,6 +35,7 @@ void measure_step(const MpiSession& mpi, const StepPlan& planned, const Batch& b
     timelines.push_back(clocks.gather(planned.plan, run.run(false)));
     makespans.push_back(timelines.back().makespan);
   }
+  compare_all();  // of the last run, timed and without its patterns
   if (mpi.rank() != 0) return;
   const Timeline& median = timelines[median_index(makespans)];
   add_measured(result, planned.plan, median, std::move(makespans), topology);

@@ -16,7 +16,8 @@ struct MeasureOptions {
   int compared = -1;    // tokens of a rank and layer, -1: all
 };
 
-/// Plans every step, runs it once compared with the reference and then timed; all ranks together.
+/// Plans every step, runs it once and then timed, the first and the last run compared with the
+/// reference; all ranks together.
 /// Times are known on rank 0 alone, comparisons on all. Throws Unsuitable as the planner does.
 Measured measure(const MpiSession& mpi, const Scenario& scenario, const Inputs& inputs,
                  const SystemSpec& system, const MeasureOptions& options);

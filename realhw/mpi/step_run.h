@@ -12,15 +12,9 @@
 #include "realhw/core/kernel_thread.h"
 #include "realhw/core/rank_order.h"
 #include "realhw/core/rank_state.h"
-#include "realhw/mpi/session.h"
-#include "sim/plan/timeline.h"
+#include "realhw/mpi/timeline_gatherer.h"
 
 namespace moesim {
-
-/// When each op ran on this rank; start after end: it did not.
-struct Stamp {
-  Clock::time_point start = Clock::time_point::max(), end = Clock::time_point::min();
-};
 
 /// How an exchange goes over MPI.
 enum class Transport {
@@ -74,19 +68,6 @@ class StepRun {
   std::vector<int> completed_;
   std::vector<Stamp> stamps_;
   Clock::time_point last_progress_;
-};
-
-/// The timeline of a step on rank 0 (empty elsewhere) from the stamps of all ranks; time zero is
-/// the first start. Clocks of other hosts are set against rank 0's by ping-pongs.
-class TimelineGatherer {
- public:
-  /// Measures the clocks; all ranks together.
-  explicit TimelineGatherer(const MpiSession& mpi);
-  Timeline gather(const Plan& plan, const std::vector<Stamp>& stamps) const;
-
- private:
-  const MpiSession& mpi_;
-  Clock::time_point zero_;  // about the same moment on all ranks
 };
 
 }  // namespace moesim

@@ -40,7 +40,8 @@ class MpiRun(unittest.TestCase):
         flags = [word for policy in policies for word in ("--policy", policy)]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "result.json"
-            done = run("run", *SCENARIO, *flags, "--warmup", "0", "--repeats", "2", "--json", str(path))
+            done = run("run", *SCENARIO, *flags, "--warmup", "0", "--repeats", "2", "--json",
+                       str(path))
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(path.read_text())
         self.assertEqual([case["policy"] for case in result["cases"]], policies)
@@ -48,9 +49,9 @@ class MpiRun(unittest.TestCase):
             with self.subTest(policy=case["policy"]):
                 self.assertEqual(case["fidelity"], "mpi")
                 self.assertEqual(case["wrong"], 0)
-                # 2 steps x 8 ranks x 16 tokens x 4 layers x 64 columns
-                self.assertEqual(case["compared"]["outputs"], 2 * 8 * 16 * 4 * 64)
-                self.assertEqual(case["compared"]["input_gradients"], 2 * 8 * 16 * 4 * 64)
+                # first and last run of 2 steps x 8 ranks x 16 tokens x 4 layers x 64 columns
+                self.assertEqual(case["compared"]["outputs"], 2 * 2 * 8 * 16 * 4 * 64)
+                self.assertEqual(case["compared"]["input_gradients"], 2 * 2 * 8 * 16 * 4 * 64)
                 self.assertGreater(case["compared"]["weight_gradients"], 0)
                 self.assertEqual([len(step) for step in case["step_s_repeats"]], [2, 2])
                 self.assertGreater(case["op_s"]["fc1"], 0)
