@@ -16,7 +16,7 @@ Bytes row_bytes_of(const Exchange& exchange) {
   return Bytes(exchange.traffic.total().value / static_cast<std::int64_t>(exchange.rows.size()));
 }
 
-std::vector<Parcel> listed(std::map<GpuId, Parcel> parcels, Bytes row_bytes) {
+std::vector<Parcel> listed(std::map<GpuId, Parcel>&& parcels, Bytes row_bytes) {
   std::vector<Parcel> list;
   for (auto& [peer, parcel] : parcels) {
     const auto rows = static_cast<std::int64_t>(parcel.rows.size());

@@ -8,13 +8,12 @@
 
 namespace moesim {
 
-void check(int code, std::source_location where) {
+void check(int code, const char* caller) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw std::runtime_error(
-      fmt::format("MPI, called in {}: {}", where.function_name(), std::string(text, length)));
+  throw std::runtime_error(fmt::format("MPI, called in {}: {}", caller, std::string(text, length)));
 }
 
 MpiSession::MpiSession(int& argc, char**& argv) {

@@ -6,14 +6,13 @@
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include <source_location>
 #include <string>
 #include <vector>
 
 namespace moesim {
 
 /// Throws std::runtime_error with MPI's own words unless `code` is success.
-void check(int code, std::source_location where = std::source_location::current());
+void check(int code, const char* caller = __builtin_FUNCTION());
 
 /// MPI from construction to destruction, errors returned instead of fatal.
 class MpiSession {
