@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "sim/plan/text.h"
 #include "tests/scenario/traces.h"
@@ -47,7 +48,9 @@ struct PlannedRun {
 PlannedRun run(const std::string& policy, const std::string& cluster, const RoutingTrace& trace) {
   const Topology& topology = shipped_topology(cluster);
   static const MoeModel model = read_moe_model(data_file("models/moe", "gpt-oss-20b"));
-  const Batches batches = make_batches(trace, {topology.gpu_count()});
+  const int sequences = static_cast<int>(trace.step(0).sequence_lengths().size());
+  const int repeat = (topology.gpu_count() + sequences - 1) / sequences;
+  const Batches batches = make_batches(trace, {topology.gpu_count(), std::nullopt, repeat});
   PlannerOptions options;
   options.ep = default_ep(topology.gpu_count(), trace.info().experts);
   options.layers = {0, 1};
@@ -156,10 +159,15 @@ TEST_P(PlacementProperties, SlotsMemoryAndMovesAreSound) {
   }
 }
 
+/// Three of different kinds; with MOESIM_ALL_TOPOLOGIES set, all that are shipped.
+std::vector<std::string> clusters() {
+  if (std::getenv("MOESIM_ALL_TOPOLOGIES") != nullptr) return data_names("topologies");
+  return {"h100-rail", "hiermoe-a6000", "laer-a100"};
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PlacementProperties,
                          testing::Combine(testing::ValuesIn(moving_policies()),
-                                          testing::Values("h100-rail", "hiermoe-a6000",
-                                                          "laer-a100")),
+                                          testing::ValuesIn(clusters())),
                          [](const auto& one) {
                            std::string name = std::get<0>(one.param) + "_" + std::get<1>(one.param);
                            std::replace(name.begin(), name.end(), '-', '_');
