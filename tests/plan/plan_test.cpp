@@ -165,10 +165,9 @@ TEST(CheckPlan, NeedsParticipantsThatAscend) {
 }
 
 TEST(CheckPlan, RejectsRowsAndShapesWithoutMeaning) {
-  Plan plan =
-      plan_of(1, {kernel("a", 0, {}, GroupedGemm{{1, -1}, 0, 4, DataType::bf16}),
-                  kernel("b", 0, {}, MemoryBound{Bytes(-1), Bytes(0)}),
-                  exchange("x", {0}, matrix(1, 0, {}))});
+  Plan plan = plan_of(1, {kernel("a", 0, {}, GroupedGemm{{1, -1}, 0, 4, DataType::bf16}),
+                          kernel("b", 0, {}, MemoryBound{Bytes(-1), Bytes(0)}),
+                          exchange("x", {0}, matrix(1, 0, {}))});
   plan.ops[1].layer = -2;
   std::get<Exchange>(plan.ops[2].work).rows = {{GpuId(0), GpuId(0), TokenId(-1), 1}};
   EXPECT_EQ(mistakes_of(plan),
