@@ -44,11 +44,7 @@ LayerOps::LayerSums LayerOps::sums_of(const LayerWork& work) {
   LayerSums sums;
   sums.packed.resize(gpus);
   sums.delivered.resize(gpus);
-  std::vector<bool> continued(counts.phases.size());
-  for (std::size_t p = 0; p < counts.phases.size(); ++p) {
-    const int before = work.dispatch->previous(static_cast<int>(p));
-    if (before >= 0) continued[static_cast<std::size_t>(before)] = true;
-  }
+  const std::vector<bool> continued = continued_phases(*work.dispatch);
   for (std::size_t p = 0; p < counts.phases.size(); ++p) {
     RowSums& phase = sums.phases.emplace_back();
     phase.sent.resize(gpus);

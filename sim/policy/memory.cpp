@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/units.h"
+#include "sim/policy/phase_exchange.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -27,11 +28,7 @@ Bytes activations_of(const LayerWork& work, const MoeModel& model, GpuId gpu,
 /// [gpu] rows that the phases which no other continues bring.
 std::vector<std::int64_t> arrived(const LayerWork& work) {
   const std::size_t gpus = work.counts.gpus();
-  std::vector<bool> continued(work.counts.phases.size());
-  for (int p = 0; p < work.dispatch->phases(); ++p) {
-    const int before = work.dispatch->previous(p);
-    if (before >= 0) continued[static_cast<std::size_t>(before)] = true;
-  }
+  const std::vector<bool> continued = continued_phases(*work.dispatch);
   std::vector<std::int64_t> rows(gpus);
   for (std::size_t p = 0; p < continued.size(); ++p) {
     if (continued[p]) continue;

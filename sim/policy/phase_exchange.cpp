@@ -55,6 +55,15 @@ ByteMatrix all_pairs(const std::vector<GpuId>& members, std::size_t gpus, Bytes 
 
 }  // namespace
 
+std::vector<bool> continued_phases(const Dispatch& dispatch) {
+  std::vector<bool> continued(static_cast<std::size_t>(dispatch.phases()));
+  for (int phase = 0; phase < dispatch.phases(); ++phase) {
+    const int before = dispatch.previous(phase);
+    if (before >= 0) continued[static_cast<std::size_t>(before)] = true;
+  }
+  return continued;
+}
+
 std::vector<Exchange> phase_exchanges(const LayerWork& work, int phase, Bytes row_bytes,
                                       bool mirrored) {
   const Communicators& communicators = work.dispatch->communicators(phase);

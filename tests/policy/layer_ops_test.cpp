@@ -6,18 +6,10 @@
 
 #include "sim/policy/policies.h"
 #include "sim/topology/reader.h"
+#include "tests/policy/layer_tokens.h"
 
 namespace moesim {
 namespace {
-
-MoeModel toy_model() {
-  MoeModel model;
-  model.hidden = 8;
-  model.experts = 4;
-  model.top_k = 2;
-  model.expert_ffn = 6;
-  return model;
-}
 
 /// Two GPUs of two experts; GPU 0 holds a token with experts {2, 3}, GPU 1 one with {0, 3}; dedup.
 LayerWork toy_work() {

@@ -16,6 +16,16 @@ inline const Topology& any_topology() {
   return file.topology;
 }
 
+/// 4 experts of 3 x 8 x 6 = 144 parameters, bf16; top-2.
+inline MoeModel toy_model() {
+  MoeModel model;
+  model.hidden = 8;
+  model.experts = 4;
+  model.top_k = 2;
+  model.expert_ffn = 6;
+  return model;
+}
+
 /// A dispatch of `text`, such as "dedup" or "{kind: hierarchical, depth: 2}".
 inline std::unique_ptr<Dispatch> make_dispatch(const std::string& text,
                                                const Topology& topology = any_topology(),

@@ -10,16 +10,6 @@
 namespace moesim {
 namespace {
 
-/// 4 experts of 3 x 8 x 6 = 144 parameters, bf16.
-MoeModel toy_model() {
-  MoeModel model;
-  model.hidden = 8;
-  model.experts = 4;
-  model.top_k = 2;
-  model.expert_ffn = 6;
-  return model;
-}
-
 class MemoryTest : public testing::Test {
  protected:
   /// Token 0 on GPU 0 chose experts 2 and 3 of GPU 1, token 1 on GPU 1 experts 0 and 3.
