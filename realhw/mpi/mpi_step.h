@@ -12,25 +12,22 @@
 #include "realhw/core/kernel_thread.h"
 #include "realhw/core/rank_order.h"
 #include "realhw/core/rank_state.h"
-#include "realhw/mpi/timeline_gatherer.h"
+#include "realhw/core/step_runner.h"
+#include "realhw/mpi/mpi_backend.h"
+#include "realhw/mpi/mpi_job.h"
 
 namespace moesim {
 
-/// How an exchange goes over MPI.
-enum class Transport {
-  p2p,        // one MPI_Isend and one MPI_Irecv per peer
-  alltoallv,  // one MPI_Ialltoallv of its participants
-};
-
-class StepRun {
+class MpiStep : public StepRunner {
  public:
-  /// The state must outlive it. Without any end of an op or message for `timeout` a run throws.
-  StepRun(RankState& state, Transport transport, Seconds timeout);
-  ~StepRun();
+  /// The step must outlive it. Without any end of an op or message for `timeout` a run throws.
+  MpiStep(const RealStep& step, GpuId rank, Transport transport, Seconds timeout);
+  ~MpiStep() override;
 
-  /// Runs the whole step once, together with all other ranks; [op]. Throws std::runtime_error
-  /// naming rank and op.
-  std::vector<Stamp> run(bool verify);
+  std::vector<Stamp> run(bool verify) override;
+  Comparison compare(const CompareOptions& options) override {
+    return moesim::compare(state_, options);
+  }
 
  private:
   struct Flight {  // an exchange whose messages are on their way, its parcels after one another
@@ -52,7 +49,7 @@ class StepRun {
   bool take_messages();
   void check_progress();
 
-  RankState& state_;
+  RankState state_;
   const Plan& plan_;
   Transport transport_;
   Seconds timeout_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "realhw/mpi/step_run.h"
+#include "realhw/mpi/mpi_step.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -30,12 +30,12 @@ std::size_t bytes_of(const std::vector<Parcel>& parcels) {
 
 }  // namespace
 
-StepRun::StepRun(RankState& state, Transport transport, Seconds timeout)
-    : state_(state),
-      plan_(state.step().plan),
+MpiStep::MpiStep(const RealStep& step, GpuId rank, Transport transport, Seconds timeout)
+    : state_(step, rank),
+      plan_(step.plan),
       transport_(transport),
       timeout_(timeout),
-      order_(plan_, state.rank()) {
+      order_(plan_, rank) {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
   int* largest = nullptr;
   int found = 0;
@@ -47,7 +47,7 @@ StepRun::StepRun(RankState& state, Transport transport, Seconds timeout)
   if (transport == Transport::alltoallv) make_communicators();
 }
 
-StepRun::~StepRun() {
+MpiStep::~MpiStep() {
   if (std::uncaught_exceptions() > 0) return;  // the others may never free theirs
   for (auto& [key, comm] : group_comms_) MPI_Comm_free(&comm);
   MPI_Comm_free(&comm_);
@@ -56,7 +56,7 @@ StepRun::~StepRun() {
 /// One for every lane and list of participants, so that the collectives of one communicator start
 /// in the same order everywhere. All ranks walk through the ops in one order: nobody waits in a
 /// circle.
-void StepRun::make_communicators() {
+void MpiStep::make_communicators() {
   MPI_Group world;
   check(MPI_Comm_group(comm_, &world));
   for (const Op& op : plan_.ops) {
@@ -75,7 +75,7 @@ void StepRun::make_communicators() {
   check(MPI_Group_free(&world));
 }
 
-std::vector<Stamp> StepRun::run(bool verify) {
+std::vector<Stamp> MpiStep::run(bool verify) {
   state_.reset(verify);
   order_.reset();
   stamps_.assign(plan_.ops.size(), {});
@@ -99,17 +99,17 @@ std::vector<Stamp> StepRun::run(bool verify) {
   return stamps_;
 }
 
-void StepRun::start(OpId op) {
+void MpiStep::start(OpId op) {
   plan_[op].compute() != nullptr ? start_kernel(op) : start_exchange(op);
 }
 
-void StepRun::start_kernel(OpId op) {
+void MpiStep::start_kernel(OpId op) {
   const auto* host = std::get_if<HostWork>(&plan_[op].compute()->kernel);
   kernels_[static_cast<std::size_t>(plan_[op].lane)]->submit(
       op, [this, op, host] { host != nullptr ? keep_for(host->nanoseconds) : state_.compute(op); });
 }
 
-void StepRun::start_exchange(OpId op) {
+void MpiStep::start_exchange(OpId op) {
   stamps_[op.index()].start = Clock::now();
   Flight& flight = flights_[op];
   const RankParcels& parcels = state_.parcels(op);
@@ -124,13 +124,13 @@ void StepRun::start_exchange(OpId op) {
   if (flight.open == 0) end_exchange(op);
 }
 
-void StepRun::add_request(OpId op, Flight& flight, MPI_Request request) {
+void MpiStep::add_request(OpId op, Flight& flight, MPI_Request request) {
   requests_.push_back(request);
   request_of_.push_back(op);
   ++flight.open;
 }
 
-void StepRun::post_messages(OpId op, Flight& flight) {
+void MpiStep::post_messages(OpId op, Flight& flight) {
   const int tag = op.value % last_tag_;
   const std::byte* stays = nullptr;  // what the rank sends to itself
   const auto post = [&](const std::vector<Parcel>& parcels, std::byte* bytes, bool send) {
@@ -162,7 +162,7 @@ void StepRun::post_messages(OpId op, Flight& flight) {
   }
 }
 
-void StepRun::post_alltoallv(OpId op, Flight& flight) {
+void MpiStep::post_alltoallv(OpId op, Flight& flight) {
   const auto& gpus = plan_[op].exchange()->participants;
   const RankParcels& parcels = state_.parcels(op);
   for (const bool send : {true, false}) {
@@ -193,12 +193,12 @@ void StepRun::post_alltoallv(OpId op, Flight& flight) {
   add_request(op, flight, request);
 }
 
-void StepRun::end(OpId op, Clock::time_point at) {
+void MpiStep::end(OpId op, Clock::time_point at) {
   stamps_[op.index()].end = at;
   order_.end(op);
 }
 
-void StepRun::end_exchange(OpId op) {
+void MpiStep::end_exchange(OpId op) {
   const Clock::time_point at = Clock::now();
   auto flight = flights_.extract(op);
   const std::byte* bytes = flight.mapped().received.bytes.get();
@@ -211,7 +211,7 @@ void StepRun::end_exchange(OpId op) {
   end(op, at);
 }
 
-bool StepRun::take_kernels() {
+bool MpiStep::take_kernels() {
   bool moved = false;
   for (const auto& kernels : kernels_) {
     if (!kernels) continue;
@@ -225,7 +225,7 @@ bool StepRun::take_kernels() {
   return moved;
 }
 
-bool StepRun::take_messages() {
+bool MpiStep::take_messages() {
   if (requests_.empty()) return false;
   completed_.resize(requests_.size());
   int count = 0;
@@ -249,7 +249,7 @@ bool StepRun::take_messages() {
   return true;
 }
 
-void StepRun::check_progress() {
+void MpiStep::check_progress() {
   for (const auto& kernels : kernels_) {
     if (kernels && kernels->busy()) return;
   }

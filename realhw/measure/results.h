@@ -12,6 +12,15 @@
 
 namespace moesim {
 
+/// One step, measured.
+struct MeasuredStep {
+  std::vector<Timeline> repeats;  // on rank 0 alone
+  Comparison compared;            // over all ranks
+
+  std::vector<Seconds> makespans() const;
+  const Timeline& median() const;  // the repeat of the median makespan
+};
+
 /// One policy, measured.
 struct Measured {
   std::string policy;
@@ -24,17 +33,16 @@ struct Measured {
 
 /// The job that measured.
 struct HardwareJob {
-  std::string mpi;
+  std::string backend, description, launcher;
   int ranks = 0, hosts = 0;
   int warmup = 0, repeats = 0;
-  std::string transport;
 };
 
 /// The place of the median among repeats (the lower one of two).
 std::size_t median_index(const std::vector<Seconds>& repeats);
 /// Adds one step: the timeline of its median repeat, and the makespans of all.
-void add_measured(Measured& measured, const Plan& plan, const Timeline& median,
-                  std::vector<Seconds> repeats, const Topology& topology);
+void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step,
+                  const Topology& topology);
 
 std::string hardware_header(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs);
 std::string hardware_table(const std::vector<Measured>& cases);

@@ -1,39 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "realhw/mpi/timeline_gatherer.h"
+#include "realhw/job/timeline_gatherer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "sim/plan/check.h"
 
 namespace moesim {
 
-TimelineGatherer::TimelineGatherer(const MpiSession& mpi) : mpi_(mpi), zero_(Clock::now()) {
-  constexpr int rounds = 16, tag = 0;
+TimelineGatherer::TimelineGatherer(Job& job) : job_(job), zero_(Clock::now()) {
+  constexpr int rounds = 16;
   const auto now = [this] { return std::chrono::duration<double>(Clock::now() - zero_).count(); };
-  for (int peer = 1; peer < mpi.ranks(); ++peer) {
-    if (mpi.rank() != 0 && mpi.rank() != peer) continue;
+  const auto send = [&](int to, double value) {
+    job.send(to, std::string(reinterpret_cast<const char*>(&value), sizeof value));
+  };
+  const auto receive = [&](int from) {
+    double value = 0;
+    std::memcpy(&value, job.receive(from).data(), sizeof value);
+    return value;
+  };
+  for (int peer = 1; peer < job.ranks(); ++peer) {
+    if (job.rank() != 0 && job.rank() != peer) continue;
     double shortest = std::numeric_limits<double>::max(), offset = 0;
     for (int round = 0; round < rounds; ++round) {
-      double there = 0;
-      if (mpi.rank() == peer) {
-        check(MPI_Recv(nullptr, 0, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        there = now();
-        check(MPI_Send(&there, 1, MPI_DOUBLE, 0, tag, MPI_COMM_WORLD));
+      if (job.rank() == peer) {
+        receive(0);
+        send(0, now());
         continue;
       }
       const double sent = now();
-      check(MPI_Send(nullptr, 0, MPI_BYTE, peer, tag, MPI_COMM_WORLD));
-      check(MPI_Recv(&there, 1, MPI_DOUBLE, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-      const double received = now();
+      send(peer, sent);
+      const double there = receive(peer), received = now();
       if (received - sent >= shortest) continue;
       shortest = received - sent;
       offset = there - (sent + received) / 2;  // how much the peer's zero is early
     }
-    if (mpi.rank() == 0) {
-      check(MPI_Send(&offset, 1, MPI_DOUBLE, peer, tag, MPI_COMM_WORLD));
+    if (job.rank() == 0) {
+      send(peer, offset);
     } else {
-      check(MPI_Recv(&offset, 1, MPI_DOUBLE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      offset = receive(0);
       zero_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(offset));
     }
   }
@@ -47,9 +53,9 @@ Timeline TimelineGatherer::gather(const Plan& plan, const std::vector<Stamp>& st
       mine.push_back(ran ? std::chrono::duration<double>(at - zero_).count() : 0);
     }
   }
-  const std::vector<double> all = gather_on_first(mine);
+  const std::vector<double> all = gather_on_first(job_, mine);
   Timeline timeline;
-  if (mpi_.rank() != 0) return timeline;
+  if (job_.rank() != 0) return timeline;
   double first = std::numeric_limits<double>::max();
   for (std::size_t op = 0; op < plan.ops.size(); ++op) {
     auto& intervals = timeline.ops.emplace_back();

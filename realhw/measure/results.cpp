@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "realhw/mpi/results.h"
+#include "realhw/measure/results.h"
 
 #include <fmt/format.h>
 
@@ -87,9 +87,9 @@ Json compared_json(const Comparison& c) {
           {"wrong_bytes", c.wrong_bytes}};
 }
 
-Json case_of(const Measured& m, const Topology& topology) {
+Json case_of(const Measured& m, const Topology& topology, const std::string& backend) {
   if (!m.unsuitable.empty()) return {{"policy", m.policy}, {"unsuitable", m.unsuitable}};
-  Json result = Json::parse(case_json({topology.name(), m.policy, "mpi"}, m.metrics, topology));
+  Json result = Json::parse(case_json({topology.name(), m.policy, backend}, m.metrics, topology));
   Json repeats = Json::array();
   for (const auto& step : m.steps) {
     Json& of_step = repeats.emplace_back(Json::array());
@@ -112,10 +112,19 @@ std::size_t median_index(const std::vector<Seconds>& repeats) {
   return order[(order.size() - 1) / 2];
 }
 
-void add_measured(Measured& measured, const Plan& plan, const Timeline& timeline,
-                  std::vector<Seconds> repeats, const Topology& topology) {
+std::vector<Seconds> MeasuredStep::makespans() const {
+  std::vector<Seconds> all;
+  for (const Timeline& timeline : repeats) all.push_back(timeline.makespan);
+  return all;
+}
+
+const Timeline& MeasuredStep::median() const { return repeats[median_index(makespans())]; }
+
+void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step,
+                  const Topology& topology) {
+  const Timeline& timeline = step.median();
   add_step(measured.metrics, plan, timeline, topology);
-  measured.steps.push_back(std::move(repeats));
+  measured.steps.push_back(step.makespans());
   const double steps = static_cast<double>(measured.steps.size());
   for (auto& [name, time] : measured.ops) time = time * ((steps - 1) / steps);
   for (const auto& [name, time] : op_times(plan, timeline)) {
@@ -127,12 +136,12 @@ std::string hardware_header(const HardwareJob& job, const Scenario& scenario,
                             const Inputs& inputs) {
   const ClusterInput& cluster = inputs.clusters[0];
   return fmt::format(
-      "# moesim-hw, {} ({}), {} ranks on {} host{}, for {} of {} GPUs\n"
+      "# moesim-hw, {}, {} ranks on {} host{}, for {} of {} GPUs\n"
       "# trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} steps of {} tokens per rank\n"
       "# measured; {}; step: median of {} repeats after {}, mean over steps; ops: of the median\n",
-      job.mpi, job.transport, job.ranks, job.hosts, job.hosts == 1 ? "" : "s",
-      cluster.topology.name(), cluster.topology.gpu_count(), inputs.trace.info().name,
-      inputs.model.name, inputs.model.hidden, inputs.model.expert_ffn, inputs.layers.size(),
+      job.description, job.ranks, job.hosts, job.hosts == 1 ? "" : "s", cluster.topology.name(),
+      cluster.topology.gpu_count(), inputs.trace.info().name, inputs.model.name,
+      inputs.model.hidden, inputs.model.expert_ffn, inputs.layers.size(),
       cluster.batches.batches.size(), cluster.batches.tokens_per_rank,
       scenario.backward ? "forward and backward" : "forward only", job.repeats, job.warmup);
 }
@@ -165,15 +174,17 @@ std::string op_table(const std::vector<Measured>& cases) {
 std::string hardware_json(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs,
                           const std::vector<Measured>& cases) {
   Json list = Json::array();
-  for (const Measured& m : cases) list.push_back(case_of(m, inputs.clusters[0].topology));
+  for (const Measured& m : cases)
+    list.push_back(case_of(m, inputs.clusters[0].topology, job.backend));
   Json overrides = Json::array();
   for (const Override& o : scenario.set) overrides.push_back(o.path + "=" + o.value);
   const auto file = [](const InputFile& f) { return Json{{"name", f.name}, {"xxh3", f.hash}}; };
   const Json document = {{"format", "moesim-hw-result"},
                          {"format_version", 1},
                          {"moesim", MOESIM_RELEASE},
-                         {"mpi", job.mpi},
-                         {"transport", job.transport},
+                         {"backend", job.backend},
+                         {"description", job.description},
+                         {"launcher", job.launcher},
                          {"ranks", job.ranks},
                          {"hosts", job.hosts},
                          {"warmup", job.warmup},

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of moesim-hw: each adds itself to the app and then runs on all ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "realhw/core/step_runner.h"
+#include "realhw/job/job.h"
+#include "realhw/measure/measure.h"
+#include "sim/flags/scenario_flags.h"
+
+namespace CLI {
+class App;
+}
+
+namespace moesim {
+
+/// Flags of every command that measures.
+struct BackendFlags {
+  void add_to(CLI::App& command);
+  std::unique_ptr<HardwareBackend> open(Job& job) const;
+
+  std::string transport = "p2p";
+  double timeout = 30;  // seconds without progress
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  /// Returns the exit code; what fails on one rank alone throws.
+  virtual int run(Job& job) = 0;
+};
+
+std::unique_ptr<Command> add_run_command(CLI::App& app);
+
+/// The inputs of a scenario that hardware can run: one topology of as many GPUs as ranks, nothing
+/// that only a simulator heeds. Throws Error.
+Inputs open_hardware_inputs(const Scenario& scenario, int ranks);
+
+}  // namespace moesim

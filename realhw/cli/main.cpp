@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim-hw: runs the plans that moesim simulates on hardware, one process a GPU.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+
+#include "realhw/cli/agreed.h"
+#include "realhw/cli/commands.h"
+#include "realhw/core/gemm.h"
+#include "realhw/mpi/mpi_job.h"
+#include "sim/flags/usage.h"
+
+namespace moesim {
+namespace {
+
+int run(int argc, char** argv, Job& job) {
+  CLI::App app{
+      "Runs the plans that moesim simulates with real data on CPUs, one MPI process a GPU."};
+  app.name("moesim-hw");
+  app.set_version_flag("--version", std::string("moesim-hw ") + MOESIM_RELEASE);
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 done, 1 the run failed or computed wrong numbers, 2 bad input.");
+  const std::pair<const char*, std::unique_ptr<Command>> commands[] = {
+      {"run", add_run_command(app)}};
+  bool help = false;
+  const bool parsed = agreed(job, [&] {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      if (e.get_exit_code() != 0) throw usage_error(app, e);
+      help = true;
+      if (job.rank() == 0) app.exit(e);  // prints the help or the version
+    }
+  });
+  if (!parsed) return bad_input;
+  if (help) return 0;
+  set_gemm_threads(1);
+  for (const auto& [name, command] : commands) {
+    if (app.got_subcommand(name)) return command->run(job);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace moesim
+
+int main(int argc, char** argv) {
+  std::optional<moesim::MpiJob> job;
+  try {
+    job.emplace(argc, argv);
+    return moesim::run(argc, argv, *job);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "moesim-hw: the run failed: {}\n", e.what());
+    if (!job) return moesim::run_failed;
+    job->abort(moesim::run_failed);
+  }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// One policy of a scenario on all ranks.
+#pragma once
+
+#include "realhw/core/step_runner.h"
+#include "realhw/job/job.h"
+#include "realhw/measure/results.h"
+
+namespace moesim {
+
+struct MeasureOptions {
+  int warmup = 1;     // runs before those that count, besides the one that is compared
+  int repeats = 5;    // runs that count
+  int compared = -1;  // tokens of a rank and layer, -1: all
+};
+
+/// Runs a step once and then timed, the first and the last run compared with the reference; all
+/// ranks together.
+MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& step,
+                          const MeasureOptions& options);
+
+/// Plans and measures every step of a policy. Times are known on rank 0 alone, comparisons on all.
+/// Throws Unsuitable as the planner does.
+Measured measure(Job& job, HardwareBackend& backend, const Scenario& scenario, const Inputs& inputs,
+                 const SystemSpec& system, const MeasureOptions& options);
+
+}  // namespace moesim

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/mpi/mpi_job.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <numeric>
+#include <stdexcept>
+
+namespace moesim {
+namespace {
+
+constexpr int tag = 0;
+
+}  // namespace
+
+void check(int code, const char* caller) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw std::runtime_error(fmt::format("MPI, called in {}: {}", caller, std::string(text, length)));
+}
+
+MpiJob::MpiJob(int& argc, char**& argv) {
+  int provided = 0;
+  check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
+  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
+  check(MPI_Comm_size(MPI_COMM_WORLD, &ranks_));
+  if (provided < MPI_THREAD_FUNNELED) throw std::runtime_error("this MPI knows no threads");
+}
+
+MpiJob::~MpiJob() { MPI_Finalize(); }
+
+void MpiJob::abort(int code) {
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::abort();
+}
+
+std::vector<std::string> MpiJob::gather(const std::string& mine) {
+  const bool first = rank_ == 0;
+  const auto size = static_cast<int>(mine.size());
+  std::vector<int> sizes(first ? ranks_ : 0), offsets(sizes.size());
+  check(MPI_Gather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, 0, MPI_COMM_WORLD));
+  std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
+  std::string joined(first ? static_cast<std::size_t>(offsets.back() + sizes.back()) : 0, '\0');
+  check(MPI_Gatherv(mine.data(), size, MPI_BYTE, joined.data(), sizes.data(), offsets.data(),
+                    MPI_BYTE, 0, MPI_COMM_WORLD));
+  std::vector<std::string> all;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    all.push_back(
+        joined.substr(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(sizes[r])));
+  }
+  return all;
+}
+
+std::string MpiJob::broadcast(const std::string& of_first) {
+  auto size = static_cast<int>(of_first.size());
+  check(MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD));
+  std::string text = rank_ == 0 ? of_first : std::string(static_cast<std::size_t>(size), '\0');
+  check(MPI_Bcast(text.data(), size, MPI_BYTE, 0, MPI_COMM_WORLD));
+  return text;
+}
+
+void MpiJob::barrier() { check(MPI_Barrier(MPI_COMM_WORLD)); }
+
+void MpiJob::send(int to, const std::string& message) {
+  check(MPI_Send(message.data(), static_cast<int>(message.size()), MPI_BYTE, to, tag,
+                 MPI_COMM_WORLD));
+}
+
+std::string MpiJob::receive(int from) {
+  MPI_Status status;
+  check(MPI_Probe(from, tag, MPI_COMM_WORLD, &status));
+  int size = 0;
+  check(MPI_Get_count(&status, MPI_BYTE, &size));
+  std::string message(static_cast<std::size_t>(size), '\0');
+  check(MPI_Recv(message.data(), size, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  return message;
+}
+
+std::string MpiJob::launcher() const {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  check(MPI_Get_library_version(text, &length));
+  std::string version(text, static_cast<std::size_t>(length));
+  version = version.substr(0, version.find_first_of(",\n"));
+  const std::string label = "MPICH Version:";  // and blanks
+  if (!version.starts_with(label)) return version;
+  return "MPICH " + version.substr(version.find_first_not_of(" \t", label.size()));
+}
+
+}  // namespace moesim
