@@ -61,8 +61,12 @@ std::string calibration_yaml(const LinkFit& fit, const std::vector<Log>& logs,
       "name: {}\n"
       "source: {}\n"
       "latency: {}  # measured; of one link, two on a route\n"
+      "{}"
       "bandwidth:  # measured; by the bytes that one exchange puts on the link\n",
-      quoted(text.name), quoted(logs.front().what), microseconds(latency));
+      quoted(text.name), quoted(logs.front().what), microseconds(latency),
+      text.nominal.empty()
+          ? ""
+          : fmt::format("nominal: {}  # given; of the measured link\n", text.nominal));
   for (const LinkFit::Knot& knot : fit.knots) {
     yaml += fmt::format("  - {{size: {}, rate: {:.5g} GB/s}}\n", exact(knot.point.size),
                         knot.point.rate.value / 1e9);

@@ -13,6 +13,7 @@ struct CalibrationText {
   std::string name;
   std::string command;        // that made it
   Seconds exchange_overhead;  // the part of the fixed time that topologies state as such
+  std::string nominal = {};   // bandwidth of the measured link by its data sheet; empty: unknown
 };
 
 /// topologies/*.calib.yaml (read_calibration): `latency` is half of what the fixed time exceeds

@@ -14,13 +14,14 @@
 #include "sim/calibrate/link_fit.h"
 #include "sim/calibrate/measurement.h"
 #include "sim/cli/commands.h"
+#include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
 namespace {
 
 struct Options {
   std::vector<std::string> logs;
-  std::string out, name, date, collective, reach, exchange_overhead;
+  std::string out, name, date, collective, reach, exchange_overhead, nominal;
   int ranks = 0;
   bool in_place = false;
 };
@@ -56,6 +57,16 @@ Seconds overhead_of(const Options& options) {
   return Seconds(value.number * seconds_scale(value.unit));
 }
 
+void check_nominal(const Options& options) {
+  if (options.nominal.empty()) return;
+  NumberWithUnit value;
+  const bool known = split_unit(options.nominal, value);
+  const double rate = known ? value.number * bandwidth_scale(value.unit) : 0;
+  if (!(rate >= possible_bandwidth.min && rate <= possible_bandwidth.max)) {
+    throw Error("--nominal: '" + options.nominal + "' is no bandwidth", "such as \"200 Gbit/s\"");
+  }
+}
+
 /// As it can be repeated, without the folders of files.
 std::string command_of(const Options& options) {
   const auto name = [](const std::string& path) {
@@ -71,6 +82,7 @@ std::string command_of(const Options& options) {
   add("--reach", options.reach);
   if (options.in_place) text += " --in-place";
   add("--exchange-overhead", options.exchange_overhead);
+  add("--nominal", options.nominal);
   add("--date", options.date);
   return text;
 }
@@ -84,6 +96,7 @@ std::string name_of(const Options& options) {
 
 void calibrate(const Options& options) {
   const LogChoice choice = choice_of(options);
+  check_nominal(options);
   std::vector<Log> logs;
   std::vector<Sample> samples;
   for (const std::string& path : options.logs) {
@@ -98,8 +111,8 @@ void calibrate(const Options& options) {
     samples.insert(samples.end(), log.samples.begin(), log.samples.end());
   }
   const LinkFit fit = fit_link(std::move(samples));
-  const std::string yaml =
-      calibration_yaml(fit, logs, {name_of(options), command_of(options), overhead_of(options)});
+  const std::string yaml = calibration_yaml(
+      fit, logs, {name_of(options), command_of(options), overhead_of(options), options.nominal});
   if (options.out.empty()) {
     fmt::print("{}", yaml);
     fmt::print(stderr, "{}", calibration_report(fit, logs));
@@ -130,6 +143,9 @@ void add_calibrate_command(CLI::App& app) {
   command->add_option(
       "--exchange-overhead", options->exchange_overhead,
       "the part of the fixed time that the topology has as exchange_overhead (0 us)");
+  command->add_option("--nominal", options->nominal,
+                      "the bandwidth of the measured link by its data sheet: links of another may "
+                      "then scale the table");
   command->add_option("--date", options->date, "when it was measured, where the log does not say");
   command->callback([options] { calibrate(*options); });
 }

@@ -2,6 +2,7 @@
 #include "sim/topology/bandwidth_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -18,6 +19,17 @@ BandwidthTable::BandwidthTable(std::vector<Point> points) : points_(std::move(po
     }
     most_ = std::max(most_, point.rate);
   }
+}
+
+BandwidthTable BandwidthTable::scaled(double factor) const {
+  std::vector<Point> points = points_;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    double& rate = points[i].rate.value;
+    rate *= factor;
+    // Rounding must not make equal times descend.
+    while (i > 0 && points[i].time() < points[i - 1].time()) rate = std::nextafter(rate, 0.0);
+  }
+  return BandwidthTable(std::move(points));
 }
 
 Seconds BandwidthTable::time(Bytes size) const {

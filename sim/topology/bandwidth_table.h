@@ -23,6 +23,8 @@ class BandwidthTable {
 
   /// Linear in the size between two points; at the rate of the first and of the last point beyond.
   Seconds time(Bytes size) const;
+  /// Every rate times `factor` (> 0), as if the link were so much faster.
+  BandwidthTable scaled(double factor) const;
   BytesPerSecond most() const { return most_; }  // the largest rate of a point
   const std::vector<Point>& points() const { return points_; }
 

@@ -33,6 +33,23 @@ TEST(CalibrateCommand, WritesAFileThatATopologyReads) {
   EXPECT_THAT(shown.out, testing::ContainsRegex("nvlink  host +4   200 GB/s +6"));
 }
 
+TEST(CalibrateCommand, SaysOfWhatBandwidthTheLinkWas) {
+  const Scratch scratch;
+  const std::string file = scratch.file("test.calib.yaml");
+  const Outcome outcome =
+      run_moesim({"calibrate", logs + "1.log", "-o", file, "--nominal", "1600 Gbit/s"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(content(file), HasSubstr("nominal: 1600 Gbit/s  # given"));
+  EXPECT_THAT(content(file), HasSubstr("--nominal '1600 Gbit/s'"));
+  std::ofstream(scratch.file("t.yaml")) << "nodes: 1\nnode:\n  gpu: x\n  gpus: 2\n"
+                                           "  nvlink: {kind: switch, bandwidth: 400 GB/s, "
+                                           "calibration: " +
+                                               file + "}\n";
+  const Outcome shown = run_moesim({"topology", "show", scratch.file("t.yaml")});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, testing::ContainsRegex("nvlink  host +4  398.9 GB/s +5.96 us"));
+}
+
 TEST(CalibrateCommand, PrintsTheFileAndTellsTheRestBesideIt) {
   const Outcome outcome = run_moesim({"calibrate", logs + "1.log"});
   EXPECT_EQ(outcome.code, 0);
@@ -61,6 +78,9 @@ TEST(CalibrateCommand, RefusesBadLogsAndFlags) {
               HasSubstr("wrong-results.log:23: error: 3 wrong elements at size 1048576"));
   EXPECT_THAT(refused({logs + "1.log", "--reach", "near"}), HasSubstr("neither host nor fabric"));
   EXPECT_THAT(refused({logs + "1.log", "--exchange-overhead", "5"}), HasSubstr("'5' is no time"));
+  EXPECT_THAT(refused({logs + "1.log", "--nominal", "0 GB/s"}), HasSubstr("'0 GB/s' is no band"));
+  EXPECT_THAT(refused({logs + "1.log", "--nominal", "50"}), HasSubstr("'50' is no bandwidth"));
+  EXPECT_THAT(refused({logs + "1.log", "--nominal", "1e9 TB/s"}), HasSubstr("is no bandwidth"));
   EXPECT_THAT(refused({logs + "1.log", "--collective", "alltoallv"}), HasSubstr("'alltoallv'"));
   EXPECT_THAT(refused({logs + "9.log"}), HasSubstr("cannot be read"));
 }

@@ -44,6 +44,21 @@ TEST(BandwidthTable, TimesMayStayButNotFall) {
   EXPECT_THROW(BandwidthTable({two[0], two[0]}), std::invalid_argument);
 }
 
+TEST(BandwidthTable, ScalesItsRates) {
+  const BandwidthTable twice = BandwidthTable(two).scaled(2);
+  EXPECT_DOUBLE_EQ(twice.time(Bytes(2'500'000)).value, 0.75e-3);
+  EXPECT_EQ(twice.most(), BytesPerSecond(4e9));
+}
+
+TEST(BandwidthTable, ScalesEqualTimesWhateverTheFactor) {
+  const BandwidthTable flat({{Bytes(1), BytesPerSecond(1e9)},
+                             {Bytes(3), BytesPerSecond(3e9)},
+                             {Bytes(7), BytesPerSecond(7e9)}});
+  for (double factor = 1e-4; factor < 1e4; factor *= 1.0137) {
+    EXPECT_NEAR(flat.scaled(factor).most().value / factor, 7e9, 1) << factor;
+  }
+}
+
 std::string with(const std::string& wire) {
   return "nodes: 1\nnode:\n  gpu: x\n  gpus: 2\n  nvlink:\n    kind: switch\n" + wire;
 }
@@ -141,13 +156,84 @@ TEST_F(CalibrationFile, IsReadByItself) {
   EXPECT_EQ(calibration.source, "a test");
 }
 
-TEST_F(CalibrationFile, LeavesNoRoomForABandwidth) {
-  EXPECT_NE(errors(with("    calibration: " + path_.string() + "\n    bandwidth: 1 GB/s\n"))
-                .find("error: there are a 'calibration' and a 'bandwidth'"),
-            std::string::npos);
+TEST_F(CalibrationFile, MustBeThere) {
   EXPECT_NE(
       errors(with("    calibration: nowhere\n")).find("t.yaml:7:18: error: no 'nowhere.calib'"),
       std::string::npos);
+}
+
+TEST_F(CalibrationFile, WithoutNominalLeavesNoRoomForABandwidth) {
+  EXPECT_NE(
+      errors(with("    calibration: " + path_.string() + "\n    bandwidth: 1 GB/s\n"))
+          .find("t.yaml:8:16: error: 'moesim-test' does not say of what bandwidth its link "
+                "was\n      bandwidth: 1 GB/s\n                 ^\nhint: leave 'bandwidth' out, "
+                "or add 'nominal' to the calibration (moesim calibrate --nominal)\n"),
+      std::string::npos);
+}
+
+// The measured link is one of 16 Gbit/s.
+TEST_F(CalibrationFile, ScalesToAnotherBandwidth) {
+  std::ofstream(path_, std::ios::app) << "nominal: 16 Gbit/s\n";
+  const auto link = [&](const std::string& more) {
+    return parse_topology(with("    calibration: " + path_.string() + "\n" + more), "t")
+        .topology.links()
+        .front();
+  };
+  EXPECT_EQ(link("").bandwidth, BytesPerSecond(1e9));
+  EXPECT_EQ(link("    bandwidth: 2 GB/s\n").bandwidth, BytesPerSecond(1e9));
+  EXPECT_EQ(link("    bandwidth: 2 GB/s\n").table->points(), link("").table->points());
+  const Link faster = link("    bandwidth: 80 Gbit/s\n");
+  EXPECT_EQ(faster.bandwidth, BytesPerSecond(5e9));
+  EXPECT_EQ(faster.table->points().at(0),
+            (BandwidthTable::Point{Bytes(1'000'000), BytesPerSecond(5e9)}));
+  EXPECT_EQ(faster.latency, Seconds(3e-6)) << "stays";
+  EXPECT_EQ(link("    bandwidth: 1 GB/s\n    latency: 1 us\n").bandwidth, BytesPerSecond(0.5e9));
+  EXPECT_EQ(link("    bandwidth: 1 GB/s\n    latency: 1 us\n").latency, Seconds(1e-6));
+}
+
+TEST_F(CalibrationFile, ScalesInEveryPlaceOfALink) {
+  std::ofstream(path_, std::ios::app) << "nominal: 2 GB/s\n";
+  const std::string wire = "{calibration: " + path_.string() + ", bandwidth: 4 GB/s}";
+  const std::string inside = wire.substr(1, wire.size() - 2);
+  const Topology t = std::move(
+      parse_topology("data_centers: 2\nnodes: 2\nnode:\n  gpu: x\n  gpus: 2\n"
+                     "  nvlink: {kind: switch, " +
+                         inside + "}\n  pcie: " + wire + "\n  nics: {count: 2, " + inside +
+                         "}\n"
+                         "fabric: {kind: torus, dimensions: [2], " +
+                         inside +
+                         "}\n"
+                         "wan: {kind: hub, " +
+                         inside + "}\n",
+                     "t")
+          .topology);
+  EXPECT_GE(t.classes().size(), 5U);
+  for (const Link& link : t.links()) {
+    EXPECT_EQ(link.bandwidth, BytesPerSecond(2e9)) << t.classes()[link.link_class].name;
+  }
+  const std::string explicit_form =
+      "vertices:\n  - {name: a, kind: gpu, host: h, gpu: x}\n"
+      "  - {name: b, kind: gpu, host: h, gpu: x}\n"
+      "links:\n  - {from: a, to: b, class: nvlink, " +
+      inside + "}\n";
+  EXPECT_EQ(parse_topology(explicit_form, "t").topology.links().front().bandwidth,
+            BytesPerSecond(2e9));
+}
+
+TEST_F(CalibrationFile, MistakesOfScalingAreTold) {
+  std::ofstream(path_, std::ios::app) << "nominal: 0 GB/s\n";
+  EXPECT_NE(errors(with("    calibration: " + path_.string() + "\n")).find("'nominal' is 0 GB/s"),
+            std::string::npos);
+  std::ofstream(path_) << "latency: 3 us\nbandwidth: [{size: 1 MB, rate: 1 GB/s}]\n"
+                          "nominal: 2 GB/s\n";
+  const auto mistake = [&](const std::string& bandwidth) {
+    return errors(
+        with("    calibration: " + path_.string() + "\n    bandwidth: " + bandwidth + "\n"));
+  };
+  EXPECT_NE(mistake("2").find("'node.nvlink.bandwidth' needs a unit"), std::string::npos);
+  EXPECT_NE(mistake("[{size: 1 MB, rate: 1 GB/s}]")
+                .find("there are a 'calibration' and a table of bandwidths"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ Calibration read(YamlDocument& document) {
     result.source = map.string("source", "");
     result.latency = read_latency(map);
     if (const auto table = map.get("bandwidth")) result.bandwidth = read_bandwidth_table(*table);
+    if (const auto nominal = map.find("nominal"))
+      result.nominal = nominal->bandwidth(possible_bandwidth);
     map.find("fit");  // for people
     map.find("provenance");
   }

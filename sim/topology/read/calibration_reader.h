@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "sim/base/yaml.h"
@@ -14,6 +15,7 @@ struct Calibration {
   std::string name, description, source;
   Seconds latency;  // of one link; the route of an exchange has two of them
   std::shared_ptr<const BandwidthTable> bandwidth;
+  std::optional<BytesPerSecond> nominal;  // of the link that was measured, by its data sheet
 };
 
 /// A list of {size, rate}. Sizes ascend and no size takes less time than the one before.

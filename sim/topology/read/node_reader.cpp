@@ -60,11 +60,28 @@ Wire read_plain(const YamlMap& map) {
   return wire;
 }
 
+/// The table as if the measured link had this bandwidth by its data sheet.
+std::shared_ptr<const BandwidthTable> scaled_to(const YamlValue& bandwidth,
+                                                const Calibration& calibration) {
+  if (bandwidth.is_list()) {
+    bandwidth.error("there are a 'calibration' and a table of bandwidths",
+                    "leave one of them out, or give the bandwidth that the table scales to");
+    return calibration.bandwidth;
+  }
+  const BytesPerSecond wanted = bandwidth.bandwidth(possible_bandwidth);
+  if (!calibration.nominal) {
+    bandwidth.error(
+        fmt::format("'{}' does not say of what bandwidth its link was", calibration.name),
+        "leave 'bandwidth' out, or add 'nominal' to the calibration (moesim calibrate --nominal)");
+    return calibration.bandwidth;
+  }
+  return std::make_shared<const BandwidthTable>(
+      calibration.bandwidth->scaled(wanted / *calibration.nominal));
+}
+
 Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
   Wire wire{BytesPerSecond(1), Seconds(0)};
-  if (const auto bandwidth = map.find("bandwidth")) {
-    bandwidth->error("there are a 'calibration' and a 'bandwidth'", "leave one of them out");
-  }
+  const auto bandwidth = map.find("bandwidth");
   std::string path;
   try {
     const std::string text = name.string();
@@ -77,7 +94,7 @@ Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
     return wire;
   }
   const Calibration calibration = read_calibration(path);
-  use(wire, calibration.bandwidth);
+  use(wire, bandwidth ? scaled_to(*bandwidth, calibration) : calibration.bandwidth);
   const auto latency = map.find("latency");
   wire.latency = latency ? latency->seconds(possible_latency) : calibration.latency;
   return wire;

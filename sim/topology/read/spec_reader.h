@@ -15,8 +15,8 @@ inline constexpr Range possible_latency{0, 60};      // up to a minute
 /// The required key, within what is possible.
 BytesPerSecond read_bandwidth(const YamlMap& map);
 Seconds read_latency(const YamlMap& map);
-/// `bandwidth` (a quantity or a table) and `latency`, or `calibration` in their place, and
-/// `crowded` of a map.
+/// `bandwidth` (a quantity or a table) and `latency`, or `calibration` in their place (a
+/// `bandwidth` beside it scales its table, a `latency` replaces its own), and `crowded`, of a map.
 Wire read_wire(const YamlMap& map);
 /// Warns when the map has a key whose value changes nothing.
 void warn_without_effect(const YamlMap& map, const std::string& key, const std::string& why);
