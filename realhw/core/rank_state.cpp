@@ -31,11 +31,6 @@ auto during(const Plan& plan, OpId id, GpuId rank, Action action) {
 
 }  // namespace
 
-RealStep::RealStep(const Plan& p, const MoeModel& model, const std::vector<LayerRouting>& routing)
-    : plan(p), shape(model) {
-  for (const LayerRouting& layer : routing) layers.emplace_back(layer);
-}
-
 RankState::RankState(const RealStep& step, GpuId rank)
     : step_(step),
       rank_(rank),

@@ -10,18 +10,10 @@
 
 #include "realhw/core/layer_state.h"
 #include "realhw/core/parcels.h"
+#include "realhw/core/real_step.h"
 #include "realhw/core/scratch_kernels.h"
 
 namespace moesim {
-
-/// What all ranks of a run share. The plan must be checked, with explicit rows.
-struct RealStep {
-  RealStep(const Plan& plan, const MoeModel& model, const std::vector<LayerRouting>& routing);
-
-  const Plan& plan;
-  ExpertShape shape;
-  std::vector<RoutedLayer> layers;
-};
 
 class RankState {
  public:

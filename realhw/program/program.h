@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one rank does in a step, down to buffers and rows: compiled from the plan once, executed by
+// any device as often as wanted. No list in it depends on when messages arrive.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "realhw/core/row_format.h"
+#include "sim/model/kernel.h"
+#include "sim/plan/plan.h"
+
+namespace moesim {
+
+using BufferId = Id<struct BufferTag>;
+
+/// Memory of a device, allocated once. Elements of one format lie densely in it; messages may have
+/// bytes besides.
+struct Buffer {
+  std::string name;  // "layer 0 forward input", "op 12 received"
+  std::int64_t bytes = 0;
+  RowFormat format = RowFormat::float32;
+};
+
+/// A row or a matrix in a buffer: where its first element lies, in bytes.
+struct Place {
+  BufferId buffer;
+  std::int64_t offset = 0;
+  bool operator==(const Place&) const = default;
+};
+
+/// Result row i is the sum of weight x row over the terms first[i] to first[i + 1]; without terms
+/// it is zeros. Sums are float32 in the order of the terms, rounded once. It packs messages
+/// (permute, dedup-pack), gathers expert inputs (sort) and adds up results (weighted reduce).
+struct RowSums {
+  struct Term {
+    Place from;
+    float weight = 1;
+  };
+  std::int64_t width = 0;            // elements of every row
+  std::vector<Place> to;             // all in one buffer
+  std::vector<std::uint32_t> first;  // to.size() + 1, ascending
+  std::vector<Term> terms;
+};
+
+/// One product per group, row-major, of the buffers' formats, accumulated in float32.
+struct GroupedProduct {
+  enum class Kind {
+    plain,         // c[m x n] = a[m x k] b[k x n]
+    transposed_b,  // c[m x n] = a[m x k] b^T, b[n x k]
+    outer          // c[k x n] += a^T b, a[m x k], b[m x n]
+  };
+  struct Group {
+    std::int64_t m = 0;  // > 0
+    Place a, b, c;
+  };
+  Kind kind = Kind::plain;
+  std::int64_t n = 0, k = 0;
+  std::vector<Group> groups;
+};
+
+/// Rows of an expert's activation (ExpertShape): out[ffn] of h[up], or its gradient.
+struct Activation {
+  struct Range {
+    std::int64_t rows = 0;
+    Place h, out;                    // the gradient by h goes to `h_gradient`, that by out comes
+    Place h_gradient, out_gradient;  // from `out_gradient`; both unused in the forward pass
+  };
+  bool gradient = false;
+  std::int64_t ffn = 0;
+  bool gated = false;
+  std::vector<Range> ranges;
+};
+
+/// Bytes that stay on the rank: its message to itself.
+struct LocalCopy {
+  Place from, to;
+  std::int64_t bytes = 0;
+};
+
+/// Bytes without numbers (fill_pattern): written before a message goes, or compared after it came.
+/// Only in verified runs.
+struct Pattern {
+  struct Range {
+    GpuId from, to;               // of the message
+    std::int64_t in_message = 0;  // offset from which the pattern counts
+    Place at;
+    std::int64_t bytes = 0;
+  };
+  bool compare = false;
+  OpId op;
+  std::vector<Range> ranges;
+};
+
+/// Looks for infinities and what is no number among the elements that an op made. Only in verified
+/// runs.
+struct FiniteCheck {
+  struct Range {
+    Place at;
+    std::int64_t elements = 0;
+  };
+  OpId op;
+  std::vector<Range> ranges;
+};
+
+/// Work of a shape on data without meaning: attention, gate, shared experts, relays, codecs.
+struct Scratch {
+  Kernel kernel;  // GroupedGemm or MemoryBound
+};
+
+using Call = std::variant<RowSums, GroupedProduct, Activation, LocalCopy, Pattern, FiniteCheck,
+                          Scratch, HostWork>;
+
+/// A part of an exchange between this rank and another one, in one piece of a buffer.
+struct Message {
+  GpuId peer;
+  Place at;
+  std::int64_t bytes = 0;  // > 0
+};
+
+/// What the rank does in one op of the plan.
+struct RankStep {
+  OpId op;
+  Lane lane = Lane::compute;
+  std::vector<OpId> waits;   // ops of this rank on other lanes that end before it, ascending
+  std::vector<Call> before;  // kernels; of an exchange the packing of what it sends
+  std::vector<Message> sends, receives;  // of an exchange, ascending by peer
+  std::vector<Call> after;               // of an exchange: what must follow its messages; checks
+};
+
+/// Values that buffers hold when a step starts.
+struct InitialValues {
+  Place at;
+  std::vector<float> values;  // converted to the buffer's format
+};
+
+/// What the rank holds of a token once the step has ended: a sum of weighted rows, and the choices
+/// that it covers.
+struct TokenResult {
+  TokenId token;
+  Choices choices = 0;
+  std::vector<RowSums::Term> terms;
+};
+
+/// The gradients of one slot's matrices, row-major float32: W1 [hidden x up], W2 [ffn x hidden].
+struct SlotGradients {
+  ExpertId expert;
+  Place w1, w2;
+};
+
+/// What is compared with the reference after a step.
+struct LayerResults {
+  std::vector<TokenResult> outputs, input_gradients;  // of the rank's own tokens, ascending
+  std::vector<SlotGradients> slots;                   // in the order of the rank's slots
+};
+
+struct RankProgram {
+  GpuId rank;
+  std::vector<Buffer> buffers;
+  std::vector<InitialValues> initial;  // token vectors, output gradients, expert parameters
+  std::vector<BufferId> zeroed;        // filled with zeros before every run (weight gradients)
+  std::vector<RankStep> steps;         // ascending by op: the order on every lane
+  std::vector<LayerResults> layers;    // by index of RealStep::layers
+
+  const Buffer& operator[](BufferId id) const { return buffers[id.index()]; }
+};
+
+}  // namespace moesim
