@@ -39,6 +39,11 @@ std::vector<std::string> data_names(const std::string& kind) {
   return names;
 }
 
+std::string shipped(const std::string& relative) {
+  const fs::path path = fs::path(data_root()) / relative;
+  return fs::exists(path) ? path.string() : "";
+}
+
 std::string data_file(const std::string& kind, const std::string& name) {
   if (is_path(name)) {
     if (!fs::exists(name)) throw error_in(name, "no such file");

@@ -13,6 +13,9 @@ namespace moesim {
 /// share folder. Throws Error with a suggestion when there is none.
 std::string data_file(const std::string& kind, const std::string& name);
 
+/// The path of a file or folder among the shipped data, empty when there is none.
+std::string shipped(const std::string& relative);
+
 /// The names that data_file(kind, name) knows, sorted.
 std::vector<std::string> data_names(const std::string& kind);
 

@@ -5,6 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+
+#include "sim/base/data_files.h"
+
+namespace fs = std::filesystem;
 
 namespace moesim {
 namespace {
@@ -180,6 +185,18 @@ void require_flags(const std::vector<Override>& flags) {
               "name a scenario file, or give these flags");
 }
 
+/// From the working directory, else from the scenario's folder, else among shipped data, there also
+/// by its name alone.
+std::string find_trace(const std::string& given, const std::string& scenario_file) {
+  if (given.empty() || fs::exists(given)) return given;
+  const fs::path beside = fs::path(scenario_file).parent_path() / given;
+  if (!scenario_file.empty() && fs::exists(beside)) return beside.lexically_normal().string();
+  for (const std::string& place : {given, "traces/" + given}) {
+    if (const std::string found = shipped(place); !found.empty()) return found;
+  }
+  return given;
+}
+
 }  // namespace
 
 std::vector<Override> Scenario::overrides_of(const std::string& prefix) const {
@@ -203,7 +220,7 @@ Scenario read_scenario(const std::string& path, const std::vector<Override>& fla
   Scenario s;
   s.topologies = names(map, "topology");
   s.model = name(map, "model");
-  s.trace = name(map, "trace");
+  s.trace = find_trace(name(map, "trace"), path);
   s.policies = names(map, "policy");
   s.fidelities = fidelities(map);
   s.p2p_order = p2p_order(map, s.fidelities);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <sstream>
 
@@ -154,6 +155,31 @@ TEST(CommandLine, EmptyValuesAreNotTakenForAbsentOnes) {
     const Outcome outcome = run_moesim(command);
     EXPECT_EQ(outcome.code, 2) << testing::PrintToString(more);
     EXPECT_THAT(outcome.err, HasSubstr(message)) << testing::PrintToString(more);
+  }
+}
+
+TEST(CommandLine, TracesAreFoundBesideTheScenarioAndAmongShippedData) {
+  const Scratch scratch;
+  std::filesystem::create_directory_symlink(MOESIM_ROOT "/tests/fixtures/traces/hand",
+                                            scratch.path() / "mine");
+  const auto scenario = [&](const std::string& trace) {
+    std::ofstream(scratch.file("s.yaml")) << "topology: two-by-two\nmodel: hand\npolicy: dedup\n"
+                                          << "trace: " << trace << "\n";
+    return std::vector<std::string>{"run", scratch.file("s.yaml")};
+  };
+  EXPECT_EQ(run_moesim(scenario("mine")).code, 0);
+  EXPECT_EQ(run_moesim(scenario("mine"), {.folder = scratch.path()}).code, 0);
+  const Outcome absent = run_moesim(scenario("mien"), {.folder = scratch.path()});
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_THAT(absent.err, HasSubstr("did you mean 'mine'?"));
+  const Surroundings shipped{.folder = scratch.path(), .data = MOESIM_ROOT};
+  for (const char* name : {"traces/tiny-moe-train", "tiny-moe-train"}) {
+    const Outcome outcome =
+        run_moesim(words(std::string("run --topology h100-rail --model tiny-moe "
+                                     "--policy dedup --steps 0 --trace ") +
+                         name),
+                   shipped);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
   }
 }
 
