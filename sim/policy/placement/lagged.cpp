@@ -18,8 +18,12 @@ LaggedOptions read_lagged_options(const YamlMap& params, LaggedOptions defaults)
 }
 
 LaggedOptions read_move_options(const YamlMap& params, LaggedOptions defaults) {
-  LaggedOptions o = defaults;
+  LaggedOptions o = read_transfer_options(params, defaults);
   o.interval = static_cast<int>(params.integer("interval", {1, 1 << 20}, o.interval));
+  return o;
+}
+
+LaggedOptions read_transfer_options(const YamlMap& params, LaggedOptions o) {
   o.moves_optimizer =
       params.choice("payload", {"state", "weights"}, o.moves_optimizer ? 0 : 1) == 0;
   o.migrate_blocks =

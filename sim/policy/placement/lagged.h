@@ -26,6 +26,8 @@ struct LaggedOptions {
 LaggedOptions read_lagged_options(const YamlMap& params, LaggedOptions defaults = {});
 /// The same without first and window.
 LaggedOptions read_move_options(const YamlMap& params, LaggedOptions defaults = {});
+/// The same without interval too.
+LaggedOptions read_transfer_options(const YamlMap& params, LaggedOptions defaults);
 
 /// Keeps one slot table per layer, and changes it as replan says. Loads of a step are seen after
 /// it: what is decided for step s depends on steps before s alone.

@@ -97,17 +97,6 @@ LaggedOptions weights_only() {
   return options;
 }
 
-LaggedOptions read_transfer_options(const YamlMap& params, LaggedOptions o) {
-  o.moves_optimizer =
-      params.choice("payload", {"state", "weights"}, o.moves_optimizer ? 0 : 1) == 0;
-  o.migrate_blocks =
-      params.choice("migration", {"blocks", "overlapped"}, o.migrate_blocks ? 0 : 1) == 0;
-  o.planning = params.seconds("planning_time", o.planning);
-  o.planning_blocks =
-      params.choice("planning", {"hidden", "blocks"}, o.planning_blocks ? 1 : 0) == 1;
-  return o;
-}
-
 std::vector<std::vector<Choice>> choices_of(const LayerRoutingNow& now, GpuId rank, int experts) {
   std::vector<std::vector<Choice>> choices(static_cast<std::size_t>(experts));
   std::int64_t token = 0;

@@ -44,10 +44,6 @@ auto unless_unsuitable(const Make& make) {
 /// Defaults of systems that serve: slots hold weights alone.
 LaggedOptions weights_only();
 
-/// Reads payload (state or weights), migration (blocks or overlapped), planning_time and planning
-/// (hidden or blocks), with the given defaults.
-LaggedOptions read_transfer_options(const YamlMap& params, LaggedOptions defaults);
-
 /// Choices of the rank for every expert in token order, dropped ones left out: [expert].
 std::vector<std::vector<Choice>> choices_of(const LayerRoutingNow& now, GpuId rank, int experts);
 
