@@ -1,53 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shortest distances by Boost.Graph, and the equal-cost next hops they imply.
+// Shortest distances (Dijkstra), and the equal-cost next hops they imply.
 #include "sim/topology/route/graph.h"
 
 #include <algorithm>
-#include <boost/graph/compressed_sparse_row_graph.hpp>
-#include <boost/graph/dijkstra_shortest_paths.hpp>
+#include <functional>
 #include <numeric>
+#include <queue>
 #include <utility>
 
 namespace moesim {
+namespace {
 
-/// The graph with its arcs turned round: distances to a target are distances from it there.
-struct Digraph::Reversed {
-  struct Cost {
-    int cost;
-  };
-  using Graph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, Cost>;
-  Graph graph;
-};
+/// Where the arcs of every vertex start among `arcs`, which are sorted by `end`.
+std::vector<std::size_t> starts(int vertices, const std::vector<Arc>& arcs, int Arc::*end) {
+  std::vector<std::size_t> first(static_cast<std::size_t>(vertices) + 1, 0);
+  for (const Arc& arc : arcs) ++first[static_cast<std::size_t>(arc.*end) + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  return first;
+}
 
-Digraph::Digraph(int vertices, std::vector<Arc> arcs)
-    : arcs_(std::move(arcs)), first_(static_cast<std::size_t>(vertices) + 1, 0) {
+}  // namespace
+
+Digraph::Digraph(int vertices, std::vector<Arc> arcs) : arcs_(std::move(arcs)), entering_(arcs_) {
   std::sort(arcs_.begin(), arcs_.end(), [](const Arc& a, const Arc& b) {
     return std::pair(a.from, a.link) < std::pair(b.from, b.link);
   });
-  std::vector<std::pair<std::size_t, std::size_t>> ends;
-  std::vector<Reversed::Cost> costs;
-  for (const Arc& arc : arcs_) {
-    ++first_[static_cast<std::size_t>(arc.from) + 1];
-    ends.emplace_back(arc.to, arc.from);
-    costs.push_back({arc.cost});
-  }
-  std::partial_sum(first_.begin(), first_.end(), first_.begin());
-  reversed_ = std::make_unique<Reversed>(
-      Reversed{Reversed::Graph(boost::edges_are_unsorted_multi_pass, ends.begin(), ends.end(),
-                               costs.begin(), static_cast<std::size_t>(vertices))});
+  std::sort(entering_.begin(), entering_.end(),
+            [](const Arc& a, const Arc& b) { return a.to < b.to; });
+  first_ = starts(vertices, arcs_, &Arc::from);
+  first_entering_ = starts(vertices, entering_, &Arc::to);
 }
-
-Digraph::~Digraph() = default;
-Digraph::Digraph(Digraph&&) noexcept = default;
 
 std::vector<int> Digraph::distances_to(int target) const {
   std::vector<int> distance(first_.size() - 1, unreachable);
-  const auto& graph = reversed_->graph;
-  boost::dijkstra_shortest_paths(graph, static_cast<std::size_t>(target),
-                                 boost::weight_map(boost::get(&Reversed::Cost::cost, graph))
-                                     .distance_map(boost::make_iterator_property_map(
-                                         distance.begin(), boost::get(boost::vertex_index, graph)))
-                                     .distance_inf(unreachable));
+  using Reached = std::pair<int, int>;  // distance, vertex
+  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> nearest;
+  distance[static_cast<std::size_t>(target)] = 0;
+  nearest.emplace(0, target);
+  while (!nearest.empty()) {
+    const auto [cost, vertex] = nearest.top();
+    nearest.pop();
+    const auto v = static_cast<std::size_t>(vertex);
+    if (cost > distance[v]) continue;
+    for (std::size_t i = first_entering_[v]; i < first_entering_[v + 1]; ++i) {
+      const Arc& arc = entering_[i];
+      int& best = distance[static_cast<std::size_t>(arc.from)];
+      if (cost + arc.cost >= best) continue;
+      best = cost + arc.cost;
+      nearest.emplace(best, arc.from);
+    }
+  }
   return distance;
 }
 

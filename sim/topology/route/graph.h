@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small directed graph for routing: adjacency in compressed rows, distances by Boost.Graph.
+// A small directed graph for routing: adjacency in compressed rows. It needs no
+// library, so that hardware nodes build it.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,8 +26,6 @@ inline constexpr int unreachable = std::numeric_limits<int>::max() / 4;
 class Digraph {
  public:
   Digraph(int vertices, std::vector<Arc> arcs);
-  ~Digraph();
-  Digraph(Digraph&&) noexcept;
 
   int size() const { return static_cast<int>(first_.size()) - 1; }
   /// Arcs that leave a vertex, by ascending link.
@@ -39,10 +37,8 @@ class Digraph {
   std::vector<int> distances_to(int target) const;
 
  private:
-  struct Reversed;
-  std::vector<Arc> arcs_;
-  std::vector<std::size_t> first_;
-  std::unique_ptr<const Reversed> reversed_;
+  std::vector<Arc> arcs_, entering_;  // by where they leave and where they end
+  std::vector<std::size_t> first_, first_entering_;
 };
 
 /// Vertices that can reach the target of `distance`, farthest first (lowest id first on ties).
