@@ -113,6 +113,11 @@ struct Scratch {
 using Call = std::variant<RowSums, GroupedProduct, Activation, LocalCopy, Pattern, FiniteCheck,
                           Scratch, HostWork>;
 
+/// Whether a call only proves something: runs that are measured leave it out.
+inline bool only_verifies(const Call& call) {
+  return std::holds_alternative<Pattern>(call) || std::holds_alternative<FiniteCheck>(call);
+}
+
 /// A part of an exchange between this rank and another one, in one piece of a buffer.
 struct Message {
   GpuId peer;
@@ -158,6 +163,7 @@ struct LayerResults {
 
 struct RankProgram {
   GpuId rank;
+  RowFormat matrices = RowFormat::float32;  // CompileOptions
   std::vector<Buffer> buffers;
   std::vector<InitialValues> initial;  // token vectors, output gradients, expert parameters
   std::vector<BufferId> zeroed;        // filled with zeros before every run (weight gradients)

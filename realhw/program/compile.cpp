@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/program/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <stdexcept>
+
+#include "realhw/program/exchange_program.h"
+#include "realhw/program/op_text.h"
+#include "sim/plan/check.h"
+
+namespace moesim {
+namespace {
+
+bool runs_on(const Op& op, GpuId rank) {
+  const auto gpus = gpus_of(op);
+  return std::binary_search(gpus.begin(), gpus.end(), rank);
+}
+
+/// The ops of a rank, and what they wait for.
+std::vector<RankStep> steps_of(const Plan& plan, GpuId rank) {
+  std::vector<RankStep> steps;
+  for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
+    const Op& op = plan[id];
+    if (!runs_on(op, rank)) continue;
+    RankStep& step = steps.emplace_back(RankStep{id, op.lane, {}, {}, {}, {}, {}});
+    for (const OpId after : op.after) {
+      if (plan[after].lane != op.lane && runs_on(plan[after], rank)) step.waits.push_back(after);
+    }
+    std::sort(step.waits.begin(), step.waits.end());
+    step.waits.erase(std::unique(step.waits.begin(), step.waits.end()), step.waits.end());
+  }
+  return steps;
+}
+
+void add_scratch(const Kernel& kernel, RankStep& step) {
+  if (const auto* host = std::get_if<HostWork>(&kernel)) {
+    step.before.emplace_back(*host);
+  } else {
+    step.before.emplace_back(Scratch{kernel});
+  }
+}
+
+}  // namespace
+
+RankProgram compile(const RealStep& step, GpuId rank, const CompileOptions& options) {
+  RankProgram program;
+  program.rank = rank;
+  program.matrices = options.matrices;
+  program.steps = steps_of(step.plan, rank);
+  const Ancestors ancestors(program);
+  Draft draft{step, program, ancestors};
+  std::deque<LayerProgram> layers;  // they do not move
+  std::map<int, LayerProgram*> by_number;
+  for (const RoutedLayer& layer : step.layers) {
+    by_number[layer.number] = &layers.emplace_back(draft, layer);
+  }
+  const auto layer_of = [&](const Op& op) {
+    const auto found = by_number.find(op.layer);
+    return found == by_number.end() ? nullptr : found->second;
+  };
+  ExchangePrograms exchanges(draft, layer_of);
+  for (const std::size_t i : ancestors.order()) {
+    RankStep& rank_step = program.steps[i];
+    const Op& op = draft.op(rank_step);
+    try {
+      if (op.compute() == nullptr) {
+        exchanges.add(rank_step);
+      } else if (LayerProgram* layer = layer_of(op);
+                 layer == nullptr || !layer->add_kernel(rank_step)) {
+        add_scratch(op.compute()->kernel, rank_step);
+      }
+    } catch (const std::runtime_error& e) {
+      throw op_error(step.plan, rank, rank_step.op, e.what());
+    }
+  }
+  for (LayerProgram& layer : layers) program.layers.push_back(layer.results());
+  return program;
+}
+
+}  // namespace moesim

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the experts of one layer on one rank compute: rows are appended to slots, kernels take the
+// next of them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "realhw/program/slot_matrix.h"
+
+namespace moesim {
+
+/// A choice's row: its vector, or its result.
+struct ChoiceRow {
+  ChoiceId choice;
+  Place at;
+};
+
+/// Kernels throw std::runtime_error when they would compute rows that are not there yet; rows
+/// beyond those of a padded exchange are zeros. Gradients stay where their rows were in the forward
+/// pass when they come in the same order; else what the forward pass left is copied to their order.
+class ExpertProgram {
+ public:
+  /// `trains`: there is a backward pass. All must outlive it.
+  ExpertProgram(Draft& draft, const RoutedLayer& routing, bool trains);
+  ExpertProgram(const ExpertProgram&) = delete;
+
+  /// Adds the calls that gather rows, in the order given.
+  void add_rows(Pass pass, const std::vector<ChoiceRow>& rows, RankStep& step);
+  /// Whether a kernel of this name takes rows that none has gathered yet.
+  static bool gathers(const std::string& kernel);
+  /// Adds the calls of an expert kernel of the plan. False: it is none.
+  bool add_kernel(RankStep& step, bool padded);
+  /// Results that no op has taken yet and that `op` may use: outputs of fc2, or gradients by the
+  /// input. Without an op: all.
+  std::vector<ChoiceRow> take_results(Pass pass, const OpId* op);
+  std::vector<SlotGradients> gradients() const;
+
+ private:
+  /// A matrix of the forward pass, and the copy of it in the order of the gradients.
+  struct Kept {
+    SlotMatrix forward, copy;
+  };
+  /// The choices of a pass, by slot. Below 0: padding.
+  using SlotChoices = std::vector<std::vector<ChoiceId>>;
+  struct PassRows {
+    SlotChoices choices;
+    std::vector<std::int64_t> taken;      // [slot] results
+    std::vector<std::int64_t> first_row;  // [slot + 1]
+  };
+  struct NamedKernel;
+
+  // Rows, in expert_program.cpp.
+  PassRows& rows_of(Pass pass) { return pass == Pass::forward ? forward_ : backward_; }
+  SlotMatrix matrix(const char* name, const PassRows& pass, std::int64_t width);
+  std::vector<std::int64_t> first_rows(const char* kernel) const;
+  void place_parameters();
+  void add_slot_rows(Pass pass, const std::vector<std::vector<ChoiceRow>>& by_slot, RankStep& step);
+  void pad(Pass pass, RankStep& step);
+  void find_kept_rows(const std::vector<Piece>& added, RankStep& step);
+  std::int64_t forward_row(std::size_t slot, std::int64_t i, OpId op);
+  static void copy_rows(Kept& kept, const std::vector<Piece>& pieces,
+                        const std::vector<std::vector<std::int64_t>>& from, RankStep& step);
+
+  // Kernels, in expert_kernels.cpp.
+  const GroupedGemm* gemm_of(const RankStep& step) const;
+  std::vector<Piece> next_pieces(const RankStep& step, const std::vector<std::int64_t>& here);
+  std::vector<std::int64_t> visible(const SlotMatrix& matrix, OpId op) const;
+  std::vector<std::int64_t> done(const char* kernel) const;
+  void multiply(RankStep& step, GroupedProduct::Kind kind, const SlotMatrix& a, int matrix,
+                SlotMatrix& c);
+  void multiply_again(RankStep& step, const char* behind, const SlotMatrix& a, int matrix,
+                      const SlotMatrix& c);
+  void add_product(RankStep& step, GroupedProduct::Kind kind, const std::vector<Piece>& pieces,
+                   const SlotMatrix& a, int matrix, const SlotMatrix& c);
+  void activate(RankStep& step);
+  void activate_again(RankStep& step);
+  void add_activation(RankStep& step, const std::vector<Piece>& pieces);
+  void activate_gradient(RankStep& step);
+  void add_outer(RankStep& step, const Kept& a, const SlotMatrix& b, int matrix);
+  /// Pieces cut where rows that lie as in the forward pass begin or end: the n-th parts of all.
+  std::vector<std::vector<Piece>> parts(const std::vector<Piece>& pieces) const;
+  Place where(const Kept& kept, const Piece& part) const;
+
+  std::size_t slots() const { return experts_.size(); }
+  std::size_t slot_of(ChoiceId choice) const;
+  Place parameters(std::size_t slot, int matrix) const;
+  Place parameter_gradient(std::size_t slot, int matrix) const;
+  std::int64_t elements(int matrix) const;  // 1: W1, 2: W2
+
+  Draft& draft_;
+  const RoutedLayer& routing_;
+  const ExpertShape& shape_;
+  std::vector<ExpertId> experts_;  // [slot]
+  BufferId parameters_{-1}, gradients_{-1};
+  PassRows forward_, backward_;
+  std::vector<std::vector<char>> copied_;   // [slot][row of backward_]
+  std::vector<std::int64_t> next_forward_;  // [slot] where the row of the next gradient may be
+  Kept input_, h_, activated_;
+  SlotMatrix output_;
+  SlotMatrix gradient_, activated_gradient_, h_gradient_, input_gradient_;
+  std::map<std::string, std::vector<std::int64_t>> done_;  // by kernel, [slot] rows
+};
+
+}  // namespace moesim

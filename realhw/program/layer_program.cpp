@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/program/layer_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "realhw/core/numbers.h"
+
+namespace moesim {
+namespace {
+
+template <class Visit>
+void for_each_choice(const RoutedLayer& routing, TokenId token, Choices choices, Visit visit) {
+  for (int k = 0; k < routing.top_k; ++k) {
+    if ((choices >> k & 1) != 0) visit(routing.choice(token, k));
+  }
+}
+
+Choices bit_of(const RoutedLayer& routing, ChoiceId choice) {
+  return Choices{1} << choice.value % routing.top_k;
+}
+
+bool has_backward(const Plan& plan, int layer) {
+  return std::any_of(plan.ops.begin(), plan.ops.end(), [&](const Op& op) {
+    return op.layer == layer && op.pass == Pass::backward && op.stage != Stage::other;
+  });
+}
+
+}  // namespace
+
+LayerProgram::LayerProgram(Draft& draft, const RoutedLayer& routing)
+    : draft_(draft),
+      routing_(routing),
+      forward_(draft.ancestors, routing.tokens()),
+      backward_(draft.ancestors, routing.tokens()),
+      experts_(draft, routing, has_backward(draft.step.plan, routing.number)) {
+  place_tokens(Pass::forward);
+  if (has_backward(draft.step.plan, routing.number)) place_tokens(Pass::backward);
+  read_exchanges();
+}
+
+void LayerProgram::place_tokens(Pass pass) {
+  const bool forward = pass == Pass::forward;
+  const std::int64_t hidden = draft_.step.shape.hidden;
+  const GpuId rank = draft_.program.rank;
+  const auto count = std::count(routing_.source.begin(), routing_.source.end(), rank);
+  if (count == 0) return;
+  const BufferId buffer = draft_.add_buffer(
+      fmt::format("layer {} {}", routing_.number, forward ? "tokens" : "output gradients"),
+      draft_.row_bytes(hidden) * count, draft_.program.matrices);
+  InitialValues values{{buffer, 0}, std::vector<float>(static_cast<std::size_t>(count * hidden))};
+  std::int64_t row = 0;
+  for (TokenId token(0); token.value < routing_.tokens(); ++token.value) {
+    if (routing_.source[token.index()] != rank) continue;
+    const std::span<float> vector(values.values.data() + row * hidden,
+                                  static_cast<std::size_t>(hidden));
+    forward ? fill_token(routing_.number, token, vector)
+            : fill_output_gradient(routing_.number, token, vector);
+    const Place at{buffer, draft_.row_bytes(hidden) * row++};
+    rows(pass).out.add(token, {routing_.kept[token.index()], {at}, OpId(-1)});
+  }
+  draft_.program.initial.push_back(std::move(values));
+}
+
+void LayerProgram::read_exchanges() {
+  const GpuId rank = draft_.program.rank;
+  std::vector<OpId> brought_by[2];
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    brought_by[static_cast<int>(pass)].assign(routing_.slot.size(), OpId(-1));
+    rows(pass).taken_by.assign(routing_.slot.size(), -1);
+  }
+  std::int64_t number = 0;  // of a row on the way back
+  for (const RankStep& step : draft_.program.steps) {
+    const Op& op = draft_.op(step);
+    if (op.exchange() == nullptr || op.layer != routing_.number || !carries_tokens(op.lane)) {
+      continue;
+    }
+    padded_ |= op.stage == Stage::dispatch && op.exchange()->padded;
+    auto& brought = brought_by[static_cast<int>(op.pass)];
+    auto& taken = rows(op.pass).taken_by;
+    for (const RowMove& row : op.exchange()->rows) {
+      if (op.stage == Stage::dispatch && row.to == rank) {
+        for_each_choice(routing_, row.token, row.choices,
+                        [&](ChoiceId choice) { brought[choice.index()] = step.op; });
+      }
+      if (op.stage != Stage::combine || row.from != rank) continue;
+      for_each_choice(routing_, row.token, row.choices, [&](ChoiceId choice) {
+        if (taken[choice.index()] < 0) taken[choice.index()] = number;
+      });
+      ++number;
+    }
+  }
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (ChoiceId choice(0); choice.index() < routing_.slot.size(); ++choice.value) {
+      if (routing_.dropped(choice) || routing_.gpu_of(choice) != rank) continue;
+      const OpId by = brought_by[static_cast<int>(pass)][choice.index()];
+      const bool own = routing_.source[routing_.token_of(choice).index()] == rank;
+      if (own || by.value >= 0) rows(pass).expected.push_back({choice, by});
+    }
+  }
+}
+
+void LayerProgram::take(const RankStep& step, const RowMove& row,
+                        std::vector<RowSums::Term>& terms) {
+  const Op& op = draft_.op(step);
+  if (op.stage == Stage::dispatch) {
+    terms.push_back({rows(op.pass).out.take_copy(row.token, row.choices, step.op)});
+  } else {
+    rows(op.pass).back.take_sum(row.token, row.choices, step.op, terms);
+  }
+}
+
+void LayerProgram::store(const RankStep& step, const RowMove& row, Place at) {
+  const Op& op = draft_.op(step);
+  if (op.stage == Stage::dispatch) {
+    rows(op.pass).out.add(row.token, {row.choices, {at}, step.op});
+  } else if (row.choices != 0) {
+    rows(op.pass).back.add(row.token, {row.choices, {at}, step.op});
+  }
+}
+
+bool LayerProgram::add_kernel(RankStep& step) {
+  const Op& op = draft_.op(step);
+  if (op.stage == Stage::experts) {
+    if (ExpertProgram::gathers(op.name)) gather(step);  // what no kernel has yet
+    return experts_.add_kernel(step, padded_);
+  }
+  if (op.name == "sort" || op.name == "reduce-grad") return gather(step), true;
+  if (op.name == "reduce" || op.name == "sort-grad") return release(step), true;
+  return false;
+}
+
+/// Rows in the order of tokens and choices.
+void LayerProgram::gather(RankStep& step) {
+  const Pass pass = draft_.op(step).pass;
+  PassRows& rows = this->rows(pass);
+  std::vector<ChoiceRow> gathered;
+  std::erase_if(rows.expected, [&](const Expected& expected) {
+    if (!draft_.ancestors.visible(expected.brought_by, step.op)) return false;
+    const TokenId token = routing_.token_of(expected.choice);
+    const Choices bit = bit_of(routing_, expected.choice);
+    gathered.push_back({expected.choice, rows.out.take_copy(token, bit, step.op)});
+    return true;
+  });
+  experts_.add_rows(pass, gathered, step);
+}
+
+/// Hands results to the way back, times the gate weight in the forward pass; those that leave in
+/// one row are added up at once.
+void LayerProgram::release(RankStep& step) {
+  const Pass pass = draft_.op(step).pass;
+  const std::int64_t hidden = draft_.step.shape.hidden;
+  std::map<std::pair<TokenId, std::int64_t>, std::vector<ChoiceRow>> leaving;
+  for (const ChoiceRow& result : experts_.take_results(pass, &step.op)) {
+    const std::int64_t row = rows(pass).taken_by[result.choice.index()];
+    leaving[{routing_.token_of(result.choice), row}].push_back(result);
+  }
+  if (leaving.empty()) return;
+  const auto count = static_cast<std::int64_t>(leaving.size());
+  const BufferId buffer =
+      draft_.add_buffer(fmt::format("op {} results", step.op.value),
+                        count * draft_.row_bytes(hidden), draft_.program.matrices);
+  RowSums sums{hidden, {}, {0}, {}};
+  for (const auto& [key, parts] : leaving) {
+    Choices choices = 0;
+    for (const ChoiceRow& part : parts) {
+      choices |= bit_of(routing_, part.choice);
+      const float weight = pass == Pass::forward ? routing_.weight[part.choice.index()] : 1.0f;
+      sums.terms.push_back({part.at, weight});
+    }
+    const Place at{buffer, static_cast<std::int64_t>(sums.to.size()) * draft_.row_bytes(hidden)};
+    sums.to.push_back(at);
+    sums.first.push_back(static_cast<std::uint32_t>(sums.terms.size()));
+    rows(pass).back.add(key.first, {choices, {at}, step.op});
+  }
+  step.before.emplace_back(std::move(sums));
+  step.after.emplace_back(FiniteCheck{step.op, {{{buffer, 0}, count * hidden}}});
+}
+
+LayerResults LayerProgram::results() {
+  return {results(Pass::forward), results(Pass::backward), experts_.gradients()};
+}
+
+std::vector<TokenResult> LayerProgram::results(Pass pass) {
+  HeldRows& back = rows(pass).back;
+  for (const ChoiceRow& result : experts_.take_results(pass, nullptr)) {  // no kernel released them
+    const float weight = pass == Pass::forward ? routing_.weight[result.choice.index()] : 1.0f;
+    back.add(routing_.token_of(result.choice),
+             {bit_of(routing_, result.choice), {result.at, weight}, OpId(-1)});
+  }
+  std::vector<TokenResult> list;
+  for (TokenId token(0); token.value < routing_.tokens(); ++token.value) {
+    if (routing_.source[token.index()] != draft_.program.rank) continue;
+    TokenResult& result = list.emplace_back(TokenResult{token, 0, {}});
+    for (const HeldRow& row : back.rows(token)) {
+      result.choices |= row.choices;
+      result.terms.push_back(row.value);
+    }
+  }
+  return list;
+}
+
+}  // namespace moesim
