@@ -24,10 +24,6 @@ void fill_sixteenths(std::uint64_t seed, std::span<float> values) {
 /// Uniform in [0, 1) with 24 bits, exact in float32.
 float unit(std::uint64_t bits) { return static_cast<float>(bits >> 40) * 0x1p-24f; }
 
-std::uint64_t pattern_seed(OpId op, GpuId from, GpuId to) {
-  return mix(mix(mix(byte_kind, whole(op.value)), whole(from.value)), whole(to.value));
-}
-
 /// Calls visit(i, byte that belongs at offset + i), 8 bytes from one hash.
 template <class Visit>
 void for_each_byte(std::uint64_t seed, std::size_t offset, std::size_t count, Visit visit) {
@@ -63,6 +59,10 @@ void fill_parameters(int layer, ExpertId expert, int matrix, std::int64_t row, s
   for (std::size_t column = 0; column < values.size(); ++column) {
     values[column] = (2.0f * unit(mix(seed, column)) - 1.0f) * bound;
   }
+}
+
+std::uint64_t pattern_seed(OpId op, GpuId from, GpuId to) {
+  return mix(mix(mix(byte_kind, whole(op.value)), whole(from.value)), whole(to.value));
 }
 
 void fill_pattern(OpId op, GpuId from, GpuId to, std::size_t offset, std::span<std::byte> bytes) {

@@ -29,6 +29,9 @@ double raw_gate_weight(int layer, TokenId token, int k);
 /// One row of a parameter matrix of an expert, uniform in +-sqrt(3 / fan_in).
 void fill_parameters(int layer, ExpertId expert, int matrix, std::int64_t row, std::int64_t fan_in,
                      std::span<float> values);
+/// Where the pattern of a message starts: byte i of it is byte i % 8, the lowest first, of
+/// mix(seed, i / 8).
+std::uint64_t pattern_seed(OpId op, GpuId from, GpuId to);
 /// Bytes that stand for what has no numbers of its own; those of an (op, sender, receiver) differ
 /// from those of any other.
 void fill_pattern(OpId op, GpuId from, GpuId to, std::size_t offset, std::span<std::byte> bytes);

@@ -3,47 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
+#include "realhw/core/row_codec.h"
+
 namespace moesim {
-namespace {
-
-std::uint16_t to_bfloat16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-float from_bfloat16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-constexpr float largest_float8 = 448;
-
-/// Sign, four bits of exponent (bias 7), three of mantissa; all ones is no number.
-std::uint8_t to_float8(float value) {
-  const auto sign = static_cast<std::uint8_t>(std::signbit(value) ? 0x80 : 0);
-  const float magnitude = std::min(std::fabs(value), largest_float8);
-  if (magnitude < 0x1p-10f) return sign;
-  const int exponent = std::max(std::ilogb(magnitude), -6);
-  // In units of the last place; 16 carries into the exponent by itself.
-  const auto units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));
-  return static_cast<std::uint8_t>(sign | ((exponent + 6) * 8 + units));
-}
-
-float from_float8(std::uint8_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  const float magnitude = exponent == 0
-                              ? std::ldexp(static_cast<float>(mantissa), -9)
-                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return (bits & 0x80) != 0 ? -magnitude : magnitude;
-}
-
-}  // namespace
-
 const char* name_of(RowFormat format) {
   switch (format) {
     case RowFormat::float32:
@@ -62,7 +28,8 @@ std::size_t size_of(RowFormat format) {
 
 RowFormat format_for(std::int64_t row_bytes, std::int64_t elements) {
   for (const RowFormat format : {RowFormat::float32, RowFormat::bfloat16, RowFormat::float8}) {
-    if (row_bytes >= elements * static_cast<std::int64_t>(size_of(format))) return format;
+    const auto size = static_cast<std::int64_t>(size_of(format));
+    if (row_bytes >= elements * size && row_bytes % size == 0) return format;
   }
   throw std::runtime_error(
       fmt::format("rows of {} bytes cannot carry vectors of {} elements", row_bytes, elements));

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <random>
 #include <set>
 
 #include "realhw/core/buffer_pool.h"
@@ -100,6 +104,36 @@ TEST(RowFormat, ErrorStaysWithinItsBound) {
                 static_cast<float>(rounding_of(format)) * value)
           << name_of(format) << " " << value;
     }
+  }
+}
+
+TEST(RowFormat, Float8IsTheNearestOfAll) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> exponent(-12.0f, 9.0f);
+  for (int i = 0; i < 2000; ++i) {
+    const float value = std::min(448.0f, std::exp2(exponent(random)));
+    float nearest = 0;
+    for (int code = 0; code < 0x7f; ++code) {
+      const auto byte = static_cast<std::byte>(code);
+      float candidate = 0;
+      decode(RowFormat::float8, &byte, {&candidate, 1});
+      if (std::fabs(candidate - value) < std::fabs(nearest - value)) nearest = candidate;
+    }
+    const float got = through(RowFormat::float8, value);
+    EXPECT_EQ(std::fabs(got - value), std::fabs(nearest - value)) << value;
+    EXPECT_EQ(through(RowFormat::float8, -value), -got);
+  }
+}
+
+TEST(RowFormat, WhatIsNoNumberStaysSo) {
+  for (const RowFormat format : {RowFormat::float32, RowFormat::bfloat16, RowFormat::float8}) {
+    const float poison = std::bit_cast<float>(0xffffffffu);
+    EXPECT_TRUE(std::isnan(through(format, poison))) << name_of(format);
+    float read = 0;
+    const std::array<std::byte, 4> ones{std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
+                                        std::byte{0xff}};
+    decode(format, ones.data(), {&read, 1});
+    EXPECT_TRUE(std::isnan(read)) << name_of(format);
   }
 }
 

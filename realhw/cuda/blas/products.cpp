@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/cuda/blas/products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace moesim::cuda {
+namespace {
+
+/// What cuBLAS is advised to have on sm_90.
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+int narrow(std::int64_t dimension) {
+  if (dimension > std::numeric_limits<int>::max()) {
+    throw std::runtime_error(
+        fmt::format("a matrix dimension of {} is too large for cuBLAS", dimension));
+  }
+  return static_cast<int>(dimension);
+}
+
+}  // namespace
+
+cudaDataType cuda_type(RowFormat format) {
+  if (format == RowFormat::float8) throw std::runtime_error("no matrix products of float8");
+  return format == RowFormat::float32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+GemmLane::GemmLane(const Cublas& cublas, cudaStream_t stream, int side_streams)
+    : cublas_(cublas), stream_(stream) {
+  add_handle(stream);
+  for (int i = 0; i < side_streams; ++i) {
+    sides_.emplace_back();
+    check(cudaStreamCreateWithFlags(&sides_.back(), cudaStreamNonBlocking));
+    add_handle(sides_.back());
+  }
+  for (int i = 0; side_streams > 0 && i <= side_streams; ++i) {
+    events_.emplace_back();
+    check(cudaEventCreateWithFlags(&events_.back(), cudaEventDisableTiming));
+  }
+}
+
+GemmLane::~GemmLane() {
+  for (const cublasHandle_t handle : handles_) cublas_.destroy(handle);
+  for (const cudaStream_t stream : sides_) cudaStreamDestroy(stream);
+  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+}
+
+void GemmLane::add_handle(cudaStream_t stream) {
+  handles_.emplace_back();
+  cublas_.check(cublas_.create(&handles_.back()));
+  workspaces_.emplace_back(workspace_bytes);
+  const cublasHandle_t handle = handles_.back();
+  cublas_.check(cublas_.set_stream(handle, stream));  // before the workspace: it takes it away
+  cublas_.check(cublas_.set_workspace(handle, workspaces_.back().data(), workspace_bytes));
+  // Sums of split products stay float32.
+  cublas_.check(cublas_.set_math_mode(
+      handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                        CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+}
+
+void GemmLane::fork() {
+  check(cudaEventRecord(events_[0], stream_));
+  for (const cudaStream_t side : sides_) check(cudaStreamWaitEvent(side, events_[0], 0));
+}
+
+void GemmLane::join() {
+  for (std::size_t i = 0; i < sides_.size(); ++i) {
+    check(cudaEventRecord(events_[i + 1], sides_[i]));
+    check(cudaStreamWaitEvent(stream_, events_[i + 1], 0));
+  }
+}
+
+cublasHandle_t GemmLane::side(std::size_t i) const { return handles_[1 + i % sides_.size()]; }
+
+Product::Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay way,
+                 DeviceLists& lists)
+    : cublas_(cublas),
+      way_(way),
+      left_type_(matrices.b),
+      right_type_(matrices.a),
+      c_type_(matrices.c) {
+  const bool one_type = matrices.a == matrices.c && matrices.b == matrices.c;
+  const bool can_group = one_type && cublas.gemm_grouped != nullptr;
+  if (way == GemmWay::automatic) way_ = can_group ? GemmWay::grouped : GemmWay::one_by_one;
+  if (way == GemmWay::grouped && !can_group) {
+    throw std::runtime_error("this cuBLAS has no grouped product of these types");
+  }
+  using Kind = GroupedProduct::Kind;
+  const bool outer = matrices.kind == Kind::outer;
+  const int n = narrow(matrices.n), k = narrow(matrices.k);
+  // Column-major: a [m x k] is k x m with leading dimension k, b [k x n] is n x k with n.
+  if (matrices.kind == Kind::transposed_b) left_op_ = CUBLAS_OP_T;
+  if (outer) right_op_ = CUBLAS_OP_T;
+  for (const ProductMatrices::Group& group : matrices.groups) {
+    if (group.m == 0 || n == 0 || (k == 0 && outer)) continue;
+    left_.push_back(group.b);
+    right_.push_back(group.a);
+    c_.push_back(group.c);
+    m_.push_back(n);
+    n_.push_back(outer ? k : narrow(group.m));
+    k_.push_back(outer ? narrow(group.m) : k);
+    left_ld_.push_back(std::max(matrices.kind == Kind::transposed_b ? k : n, 1));
+    right_ld_.push_back(std::max(k, 1));
+    c_ld_.push_back(n);
+  }
+  ones_.assign(c_.size(), 1);
+  left_ops_.assign(c_.size(), left_op_);
+  right_ops_.assign(c_.size(), right_op_);
+  alpha_.assign(c_.size(), 1.0f);
+  beta_.assign(c_.size(), outer ? 1.0f : 0.0f);
+  left_list_ = lists.add(left_);
+  right_list_ = lists.add(right_);
+  c_list_ = lists.add(c_);
+}
+
+void Product::run(GemmLane& lane, const DeviceLists& lists) const {
+  if (c_.empty()) return;
+  if (way_ == GemmWay::grouped) return run_grouped(lane, lists);
+  if (way_ == GemmWay::one_by_one) {
+    for (std::size_t g = 0; g < c_.size(); ++g) run_single(lane.handle(), g);
+    return;
+  }
+  lane.fork();
+  for (std::size_t g = 0; g < c_.size(); ++g) run_single(lane.side(g), g);
+  lane.join();
+}
+
+void Product::run_grouped(GemmLane& lane, const DeviceLists& lists) const {
+  cublas_.check(cublas_.gemm_grouped(
+      lane.handle(), left_ops_.data(), right_ops_.data(), m_.data(), n_.data(), k_.data(),
+      alpha_.data(), lists[left_list_], left_type_, left_ld_.data(), lists[right_list_],
+      right_type_, right_ld_.data(), beta_.data(), lists[c_list_], c_type_, c_ld_.data(),
+      static_cast<int>(c_.size()), ones_.data(), CUBLAS_COMPUTE_32F));
+}
+
+void Product::run_single(cublasHandle_t handle, std::size_t g) const {
+  cublas_.check(cublas_.gemm(handle, left_op_, right_op_, m_[g], n_[g], k_[g], &alpha_[g], left_[g],
+                             left_type_, left_ld_[g], right_[g], right_type_, right_ld_[g],
+                             &beta_[g], c_[g], c_type_, c_ld_[g], CUBLAS_COMPUTE_32F,
+                             CUBLAS_GEMM_DEFAULT));
+}
+
+}  // namespace moesim::cuda

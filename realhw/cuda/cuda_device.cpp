@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <unordered_map>
+
+#include "realhw/cuda/lane_streams.h"
+#include "realhw/cuda/loaded_calls.h"
+
+namespace moesim {
+namespace cuda {
+namespace {
+
+constexpr int side_streams = 4;
+constexpr std::size_t boundary = 256;  // where buffers start
+
+struct DeviceFindings {
+  unsigned long long wrong_bytes = 0;
+  std::int32_t first_not_finite = std::numeric_limits<std::int32_t>::max();
+};
+
+void select(int index) { check(cudaSetDevice(index)); }
+
+void CUDART_CB sleep_for(void* work) {
+  std::this_thread::sleep_for(
+      std::chrono::nanoseconds(static_cast<const HostWork*>(work)->nanoseconds));
+}
+
+bool multiplies(const Call& call) {
+  const auto* scratch = std::get_if<Scratch>(&call);
+  return std::holds_alternative<GroupedProduct>(call) ||
+         (scratch != nullptr && std::holds_alternative<GroupedGemm>(scratch->kernel));
+}
+
+template <class Visit>
+void for_each_call(const RankProgram& program, Visit visit) {
+  for (const RankStep& step : program.steps) {
+    for (const Call& call : step.before) visit(call, step.lane);
+    for (const Call& call : step.after) visit(call, step.lane);
+  }
+}
+
+class CudaDevice : public GpuDevice {
+ public:
+  CudaDevice(int index, const CudaOptions& options) : index_(index), options_(options) {
+    select(index_);
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, index_));
+    description_ = fmt::format("{} (sm_{}{})", properties.name, properties.major, properties.minor);
+    if (properties.major < 8) throw std::runtime_error(description_ + " is older than sm_80");
+    streams_.emplace();
+  }
+  ~CudaDevice() override { cudaSetDevice(index_); }
+
+  void load(const RankProgram& program) override;
+  void reset(bool poison) override;
+  void run(const Call& call, Lane lane) override;
+  std::byte* data(BufferId buffer) override { return addresses_->buffers[buffer.index()]; }
+  void read(Place from, std::span<std::byte> bytes) override;
+  Findings findings() override;
+
+  std::string description() const override { return description_; }
+  GpuStream stream(Lane lane) override { return (*streams_)[lane]; }
+  void make_marks(std::size_t count) override { streams_->make_marks(count); }
+  void mark(std::size_t mark, Lane lane) override { streams_->mark(mark, lane); }
+  void wait(std::size_t mark, Lane lane) override { streams_->wait(mark, lane); }
+  void start_clock() override { streams_->start_clock(); }
+  bool passed(std::size_t mark) override { return streams_->passed(mark); }
+  Clock::time_point time_of(std::size_t mark) override { return streams_->time_of(mark); }
+  bool idle() override { return streams_->idle(); }
+  void begin_capture() override { streams_->begin_capture(); }
+  void end_capture() override { streams_->end_capture(); }
+  void drop_capture() override { streams_->drop_capture(); }
+  void replay() override { streams_->replay(); }
+
+ private:
+  void allocate(const RankProgram& program);
+  void load_initial(const RankProgram& program);
+  void make_gemm_lane(Lane lane);
+  DeviceFindings* device_findings() const {
+    return reinterpret_cast<DeviceFindings*>(findings_.data());
+  }
+
+  void run_call(const LoadedRowSums& call, Lane lane);
+  void run_call(const LoadedActivation& call, Lane lane);
+  void run_call(const LoadedPattern& call, Lane lane);
+  void run_call(const LoadedFiniteCheck& call, Lane lane);
+  void run_call(const LoadedCopy& call, Lane lane);
+  void run_call(const LoadedProduct& call, Lane lane);
+  void run_call(const MemoryBound& call, Lane lane);
+  void run_call(const HostWork* call, Lane lane);
+
+  int index_;
+  CudaOptions options_;
+  std::string description_;
+  std::optional<LaneStreams> streams_;
+  std::optional<Cublas> cublas_;
+  std::optional<Addresses> addresses_;
+  DeviceMemory memory_, scratch_, findings_;
+  DeviceLists lists_;
+  std::unordered_map<const Call*, LoadedCall> calls_;
+  std::array<std::unique_ptr<GemmLane>, lane_count> gemm_lanes_;
+  std::vector<std::vector<std::byte>> initial_;  // encoded, by index of program.initial
+};
+
+void CudaDevice::load(const RankProgram& program) {
+  select(index_);
+  allocate(program);
+  bool products = false;
+  for_each_call(program, [&](const Call& call, Lane) { products = products || multiplies(call); });
+  if (products) cublas_.emplace();
+  CallLoader loader(*addresses_, cublas_ ? &*cublas_ : nullptr, options_.gemm, lists_);
+  for_each_call(program, [&](const Call& call, Lane lane) {
+    calls_.emplace(&call, loader.load(call));
+    if (multiplies(call)) make_gemm_lane(lane);
+  });
+  lists_.upload();
+  load_initial(program);
+  launch_fill(scratch_.data(), static_cast<std::int64_t>(scratch_.size()), (*streams_)[Lane{}]);
+  streams_->synchronize();
+}
+
+void CudaDevice::allocate(const RankProgram& program) {
+  std::vector<std::size_t> offsets;
+  std::size_t size = 0;
+  for (const Buffer& buffer : program.buffers) {
+    offsets.push_back(size);
+    size += (static_cast<std::size_t>(buffer.bytes) + boundary - 1) / boundary * boundary;
+  }
+  std::int64_t scratch = 0;
+  for_each_call(program,
+                [&](const Call& call, Lane) { scratch = std::max(scratch, scratch_bytes(call)); });
+  memory_ = DeviceMemory(size);
+  scratch_ = DeviceMemory(static_cast<std::size_t>(scratch));
+  findings_ = DeviceMemory(sizeof(DeviceFindings));
+  addresses_.emplace(Addresses{program, {}, scratch_.data()});
+  for (const std::size_t offset : offsets) addresses_->buffers.push_back(memory_.data() + offset);
+}
+
+void CudaDevice::load_initial(const RankProgram& program) {
+  for (const InitialValues& values : program.initial) {
+    const RowFormat format = program[values.at.buffer].format;
+    initial_.emplace_back(values.values.size() * size_of(format));
+    encode(format, values.values, initial_.back().data());
+  }
+}
+
+void CudaDevice::make_gemm_lane(Lane lane) {
+  auto& made = gemm_lanes_[static_cast<std::size_t>(lane)];
+  if (made) return;
+  const bool on_streams = options_.gemm == CudaOptions::Gemm::on_streams;
+  made = std::make_unique<GemmLane>(*cublas_, (*streams_)[lane], on_streams ? side_streams : 0);
+}
+
+void CudaDevice::reset(bool poison) {
+  select(index_);
+  streams_->synchronize();
+  const cudaStream_t stream = (*streams_)[Lane{}];
+  if (poison && memory_.size() > 0) {
+    check(cudaMemsetAsync(memory_.data(), 0xff, memory_.size(), stream));
+  }
+  const RankProgram& program = addresses_->program;
+  for (const BufferId buffer : program.zeroed) {
+    const auto bytes = static_cast<std::size_t>(program[buffer].bytes);
+    if (bytes > 0) check(cudaMemsetAsync(data(buffer), 0, bytes, stream));
+  }
+  for (std::size_t i = 0; i < initial_.size(); ++i) {
+    if (initial_[i].empty()) continue;
+    check(cudaMemcpyAsync((*addresses_)[program.initial[i].at], initial_[i].data(),
+                          initial_[i].size(), cudaMemcpyHostToDevice, stream));
+  }
+  const DeviceFindings none;
+  check(cudaMemcpyAsync(findings_.data(), &none, sizeof none, cudaMemcpyHostToDevice, stream));
+  streams_->synchronize();
+}
+
+void CudaDevice::run(const Call& call, Lane lane) {
+  select(index_);
+  std::visit([&](const auto& loaded) { run_call(loaded, lane); }, calls_.at(&call));
+}
+
+void CudaDevice::run_call(const LoadedRowSums& call, Lane lane) {
+  launch_row_sums(
+      {call.rows, call.width, call.format, lists_[call.to], lists_[call.first], lists_[call.terms]},
+      (*streams_)[lane]);
+}
+
+void CudaDevice::run_call(const LoadedActivation& call, Lane lane) {
+  ActivationList list = call.list;
+  list.range = lists_[call.ranges];
+  launch_activation(list, (*streams_)[lane]);
+}
+
+void CudaDevice::run_call(const LoadedPattern& call, Lane lane) {
+  const auto count = static_cast<std::int64_t>(call.ranges.count);
+  if (call.compare) {
+    launch_compare_pattern(lists_[call.ranges], count, &device_findings()->wrong_bytes,
+                           (*streams_)[lane]);
+  } else {
+    launch_write_pattern(lists_[call.ranges], count, (*streams_)[lane]);
+  }
+}
+
+void CudaDevice::run_call(const LoadedFiniteCheck& call, Lane lane) {
+  launch_finite_check(lists_[call.ranges], static_cast<std::int64_t>(call.ranges.count),
+                      call.op.value, &device_findings()->first_not_finite, (*streams_)[lane]);
+}
+
+void CudaDevice::run_call(const LoadedCopy& call, Lane lane) {
+  if (call.bytes == 0) return;
+  check(cudaMemcpyAsync(call.to, call.from, static_cast<std::size_t>(call.bytes),
+                        cudaMemcpyDeviceToDevice, (*streams_)[lane]));
+}
+
+void CudaDevice::run_call(const LoadedProduct& call, Lane lane) {
+  call->run(*gemm_lanes_[static_cast<std::size_t>(lane)], lists_);
+}
+
+void CudaDevice::run_call(const MemoryBound& call, Lane lane) {
+  launch_move(scratch_.data(), call.read.value, scratch_.data() + scratch_window,
+              call.written.value, scratch_window, (*streams_)[lane]);
+}
+
+void CudaDevice::run_call(const HostWork* call, Lane lane) {
+  check(cudaLaunchHostFunc((*streams_)[lane], sleep_for, const_cast<HostWork*>(call)));
+}
+
+void CudaDevice::read(Place from, std::span<std::byte> bytes) {
+  select(index_);
+  streams_->synchronize();
+  if (bytes.empty()) return;
+  check(cudaMemcpy(bytes.data(), (*addresses_)[from], bytes.size(), cudaMemcpyDeviceToHost));
+}
+
+Findings CudaDevice::findings() {
+  select(index_);
+  streams_->synchronize();
+  DeviceFindings found;
+  check(cudaMemcpy(&found, findings_.data(), sizeof found, cudaMemcpyDeviceToHost));
+  Findings result;
+  result.wrong_bytes = static_cast<std::int64_t>(found.wrong_bytes);
+  if (found.first_not_finite != std::numeric_limits<std::int32_t>::max()) {
+    result.not_finite_in = OpId(found.first_not_finite);
+  }
+  return result;
+}
+
+}  // namespace
+}  // namespace cuda
+
+int count_gpus() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+std::unique_ptr<GpuDevice> make_cuda_device(int index, const CudaOptions& options) {
+  return std::make_unique<cuda::CudaDevice>(index, options);
+}
+
+}  // namespace moesim

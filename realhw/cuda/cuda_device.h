@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// An NVIDIA GPU as a device.
+#pragma once
+
+#include <memory>
+
+#include "realhw/cuda/gpu_device.h"
+
+namespace moesim {
+
+struct CudaOptions {
+  /// How the groups of a product run: `grouped` in one call of cuBLAS, which takes one type for all
+  /// matrices; `one_by_one` in a call each; `on_streams` so, spread over streams beside the lane's;
+  /// `automatic` grouped where that can be.
+  enum class Gemm { automatic, grouped, one_by_one, on_streams };
+  Gemm gemm = Gemm::automatic;
+};
+
+/// GPUs that this process sees; 0 where there is no driver.
+int count_gpus();
+
+/// The `index`-th GPU of the process. Throws std::runtime_error when it cannot be used.
+std::unique_ptr<GpuDevice> make_cuda_device(int index, const CudaOptions& options = {});
+
+}  // namespace moesim

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device whose lanes are streams: calls are put on them and run later. What exchanges between
+// GPUs need besides calls, so that they can be tested on a stand-in.
+#pragma once
+
+#include <string>
+
+#include "realhw/core/kernel_thread.h"
+#include "realhw/program/device.h"
+
+struct CUstream_st;  // cudaStream_t points to it
+
+namespace moesim {
+
+using GpuStream = CUstream_st*;
+
+/// One host thread uses it. What the device itself finds wrong throws std::runtime_error with its
+/// words, from whichever call comes next.
+class GpuDevice : public Device {
+ public:
+  virtual std::string description() const = 0;  // "NVIDIA H100 80GB HBM3 (sm_90)"
+  virtual GpuStream stream(Lane lane) = 0;
+
+  /// Marks 0 to `count` are points on lanes that can be waited for and have a time.
+  virtual void make_marks(std::size_t count) = 0;
+  /// Puts the mark on the lane.
+  virtual void mark(std::size_t mark, Lane lane) = 0;
+  /// What is put on the lane after this runs after a mark that was put on another one before.
+  virtual void wait(std::size_t mark, Lane lane) = 0;
+
+  /// Before every run, with nothing on any lane: sets the clock of marks against the host's.
+  virtual void start_clock() = 0;
+  /// Whether the lane has reached the mark since start_clock(); false for one not put on it since.
+  virtual bool passed(std::size_t mark) = 0;
+  /// Of a mark that was passed.
+  virtual Clock::time_point time_of(std::size_t mark) = 0;
+  /// Whether all that was put on the lanes has run.
+  virtual bool idle() = 0;
+
+  /// What is put on lanes from here to end_capture() is kept instead of run.
+  virtual void begin_capture() = 0;
+  virtual void end_capture() = 0;
+  /// Forgets what was kept, from any state.
+  virtual void drop_capture() = 0;
+  /// Runs what was kept.
+  virtual void replay() = 0;
+};
+
+}  // namespace moesim

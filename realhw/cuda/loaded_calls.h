@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of a program as a GPU takes them: addresses instead of places, lists in its memory.
+#pragma once
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "realhw/cuda/blas/products.h"
+#include "realhw/cuda/device_memory.h"
+#include "realhw/cuda/kernels/kernels.h"
+#include "realhw/program/program.h"
+
+namespace moesim::cuda {
+
+struct LoadedRowSums {
+  std::int64_t rows = 0, width = 0;
+  RowFormat format = RowFormat::float32;
+  Listed<std::byte*> to;
+  Listed<std::uint32_t> first;
+  Listed<RowTerm> terms;
+};
+struct LoadedActivation {
+  ActivationList list;  // without its ranges
+  Listed<ActivationRange> ranges;
+};
+struct LoadedPattern {
+  bool compare = false;
+  Listed<PatternRange> ranges;
+};
+struct LoadedFiniteCheck {
+  OpId op;
+  Listed<FiniteRange> ranges;
+};
+struct LoadedCopy {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::int64_t bytes = 0;
+};
+using LoadedProduct = std::shared_ptr<const Product>;
+using LoadedCall = std::variant<LoadedRowSums, LoadedActivation, LoadedPattern, LoadedFiniteCheck,
+                                LoadedCopy, LoadedProduct, MemoryBound, const HostWork*>;
+
+/// Where buffers and the memory of scratch work lie.
+struct Addresses {
+  const RankProgram& program;
+  std::vector<std::byte*> buffers;
+  std::byte* scratch = nullptr;
+
+  std::byte* operator[](const Place& place) const {
+    return buffers[place.buffer.index()] + place.offset;
+  }
+  RowFormat format(const Place& place) const { return program[place.buffer].format; }
+};
+
+/// Adds lists of calls to those that are uploaded. Calls keep pointing into the program. Throws
+/// std::runtime_error for what no GPU of ours runs.
+class CallLoader {
+ public:
+  /// `cublas` may be null where no call multiplies.
+  CallLoader(const Addresses& addresses, const Cublas* cublas, GemmWay way, DeviceLists& lists)
+      : addresses_(addresses), cublas_(cublas), way_(way), lists_(lists) {}
+
+  LoadedCall load(const Call& call);
+
+ private:
+  LoadedCall load_call(const RowSums& call);
+  LoadedCall load_call(const GroupedProduct& call);
+  LoadedCall load_call(const Activation& call);
+  LoadedCall load_call(const LocalCopy& call);
+  LoadedCall load_call(const Pattern& call);
+  LoadedCall load_call(const FiniteCheck& call);
+  LoadedCall load_call(const Scratch& call);
+  LoadedCall load_call(const HostWork& call) { return &call; }
+
+  const Addresses& addresses_;
+  const Cublas* cublas_;
+  GemmWay way_;
+  DeviceLists& lists_;
+};
+
+/// Memory that a call of scratch work touches at once: matrices, or windows that are larger than
+/// any cache and are gone through again and again. Also of an input and of an output window each.
+std::int64_t scratch_bytes(const Call& call);
+inline constexpr std::int64_t scratch_window = std::int64_t{256} << 20;
+
+}  // namespace moesim::cuda
