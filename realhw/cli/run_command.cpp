@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim-hw run: measures the policies of a scenario.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <ctime>
 #include <optional>
 
 #include "realhw/cli/agreed.h"
@@ -13,6 +15,8 @@
 
 namespace moesim {
 namespace {
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%MZ}", fmt::gmtime(std::time(nullptr))); }
 
 class RunCommand : public Command {
  public:
@@ -41,8 +45,9 @@ class RunCommand : public Command {
     });
     if (!readable) return bad_input;
     const auto backend = backend_.open(job);
-    const HardwareJob about{backend->name(),  backend->description(), job.launcher(),  job.ranks(),
-                            count_hosts(job), measure_.warmup,        measure_.repeats};
+    const HardwareJob about{
+        backend->name(), backend->description(), job.launcher(),  utc_now(),
+        job.ranks(),     count_hosts(job),       measure_.warmup, measure_.repeats};
     const bool first = job.rank() == 0;
     if (first) {
       for (const Diagnostic& w : inputs->warnings) fmt::print(stderr, "{}", w.str());

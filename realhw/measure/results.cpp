@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -11,24 +12,12 @@
 #include "sim/base/units.h"
 #include "sim/report/case_report.h"
 #include "sim/report/table.h"
+#include "sim/scenario/scenario_text.h"
 
 namespace moesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// Time in every op name, exchanges of parameters apart: a mean over GPUs.
-std::map<std::string, Seconds> op_times(const Plan& plan, const Timeline& timeline) {
-  std::map<std::string, Seconds> times;
-  for (std::size_t op = 0; op < plan.ops.size(); ++op) {
-    const Op& of_plan = plan.ops[op];
-    Seconds& sum = times[of_plan.name + (of_plan.lane == Lane::param ? " (params)" : "")];
-    for (const Interval& interval : timeline.ops[op]) {
-      sum += (interval.end - interval.start) * (1.0 / plan.gpus);
-    }
-  }
-  return times;
-}
 
 Seconds median(const std::vector<Seconds>& repeats) { return repeats[median_index(repeats)]; }
 
@@ -36,7 +25,7 @@ Seconds median(const std::vector<Seconds>& repeats) { return repeats[median_inde
 template <class Pick>
 Seconds over_steps(const Measured& m, Pick pick) {
   Seconds sum;
-  for (const auto& repeats : m.steps) sum += pick(repeats);
+  for (const HardwareStep& step : m.steps) sum += pick(step.repeats);
   return sum * (1.0 / static_cast<double>(m.steps.size()));
 }
 
@@ -87,16 +76,38 @@ Json compared_json(const Comparison& c) {
           {"wrong_bytes", c.wrong_bytes}};
 }
 
+Json step_json(const HardwareStep& step) {
+  Json repeats = Json::array(), ops = Json::array();
+  for (const Seconds s : step.repeats) repeats.push_back(s.value);
+  for (const auto& [kind, time] : step.ops.kinds) {
+    ops.push_back({{"name", kind.name},
+                   {"stage", name_of(kind.stage)},
+                   {"lane", name_of(kind.lane)},
+                   {"time_s", time.value}});
+  }
+  return {{"plan_xxh3", step.plan},
+          {"repeats_s", repeats},
+          {"waiting_s", step.ops.waiting.value},
+          {"ops", ops}};
+}
+
+/// The rows of op_table: op kinds by name, exchanges of parameters apart, and the waiting.
+std::map<std::string, Seconds> labelled(const Measured& m) {
+  std::map<std::string, Seconds> times;
+  const double share = 1.0 / static_cast<double>(m.steps.size());
+  for (const HardwareStep& step : m.steps) {
+    for (const auto& [kind, time] : step.ops.kinds) {
+      times[kind.name + (kind.lane == Lane::param ? " (params)" : "")] += time * share;
+    }
+    times["waiting"] += step.ops.waiting * share;
+  }
+  return times;
+}
+
 Json case_of(const Measured& m, const Topology& topology, const std::string& backend) {
   if (!m.unsuitable.empty()) return {{"policy", m.policy}, {"unsuitable", m.unsuitable}};
   Json result = Json::parse(case_json({topology.name(), m.policy, backend}, m.metrics, topology));
-  Json repeats = Json::array();
-  for (const auto& step : m.steps) {
-    Json& of_step = repeats.emplace_back(Json::array());
-    for (const Seconds s : step) of_step.push_back(s.value);
-  }
-  result["step_s_repeats"] = repeats;
-  for (const auto& [name, time] : m.ops) result["op_s"][name] = time.value;
+  for (const HardwareStep& step : m.steps) result["measured_steps"].push_back(step_json(step));
   result["compared"] = compared_json(m.compared);
   result["wrong"] = m.compared.wrong();
   return result;
@@ -124,12 +135,7 @@ void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step
                   const Topology& topology) {
   const Timeline& timeline = step.median();
   add_step(measured.metrics, plan, timeline, topology);
-  measured.steps.push_back(step.makespans());
-  const double steps = static_cast<double>(measured.steps.size());
-  for (auto& [name, time] : measured.ops) time = time * ((steps - 1) / steps);
-  for (const auto& [name, time] : op_times(plan, timeline)) {
-    measured.ops[name] += time * (1 / steps);
-  }
+  measured.steps.push_back({hash_of_plan(plan), step.makespans(), op_times(plan, timeline)});
 }
 
 std::string hardware_header(const HardwareJob& job, const Scenario& scenario,
@@ -157,15 +163,16 @@ std::string hardware_table(const std::vector<Measured>& cases) {
 std::string op_table(const std::vector<Measured>& cases) {
   std::vector<std::vector<std::string>> rows = {{"op"}};
   std::set<std::string> names;
+  std::vector<std::map<std::string, Seconds>> times;
   for (const Measured& m : cases) {
     rows.front().push_back(m.policy);
-    for (const auto& [name, time] : m.ops) names.insert(name);
+    for (const auto& [name, time] : times.emplace_back(labelled(m))) names.insert(name);
   }
   for (const std::string& name : names) {
     auto& row = rows.emplace_back(1, name);
-    for (const Measured& m : cases) {
-      const auto found = m.ops.find(name);
-      row.push_back(found == m.ops.end() ? "-" : to_string(found->second));
+    for (const auto& of_case : times) {
+      const auto found = of_case.find(name);
+      row.push_back(found == of_case.end() ? "-" : to_string(found->second));
     }
   }
   return align(rows, 1);
@@ -176,12 +183,11 @@ std::string hardware_json(const HardwareJob& job, const Scenario& scenario, cons
   Json list = Json::array();
   for (const Measured& m : cases)
     list.push_back(case_of(m, inputs.clusters[0].topology, job.backend));
-  Json overrides = Json::array();
-  for (const Override& o : scenario.set) overrides.push_back(o.path + "=" + o.value);
   const auto file = [](const InputFile& f) { return Json{{"name", f.name}, {"xxh3", f.hash}}; };
   const Json document = {{"format", "moesim-hw-result"},
-                         {"format_version", 1},
+                         {"format_version", 2},
                          {"moesim", MOESIM_RELEASE},
+                         {"date", job.date},
                          {"backend", job.backend},
                          {"description", job.description},
                          {"launcher", job.launcher},
@@ -192,8 +198,7 @@ std::string hardware_json(const HardwareJob& job, const Scenario& scenario, cons
                          {"trace", file(inputs.trace_file)},
                          {"model", file(inputs.model_file)},
                          {"topology", file(inputs.clusters[0].file)},
-                         {"set", overrides},
-                         {"pass", scenario.backward ? "forward+backward" : "forward"},
+                         {"scenario", Json::parse(to_text(scenario))},
                          {"cases", list}};
   return document.dump(1) + "\n";
 }

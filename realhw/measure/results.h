@@ -2,11 +2,11 @@
 // What a run on hardware prints and writes, from the timelines on rank 0.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "realhw/core/reference.h"
+#include "sim/report/hardware_result.h"
 #include "sim/report/metrics.h"
 #include "sim/scenario/inputs.h"
 
@@ -24,16 +24,16 @@ struct MeasuredStep {
 /// One policy, measured.
 struct Measured {
   std::string policy;
-  std::string unsuitable;                   // why it cannot run here; empty: it did
-  RunMetrics metrics;                       // of the median repeat of every step
-  std::vector<std::vector<Seconds>> steps;  // [step][repeat] makespans
-  std::map<std::string, Seconds> ops;       // by name: mean over GPUs, sum over ops, mean of steps
-  Comparison compared;                      // over all ranks and steps
+  std::string unsuitable;           // why it cannot run here; empty: it did
+  RunMetrics metrics;               // of the median repeat of every step
+  std::vector<HardwareStep> steps;  // in their order
+  Comparison compared;              // over all ranks and steps
 };
 
 /// The job that measured.
 struct HardwareJob {
   std::string backend, description, launcher;
+  std::string date;  // UTC
   int ranks = 0, hosts = 0;
   int warmup = 0, repeats = 0;
 };
@@ -46,7 +46,7 @@ void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step
 
 std::string hardware_header(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs);
 std::string hardware_table(const std::vector<Measured>& cases);
-/// One row an op name, one column a policy.
+/// One row an op kind, one column a policy; see op_times.h.
 std::string op_table(const std::vector<Measured>& cases);
 std::string hardware_json(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs,
                           const std::vector<Measured>& cases);

@@ -18,5 +18,6 @@ void add_list_command(CLI::App& app);
 void add_topology_command(CLI::App& app);
 void add_trace_command(CLI::App& app);
 void add_calibrate_command(CLI::App& app);
+void add_validate_command(CLI::App& app);
 
 }  // namespace moesim

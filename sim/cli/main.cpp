@@ -33,6 +33,7 @@ int run(int argc, char** argv) {
   moesim::add_topology_command(app);
   moesim::add_trace_command(app);
   moesim::add_calibrate_command(app);
+  moesim::add_validate_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

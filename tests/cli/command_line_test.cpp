@@ -85,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"",
                 "error: moesim needs a command\n"
-                "hint: one of run, compare, plan, explain, list, topology, trace, calibrate\n"},
+                "hint: one of run, compare, plan, explain, list, topology, trace, calibrate, "
+                "validate\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",

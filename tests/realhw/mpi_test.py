@@ -53,8 +53,11 @@ class MpiRun(unittest.TestCase):
                 self.assertEqual(case["compared"]["outputs"], 2 * 2 * 8 * 16 * 4 * 64)
                 self.assertEqual(case["compared"]["input_gradients"], 2 * 2 * 8 * 16 * 4 * 64)
                 self.assertGreater(case["compared"]["weight_gradients"], 0)
-                self.assertEqual([len(step) for step in case["step_s_repeats"]], [2, 2])
-                self.assertGreater(case["op_s"]["fc1"], 0)
+                self.assertEqual([len(s["repeats_s"]) for s in case["measured_steps"]], [2, 2])
+                for step in case["measured_steps"]:
+                    times = {op["name"]: op["time_s"] for op in step["ops"]}
+                    self.assertGreater(times["fc1"], 0)
+                    self.assertGreaterEqual(step["waiting_s"], 0)
                 self.assertLess(case["total"]["communication_s"], 2 * case["step_s"])
         self.assertIn("#wrong", done.stdout)
         dropped = {case["policy"]: case["dropped_choices"] for case in result["cases"]}

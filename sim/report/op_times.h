@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time per op kind, told alike of a simulated and of a measured timeline.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <string>
+
+#include "sim/plan/plan.h"
+#include "sim/plan/timeline.h"
+
+namespace moesim {
+
+/// Ops of one name, stage and lane, forward and backward.
+struct OpKind {
+  std::string name;
+  Stage stage = Stage::other;
+  Lane lane = Lane::compute;
+  auto operator<=>(const OpKind&) const = default;
+};
+
+/// Means over GPUs, sums over the ops of a step.
+struct OpTimes {
+  /// Kernels: from start to end. Exchanges: from the last participant's joining to the last one's
+  /// end, for every participant. So a GPU that comes late makes no exchange longer, and it is one
+  /// quantity whether an exchange ends for all together or for each by itself.
+  std::map<OpKind, Seconds> kinds;
+  Seconds waiting;  // in exchanges, until the last participant joined
+
+  /// Adds another's times, multiplied.
+  void add(const OpTimes& other, double factor);
+};
+
+OpTimes op_times(const Plan& plan, const Timeline& timeline);
+
+}  // namespace moesim

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim validate on measured files that are made up from what the simulator itself says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/files.h"
+#include "tests/cli/run.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+const std::vector<std::string> policies = {"megatron", "dedup"};
+
+/// What hardware that is just as the simulator says would have measured.
+Json perfect(const Scratch& scratch) {
+  const auto on = [](const std::string& command, const std::vector<std::string>& names,
+                     std::vector<std::string> more) {
+    more.insert(more.begin(), {"--steps", "0"});
+    return run_moesim(on_hand_trace(command, "pair", names, more));
+  };
+  const std::string file = scratch.file("simulated.json");
+  EXPECT_EQ(on("compare", policies, {"--json", file}).code, 0);
+  Json cases = Json::array();
+  const Json simulated = Json::parse(content(file));
+  for (const Json& c : simulated["cases"]) {
+    const std::string plan = on("plan", {c["policy"]}, {}).out;
+    cases.push_back({{"policy", c["policy"]},
+                     {"wrong", 0},
+                     {"measured_steps",
+                      {{{"plan_xxh3", hash_of(plan)},
+                        {"repeats_s", {c["step_s"]}},
+                        {"waiting_s", 0.001},
+                        {"ops",
+                         {{{"name", "fc1"},
+                           {"stage", "experts"},
+                           {"lane", "compute"},
+                           {"time_s", 0.002}}}}}}}});
+  }
+  return {{"format", "moesim-hw-result"},
+          {"format_version", 2},
+          {"moesim", "0.1.0"},
+          {"date", "2026-01-01T00:00Z"},
+          {"description", "nothing"},
+          {"ranks", 2},
+          {"hosts", 2},
+          {"warmup", 1},
+          {"repeats", 1},
+          {"scenario",
+           {{"topology", {"pair"}},
+            {"model", "hand"},
+            {"trace", MOESIM_ROOT "/tests/fixtures/traces/hand"},
+            {"policy", policies},
+            {"steps", "0"}}},
+          {"cases", cases}};
+}
+
+class ValidateCommand : public testing::Test {
+ protected:
+  Outcome validate(const Json& document, std::vector<std::string> more = {}) {
+    std::ofstream(file) << document.dump(1);
+    more.insert(more.begin(), {"validate", file});
+    return run_moesim(more);
+  }
+  Json& repeats(int policy) { return measured["cases"][policy]["measured_steps"][0]["repeats_s"]; }
+
+  const Scratch scratch;
+  const std::string file = scratch.file("m.json");
+  Json measured = perfect(scratch);
+};
+
+TEST_F(ValidateCommand, IsContentWithExactAgreement) {
+  const Outcome outcome = validate(measured, {"--json", scratch.file("v.json")});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, HasSubstr("mean absolute error 0.0 %"));
+  EXPECT_THAT(outcome.out, testing::EndsWith("\nvalid\n"));
+  const Json result = Json::parse(content(scratch.file("v.json")));
+  EXPECT_EQ(result["mean_absolute_error"], 0.0);
+  EXPECT_EQ(result["results"][0]["policies"].size(), 2u);
+  for (const Json& p : result["results"][0]["policies"]) {
+    EXPECT_EQ(p["measured_s"], p["simulated_s"]);
+    EXPECT_GT(p["ops"].size(), 5u);
+  }
+}
+
+TEST_F(ValidateCommand, PrintsItsTables) {
+  std::string out = validate(measured).out;
+  out = out.substr(out.find('\n') + 1);  // the first line holds the version
+  for (auto at = out.find(file); at != std::string::npos; at = out.find(file)) {
+    out.replace(at, file.size(), "m.json");
+  }
+  expect_golden(MOESIM_ROOT "/tests/cli/golden/validate.txt", out);
+}
+
+TEST_F(ValidateCommand, FailsBeyondTheTolerance) {
+  for (int policy : {0, 1}) repeats(policy) = {repeats(policy)[0].get<double>() / 1.13};
+  const Outcome outcome = validate(measured, {"--json", scratch.file("v.json")});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("not valid: a mean absolute error of 13.0 %, beyond 12.0 %"));
+  EXPECT_THAT(content(scratch.file("v.json")), HasSubstr("\"valid\": false"));
+  EXPECT_EQ(validate(measured, {"--tolerance", "13.1%"}).code, 0);
+}
+
+TEST_F(ValidateCommand, FailsWhereTheOrderIsWrong) {
+  repeats(0)[0] = repeats(1)[0].get<double>() / 1.5;
+  const Outcome outcome = validate(measured, {"--tolerance", "1000%"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("megatron is faster than dedup, but not simulated so"));
+}
+
+TEST_F(ValidateCommand, FailsOnWrongNumbers) {
+  measured["cases"][0]["wrong"] = 7;
+  EXPECT_EQ(validate(measured).code, 1);
+}
+
+TEST_F(ValidateCommand, SimulatesTheSamePlansOnAnotherCluster) {
+  const Outcome slower = validate(measured, {"--set", "topology.node.nics.latency=1 ms"});
+  EXPECT_EQ(slower.code, 1);
+  EXPECT_THAT(slower.out, HasSubstr("not valid"));
+  const Outcome other = validate(measured, {"--topology", "two-by-two"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("2 ranks were measured, two-by-two has 4 GPUs"));
+}
+
+TEST_F(ValidateCommand, RefusesPlansThatWereNotMeasured) {
+  measured["scenario"]["set"] = {"model.hidden=2000"};
+  const Outcome outcome = validate(measured);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("the plan of step 0 is not the one that was measured"));
+  EXPECT_THAT(outcome.err, HasSubstr("hint: "));
+}
+
+TEST_F(ValidateCommand, RefusesWhatIsNoMeasuredFile) {
+  const auto refused = [&](const auto& damage, const std::string& message) {
+    Json broken = measured;
+    damage(broken);
+    const Outcome outcome = validate(broken);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_THAT(outcome.err, testing::AllOf(HasSubstr(file + ":"), HasSubstr(message)));
+    EXPECT_EQ(outcome.out, "");
+  };
+  refused([](Json& j) { j["format"] = "moesim-result"; }, "moesim-hw run --json is needed");
+  refused([](Json& j) { j["format_version"] = 1; }, "measure again with this version");
+  refused([](Json& j) { j.erase("scenario"); }, "'scenario'");
+  refused([](Json& j) { j["cases"] = Json::array(); }, "'cases' is empty");
+  refused([](Json& j) { j["cases"].erase(1); }, "1 case for 2 policies");
+  refused([](Json& j) { j["cases"][1]["policy"] = "eplb"; }, "'eplb' was measured in the place of");
+  refused([](Json& j) { j["cases"][0].erase("wrong"); }, "'cases.0' lacks the key 'wrong'");
+  const auto in_step = [&](const std::string& key, const Json& value, const std::string& message) {
+    refused([&](Json& j) { j["cases"][0]["measured_steps"][0][key] = value; }, message);
+  };
+  in_step("repeats_s", Json::array(), "repeats_s' is empty");
+  in_step("repeats_s", {-1}, "must be");
+  in_step("repeats_s", {"nan"}, "must be a number");
+  in_step("ops", {{{"name", "fc1"}, {"stage", "exprts"}, {"lane", "compute"}, {"time_s", 1}}},
+          "experts");
+}
+
+TEST_F(ValidateCommand, RefusesBadFlagsAndBrokenFiles) {
+  EXPECT_THAT(validate(measured, {"--tolerance", "12"}).err, HasSubstr("such as 12%"));
+  EXPECT_THAT(validate(measured, {"--fidelity", "prot"}).err, HasSubstr("did you mean 'port'?"));
+  EXPECT_THAT(validate(measured, {"--set", "model.hidden=1"}).err, HasSubstr("those that were"));
+  std::ofstream(file) << "{\"format\": ";
+  EXPECT_EQ(run_moesim({"validate", file}).code, 2);
+  EXPECT_EQ(run_moesim({"validate", scratch.file("absent.json")}).code, 2);
+}
+
+}  // namespace
+}  // namespace moesim
