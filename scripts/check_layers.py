@@ -15,7 +15,7 @@ NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan"}
 BALANCE = PLAN | {"sim/balance"}
 POLICY = BALANCE | {"sim/policy"}
-SIM = POLICY | {"sim/calibrate", "sim/scenario", "sim/flags", "sim/analytic", "sim/engine", "sim/report", "sim/cli"}
+SIM = POLICY | {"sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/analytic", "sim/engine", "sim/report", "sim/cli"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -24,16 +24,17 @@ MAY_INCLUDE = {
     "sim/trace": BASE,
     "sim/model": BASE,
     "sim/plan": NOUNS,
+    "sim/saved": PLAN,
     "sim/balance": PLAN,
     "sim/calibrate": PLAN,
     "sim/policy": BALANCE,
-    "sim/scenario": POLICY,
-    "sim/flags": POLICY | {"sim/scenario"},
+    "sim/scenario": POLICY | {"sim/saved"},
+    "sim/flags": POLICY | {"sim/saved", "sim/scenario"},
     "sim/analytic": PLAN,
     "sim/engine": PLAN,
     "sim/report": PLAN,
     "sim/cli": SIM,
-    "realhw": POLICY | {"sim/scenario", "sim/flags", "sim/report"},
+    "realhw": POLICY | {"sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/report"},
 }
 
 # Heavy or foreign headers and the only folder that may include each.

@@ -16,4 +16,10 @@ void write_file(const std::string& path, std::string_view content);
 /// XXH3 (128 bits) of some bytes, in hex: the identity of an input in reports.
 std::string hash_of(std::string_view content);
 
+/// A file that went into a result.
+struct InputFile {
+  std::string name;
+  std::string hash;  // of the file with its overrides
+};
+
 }  // namespace moesim

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim plan: the plan of one step as text, proved to deliver every token.
+// moesim plan: the plan of one step as text, proved to deliver every token; or all steps, saved for
+// machines that execute them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,7 +12,7 @@
 #include "sim/flags/scenario_flags.h"
 #include "sim/plan/delivery.h"
 #include "sim/plan/text.h"
-#include "sim/scenario/inputs.h"
+#include "sim/scenario/policy_steps.h"
 #include "sim/scenario/proof.h"
 
 namespace moesim {
@@ -21,9 +22,33 @@ struct Options {
   ScenarioFlags scenario;
   std::string out;
   std::string nccl_tests;
+  std::string save;
   bool rows = false;
   bool check = false;
 };
+
+void save_steps(const Options& options) {
+  if (!options.out.empty() || !options.nccl_tests.empty() || options.rows || options.check) {
+    throw Error("--save goes with no other flag of 'plan'",
+                "saved steps have all rows; --check proves the same plans");
+  }
+  const Scenario scenario = options.scenario.read();
+  if (scenario.topologies.size() != 1) throw Error("'plan --save' takes one topology");
+  const Inputs inputs = open_inputs(scenario);
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  const ClusterInput& cluster = inputs.clusters[0];
+  const auto policies = plan_all(scenario, inputs, cluster);
+  const StepsOrigin origin = origin_of(scenario, inputs, cluster, MOESIM_RELEASE);
+  write_file(options.save, pack_steps(origin, cluster.topology, policies));
+  for (const SavedPolicy& policy : policies) {
+    if (policy.unsuitable.empty()) {
+      fmt::print("{}: {} steps for {} GPUs\n", policy.name, policy.steps.size(),
+                 cluster.topology.gpu_count());
+    } else {
+      fmt::print(stderr, "{}: {}", policy.name, policy.unsuitable);
+    }
+  }
+}
 
 void print_plan(const Options& options) {
   const Scenario scenario = options.scenario.read();
@@ -74,7 +99,15 @@ void add_plan_command(CLI::App& app) {
                       "writes each exchange as a matrix for alltoallv_perf into this folder");
   command->add_flag("--rows", options->rows, "with the explicit token rows of every exchange");
   command->add_flag("--check", options->check, "proves that every token is delivered and returns");
-  command->callback([options] { print_plan(*options); });
+  command->add_option("--save", options->save,
+                      "writes all steps of all policies into one file for moesim-hw run --steps");
+  command->callback([options] {
+    if (options->save.empty()) {
+      print_plan(*options);
+    } else {
+      save_steps(*options);
+    }
+  });
 }
 
 }  // namespace moesim

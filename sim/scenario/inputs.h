@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/files.h"
 #include "sim/model/gpu_model.h"
 #include "sim/model/moe_model.h"
 #include "sim/policy/step_plan.h"
@@ -14,12 +15,6 @@
 #include "sim/trace/batches.h"
 
 namespace moesim {
-
-/// A file that went into a result.
-struct InputFile {
-  std::string name;
-  std::string hash;  // XXH3 of the file with its overrides
-};
 
 struct ClusterInput {
   InputFile file;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cluster as JSON, whole: where there is no YAML, measured steps still know hosts and links.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+nlohmann::ordered_json cluster_json(const Topology& topology);
+
+/// Throws nlohmann's exceptions, std::invalid_argument and Error for what describes no cluster.
+Topology read_cluster(const nlohmann::ordered_json& json);
+
+}  // namespace moesim

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/saved/gzip.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+
+namespace moesim {
+namespace {
+
+constexpr int gzip_window = MAX_WBITS + 16;  // with gzip's header, which holds no time or name
+constexpr int usual_memory = 8;
+constexpr std::string_view magic = "\x1f\x8b";
+
+}  // namespace
+
+std::string gzipped(std::string_view text) {
+  z_stream stream{};
+  if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, gzip_window, usual_memory,
+                     Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw std::runtime_error("no memory to compress");
+  }
+  std::string result;
+  std::array<char, 1 << 16> block;
+  for (int status = Z_OK; status != Z_STREAM_END;) {
+    const std::string_view part = text.substr(0, 1U << 30);  // zlib counts in 32 bits
+    text.remove_prefix(part.size());
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
+    stream.avail_in = static_cast<uInt>(part.size());
+    do {
+      stream.next_out = reinterpret_cast<Bytef*>(block.data());
+      stream.avail_out = block.size();
+      status = ::deflate(&stream, text.empty() ? Z_FINISH : Z_NO_FLUSH);
+      result.append(block.data(), block.size() - stream.avail_out);
+    } while (stream.avail_out == 0);
+  }
+  ::deflateEnd(&stream);
+  return result;
+}
+
+std::string read_gzip(const std::string& path) {
+  const std::string packed = read_file(path);
+  if (!packed.starts_with(magic)) {
+    throw error_in(path, "is not in gzip's form", "give a file that moesim plan --save wrote");
+  }
+  const gzFile file = ::gzopen(path.c_str(), "rb");
+  if (file == nullptr)
+    throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+  std::string text;
+  std::array<char, 1 << 16> block;
+  int count = 0;
+  while ((count = ::gzread(file, block.data(), block.size())) > 0) {
+    text.append(block.data(), static_cast<std::size_t>(count));
+  }
+  const bool sound = ::gzclose(file) == Z_OK && count == 0;
+  if (!sound) throw error_in(path, "is cut short or damaged", "copy it again");
+  return text;
+}
+
+}  // namespace moesim

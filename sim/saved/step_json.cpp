@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/saved/step_json.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "sim/plan/text.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Tag>
+std::vector<std::int32_t> values(const std::vector<Id<Tag>>& ids) {
+  std::vector<std::int32_t> result;
+  for (const auto id : ids) result.push_back(id.value);
+  return result;
+}
+
+template <class IdType>
+std::vector<IdType> ids(const Json& json) {
+  const auto numbers = json.get<std::vector<std::int64_t>>();
+  return {numbers.begin(), numbers.end()};
+}
+
+Json layer_json(const ServedLayer& layer) {
+  const Placement& placement = layer.placement;
+  Json slots = Json::array();
+  for (const auto& of_gpu : placement.table()) slots.push_back(values(of_gpu));
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(placement.gpus()), 0);
+  for (const GpuId source : layer.source) ++tokens[source.index()];
+  return {{"layer", layer.number},
+          {"top_k", layer.top_k},
+          {"experts", placement.experts()},
+          {"slots", slots},
+          {"tokens", tokens},
+          {"expert", values(layer.expert)},
+          {"slot", values(layer.slot)}};
+}
+
+ServedLayer read_layer(const Json& json) {
+  SlotTable table;
+  for (const Json& of_gpu : json.at("slots")) table.push_back(ids<ExpertId>(of_gpu));
+  ServedLayer layer{json.at("layer").get<int>(),
+                    json.at("top_k").get<int>(),
+                    Placement(json.at("experts").get<int>(), table),
+                    {},
+                    ids<ExpertId>(json.at("expert")),
+                    ids<SlotId>(json.at("slot"))};
+  const auto tokens = json.at("tokens").get<std::vector<std::int64_t>>();
+  for (std::size_t gpu = 0; gpu < tokens.size(); ++gpu) {
+    for (std::int64_t i = 0; i < tokens[gpu]; ++i) {
+      layer.source.emplace_back(static_cast<std::int64_t>(gpu));
+    }
+  }
+  return layer;
+}
+
+void check_choices(const ServedLayer& layer) {
+  const Placement& placement = layer.placement;
+  for (std::size_t i = 0; i < layer.expert.size(); ++i) {
+    const auto [expert, slot] = std::pair(layer.expert[i], layer.slot[i]);
+    if (expert.value < 0 && slot.value < 0) continue;
+    if (expert.value < 0 || slot.value < 0 || slot.value >= placement.slots() ||
+        placement.expert_in(slot) != expert) {
+      throw Error(
+          fmt::format("layer {}: choice {} of expert {} is served by slot {}, which does "
+                      "not hold it",
+                      layer.number, i, expert.value, slot.value));
+    }
+  }
+}
+
+void check_layer(const ServedLayer& layer, int gpus) {
+  const auto fail = [&](const std::string& what) {
+    throw Error(fmt::format("layer {}: {}", layer.number, what));
+  };
+  if (layer.top_k < 1 || layer.top_k > max_top_k) fail(fmt::format("top_k is {}", layer.top_k));
+  if (layer.placement.gpus() != gpus) {
+    fail(fmt::format("experts are placed on {} GPUs, the plan has {}", layer.placement.gpus(),
+                     gpus));
+  }
+  const std::size_t choices = layer.source.size() * static_cast<std::size_t>(layer.top_k);
+  if (layer.expert.size() != choices || layer.slot.size() != choices) {
+    fail(fmt::format("{} tokens of {} choices have {} experts and {} slots", layer.tokens(),
+                     layer.top_k, layer.expert.size(), layer.slot.size()));
+  }
+  for (const GpuId source : layer.source) {
+    if (source.value >= gpus) fail(fmt::format("tokens come from GPU {}", source.value));
+  }
+  check_choices(layer);
+}
+
+const ServedLayer* layer_of(const ExecutableStep& step, int number) {
+  for (const ServedLayer& layer : step.layers) {
+    if (layer.number == number) return &layer;
+  }
+  return nullptr;
+}
+
+void check_op(const ExecutableStep& step, const Op& op) {
+  const ServedLayer* layer = layer_of(step, op.layer);
+  const auto fail = [&](const std::string& what) {
+    throw Error(fmt::format("op {} of layer {}: {}", op.name, op.layer, what));
+  };
+  if (const Exchange* exchange = op.exchange()) {
+    for (const RowMove& row : exchange->rows) {
+      if (layer == nullptr) fail("moves tokens, but the layer has no routing");
+      if (row.token.value >= layer->tokens()) fail(fmt::format("moves token {}", row.token.value));
+      if (layer->top_k < max_top_k && row.choices >> layer->top_k != 0) {
+        fail(fmt::format("moves choices of token {} beyond top_k {}", row.token.value,
+                         layer->top_k));
+      }
+    }
+  } else if (op.stage == Stage::experts) {
+    const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
+    if (gemm == nullptr) return;
+    if (layer == nullptr) fail("computes experts, but the layer has no routing");
+    const int slots = layer->placement.slots_on(op.compute()->gpu);
+    if (static_cast<int>(gemm->m.size()) != slots) {
+      fail(fmt::format("has {} groups for {} slots", gemm->m.size(), slots));
+    }
+  }
+}
+
+}  // namespace
+
+Json step_json(const ExecutableStep& step) {
+  Json layers = Json::array();
+  for (const ServedLayer& layer : step.layers) layers.push_back(layer_json(layer));
+  return {{"step", step.number},
+          {"planning_s", step.planning.value},
+          {"peak_memory_bytes", step.peak_memory.value},
+          {"dropped_choices", step.dropped_choices},
+          {"replaced_choices", step.replaced_choices},
+          {"layers", layers},
+          {"plan", to_text(step.plan)}};
+}
+
+ExecutableStep read_step(const Json& json, const std::string& name) {
+  ExecutableStep step;
+  step.number = json.at("step").get<int>();
+  step.planning = Seconds(json.at("planning_s").get<double>());
+  step.peak_memory = Bytes(json.at("peak_memory_bytes").get<std::int64_t>());
+  step.dropped_choices = json.at("dropped_choices").get<std::int64_t>();
+  step.replaced_choices = json.at("replaced_choices").get<std::int64_t>();
+  for (const Json& layer : json.at("layers")) step.layers.push_back(read_layer(layer));
+  step.plan = parse_plan(json.at("plan").get<std::string>(), name);
+  check_step(step);
+  return step;
+}
+
+void check_step(const ExecutableStep& step) {
+  for (const ServedLayer& layer : step.layers) check_layer(layer, step.plan.gpus);
+  for (const Op& op : step.plan.ops) check_op(step, op);
+}
+
+}  // namespace moesim

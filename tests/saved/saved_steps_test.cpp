@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saved steps read back as they were planned; files that are not whole or do not fit are refused.
+#include "sim/saved/saved_steps.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/saved/gzip.h"
+#include "sim/saved/step_json.h"
+#include "sim/scenario/policy_steps.h"
+
+namespace moesim {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+struct Planned {
+  explicit Planned(const std::string& topology = "hiermoe-a6000")
+      : scenario(read_scenario("", {{"topology", topology, "t"},
+                                    {"model", "tiny-moe", "m"},
+                                    {"trace", MOESIM_ROOT "/traces/tiny-moe-train", "r"},
+                                    {"policy", "[dedup, deepspeed, laer]", "p"},
+                                    {"steps", "'2:4'", "s"},
+                                    {"tokens_per_rank", "8", "k"},
+                                    {"layers", "[1, 3]", "l"},
+                                    {"set", "topology.nodes=2", "--set"},
+                                    {"set", "topology.node.gpus=2", "--set"}})),
+        inputs(open_inputs(scenario)),
+        origin(origin_of(scenario, inputs, inputs.clusters[0], "1.2.3")),
+        policies(plan_all(scenario, inputs, inputs.clusters[0])) {
+    policies.push_back({"elsewhere", "needs attention", {}});
+  }
+
+  const Topology& cluster() const { return inputs.clusters[0].topology; }
+  std::string packed() const { return pack_steps(origin, cluster(), policies); }
+
+  Scenario scenario;
+  Inputs inputs;
+  StepsOrigin origin;
+  std::vector<SavedPolicy> policies;
+};
+
+const Planned& planned() {
+  static const Planned p;
+  return p;
+}
+
+class SavedStepsFile : public testing::Test {
+ protected:
+  ~SavedStepsFile() override { std::filesystem::remove(path_); }
+
+  SavedSteps read(const std::string& content) {
+    write_file(path_, content);
+    return read_steps(path_);
+  }
+  std::string complaint(const std::string& content) {
+    try {
+      read(content);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.diagnostics()[0].file.rfind(path_, 0), 0U) << e.what();
+      return e.what();
+    }
+    return "";
+  }
+  std::vector<std::string> lines(const std::string& content) {
+    write_file(path_, content);
+    std::vector<std::string> result(1);
+    for (const char c : read_gzip(path_)) {
+      result.back() += c;
+      if (c == '\n') result.emplace_back();
+    }
+    result.pop_back();
+    return result;
+  }
+  /// Changes a step's JSON, and then every hash so that they fit.
+  template <class Change>
+  std::string rewritten(std::size_t line, Change change) {
+    std::vector<std::string> all = lines(planned().packed());
+    const std::string old_hash = hash_of(all[line]);
+    Json json = Json::parse(all[line]);
+    change(json);
+    all[line] = json.dump() + "\n";
+    if (line > 0) all[0].replace(all[0].find(old_hash), old_hash.size(), hash_of(all[line]));
+    return hashed(all);
+  }
+  static std::string hashed(std::vector<std::string> lines) {
+    lines.pop_back();
+    std::string text;
+    for (const std::string& line : lines) text += line;
+    return gzipped(text + Json{{"xxh3", hash_of(text)}}.dump() + "\n");
+  }
+
+  std::string path_ =
+      (std::filesystem::temp_directory_path() / ("saved-steps-" + std::to_string(::getpid())))
+          .string();
+};
+
+void expect_equal(const ServedLayer& a, const ServedLayer& b) {
+  EXPECT_EQ(a.number, b.number);
+  EXPECT_EQ(a.top_k, b.top_k);
+  EXPECT_EQ(a.placement.table(), b.placement.table());
+  EXPECT_EQ(a.source, b.source);
+  EXPECT_EQ(a.expert, b.expert);
+  EXPECT_EQ(a.slot, b.slot);
+}
+
+TEST_F(SavedStepsFile, ReadsBackWhatWasPlanned) {
+  const SavedSteps steps = read(planned().packed());
+  EXPECT_EQ(steps.origin.moesim, "1.2.3");
+  EXPECT_EQ(steps.origin.scenario, planned().origin.scenario);
+  EXPECT_EQ(steps.origin.trace.hash, planned().inputs.trace_file.hash);
+  EXPECT_EQ(steps.origin.hidden, planned().inputs.model.hidden);
+  EXPECT_TRUE(steps.origin.gated);
+  ASSERT_EQ(steps.policies.size(), 4U);
+  EXPECT_EQ(steps.policies[3].unsuitable, "needs attention");
+  for (std::size_t p = 0; p < 4; ++p) {
+    const SavedPolicy& policy = planned().policies[p];
+    EXPECT_EQ(steps.policies[p].name, policy.name);
+    EXPECT_EQ(steps.policies[p].unsuitable, policy.unsuitable);
+    ASSERT_EQ(steps.policies[p].steps.size(), p == 3 ? 0U : 2U);
+    for (std::size_t s = 0; s < policy.steps.size(); ++s) {
+      const ExecutableStep &was = policy.steps[s], &is = steps.policies[p].steps[s];
+      EXPECT_EQ(is.number, 2 + static_cast<int>(s));
+      EXPECT_EQ(is.plan, was.plan);
+      EXPECT_EQ(is.planning, was.planning);
+      EXPECT_EQ(is.peak_memory, was.peak_memory);
+      EXPECT_EQ(is.dropped_choices, was.dropped_choices);
+      ASSERT_EQ(is.layers.size(), 2U);
+      for (std::size_t l = 0; l < 2; ++l) expect_equal(is.layers[l], was.layers[l]);
+    }
+  }
+  EXPECT_GT(steps.policies[1].steps[0].dropped_choices, 0);
+}
+
+TEST_F(SavedStepsFile, KeepsTheCluster) {
+  const Topology& was = planned().cluster();
+  const SavedSteps steps = read(planned().packed());
+  const Topology& is = steps.cluster;
+  EXPECT_EQ(is.name(), was.name());
+  EXPECT_EQ(is.exchange_overhead(), was.exchange_overhead());
+  EXPECT_EQ(is.peer_overhead(), was.peer_overhead());
+  ASSERT_EQ(is.links().size(), was.links().size());
+  const ByteMatrix& traffic = [&]() -> const ByteMatrix& {
+    for (const Op& op : planned().policies[0].steps[0].plan.ops) {
+      if (const Exchange* exchange = op.exchange()) return exchange->traffic;
+    }
+    throw std::logic_error("no exchange");
+  }();
+  EXPECT_EQ(is.loads(traffic).bytes, was.loads(traffic).bytes);
+  EXPECT_EQ(is.loads(traffic).seconds, was.loads(traffic).seconds);
+  for (std::size_t i = 0; i < was.levels().size(); ++i) {
+    EXPECT_EQ(is.levels()[i].group_of, was.levels()[i].group_of);
+  }
+}
+
+TEST_F(SavedStepsFile, PacksTheSameStepsIntoTheSameBytes) {
+  const std::string packed = planned().packed();
+  const SavedSteps steps = read(packed);
+  EXPECT_EQ(pack_steps(steps.origin, steps.cluster, steps.policies), packed);
+  EXPECT_EQ(Planned().packed(), packed);
+}
+
+TEST_F(SavedStepsFile, RefusesWhatIsCutShort) {
+  const std::string packed = planned().packed();
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{10}, packed.size() / 2,
+                                 packed.size() - 8, packed.size() - 1}) {
+    EXPECT_NE(complaint(packed.substr(0, size)), "") << size;
+  }
+  std::vector<std::string> all = lines(packed);
+  std::string text;
+  for (const std::string& line : all) {
+    EXPECT_NE(complaint(gzipped(text)), "") << text.size();
+    text += line;
+  }
+  EXPECT_EQ(complaint(gzipped(text)), "");
+  EXPECT_THAT(complaint(gzipped(text + "{}\n")), HasSubstr("the last line is no hash"));
+}
+
+TEST_F(SavedStepsFile, TellsWhichLineWasAltered) {
+  std::vector<std::string> all = lines(planned().packed());
+  for (std::size_t line = 0; line + 1 < all.size(); ++line) {
+    std::vector<std::string> altered = all;
+    std::string& text = altered[line];
+    const std::size_t at = text.find("\"step");
+    ASSERT_NE(at, std::string::npos);
+    text.insert(at, " ");
+    std::string joined;
+    for (const std::string& l : altered) joined += l;
+    EXPECT_THAT(complaint(gzipped(joined)),
+                AllOf(HasSubstr(line == 0 ? ":8: error" : fmt::format(":{}: error", line + 1)),
+                      HasSubstr("not as it was written"), HasSubstr("hint: write it again")));
+  }
+}
+
+TEST_F(SavedStepsFile, RefusesOtherFilesAndVersions) {
+  EXPECT_THAT(complaint("moesim-plan 1\n"), HasSubstr("is not in gzip's form"));
+  EXPECT_THAT(complaint(gzipped("moesim-plan 1\n")), HasSubstr(":1: error: holds no saved steps"));
+  EXPECT_THAT(complaint(gzipped("")), HasSubstr("holds no saved steps"));
+  EXPECT_THAT(complaint(rewritten(0, [](Json& json) { json["format_version"] = 7; })),
+              HasSubstr(":1: error: is of version 7; this program reads version 1"));
+}
+
+TEST_F(SavedStepsFile, RefusesWhatDoesNotFitTogether) {
+  const auto broken = [this](auto change) { return complaint(rewritten(1, change)); };
+  EXPECT_EQ(broken([](Json&) {}), "");
+  EXPECT_THAT(broken([](Json& j) { j["layers"][0]["slot"].erase(3); }),
+              HasSubstr(":2: error: layer 1: 32 tokens of 4 choices have 128 experts and 127"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"][0]["slot"][3] = 1000; }),
+              HasSubstr("is served by slot 1000, which does not hold it"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"][1]["expert"][3] = -1; }),
+              HasSubstr("choice 3 of expert -1"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"][0]["slots"].erase(3); }), HasSubstr("no GPU holds"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"][0]["slots"].push_back(Json::array()); }),
+              HasSubstr("placed on 5 GPUs, the plan has 4"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"][0]["top_k"] = 33; }), HasSubstr("top_k is 33"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"].erase(1); }),
+              HasSubstr("of layer 3: moves tokens, but the layer has no routing"));
+  EXPECT_THAT(broken([](Json& j) { j.erase("planning_s"); }), HasSubstr("planning_s"));
+  EXPECT_THAT(broken([](Json& j) { j["step"] = "x"; }), HasSubstr("type must be number"));
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    return broken([&](Json& j) {
+      std::string plan = j["plan"];
+      const std::size_t at = plan.find(from);
+      ASSERT_NE(at, std::string::npos);
+      plan.replace(at, from.size(), to);
+      j["plan"] = plan;
+    });
+  };
+  EXPECT_THAT(replaced("compute", "compote"),
+              AllOf(HasSubstr("line 2, the plan of dedup:"), HasSubstr("did you mean 'compute'?")));
+  EXPECT_THAT(replaced("rows 0 -> 0:", "rows 0 -> 99:"), HasSubstr("moves token 99"));
+}
+
+TEST_F(SavedStepsFile, CountsItsSteps) {
+  std::vector<std::string> all = lines(planned().packed());
+  std::vector<std::string> fewer = all;
+  fewer.erase(fewer.begin() + 6);
+  EXPECT_THAT(complaint(hashed(fewer)), HasSubstr("lists more steps than there are"));
+  std::vector<std::string> more = all;
+  more.insert(more.begin() + 7, more[6]);
+  EXPECT_THAT(complaint(hashed(more)), HasSubstr(":8: error: has steps that line 1 does not list"));
+}
+
+}  // namespace
+}  // namespace moesim
