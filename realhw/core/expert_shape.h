@@ -29,23 +29,23 @@ struct ExpertWeights {
 
 /// out[ffn] of h[up].
 template <class Float>
-void activate(const ExpertShape& shape, const Float* h, Float* out) {
-  for (std::int64_t f = 0; f < shape.ffn; ++f) {
+void activate(std::int64_t ffn, bool gated, const Float* h, Float* out) {
+  for (std::int64_t f = 0; f < ffn; ++f) {
     const Float silu = h[f] / (1 + std::exp(-h[f]));
-    out[f] = shape.gated ? silu * h[shape.ffn + f] : silu;
+    out[f] = gated ? silu * h[ffn + f] : silu;
   }
 }
 
 /// Gradient by h[up] from that of out[ffn].
 template <class Float>
-void activate_gradient(const ExpertShape& shape, const Float* h, const Float* out_gradient,
+void activate_gradient(std::int64_t ffn, bool gated, const Float* h, const Float* out_gradient,
                        Float* gradient) {
-  for (std::int64_t f = 0; f < shape.ffn; ++f) {
+  for (std::int64_t f = 0; f < ffn; ++f) {
     const Float sigmoid = 1 / (1 + std::exp(-h[f]));
     const Float slope = sigmoid * (1 + h[f] * (1 - sigmoid));
-    const Float factor = shape.gated ? h[shape.ffn + f] : Float{1};
+    const Float factor = gated ? h[ffn + f] : Float{1};
     gradient[f] = out_gradient[f] * slope * factor;
-    if (shape.gated) gradient[shape.ffn + f] = out_gradient[f] * h[f] * sigmoid;
+    if (gated) gradient[ffn + f] = out_gradient[f] * h[f] * sigmoid;
   }
 }
 

@@ -4,9 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <vector>
 
-#include "realhw/core/rank_state.h"
+#include "realhw/core/expert_shape.h"
+#include "realhw/core/row_format.h"
 
 namespace moesim {
 
@@ -27,10 +28,26 @@ struct CompareOptions {
   int tokens = -1;  // of a rank and layer, evenly spread; -1: all, with all weight gradients
 };
 
-/// Compares what a rank holds after a step: outputs and input gradients of its tokens, weight
-/// gradients of its slots. An element is wrong when it is off by more than a share of the largest
-/// element of its vector, cancellation aside: 1e-4, and per exchange on the way back twice the
-/// rounding of its rows. A token whose results are not all here counts as wrong in all elements.
-Comparison compare(RankState& rank, const CompareOptions& options = {});
+/// One expert, one row at a time. Its parameters are rounded as those that are compared with it.
+class ReferenceExpert {
+ public:
+  using Doubles = std::vector<double>;
+  ReferenceExpert(const ExpertShape& shape, int layer, ExpertId expert, RowFormat parameters);
+
+  /// [hidden] of x[hidden].
+  Doubles output(const std::vector<float>& x);
+  /// The gradient by x from that by the output; adds those of the weights where wanted.
+  Doubles backward(const std::vector<float>& x, const Doubles& dy, Doubles* dw1, Doubles* dw2);
+
+ private:
+  std::size_t hidden() const { return static_cast<std::size_t>(shape_.hidden); }
+  std::size_t ffn() const { return static_cast<std::size_t>(shape_.ffn); }
+  std::size_t up() const { return static_cast<std::size_t>(shape_.up()); }
+  void forward(const std::vector<float>& x);
+
+  ExpertShape shape_;
+  ExpertWeights weights_;
+  Doubles h_, a_;
+};
 
 }  // namespace moesim

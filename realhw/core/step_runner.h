@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "realhw/core/kernel_thread.h"
+#include "realhw/core/real_step.h"
 #include "realhw/core/reference.h"
 
 namespace moesim {

@@ -5,11 +5,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <limits>
 #include <stdexcept>
 
+#include "realhw/program/compile.h"
+#include "realhw/program/op_text.h"
 #include "sim/plan/check.h"
 
 namespace moesim {
@@ -18,24 +19,20 @@ namespace {
 /// MPI counts in int: longer messages go in pieces, which arrive in order.
 constexpr std::int64_t longest_piece = std::int64_t{1} << 30;
 
-void keep_for(std::int64_t nanoseconds) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
-}
-
-std::size_t bytes_of(const std::vector<Parcel>& parcels) {
-  std::size_t bytes = 0;
-  for (const Parcel& parcel : parcels) bytes += static_cast<std::size_t>(parcel.bytes.value);
-  return bytes;
-}
-
 }  // namespace
 
 MpiStep::MpiStep(const RealStep& step, GpuId rank, Transport transport, Seconds timeout)
-    : state_(step, rank),
+    : step_(step),
       plan_(step.plan),
+      program_(compile(step, rank)),
       transport_(transport),
       timeout_(timeout),
-      order_(plan_, rank) {
+      order_(program_.steps),
+      step_of_(plan_.ops.size()) {
+  device_.load(program_);
+  for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+    step_of_[program_.steps[i].op.index()] = i;
+  }
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
   int* largest = nullptr;
   int found = 0;
@@ -62,7 +59,7 @@ void MpiStep::make_communicators() {
   for (const Op& op : plan_.ops) {
     if (op.exchange() == nullptr) continue;
     const auto& gpus = op.exchange()->participants;
-    if (!std::binary_search(gpus.begin(), gpus.end(), state_.rank())) continue;
+    if (!std::binary_search(gpus.begin(), gpus.end(), program_.rank)) continue;
     const auto [place, added] = group_comms_.try_emplace({op.lane, gpus}, MPI_COMM_NULL);
     if (!added) continue;
     std::vector<int> ranks;
@@ -76,15 +73,16 @@ void MpiStep::make_communicators() {
 }
 
 std::vector<Stamp> MpiStep::run(bool verify) {
-  state_.reset(verify);
+  verify_ = verify;
+  device_.reset(verify);
   order_.reset();
   stamps_.assign(plan_.ops.size(), {});
   check(MPI_Barrier(comm_));
   last_progress_ = Clock::now();
   while (!order_.done()) {
     bool moved = false;
-    for (const OpId op : order_.take_ready()) {
-      start(op);
+    for (const std::size_t step : order_.take_ready()) {
+      start(step);
       moved = true;
     }
     moved = take_kernels() || moved;
@@ -99,116 +97,94 @@ std::vector<Stamp> MpiStep::run(bool verify) {
   return stamps_;
 }
 
-void MpiStep::start(OpId op) {
-  plan_[op].compute() != nullptr ? start_kernel(op) : start_exchange(op);
+void MpiStep::start(std::size_t step) {
+  const RankStep& rank_step = program_.steps[step];
+  if (plan_[rank_step.op].compute() == nullptr) return start_exchange(step);
+  kernels_[static_cast<std::size_t>(rank_step.lane)]->submit(rank_step.op, [this, &rank_step] {
+    run_calls(rank_step.before, rank_step);
+    run_calls(rank_step.after, rank_step);
+  });
 }
 
-void MpiStep::start_kernel(OpId op) {
-  const auto* host = std::get_if<HostWork>(&plan_[op].compute()->kernel);
-  kernels_[static_cast<std::size_t>(plan_[op].lane)]->submit(
-      op, [this, op, host] { host != nullptr ? keep_for(host->nanoseconds) : state_.compute(op); });
-}
-
-void MpiStep::start_exchange(OpId op) {
-  stamps_[op.index()].start = Clock::now();
-  Flight& flight = flights_[op];
-  const RankParcels& parcels = state_.parcels(op);
-  flight.sent = buffers_.take(bytes_of(parcels.sent));
-  flight.received = buffers_.take(bytes_of(parcels.received));
-  std::byte* at = flight.sent.bytes.get();
-  for (const Parcel& parcel : parcels.sent) {
-    state_.pack(op, parcel, at);
-    at += parcel.bytes.value;
+void MpiStep::run_calls(const std::vector<Call>& calls, const RankStep& step) {
+  for (const Call& call : calls) {
+    if (verify_ || !only_verifies(call)) device_.run(call, step.lane);
   }
-  transport_ == Transport::p2p ? post_messages(op, flight) : post_alltoallv(op, flight);
-  if (flight.open == 0) end_exchange(op);
+  if (verify_) throw_if_not_finite(device_.findings(), plan_, program_.rank);
 }
 
-void MpiStep::add_request(OpId op, Flight& flight, MPI_Request request) {
+void MpiStep::start_exchange(std::size_t step) {
+  const RankStep& rank_step = program_.steps[step];
+  stamps_[rank_step.op.index()].start = Clock::now();
+  Flight& flight = flights_[step];
+  run_calls(rank_step.before, rank_step);
+  transport_ == Transport::p2p ? post_messages(step, flight) : post_alltoallv(step, flight);
+  if (flight.open == 0) end_exchange(step);
+}
+
+void MpiStep::add_request(std::size_t step, Flight& flight, MPI_Request request) {
   requests_.push_back(request);
-  request_of_.push_back(op);
+  request_of_.push_back(step);
   ++flight.open;
 }
 
-void MpiStep::post_messages(OpId op, Flight& flight) {
-  const int tag = op.value % last_tag_;
-  const std::byte* stays = nullptr;  // what the rank sends to itself
-  const auto post = [&](const std::vector<Parcel>& parcels, std::byte* bytes, bool send) {
-    for (const Parcel& parcel : parcels) {
-      const std::int64_t size = parcel.bytes.value;
-      if (parcel.from == parcel.to) {
-        if (send) stays = bytes;
-      }
-      for (std::int64_t at = 0; parcel.from != parcel.to && at < size; at += longest_piece) {
-        const auto count = static_cast<int>(std::min(longest_piece, size - at));
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(
-            send ? MPI_Isend(bytes + at, count, MPI_BYTE, parcel.to.value, tag, comm_, &request)
-                 : MPI_Irecv(bytes + at, count, MPI_BYTE, parcel.from.value, tag, comm_, &request));
-        add_request(op, flight, request);
-      }
-      bytes += size;
+void MpiStep::post_messages(std::size_t step, Flight& flight) {
+  const RankStep& rank_step = program_.steps[step];
+  const int tag = rank_step.op.value % last_tag_;
+  const auto post = [&](const Message& message, bool send) {
+    for (std::int64_t sent = 0; sent < message.bytes; sent += longest_piece) {
+      const auto count = static_cast<int>(std::min(longest_piece, message.bytes - sent));
+      std::byte* bytes = at(message.at) + sent;
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(send ? MPI_Isend(bytes, count, MPI_BYTE, message.peer.value, tag, comm_, &request)
+                 : MPI_Irecv(bytes, count, MPI_BYTE, message.peer.value, tag, comm_, &request));
+      add_request(step, flight, request);
     }
   };
-  const RankParcels& parcels = state_.parcels(op);
-  post(parcels.received, flight.received.bytes.get(), false);
-  post(parcels.sent, flight.sent.bytes.get(), true);
-  std::byte* at = flight.received.bytes.get();
-  for (const Parcel& parcel : parcels.received) {
-    if (parcel.from == parcel.to && stays != nullptr) {
-      std::memcpy(at, stays, static_cast<std::size_t>(parcel.bytes.value));
-    }
-    at += parcel.bytes.value;
-  }
+  for (const Message& message : rank_step.receives) post(message, false);
+  for (const Message& message : rank_step.sends) post(message, true);
 }
 
-void MpiStep::post_alltoallv(OpId op, Flight& flight) {
-  const auto& gpus = plan_[op].exchange()->participants;
-  const RankParcels& parcels = state_.parcels(op);
-  for (const bool send : {true, false}) {
-    auto& counts = flight.counts[send ? 0 : 1];
-    auto& offsets = flight.offsets[send ? 0 : 1];
+/// All that a rank sends, or receives, lies in one buffer.
+void MpiStep::post_alltoallv(std::size_t step, Flight& flight) {
+  const RankStep& rank_step = program_.steps[step];
+  const auto& gpus = plan_[rank_step.op].exchange()->participants;
+  std::byte* bytes[2] = {nullptr, nullptr};
+  for (const int side : {0, 1}) {
+    const auto& messages = side == 0 ? rank_step.sends : rank_step.receives;
+    auto& counts = flight.counts[side];
+    auto& offsets = flight.offsets[side];
     counts.assign(gpus.size(), 0);
     offsets.assign(gpus.size(), 0);
-    const auto& list = send ? parcels.sent : parcels.received;
-    if (bytes_of(list) > std::numeric_limits<int>::max()) {
-      throw std::runtime_error(fmt::format(
-          "{} is too large for MPI_Ialltoallv, which counts in int", describe(plan_, op)));
-    }
-    int at = 0;
-    for (const Parcel& parcel : list) {
-      const GpuId peer = send ? parcel.to : parcel.from;
-      const auto i =
-          static_cast<std::size_t>(std::lower_bound(gpus.begin(), gpus.end(), peer) - gpus.begin());
-      counts[i] = static_cast<int>(parcel.bytes.value);
-      offsets[i] = at;
-      at += counts[i];
+    for (const Message& message : messages) {
+      if (message.at.offset + message.bytes > std::numeric_limits<int>::max()) {
+        throw std::runtime_error(
+            fmt::format("{} is too large for MPI_Ialltoallv, which counts in int",
+                        describe(plan_, rank_step.op)));
+      }
+      const auto peer = std::lower_bound(gpus.begin(), gpus.end(), message.peer) - gpus.begin();
+      counts[static_cast<std::size_t>(peer)] = static_cast<int>(message.bytes);
+      offsets[static_cast<std::size_t>(peer)] = static_cast<int>(message.at.offset);
+      bytes[side] = device_.data(message.at.buffer);
     }
   }
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ialltoallv(flight.sent.bytes.get(), flight.counts[0].data(), flight.offsets[0].data(),
-                       MPI_BYTE, flight.received.bytes.get(), flight.counts[1].data(),
-                       flight.offsets[1].data(), MPI_BYTE, group_comms_.at({plan_[op].lane, gpus}),
-                       &request));
-  add_request(op, flight, request);
+  check(MPI_Ialltoallv(bytes[0], flight.counts[0].data(), flight.offsets[0].data(), MPI_BYTE,
+                       bytes[1], flight.counts[1].data(), flight.offsets[1].data(), MPI_BYTE,
+                       group_comms_.at({rank_step.lane, gpus}), &request));
+  add_request(step, flight, request);
 }
 
-void MpiStep::end(OpId op, Clock::time_point at) {
-  stamps_[op.index()].end = at;
-  order_.end(op);
+void MpiStep::end(std::size_t step, Clock::time_point at) {
+  stamps_[program_.steps[step].op.index()].end = at;
+  order_.end(step);
 }
 
-void MpiStep::end_exchange(OpId op) {
+void MpiStep::end_exchange(std::size_t step) {
   const Clock::time_point at = Clock::now();
-  auto flight = flights_.extract(op);
-  const std::byte* bytes = flight.mapped().received.bytes.get();
-  for (const Parcel& parcel : state_.parcels(op).received) {
-    state_.unpack(op, parcel, bytes);
-    bytes += parcel.bytes.value;
-  }
-  buffers_.give_back(std::move(flight.mapped().sent));
-  buffers_.give_back(std::move(flight.mapped().received));
-  end(op, at);
+  flights_.erase(step);
+  run_calls(program_.steps[step].after, program_.steps[step]);
+  end(step, at);
 }
 
 bool MpiStep::take_kernels() {
@@ -218,7 +194,7 @@ bool MpiStep::take_kernels() {
     for (const KernelThread::Ended& ended : kernels->take_ended()) {
       if (ended.error) std::rethrow_exception(ended.error);
       stamps_[ended.op.index()].start = ended.start;
-      end(ended.op, ended.end);
+      end(step_of_[ended.op.index()], ended.end);
       moved = true;
     }
   }
@@ -232,10 +208,11 @@ bool MpiStep::take_messages() {
   check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
                      completed_.data(), MPI_STATUSES_IGNORE));
   if (count == MPI_UNDEFINED || count == 0) return false;
-  std::vector<OpId> ended;
+  std::vector<std::size_t> ended;
   for (int i = 0; i < count; ++i) {
-    const OpId op = request_of_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])];
-    if (--flights_.at(op).open == 0) ended.push_back(op);
+    const auto request = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
+    const std::size_t step = request_of_[request];
+    if (--flights_.at(step).open == 0) ended.push_back(step);
   }
   std::size_t kept = 0;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -245,7 +222,7 @@ bool MpiStep::take_messages() {
   }
   requests_.resize(kept);
   request_of_.resize(kept);
-  for (const OpId op : ended) end_exchange(op);
+  for (const std::size_t step : ended) end_exchange(step);
   return true;
 }
 
@@ -255,10 +232,8 @@ void MpiStep::check_progress() {
   }
   const std::chrono::duration<double> idle = Clock::now() - last_progress_;
   if (idle.count() < timeout_.value) return;
-  const OpId op = order_.open().front();
-  throw std::runtime_error(fmt::format("rank {}, {} of layer {}: nothing has moved for {} s",
-                                       state_.rank().value, describe(plan_, op), plan_[op].layer,
-                                       timeout_.value));
+  throw op_error(plan_, program_.rank, program_.steps[order_.open().front()].op,
+                 fmt::format("nothing has moved for {} s", timeout_.value));
 }
 
 }  // namespace moesim

@@ -8,13 +8,13 @@
 #include <memory>
 #include <vector>
 
-#include "realhw/core/buffer_pool.h"
 #include "realhw/core/kernel_thread.h"
-#include "realhw/core/rank_order.h"
-#include "realhw/core/rank_state.h"
 #include "realhw/core/step_runner.h"
+#include "realhw/host/host_device.h"
 #include "realhw/mpi/mpi_backend.h"
 #include "realhw/mpi/mpi_job.h"
+#include "realhw/program/compare.h"
+#include "realhw/program/step_order.h"
 
 namespace moesim {
 
@@ -26,44 +26,47 @@ class MpiStep : public StepRunner {
 
   std::vector<Stamp> run(bool verify) override;
   Comparison compare(const CompareOptions& options) override {
-    return moesim::compare(state_, options);
+    return moesim::compare(step_, program_, device_, options);
   }
 
  private:
-  struct Flight {  // an exchange whose messages are on their way, its parcels after one another
-    BufferPool::Buffer sent, received;
+  struct Flight {                            // an exchange whose messages are on their way
     std::vector<int> counts[2], offsets[2];  // of alltoallv, which reads them until it ends
     int open = 0;                            // requests
   };
 
   void make_communicators();
-  void start(OpId op);
-  void start_kernel(OpId op);
-  void start_exchange(OpId op);
-  void post_messages(OpId op, Flight& flight);
-  void post_alltoallv(OpId op, Flight& flight);
-  void add_request(OpId op, Flight& flight, MPI_Request request);
-  void end(OpId op, Clock::time_point at);
-  void end_exchange(OpId op);
+  void start(std::size_t step);
+  void start_exchange(std::size_t step);
+  void run_calls(const std::vector<Call>& calls, const RankStep& step);
+  void post_messages(std::size_t step, Flight& flight);
+  void post_alltoallv(std::size_t step, Flight& flight);
+  void add_request(std::size_t step, Flight& flight, MPI_Request request);
+  void end(std::size_t step, Clock::time_point at);
+  void end_exchange(std::size_t step);
   bool take_kernels();
   bool take_messages();
   void check_progress();
+  std::byte* at(Place place) { return device_.data(place.buffer) + place.offset; }
 
-  RankState state_;
+  const RealStep& step_;
   const Plan& plan_;
+  RankProgram program_;
+  HostDevice device_;
   Transport transport_;
   Seconds timeout_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int last_tag_ = 0;
   std::map<std::pair<Lane, std::vector<GpuId>>, MPI_Comm> group_comms_;  // of alltoallv
-  RankOrder order_;
-  BufferPool buffers_;
+  StepOrder order_;
   std::array<std::unique_ptr<KernelThread>, lane_count> kernels_;  // of compute and copy
-  std::map<OpId, Flight> flights_;
+  std::vector<std::size_t> step_of_;                               // [op]
+  std::map<std::size_t, Flight> flights_;                          // by step
   std::vector<MPI_Request> requests_;
-  std::vector<OpId> request_of_;  // [request] its exchange
+  std::vector<std::size_t> request_of_;  // [request] its exchange's step
   std::vector<int> completed_;
   std::vector<Stamp> stamps_;
+  bool verify_ = true;
   Clock::time_point last_progress_;
 };
 

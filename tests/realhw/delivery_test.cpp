@@ -23,7 +23,7 @@ RealCaseOptions random_case(std::mt19937& random, const std::string& policy) {
   o.layers = below(2) == 0 ? std::vector<int>{0, 3} : std::vector<int>{below(4)};
   o.backward = below(4) != 0;
   o.activations = below(2) == 0 ? DataType::bf16 : DataType::fp32;
-  o.matrices = 2 + below(2);
+  o.expert_matrices = 2 + below(2);
   o.steps = below(3);
   return o;
 }

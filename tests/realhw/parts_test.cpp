@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of execution by themselves: numbers, rows on the wire, rows held, order of ops.
+// The parts of execution by themselves: numbers, rows on the wire, rows held, order of steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,13 +10,12 @@
 #include <random>
 #include <set>
 
-#include "realhw/core/buffer_pool.h"
 #include "realhw/core/gemm.h"
 #include "realhw/core/kernel_thread.h"
 #include "realhw/core/numbers.h"
-#include "realhw/core/rank_order.h"
 #include "realhw/core/row_format.h"
-#include "realhw/core/row_store.h"
+#include "realhw/program/held_rows.h"
+#include "realhw/program/step_order.h"
 
 namespace moesim {
 namespace {
@@ -139,69 +138,85 @@ TEST(RowFormat, WhatIsNoNumberStaysSo) {
 
 TEST(RowFormat, IsTheWidestThatFits) {
   EXPECT_EQ(format_for(256, 64), RowFormat::float32);
-  EXPECT_EQ(format_for(255, 64), RowFormat::bfloat16);
+  EXPECT_EQ(format_for(254, 64), RowFormat::bfloat16);
+  EXPECT_EQ(format_for(255, 64), RowFormat::float8);  // elements of two bytes would not be aligned
   EXPECT_EQ(format_for(80, 64), RowFormat::float8);
   EXPECT_THROW(format_for(63, 64), std::runtime_error);
 }
 
-std::vector<float> ones(float value) { return {value, value}; }
-
-TEST(RowStore, CopiesServeTheirChoicesOnce) {
-  RowStore store(1, 2);
-  std::vector<float> row(2);
-  store.add(TokenId(0), 0b111, ones(5));
-  store.take_copy(TokenId(0), 0b101, row);
-  EXPECT_THAT(row, ElementsAre(5, 5));
-  EXPECT_EQ(store.held(TokenId(0)), 0b010u);
-  EXPECT_THROW(store.take_copy(TokenId(0), 0b001, row), std::runtime_error);
-  store.take_copy(TokenId(0), 0, row);  // a copy that nobody needs
+RankStep rank_step(int op, Lane lane, std::vector<OpId> waits = {}) {
+  return {OpId(op), lane, std::move(waits), {}, {}, {}, {}};
 }
 
-TEST(RowStore, SumsAreWholeAndTakenOnce) {
-  RowStore store(1, 2);
-  std::vector<float> row(2);
-  store.add(TokenId(0), 0b0011, ones(1));
-  store.add(TokenId(0), 0b0100, ones(2));
-  store.add(TokenId(0), 0b1000, ones(4));
-  EXPECT_THROW(store.take_sum(TokenId(0), 0b0110, row), std::runtime_error);  // splits a sum
-  store.take_sum(TokenId(0), 0b0111, row);
-  EXPECT_THAT(row, ElementsAre(3, 3));
-  EXPECT_THROW(store.take_sum(TokenId(0), 0b0100, row), std::runtime_error);
-  EXPECT_EQ(store.held(TokenId(0)), 0b1000u);
+/// Two lanes; the last op waits for one of the other lane.
+RankProgram small_program() {
+  RankProgram program;
+  program.steps = {rank_step(2, Lane::compute), rank_step(3, Lane::compute),
+                   rank_step(5, Lane::copy), rank_step(9, Lane::copy, {OpId(3)})};
+  return program;
 }
 
-Op kernel(int gpu, Lane lane, std::vector<OpId> after = {}) {
-  return {"k",
-          lane,
-          -1,
-          Pass::forward,
-          Stage::other,
-          std::move(after),
-          Compute{GpuId(gpu), HostWork{1}}};
+HeldRow held(Choices choices, std::int64_t offset, OpId made_by = OpId(-1)) {
+  return {choices, {{BufferId(0), offset}}, made_by};
 }
 
-TEST(RankOrder, FollowsLanesAndWaitsOfItsOwnRank) {
-  Plan plan{"p", 2, {}};
-  const OpId first = plan.add(kernel(0, Lane::compute));
-  const OpId second = plan.add(kernel(0, Lane::compute));
-  const OpId beside = plan.add(kernel(0, Lane::copy));
-  const OpId elsewhere = plan.add(kernel(1, Lane::compute));
-  const OpId last = plan.add(kernel(0, Lane::copy, {second}));
-  RankOrder order(plan, GpuId(0));
-  EXPECT_THAT(order.take_ready(), ElementsAre(first, beside));
+TEST(HeldRows, CopiesServeTheirChoicesOnce) {
+  const RankProgram program = small_program();
+  const Ancestors ancestors(program);
+  HeldRows rows(ancestors, 1);
+  rows.add(TokenId(0), held(0b111, 5));
+  EXPECT_EQ(rows.take_copy(TokenId(0), 0b101, OpId(2)).offset, 5);
+  EXPECT_THROW(rows.take_copy(TokenId(0), 0b001, OpId(2)), std::runtime_error);
+  rows.take_copy(TokenId(0), 0, OpId(2));  // a copy that nobody needs
+  rows.take_copy(TokenId(0), 0b010, OpId(2));
+}
+
+TEST(HeldRows, SumsAreWholeAndTakenOnce) {
+  const RankProgram program = small_program();
+  const Ancestors ancestors(program);
+  HeldRows rows(ancestors, 1);
+  rows.add(TokenId(0), held(0b0011, 1));
+  rows.add(TokenId(0), held(0b0100, 2));
+  rows.add(TokenId(0), held(0b1000, 4));
+  std::vector<RowSums::Term> terms;
+  EXPECT_THROW(rows.take_sum(TokenId(0), 0b0110, OpId(2), terms), std::runtime_error);
+  terms.clear();
+  rows.take_sum(TokenId(0), 0b0111, OpId(2), terms);
+  ASSERT_EQ(terms.size(), 2u);
+  EXPECT_EQ(terms[0].from.offset + terms[1].from.offset, 3);
+  EXPECT_THROW(rows.take_sum(TokenId(0), 0b0100, OpId(2), terms), std::runtime_error);
+  EXPECT_EQ(rows.rows(TokenId(0)).size(), 1u);
+}
+
+/// What another lane makes is not there for an op that does not wait for it.
+TEST(HeldRows, GiveOnlyWhatEarlierOpsHaveMade) {
+  const RankProgram program = small_program();
+  const Ancestors ancestors(program);
+  HeldRows rows(ancestors, 2);
+  for (const TokenId token : {TokenId(0), TokenId(1)}) rows.add(token, held(0b1, 7, OpId(2)));
+  std::vector<RowSums::Term> terms;
+  EXPECT_THROW(rows.take_copy(TokenId(0), 0b1, OpId(5)), std::runtime_error);
+  EXPECT_THROW(rows.take_sum(TokenId(1), 0b1, OpId(5), terms), std::runtime_error);
+  EXPECT_EQ(rows.take_copy(TokenId(0), 0b1, OpId(9)).offset, 7);  // through op 3
+  rows.take_sum(TokenId(1), 0b1, OpId(3), terms);
+}
+
+TEST(StepOrder, FollowsLanesAndWaits) {
+  const RankProgram program = small_program();
+  StepOrder order(program.steps);
+  EXPECT_THAT(order.take_ready(), ElementsAre(0, 2));
   EXPECT_THAT(order.take_ready(), IsEmpty());
-  order.end(beside);
+  order.end(2);
   EXPECT_THAT(order.take_ready(), IsEmpty());
-  order.end(first);
-  EXPECT_THAT(order.take_ready(), ElementsAre(second));
-  EXPECT_THAT(order.open(), ElementsAre(second, last));
-  order.end(second);
-  EXPECT_THAT(order.take_ready(), ElementsAre(last));
-  order.end(last);
+  order.end(0);
+  EXPECT_THAT(order.take_ready(), ElementsAre(1));
+  EXPECT_THAT(order.open(), ElementsAre(1, 3));
+  order.end(1);
+  EXPECT_THAT(order.take_ready(), ElementsAre(3));
+  order.end(3);
   EXPECT_TRUE(order.done());
   order.reset();
-  EXPECT_THAT(order.take_ready(), ElementsAre(first, beside));
-  EXPECT_THAT(RankOrder(plan, GpuId(1)).open(), ElementsAre(elsewhere));
+  EXPECT_THAT(order.take_ready(), ElementsAre(0, 2));
 }
 
 TEST(Gemm, MultipliesRowMajorMatrices) {
@@ -234,17 +249,6 @@ TEST(KernelThread, RunsInOrderAndHandsErrorsBack) {
   EXPECT_FALSE(ended[0].error);
   EXPECT_TRUE(ended[1].error);
   EXPECT_LE(ended[0].end, ended[1].start);
-}
-
-TEST(BufferPool, HandsOutTheSmallestThatSuits) {
-  BufferPool pool;
-  auto small = pool.take(10), large = pool.take(100);
-  const std::byte* at = small.bytes.get();
-  pool.give_back(std::move(large));
-  pool.give_back(std::move(small));
-  EXPECT_EQ(pool.take(8).bytes.get(), at);
-  EXPECT_EQ(pool.take(8).capacity, 100u);
-  EXPECT_EQ(pool.take(8).capacity, 8u);
 }
 
 }  // namespace

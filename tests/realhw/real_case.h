@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "realhw/core/local_run.h"
-#include "realhw/core/reference.h"
+#include "realhw/host/local_run.h"
 #include "sim/base/data_files.h"
 #include "sim/policy/step_plan.h"
 #include "sim/policy/unsuitable.h"
@@ -52,14 +51,17 @@ struct RealCaseOptions {
   std::vector<int> layers = {1};
   bool backward = true;
   DataType activations = DataType::fp32;
-  int matrices = 3;
+  int expert_matrices = 3;
   int steps = 1;  // planned before, for planners that look at earlier loads
+  RowFormat matrices = RowFormat::float32;
 };
 
 /// One planned step with all that executes it. Throws Unsuitable as the planner does.
 struct RealCase {
   explicit RealCase(const RealCaseOptions& o)
-      : topology(small_cluster(o.nodes, o.gpus)), model(narrow_model(o.activations, o.matrices)) {
+      : topology(small_cluster(o.nodes, o.gpus)),
+        model(narrow_model(o.activations, o.expert_matrices)),
+        matrices(o.matrices) {
     const RoutingTrace& trace = committed_trace();
     const int ranks = topology.gpu_count();
     const Batches all = make_batches(trace, {ranks, o.tokens_per_rank, 1});
@@ -80,23 +82,31 @@ struct RealCase {
       routing = routing_of(*planned, batches[i]);
     }
     real = std::make_unique<RealStep>(planned->plan, model, routing);
-    ranks_ = all_ranks(*real);
   }
   RealCase(const RealCase&) = delete;
 
+  /// Compiled when they are first asked for.
+  std::vector<std::unique_ptr<LocalRank>>& ranks() {
+    if (ranks_.empty()) ranks_ = all_ranks(*real, {matrices});
+    return ranks_;
+  }
+
   Comparison run(const Tamper& tamper = {}) {
-    run_locally(ranks_, tamper);
+    run_locally(ranks(), tamper);
     Comparison sum;
-    for (auto& rank : ranks_) sum += compare(*rank);
+    for (auto& rank : ranks()) sum += compare(*real, rank->program, rank->device);
     return sum;
   }
 
   Topology topology;
   MoeModel model;
+  RowFormat matrices;
   std::optional<StepPlan> planned;
   std::vector<LayerRouting> routing;
   std::unique_ptr<RealStep> real;
-  std::vector<std::unique_ptr<RankState>> ranks_;
+
+ private:
+  std::vector<std::unique_ptr<LocalRank>> ranks_;
 };
 
 }  // namespace moesim

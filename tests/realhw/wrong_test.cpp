@@ -28,9 +28,9 @@ OpId find_op(const Plan& plan, const std::string& name) {
 
 /// Doubles one float32 of the first row that `name` sends to another GPU.
 Tamper doubled_element(const Plan& plan, const std::string& name) {
-  return [op = find_op(plan, name), done = false](OpId id, const Parcel& parcel,
+  return [op = find_op(plan, name), done = false](OpId id, GpuId, GpuId,
                                                   std::span<std::byte> bytes) mutable {
-    if (done || id != op || parcel.from == parcel.to || parcel.rows.empty()) return;
+    if (done || id != op) return;
     float value = 0;
     decode(RowFormat::float32, bytes.data() + 12, {&value, 1});
     value *= 2;
@@ -68,7 +68,7 @@ TEST(RealWrong, AnElementOfAGradientIsSeen) {
 TEST(RealWrong, AByteWithoutNumbersIsSeen) {
   RealCase c(one_layer("laer"));
   int changed = 0;
-  const Comparison result = c.run([&](OpId id, const Parcel&, std::span<std::byte> bytes) {
+  const Comparison result = c.run([&](OpId id, GpuId, GpuId, std::span<std::byte> bytes) {
     if (c.planned->plan[id].lane != Lane::param || changed > 0) return;
     bytes.back() ^= std::byte{1};
     ++changed;
@@ -82,9 +82,9 @@ TEST(RealWrong, TwoRowsThatChangePlacesAreSeen) {
   RealCase c(one_layer("megatron"));
   const OpId op = find_op(c.planned->plan, "combine-alltoall");
   bool done = false;
-  const Comparison result = c.run([&](OpId id, const Parcel& parcel, std::span<std::byte> bytes) {
-    if (done || id != op || parcel.rows.size() < 2) return;
-    const auto half = static_cast<std::ptrdiff_t>(bytes.size() / parcel.rows.size());
+  const Comparison result = c.run([&](OpId id, GpuId, GpuId, std::span<std::byte> bytes) {
+    const auto half = static_cast<std::ptrdiff_t>(c.model.hidden * sizeof(float));  // a row
+    if (done || id != op || std::ssize(bytes) < 2 * half) return;
     std::swap_ranges(bytes.begin(), bytes.begin() + half, bytes.begin() + half);
     done = true;
   });
@@ -109,7 +109,7 @@ TEST(RealWrong, AWrongRowIndexIsSeen) {
   std::swap(first->token, second->token);
   std::swap(first->choices, second->choices);
   const RealStep misled(other, c.model, c.routing);
-  c.ranks_[receiver.index()] = std::make_unique<RankState>(misled, receiver);
+  c.ranks()[receiver.index()] = std::make_unique<LocalRank>(misled, receiver);
   EXPECT_GT(c.run().wrong_outputs, 32);
 }
 
@@ -151,7 +151,7 @@ TEST(RealWrong, AnExchangeThatARankNeverJoinsIsNamed) {
   Plan shorter = c.planned->plan;  // ends before it
   shorter.ops.resize(op.index());
   const RealStep misled(shorter, c.model, c.routing);
-  c.ranks_[1] = std::make_unique<RankState>(misled, GpuId(1));
+  c.ranks()[1] = std::make_unique<LocalRank>(misled, GpuId(1));
   EXPECT_THAT([&] { c.run(); }, ThrowsMessage<std::runtime_error>(HasSubstr(fmt::format(
                                     "rank 0 never ends op {} 'dispatch-alltoall'", op.value))));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "realhw/core/scratch_kernels.h"
+#include "realhw/host/scratch_kernels.h"
 
 #include <algorithm>
 #include <cstring>
