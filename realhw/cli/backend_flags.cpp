@@ -5,6 +5,9 @@
 
 #include "realhw/cli/commands.h"
 #include "realhw/mpi/mpi_backend.h"
+#ifdef MOESIM_MPI
+#include "realhw/mpi/mpi_job.h"
+#endif
 
 namespace moesim {
 
@@ -25,8 +28,15 @@ void BackendFlags::add_to(CLI::App& command) {
 }
 
 std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
-  return make_mpi_backend(job, transport == "p2p" ? Transport::p2p : Transport::alltoallv,
-                          Seconds(timeout));
+#ifdef MOESIM_MPI
+  if (dynamic_cast<MpiJob*>(&job) != nullptr) {
+    return make_mpi_backend(job, transport == "p2p" ? Transport::p2p : Transport::alltoallv,
+                            Seconds(timeout));
+  }
+#endif
+  throw Error(
+      fmt::format("the backend 'mpi' needs ranks that MPI joins; these were by {}", job.launcher()),
+      "start them by mpirun or srun --mpi, with a moesim-hw that was built with MPI");
 }
 
 }  // namespace moesim

@@ -4,23 +4,25 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <optional>
+#include <memory>
 
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/commands.h"
 #include "realhw/core/gemm.h"
-#include "realhw/mpi/mpi_job.h"
+#include "realhw/launch/launch.h"
 #include "sim/flags/usage.h"
 
 namespace moesim {
 namespace {
 
 int run(int argc, char** argv, Job& job) {
-  CLI::App app{
-      "Runs the plans that moesim simulates with real data on CPUs, one MPI process a GPU."};
+  CLI::App app{"Runs the plans that moesim simulates with real data, one process a GPU."};
   app.name("moesim-hw");
   app.set_version_flag("--version", std::string("moesim-hw ") + MOESIM_RELEASE);
   app.require_subcommand(1);
+  app.fallthrough();
+  LaunchFlags launch_flags;  // read by launch() before
+  launch_flags.add_to(app);
   app.footer("Exit codes: 0 done, 1 the run failed or computed wrong numbers, 2 bad input.");
   const std::pair<const char*, std::unique_ptr<Command>> commands[] = {
       {"run", add_run_command(app)}};
@@ -47,13 +49,17 @@ int run(int argc, char** argv, Job& job) {
 }  // namespace moesim
 
 int main(int argc, char** argv) {
-  std::optional<moesim::MpiJob> job;
+  std::unique_ptr<moesim::Job> job;
+  int code = moesim::run_failed;
   try {
-    job.emplace(argc, argv);
+    job = moesim::launch(argc, argv);
     return moesim::run(argc, argv, *job);
+  } catch (const moesim::Error& e) {
+    fmt::print(stderr, "{}", e.what());
+    code = moesim::bad_input;
   } catch (const std::exception& e) {
     fmt::print(stderr, "moesim-hw: the run failed: {}\n", e.what());
-    if (!job) return moesim::run_failed;
-    job->abort(moesim::run_failed);
   }
+  if (job) job->abort(code);
+  return code;
 }

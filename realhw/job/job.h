@@ -9,8 +9,8 @@
 
 namespace moesim {
 
-/// Calls are made by all ranks together and in the same order, abort() apart. What fails, such as a
-/// lost connection, throws std::runtime_error.
+/// Calls are made by all ranks together and in the same order, check_peers() and abort() apart.
+/// What fails, such as a lost connection, throws std::runtime_error.
 class Job {
  public:
   virtual ~Job() = default;
@@ -29,6 +29,9 @@ class Job {
   virtual void send(int to, const std::string& message) = 0;
   virtual std::string receive(int from) = 0;
 
+  /// Throws std::runtime_error naming a rank that is gone or has ended the run, where the job can
+  /// tell. For loops that wait for something else than the job, such as exchanges.
+  virtual void check_peers() {}
   /// Ends all ranks, from any state; `code` is the exit code.
   [[noreturn]] virtual void abort(int code) = 0;
 };

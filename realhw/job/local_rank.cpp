@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/job/local_rank.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+/// -1 where the launcher says nothing.
+int local_rank_of_launcher() {
+  for (const char* name :
+       {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view text = value;
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 0) {
+      throw Error(fmt::format("{}={}: expected a whole number from 0", name, text));
+    }
+    return number;
+  }
+  return -1;
+}
+
+}  // namespace
+
+int local_rank(Job& job) {
+  const int told = local_rank_of_launcher();
+  const bool all_told = sums_over_ranks(job, {told < 0 ? 1 : 0})[0] == 0;
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  const auto hosts = all_gather(job, name);
+  if (all_told) return told;
+  const auto here = hosts.begin() + job.rank();
+  return static_cast<int>(std::count(hosts.begin(), here, *here));
+}
+
+}  // namespace moesim

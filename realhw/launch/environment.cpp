@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/launch/environment.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+std::optional<int> number_in(const char* name, int least) {
+  const auto text = variable(name);
+  if (!text) return std::nullopt;
+  int number = 0;
+  const char* end = text->data() + text->size();
+  const auto [at, error] = std::from_chars(text->data(), end, number);
+  if (error != std::errc() || at != end || number < least) {
+    throw Error(fmt::format("{}={}: expected a whole number from {}", name, *text, least));
+  }
+  return number;
+}
+
+int required_number(const char* name, int least) {
+  const auto number = number_in(name, least);
+  if (!number) {
+    throw Error(fmt::format("{} is not set", name),
+                "a launch over TCP takes RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT");
+  }
+  return *number;
+}
+
+Starter starter() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"}) {
+    if (variable(name)) return Starter::mpi;
+  }
+  if (variable("RANK") && variable("WORLD_SIZE")) return Starter::torchrun;
+  for (const char* name : {"PMI_RANK", "PMIX_RANK"}) {
+    if (variable(name)) return Starter::mpi;
+  }
+  return variable("SLURM_PROCID") ? Starter::slurm : Starter::nobody;
+}
+
+TcpPlace torchrun_place() {
+  TcpPlace place;
+  place.rank = required_number("RANK");
+  place.ranks = required_number("WORLD_SIZE", 1);
+  if (place.rank >= place.ranks) {
+    throw Error(
+        fmt::format("RANK={} of WORLD_SIZE={}: ranks count from 0", place.rank, place.ranks));
+  }
+  if (place.ranks == 1) return place;
+  const auto host = variable("MASTER_ADDR");
+  if (!host) throw Error("MASTER_ADDR is not set", "it is the host of rank 0");
+  place.host = *host;
+  place.port = required_number("MASTER_PORT", 1);
+  const bool taken = variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+  if (taken) ++place.port;
+  if (place.port > 65535) {
+    throw Error(fmt::format("MASTER_PORT={}: the port {} is above 65535",
+                            required_number("MASTER_PORT"), place.port));
+  }
+  return place;
+}
+
+}  // namespace moesim

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who started this process, read from its environment.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "realhw/tcp/meet/rendezvous.h"
+
+namespace moesim {
+
+/// A variable, nothing when it is unset or empty.
+std::optional<std::string> variable(const char* name);
+/// A variable that holds a whole number from `least`. Throws Error when it holds something else.
+std::optional<int> number_in(const char* name, int least = 0);
+/// The same, and Error when it is not set.
+int required_number(const char* name, int least = 0);
+
+enum class Starter {
+  nobody,
+  mpi,       // mpirun or srun --mpi: MPI_Init finds the other ranks
+  torchrun,  // RANK and WORLD_SIZE
+  slurm,     // srun without MPI
+};
+Starter starter();
+
+/// By RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; the port after that where torchrun's own store
+/// holds it. Throws Error naming what is missing.
+TcpPlace torchrun_place();
+/// By srun's variables; MASTER_ADDR and MASTER_PORT, where set, come before the first host of the
+/// step and a port made of the job's number. Throws Error naming what is missing.
+TcpPlace slurm_place();
+
+/// The first host of Slurm's "node[07-09,11],login".
+std::string first_host(const std::string& hosts);
+
+}  // namespace moesim

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/launch/launch.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "realhw/launch/environment.h"
+#include "realhw/tcp/meet/secret.h"
+#include "realhw/tcp/tcp_job.h"
+#include "sim/base/error.h"
+#include "sim/flags/usage.h"
+#ifdef MOESIM_MPI
+#include "realhw/mpi/mpi_job.h"
+#endif
+
+namespace moesim {
+namespace {
+
+std::unique_ptr<Job> mpi_job([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv) {
+#ifdef MOESIM_MPI
+  return std::make_unique<MpiJob>(argc, argv);
+#else
+  throw Error("this moesim-hw was built without MPI", "launch it over TCP (--launcher tcp)");
+#endif
+}
+
+std::unique_ptr<Job> tcp_job(TcpPlace place, const LaunchFlags& flags) {
+  place.interface = flags.interface;
+  place.limit = std::chrono::duration<double>(flags.limit);
+  if (place.ranks > 1) place.secret = secret_from_environment();
+  return std::make_unique<TcpJob>(place);
+}
+
+std::unique_ptr<Job> alone(int& argc, char**& argv) {
+#ifdef MOESIM_MPI
+  return mpi_job(argc, argv);  // MPI knows starters that we do not
+#else
+  return tcp_job({}, {});
+#endif
+}
+
+LaunchFlags read_flags(int argc, char** argv) {
+  LaunchFlags flags;
+  CLI::App app;
+  app.name("moesim-hw");
+  app.set_help_flag();
+  app.allow_extras();
+  flags.add_to(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    throw usage_error(app, e);
+  }
+  return flags;
+}
+
+}  // namespace
+
+void LaunchFlags::add_to(CLI::App& app) {
+  const auto keep_launcher = [this](const std::string& name) {
+    if (name != "auto" && name != "mpi" && name != "tcp") {
+      throw Error(fmt::format("--launcher {} is not known", name),
+                  did_you_mean(name, {"auto", "mpi", "tcp"}));
+    }
+    launcher = name;
+  };
+  app.add_option_function<std::string>(
+      "--launcher", keep_launcher,
+      "how the ranks find each other: mpi; tcp: by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "
+      "or "
+      "by Slurm's variables; auto (default): what the environment says");
+  app.add_option("--interface", interface, "network interface of the launch over TCP")
+      ->envname("MOESIM_INTERFACE");
+  app.add_option("--join-timeout", limit, "seconds until all ranks have come (default 30)")
+      ->check(CLI::Range(0.1, 1e6));
+}
+
+std::unique_ptr<Job> launch(int& argc, char**& argv) {
+  const LaunchFlags flags = read_flags(argc, argv);
+  // NCCL's own connections keep to it, too; "=" compares the whole name.
+  if (!flags.interface.empty()) setenv("NCCL_SOCKET_IFNAME", ("=" + flags.interface).c_str(), 0);
+  if (flags.launcher == "mpi") return mpi_job(argc, argv);
+  const Starter by = starter();
+  if (by == Starter::torchrun) return tcp_job(torchrun_place(), flags);
+  if (by == Starter::slurm) return tcp_job(slurm_place(), flags);
+  if (flags.launcher == "tcp") return tcp_job(torchrun_place(), flags);
+  return by == Starter::mpi ? mpi_job(argc, argv) : alone(argc, argv);
+}
+
+}  // namespace moesim

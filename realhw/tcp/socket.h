@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// TCP sockets that close themselves, their addresses, and calls that end at a deadline.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesim {
+
+using Clock = std::chrono::steady_clock;
+
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  Socket(Socket&& other) noexcept;
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket();
+
+  int fd() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+/// An IPv4 or IPv6 address and port.
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+
+  std::string host() const;  // "10.0.0.1"
+  std::string str() const;   // "10.0.0.1:29500"
+  bool loopback() const;
+  int family() const { return bytes.ss_family; }
+};
+
+/// The addresses of a host name or number. Throws std::runtime_error when it cannot be resolved.
+std::vector<Address> resolve(const std::string& host, int port);
+/// The addresses of a network interface of this host, IPv4 first. Throws Error naming the
+/// interfaces that there are.
+std::vector<Address> addresses_of(const std::string& interface, int port);
+
+/// Throws Error when the port is in use or the address is not of this host.
+Socket listen_at(const Address& address);
+/// The next connection and where it comes from; nothing at the deadline.
+std::optional<std::pair<Socket, Address>> accept_from(const Socket& listener,
+                                                      Clock::time_point deadline);
+/// From the address `from` where given. Throws std::runtime_error saying why it failed.
+Socket connect_to(const Address& to, const std::optional<Address>& from,
+                  Clock::time_point deadline);
+
+/// All bytes, or std::runtime_error: the connection was closed, or the deadline came.
+void write_all(const Socket& socket, std::string_view bytes, Clock::time_point deadline);
+std::string read_all(const Socket& socket, std::size_t size, Clock::time_point deadline);
+
+}  // namespace moesim
