@@ -34,7 +34,7 @@ MAY_INCLUDE = {
     "sim/engine": PLAN,
     "sim/report": PLAN,
     "sim/cli": SIM,
-    "realhw": POLICY | {"sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/report"},
+    "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/report"},
 }
 
 # Heavy or foreign headers and the only folder that may include each.

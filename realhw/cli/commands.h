@@ -33,6 +33,7 @@ class Command {
 };
 
 std::unique_ptr<Command> add_run_command(CLI::App& app);
+std::unique_ptr<Command> add_calibrate_command(CLI::App& app);
 
 /// The inputs of a scenario that hardware can run: one topology of as many GPUs as ranks, nothing
 /// that only a simulator heeds. Throws Error.

@@ -25,7 +25,7 @@ int run(int argc, char** argv, Job& job) {
   launch_flags.add_to(app);
   app.footer("Exit codes: 0 done, 1 the run failed or computed wrong numbers, 2 bad input.");
   const std::pair<const char*, std::unique_ptr<Command>> commands[] = {
-      {"run", add_run_command(app)}};
+      {"run", add_run_command(app)}, {"calibrate", add_calibrate_command(app)}};
   bool help = false;
   const bool parsed = agreed(job, [&] {
     try {

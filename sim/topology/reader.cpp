@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 
+#include "sim/base/data_files.h"
 #include "sim/topology/generate/builder.h"
+#include "sim/topology/read/cluster_calibration.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -59,6 +62,31 @@ ClusterSpec read_generated(const YamlMap& map) {
   return spec;
 }
 
+/// What was measured of the whole cluster, by a name or a path.
+std::optional<ClusterCalibration> find_calibration(const YamlValue& name) {
+  try {
+    const std::string text = name.string();
+    const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml");
+    return read_cluster_calibration(data_file("topologies", is_path ? text : text + ".calib"));
+  } catch (const Error& error) {
+    for (const Diagnostic& d : error.diagnostics()) {
+      name.error(d.message,
+                 d.hint.empty() ? "the NAME.calib.yaml that `moesim-hw calibrate` wrote" : d.hint);
+    }
+    return std::nullopt;
+  }
+}
+
+void apply(YamlDocument& document, const YamlValue& place, const ClusterCalibration& calibration,
+           Topology::Parts& parts) {
+  try {
+    apply(calibration, parts);
+  } catch (const Error& error) {
+    for (const Diagnostic& d : error.diagnostics()) place.error(d.message, d.hint);
+    document.finish();
+  }
+}
+
 /// What is wrong with the graph itself is told at `place`.
 Topology build(YamlDocument& document, const YamlValue& place, Topology::Parts parts) {
   try {
@@ -76,6 +104,8 @@ TopologyFile read(YamlDocument& document) {
   ClusterSpec spec;
   Topology::Parts parts;
   bool generated = false;
+  std::optional<YamlValue> calibrated;
+  std::optional<ClusterCalibration> calibration;
   {
     const YamlMap map = root.map();
     spec.name = map.string("name", std::filesystem::path(document.file()).stem().string());
@@ -83,6 +113,8 @@ TopologyFile read(YamlDocument& document) {
     map.string("source", "");
     spec.exchange_overhead = read_overhead(map, "exchange_overhead");
     spec.peer_overhead = read_overhead(map, "peer_overhead");
+    calibrated = map.find("calibration");
+    if (calibrated) calibration = find_calibration(*calibrated);
     generated = !map.find("vertices").has_value();
     if (generated) {
       ClusterSpec read = read_generated(map);
@@ -98,6 +130,7 @@ TopologyFile read(YamlDocument& document) {
   }
   document.finish();
   if (generated) parts = build_cluster(spec);
+  if (calibration) apply(document, *calibrated, *calibration, parts);
   return {build(document, place, std::move(parts)), document.warnings(), root.json()};
 }
 

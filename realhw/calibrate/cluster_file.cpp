@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/calibrate/cluster_file.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "realhw/calibrate/link_files.h"
+#include "sim/base/files.h"
+
+namespace moesim {
+namespace {
+
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+std::string microseconds(double seconds) { return fmt::format("{:.5g} us", seconds * 1e6); }
+
+}  // namespace
+
+CalibrationFiles::CalibrationFiles(std::string p) : prefix(std::move(p)) {}
+
+std::string CalibrationFiles::name() const { return file_name(prefix); }
+
+std::string CalibrationFiles::link(const std::string& link_class) const {
+  return fmt::format("{}-{}.calib.yaml", prefix, link_class);
+}
+
+void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchanges,
+                       const Provenance& provenance) {
+  std::string links;
+  for (const ClassFit& c : exchanges.classes) {
+    write_file(files.link(c.link_class),
+               link_yaml(fmt::format("{}-{}", files.name(), c.link_class), c, provenance));
+    links += fmt::format("  {}: {}\n", quoted(c.link_class),
+                         quoted(file_name(files.link(c.link_class))));
+  }
+  std::string yaml = fmt::format(
+      "# Written by `moesim-hw calibrate`; see docs/calibration.md.\n"
+      "name: {}\n"
+      "source: {}\n"
+      "exchange_overhead: {}  # measured; exchanges that move nothing\n"
+      "peer_overhead: {}  # measured; exchanges of one byte by their number of peers\n",
+      quoted(files.name()), quoted("moesim-hw calibrate, " + provenance.date),
+      microseconds(exchanges.exchange_overhead.value), microseconds(exchanges.peer_overhead));
+  if (!links.empty()) yaml += "links:  # measured; files beside this one, by link class\n" + links;
+  yaml += yaml_of(provenance);
+  write_file(files.cluster(), yaml);
+}
+
+}  // namespace moesim

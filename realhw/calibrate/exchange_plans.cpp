@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/calibrate/exchange_plans.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "realhw/calibrate/peers.h"
+#include "sim/plan/exchange_time.h"
+
+namespace moesim {
+namespace {
+
+constexpr double coarse = 4;  // ratio of neighbouring sizes where few are enough
+
+Plan empty_plan(const std::string& name, const Topology& topology) {
+  Plan plan;
+  plan.name = name;
+  plan.gpus = topology.gpu_count();
+  return plan;
+}
+
+/// From 64 bytes in coarse steps to 1 KiB, then by `step` to what takes the longest.
+std::vector<Bytes> sizes_of(const Topology& topology, const PeerSets& set, int peers,
+                            const ExchangeSizes& sizes, double step) {
+  const Bytes probe(1 << 20);
+  const Seconds time = exchange_time(topology, set.traffic(peers, probe)).transfer;
+  const double by_time = sizes.longest / time * static_cast<double>(probe.value);
+  const double most =
+      std::clamp(by_time, 16384.0, static_cast<double>(sizes.most.value / std::max(1, peers)));
+  std::vector<Bytes> list;
+  for (double size = 64; size <= most; size *= size < 1024 ? coarse : step) {
+    list.emplace_back(std::llround(size));
+  }
+  return list;
+}
+
+MicroPlan sweep(const std::string& name, const Topology& topology, const PeerSets& set, int peers,
+                const std::vector<Bytes>& sizes) {
+  MicroPlan micro{name, empty_plan(name, topology)};
+  for (const Bytes size : sizes) {
+    add_settle(micro.plan);
+    add_exchange(micro.plan, "exchange", Lane::token, set.traffic(peers, size));
+  }
+  return micro;
+}
+
+MicroPlan overheads(const Topology& topology, const PeerSets& set) {
+  const std::string name = "overhead " + set.name;
+  MicroPlan micro{name, empty_plan(name, topology)};
+  constexpr int times = 4;
+  for (int i = 0; i < times; ++i) {
+    add_settle(micro.plan);
+    add_exchange(micro.plan, "empty", Lane::token, set.traffic(0, Bytes(1)));
+    for (int peers = 1; peers <= set.most(); peers = std::min(2 * peers, set.most())) {
+      add_settle(micro.plan);
+      add_exchange(micro.plan, "tiny", Lane::token, set.traffic(peers, Bytes(1)));
+      if (peers == set.most()) break;
+    }
+  }
+  return micro;
+}
+
+MicroPlan in_pairs(const std::string& name, const Topology& topology, const PeerSets& first,
+                   const PeerSets& second, const ExchangeSizes& sizes) {
+  MicroPlan micro{name, empty_plan(name, topology)};
+  const auto of_first = sizes_of(topology, first, first.most(), sizes, coarse);
+  const auto of_second = sizes_of(topology, second, second.most(), sizes, coarse);
+  const std::size_t count = std::min({std::size_t{4}, of_first.size(), of_second.size()});
+  std::vector<OpId> before;
+  for (std::size_t i = count; i > 0; --i) {
+    const OpId settled = add_settle(micro.plan, before);
+    add_exchange(micro.plan, "exchange", Lane::token,
+                 first.traffic(first.most(), of_first[of_first.size() - i]), {});
+    before = {add_exchange(micro.plan, "exchange", Lane::token_2,
+                           second.traffic(second.most(), of_second[of_second.size() - i]),
+                           {settled})};
+  }
+  return micro;
+}
+
+/// Everybody is a peer of everybody else.
+PeerSets whole(const Topology& topology) {
+  PeerSets set{"in the whole cluster", {}};
+  const int gpus = topology.gpu_count();
+  for (int g = 0; g < gpus; ++g) {
+    auto& peers = set.peers.emplace_back();
+    for (int d = 1; d < gpus; ++d) peers.emplace_back((g + d) % gpus);
+  }
+  return set;
+}
+
+/// An entry is up to three times the mean: bytes scaled by a hash of the pair and of `seed`.
+ByteMatrix uneven(const PeerSets& set, Bytes mean, std::uint32_t seed) {
+  ByteMatrix matrix;
+  for (std::size_t from = 0; from < set.peers.size(); ++from) {
+    std::vector<std::uint32_t> row(set.peers.size(), 0);
+    for (const GpuId to : set.peers[from]) {
+      std::uint32_t h = seed * 0x9e3779b9u + static_cast<std::uint32_t>(from) * 0x85ebca6bu +
+                        static_cast<std::uint32_t>(to.value) * 0xc2b2ae35u;
+      h = (h ^ (h >> 15)) * 0x2c1b3c6du;
+      h ^= h >> 12;
+      const double part = static_cast<double>(h & 0xffffu) / 65536;  // skewed: mean of 3 x^2 is 1
+      row[to.index()] =
+          static_cast<std::uint32_t>(static_cast<double>(mean.value) * 3 * part * part);
+    }
+    matrix.add_dense_row(row);
+  }
+  return matrix;
+}
+
+MicroPlan uneven_sweep(const Topology& topology, const PeerSets& set, const ExchangeSizes& sizes) {
+  const std::string name = "uneven " + set.name;
+  MicroPlan micro{name, empty_plan(name, topology)};
+  std::uint32_t seed = 0;
+  ExchangeSizes smaller = sizes;
+  smaller.longest = sizes.longest * 0.5;
+  for (const Bytes size : sizes_of(topology, set, set.most(), smaller, coarse)) {
+    add_settle(micro.plan);
+    add_exchange(micro.plan, "exchange", Lane::token, uneven(set, size, seed++));
+  }
+  return micro;
+}
+
+}  // namespace
+
+std::vector<ExchangePlan> exchange_plans(const Topology& topology, const ExchangeSizes& sizes) {
+  std::vector<ExchangePlan> plans;
+  const auto add = [&](ExchangePurpose purpose, MicroPlan micro) {
+    plans.push_back({purpose, std::move(micro)});
+  };
+  const std::vector<PeerSets> sets = peer_sets_of(topology);
+  for (const PeerSets& set : sets) {
+    const int all = set.most();
+    add(ExchangePurpose::overhead, overheads(topology, set));
+    add(ExchangePurpose::table, sweep("alltoall " + set.name, topology, set, all,
+                                      sizes_of(topology, set, all, sizes, sizes.step)));
+    if (all > 1) {
+      add(ExchangePurpose::check, sweep("sendrecv " + set.name, topology, set, 1,
+                                        sizes_of(topology, set, 1, sizes, coarse)));
+    }
+    add(ExchangePurpose::together, in_pairs("two at once " + set.name, topology, set, set, sizes));
+  }
+  if (sets.empty()) return plans;
+  const PeerSets everybody = whole(topology);
+  if (sets.size() > 1) {
+    add(ExchangePurpose::check,
+        sweep("alltoall " + everybody.name, topology, everybody, everybody.most(),
+              sizes_of(topology, everybody, everybody.most(), sizes, coarse)));
+    add(ExchangePurpose::together, in_pairs(sets.front().name + " and " + sets.back().name,
+                                            topology, sets.front(), sets.back(), sizes));
+  }
+  add(ExchangePurpose::check, uneven_sweep(topology, everybody, sizes));
+  return plans;
+}
+
+}  // namespace moesim

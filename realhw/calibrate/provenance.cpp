@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/calibrate/provenance.h"
+
+#include <cblas.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace moesim {
+namespace {
+
+/// "Xeon ..., 2 threads" of this host.
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string name = "an unknown processor";
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("model name") || line.find(": ") == std::string::npos) continue;
+    name = line.substr(line.find(": ") + 2);
+    break;
+  }
+  return fmt::format("{}, {} threads", name, std::thread::hardware_concurrency());
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// The words of this process's command line.
+std::string command_line() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::string words{std::istreambuf_iterator<char>(in), {}};
+  while (!words.empty() && words.back() == '\0') words.pop_back();
+  const std::size_t program = words.substr(0, words.find('\0')).rfind('/');
+  if (program != std::string::npos) words.erase(0, program + 1);
+  std::ranges::replace(words, '\0', ' ');
+  return words;
+}
+
+std::vector<std::string> distinct(const std::vector<std::string>& all) {
+  std::vector<std::string> list;
+  for (const std::string& one : all) {
+    if (std::ranges::find(list, one) == list.end()) list.push_back(one);
+  }
+  return list;
+}
+
+std::string list_of(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& one : list) text += (text.empty() ? "" : ", ") + quoted(one);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+Provenance provenance_of(Job& job, const HardwareBackend& backend, const RoundOptions& rounds) {
+  Provenance result;
+  result.command = command_line();
+  result.date = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
+  result.backend = fmt::format("{}; {}", backend.description(), openblas_get_config());
+  result.processors = distinct(all_gather(job, processor()));
+  result.hosts = distinct(all_gather(job, host_name()));
+  result.ranks = job.ranks();
+  result.rounds = rounds;
+  return result;
+}
+
+std::string yaml_of(const Provenance& p) {
+  return fmt::format(
+      "provenance:  # of the measurements\n"
+      "  moesim: {}\n"
+      "  command: {}\n"
+      "  date: {}\n"
+      "  backend: {}\n"
+      "  processors: {}\n"
+      "  hosts: {}\n"
+      "  ranks: {}\n"
+      "  topology: {}\n"
+      "  model: {}\n"
+      "  rounds: {}\n"
+      "  runs_of_a_round: {}\n",
+      quoted(p.moesim), quoted(p.command), quoted(p.date), quoted(p.backend), list_of(p.processors),
+      list_of(p.hosts), p.ranks, quoted(p.topology), quoted(p.model), p.rounds.rounds,
+      p.rounds.repeats);
+}
+
+}  // namespace moesim

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/calibrate/robust.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace moesim {
+namespace {
+
+constexpr double normal_of_mad = 1.4826;       // standard deviations per median deviation
+constexpr double interval_95 = 1.96 * 1.2533;  // of a median, in standard errors of a mean
+
+double median(std::vector<double> values) {
+  if (values.empty()) throw std::invalid_argument("the median of nothing");
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double median_deviation(const std::vector<double>& values, double middle) {
+  std::vector<double> distances;
+  for (const double v : values) distances.push_back(std::abs(v - middle));
+  return median(distances);
+}
+
+}  // namespace
+
+Robust robust_median(std::vector<double> values) {
+  const std::size_t count = values.size();
+  double middle = median(values);
+  if (count >= 3) {
+    const double deviation = std::max(median_deviation(values, middle), 0.01 * std::abs(middle));
+    std::erase_if(values,
+                  [&](double v) { return std::abs(v - middle) > 3.5 * normal_of_mad * deviation; });
+    middle = median(values);
+  }
+  Robust result{middle, 0, static_cast<int>(values.size()),
+                static_cast<int>(count - values.size())};
+  if (values.size() > 1 && middle != 0) {
+    result.spread = interval_95 * normal_of_mad * median_deviation(values, middle) /
+                    std::abs(middle) / std::sqrt(static_cast<double>(values.size()));
+  }
+  return result;
+}
+
+RobustLine theil_sen(const std::vector<double>& x, const std::vector<double>& y) {
+  std::vector<double> slopes, starts;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t j = i + 1; j < x.size(); ++j) {
+      if (x[i] != x[j]) slopes.push_back((y[j] - y[i]) / (x[j] - x[i]));
+    }
+  }
+  const double slope = slopes.empty() ? 0 : median(slopes);
+  for (std::size_t i = 0; i < x.size(); ++i) starts.push_back(y[i] - slope * x[i]);
+  return {slope, median(starts)};
+}
+
+}  // namespace moesim

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures the plans of a calibration in turn, several rounds of all, so that what drifts shows as
+// spread and not as an error of some.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "realhw/calibrate/micro_plan.h"
+#include "realhw/calibrate/times_file.h"
+#include "realhw/measure/measure.h"
+
+namespace moesim {
+
+struct RoundOptions {
+  int rounds = 5;
+  int repeats = 3;  // runs that count, of a plan in a round, after one that is compared
+};
+
+/// What identifies the plans, for times that are to be resumed.
+std::string identity_of(const std::vector<const MicroPlan*>& plans, const RoundOptions& options);
+
+/// Measures what `times` lacks; all ranks together and with equal plans and options. On rank 0
+/// `keep` is told of every plan measured and `times` becomes complete. `told` says on rank 0 what
+/// comes next. Throws std::runtime_error when some bytes or numbers are wrong.
+void measure_rounds(Job& job, HardwareBackend& backend, const std::vector<const MicroPlan*>& plans,
+                    const ExpertShape& shape, const RoundOptions& options, Times& times,
+                    const std::function<void(const std::string& plan, int round,
+                                             const std::vector<Timeline>&)>& keep,
+                    const std::function<void(const std::string& plan, int round)>& told);
+
+}  // namespace moesim
