@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 
 #include "realhw/program/compile.h"
 #include "realhw/program/op_text.h"
@@ -18,6 +19,18 @@ namespace {
 
 /// MPI counts in int: longer messages go in pieces, which arrive in order.
 constexpr std::int64_t longest_piece = std::int64_t{1} << 30;
+
+/// There may be more ranks than cores, and who polls keeps others from computing and sending: rests
+/// in proportion to what was waited.
+void rest(Clock::duration waited) {
+  constexpr auto longest = std::chrono::microseconds(200);
+  const auto time = std::min<Clock::duration>(waited / 32, longest);
+  if (time < std::chrono::microseconds(2)) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(time);
+  }
+}
 
 }  // namespace
 
@@ -91,7 +104,7 @@ std::vector<Stamp> MpiStep::run(bool verify) {
       last_progress_ = Clock::now();
     } else {
       check_progress();
-      sched_yield();  // there may be more ranks than cores
+      rest(Clock::now() - last_progress_);
     }
   }
   return stamps_;
