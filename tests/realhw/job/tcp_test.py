@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Starts ranks that meet over TCP on this host, and breaks them.
+
+usage: tcp_test.py JOB_RANKS secrets|no-secrets
+"""
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+RANKS, HAS_SECRETS = sys.argv[1], sys.argv[2] == "secrets"
+SECRET = "0123456789abcdef0123456789abcdef"
+LAUNCHERS = re.compile(r"OMPI_|PMI|PMIX|SLURM|MV2_|MOESIM_|TORCH|MASTER_|(LOCAL_)?RANK$|WORLD_SIZE|MPI_LOCALRANKID")
+LIMIT = 120  # of a process, on any machine
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def own_address():
+    """An address of this host that is not loopback, None without one."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("192.0.2.1", 9))  # sends nothing
+        address = one.getsockname()[0]
+        return None if address.startswith("127.") else address
+    return None
+
+
+class Rank:
+    def __init__(self, *arguments, **variables):
+        env = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
+        env.update({name: str(value) for name, value in variables.items() if value is not None})
+        self.process = subprocess.Popen([RANKS, *arguments], env=env, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.out, self.err, self.said = "", "", threading.Event()
+        self.readers = [threading.Thread(target=self.read_out), threading.Thread(target=self.read_err)]
+        for reader in self.readers:
+            reader.start()
+
+    def read_out(self):
+        for line in self.process.stdout:
+            self.out += line
+            self.said.set()
+        self.said.set()
+
+    def read_err(self):
+        self.err = self.process.stderr.read()
+
+    def end(self):
+        """The exit code, once it has ended."""
+        code = self.process.wait(LIMIT)
+        for reader in self.readers:
+            reader.join(LIMIT)
+        for pipe in (self.process.stdout, self.process.stderr):
+            pipe.close()
+        return code
+
+
+class Tcp(unittest.TestCase):
+    def setUp(self):
+        self.port = free_port()
+        self.all = []
+
+    def tearDown(self):
+        for rank in self.all:
+            rank.process.kill()
+            rank.end()
+
+    def start(self, rank, ranks, action, *arguments, **variables):
+        variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.port, **variables}
+        one = Rank(*action.split(), *arguments, RANK=rank, WORLD_SIZE=ranks, **variables)
+        self.all.append(one)
+        return one
+
+    def job(self, ranks, action, *arguments, **variables):
+        return [self.start(rank, ranks, action, *arguments, **variables) for rank in range(ranks)]
+
+    def finishes(self, ranks, said="has all"):
+        for rank in ranks:
+            self.assertEqual(rank.end(), 0, rank.err)
+            self.assertEqual(rank.err, "")
+            self.assertIn(said, rank.out)
+
+    def fails(self, rank, code, message):
+        self.assertEqual(rank.end(), code, rank.err)
+        self.assertRegex(rank.err, message)
+
+    def waiting(self, ranks):
+        for rank in ranks:
+            self.assertTrue(rank.said.wait(LIMIT))
+            self.assertIn("waits", rank.out)
+
+
+class Meet(Tcp):
+    def test_all_calls_with_1_to_8_ranks(self):
+        for ranks in (1, 2, 3, 8):
+            with self.subTest(ranks=ranks):
+                self.port = free_port()
+                self.finishes(self.job(ranks, "exchange 1000"))
+
+    def test_large_and_empty_messages(self):
+        for size in (0, 64 << 20):
+            with self.subTest(bytes=size):
+                self.port = free_port()
+                self.finishes(self.job(3, f"exchange {size}"))
+
+    def test_any_order(self):
+        late = [self.start(rank, 4, "exchange 10") for rank in (3, 1, 2)]
+        with self.assertRaises(subprocess.TimeoutExpired):
+            late[0].process.wait(1)  # waits for rank 0
+        self.finishes([*late, self.start(0, 4, "exchange 10")])
+
+    def test_names_resolve_and_interface_is_bound(self):
+        self.finishes(self.job(2, "exchange 10", MASTER_ADDR="localhost"))
+        self.port = free_port()
+        self.finishes(self.job(2, "exchange 10", "--interface", "lo"))
+        self.port = free_port()
+        self.finishes(self.job(2, "exchange 10", MOESIM_INTERFACE="lo"))
+
+    def test_slurm_without_mpi(self):
+        ranks = [Rank("exchange", "10", SLURM_PROCID=rank, SLURM_NTASKS=3, SLURM_NNODES=1,
+                      SLURM_JOB_ID=7, SLURM_STEP_ID=1, SLURM_JOB_NODELIST="n[1-2]",
+                      MASTER_PORT=self.port) for rank in range(3)]
+        self.all += ranks
+        self.finishes(ranks)
+
+    def test_local_ranks(self):
+        told = [self.start(rank, 2, "local 0", LOCAL_RANK=5 - rank) for rank in range(2)]
+        for rank, local in zip(told, (5, 4)):
+            self.finishes([rank], f"is local {local}")
+        self.port = free_port()
+        for number, rank in enumerate(self.job(3, "local 0")):  # by host name
+            self.finishes([rank], f"is local {number}")
+
+    def test_strangers_do_not_stop_the_others(self):
+        first = self.start(0, 2, "exchange 10")
+        with socket.socket() as stranger:
+            while stranger.connect_ex(("127.0.0.1", self.port)) != 0:
+                self.assertIsNone(first.process.poll())
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(stranger.recv(1), b"")
+        self.finishes([self.start(1, 2, "exchange 10")])
+        self.assertEqual(first.end(), 0, first.err)
+        self.assertRegex(first.err, r"refused 127.0.0.1:\d+: it is no moesim-hw")
+
+    def test_another_version_is_refused(self):
+        first = self.start(0, 2, "exchange 10", "--join-timeout", "5")
+        with socket.socket() as other:
+            while other.connect_ex(("127.0.0.1", self.port)) != 0:
+                self.assertIsNone(first.process.poll())
+            other.sendall(b"moesimhw" + struct.pack("=I", 77) + bytes(40))
+            self.assertEqual(other.recv(12), b"moesimhw" + struct.pack("=I", 1))
+        self.fails(first, 1, "it speaks version 77 of the rendezvous, rank 0 1")
+
+    @unittest.skipUnless(HAS_SECRETS, "built without libcrypto")
+    def test_secret_by_variable_and_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "secret"
+            path.touch(0o600)
+            path.write_text(SECRET + "\n")
+            first = self.start(0, 2, "exchange 10", MOESIM_SECRET=SECRET)
+            other = self.start(1, 2, "exchange 10", MOESIM_SECRET_FILE=path)
+            self.finishes([first, other])
+
+    @unittest.skipUnless(HAS_SECRETS, "built without libcrypto")
+    def test_secret_opens_other_addresses(self):
+        address = own_address()
+        if address is None:
+            self.skipTest("no address but loopback")
+        self.finishes(self.job(2, "exchange 10", MASTER_ADDR=address, MOESIM_SECRET=SECRET))
+
+
+class Refuse(Tcp):
+    def test_no_secret_beyond_loopback(self):
+        address = own_address()
+        if address is None:
+            self.skipTest("no address but loopback")
+        for rank in self.job(2, "exchange 10", MASTER_ADDR=address):
+            self.fails(rank, 2, "is no loopback address, which takes a secret")
+
+    @unittest.skipUnless(HAS_SECRETS, "built without libcrypto")
+    def test_wrong_secret(self):
+        for secrets in ((SECRET, SECRET[::-1]), (SECRET, None), (None, SECRET)):
+            with self.subTest(secrets=secrets):
+                self.port = free_port()
+                first, other = [self.start(rank, 2, "exchange 10", "--join-timeout", "4",
+                                           MOESIM_SECRET=secret)
+                                for rank, secret in enumerate(secrets)]
+                self.fails(other, 2, "rank 0 at .* has another secret than this rank 1")
+                self.fails(first, 1, r"rank 1 did not come to rank 0 .*; refused rank 1 at .*: "
+                                     r"another secret than rank 0's")
+
+    def test_other_world_size(self):
+        ranks = [self.start(0, 3, "exchange 10"), self.start(1, 2, "exchange 10")]
+        for rank in ranks:
+            self.fails(rank, 2, "rank 1 at .* was started as one of 2 ranks, rank 0 as one of 3")
+
+    def test_rank_given_twice(self):
+        ranks = [self.start(rank, 3, "exchange 10") for rank in (0, 1, 1)]
+        for rank in ranks:
+            self.fails(rank, 2, "two processes say to be rank 1")
+
+    def test_missing_rank(self):
+        ranks = [self.start(rank, 4, "exchange 10", "--join-timeout", "5") for rank in (0, 1)]
+        for rank in ranks:
+            self.fails(rank, 1, r"ranks 2, 3 did not come to rank 0 at 127.0.0.1:\d+ within 5 s")
+
+    def test_nobody_listens(self):
+        self.fails(self.start(1, 2, "exchange 10", "--join-timeout", "2"), 1,
+                   r"rank 1 did not reach rank 0 at 127.0.0.1:\d+ within 2 s: .*Connection refused")
+
+    def test_somebody_else_listens(self):
+        with socket.create_server(("127.0.0.1", self.port)) as server:
+            self.fails(self.start(0, 2, "exchange 10"), 2, "the port is in use")
+            other = self.start(1, 2, "exchange 10")
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-something\r\n")
+                self.fails(other, 1, "what listens at .* is no moesim-hw")
+
+    def test_unknown_interface_and_foreign_address(self):
+        self.fails(self.start(0, 2, "exchange 10", "--interface", "eth77"), 2,
+                   "no network interface 'eth77'")
+        self.fails(self.start(0, 2, "exchange 10", MASTER_ADDR="198.51.100.7",
+                              MOESIM_SECRET=SECRET if HAS_SECRETS else None), 2,
+                   "no address of this host" if HAS_SECRETS else "takes a secret")
+
+    def test_bad_variables_and_flags(self):
+        self.fails(self.start(0, 2, "exchange 10", MASTER_PORT="many"), 2, "MASTER_PORT=many")
+        self.fails(self.start(0, 2, "exchange 10", "--launcher", "tpc"), 2, "did you mean 'tcp'")
+
+
+class Fault(Tcp):
+    def killed(self, action, lost, sign=signal.SIGKILL):
+        """The other ranks of a job of four of which `lost` is killed."""
+        ranks = self.job(4, f"{action} {lost}")
+        self.waiting(ranks)
+        ranks[lost].process.send_signal(sign)
+        return [rank for number, rank in enumerate(ranks) if number != lost]
+
+    def test_killed_in_a_gather(self):
+        for rank in self.killed("gather", 3):
+            self.fails(rank, 1, r"rank \d, (gather|broadcast): rank 3 is gone: ")
+
+    def test_rank_0_killed(self):
+        for rank in self.killed("gather", 0):
+            self.fails(rank, 1, r"rank \d, (gather|broadcast): rank 0 is gone: ")
+
+    def test_killed_while_others_poll(self):
+        for rank in self.killed("poll", 2):
+            self.fails(rank, 1, "rank 2 is gone: ")
+
+    def test_killed_while_others_heed_nothing(self):
+        for rank in self.killed("sleep", 1):
+            self.fails(rank, 1, r"rank \d: rank 1 is gone: ")
+
+    def test_stopped_rank_is_silent(self):
+        for rank in self.killed("gather", 2, signal.SIGSTOP):
+            self.fails(rank, 1, "rank 2 is gone: nothing was heard of it for ")
+
+    def test_abort_ends_all_with_its_code(self):
+        ranks = self.job(4, "abort 7")
+        for number, rank in enumerate(ranks):
+            self.fails(rank, 7, "^$" if number == 1 else r"rank \d, barrier: rank 1 has ended the run")
+
+    def test_what_fails_on_one_rank_ends_all(self):
+        ranks = self.job(3, "throw 2")
+        for number, rank in enumerate(ranks):
+            self.fails(rank, 1, "rank threw" if number == 2 else "rank 2 has ended the run")
+
+    def test_rank_that_leaves_early(self):
+        ranks = self.job(3, "leave 1")
+        self.assertEqual(ranks[1].end(), 0, ranks[1].err)
+        self.fails(ranks[0], 1, "rank 0, barrier: rank 1 has left the run")
+        self.fails(ranks[2], 1, "rank 0 has ended the run")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
