@@ -43,6 +43,7 @@ ONLY_IN = {
     "boost/graph": "sim/topology",
     "yaml-cpp": "sim/base",
     "mpi.h": "realhw/mpi",
+    "openssl/": "realhw/tcp/meet",
 }
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
