@@ -16,9 +16,9 @@ Inputs open_hardware_inputs(const Scenario& scenario, int ranks) {
   Inputs inputs = open_inputs(scenario);
   const Topology& topology = inputs.clusters[0].topology;
   if (topology.gpu_count() != ranks) {
-    throw Error(fmt::format("{} has {} GPUs, but {} MPI process{}", topology.name(),
+    throw Error(fmt::format("{} has {} GPUs, but {} process{}", topology.name(),
                             topology.gpu_count(), ranks, ranks == 1 ? " runs" : "es run"),
-                fmt::format("mpirun -n {} moesim-hw run ..., or another cluster by --set "
+                fmt::format("start {} ranks (docs/realhw.md), or take another cluster by --set "
                             "topology.nodes=...",
                             topology.gpu_count()));
   }

@@ -18,7 +18,7 @@ namespace moesim {
 struct Liveness {
   Clock::duration beat = std::chrono::seconds(1);      // something is sent at least that often
   Clock::duration silence = std::chrono::seconds(15);  // a peer of whom nothing came for so long
-  Clock::duration grace = std::chrono::seconds(5);     // for the main thread to end by itself
+  Clock::duration grace = std::chrono::seconds(10);    // for the main thread to end by itself
 };
 
 /// Rank 0 has a connection to every other rank, they to rank 0, which passes on who failed.
