@@ -82,7 +82,7 @@ class CudaDevice : public GpuDevice {
 
  private:
   void allocate(const RankProgram& program);
-  void load_initial(const RankProgram& program);
+  void write_initial();
   void make_gemm_lane(Lane lane);
   DeviceFindings* device_findings() const {
     return reinterpret_cast<DeviceFindings*>(findings_.data());
@@ -107,7 +107,6 @@ class CudaDevice : public GpuDevice {
   DeviceLists lists_;
   std::unordered_map<const Call*, LoadedCall> calls_;
   std::array<std::unique_ptr<GemmLane>, lane_count> gemm_lanes_;
-  std::vector<std::vector<std::byte>> initial_;  // encoded, by index of program.initial
 };
 
 void CudaDevice::load(const RankProgram& program) {
@@ -122,7 +121,7 @@ void CudaDevice::load(const RankProgram& program) {
     if (multiplies(call)) make_gemm_lane(lane);
   });
   lists_.upload();
-  load_initial(program);
+  write_initial();
   launch_fill(scratch_.data(), static_cast<std::int64_t>(scratch_.size()), (*streams_)[Lane{}]);
   streams_->synchronize();
 }
@@ -144,11 +143,18 @@ void CudaDevice::allocate(const RankProgram& program) {
   for (const std::size_t offset : offsets) addresses_->buffers.push_back(memory_.data() + offset);
 }
 
-void CudaDevice::load_initial(const RankProgram& program) {
-  for (const InitialValues& values : program.initial) {
-    const RowFormat format = program[values.at.buffer].format;
-    initial_.emplace_back(values.values.size() * size_of(format));
-    encode(format, values.values, initial_.back().data());
+/// No call writes to initial values, so they are only written again over poison.
+void CudaDevice::write_initial() {
+  const RankProgram& program = addresses_->program;
+  std::vector<std::byte> encoded;
+  for (const InitialValues& initial : program.initial) {
+    if (initial.values.empty()) continue;
+    const RowFormat format = program[initial.at.buffer].format;
+    encoded.resize(initial.values.size() * size_of(format));
+    encode(format, initial.values, encoded.data());
+    check(cudaMemcpyAsync((*addresses_)[initial.at], encoded.data(), encoded.size(),
+                          cudaMemcpyHostToDevice, (*streams_)[Lane{}]));
+    streams_->synchronize();  // before `encoded` changes
   }
 }
 
@@ -165,16 +171,12 @@ void CudaDevice::reset(bool poison) {
   const cudaStream_t stream = (*streams_)[Lane{}];
   if (poison && memory_.size() > 0) {
     check(cudaMemsetAsync(memory_.data(), 0xff, memory_.size(), stream));
+    write_initial();
   }
   const RankProgram& program = addresses_->program;
   for (const BufferId buffer : program.zeroed) {
     const auto bytes = static_cast<std::size_t>(program[buffer].bytes);
     if (bytes > 0) check(cudaMemsetAsync(data(buffer), 0, bytes, stream));
-  }
-  for (std::size_t i = 0; i < initial_.size(); ++i) {
-    if (initial_[i].empty()) continue;
-    check(cudaMemcpyAsync((*addresses_)[program.initial[i].at], initial_[i].data(),
-                          initial_[i].size(), cudaMemcpyHostToDevice, stream));
   }
   const DeviceFindings none;
   check(cudaMemcpyAsync(findings_.data(), &none, sizeof none, cudaMemcpyHostToDevice, stream));

@@ -86,7 +86,7 @@ bool LaneStreams::passed(std::size_t mark) const {
     return false;
   }
   check(since);
-  return milliseconds > 0;
+  return milliseconds >= 0;
 }
 
 Clock::time_point LaneStreams::time_of(std::size_t mark) const {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/nccl/nccl_backend.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "realhw/job/local_rank.h"
+#include "realhw/nccl/nccl_step.h"
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+class NcclBackend : public HardwareBackend {
+ public:
+  NcclBackend(Job& job, NcclParts parts, const NcclOptions& options)
+      : job_(job), parts_(std::move(parts)), options_(options) {}
+
+  std::string name() const override { return "nccl"; }
+  std::string description() const override { return parts_.description; }
+
+  std::unique_ptr<StepRunner> runner(const RealStep& step) override {
+    const GpuId rank(job_.rank());
+    auto device = parts_.make_device();  // selects its GPU, which communicators take
+    join_lanes(step.plan);
+    return std::make_unique<NcclStep>(step, compile(step, rank, options_.compile),
+                                      std::move(device), communicators_, job_, options_);
+  }
+
+ private:
+  /// Every rank joins every lane's communicator, in the order of lanes.
+  void join_lanes(const Plan& plan) {
+    std::array<bool, lane_count> used{};
+    for (const Op& op : plan.ops) {
+      if (op.exchange() != nullptr) used[static_cast<std::size_t>(op.lane)] = true;
+    }
+    for (std::size_t lane = 0; lane < used.size(); ++lane) {
+      if (!used[lane] || communicators_[lane]) continue;
+      communicators_[lane] = std::make_unique<Communicator>(parts_.nccl, job_, options_.timeout);
+    }
+  }
+
+  Job& job_;
+  NcclParts parts_;
+  NcclOptions options_;
+  LaneCommunicators communicators_;
+};
+
+}  // namespace
+
+std::unique_ptr<HardwareBackend> make_nccl_backend(Job& job, NcclParts parts,
+                                                   const NcclOptions& options) {
+  return std::make_unique<NcclBackend>(job, std::move(parts), options);
+}
+
+std::unique_ptr<HardwareBackend> make_nccl_backend(Job& job, const NcclOptions& options,
+                                                   const CudaOptions& cuda) {
+  const int gpus = count_gpus(), local = local_rank(job);
+  if (gpus == 0) throw Error("the backend 'nccl' needs a GPU, and CUDA sees none");
+  const int index = local % gpus;
+  try {
+    const NcclApi& nccl = nccl_library();
+    const std::string gpu = make_cuda_device(index, cuda)->description();
+    return make_nccl_backend(job,
+                             {nccl, [index, cuda] { return make_cuda_device(index, cuda); },
+                              fmt::format("NCCL {}, {}", version_text(nccl), gpu)},
+                             options);
+  } catch (const std::runtime_error& e) {
+    throw Error(fmt::format("the backend 'nccl' cannot start: {}", e.what()));
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/nccl/nccl_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "realhw/program/compare.h"
+#include "realhw/program/op_text.h"
+
+namespace moesim {
+namespace {
+
+constexpr auto pause = std::chrono::microseconds(20);
+
+/// Steps that may wait on lanes. CUDA holds back the host when a queue is full, and a held host
+/// cannot tell that nothing moves.
+constexpr std::size_t most_waiting = 64;
+
+constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+std::size_t start_of(std::size_t step) { return 2 * step; }
+std::size_t end_of(std::size_t step) { return 2 * step + 1; }
+
+}  // namespace
+
+NcclStep::NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<GpuDevice> device,
+                   LaneCommunicators& communicators, Job& job, const NcclOptions& options)
+    : step_(step),
+      program_(std::move(program)),
+      device_(std::move(device)),
+      communicators_(communicators),
+      job_(job),
+      options_(options),
+      step_of_(step.plan.ops.size(), none) {
+  for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+    step_of_[program_.steps[i].op.index()] = i;
+  }
+  // One order of the whole plan: a host that waits for peers to join an exchange waits for none
+  // that waits for it.
+  for (const OpId op : topological_order(step.plan)) {
+    if (step_of_[op.index()] != none) order_.push_back(step_of_[op.index()]);
+  }
+  device_->load(program_);
+  device_->make_marks(2 * program_.steps.size());
+}
+
+std::vector<Stamp> NcclStep::run(bool verify) {
+  device_->reset(verify);
+  if (!verify && has_run_ && options_.graphs && graph_ == Graph::not_tried) capture();
+  device_->start_clock();
+  for (Ongoing& lane : lanes_) lane = {};
+  job_.barrier();
+  last_progress_ = Clock::now();
+  if (!verify && graph_ == Graph::captured) {
+    for (const std::size_t step : order_) {
+      lanes_[static_cast<std::size_t>(program_.steps[step].lane)].steps.push_back(step);
+    }
+    device_->replay();
+  } else {
+    put_all(verify);
+  }
+  watch_until(0);
+  has_run_ = true;
+  if (verify) throw_if_not_finite(device_->findings(), step_.plan, program_.rank);
+  return stamps();
+}
+
+/// Steps ran before: what libraries set up at first use is there, and no part of the graph.
+void NcclStep::capture() {
+  try {
+    device_->begin_capture();
+    for (const std::size_t step : order_) put(step, false);
+    device_->end_capture();
+    graph_ = Graph::captured;
+  } catch (const std::runtime_error& e) {
+    device_->drop_capture();
+    graph_ = Graph::impossible;
+    fmt::print(stderr, "moesim-hw: rank {}: the step is not replayed from a graph: {}\n",
+               program_.rank.value, e.what());
+  }
+}
+
+void NcclStep::put_all(bool verify) {
+  for (const std::size_t step : order_) {
+    watch_until(most_waiting);
+    lanes_[static_cast<std::size_t>(program_.steps[step].lane)].steps.push_back(step);
+    try {
+      put(step, verify);
+    } catch (const Communicator::BackgroundError& e) {
+      fail(first_exchange_on(program_.steps[step].lane), e.what());
+    } catch (const std::runtime_error& e) {
+      fail(program_.steps[step].op, e.what());
+    }
+    last_progress_ = Clock::now();
+  }
+}
+
+void NcclStep::put(std::size_t index, bool verify) {
+  const RankStep& step = program_.steps[index];
+  for (const OpId op : step.waits) device_->wait(end_of(step_of_[op.index()]), step.lane);
+  device_->mark(start_of(index), step.lane);
+  const auto put_calls = [&](const std::vector<Call>& calls) {
+    for (const Call& call : calls) {
+      if (verify || !only_verifies(call)) device_->run(call, step.lane);
+    }
+  };
+  put_calls(step.before);
+  put_messages(step);
+  put_calls(step.after);
+  device_->mark(end_of(index), step.lane);
+}
+
+void NcclStep::put_messages(const RankStep& step) {
+  if (step.sends.empty() && step.receives.empty()) return;
+  const auto parts = [this](const std::vector<Message>& messages) {
+    std::vector<Communicator::Part> result;
+    for (const Message& message : messages) {
+      result.push_back({message.peer.value, device_->data(message.at.buffer) + message.at.offset,
+                        static_cast<std::size_t>(message.bytes)});
+    }
+    return result;
+  };
+  communicators_[static_cast<std::size_t>(step.lane)]->exchange(
+      parts(step.sends), parts(step.receives), device_->stream(step.lane));
+}
+
+std::size_t NcclStep::ongoing() const {
+  std::size_t count = 0;
+  for (const Ongoing& lane : lanes_) count += lane.steps.size() - lane.ended;
+  return count;
+}
+
+OpId NcclStep::first_ongoing() const {
+  OpId first(static_cast<std::int64_t>(step_.plan.ops.size()) - 1);
+  for (const Ongoing& lane : lanes_) {
+    if (lane.ended < lane.steps.size()) {
+      first = std::min(first, program_.steps[lane.steps[lane.ended]].op);
+    }
+  }
+  return first;
+}
+
+OpId NcclStep::first_exchange_on(Lane lane) const {
+  const Ongoing& ongoing = lanes_[static_cast<std::size_t>(lane)];
+  for (std::size_t i = ongoing.ended; i < ongoing.steps.size(); ++i) {
+    const RankStep& step = program_.steps[ongoing.steps[i]];
+    if (!step.sends.empty() || !step.receives.empty()) return step.op;
+  }
+  return first_ongoing();
+}
+
+/// Returns when no more steps than that are on their way; 0 waits for all work of the lanes too.
+void NcclStep::watch_until(std::size_t most_ongoing) {
+  const auto settled = [&] { return most_ongoing > 0 || device_->idle(); };
+  while (true) {
+    bool done = false;
+    try {
+      if (take_ended()) last_progress_ = Clock::now();
+      done = ongoing() <= most_ongoing && settled();
+    } catch (const std::runtime_error& e) {
+      fail(first_ongoing(), e.what());
+    }
+    if (done) return;
+    check_failures();
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+bool NcclStep::take_ended() {
+  bool moved = false;
+  for (Ongoing& lane : lanes_) {
+    while (lane.ended < lane.steps.size() && device_->passed(end_of(lane.steps[lane.ended]))) {
+      ++lane.ended;
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+void NcclStep::check_failures() {
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    if (!communicators_[l]) continue;
+    try {
+      communicators_[l]->check();
+    } catch (const std::runtime_error& e) {
+      fail(first_exchange_on(Lane(l)), e.what());
+    }
+  }
+  try {
+    job_.check_peers();
+  } catch (const std::runtime_error& e) {
+    fail(first_ongoing(), e.what());
+  }
+  const std::chrono::duration<double> idle = Clock::now() - last_progress_;
+  if (idle.count() > options_.timeout.value) {
+    fail(first_ongoing(), fmt::format("nothing has moved for {} s", options_.timeout.value));
+  }
+}
+
+/// Kernels of NCCL spin until their messages are through or their communicator is aborted, and
+/// memory cannot be freed below them.
+void NcclStep::fail(OpId op, const std::string& what) {
+  for (const auto& communicator : communicators_) {
+    if (communicator) communicator->abort();
+  }
+  throw op_error(step_.plan, program_.rank, op, what);
+}
+
+std::vector<Stamp> NcclStep::stamps() {
+  std::vector<Stamp> stamps(step_.plan.ops.size());
+  for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+    stamps[program_.steps[i].op.index()] = {device_->time_of(start_of(i)),
+                                            device_->time_of(end_of(i))};
+  }
+  return stamps;
+}
+
+Comparison NcclStep::compare(const CompareOptions& options) {
+  return moesim::compare(step_, program_, *device_, options);
+}
+
+}  // namespace moesim

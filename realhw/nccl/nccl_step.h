@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a plan on a GPU: a stream and a communicator per lane, one group of messages an
+// exchange.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "realhw/core/real_step.h"
+#include "realhw/core/step_runner.h"
+#include "realhw/nccl/communicator.h"
+#include "realhw/nccl/nccl_backend.h"
+
+namespace moesim {
+
+/// By lane; null where no exchange of any plan so far ran.
+using LaneCommunicators = std::array<std::unique_ptr<Communicator>, lane_count>;
+
+class NcclStep : public StepRunner {
+ public:
+  /// What is given by reference must outlive it, and the communicators of the plan's lanes be
+  /// there.
+  NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<GpuDevice> device,
+           LaneCommunicators& communicators, Job& job, const NcclOptions& options);
+
+  std::vector<Stamp> run(bool verify) override;
+  Comparison compare(const CompareOptions& options) override;
+
+  const RankProgram& program() const { return program_; }
+  /// Whether runs that are not verified replay a captured one.
+  bool replays() const { return graph_ == Graph::captured; }
+
+ private:
+  enum class Graph { not_tried, captured, impossible };
+  struct Ongoing {  // steps of a lane that were put on it, and how many of them have ended
+    std::vector<std::size_t> steps;
+    std::size_t ended = 0;
+  };
+
+  void capture();
+  void put_all(bool verify);
+  void put(std::size_t step, bool verify);
+  void put_messages(const RankStep& step);
+  void watch_until(std::size_t most_ongoing);
+  bool take_ended();
+  void check_failures();
+  std::vector<Stamp> stamps();
+  std::size_t ongoing() const;
+  OpId first_ongoing() const;
+  OpId first_exchange_on(Lane lane) const;  // that has not ended
+  [[noreturn]] void fail(OpId op, const std::string& what);
+
+  const RealStep& step_;
+  RankProgram program_;
+  std::unique_ptr<GpuDevice> device_;
+  LaneCommunicators& communicators_;
+  Job& job_;
+  NcclOptions options_;
+  std::vector<std::size_t> order_;    // in which steps are put on lanes, on all ranks alike
+  std::vector<std::size_t> step_of_;  // [op]
+  std::array<Ongoing, lane_count> lanes_;
+  Clock::time_point last_progress_;
+  bool has_run_ = false;
+  Graph graph_ = Graph::not_tried;
+};
+
+}  // namespace moesim
