@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/realhw/real_case.h"
 
 namespace moesim {
@@ -25,13 +27,21 @@ RealCaseOptions random_case(std::mt19937& random, const std::string& policy) {
   o.activations = below(2) == 0 ? DataType::bf16 : DataType::fp32;
   o.expert_matrices = 2 + below(2);
   o.steps = below(3);
+  o.matrices = below(4) == 0 ? RowFormat::bfloat16 : RowFormat::float32;
   return o;
+}
+
+/// Cases of every policy: MOESIM_REAL_CASES, or 5.
+int cases() {
+  const char* wanted = std::getenv("MOESIM_REAL_CASES");
+  return wanted != nullptr ? std::atoi(wanted) : 5;
 }
 
 TEST_P(RealDelivery, ComputesWhatTheRoutingSays) {
   std::mt19937 random(7);
   int ran = 0;
-  for (int attempt = 0; attempt < 24 && ran < 5; ++attempt) {
+  const int wanted = cases();
+  for (int attempt = 0; attempt < 5 * wanted && ran < wanted; ++attempt) {
     const RealCaseOptions o = random_case(random, GetParam());
     SCOPED_TRACE(fmt::format("{} nodes of {} GPUs, {} tokens, batch {}, {} layers", o.nodes, o.gpus,
                              o.tokens_per_rank, o.batch, o.layers.size()));

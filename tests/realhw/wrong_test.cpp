@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "realhw/core/row_format.h"
 #include "tests/realhw/real_case.h"
 
@@ -90,6 +92,29 @@ TEST(RealWrong, TwoRowsThatChangePlacesAreSeen) {
   });
   ASSERT_TRUE(done);
   EXPECT_GT(result.wrong_outputs, 32);
+}
+
+/// What is no number ends the run where it was met first.
+TEST(RealWrong, WhatIsNoNumberInAMessageNamesRankAndOp) {
+  for (const char* name : {"dispatch-alltoall", "combine-alltoall", "dispatch-alltoall-grad"}) {
+    RealCase c(one_layer("megatron"));
+    const OpId op = find_op(c.planned->plan, name);
+    GpuId receiver(-1);
+    const Tamper tamper = [&](OpId id, GpuId, GpuId to, std::span<std::byte> bytes) {
+      if (id != op || receiver.value >= 0) return;
+      receiver = to;
+      const float nothing = std::numeric_limits<float>::quiet_NaN();
+      encode(RowFormat::float32, {&nothing, 1}, bytes.data() + 12);
+    };
+    try {
+      c.run(tamper);
+      ADD_FAILURE() << name;
+    } catch (const std::runtime_error& e) {
+      EXPECT_EQ(e.what(), fmt::format("rank {}, op {} '{}' of layer 1: a number in its results is "
+                                      "not finite",
+                                      receiver.value, op.value, name));
+    }
+  }
 }
 
 /// A rank whose plan lists another token in a row takes the vector of one token for another's.

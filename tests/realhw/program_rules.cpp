@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/realhw/program_rules.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "realhw/program/draft.h"
+
+namespace moesim {
+namespace {
+
+/// Calls visit(place, bytes, writes) for all that a call touches, reads first.
+template <class Visit>
+class Touched {
+ public:
+  Touched(const RankProgram& program, Visit visit) : program_(program), visit_(visit) {}
+
+  void operator()(const RowSums& sums) {
+    for (std::size_t i = 0; i < sums.to.size(); ++i) {
+      for (std::uint32_t t = sums.first[i]; t < sums.first[i + 1]; ++t) {
+        read(sums.terms[t].from, sums.width);
+      }
+      write(sums.to[i], sums.width);
+    }
+  }
+  void operator()(const GroupedProduct& p) {
+    const bool outer = p.kind == GroupedProduct::Kind::outer;
+    for (const auto& group : p.groups) {
+      read(group.a, group.m * p.k);
+      read(group.b, outer ? group.m * p.n : p.k * p.n);
+      if (outer) read(group.c, p.k * p.n);
+      write(group.c, outer ? p.k * p.n : group.m * p.n);
+    }
+  }
+  void operator()(const Activation& a) {
+    const std::int64_t up = a.gated ? 2 * a.ffn : a.ffn;
+    for (const auto& range : a.ranges) {
+      read(range.h, range.rows * up);
+      if (a.gradient) read(range.out_gradient, range.rows * a.ffn);
+      a.gradient ? write(range.h_gradient, range.rows * up) : write(range.out, range.rows * a.ffn);
+    }
+  }
+  void operator()(const LocalCopy& copy) {
+    visit_(copy.from, copy.bytes, false);
+    visit_(copy.to, copy.bytes, true);
+  }
+  void operator()(const Pattern& pattern) {
+    for (const auto& range : pattern.ranges) visit_(range.at, range.bytes, !pattern.compare);
+  }
+  void operator()(const FiniteCheck& check) {
+    for (const auto& range : check.ranges) read(range.at, range.elements);
+  }
+  void operator()(const Scratch&) {}
+  void operator()(const HostWork&) {}
+
+ private:
+  std::int64_t bytes(Place at, std::int64_t elements) const {
+    return elements * static_cast<std::int64_t>(size_of(program_[at.buffer].format));
+  }
+  void read(Place at, std::int64_t elements) { visit_(at, bytes(at, elements), false); }
+  void write(Place at, std::int64_t elements) { visit_(at, bytes(at, elements), true); }
+
+  const RankProgram& program_;
+  Visit visit_;
+};
+
+class Rules {
+ public:
+  explicit Rules(const RankProgram& program) : program_(program), ancestors_(program) {
+    for (const Buffer& buffer : program.buffers) {
+      bytes_.emplace_back(static_cast<std::size_t>(buffer.bytes));
+    }
+    for (const BufferId buffer : program.zeroed) {
+      for (Byte& byte : bytes_[buffer.index()]) byte.writer = start;
+    }
+    for (const InitialValues& initial : program.initial) {
+      const std::size_t size = initial.values.size() * size_of(program[initial.at.buffer].format);
+      for (std::size_t i = 0; i < size; ++i) {
+        bytes_[initial.at.buffer.index()][static_cast<std::size_t>(initial.at.offset) + i].writer =
+            start;
+      }
+    }
+  }
+
+  std::vector<std::string> check() {
+    for (const std::size_t i : ancestors_.order()) {
+      const RankStep& step = program_.steps[i];
+      told_ = false;
+      calls(step, step.before);
+      for (const Message& message : step.sends) touch(step, message.at, message.bytes, false);
+      for (const Message& message : step.receives) touch(step, message.at, message.bytes, true);
+      calls(step, step.after);
+    }
+    return std::move(broken_);
+  }
+
+ private:
+  static constexpr OpId start{-1}, nobody{-2};
+  struct Byte {
+    Byte() { readers.fill(start); }
+    OpId writer = nobody;
+    std::array<OpId, lane_count> readers;  // the last one of each lane
+  };
+
+  void calls(const RankStep& step, const std::vector<Call>& calls) {
+    const auto visit = [&](Place at, std::int64_t size, bool writes) {
+      touch(step, at, size, writes);
+    };
+    for (const Call& call : calls) std::visit(Touched(program_, visit), call);
+  }
+
+  void touch(const RankStep& step, Place at, std::int64_t size, bool writes) {
+    auto& bytes = bytes_[at.buffer.index()];
+    if (at.offset < 0 || at.offset + size > std::ssize(bytes)) {
+      return tell(step, at, "goes beyond its buffer");
+    }
+    for (std::int64_t i = at.offset; i < at.offset + size; ++i) {
+      Byte& byte = bytes[static_cast<std::size_t>(i)];
+      if (byte.writer == nobody && !writes) return tell(step, at, "reads what nobody has written");
+      if (byte.writer != nobody && !ancestors_.visible(byte.writer, step.op)) {
+        return tell(
+            step, at,
+            fmt::format("does not wait for op {}, which writes the same", byte.writer.value));
+      }
+      for (const OpId reader : byte.readers) {
+        if (writes && !ancestors_.visible(reader, step.op)) {
+          return tell(step, at, fmt::format("overwrites what op {} reads", reader.value));
+        }
+      }
+      (writes ? byte.writer : byte.readers.at(static_cast<std::size_t>(step.lane))) = step.op;
+    }
+  }
+
+  void tell(const RankStep& step, Place at, const std::string& what) {
+    if (told_) return;
+    told_ = true;
+    broken_.push_back(fmt::format("op {} {}: '{}' at {}", step.op.value, what,
+                                  program_[at.buffer].name, at.offset));
+  }
+
+  const RankProgram& program_;
+  Ancestors ancestors_;
+  std::vector<std::vector<Byte>> bytes_;  // [buffer][byte]
+  std::vector<std::string> broken_;
+  bool told_ = false;
+};
+
+}  // namespace
+
+std::vector<std::string> broken_rules(const RankProgram& program) { return Rules(program).check(); }
+
+}  // namespace moesim

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs by themselves: what they read was written before, and what is left out is missed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/realhw/pieces.h"
+#include "tests/realhw/program_rules.h"
+#include "tests/realhw/real_case.h"
+
+namespace moesim {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+RealCaseOptions one_layer(const std::string& policy) {
+  RealCaseOptions o;
+  o.policy = policy;
+  return o;
+}
+
+/// The step of the first op of a name, from a rank on that has calls in it.
+RankStep& step_of(const Plan& plan, RankProgram& program, const std::string& name) {
+  for (RankStep& step : program.steps) {
+    if (plan[step.op].name == name && !step.before.empty()) return step;
+  }
+  throw std::runtime_error("no step " + name);
+}
+
+class ProgramRules : public testing::TestWithParam<const char*> {};
+
+TEST_P(ProgramRules, HoldForEveryRank) {
+  for (const DataType activations : {DataType::fp32, DataType::bf16}) {
+    RealCaseOptions o = one_layer(GetParam());
+    o.activations = activations;
+    RealCase c(o);
+    for (const auto& rank : c.ranks()) EXPECT_THAT(broken_rules(rank->program), IsEmpty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Mechanisms, ProgramRules,
+                         testing::Values("alltoall", "megatron", "megatron-allgather", "dedup",
+                                         "hiermoe-hd2", "laer", "hecate", "deepep-low-latency",
+                                         "hybridep", "schemoe", "tutel-2dh", "janus",
+                                         "fsep-flexmoe", "deepspeed"),
+                         [](const auto& policy) {
+                           std::string name = policy.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Program, RulesSeeAReadBeforeItsWrite) {
+  RealCase c(one_layer("megatron"));
+  RankProgram program = c.ranks()[0]->program;
+  RankStep& sort = step_of(c.planned->plan, program, "sort");
+  const std::string op = fmt::format("op {} does not wait for", sort.op.value);
+  for (RankStep& step : program.steps) step.waits.clear();
+  EXPECT_THAT(broken_rules(program), Contains(HasSubstr(op)));
+  sort.before.clear();
+  EXPECT_THAT(broken_rules(program), Contains(HasSubstr("reads what nobody has written")));
+}
+
+/// A kernel that does not wait for an exchange cannot use what it brings, whenever it comes.
+TEST(Program, RowsOfExchangesThatNobodyWaitsForAreNotThere) {
+  RealCase c(one_layer("megatron"));
+  Plan& plan = c.planned->plan;
+  for (Op& op : plan.ops) {
+    if (op.name == "sort" || op.name == "fc1") op.after.clear();
+    if (op.name == "read-counts") op.after.clear();
+  }
+  EXPECT_THAT([&] { c.ranks(); },
+              ThrowsMessage<std::runtime_error>(
+                  testing::AllOf(HasSubstr("rank 0, op"), HasSubstr("'fc1' of layer 1: fc1 of "),
+                                 HasSubstr("is to compute rows 0 to"))));
+}
+
+/// Poison shows what a program reads too early.
+TEST(Program, APoisonedRowThatIsReadBeforeItIsWrittenIsFound) {
+  RealCase c(one_layer("megatron"));
+  RankProgram& program = c.ranks()[3]->program;
+  RankStep& sort = step_of(c.planned->plan, program, "sort");
+  for (RankStep& step : program.steps) step.waits.clear();
+  EXPECT_THAT([&] { c.run(); }, ThrowsMessage<std::runtime_error>(testing::AllOf(
+                                    HasSubstr("rank 3, op"), HasSubstr("is not finite"))));
+  sort.before.clear();
+  EXPECT_THAT([&] { c.run(); }, ThrowsMessage<std::runtime_error>(HasSubstr("is not finite")));
+}
+
+TEST(Program, RowsStayWhereTheyAreReceived) {
+  RealCase c(one_layer("megatron"));
+  for (const auto& rank : c.ranks()) {
+    RankProgram& program = rank->program;
+    const auto& sort = std::get<RowSums>(step_of(c.planned->plan, program, "sort").before[0]);
+    for (const RowSums::Term& term : sort.terms) {
+      EXPECT_THAT(program[term.from.buffer].name, HasSubstr("received"));
+    }
+    EXPECT_THAT(program[sort.to[0].buffer].name, HasSubstr("layer 1 input"));
+  }
+}
+
+TEST(Program, GradientsThatComeInTheOrderOfTheirRowsCopyNothing) {
+  RealCase c(one_layer("megatron"));
+  for (const auto& rank : c.ranks()) {
+    for (const Buffer& buffer : rank->program.buffers) {
+      EXPECT_THAT(buffer.name, Not(HasSubstr("reordered")));
+    }
+  }
+}
+
+class Pieces : public testing::TestWithParam<std::pair<bool, RowFormat>> {};
+
+/// Tokens in two parts, gathered and computed one after the other, and back in either order.
+TEST_P(Pieces, AreComputedAsOne) {
+  const auto [turned, matrices] = GetParam();
+  for (const std::string policy : {"alltoall", "megatron", "hiermoe-hd2"}) {
+    SCOPED_TRACE(policy);
+    RealCaseOptions o = one_layer(policy);
+    o.tokens_per_rank = 6;
+    o.matrices = matrices;
+    RealCase whole(o);
+    const Plan plan = in_two_pieces(whole.planned->plan, *whole.real, turned);
+    check_plan(plan);
+    const RealStep step(plan, whole.model, whole.routing);
+    auto ranks = all_ranks(step, {matrices});
+    run_locally(ranks);
+    Comparison sum;
+    bool reordered = false;
+    for (const auto& rank : ranks) {
+      sum += compare(step, rank->program, rank->device);
+      EXPECT_THAT(broken_rules(rank->program), IsEmpty());
+      for (const Buffer& buffer : rank->program.buffers) {
+        reordered = reordered || buffer.name.ends_with("h, reordered");
+      }
+    }
+    EXPECT_EQ(sum.wrong(), 0);
+    EXPECT_GT(sum.outputs, 0);
+    EXPECT_GT(sum.weight_gradients, 0);
+    // Where one op waits for both pieces, it gathers both: their order differs between passes.
+    if (turned || policy == "alltoall") {
+      EXPECT_EQ(reordered, turned);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, Pieces,
+                         testing::Values(std::pair(false, RowFormat::float32),
+                                         std::pair(true, RowFormat::float32),
+                                         std::pair(true, RowFormat::bfloat16)));
+
+}  // namespace
+}  // namespace moesim
