@@ -2,9 +2,11 @@
 // A fit as the YAML that topologies read, and as a table for people.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/calibrate/hold_out.h"
 #include "sim/calibrate/link_fit.h"
 
 namespace moesim {
@@ -14,14 +16,22 @@ struct CalibrationText {
   std::string command;        // that made it
   Seconds exchange_overhead;  // the part of the fixed time that topologies state as such
   std::string nominal = {};   // bandwidth of the measured link by its data sheet; empty: unknown
+  std::string source = {};    // who published the measurements; empty: themselves
+};
+
+/// What `moesim calibrate` found out.
+struct Calibrated {
+  LinkFit fit;
+  std::optional<HoldOut> held;
+  std::vector<Log> logs;
 };
 
 /// topologies/*.calib.yaml (read_calibration): `latency` is half of what the fixed time exceeds
 /// `exchange_overhead` by, since a route has two links of the class.
-std::string calibration_yaml(const LinkFit& fit, const std::vector<Log>& logs,
-                             const CalibrationText& text);
+std::string calibration_yaml(const Calibrated& result, const CalibrationText& text);
 
-/// Fixed time, rates with their confidence, residuals, and what a straight line would miss.
-std::string calibration_report(const LinkFit& fit, const std::vector<Log>& logs);
+/// Fixed time, rates with their confidence, residuals, errors at sizes held out, and what a
+/// straight line would miss.
+std::string calibration_report(const Calibrated& result);
 
 }  // namespace moesim

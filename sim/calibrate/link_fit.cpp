@@ -6,62 +6,16 @@
 #include <map>
 
 #include "sim/base/error.h"
+#include "sim/calibrate/sizes.h"
 
 namespace moesim {
 namespace {
 
-constexpr double normal_of_mad = 1.4826;           // standard deviations per median deviation
-constexpr double median_interval = 1.96 * 1.2533;  // of a median, in standard errors of a mean
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-double median_deviation(const std::vector<double>& values, double middle) {
-  std::vector<double> distances;
-  for (const double v : values) distances.push_back(std::abs(v - middle));
-  return median(distances);
-}
-
-/// The times of one size.
-struct Size {
-  double bytes = 0, seconds = 0;
-  int samples = 0;
-  double spread = -1;
-};
-
-Size robust(double bytes, const std::vector<double>& times) {
-  double middle = median(times);
-  std::vector<double> kept = times;
-  if (times.size() >= 3) {
-    const double deviation = std::max(median_deviation(times, middle), 0.01 * middle);
-    std::erase_if(kept,
-                  [&](double t) { return std::abs(t - middle) > 3.5 * normal_of_mad * deviation; });
-    middle = median(kept);
-  }
-  Size size{bytes, middle, static_cast<int>(kept.size()), -1};
-  if (kept.size() > 1) {
-    size.spread = median_interval * normal_of_mad * median_deviation(kept, middle) / middle /
-                  std::sqrt(static_cast<double>(kept.size()));
-  }
-  return size;
-}
-
-std::vector<Size> sizes_of(const std::vector<Sample>& samples) {
-  std::map<std::int64_t, std::vector<double>> times;
-  for (const Sample& s : samples) times[s.bytes.value].push_back(s.time.value);
-  std::vector<Size> sizes;
-  for (const auto& [bytes, list] : times) sizes.push_back(robust(static_cast<double>(bytes), list));
-  return sizes;
-}
-
-void fit_fixed(const std::vector<Size>& sizes, LinkFit& fit) {
+void fit_fixed(const std::vector<SizeTimes>& sizes, LinkFit& fit) {
   double quickest = sizes.front().seconds;
-  for (const Size& s : sizes) quickest = std::min(quickest, s.seconds);
-  std::vector<Size> small;
-  for (const Size& s : sizes) {
+  for (const SizeTimes& s : sizes) quickest = std::min(quickest, s.seconds);
+  std::vector<SizeTimes> small;
+  for (const SizeTimes& s : sizes) {
     if (s.seconds > 2 * quickest && small.size() >= 3) break;
     small.push_back(s);
   }
@@ -76,31 +30,11 @@ void fit_fixed(const std::vector<Size>& sizes, LinkFit& fit) {
   }
   const double slope = slopes.empty() ? 0 : std::max(0.0, median(slopes));
   std::vector<double> intercepts;
-  for (const Size& s : small) intercepts.push_back(s.seconds - slope * s.bytes);
+  for (const SizeTimes& s : small) intercepts.push_back(s.seconds - slope * s.bytes);
   const double middle = median(intercepts);
   fit.fixed = Seconds(std::clamp(middle, 0.0, quickest));
   fit.fixed_spread =
-      Seconds(median_interval * normal_of_mad * median_deviation(intercepts, middle) /
-              std::sqrt(static_cast<double>(intercepts.size())));
-}
-
-/// Where larger sizes take less time, neighbours are pooled until times ascend; a pool has their
-/// median, which a wild one cannot move.
-std::vector<Size> ascending(std::vector<Size> sizes) {
-  std::vector<std::vector<double>> pools;
-  for (const Size& s : sizes) {
-    pools.push_back({s.seconds});
-    while (pools.size() > 1 && median(pools[pools.size() - 2]) > median(pools.back())) {
-      std::vector<double> last = std::move(pools.back());
-      pools.pop_back();
-      pools.back().insert(pools.back().end(), last.begin(), last.end());
-    }
-  }
-  std::size_t i = 0;
-  for (const std::vector<double>& pool : pools) {
-    for (std::size_t k = 0; k < pool.size(); ++k) sizes[i++].seconds = median(pool);
-  }
-  return sizes;
+      Seconds(median_interval(median_deviation(intercepts, middle), intercepts.size()));
 }
 
 /// A run of knots that isotonic regression has pooled.
@@ -113,7 +47,8 @@ struct Pool {
 void make_monotone(std::vector<LinkFit::Knot>& knots) {
   std::vector<Pool> pools;
   for (const LinkFit::Knot& knot : knots) {
-    pools.push_back({std::log(knot.point.time().value), static_cast<double>(knot.samples), 1});
+    pools.push_back(
+        {std::log(knot.point.time().value), std::max(1.0, static_cast<double>(knot.samples)), 1});
     while (pools.size() > 1 && pools[pools.size() - 2].log_time > pools.back().log_time) {
       const Pool last = pools.back();
       pools.pop_back();
@@ -153,9 +88,9 @@ void keep_times_ascending(std::vector<LinkFit::Knot>& knots) {
   }
 }
 
-std::vector<LinkFit::Knot> knots_of(const std::vector<Size>& sizes, Seconds fixed) {
-  std::map<long, std::vector<const Size*>> bins;  // by half octaves
-  for (const Size& s : sizes) {
+std::vector<LinkFit::Knot> knots_of(const std::vector<SizeTimes>& sizes, Seconds fixed) {
+  std::map<long, std::vector<const SizeTimes*>> bins;  // by half octaves
+  for (const SizeTimes& s : sizes) {
     if (s.seconds - fixed.value < 0.1 * s.seconds) continue;
     bins[std::lround(std::floor(2 * std::log2(s.bytes)))].push_back(&s);
   }
@@ -163,7 +98,7 @@ std::vector<LinkFit::Knot> knots_of(const std::vector<Size>& sizes, Seconds fixe
   for (const auto& [bin, members] : bins) {
     std::vector<double> bytes, rates, spreads;
     LinkFit::Knot knot;
-    for (const Size* s : members) {
+    for (const SizeTimes* s : members) {
       bytes.push_back(s->bytes);
       rates.push_back(s->bytes / (s->seconds - fixed.value));
       if (s->spread >= 0) spreads.push_back(s->spread);
@@ -176,10 +111,38 @@ std::vector<LinkFit::Knot> knots_of(const std::vector<Size>& sizes, Seconds fixe
   return knots;
 }
 
+/// Knots for what the curve does inside half an octave: the size that the table misses by most
+/// becomes a knot until it misses none by more than 8 %.
+void refine(const std::vector<SizeTimes>& curve, LinkFit& fit) {
+  while (true) {
+    const BandwidthTable table = fit.table();
+    const SizeTimes* worst = nullptr;
+    double most = 0.08;
+    for (const SizeTimes& s : curve) {
+      const Bytes bytes(std::llround(s.bytes));
+      const double off = std::abs((fit.fixed + table.time(bytes)).value / s.seconds - 1);
+      const bool rate = s.seconds > fit.fixed.value;
+      const bool there = std::ranges::any_of(
+          fit.knots, [&](const LinkFit::Knot& k) { return k.point.size == bytes; });
+      if (!rate || there || off <= most) continue;
+      most = off;
+      worst = &s;
+    }
+    if (worst == nullptr) return;
+    const BandwidthTable::Point point{
+        Bytes(std::llround(worst->bytes)),
+        BytesPerSecond(worst->bytes / (worst->seconds - fit.fixed.value))};
+    fit.knots.push_back({point, worst->samples, worst->spread});
+    std::ranges::sort(fit.knots, {}, [](const LinkFit::Knot& k) { return k.point.size; });
+    make_monotone(fit.knots);
+    keep_times_ascending(fit.knots);
+  }
+}
+
 /// The largest relative error of the line that minimises the squares of relative errors.
-double line_error(const std::vector<Size>& sizes) {
+double line_error(const std::vector<SizeTimes>& sizes) {
   double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
-  for (const Size& s : sizes) {
+  for (const SizeTimes& s : sizes) {
     const double weight = 1 / (s.seconds * s.seconds);
     w += weight;
     wx += weight * s.bytes;
@@ -190,7 +153,7 @@ double line_error(const std::vector<Size>& sizes) {
   const double slope = (w * wxy - wx * wy) / (w * wxx - wx * wx);
   const double start = (wy - slope * wx) / w;
   double worst = 0;
-  for (const Size& s : sizes) {
+  for (const SizeTimes& s : sizes) {
     worst = std::max(worst, std::abs((start + slope * s.bytes) / s.seconds - 1));
   }
   return worst;
@@ -230,14 +193,16 @@ std::vector<double> LinkFit::left_out() const {
   return errors;
 }
 
-LinkFit fit_link(std::vector<Sample> samples) {
+LinkFit fit_link(const std::vector<Sample>& samples,
+                 const std::vector<std::vector<Sample>>& beside) {
   LinkFit fit;
-  const std::vector<Size> sizes = sizes_of(samples);
-  for (const Size& s : sizes) fit.samples += s.samples;
+  const std::vector<SizeTimes> sizes = sizes_of(samples);
+  for (const SizeTimes& s : sizes) fit.samples += s.samples;
   fit.rejected = static_cast<int>(samples.size()) - fit.samples;
-  if (sizes.size() >= 2) {
-    fit_fixed(sizes, fit);
-    fit.knots = knots_of(ascending(sizes), fit.fixed);
+  const std::vector<SizeTimes> curve = ascending(settled(sizes, beside));
+  if (curve.size() >= 2) {
+    fit_fixed(curve, fit);
+    fit.knots = knots_of(curve, fit.fixed);
   }
   if (fit.knots.size() < 2) {
     throw Error("the sizes are too few or too alike to tell a bandwidth from a fixed time",
@@ -245,8 +210,9 @@ LinkFit fit_link(std::vector<Sample> samples) {
   }
   make_monotone(fit.knots);
   keep_times_ascending(fit.knots);
+  refine(curve, fit);
   const BandwidthTable table = fit.table();
-  for (const Size& s : sizes) {
+  for (const SizeTimes& s : sizes) {
     const Bytes bytes(std::llround(s.bytes));
     const double fitted = (fit.fixed + table.time(bytes)).value;
     fit.residuals.push_back({bytes, Seconds(s.seconds), fitted / s.seconds - 1});

@@ -47,6 +47,7 @@ struct Log {
   std::string what;                // "alltoall, 8 ranks, inside a host"
   std::string gpu, library, date;  // empty where the file does not say
   std::vector<Sample> samples;
+  double parts = 0;      // bytes on the link per byte of what a GPU has for one peer
   bool checked = false;  // results were compared with what they should be
 };
 

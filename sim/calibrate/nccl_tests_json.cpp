@@ -90,6 +90,7 @@ class JsonLog {
     check_choice(file_, setting_, choice_);
     share_ = link_share(file_, setting_, choice_);
     log_.what = description_of(setting_, share_.reach);
+    log_.parts = share_.bytes_per_byte * setting_.ranks;
   }
 
   void read_result(const json& result, std::size_t number) {

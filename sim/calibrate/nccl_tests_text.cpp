@@ -128,6 +128,7 @@ class TextLog {
     check_choice(file_, setting_, choice_);
     share_ = link_share(file_, setting_, choice_);
     log_.what = description_of(setting_, share_.reach);
+    log_.parts = share_.bytes_per_byte * setting_.ranks;
   }
 
   void row(const std::vector<std::string>& words) {

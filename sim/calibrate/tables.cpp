@@ -102,6 +102,7 @@ void take(const Csv& csv, const LogChoice& choice, const ReadEntry& read, Log& l
     if (!share) {
       share = link_share(csv.file(), entry->setting, choice);
       log.what = description_of(entry->setting, share->reach);
+      log.parts = share->bytes_per_byte * entry->setting.ranks;
     }
     const auto bytes = static_cast<std::int64_t>(entry->bytes * share->bytes_per_byte);
     if (bytes > 0) log.samples.push_back({Bytes(bytes), entry->time});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/calibrate/calibration_text.h"
+#include "sim/calibrate/hold_out.h"
 #include "sim/calibrate/link_fit.h"
 #include "sim/calibrate/measurement.h"
 #include "sim/cli/commands.h"
@@ -21,8 +23,9 @@ namespace {
 
 struct Options {
   std::vector<std::string> logs;
-  std::string out, name, date, collective, reach, exchange_overhead, nominal;
-  int ranks = 0;
+  std::string out, name, date, collective, reach, exchange_overhead, nominal, source;
+  std::vector<int> beside;
+  int ranks = 0, hold_out = 0;
   bool in_place = false;
 };
 
@@ -79,10 +82,13 @@ std::string command_of(const Options& options) {
   };
   add("--collective", options.collective);
   if (options.ranks != 0) add("--ranks", std::to_string(options.ranks));
+  for (const int ranks : options.beside) add("--beside", std::to_string(ranks));
   add("--reach", options.reach);
   if (options.in_place) text += " --in-place";
   add("--exchange-overhead", options.exchange_overhead);
   add("--nominal", options.nominal);
+  add("--source", options.source);
+  if (options.hold_out != 0) add("--hold-out", std::to_string(options.hold_out));
   add("--date", options.date);
   return text;
 }
@@ -92,6 +98,24 @@ std::string name_of(const Options& options) {
   std::filesystem::path path(options.out.empty() ? options.logs.front() : options.out);
   while (path.has_extension()) path = path.stem();
   return path.filename().string();
+}
+
+/// Times of other rank counts by the bytes on the link of `log` at which each peer gets as much.
+std::vector<std::vector<Sample>> beside_of(const Options& options, const Log& log) {
+  std::vector<std::vector<Sample>> curves;
+  for (const int ranks : options.beside) {
+    LogChoice choice = choice_of(options);
+    choice.ranks = ranks;
+    std::vector<Sample>& curve = curves.emplace_back();
+    for (const std::string& path : options.logs) {
+      const Log other = read_log(path, choice);
+      for (const Sample& s : other.samples) {
+        const double bytes = static_cast<double>(s.bytes.value) * log.parts / other.parts;
+        curve.push_back({Bytes(std::llround(bytes)), s.time});
+      }
+    }
+  }
+  return curves;
 }
 
 void calibrate(const Options& options) {
@@ -110,15 +134,18 @@ void calibrate(const Options& options) {
     }
     samples.insert(samples.end(), log.samples.begin(), log.samples.end());
   }
-  const LinkFit fit = fit_link(std::move(samples));
-  const std::string yaml = calibration_yaml(
-      fit, logs, {name_of(options), command_of(options), overhead_of(options), options.nominal});
+  const auto beside = beside_of(options, logs.front());
+  Calibrated result{fit_link(samples, beside), {}, std::move(logs)};
+  if (options.hold_out != 0) result.held = hold_out(samples, beside, options.hold_out);
+  const std::string yaml =
+      calibration_yaml(result, {name_of(options), command_of(options), overhead_of(options),
+                                options.nominal, options.source});
   if (options.out.empty()) {
     fmt::print("{}", yaml);
-    fmt::print(stderr, "{}", calibration_report(fit, logs));
+    fmt::print(stderr, "{}", calibration_report(result));
   } else {
     write_file(options.out, yaml);
-    fmt::print("{}", calibration_report(fit, logs));
+    fmt::print("{}", calibration_report(result));
   }
 }
 
@@ -137,6 +164,15 @@ void add_calibrate_command(CLI::App& app) {
   command->add_option("--collective", options->collective,
                       "takes these rows of a table, or says what an old log measures");
   command->add_option("--ranks", options->ranks, "takes the rows of so many ranks");
+  command
+      ->add_option("--beside", options->beside,
+                   "rows of other rank counts, which tell times of sizes that were not measured "
+                   "or contradict each other")
+      ->check(CLI::Range(2, 1 << 20));
+  command
+      ->add_option("--hold-out", options->hold_out,
+                   "leaves out every N-th size in turn and tells how far the fit without it is off")
+      ->check(CLI::Range(2, 1 << 20));
   command->add_option("--reach", options->reach,
                       "host: links inside a host; fabric: between hosts (default: what was run)");
   command->add_flag("--in-place", options->in_place, "takes the in-place times of nccl-tests");
@@ -146,6 +182,8 @@ void add_calibrate_command(CLI::App& app) {
   command->add_option("--nominal", options->nominal,
                       "the bandwidth of the measured link by its data sheet: links of another may "
                       "then scale the table");
+  command->add_option("--source", options->source,
+                      "who published the measurements and under which licence");
   command->add_option("--date", options->date, "when it was measured, where the log does not say");
   command->callback([options] { calibrate(*options); });
 }

@@ -117,16 +117,17 @@ TEST(Calibration, IsWrittenLikeThis) {
   const std::vector<Log> logs = four_runs();
   const LinkFit fit = fit_of(logs);
   EXPECT_EQ(fit.rejected, 1) << "the tenfold time of run 3";
-  expect_golden("four-runs.txt", calibration_report(fit, logs));
+  const Calibrated result{fit, {}, logs};
+  expect_golden("four-runs.txt", calibration_report(result));
   expect_golden("four-runs.calib.yaml",
-                calibration_yaml(fit, logs, {"test", "moesim calibrate ...", Seconds(5e-6)}));
+                calibration_yaml(result, {"test", "moesim calibrate ...", Seconds(5e-6)}));
 }
 
 TEST(Calibration, IsReadBackAsItWasFitted) {
   const std::vector<Log> logs = four_runs();
   const LinkFit fit = fit_of(logs);
-  const Calibration read =
-      parse_calibration(calibration_yaml(fit, logs, {"test", "", Seconds(2e-6)}), "c.calib.yaml");
+  const Calibration read = parse_calibration(
+      calibration_yaml({fit, {}, logs}, {"test", "", Seconds(2e-6)}), "c.calib.yaml");
   EXPECT_NEAR(read.latency.value, (fit.fixed.value - 2e-6) / 2, 1e-10);
   const BandwidthTable table = fit.table();
   ASSERT_EQ(read.bandwidth->points().size(), table.points().size());
