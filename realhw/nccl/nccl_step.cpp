@@ -145,7 +145,11 @@ OpId NcclStep::first_ongoing() const {
   return first;
 }
 
-OpId NcclStep::first_exchange_on(Lane lane) const {
+OpId NcclStep::first_exchange_on(Lane lane) {
+  try {
+    take_ended();
+  } catch (const std::runtime_error&) {  // the exchange is what is told
+  }
   const Ongoing& ongoing = lanes_[static_cast<std::size_t>(lane)];
   for (std::size_t i = ongoing.ended; i < ongoing.steps.size(); ++i) {
     const RankStep& step = program_.steps[ongoing.steps[i]];

@@ -48,7 +48,7 @@ class NcclStep : public StepRunner {
   std::vector<Stamp> stamps();
   std::size_t ongoing() const;
   OpId first_ongoing() const;
-  OpId first_exchange_on(Lane lane) const;  // that has not ended
+  OpId first_exchange_on(Lane lane);  // that has not ended
   [[noreturn]] void fail(OpId op, const std::string& what);
 
   const RealStep& step_;

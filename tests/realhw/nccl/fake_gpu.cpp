@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/realhw/nccl/fake_gpu.h"
+
+#include <stdexcept>
+
+namespace moesim {
+
+FakeStream::~FakeStream() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    tasks_.clear();
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void FakeStream::push(Task task) {
+  if (kept_ != nullptr) {
+    kept_->emplace_back(this, std::move(task));
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  wake_.notify_one();
+}
+
+bool FakeStream::idle() {
+  const std::lock_guard lock(mutex_);
+  return !running_ && tasks_.empty();
+}
+
+void FakeStream::rethrow() {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
+void FakeStream::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+    if (stop_) return;
+    const Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    running_ = true;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      task(stop_);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    running_ = false;
+    if (error && !error_) error_ = error;
+  }
+}
+
+FakeGpu::~FakeGpu() {
+  for (auto& stream : streams_) stream.reset();
+}
+
+void FakeGpu::run(const Call& call, Lane lane) {
+  at(lane).push([this, &call, lane](const auto&) { host_.run(call, lane); });
+}
+
+void FakeGpu::make_marks(std::size_t count) {
+  while (marks_.size() < count) marks_.emplace_back();
+}
+
+void FakeGpu::mark(std::size_t mark, Lane lane) {
+  Mark& m = marks_[mark];
+  m.put = run_.load();
+  at(lane).push([this, &m](const auto&) {
+    m.time = Clock::now();
+    m.passed = run_.load();
+  });
+}
+
+void FakeGpu::wait(std::size_t mark, Lane lane) {
+  Mark& m = marks_[mark];
+  ++log_.waits;
+  if (m.put != run_) ++log_.waits_for_nothing;
+  at(lane).push([this, &m](const std::atomic<bool>& stop) {
+    while (m.passed != run_ && !stop) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  });
+}
+
+void FakeGpu::start_clock() {
+  if (!idle()) throw std::logic_error("the clock starts while lanes are busy");
+  ++run_;
+}
+
+bool FakeGpu::passed(std::size_t mark) {
+  for (auto& stream : streams_) stream->rethrow();
+  return marks_[mark].passed == run_;
+}
+
+bool FakeGpu::idle() {
+  bool idle = true;
+  for (auto& stream : streams_) {
+    stream->rethrow();
+    idle = stream->idle() && idle;
+  }
+  return idle;
+}
+
+void FakeGpu::keep_in(std::vector<std::pair<FakeStream*, FakeStream::Task>>* kept) {
+  for (auto& stream : streams_) stream->keep_in(kept);
+}
+
+void FakeGpu::begin_capture() {
+  ++run_;
+  keep_in(&graph_);
+}
+
+void FakeGpu::end_capture() {
+  keep_in(nullptr);
+  if (log_.refuse_capture) throw std::runtime_error("no graphs today");
+  ++log_.captures;
+}
+
+void FakeGpu::drop_capture() {
+  keep_in(nullptr);
+  graph_.clear();
+}
+
+void FakeGpu::replay() {
+  ++log_.replays;
+  for (auto& [stream, task] : graph_) stream->push(task);
+}
+
+}  // namespace moesim

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU in host memory: each lane is a thread that runs later what is put on it, in order.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "realhw/cuda/gpu_device.h"
+#include "realhw/host/host_device.h"
+
+namespace moesim {
+
+/// Runs tasks one after the other, or keeps them while it is captured.
+class FakeStream {
+ public:
+  using Task = std::function<void(const std::atomic<bool>& stop)>;
+
+  FakeStream() : thread_([this] { work(); }) {}
+  ~FakeStream();
+  FakeStream(const FakeStream&) = delete;
+
+  void push(Task task);
+  bool idle();
+  /// Throws what a task has thrown.
+  void rethrow();
+  /// Tasks go there instead; null ends it.
+  void keep_in(std::vector<std::pair<FakeStream*, Task>>* kept) { kept_ = kept; }
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Task> tasks_;
+  bool running_ = false;
+  std::atomic<bool> stop_ = false;
+  std::exception_ptr error_;
+  std::vector<std::pair<FakeStream*, Task>>* kept_ = nullptr;
+  std::thread thread_;  // last: it uses the others
+};
+
+class FakeGpu : public GpuDevice {
+ public:
+  /// What went over all GPUs of a test.
+  struct Log {
+    std::atomic<int> captures = 0, replays = 0, waits = 0;
+    std::atomic<int> waits_for_nothing = 0;  // for marks that were not put before
+    std::atomic<bool> refuse_capture = false;
+  };
+  explicit FakeGpu(Log& log) : log_(log) {}
+  /// Stops the lanes, whatever they wait for.
+  ~FakeGpu() override;
+
+  void load(const RankProgram& program) override { host_.load(program); }
+  void reset(bool poison) override { host_.reset(poison); }
+  void run(const Call& call, Lane lane) override;
+  std::byte* data(BufferId buffer) override { return host_.data(buffer); }
+  void read(Place from, std::span<std::byte> bytes) override { host_.read(from, bytes); }
+  Findings findings() override { return host_.findings(); }
+
+  std::string description() const override { return "a fake GPU"; }
+  GpuStream stream(Lane lane) override { return reinterpret_cast<GpuStream>(&at(lane)); }
+  static FakeStream& stream_of(GpuStream stream) { return *reinterpret_cast<FakeStream*>(stream); }
+  void make_marks(std::size_t count) override;
+  void mark(std::size_t mark, Lane lane) override;
+  void wait(std::size_t mark, Lane lane) override;
+  void start_clock() override;
+  bool passed(std::size_t mark) override;
+  Clock::time_point time_of(std::size_t mark) override { return marks_[mark].time; }
+  bool idle() override;
+  void begin_capture() override;
+  void end_capture() override;
+  void drop_capture() override;
+  void replay() override;
+
+ private:
+  struct Mark {
+    std::atomic<int> put = 0;     // in this run or capture
+    std::atomic<int> passed = 0;  // in this run
+    Clock::time_point time;
+  };
+  FakeStream& at(Lane lane) { return *streams_[static_cast<std::size_t>(lane)]; }
+  void keep_in(std::vector<std::pair<FakeStream*, FakeStream::Task>>* kept);
+
+  Log& log_;
+  HostDevice host_;
+  std::deque<Mark> marks_;
+  std::atomic<int> run_ = 1;  // counts start_clock() and begin_capture()
+  std::vector<std::pair<FakeStream*, FakeStream::Task>> graph_;
+  std::array<std::unique_ptr<FakeStream>, lane_count> streams_ = [] {
+    std::array<std::unique_ptr<FakeStream>, lane_count> made;
+    for (auto& stream : made) stream = std::make_unique<FakeStream>();
+    return made;
+  }();  // last: its threads use the others
+};
+
+}  // namespace moesim
