@@ -65,6 +65,59 @@ TEST(CalibrateCommand, LeavesToTheTopologyWhatItHasAsOverhead) {
   EXPECT_THAT(outcome.out, HasSubstr("date: \"2026-01\""));
 }
 
+TEST(CalibrateCommand, HoldsSizesOut) {
+  const Outcome outcome = run_moesim({"calibrate", logs + "1.log", "--hold-out", "2"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("held_out: every 2 of 8 sizes in turn\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("--hold-out '2'"));
+  EXPECT_THAT(outcome.err, HasSubstr("of 8 sizes every 2 held out in turn"));
+  EXPECT_EQ(run_moesim({"calibrate", logs + "1.log", "--hold-out", "1"}).code, 2);
+}
+
+/// "moesim a 'b c'" without the first word; tables by their paths.
+std::vector<std::string> words_of(const std::string& command) {
+  std::vector<std::string> words;
+  bool quoted = false, open = false;
+  for (const char c : command) {
+    if (c == '\'') quoted = !quoted;
+    if (c == ' ' && !quoted) open = false;
+    if (c == '\'' || (c == ' ' && !quoted)) continue;
+    if (!open) words.emplace_back();
+    open = true;
+    words.back() += c;
+  }
+  words.erase(words.begin());
+  for (std::string& word : words) {
+    for (const auto& entry : fs::recursive_directory_iterator(MOESIM_SHARED "/calibration")) {
+      if (entry.path().filename() == word) word = entry.path().string();
+    }
+  }
+  return words;
+}
+
+TEST(ShippedCalibrations, AreWhatTheirCommandsWrite) {
+  if (!fs::is_directory(MOESIM_SHARED "/calibration")) {
+    GTEST_SKIP() << MOESIM_SHARED "/calibration is absent";
+  }
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(MOESIM_ROOT "/topologies")) {
+    if (!entry.path().string().ends_with(".calib.yaml")) continue;
+    const std::string shipped = content(entry.path().string());
+    const std::string before = "  command: \"";
+    const auto start = shipped.find(before) + before.size();
+    std::vector<std::string> words =
+        words_of(shipped.substr(start, shipped.find('"', start) - start));
+    const Scratch scratch;
+    const std::string again = scratch.file(entry.path().filename().string());
+    words.insert(words.end(), {"-o", again});
+    const Outcome outcome = run_moesim(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(content(again), shipped) << entry.path();
+    ++count;
+  }
+  EXPECT_GE(count, 3);
+}
+
 TEST(CalibrateCommand, RefusesBadLogsAndFlags) {
   const Scratch scratch;
   const auto refused = [&](std::vector<std::string> words) {

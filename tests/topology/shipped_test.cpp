@@ -18,7 +18,8 @@ const std::string folder = std::string(MOESIM_ROOT) + "/topologies/";
 std::vector<std::string> shipped() {
   std::set<std::string> names;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
-    if (file.path().extension() == ".yaml") names.insert(file.path().stem().string());
+    const bool yaml = file.path().extension() == ".yaml";
+    if (yaml && file.path().stem().extension().empty()) names.insert(file.path().stem().string());
   }
   return {names.begin(), names.end()};
 }
