@@ -17,12 +17,14 @@ class AnalyticBackend : public Backend {
       : topology_(topology), gpus_(gpus) {}
 
   Timeline run(const Plan& plan) override {
-    Progress progress(plan, gpus_);
     const std::vector<Seconds> times = exchange_times(plan);
-    for (auto ready = progress.take_ready(); !ready.empty(); ready = progress.take_ready()) {
-      for (const auto& [op, start] : ready) progress.end(op, start + times[op.index()]);
-    }
-    return progress.finish();
+    return with_overlap(plan, gpus_, [&](const Delays& delays) {
+      Progress progress(plan, gpus_, delays);
+      for (auto ready = progress.take_ready(); !ready.empty(); ready = progress.take_ready()) {
+        for (const auto& [op, start] : ready) progress.end(op, start + times[op.index()]);
+      }
+      return progress.finish();
+    });
   }
 
  private:

@@ -71,7 +71,12 @@ class SimgridBackend : public Backend {
       : topology_(topology), gpus_(gpus), options_(options) {}
 
   Timeline run(const Plan& plan) override {
-    Progress progress(plan, gpus_);
+    return with_overlap(plan, gpus_, [&](const Delays& delays) { return run(plan, delays); });
+  }
+
+ private:
+  Timeline run(const Plan& plan, const Delays& delays) const {
+    Progress progress(plan, gpus_, delays);
     const auto ends = simulate(plan, progress);
     for (auto ready = progress.take_ready(); !ready.empty(); ready = progress.take_ready()) {
       for (const auto& exchange : ready) {
@@ -81,7 +86,6 @@ class SimgridBackend : public Backend {
     return progress.finish();
   }
 
- private:
   /// When each exchange ends. Every run is a process of its own: SimGrid has one engine per process
   /// and its clock cannot go back, so that a second run would start late and round differently.
   /// The child works on a copy of `progress`; the ends are all that the parent needs to repeat it.

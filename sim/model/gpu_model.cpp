@@ -12,6 +12,7 @@ namespace moesim {
 namespace {
 
 constexpr Range fraction{0.01, 1};
+constexpr Range slow_down{1, 1000};
 
 GpuModel read(YamlDocument& doc) {
   const YamlMap map = doc.root().map();
@@ -34,6 +35,13 @@ GpuModel read(YamlDocument& doc) {
     gpu.memory_efficiency = efficiency->map().number("memory", fraction, 1);
   }
   gpu.launch_overhead = map.seconds("launch_overhead", Seconds(0));
+  gpu.tables = read_kernel_tables(map);
+  if (const auto overlap = map.find("overlap")) {
+    gpu.overlap.compute = overlap->map().number("compute", slow_down, 1);
+    gpu.overlap.communication = overlap->map().number("communication", slow_down, 1);
+  }
+  map.find("fit");  // for people
+  map.find("provenance");
   doc.finish();
   return gpu;
 }
@@ -64,12 +72,21 @@ bool is_empty(const Kernel& kernel) {
   return memory_traffic_of(kernel).value == 0;
 }
 
-Seconds GpuModel::time(const Kernel& kernel) const {
+Seconds GpuModel::time(const Kernel& kernel, std::string_view op) const {
   if (const auto* host = std::get_if<HostWork>(&kernel)) {
     return Seconds(static_cast<double>(host->nanoseconds) * 1e-9);
   }
   const Bytes traffic = memory_traffic_of(kernel);
   if (traffic.value == 0) return Seconds(0);
+  if (const auto* gemm = std::get_if<GroupedGemm>(&kernel)) {
+    if (const GemmTable* table = tables.find(*gemm, op)) {
+      const double ratio =
+          static_cast<double>(gemm->n * gemm->k) / static_cast<double>(table->n * table->k);
+      return table->time(gemm->m) * ratio;
+    }
+  } else if (const MemoryTable* table = tables.find_memory(op)) {
+    return table->bytes.at(static_cast<double>(traffic.value));
+  }
   Seconds work = traffic / (memory_bandwidth * memory_efficiency);
   if (const auto* gemm = std::get_if<GroupedGemm>(&kernel)) {
     const auto rate = peak.find(gemm->type);

@@ -53,7 +53,8 @@ void Progress::visit_edges(Visit visit) const {
   }
 }
 
-Progress::Progress(const Plan& plan, const GpuModels& gpus) : plan_(plan) {
+Progress::Progress(const Plan& plan, const GpuModels& gpus, Delays delays)
+    : plan_(plan), delays_(std::move(delays)) {
   if (gpus.size() != static_cast<std::size_t>(plan.gpus)) {
     throw Error(fmt::format("plan '{}' is for {} GPUs, but the cluster has {}", plan.name,
                             plan.gpus, gpus.size()));
@@ -67,9 +68,12 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus) : plan_(plan) {
     first_step_.push_back(static_cast<std::int64_t>(steps_.size()));
     absent_.push_back(static_cast<std::int32_t>(count));
     const Compute* compute = plan.ops[id].compute();
-    duration_.push_back(compute ? gpus[compute->gpu.index()]->time(compute->kernel) : Seconds(0));
+    duration_.push_back(compute
+                            ? gpus[compute->gpu.index()]->time(compute->kernel, plan.ops[id].name)
+                            : Seconds(0));
     timeline_.ops[id].resize(count);
   }
+  if (delays_.empty()) delays_.resize(ops);
   done_.resize(ops);
 
   first_dependent_.resize(ops + 1);
@@ -102,7 +106,7 @@ std::vector<Progress::Ready> Progress::take_ready() {
 }
 
 void Progress::end(OpId exchange, Seconds at) {
-  ended_.push_back({exchange.index(), at});
+  ended_.push_back({exchange.index(), at + delays_[exchange.index()]});
   propagate();
 }
 
@@ -116,7 +120,7 @@ void Progress::start(std::size_t op) {
   Seconds begin(0);
   for (const Interval& joined : timeline_.ops[op]) begin = std::max(begin, joined.start);
   if (plan_.ops[op].compute()) {
-    ended_.push_back({op, begin + duration_[op]});
+    ended_.push_back({op, begin + duration_[op] + delays_[op]});
   } else {
     ready_.push_back({OpId(static_cast<std::int64_t>(op)), begin});
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/model/gpu_model.h"
+#include "sim/plan/overlap.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
 
@@ -21,13 +22,13 @@ class Progress {
     Seconds start;
   };
 
-  /// One model per rank. The plan must outlive it. Throws Error when the plan is for another number
-  /// of GPUs or a GPU cannot run its kernels.
-  Progress(const Plan& plan, const GpuModels& gpus);
+  /// One model per rank. Ops take longer by their delays. The plan must outlive it. Throws Error
+  /// when the plan is for another number of GPUs or a GPU cannot run its kernels.
+  Progress(const Plan& plan, const GpuModels& gpus, Delays delays = {});
 
   /// The exchanges that became ready since the last call, lowest id first.
   std::vector<Ready> take_ready();
-  /// Ends a ready exchange for all its participants.
+  /// Ends a ready exchange for all its participants; its delay comes on top of `at`.
   void end(OpId exchange, Seconds at);
   /// Throws std::runtime_error naming the ops still waiting when any op has not ended.
   Timeline finish();
@@ -51,6 +52,7 @@ class Progress {
   };
 
   const Plan& plan_;
+  Delays delays_;                         // per op
   std::vector<std::int64_t> first_step_;  // per op, and one past the last
   std::vector<Joining> steps_;
   std::vector<std::int64_t> first_dependent_;  // per op, into dependents_

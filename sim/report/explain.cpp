@@ -141,8 +141,8 @@ PhaseReport explain_phase(const Plan& plan, const Ops& ops, const Topology& topo
   return phase;
 }
 
-KernelBound bound_of(const Kernel& kernel, const GpuModel& gpu) {
-  const Seconds work = gpu.time(kernel) - gpu.launch_overhead;
+KernelBound bound_of(const Kernel& kernel, const GpuModel& gpu, const std::string& op) {
+  const Seconds work = gpu.time(kernel, op) - gpu.launch_overhead;
   if (gpu.launch_overhead >= work) return KernelBound::launch;
   const auto* gemm = std::get_if<GroupedGemm>(&kernel);
   const Seconds memory = memory_traffic_of(kernel) / (gpu.memory_bandwidth * gpu.memory_efficiency);
@@ -158,7 +158,7 @@ KernelReport explain_kernel(const Plan& plan, const Ops& ops, const GpuModels& g
   std::map<GpuId, Seconds> busy;
   for (const OpId id : ops) {
     const Compute& compute = *plan[id].compute();
-    const Seconds time = gpus[compute.gpu.index()]->time(compute.kernel);
+    const Seconds time = gpus[compute.gpu.index()]->time(compute.kernel, report.name);
     busy[compute.gpu] += time;
     report.mean += time * (1.0 / plan.gpus);
   }
@@ -174,9 +174,9 @@ KernelReport explain_kernel(const Plan& plan, const Ops& ops, const GpuModels& g
     report.flops += flops_of(compute.kernel);
     report.bytes += memory_traffic_of(compute.kernel);
     const GpuModel& gpu = *gpus[compute.gpu.index()];
-    if (const Seconds time = gpu.time(compute.kernel); time > longest) {
+    if (const Seconds time = gpu.time(compute.kernel, report.name); time > longest) {
       longest = time;
-      report.bound = bound_of(compute.kernel, gpu);
+      report.bound = bound_of(compute.kernel, gpu, report.name);
     }
   }
   return report;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured kernel times of a GPU model, and what they say of kernels between those measured.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/yaml.h"
+#include "sim/model/kernel.h"
+
+namespace moesim {
+
+/// Times by a size (> 0): between two points linear in the logarithms of both, below the first its
+/// time, above the last in proportion to the size.
+class TimeCurve {
+ public:
+  void add(double size, Seconds time) { points_[size] = time; }  // time > 0
+  Seconds at(double size) const;
+  bool empty() const { return points_.empty(); }
+  const std::map<double, Seconds>& points() const { return points_; }
+
+ private:
+  std::map<double, Seconds> points_;
+};
+
+/// Grouped GEMMs of one shape.
+struct GemmTable {
+  std::string op;  // the ops of a plan that were measured ("fc1-wgrad"); empty: any
+  std::int64_t n = 0, k = 0;
+  DataType type = DataType::bf16;
+  std::map<double, TimeCurve> groups;  // number of groups -> time by the rows m of each
+
+  /// Of `count` groups of m rows each: the curves' times at m as a curve over the groups.
+  Seconds time(double count, double m) const;
+  /// The sum over the groups with rows of time(their number, m_g) / their number; 0 without any.
+  Seconds time(const std::vector<std::int64_t>& m) const;
+};
+
+/// Kernels bound by memory traffic.
+struct MemoryTable {
+  std::string op;   // as above
+  TimeCurve bytes;  // read and written
+};
+
+struct KernelTables {
+  std::vector<GemmTable> gemm;
+  std::vector<MemoryTable> memory_bound;
+
+  /// By the table of the GEMM's type, n and k, of several that of its op. If there is none, by that
+  /// of the nearest n x k (in its logarithm; of several that of its op), times the ratio of n x k.
+  /// Nothing when no table is of the type. `op` counts without "-recompute".
+  const GemmTable* find(const GroupedGemm& gemm, std::string_view op) const;
+  /// The table of the op, else that of any op; nothing when there is neither.
+  const MemoryTable* find_memory(std::string_view op) const;
+};
+
+/// The keys `gemm` and `memory_bound` of a GPU model.
+KernelTables read_kernel_tables(const YamlMap& map);
+
+}  // namespace moesim

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/kernel_tables.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/model/gpu_model.h"
+
+namespace moesim {
+namespace {
+
+const char* const measured = R"(name: m
+source: a test
+memory: 1 GB
+memory_bandwidth: 1 GB/s
+peak: {fp32: 1 GFLOP/s, bf16: 1 GFLOP/s}
+launch_overhead: 1 us
+gemm:
+  - {op: fc1, n: 8, k: 4, type: fp32, points: [{groups: 1, m: 1, time: 2 us}, {groups: 1, m: 16, time: 8 us},
+      {groups: 4, m: 1, time: 4 us}, {groups: 4, m: 16, time: 32 us}]}
+  - {op: fc1-wgrad, n: 8, k: 4, type: fp32, points: [{groups: 1, m: 1, time: 100 us}]}
+memory_bound:
+  - {op: sort, points: [{bytes: 1 KiB, time: 5 us}, {bytes: 4 KiB, time: 10 us}]}
+  - {points: [{bytes: 1 KiB, time: 1 us}]}
+)";
+
+GpuModel model() { return parse_gpu_model(measured, "m.gpu.yaml"); }
+
+double us(const Kernel& kernel, std::string_view op) {
+  return model().time(kernel, op).value * 1e6;
+}
+
+GroupedGemm gemm(std::vector<std::int64_t> m, std::int64_t n = 8, DataType type = DataType::fp32) {
+  return {std::move(m), n, 4, type};
+}
+
+TEST(KernelTables, InterpolateInTheLogarithms) {
+  EXPECT_NEAR(us(gemm({1}), "fc1"), 2, 1e-9);
+  EXPECT_NEAR(us(gemm({4}), "fc1"), 4, 1e-9);        // half way between 1 and 16, 2 and 8 us
+  EXPECT_NEAR(us(gemm({32}), "fc1"), 16, 1e-9);      // in proportion beyond
+  EXPECT_NEAR(us(gemm({16, 16}), "fc1"), 16, 1e-9);  // between 8 us of one and 32 us of four
+  EXPECT_NEAR(us(gemm(std::vector<std::int64_t>(8, 16)), "fc1"), 64, 1e-9);
+}
+
+TEST(KernelTables, UnequalGroupsHaveTheMeanOfEqualOnes) {
+  // Of four groups of 1: 4 us, of 16: 32 us.
+  EXPECT_NEAR(us(gemm({1, 16, 16, 1}), "fc1"), (4.0 + 32 + 32 + 4) / 4, 1e-9);
+  EXPECT_NEAR(us(gemm({0, 4, 0}), "fc1"), 4, 1e-9);  // empty groups are none
+}
+
+TEST(KernelTables, AreOfAnOpAndElseOfTheNearestShape) {
+  EXPECT_NEAR(us(gemm({1}), "fc1-wgrad"), 100, 1e-9);
+  EXPECT_NEAR(us(gemm({1}), "fc1-recompute"), 2, 1e-9);
+  EXPECT_NEAR(us(gemm({1}, 16), "fc1"), 4, 1e-9);  // twice the shape measured
+  EXPECT_NEAR(us(gemm({1}, 16), "gate"), 4, 1e-9);
+}
+
+TEST(KernelTables, LeaveOtherTypesToTheRoofline) {
+  // 64 flops at 1 GFLOP/s, 88 bytes at 1 GB/s, and the launch
+  EXPECT_NEAR(us(gemm({1}, 8, DataType::bf16), "fc1"), 1 + 0.088, 1e-9);
+}
+
+TEST(KernelTables, OfMemoryAreOfAnOpOrOfAny) {
+  EXPECT_NEAR(us(MemoryBound{Bytes(1024), Bytes(1024)}, "sort"), 5 * std::sqrt(2.0), 1e-9);
+  EXPECT_NEAR(us(MemoryBound{Bytes(100), Bytes(0)}, "sort"), 5, 1e-9);  // below the first its time
+  EXPECT_NEAR(us(MemoryBound{Bytes(2048), Bytes(2048)}, "permute"), 4, 1e-9);
+  EXPECT_EQ(us(MemoryBound{}, "sort"), 0);
+  EXPECT_NEAR(us(HostWork{500}, "sort"), 0.5, 1e-9);
+}
+
+TEST(KernelTables, ReportMistakes) {
+  const std::string start =
+      "name: m\nsource: s\nmemory: 1 GB\nmemory_bandwidth: 1 GB/s\npeak: {fp32: 1 GFLOP/s}\n";
+  EXPECT_THROW(parse_gpu_model(start + "gemm: [{n: 8, k: 4, type: fp32, points: []}]\n", "m.yaml"),
+               Error);
+  EXPECT_THROW(parse_gpu_model(start + "gemm: [{n: 8, k: 4, type: int3, points: [{groups: 1, m: 1, "
+                                       "time: 1 us}]}]\n",
+                               "m.yaml"),
+               Error);
+  EXPECT_THROW(
+      parse_gpu_model(start + "memory_bound: [{points: [{bytes: 1 KiB, time: 0 us}]}]\n", "m.yaml"),
+      Error);
+  EXPECT_THROW(parse_gpu_model(start + "overlap: {compute: 0.5}\n", "m.yaml"), Error);
+}
+
+}  // namespace
+}  // namespace moesim
