@@ -30,9 +30,12 @@ class Command {
   virtual ~Command() = default;
   /// Returns the exit code; what fails on one rank alone throws.
   virtual int run(Job& job) = 0;
+  /// What is left to do when run() returned 0 and the job has ended; returns the exit code.
+  virtual int after_job() { return 0; }
 };
 
 std::unique_ptr<Command> add_run_command(CLI::App& app);
+std::unique_ptr<Command> add_validate_command(CLI::App& app);
 std::unique_ptr<Command> add_calibrate_command(CLI::App& app);
 
 /// The inputs of a scenario that hardware can run: one topology of as many GPUs as ranks, nothing

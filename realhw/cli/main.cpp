@@ -15,7 +15,8 @@
 namespace moesim {
 namespace {
 
-int run(int argc, char** argv, Job& job) {
+int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
+  Job& job = *job_of_main;
   CLI::App app{"Runs the plans that moesim simulates with real data, one process a GPU."};
   app.name("moesim-hw");
   app.set_version_flag("--version", std::string("moesim-hw ") + MOESIM_RELEASE);
@@ -25,7 +26,9 @@ int run(int argc, char** argv, Job& job) {
   launch_flags.add_to(app);
   app.footer("Exit codes: 0 done, 1 the run failed or computed wrong numbers, 2 bad input.");
   const std::pair<const char*, std::unique_ptr<Command>> commands[] = {
-      {"run", add_run_command(app)}, {"calibrate", add_calibrate_command(app)}};
+      {"run", add_run_command(app)},
+      {"validate", add_validate_command(app)},
+      {"calibrate", add_calibrate_command(app)}};
   bool help = false;
   const bool parsed = agreed(job, [&] {
     try {
@@ -40,7 +43,11 @@ int run(int argc, char** argv, Job& job) {
   if (help) return 0;
   set_gemm_threads(1);
   for (const auto& [name, command] : commands) {
-    if (app.got_subcommand(name)) return command->run(job);
+    if (!app.got_subcommand(name)) continue;
+    const int code = command->run(job);
+    if (code != 0) return code;
+    job_of_main.reset();
+    return command->after_job();
   }
   return 0;
 }
@@ -53,7 +60,7 @@ int main(int argc, char** argv) {
   int code = moesim::run_failed;
   try {
     job = moesim::launch(argc, argv);
-    return moesim::run(argc, argv, *job);
+    return moesim::run(argc, argv, job);
   } catch (const moesim::Error& e) {
     fmt::print(stderr, "{}", e.what());
     code = moesim::bad_input;

@@ -56,6 +56,21 @@ void write_file(const std::string& path, std::string_view content) {
   }
 }
 
+void check_writable(const std::string& path) {
+  if (path.empty()) throw Error("'--json' needs the name of a file");
+  const std::filesystem::path parent = std::filesystem::absolute(path).parent_path();
+  if (std::filesystem::is_directory(path)) throw error_in(path, "is a folder, not a file");
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
+    throw error_in(path, "is not a regular file, which alone can be replaced in one go");
+  }
+  if (!std::filesystem::is_directory(parent)) {
+    throw error_in(path, fmt::format("there is no folder '{}'", parent.string()));
+  }
+  if (::access(parent.c_str(), W_OK) != 0) {
+    throw error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));
+  }
+}
+
 std::string hash_of(std::string_view content) {
   const XXH128_hash_t h = XXH3_128bits(content.data(), content.size());
   return fmt::format("{:016x}{:016x}", h.high64, h.low64);

@@ -13,6 +13,9 @@ std::string read_file(const std::string& path);
 /// Writes to a temporary name beside `path`, then renames. Throws Error when that fails.
 void write_file(const std::string& path, std::string_view content);
 
+/// Refuses a file that could not be written after a long run: throws Error.
+void check_writable(const std::string& path);
+
 /// XXH3 (128 bits) of some bytes, in hex: the identity of an input in reports.
 std::string hash_of(std::string_view content);
 

@@ -2,16 +2,10 @@
 #include "sim/cli/result_file.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "sim/cli/version.h"
-
-namespace fs = std::filesystem;
 
 namespace moesim {
 namespace {
@@ -89,21 +83,6 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
       {"warnings", warnings_json(inputs.warnings)},
       {"cases", results}};
   return document.dump(1) + "\n";
-}
-
-void check_writable(const std::string& path) {
-  if (path.empty()) throw Error("'--json' needs the name of a file");
-  const fs::path parent = fs::absolute(path).parent_path();
-  if (fs::is_directory(path)) throw error_in(path, "is a folder, not a file");
-  if (fs::exists(path) && !fs::is_regular_file(path)) {
-    throw error_in(path, "is not a regular file, which alone can be replaced in one go");
-  }
-  if (!fs::is_directory(parent)) {
-    throw error_in(path, fmt::format("there is no folder '{}'", parent.string()));
-  }
-  if (::access(parent.c_str(), W_OK) != 0) {
-    throw error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));
-  }
 }
 
 std::string result_header(const Scenario& scenario, const Inputs& inputs) {

@@ -14,9 +14,6 @@ namespace moesim {
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
                         const std::vector<std::string>& cases);
 
-/// Refuses a file that could not be written after a long run: throws Error.
-void check_writable(const std::string& path);
-
 /// The header lines above a table: version, inputs, batches.
 std::string result_header(const Scenario& scenario, const Inputs& inputs);
 

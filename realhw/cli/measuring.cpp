@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/cli/measuring.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
+#include <stdexcept>
+
+#include "realhw/cli/agreed.h"
+#include "sim/base/files.h"
+#include "sim/policy/unsuitable.h"
+
+namespace moesim {
+namespace {
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%MZ}", fmt::gmtime(std::time(nullptr))); }
+
+/// A policy that cannot run here is a result of its own.
+Measured measure_if_suitable(Job& job, HardwareBackend& backend, const Measurement& m,
+                             const SystemSpec& system, const MeasureOptions& options) {
+  try {
+    return measure(job, backend, m.scenario, m.inputs, system, options);
+  } catch (const Unsuitable& e) {  // on all ranks alike, before anything runs
+    Measured result;
+    result.policy = system.name;
+    result.unsuitable = e.what();
+    return result;
+  }
+}
+
+}  // namespace
+
+std::int64_t Measurement::wrong() const {
+  std::int64_t sum = 0;
+  for (const Measured& m : cases) sum += m.compared.wrong();
+  return sum;
+}
+
+void Measuring::add_to(CLI::App& command, int compared) {
+  options_.compared = compared;
+  scenario_.add_to(command);
+  command
+      .add_option("--warmup", options_.warmup, "runs of a step before those that count (default 1)")
+      ->check(CLI::Range(0, 1000000));
+  command.add_option("--repeats", options_.repeats, "runs of a step that count (default 5)")
+      ->check(CLI::Range(1, 1000000));
+  backend_.add_to(command);
+  command
+      .add_option("--check", options_.compared,
+                  fmt::format("tokens of a rank and layer that are compared with the reference "
+                              "(default: {})",
+                              compared < 0 ? "all" : std::to_string(compared)))
+      ->check(CLI::Range(0, 1000000000));
+}
+
+std::optional<Measurement> Measuring::measure(Job& job, const std::function<void()>& check) const {
+  Scenario scenario;
+  std::optional<Inputs> inputs;
+  const bool first = job.rank() == 0;
+  const bool readable = agreed(job, [&] {
+    scenario = scenario_.read();
+    inputs.emplace(open_hardware_inputs(scenario, job.ranks()));
+    if (first) check();
+  });
+  if (!readable) return std::nullopt;
+  const auto backend = backend_.open(job);
+  Measurement m{{backend->name(), backend->description(), job.launcher(), utc_now(), job.ranks(),
+                 count_hosts(job), options_.warmup, options_.repeats},
+                std::move(scenario),
+                std::move(*inputs),
+                {}};
+  if (first) {
+    for (const Diagnostic& w : m.inputs.warnings) fmt::print(stderr, "{}", w.str());
+    fmt::print("{}", hardware_header(m.about, m.scenario, m.inputs));
+    std::fflush(stdout);
+  }
+  const auto& systems = m.inputs.systems;
+  const bool planned = agreed(job, [&] {
+    for (std::size_t i = 0; i < systems.size(); ++i) {
+      if (first && systems.size() > 1) {
+        fmt::print(stderr, "{} of {}: {}\n", i + 1, systems.size(), systems[i].name);
+      }
+      m.cases.push_back(measure_if_suitable(job, *backend, m, systems[i], options_));
+    }
+  });
+  if (!planned) return std::nullopt;
+  return m;
+}
+
+void write_result(const std::string& path, const std::string& content) {
+  try {
+    write_file(path, content);
+  } catch (const Error& e) {
+    throw std::runtime_error(
+        fmt::format("rank 0, writing the results: {}: {}", path, e.diagnostics().front().message));
+  }
+}
+
+}  // namespace moesim

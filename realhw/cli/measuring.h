@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policies of a scenario, measured: what `run` and `validate` share.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "realhw/cli/commands.h"
+#include "realhw/measure/results.h"
+
+namespace moesim {
+
+/// All that a run found; times on rank 0 alone.
+struct Measurement {
+  HardwareJob about;
+  Scenario scenario;
+  Inputs inputs;
+  std::vector<Measured> cases;
+
+  std::int64_t wrong() const;  // elements, over all policies
+  std::string json() const { return hardware_json(about, scenario, inputs, cases); }
+};
+
+/// Flags of what is measured, and the measuring.
+class Measuring {
+ public:
+  /// `compared`: tokens of a rank and layer that are compared unless --check says otherwise, -1:
+  /// all.
+  void add_to(CLI::App& command, int compared);
+  /// All ranks together; nothing when the input is bad, which has been told then. `check` runs on
+  /// rank 0 before anything is measured and may throw Error, too.
+  std::optional<Measurement> measure(Job& job, const std::function<void()>& check) const;
+
+ private:
+  ScenarioFlags scenario_;
+  MeasureOptions options_;
+  BackendFlags backend_;
+};
+
+/// Writes results on rank 0; throws std::runtime_error naming it when that fails.
+void write_result(const std::string& path, const std::string& content);
+
+}  // namespace moesim

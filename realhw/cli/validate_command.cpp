@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim-hw validate: measures, and lets the simulator compare when the job has ended.
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "realhw/cli/agreed.h"
+#include "realhw/cli/measuring.h"
+#include "sim/base/files.h"
+
+namespace fs = std::filesystem;
+
+namespace moesim {
+namespace {
+
+constexpr int compared_tokens = 16;  // of a rank and layer: the reference takes longer than a step
+
+/// The simulator: beside moesim-hw, in the same build, or on PATH.
+std::string find_simulator() {
+  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const fs::path& place : {folder / "moesim", folder / "../../sim/cli/moesim"}) {
+    if (::access(place.c_str(), X_OK) == 0) return place.lexically_normal();
+  }
+  const char* path = std::getenv("PATH");
+  const std::string folders = path != nullptr ? path : "";
+  for (std::size_t at = 0; at < folders.size();) {
+    const std::size_t end = std::min(folders.find(':', at), folders.size());
+    const fs::path place = fs::path(folders.substr(at, end - at)) / "moesim";
+    if (::access(place.c_str(), X_OK) == 0) return place;
+    at = end + 1;
+  }
+  throw Error("moesim is neither beside moesim-hw nor on PATH",
+              "moesim-hw run --json FILE measures; moesim validate FILE compares elsewhere");
+}
+
+/// Runs a program to its end; its exit code.
+int run_program(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int failure =
+      ::posix_spawn(&child, words[0].c_str(), nullptr, nullptr, arguments.data(), ::environ);
+  if (failure != 0) {
+    throw std::runtime_error(fmt::format("{}: {}", words[0], std::strerror(failure)));
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : run_failed;
+}
+
+class ValidateCommand : public Command {
+ public:
+  explicit ValidateCommand(CLI::App& app) {
+    CLI::App* command = app.add_subcommand(
+        "validate", "Measures the policies of a scenario and compares them with the simulator");
+    measuring_.add_to(*command, compared_tokens);
+    command->add_option("--tolerance", tolerance_,
+                        "of the mean absolute error of step times (default 12%)");
+    command->add_option("--json", json_, "writes the comparison to a file");
+    command->add_option("--measured", measured_,
+                        "keeps what was measured in a file, for moesim validate");
+  }
+
+  int run(Job& job) override {
+    const auto measured = measuring_.measure(job, [&] {
+      simulator_ = find_simulator();
+      for (const std::string& path : {json_, measured_}) {
+        if (!path.empty()) check_writable(path);
+      }
+    });
+    if (!measured) return bad_input;
+    if (job.rank() == 0) content_ = measured->json();
+    return 0;
+  }
+
+  int after_job() override {
+    if (content_.empty()) return 0;  // another rank
+    const bool keep = !measured_.empty();
+    fs::path file = measured_;
+    if (!keep) {
+      file = fs::temp_directory_path() / fmt::format("moesim-measured-{}.json", ::getpid());
+    }
+    write_result(file, content_);
+    std::vector<std::string> words = {simulator_, "validate", file};
+    if (!tolerance_.empty()) words.insert(words.end(), {"--tolerance", tolerance_});
+    if (!json_.empty()) words.insert(words.end(), {"--json", json_});
+    const int code = run_program(words);
+    if (!keep) fs::remove(file);
+    return code;
+  }
+
+ private:
+  Measuring measuring_;
+  std::string tolerance_, json_, measured_;
+  std::string simulator_, content_;  // on rank 0
+};
+
+}  // namespace
+
+std::unique_ptr<Command> add_validate_command(CLI::App& app) {
+  return std::make_unique<ValidateCommand>(app);
+}
+
+}  // namespace moesim
