@@ -18,27 +18,23 @@
 namespace moesim {
 namespace {
 
-std::unique_ptr<Job> mpi_job([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv) {
 #ifdef MOESIM_MPI
+constexpr bool has_mpi = true;
+std::unique_ptr<Job> mpi_job(int& argc, char**& argv) {
   return std::make_unique<MpiJob>(argc, argv);
-#else
-  throw Error("this moesim-hw was built without MPI", "launch it over TCP (--launcher tcp)");
-#endif
 }
+#else
+constexpr bool has_mpi = false;
+std::unique_ptr<Job> mpi_job(int&, char**&) {
+  throw Error("this moesim-hw was built without MPI", "launch it over TCP (--launcher tcp)");
+}
+#endif
 
 std::unique_ptr<Job> tcp_job(TcpPlace place, const LaunchFlags& flags) {
   place.interface = flags.interface;
   place.limit = std::chrono::duration<double>(flags.limit);
   if (place.ranks > 1) place.secret = secret_from_environment();
   return std::make_unique<TcpJob>(place);
-}
-
-std::unique_ptr<Job> alone(int& argc, char**& argv) {
-#ifdef MOESIM_MPI
-  return mpi_job(argc, argv);  // MPI knows starters that we do not
-#else
-  return tcp_job({}, {});
-#endif
 }
 
 LaunchFlags read_flags(int argc, char** argv) {
@@ -66,11 +62,10 @@ void LaunchFlags::add_to(CLI::App& app) {
     }
     launcher = name;
   };
-  app.add_option_function<std::string>(
-      "--launcher", keep_launcher,
-      "how the ranks find each other: mpi; tcp: by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "
-      "or "
-      "by Slurm's variables; auto (default): what the environment says");
+  app.add_option_function<std::string>("--launcher", keep_launcher,
+                                       "how the ranks meet: mpi; tcp: by RANK, WORLD_SIZE, "
+                                       "MASTER_ADDR and MASTER_PORT, or by Slurm's "
+                                       "variables; auto (default): what the environment says");
   app.add_option("--interface", interface, "network interface of the launch over TCP")
       ->envname("MOESIM_INTERFACE");
   app.add_option("--join-timeout", limit, "seconds until all ranks have come (default 30)")
@@ -86,7 +81,8 @@ std::unique_ptr<Job> launch(int& argc, char**& argv) {
   if (by == Starter::torchrun) return tcp_job(torchrun_place(), flags);
   if (by == Starter::slurm) return tcp_job(slurm_place(), flags);
   if (flags.launcher == "tcp") return tcp_job(torchrun_place(), flags);
-  return by == Starter::mpi ? mpi_job(argc, argv) : alone(argc, argv);
+  const bool alone = by == Starter::nobody && !has_mpi;  // MPI knows starters that we do not
+  return alone ? tcp_job({}, flags) : mpi_job(argc, argv);
 }
 
 }  // namespace moesim

@@ -15,7 +15,7 @@ class TcpJob : public Job {
 
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
-  std::string launcher() const override { return "TCP rendezvous"; }
+  std::string launcher() const override { return ranks_ == 1 ? "one process" : "TCP rendezvous"; }
   std::vector<std::string> gather(const std::string& mine) override;
   std::string broadcast(const std::string& of_first) override;
   void barrier() override;

@@ -57,6 +57,8 @@ TEST_F(LaunchTest, FirstHostOfSlurmsLists) {
 TEST_F(LaunchTest, StarterIsFoundInTheEnvironment) {
   EXPECT_EQ(starter(), Starter::nobody);
   set("SLURM_PROCID", "0");
+  EXPECT_EQ(starter(), Starter::nobody) << "a batch script";
+  set("SLURM_STEP_ID", "0");
   EXPECT_EQ(starter(), Starter::slurm);
   set("PMIX_RANK", "0");
   EXPECT_EQ(starter(), Starter::mpi);

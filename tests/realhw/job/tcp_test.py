@@ -225,11 +225,24 @@ class Refuse(Tcp):
     def test_somebody_else_listens(self):
         with socket.create_server(("127.0.0.1", self.port)) as server:
             self.fails(self.start(0, 2, "exchange 10"), 2, "the port is in use")
-            other = self.start(1, 2, "exchange 10")
-            connection, _ = server.accept()
-            with connection:
-                connection.sendall(b"SSH-2.0-something\r\n")
-                self.fails(other, 1, "what listens at .* is no moesim-hw")
+            for greeting, message in (
+                    (b"SSH-2.0-something\r\n", "what listens at .* is no moesim-hw"),
+                    (b"moesimhw" + struct.pack("=I", 77), "rank 0 speaks version 77 of the rendezvous")):
+                with self.subTest(greeting=greeting):
+                    other = self.start(1, 2, "exchange 10")
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.sendall(greeting)
+                        self.fails(other, 1, message)
+
+    def test_rank_0_dies_before_all_have_come(self):
+        first = self.start(0, 3, "exchange 10")
+        other = self.start(1, 3, "exchange 10", "--join-timeout", "20")
+        with socket.socket() as probe:  # rank 0 takes one after the other: rank 1 has joined or soon will
+            while probe.connect_ex(("127.0.0.1", self.port)) != 0:
+                self.assertIsNone(first.process.poll())
+        first.process.kill()
+        self.fails(other, 1, r"rank 1.* rank 0 at 127.0.0.1:\d+")
 
     def test_unknown_interface_and_foreign_address(self):
         self.fails(self.start(0, 2, "exchange 10", "--interface", "eth77"), 2,
