@@ -2,16 +2,57 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "realhw/cli/commands.h"
 #include "realhw/mpi/mpi_backend.h"
 #ifdef MOESIM_MPI
 #include "realhw/mpi/mpi_job.h"
 #endif
+#ifdef MOESIM_NCCL
+#include "realhw/nccl/nccl_backend.h"
+#endif
 
 namespace moesim {
+namespace {
+
+void add_choice(CLI::App& command, const std::string& flag, std::string& value,
+                const std::vector<std::string>& names, const std::string& help) {
+  command.add_option_function<std::string>(
+      flag,
+      [&value, flag, names](const std::string& name) {
+        if (std::find(names.begin(), names.end(), name) == names.end()) {
+          throw Error(fmt::format("{} {} is not known", flag, name), did_you_mean(name, names));
+        }
+        value = name;
+      },
+      help);
+}
+
+#ifdef MOESIM_NCCL
+std::unique_ptr<HardwareBackend> open_nccl(Job& job, const BackendFlags& flags) {
+  NcclOptions options;
+  options.timeout = Seconds(flags.timeout);
+  options.graphs = !flags.no_graph;
+  if (flags.matrices == "bfloat16") options.compile.matrices = RowFormat::bfloat16;
+  CudaOptions cuda;
+  if (flags.gemm == "grouped") cuda.gemm = CudaOptions::Gemm::grouped;
+  if (flags.gemm == "one-by-one") cuda.gemm = CudaOptions::Gemm::one_by_one;
+  if (flags.gemm == "on-streams") cuda.gemm = CudaOptions::Gemm::on_streams;
+  return make_nccl_backend(job, options, cuda);
+}
+#else
+std::unique_ptr<HardwareBackend> open_nccl(Job&, const BackendFlags&) {
+  throw Error("this moesim-hw was built without the backend 'nccl'",
+              "build it where nvcc and nccl.h are found");
+}
+#endif
+
+}  // namespace
 
 void BackendFlags::add_to(CLI::App& command) {
+  add_choice(command, "--backend", backend, {"mpi", "nccl"},
+             "mpi (default): CPUs over MPI; nccl: GPUs over NCCL");
   const auto keep_transport = [this](const std::string& name) {
     if (name != "p2p" && name != "alltoallv") {
       throw Error(fmt::format("--transport {} is not known", name),
@@ -25,9 +66,23 @@ void BackendFlags::add_to(CLI::App& command) {
   command
       .add_option("--timeout", timeout, "seconds without progress that end the run (default 30)")
       ->check(CLI::Range(1e-6, 1e9));
+  add_choice(command, "--matrices", matrices, {"float32", "bfloat16"},
+             "of nccl: the type of experts' parameters and activations (default float32)");
+  add_choice(command, "--gemm", gemm, {"automatic", "grouped", "one-by-one", "on-streams"},
+             "of nccl: how cuBLAS runs the products of several experts (default automatic)");
+  command.add_flag(
+      "--no-graph", no_graph,
+      "of nccl: puts timed steps on the GPU op by op instead of replaying a CUDA graph");
 }
 
 std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
+  if (backend == "nccl") {
+    if (transport != "p2p") throw Error("--transport is of the backend 'mpi'");
+    return open_nccl(job, *this);
+  }
+  if (matrices != "float32" || gemm != "automatic" || no_graph) {
+    throw Error("--matrices, --gemm and --no-graph are of the backend 'nccl'");
+  }
 #ifdef MOESIM_MPI
   if (dynamic_cast<MpiJob*>(&job) != nullptr) {
     return make_mpi_backend(job, transport == "p2p" ? Transport::p2p : Transport::alltoallv,

@@ -21,8 +21,13 @@ struct BackendFlags {
   void add_to(CLI::App& command);
   std::unique_ptr<HardwareBackend> open(Job& job) const;
 
+  std::string backend = "mpi";
   std::string transport = "p2p";
   double timeout = 30;  // seconds without progress
+  // Of nccl:
+  std::string matrices = "float32";
+  std::string gemm = "automatic";
+  bool no_graph = false;
 };
 
 class Command {
