@@ -67,8 +67,9 @@ std::vector<std::int64_t> ExpertProgram::first_rows(const char* kernel) const {
   for (const RankStep& step : draft_.program.steps) {
     const Op& op = draft_.op(step);
     if (op.layer != routing_.number || op.stage != Stage::experts || op.name != kernel) continue;
-    const GroupedGemm* gemm = gemm_of(step);
-    for (std::size_t s = 0; gemm != nullptr && s < slots(); ++s) computed[s] += gemm->m[s];
+    const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
+    if (gemm == nullptr || gemm->m.size() != slots()) continue;  // told when it is compiled
+    for (std::size_t s = 0; s < slots(); ++s) computed[s] += gemm->m[s];
   }
   std::vector<std::int64_t> first = {0};
   for (std::size_t s = 0; s < slots(); ++s) {

@@ -89,6 +89,19 @@ TEST(Program, APoisonedRowThatIsReadBeforeItIsWrittenIsFound) {
   EXPECT_THAT([&] { c.run(); }, ThrowsMessage<std::runtime_error>(HasSubstr("is not finite")));
 }
 
+TEST(Program, AGemmWithoutAGroupForEverySlotIsNamed) {
+  RealCase c(one_layer("megatron"));
+  for (Op& op : c.planned->plan.ops) {
+    auto* compute = std::get_if<Compute>(&op.work);
+    if (op.name != "fc2" || compute == nullptr || compute->gpu != GpuId(2)) continue;
+    std::get<GroupedGemm>(compute->kernel).m.pop_back();
+  }
+  EXPECT_THAT(
+      [&] { c.ranks(); },
+      ThrowsMessage<std::runtime_error>(testing::AllOf(
+          HasSubstr("rank 2, op"), HasSubstr("'fc2' of layer 1: fc2 has 3 groups for 4 slots"))));
+}
+
 TEST(Program, RowsStayWhereTheyAreReceived) {
   RealCase c(one_layer("megatron"));
   for (const auto& rank : c.ranks()) {
