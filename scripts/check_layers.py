@@ -44,6 +44,9 @@ ONLY_IN = {
     "yaml-cpp": "sim/base",
     "mpi.h": "realhw/mpi",
     "openssl/": "realhw/tcp/meet",
+    "cuda": "realhw/cuda",
+    "cublas": "realhw/cuda/blas",
+    "nccl.h": "realhw/nccl",
 }
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
