@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "realhw/calibrate/gpu_files.h"
 #include "realhw/calibrate/link_files.h"
 #include "sim/base/files.h"
 
@@ -28,14 +29,25 @@ std::string CalibrationFiles::link(const std::string& link_class) const {
   return fmt::format("{}-{}.calib.yaml", prefix, link_class);
 }
 
+std::string CalibrationFiles::gpu(const std::string& model, bool alone) const {
+  return alone ? prefix + ".gpu.yaml" : fmt::format("{}-{}.gpu.yaml", prefix, file_name(model));
+}
+
 void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchanges,
-                       const Provenance& provenance) {
+                       const std::map<std::string, GpuFit>& gpus, const Provenance& provenance) {
   std::string links;
   for (const ClassFit& c : exchanges.classes) {
     write_file(files.link(c.link_class),
                link_yaml(fmt::format("{}-{}", files.name(), c.link_class), c, provenance));
     links += fmt::format("  {}: {}\n", quoted(c.link_class),
                          quoted(file_name(files.link(c.link_class))));
+  }
+  std::string models;
+  for (const auto& [model, fit] : gpus) {
+    const std::string file = files.gpu(model, gpus.size() == 1);
+    const std::string stem = file_name(file);
+    write_file(file, gpu_yaml(stem.substr(0, stem.find(".gpu.yaml")), model, fit, provenance));
+    models += fmt::format("  {}: {}\n", quoted(model), quoted(stem));
   }
   std::string yaml = fmt::format(
       "# Written by `moesim-hw calibrate`; see docs/calibration.md.\n"
@@ -46,6 +58,7 @@ void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchang
       quoted(files.name()), quoted("moesim-hw calibrate, " + provenance.date),
       microseconds(exchanges.exchange_overhead.value), microseconds(exchanges.peer_overhead));
   if (!links.empty()) yaml += "links:  # measured; files beside this one, by link class\n" + links;
+  if (!models.empty()) yaml += "gpus:  # measured; by the topology's GPU model\n" + models;
   yaml += yaml_of(provenance);
   write_file(files.cluster(), yaml);
 }

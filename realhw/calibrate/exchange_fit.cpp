@@ -93,6 +93,17 @@ RouteShare share_of(const Topology& topology, const ByteMatrix& traffic, int lin
   return share;
 }
 
+void add_errors(ClassFit& result) {
+  const BandwidthTable table = result.fit.table();
+  std::vector<double> errors;
+  for (ClassFit::Size& size : result.sizes) {
+    size.error = (result.fit.fixed + table.time(size.bytes)).value / size.time.value - 1;
+    errors.push_back(std::abs(size.error));
+    result.worst = std::max(result.worst, errors.back());
+  }
+  result.typical = robust_median(errors).value;
+}
+
 ClassFit fit_class(const Topology& topology, const MicroPlan& micro, LinkId link,
                    const Times& times) {
   const Link& bound = topology.links()[link.index()];
@@ -101,24 +112,31 @@ ClassFit fit_class(const Topology& topology, const MicroPlan& micro, LinkId link
   result.plan = micro.name;
   result.nominal = bound.bandwidth;
   const auto seconds = op_times(micro, times);
-  std::vector<Sample> samples;
-  std::vector<double> spreads;
+  std::vector<double> medians, spreads;
   const ByteMatrix* traffic = nullptr;
   for (std::size_t op = 0; op < seconds.size(); ++op) {
     if (micro.plan.ops[op].name == MicroPlan::settle) continue;
     traffic = &micro.plan.ops[op].exchange()->traffic;
     const Robust time = robust_median(seconds[op]);
     const Bytes bytes(topology.loads(*traffic).bytes[link.index()]);
-    samples.push_back({bytes, Seconds(time.value)});
+    result.sizes.push_back({bytes, time, 0});
+    medians.push_back(time.value);
     spreads.push_back(time.spread);
     result.kept += time.kept;
     result.rejected += time.rejected;
   }
   result.spread = robust_median(spreads).value;
+  medians = ascending(medians);
+  std::vector<Sample> samples;
+  for (std::size_t i = 0; i < medians.size(); ++i) {
+    samples.push_back({result.sizes[i].bytes, Seconds(medians[i])});
+  }
   result.fit = fit_link(samples);
+  add_errors(result);
   const RouteShare share = share_of(topology, *traffic, bound.link_class);
-  result.latency =
-      std::max(Seconds(0), result.fit.fixed - share.others) * (1.0 / std::max(1, share.links));
+  result.peers = peers_of(*traffic);
+  result.links = std::max(1, share.links);
+  result.other_latency = share.others;
   return result;
 }
 

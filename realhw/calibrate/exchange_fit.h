@@ -22,7 +22,15 @@ struct ClassFit {
   int peers = 0;           // of a GPU in these exchanges
   int links = 1;           // of the class on a route
   Seconds other_latency;   // of the other links of a route, by the topology
-  double spread = 0;       // median 95 % half-width of the sizes, as a part
+  /// Per size: the median of its times against the fit.
+  struct Size {
+    Bytes bytes;
+    Robust time;
+    double error;  // fit / median - 1
+  };
+  std::vector<Size> sizes;
+  double typical = 0, worst = 0;  // median and largest |error|
+  double spread = 0;              // median 95 % half-width of the sizes, as a part
   int kept = 0, rejected = 0;
 };
 
@@ -35,8 +43,8 @@ struct ExchangeFit {
 /// 1. The exchange overhead is the median of empty exchanges, the peer overhead the median slope of
 ///    one-byte exchanges over their number of peers.
 /// 2. Every table plan tells the class of the link that binds its largest exchange by the
-///    topology's bandwidths, unless an earlier plan did: fit_link of its medians, by bytes on that
-///    link.
+///    topology's bandwidths, unless an earlier plan did: fit_link of its medians, made to ascend
+///    with the bytes on that link.
 /// 3. Of the fixed time of each class, what overheads leave is the latency of a route: the class's
 ///    links share it evenly once those of other classes are taken off. A peer overhead that exceeds
 ///    a fixed time is lowered to it.

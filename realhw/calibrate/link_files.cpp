@@ -26,11 +26,12 @@ std::pair<double, double> left_out(const LinkFit& fit) {
 
 std::string class_report(const ClassFit& c) {
   std::vector<std::vector<std::string>> rows = {
-      {"bytes on link", "measured", "rate", "fit off by"}};
-  for (const LinkFit::Residual& r : c.fit.residuals) {
-    rows.push_back({to_string(r.bytes), to_string(r.time),
-                    to_string(BytesPerSecond(static_cast<double>(r.bytes.value) / r.time.value)),
-                    signed_percent(r.error)});
+      {"bytes on link", "measured", "95 %", "rate", "fit off by"}};
+  for (const ClassFit::Size& size : c.sizes) {
+    const double rate = static_cast<double>(size.bytes.value) / size.time.value;
+    rows.push_back({to_string(size.bytes), to_string(Seconds(size.time.value)),
+                    "+-" + percent(size.time.spread), to_string(BytesPerSecond(rate)),
+                    signed_percent(size.error)});
   }
   const auto [typical, worst] = left_out(c.fit);
   return fmt::format(
@@ -40,7 +41,7 @@ std::string class_report(const ClassFit& c) {
       "line: {} at worst\n",
       c.link_class, c.plan, c.kept + c.rejected, c.rejected, percent(c.spread),
       to_string(c.fit.fixed), to_string(c.fit.fixed_spread), to_string(c.latency), align(rows, 0),
-      percent(c.fit.typical()), percent(c.fit.worst()), percent(typical), percent(worst),
+      percent(c.typical), percent(c.worst), percent(typical), percent(worst),
       percent(c.fit.line_error));
 }
 
@@ -74,8 +75,8 @@ std::string link_yaml(const std::string& name, const ClassFit& c, const Provenan
       "  worst_error_of_a_point_left_out: {}\n"
       "  worst_error_of_a_line: {}\n",
       microseconds(c.fit.fixed), microseconds(c.fit.fixed_spread), c.kept + c.rejected, c.rejected,
-      percent(c.spread), percent(c.fit.typical()), percent(c.fit.worst()), percent(typical),
-      percent(worst), percent(c.fit.line_error));
+      percent(c.spread), percent(c.typical), percent(c.worst), percent(typical), percent(worst),
+      percent(c.fit.line_error));
   return yaml + yaml_of(provenance);
 }
 

@@ -44,6 +44,21 @@ Robust robust_median(std::vector<double> values) {
   return result;
 }
 
+std::vector<double> ascending(const std::vector<double>& values) {
+  std::vector<std::vector<double>> pools;
+  for (const double value : values) {
+    pools.push_back({value});
+    while (pools.size() > 1 && median(pools[pools.size() - 2]) > median(pools.back())) {
+      const std::vector<double> last = std::move(pools.back());
+      pools.pop_back();
+      pools.back().insert(pools.back().end(), last.begin(), last.end());
+    }
+  }
+  std::vector<double> result;
+  for (const auto& pool : pools) result.insert(result.end(), pool.size(), median(pool));
+  return result;
+}
+
 RobustLine theil_sen(const std::vector<double>& x, const std::vector<double>& y) {
   std::vector<double> slopes, starts;
   for (std::size_t i = 0; i < x.size(); ++i) {

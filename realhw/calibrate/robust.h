@@ -16,6 +16,10 @@ struct Robust {
 /// least 1 %) are rejected. Throws std::invalid_argument when there are none.
 Robust robust_median(std::vector<double> values);
 
+/// Values that ought to ascend: where one is less than the one before, neighbours are pooled and
+/// have the median of their pool.
+std::vector<double> ascending(const std::vector<double>& values);
+
 /// The line through points of which half may be wrong: the median of the slopes of all pairs of
 /// different x, and the median of what is left. Throws std::invalid_argument without points.
 struct RobustLine {

@@ -9,6 +9,8 @@
 #include <optional>
 
 #include "realhw/calibrate/cluster_file.h"
+#include "realhw/calibrate/gpu_files.h"
+#include "realhw/calibrate/kernel_plans.h"
 #include "realhw/calibrate/link_files.h"
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/commands.h"
@@ -23,7 +25,10 @@ namespace {
 struct Measurable {
   TopologyFile topology;
   MoeModel model;
+  std::map<std::string, GpuModel> gpus;  // by the topology's name for them
   std::vector<ExchangePlan> exchanges;
+  std::vector<MicroPlan> kernels;
+  MicroPlan overlap;
   std::vector<const MicroPlan*> plans;  // all of them
   std::string identity;
 };
@@ -50,6 +55,8 @@ class CalibrateCommand : public Command {
         ->add_option("--longest", longest_,
                      "of the measured exchanges, in milliseconds by the topology (100; quick: 20)")
         ->check(CLI::Range(1e-3, 1e6));
+    command->add_option("--rows", rows_, "most rows of all experts of a rank (4096; quick: 128)")
+        ->check(CLI::Range(1, 1 << 24));
     backend_.add_to(*command);
   }
 
@@ -59,6 +66,10 @@ class CalibrateCommand : public Command {
     rounds.rounds = rounds_ > 0 ? rounds_ : quick_ ? 2 : 5;
     const bool readable = agreed(job, [&] {
       what.emplace(read(job.ranks()));
+      for (const ExchangePlan& plan : what->exchanges) what->plans.push_back(&plan.micro);
+      for (const MicroPlan& plan : what->kernels) what->plans.push_back(&plan);
+      if (job.ranks() > 1) what->plans.push_back(&what->overlap);
+      for (const MicroPlan* plan : what->plans) check_plan(plan->plan);
       what->identity = identity_of(what->plans, rounds);
     });
     if (!readable) return bad_input;
@@ -114,6 +125,9 @@ class CalibrateCommand : public Command {
                     read_moe_model(data_file("models/moe", model_), overrides("model.")),
                     {},
                     {},
+                    {},
+                    {},
+                    {},
                     {}};
     const Topology& topology = what.topology.topology;
     if (topology.gpu_count() != ranks) {
@@ -125,9 +139,17 @@ class CalibrateCommand : public Command {
     if (quick_) sizes = {.longest = Seconds(0.02), .most = Bytes(32 << 20), .step = 2};
     if (longest_ > 0) sizes.longest = Seconds(longest_ * 1e-3);
     what.exchanges = exchange_plans(topology, sizes);
-    for (const ExchangePlan& plan : what.exchanges) {
-      check_plan(plan.micro.plan);
-      what.plans.push_back(&plan.micro);
+    KernelSizes kernels;
+    if (quick_)
+      kernels = {.rows = 128, .step = 4, .most = Bytes(4 << 20), .exchange = Seconds(1e-3)};
+    if (rows_ > 0) kernels.rows = rows_;
+    what.kernels = kernel_plans(topology, what.model, kernels);
+    what.overlap = overlap_plan(topology, what.model, kernels);
+    for (int g = 0; g < ranks; ++g) {
+      const std::string& name = topology.gpu_model(GpuId(g));
+      if (what.gpus.count(name) == 0) {
+        what.gpus[name] = read_gpu_model(data_file("models/gpu", name));
+      }
     }
     return what;
   }
@@ -164,10 +186,17 @@ class CalibrateCommand : public Command {
     if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
     const CalibrationFiles files(prefix_);
     const ExchangeFit fit = fit_exchanges(what.topology.topology, what.exchanges, times);
-    write_calibration(files, fit, provenance);
+    std::vector<const MicroPlan*> kernels;
+    for (const MicroPlan& plan : what.kernels) kernels.push_back(&plan);
+    const OverlapFit overlap = fit_overlap(what.overlap, times);
+    const auto gpus =
+        fit_kernels(what.topology.topology, kernels, what.gpus, overlap.factors, times);
+    write_calibration(files, fit, gpus, provenance);
     auto as_measured = overrides("topology.");
     as_measured.push_back({"calibration", std::filesystem::absolute(files.cluster()), ""});
     const TopologyFile calibrated = read_topology(data_file("topologies", topology_), as_measured);
+    for (const auto& [name, gpu] : gpus) fmt::print("{}\n", kernel_report(name, gpu));
+    fmt::print("{}\n", overlap_report(overlap));
     fmt::print("{}\nthe same exchanges as the simulator tells their times now:\n{}",
                exchange_report(fit),
                check_report(check_exchanges(calibrated.topology, what.exchanges, fit, times)));
@@ -182,6 +211,7 @@ class CalibrateCommand : public Command {
   bool quick_ = false, resume_ = false, resumable_ = false;
   int rounds_ = 0;      // 0: by quick
   double longest_ = 0;  // ms; 0: by quick
+  int rows_ = 0;        // 0: by quick
   BackendFlags backend_;
 };
 

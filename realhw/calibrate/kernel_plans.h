@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that a calibration measures, all ranks at once, and what they and exchanges cost each
+// other.
+#pragma once
+
+#include <vector>
+
+#include "realhw/calibrate/micro_plan.h"
+#include "sim/model/moe_model.h"
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+struct KernelSizes {
+  std::int64_t rows = 4096;  // most of a rank's experts together
+  double step = 2;           // ratio of neighbouring rows of an expert
+  Bytes most{64 << 20};      // of a kernel bound by memory
+  Seconds exchange{0.005};   // of one beside kernels, by the topology's bandwidths
+};
+
+/// Steps of the model, forward and backward, in which every rank's tokens stay with its own
+/// experts: one, and as many as a rank has by the model, with 1, 4, ... rows each. And memory-bound
+/// kernels of many sizes ("memory").
+std::vector<MicroPlan> kernel_plans(const Topology& topology, const MoeModel& model,
+                                    const KernelSizes& sizes);
+
+/// Names of the ops of an overlap plan.
+inline constexpr const char* kernel_alone = "kernel alone";
+inline constexpr const char* exchange_alone = "exchange alone";
+inline constexpr const char* kernel_beside = "kernel beside";
+inline constexpr const char* exchange_beside = "exchange beside";
+
+/// GEMMs alone, then all-to-alls alone, then both at once.
+MicroPlan overlap_plan(const Topology& topology, const MoeModel& model, const KernelSizes& sizes);
+
+}  // namespace moesim
