@@ -30,28 +30,6 @@ RankStep& step_of(const Plan& plan, RankProgram& program, const std::string& nam
   throw std::runtime_error("no step " + name);
 }
 
-class ProgramRules : public testing::TestWithParam<const char*> {};
-
-TEST_P(ProgramRules, HoldForEveryRank) {
-  for (const DataType activations : {DataType::fp32, DataType::bf16}) {
-    RealCaseOptions o = one_layer(GetParam());
-    o.activations = activations;
-    RealCase c(o);
-    for (const auto& rank : c.ranks()) EXPECT_THAT(broken_rules(rank->program), IsEmpty());
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Mechanisms, ProgramRules,
-                         testing::Values("alltoall", "megatron", "megatron-allgather", "dedup",
-                                         "hiermoe-hd2", "laer", "hecate", "deepep-low-latency",
-                                         "hybridep", "schemoe", "tutel-2dh", "janus",
-                                         "fsep-flexmoe", "deepspeed"),
-                         [](const auto& policy) {
-                           std::string name = policy.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
-
 TEST(Program, RulesSeeAReadBeforeItsWrite) {
   RealCase c(one_layer("megatron"));
   RankProgram program = c.ranks()[0]->program;
