@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/calibrate/provenance.h"
 
-#include <cblas.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,6 +10,8 @@
 #include <fstream>
 #include <iterator>
 #include <thread>
+
+#include "realhw/core/gemm.h"
 
 namespace moesim {
 namespace {
@@ -77,7 +78,7 @@ Provenance provenance_of(Job& job, const HardwareBackend& backend, const RoundOp
   Provenance result;
   result.command = command_line();
   result.date = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
-  result.backend = fmt::format("{}; {}", backend.description(), openblas_get_config());
+  result.backend = fmt::format("{}; {}", backend.description(), gemm_library());
   result.processors = distinct(all_gather(job, processor()));
   result.hosts = distinct(all_gather(job, host_name()));
   result.ranks = job.ranks();

@@ -8,7 +8,6 @@
 #include "realhw/core/step_runner.h"
 #include "realhw/job/job.h"
 #include "realhw/measure/measure.h"
-#include "sim/flags/scenario_flags.h"
 
 namespace CLI {
 class App;
@@ -42,9 +41,5 @@ class Command {
 std::unique_ptr<Command> add_run_command(CLI::App& app);
 std::unique_ptr<Command> add_validate_command(CLI::App& app);
 std::unique_ptr<Command> add_calibrate_command(CLI::App& app);
-
-/// The inputs of a scenario that hardware can run: one topology of as many GPUs as ranks, nothing
-/// that only a simulator heeds. Throws Error.
-Inputs open_hardware_inputs(const Scenario& scenario, int ranks);
 
 }  // namespace moesim

@@ -28,7 +28,10 @@ int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
   const std::pair<const char*, std::unique_ptr<Command>> commands[] = {
       {"run", add_run_command(app)},
       {"validate", add_validate_command(app)},
-      {"calibrate", add_calibrate_command(app)}};
+#ifdef MOESIM_SCENARIOS
+      {"calibrate", add_calibrate_command(app)},
+#endif
+  };
   bool help = false;
   const bool parsed = agreed(job, [&] {
     try {

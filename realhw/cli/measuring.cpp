@@ -19,13 +19,13 @@ namespace {
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%MZ}", fmt::gmtime(std::time(nullptr))); }
 
 /// A policy that cannot run here is a result of its own.
-Measured measure_if_suitable(Job& job, HardwareBackend& backend, const Measurement& m,
-                             const SystemSpec& system, const MeasureOptions& options) {
+Measured measure_if_suitable(Job& job, HardwareBackend& backend, StepSource& source,
+                             std::size_t policy, const MeasureOptions& options) {
   try {
-    return measure(job, backend, m.scenario, m.inputs, system, options);
+    return measure(job, backend, source, policy, options);
   } catch (const Unsuitable& e) {  // on all ranks alike, before anything runs
     Measured result;
-    result.policy = system.name;
+    result.policy = source.policies()[policy];
     result.unsuitable = e.what();
     return result;
   }
@@ -41,7 +41,7 @@ std::int64_t Measurement::wrong() const {
 
 void Measuring::add_to(CLI::App& command, int compared) {
   options_.compared = compared;
-  scenario_.add_to(command);
+  source_.add_to(command);
   command
       .add_option("--warmup", options_.warmup, "runs of a step before those that count (default 1)")
       ->check(CLI::Range(0, 1000000));
@@ -57,37 +57,48 @@ void Measuring::add_to(CLI::App& command, int compared) {
 }
 
 std::optional<Measurement> Measuring::measure(Job& job, const std::function<void()>& check) const {
-  Scenario scenario;
-  std::optional<Inputs> inputs;
+  std::unique_ptr<StepSource> source;
   const bool first = job.rank() == 0;
   const bool readable = agreed(job, [&] {
-    scenario = scenario_.read();
-    inputs.emplace(open_hardware_inputs(scenario, job.ranks()));
+    source = source_.open();
+    check_ranks(*source, job.ranks());
     if (first) check();
   });
   if (!readable) return std::nullopt;
   const auto backend = backend_.open(job);
   Measurement m{{backend->name(), backend->description(), job.launcher(), utc_now(), job.ranks(),
                  count_hosts(job), options_.warmup, options_.repeats},
-                std::move(scenario),
-                std::move(*inputs),
+                std::move(source),
                 {}};
   if (first) {
-    for (const Diagnostic& w : m.inputs.warnings) fmt::print(stderr, "{}", w.str());
-    fmt::print("{}", hardware_header(m.about, m.scenario, m.inputs));
+    for (const Diagnostic& w : m.source->warnings()) fmt::print(stderr, "{}", w.str());
+    fmt::print("{}", hardware_header(m.about, m.source->origin(), m.source->cluster()));
     std::fflush(stdout);
   }
-  const auto& systems = m.inputs.systems;
+  const auto policies = m.source->policies();
   const bool planned = agreed(job, [&] {
-    for (std::size_t i = 0; i < systems.size(); ++i) {
-      if (first && systems.size() > 1) {
-        fmt::print(stderr, "{} of {}: {}\n", i + 1, systems.size(), systems[i].name);
+    for (std::size_t i = 0; i < policies.size(); ++i) {
+      if (first && policies.size() > 1) {
+        fmt::print(stderr, "{} of {}: {}\n", i + 1, policies.size(), policies[i]);
       }
-      m.cases.push_back(measure_if_suitable(job, *backend, m, systems[i], options_));
+      m.cases.push_back(measure_if_suitable(job, *backend, *m.source, i, options_));
     }
   });
   if (!planned) return std::nullopt;
   return m;
+}
+
+std::optional<std::vector<Numerics>> Measuring::compute(Job& job) const {
+  std::vector<Numerics> cases;
+  const bool done = agreed(job, [&] {
+    if (job.ranks() != 1) throw Error("--local runs all ranks in one process", "start one alone");
+    const auto source = source_.open();
+    for (std::size_t i = 0; i < source->policies().size(); ++i) {
+      cases.push_back(local_numerics(*source, i, {options_.compared}));
+    }
+  });
+  if (!done) return std::nullopt;
+  return cases;
 }
 
 void write_result(const std::string& path, const std::string& content) {

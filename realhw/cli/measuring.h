@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "realhw/cli/commands.h"
+#include "realhw/cli/source_flags.h"
+#include "realhw/measure/local_numerics.h"
 #include "realhw/measure/results.h"
 
 namespace moesim {
@@ -15,12 +17,13 @@ namespace moesim {
 /// All that a run found; times on rank 0 alone.
 struct Measurement {
   HardwareJob about;
-  Scenario scenario;
-  Inputs inputs;
+  std::unique_ptr<StepSource> source;
   std::vector<Measured> cases;
 
   std::int64_t wrong() const;  // elements, over all policies
-  std::string json() const { return hardware_json(about, scenario, inputs, cases); }
+  std::string json() const {
+    return hardware_json(about, source->origin(), source->cluster(), cases);
+  }
 };
 
 /// Flags of what is measured, and the measuring.
@@ -32,9 +35,11 @@ class Measuring {
   /// All ranks together; nothing when the input is bad, which has been told then. `check` runs on
   /// rank 0 before anything is measured and may throw Error, too.
   std::optional<Measurement> measure(Job& job, const std::function<void()>& check) const;
+  /// Without times: all ranks in this process, on the CPU. Nothing when the input is bad.
+  std::optional<std::vector<Numerics>> compute(Job& job) const;
 
  private:
-  ScenarioFlags scenario_;
+  SourceFlags source_;
   MeasureOptions options_;
   BackendFlags backend_;
 };

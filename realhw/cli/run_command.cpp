@@ -17,10 +17,13 @@ class RunCommand : public Command {
   explicit RunCommand(CLI::App& app) {
     CLI::App* run = app.add_subcommand("run", "Measures the policies of a scenario");
     measuring_.add_to(*run, -1);
+    run->add_flag("--local", local_,
+                  "all ranks in this process, on the CPU: compares numbers, without any time");
     run->add_option("--json", json_, "writes everything printed, and more, to a file");
   }
 
   int run(Job& job) override {
+    if (local_) return run_locally(job);
     const auto measured = measuring_.measure(job, [&] {
       if (!json_.empty()) check_writable(json_);
     });
@@ -30,6 +33,20 @@ class RunCommand : public Command {
   }
 
  private:
+  int run_locally(Job& job) const {
+    const auto cases = measuring_.compute(job);
+    if (!cases) return bad_input;
+    fmt::print("# all ranks in one process on the CPU: numbers alone, no times\n{}",
+               numerics_table(*cases));
+    std::int64_t wrong = 0;
+    for (const Numerics& n : *cases) {
+      if (!n.unsuitable.empty()) fmt::print(stderr, "{}: {}", n.policy, n.unsuitable);
+      wrong += n.compared.wrong();
+    }
+    if (wrong > 0) fmt::print(stderr, "moesim-hw: the run failed: {} wrong elements\n", wrong);
+    return wrong > 0 ? run_failed : 0;
+  }
+
   void report(const Measurement& m) const {
     fmt::print("{}\n{}", hardware_table(m.cases), op_table(m.cases));
     for (const Measured& c : m.cases) {
@@ -41,6 +58,7 @@ class RunCommand : public Command {
   }
 
   Measuring measuring_;
+  bool local_ = false;
   std::string json_;
 };
 

@@ -13,8 +13,10 @@
 namespace moesim {
 
 struct ExpertShape {
+  ExpertShape(std::int64_t hidden_size, std::int64_t ffn_size, bool is_gated)
+      : hidden(hidden_size), ffn(ffn_size), gated(is_gated) {}
   explicit ExpertShape(const MoeModel& model)
-      : hidden(model.hidden), ffn(model.expert_ffn), gated(model.expert_matrices == 3) {}
+      : ExpertShape(model.hidden, model.expert_ffn, model.expert_matrices == 3) {}
   std::int64_t up() const { return gated ? 2 * ffn : ffn; }  // columns of W1
 
   std::int64_t hidden, ffn;

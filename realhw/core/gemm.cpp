@@ -34,4 +34,6 @@ void add_outer(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, c
 
 void set_gemm_threads(int threads) { openblas_set_num_threads(threads); }
 
+std::string gemm_library() { return openblas_get_config(); }
+
 }  // namespace moesim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace moesim {
 
@@ -17,5 +18,7 @@ void add_outer(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, c
                float* c);
 /// The product runs on this many threads of the process (1 until told).
 void set_gemm_threads(int threads);
+/// What multiplies, with its version: "OpenBLAS 0.3.21 ...".
+std::string gemm_library();
 
 }  // namespace moesim

@@ -4,17 +4,17 @@
 
 #include <vector>
 
-#include "sim/plan/delivery.h"
+#include "sim/saved/served_layer.h"
 
 namespace moesim {
 
 /// A choice of a token, [token][k] flat.
 using ChoiceId = Id<struct FlatChoiceTag>;
 
-struct RoutedLayer {
-  explicit RoutedLayer(const LayerRouting& routing);
+struct RoutedLayer : ServedLayer {
+  explicit RoutedLayer(ServedLayer layer);
+  explicit RoutedLayer(const LayerRouting& routing) : RoutedLayer(served(routing)) {}
 
-  int tokens() const { return static_cast<int>(source.size()); }
   ChoiceId choice(TokenId token, int k) const {
     return ChoiceId(std::int64_t{token.value} * top_k + k);
   }
@@ -22,14 +22,8 @@ struct RoutedLayer {
   GpuId gpu_of(ChoiceId choice) const { return placement.gpu_of(slot[choice.index()]); }
   bool dropped(ChoiceId choice) const { return slot[choice.index()].value < 0; }
 
-  int number = 0;  // model layer number
-  int top_k = 0;
-  Placement placement;
-  std::vector<GpuId> source;     // [token]
-  std::vector<Choices> kept;     // [token] choices that were not dropped
-  std::vector<ExpertId> expert;  // [choice]
-  std::vector<SlotId> slot;      // [choice] below 0: dropped
-  std::vector<float> weight;     // [choice] gate weights; those kept of a token sum to 1
+  std::vector<Choices> kept;  // [token] choices that were not dropped
+  std::vector<float> weight;  // [choice] gate weights; those kept of a token sum to 1
 };
 
 }  // namespace moesim

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "realhw/job/timeline_gatherer.h"
-#include "sim/scenario/proof.h"
 
 namespace moesim {
 namespace {
@@ -17,7 +16,20 @@ Comparison over_ranks(Job& job, const Comparison& c) {
   return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6]};
 }
 
+/// What a step is like however long it takes.
+void add_facts(RunMetrics& metrics, const ExecutableStep& step) {
+  metrics.planning += step.planning;
+  metrics.dropped_choices += step.dropped_choices;
+  metrics.replaced_choices += step.replaced_choices;
+  metrics.peak_memory = std::max(metrics.peak_memory, step.peak_memory);
+}
+
 }  // namespace
+
+RealStep real_step(const ExecutableStep& step, const StepsOrigin& origin) {
+  const ExpertShape shape(origin.hidden, origin.expert_ffn, origin.gated);
+  return {step.plan, shape, {step.layers.begin(), step.layers.end()}};
+}
 
 MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& step,
                           const MeasureOptions& options) {
@@ -37,27 +49,17 @@ MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& st
   return result;
 }
 
-Measured measure(Job& job, HardwareBackend& backend, const Scenario& scenario, const Inputs& inputs,
-                 const SystemSpec& system, const MeasureOptions& options) {
-  const ClusterInput& cluster = inputs.clusters[0];
-  PlannerOptions planner_options = inputs.planner_options(scenario, cluster);
-  planner_options.explicit_rows = true;
-  StepPlanner planner(system, cluster.topology, inputs.model, inputs.trace, planner_options);
+Measured measure(Job& job, HardwareBackend& backend, StepSource& source, std::size_t policy,
+                 const MeasureOptions& options) {
   Measured result;
-  result.policy = system.name;
-  for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
-    const Batch& batch = cluster.batches.batches[i];
-    const StepPlan planned = planner.plan(batch, cluster.first_step + static_cast<int>(i));
-    result.metrics.planning += planned.planning();
-    result.metrics.dropped_choices += planned.change.dropped_choices;
-    result.metrics.replaced_choices += planned.change.replaced_choices;
-    for (const GpuMemory& gpu : planned.memory) {
-      result.metrics.peak_memory = std::max(result.metrics.peak_memory, gpu.total());
-    }
-    const RealStep step(planned.plan, inputs.model, routing_of(planned, batch));
-    const MeasuredStep measured = measure_step(job, backend, step, options);
+  result.policy = source.policies()[policy];
+  source.begin(policy);
+  while (const auto step = source.next()) {
+    add_facts(result.metrics, *step);
+    const RealStep real = real_step(*step, source.origin());
+    const MeasuredStep measured = measure_step(job, backend, real, options);
     result.compared += measured.compared;
-    if (job.rank() == 0) add_measured(result, planned.plan, measured, cluster.topology);
+    if (job.rank() == 0) add_measured(result, step->plan, measured, source.cluster());
   }
   return result;
 }

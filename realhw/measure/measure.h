@@ -5,6 +5,7 @@
 #include "realhw/core/step_runner.h"
 #include "realhw/job/job.h"
 #include "realhw/measure/results.h"
+#include "realhw/measure/step_source.h"
 
 namespace moesim {
 
@@ -19,9 +20,12 @@ struct MeasureOptions {
 MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& step,
                           const MeasureOptions& options);
 
-/// Plans and measures every step of a policy. Times are known on rank 0 alone, comparisons on all.
-/// Throws Unsuitable as the planner does.
-Measured measure(Job& job, HardwareBackend& backend, const Scenario& scenario, const Inputs& inputs,
-                 const SystemSpec& system, const MeasureOptions& options);
+/// The step must outlive it.
+RealStep real_step(const ExecutableStep& step, const StepsOrigin& origin);
+
+/// Measures every step of a policy, by its number in the source. Times are known on rank 0 alone,
+/// comparisons on all. Throws Unsuitable as the source does.
+Measured measure(Job& job, HardwareBackend& backend, StepSource& source, std::size_t policy,
+                 const MeasureOptions& options);
 
 }  // namespace moesim

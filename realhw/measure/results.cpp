@@ -12,7 +12,6 @@
 #include "sim/base/units.h"
 #include "sim/report/case_report.h"
 #include "sim/report/table.h"
-#include "sim/scenario/scenario_text.h"
 
 namespace moesim {
 namespace {
@@ -138,18 +137,16 @@ void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step
   measured.steps.push_back({hash_of_plan(plan), step.makespans(), op_times(plan, timeline)});
 }
 
-std::string hardware_header(const HardwareJob& job, const Scenario& scenario,
-                            const Inputs& inputs) {
-  const ClusterInput& cluster = inputs.clusters[0];
+std::string hardware_header(const HardwareJob& job, const StepsOrigin& origin,
+                            const Topology& cluster) {
   return fmt::format(
       "# moesim-hw, {}, {} ranks on {} host{}, for {} of {} GPUs\n"
       "# trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} steps of {} tokens per rank\n"
       "# measured; {}; step: median of {} repeats after {}, mean over steps; ops: of the median\n",
-      job.description, job.ranks, job.hosts, job.hosts == 1 ? "" : "s", cluster.topology.name(),
-      cluster.topology.gpu_count(), inputs.trace.info().name, inputs.model.name,
-      inputs.model.hidden, inputs.model.expert_ffn, inputs.layers.size(),
-      cluster.batches.batches.size(), cluster.batches.tokens_per_rank,
-      scenario.backward ? "forward and backward" : "forward only", job.repeats, job.warmup);
+      job.description, job.ranks, job.hosts, job.hosts == 1 ? "" : "s", cluster.name(),
+      cluster.gpu_count(), origin.trace.name, origin.model_name, origin.hidden, origin.expert_ffn,
+      origin.layers, origin.steps, origin.tokens_per_rank,
+      origin.backward ? "forward and backward" : "forward only", job.repeats, job.warmup);
 }
 
 std::string hardware_table(const std::vector<Measured>& cases) {
@@ -178,11 +175,10 @@ std::string op_table(const std::vector<Measured>& cases) {
   return align(rows, 1);
 }
 
-std::string hardware_json(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs,
-                          const std::vector<Measured>& cases) {
+std::string hardware_json(const HardwareJob& job, const StepsOrigin& origin,
+                          const Topology& cluster, const std::vector<Measured>& cases) {
   Json list = Json::array();
-  for (const Measured& m : cases)
-    list.push_back(case_of(m, inputs.clusters[0].topology, job.backend));
+  for (const Measured& m : cases) list.push_back(case_of(m, cluster, job.backend));
   const auto file = [](const InputFile& f) { return Json{{"name", f.name}, {"xxh3", f.hash}}; };
   const Json document = {{"format", "moesim-hw-result"},
                          {"format_version", 2},
@@ -195,10 +191,10 @@ std::string hardware_json(const HardwareJob& job, const Scenario& scenario, cons
                          {"hosts", job.hosts},
                          {"warmup", job.warmup},
                          {"repeats", job.repeats},
-                         {"trace", file(inputs.trace_file)},
-                         {"model", file(inputs.model_file)},
-                         {"topology", file(inputs.clusters[0].file)},
-                         {"scenario", Json::parse(to_text(scenario))},
+                         {"trace", file(origin.trace)},
+                         {"model", file(origin.model)},
+                         {"topology", file(origin.topology)},
+                         {"scenario", Json::parse(origin.scenario)},
                          {"cases", list}};
   return document.dump(1) + "\n";
 }

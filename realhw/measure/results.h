@@ -8,7 +8,7 @@
 #include "realhw/core/reference.h"
 #include "sim/report/hardware_result.h"
 #include "sim/report/metrics.h"
-#include "sim/scenario/inputs.h"
+#include "sim/saved/saved_steps.h"
 
 namespace moesim {
 
@@ -44,11 +44,12 @@ std::size_t median_index(const std::vector<Seconds>& repeats);
 void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step,
                   const Topology& topology);
 
-std::string hardware_header(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs);
+std::string hardware_header(const HardwareJob& job, const StepsOrigin& origin,
+                            const Topology& cluster);
 std::string hardware_table(const std::vector<Measured>& cases);
 /// One row an op kind, one column a policy; see op_times.h.
 std::string op_table(const std::vector<Measured>& cases);
-std::string hardware_json(const HardwareJob& job, const Scenario& scenario, const Inputs& inputs,
-                          const std::vector<Measured>& cases);
+std::string hardware_json(const HardwareJob& job, const StepsOrigin& origin,
+                          const Topology& cluster, const std::vector<Measured>& cases);
 
 }  // namespace moesim

@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/files.h"
-#include "sim/plan/text.h"
-
 namespace moesim {
 namespace {
 
@@ -104,14 +101,6 @@ void check_format(const YamlMap& map) {
 }
 
 }  // namespace
-
-std::string hash_of_plan(const Plan& plan) {
-  Plan bare = plan;
-  for (Op& op : bare.ops) {
-    if (auto* exchange = std::get_if<Exchange>(&op.work)) exchange->rows.clear();
-  }
-  return hash_of(to_text(bare));
-}
 
 HardwareResult read_hardware_result(const std::string& path) {
   const auto doc = YamlDocument::from_file(path);

@@ -56,6 +56,19 @@ TEST(PlanCommand, WritesMatricesForNcclTests) {
   EXPECT_THAT(refused.err, HasSubstr("tests: error: is not empty and holds no export"));
 }
 
+TEST(PlanCommand, SavesAllStepsOfAllPolicies) {
+  const Scratch scratch;
+  const std::string file = scratch.file("hand.moesim");
+  const Outcome outcome =
+      run_moesim(on_hand_trace("plan", "pair", {"megatron", "dedup"}, {"--save", file}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("dedup: 2 steps for 2 GPUs"));
+  EXPECT_THAT(content(file), StartsWith("\x1f\x8b"));
+  const Outcome refused = plan({"--save", file, "--rows"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--save goes with no other flag of 'plan'"));
+}
+
 TEST(PlanCommand, RefusesAFileThatCannotBeWritten) {
   const Scratch scratch;
   const Outcome outcome = plan({"-o", scratch.file("no/a.plan")});

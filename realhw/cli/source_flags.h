@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is run: a scenario, where this program can plan, or saved steps.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "realhw/measure/step_source.h"
+#ifdef MOESIM_SCENARIOS
+#include "sim/flags/scenario_flags.h"
+#endif
+
+namespace CLI {
+class App;
+}
+
+namespace moesim {
+
+class SourceFlags {
+ public:
+  void add_to(CLI::App& command);
+  /// Throws Error as reading does.
+  std::unique_ptr<StepSource> open() const;
+
+ private:
+  std::string saved_;
+#ifdef MOESIM_SCENARIOS
+  ScenarioFlags scenario_;
+#endif
+};
+
+/// Throws Error unless the cluster has as many GPUs as the job has ranks.
+void check_ranks(const StepSource& source, int ranks);
+
+}  // namespace moesim

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu_check: what it would run, and its phases with stand-ins for a GPU, moesim-hw and the tests of kernels."""
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "gpu_check"
+GOLDEN = pathlib.Path(__file__).parent / "golden" / "dry-run.txt"
+
+# Tells its arguments, and what launches it; FAIL names words of the runs that end with exit code 3.
+HW = """#!/bin/sh
+[ "$1" = --help ] && { echo run calibrate; exit 0; }
+case "$*" in *${FAIL:-nothing}*) [ "$RANK" = 1 ] && { echo broken on purpose; exit 3; } ;; esac
+case "$*" in *${HANG:-nothing}*) sleep 60 ;; esac
+echo "$RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT gpu $LOCAL_RANK host ${NCCL_HOSTID:-shared} nccl $MOESIM_NCCL"
+json=
+for word; do [ "$json" = next ] && json=$word; [ "$word" = --json ] && json=next; done
+[ -n "$json" ] && [ "$RANK" = 0 ] && echo '{"cases": [{"policy": "dedup", "step_s": 0.0025, "wrong": 0},
+  {"policy": "hecate", "unsuitable": "no attention"}]}' > "$json"
+exit 0
+"""
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        for library in (self.nccl(), self.nvidia("cublas") / "libcublas.so.13"):
+            library.parent.mkdir(parents=True)
+            library.touch()
+        self.program("nvidia-smi", "#!/bin/sh\necho Stand-in, 80000 MiB, 999.9\n")
+        self.program("moesim-hw", HW)
+        self.program("cuda-tests", "#!/bin/sh\necho kernels are right\n")
+        self.program("compute-sanitizer", "#!/bin/sh\necho memory is right\n")
+        self.program("moesim", "#!/bin/sh\necho simulated is measured\n")
+        self.steps = self.folder / "case.moesim"
+        self.out = self.folder / "out"
+        self.save(ranks=4)
+
+    def save(self, ranks):
+        header = {"cluster": {"gpus": [{}] * ranks},
+                  "scenario": {"topology": ["pair"], "model": "tiny-moe",
+                               "set": ["topology.nodes=2", "policy.k=1", "model.hidden=64"]}}
+        with gzip.open(self.steps, "wt") as file:
+            file.write(json.dumps(header) + "\n")
+
+    def program(self, name, text):
+        path = self.bin / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def environment(self, **more):
+        env = {"PATH": f"{self.bin}:/usr/bin:/bin", "VIRTUAL_ENV": str(self.folder / "python")}
+        return {**env, **more}
+
+    def check(self, *arguments, env=None, steps=True):
+        words = [sys.executable, str(SCRIPT), "--out", str(self.out), *arguments]
+        return subprocess.run([*words, *([str(self.steps)] if steps else [])], env=self.environment(**(env or {})),
+                              capture_output=True, text=True, check=False, timeout=120)
+
+    def full(self, *arguments, **more):
+        return self.check("--binary", str(self.bin / "moesim-hw"), *arguments, **more)
+
+    def phases(self):
+        return json.loads((self.out / "phases.json").read_text())
+
+    def states(self):
+        return {name: phase["state"] for name, phase in self.phases().items()}
+
+    def test_dry_run_prints_what_it_would_run_and_touches_nothing(self):
+        self.save(ranks=2)
+        self.program("nvcc", "")
+        done = self.check("--dry-run", env={"PATH": str(self.bin)})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        text = done.stdout.replace(str(self.folder), "FOLDER").replace(str(ROOT), "ROOT")
+        if os.environ.get("MOESIM_ACCEPT") == "1":
+            GOLDEN.write_text(text)
+        self.assertEqual(text, GOLDEN.read_text())
+        self.assertFalse(self.out.exists())
+
+    def test_all_phases(self):
+        done = self.full()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        states = self.states()
+        self.assertEqual(states.pop("build"), "skipped")
+        self.assertEqual(set(states.values()), {"done"})
+        self.assertEqual((self.out / "numerics-case.log.3").read_text().splitlines()[1],
+                         f"3 of 4 at 127.0.0.1:29573 gpu 0 host rank3 nccl {self.nccl()}")
+        self.assertRegex(done.stdout, r"dedup +2\.500 ms  0\nhecate +-  -\n")
+        self.assertEqual((self.out / "summary.txt").read_text(), done.stdout[-len((self.out / "summary.txt").read_text()):])
+        self.assertEqual(json.loads((self.out / "found.json").read_text())["gpus"], ["Stand-in, 80000 MiB, 999.9"])
+
+    def nvidia(self, package):
+        return self.folder / "python/lib/python3.11/site-packages/nvidia" / package / "lib"
+
+    def nccl(self):
+        return self.nvidia("nccl") / "libnccl.so.2"
+
+    def test_a_rank_per_gpu_where_there_are_enough(self):
+        self.program("nvidia-smi", "#!/bin/sh\nfor g in 0 1 2 3; do echo Stand-in, 80000 MiB, 999.9; done\n")
+        self.assertEqual(self.full().returncode, 0)
+        self.assertIn("gpu 3 host shared", (self.out / "numerics-case.log.3").read_text())
+
+    def test_a_phase_that_fails_loses_no_other(self):
+        done = self.full(env={"FAIL": "calibrate"})
+        self.assertEqual(done.returncode, 1)
+        states = self.states()
+        self.assertEqual(states["calibrate"], "failed")
+        self.assertEqual({states[name] for name in ("numerics", "measure", "sanitize", "gemm", "validate")}, {"done"})
+        self.assertIn("exit code 3", self.phases()["calibrate"]["detail"])
+        self.assertIn("broken on purpose", done.stdout)
+
+    def test_goes_on_from_a_phase(self):
+        self.full(env={"FAIL": "calibrate"})
+        (self.out / "kernels.log").unlink()
+        done = self.full("--from", "calibrate")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertFalse((self.out / "kernels.log").exists())
+        self.assertEqual(self.states()["kernels"], "done")
+
+    def test_the_budget_ends_what_hangs(self):
+        begin = time.monotonic()
+        done = self.full("--budget", "2", env={"HANG": "calibrate"})
+        self.assertLess(time.monotonic() - begin, 40)
+        self.assertEqual(done.returncode, 1)
+        states = self.states()
+        self.assertEqual((states["numerics"], states["calibrate"], states["measure"]), ("done", "failed", "skipped"))
+        self.assertIn("ran longer", self.phases()["calibrate"]["detail"])
+        self.assertEqual(self.phases()["measure"]["detail"], "no time left")
+
+    def test_without_a_gpu(self):
+        self.program("nvidia-smi", "#!/bin/sh\nexit 9\n")
+        self.program("cuda-tests", "#!/bin/sh\necho skipped: there is no GPU; exit 77\n")
+        done = self.full()
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(self.states()["find"], "failed")
+        self.assertEqual(self.phases()["kernels"], {**self.phases()["kernels"], "state": "skipped"})
+
+    def test_without_a_simulator_it_says_what_to_run_at_home(self):
+        (self.bin / "moesim").unlink()
+        done = self.full()
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("at home: moesim validate measured-case.json", done.stdout)
+
+    def test_interrupted(self):
+        running = subprocess.Popen([sys.executable, str(SCRIPT), "--out", str(self.out), "--binary",
+                                    str(self.bin / "moesim-hw"), str(self.steps)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=self.environment(HANG="numerics-nothing",
+                                                                                           FAIL="x"))
+        running.wait(timeout=60)
+        hanging = subprocess.Popen([sys.executable, str(SCRIPT), "--out", str(self.out), "--binary",
+                                    str(self.bin / "moesim-hw"), str(self.steps)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=self.environment(HANG="run"))
+        while not (self.out / "numerics-case.log.3").exists():
+            time.sleep(0.05)
+        time.sleep(0.3)
+        hanging.send_signal(signal.SIGINT)
+        _, err = hanging.communicate(timeout=30)
+        running.communicate()
+        self.assertEqual(hanging.returncode, 130)
+        self.assertIn("interrupted", err)
+        self.assertEqual(self.states()["kernels"], "done")
+
+    def test_bad_arguments(self):
+        for words, complaint in ((["--from", "nowhere"], "invalid choice"), (["--budget", "0"], "must be positive"),
+                                 (["--binary", "/no/such"], "cannot be run")):
+            done = self.check(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(complaint, done.stderr)
+        self.steps.write_bytes(b"no gzip")
+        self.assertIn("holds no saved steps", self.check("--dry-run").stderr)
+        self.assertIn("no saved steps: name files", self.check("--dry-run", steps=False).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
