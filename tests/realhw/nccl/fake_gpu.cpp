@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/realhw/nccl/fake_gpu.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace moesim {
@@ -59,10 +60,18 @@ void FakeStream::work() {
 }
 
 FakeGpu::~FakeGpu() {
+  const auto busy = [this] {
+    return std::any_of(streams_.begin(), streams_.end(), [](auto& s) { return !s->idle(); });
+  };
+  const Clock::time_point patience = Clock::now() + std::chrono::seconds(5);
+  while (busy() && Clock::now() < patience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  log_.busy_when_freed += busy() ? 1 : 0;
   for (auto& stream : streams_) stream.reset();
 }
 
 void FakeGpu::run(const Call& call, Lane lane) {
+  if (only_verifies(call)) ++log_.checks;
   at(lane).push([this, &call, lane](const auto&) { host_.run(call, lane); });
 }
 
@@ -73,7 +82,9 @@ void FakeGpu::make_marks(std::size_t count) {
 void FakeGpu::mark(std::size_t mark, Lane lane) {
   Mark& m = marks_[mark];
   m.put = run_.load();
+  log_.most_waiting = std::max(log_.most_waiting.load(), ++waiting_marks_);
   at(lane).push([this, &m](const auto&) {
+    --waiting_marks_;
     m.time = Clock::now();
     m.passed = run_.load();
   });

@@ -52,10 +52,13 @@ class FakeGpu : public GpuDevice {
   struct Log {
     std::atomic<int> captures = 0, replays = 0, waits = 0;
     std::atomic<int> waits_for_nothing = 0;  // for marks that were not put before
+    std::atomic<int> checks = 0;             // calls that only verify
+    std::atomic<int> most_waiting = 0;       // marks on the lanes of one GPU
+    std::atomic<int> busy_when_freed = 0;    // GPUs: freeing memory waits for them for ever
     std::atomic<bool> refuse_capture = false;
   };
   explicit FakeGpu(Log& log) : log_(log) {}
-  /// Stops the lanes, whatever they wait for.
+  /// Waits for the lanes, and then stops them, whatever they wait for.
   ~FakeGpu() override;
 
   void load(const RankProgram& program) override { host_.load(program); }
@@ -90,6 +93,7 @@ class FakeGpu : public GpuDevice {
   void keep_in(std::vector<std::pair<FakeStream*, FakeStream::Task>>* kept);
 
   Log& log_;
+  std::atomic<int> waiting_marks_ = 0;
   HostDevice host_;
   std::deque<Mark> marks_;
   std::atomic<int> run_ = 1;  // counts start_clock() and begin_capture()

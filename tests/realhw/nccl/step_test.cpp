@@ -187,6 +187,22 @@ TEST(NcclStep, CapturesNothingWhenToldSo) {
   EXPECT_EQ(c.log.captures, 0);
 }
 
+TEST(NcclStep, ChecksInVerifiedRunsAlone) {
+  NcclCase c(small("laer"));
+  std::atomic<int> after_first = 0;
+  const auto thrown = c.run([&](NcclStep& step, Job& job) {
+    step.run(true);
+    job.barrier();
+    after_first = c.log.checks.load();
+    job.barrier();
+    step.run(false);
+    step.run(false);
+  });
+  EXPECT_THAT(thrown, Each(""));
+  EXPECT_GT(after_first, 0);
+  EXPECT_EQ(c.log.checks, after_first);
+}
+
 TEST(NcclStep, FindsABitThatChangedOnTheWay) {
   NcclCase c(small("alltoall"));
   c.nccl.plan(Fault::flips, 1);
@@ -212,6 +228,23 @@ std::vector<std::string> thrown_under(NcclCase& c, Fault fault, int group) {
 void expect_all_aborted(NcclCase& c) {
   EXPECT_THAT(c.nccl.aborted(), testing::ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(c.nccl.live(), 0);
+  EXPECT_EQ(c.log.busy_when_freed, 0);
+}
+
+/// A full queue of CUDA would hold the host, which could not tell then that nothing moves.
+TEST(NcclFailure, TheHostGoesNoMoreThan64OpsAhead) {
+  RealCaseOptions o = small("laer");
+  o.layers = {0, 1, 2, 3};
+  NcclCase c(o, 1.0);
+  c.nccl.plan(Fault::never_ends, 1);
+  std::atomic<std::size_t> steps = 0;
+  c.run([&](NcclStep& step, Job&) {
+    steps = step.program().steps.size();
+    step.run(true);
+  });
+  EXPECT_GT(steps, 100u) << "the case is too simple";
+  EXPECT_LE(c.log.most_waiting, 2 * 65);
+  expect_all_aborted(c);
 }
 
 TEST(NcclFailure, AGroupThatNeverEndsEndsAllRanks) {
