@@ -8,8 +8,8 @@ namespace {
 
 class Splitter {
  public:
-  Splitter(const Plan& plan, const RealStep& step, bool turned)
-      : plan_(plan), step_(step), turned_(turned) {}
+  Splitter(const Plan& plan, const RealStep& step, const PieceOptions& options)
+      : plan_(plan), step_(step), options_(options) {}
 
   Plan split() {
     Plan result{plan_.name, plan_.gpus, {}};
@@ -19,18 +19,18 @@ class Splitter {
         ids = {add(result, op, -1)};
         continue;
       }
-      const bool turn = turned_ && op.pass == Pass::backward;
-      ids.resize(2);
-      for (const int parity : turn ? std::vector{1, 0} : std::vector{0, 1}) {
-        ids[static_cast<std::size_t>(parity)] = add(result, op, parity);
+      ids.resize(options_.backward.size());
+      const std::vector<int> in_order = {0, 1, 2};
+      for (const int piece : op.pass == Pass::forward ? in_order : options_.backward) {
+        ids[static_cast<std::size_t>(piece)] = add(result, op, piece);
       }
     }
     return result;
   }
 
  private:
-  static bool splits(const Op& op) {
-    if (op.stage == Stage::experts) return true;
+  bool splits(const Op& op) const {
+    if (op.stage == Stage::experts) return options_.kernels;
     if (op.exchange() != nullptr) return !op.exchange()->rows.empty();
     for (const char* name : {"sort", "reduce", "reduce-grad", "sort-grad", "relay"}) {
       if (op.name == name) return true;
@@ -38,27 +38,37 @@ class Splitter {
     return false;
   }
 
-  /// Parity below 0: the whole op.
-  OpId add(Plan& result, Op op, int parity) const {
+  /// Piece below 0: the whole op.
+  OpId add(Plan& result, Op op, int piece) const {
     std::vector<OpId> after;
     for (const OpId id : op.after) {
       const auto& ids = pieces_[id.index()];
-      if (parity >= 0 && ids.size() == 2) {
-        after.push_back(ids[static_cast<std::size_t>(parity)]);
+      if (piece >= 0 && ids.size() > 1) {
+        after.push_back(ids[static_cast<std::size_t>(piece)]);
       } else {
         after.insert(after.end(), ids.begin(), ids.end());
       }
     }
     std::sort(after.begin(), after.end());
     op.after = std::move(after);
-    if (parity >= 0) halve(op, parity);
+    if (piece >= 0) cut(op, piece);
     return result.add(std::move(op));
   }
 
-  void halve(Op& op, int parity) const {
+  /// The third of all tokens that a token is in.
+  int piece_of(const Op& op, TokenId token) const {
+    return token.value * 3 / layer_of(op).tokens();
+  }
+  const RoutedLayer& layer_of(const Op& op) const {
+    return *std::find_if(step_.layers.begin(), step_.layers.end(),
+                         [&](const RoutedLayer& layer) { return layer.number == op.layer; });
+  }
+
+  void cut(Op& op, int piece) const {
     if (auto* exchange = std::get_if<Exchange>(&op.work)) {
       const Bytes unit(exchange->traffic.total().value / std::ssize(exchange->rows));
-      std::erase_if(exchange->rows, [&](const RowMove& r) { return r.token.value % 2 != parity; });
+      std::erase_if(exchange->rows,
+                    [&](const RowMove& r) { return piece_of(op, r.token) != piece; });
       exchange->traffic = ByteMatrix(unit);
       for (GpuId from(0); from.value < plan_.gpus; ++from.value) {
         std::vector<std::uint32_t> units(static_cast<std::size_t>(plan_.gpus));
@@ -71,26 +81,25 @@ class Splitter {
     auto* gemm = std::get_if<GroupedGemm>(&compute.kernel);
     if (gemm == nullptr) return;
     std::fill(gemm->m.begin(), gemm->m.end(), 0);
-    const RoutedLayer& layer = *std::find_if(step_.layers.begin(), step_.layers.end(),
-                                             [&](const auto& l) { return l.number == op.layer; });
+    const RoutedLayer& layer = layer_of(op);
     const std::int64_t first = layer.placement.first_slot(compute.gpu).value;
     for (ChoiceId choice(0); choice.index() < layer.slot.size(); ++choice.value) {
       if (layer.dropped(choice) || layer.gpu_of(choice) != compute.gpu) continue;
-      if (layer.token_of(choice).value % 2 != parity) continue;
+      if (piece_of(op, layer.token_of(choice)) != piece) continue;
       ++gemm->m[static_cast<std::size_t>(layer.slot[choice.index()].value - first)];
     }
   }
 
   const Plan& plan_;
   const RealStep& step_;
-  bool turned_;
-  std::vector<std::vector<OpId>> pieces_;  // [op] what became of it; of two by parity
+  const PieceOptions& options_;
+  std::vector<std::vector<OpId>> pieces_;  // [op] what became of it, by piece
 };
 
 }  // namespace
 
-Plan in_two_pieces(const Plan& plan, const RealStep& step, bool turned) {
-  return Splitter(plan, step, turned).split();
+Plan in_pieces(const Plan& plan, const RealStep& step, const PieceOptions& options) {
+  return Splitter(plan, step, options).split();
 }
 
 }  // namespace moesim

@@ -101,21 +101,27 @@ TEST(Program, GradientsThatComeInTheOrderOfTheirRowsCopyNothing) {
   }
 }
 
-class Pieces : public testing::TestWithParam<std::pair<bool, RowFormat>> {};
+struct PiecesCase {
+  const char* name;
+  PieceOptions options;
+  RowFormat matrices = RowFormat::float32;
+  bool reordered = true;  // gradients come in another order than rows
+};
 
-/// Tokens in two parts, gathered and computed one after the other, and back in either order.
+class Pieces : public testing::TestWithParam<PiecesCase> {};
+
 TEST_P(Pieces, AreComputedAsOne) {
-  const auto [turned, matrices] = GetParam();
+  const PiecesCase& param = GetParam();
   for (const std::string policy : {"alltoall", "megatron", "hiermoe-hd2"}) {
     SCOPED_TRACE(policy);
     RealCaseOptions o = one_layer(policy);
     o.tokens_per_rank = 6;
-    o.matrices = matrices;
+    o.matrices = param.matrices;
     RealCase whole(o);
-    const Plan plan = in_two_pieces(whole.planned->plan, *whole.real, turned);
+    const Plan plan = in_pieces(whole.planned->plan, *whole.real, param.options);
     check_plan(plan);
     const RealStep step(plan, whole.model, whole.routing);
-    auto ranks = all_ranks(step, {matrices});
+    auto ranks = all_ranks(step, {param.matrices});
     run_locally(ranks);
     Comparison sum;
     bool reordered = false;
@@ -129,17 +135,22 @@ TEST_P(Pieces, AreComputedAsOne) {
     EXPECT_EQ(sum.wrong(), 0);
     EXPECT_GT(sum.outputs, 0);
     EXPECT_GT(sum.weight_gradients, 0);
-    // Where one op waits for both pieces, it gathers both: their order differs between passes.
-    if (turned || policy == "alltoall") {
-      EXPECT_EQ(reordered, turned);
+    // Elsewhere one op may wait for all pieces of one pass and gather them at once.
+    if (policy == "alltoall") {
+      EXPECT_EQ(reordered, param.reordered);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, Pieces,
-                         testing::Values(std::pair(false, RowFormat::float32),
-                                         std::pair(true, RowFormat::float32),
-                                         std::pair(true, RowFormat::bfloat16)));
+INSTANTIATE_TEST_SUITE_P(
+    Orders, Pieces,
+    testing::Values(PiecesCase{"alike", {}, RowFormat::float32, false},
+                    PiecesCase{"turned", {{2, 1, 0}}},
+                    PiecesCase{"turned_bfloat16", {{2, 1, 0}}, RowFormat::bfloat16},
+                    PiecesCase{"first_in_place", {{0, 2, 1}}},
+                    // Some of what a product reads lies in place, some was moved.
+                    PiecesCase{"gathered_in_pieces", {{0, 2, 1}, false}}),
+    [](const auto& pieces) { return std::string(pieces.param.name); });
 
 }  // namespace
 }  // namespace moesim
