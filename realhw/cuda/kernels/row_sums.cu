@@ -44,6 +44,15 @@ __device__ void copy_row(std::byte* to, const std::byte* from, std::int64_t byte
   }
 }
 
+/// Not fused: as on CPUs.
+__device__ void add(float weight, const float (&x)[elements_per_thread],
+                    float (&sum)[elements_per_thread]) {
+#pragma unroll
+  for (int i = 0; i < elements_per_thread; ++i) {
+    sum[i] = __fadd_rn(sum[i], __fmul_rn(weight, x[i]));
+  }
+}
+
 /// A block is one row, or every gridDim.y-th part of one.
 __global__ void __launch_bounds__(threads) row_sums(const RowSumsList list) {
   std::byte* to = list.to[blockIdx.x];
@@ -63,14 +72,20 @@ __global__ void __launch_bounds__(threads) row_sums(const RowSumsList list) {
                           ? static_cast<int>(list.width - column)
                           : elements_per_thread;
     float sum[elements_per_thread] = {};
-    for (std::uint32_t t = begin; t < end; ++t) {
-      const RowTerm term = list.terms[t];
+    std::uint32_t t = begin;
+    for (; t + 1 < end; t += 2) {  // two rows in flight
+      const RowTerm one = list.terms[t], two = list.terms[t + 1];
+      float x[elements_per_thread], y[elements_per_thread];
+      load(one.row, one.format, column, count, x);
+      load(two.row, two.format, column, count, y);
+      add(one.weight, x, sum);
+      add(two.weight, y, sum);
+    }
+    if (t < end) {
+      const RowTerm last = list.terms[t];
       float x[elements_per_thread];
-      load(term.row, term.format, column, count, x);
-#pragma unroll
-      for (int i = 0; i < elements_per_thread; ++i) {
-        sum[i] = __fadd_rn(sum[i], __fmul_rn(term.weight, x[i]));  // not fused: as on CPUs
-      }
+      load(last.row, last.format, column, count, x);
+      add(last.weight, x, sum);
     }
     store(to, list.format, column, count, sum);
   }

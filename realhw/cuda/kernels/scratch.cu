@@ -32,7 +32,8 @@ __global__ void __launch_bounds__(threads) fill(std::uint32_t* at, std::int64_t 
 
 /// Counts are of uint4.
 __global__ void __launch_bounds__(threads)
-    move(const uint4* in, std::int64_t read, uint4* out, std::int64_t written, std::int64_t mask) {
+    move(const uint4* __restrict__ in, std::int64_t read, uint4* __restrict__ out,
+         std::int64_t written, std::int64_t mask) {
   uint4 kept = make_uint4(1, 2, 3, 4);
   const std::int64_t most = read > written ? read : written;
   for (std::int64_t i = first_index(); i < most; i += index_stride()) {
