@@ -65,9 +65,19 @@ void fit_overheads(const std::vector<ExchangePlan>& plans, const Times& times, E
   if (!slopes.empty()) fit.peer_overhead = std::max(0.0, robust_median(slopes).value);
 }
 
-LinkId busiest(const LinkLoads& loads) {
-  const auto most = std::ranges::max_element(loads.seconds);
-  return LinkId(most - loads.seconds.begin());
+/// Of links that are busy equally long the one that reaches farthest: a host's bus often is stated
+/// to be as fast as its NIC.
+LinkId busiest(const Topology& topology, const LinkLoads& loads) {
+  const auto tier_of = [&](std::size_t link) {
+    return topology.classes()[static_cast<std::size_t>(topology.links()[link].link_class)].tier;
+  };
+  std::size_t best = 0;
+  for (std::size_t link = 1; link < loads.seconds.size(); ++link) {
+    const double much = loads.seconds[best] * (1 + 1e-9);
+    const bool equal = loads.seconds[link] * (1 + 1e-9) >= loads.seconds[best];
+    if (loads.seconds[link] > much || (equal && tier_of(link) > tier_of(best))) best = link;
+  }
+  return LinkId(static_cast<std::int64_t>(best));
 }
 
 /// What a class's links on a route of an exchange add up to in number, and the others in latency.
@@ -182,7 +192,7 @@ ExchangeFit fit_exchanges(const Topology& topology, const std::vector<ExchangePl
   for (const ExchangePlan& plan : plans) {
     if (plan.purpose != ExchangePurpose::table) continue;
     const ByteMatrix& largest = plan.micro.plan.ops.back().exchange()->traffic;
-    const LinkId link = busiest(topology.loads(largest));
+    const LinkId link = busiest(topology, topology.loads(largest));
     const auto& name =
         topology.classes()[static_cast<std::size_t>(topology.links()[link.index()].link_class)]
             .name;
