@@ -50,9 +50,15 @@ NcclStep::NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<Gp
 }
 
 std::vector<Stamp> NcclStep::run(bool verify) {
-  device_->reset(verify);
-  if (!verify && has_run_ && options_.graphs && graph_ == Graph::not_tried) capture();
-  device_->start_clock();
+  try {
+    device_->reset(verify);
+    if (!verify && has_run_ && options_.graphs && graph_ == Graph::not_tried) capture();
+    device_->start_clock();
+  } catch (const std::runtime_error& e) {
+    abort();
+    throw std::runtime_error(
+        fmt::format("rank {}, before the step: {}", program_.rank.value, e.what()));
+  }
   for (Ongoing& lane : lanes_) lane = {};
   job_.barrier();
   last_progress_ = Clock::now();
@@ -208,10 +214,14 @@ void NcclStep::check_failures() {
 
 /// Kernels of NCCL spin until their messages are through or their communicator is aborted, and
 /// memory cannot be freed below them.
-void NcclStep::fail(OpId op, const std::string& what) {
+void NcclStep::abort() {
   for (const auto& communicator : communicators_) {
     if (communicator) communicator->abort();
   }
+}
+
+void NcclStep::fail(OpId op, const std::string& what) {
+  abort();
   throw op_error(step_.plan, program_.rank, op, what);
 }
 

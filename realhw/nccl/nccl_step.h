@@ -49,6 +49,7 @@ class NcclStep : public StepRunner {
   std::size_t ongoing() const;
   OpId first_ongoing() const;
   OpId first_exchange_on(Lane lane);  // that has not ended
+  void abort();
   [[noreturn]] void fail(OpId op, const std::string& what);
 
   const RealStep& step_;

@@ -160,6 +160,26 @@ TEST(NcclStep, StampsOpsInTheOrderOfLanesAndWaits) {
   EXPECT_GT(c.log.waits, 0);
 }
 
+TEST(NcclStep, ComputesWithBfloat16Matrices) {
+  RealCaseOptions o = small("hybridep");
+  o.activations = DataType::bf16;
+  o.matrices = RowFormat::bfloat16;
+  NcclCase c(o);
+  std::atomic<std::int64_t> wrong = 0, outputs = 0;
+  const auto thrown = c.run([&](NcclStep& step, Job&) {
+    step.run(true);
+    const Comparison compared = step.compare({});
+    wrong += compared.wrong();
+    outputs += compared.outputs;
+    EXPECT_TRUE(
+        std::any_of(step.program().buffers.begin(), step.program().buffers.end(),
+                    [](const Buffer& buffer) { return buffer.format == RowFormat::bfloat16; }));
+  });
+  EXPECT_THAT(thrown, Each(""));
+  EXPECT_GT(outputs, 0);
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(NcclStep, RunsUncapturedWhereNoGraphIsMade) {
   NcclCase c(small());
   c.log.refuse_capture = true;
