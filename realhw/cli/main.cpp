@@ -21,9 +21,6 @@ int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
   app.name("moesim-hw");
   app.set_version_flag("--version", std::string("moesim-hw ") + MOESIM_RELEASE);
   app.require_subcommand(1);
-  app.fallthrough();
-  LaunchFlags launch_flags;  // read by launch() before
-  launch_flags.add_to(app);
   app.footer("Exit codes: 0 done, 1 the run failed or computed wrong numbers, 2 bad input.");
   const std::pair<const char*, std::unique_ptr<Command>> commands[] = {
       {"run", add_run_command(app)},
@@ -32,6 +29,9 @@ int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
       {"calibrate", add_calibrate_command(app)},
 #endif
   };
+  LaunchFlags launch_flags;  // read by launch() before, wherever they stand
+  launch_flags.add_to(app);
+  for (CLI::App* command : app.get_subcommands({})) launch_flags.add_to(*command);
   bool help = false;
   const bool parsed = agreed(job, [&] {
     try {
