@@ -64,14 +64,21 @@ ClusterSpec read_generated(const YamlMap& map) {
 
 /// What was measured of the whole cluster, by a name or a path.
 std::optional<ClusterCalibration> find_calibration(const YamlValue& name) {
+  const std::string hint = "the NAME.calib.yaml that `moesim-hw calibrate` wrote";
+  const std::string text = name.string();
+  const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml");
+  std::string path;
   try {
-    const std::string text = name.string();
-    const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml");
-    return read_cluster_calibration(data_file("topologies", is_path ? text : text + ".calib"));
+    path = data_file("topologies", is_path ? text : text + ".calib");
+  } catch (const Error& error) {
+    name.error(error.diagnostics().front().message, hint);
+    return std::nullopt;
+  }
+  try {
+    return read_cluster_calibration(path);
   } catch (const Error& error) {
     for (const Diagnostic& d : error.diagnostics()) {
-      name.error(d.message,
-                 d.hint.empty() ? "the NAME.calib.yaml that `moesim-hw calibrate` wrote" : d.hint);
+      name.error(fmt::format("{}:{}: {}", text, d.line, d.message), d.hint.empty() ? hint : d.hint);
     }
     return std::nullopt;
   }
