@@ -72,7 +72,10 @@ FakeGpu::~FakeGpu() {
 
 void FakeGpu::run(const Call& call, Lane lane) {
   if (only_verifies(call)) ++log_.checks;
-  at(lane).push([this, &call, lane](const auto&) { host_.run(call, lane); });
+  at(lane).push([this, &call, lane](const auto&) {
+    if (log_.calls_until_broken-- == 0) throw std::runtime_error("an illegal memory access");
+    host_.run(call, lane);
+  });
 }
 
 void FakeGpu::make_marks(std::size_t count) {

@@ -56,6 +56,7 @@ class FakeGpu : public GpuDevice {
     std::atomic<int> most_waiting = 0;       // marks on the lanes of one GPU
     std::atomic<int> busy_when_freed = 0;    // GPUs: freeing memory waits for them for ever
     std::atomic<bool> refuse_capture = false;
+    std::atomic<int> calls_until_broken = -1;  // over all GPUs; then one throws
   };
   explicit FakeGpu(Log& log) : log_(log) {}
   /// Waits for the lanes, and then stops them, whatever they wait for.

@@ -300,6 +300,16 @@ TEST(NcclFailure, AnErrorInTheBackgroundIsToldWithItsOp) {
   expect_all_aborted(c);
 }
 
+TEST(NcclFailure, WhatAGpuSaysIsToldWithRankAndOp) {
+  NcclCase c(small("alltoall"), 1.0);
+  c.log.calls_until_broken = 40;
+  const auto thrown = c.run([](NcclStep& step, Job&) { step.run(true); });
+  EXPECT_THAT(thrown, testing::Contains(testing::ContainsRegex(
+                          "^rank [0-9], op [0-9]+ '.*' of layer 1: an illegal memory access$")));
+  EXPECT_THAT(thrown, Each(HasSubstr("rank ")));
+  expect_all_aborted(c);
+}
+
 TEST(NcclFailure, AMessageOfAnotherSizeIsAnError) {
   NcclCase c(small("alltoall"), 2.0);
   const auto thrown = thrown_under(c, Fault::cuts, 0);
