@@ -68,7 +68,7 @@ class Saved(unittest.TestCase):
     def test_refusals(self):
         both = run(HW, "run", "--saved", self.file, "--policy", "dedup")
         self.assertEqual(both.returncode, 2)
-        self.assertIn("--saved excludes --policy", both.stderr)
+        self.assertIn("--policy excludes --saved", both.stderr)
         few = run(HW, "run", "--saved", self.file)
         self.assertEqual(few.returncode, 2)
         self.assertIn("has 4 GPUs, but 1 process runs", few.stderr)
