@@ -66,6 +66,8 @@ void BackendFlags::add_to(CLI::App& command) {
   command
       .add_option("--timeout", timeout, "seconds without progress that end the run (default 30)")
       ->check(CLI::Range(1e-6, 1e9));
+  command.add_option("--fault", fault,
+                     "a drill, of mpi: kill:OP@RANK, stop:OP@RANK or nan:OP@RANK breaks it there");
   add_choice(command, "--matrices", matrices, {"float32", "bfloat16"},
              "of nccl: the type of experts' parameters and activations (default float32)");
   add_choice(command, "--gemm", gemm, {"automatic", "grouped", "one-by-one", "on-streams"},
@@ -85,8 +87,13 @@ std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
   }
 #ifdef MOESIM_MPI
   if (dynamic_cast<MpiJob*>(&job) != nullptr) {
-    return make_mpi_backend(job, transport == "p2p" ? Transport::p2p : Transport::alltoallv,
-                            Seconds(timeout));
+    MpiOptions options{
+        transport == "p2p" ? Transport::p2p : Transport::alltoallv, Seconds(timeout), {}};
+    if (!fault.empty()) options.fault = parse_fault(fault);
+    if (options.fault && options.fault->rank.value >= job.ranks()) {
+      throw Error(fmt::format("--fault: there is no rank {}", options.fault->rank.value));
+    }
+    return make_mpi_backend(job, options);
   }
 #endif
   throw Error(

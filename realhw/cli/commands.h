@@ -23,6 +23,7 @@ struct BackendFlags {
   std::string backend = "mpi";
   std::string transport = "p2p";
   double timeout = 30;  // seconds without progress
+  std::string fault;    // a drill
   // Of nccl:
   std::string matrices = "float32";
   std::string gemm = "automatic";

@@ -65,7 +65,8 @@ std::optional<Measurement> Measuring::measure(Job& job, const std::function<void
     if (first) check();
   });
   if (!readable) return std::nullopt;
-  const auto backend = backend_.open(job);
+  std::unique_ptr<HardwareBackend> backend;
+  if (!agreed(job, [&] { backend = backend_.open(job); })) return std::nullopt;
   Measurement m{{backend->name(), backend->description(), job.launcher(), utc_now(), job.ranks(),
                  count_hosts(job), options_.warmup, options_.repeats},
                 std::move(source),

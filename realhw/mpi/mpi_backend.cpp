@@ -10,28 +10,26 @@ namespace {
 
 class MpiBackend : public HardwareBackend {
  public:
-  MpiBackend(Job& job, Transport transport, Seconds timeout)
-      : job_(job), transport_(transport), timeout_(timeout) {}
+  MpiBackend(Job& job, const MpiOptions& options) : job_(job), options_(options) {}
 
   std::string name() const override { return "mpi"; }
   std::string description() const override {
     return fmt::format("{} ({})", job_.launcher(),
-                       transport_ == Transport::p2p ? "p2p" : "alltoallv");
+                       options_.transport == Transport::p2p ? "p2p" : "alltoallv");
   }
   std::unique_ptr<StepRunner> runner(const RealStep& step) override {
-    return std::make_unique<MpiStep>(step, GpuId(job_.rank()), transport_, timeout_);
+    return std::make_unique<MpiStep>(step, GpuId(job_.rank()), options_);
   }
 
  private:
   Job& job_;
-  Transport transport_;
-  Seconds timeout_;
+  MpiOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<HardwareBackend> make_mpi_backend(Job& job, Transport transport, Seconds timeout) {
-  return std::make_unique<MpiBackend>(job, transport, timeout);
+std::unique_ptr<HardwareBackend> make_mpi_backend(Job& job, const MpiOptions& options) {
+  return std::make_unique<MpiBackend>(job, options);
 }
 
 }  // namespace moesim

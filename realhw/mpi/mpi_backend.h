@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "realhw/core/step_runner.h"
 #include "realhw/job/job.h"
+#include "realhw/program/fault.h"
 #include "sim/base/types.h"
 
 namespace moesim {
@@ -16,7 +18,13 @@ enum class Transport {
   alltoallv,  // one MPI_Ialltoallv of its participants
 };
 
-/// The job must be one of MPI and outlive it. A run in which nothing ends for `timeout` throws.
-std::unique_ptr<HardwareBackend> make_mpi_backend(Job& job, Transport transport, Seconds timeout);
+struct MpiOptions {
+  Transport transport = Transport::p2p;
+  Seconds timeout{30};         // a run in which nothing ends for so long throws
+  std::optional<Fault> fault;  // a drill
+};
+
+/// The job must be one of MPI and outlive it.
+std::unique_ptr<HardwareBackend> make_mpi_backend(Job& job, const MpiOptions& options);
 
 }  // namespace moesim

@@ -2,7 +2,9 @@
 #include "realhw/mpi/mpi_job.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <numeric>
 #include <stdexcept>
@@ -11,6 +13,13 @@ namespace moesim {
 namespace {
 
 constexpr int tag = 0;
+
+volatile std::sig_atomic_t told = 0;
+
+extern "C" void on_sigterm(int) {
+  told = 1;
+  ::alarm(5);
+}
 
 }  // namespace
 
@@ -22,6 +31,8 @@ void check(int code, const char* caller) {
   throw std::runtime_error(fmt::format("MPI, called in {}: {}", caller, std::string(text, length)));
 }
 
+bool told_to_end() { return told != 0; }
+
 MpiJob::MpiJob(int& argc, char**& argv) {
   int provided = 0;
   check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
@@ -29,6 +40,7 @@ MpiJob::MpiJob(int& argc, char**& argv) {
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
   check(MPI_Comm_size(MPI_COMM_WORLD, &ranks_));
   if (provided < MPI_THREAD_FUNNELED) throw std::runtime_error("this MPI knows no threads");
+  std::signal(SIGTERM, on_sigterm);
 }
 
 MpiJob::~MpiJob() { MPI_Finalize(); }

@@ -14,6 +14,10 @@ namespace moesim {
 /// Throws std::runtime_error with MPI's own words unless `code` is success.
 void check(int code, const char* caller = __builtin_FUNCTION());
 
+/// Whether the process has got SIGTERM, by which launchers end the others when a rank is gone. It
+/// has five seconds from then on.
+bool told_to_end();
+
 /// MPI from construction to destruction, errors returned instead of fatal.
 class MpiJob : public Job {
  public:

@@ -34,14 +34,16 @@ void rest(Clock::duration waited) {
 
 }  // namespace
 
-MpiStep::MpiStep(const RealStep& step, GpuId rank, Transport transport, Seconds timeout)
+MpiStep::MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options)
     : step_(step),
       plan_(step.plan),
       program_(compile(step, rank)),
-      transport_(transport),
-      timeout_(timeout),
+      transport_(options.transport),
+      timeout_(options.timeout),
+      drill_(options.fault, plan_, rank),
       order_(program_.steps),
       step_of_(plan_.ops.size()) {
+  if (options.fault) check_fault(*options.fault, plan_, compile(step, options.fault->rank));
   device_.load(program_);
   for (std::size_t i = 0; i < program_.steps.size(); ++i) {
     step_of_[program_.steps[i].op.index()] = i;
@@ -54,7 +56,7 @@ MpiStep::MpiStep(const RealStep& step, GpuId rank, Transport transport, Seconds 
   for (const Lane lane : {Lane::compute, Lane::copy}) {
     kernels_[static_cast<std::size_t>(lane)] = std::make_unique<KernelThread>();
   }
-  if (transport == Transport::alltoallv) make_communicators();
+  if (transport_ == Transport::alltoallv) make_communicators();
 }
 
 MpiStep::~MpiStep() {
@@ -114,6 +116,7 @@ void MpiStep::start(std::size_t step) {
   const RankStep& rank_step = program_.steps[step];
   if (plan_[rank_step.op].compute() == nullptr) return start_exchange(step);
   kernels_[static_cast<std::size_t>(rank_step.lane)]->submit(rank_step.op, [this, &rank_step] {
+    drill_.at_start(rank_step);
     run_calls(rank_step.before, rank_step);
     run_calls(rank_step.after, rank_step);
   });
@@ -121,7 +124,9 @@ void MpiStep::start(std::size_t step) {
 
 void MpiStep::run_calls(const std::vector<Call>& calls, const RankStep& step) {
   for (const Call& call : calls) {
-    if (verify_ || !only_verifies(call)) device_.run(call, step.lane);
+    if (!verify_ && only_verifies(call)) continue;
+    drill_.before(call, step, device_);
+    device_.run(call, step.lane);
   }
   if (verify_) throw_if_not_finite(device_.findings(), plan_, program_.rank);
 }
@@ -129,6 +134,7 @@ void MpiStep::run_calls(const std::vector<Call>& calls, const RankStep& step) {
 void MpiStep::start_exchange(std::size_t step) {
   const RankStep& rank_step = program_.steps[step];
   stamps_[rank_step.op.index()].start = Clock::now();
+  drill_.at_start(rank_step);
   Flight& flight = flights_[step];
   run_calls(rank_step.before, rank_step);
   transport_ == Transport::p2p ? post_messages(step, flight) : post_alltoallv(step, flight);
@@ -240,6 +246,10 @@ bool MpiStep::take_messages() {
 }
 
 void MpiStep::check_progress() {
+  if (told_to_end()) {
+    throw op_error(plan_, program_.rank, program_.steps[order_.open().front()].op,
+                   "told to end, for another rank is gone or somebody ended the run");
+  }
   for (const auto& kernels : kernels_) {
     if (kernels && kernels->busy()) return;
   }

@@ -14,6 +14,7 @@
 #include "realhw/mpi/mpi_backend.h"
 #include "realhw/mpi/mpi_job.h"
 #include "realhw/program/compare.h"
+#include "realhw/program/fault.h"
 #include "realhw/program/step_order.h"
 
 namespace moesim {
@@ -21,7 +22,7 @@ namespace moesim {
 class MpiStep : public StepRunner {
  public:
   /// The step must outlive it. Without any end of an op or message for `timeout` a run throws.
-  MpiStep(const RealStep& step, GpuId rank, Transport transport, Seconds timeout);
+  MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options);
   ~MpiStep() override;
 
   std::vector<Stamp> run(bool verify) override;
@@ -55,6 +56,7 @@ class MpiStep : public StepRunner {
   HostDevice device_;
   Transport transport_;
   Seconds timeout_;
+  FaultDrill drill_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int last_tag_ = 0;
   std::map<std::pair<Lane, std::vector<GpuId>>, MPI_Comm> group_comms_;  // of alltoallv
