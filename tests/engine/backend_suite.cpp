@@ -4,9 +4,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <random>
 #include <stdexcept>
 
 #include "sim/base/error.h"
+#include "sim/plan/check.h"
 
 namespace moesim::test {
 
@@ -17,7 +20,7 @@ TEST_P(BackendOrder, RunsAnEmptyPlan) {
 }
 
 TEST_P(BackendOrder, RunsALaneInListOrder) {
-  PlanWriter w(1);
+  PlanWriter w(2);
   const OpId first = w.compute(0, milliseconds(1));
   const OpId second = w.compute(0, milliseconds(1));
   const Timeline timeline = run(w.plan());
@@ -46,10 +49,80 @@ TEST_P(BackendOrder, CountsWaitingInsideAnExchange) {
 
 TEST_P(BackendOrder, ReportsTheMakespan) {
   PlanWriter w(2);
-  w.compute(0, milliseconds(1));
-  const OpId longest = w.compute(1, milliseconds(3));
+  const OpId one = w.compute(0, milliseconds(1));
+  const OpId other = w.compute(1, milliseconds(3));
   const Timeline timeline = run(w.plan());
-  EXPECT_EQ(timeline.makespan, timeline.ops[longest.index()][0].end);
+  EXPECT_EQ(timeline.makespan,
+            std::max(timeline.ops[one.index()][0].end, timeline.ops[other.index()][0].end));
+}
+
+TEST_P(BackendOrder, RunsTheLanesOfAGpuAtOnce) {
+  PlanWriter w(2);
+  const OpId compute = w.compute(0, milliseconds(3));
+  const OpId copy = w.compute(0, milliseconds(3), {}, Lane::copy);
+  const OpId exchange = w.exchange({0, 1}, {{0, 1, 1000}});
+  const Timeline timeline = run(w.plan());
+  const Interval& computes = timeline.ops[compute.index()][0];
+  const Interval& copies = timeline.ops[copy.index()][0];
+  EXPECT_LT(copies.start, computes.end);
+  EXPECT_LT(computes.start, copies.end);
+  EXPECT_LT(timeline.ops[exchange.index()][0].start, computes.end);
+}
+
+TEST_P(BackendOrder, RunsAnExchangeOfOneLaneBesideThatOfAnother) {
+  PlanWriter w(2);
+  const OpId slow = w.compute(1, milliseconds(3));
+  const OpId waiting = w.exchange({0, 1}, {{1, 0, 1000}}, {slow});
+  const OpId free = w.exchange({0, 1}, {{0, 1, 1000}, {1, 0, 1000}}, {}, Lane::param);
+  const Timeline timeline = run(w.plan());
+  EXPECT_LT(timeline.ops[waiting.index()][0].start, timeline.ops[slow.index()][0].end);
+  EXPECT_LT(timeline.ops[free.index()][0].end, timeline.ops[waiting.index()][0].end);
+}
+
+/// Ops of all lanes at random, which wait for random earlier ones of the same GPU.
+Plan random_plan(std::mt19937& random) {
+  const auto below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
+  PlanWriter w(2);
+  for (int i = 0; i < 40; ++i) {
+    const int gpu = below(2), kind = below(5);
+    std::vector<OpId> after;
+    for (int earlier = 0; earlier < i; ++earlier) {
+      const Op& op = w.plan().ops[static_cast<std::size_t>(earlier)];
+      const bool shared = kind > 1 || op.exchange() != nullptr || op.compute()->gpu == GpuId(gpu);
+      if (shared && below(8) == 0) after.emplace_back(earlier);
+    }
+    if (kind < 2) {
+      w.compute(gpu, milliseconds(0.01 * below(10)), after, kind == 0 ? Lane::compute : Lane::copy);
+    } else {
+      const Lane lane = kind == 2 ? Lane::token : kind == 3 ? Lane::token_2 : Lane::param;
+      w.exchange({0, 1}, {{0, 1, 1000 * below(50)}, {1, 0, 1000 * below(50)}}, after, lane);
+    }
+  }
+  return w.plan();
+}
+
+TEST_P(BackendOrder, StartsNothingBeforeWhatItWaitsForHasEnded) {
+  std::mt19937 random(17);
+  for (int i = 0; i < 10; ++i) {
+    const Plan plan = random_plan(random);
+    const Timeline timeline = run(plan);
+    const auto all = dependencies(plan);
+    const auto on_gpu = [&](OpId op, GpuId gpu) {
+      const auto gpus = gpus_of(plan[op]);
+      const auto place = std::find(gpus.begin(), gpus.end(), gpu);
+      return place == gpus.end() ? nullptr : &timeline.ops[op.index()][place - gpus.begin()];
+    };
+    for (OpId op(0); op.index() < plan.ops.size(); ++op.value) {
+      for (const GpuId gpu : gpus_of(plan[op])) {
+        for (const OpId before : all[op.index()]) {
+          const Interval* earlier = on_gpu(before, gpu);
+          if (earlier == nullptr) continue;
+          EXPECT_GE(on_gpu(op, gpu)->start, earlier->end)
+              << "op " << op.value << " after " << before.value << " on GPU " << gpu.value;
+        }
+      }
+    }
+  }
 }
 
 TEST_P(BackendTimes, TakesLatencyAndBytesOverBandwidth) {

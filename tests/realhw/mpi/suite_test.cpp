@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shared suite over MPI: mpirun -n 2 mpi-suite. All ranks run the same tests on what rank 0
+// gathered; rank 0 reports.
+#include <cstring>
+
+#include "realhw/job/timeline_gatherer.h"
+#include "realhw/mpi/mpi_backend.h"
+#include "realhw/mpi/mpi_job.h"
+#include "sim/plan/check.h"
+#include "tests/engine/backend_suite.h"
+
+namespace moesim::test {
+namespace {
+
+MpiJob* job = nullptr;
+
+std::string bytes_of(const Timeline& timeline) {
+  std::vector<double> values = {timeline.makespan.value};
+  for (const auto& op : timeline.ops) {
+    for (const Interval& i : op) values.insert(values.end(), {i.start.value, i.end.value});
+  }
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
+}
+
+Timeline timeline_of(const std::string& bytes, const Plan& plan) {
+  std::vector<double> values(bytes.size() / sizeof(double));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  Timeline timeline;
+  auto at = values.begin();
+  timeline.makespan = Seconds(*at++);
+  for (const Op& op : plan.ops) {
+    auto& intervals = timeline.ops.emplace_back();
+    for (std::size_t i = 0; i < gpus_of(op).size(); ++i, at += 2) {
+      intervals.push_back({Seconds(at[0]), Seconds(at[1])});
+    }
+  }
+  return timeline;
+}
+
+MpiOptions options_for(Transport transport) {
+  MpiOptions options;
+  options.transport = transport;
+  return options;
+}
+
+/// Plans of as many GPUs as there are ranks; every rank gets the whole timeline.
+class OverMpi : public Backend {
+ public:
+  explicit OverMpi(Transport transport)
+      : backend_(make_mpi_backend(*job, options_for(transport))) {}
+
+  Timeline run(const Plan& plan) override {
+    const RealStep step(plan, ExpertShape(8, 8, false), {});
+    const auto runner = backend_->runner(step);
+    runner->run(true);
+    const TimelineGatherer clocks(*job);
+    const Timeline gathered = clocks.gather(plan, runner->run(false));
+    return timeline_of(job->broadcast(job->rank() == 0 ? bytes_of(gathered) : ""), plan);
+  }
+
+ private:
+  std::unique_ptr<HardwareBackend> backend_;
+};
+
+BackendCase over_mpi(const std::string& name, Transport transport) {
+  return {.name = name, .make = [transport](const Topology&, const GpuModels&) {
+            return std::make_unique<OverMpi>(transport);
+          }};
+}
+
+const auto cases =
+    testing::Values(over_mpi("p2p", Transport::p2p), over_mpi("alltoallv", Transport::alltoallv));
+const auto name = [](const auto& info) { return info.param.name; };
+INSTANTIATE_TEST_SUITE_P(Mpi, BackendOrder, cases, name);
+
+}  // namespace
+}  // namespace moesim::test
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BackendTimes);
+
+int main(int argc, char** argv) {
+  moesim::MpiJob job(argc, argv);
+  moesim::test::job = &job;
+  testing::InitGoogleTest(&argc, argv);
+  auto& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (job.rank() != 0) delete listeners.Release(listeners.default_result_printer());
+  return RUN_ALL_TESTS();
+}
