@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The simulator configures without MPI and hardware, hardware without SimGrid. Configuration alone: nothing is built."""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+class Configuration(unittest.TestCase):
+    def configured(self, *options):
+        """Names of the targets, and the text of build.ninja."""
+        folder = tempfile.mkdtemp(prefix="moesim-configure-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        setup = subprocess.run(["meson", "setup", folder, str(ROOT), *options], capture_output=True, text=True,
+                               check=False)
+        self.assertEqual(setup.returncode, 0, setup.stdout + setup.stderr)
+        targets = subprocess.run(["meson", "introspect", folder, "--targets"], capture_output=True, text=True,
+                                 check=True)
+        return ({target["name"] for target in json.loads(targets.stdout)},
+                pathlib.Path(folder, "build.ninja").read_text(encoding="utf-8"))
+
+    def test_simulator_without_mpi_and_hardware(self):
+        names, ninja = self.configured("-Dmpi=disabled", "-Dhardware=disabled", "-Dsimulator=enabled")
+        self.assertLessEqual({"moesim", "engine-tests", "cli-tests", "scenario_test"}, names)
+        self.assertFalse([name for name in names if "hw" in name or "mpi" in name], names)
+        self.assertNotIn("openmpi", ninja)
+        self.assertNotIn("realhw/core", ninja)
+
+    def test_hardware_without_simgrid(self):
+        names, ninja = self.configured("-Dsimulator=disabled", "-Dhardware=enabled")
+        self.assertLessEqual({"moesim-hw", "realhw-tests"}, names)
+        self.assertFalse({"moesim", "engine-tests", "cli-tests"} & names, names)
+        self.assertNotIn("simgrid", ninja)
+
+    def test_hardware_without_mpi(self):
+        names, ninja = self.configured("-Dmpi=disabled", "-Dhardware=enabled")
+        self.assertIn("moesim-hw", names)
+        self.assertNotIn("mpi-suite", names)
+        self.assertNotIn("openmpi", ninja)
+
+
+if __name__ == "__main__":
+    if shutil.which("meson") is None:
+        print("no meson")
+        sys.exit(77)
+    unittest.main()
