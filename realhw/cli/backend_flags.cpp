@@ -79,7 +79,9 @@ void BackendFlags::add_to(CLI::App& command) {
 
 std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
   if (backend == "nccl") {
-    if (transport != "p2p") throw Error("--transport is of the backend 'mpi'");
+    if (transport != "p2p" || !fault.empty()) {
+      throw Error("--transport and --fault are of the backend 'mpi'");
+    }
     return open_nccl(job, *this);
   }
   if (matrices != "float32" || gemm != "automatic" || no_graph) {
