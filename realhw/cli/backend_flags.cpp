@@ -63,6 +63,8 @@ void BackendFlags::add_to(CLI::App& command) {
   command.add_option_function<std::string>(
       "--transport", keep_transport,
       "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv");
+  command.add_flag("--together", together,
+                   "of mpi: exchanges begin and end for all their ranks at once, as simulated");
   command
       .add_option("--timeout", timeout, "seconds without progress that end the run (default 30)")
       ->check(CLI::Range(1e-6, 1e9));
@@ -79,8 +81,8 @@ void BackendFlags::add_to(CLI::App& command) {
 
 std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
   if (backend == "nccl") {
-    if (transport != "p2p" || !fault.empty()) {
-      throw Error("--transport and --fault are of the backend 'mpi'");
+    if (transport != "p2p" || together || !fault.empty()) {
+      throw Error("--transport, --together and --fault are of the backend 'mpi'");
     }
     return open_nccl(job, *this);
   }
@@ -90,7 +92,7 @@ std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
 #ifdef MOESIM_MPI
   if (dynamic_cast<MpiJob*>(&job) != nullptr) {
     MpiOptions options{
-        transport == "p2p" ? Transport::p2p : Transport::alltoallv, Seconds(timeout), {}};
+        transport == "p2p" ? Transport::p2p : Transport::alltoallv, together, Seconds(timeout), {}};
     if (!fault.empty()) options.fault = parse_fault(fault);
     if (options.fault && options.fault->rank.value >= job.ranks()) {
       throw Error(fmt::format("--fault: there is no rank {}", options.fault->rank.value));

@@ -22,6 +22,7 @@ struct BackendFlags {
 
   std::string backend = "mpi";
   std::string transport = "p2p";
+  bool together = false;
   double timeout = 30;  // seconds without progress
   std::string fault;    // a drill
   // Of nccl:

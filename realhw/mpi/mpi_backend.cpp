@@ -14,8 +14,9 @@ class MpiBackend : public HardwareBackend {
 
   std::string name() const override { return "mpi"; }
   std::string description() const override {
-    return fmt::format("{} ({})", job_.launcher(),
-                       options_.transport == Transport::p2p ? "p2p" : "alltoallv");
+    return fmt::format("{} ({}{})", job_.launcher(),
+                       options_.transport == Transport::p2p ? "p2p" : "alltoallv",
+                       options_.together ? ", together" : "");
   }
   std::unique_ptr<StepRunner> runner(const RealStep& step) override {
     return std::make_unique<MpiStep>(step, GpuId(job_.rank()), options_);

@@ -20,6 +20,10 @@ enum class Transport {
 
 struct MpiOptions {
   Transport transport = Transport::p2p;
+  /// An exchange begins when its last participant has joined, and ends for all together, as the
+  /// plan has it and the simulator does; else ranks leave and run ahead when their own part is
+  /// done.
+  bool together = false;
   Seconds timeout{30};         // a run in which nothing ends for so long throws
   std::optional<Fault> fault;  // a drill
 };

@@ -39,6 +39,7 @@ MpiStep::MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options)
       plan_(step.plan),
       program_(compile(step, rank)),
       transport_(options.transport),
+      together_(options.together),
       timeout_(options.timeout),
       drill_(options.fault, plan_, rank),
       order_(program_.steps),
@@ -56,7 +57,7 @@ MpiStep::MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options)
   for (const Lane lane : {Lane::compute, Lane::copy}) {
     kernels_[static_cast<std::size_t>(lane)] = std::make_unique<KernelThread>();
   }
-  if (transport_ == Transport::alltoallv) make_communicators();
+  if (transport_ == Transport::alltoallv || together_) make_communicators();
 }
 
 MpiStep::~MpiStep() {
@@ -137,8 +138,30 @@ void MpiStep::start_exchange(std::size_t step) {
   drill_.at_start(rank_step);
   Flight& flight = flights_[step];
   run_calls(rank_step.before, rank_step);
-  transport_ == Transport::p2p ? post_messages(step, flight) : post_alltoallv(step, flight);
-  if (flight.open == 0) end_exchange(step);
+  together_ ? post_barrier(step, flight) : advance(step);
+}
+
+/// Goes on when nothing of a part is open any more.
+void MpiStep::advance(std::size_t step) {
+  using Part = Flight::Part;
+  Flight& flight = flights_.at(step);
+  while (flight.open == 0) {
+    flight.part = static_cast<Part>(static_cast<int>(flight.part) + 1);
+    if (flight.part == Part::ended) return end_exchange(step);
+    if (flight.part == Part::move) {
+      transport_ == Transport::p2p ? post_messages(step, flight) : post_alltoallv(step, flight);
+    } else if (together_) {
+      post_barrier(step, flight);
+    }
+  }
+}
+
+void MpiStep::post_barrier(std::size_t step, Flight& flight) {
+  const RankStep& rank_step = program_.steps[step];
+  const auto& gpus = plan_[rank_step.op].exchange()->participants;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(group_comms_.at({rank_step.lane, gpus}), &request));
+  add_request(step, flight, request);
 }
 
 void MpiStep::add_request(std::size_t step, Flight& flight, MPI_Request request) {
@@ -241,7 +264,7 @@ bool MpiStep::take_messages() {
   }
   requests_.resize(kept);
   request_of_.resize(kept);
-  for (const std::size_t step : ended) end_exchange(step);
+  for (const std::size_t step : ended) advance(step);
   return true;
 }
 

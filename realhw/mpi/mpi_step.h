@@ -34,12 +34,16 @@ class MpiStep : public StepRunner {
   struct Flight {                            // an exchange whose messages are on their way
     std::vector<int> counts[2], offsets[2];  // of alltoallv, which reads them until it ends
     int open = 0;                            // requests
+    /// The parts of an exchange; those before and after its messages are of exchanges together.
+    enum class Part { join, move, leave, ended } part = Part::join;
   };
 
   void make_communicators();
   void start(std::size_t step);
   void start_exchange(std::size_t step);
   void run_calls(const std::vector<Call>& calls, const RankStep& step);
+  void advance(std::size_t step);
+  void post_barrier(std::size_t step, Flight& flight);
   void post_messages(std::size_t step, Flight& flight);
   void post_alltoallv(std::size_t step, Flight& flight);
   void add_request(std::size_t step, Flight& flight, MPI_Request request);
@@ -55,11 +59,12 @@ class MpiStep : public StepRunner {
   RankProgram program_;
   HostDevice device_;
   Transport transport_;
+  bool together_;
   Seconds timeout_;
   FaultDrill drill_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int last_tag_ = 0;
-  std::map<std::pair<Lane, std::vector<GpuId>>, MPI_Comm> group_comms_;  // of alltoallv
+  std::map<std::pair<Lane, std::vector<GpuId>>, MPI_Comm> group_comms_;  // of collectives
   StepOrder order_;
   std::array<std::unique_ptr<KernelThread>, lane_count> kernels_;  // of compute and copy
   std::vector<std::size_t> step_of_;                               // [op]
