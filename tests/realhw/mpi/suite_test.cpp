@@ -37,17 +37,17 @@ Timeline timeline_of(const std::string& bytes, const Plan& plan) {
   return timeline;
 }
 
-MpiOptions options_for(Transport transport) {
+MpiOptions options_for(Transport transport, bool together) {
   MpiOptions options;
   options.transport = transport;
+  options.together = together;
   return options;
 }
 
 /// Plans of as many GPUs as there are ranks; every rank gets the whole timeline.
 class OverMpi : public Backend {
  public:
-  explicit OverMpi(Transport transport)
-      : backend_(make_mpi_backend(*job, options_for(transport))) {}
+  explicit OverMpi(const MpiOptions& options) : backend_(make_mpi_backend(*job, options)) {}
 
   Timeline run(const Plan& plan) override {
     const RealStep step(plan, ExpertShape(8, 8, false), {});
@@ -62,14 +62,15 @@ class OverMpi : public Backend {
   std::unique_ptr<HardwareBackend> backend_;
 };
 
-BackendCase over_mpi(const std::string& name, Transport transport) {
-  return {.name = name, .make = [transport](const Topology&, const GpuModels&) {
-            return std::make_unique<OverMpi>(transport);
+BackendCase over_mpi(const std::string& name, const MpiOptions& options) {
+  return {.name = name, .make = [options](const Topology&, const GpuModels&) {
+            return std::make_unique<OverMpi>(options);
           }};
 }
 
-const auto cases =
-    testing::Values(over_mpi("p2p", Transport::p2p), over_mpi("alltoallv", Transport::alltoallv));
+const auto cases = testing::Values(over_mpi("p2p", options_for(Transport::p2p, false)),
+                                   over_mpi("alltoallv", options_for(Transport::alltoallv, false)),
+                                   over_mpi("p2p_together", options_for(Transport::p2p, true)));
 const auto name = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Mpi, BackendOrder, cases, name);
 
