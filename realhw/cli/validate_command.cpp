@@ -14,6 +14,7 @@
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/measuring.h"
 #include "sim/base/files.h"
+#include "sim/report/validation.h"
 
 namespace fs = std::filesystem;
 
@@ -72,6 +73,7 @@ class ValidateCommand : public Command {
   int run(Job& job) override {
     const auto measured = measuring_.measure(job, [&] {
       simulator_ = find_simulator();
+      if (!tolerance_.empty()) parse_tolerance(tolerance_);
       for (const std::string& path : {json_, measured_}) {
         if (!path.empty()) check_writable(path);
       }

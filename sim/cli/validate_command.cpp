@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "sim/base/files.h"
-#include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/result_file.h"
 #include "sim/cli/simulate.h"
@@ -27,15 +26,6 @@ struct Options {
   std::vector<std::string> files, set;
   std::string topology, fidelity = "port", tolerance = "12 %", json;
 };
-
-/// "12 %" -> 0.12.
-double tolerance_of(const std::string& text) {
-  NumberWithUnit value;
-  if (!split_unit(text, value) || value.unit != "%" || !(value.number >= 0)) {
-    throw Error(fmt::format("--tolerance: '{}' is no share", text), "such as 12%");
-  }
-  return value.number / 100;
-}
 
 /// One measured file and what its plans are made of and simulated with.
 struct Recalled {
@@ -184,7 +174,7 @@ Validation validate_all(const std::vector<Recalled>& all, double tolerance) {
 }
 
 void validate_files(const Options& options) {
-  const double tolerance = tolerance_of(options.tolerance);
+  const double tolerance = parse_tolerance(options.tolerance);
   if (!options.json.empty()) check_writable(options.json);
   std::vector<Recalled> all;
   for (const std::string& file : options.files) all.push_back(recall(file, options));

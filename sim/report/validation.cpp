@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/units.h"
+
 namespace moesim {
 namespace {
 
@@ -76,6 +78,14 @@ void check_order(ResultValidation& result) {
 }
 
 }  // namespace
+
+double parse_tolerance(const std::string& text) {
+  NumberWithUnit value;
+  if (!split_unit(text, value) || value.unit != "%" || !(value.number >= 0)) {
+    throw Error(fmt::format("--tolerance: '{}' is no share", text), "such as 12%");
+  }
+  return value.number / 100;
+}
 
 double PolicyValidation::error() const { return simulated / measured - 1; }
 

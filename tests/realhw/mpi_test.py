@@ -72,6 +72,26 @@ class MpiRun(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("(alltoallv), 8 ranks", done.stdout)
 
+    def test_validate_compares_when_all_ranks_have_ended(self):
+        words = ["validate", *SCENARIO, "--policy", "megatron", "--repeats", "1"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "validation.json"
+            done = run(*words, "--tolerance", "100000%", "--json", str(path))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(done.stdout.endswith("\nvalid\n"), done.stdout)
+            self.assertTrue(json.loads(path.read_text())["valid"])
+        done = run(*words, "--tolerance", "0.001%")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("not valid: a mean absolute error of ", done.stdout)
+
+    def test_validate_reads_its_flags_before_it_measures(self):
+        for flags, message in ((["--tolerance", "12"], "'12' is no share"),
+                               (["--json", "/no/such/folder/v.json"], "there is no folder")):
+            done = run("validate", *SCENARIO, "--policy", "megatron", *flags)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(done.stderr.count(message), 1, done.stderr)
+            self.assertEqual(done.stdout, "")
+
     def test_wrong_number_of_ranks_is_bad_input_told_once(self):
         done = run("run", *SCENARIO, "--policy", "megatron", ranks=2)
         self.assertEqual(done.returncode, 2, done.stderr)
