@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "gpu_check"
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "dry-run.txt"
 
