@@ -9,6 +9,7 @@
 #include "realhw/calibrate/gpu_files.h"
 #include "realhw/calibrate/link_files.h"
 #include "sim/base/files.h"
+#include "sim/calibrate/calibration_text.h"
 
 namespace moesim {
 namespace {

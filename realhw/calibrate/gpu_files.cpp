@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/units.h"
+#include "sim/calibrate/calibration_text.h"
 #include "sim/report/table.h"
 
 namespace moesim {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "sim/base/units.h"
+#include "sim/calibrate/calibration_text.h"
 #include "sim/report/table.h"
 
 namespace moesim {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "realhw/core/gemm.h"
+#include "sim/calibrate/calibration_text.h"
 
 namespace moesim {
 namespace {
@@ -60,19 +61,6 @@ std::string list_of(const std::vector<std::string>& list) {
 }
 
 }  // namespace
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
 
 Provenance provenance_of(Job& job, const HardwareBackend& backend, const RoundOptions& rounds) {
   Provenance result;

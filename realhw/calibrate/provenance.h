@@ -28,7 +28,4 @@ Provenance provenance_of(Job& job, const HardwareBackend& backend, const RoundOp
 /// The key `provenance` of a YAML file.
 std::string yaml_of(const Provenance& provenance);
 
-/// In double quotes, as YAML has them.
-std::string quoted(const std::string& text);
-
 }  // namespace moesim

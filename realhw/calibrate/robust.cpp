@@ -3,26 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+
+#include "sim/calibrate/sizes.h"
 
 namespace moesim {
 namespace {
 
-constexpr double normal_of_mad = 1.4826;       // standard deviations per median deviation
-constexpr double interval_95 = 1.96 * 1.2533;  // of a median, in standard errors of a mean
-
-double median(std::vector<double> values) {
-  if (values.empty()) throw std::invalid_argument("the median of nothing");
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-double median_deviation(const std::vector<double>& values, double middle) {
-  std::vector<double> distances;
-  for (const double v : values) distances.push_back(std::abs(v - middle));
-  return median(distances);
-}
+constexpr double normal_of_mad = 1.4826;  // standard deviations per median deviation
 
 }  // namespace
 
@@ -38,8 +25,8 @@ Robust robust_median(std::vector<double> values) {
   Robust result{middle, 0, static_cast<int>(values.size()),
                 static_cast<int>(count - values.size())};
   if (values.size() > 1 && middle != 0) {
-    result.spread = interval_95 * normal_of_mad * median_deviation(values, middle) /
-                    std::abs(middle) / std::sqrt(static_cast<double>(values.size()));
+    result.spread =
+        median_interval(median_deviation(values, middle), values.size()) / std::abs(middle);
   }
   return result;
 }

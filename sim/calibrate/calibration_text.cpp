@@ -20,20 +20,6 @@ std::string exact(Bytes bytes) {
   return fmt::format("{} B", bytes.value);
 }
 
-/// In double quotes, as YAML and JSON have them.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 std::string file_name(const Log& log) {
   return std::filesystem::path(log.file).filename().string();
 }
@@ -92,6 +78,19 @@ std::string held_out_report(const HoldOut& held) {
 }
 
 }  // namespace
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
 
 std::string calibration_yaml(const Calibrated& result, const CalibrationText& text) {
   const auto& [fit, held, logs] = result;

@@ -11,6 +11,9 @@
 
 namespace moesim {
 
+/// In double quotes, as YAML and JSON have them.
+std::string quoted(const std::string& text);
+
 struct CalibrationText {
   std::string name;
   std::string command;        // that made it
