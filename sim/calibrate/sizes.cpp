@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <stdexcept>
 
 namespace moesim {
 namespace {
@@ -110,6 +111,7 @@ bool contradicted_by_others(const std::vector<SizeTimes>& sizes, std::size_t at)
 }  // namespace
 
 double median(std::vector<double> values) {
+  if (values.empty()) throw std::invalid_argument("the median of nothing");
   std::ranges::sort(values);
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;

@@ -22,6 +22,7 @@ struct SizeTimes {
   bool contradicted = false;
 };
 
+/// Throws std::invalid_argument where there are no values.
 double median(std::vector<double> values);
 double median_deviation(const std::vector<double>& values, double middle);
 
