@@ -13,7 +13,8 @@
 namespace moesim {
 
 /// Follows lane order and `after` edges per participant. Compute ops end by themselves, since the
-/// lanes of a GPU slow each other by the given delays alone; whoever drives it tells when each exchange ends.
+/// lanes of a GPU slow each other by the given delays alone; whoever drives it tells when each
+/// exchange ends.
 class Progress {
  public:
   /// An exchange that all its participants have joined, the last one at `start`.
