@@ -75,7 +75,8 @@ class CalibrateCommand : public Command {
     if (!readable) return bad_input;
     Times times;
     if (!resume_times(job, what->identity, times)) return bad_input;
-    const auto backend = backend_.open(job);
+    std::unique_ptr<HardwareBackend> backend;
+    if (!agreed(job, [&] { backend = backend_.open(job); })) return bad_input;
     Provenance provenance = provenance_of(job, *backend, rounds);
     provenance.moesim = MOESIM_RELEASE;
     provenance.topology = described(what->topology.topology.name(), "topology.");

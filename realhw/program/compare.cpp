@@ -90,22 +90,12 @@ class LayerComparison {
     return result;
   }
 
-  /// Elements of a row or matrix on the device.
-  std::vector<float> read(Place at, std::int64_t elements) {
-    const RowFormat format = program_[at.buffer].format;
-    std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * size_of(format));
-    device_.read(at, bytes);
-    std::vector<float> values(static_cast<std::size_t>(elements));
-    decode(format, bytes.data(), values);
-    return values;
-  }
-
   std::int64_t wrong_elements(const TokenResult& result) {
     const TokenId token = result.token;
     if (result.choices != routing_.kept[token.index()]) return step_.shape.hidden;
     std::vector<float> got(static_cast<std::size_t>(step_.shape.hidden));
     for (const RowSums::Term& term : result.terms) {
-      const std::vector<float> row = read(term.from, step_.shape.hidden);
+      const std::vector<float> row = read_values(device_, program_, term.from, step_.shape.hidden);
       for (std::size_t c = 0; c < got.size(); ++c) got[c] += term.weight * row[c];
     }
     const std::vector<float> x = token_vector(token);
@@ -157,8 +147,8 @@ class LayerComparison {
       for (const auto& [at, expected] : {std::pair{slot.w1, &dw1}, std::pair{slot.w2, &dw2}}) {
         const auto elements = static_cast<std::int64_t>(expected->size());
         result.weight_gradients += elements;
-        result.wrong_weight_gradients +=
-            count_off(read(at, elements), *expected, arithmetic_ * largest(*expected));
+        result.wrong_weight_gradients += count_off(read_values(device_, program_, at, elements),
+                                                   *expected, arithmetic_ * largest(*expected));
       }
     }
   }

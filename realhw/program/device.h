@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "realhw/program/program.h"
 
@@ -34,5 +35,9 @@ class Device {
   virtual void read(Place from, std::span<std::byte> bytes) = 0;
   virtual Findings findings() = 0;
 };
+
+/// Elements of a row or matrix on the device, from their buffer's format.
+std::vector<float> read_values(Device& device, const RankProgram& program, Place from,
+                               std::int64_t elements);
 
 }  // namespace moesim

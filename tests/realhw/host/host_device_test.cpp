@@ -43,12 +43,7 @@ class HostDeviceTest : public testing::Test {
     device_.run(call, Lane::compute);
   }
   std::vector<float> read(Place at, std::int64_t elements) {
-    const RowFormat format = program_[at.buffer].format;
-    std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * size_of(format));
-    device_.read(at, bytes);
-    std::vector<float> values(static_cast<std::size_t>(elements));
-    decode(format, bytes.data(), values);
-    return values;
+    return read_values(device_, program_, at, elements);
   }
 
   RankProgram program_;

@@ -78,12 +78,7 @@ class Twins {
     }
   }
   std::vector<float> read(Device& device, Place place, std::int64_t count) {
-    const RowFormat format = program[place.buffer].format;
-    std::vector<std::byte> bytes(static_cast<std::size_t>(count) * size_of(format));
-    device.read(place, bytes);
-    std::vector<float> values(static_cast<std::size_t>(count));
-    decode(format, bytes.data(), values);
-    return values;
+    return read_values(device, program, place, count);
   }
   /// Within `tolerance` times the largest magnitude of the array.
   void expect_close(Place place, std::int64_t count, double tolerance) {
