@@ -14,7 +14,7 @@
 #include "sim/calibrate/calibration_text.h"
 #include "sim/calibrate/hold_out.h"
 #include "sim/calibrate/link_fit.h"
-#include "sim/calibrate/measurement.h"
+#include "sim/calibrate/logs/read_log.h"
 #include "sim/cli/commands.h"
 #include "sim/topology/read/spec_reader.h"
 

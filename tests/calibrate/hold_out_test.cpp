@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "sim/base/error.h"
+#include "sim/calibrate/logs/read_log.h"
 
 namespace moesim {
 namespace {

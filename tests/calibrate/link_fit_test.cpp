@@ -9,6 +9,7 @@
 
 #include "sim/base/error.h"
 #include "sim/calibrate/calibration_text.h"
+#include "sim/calibrate/logs/read_log.h"
 #include "sim/topology/read/calibration_reader.h"
 #include "tests/calibrate/golden.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "sim/base/error.h"
-#include "sim/calibrate/log_formats.h"
+#include "sim/calibrate/logs/formats.h"
 
 namespace moesim {
 namespace {
@@ -99,13 +99,9 @@ void take(const Csv& csv, const LogChoice& choice, const ReadEntry& read, Log& l
       continue;
     }
     settings.insert(label(entry->setting));
-    if (!share) {
-      share = link_share(csv.file(), entry->setting, choice);
-      log.what = description_of(entry->setting, share->reach);
-      log.parts = share->bytes_per_byte * entry->setting.ranks;
-    }
-    const auto bytes = static_cast<std::int64_t>(entry->bytes * share->bytes_per_byte);
-    if (bytes > 0) log.samples.push_back({Bytes(bytes), entry->time});
+    if (!share) share = link_share(csv.file(), entry->setting, choice, log);
+    const Bytes bytes = share->bytes(entry->bytes);
+    if (bytes > Bytes(0)) log.samples.push_back({bytes, entry->time});
   }
   if (settings.size() > 1) {
     throw error_in(csv.file(), fmt::format("holds several settings: {}", fmt::join(settings, "; ")),

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "sim/base/error.h"
-#include "sim/calibrate/log_formats.h"
+#include "sim/calibrate/logs/formats.h"
 
 namespace moesim {
 namespace {
@@ -42,7 +42,7 @@ class JsonLog {
     for (std::size_t i = 0; i < results.size(); ++i) read_result(results[i], i);
     const json bounds = part(root_, "out_of_bounds", &json::is_object);
     if (part(bounds, "count", &json::is_number).get<double>() != 0) {
-      fail("the test found wrong results", wrong_hint);
+      fail("the test found wrong results", wrong_results_hint);
     }
     return std::move(log_);
   }
@@ -68,12 +68,7 @@ class JsonLog {
         !args.empty() && args[0].is_string()
             ? std::filesystem::path(args[0].get<std::string>()).filename().string()
             : "";
-    const auto collective = collective_of(program);
-    if (!collective) {
-      fail(fmt::format("'{}' is none of the tests whose bytes per link are known", program),
-           "alltoall, sendrecv, all_gather, reduce_scatter or all_reduce");
-    }
-    setting_.collective = *collective;
+    setting_.collective = tested(file_, 0, program);
     std::set<std::string> hosts;
     const json config = part(root_, "config", &json::is_object);
     for (const json& device : part(config, "devices", &json::is_array)) {
@@ -88,9 +83,7 @@ class JsonLog {
     if (setting_.ranks < 2) fail("ran with one rank: nothing crossed a link", "run at least two");
     setting_.hosts = static_cast<int>(hosts.size());
     check_choice(file_, setting_, choice_);
-    share_ = link_share(file_, setting_, choice_);
-    log_.what = description_of(setting_, share_.reach);
-    log_.parts = share_.bytes_per_byte * setting_.ranks;
+    share_ = link_share(file_, setting_, choice_, log_);
   }
 
   void read_result(const json& result, std::size_t number) {
@@ -102,7 +95,7 @@ class JsonLog {
       log_.checked = false;
     } else if (wrong.get<double>() != 0) {
       fail(fmt::format("results[{}]: {} wrong elements at size {}", number, wrong.dump(), size),
-           wrong_hint);
+           wrong_results_hint);
     }
     if (size == 0) return;
     const char* time = body.contains("cpu_time") ? "cpu_time" : "time";
@@ -110,12 +103,8 @@ class JsonLog {
                       part(body, "alg_bw", &json::is_number),
                       part(body, "bus_bw", &json::is_number)};
     check_row(file_, 0, setting_, row);
-    log_.samples.push_back({Bytes(static_cast<std::int64_t>(size * share_.bytes_per_byte)),
-                            Seconds(row.microseconds * 1e-6)});
+    log_.samples.push_back({share_.bytes(size), Seconds(row.microseconds * 1e-6)});
   }
-
-  static constexpr const char* wrong_hint =
-      "the hardware or the library is broken: times of wrong results mean nothing";
 
   std::string file_;
   const LogChoice& choice_;

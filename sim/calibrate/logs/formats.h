@@ -2,11 +2,12 @@
 // The formats that read_log knows, and what their readers share.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sim/calibrate/measurement.h"
+#include "sim/calibrate/logs/read_log.h"
 
 namespace moesim {
 
@@ -26,21 +27,26 @@ double number_in(const std::string& file, int line, std::string_view what, const
 /// Throws Error unless the choice allows what the file holds.
 void check_choice(const std::string& file, const Setting& setting, const LogChoice& choice);
 
-/// The reach that is chosen or follows from the hosts, and the factor for it; throws Error when
-/// that is not known.
-struct LinkShare {
-  Reach reach;
-  double bytes_per_byte;
-};
-LinkShare link_share(const std::string& file, const Setting& setting, const LogChoice& choice);
+/// The collective of a test by its name; throws Error for those whose bytes per link are not known.
+Collective tested(const std::string& file, int line, const std::string& name);
 
-/// "alltoall, 8 ranks on 1 host, inside a host".
-std::string description_of(const Setting& setting, Reach reach);
+/// What a link carries of what one test exchanges.
+struct LinkShare {
+  double bytes_per_byte;  // of nccl-tests' "size"
+  Bytes bytes(double size) const { return Bytes(static_cast<std::int64_t>(size * bytes_per_byte)); }
+};
+/// By the reach that is chosen or follows from the hosts; tells the log what it is about. Throws
+/// Error when the factor is not known.
+LinkShare link_share(const std::string& file, const Setting& setting, const LogChoice& choice,
+                     Log& log);
 
 /// One result of nccl-tests as printed.
 struct NcclRow {
   double size, microseconds, algbw, busbw;  // bytes, us, GB/s
 };
+inline constexpr const char* wrong_results_hint =
+    "the hardware or the library is broken: times of wrong results mean nothing";
+
 /// Throws Error unless bandwidths and time agree within rounding, which wrong columns do not.
 void check_row(const std::string& file, int line, const Setting& setting, const NcclRow& row);
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "sim/base/error.h"
-#include "sim/calibrate/log_formats.h"
+#include "sim/calibrate/logs/formats.h"
 
 namespace moesim {
 namespace {
@@ -60,9 +60,7 @@ class TextLog {
  private:
   void header(const std::string& line) {
     if (line.find("Collective test starting:") != std::string::npos) {
-      const std::string name = after(line, "starting:");
-      collective_ = collective_of(name);
-      if (!collective_) unknown(name);
+      collective_ = tested(file_, number_, after(line, "starting:"));
     } else if (line.starts_with("#  Rank")) {
       ++setting_.ranks;
       hosts_.insert(after(line, " on "));
@@ -73,18 +71,12 @@ class TextLog {
     } else if (line.find("Out of bounds values") != std::string::npos) {
       ended_ = true;
       if (line.find("FAILED") != std::string::npos) {
-        throw error_in(file_, "the test found wrong results", wrong_hint, number_);
+        throw error_in(file_, "the test found wrong results", wrong_results_hint, number_);
       }
     } else if (columns_.empty()) {
       const std::vector<std::string> words = words_of(line.substr(1));
       if (!words.empty() && words[0] == "size") start_table(words);
     }
-  }
-
-  [[noreturn]] void unknown(const std::string& name) const {
-    throw error_in(file_,
-                   fmt::format("'{}' is none of the tests whose bytes per link are known", name),
-                   "alltoall, sendrecv, all_gather, reduce_scatter or all_reduce", number_);
   }
 
   void start_table(std::vector<std::string> columns) {
@@ -126,9 +118,7 @@ class TextLog {
                      number_);
     }
     check_choice(file_, setting_, choice_);
-    share_ = link_share(file_, setting_, choice_);
-    log_.what = description_of(setting_, share_.reach);
-    log_.parts = share_.bytes_per_byte * setting_.ranks;
+    share_ = link_share(file_, setting_, choice_, log_);
   }
 
   void row(const std::vector<std::string>& words) {
@@ -154,17 +144,13 @@ class TextLog {
       log_.checked = false;
     } else if (value(time_ + 3) != 0) {
       throw error_in(file_, fmt::format("{} wrong elements at size {}", words[time_ + 3], words[0]),
-                     wrong_hint, number_);
+                     wrong_results_hint, number_);
     }
     if (row.size == 0) return;
     check_row(file_, number_, setting_, row);
-    log_.samples.push_back({Bytes(static_cast<std::int64_t>(row.size * share_.bytes_per_byte)),
-                            Seconds(row.microseconds * 1e-6)});
+    log_.samples.push_back({share_.bytes(row.size), Seconds(row.microseconds * 1e-6)});
     if (timestamps_) log_.date = words[words.size() - 2];
   }
-
-  static constexpr const char* wrong_hint =
-      "the hardware or the library is broken: times of wrong results mean nothing";
 
   std::vector<std::string> lines_;
   std::string file_;

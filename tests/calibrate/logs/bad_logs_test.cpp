@@ -7,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/calibrate/link_fit.h"
+#include "sim/calibrate/logs/read_log.h"
 #include "tests/calibrate/golden.h"
 
 namespace fs = std::filesystem;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs and tables that are sound, and the bytes on links that they stand for.
+// Logs and tables that are sound.
+#include "sim/calibrate/logs/read_log.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
-#include "sim/calibrate/measurement.h"
 
 namespace moesim {
 namespace {
@@ -21,25 +22,6 @@ std::string refusal(const std::string& text, const LogChoice& choice) {
     return e.what();
   }
   return "";
-}
-
-TEST(LinkBytes, FollowTheCollective) {
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, Reach::host), 7.0 / 8);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 16, 2}, Reach::fabric), 0.5);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_reduce, 4, 1}, Reach::host), 1.5);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::sendrecv, 2, 2}, Reach::fabric), 1);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 4, 4}, Reach::fabric), 0.75);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 8, 4}, Reach::fabric), 0);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, Reach::fabric), 0);
-}
-
-TEST(Collectives, GoByManyNames) {
-  for (const char* name : {"alltoall", "AlltoAll", "all_to_all", "alltoall_perf"}) {
-    EXPECT_EQ(collective_of(name), Collective::alltoall) << name;
-  }
-  EXPECT_EQ(collective_of("reduce_scatter_perf"), Collective::reduce_scatter);
-  EXPECT_EQ(collective_of("send_recv"), Collective::sendrecv);
-  EXPECT_EQ(collective_of("alltoallv_perf"), std::nullopt) << "it has no one size";
 }
 
 TEST(NcclTestsText, IsRead) {

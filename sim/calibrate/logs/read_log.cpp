@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/calibrate/logs/read_log.h"
+
+#include <zlib.h>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/calibrate/logs/formats.h"
+
+namespace moesim {
+namespace {
+
+std::string unpacked(const std::string& path) {
+  const gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) throw error_in(path, "cannot be read");
+  std::string text;
+  char block[1 << 15];
+  int count = 0;
+  while ((count = gzread(file, block, sizeof block)) > 0) {
+    text.append(block, static_cast<std::size_t>(count));
+  }
+  const bool whole = gzclose(file) == Z_OK && count == 0;
+  if (!whole) throw error_in(path, "is a damaged or incomplete gzip file", "copy it again");
+  return text;
+}
+
+Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) {
+    throw error_in(file, "is empty", "give the whole output of a test");
+  }
+  if (text[first] == '{') return parse_nccl_tests_json(text, file, choice);
+  const std::string line = text.substr(first, text.find('\n', first) - first);
+  const bool table = line.find(',') != std::string::npos && line.find('#') == std::string::npos;
+  return table ? parse_table(text, file, choice) : parse_nccl_tests_text(text, file, choice);
+}
+
+}  // namespace
+
+Log parse_log(const std::string& text, const std::string& file, const LogChoice& choice) {
+  Log log = parse(text, file, choice);
+  log.file = file;
+  log.hash = hash_of(text);
+  if (log.samples.empty()) {
+    throw error_in(file, "holds no times of exchanges that move bytes",
+                   "run sizes above 0, such as -b 1K -e 1G -f 2");
+  }
+  return log;
+}
+
+Log read_log(const std::string& path, const LogChoice& choice) {
+  const std::string raw = read_file(path);
+  const bool packed = raw.starts_with("\x1f\x8b");
+  Log log = parse_log(packed ? unpacked(path) : raw, path, choice);
+  log.hash = hash_of(raw);
+  return log;
+}
+
+}  // namespace moesim
