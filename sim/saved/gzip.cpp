@@ -46,11 +46,9 @@ std::string gzipped(std::string_view text) {
   return result;
 }
 
-std::string read_gzip(const std::string& path) {
+std::string read_gzip(const std::string& path, const std::string& hint) {
   const std::string packed = read_file(path);
-  if (!packed.starts_with(magic)) {
-    throw error_in(path, "is not in gzip's form", "give a file that moesim plan --save wrote");
-  }
+  if (!packed.starts_with(magic)) throw error_in(path, "is not in gzip's form", hint);
   const gzFile file = ::gzopen(path.c_str(), "rb");
   if (file == nullptr)
     throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));

@@ -92,15 +92,15 @@ void check_layer(const ServedLayer& layer, int gpus) {
   check_choices(layer);
 }
 
-const ServedLayer* layer_of(const ExecutableStep& step, int number) {
-  for (const ServedLayer& layer : step.layers) {
+const ServedLayer* layer_of(const std::vector<ServedLayer>& layers, int number) {
+  for (const ServedLayer& layer : layers) {
     if (layer.number == number) return &layer;
   }
   return nullptr;
 }
 
-void check_op(const ExecutableStep& step, const Op& op) {
-  const ServedLayer* layer = layer_of(step, op.layer);
+void check_op(const std::vector<ServedLayer>& layers, const Op& op) {
+  const ServedLayer* layer = layer_of(layers, op.layer);
   const auto fail = [&](const std::string& what) {
     throw Error(fmt::format("op {} of layer {}: {}", op.name, op.layer, what));
   };
@@ -124,18 +124,36 @@ void check_op(const ExecutableStep& step, const Op& op) {
   }
 }
 
+void check(const RoutedPlan& routed) {
+  for (const ServedLayer& layer : routed.layers) check_layer(layer, routed.plan.gpus);
+  for (const Op& op : routed.plan.ops) check_op(routed.layers, op);
+}
+
 }  // namespace
 
+void add_plan(Json& json, const Plan& plan, const std::vector<ServedLayer>& layers) {
+  Json list = Json::array();
+  for (const ServedLayer& layer : layers) list.push_back(layer_json(layer));
+  json["layers"] = std::move(list);
+  json["plan"] = to_text(plan);
+}
+
+RoutedPlan read_plan(const Json& json, const std::string& name) {
+  RoutedPlan routed;
+  for (const Json& layer : json.at("layers")) routed.layers.push_back(read_layer(layer));
+  routed.plan = parse_plan(json.at("plan").get<std::string>(), name);
+  check(routed);
+  return routed;
+}
+
 Json step_json(const ExecutableStep& step) {
-  Json layers = Json::array();
-  for (const ServedLayer& layer : step.layers) layers.push_back(layer_json(layer));
-  return {{"step", step.number},
-          {"planning_s", step.planning.value},
-          {"peak_memory_bytes", step.peak_memory.value},
-          {"dropped_choices", step.dropped_choices},
-          {"replaced_choices", step.replaced_choices},
-          {"layers", layers},
-          {"plan", to_text(step.plan)}};
+  Json json = {{"step", step.number},
+               {"planning_s", step.planning.value},
+               {"peak_memory_bytes", step.peak_memory.value},
+               {"dropped_choices", step.dropped_choices},
+               {"replaced_choices", step.replaced_choices}};
+  add_plan(json, step.plan, step.layers);
+  return json;
 }
 
 ExecutableStep read_step(const Json& json, const std::string& name) {
@@ -145,15 +163,10 @@ ExecutableStep read_step(const Json& json, const std::string& name) {
   step.peak_memory = Bytes(json.at("peak_memory_bytes").get<std::int64_t>());
   step.dropped_choices = json.at("dropped_choices").get<std::int64_t>();
   step.replaced_choices = json.at("replaced_choices").get<std::int64_t>();
-  for (const Json& layer : json.at("layers")) step.layers.push_back(read_layer(layer));
-  step.plan = parse_plan(json.at("plan").get<std::string>(), name);
-  check_step(step);
+  RoutedPlan routed = read_plan(json, name);
+  step.plan = std::move(routed.plan);
+  step.layers = std::move(routed.layers);
   return step;
-}
-
-void check_step(const ExecutableStep& step) {
-  for (const ServedLayer& layer : step.layers) check_layer(layer, step.plan.gpus);
-  for (const Op& op : step.plan.ops) check_op(step, op);
 }
 
 }  // namespace moesim

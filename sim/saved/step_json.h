@@ -4,19 +4,30 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "sim/saved/saved_steps.h"
 
 namespace moesim {
 
+/// A plan with explicit rows, and the layers that it computes.
+struct RoutedPlan {
+  Plan plan;
+  std::vector<ServedLayer> layers;
+};
+
+/// Adds the keys `layers` and `plan` to an object.
+void add_plan(nlohmann::ordered_json& json, const Plan& plan,
+              const std::vector<ServedLayer>& layers);
+
+/// Reads them; `name` stands for the plan in messages. Throws Error unless every id of plan and
+/// routing is in range and every choice is served where its expert is, and nlohmann's exceptions
+/// where a part is missing or of another kind.
+RoutedPlan read_plan(const nlohmann::ordered_json& json, const std::string& name);
+
 nlohmann::ordered_json step_json(const ExecutableStep& step);
 
-/// `name` stands for the plan in messages. Throws Error, and nlohmann's exceptions where a part is
-/// missing or of another kind.
+/// Throws as read_plan does.
 ExecutableStep read_step(const nlohmann::ordered_json& json, const std::string& name);
-
-/// Every id of plan and routing is in range, and every choice is served where its expert is. Throws
-/// Error.
-void check_step(const ExecutableStep& step);
 
 }  // namespace moesim
