@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planners of FSEP and of its baselines: when they change slots, how many, at what cost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/balance/fsep/baselines.h"
+#include "sim/balance/fsep/flex.h"
+#include "sim/policy/placement/fsep/fsep_planner.h"
+#include "sim/policy/unsuitable.h"
+#include "tests/policy/placement/fsep/fsep_steps.h"
+
+namespace moesim {
+namespace {
+
+TEST(FsepPlacement, BaselinesChangeWhenTheirAuthorsLetThem) {
+  const Topology topology = bare_nodes(1, 8);
+  const MoeModel model = fsep_model();
+  const RoutingTrace trace = trace_of(model, 8, 1, 6, [](int s) { return s; });
+  const fsep::SlotGrid grid{8, 8, 2};
+  const auto replay = [&](const std::string& planner) {
+    return FsepSteps("{kind: fsep, slots: 2, planner: " + planner + "}", topology, model, trace, 8);
+  };
+  const FsepSteps initial = replay("initial"), fsdp = replay("fsdp-ep"), even = replay("even");
+  const FsepSteps smart = replay("smart, interval: 3");
+  for (std::size_t step = 0; step < 6; ++step) {
+    EXPECT_EQ(initial.slots(step), fsep::initial_slots(8, grid));
+    EXPECT_EQ(fsdp.slots(step),
+              step == 0 ? fsep::initial_slots(8, grid) : fsep::fsdp_ep_slots(8, grid));
+    EXPECT_EQ(even.slots(step), even.slots(0));
+  }
+  EXPECT_EQ(smart.slots(1), fsep::smart_slots(smart.loads[0].per_expert(), grid));
+  EXPECT_EQ(smart.slots(3), smart.slots(1));
+  LoadMatrix four = smart.loads[0];
+  for (std::size_t s = 1; s < 4; ++s) four += smart.loads[s];
+  EXPECT_EQ(smart.slots(4), fsep::smart_slots(four.per_expert(), grid));
+}
+
+TEST(FsepPlacement, FlexGoesOnFromItsOwnSlots) {
+  const MoeModel model = fsep_model();
+  const FsepSteps flex("{kind: fsep, slots: 3, planner: flex}", bare_nodes(2, 4), model,
+                       trace_of(model, 8, 1, 6, [](int s) { return s / 2; }), 8);
+  SlotTable slots = flex.slots(0);
+  LoadMatrix sum = flex.loads[0];
+  for (std::size_t step = 1; step < 6; ++step) {
+    slots = fsep::flex_plan(sum, slots, {8, 4, 3}).slots;
+    EXPECT_EQ(flex.slots(step), slots);
+    sum += flex.loads[step];
+  }
+  EXPECT_NE(slots, flex.slots(0));
+}
+
+TEST(FsepPlacement, EvenSpreadsCopiesOverNodes) {
+  const MoeModel model = fsep_model();
+  const FsepSteps replay("{kind: fsep, slots: 2, planner: even}", bare_nodes(2, 4), model,
+                         trace_of(model, 8, 1, 1, [](int) { return 0; }), 8);
+  const SlotTable slots = replay.slots(0);
+  for (std::size_t node = 0; node < 2; ++node) {
+    std::vector<int> copies(8);
+    for (std::size_t rank = 4 * node; rank < 4 * node + 4; ++rank) {
+      for (const ExpertId expert : slots[rank]) ++copies[expert.index()];
+    }
+    EXPECT_THAT(copies, testing::Each(1));
+  }
+}
+
+TEST(FsepPlanner, TakesAsFewSlotsAsSuit) {
+  const Topology topology = bare_nodes(3, 8);
+  const auto slots = [&](FsepPlanning planning, int experts, bool queue = true) {
+    const MoeModel model = fsep_model(experts);
+    const PlacementContext context{topology, model, experts, 24, 24, 1, true, {}, 0, 1, {}};
+    return FsepPlanner(context, {.planning = planning, .queue = queue}, {}).grid().slots_per_rank;
+  };
+  EXPECT_EQ(slots(FsepPlanning::laer, 8), 1);
+  EXPECT_EQ(slots(FsepPlanning::laer, 64), 3);
+  EXPECT_EQ(slots(FsepPlanning::laer, 64, false), 8);  // 24 x 8 is a multiple of 64
+  EXPECT_EQ(slots(FsepPlanning::smart, 64), 8);        // groups of 8 ranks
+}
+
+TEST(FsepPlanner, NodesAreTheLargestEqualBlocks) {
+  EXPECT_EQ(equal_blocks(bare_nodes(3, 8), 24), 8);
+  EXPECT_EQ(equal_blocks(bare_nodes(2, 8), 4), 4);
+  EXPECT_EQ(equal_blocks(bare_nodes(4, 6), 8), 2);
+}
+
+TEST(FsepPlanner, ChargesWhatTheClustersSlowestLinkTakes) {
+  // With links as slow inside nodes as between them LAER-MoE's cost sees no nodes.
+  const Topology topology = bare_nodes(2, 4, 50);
+  const MoeModel model = fsep_model();
+  const RoutingTrace trace = trace_of(model, 8, 1, 3, [](int s) { return s; });
+  const FsepSteps cluster("{kind: fsep, slots: 3, bandwidths: cluster}", topology, model, trace, 8);
+  fsep::PlannerOptions options;
+  options.cost.token = model.row_bytes();
+  options.cost.same_node = options.cost.other_node = BytesPerSecond(50e9);
+  EXPECT_EQ(cluster.slots(1),
+            fsep::plan(cluster.loads[0], {8, 4, 3}, options).choice().placed.slots);
+}
+
+void expect_error(const std::string& placement, const std::string& text) {
+  try {
+    system_of(placement);
+    FAIL() << placement;
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr(text));
+  }
+}
+
+TEST(FsepPlacement, ParametersWithoutEffectAreErrors) {
+  expect_error("{kind: fsep, planner: even, window: 3}", "'placement.window' has no effect");
+  expect_error("{kind: fsep, planner: flex, pq: false}", "'placement.pq' has no effect");
+  expect_error("{kind: fsep, even: false, pq: false}", "no candidate is left");
+  const MoeModel model = fsep_model();
+  const RoutingTrace trace = trace_of(model, 8, 1, 1, [](int) { return 0; });
+  const auto replay = [&](const std::string& params) {
+    FsepSteps("{kind: fsep, " + params + "}", bare_nodes(1, 8), model, trace, 8);
+  };
+  EXPECT_THROW(replay("planner: smart, slots: 3"), Unsuitable);
+  EXPECT_THROW(replay("pq: false, slots: 3, even: true, planner: laer, interval: 1, window: 0"),
+               Error);
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// HybridEP's domains as plans: who gathers, who exchanges, how many bytes, and when nothing does.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "sim/balance/hybrid/domains.h"
+#include "sim/plan/text.h"
+#include "sim/policy/unsuitable.h"
+#include "tests/policy/placement/hybrid/hybrid_case.h"
+
+namespace moesim {
+namespace {
+
+std::string text_of(const StepPlan& planned) { return to_text(planned.plan); }
+
+TEST(HybridEpTest, PairsOfAPlanAreThoseOfTableVII) {
+  for (const int gpus : {8, 16, 32}) {
+    const HybridCase c = even_case(1, gpus, gpus);
+    for (int s = 1; s <= gpus; s *= 2) {
+      const StepPlan planned = c.hybrid(fmt::format("domains: {}", s));
+      c.prove(planned);
+      const Sent tokens = between(planned, "dispatch-alltoall");
+      const Sent experts = between(planned, "gather-experts");
+      EXPECT_EQ(tokens.pairs, gpus * (gpus / s - 1));
+      EXPECT_EQ(experts, (Sent{gpus * (s - 1), gpus * (s - 1) * expert_bytes}));
+      // What experts replace is missing from the tokens: D (G - S) / G per GPU.
+      EXPECT_EQ(tokens.bytes, std::int64_t{gpus} * row * (gpus - s));
+      EXPECT_EQ(between(planned, "reduce-gradients", Pass::backward).pairs, experts.pairs);
+    }
+  }
+}
+
+TEST(HybridEpTest, DomainsOfOneArePlainExpertParallelism) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    for (const auto& [nodes, gpus, ep] :
+         {std::tuple{1, 8, 8}, std::tuple{1, 8, 4}, std::tuple{2, 4, 8}, std::tuple{2, 3, 6}}) {
+      const HybridCase c = random_case(seed, nodes, gpus, ep);
+      const std::string plain = text_of(c.plan("contiguous", "alltoall"));
+      EXPECT_EQ(text_of(c.plan("{kind: hybridep, domains: 1, compression: 50, levels: flat}",
+                               "{kind: hybridep, levels: flat}")),
+                plain);
+    }
+  }
+}
+
+TEST(HybridEpTest, DomainsOfOneOnTwoLevelsAreHierarchicalWithoutDeduplication) {
+  const HybridCase c = random_case(3, 2, 4);
+  const StepPlan planned = c.hybrid("domains: [1, 1]");
+  c.prove(planned);
+  const StepPlan hops = c.plan("contiguous", "{kind: hierarchical, depth: 2, dedup: false}");
+  EXPECT_EQ(planned.layers[0].counts.phases, hops.layers[0].counts.phases);
+  EXPECT_EQ(planned.layers[0].counts.slots, hops.layers[0].counts.slots);
+}
+
+TEST(HybridEpTest, LevelsCarryTheBytesOfTheirDomains) {
+  const HybridCase c = random_case(5, 4, 4);
+  const SlotTable home = contiguous_placement(32, 16, 16).table();
+  const LoadMatrix loads = count_loads(c.tokens.batch, c.tokens.step->ids(0), 32);
+  for (const int outer : {1, 2, 4}) {
+    for (const int inner : {1, 2, 4}) {
+      const ExpertDomains domains({{4, outer}, {4, inner}});
+      const StepPlan planned = c.hybrid(fmt::format("domains: [{}, {}]", outer, inner));
+      c.prove(planned);
+      const auto tokens = domains.token_exchanges(loads, home, Bytes(row));
+      for (int level = 0; level < 2; ++level) {
+        EXPECT_EQ(between(planned, fmt::format("dispatch-level-{}", level)).bytes,
+                  tokens[static_cast<std::size_t>(level)].off_diagonal().value);
+      }
+      std::int64_t gathered = 0;
+      for (const ByteMatrix& level : domains.gather_exchanges(home, Bytes(expert_bytes))) {
+        gathered += level.total().value;
+      }
+      EXPECT_EQ(between(planned, "gather-experts").bytes, gathered);
+      const Placement& placement = planned.layers[0].assignment().placement();
+      EXPECT_EQ(placement.slots(), 32 * outer * inner);
+    }
+  }
+}
+
+TEST(HybridEpTest, ALevelThatIsOneDomainExchangesNoTokens) {
+  const HybridCase c = random_case(6, 2, 4);
+  EXPECT_TRUE(exchanges(c.hybrid("domains: [1, 4]").plan, "dispatch-level-1").empty());
+  EXPECT_EQ(exchanges(c.hybrid("domains: [1, 4]").plan, "dispatch-level-0").size(), 4u);
+  EXPECT_TRUE(exchanges(c.hybrid("domains: [2, 1]").plan, "dispatch-level-0").empty());
+  const StepPlan all = c.hybrid("domains: [2, 4]");
+  c.prove(all);
+  EXPECT_EQ(between(all, "dispatch-level-1").bytes, 0);
+}
+
+TEST(HybridEpTest, RunsOfRanksGatherByThemselves) {
+  const HybridCase c = even_case(2, 4, 4, 4);
+  const StepPlan planned = c.hybrid("domains: 2");
+  c.prove(planned);
+  EXPECT_EQ(between(planned, "gather-experts"), (Sent{8, 8 * expert_bytes}));
+  for (const Op* op : exchanges(planned.plan, "gather-experts")) {
+    EXPECT_EQ(op->lane, Lane::param);
+    EXPECT_EQ(op->exchange()->traffic.at(GpuId(6), GpuId(7)), Bytes(expert_bytes));
+    EXPECT_EQ(op->exchange()->traffic.at(GpuId(1), GpuId(2)), Bytes(0));
+  }
+}
+
+TEST(HybridEpTest, BackwardReducesWhatWasGatheredTheOtherWayRound) {
+  const HybridCase c = random_case(7, 2, 4);
+  const StepPlan planned = c.hybrid("domains: [2, 2]");
+  const auto gathers = exchanges(planned.plan, "gather-experts");
+  const auto reduces = exchanges(planned.plan, "reduce-gradients");
+  ASSERT_EQ(gathers.size(), 2u);
+  ASSERT_EQ(reduces.size(), 2u);
+  EXPECT_EQ(gathers[0]->exchange()->traffic.transposed(), reduces[1]->exchange()->traffic);
+  EXPECT_EQ(gathers[1]->exchange()->traffic.transposed(), reduces[0]->exchange()->traffic);
+  const OpId first(reduces[0] - planned.plan.ops.data());
+  EXPECT_THAT(reduces[1]->after, testing::Contains(first));
+  EXPECT_EQ(
+      exchanges(c.hybrid("domains: [2, 2], backward: regather").plan, "gather-experts").size(), 4u);
+  EXPECT_TRUE(exchanges(c.hybrid("domains: [2, 2]", false).plan, "reduce-gradients").empty());
+}
+
+TEST(HybridEpTest, CompressedExpertsAreEncodedOnceAndDecodedLast) {
+  const HybridCase c = random_case(8, 2, 4);
+  const std::string options = "domains: [2, 2], compression: 50";
+  const StepPlan planned = c.hybrid(options);
+  // 3072 parameters: 2 / (50 (2 + 4)) of them, 20 pairs of 6 bytes.
+  const std::int64_t message = 120;
+  EXPECT_EQ(between(planned, "gather-experts"), (Sent{8 + 8, (8 * 2 + 8 * 4) * message}));
+  EXPECT_EQ(between(planned, "reduce-gradients", Pass::backward).bytes, (8 * 2 + 8 * 4) * message);
+  int encodes = 0, decodes = 0;
+  for (const Op& op : planned.plan.ops) {
+    if (op.name == "gather-experts-encode") {
+      ++encodes;
+      EXPECT_EQ(std::get<MemoryBound>(op.compute()->kernel),
+                (MemoryBound{Bytes(2 * 2 * expert_bytes), Bytes(2 * message)}));
+    }
+    if (op.name == "gather-experts-decode") {
+      ++decodes;
+      EXPECT_EQ(std::get<MemoryBound>(op.compute()->kernel),
+                (MemoryBound{Bytes(6 * (message + expert_bytes)), Bytes(6 * expert_bytes)}));
+    }
+  }
+  EXPECT_EQ(encodes, 8);
+  EXPECT_EQ(decodes, 8);
+  // A ring: 2 x 7/8 of an expert to the next rank.
+  EXPECT_EQ(between(planned, "shared-expert", Pass::backward),
+            (Sent{8, 8 * 2 * 7 * (expert_bytes / 8)}));
+  const StepPlan whole = c.hybrid(options + ", gradients: whole");
+  EXPECT_EQ(between(whole, "reduce-gradients", Pass::backward).bytes,
+            (8 * 2 + 8 * 4) * expert_bytes);
+  EXPECT_TRUE(
+      exchanges(c.hybrid("domains: [1, 1], compression: 50").plan, "shared-expert").empty());
+}
+
+TEST(HybridEpTest, GatheredExpertsTakeMemory) {
+  const HybridCase c = random_case(9, 1, 4);  // two experts at home on each GPU
+  const auto memory = [&](const std::string& options, bool backward) {
+    return c.hybrid(options, backward).layers[0].decision.memory[1];
+  };
+  const ExpertMemory kept = memory("domains: 2", true);
+  EXPECT_EQ(kept.weights, Bytes(4 * expert_bytes));
+  EXPECT_EQ(kept.gradients, Bytes(2 * 2 * parameters));
+  EXPECT_EQ(kept.optimizer, Bytes(2 * 12 * parameters));
+  EXPECT_EQ(kept.gathered, Bytes(2 * 2 * parameters));
+  const ExpertMemory again = memory("domains: 2, backward: regather", true);
+  EXPECT_EQ(again.weights, Bytes(2 * expert_bytes));
+  EXPECT_EQ(again.gathered, Bytes(2 * (2 + 2) * parameters));
+  EXPECT_EQ(memory("domains: 2, compression: 50", true).weights, Bytes(5 * expert_bytes));
+  EXPECT_EQ(memory("domains: 1, compression: 50", true).weights, Bytes(2 * expert_bytes));
+}
+
+TEST(HybridEpTest, SizesThatDoNotDivideAreUnsuitable) {
+  const HybridCase c = random_case(1, 2, 4);
+  EXPECT_THROW(c.hybrid("domains: 2"), Unsuitable);
+  EXPECT_THROW(c.hybrid("domains: [2, 3]"), Unsuitable);
+  EXPECT_THROW(c.hybrid("domains: 2, pre_expert: 1 ms"), Error);
+  EXPECT_THROW(c.hybrid("domains: []"), Error);
+}
+
+}  // namespace
+}  // namespace moesim
