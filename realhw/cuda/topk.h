@@ -15,13 +15,28 @@ namespace moesim {
 
 struct TopkShape {
   std::int64_t rows = 0, width = 0;
-  int block = 1024;  // elements of a row, at most 4096; the last block of a row may be shorter
+  int block = 1024;  // elements of a row, at most longest_topk_block; the last may be shorter
   int kept = 10;     // of every block, at most `block`
   RowFormat format = RowFormat::bfloat16;  // float32 or bfloat16: of all arrays but the indices
 
-  std::int64_t blocks() const { return (width + block - 1) / block; }  // of a row
-  std::int64_t entries() const { return rows * blocks() * kept; }      // of values and indices
+  constexpr std::int64_t blocks() const { return (width + block - 1) / block; }  // of a row
+  std::int64_t entries() const { return rows * blocks() * kept; }  // of values and indices
 };
+inline constexpr int longest_topk_block = 4096;
+
+/// Where one block of a row lies in the arrays, counted in their elements.
+struct TopkBlock {
+  std::int64_t first = 0;  // of x, shared, rest and decoded
+  int elements = 0;
+  std::int64_t entry = 0;  // the first of `kept` in values and indices
+};
+/// Blocks are numbered row by row. On CPUs and GPUs.
+constexpr TopkBlock topk_block(const TopkShape& shape, std::int64_t number) {
+  const std::int64_t blocks = shape.blocks(), row = number / blocks;
+  const std::int64_t in_row = number % blocks * shape.block, left = shape.width - in_row;
+  return {row * shape.width + in_row, left < shape.block ? static_cast<int>(left) : shape.block,
+          number * shape.kept};
+}
 
 /// The index of an entry that a short block has no element for. Its value is 0.
 inline constexpr std::uint16_t no_element = 0xffff;

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
-constexpr int longest_block = 4096;
 constexpr unsigned all_lanes = 0xffffffff;
 
 /// A count over all threads of the block; all of them call.
@@ -56,13 +55,10 @@ __device__ int count_from(const float* x, int elements, std::uint32_t least, int
 
 /// A thread block is one block of one row.
 __global__ void __launch_bounds__(threads)
-    encode_topk(const TopkShape shape, const TopkArrays arrays, std::int64_t blocks) {
-  __shared__ float x[longest_block];
+    encode_topk(const TopkShape shape, const TopkArrays arrays) {
+  __shared__ float x[longest_topk_block];
   __shared__ int of_warps[warps];
-  const std::int64_t row = blockIdx.x / blocks, block = blockIdx.x % blocks;
-  const std::int64_t in_row = block * shape.block, first = row * shape.width + in_row;
-  const int elements =
-      shape.width - in_row < shape.block ? static_cast<int>(shape.width - in_row) : shape.block;
+  const auto [first, elements, entries] = topk_block(shape, blockIdx.x);
   const int size = element_size(shape.format);
   for (int i = threadIdx.x; i < elements; i += threads) {
     const std::int64_t at = (first + i) * size;
@@ -78,8 +74,8 @@ __global__ void __launch_bounds__(threads)
     if (count_from(x, elements, candidate, of_warps) >= kept) threshold = candidate;
   }
   const int ties_kept = kept - count_from(x, elements, threshold + 1, of_warps);
-  std::byte* values = arrays.values + blockIdx.x * static_cast<std::int64_t>(shape.kept) * size;
-  std::uint16_t* indices = arrays.indices + blockIdx.x * static_cast<std::int64_t>(shape.kept);
+  std::byte* values = arrays.values + entries * size;
+  std::uint16_t* indices = arrays.indices + entries;
   int ties = 0, written = 0;
   for (int start = 0; start < elements; start += threads) {
     const int i = start + static_cast<int>(threadIdx.x);
@@ -108,11 +104,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 __global__ void __launch_bounds__(threads)
-    decode_topk(const TopkShape shape, const TopkArrays arrays, std::int64_t blocks) {
-  const std::int64_t row = blockIdx.x / blocks, block = blockIdx.x % blocks;
-  const std::int64_t in_row = block * shape.block, first = row * shape.width + in_row;
-  const int elements =
-      shape.width - in_row < shape.block ? static_cast<int>(shape.width - in_row) : shape.block;
+    decode_topk(const TopkShape shape, const TopkArrays arrays) {
+  const auto [first, elements, entries] = topk_block(shape, blockIdx.x);
   const int size = element_size(shape.format);
   for (int i = threadIdx.x; i < elements; i += threads) {
     const std::int64_t at = (first + i) * size;
@@ -120,7 +113,6 @@ __global__ void __launch_bounds__(threads)
                   load_element(arrays.shared + at, shape.format));
   }
   __syncthreads();  // an element is written again, by another thread of this block
-  const std::int64_t entries = blockIdx.x * static_cast<std::int64_t>(shape.kept);
   for (int entry = threadIdx.x; entry < shape.kept; entry += threads) {
     const std::uint16_t index = arrays.indices[entries + entry];
     if (index == no_element) continue;
@@ -147,14 +139,14 @@ unsigned grid_of(const TopkShape& shape) {
 void launch_topk_encode(const TopkShape& shape, const TopkArrays& arrays, cudaStream_t stream) {
   const unsigned grid = cuda::grid_of(shape);
   if (grid == 0) return;
-  cuda::encode_topk<<<grid, cuda::threads, 0, stream>>>(shape, arrays, shape.blocks());
+  cuda::encode_topk<<<grid, cuda::threads, 0, stream>>>(shape, arrays);
   cuda::check(cudaGetLastError());
 }
 
 void launch_topk_decode(const TopkShape& shape, const TopkArrays& arrays, cudaStream_t stream) {
   const unsigned grid = cuda::grid_of(shape);
   if (grid == 0) return;
-  cuda::decode_topk<<<grid, cuda::threads, 0, stream>>>(shape, arrays, shape.blocks());
+  cuda::decode_topk<<<grid, cuda::threads, 0, stream>>>(shape, arrays);
   cuda::check(cudaGetLastError());
 }
 
