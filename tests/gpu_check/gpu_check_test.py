@@ -36,7 +36,7 @@ class GpuCheck(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, True)
         self.bin = self.folder / "bin"
         self.bin.mkdir()
-        for library in (self.nccl(), self.nvidia("cublas") / "libcublas.so.13"):
+        for library in (self.nccl(), self.nvidia("cu13") / "libcublas.so.13"):
             library.parent.mkdir(parents=True)
             library.touch()
         self.program("nvidia-smi", "#!/bin/sh\necho Stand-in, 80000 MiB, 999.9\n")
@@ -88,6 +88,20 @@ class GpuCheck(unittest.TestCase):
             GOLDEN.write_text(text)
         self.assertEqual(text, GOLDEN.read_text())
         self.assertFalse(self.out.exists())
+
+    def test_an_nvcc_off_the_path_is_put_there_for_meson_and_ninja(self):
+        home = self.folder / "cuda"
+        (home / "bin").mkdir(parents=True)
+        (home / "lib").mkdir()
+        self.program("../cuda/bin/nvcc", "")
+        found = {"PATH": str(self.bin), "CUDA_HOME": str(home)}
+        of_a_package = self.check("--dry-run", env=found).stdout
+        (home / "lib64").mkdir()
+        whole = self.check("--dry-run", env=found).stdout
+        for tool in ("meson", "ninja"):
+            path = f"PATH={home}/bin:{self.bin}"
+            self.assertIn(f"{path} LIBRARY_PATH={home}/lib {tool} ", of_a_package)
+            self.assertIn(f"{path} {tool} ", whole)
 
     def test_all_phases(self):
         done = self.full()

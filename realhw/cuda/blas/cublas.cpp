@@ -9,7 +9,7 @@ namespace moesim::cuda {
 
 Cublas::Cublas()
     : library_({fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR), "MOESIM_CUBLAS", "CUBLAS_HOME",
-                CUBLAS_VER_MAJOR >= 13 ? "cu13" : "cublas"}) {
+                CUBLAS_VER_MAJOR >= 13 ? fmt::format("cu{}", CUBLAS_VER_MAJOR) : "cublas"}) {
   library_.find("cublasCreate_v2", create);
   library_.find("cublasDestroy_v2", destroy);
   library_.find("cublasSetStream_v2", set_stream);

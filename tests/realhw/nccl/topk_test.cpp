@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "tests/realhw/nccl/topk_case.h"
+#include "tests/realhw/cuda/topk_case.h"
 
 namespace moesim {
 namespace {
