@@ -14,7 +14,7 @@
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/measuring.h"
 #include "sim/base/files.h"
-#include "sim/report/validation.h"
+#include "sim/report/tolerance.h"
 
 namespace fs = std::filesystem;
 

@@ -15,6 +15,7 @@
 #include "sim/cli/simulate.h"
 #include "sim/cli/version.h"
 #include "sim/cli/workers.h"
+#include "sim/report/tolerance.h"
 #include "sim/report/validation.h"
 
 namespace moesim {

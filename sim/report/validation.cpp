@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/base/units.h"
 
 namespace moesim {
 namespace {
@@ -78,14 +77,6 @@ void check_order(ResultValidation& result) {
 }
 
 }  // namespace
-
-double parse_tolerance(const std::string& text) {
-  NumberWithUnit value;
-  if (!split_unit(text, value) || value.unit != "%" || !(value.number >= 0)) {
-    throw Error(fmt::format("--tolerance: '{}' is no share", text), "such as 12%");
-  }
-  return value.number / 100;
-}
 
 double PolicyValidation::error() const { return simulated / measured - 1; }
 

@@ -42,9 +42,6 @@ struct ResultValidation {
   std::vector<PolicyPair> misordered;      // of the ordered pairs
 };
 
-/// "12 %" -> 0.12; throws Error.
-double parse_tolerance(const std::string& text);
-
 struct Validation {
   std::vector<ResultValidation> results;
   double tolerance = 0;  // relative

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far simulated times may be from measured ones, as a flag says it.
+#pragma once
+
+#include <string>
+
+namespace moesim {
+
+/// "12 %" -> 0.12; throws Error.
+double parse_tolerance(const std::string& text);
+
+}  // namespace moesim
