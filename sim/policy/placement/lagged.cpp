@@ -34,6 +34,10 @@ LaggedOptions read_transfer_options(const YamlMap& params, LaggedOptions o) {
   return o;
 }
 
+bool due(const LaggedOptions& options, int steps) {
+  return steps >= options.first && (steps - options.first) % options.interval == 0;
+}
+
 LoadMatrix rows_of(const LoadMatrix& loads, int first, int count) {
   LoadMatrix rows(count, loads.experts());
   for (int source = 0; source < count; ++source) {
@@ -46,10 +50,6 @@ LoadMatrix rows_of(const LoadMatrix& loads, int first, int count) {
 Lagged::Lagged(const PlacementContext& context, const LaggedOptions& options, SlotTable initial)
     : context_(context), options_(options) {
   layers_.assign(static_cast<std::size_t>(context.layers), {std::move(initial), {}, 0});
-}
-
-bool Lagged::due(const Layer& layer) const {
-  return layer.steps >= options_.first && (layer.steps - options_.first) % options_.interval == 0;
 }
 
 SlotTable Lagged::next_slots(int index, const Layer& layer) {
@@ -82,7 +82,7 @@ ParamExchange Lagged::migration(const SlotTable& before, const SlotTable& after)
 
 LayerDecision Lagged::decide(const LayerRoutingNow& now) {
   Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
-  const bool decides = due(layer);
+  const bool decides = due(options_, layer.steps);
   std::vector<ParamExchange> migrate;
   if (decides) {
     SlotTable next = next_slots(now.layer, layer);

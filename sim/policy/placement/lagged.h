@@ -29,6 +29,9 @@ LaggedOptions read_move_options(const YamlMap& params, LaggedOptions defaults = 
 /// The same without interval too.
 LaggedOptions read_transfer_options(const YamlMap& params, LaggedOptions defaults);
 
+/// Whether to decide, so many steps having been seen.
+bool due(const LaggedOptions& options, int steps);
+
 /// Keeps one slot table per layer, and changes it as replan says. Loads of a step are seen after
 /// it: what is decided for step s depends on steps before s alone.
 class Lagged : public Placer {
@@ -58,7 +61,6 @@ class Lagged : public Placer {
     std::deque<LoadMatrix> history;
     int steps = 0;  // seen so far
   };
-  bool due(const Layer& layer) const;
   SlotTable next_slots(int index, const Layer& layer);
 
   PlacementContext context_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSeek EPLB (github.com/deepseek-ai/EPLB). It leaves the estimate of loads, the time of a
 // rebalance and the use of replicas to its caller: those are parameters here.
-#include "sim/balance/serving/eplb.h"
-
 #include "sim/balance/serving/vllm.h"
 #include "sim/policy/placement/replica_use.h"
 #include "sim/policy/placement/serving/serving.h"
@@ -27,15 +25,9 @@ class Eplb final : public Serving {
         gpus_per_host_(gpus_per_host(c.topology, "eplb")),
         loads_(cells(), vllm::WindowLoad(c.experts, o.lagged.window)) {}
 
-  static eplb::Shape shape(const PlacementContext& c, const EplbOptions& o) {
-    const int groups = o.groups > 0 ? o.groups : std::max(c.model.gate_groups, 1);
-    return {slots_per_gpu(c, o.slots, "eplb") * c.ep, groups, run_shape(c, "eplb").nodes, c.ep};
-  }
-
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    const LaggedOptions& o = options();
-    if (steps < o.first || (steps - o.first) % o.interval != 0) return std::nullopt;
+    if (!due(options(), steps)) return std::nullopt;
     return eplb::rebalance(loads_[at(layer, run)].load(), shape_).table();
   }
   Assignment assign(const Placement& placement, const LayerRoutingNow&) override {
@@ -49,7 +41,7 @@ class Eplb final : public Serving {
   /// Before any load is known all experts count the same.
   static SlotTable initial(const PlacementContext& c, const eplb::Shape& shape) {
     const std::vector<double> even(static_cast<std::size_t>(c.experts), 1.0);
-    return unless_unsuitable([&] { return eplb::rebalance(even, shape).table(); });
+    return eplb::rebalance(even, shape).table();
   }
 
   eplb::Shape shape_;
@@ -74,7 +66,7 @@ PlacementMaker read_eplb(const YamlMap& params) {
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   o.use = static_cast<ReplicaUse>(params.choice("replicas", replica_use_names, 0));
   return [o](const PlacementContext& context) {
-    return std::make_unique<Eplb>(context, o, Eplb::shape(context, o));
+    return std::make_unique<Eplb>(context, o, eplb_shape(context, o.slots, o.groups, "eplb"));
   };
 }
 

@@ -31,8 +31,7 @@ class Lazarus final : public Serving {
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    const LaggedOptions& o = options();
-    if (steps < o.first || (steps - o.first) % o.interval != 0) return std::nullopt;
+    if (!due(options(), steps)) return std::nullopt;
     return lazarus::place(lazarus::replicas(loads_[at(layer, run)].load(), shape_, least_), shape_);
   }
   Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {

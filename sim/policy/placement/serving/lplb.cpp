@@ -29,8 +29,7 @@ class Lplb final : public Serving {
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    const LaggedOptions& o = options();
-    if (steps < o.first || (steps - o.first) % o.interval != 0) return std::nullopt;
+    if (!due(options(), steps)) return std::nullopt;
     lplb::Layout& layout = layouts_[at(layer, run)];
     layout = lplb::place(loads_[at(layer, run)].load(), layout.wiring, layout.per_class, nodes_,
                          context().ep);

@@ -37,8 +37,7 @@ class Predictive final : public Serving {
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps,
                                   const SlotTable& current) override {
-    const LaggedOptions& o = options();
-    if (steps < o.first || (steps - o.first) % o.interval != 0) return std::nullopt;
+    if (!due(options(), steps)) return std::nullopt;
     const std::vector<double> expected = predict(layer, run, steps);
     if (expected.empty()) return std::nullopt;  // nothing is that old yet
     SlotTable extra;

@@ -63,6 +63,22 @@ std::vector<ExpertMemory> weights_in_slots(const Placement& placement,
   return memory;
 }
 
+/// Choices of the rank for every expert in token order, dropped ones left out: [expert].
+std::vector<std::vector<Choice>> choices_of(const LayerRoutingNow& now, GpuId rank, int experts) {
+  std::vector<std::vector<Choice>> choices(static_cast<std::size_t>(experts));
+  std::int64_t token = 0;
+  for (const TokenRun& run : now.batch.ranks[rank.index()]) {
+    for (std::int64_t t = run.first; t < run.first + run.count; ++t, ++token) {
+      for (int k = 0; k < now.ids.top_k(); ++k) {
+        const int expert = now.ids.at(t, k);
+        if (expert >= experts) continue;  // dropped
+        choices[static_cast<std::size_t>(expert)].push_back({token, k});
+      }
+    }
+  }
+  return choices;
+}
+
 }  // namespace
 
 RunShape run_shape(const PlacementContext& context, const std::string& who) {
@@ -82,6 +98,17 @@ int slots_per_gpu(const PlacementContext& context, int given, const std::string&
                    "more slots per GPU");
 }
 
+eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups,
+                       const std::string& who) {
+  const int per_gpu = slots_per_gpu(context, slots, who);
+  const eplb::Shape shape{per_gpu * context.ep,
+                          groups > 0 ? groups : std::max(context.model.gate_groups, 1),
+                          run_shape(context, who).nodes, context.ep};
+  const std::vector<double> even(static_cast<std::size_t>(context.experts), 1.0);
+  unless_unsuitable([&] { return eplb::rebalance(even, shape); });
+  return shape;
+}
+
 SlotTable slots_in_turn(int experts, int ranks, int slots) {
   SlotTable table(static_cast<std::size_t>(ranks));
   int next = 0;
@@ -97,21 +124,6 @@ LaggedOptions weights_only() {
   return options;
 }
 
-std::vector<std::vector<Choice>> choices_of(const LayerRoutingNow& now, GpuId rank, int experts) {
-  std::vector<std::vector<Choice>> choices(static_cast<std::size_t>(experts));
-  std::int64_t token = 0;
-  for (const TokenRun& run : now.batch.ranks[rank.index()]) {
-    for (std::int64_t t = run.first; t < run.first + run.count; ++t, ++token) {
-      for (int k = 0; k < now.ids.top_k(); ++k) {
-        const int expert = now.ids.at(t, k);
-        if (expert >= experts) continue;  // dropped
-        choices[static_cast<std::size_t>(expert)].push_back({token, k});
-      }
-    }
-  }
-  return choices;
-}
-
 Assignment assign_by_run(const Placement& placement, int ep, const RunShares& shares) {
   const SlotTable table = placement.table();
   std::vector<std::vector<Shares>> all;
@@ -125,6 +137,22 @@ Assignment assign_by_run(const Placement& placement, int ep, const RunShares& sh
     }
   }
   return Assignment(placement, all);
+}
+
+Assignment assign_by_choice(const Placement& placement, int ep, const LayerRoutingNow& now,
+                            const ChoiceShares& shares) {
+  return assign_by_run(placement, ep, [&](int run, const Placement& slots) {
+    std::vector<std::vector<Shares>> all;
+    for (int rank = run * ep; rank < (run + 1) * ep; ++rank) {
+      const auto choices = choices_of(now, GpuId(rank), slots.experts());
+      auto& of_rank = all.emplace_back();
+      for (int e = 0; e < slots.experts(); ++e) {
+        of_rank.push_back(shares(GpuId(rank), ExpertId(e), choices[static_cast<std::size_t>(e)],
+                                 slots.slots_of(ExpertId(e))));
+      }
+    }
+    return all;
+  });
 }
 
 void hold_slots(LayerDecision& decision, const PlacementContext& context, bool whole) {

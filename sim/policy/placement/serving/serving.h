@@ -5,9 +5,11 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "sim/balance/serving/eplb.h"
 #include "sim/balance/serving/replica_choice.h"
 #include "sim/policy/placement/lagged.h"
 #include "sim/policy/unsuitable.h"
@@ -28,6 +30,11 @@ RunShape run_shape(const PlacementContext& context, const std::string& who);
 /// naming `who` when the experts do not fit.
 int slots_per_gpu(const PlacementContext& context, int given, const std::string& who);
 
+/// What EPLB balances in one run: slots as slots_per_gpu says, experts in `groups`, or when 0 in
+/// those of the gate. Throws Unsuitable naming `who` when EPLB has no layout for it.
+eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups,
+                       const std::string& who);
+
 /// Slot p of a run, counted over its ranks, holds expert p modulo experts.
 SlotTable slots_in_turn(int experts, int ranks, int slots);
 
@@ -44,14 +51,21 @@ auto unless_unsuitable(const Make& make) {
 /// Defaults of systems that serve: slots hold weights alone.
 LaggedOptions weights_only();
 
-/// Choices of the rank for every expert in token order, dropped ones left out: [expert].
-std::vector<std::vector<Choice>> choices_of(const LayerRoutingNow& now, GpuId rank, int experts);
-
 /// Shares [rank][expert] of one run for its own slots, numbered from 0.
 using RunShares = std::function<std::vector<std::vector<Shares>>(int run, const Placement& slots)>;
 
 /// The assignment in which no rank uses slots of another run.
 Assignment assign_by_run(const Placement& placement, int ep, const RunShares& shares);
+
+/// The shares of one rank for one expert, from its choices of it in token order (dropped ones left
+/// out) and the slots of the expert in the run, numbered from 0, ascending.
+using ChoiceShares =
+    std::function<Shares(GpuId rank, ExpertId expert, std::span<const Choice> choices,
+                         std::span<const SlotId> replicas)>;
+
+/// The same for rules that pick a replica for every choice.
+Assignment assign_by_choice(const Placement& placement, int ep, const LayerRoutingNow& now,
+                            const ChoiceShares& shares);
 
 /// Memory of the slots and, in training, what keeps the copies of an expert alike. `whole`: every
 /// slot holds gradients and optimizer state, gradients of the copies in a run are summed at its

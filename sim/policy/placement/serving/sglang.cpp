@@ -5,7 +5,6 @@
 
 #include <numeric>
 
-#include "sim/balance/serving/eplb.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
 
@@ -50,9 +49,14 @@ class Sglang final : public Serving {
     return cell.slots;
   }
   Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    return assign_by_run(placement, context().ep, [&](int run, const Placement& slots) {
-      return o_.dynamic ? drawn(run, slots, now) : fixed(slots, now.layer);
-    });
+    if (o_.dynamic) {
+      return assign_by_choice(placement, context().ep, now,
+                              [](GpuId rank, ExpertId expert, auto choices, auto replicas) {
+                                return sglang::dynamic_shares(choices, replicas, rank, expert);
+                              });
+    }
+    return assign_by_run(placement, context().ep,
+                         [&](int, const Placement& slots) { return fixed(slots, now.layer); });
   }
   void observe(int layer, int run, const LoadMatrix& loads) override {
     std::vector<double>& sums = cells_[at(layer, run)].loads;
@@ -107,35 +111,11 @@ class Sglang final : public Serving {
     return shares;
   }
 
-  std::vector<std::vector<Shares>> drawn(int run, const Placement& slots,
-                                         const LayerRoutingNow& now) const {
-    std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(context().ep));
-    for (int rank = 0; rank < context().ep; ++rank) {
-      const GpuId source(run * context().ep + rank);
-      const auto choices = choices_of(now, source, slots.experts());
-      for (int e = 0; e < slots.experts(); ++e) {
-        shares[static_cast<std::size_t>(rank)].push_back(
-            sglang::dynamic_shares(choices[static_cast<std::size_t>(e)],
-                                   slots.slots_of(ExpertId(e)), source, ExpertId(e)));
-      }
-    }
-    return shares;
-  }
-
   SglangOptions o_;
   eplb::Shape shape_;
   std::vector<Cell> cells_;       // [layer and run]
   std::vector<bool> rebalances_;  // [run], in this step
 };
-
-std::unique_ptr<Placer> make_sglang(const PlacementContext& c, const SglangOptions& o) {
-  const int groups = o.groups > 0 ? o.groups : std::max(c.model.gate_groups, 1);
-  const eplb::Shape shape{slots_per_gpu(c, o.slots, "sglang") * c.ep, groups,
-                          run_shape(c, "sglang").nodes, c.ep};
-  const std::vector<double> even(static_cast<std::size_t>(c.experts), 1.0);
-  unless_unsuitable([&] { return eplb::rebalance(even, shape); });  // the shape is possible
-  return std::make_unique<Sglang>(c, o, shape);
-}
 
 }  // namespace
 
@@ -155,7 +135,9 @@ PlacementMaker read_sglang(const YamlMap& params) {
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   o.dynamic = params.choice("replicas", {"static", "dynamic"}, 0) == 1;
-  return [o](const PlacementContext& context) { return make_sglang(context, o); };
+  return [o](const PlacementContext& c) {
+    return std::make_unique<Sglang>(c, o, eplb_shape(c, o.slots, o.groups, "sglang"));
+  };
 }
 
 }  // namespace moesim

@@ -48,19 +48,11 @@ class TrtLlm final : public Serving {
     return trt_llm::place(loads_[at(layer, run)].load(), context().ep, slots_);
   }
   Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    const int ep = context().ep;
-    return assign_by_run(placement, ep, [&](int run, const Placement& slots) {
-      std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(ep));
-      for (int rank = 0; rank < ep; ++rank) {
-        const auto choices = choices_of(now, GpuId(run * ep + rank), slots.experts());
-        for (int e = 0; e < slots.experts(); ++e) {
-          shares[static_cast<std::size_t>(rank)].push_back(
-              trt_llm::round_robin(choices[static_cast<std::size_t>(e)], now.ids.top_k(),
-                                   slots.slots_of(ExpertId(e)), o_.offset_by_rank ? rank : 0));
-        }
-      }
-      return shares;
-    });
+    return assign_by_choice(
+        placement, context().ep, now, [&](GpuId rank, ExpertId, auto choices, auto replicas) {
+          const int offset = o_.offset_by_rank ? rank.value % context().ep : 0;
+          return trt_llm::round_robin(choices, now.ids.top_k(), replicas, offset);
+        });
   }
   void observe(int layer, int run, const LoadMatrix& loads) override {
     loads_[at(layer, run)].add(loads);

@@ -32,19 +32,10 @@ class Vllm final : public Serving {
   }
   /// Unlike upstream, which counts replicas in EPLB's order, by ascending slot.
   Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    const int ep = context().ep;
-    return assign_by_run(placement, ep, [&](int run, const Placement& slots) {
-      std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(ep));
-      for (int rank = 0; rank < ep; ++rank) {
-        const auto choices = choices_of(now, GpuId(run * ep + rank), slots.experts());
-        for (int e = 0; e < slots.experts(); ++e) {
-          shares[static_cast<std::size_t>(rank)].push_back(
-              vllm::shares(rule_, choices[static_cast<std::size_t>(e)], now.ids.top_k(),
-                           slots.slots_of(ExpertId(e))));
-        }
-      }
-      return shares;
-    });
+    return assign_by_choice(placement, context().ep, now,
+                            [&](GpuId, ExpertId, auto choices, auto replicas) {
+                              return vllm::shares(rule_, choices, now.ids.top_k(), replicas);
+                            });
   }
   void observe(int layer, int run, const LoadMatrix& loads) override {
     loads_[at(layer, run)].add(loads);
@@ -55,15 +46,6 @@ class Vllm final : public Serving {
   vllm::Rule rule_;
   std::vector<vllm::WindowLoad> loads_;  // [layer and run]
 };
-
-std::unique_ptr<Placer> make_vllm(const PlacementContext& c, const VllmOptions& o) {
-  const int groups = o.groups > 0 ? o.groups : std::max(c.model.gate_groups, 1);
-  const eplb::Shape shape{slots_per_gpu(c, o.slots, "vllm") * c.ep, groups,
-                          run_shape(c, "vllm").nodes, c.ep};
-  const std::vector<double> even(static_cast<std::size_t>(c.experts), 1.0);
-  unless_unsuitable([&] { return eplb::rebalance(even, shape); });  // the shape is possible
-  return std::make_unique<Vllm>(c, o, shape);
-}
 
 }  // namespace
 
@@ -81,7 +63,9 @@ PlacementMaker read_vllm(const YamlMap& params) {
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   o.rule = static_cast<vllm::Rule>(params.choice("rule", {"place", "token-hash"}, 0));
-  return [o](const PlacementContext& context) { return make_vllm(context, o); };
+  return [o](const PlacementContext& c) {
+    return std::make_unique<Vllm>(c, o, eplb_shape(c, o.slots, o.groups, "vllm"));
+  };
 }
 
 }  // namespace moesim

@@ -4,7 +4,7 @@
 #include "sim/balance/training/janus.h"
 
 #include "sim/policy/placement/lagged.h"
-#include "sim/policy/placement/training/expert_copies.h"
+#include "sim/policy/placement/training/copier.h"
 #include "sim/policy/placement/training/planner_rates.h"
 #include "sim/policy/policies.h"
 
@@ -13,48 +13,40 @@ namespace {
 
 enum class Centric { cheaper, experts, data };
 
-class Janus final : public Placer {
+class Janus final : public Copier {
  public:
   Janus(const PlacementContext& context, Centric centric, bool after_gate)
-      : context_(context),
+      : Copier(context, Broadcast::by_node),
         centric_(centric),
         after_gate_(after_gate),
         node_size_(node_size(context, "janus")),
-        homes_(contiguous_placement(context.experts, context.gpus, context.ep).table()),
         sizes_{context.model.row_bytes(), weight_bytes(context), gradient_bytes(context)} {}
-
-  LayerDecision decide(const LayerRoutingNow& now) override {
-    std::vector<StepCopies> runs;
-    for (int first = 0; first < context_.gpus; first += context_.ep) {
-      StepCopies run{run_of(homes_, first, context_.ep), {}, {}};
-      const JanusLayer layer = after_gate_ ? janus_layer(rows_of(now.loads, first, context_.ep),
-                                                         run.table, node_size_, sizes_)
-                                           : ahead(now, run.table);
-      const bool data =
-          centric_ == Centric::cheaper ? layer.data_centric : centric_ == Centric::data;
-      if (data) fetch(layer, run);
-      runs.push_back(std::move(run));
-    }
-    LayerDecision decision = with_copies(context_, homes_, runs, {Broadcast::by_node, false});
-    decision.after_gate = after_gate_;
-    return decision;
-  }
 
   bool reacts() const override { return after_gate_; }
   bool looks() const override { return after_gate_; }
 
  private:
+  StepCopies copies(const LayerRoutingNow& now, int first, SlotTable homes) override {
+    StepCopies run{std::move(homes), {}, {}};
+    const JanusLayer layer = after_gate_ ? janus_layer(rows_of(now.loads, first, context().ep),
+                                                       run.table, node_size_, sizes_)
+                                         : ahead(now, run.table);
+    const bool data = centric_ == Centric::cheaper ? layer.data_centric : centric_ == Centric::data;
+    if (data) fetch(layer, run);
+    return run;
+  }
+
   /// Before the gate any expert may be needed and choices are taken to be even: tokens x K / E for
   /// each expert. Everything is multiplied by E, to compare whole bytes.
   JanusLayer ahead(const LayerRoutingNow& now, const SlotTable& homes) const {
-    LoadMatrix even(context_.ep, context_.experts);
+    LoadMatrix even(context().ep, context().experts);
     const auto choices = static_cast<std::int64_t>(mean_tokens(now.batch) * now.ids.top_k());
-    for (int s = 0; s < context_.ep; ++s) {
-      for (int e = 0; e < context_.experts; ++e) even.at(GpuId(s), ExpertId(e)) = choices;
+    for (int s = 0; s < context().ep; ++s) {
+      for (int e = 0; e < context().experts; ++e) even.at(GpuId(s), ExpertId(e)) = choices;
     }
     return janus_layer(
         even, homes, node_size_,
-        {sizes_.row, sizes_.parameters * context_.experts, sizes_.gradients * context_.experts});
+        {sizes_.row, sizes_.parameters * context().experts, sizes_.gradients * context().experts});
   }
 
   void fetch(const JanusLayer& layer, StepCopies& run) const {
@@ -67,11 +59,9 @@ class Janus final : public Placer {
     }
   }
 
-  PlacementContext context_;
   Centric centric_;
   bool after_gate_;
   int node_size_;
-  SlotTable homes_;
   JanusSizes sizes_;
 };
 

@@ -38,7 +38,9 @@ PlannerRates read_planner_rates(const YamlMap& params) {
   return rates;
 }
 
-BytesPerSecond alltoall_bandwidth(const PlacementContext& context, Reach reach) {
+BytesPerSecond bandwidth_of(const PlannerRates& given, const PlacementContext& context,
+                            Reach reach) {
+  if (given.bandwidth) return *given.bandwidth;
   ByteMatrix traffic = uniform_traffic(context, reach == Reach::other_nodes);
   if (traffic.entries() == 0) traffic = uniform_traffic(context, false);
   BytesPerSecond fastest;
@@ -48,7 +50,8 @@ BytesPerSecond alltoall_bandwidth(const PlacementContext& context, Reach reach) 
   return BytesPerSecond(static_cast<double>(traffic.total().value) / context.gpus / seconds);
 }
 
-FlopsPerSecond gemm_throughput(const PlacementContext& context) {
+FlopsPerSecond throughput_of(const PlannerRates& given, const PlacementContext& context) {
+  if (given.throughput) return *given.throughput;
   FlopsPerSecond slowest(std::numeric_limits<double>::infinity());
   std::map<std::string, FlopsPerSecond> known;
   for (int g = 0; g < context.gpus; ++g) {

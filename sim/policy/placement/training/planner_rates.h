@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Given rates; those left out come from the cluster, see below.
+/// Rates that the parameters of a placement give, if they do.
 struct PlannerRates {
   std::optional<BytesPerSecond> bandwidth;  // of one GPU
   std::optional<FlopsPerSecond> throughput;
@@ -21,13 +21,14 @@ PlannerRates read_planner_rates(const YamlMap& params);
 /// Whose bytes the bandwidth of a GPU counts.
 enum class Reach { all_gpus, other_nodes };
 
-/// What one GPU gets from a uniform all-to-all of all runs at once, latencies aside; with
-/// other_nodes only pairs on different hosts exchange, where a run has any.
-BytesPerSecond alltoall_bandwidth(const PlacementContext& context, Reach reach);
+/// The given bandwidth, else what one GPU gets from a uniform all-to-all of all runs at once,
+/// latencies aside; with other_nodes only pairs on different hosts exchange, where a run has any.
+BytesPerSecond bandwidth_of(const PlannerRates& given, const PlacementContext& context,
+                            Reach reach);
 
-/// Peak x efficiency of the slowest GPU for the model's weights, as shipped in models/gpu. Throws
-/// Unsuitable when a GPU has no peak for them.
-FlopsPerSecond gemm_throughput(const PlacementContext& context);
+/// The given throughput, else peak x efficiency of the slowest GPU for the model's weights, as
+/// shipped in models/gpu. Throws Unsuitable when a GPU has no peak for them.
+FlopsPerSecond throughput_of(const PlannerRates& given, const PlacementContext& context);
 
 /// The forward of one choice.
 Seconds choice_time(const MoeModel& model, FlopsPerSecond throughput);

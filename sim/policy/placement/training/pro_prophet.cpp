@@ -4,7 +4,7 @@
 #include "sim/balance/training/pro_prophet.h"
 
 #include "sim/policy/placement/lagged.h"
-#include "sim/policy/placement/training/expert_copies.h"
+#include "sim/policy/placement/training/copier.h"
 #include "sim/policy/placement/training/planner_rates.h"
 #include "sim/policy/policies.h"
 
@@ -20,33 +20,26 @@ struct ProphetSetting {
   PlannerRates rates;
 };
 
-class ProProphet final : public Placer {
+class ProProphet final : public Copier {
  public:
   ProProphet(const PlacementContext& context, const ProphetSetting& setting)
-      : context_(context),
+      : Copier(context, setting.how),
         setting_(setting),
-        homes_(contiguous_placement(context.experts, context.gpus, context.ep).table()),
-        throughput_(setting.rates.throughput ? *setting.rates.throughput
-                                             : gemm_throughput(context)),
+        throughput_(throughput_of(setting.rates, context)),
         last_(static_cast<std::size_t>(context.layers)) {
     model_.input = context.model.row_bytes();
     model_.parameters = weight_bytes(context);
     model_.gradients = gradient_bytes(context);
-    model_.bandwidth = setting.rates.bandwidth ? *setting.rates.bandwidth
-                                               : alltoall_bandwidth(context, Reach::all_gpus);
+    model_.bandwidth = bandwidth_of(setting.rates, context, Reach::all_gpus);
     model_.throughput = 1 / choice_time(context.model, throughput_).value;
     model_.overlapped = setting.overlapped;
   }
 
   LayerDecision decide(const LayerRoutingNow& now) override {
     LoadMatrix& last = last_[static_cast<std::size_t>(now.layer)];
-    model_.dense_forward = dense_time(context_.model, throughput_, mean_tokens(now.batch));
+    model_.dense_forward = dense_time(context().model, throughput_, mean_tokens(now.batch));
     model_.dense_backward = model_.dense_forward * 2.0;
-    std::vector<StepCopies> runs;
-    for (int first = 0; first < context_.gpus; first += context_.ep) {
-      runs.push_back(plan(last, first));
-    }
-    LayerDecision decision = with_copies(context_, homes_, runs, {setting_.how, false});
+    LayerDecision decision = Copier::decide(now);
     decision.planning = last.sources() > 0 ? setting_.planning : Seconds(0);
     last = now.loads;
     return decision;
@@ -54,20 +47,18 @@ class ProProphet final : public Placer {
 
  private:
   /// No copies in the first step, before which nothing is known.
-  StepCopies plan(const LoadMatrix& last, int first) const {
-    SlotTable homes = run_of(homes_, first, context_.ep);
+  StepCopies copies(const LayerRoutingNow& now, int first, SlotTable homes) override {
+    const LoadMatrix& last = last_[static_cast<std::size_t>(now.layer)];
     if (last.sources() == 0) return {std::move(homes), {}, {}};
-    const LoadMatrix loads = rows_of(last, first, context_.ep);
+    const LoadMatrix loads = rows_of(last, first, context().ep);
     ProphetOptions options{setting_.balance, setting_.excluded};
     if (options.excluded < 0) options.excluded = excludable(loads);
-    options.excluded = std::min(options.excluded, context_.ep - 1);
+    options.excluded = std::min(options.excluded, context().ep - 1);
     ProphetPlan p = prophet_plan(model_, options, loads, homes);
     return {std::move(p.table), std::move(p.broadcast), std::move(p.reduce)};
   }
 
-  PlacementContext context_;
   ProphetSetting setting_;
-  SlotTable homes_;
   FlopsPerSecond throughput_;
   ProphetModel model_;
   std::vector<LoadMatrix> last_;  // [layer] the step before; empty before the first

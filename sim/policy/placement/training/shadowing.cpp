@@ -4,7 +4,7 @@
 #include "sim/balance/training/shadowing.h"
 
 #include "sim/policy/placement/lagged.h"
-#include "sim/policy/placement/training/expert_copies.h"
+#include "sim/policy/placement/training/copier.h"
 #include "sim/policy/placement/training/planner_rates.h"
 #include "sim/policy/policies.h"
 
@@ -20,44 +20,29 @@ ShadowModel model_of(const PlacementContext& context, const PlannerRates& rates)
   shadow.alpha =
       static_cast<double>(model.expert_parameters()) / (2 * shadow.hidden) / shadow.hidden;
   shadow.element_bytes = size_of(model.activations);
-  shadow.bandwidth =
-      rates.bandwidth ? *rates.bandwidth : alltoall_bandwidth(context, Reach::all_gpus);
-  shadow.throughput = rates.throughput ? *rates.throughput : gemm_throughput(context);
+  shadow.bandwidth = bandwidth_of(rates, context, Reach::all_gpus);
+  shadow.throughput = throughput_of(rates, context);
   return shadow;
 }
 
-class Shadower final : public Placer {
+class Shadower final : public Copier {
  public:
   Shadower(const PlacementContext& context, ShadowRule rule, Broadcast how,
            const PlannerRates& rates)
-      : context_(context),
-        rule_(rule),
-        how_(how),
-        model_(model_of(context, rates)),
-        homes_(contiguous_placement(context.experts, context.gpus, context.ep).table()) {}
-
-  LayerDecision decide(const LayerRoutingNow& now) override {
-    std::vector<StepCopies> runs;
-    for (int first = 0; first < context_.gpus; first += context_.ep) {
-      const SlotTable homes = run_of(homes_, first, context_.ep);
-      const auto shadows =
-          choose_shadows(rule_, model_, rows_of(now.loads, first, context_.ep), homes);
-      Shadowing s = shadow(homes, shadows, weight_bytes(context_), gradient_bytes(context_));
-      runs.push_back({std::move(s.table), std::move(s.broadcast), std::move(s.reduce)});
-    }
-    LayerDecision decision = with_copies(context_, homes_, runs, {how_, false});
-    decision.after_gate = true;
-    return decision;
-  }
+      : Copier(context, how), rule_(rule), model_(model_of(context, rates)) {}
 
   bool reacts() const override { return true; }
 
  private:
-  PlacementContext context_;
+  StepCopies copies(const LayerRoutingNow& now, int first, SlotTable homes) override {
+    const auto shadows =
+        choose_shadows(rule_, model_, rows_of(now.loads, first, context().ep), homes);
+    Shadowing s = shadow(homes, shadows, weight_bytes(context()), gradient_bytes(context()));
+    return {std::move(s.table), std::move(s.broadcast), std::move(s.reduce)};
+  }
+
   ShadowRule rule_;
-  Broadcast how_;
   ShadowModel model_;
-  SlotTable homes_;
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sim/policy/placement/training/expert_copies.h"
+#include "sim/balance/training/owners.h"
 #include "sim/policy/unsuitable.h"
 #include "tests/policy/placement/training/training_play.h"
 
