@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libraries that are loaded when they are needed.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -39,6 +43,78 @@ TEST(SharedLibrary, AVariableNamesTheOnlyPlace) {
               HasSubstr("looked at /nowhere/libm.so.6;"));
   unsetenv("MOESIM_NONE");
   EXPECT_EQ(error_of({"libm.so.6", "MOESIM_NONE", "NONE_HOME", "none"}), "");
+}
+
+/// Below a folder of its own, links to a library that exists under a name that no loader knows.
+class PlacedLibrary : public testing::Test {
+ protected:
+  PlacedLibrary() { std::filesystem::create_directory(folder_); }
+  ~PlacedLibrary() override {
+    for (const char* variable : {"CUDA_HOME", "PLACED_HOME", "VIRTUAL_ENV", "CONDA_PREFIX"}) {
+      unsetenv(variable);
+    }
+    std::filesystem::remove_all(folder_);
+  }
+  std::string place(const std::filesystem::path& below) const {
+    const auto path = folder_ / below / "libplaced.so.7";
+    std::filesystem::create_directories(path.parent_path());
+    std::filesystem::create_symlink(libm_, path);
+    return path;
+  }
+  void set(const char* variable, const char* below) const {
+    setenv(variable, (folder_ / below).c_str(), 1);
+  }
+  static std::string found() { return SharedLibrary(names).path(); }
+
+  inline static const SharedLibrary::Names names{"libplaced.so.7", "MOESIM_PLACED", "PLACED_HOME",
+                                                 "placed"};
+
+ private:
+  static std::filesystem::path path_of_libm() {
+    const SharedLibrary library({"libm.so.6", "MOESIM_NONE", "NONE_HOME", "none"});
+    double (*cosine)(double) = nullptr;
+    library.find("cos", cosine);
+    Dl_info info;
+    if (dladdr(reinterpret_cast<void*>(cosine), &info) == 0) throw std::runtime_error("no libm");
+    return info.dli_fname;
+  }
+
+  std::filesystem::path libm_ = path_of_libm();
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("moesim-library-" + std::to_string(getpid()));
+};
+
+TEST_F(PlacedLibrary, LiesInPackagesOfActivePythonEnvironments) {
+  set("VIRTUAL_ENV", "venv");
+  set("CONDA_PREFIX", "conda");
+  EXPECT_THROW(found(), std::runtime_error);
+  const std::string conda = place("conda/lib/python3.9/site-packages/nvidia/placed/lib");
+  EXPECT_EQ(found(), conda);
+  const std::string venv = place("venv/lib/python3.11/site-packages/nvidia/placed/lib");
+  EXPECT_EQ(found(), venv);
+}
+
+TEST_F(PlacedLibrary, HomesComeFirst) {
+  set("VIRTUAL_ENV", "venv");
+  place("venv/lib/python3.11/site-packages/nvidia/placed/lib");
+  set("CUDA_HOME", "cuda");
+  const std::string cuda = place("cuda/lib64");
+  EXPECT_EQ(found(), cuda);
+  set("PLACED_HOME", "home");
+  const std::string home = place("home/lib");
+  EXPECT_EQ(found(), home);
+}
+
+TEST_F(PlacedLibrary, ThatIsNoneIsSkippedAndTold) {
+  set("CUDA_HOME", "cuda");
+  set("PLACED_HOME", "home");
+  const std::string broken = place("home/lib64");
+  std::filesystem::remove(broken);
+  std::ofstream(broken) << "no library\n";
+  EXPECT_THAT(error_of(names),
+              AllOf(HasSubstr("home/lib64/libplaced.so.7: "), HasSubstr("looked at " + broken)));
+  const std::string cuda = place("cuda/lib64");
+  EXPECT_EQ(found(), cuda);
 }
 
 TEST(SharedLibrary, AMissingFunctionIsAnError) {
