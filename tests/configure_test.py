@@ -44,6 +44,14 @@ class Configuration(unittest.TestCase):
         self.assertNotIn("mpi-suite", names)
         self.assertNotIn("openmpi", ninja)
 
+    def test_a_binary_that_travels_takes_along_archives_alone(self):
+        _, ninja = self.configured("-Dcarry=true", "-Dtests=false", "-Dsimulator=disabled")
+        link = ninja.split("build realhw/cli/moesim-hw: ")[1].split("\n\n")[0]
+        self.assertIn("libyaml-cpp.a", link)
+        self.assertIn("static-libstdc++", link)
+        for library in (".so", "-lglpk", "-lmpi", "-lcrypto", "-lopenblas", "-lfmt"):
+            self.assertNotIn(library, link)
+
 
 if __name__ == "__main__":
     if shutil.which("meson") is None:
