@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "realhw/cuda/gpu_device.h"
 
@@ -18,6 +19,9 @@ struct CudaOptions {
 
 /// GPUs that this process sees; 0 where there is no driver.
 int count_gpus();
+/// "there is no driver (libcuda.so.1)", "the driver is of CUDA 12.2, this program of 13.0", or
+/// CUDA's own words; empty where there are GPUs.
+std::string why_no_gpus();
 
 /// The `index`-th GPU of the process. Throws std::runtime_error when it cannot be used.
 std::unique_ptr<GpuDevice> make_cuda_device(int index, const CudaOptions& options = {});

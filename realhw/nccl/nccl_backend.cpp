@@ -57,7 +57,9 @@ std::unique_ptr<HardwareBackend> make_nccl_backend(Job& job, NcclParts parts,
 std::unique_ptr<HardwareBackend> make_nccl_backend(Job& job, const NcclOptions& options,
                                                    const CudaOptions& cuda) {
   const int gpus = count_gpus(), local = local_rank(job);
-  if (gpus == 0) throw Error("the backend 'nccl' needs a GPU, and CUDA sees none");
+  if (gpus == 0) {
+    throw Error("the backend 'nccl' needs a GPU, and CUDA sees none: " + why_no_gpus());
+  }
   const int index = local % gpus;
   try {
     const NcclApi& nccl = nccl_library();

@@ -9,7 +9,7 @@
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (moesim::count_gpus() == 0) {
-    std::puts("skipped: there is no GPU");
+    std::printf("skipped, no GPU: %s\n", moesim::why_no_gpus().c_str());
     return 77;
   }
   return RUN_ALL_TESTS();

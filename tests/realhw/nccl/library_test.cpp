@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "realhw/cuda/cuda_device.h"
 #include "realhw/cuda/shared_library.h"
 #include "realhw/nccl/nccl_api.h"
 
@@ -126,6 +127,8 @@ TEST(SharedLibrary, AMissingFunctionIsAnError) {
   EXPECT_EQ(cosine, nullptr);
   EXPECT_THROW(library.find("no_such_function", cosine), std::runtime_error);
 }
+
+TEST(Gpus, AreMissedForAReason) { EXPECT_EQ(why_no_gpus().empty(), count_gpus() > 0); }
 
 TEST(NcclLibrary, IsNewEnoughWhereThereIsOne) {
   try {
