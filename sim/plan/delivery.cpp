@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <optional>
 #include <set>
 
 #include "sim/plan/check.h"
+#include "sim/plan/expert_check.h"
 #include "sim/plan/journey.h"
 #include "sim/plan/mistakes.h"
 #include "sim/plan/op_order.h"
@@ -40,161 +40,6 @@ std::map<LayerPass, TokenOps> group_ops(const Plan& plan) {
   }
   return groups;
 }
-
-const GroupedGemm& gemm_of(const Plan& plan, OpId id) {
-  return std::get<GroupedGemm>(plan[id].compute()->kernel);
-}
-
-/// Nothing later in the pass needs a weight gradient.
-bool is_weight_gradient(const std::string& name) { return name.ends_with("-wgrad"); }
-
-/// Compares the expert GEMMs of one layer and pass with what the rows bring and take away.
-class ExpertCheck {
- public:
-  ExpertCheck(const Plan& plan, const Placement& placement, bool padded, OpOrder& order,
-              const std::string& where, Mistakes& mistakes)
-      : plan_(plan),
-        placement_(placement),
-        padded_(padded),
-        order_(order),
-        where_(where),
-        mistakes_(mistakes) {}
-
-  void run(const std::vector<OpId>& gemms, const CarriedBySlot& arrived,
-           const CarriedBySlot& taken) {
-    std::vector<std::map<std::string, std::vector<OpId>>> by_name(
-        static_cast<std::size_t>(plan_.gpus));
-    for (const OpId id : gemms) {
-      const GpuId gpu = plan_[id].compute()->gpu;
-      const auto groups = gemm_of(plan_, id).m.size();
-      auto& parts = by_name[gpu.index()][plan_[id].name];
-      if (groups == static_cast<std::size_t>(placement_.slots_on(gpu))) {
-        parts.push_back(id);
-      } else {
-        mistake(fmt::format("{} has {} groups, but GPU {} has {} slots", describe(plan_, id),
-                            groups, gpu.value, placement_.slots_on(gpu)));
-      }
-    }
-    std::set<std::string> names;  // of the GEMMs that every GPU with rows must run
-    for (const auto& of_gpu : by_name) {
-      for (const auto& [name, parts] : of_gpu) names.insert(name);
-    }
-    if (names.empty()) names.insert("expert GEMM");
-    for (gpu_ = GpuId(0); gpu_.value < plan_.gpus; ++gpu_.value) {
-      for (const auto& [name, parts] : by_name[gpu_.index()]) {
-        if (parts.empty()) continue;  // its groups are reported
-        check_inputs(name, parts, arrived);
-        if (!is_weight_gradient(name)) check_results(name, parts, taken);
-      }
-      for (const std::string& name : names) {
-        if (by_name[gpu_.index()].count(name) == 0) check_absent(name, arrived);
-      }
-    }
-  }
-
- private:
-  void mistake(const std::string& what) { mistakes_.add(where_ + ": " + what); }
-  std::size_t slots() const { return static_cast<std::size_t>(placement_.slots_on(gpu_)); }
-  SlotId slot(std::size_t group) const {
-    return SlotId(placement_.first_slot(gpu_).value + static_cast<std::int64_t>(group));
-  }
-  std::string slot_text(std::size_t group) const {
-    return fmt::format("slot {} (expert {}) of GPU {}", slot(group).value,
-                       placement_.expert_in(slot(group)).value, gpu_.value);
-  }
-
-  /// Exchanges that carry choices of this GPU's slots and, of those, the ones with `holds`.
-  template <class Holds>
-  std::set<OpId> exchanges(const CarriedBySlot& carried, Holds holds) const {
-    std::set<OpId> all, some;
-    for (std::size_t group = 0; group < slots(); ++group) {
-      for (const auto& [op, count] : carried[slot(group).index()]) all.insert(op);
-    }
-    for (const OpId op : all) {
-      if (op.value < 0 || holds(op)) some.insert(op);
-    }
-    return some;
-  }
-
-  /// The rows of the parts of one GEMM: all that were chosen, none before it can have arrived.
-  void check_inputs(const std::string& name, const std::vector<OpId>& parts,
-                    const CarriedBySlot& arrived) {
-    std::vector<std::int64_t> computed(slots()), chosen;
-    for (std::size_t group = 0; group < slots(); ++group) chosen.push_back(total(arrived, group));
-    std::set<OpId> late;
-    for (const OpId part : parts) {
-      const auto there = exchanges(arrived, [&](OpId op) { return order_.precedes(op, part); });
-      for (std::size_t group = 0; group < slots(); ++group) {
-        computed[group] += gemm_of(plan_, part).m[group];
-        std::int64_t available = 0;
-        std::optional<OpId> missing;
-        for (const auto& [op, count] : arrived[slot(group).index()]) {
-          if (there.count(op) > 0) {
-            available += count;
-          } else if (!missing) {
-            missing = op;
-          }
-        }
-        if (missing && std::min(computed[group], chosen[group]) > available &&
-            late.insert(*missing).second) {
-          mistake(fmt::format("{} on GPU {} does not wait for its rows from {}",
-                              describe(plan_, part), gpu_.value, describe(plan_, *missing)));
-        }
-      }
-    }
-    for (std::size_t group = 0; group < slots(); ++group) {
-      if (padded_ ? computed[group] >= chosen[group] : computed[group] == chosen[group]) continue;
-      mistake(fmt::format("'{}' computes {} rows in {}, but {} chose it", name, computed[group],
-                          slot_text(group), chosen[group]));
-    }
-  }
-
-  /// Results may leave only when the GEMM has made as many.
-  void check_results(const std::string& name, const std::vector<OpId>& parts,
-                     const CarriedBySlot& taken) {
-    std::set<OpId> early;
-    std::map<OpId, std::set<OpId>> done;  // per part the exchanges that follow it
-    for (const OpId part : parts) {
-      done[part] = exchanges(taken, [&](OpId op) { return order_.precedes(part, op); });
-    }
-    for (std::size_t group = 0; group < slots(); ++group) {
-      std::int64_t gone = 0;
-      for (const auto& [op, count] : taken[slot(group).index()]) {
-        if (op.value < 0) continue;
-        gone += count;
-        std::int64_t made = 0, later = 0;
-        for (const OpId part : parts) {
-          (done[part].count(op) > 0 ? made : later) += gemm_of(plan_, part).m[group];
-        }
-        if (gone <= made || later == 0 || !early.insert(op).second) continue;
-        mistake(fmt::format("{} does not wait for the results of '{}' on GPU {}",
-                            describe(plan_, op), name, gpu_.value));
-      }
-    }
-  }
-
-  void check_absent(const std::string& name, const CarriedBySlot& arrived) {
-    std::int64_t rows = 0;
-    for (std::size_t group = 0; group < slots(); ++group) rows += total(arrived, group);
-    if (rows > 0) {
-      mistake(fmt::format("no '{}' runs on GPU {}, which {} choices need", name, gpu_.value, rows));
-    }
-  }
-
-  std::int64_t total(const CarriedBySlot& carried, std::size_t group) const {
-    std::int64_t sum = 0;
-    for (const auto& [op, count] : carried[slot(group).index()]) sum += count;
-    return sum;
-  }
-
-  const Plan& plan_;
-  const Placement& placement_;
-  bool padded_;
-  OpOrder& order_;
-  const std::string& where_;
-  Mistakes& mistakes_;
-  GpuId gpu_;
-};
 
 /// Rejects routing that names tokens, experts or GPUs that do not exist.
 bool check_routing(const Plan& plan, const LayerRouting& routing, Mistakes& mistakes) {
@@ -244,8 +89,8 @@ void check_pass(const Plan& plan, const LayerRouting& routing, Pass pass, const 
   };
   const CarriedBySlot arrived = follow(Journey::Direction::out, ops.dispatch);
   const CarriedBySlot taken = follow(Journey::Direction::back, ops.combine);
-  ExpertCheck(plan, routing.assignment->placement(), ops.padded, order, where, mistakes)
-      .run(ops.experts, arrived, taken);
+  check_experts({plan, routing.assignment->placement(), ops.padded, ops.experts, where}, arrived,
+                taken, order, mistakes);
 }
 
 }  // namespace
