@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work on traces that takes a while.
+#pragma once
+
+#include <string>
+
+#include "sim/trace/progress.h"
+
+namespace moesim {
+
+/// While it lives, Ctrl-C ends the work at its next step, so that nothing half-written stays; on a
+/// terminal a line tells how far the work is. One at a time.
+class LongWork {
+ public:
+  explicit LongWork(std::string what);
+  ~LongWork();
+  LongWork(const LongWork&) = delete;
+  LongWork& operator=(const LongWork&) = delete;
+
+  /// To be called now and then; throws std::runtime_error after Ctrl-C.
+  TraceProgress progress() {
+    return [this](double done) { show(done); };
+  }
+
+ private:
+  void show(double done);
+
+  std::string what_;
+  int shown_ = -1;
+};
+
+}  // namespace moesim

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of `moesim trace` that make traces, and what they share with the others.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace moesim {
+
+void add_trace_import(CLI::App& trace);
+void add_trace_synth(CLI::App& trace);
+
+/// "A:B" -> {A, B}; throws Error naming the flag.
+std::pair<int, int> pair_of(const std::string& flag, const std::string& text);
+
+/// Values of --layers, each a number or FIRST:COUNT -> model layer numbers.
+std::vector<int> layers_of(const std::vector<std::string>& texts);
+
+/// Tells what a new trace folder holds.
+void report_written(const std::string& output);
+
+}  // namespace moesim

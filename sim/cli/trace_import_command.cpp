@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim trace import: makes a trace from another format.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "sim/base/data_files.h"
+#include "sim/base/error.h"
+#include "sim/cli/long_work.h"
+#include "sim/cli/trace_command.h"
+#include "sim/model/moe_model.h"
+#include "sim/trace/import/importer.h"
+#include "sim/trace/trace_json.h"
+
+namespace moesim {
+namespace {
+
+struct ImportFlags {
+  std::string kind, model, phase;
+  std::vector<std::string> layers;
+  ImportOptions options;
+};
+
+void run_import(ImportFlags flags) {
+  ImportOptions& options = flags.options;
+  if (!flags.model.empty()) {
+    const MoeModel model = read_moe_model(data_file("models/moe", flags.model));
+    options.model = model.name;
+    options.moe_layers = model.moe_layers;
+    if (options.experts == 0) options.experts = model.experts;
+    if (options.top_k == 0) options.top_k = model.top_k;
+  }
+  if (!flags.phase.empty()) {
+    const auto& names = phase_names();
+    const auto at = std::find(names.begin(), names.end(), flags.phase);
+    if (at == names.end())
+      throw Error(fmt::format("'{}' is no phase", flags.phase), did_you_mean(flags.phase, names));
+    options.phase = static_cast<Phase>(at - names.begin());
+  }
+  options.layers = layers_of(flags.layers);
+  LongWork work("importing");
+  fmt::print("{}", import_trace(flags.kind, options, work.progress()));
+}
+
+}  // namespace
+
+void add_trace_import(CLI::App& trace) {
+  const auto flags = std::make_shared<ImportFlags>();
+  ImportOptions& options = flags->options;
+  CLI::App* command = trace.add_subcommand("import", "Makes a trace from another format");
+  command->add_option("KIND", flags->kind, "esft, npz, npy or gpt-oss")->required();
+  command->add_option("INPUT", options.inputs, "Files (esft: or a folder)")->required();
+  command->add_option("-o,--output", options.output, "The new trace folder")->required();
+  command->add_option("--name", options.name, "Name of the trace (default: of the folder)");
+  command->add_option("--model", flags->model, "Model whose experts, top-k and layers these are");
+  command->add_option("--experts", options.experts, "Experts per layer");
+  command->add_option("--top-k", options.top_k, "Experts per token");
+  command
+      ->add_option("--layers", flags->layers, "Model layer numbers: FIRST:COUNT or a list 0,7,15")
+      ->delimiter(',');
+  command->add_option("--phase", flags->phase, "training, prefill, decode or mixed");
+  command->add_option("--ids", options.ids, "npz: the array of expert ids");
+  command->add_option("--lengths", options.lengths, "npz: the array of sequence lengths");
+  command->add_option("--weights", options.weights, "npz: the array of gate weights");
+  command->add_option("--order", options.order, "npz: tlk (token, layer, choice) or ltk")
+      ->check(CLI::IsMember({"tlk", "ltk"}));
+  command->add_option("--weight-scale", options.weight_scale, "npz: one unit of the weights");
+  command->callback([flags] { run_import(*flags); });
+}
+
+}  // namespace moesim
