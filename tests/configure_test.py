@@ -38,6 +38,15 @@ class Configuration(unittest.TestCase):
         self.assertFalse({"moesim", "engine-tests", "cli-tests"} & names, names)
         self.assertNotIn("simgrid", ninja)
 
+    def test_hardware_without_yaml(self):
+        names, ninja = self.configured("-Dscenarios=disabled", "-Dhardware=enabled")
+        self.assertIn("moesim-hw", names)
+        self.assertNotIn("moesim", names)
+        for source in ("realhw/cli/calibrate_command.cpp", "realhw/calibrate/saved_calibration.cpp"):
+            self.assertIn(source, ninja)
+        for source in ("yaml-cpp", "realhw/calibrate/planned_calibration.cpp", "sim/policy", "sim/scenario"):
+            self.assertNotIn(source, ninja)
+
     def test_hardware_without_mpi(self):
         names, ninja = self.configured("-Dmpi=disabled", "-Dhardware=enabled")
         self.assertIn("moesim-hw", names)

@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <utility>
-
 #include "realhw/calibrate/gpu_files.h"
 #include "realhw/calibrate/link_files.h"
 #include "sim/base/files.h"
@@ -14,25 +11,9 @@
 namespace moesim {
 namespace {
 
-std::string file_name(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
-}
-
 std::string microseconds(double seconds) { return fmt::format("{:.5g} us", seconds * 1e6); }
 
 }  // namespace
-
-CalibrationFiles::CalibrationFiles(std::string p) : prefix(std::move(p)) {}
-
-std::string CalibrationFiles::name() const { return file_name(prefix); }
-
-std::string CalibrationFiles::link(const std::string& link_class) const {
-  return fmt::format("{}-{}.calib.yaml", prefix, link_class);
-}
-
-std::string CalibrationFiles::gpu(const std::string& model, bool alone) const {
-  return alone ? prefix + ".gpu.yaml" : fmt::format("{}-{}.gpu.yaml", prefix, file_name(model));
-}
 
 void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchanges,
                        const std::map<std::string, GpuFit>& gpus, const Provenance& provenance) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "realhw/core/gemm.h"
+#include "sim/base/error.h"
 #include "sim/calibrate/calibration_text.h"
 
 namespace moesim {
@@ -60,18 +61,44 @@ std::string list_of(const std::vector<std::string>& list) {
   return "[" + text + "]";
 }
 
+std::vector<std::string> ordered(std::vector<std::string> list) {
+  std::ranges::sort(list);
+  return list;
+}
+
 }  // namespace
 
-Provenance provenance_of(Job& job, const HardwareBackend& backend, const RoundOptions& rounds) {
+void Provenance::add(const CalibrationOrigin& origin) {
+  topology = origin.topology;
+  model = origin.model;
+  ranks = origin.ranks;
+  rounds = origin.rounds;
+}
+
+Provenance provenance_of(Job& job, const HardwareBackend& backend,
+                         const CalibrationOrigin& origin) {
   Provenance result;
+  result.moesim = MOESIM_RELEASE;
   result.command = command_line();
   result.date = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
   result.backend = fmt::format("{}; {}", backend.description(), gemm_library());
   result.processors = distinct(all_gather(job, processor()));
   result.hosts = distinct(all_gather(job, host_name()));
-  result.ranks = job.ranks();
-  result.rounds = rounds;
+  result.add(origin);
   return result;
+}
+
+Provenance continued(Provenance first, const Provenance& now, const std::string& file) {
+  const auto compare = [&](const std::string& was, const std::string& is) {
+    if (was == is) return;
+    throw error_in(file, fmt::format("these times were measured with {}, not with {}", was, is),
+                   "resume as and where they were begun, or leave --resume out");
+  };
+  compare(first.backend, now.backend);
+  compare(list_of(ordered(first.processors)), list_of(ordered(now.processors)));
+  first.hosts.insert(first.hosts.end(), now.hosts.begin(), now.hosts.end());
+  first.hosts = distinct(first.hosts);
+  return first;
 }
 
 std::string yaml_of(const Provenance& p) {
@@ -91,6 +118,14 @@ std::string yaml_of(const Provenance& p) {
       quoted(p.moesim), quoted(p.command), quoted(p.date), quoted(p.backend), list_of(p.processors),
       list_of(p.hosts), p.ranks, quoted(p.topology), quoted(p.model), p.rounds.rounds,
       p.rounds.repeats);
+}
+
+std::string header_of(const Provenance& p, std::size_t plans) {
+  return fmt::format(
+      "# moesim-hw calibrate, {}, {} ranks on {} host{}, {}\n"
+      "# {}, {}; {} plans, {} rounds of {} runs after one that is compared\n\n",
+      p.backend, p.ranks, p.hosts.size(), p.hosts.size() == 1 ? "" : "s",
+      fmt::join(p.processors, "; "), p.topology, p.model, plans, p.rounds.rounds, p.rounds.repeats);
 }
 
 }  // namespace moesim

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "realhw/calibrate/rounds.h"
+#include "realhw/calibrate/calibration_origin.h"
+#include "realhw/core/step_runner.h"
+#include "realhw/job/job.h"
 
 namespace moesim {
 
@@ -20,12 +22,22 @@ struct Provenance {
   std::vector<std::string> hosts;       // distinct, in the order of ranks
   int ranks = 0;
   RoundOptions rounds;
+
+  /// What is measured: topology, model, ranks and rounds.
+  void add(const CalibrationOrigin& origin);
 };
 
-/// Of the running job; release, topology and model are left to the caller. All ranks together.
-Provenance provenance_of(Job& job, const HardwareBackend& backend, const RoundOptions& rounds);
+/// Of the running job; all ranks together.
+Provenance provenance_of(Job& job, const HardwareBackend& backend, const CalibrationOrigin& origin);
+
+/// Of times that began with one and go on with another: the first, with the hosts of both. Throws
+/// Error in the file of times when backend or processors are others.
+Provenance continued(Provenance first, const Provenance& now, const std::string& file);
 
 /// The key `provenance` of a YAML file.
 std::string yaml_of(const Provenance& provenance);
+
+/// Two lines for people: who measures how many plans where.
+std::string header_of(const Provenance& provenance, std::size_t plans);
 
 }  // namespace moesim

@@ -4,21 +4,27 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "realhw/calibrate/calibration_origin.h"
 #include "realhw/calibrate/micro_plan.h"
 #include "realhw/calibrate/times_file.h"
 #include "realhw/measure/measure.h"
 
 namespace moesim {
 
-struct RoundOptions {
-  int rounds = 5;
-  int repeats = 3;  // runs that count, of a plan in a round, after one that is compared
-};
-
 /// What identifies the plans, for times that are to be resumed.
 std::string identity_of(const std::vector<const MicroPlan*>& plans, const RoundOptions& options);
+
+/// Throws Error in the file of times for a time of no plan or round, or with other ops and runs
+/// than its plan has.
+void check_times(const Times& times, const std::vector<const MicroPlan*>& plans,
+                 const RoundOptions& options, const std::string& file);
+
+/// Throws Error in the file of times that names what is not measured yet.
+void check_complete(const Times& times, const std::vector<const MicroPlan*>& plans,
+                    const RoundOptions& options, const std::string& file);
 
 /// Measures what `times` lacks; all ranks together and with equal plans and options. On rank 0
 /// `keep` is told of every plan measured and `times` becomes complete. `told` says on rank 0 what

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "realhw/calibrate/origin_json.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 
@@ -18,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* format = "moesim-hw-times";
+constexpr int version = 2;
 
 std::int64_t nanoseconds(Seconds s) { return std::llround(s.value * 1e9); }
 
@@ -54,42 +56,74 @@ void add_line(const Json& line, Times& times) {
   for (const Json& timeline : line.at("ns")) timelines.push_back(timeline_of(timeline));
 }
 
-std::string first_line(const std::string& plans) {
-  return Json{{"format", format}, {"format_version", 1}, {"plans", plans}}.dump() + "\n";
+std::string first_line(const TimesHead& head) {
+  Json line = {{"format", format}, {"format_version", version}};
+  line.update(origin_json(head.origin));
+  line["provenance"] = provenance_json(head.provenance);
+  return line.dump() + "\n";
+}
+
+TimesHead read_head(const std::string& text, const std::string& file) {
+  const Json line = Json::parse(text, nullptr, false);
+  if (!line.is_object() || line.value("format", "") != format) {
+    throw error_in(file, "this is no file of times",
+                   "moesim-hw calibrate writes PREFIX.times.jsonl", 1);
+  }
+  if (const int found = line.at("format_version").get<int>(); found != version) {
+    throw error_in(file,
+                   fmt::format("is of version {}; this program reads version {}", found, version),
+                   "measure anew, or read it with the release that wrote it", 1);
+  }
+  TimesHead head{read_calibration_origin(line), {}};
+  head.provenance = read_provenance(line.at("provenance"), head.origin);
+  return head;
+}
+
+/// Does something with a line of the file, and names it where that fails.
+template <class Action>
+void at_line(int number, const std::string& file, Action action) {
+  const auto fail = [&](const std::string& what) {
+    throw error_in(file, what, "copy the file again, or measure anew", number);
+  };
+  try {
+    action();
+  } catch (const Json::exception& e) {
+    fail(fmt::format("this line is no measured time: {}", e.what()));
+  } catch (const Error& e) {
+    if (!e.diagnostics().front().file.empty()) throw;
+    fail(e.diagnostics().front().message);
+  }
 }
 
 }  // namespace
 
-Times parse_times(const std::string& text, const std::string& file, const std::string& plans) {
-  const std::string head = first_line(plans);
-  if (!text.starts_with(head)) {
-    const bool known = text.find(format) != std::string::npos;
-    throw error_in(file, known ? "these times are of other plans" : "this is no file of times",
-                   known ? "resume with the same topology, model and flags, or leave --resume out"
-                         : "leave --resume out to write it anew");
-  }
-  Times times;
-  int number = 1;
-  for (std::size_t at = head.size(), end = 0; at < text.size(); at = end + 1) {
+TimesRead parse_times(const std::string& text, const std::string& file) {
+  TimesRead read;
+  int number = 0;
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
     end = text.find('\n', at);
-    ++number;
     if (end == std::string::npos) break;
-    try {
-      add_line(Json::parse(text.substr(at, end - at)), times);
-    } catch (const Json::exception&) {
-      throw Error({{Severity::error, file, number, 1, "this line is no measured time", "",
-                    "leave --resume out to measure anew"}});
-    }
+    const std::string line = text.substr(at, end - at);
+    at_line(++number, file, [&] {
+      if (number == 1) {
+        read.head = read_head(line, file);
+      } else {
+        add_line(Json::parse(line), read.times);
+      }
+    });
   }
-  return times;
+  if (number == 0) throw error_in(file, "this is no file of times");
+  return read;
 }
 
-TimesFile::TimesFile(std::string path, const std::string& plans, bool resumed)
+TimesRead read_times(const std::string& file) { return parse_times(read_file(file), file); }
+
+TimesFile::TimesFile(std::string path, const TimesHead& head, const std::string& before)
     : path_(std::move(path)) {
-  std::string text = first_line(plans);
-  if (resumed) {
-    text = read_file(path_);
-    text.resize(text.rfind('\n') + 1);  // without a last line that was cut short
+  std::string text = first_line(head);
+  if (!before.empty()) {  // without its head, and without a last line that was cut short
+    const std::size_t begin = before.find('\n') + 1, end = before.rfind('\n') + 1;
+    text += before.substr(begin, end - begin);
   }
   write_file(path_, text);
 }

@@ -25,9 +25,7 @@ int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
   const std::pair<const char*, std::unique_ptr<Command>> commands[] = {
       {"run", add_run_command(app)},
       {"validate", add_validate_command(app)},
-#ifdef MOESIM_SCENARIOS
       {"calibrate", add_calibrate_command(app)},
-#endif
   };
   LaunchFlags launch_flags;  // read by launch() before, wherever they stand
   launch_flags.add_to(app);

@@ -61,7 +61,7 @@ std::optional<Measurement> Measuring::measure(Job& job, const std::function<void
   const bool first = job.rank() == 0;
   const bool readable = agreed(job, [&] {
     source = source_.open();
-    check_ranks(*source, job.ranks());
+    check_ranks(source->cluster().name(), source->cluster().gpu_count(), job.ranks());
     if (first) check();
   });
   if (!readable) return std::nullopt;

@@ -24,17 +24,6 @@ std::unique_ptr<StepSource> planned(const Scenario& scenario) {
   }
   return planned_source(scenario, open_inputs(scenario));
 }
-#else
-/// The flags of a scenario say why they are not there.
-void add_refusals(CLI::App& command) {
-  const auto refuse = [](const std::string&) {
-    throw Error("this moesim-hw was built without YAML and plans no scenario",
-                "--saved FILE runs what moesim plan SCENARIO --save FILE wrote");
-  };
-  for (const char* name : {"SCENARIO", "--topology", "--model", "--trace", "--policy", "--set"}) {
-    command.add_option_function<std::string>(name, refuse)->group("");
-  }
-}
 #endif
 
 }  // namespace
@@ -44,7 +33,9 @@ void SourceFlags::add_to(CLI::App& command) {
   scenario_.add_to(command);
   const std::vector<CLI::Option*> of_scenario = command.get_options();
 #else
-  add_refusals(command);
+  refuse_without_yaml(
+      command, {"SCENARIO", "--topology", "--model", "--trace", "--policy", "--set"},
+      "plans no scenario", "--saved FILE runs what moesim plan SCENARIO --save FILE wrote");
 #endif
   CLI::Option* saved = command.add_option(
       "--saved", saved_, "runs the steps that moesim plan --save wrote to this file");
@@ -66,14 +57,23 @@ std::unique_ptr<StepSource> SourceFlags::open() const {
 #endif
 }
 
-void check_ranks(const StepSource& source, int ranks) {
-  const Topology& cluster = source.cluster();
-  if (cluster.gpu_count() == ranks) return;
-  throw Error(fmt::format("{} has {} GPUs, but {} process{}", cluster.name(), cluster.gpu_count(),
-                          ranks, ranks == 1 ? " runs" : "es run"),
+void check_ranks(const std::string& cluster, int gpus, int ranks) {
+  if (gpus == ranks) return;
+  throw Error(fmt::format("{} has {} GPUs, but {} process{}", cluster, gpus, ranks,
+                          ranks == 1 ? " runs" : "es run"),
               fmt::format("start {} ranks (docs/realhw.md), or take another cluster by --set "
                           "topology.nodes=...",
-                          cluster.gpu_count()));
+                          gpus));
+}
+
+void refuse_without_yaml(CLI::App& command, const std::vector<std::string>& flags,
+                         const std::string& cannot, const std::string& hint) {
+  const auto refuse = [=](const std::string&) {
+    throw Error("this moesim-hw was built without YAML and " + cannot, hint);
+  };
+  for (const std::string& name : flags) {
+    command.add_option_function<std::string>(name, refuse)->group("");
+  }
 }
 
 }  // namespace moesim

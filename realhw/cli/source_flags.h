@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "realhw/measure/step_source.h"
 #ifdef MOESIM_SCENARIOS
@@ -29,7 +30,11 @@ class SourceFlags {
 #endif
 };
 
-/// Throws Error unless the cluster has as many GPUs as the job has ranks.
-void check_ranks(const StepSource& source, int ranks);
+/// Throws Error unless a cluster has as many GPUs as the job has ranks.
+void check_ranks(const std::string& cluster, int gpus, int ranks);
+
+/// Flags of what a program without YAML cannot do say so: it was built without and `cannot`.
+void refuse_without_yaml(CLI::App& command, const std::vector<std::string>& flags,
+                         const std::string& cannot, const std::string& hint);
 
 }  // namespace moesim

@@ -2,18 +2,23 @@
 // Rounds on hardware that only counts, and calibrations that are interrupted.
 #include "realhw/calibrate/rounds.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <stdexcept>
 
 #include "realhw/calibrate/kernel_plans.h"
+#include "realhw/calibrate/origin_json.h"
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/topology/reader.h"
 
 namespace moesim {
 namespace {
+
+using testing::HasSubstr;
 
 /// A rank by itself.
 class LoneJob : public Job {
@@ -73,10 +78,14 @@ struct Calibration {
     path = folder / "times.jsonl";
   }
   void measure(bool resume) {
-    const std::string identity = identity_of(plans, options);
     Times times;
-    if (resume) times = parse_times(read_file(path), path, identity);
-    TimesFile file(path, identity, resume);
+    std::string before;
+    if (resume) {
+      before = read_file(path);
+      times = read_times(path).times;
+      check_times(times, plans, options, path);
+    }
+    TimesFile file(path, head(), before);
     measure_rounds(
         job, backend, plans, ExpertShape(model), options, times,
         [&](const std::string& plan, int round, const std::vector<Timeline>& timelines) {
@@ -84,6 +93,41 @@ struct Calibration {
         },
         [](const std::string&, int) {});
     measured = times;
+  }
+  TimesHead head() const {
+    TimesHead h;
+    h.origin = {"1.2.3",
+                {"t", "m", {"model.hidden=64"}, true, 2, 0.5, 16},
+                "t",
+                "m hidden=64",
+                "hash",
+                1,
+                ExpertShape(model),
+                options,
+                identity_of(plans, options)};
+    h.provenance = {"1.2.4",
+                    "moesim-hw calibrate -o \"x\"",
+                    "today",
+                    "counting",
+                    "",
+                    "",
+                    {"a processor"},
+                    {"b", "a"},
+                    0,
+                    {}};
+    h.provenance.add(h.origin);
+    return h;
+  }
+  /// What a file of times with this content is refused for.
+  std::string complaint(const std::string& content) const {
+    write_file(path, content);
+    try {
+      check_times(read_times(path).times, plans, options, path);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.diagnostics()[0].file, path) << e.what();
+      return e.what();
+    }
+    return "";
   }
   Topology topology;
   MoeModel model;
@@ -131,24 +175,81 @@ TEST(Rounds, MeasureALineThatWasCutShortAgain) {
   c.backend = {};
   c.measure(true);
   EXPECT_EQ(c.backend.runners, 1);
-  EXPECT_EQ(parse_times(read_file(c.path), c.path, identity_of(c.plans, c.options)).size(),
-            c.plans.size());
+  EXPECT_EQ(read_times(c.path).times.size(), c.plans.size());
 }
 
-TEST(Rounds, RefuseTimesOfOtherPlansAndBrokenOnes) {
+TEST(Rounds, SayWhatTheyAreOf) {
   Calibration c;
   c.measure(false);
-  c.options.rounds = 3;
-  EXPECT_THROW(c.measure(true), Error);
-  EXPECT_THROW(parse_times("hello\n", "f", "x"), Error);
-  c.options.rounds = 2;
-  write_file(c.path, read_file(c.path) + "{\"plan\": 3}\n");
+  const TimesHead was = c.head(), is = read_times(c.path).head;
+  EXPECT_EQ(origin_json(is.origin), origin_json(was.origin));
+  EXPECT_EQ(is.origin.inputs.set, std::vector<std::string>{"model.hidden=64"});
+  EXPECT_EQ(is.origin.rounds.repeats, 3);
+  EXPECT_EQ(is.origin.shape.ffn, c.model.expert_ffn);
+  EXPECT_EQ(yaml_of(is.provenance), yaml_of(was.provenance));
+  EXPECT_THAT(yaml_of(is.provenance), HasSubstr("hosts: [\"b\", \"a\"]\n  ranks: 1\n"));
+}
+
+TEST(Rounds, RefuseBrokenTimes) {
+  Calibration c;
+  c.measure(false);
+  const std::string text = read_file(c.path), name = c.plans[0]->name;
+  const std::size_t second = text.find('\n') + 1;
+  EXPECT_EQ(c.complaint(text), "");
+  EXPECT_THAT(c.complaint("hello\n"), HasSubstr(":1: error: this is no file of times"));
+  EXPECT_THAT(c.complaint(""), HasSubstr("this is no file of times"));
+  EXPECT_THAT(c.complaint(text.substr(0, second - 1)), HasSubstr("this is no file of times"));
+  EXPECT_THAT(c.complaint(text.substr(second)), HasSubstr("this is no file of times"));
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    const std::size_t at = other.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return c.complaint(other.replace(at, from.size(), to));
+  };
+  EXPECT_THAT(replaced("\"format_version\":2", "\"format_version\":1"),
+              HasSubstr(":1: error: is of version 1; this program reads version 2"));
+  EXPECT_THAT(replaced("\"ranks\":1", "\"ranks\":0"), HasSubstr("the cluster has no GPUs"));
+  EXPECT_THAT(replaced("\"provenance\"", "\"provenence\""), HasSubstr("'provenance' not found"));
+  EXPECT_THAT(c.complaint(text + "{\"plan\": 3}\n"), HasSubstr("this line is no measured time"));
+  EXPECT_THAT(replaced("\"plan\":\"" + name, "\"plan\":\"other " + name),
+              HasSubstr("'other " + name + "' is no plan of these"));
+  EXPECT_THAT(replaced("\"round\":1", "\"round\":2"),
+              HasSubstr("the times of '" + name + "' in round 3 do not fit the plan"));
+  EXPECT_THAT(replaced("\"ns\":[[[", "\"ns\":[[],[["), HasSubstr("do not fit the plan"));  // a run
+  EXPECT_THAT(replaced("\"ns\":[[[", "\"ns\":[[[],["), HasSubstr("do not fit the plan"));   // an op
+}
+
+TEST(Rounds, TellWhatIsMissing) {
+  Calibration c;
+  c.backend.fault = static_cast<int>(c.plans.size()) + 1;
+  EXPECT_THROW(c.measure(false), std::runtime_error);
+  const auto check = [&](const Times& times) { check_complete(times, c.plans, c.options, c.path); };
   try {
-    c.measure(true);
+    check(read_times(c.path).times);
     FAIL();
   } catch (const Error& e) {
-    EXPECT_GT(e.diagnostics().front().line, 1);
+    const std::size_t count = c.plans.size();
+    EXPECT_THAT(e.what(), HasSubstr(fmt::format("lacks {} of {} measurements: '{}' in round 2, ",
+                                                count - 1, 2 * count, c.plans[1]->name)));
   }
+  c.backend = {};
+  c.measure(true);
+  check(read_times(c.path).times);
+}
+
+TEST(Rounds, GoOnWithTheSameHardwareAlone) {
+  const Provenance first = Calibration().head().provenance;
+  Provenance now = first;
+  now.command = "again";
+  now.hosts = {"c", "a"};
+  const Provenance both = continued(first, now, "f");
+  EXPECT_EQ(both.command, first.command);
+  EXPECT_EQ(both.hosts, (std::vector<std::string>{"b", "a", "c"}));
+  now.processors = {"another"};
+  EXPECT_THROW(continued(first, now, "f"), Error);
+  now.processors = first.processors;
+  now.backend = "another";
+  EXPECT_THROW(continued(first, now, "f"), Error);
 }
 
 TEST(Rounds, EndWithWrongNumbers) {

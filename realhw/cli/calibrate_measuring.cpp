@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/cli/calibrate_measuring.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "realhw/calibrate/rounds.h"
+#include "realhw/cli/agreed.h"
+#include "sim/base/files.h"
+
+namespace moesim {
+namespace {
+
+/// What an earlier run has measured, read by rank 0 for all; nothing: it cannot be taken.
+std::optional<std::string> earlier(Job& job, const std::string& file) {
+  std::string text;
+  if (!agreed(job, [&] {
+        if (job.rank() == 0 && std::filesystem::exists(file)) text = read_file(file);
+      })) {
+    return std::nullopt;
+  }
+  return job.broadcast(text);
+}
+
+TimesRead taken(const std::string& text, const std::string& file, const Calibration& what) {
+  TimesRead read = parse_times(text, file);
+  const CalibrationOrigin& origin = what.origin();
+  if (read.head.origin.plans != origin.plans) {
+    throw error_in(file, "these times are of other plans",
+                   "resume with the same topology, model and flags, or leave --resume out");
+  }
+  check_times(read.times, what.plans(), origin.rounds, file);
+  return read;
+}
+
+void tell(const std::string& plan, int round, int rounds) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  fmt::print(stderr, "\r\x1b[Kround {} of {}: {}", round + 1, rounds, plan);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void CalibrateMeasuring::add_to(CLI::App& command) {
+  const auto before = command.get_options();
+  command.add_flag("--resume", resume_, "goes on with the times of an interrupted calibration");
+  backend_.add_to(command);
+  const auto all = command.get_options();
+  options_.assign(all.begin() + std::ssize(before), all.end());
+}
+
+bool CalibrateMeasuring::measure(Job& job, const Calibration& what,
+                                 const std::string& times) const {
+  const bool first = job.rank() == 0;
+  const auto text = resume_ ? earlier(job, times) : "";
+  if (!text) return false;
+  std::optional<TimesRead> before;
+  std::unique_ptr<HardwareBackend> backend;
+  if (!agreed(job, [&] {
+        if (!text->empty()) before = taken(*text, times, what);
+        backend = backend_.open(job);
+      })) {
+    return false;
+  }
+  const CalibrationOrigin& origin = what.origin();
+  const Provenance now = provenance_of(job, *backend, origin);
+  std::optional<TimesFile> file;
+  if (!agreed(job, [&] {
+        const auto head = before ? continued(before->head.provenance, now, times) : now;
+        if (first) file.emplace(times, TimesHead{origin, head}, *text);
+      })) {
+    return false;
+  }
+  if (first) {
+    for (const Diagnostic& w : what.warnings()) fmt::print(stderr, "{}", w.str());
+    fmt::print("{}", header_of(now, what.plans().size()));
+    std::fflush(stdout);
+  }
+  Times known = before ? std::move(before->times) : Times{};
+  measure_rounds(
+      job, *backend, what.plans(), origin.shape, origin.rounds, known,
+      [&](const std::string& plan, int round, const std::vector<Timeline>& timelines) {
+        file->add(plan, round, timelines);
+      },
+      [&](const std::string& plan, int round) { tell(plan, round, origin.rounds.rounds); });
+  if (first && isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
+  return true;
+}
+
+}  // namespace moesim

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a calibration measures: topology and model, where this program can plan, or a saved one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "realhw/calibrate/calibration.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace moesim {
+
+class CalibrationFlags {
+ public:
+  void add_to(CLI::App& command);
+  /// For a job of so many ranks; 0: of as many as there are GPUs. Throws Error as reading does.
+  std::unique_ptr<Calibration> open(int ranks) const;
+
+  /// All flags, which do not go with a source of another kind.
+  const std::vector<CLI::Option*>& options() const { return options_; }
+
+ private:
+  std::string saved_;
+  CalibrationInputs inputs_;
+  std::vector<CLI::Option*> options_;
+};
+
+}  // namespace moesim
