@@ -20,8 +20,10 @@ class AnalyticBackend : public Backend {
     const std::vector<Seconds> times = exchange_times(plan);
     return with_overlap(plan, gpus_, [&](const Delays& delays) {
       Progress progress(plan, gpus_, delays);
-      for (auto ready = progress.take_ready(); !ready.empty(); ready = progress.take_ready()) {
-        for (const auto& [op, start] : ready) progress.end(op, start + times[op.index()]);
+      for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
+        for (const Progress::Joined& one : joined) {
+          if (one.all) progress.end(one.op, *one.all + times[one.op.index()]);
+        }
       }
       return progress.finish();
     });

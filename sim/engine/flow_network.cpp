@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fidelity `flow`: one communication per pair of GPUs and equal-cost path, all in flight at once or
-// in NCCL's order.
+// Fidelity `flow`: one communication per pair of GPUs and equal-cost path, once both have joined;
+// all in flight at once or in NCCL's order.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@
 namespace moesim {
 namespace {
 
-using Pair = std::pair<GpuId, GpuId>;
+using Pair = PeerOrder::Pair;
 
 /// A path with its latency, the sum over its links.
 struct Way {
@@ -26,8 +26,13 @@ struct Way {
 
 class FlowNetwork : public Network {
  public:
-  FlowNetwork(Simulator& simulator, const Topology& topology, const Plan& plan, int peers)
-      : simulator_(simulator), topology_(topology), plan_(plan), peers_(peers) {
+  FlowNetwork(Simulator& simulator, const Topology& topology, const Plan& plan,
+              const FlowOptions& options, Ended ended)
+      : simulator_(simulator),
+        topology_(topology),
+        plan_(plan),
+        options_(options),
+        ended_(std::move(ended)) {
     parts_.resize(topology.links().size());
     for (std::size_t l = 0; l < parts_.size(); ++l) {
       const Link& link = topology.links()[l];
@@ -54,36 +59,22 @@ class FlowNetwork : public Network {
     }
   }
 
-  void launch(OpId op, const ByteMatrix& traffic, Seconds start,
-              std::function<void()> ended) override {
-    const Seconds begin = start + topology_.overhead_of(traffic);
-    if (peers_ > 0) return launch_in_order(op, traffic, begin, std::move(ended));
-    std::vector<std::vector<Simulator::Flow>> senders;
-    for (int from = 0; from < traffic.ranks(); ++from) {
-      auto flows = flows_from(GpuId(from), traffic, begin);
-      if (!flows.empty()) senders.push_back(std::move(flows));
-    }
-    if (senders.empty()) senders.emplace_back();
-    Active& exchange = active_[op];
-    exchange.actors = static_cast<int>(senders.size());
-    exchange.ended = std::move(ended);
-    exchange.traffic = &traffic;
-    for (auto& flows : senders) {
-      simulator_.spawn([this, op, begin, &exchange, flows = std::move(flows)] {
-        simulator_.sleep_until(begin);
-        slow_links(exchange);
-        simulator_.send(flows);
-        if (--exchange.actors == 0) finish(op);
-      });
+  void join(const Progress::Joined& joined) override {
+    const auto& gpus = plan_[joined.op].exchange()->participants;
+    if (!options_.together) {
+      join(joined.op, gpus[static_cast<std::size_t>(joined.participant)], joined.at);
+    } else if (joined.all) {
+      for (const GpuId gpu : gpus) join(joined.op, gpu, *joined.all);
     }
   }
 
  private:
+  /// An exchange that somebody has joined and that has not ended for all.
   struct Active {
-    int actors = 0;  // whose data is still on its way
-    std::function<void()> ended;
-    std::unique_ptr<PeerOrder> order;  // with a limited number of peers
-    const ByteMatrix* traffic = nullptr;
+    const ByteMatrix* traffic;
+    Seconds overhead;
+    std::unique_ptr<PeerOrder> order;
+    std::size_t participants;                           // for whom it has not ended
     std::vector<std::pair<std::size_t, double>> parts;  // of the links with a table it loads
     bool slows = false;
   };
@@ -108,47 +99,79 @@ class FlowNetwork : public Network {
     }
   }
 
-  void finish(OpId op) {
-    const std::function<void()> done = std::move(active_.at(op).ended);
-    for (const auto& [link, part] : active_.at(op).parts) {
-      // No rest of a sum may stay behind.
-      if (--parts_[link].exchanges == 0) parts_[link].sum = part;
-      parts_[link].sum -= part;
-    }
-    active_.erase(op);
-    done();
-  }
-
-  void launch_in_order(OpId op, const ByteMatrix& traffic, Seconds begin,
-                       std::function<void()> ended) {
-    const std::vector<GpuId>& participants = plan_[op].exchange()->participants;
-    std::vector<int> nodes;
-    for (const GpuId gpu : participants) nodes.push_back(topology_.host_of(gpu));
-    Active& exchange = active_[op];
-    exchange.ended = std::move(ended);
-    exchange.order = std::make_unique<PeerOrder>(participants, nodes, traffic, peers_);
-    exchange.traffic = &traffic;
-    simulator_.spawn([this, op, begin] {
+  void join(OpId op, GpuId gpu, Seconds at) {
+    const Seconds begin = at + active(op).overhead;
+    simulator_.spawn([this, op, gpu, begin] {
       simulator_.sleep_until(begin);
-      slow_links(active_.at(op));
-      send(op, active_.at(op).order->begin());
+      PeerOrder& order = *active_.at(op).order;
+      const std::vector<Pair> pairs = order.join(gpu);
+      if (order.done(gpu)) end(op, gpu);
+      send(op, pairs);
     });
   }
 
+  Active& active(OpId op) {
+    const auto [place, fresh] = active_.try_emplace(op);
+    if (!fresh) return place->second;
+    const Exchange& exchange = *plan_[op].exchange();
+    std::vector<int> nodes;
+    for (const GpuId gpu : exchange.participants) nodes.push_back(topology_.host_of(gpu));
+    place->second = {
+        &exchange.traffic,
+        topology_.overhead_of(exchange.traffic),
+        std::make_unique<PeerOrder>(exchange.participants, nodes, exchange.traffic, options_.peers),
+        exchange.participants.size(),
+        {}};
+    return place->second;
+  }
+
   /// Sends the data of some pairs, and after each of them what it held up.
-  void send(OpId op, const std::vector<PeerOrder::Pair>& pairs) {
+  void send(OpId op, const std::vector<Pair>& pairs) {
+    if (pairs.empty()) return;
     Active& exchange = active_.at(op);
-    exchange.actors += static_cast<int>(pairs.size());
-    if (exchange.actors == 0) return finish(op);
-    for (const PeerOrder::Pair& pair : pairs) {
-      std::vector<Simulator::Flow> flows;
-      add_flows(pair, exchange.traffic->at(pair.first, pair.second), simulator_.now(), flows);
-      sort_by_start(flows);
-      simulator_.spawn([this, op, pair, &exchange, flows = std::move(flows)] {
-        simulator_.send(flows);
-        --exchange.actors;
-        send(op, exchange.order->end(pair));
-      });
+    slow_links(exchange);
+    std::vector<Simulator::Flow> flows;
+    std::map<Pair, int> left;  // flows of a pair
+    for (const Pair& pair : pairs) {
+      left[pair] = add_flows(pair, exchange.traffic->at(pair.first, pair.second), flows);
+    }
+    std::stable_sort(flows.begin(), flows.end(),
+                     [](const auto& a, const auto& b) { return a.start < b.start; });
+    simulator_.send(flows, [&](std::size_t i) {
+      const Pair pair(flows[i].from, flows[i].to);
+      if (--left.at(pair) == 0) end(op, pair);
+    });
+  }
+
+  void end(OpId op, const Pair& pair) {
+    PeerOrder& order = *active_.at(op).order;
+    const std::vector<Pair> next = order.end(pair);
+    const bool sender_done = order.done(pair.first), receiver_done = order.done(pair.second);
+    if (!next.empty()) simulator_.spawn([this, op, next] { send(op, next); });
+    if (sender_done) end(op, pair.first);
+    if (receiver_done) end(op, pair.second);
+  }
+
+  void end(OpId op, GpuId gpu) {
+    const bool last = --active_.at(op).participants == 0;
+    if (last) {
+      free_links(active_.at(op));
+      active_.erase(op);
+    }
+    if (options_.together) {
+      if (last) ended_(op, everyone);
+      return;
+    }
+    const auto& gpus = plan_[op].exchange()->participants;
+    const auto place = std::ranges::lower_bound(gpus, gpu) - gpus.begin();
+    ended_(op, static_cast<std::int32_t>(place));
+  }
+
+  void free_links(const Active& exchange) {
+    for (const auto& [link, part] : exchange.parts) {
+      // No rest of a sum may stay behind.
+      if (--parts_[link].exchanges == 0) parts_[link].sum = part;
+      parts_[link].sum -= part;
     }
   }
 
@@ -173,42 +196,29 @@ class FlowNetwork : public Network {
     return most;
   }
 
-  /// The flows that a GPU sends, in the order in which they begin.
-  std::vector<Simulator::Flow> flows_from(GpuId from, const ByteMatrix& traffic, Seconds begin) {
-    std::vector<Simulator::Flow> flows;
-    for (const auto& entry : traffic.row(from)) {
-      if (entry.to == from) continue;
-      add_flows({from, entry.to}, traffic.bytes(entry), begin, flows);
-    }
-    sort_by_start(flows);
-    return flows;
-  }
-
-  /// A flow for each way of the pair, after the latency of that way.
-  void add_flows(const Pair& pair, Bytes total, Seconds begin,
-                 std::vector<Simulator::Flow>& flows) const {
+  /// A flow for each way of the pair, after the latency of that way; returns how many.
+  int add_flows(const Pair& pair, Bytes total, std::vector<Simulator::Flow>& flows) const {
     double share = 0;
     std::int64_t sent = 0;
+    int count = 0;
     const auto& ways = ways_.at(pair);
     for (std::size_t i = 0; i < ways.size(); ++i) {
       share += ways[i].share;
       const std::int64_t bytes = std::llround(static_cast<double>(total.value) * share) - sent;
       sent += bytes;
       if (bytes == 0) continue;
-      flows.push_back(
-          {static_cast<int>(i), pair.first, pair.second, Bytes(bytes), begin + ways[i].latency});
+      flows.push_back({static_cast<int>(i), pair.first, pair.second, Bytes(bytes),
+                       simulator_.now() + ways[i].latency});
+      ++count;
     }
-  }
-
-  static void sort_by_start(std::vector<Simulator::Flow>& flows) {
-    std::stable_sort(flows.begin(), flows.end(),
-                     [](const auto& a, const auto& b) { return a.start < b.start; });
+    return count;
   }
 
   Simulator& simulator_;
   const Topology& topology_;
   const Plan& plan_;
-  int peers_;
+  FlowOptions options_;
+  Ended ended_;
   std::map<Pair, std::vector<Way>> ways_;
   std::map<OpId, Active> active_;
   std::vector<Parts> parts_;  // per link
@@ -232,8 +242,9 @@ Seconds flow_precision(const Topology& topology, const Plan& plan, double part) 
 }
 
 std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan, int peers) {
-  return std::make_unique<FlowNetwork>(simulator, topology, plan, peers);
+                                           const Plan& plan, const FlowOptions& options,
+                                           Network::Ended ended) {
+  return std::make_unique<FlowNetwork>(simulator, topology, plan, options, std::move(ended));
 }
 
 }  // namespace moesim

@@ -7,30 +7,40 @@
 
 #include "sim/engine/simulator.h"
 #include "sim/plan/plan.h"
+#include "sim/plan/progress.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
 
 class Network {
  public:
+  /// Calls it from an actor when an exchange ends for a participant, or for all of them.
+  using Ended = std::function<void(OpId op, std::int32_t participant)>;
+  static constexpr std::int32_t everyone = -1;
+
   virtual ~Network() = default;
-  /// Carries an exchange that its last participant joined at `start`, now or later, and calls
-  /// `ended` from an actor when it ends for all of them.
-  virtual void launch(OpId op, const ByteMatrix& traffic, Seconds start,
-                      std::function<void()> ended) = 0;
+  /// A participant joins an exchange, now or later.
+  virtual void join(const Progress::Joined& joined) = 0;
 };
 
-/// One activity per link that can bind; without pruning one per loaded link. Adds its part of the
-/// platform to the simulator, which must outlive it like topology and plan.
+/// One activity per link that can bind; without pruning one per loaded link. Exchanges begin when
+/// all have joined and end for everyone at once. Adds its part of the platform to the simulator,
+/// which must outlive it like topology and plan.
 std::unique_ptr<Network> make_port_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan, bool prune);
+                                           const Plan& plan, bool prune, Network::Ended ended);
 
 /// A part of the plan's shortest transfer, and at least a nanosecond: the precision for `flow`.
 Seconds flow_precision(const Topology& topology, const Plan& plan, double part);
 
-/// One communication per pair of GPUs and path; all pairs of an exchange at once (peers 0), or in
-/// NCCL's order with so many peers of a GPU at a time (PeerOrder).
+struct FlowOptions {
+  int peers = 0;          // of a GPU at a time, in NCCL's order (PeerOrder); 0: all of them
+  bool together = false;  // exchanges begin and end for all at once
+};
+
+/// One communication per pair of GPUs and path, which begins when both have joined the exchange; it
+/// ends for a GPU with the last of its own.
 std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan, int peers);
+                                           const Plan& plan, const FlowOptions& options,
+                                           Network::Ended ended);
 
 }  // namespace moesim

@@ -57,21 +57,29 @@ int P2pSchedule::sender(int rank, int round) const {
 
 PeerOrder::PeerOrder(const std::vector<GpuId>& participants, const std::vector<int>& nodes,
                      const ByteMatrix& traffic, int peers) {
-  const P2pSchedule schedule(nodes);
-  std::map<GpuId, int> rank_of;
-  for (std::size_t r = 0; r < participants.size(); ++r) {
-    rank_of[participants[r]] = static_cast<int>(r);
+  const auto add = [&](GpuId from, GpuId to, int batch) {
+    gpus_[from].batches[batch].push_back({from, to});
+    gpus_[to].batches[batch].push_back({from, to});
+  };
+  for (const GpuId gpu : participants) gpus_[gpu];
+  if (peers == 0) {
+    for (const auto& [from, gpu] : gpus_) {
+      for (const ByteMatrix::Entry& entry : traffic.row(from)) {
+        if (entry.to != from) add(from, entry.to, 0);
+      }
+    }
+    return;
   }
-  for (const auto& [from, rank] : rank_of) {
+  const P2pSchedule schedule(nodes);
+  for (std::size_t rank = 0; rank < participants.size(); ++rank) {
+    const GpuId from = participants[rank];
     std::map<GpuId, int> round_of;
     for (int round = 0; round < schedule.rounds(); ++round) {
-      round_of[participants[static_cast<std::size_t>(schedule.receiver(rank, round))]] = round;
+      const int receiver = schedule.receiver(static_cast<int>(rank), round);
+      round_of[participants[static_cast<std::size_t>(receiver)]] = round;
     }
     for (const ByteMatrix::Entry& entry : traffic.row(from)) {
-      if (entry.to == from) continue;
-      const int batch = round_of.at(entry.to) / peers;
-      gpus_[from].batches[batch].push_back({from, entry.to});
-      gpus_[entry.to].batches[batch].push_back({from, entry.to});
+      if (entry.to != from) add(from, entry.to, round_of.at(entry.to) / peers);
     }
   }
 }
@@ -92,9 +100,10 @@ void PeerOrder::enter_batch(GpuId gpu, std::vector<Pair>& starting) {
   }
 }
 
-std::vector<PeerOrder::Pair> PeerOrder::begin() {
+std::vector<PeerOrder::Pair> PeerOrder::join(GpuId gpu) {
   std::vector<Pair> starting;
-  for (const auto& [gpu, state] : gpus_) enter_batch(gpu, starting);
+  gpus_.at(gpu).joined = true;
+  enter_batch(gpu, starting);
   return starting;
 }
 
@@ -107,6 +116,11 @@ std::vector<PeerOrder::Pair> PeerOrder::end(const Pair& pair) {
     enter_batch(gpu, starting);
   }
   return starting;
+}
+
+bool PeerOrder::done(GpuId gpu) const {
+  const Gpu& state = gpus_.at(gpu);
+  return state.joined && state.batches.empty();
 }
 
 }  // namespace moesim

@@ -44,26 +44,30 @@ class P2pSchedule {
   std::vector<int> deltas_;
 };
 
-/// Which pairs of an exchange may move bytes when a GPU serves `peers` rounds of the schedule at
-/// once, and the next ones only when its own sends and receives in these have ended.
+/// Which pairs of an exchange may move bytes: those whose both ends have joined it, all at once or,
+/// when a GPU serves `peers` rounds of the schedule at once, the next ones only when its own sends
+/// and receives in these have ended.
 class PeerOrder {
  public:
   using Pair = std::pair<GpuId, GpuId>;  // from, to
 
-  /// `nodes[i]` is the node of participants[i]. Pairs without bytes take no part.
+  /// `nodes[i]` is the node of participants[i]. Pairs without bytes take no part. 0 peers: all.
   PeerOrder(const std::vector<GpuId>& participants, const std::vector<int>& nodes,
             const ByteMatrix& traffic, int peers);
 
-  /// The pairs that may begin at once.
-  std::vector<Pair> begin();
+  /// A GPU has joined: the pairs that may begin now.
+  std::vector<Pair> join(GpuId gpu);
   /// A pair has ended: those that may begin now.
   std::vector<Pair> end(const Pair& pair);
+  /// It has joined, and all that it sends and receives has ended.
+  bool done(GpuId gpu) const;
 
  private:
   /// What a GPU has to do, batch by batch.
   struct Gpu {
     std::map<int, std::vector<Pair>> batches;  // those not yet ended
     std::size_t left = 0;                      // pairs of the first batch that have not ended
+    bool joined = false;
   };
   void enter_batch(GpuId gpu, std::vector<Pair>& starting);
   bool serves(GpuId gpu, int batch) const;

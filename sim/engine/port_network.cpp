@@ -38,24 +38,26 @@ bool is_chain(const Plan& plan) {
 
 class PortNetwork : public Network {
  public:
-  PortNetwork(Simulator& simulator, const Topology& topology, const Plan& plan, bool prune)
+  PortNetwork(Simulator& simulator, const Topology& topology, const Plan& plan, bool prune,
+              Ended ended)
       : simulator_(simulator),
         topology_(topology),
+        plan_(plan),
+        ended_(std::move(ended)),
         prune_(prune),
         one_server_(prune && is_chain(plan)),
         uses_(topology.links().size()) {
     simulator_.add_servers(one_server_ ? 1 : static_cast<int>(uses_.size()));
   }
 
-  void launch(OpId op, const ByteMatrix& traffic, Seconds start,
-              std::function<void()> ended) override {
-    LinkLoads loads = topology_.loads(traffic);
-    Active& exchange = active_[op];
-    exchange.op = op;
+  void join(const Progress::Joined& joined) override {
+    if (!joined.all) return;
+    LinkLoads loads = topology_.loads(plan_[joined.op].exchange()->traffic);
+    Active& exchange = active_[joined.op];
+    exchange.op = joined.op;
     const ExchangeTime alone = exchange_time(loads);
-    exchange.begin = start + alone.overhead + alone.latency;
+    exchange.begin = *joined.all + alone.overhead + alone.latency;
     exchange.work = std::move(loads.seconds);
-    exchange.ended = std::move(ended);
     simulator_.spawn([this, &exchange] {
       simulator_.sleep_until(exchange.begin);
       transfer(exchange);
@@ -66,9 +68,8 @@ class PortNetwork : public Network {
   /// An exchange between its launch and its end.
   struct Active {
     OpId op;
-    std::vector<double> work;  // seconds per link
-    Seconds begin;             // when its bytes start to move
-    std::function<void()> ended;
+    std::vector<double> work;          // seconds per link
+    Seconds begin;                     // when its bytes start to move
     std::vector<std::size_t> links;    // those with an activity
     std::vector<Simulator::Job> jobs;  // not yet given to actors
     int actors = 0;                    // that serve its jobs
@@ -146,14 +147,15 @@ class PortNetwork : public Network {
     for (Use& use : uses_) {
       if (use.alone == &exchange) use.alone = nullptr;
     }
-    const std::function<void()> ended = std::move(exchange.ended);
     const OpId op = exchange.op;
     active_.erase(op);
-    ended();
+    ended_(op, everyone);
   }
 
   Simulator& simulator_;
   const Topology& topology_;
+  const Plan& plan_;
+  Ended ended_;
   bool prune_;
   bool one_server_;        // exchanges never overlap and each has one activity
   std::vector<Use> uses_;  // per link
@@ -163,8 +165,8 @@ class PortNetwork : public Network {
 }  // namespace
 
 std::unique_ptr<Network> make_port_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan, bool prune) {
-  return std::make_unique<PortNetwork>(simulator, topology, plan, prune);
+                                           const Plan& plan, bool prune, Network::Ended ended) {
+  return std::make_unique<PortNetwork>(simulator, topology, plan, prune, std::move(ended));
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // Simulates the exchanges of a plan; all other times follow from theirs.
 #include "sim/engine/simgrid_backend.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -19,10 +20,12 @@ using Fidelity = SimgridOptions::Fidelity;
 // At `port` an event costs little, so that only rounding is allowed for.
 constexpr Seconds port_precision(1e-12);
 
-/// An exchange and when it ended, as the simulating process tells it.
+/// An exchange and when it ended for a participant or for everyone, as the simulating process tells
+/// it.
 struct Ended {
   OpId op;
   Seconds at;
+  std::int32_t participant;
 };
 
 /// One run of one plan, in a process of its own.
@@ -30,35 +33,42 @@ class Simulation {
  public:
   Simulation(const Topology& topology, const Plan& plan, const SimgridOptions& options,
              Progress& progress)
-      : plan_(plan),
-        progress_(progress),
+      : progress_(progress),
         simulator_(options.fidelity == Fidelity::port
                        ? port_precision
                        : flow_precision(topology, plan, options.flow_precision)),
-        network_(options.fidelity == Fidelity::port
-                     ? make_port_network(simulator_, topology, plan, options.prune)
-                     : make_flow_network(simulator_, topology, plan, options.flow_peers)) {}
+        network_(make_network(topology, plan, options)) {}
 
   std::vector<Ended> run() {
-    launch_ready();
+    join();
     simulator_.run();
     return std::move(ended_);
   }
 
  private:
-  void launch_ready() {
-    for (const auto& [op, start] : progress_.take_ready()) {
-      network_->launch(op, plan_[op].exchange()->traffic, start, [this, op = op] { end(op); });
+  std::unique_ptr<Network> make_network(const Topology& topology, const Plan& plan,
+                                        const SimgridOptions& options) {
+    const auto ended = [this](OpId op, std::int32_t participant) { end(op, participant); };
+    return options.fidelity == Fidelity::port
+               ? make_port_network(simulator_, topology, plan, options.prune, ended)
+               : make_flow_network(simulator_, topology, plan,
+                                   {options.flow_peers, options.flow_together}, ended);
+  }
+
+  void join() {
+    for (const Progress::Joined& joined : progress_.take_joined()) network_->join(joined);
+  }
+
+  void end(OpId op, std::int32_t participant) {
+    ended_.push_back({op, simulator_.now(), participant});
+    if (participant == Network::everyone) {
+      progress_.end(op, simulator_.now());
+    } else {
+      progress_.end(op, participant, simulator_.now());
     }
+    join();
   }
 
-  void end(OpId op) {
-    ended_.push_back({op, simulator_.now()});
-    progress_.end(op, simulator_.now());
-    launch_ready();
-  }
-
-  const Plan& plan_;
   Progress& progress_;
   Simulator simulator_;
   std::unique_ptr<Network> network_;
@@ -78,27 +88,40 @@ class SimgridBackend : public Backend {
   Timeline run(const Plan& plan, const Delays& delays) const {
     Progress progress(plan, gpus_, delays);
     const auto ends = simulate(plan, progress);
-    for (auto ready = progress.take_ready(); !ready.empty(); ready = progress.take_ready()) {
-      for (const auto& exchange : ready) {
-        if (const auto& at = ends[exchange.op.index()]) progress.end(exchange.op, *at);
+    for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
+      for (const auto& [op, participant, start, all] : joined) {
+        const auto& at = ends[op.index()][static_cast<std::size_t>(participant)];
+        if (at) progress.end(op, participant, *at);
       }
     }
     return progress.finish();
   }
 
+  using Ends = std::vector<std::vector<std::optional<Seconds>>>;  // [op][participant], of exchanges
+
   /// When each exchange ends. Every run is a process of its own: SimGrid has one engine per process
   /// and its clock cannot go back, so that a second run would start late and round differently.
   /// The child works on a copy of `progress`; the ends are all that the parent needs to repeat it.
-  std::vector<std::optional<Seconds>> simulate(const Plan& plan, Progress& progress) const {
+  Ends simulate(const Plan& plan, Progress& progress) const {
     const std::string data = run_in_child([&] {
       const auto ended = Simulation(topology_, plan, options_, progress).run();
       return std::string(reinterpret_cast<const char*>(ended.data()), ended.size() * sizeof(Ended));
     });
-    std::vector<std::optional<Seconds>> ends(plan.ops.size());
+    Ends ends(plan.ops.size());
+    for (std::size_t op = 0; op < plan.ops.size(); ++op) {
+      if (const Exchange* exchange = plan.ops[op].exchange()) {
+        ends[op].resize(exchange->participants.size());
+      }
+    }
     for (std::size_t at = 0; at < data.size(); at += sizeof(Ended)) {
       Ended one;
       std::memcpy(&one, data.data() + at, sizeof one);
-      ends[one.op.index()] = one.at;
+      auto& of_op = ends[one.op.index()];
+      if (one.participant == Network::everyone) {
+        std::ranges::fill(of_op, one.at);
+      } else {
+        of_op[static_cast<std::size_t>(one.participant)] = one.at;
+      }
     }
     return ends;
   }

@@ -19,6 +19,8 @@ struct SimgridOptions {
   double flow_precision = 1e-4;
   /// At `flow`: how many peers a GPU serves at once, in NCCL's order (PeerOrder); 0: all of them.
   int flow_peers = 0;
+  /// At `flow`: exchanges begin and end for all their participants at once, as they do at `port`.
+  bool flow_together = false;
 };
 
 /// One backend may run any number of plans, also from several threads at once, each from time zero

@@ -123,17 +123,34 @@ void Simulator::serve(std::span<const Job> jobs) {
   for (const auto& exec : running) exec->wait();
 }
 
-void Simulator::send(std::span<const Flow> flows) {
+void Simulator::send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived) {
   std::vector<s4u::CommPtr> running;
-  for (const Flow& flow : flows) {
-    if (flow.start > now()) sleep_until(flow.start);
-    const auto& hosts = impl_->hosts[static_cast<std::size_t>(flow.plane)];
-    auto comm = s4u::Comm::sendto_init(hosts[flow.from.index()], hosts[flow.to.index()]);
-    comm->set_payload_size(static_cast<std::uint64_t>(flow.bytes.value));
-    comm->start();
-    running.push_back(std::move(comm));
+  std::vector<std::size_t> places;  // of those that run
+  std::size_t next = 0;
+  while (next < flows.size() || !running.empty()) {
+    if (next < flows.size() && flows[next].start <= now()) {
+      const Flow& flow = flows[next];
+      const auto& hosts = impl_->hosts[static_cast<std::size_t>(flow.plane)];
+      auto comm = s4u::Comm::sendto_init(hosts[flow.from.index()], hosts[flow.to.index()]);
+      comm->set_payload_size(static_cast<std::uint64_t>(flow.bytes.value));
+      comm->start();
+      running.push_back(std::move(comm));
+      places.push_back(next++);
+      continue;
+    }
+    if (running.empty()) {
+      sleep_until(flows[next].start);
+      continue;
+    }
+    const double forever = -1;
+    const double patience = next < flows.size() ? (flows[next].start - now()).value : forever;
+    const auto ended = s4u::Comm::wait_any_for(running, patience);
+    if (ended < 0) continue;  // another is to start first
+    const std::size_t place = places[static_cast<std::size_t>(ended)];
+    running.erase(running.begin() + ended);
+    places.erase(places.begin() + ended);
+    arrived(place);
   }
-  for (const auto& comm : running) comm->wait();
 }
 
 }  // namespace moesim

@@ -50,7 +50,8 @@ class Simulator {
   // Inside an actor; they return when the simulated work is done.
   void sleep_until(Seconds time);
   void serve(std::span<const Job> jobs);
-  void send(std::span<const Flow> flows);  // ascending starts
+  /// Flows with ascending starts; tells of each, by its place, when it has arrived.
+  void send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived);
 
  private:
   struct Impl;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -15,18 +16,20 @@
 namespace moesim {
 namespace {
 
-/// Calls visit(i) for every i such that after_gpus holds gpus[i]; both ascend.
+/// Calls visit(i, j) for every gpus[i] that is after_gpus[j]; both ascend.
 template <class Visit>
 void visit_common(std::span<const GpuId> gpus, std::span<const GpuId> after_gpus, Visit visit) {
   if (after_gpus.size() == 1) {
     const auto at = std::lower_bound(gpus.begin(), gpus.end(), after_gpus[0]);
-    if (at != gpus.end() && *at == after_gpus[0]) visit(at - gpus.begin());
+    if (at != gpus.end() && *at == after_gpus[0]) visit(at - gpus.begin(), 0);
     return;
   }
   std::size_t j = 0;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     while (j < after_gpus.size() && after_gpus[j] < gpus[i]) ++j;
-    if (j < after_gpus.size() && after_gpus[j] == gpus[i]) visit(static_cast<std::ptrdiff_t>(i));
+    if (j < after_gpus.size() && after_gpus[j] == gpus[i]) {
+      visit(static_cast<std::ptrdiff_t>(i), static_cast<std::ptrdiff_t>(j));
+    }
   }
 }
 
@@ -41,14 +44,14 @@ void Progress::visit_edges(Visit visit) const {
     const auto gpus = gpus_of(op);
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       auto& before = last.at(gpus[i].index() * lane_count + static_cast<std::size_t>(op.lane));
-      if (before != none) {
-        visit(static_cast<std::size_t>(before), first_step_[id] + static_cast<std::int64_t>(i));
-      }
-      before = static_cast<std::int64_t>(id);
+      const std::int64_t step = first_step_[id] + static_cast<std::int64_t>(i);
+      if (before != none) visit(before, step);
+      before = step;
     }
     for (OpId after : op.after) {
-      visit_common(gpus, gpus_of(plan_[after]),
-                   [&](std::ptrdiff_t i) { visit(after.index(), first_step_[id] + i); });
+      visit_common(gpus, gpus_of(plan_[after]), [&](std::ptrdiff_t i, std::ptrdiff_t j) {
+        visit(first_step_[after.index()] + j, first_step_[id] + i);
+      });
     }
   }
 }
@@ -74,68 +77,71 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, Delays delays)
     timeline_.ops[id].resize(count);
   }
   if (delays_.empty()) delays_.resize(ops);
-  done_.resize(ops);
+  unfinished_ = absent_;
 
-  first_dependent_.resize(ops + 1);
-  visit_edges([&](std::size_t op, std::int64_t step) {
-    ++first_dependent_[op + 1];
+  first_dependent_.resize(steps_.size() + 1);
+  visit_edges([&](std::int64_t before, std::int64_t step) {
+    ++first_dependent_[static_cast<std::size_t>(before) + 1];
     ++steps_[static_cast<std::size_t>(step)].waits;
   });
-  for (std::size_t id = 0; id < ops; ++id) first_dependent_[id + 1] += first_dependent_[id];
-  dependents_.resize(static_cast<std::size_t>(first_dependent_[ops]));
+  std::partial_sum(first_dependent_.begin(), first_dependent_.end(), first_dependent_.begin());
+  dependents_.resize(static_cast<std::size_t>(first_dependent_.back()));
   std::vector<std::int64_t> next = first_dependent_;
-  visit_edges([&](std::size_t op, std::int64_t step) {
-    dependents_[static_cast<std::size_t>(next[op]++)] = step;
+  visit_edges([&](std::int64_t before, std::int64_t step) {
+    dependents_[static_cast<std::size_t>(next[static_cast<std::size_t>(before)]++)] = step;
   });
 
   std::vector<std::int64_t> free;
   for (std::size_t step = 0; step < steps_.size(); ++step) {
     if (steps_[step].waits == 0) free.push_back(static_cast<std::int64_t>(step));
   }
-  for (std::size_t id = 0; id < ops; ++id) {
-    if (absent_[id] == 0) start(id);
-  }
   for (std::int64_t step : free) join(step, Seconds(0));
   propagate();
 }
 
-std::vector<Progress::Ready> Progress::take_ready() {
-  std::sort(ready_.begin(), ready_.end(),
-            [](const Ready& a, const Ready& b) { return a.op < b.op; });
-  return std::exchange(ready_, {});
+std::vector<Progress::Joined> Progress::take_joined() {
+  std::ranges::sort(joined_, {}, [](const Joined& j) { return std::pair(j.op, j.participant); });
+  return std::exchange(joined_, {});
 }
 
 void Progress::end(OpId exchange, Seconds at) {
-  ended_.push_back({exchange.index(), at + delays_[exchange.index()]});
+  const auto op = exchange.index();
+  for (auto step = first_step_[op]; step < first_step_[op + 1]; ++step) {
+    ended_.push_back({step, at + delays_[op]});
+  }
+  propagate();
+}
+
+void Progress::end(OpId exchange, std::int32_t participant, Seconds at) {
+  ended_.push_back({first_step_[exchange.index()] + participant, at + delays_[exchange.index()]});
   propagate();
 }
 
 void Progress::join(std::int64_t step, Seconds at) {
   const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(step)].op);
-  timeline_.ops[op][static_cast<std::size_t>(step - first_step_[op])].start = at;
-  if (--absent_[op] == 0) start(op);
-}
-
-void Progress::start(std::size_t op) {
-  Seconds begin(0);
-  for (const Interval& joined : timeline_.ops[op]) begin = std::max(begin, joined.start);
+  const auto participant = static_cast<std::int32_t>(step - first_step_[op]);
+  timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
+  --absent_[op];
   if (plan_.ops[op].compute()) {
-    ended_.push_back({op, begin + duration_[op] + delays_[op]});
-  } else {
-    ready_.push_back({OpId(static_cast<std::int64_t>(op)), begin});
+    ended_.push_back({step, at + duration_[op] + delays_[op]});
+    return;
+  }
+  joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt});
+  if (absent_[op] == 0) {
+    joined_.back().all = std::ranges::max(timeline_.ops[op], {}, &Interval::start).start;
   }
 }
 
 void Progress::propagate() {
   while (!ended_.empty()) {
-    const auto [op, at] = ended_.back();
+    const auto [ended, at] = ended_.back();
     ended_.pop_back();
-    done_[op] = true;
-    for (Interval& interval : timeline_.ops[op]) {
-      interval.end = at;
-      timeline_.makespan = std::max(timeline_.makespan, at);
-    }
-    for (auto d = first_dependent_[op]; d < first_dependent_[op + 1]; ++d) {
+    const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(ended)].op);
+    --unfinished_[op];
+    timeline_.ops[op][static_cast<std::size_t>(ended - first_step_[op])].end = at;
+    timeline_.makespan = std::max(timeline_.makespan, at);
+    const auto last = first_dependent_[static_cast<std::size_t>(ended) + 1];
+    for (auto d = first_dependent_[static_cast<std::size_t>(ended)]; d < last; ++d) {
       const std::int64_t id = dependents_[static_cast<std::size_t>(d)];
       Joining& step = steps_[static_cast<std::size_t>(id)];
       step.at = std::max(step.at, at);
@@ -147,8 +153,8 @@ void Progress::propagate() {
 Timeline Progress::finish() {
   std::string waiting;
   int count = 0;
-  for (std::size_t id = 0; id < done_.size(); ++id) {
-    if (done_[id] || ++count > 5) continue;
+  for (std::size_t id = 0; id < unfinished_.size(); ++id) {
+    if (unfinished_[id] == 0 || ++count > 5) continue;
     const Op& op = plan_.ops[id];
     waiting += fmt::format("{}op {} '{}' (layer {}, {} of {} participants missing)",
                            waiting.empty() ? "" : ", ", id, op.name, op.layer, absent_[id],

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/model/gpu_model.h"
@@ -14,23 +15,27 @@ namespace moesim {
 
 /// Follows lane order and `after` edges per participant. Compute ops end by themselves, since the
 /// lanes of a GPU slow each other by the given delays alone; whoever drives it tells when each
-/// exchange ends.
+/// exchange ends, for all its participants or for one after the other.
 class Progress {
  public:
-  /// An exchange that all its participants have joined, the last one at `start`.
-  struct Ready {
+  /// A participant that joins an exchange at `at`. The last to be told says when all have joined.
+  struct Joined {
     OpId op;
-    Seconds start;
+    std::int32_t participant;
+    Seconds at;
+    std::optional<Seconds> all;
   };
 
   /// One model per rank. Ops take longer by their delays. The plan must outlive it. Throws Error
   /// when the plan is for another number of GPUs or a GPU cannot run its kernels.
   Progress(const Plan& plan, const GpuModels& gpus, Delays delays = {});
 
-  /// The exchanges that became ready since the last call, lowest id first.
-  std::vector<Ready> take_ready();
-  /// Ends a ready exchange for all its participants; its delay comes on top of `at`.
+  /// Who joined exchanges since the last call, by op and participant.
+  std::vector<Joined> take_joined();
+  /// Ends an exchange for all its participants, who have joined; its delay comes on top of `at`.
   void end(OpId exchange, Seconds at);
+  /// Ends it for one participant that has joined.
+  void end(OpId exchange, std::int32_t participant, Seconds at);
   /// Throws std::runtime_error naming the ops still waiting when any op has not ended.
   Timeline finish();
 
@@ -38,7 +43,6 @@ class Progress {
   template <class Visit>
   void visit_edges(Visit visit) const;
   void join(std::int64_t step, Seconds at);
-  void start(std::size_t op);
   void propagate();
 
   // A step is one op on one of its GPUs; the steps of an op are consecutive.
@@ -48,7 +52,7 @@ class Progress {
     Seconds at;              // latest end of those that have ended
   };
   struct Ended {
-    std::size_t op;
+    std::int64_t step;
     Seconds at;
   };
 
@@ -56,13 +60,13 @@ class Progress {
   Delays delays_;                         // per op
   std::vector<std::int64_t> first_step_;  // per op, and one past the last
   std::vector<Joining> steps_;
-  std::vector<std::int64_t> first_dependent_;  // per op, into dependents_
-  std::vector<std::int64_t> dependents_;       // steps that wait for the op
+  std::vector<std::int64_t> first_dependent_;  // per step, into dependents_
+  std::vector<std::int64_t> dependents_;       // steps of the same GPU that wait for the step
   std::vector<Seconds> duration_;              // per op, of compute ops
   std::vector<std::int32_t> absent_;           // per op, participants that have not joined
-  std::vector<bool> done_;
-  std::vector<Ended> ended_;  // not yet told to their dependents
-  std::vector<Ready> ready_;
+  std::vector<std::int32_t> unfinished_;       // per op, participants for whom it has not ended
+  std::vector<Ended> ended_;                   // not yet told to their dependents
+  std::vector<Joined> joined_;
   Timeline timeline_;
 };
 

@@ -19,6 +19,7 @@ struct BackendCase {
   std::string name;
   std::function<std::unique_ptr<Backend>(const Topology&, const GpuModels&)> make;
   bool shares_links = true;  // concurrent exchanges slow each other
+  bool together = true;      // exchanges begin and end for all participants at once
   double tolerance = 1e-9;   // relative, of a closed-form time
 };
 inline void PrintTo(const BackendCase& c, std::ostream* out) { *out << c.name; }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fidelities against each other on random plans.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -70,6 +72,67 @@ TEST(Fidelity, PortAndFlowAgreeOnUnevenAllToAlls) {
     const Timeline port = port_case.make(topology, test_gpus(32))->run(w.plan());
     const Timeline flow = flow_case.make(topology, test_gpus(32))->run(w.plan());
     EXPECT_NEAR(flow.makespan.value / port.makespan.value, 1, 0.02) << "skew " << skew;
+  }
+}
+
+// GPU 2 joins at 2 ms. 50 MB take 1 ms, a route 5 us.
+class LateJoiner : public testing::Test {
+ protected:
+  Timeline run(const BackendCase& backend) {
+    PlanWriter w(4);
+    const OpId slow = w.compute(2, milliseconds(2));
+    w.exchange({0, 1, 2, 3}, {{0, 1, 50'000'000}, {2, 1, 25'000'000}}, {slow});
+    w.compute(0, milliseconds(0.1), {OpId(1)});
+    return backend.make(star(4), test_gpus(4))->run(w.plan());
+  }
+  static std::vector<double> ends_ms(const Timeline& timeline) {
+    std::vector<double> ends;
+    for (const Interval& interval : timeline.ops[1]) ends.push_back(interval.end.value * 1e3);
+    return ends;
+  }
+};
+
+TEST_F(LateJoiner, HoldsUpEverybodyWhereExchangesBeginTogether) {
+  for (const BackendCase& backend : {port_case, together_case}) {
+    const Timeline timeline = run(backend);
+    EXPECT_THAT(ends_ms(timeline), testing::Each(testing::DoubleNear(3.505, 1e-5)));
+    EXPECT_NEAR(timeline.ops[2][0].end.value, 3.605e-3, 1e-8);
+  }
+}
+
+TEST_F(LateJoiner, HoldsUpItsPeersAloneAtFlow) {
+  const Timeline timeline = run(flow_case);
+  const auto near = [](double ms) { return testing::DoubleNear(ms, 1e-5); };
+  EXPECT_THAT(ends_ms(timeline),
+              testing::ElementsAre(near(1.005), near(2.505), near(2.505), near(0)));
+  EXPECT_NEAR(timeline.ops[2][0].end.value, 1.105e-3, 1e-8);  // GPU 0 goes on with its kernel
+}
+
+TEST_P(RandomPlans, AtFlowAGpuIsThroughOnceItsPeersHaveComeAndItsBytesHaveMoved) {
+  const Topology topology = nodes_of_8(2);
+  const Plan plan = random_plan(16, 24, GetParam());
+  const Timeline flow = flow_case.make(topology, test_gpus(16))->run(plan);
+  for (std::size_t id = 0; id < plan.ops.size(); ++id) {
+    const Exchange* exchange = plan.ops[id].exchange();
+    if (exchange == nullptr) continue;
+    const auto& gpus = exchange->participants;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      // A GPU cannot be through before each peer has joined, and what it sends or receives alone
+      // bounds its time from when it joined.
+      Seconds joined = flow.ops[id][i].start;
+      std::int64_t sent = 0, received = 0;
+      for (std::size_t j = 0; j < gpus.size(); ++j) {
+        if (i == j) continue;
+        const Bytes out = exchange->traffic.at(gpus[i], gpus[j]);
+        const Bytes in = exchange->traffic.at(gpus[j], gpus[i]);
+        if (out + in > Bytes(0)) joined = std::max(joined, flow.ops[id][j].start);
+        const bool nvlink = gpus[i].value / 8 == gpus[j].value / 8;
+        if (!nvlink) sent += out.value, received += in.value;
+      }
+      const double least = static_cast<double>(std::max(sent, received)) / 50e9;
+      EXPECT_GE(flow.ops[id][i].end, joined) << "op " << id << ", GPU " << gpus[i].value;
+      EXPECT_GE(flow.ops[id][i].end.value, (flow.ops[id][i].start.value + least) * (1 - 1e-3));
+    }
   }
 }
 

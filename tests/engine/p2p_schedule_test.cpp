@@ -74,6 +74,15 @@ TEST(P2pSchedule, FirstTheOwnGroupThenTheOneBeyond) {
   EXPECT_EQ(schedule.sender(10, 8), 2);
 }
 
+/// The pairs that begin when all join, one after the other.
+std::vector<PeerOrder::Pair> join_all(PeerOrder& order, const std::vector<GpuId>& gpus) {
+  std::vector<PeerOrder::Pair> starting;
+  for (const GpuId gpu : gpus) {
+    for (const PeerOrder::Pair& pair : order.join(gpu)) starting.push_back(pair);
+  }
+  return starting;
+}
+
 // GPUs 0 to 3 of one node, one peer at a time: each round is one ring step.
 TEST(PeerOrder, ServesOneRoundAfterTheOther) {
   const ByteMatrix all =
@@ -82,17 +91,37 @@ TEST(PeerOrder, ServesOneRoundAfterTheOther) {
   const auto pair = [](int from, int to) { return PeerOrder::Pair(GpuId(from), GpuId(to)); };
   using Pairs = std::vector<PeerOrder::Pair>;
   PeerOrder order(gpus, {0, 0, 0}, all, 1);
-  EXPECT_EQ(order.begin(), (Pairs{pair(0, 1), pair(1, 2), pair(2, 0)}));
+  EXPECT_EQ(join_all(order, gpus), (Pairs{pair(0, 1), pair(1, 2), pair(2, 0)}));
   EXPECT_EQ(order.end(pair(0, 1)), Pairs{});  // GPU 0 still receives, GPU 1 still sends
   EXPECT_EQ(order.end(pair(1, 2)), Pairs{});  // GPU 1 is done, but whom it serves next is not
   EXPECT_EQ(order.end(pair(2, 0)), (Pairs{pair(2, 1), pair(0, 2), pair(1, 0)}));
+}
+
+// 0 sends to 1, 1 to 2; GPU 3 moves nothing.
+TEST(PeerOrder, PairsBeginWhenBothHaveJoinedAndAGpuIsDoneWithItsOwn) {
+  const ByteMatrix chain = matrix_of(4, {{0, 1, 1}, {1, 2, 1}});
+  const PeerOrder::Pair first(GpuId(0), GpuId(1)), second(GpuId(1), GpuId(2));
+  using Pairs = std::vector<PeerOrder::Pair>;
+  PeerOrder order({GpuId(0), GpuId(1), GpuId(2), GpuId(3)}, {0, 0, 0, 0}, chain, 0);
+  EXPECT_FALSE(order.done(GpuId(3)));  // has not joined
+  EXPECT_EQ(order.join(GpuId(3)), Pairs{});
+  EXPECT_TRUE(order.done(GpuId(3)));
+  EXPECT_EQ(order.join(GpuId(1)), Pairs{});
+  EXPECT_EQ(order.join(GpuId(0)), Pairs{first});
+  EXPECT_EQ(order.end(first), Pairs{});
+  EXPECT_TRUE(order.done(GpuId(0)));
+  EXPECT_FALSE(order.done(GpuId(1)));  // has not sent to 2
+  EXPECT_EQ(order.join(GpuId(2)), Pairs{second});
+  EXPECT_EQ(order.end(second), Pairs{});
+  EXPECT_TRUE(order.done(GpuId(1)));
+  EXPECT_TRUE(order.done(GpuId(2)));
 }
 
 TEST(PeerOrder, MovesEveryPairOnce) {
   std::mt19937 random(5);
   std::vector<GpuId> gpus;
   for (int g = 0; g < 24; ++g) gpus.emplace_back(g);
-  for (const int peers : {1, 4, 8, 24}) {
+  for (const int peers : {0, 1, 4, 8, 24}) {
     ByteMatrix traffic;
     std::vector<std::uint32_t> row(24);
     std::set<PeerOrder::Pair> expected, moved;
@@ -106,7 +135,7 @@ TEST(PeerOrder, MovesEveryPairOnce) {
       traffic.add_dense_row(row);
     }
     PeerOrder order(gpus, nodes_of({8, 16}), traffic, peers);
-    std::vector<PeerOrder::Pair> open = order.begin();
+    std::vector<PeerOrder::Pair> open = join_all(order, gpus);
     while (!open.empty()) {  // ends them in random order
       std::swap(open[random() % open.size()], open.back());
       const PeerOrder::Pair pair = open.back();
@@ -115,6 +144,7 @@ TEST(PeerOrder, MovesEveryPairOnce) {
       for (const PeerOrder::Pair& next : order.end(pair)) open.push_back(next);
     }
     EXPECT_EQ(moved, expected) << peers << " peers";
+    for (const GpuId gpu : gpus) EXPECT_TRUE(order.done(gpu)) << gpu.value;
   }
 }
 

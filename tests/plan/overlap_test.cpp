@@ -36,8 +36,10 @@ struct Case {
     return with_overlap(plan, models, [&](const Delays& delays) {
       ++rounds;
       Progress progress(plan, models, delays);
-      for (auto ready = progress.take_ready(); !ready.empty(); ready = progress.take_ready()) {
-        for (const auto& [op, start] : ready) progress.end(op, start + Seconds(exchange_ms * 1e-3));
+      for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
+        for (const auto& one : joined) {
+          if (one.all) progress.end(one.op, *one.all + Seconds(exchange_ms * 1e-3));
+        }
       }
       return progress.finish();
     });
