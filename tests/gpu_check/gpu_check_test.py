@@ -18,12 +18,19 @@ GOLDEN = pathlib.Path(__file__).parent / "golden" / "dry-run.txt"
 
 # Tells its arguments, and what launches it; FAIL names words of the runs that end with exit code 3.
 HW = """#!/bin/sh
-[ "$1" = --help ] && { echo run calibrate; exit 0; }
+[ "$2" = --help ] && { echo --saved ${LEAN---topology}; exit 0; }
 case "$*" in *${FAIL:-nothing}*) [ "$RANK" = 1 ] && { echo broken on purpose; exit 3; } ;; esac
 case "$*" in *${HANG:-nothing}*) sleep 60 ;; esac
 echo "$RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT gpu $LOCAL_RANK host ${NCCL_HOSTID:-shared} nccl $MOESIM_NCCL"
-json=
-for word; do [ "$json" = next ] && json=$word; [ "$word" = --json ] && json=next; done
+json= prefix=
+for word; do
+  [ "$json" = next ] && json=$word; [ "$word" = --json ] && json=next
+  [ "$prefix" = next ] && prefix=$word; [ "$word" = -o ] && prefix=next
+done
+case "$*" in
+  *--times*) : > "$prefix.calib.yaml" ;;
+  *calibrate*--saved*) [ "$RANK" = 0 ] && : > "$prefix.times.jsonl" ;;
+esac
 [ -n "$json" ] && [ "$RANK" = 0 ] && echo '{"cases": [{"policy": "dedup", "step_s": 0.0025, "wrong": 0},
   {"policy": "hecate", "unsuitable": "no attention"}]}' > "$json"
 exit 0
@@ -55,6 +62,12 @@ class GpuCheck(unittest.TestCase):
         with gzip.open(self.steps, "wt") as file:
             file.write(json.dumps(header) + "\n")
 
+    def save_calibration(self, name="links"):
+        path = self.folder / f"{name}.moesim-calibration"
+        with gzip.open(path, "wt") as file:
+            file.write(json.dumps({"format": "moesim-calibration", "ranks": 2}) + "\n")
+        return str(path)
+
     def program(self, name, text):
         path = self.bin / name
         path.write_text(text)
@@ -81,7 +94,7 @@ class GpuCheck(unittest.TestCase):
     def test_dry_run_prints_what_it_would_run_and_touches_nothing(self):
         self.save(ranks=2)
         self.program("nvcc", "")
-        done = self.check("--dry-run", env={"PATH": str(self.bin)})
+        done = self.check("--dry-run", self.save_calibration(), env={"PATH": str(self.bin)})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         text = done.stdout.replace(str(self.folder), "FOLDER").replace(str(ROOT), "ROOT")
         if os.environ.get("MOESIM_ACCEPT") == "1":
@@ -153,6 +166,39 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("ran longer", self.phases()["calibrate"]["detail"])
         self.assertEqual(self.phases()["measure"]["detail"], "no time left")
 
+    def test_calibrates_by_saved_calibrations_and_fits_where_it_can(self):
+        done = self.full(self.save_calibration())
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(sorted(os.listdir(self.out / "calibration")), ["links.calib.yaml", "links.times.jsonl"])
+        self.assertIn("calibrate --saved", (self.out / "calibrate-links.log.1").read_text())
+        self.assertFalse((self.out / "calibrate-links.log.2").exists())  # 2 ranks
+        self.assertNotIn("--resume", (self.out / "calibrate-links.log.0").read_text())
+        self.assertNotIn("at home", done.stdout)
+
+    def test_without_yaml_saved_calibrations_are_measured_and_fitted_at_home(self):
+        done = self.full(self.save_calibration(), env={"LEAN": ""})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(os.listdir(self.out / "calibration"), ["links.times.jsonl"])
+        home = "moesim-hw calibrate --times calibration/links.times.jsonl -o links"
+        self.assertIn(f"  at home, in out: {home}\n", done.stdout)
+        (self.bin / "moesim").unlink()
+        done = self.full("--from", "calibrate", self.save_calibration(), env={"LEAN": ""})
+        self.assertIn("--resume", (self.out / "calibrate-links.log.0").read_text())
+        self.assertIn(f"at home, in out: moesim validate measured-case.json; {home}", done.stdout)
+
+    def test_without_yaml_and_saved_calibrations_nothing_is_calibrated(self):
+        self.assertEqual(self.full(env={"LEAN": ""}).returncode, 0)
+        self.assertEqual(self.states()["calibrate"], "skipped")
+        self.assertIn("steps/NAME.moesim-calibration", self.phases()["calibrate"]["detail"])
+
+    def test_calibrations_without_steps(self):
+        done = self.full(self.save_calibration(), steps=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        states = self.states()
+        self.assertEqual({states[name] for name in ("numerics", "measure", "gemm", "validate")}, {"skipped"})
+        self.assertEqual(states["calibrate"], "done")
+        self.assertEqual(self.phases()["validate"]["detail"], "nothing was measured")
+
     def test_without_a_gpu(self):
         self.program("nvidia-smi", "#!/bin/sh\nexit 9\n")
         self.program("cuda-tests", "#!/bin/sh\necho skipped: there is no GPU; exit 77\n")
@@ -165,7 +211,7 @@ class GpuCheck(unittest.TestCase):
         (self.bin / "moesim").unlink()
         done = self.full()
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("at home: moesim validate measured-case.json", done.stdout)
+        self.assertIn("at home, in out: moesim validate measured-case.json\n", done.stdout)
 
     def test_interrupted(self):
         running = subprocess.Popen([sys.executable, str(SCRIPT), "--out", str(self.out), "--binary",
@@ -202,13 +248,15 @@ class GpuPack(unittest.TestCase):
         if not (ROOT / ".git").exists() or not shutil.which("dpkg-query"):
             self.skipTest("packs a git checkout on Debian")
         with tempfile.TemporaryDirectory() as folder:
-            steps, packed = pathlib.Path(folder, "case.moesim"), pathlib.Path(folder, "out.tar.gz")
-            steps.write_bytes(b"steps")
-            done = subprocess.run([ROOT / "scripts" / "gpu_pack", packed, steps], capture_output=True, text=True, check=False)
+            saved = [pathlib.Path(folder, name) for name in ("case.moesim", "links.moesim-calibration")]
+            packed = pathlib.Path(folder, "out.tar.gz")
+            for path in saved:
+                path.write_bytes(b"saved")
+            done = subprocess.run([ROOT / "scripts" / "gpu_pack", packed, *saved], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             listed = subprocess.run(["tar", "-tf", packed], capture_output=True, text=True, check=True).stdout.split()
-            self.assertEqual(sorted(os.listdir(folder)), ["case.moesim", "out.tar.gz"])
-        for name in ("meson.build", "scripts/gpu_check", "steps/case.moesim", "carried/commit", "carried/lib/libz.a",
+            self.assertEqual(sorted(os.listdir(folder)), ["case.moesim", "links.moesim-calibration", "out.tar.gz"])
+        for name in ("meson.build", "scripts/gpu_check", "steps/case.moesim", "steps/links.moesim-calibration", "carried/commit", "carried/lib/libz.a",
                      "carried/include/fmt/format.h", "carried/include/zlib.h", "carried/licences/libfmt-dev"):
             self.assertIn(f"moesim/{name}", listed)
 
@@ -217,6 +265,10 @@ class GpuPack(unittest.TestCase):
             done = subprocess.run([ROOT / "scripts" / "gpu_pack", *words], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn("usage: gpu_pack OUT.tar.gz", done.stderr)
+        done = subprocess.run([ROOT / "scripts" / "gpu_pack", "out.tar.gz", "x.yaml"], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("x.yaml: names end in .moesim", done.stderr)
 
 
 if __name__ == "__main__":
