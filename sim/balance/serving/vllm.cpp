@@ -31,14 +31,6 @@ std::vector<ExpertId> keep_slots_of_gpu(const std::vector<ExpertId>& before,
 
 }  // namespace
 
-void WindowLoad::add(const LoadMatrix& loads) {
-  passes_.push_back(loads.per_expert());
-  for (std::size_t e = 0; e < sum_.size(); ++e) sum_[e] += passes_.back()[e];
-  if (passes_.size() <= window_) return;
-  for (std::size_t e = 0; e < sum_.size(); ++e) sum_[e] -= passes_.front()[e];
-  passes_.pop_front();
-}
-
 SlotTable keep_slots(const SlotTable& before, const SlotTable& after) {
   SlotTable table;
   for (std::size_t g = 0; g < after.size(); ++g) {

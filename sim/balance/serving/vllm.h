@@ -4,29 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
-#include "sim/balance/loads.h"
 #include "sim/balance/serving/eplb.h"
 #include "sim/balance/serving/replica_choice.h"
 
 namespace moesim::vllm {
-
-/// Loads of one layer's experts summed over the last `window` forward passes.
-class WindowLoad {
- public:
-  explicit WindowLoad(int experts, int window = 1000)
-      : window_(static_cast<std::size_t>(window)), sum_(static_cast<std::size_t>(experts)) {}
-  void add(const LoadMatrix& loads);
-  std::vector<double> load() const { return {sum_.begin(), sum_.end()}; }
-
- private:
-  std::size_t window_;
-  std::deque<std::vector<std::int64_t>> passes_;
-  std::vector<std::int64_t> sum_;
-};
 
 /// Whether a rebalance follows the given number of passes: every `interval`, the first after a
 /// quarter of it.

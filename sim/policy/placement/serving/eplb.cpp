@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSeek EPLB (github.com/deepseek-ai/EPLB). It leaves the estimate of loads, the time of a
 // rebalance and the use of replicas to its caller: those are parameters here.
-#include "sim/balance/serving/vllm.h"
+#include "sim/balance/serving/window_load.h"
 #include "sim/policy/placement/replica_use.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
@@ -23,7 +23,7 @@ class Eplb final : public Serving {
         shape_(shape),
         use_(o.use),
         gpus_per_host_(gpus_per_host(c.topology, "eplb")),
-        loads_(cells(), vllm::WindowLoad(c.experts, o.lagged.window)) {}
+        loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
@@ -47,7 +47,7 @@ class Eplb final : public Serving {
   eplb::Shape shape_;
   ReplicaUse use_;
   int gpus_per_host_;
-  std::vector<vllm::WindowLoad> loads_;  // [layer and run]
+  std::vector<WindowLoad> loads_;  // [layer and run]
 };
 
 }  // namespace

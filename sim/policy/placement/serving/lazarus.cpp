@@ -3,7 +3,7 @@
 // fails is one rank here; failures themselves are not simulated.
 #include "sim/balance/serving/lazarus.h"
 
-#include "sim/balance/serving/vllm.h"
+#include "sim/balance/serving/window_load.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
 
@@ -22,7 +22,7 @@ class Lazarus final : public Serving {
       : Serving(c, o.lagged, initial(c, o, shape)),
         shape_(shape),
         least_(o.least),
-        loads_(cells(), vllm::WindowLoad(c.experts, o.lagged.window)) {}
+        loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
 
   static lazarus::Shape shape(const PlacementContext& c, const LazarusOptions& o) {
     const int once = (c.experts + c.ep - 1) / c.ep;
@@ -54,7 +54,7 @@ class Lazarus final : public Serving {
 
   lazarus::Shape shape_;
   int least_;
-  std::vector<vllm::WindowLoad> loads_;  // [layer and run]
+  std::vector<WindowLoad> loads_;  // [layer and run]
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include "sim/balance/serving/lplb.h"
 
 #include "sim/balance/serving/eplb.h"
-#include "sim/balance/serving/vllm.h"
+#include "sim/balance/serving/window_load.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
 
@@ -25,7 +25,7 @@ class Lplb final : public Serving {
         nodes_(nodes),
         solving_(o.solving),
         layouts_(cells(), initial),
-        loads_(cells(), vllm::WindowLoad(c.experts, o.lagged.window)) {}
+        loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
@@ -56,8 +56,8 @@ class Lplb final : public Serving {
  private:
   int nodes_;
   Seconds solving_;
-  std::vector<lplb::Layout> layouts_;    // [layer and run]
-  std::vector<vllm::WindowLoad> loads_;  // [layer and run]
+  std::vector<lplb::Layout> layouts_;  // [layer and run]
+  std::vector<WindowLoad> loads_;      // [layer and run]
 };
 
 lplb::Wiring read_wiring(const YamlMap& params) {

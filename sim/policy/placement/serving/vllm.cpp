@@ -3,6 +3,7 @@
 // window of passes; the place of a choice in the batch picks the replica.
 #include "sim/balance/serving/vllm.h"
 
+#include "sim/balance/serving/window_load.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
 
@@ -22,7 +23,7 @@ class Vllm final : public Serving {
       : Serving(c, o.lagged, slots_in_turn(c.experts, c.ep, shape.slots / c.ep)),
         shape_(shape),
         rule_(o.rule),
-        loads_(cells(), vllm::WindowLoad(c.experts, o.lagged.window)) {}
+        loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps,
@@ -44,7 +45,7 @@ class Vllm final : public Serving {
  private:
   eplb::Shape shape_;
   vllm::Rule rule_;
-  std::vector<vllm::WindowLoad> loads_;  // [layer and run]
+  std::vector<WindowLoad> loads_;  // [layer and run]
 };
 
 }  // namespace
