@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "sim/base/files.h"
-#include "sim/saved/gzip.h"
+#include "sim/base/gzip.h"
 
 namespace moesim {
 namespace {

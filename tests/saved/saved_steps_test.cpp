@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sim/saved/gzip.h"
+#include "sim/base/gzip.h"
 #include "sim/saved/step_json.h"
 #include "sim/scenario/policy_steps.h"
 

@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/calibrate/logs/read_log.h"
 
-#include <zlib.h>
-
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/gzip.h"
 #include "sim/calibrate/logs/formats.h"
 
 namespace moesim {
 namespace {
-
-std::string unpacked(const std::string& path) {
-  const gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) throw error_in(path, "cannot be read");
-  std::string text;
-  char block[1 << 15];
-  int count = 0;
-  while ((count = gzread(file, block, sizeof block)) > 0) {
-    text.append(block, static_cast<std::size_t>(count));
-  }
-  const bool whole = gzclose(file) == Z_OK && count == 0;
-  if (!whole) throw error_in(path, "is a damaged or incomplete gzip file", "copy it again");
-  return text;
-}
 
 Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -51,7 +36,7 @@ Log parse_log(const std::string& text, const std::string& file, const LogChoice&
 Log read_log(const std::string& path, const LogChoice& choice) {
   const std::string raw = read_file(path);
   const bool packed = raw.starts_with("\x1f\x8b");
-  Log log = parse_log(packed ? unpacked(path) : raw, path, choice);
+  Log log = parse_log(packed ? read_text_or_gzip(path) : raw, path, choice);
   log.hash = hash_of(raw);
   return log;
 }

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <filesystem>
 
+#include "sim/base/gzip.h"
 #include "sim/trace/import/importer.h"
-#include "sim/trace/import/zip.h"
 
 namespace moesim {
 namespace {

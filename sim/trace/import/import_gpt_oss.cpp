@@ -8,8 +8,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/gzip.h"
 #include "sim/trace/import/importer.h"
-#include "sim/trace/import/zip.h"
 
 namespace moesim {
 namespace {

@@ -136,19 +136,4 @@ std::vector<std::byte> ZipArchive::read(const Member& member) const {
   return out;
 }
 
-std::string read_text_or_gzip(const std::string& path) {
-  const gzFile file = ::gzopen(path.c_str(), "rb");
-  if (file == nullptr) throw error_in(path, "cannot be read");
-  std::string text;
-  std::vector<char> buffer(1 << 18);
-  int got = 0;
-  while ((got = ::gzread(file, buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  int status = Z_OK;
-  ::gzerror(file, &status);
-  ::gzclose(file);
-  if (got < 0 || status != Z_OK) throw error_in(path, "is a damaged gzip file");
-  return text;
-}
-
 }  // namespace moesim

@@ -41,7 +41,4 @@ class ZipArchive {
   std::vector<Member> members_;
 };
 
-/// The content of a file, inflated when it is gzip. Throws Error.
-std::string read_text_or_gzip(const std::string& path);
-
 }  // namespace moesim

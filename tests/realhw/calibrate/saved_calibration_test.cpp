@@ -16,8 +16,8 @@
 #include "realhw/calibrate/rounds.h"
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/base/gzip.h"
 #include "sim/plan/text.h"
-#include "sim/saved/gzip.h"
 #include "tests/realhw/calibrate/simulated_times.h"
 
 namespace moesim {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/saved/gzip.h"
+#include "sim/base/gzip.h"
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -47,8 +47,11 @@ std::string gzipped(std::string_view text) {
 }
 
 std::string read_gzip(const std::string& path, const std::string& hint) {
-  const std::string packed = read_file(path);
-  if (!packed.starts_with(magic)) throw error_in(path, "is not in gzip's form", hint);
+  if (!read_file(path).starts_with(magic)) throw error_in(path, "is not in gzip's form", hint);
+  return read_text_or_gzip(path);
+}
+
+std::string read_text_or_gzip(const std::string& path) {
   const gzFile file = ::gzopen(path.c_str(), "rb");
   if (file == nullptr)
     throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text in gzip's form, in memory.
+// Text in gzip's form.
 #pragma once
 
 #include <string>
@@ -11,5 +11,7 @@ namespace moesim {
 std::string gzipped(std::string_view text);
 /// The text of a gzip file. Throws Error when it is none, with that hint, or cut short or damaged.
 std::string read_gzip(const std::string& path, const std::string& hint = "");
+/// The same for a file that need not be packed.
+std::string read_text_or_gzip(const std::string& path);
 
 }  // namespace moesim
