@@ -62,10 +62,10 @@ class GpuCheck(unittest.TestCase):
         with gzip.open(self.steps, "wt") as file:
             file.write(json.dumps(header) + "\n")
 
-    def save_calibration(self, name="links"):
+    def save_calibration(self, name="links", ranks=2):
         path = self.folder / f"{name}.moesim-calibration"
         with gzip.open(path, "wt") as file:
-            file.write(json.dumps({"format": "moesim-calibration", "ranks": 2}) + "\n")
+            file.write(json.dumps({"format": "moesim-calibration", "ranks": ranks}) + "\n")
         return str(path)
 
     def program(self, name, text):
@@ -175,6 +175,26 @@ class GpuCheck(unittest.TestCase):
         self.assertNotIn("--resume", (self.out / "calibrate-links.log.0").read_text())
         self.assertNotIn("at home", done.stdout)
 
+    def compared_with(self):
+        """The calibration with which moesim validate was called; None: with none."""
+        words = (self.out / "validate-case.log").read_text().splitlines()[0].split()
+        return pathlib.Path(words[-1].split("=", 1)[1]).name if words[-2] == "--set" else None
+
+    def test_compares_with_the_calibration_of_as_many_ranks(self):
+        done = self.full(self.save_calibration())
+        self.assertIsNone(self.compared_with(), done.stdout)  # 4 ranks and 2
+        done = self.full(self.save_calibration(), self.save_calibration("others", ranks=4))
+        self.assertEqual(self.compared_with(), "others.calib.yaml", done.stdout)
+        done = self.full(self.save_calibration("others", ranks=4), self.save_calibration("case", ranks=4))
+        self.assertEqual(self.compared_with(), "case.calib.yaml", done.stdout)
+
+    def test_what_cannot_be_fitted_here_is_compared_at_home(self):
+        done = self.full(self.save_calibration(ranks=4), env={"LEAN": ""})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("  at home, in out: moesim-hw calibrate --times calibration/links.times.jsonl -o links; "
+                      "moesim validate measured-case.json --set topology.calibration=links.calib.yaml\n", done.stdout)
+        self.assertFalse((self.out / "validate-case.log").exists())
+
     def test_without_yaml_saved_calibrations_are_measured_and_fitted_at_home(self):
         done = self.full(self.save_calibration(), env={"LEAN": ""})
         self.assertEqual(done.returncode, 0, done.stdout)
@@ -184,7 +204,7 @@ class GpuCheck(unittest.TestCase):
         (self.bin / "moesim").unlink()
         done = self.full("--from", "calibrate", self.save_calibration(), env={"LEAN": ""})
         self.assertIn("--resume", (self.out / "calibrate-links.log.0").read_text())
-        self.assertIn(f"at home, in out: moesim validate measured-case.json; {home}", done.stdout)
+        self.assertIn(f"at home, in out: {home}; moesim validate measured-case.json", done.stdout)
 
     def test_without_yaml_and_saved_calibrations_nothing_is_calibrated(self):
         self.assertEqual(self.full(env={"LEAN": ""}).returncode, 0)
