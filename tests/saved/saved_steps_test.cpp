@@ -13,6 +13,7 @@
 #include "sim/base/gzip.h"
 #include "sim/saved/step_json.h"
 #include "sim/scenario/policy_steps.h"
+#include "tests/saved/saved_file.h"
 
 namespace moesim {
 namespace {
@@ -71,30 +72,18 @@ class SavedStepsFile : public testing::Test {
   }
   std::vector<std::string> lines(const std::string& content) {
     write_file(path_, content);
-    std::vector<std::string> result(1);
-    for (const char c : read_gzip(path_)) {
-      result.back() += c;
-      if (c == '\n') result.emplace_back();
-    }
-    result.pop_back();
-    return result;
+    return test::saved_lines(path_);
   }
   /// Changes a step's JSON, and then every hash so that they fit.
   template <class Change>
   std::string rewritten(std::size_t line, Change change) {
     std::vector<std::string> all = lines(planned().packed());
-    const std::string old_hash = hash_of(all[line]);
-    Json json = Json::parse(all[line]);
-    change(json);
-    all[line] = json.dump() + "\n";
-    if (line > 0) all[0].replace(all[0].find(old_hash), old_hash.size(), hash_of(all[line]));
-    return hashed(all);
+    all.pop_back();
+    return test::rewritten(std::move(all), line, change);
   }
   static std::string hashed(std::vector<std::string> lines) {
     lines.pop_back();
-    std::string text;
-    for (const std::string& line : lines) text += line;
-    return gzipped(text + Json{{"xxh3", hash_of(text)}}.dump() + "\n");
+    return test::hashed(lines);
   }
 
   std::string path_ =

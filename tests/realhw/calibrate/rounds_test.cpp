@@ -216,7 +216,7 @@ TEST(Rounds, RefuseBrokenTimes) {
   EXPECT_THAT(replaced("\"round\":1", "\"round\":2"),
               HasSubstr("the times of '" + name + "' in round 3 do not fit the plan"));
   EXPECT_THAT(replaced("\"ns\":[[[", "\"ns\":[[],[["), HasSubstr("do not fit the plan"));  // a run
-  EXPECT_THAT(replaced("\"ns\":[[[", "\"ns\":[[[],["), HasSubstr("do not fit the plan"));   // an op
+  EXPECT_THAT(replaced("\"ns\":[[[", "\"ns\":[[[],["), HasSubstr("do not fit the plan"));  // an op
 }
 
 TEST(Rounds, TellWhatIsMissing) {

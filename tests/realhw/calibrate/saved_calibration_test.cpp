@@ -19,6 +19,7 @@
 #include "sim/base/gzip.h"
 #include "sim/plan/text.h"
 #include "tests/realhw/calibrate/simulated_times.h"
+#include "tests/saved/saved_file.h"
 
 namespace moesim {
 namespace {
@@ -64,28 +65,13 @@ class SavedCalibrationFile : public testing::Test {
   /// The lines of a sound file, without the last one's hash.
   std::vector<std::string> lines() {
     write_file(path_, pack_calibration(planned()));
-    std::vector<std::string> result(1);
-    for (const char c : read_gzip(path_)) {
-      result.back() += c;
-      if (c == '\n') result.emplace_back();
-    }
-    result.resize(result.size() - 2);
-    return result;
-  }
-  static std::string hashed(const std::vector<std::string>& lines) {
-    std::string text;
-    for (const std::string& line : lines) text += line;
-    return gzipped(text + Json{{"xxh3", hash_of(text)}}.dump() + "\n");
+    std::vector<std::string> all = test::saved_lines(path_);
+    all.pop_back();
+    return all;
   }
   /// The complaint about a file with a changed line whose hashes all fit.
   std::string broken(std::size_t line, const std::function<void(Json&)>& change) {
-    std::vector<std::string> all = lines();
-    const std::string old_hash = hash_of(all[line]);
-    Json json = Json::parse(all[line]);
-    change(json);
-    all[line] = json.dump() + "\n";
-    if (line > 0) all[0].replace(all[0].find(old_hash), old_hash.size(), hash_of(all[line]));
-    return complaint(hashed(all));
+    return complaint(test::rewritten(lines(), line, change));
   }
   /// The number of the line of a plan, counted from 0.
   static std::size_t line_of(const std::string& name) {
@@ -182,7 +168,7 @@ TEST_F(SavedCalibrationFile, TellsWhichPlanWasAltered) {
   for (std::size_t line = 1; line < all.size(); ++line) {
     std::vector<std::string> altered = all;
     altered[line].insert(1, " ");
-    EXPECT_THAT(complaint(hashed(altered)),
+    EXPECT_THAT(complaint(test::hashed(altered)),
                 HasSubstr(fmt::format(":{}: error: the plan is not as it was written", line + 1)));
   }
 }
