@@ -39,6 +39,7 @@ MAY_INCLUDE = {
 
 # Heavy or foreign headers and the only folder that may include each.
 ONLY_IN = {
+    "CLI/": "sim/flags",
     "simgrid/": "sim/engine",
     "boost/graph": "sim/topology",
     "yaml-cpp": "sim/base",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "realhw/cli/commands.h"
@@ -16,9 +15,9 @@
 namespace moesim {
 namespace {
 
-void add_choice(CLI::App& command, const std::string& flag, std::string& value,
+void add_choice(CommandLine& command, const std::string& flag, std::string& value,
                 const std::vector<std::string>& names, const std::string& help) {
-  command.add_option_function<std::string>(
+  command.add_option(
       flag,
       [&value, flag, names](const std::string& name) {
         if (std::find(names.begin(), names.end(), name) == names.end()) {
@@ -50,7 +49,7 @@ std::unique_ptr<HardwareBackend> open_nccl(Job&, const BackendFlags&) {
 
 }  // namespace
 
-void BackendFlags::add_to(CLI::App& command) {
+void BackendFlags::add_to(CommandLine& command) {
   add_choice(command, "--backend", backend, {"mpi", "nccl"},
              "mpi (default): CPUs over MPI; nccl: GPUs over NCCL");
   const auto keep_transport = [this](const std::string& name) {
@@ -60,14 +59,13 @@ void BackendFlags::add_to(CLI::App& command) {
     }
     transport = name;
   };
-  command.add_option_function<std::string>(
+  command.add_option(
       "--transport", keep_transport,
       "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv");
   command.add_flag("--together", together,
                    "of mpi: exchanges begin and end for all their ranks at once, as simulated");
-  command
-      .add_option("--timeout", timeout, "seconds without progress that end the run (default 30)")
-      ->check(CLI::Range(1e-6, 1e9));
+  command.add_option("--timeout", timeout, "seconds without progress that end the run (default 30)")
+      .range(1e-6, 1e9);
   command.add_option("--fault", fault,
                      "a drill, of mpi: kill:OP@RANK, stop:OP@RANK or nan:OP@RANK breaks it there");
   add_choice(command, "--matrices", matrices, {"float32", "bfloat16"},

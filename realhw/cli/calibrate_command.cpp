@@ -3,7 +3,6 @@
 // simulator reads of it; each on a machine of its own where need be.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "realhw/calibrate/saved_calibration.h"
@@ -21,29 +20,29 @@ namespace {
 
 class CalibrateCommand : public Command {
  public:
-  explicit CalibrateCommand(CLI::App& app) {
-    CLI::App* command =
+  explicit CalibrateCommand(CommandLine& app) {
+    CommandLine command =
         app.add_subcommand("calibrate", "Measures a cluster; writes what the simulator reads");
-    source_.add_to(*command);
-    CLI::Option* out = command->add_option("-o,--out", prefix_,
-                                           "PREFIX: writes PREFIX.times.jsonl, PREFIX.calib.yaml "
-                                           "and, beside it, the files that it names");
-    measuring_.add_to(*command);
+    source_.add_to(command);
+    Flag out = command.add_option("-o,--out", prefix_,
+                                  "PREFIX: writes PREFIX.times.jsonl, PREFIX.calib.yaml "
+                                  "and, beside it, the files that it names");
+    measuring_.add_to(command);
 #ifdef MOESIM_SCENARIOS
-    CLI::Option* save = command->add_option(
+    Flag save = command.add_option(
         "--save", save_, "measures nothing: writes to a file all that --saved needs to measure");
-    CLI::Option* times = command->add_option(
+    Flag times = command.add_option(
         "--times", times_, "measures nothing: fits the times in this file, measured anywhere");
-    for (CLI::Option* other : source_.options()) times->excludes(other);
-    for (CLI::Option* other : measuring_.options()) {
-      times->excludes(other);
-      save->excludes(other);
+    for (Flag other : source_.options()) times.excludes(other);
+    for (Flag other : measuring_.options()) {
+      times.excludes(other);
+      save.excludes(other);
     }
-    save->excludes(times)->excludes(out)->excludes(command->get_option("--saved"));
+    save.excludes(times).excludes(out).excludes(command.flag("--saved"));
 #else
-    refuse_without_yaml(*command, {"--save", "--times"}, "plans and fits no calibration",
+    refuse_without_yaml(command, {"--save", "--times"}, "plans and fits no calibration",
                         "one that was built with YAML does, on any machine");
-    out->required();
+    out.required();
 #endif
   }
 
@@ -104,7 +103,7 @@ class CalibrateCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> add_calibrate_command(CLI::App& app) {
+std::unique_ptr<Command> add_calibrate_command(CommandLine& app) {
   return std::make_unique<CalibrateCommand>(app);
 }
 

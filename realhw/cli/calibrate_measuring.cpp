@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -46,11 +45,11 @@ void tell(const std::string& plan, int round, int rounds) {
 
 }  // namespace
 
-void CalibrateMeasuring::add_to(CLI::App& command) {
-  const auto before = command.get_options();
+void CalibrateMeasuring::add_to(CommandLine& command) {
+  const auto before = command.flags();
   command.add_flag("--resume", resume_, "goes on with the times of an interrupted calibration");
   backend_.add_to(command);
-  const auto all = command.get_options();
+  const auto all = command.flags();
   options_.assign(all.begin() + std::ssize(before), all.end());
 }
 

@@ -7,17 +7,14 @@
 
 #include "realhw/calibrate/calibration.h"
 #include "realhw/cli/commands.h"
-
-namespace CLI {
-class Option;
-}
+#include "sim/flags/command_line.h"
 
 namespace moesim {
 
 class CalibrateMeasuring {
  public:
-  void add_to(CLI::App& command);
-  const std::vector<CLI::Option*>& options() const { return options_; }
+  void add_to(CommandLine& command);
+  const std::vector<Flag>& options() const { return options_; }
 
   /// Leaves all times in their file; all ranks together. False when the input is bad, which has
   /// been told then.
@@ -26,7 +23,7 @@ class CalibrateMeasuring {
  private:
   bool resume_ = false;
   BackendFlags backend_;
-  std::vector<CLI::Option*> options_;
+  std::vector<Flag> options_;
 };
 
 }  // namespace moesim

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "realhw/calibrate/saved_calibration.h"
 #include "realhw/cli/source_flags.h"
 #ifdef MOESIM_SCENARIOS
@@ -29,34 +27,34 @@ std::unique_ptr<Calibration> planned(const CalibrationInputs& inputs, int ranks)
 
 }  // namespace
 
-void CalibrationFlags::add_to(CLI::App& command) {
+void CalibrationFlags::add_to(CommandLine& command) {
 #ifdef MOESIM_SCENARIOS
   options_ = {
       command.add_option("--topology", inputs_.topology, "name in topologies/, or a file"),
       command.add_option("--model", inputs_.model,
                          "name in models/moe/, or a file: shapes of the GEMMs"),
       command.add_option("--set", inputs_.set, "topology.KEY=VALUE or model.KEY=VALUE")
-          ->allow_extra_args(false),
+          .one_value_each(),
       command.add_flag("--quick", inputs_.quick,
                        "fewer and smaller measurements, for a first look"),
       command.add_option("--rounds", inputs_.rounds, "of all measurements, in turn (5; quick: 2)")
-          ->check(CLI::Range(1, 1000)),
+          .range(1, 1000),
       command
           .add_option("--longest", inputs_.longest,
                       "of the measured exchanges, in milliseconds by the topology (100; quick: 20)")
-          ->check(CLI::Range(1e-3, 1e6)),
+          .range(1e-3, 1e6),
       command
           .add_option("--rows", inputs_.rows,
                       "most rows of all experts of a rank (4096; quick: 128)")
-          ->check(CLI::Range(1, 1 << 24))};
+          .range(1, 1 << 24)};
 #else
   refuse_without_yaml(command, {"--topology", "--model", "--set"}, "plans no calibration",
                       "--saved FILE measures what moesim-hw calibrate --save FILE planned");
 #endif
-  CLI::Option* saved = command.add_option(
+  Flag saved = command.add_option(
       "--saved", saved_,
       "measures what calibrate --save planned; its times are fitted where it was");
-  for (CLI::Option* option : options_) saved->excludes(option);
+  for (Flag option : options_) saved.excludes(option);
   options_.push_back(saved);
 }
 

@@ -8,27 +8,23 @@
 #include <vector>
 
 #include "realhw/calibrate/calibration.h"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
+#include "sim/flags/command_line.h"
 
 namespace moesim {
 
 class CalibrationFlags {
  public:
-  void add_to(CLI::App& command);
+  void add_to(CommandLine& command);
   /// For a job of so many ranks; 0: of as many as there are GPUs. Throws Error as reading does.
   std::unique_ptr<Calibration> open(int ranks) const;
 
   /// All flags, which do not go with a source of another kind.
-  const std::vector<CLI::Option*>& options() const { return options_; }
+  const std::vector<Flag>& options() const { return options_; }
 
  private:
   std::string saved_;
   CalibrationInputs inputs_;
-  std::vector<CLI::Option*> options_;
+  std::vector<Flag> options_;
 };
 
 }  // namespace moesim

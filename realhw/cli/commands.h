@@ -8,16 +8,13 @@
 #include "realhw/core/step_runner.h"
 #include "realhw/job/job.h"
 #include "realhw/measure/measure.h"
-
-namespace CLI {
-class App;
-}
+#include "sim/flags/command_line.h"
 
 namespace moesim {
 
 /// Flags of every command that measures.
 struct BackendFlags {
-  void add_to(CLI::App& command);
+  void add_to(CommandLine& command);
   std::unique_ptr<HardwareBackend> open(Job& job) const;
 
   std::string backend = "mpi";
@@ -40,8 +37,8 @@ class Command {
   virtual int after_job() { return 0; }
 };
 
-std::unique_ptr<Command> add_run_command(CLI::App& app);
-std::unique_ptr<Command> add_validate_command(CLI::App& app);
-std::unique_ptr<Command> add_calibrate_command(CLI::App& app);
+std::unique_ptr<Command> add_run_command(CommandLine& app);
+std::unique_ptr<Command> add_validate_command(CommandLine& app);
+std::unique_ptr<Command> add_calibrate_command(CommandLine& app);
 
 }  // namespace moesim

@@ -2,7 +2,6 @@
 // moesim-hw: runs the plans that moesim simulates on hardware, one process a GPU.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -10,17 +9,17 @@
 #include "realhw/cli/commands.h"
 #include "realhw/core/gemm.h"
 #include "realhw/launch/launch.h"
-#include "sim/flags/usage.h"
+#include "sim/flags/command_line.h"
 
 namespace moesim {
 namespace {
 
 int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
   Job& job = *job_of_main;
-  CLI::App app{"Runs the plans that moesim simulates with real data, one process a GPU."};
-  app.name("moesim-hw");
-  app.set_version_flag("--version", std::string("moesim-hw ") + MOESIM_RELEASE);
-  app.require_subcommand(1);
+  CommandLine app("moesim-hw",
+                  "Runs the plans that moesim simulates with real data, one process a GPU.");
+  app.version(std::string("moesim-hw ") + MOESIM_RELEASE);
+  app.require_subcommand();
   app.footer("Exit codes: 0 done, 1 the run failed or computed wrong numbers, 2 bad input.");
   const std::pair<const char*, std::unique_ptr<Command>> commands[] = {
       {"run", add_run_command(app)},
@@ -29,19 +28,11 @@ int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
   };
   LaunchFlags launch_flags;  // read by launch() before, wherever they stand
   launch_flags.add_to(app);
-  for (CLI::App* command : app.get_subcommands({})) launch_flags.add_to(*command);
-  bool help = false;
-  const bool parsed = agreed(job, [&] {
-    try {
-      app.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-      if (e.get_exit_code() != 0) throw usage_error(app, e);
-      help = true;
-      if (job.rank() == 0) app.exit(e);  // prints the help or the version
-    }
-  });
-  if (!parsed) return bad_input;
-  if (help) return 0;
+  for (CommandLine& command : app.subcommands()) launch_flags.add_to(command);
+  std::string help;
+  if (!agreed(job, [&] { help = app.parse(argc, argv); })) return bad_input;
+  if (job.rank() == 0) fmt::print("{}", help);
+  if (!help.empty()) return 0;
   set_gemm_threads(1);
   for (const auto& [name, command] : commands) {
     if (!app.got_subcommand(name)) continue;

@@ -4,7 +4,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
 #include <stdexcept>
@@ -39,21 +38,21 @@ std::int64_t Measurement::wrong() const {
   return sum;
 }
 
-void Measuring::add_to(CLI::App& command, int compared) {
+void Measuring::add_to(CommandLine& command, int compared) {
   options_.compared = compared;
   source_.add_to(command);
   command
       .add_option("--warmup", options_.warmup, "runs of a step before those that count (default 1)")
-      ->check(CLI::Range(0, 1000000));
+      .range(0, 1000000);
   command.add_option("--repeats", options_.repeats, "runs of a step that count (default 5)")
-      ->check(CLI::Range(1, 1000000));
+      .range(1, 1000000);
   backend_.add_to(command);
   command
       .add_option("--check", options_.compared,
                   fmt::format("tokens of a rank and layer that are compared with the reference "
                               "(default: {})",
                               compared < 0 ? "all" : std::to_string(compared)))
-      ->check(CLI::Range(0, 1000000000));
+      .range(0, 1000000000);
 }
 
 std::optional<Measurement> Measuring::measure(Job& job, const std::function<void()>& check) const {

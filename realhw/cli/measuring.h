@@ -31,7 +31,7 @@ class Measuring {
  public:
   /// `compared`: tokens of a rank and layer that are compared unless --check says otherwise, -1:
   /// all.
-  void add_to(CLI::App& command, int compared);
+  void add_to(CommandLine& command, int compared);
   /// All ranks together; nothing when the input is bad, which has been told then. `check` runs on
   /// rank 0 before anything is measured and may throw Error, too.
   std::optional<Measurement> measure(Job& job, const std::function<void()>& check) const;

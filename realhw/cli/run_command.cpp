@@ -2,7 +2,6 @@
 // moesim-hw run: measures the policies of a scenario.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "realhw/cli/agreed.h"
@@ -14,12 +13,12 @@ namespace {
 
 class RunCommand : public Command {
  public:
-  explicit RunCommand(CLI::App& app) {
-    CLI::App* run = app.add_subcommand("run", "Measures the policies of a scenario");
-    measuring_.add_to(*run, -1);
-    run->add_flag("--local", local_,
-                  "all ranks in this process, on the CPU: compares numbers, without any time");
-    run->add_option("--json", json_, "writes everything printed, and more, to a file");
+  explicit RunCommand(CommandLine& app) {
+    CommandLine run = app.add_subcommand("run", "Measures the policies of a scenario");
+    measuring_.add_to(run, -1);
+    run.add_flag("--local", local_,
+                 "all ranks in this process, on the CPU: compares numbers, without any time");
+    run.add_option("--json", json_, "writes everything printed, and more, to a file");
   }
 
   int run(Job& job) override {
@@ -64,7 +63,7 @@ class RunCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> add_run_command(CLI::App& app) {
+std::unique_ptr<Command> add_run_command(CommandLine& app) {
   return std::make_unique<RunCommand>(app);
 }
 

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "realhw/measure/saved_source.h"
 #ifdef MOESIM_SCENARIOS
 #include "realhw/measure/planned_source.h"
@@ -28,23 +26,21 @@ std::unique_ptr<StepSource> planned(const Scenario& scenario) {
 
 }  // namespace
 
-void SourceFlags::add_to(CLI::App& command) {
+void SourceFlags::add_to(CommandLine& command) {
 #ifdef MOESIM_SCENARIOS
   scenario_.add_to(command);
-  const std::vector<CLI::Option*> of_scenario = command.get_options();
+  const std::vector<Flag> of_scenario = command.flags();
 #else
   refuse_without_yaml(
       command, {"SCENARIO", "--topology", "--model", "--trace", "--policy", "--set"},
       "plans no scenario", "--saved FILE runs what moesim plan SCENARIO --save FILE wrote");
 #endif
-  CLI::Option* saved = command.add_option(
-      "--saved", saved_, "runs the steps that moesim plan --save wrote to this file");
+  Flag saved = command.add_option("--saved", saved_,
+                                  "runs the steps that moesim plan --save wrote to this file");
 #ifdef MOESIM_SCENARIOS
-  for (CLI::Option* flag : of_scenario) {
-    if (flag != command.get_help_ptr()) saved->excludes(flag);
-  }
+  for (const Flag& flag : of_scenario) saved.excludes(flag);
 #else
-  saved->required();
+  saved.required();
 #endif
 }
 
@@ -66,13 +62,13 @@ void check_ranks(const std::string& cluster, int gpus, int ranks) {
                           gpus));
 }
 
-void refuse_without_yaml(CLI::App& command, const std::vector<std::string>& flags,
+void refuse_without_yaml(CommandLine& command, const std::vector<std::string>& flags,
                          const std::string& cannot, const std::string& hint) {
   const auto refuse = [=](const std::string&) {
     throw Error("this moesim-hw was built without YAML and " + cannot, hint);
   };
   for (const std::string& name : flags) {
-    command.add_option_function<std::string>(name, refuse)->group("");
+    command.add_option(name, refuse, "").hidden();
   }
 }
 

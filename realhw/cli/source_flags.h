@@ -7,19 +7,16 @@
 #include <vector>
 
 #include "realhw/measure/step_source.h"
+#include "sim/flags/command_line.h"
 #ifdef MOESIM_SCENARIOS
 #include "sim/flags/scenario_flags.h"
 #endif
-
-namespace CLI {
-class App;
-}
 
 namespace moesim {
 
 class SourceFlags {
  public:
-  void add_to(CLI::App& command);
+  void add_to(CommandLine& command);
   /// Throws Error as reading does.
   std::unique_ptr<StepSource> open() const;
 
@@ -34,7 +31,7 @@ class SourceFlags {
 void check_ranks(const std::string& cluster, int gpus, int ranks);
 
 /// Flags of what a program without YAML cannot do say so: it was built without and `cannot`.
-void refuse_without_yaml(CLI::App& command, const std::vector<std::string>& flags,
+void refuse_without_yaml(CommandLine& command, const std::vector<std::string>& flags,
                          const std::string& cannot, const std::string& hint);
 
 }  // namespace moesim

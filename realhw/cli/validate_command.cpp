@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -59,15 +58,15 @@ int run_program(const std::vector<std::string>& words) {
 
 class ValidateCommand : public Command {
  public:
-  explicit ValidateCommand(CLI::App& app) {
-    CLI::App* command = app.add_subcommand(
+  explicit ValidateCommand(CommandLine& app) {
+    CommandLine command = app.add_subcommand(
         "validate", "Measures the policies of a scenario and compares them with the simulator");
-    measuring_.add_to(*command, compared_tokens);
-    command->add_option("--tolerance", tolerance_,
-                        "of the mean absolute error of step times (default 12%)");
-    command->add_option("--json", json_, "writes the comparison to a file");
-    command->add_option("--measured", measured_,
-                        "keeps what was measured in a file, for moesim validate");
+    measuring_.add_to(command, compared_tokens);
+    command.add_option("--tolerance", tolerance_,
+                       "of the mean absolute error of step times (default 12%)");
+    command.add_option("--json", json_, "writes the comparison to a file");
+    command.add_option("--measured", measured_,
+                       "keeps what was measured in a file, for moesim validate");
   }
 
   int run(Job& job) override {
@@ -107,7 +106,7 @@ class ValidateCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> add_validate_command(CLI::App& app) {
+std::unique_ptr<Command> add_validate_command(CommandLine& app) {
   return std::make_unique<ValidateCommand>(app);
 }
 

@@ -3,14 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 
 #include "realhw/launch/environment.h"
 #include "realhw/tcp/meet/secret.h"
 #include "realhw/tcp/tcp_job.h"
 #include "sim/base/error.h"
-#include "sim/flags/usage.h"
 #ifdef MOESIM_MPI
 #include "realhw/mpi/mpi_job.h"
 #endif
@@ -39,22 +37,16 @@ std::unique_ptr<Job> tcp_job(TcpPlace place, const LaunchFlags& flags) {
 
 LaunchFlags read_flags(int argc, char** argv) {
   LaunchFlags flags;
-  CLI::App app;
-  app.name("moesim-hw");
-  app.set_help_flag();
-  app.allow_extras();
+  CommandLine app("moesim-hw", "");
+  app.pass_over_others();
   flags.add_to(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    throw usage_error(app, e);
-  }
+  app.parse(argc, argv);
   return flags;
 }
 
 }  // namespace
 
-void LaunchFlags::add_to(CLI::App& app) {
+void LaunchFlags::add_to(CommandLine& app) {
   const auto keep_launcher = [this](const std::string& name) {
     if (name != "auto" && name != "mpi" && name != "tcp") {
       throw Error(fmt::format("--launcher {} is not known", name),
@@ -62,14 +54,14 @@ void LaunchFlags::add_to(CLI::App& app) {
     }
     launcher = name;
   };
-  app.add_option_function<std::string>("--launcher", keep_launcher,
-                                       "how the ranks meet: mpi; tcp: by RANK, WORLD_SIZE, "
-                                       "MASTER_ADDR and MASTER_PORT, or by Slurm's "
-                                       "variables; auto (default): what the environment says");
+  app.add_option("--launcher", keep_launcher,
+                 "how the ranks meet: mpi; tcp: by RANK, WORLD_SIZE, "
+                 "MASTER_ADDR and MASTER_PORT, or by Slurm's "
+                 "variables; auto (default): what the environment says");
   app.add_option("--interface", interface, "network interface of the launch over TCP")
-      ->envname("MOESIM_INTERFACE");
+      .from_environment("MOESIM_INTERFACE");
   app.add_option("--join-timeout", limit, "seconds until all ranks have come (default 30)")
-      ->check(CLI::Range(0.1, 1e6));
+      .range(0.1, 1e6);
 }
 
 std::unique_ptr<Job> launch(int& argc, char**& argv) {

@@ -6,16 +6,13 @@
 #include <string>
 
 #include "realhw/job/job.h"
-
-namespace CLI {
-class App;
-}
+#include "sim/flags/command_line.h"
 
 namespace moesim {
 
 /// Flags of the whole program.
 struct LaunchFlags {
-  void add_to(CLI::App& app);
+  void add_to(CommandLine& app);
 
   std::string launcher = "auto";
   std::string interface;

@@ -3,21 +3,19 @@
 // code 2) and any other exception when the run failed (exit code 1).
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "sim/flags/command_line.h"
 
 namespace moesim {
 
 /// Adds each subcommand with its flags to the app.
-void add_run_command(CLI::App& app);
-void add_compare_command(CLI::App& app);
-void add_plan_command(CLI::App& app);
-void add_explain_command(CLI::App& app);
-void add_list_command(CLI::App& app);
-void add_topology_command(CLI::App& app);
-void add_trace_command(CLI::App& app);
-void add_calibrate_command(CLI::App& app);
-void add_validate_command(CLI::App& app);
+void add_run_command(CommandLine& app);
+void add_compare_command(CommandLine& app);
+void add_plan_command(CommandLine& app);
+void add_explain_command(CommandLine& app);
+void add_list_command(CommandLine& app);
+void add_topology_command(CommandLine& app);
+void add_trace_command(CommandLine& app);
+void add_calibrate_command(CommandLine& app);
+void add_validate_command(CommandLine& app);
 
 }  // namespace moesim

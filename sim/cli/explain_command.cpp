@@ -2,7 +2,6 @@
 // moesim explain: where the time of one layer goes, and the least that any dispatch would need.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -126,19 +125,19 @@ void explain_case(const Options& options) {
 
 }  // namespace
 
-void add_explain_command(CLI::App& app) {
+void add_explain_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  CommandLine command = app.add_subcommand(
       "explain", "Shows where the time of one layer goes, and the least possible");
-  options->scenario.add_to(*command);
-  command->add_option("--layer", options->layer, "model layer number (default: first replayed)");
-  command->add_flag("--flow", options->flow, "simulates at fidelity flow too, which is slow");
+  options->scenario.add_to(command);
+  command.add_option("--layer", options->layer, "model layer number (default: first replayed)");
+  command.add_flag("--flow", options->flow, "simulates at fidelity flow too, which is slow");
   const auto keep_json = [options = options.get()](const std::string& path) {
     check_writable(path);
     options->json = path;
   };
-  command->add_option_function<std::string>("--json", keep_json, "writes all figures to a file");
-  command->callback([options] { explain_case(*options); });
+  command.add_option("--json", keep_json, "writes all figures to a file");
+  command.callback([options] { explain_case(*options); });
 }
 
 }  // namespace moesim

@@ -2,7 +2,6 @@
 // moesim list: what there is to choose from.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "sim/base/data_files.h"
@@ -108,12 +107,12 @@ void list(const std::string& what) {
 
 }  // namespace
 
-void add_list_command(CLI::App& app) {
+void add_list_command(CommandLine& app) {
   const auto what = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("list", "Lists policies, topologies, models and GPUs");
-  command->add_option("WHAT", *what,
-                      "policies, mechanisms, topologies, models or gpus (default all)");
-  command->callback([what] { list(*what); });
+  CommandLine command = app.add_subcommand("list", "Lists policies, topologies, models and GPUs");
+  command.add_option("WHAT", *what,
+                     "policies, mechanisms, topologies, models or gpus (default all)");
+  command.callback([what] { list(*what); });
 }
 
 }  // namespace moesim

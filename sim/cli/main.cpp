@@ -2,7 +2,6 @@
 // moesim: which MoE placement and communication policy is fastest on this cluster, and why.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,7 +9,7 @@
 #include "sim/base/error.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/flags/usage.h"
+#include "sim/flags/command_line.h"
 
 namespace {
 
@@ -18,12 +17,12 @@ constexpr int run_failed = 1;
 constexpr int bad_input = 2;
 
 int run(int argc, char** argv) {
-  CLI::App app{
+  moesim::CommandLine app(
+      "moesim",
       "Simulates mixture-of-experts placement and communication policies on GPU clusters,\n"
-      "replaying recorded routing traces."};
-  app.name("moesim");
-  app.set_version_flag("--version", std::string("moesim ") + MOESIM_VERSION);
-  app.require_subcommand(1);
+      "replaying recorded routing traces.");
+  app.version(std::string("moesim ") + MOESIM_VERSION);
+  app.require_subcommand();
   app.footer("Exit codes: 0 done, 1 the run failed, 2 bad input.");
   moesim::add_run_command(app);
   moesim::add_compare_command(app);
@@ -34,12 +33,7 @@ int run(int argc, char** argv) {
   moesim::add_trace_command(app);
   moesim::add_calibrate_command(app);
   moesim::add_validate_command(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() != 0) throw moesim::usage_error(app, e);
-    app.exit(e);  // prints the help or the version
-  }
+  fmt::print("{}", app.parse(argc, argv));
   if (std::fflush(stdout) != 0) {
     throw std::runtime_error(fmt::format("cannot write the output: {}", std::strerror(errno)));
   }

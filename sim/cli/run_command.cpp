@@ -2,7 +2,6 @@
 // moesim run and moesim compare: one case in detail, or a grid of cases in one table.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -64,36 +63,35 @@ void compare(const Options& options) {
       bounds_table(scenario, inputs, options.worker_count()));
 }
 
-CLI::App* add(CLI::App& app, const std::string& name, const std::string& description,
-              const std::shared_ptr<Options>& options, void (*callback)(const Options&)) {
-  CLI::App* command = app.add_subcommand(name, description);
-  options->scenario.add_to(*command);
+CommandLine add(CommandLine& app, const std::string& name, const std::string& description,
+                const std::shared_ptr<Options>& options, void (*callback)(const Options&)) {
+  CommandLine command = app.add_subcommand(name, description);
+  options->scenario.add_to(command);
   const auto keep_json = [options = options.get()](const std::string& path) {
     check_writable(path);
     options->json = path;
   };
-  command->add_option_function<std::string>("--json", keep_json,
-                                            "writes everything printed, and more, to a file");
-  command->add_option("--workers", options->workers, "processes to use (default: all cores)")
-      ->check(CLI::Range(1, 1024));
-  command->callback([options, callback] { callback(*options); });
+  command.add_option("--json", keep_json, "writes everything printed, and more, to a file");
+  command.add_option("--workers", options->workers, "processes to use (default: all cores)")
+      .range(1, 1024);
+  command.callback([options, callback] { callback(*options); });
   return command;
 }
 
 }  // namespace
 
-void add_run_command(CLI::App& app) {
+void add_run_command(CommandLine& app) {
   add(app, "run", "Simulates one policy on one cluster, layer by layer",
       std::make_shared<Options>(), run);
 }
 
-void add_compare_command(CLI::App& app) {
+void add_compare_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command =
+  CommandLine command =
       add(app, "compare", "Compares policies, topologies and fidelities in one table", options,
           compare);
-  command->add_flag("--bounds", options->bounds,
-                    "adds a table of the token exchanges alone, their lower bounds and link bytes");
+  command.add_flag("--bounds", options->bounds,
+                   "adds a table of the token exchanges alone, their lower bounds and link bytes");
 }
 
 }  // namespace moesim

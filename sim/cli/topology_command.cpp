@@ -2,7 +2,6 @@
 // moesim topology: looks at a cluster before anything runs on it.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -161,26 +160,25 @@ void check(const Options& options) {
 
 }  // namespace
 
-void add_topology_command(CLI::App& app) {
+void add_topology_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
-  CLI::App* topology = app.add_subcommand("topology", "Shows, checks and draws clusters");
-  topology->require_subcommand(1);
+  CommandLine topology = app.add_subcommand("topology", "Shows, checks and draws clusters");
+  topology.require_subcommand();
   const auto add = [&](const std::string& name, const std::string& description) {
-    CLI::App* command = topology->add_subcommand(name, description);
-    command->add_option("name", options->name, "a topology or a YAML file")->required();
-    command->add_option("--set", options->set, "changes a field: path=value")
-        ->allow_extra_args(false);
+    CommandLine command = topology.add_subcommand(name, description);
+    command.add_option("name", options->name, "a topology or a YAML file").required();
+    command.add_option("--set", options->set, "changes a field: path=value").one_value_each();
     return command;
   };
-  CLI::App* shown = add("show", "Prints levels, capacities and bisection bandwidth");
-  shown->add_option("--json", options->json, "writes all of it to a file; - prints it instead");
-  shown->callback([options] { show(*options); });
-  add("check", "Finds mistakes, missing routes and fields without effect")->callback([options] {
+  CommandLine shown = add("show", "Prints levels, capacities and bisection bandwidth");
+  shown.add_option("--json", options->json, "writes all of it to a file; - prints it instead");
+  shown.callback([options] { show(*options); });
+  add("check", "Finds mistakes, missing routes and fields without effect").callback([options] {
     check(*options);
   });
-  CLI::App* drawn = add("draw", "Draws the cluster with Graphviz");
-  drawn->add_option("-o,--out", options->out, "FILE.svg or FILE.dot")->required();
-  drawn->callback([options] { draw(open_topology(*options).topology, options->out); });
+  CommandLine drawn = add("draw", "Draws the cluster with Graphviz");
+  drawn.add_option("-o,--out", options->out, "FILE.svg or FILE.dot").required();
+  drawn.callback([options] { draw(open_topology(*options).topology, options->out); });
 }
 
 }  // namespace moesim

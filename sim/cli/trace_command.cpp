@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -40,22 +39,22 @@ void write_steps(const RoutingTrace& trace, const std::string& output, LongWork&
   writer.finish();
 }
 
-void add_info(CLI::App& trace) {
+void add_info(CommandLine& trace) {
   struct Flags {
     std::string directory, json;
     StatisticsOptions options;
   };
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = trace.add_subcommand("info", "Prints what a trace looks like");
-  command->add_option("TRACE", flags->directory, "A trace folder")->required();
+  CommandLine command = trace.add_subcommand("info", "Prints what a trace looks like");
+  command.add_option("TRACE", flags->directory, "A trace folder").required();
   command
-      ->add_option("--ranks", flags->options.ranks,
-                   "Numbers of ranks with contiguous experts (default 2,4,8 .. 64)")
-      ->delimiter(',');
-  command->add_option("--pairs", flags->options.pairs, "How many of the strongest pairs to name")
-      ->check(CLI::Range(0, 1000));
-  command->add_option("--json", flags->json, "Writes everything, per layer, to this file");
-  command->callback([flags] {
+      .add_option("--ranks", flags->options.ranks,
+                  "Numbers of ranks with contiguous experts (default 2,4,8 .. 64)")
+      .separated_by(',');
+  command.add_option("--pairs", flags->options.pairs, "How many of the strongest pairs to name")
+      .range(0, 1000);
+  command.add_option("--json", flags->json, "Writes everything, per layer, to this file");
+  command.callback([flags] {
     const auto recorded = RoutingTrace::open(flags->directory);
     LongWork work("measuring");
     const auto statistics = measure(recorded, flags->options, work.progress());
@@ -64,11 +63,12 @@ void add_info(CLI::App& trace) {
   });
 }
 
-void add_verify(CLI::App& trace) {
+void add_verify(CommandLine& trace) {
   const auto directory = std::make_shared<std::string>();
-  CLI::App* command = trace.add_subcommand("verify", "Reads all of a trace; reports every problem");
-  command->add_option("TRACE", *directory, "A trace folder")->required();
-  command->callback([directory] {
+  CommandLine command =
+      trace.add_subcommand("verify", "Reads all of a trace; reports every problem");
+  command.add_option("TRACE", *directory, "A trace folder").required();
+  command.callback([directory] {
     LongWork work("verifying");
     std::vector<Diagnostic> errors;
     for (auto& problem : verify_trace(*directory, work.progress())) {
@@ -84,7 +84,7 @@ void add_verify(CLI::App& trace) {
   });
 }
 
-void add_slice(CLI::App& trace) {
+void add_slice(CommandLine& trace) {
   struct Flags {
     std::string directory, output, steps;
     std::vector<std::string> layers;
@@ -92,21 +92,19 @@ void add_slice(CLI::App& trace) {
     SliceOptions options;
   };
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = trace.add_subcommand("slice", "Makes a trace of a part of another");
-  command->add_option("TRACE", flags->directory, "A trace folder")->required();
-  command->add_option("-o,--output", flags->output, "The new trace folder")->required();
-  command->add_option("--steps", flags->steps, "A:B, recorded steps A to B - 1, counted from 0");
-  command
-      ->add_option("--layers", flags->layers, "Model layer numbers: FIRST:COUNT or a list 0,7,15")
-      ->delimiter(',');
-  CLI::Option* tokens =
-      command->add_option("--tokens", flags->tokens, "The first tokens of every step");
-  command->add_option("--name", flags->options.name, "Name of the new trace");
-  command->callback([flags, tokens] {
+  CommandLine command = trace.add_subcommand("slice", "Makes a trace of a part of another");
+  command.add_option("TRACE", flags->directory, "A trace folder").required();
+  command.add_option("-o,--output", flags->output, "The new trace folder").required();
+  command.add_option("--steps", flags->steps, "A:B, recorded steps A to B - 1, counted from 0");
+  command.add_option("--layers", flags->layers, "Model layer numbers: FIRST:COUNT or a list 0,7,15")
+      .separated_by(',');
+  Flag tokens = command.add_option("--tokens", flags->tokens, "The first tokens of every step");
+  command.add_option("--name", flags->options.name, "Name of the new trace");
+  command.callback([flags, tokens] {
     SliceOptions options = flags->options;
     if (!flags->steps.empty()) options.steps = pair_of("--steps", flags->steps);
     options.layers = layers_of(flags->layers);
-    if (tokens->count() > 0) options.tokens = flags->tokens;
+    if (tokens.given()) options.tokens = flags->tokens;
     LongWork work("slicing");
     write_steps(slice(RoutingTrace::open(flags->directory), options), flags->output, work);
     report_written(flags->output);
@@ -141,14 +139,14 @@ void report_written(const std::string& output) {
              trace.total_tokens(), trace.info().layers.size());
 }
 
-void add_trace_command(CLI::App& app) {
-  CLI::App* trace = app.add_subcommand("trace", "Looks at, checks and makes routing traces");
-  trace->require_subcommand(1);
-  add_info(*trace);
-  add_verify(*trace);
-  add_trace_import(*trace);
-  add_slice(*trace);
-  add_trace_synth(*trace);
+void add_trace_command(CommandLine& app) {
+  CommandLine trace = app.add_subcommand("trace", "Looks at, checks and makes routing traces");
+  trace.require_subcommand();
+  add_info(trace);
+  add_verify(trace);
+  add_trace_import(trace);
+  add_slice(trace);
+  add_trace_synth(trace);
 }
 
 }  // namespace moesim

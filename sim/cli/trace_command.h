@@ -6,14 +6,12 @@
 #include <utility>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "sim/flags/command_line.h"
 
 namespace moesim {
 
-void add_trace_import(CLI::App& trace);
-void add_trace_synth(CLI::App& trace);
+void add_trace_import(CommandLine& trace);
+void add_trace_synth(CommandLine& trace);
 
 /// "A:B" -> {A, B}; throws Error naming the flag.
 std::pair<int, int> pair_of(const std::string& flag, const std::string& text);

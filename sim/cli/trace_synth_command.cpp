@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim trace synth: draws a synthetic trace.
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <numeric>
 
@@ -36,34 +35,34 @@ void run_synth(const SynthFlags& flags) {
 
 }  // namespace
 
-void add_trace_synth(CLI::App& trace) {
+void add_trace_synth(CommandLine& trace) {
   const auto flags = std::make_shared<SynthFlags>();
   SynthOptions& o = flags->options;
-  CLI::App* command = trace.add_subcommand("synth", "Draws a synthetic trace");
-  command->option_defaults()->always_capture_default();
-  command->add_option("-o,--output", flags->output, "The new trace folder")->required();
-  command->add_option("--name", o.name, "Name of the trace");
-  command->add_option("--tokens", o.tokens, "Tokens per step");
-  command->add_option("--sequences", o.sequences, "Sequences per step");
-  command->add_option("--steps", o.steps, "Steps");
-  command->add_option("--drift", o.drift, "Change of popularity per step, 0 to 1");
-  command->add_option("--seed", o.seed, "The same seed gives the same trace");
-  CLI::Option* fit = command->add_option("--fit", flags->fit,
-                                         "A trace whose loads, pairs and overlap to reproduce");
-  const std::vector<CLI::Option*> invented = {
-      command->add_option("--experts", o.experts, "Experts per layer"),
-      command->add_option("--top-k", o.top_k, "Experts per token"),
-      command->add_option("--layers", flags->layers, "MoE layers")->check(CLI::Range(1, 100000)),
-      command->add_option("--skew", o.skew, "Zipf exponent of expert popularity"),
-      command->add_option("--affinity", o.affinity,
-                          "Share of choices from the community of the first one, 0 to 1"),
-      command->add_option("--communities", o.communities, "Communities (0: of 8 experts)"),
-      command->add_option("--stickiness", o.stickiness,
-                          "Probability to keep an expert of the token before, 0 to 1"),
-      command->add_option("--groups", o.groups, "Group-limited gate: expert groups"),
-      command->add_option("--kept-groups", o.kept_groups, "Groups that a token may use")};
-  for (CLI::Option* option : invented) fit->excludes(option);
-  command->callback([flags] { run_synth(*flags); });
+  CommandLine command = trace.add_subcommand("synth", "Draws a synthetic trace");
+  command.show_defaults();
+  command.add_option("-o,--output", flags->output, "The new trace folder").required();
+  command.add_option("--name", o.name, "Name of the trace");
+  command.add_option("--tokens", o.tokens, "Tokens per step");
+  command.add_option("--sequences", o.sequences, "Sequences per step");
+  command.add_option("--steps", o.steps, "Steps");
+  command.add_option("--drift", o.drift, "Change of popularity per step, 0 to 1");
+  command.add_option("--seed", o.seed, "The same seed gives the same trace");
+  Flag fit = command.add_option("--fit", flags->fit,
+                                "A trace whose loads, pairs and overlap to reproduce");
+  const std::vector<Flag> invented = {
+      command.add_option("--experts", o.experts, "Experts per layer"),
+      command.add_option("--top-k", o.top_k, "Experts per token"),
+      command.add_option("--layers", flags->layers, "MoE layers").range(1, 100000),
+      command.add_option("--skew", o.skew, "Zipf exponent of expert popularity"),
+      command.add_option("--affinity", o.affinity,
+                         "Share of choices from the community of the first one, 0 to 1"),
+      command.add_option("--communities", o.communities, "Communities (0: of 8 experts)"),
+      command.add_option("--stickiness", o.stickiness,
+                         "Probability to keep an expert of the token before, 0 to 1"),
+      command.add_option("--groups", o.groups, "Group-limited gate: expert groups"),
+      command.add_option("--kept-groups", o.kept_groups, "Groups that a token may use")};
+  for (Flag option : invented) fit.excludes(option);
+  command.callback([flags] { run_synth(*flags); });
 }
 
 }  // namespace moesim

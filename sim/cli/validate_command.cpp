@@ -2,7 +2,6 @@
 // moesim validate: what was measured on hardware against the simulator.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -192,22 +191,22 @@ void validate_files(const Options& options) {
 
 }  // namespace
 
-void add_validate_command(CLI::App& app) {
+void add_validate_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  CommandLine command = app.add_subcommand(
       "validate", "Compares what moesim-hw measured with the simulator, op by op");
-  command->add_option("MEASURED", options->files, "files of moesim-hw run --json")->required();
-  command->add_option("--tolerance", options->tolerance,
-                      "of the mean absolute error of step times (default 12%)");
-  command->add_option("--fidelity", options->fidelity, "port (default), flow or analytic");
-  command->add_option("--topology", options->topology,
-                      "simulates the measured plans on this cluster, such as a calibrated one");
+  command.add_option("MEASURED", options->files, "files of moesim-hw run --json").required();
+  command.add_option("--tolerance", options->tolerance,
+                     "of the mean absolute error of step times (default 12%)");
+  command.add_option("--fidelity", options->fidelity, "port (default), flow or analytic");
+  command.add_option("--topology", options->topology,
+                     "simulates the measured plans on this cluster, such as a calibrated one");
   command
-      ->add_option("--set", options->set,
-                   "changes what they are simulated on: topology.PATH=VALUE, gpu.PATH=VALUE")
-      ->allow_extra_args(false);
-  command->add_option("--json", options->json, "writes everything printed, and more, to a file");
-  command->callback([options] { validate_files(*options); });
+      .add_option("--set", options->set,
+                  "changes what they are simulated on: topology.PATH=VALUE, gpu.PATH=VALUE")
+      .one_value_each();
+  command.add_option("--json", options->json, "writes everything printed, and more, to a file");
+  command.callback([options] { validate_files(*options); });
 }
 
 }  // namespace moesim

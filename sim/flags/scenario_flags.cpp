@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 namespace moesim {
@@ -18,32 +17,30 @@ void add_list(std::vector<Override>& flags, const std::string& key,
 
 }  // namespace
 
-void ScenarioFlags::add_text(CLI::App& command, const std::string& flag, const std::string& key,
+void ScenarioFlags::add_text(CommandLine& command, const std::string& flag, const std::string& key,
                              bool quoted, const std::string& description) {
   const auto keep = [this, flag, key, quoted](const std::string& value) {
     flags_.push_back({key, quoted || value.empty() ? nlohmann::json(value).dump() : value,
                       fmt::format("{} {}", flag, value)});
   };
-  command.add_option_function<std::string>(flag, keep, description);
+  command.add_option(flag, keep, description);
 }
 
-void ScenarioFlags::add_to(CLI::App& command) {
+void ScenarioFlags::add_to(CommandLine& command) {
   const auto keep_file = [this](const std::string& path) {
     if (path.empty()) throw Error("the name of the scenario file is empty");
     file_ = path;
   };
-  command.add_option_function<std::string>("SCENARIO", keep_file,
-                                           "scenario file (YAML); flags win over it");
+  command.add_option("SCENARIO", keep_file, "scenario file (YAML); flags win over it");
   command
       .add_option("--topology", topology_, "cluster: a name of `moesim list topologies` or a file")
-      ->allow_extra_args(false);
+      .one_value_each();
   add_text(command, "--model", "model", true,
            "MoE architecture: a name of `moesim list models` or a file");
   add_text(command, "--trace", "trace", true, "routing trace (a folder)");
   command.add_option("--policy", policy_, "policy: a name of `moesim list policies` or a file")
-      ->allow_extra_args(false);
-  command.add_option("--fidelity", fidelity_, "port (default), flow or analytic")
-      ->allow_extra_args(false);
+      .one_value_each();
+  command.add_option("--fidelity", fidelity_, "port (default), flow or analytic").one_value_each();
   add_text(command, "--p2p-order", "p2p_order", true,
            "at fidelity flow: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
   add_text(command, "--ep", "ep", false, "expert-parallel degree (default: as large as fits)");
@@ -53,8 +50,8 @@ void ScenarioFlags::add_to(CLI::App& command) {
            "plays every recorded step this often (default 1)");
   add_text(command, "--steps", "steps", true, "all (default), one step, or a range such as 0:10");
   command.add_option("--layers", layers_, "all (default), recorded, or model layer numbers 1,2,3")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+      .separated_by(',')
+      .one_value_each();
   add_text(command, "--pass", "pass", true, "forward, or forward+backward (default)");
   add_text(command, "--attention", "attention", false,
            "true (default): the model's attention is computed too; or false");
@@ -68,7 +65,7 @@ void ScenarioFlags::add_to(CLI::App& command) {
       .add_option("--set", set_,
                   "changes an input: topology.PATH=VALUE, model.PATH=VALUE, gpu.PATH=VALUE, "
                   "policy.PATH=VALUE; after the changes of the file")
-      ->allow_extra_args(false);
+      .one_value_each();
 }
 
 Scenario ScenarioFlags::read() const {

@@ -5,11 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/flags/command_line.h"
 #include "sim/scenario/scenario.h"
-
-namespace CLI {
-class App;
-}
 
 namespace moesim {
 
@@ -17,12 +14,12 @@ namespace moesim {
 class ScenarioFlags {
  public:
   /// Adds the positional SCENARIO and one flag per key; the command's flags must outlive the app.
-  void add_to(CLI::App& command);
+  void add_to(CommandLine& command);
   Scenario read() const;
 
  private:
   /// A flag that changes one key of the scenario; text that YAML must not interpret is quoted.
-  void add_text(CLI::App& command, const std::string& flag, const std::string& key, bool quoted,
+  void add_text(CommandLine& command, const std::string& flag, const std::string& key, bool quoted,
                 const std::string& description);
 
   std::string file_;
