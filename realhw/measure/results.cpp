@@ -96,7 +96,7 @@ std::map<std::string, Seconds> labelled(const Measured& m) {
   const double share = 1.0 / static_cast<double>(m.steps.size());
   for (const HardwareStep& step : m.steps) {
     for (const auto& [kind, time] : step.ops.kinds) {
-      times[kind.name + (kind.lane == Lane::param ? " (params)" : "")] += time * share;
+      times[kind.name + (carries_parameters(kind.lane) ? " (params)" : "")] += time * share;
     }
     times["waiting"] += step.ops.waiting * share;
   }

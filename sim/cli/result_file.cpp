@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/cli/simulate.h"
 #include "sim/cli/version.h"
 
 namespace moesim {
@@ -53,6 +54,24 @@ std::string count(std::int64_t number, const std::string& noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
+std::string gradients_text(const Scenario& scenario, const ClusterInput& cluster) {
+  const int groups = cluster.topology.gpu_count() / cluster.ep;
+  if (!scenario.backward || groups == 1) return "";
+  const std::string sum =
+      scenario.accumulate == 1 ? "every step" : fmt::format("every {} steps", scenario.accumulate);
+  return fmt::format(" ({} groups, expert gradients summed over them {})", groups, sum);
+}
+
+/// Which part of the model `memory` speaks of.
+std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
+  const auto all = std::max(inputs.model.moe_layers.size(), inputs.layers.size());
+  return fmt::format(
+      "# memory: experts{} and activations of the {} replayed MoE layers{}; attention, embeddings "
+      "and dense layers are left out\n",
+      scenario.backward ? ", their gradients and optimizer state," : "", inputs.layers.size(),
+      all > inputs.layers.size() ? fmt::format(", and of all {} of the model", all) : "");
+}
+
 }  // namespace
 
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
@@ -76,6 +95,7 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
       {"policies", files_json(inputs.system_files)},
       {"set", overrides},
       {"repeat", scenario.repeat},
+      {"accumulate", scenario.accumulate},
       {"pass", scenario.backward ? "forward+backward" : "forward"},
       {"layers", layers},
       {"seeds", {{"trace", seed_in(Json::parse(inputs.trace.info().provenance, nullptr, false))}}},
@@ -88,19 +108,24 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
 std::string result_header(const Scenario& scenario, const Inputs& inputs) {
   const TraceInfo& info = inputs.trace.info();
   std::string text = fmt::format(
-      "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} of {} MoE layers replayed), "
-      "model {}: hidden {}, {} experts, top-{}\n",
+      "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} MoE layers of the "
+      "model's {} replayed), model {}: hidden {}, {} experts, top-{}\n",
       MOESIM_VERSION, info.name, inputs.trace.total_tokens(), inputs.trace.step_count(),
-      inputs.layers.size(), info.layers.size(), inputs.model.name, inputs.model.hidden,
+      inputs.layers.size(), inputs.model.moe_layers.size(), inputs.model.name, inputs.model.hidden,
       inputs.model.experts, inputs.model.top_k);
   for (const ClusterInput& c : inputs.clusters) {
-    text += fmt::format(
-        "# {}: {} on {}, ep {}, {} of {} per rank{}\n", c.topology.name(),
-        count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"), c.ep,
-        count(std::ssize(c.batches.batches), "step"), count(c.batches.tokens_per_rank, "token"),
-        scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "");
+    text +=
+        fmt::format("# {}: {} on {}, ep {}{}, {} of {} per rank{}\n", c.topology.name(),
+                    count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"),
+                    c.ep, gradients_text(scenario, c), count(std::ssize(c.batches.batches), "step"),
+                    count(c.batches.tokens_per_rank, "token"),
+                    scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "");
   }
-  text += fmt::format("# simulated; times per step ({}), mean over steps; bytes per step\n",
+  text += memory_text(scenario, inputs);
+  text += fmt::format("# simulated{}; times per step ({}), mean over steps; bytes per step\n",
+                      scenario.fidelities.size() == 1
+                          ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
+                          : "",
                       scenario.backward ? "forward and backward" : "forward only");
   return text;
 }

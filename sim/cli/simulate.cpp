@@ -22,6 +22,26 @@ struct Case {
   CaseName name;
 };
 
+Bytes fullest(const std::vector<GpuMemory>& memory) {
+  Bytes most;
+  for (const GpuMemory& gpu : memory) most = std::max(most, gpu.total());
+  return most;
+}
+
+/// Throws Unsuitable when the layers that the scenario wants checked do not fit.
+void add_memory(RunMetrics& run, const StepPlan& planned, const Case& c, const Scenario& scenario,
+                const Inputs& inputs) {
+  const auto replayed = static_cast<int>(inputs.layers.size());
+  const auto layers = std::max(replayed, static_cast<int>(inputs.model.moe_layers.size()));
+  const auto whole = for_layers(planned.memory, layers, replayed, scenario.backward);
+  if (scenario.memory != MemoryCheck::ignore) {
+    const bool all = scenario.memory == MemoryCheck::model;
+    check_memory(all ? whole : planned.memory, c.cluster->gpus, c.system->name);
+  }
+  run.peak_memory = std::max(run.peak_memory, fullest(planned.memory));
+  run.model_memory = std::max(run.model_memory, fullest(whole));
+}
+
 std::string simulate_case(const Case& c, const Scenario& scenario, const Inputs& inputs,
                           const Progress& progress) {
   StepPlanner planner(*c.system, c.cluster->topology, inputs.model, inputs.trace,
@@ -29,15 +49,14 @@ std::string simulate_case(const Case& c, const Scenario& scenario, const Inputs&
   const auto backend = make_backend(c.fidelity, scenario.p2p_order, *c.cluster);
   const auto& batches = c.cluster->batches.batches;
   RunMetrics run;
+  run.gpu_memory = c.cluster->gpus.front()->memory;
+  for (const auto& gpu : c.cluster->gpus) run.gpu_memory = std::min(run.gpu_memory, gpu->memory);
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const int step = c.cluster->first_step + static_cast<int>(i);
     const StepPlan planned = planner.plan(batches[i], step);
-    if (scenario.check_memory) check_memory(planned.memory, c.cluster->gpus, c.system->name);
+    add_memory(run, planned, c, scenario, inputs);
     add_step(run, planned.plan, backend->run(planned.plan), c.cluster->topology);
     run.planning += planned.planning();
-    for (const GpuMemory& gpu : planned.memory) {
-      run.peak_memory = std::max(run.peak_memory, gpu.total());
-    }
     run.dropped_choices += planned.change.dropped_choices;
     run.replaced_choices += planned.change.replaced_choices;
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));

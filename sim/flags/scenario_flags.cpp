@@ -56,7 +56,10 @@ void ScenarioFlags::add_to(CommandLine& command) {
   add_text(command, "--attention", "attention", false,
            "true (default): the model's attention is computed too; or false");
   add_text(command, "--memory", "memory", true,
-           "check (default): an over-full GPU is an error; or ignore");
+           "what must fit into a GPU: the replayed layers (check, default), all MoE layers of the "
+           "model (model), or anything (ignore)");
+  add_text(command, "--accumulate", "accumulate", false,
+           "sums expert gradients over the EP groups every N-th step (default 1)");
   add_text(command, "--gradient-bytes", "gradient_bytes", false,
            "gradient of an expert parameter (default 2)");
   add_text(command, "--optimizer-bytes", "optimizer_bytes", false,

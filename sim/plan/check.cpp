@@ -66,8 +66,8 @@ class Checker {
       }
       check_kernel(compute->kernel);
     } else {
-      if (!carries_tokens(op.lane) && op.lane != Lane::param) {
-        mistake(fmt::format(": an exchange runs on lane token, token-2 or param, not {}",
+      if (!carries_tokens(op.lane) && !carries_parameters(op.lane)) {
+        mistake(fmt::format(": an exchange runs on lane token, token-2, param or dp, not {}",
                             name_of(op.lane)));
       }
       if (check_participants(*op.exchange())) {

@@ -23,11 +23,15 @@ const char* name_of(Lane lane) {
       return "copy";
     case Lane::token_2:
       return "token-2";
+    case Lane::dp:
+      return "dp";
   }
   return "";
 }
 
 bool carries_tokens(Lane lane) { return lane == Lane::token || lane == Lane::token_2; }
+
+bool carries_parameters(Lane lane) { return lane == Lane::param || lane == Lane::dp; }
 
 const char* name_of(Stage stage) {
   switch (stage) {

@@ -16,11 +16,13 @@ namespace moesim {
 
 /// Ops of one GPU on one lane run in list order, as on a CUDA stream.
 /// Kernels run on compute or copy, exchanges on the others: token-2 is for token exchanges that
-/// overlap those of token, param for expert parameters and their gradients.
-enum class Lane { compute, token, param, copy, token_2 };
-inline constexpr int lane_count = 5;
+/// overlap those of token, param for expert parameters and gradients within an EP group, dp for
+/// gradients between EP groups, which no exchange of parameters has to wait for.
+enum class Lane { compute, token, param, copy, token_2, dp };
+inline constexpr int lane_count = 6;
 const char* name_of(Lane lane);
 bool carries_tokens(Lane lane);
+bool carries_parameters(Lane lane);  // or their gradients
 
 /// What an op is for: dispatch, experts and combine are the ways of the tokens (backward of combine
 /// has the shape of dispatch and the reverse); gather, reduce and migrate move expert parameters,
@@ -96,7 +98,7 @@ std::vector<std::vector<OpId>> dependencies(const Plan& plan);
 std::vector<OpId> topological_order(const Plan& plan);
 
 /// Structural rules: ids in range, lanes fit the work (kernels on compute or copy, exchanges on
-/// token or param), `after` names only ops that share a GPU with the waiting one, no cycles,
+/// token, param or dp), `after` names only ops that share a GPU with the waiting one, no cycles,
 /// traffic and rows only between participants, one row of the matrix per GPU of the plan. Throws
 /// Error with every mistake, each naming its op.
 void check_plan(const Plan& plan);

@@ -99,7 +99,9 @@ LayerOps::ExpertWork LayerOps::expert_work(const Step& s, GpuId gpu) const {
 void LayerOps::experts(int layer, Pass pass) {
   const Step s = step(layer, pass);
   wait_for_gather(layer, pass);
-  pass == Pass::forward ? experts_forward(s, "") : experts_backward(s);
+  if (pass == Pass::forward) return experts_forward(s, "");
+  experts_backward(s);
+  computed_[static_cast<std::size_t>(layer)] = mark();
 }
 
 void LayerOps::recompute_experts(int layer) {

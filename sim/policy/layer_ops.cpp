@@ -36,6 +36,7 @@ LayerOps::LayerOps(Plan& plan, const MoeModel& model, const std::vector<LayerWor
     : model_(model), layers_(layers), chain_(plan) {
   for (const LayerWork& layer : layers) sums_.push_back(sums_of(layer));
   for (auto& of_pass : gathered_) of_pass.resize(layers.size());
+  computed_.resize(layers.size());
 }
 
 LayerOps::LayerSums LayerOps::sums_of(const LayerWork& work) {

@@ -3,6 +3,7 @@
 // exchanges are in layer_ops.cpp, kernels in layer_kernels.cpp, parameters in layer_parameters.cpp.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct LayerWork {
   int number = 0;  // model layer number
   const Dispatch* dispatch = nullptr;
   LayerDecision decision;
+  std::optional<ParamExchange> gradient_sum;  // over the EP groups, where this step has one
   RowCounts counts;
   std::vector<std::vector<RowMove>> rows;     // [phase], empty unless explicit rows were asked for
   std::vector<std::int64_t> tokens_per_rank;  // [rank]
@@ -56,9 +58,10 @@ class LayerOps {
   /// Expert parameters on the param lane, from `after` on.
   void migrate(int layer, const Mark& after);
   void gather(int layer, Pass pass, const Mark& after);
+  /// Gradients to their homes in every EP group, then summed over the groups.
   void reduce(int layer, const Mark& after);
   /// The next compute of every GPU waits for the gather of a layer, or for all parameters that
-  /// migrate or are reduced.
+  /// migrate or are reduced. Nothing waits for sums over the EP groups but the end of the step.
   void wait_for_gather(int layer, Pass pass);
   void wait_for_parameters();
   /// What every GPU has done so far.
@@ -103,7 +106,7 @@ class LayerOps {
   std::vector<OpId> add_paces(const Step& s, Stage stage, int phase, const Mark& start,
                               const std::vector<std::vector<OpId>>& after);
   void add_sides(const Step& s, Stage stage, int phase, bool before);
-  std::vector<OpId> add_param_exchanges(const Step& s, Stage stage,
+  std::vector<OpId> add_param_exchanges(const Step& s, Stage stage, Lane lane,
                                         const std::vector<ParamExchange>& exchanges,
                                         const Mark& after);
 
@@ -114,6 +117,7 @@ class LayerOps {
   // [layer] per GPU the ops that the experts of a pass wait for
   std::vector<std::vector<OpId>> gathered_[2];
   std::vector<OpId> parameters_;  // on their way, nobody waits yet
+  std::vector<Mark> computed_;    // [layer] the end of its weight gradients
 };
 
 }  // namespace moesim

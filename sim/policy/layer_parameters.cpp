@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expert parameters and gradients on their way: the param lane of LayerOps.
+// Expert parameters and gradients on their way: the lanes param and dp of LayerOps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ std::vector<GpuId> concerned(const ByteMatrix& traffic) {
 
 void LayerOps::migrate(int layer, const Mark& after) {
   const Step s = step(layer, Pass::forward);
-  const auto last = add_param_exchanges(s, Stage::migrate, s.work.decision.migrate, after);
+  const auto last =
+      add_param_exchanges(s, Stage::migrate, Lane::param, s.work.decision.migrate, after);
   gathered_[0][static_cast<std::size_t>(layer)] = last;
   if (s.work.decision.migrate_blocks)
     parameters_.insert(parameters_.end(), last.begin(), last.end());
@@ -38,16 +39,24 @@ void LayerOps::gather(int layer, Pass pass, const Mark& after) {
   const Step s = step(layer, pass);
   const LayerDecision& decision = s.work.decision;
   const bool forward = pass == Pass::forward;
-  const auto last =
-      add_param_exchanges(s, Stage::gather, forward ? decision.gather : decision.regather, after);
+  const auto last = add_param_exchanges(s, Stage::gather, Lane::param,
+                                        forward ? decision.gather : decision.regather, after);
   auto& awaited = gathered_[forward ? 0 : 1][static_cast<std::size_t>(layer)];
   awaited.insert(awaited.end(), last.begin(), last.end());
 }
 
 void LayerOps::reduce(int layer, const Mark& after) {
   const Step s = step(layer, Pass::backward);
-  const auto last = add_param_exchanges(s, Stage::reduce, s.work.decision.reduce, after);
+  const auto last =
+      add_param_exchanges(s, Stage::reduce, Lane::param, s.work.decision.reduce, after);
   parameters_.insert(parameters_.end(), last.begin(), last.end());
+  if (!s.work.gradient_sum) return;
+  Mark whole = computed_[static_cast<std::size_t>(layer)];
+  const Mark reduced = chain_.per_gpu(last);
+  for (std::size_t g = 0; g < whole.size(); ++g) {
+    whole[g].insert(whole[g].end(), reduced[g].begin(), reduced[g].end());
+  }
+  add_param_exchanges(s, Stage::reduce, Lane::dp, {*s.work.gradient_sum}, whole);
 }
 
 void LayerOps::wait_for_gather(int layer, Pass pass) {
@@ -61,7 +70,7 @@ void LayerOps::wait_for_parameters() {
 
 /// Each exchange follows the kernels that encode for it and what came before; returns what ends
 /// last.
-std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, Stage stage,
+std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, Stage stage, Lane lane,
                                                 const std::vector<ParamExchange>& exchanges,
                                                 const Mark& after) {
   std::vector<OpId> last;
@@ -80,7 +89,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, Stage stage,
     };
     add_kernels("encode", move.encode);
     Op op{move.name,
-          Lane::param,
+          lane,
           s.work.number,
           s.pass,
           stage,

@@ -78,6 +78,20 @@ std::vector<GpuMemory> memory_of(const std::vector<LayerWork>& layers, const Moe
   return result;
 }
 
+std::vector<GpuMemory> for_layers(std::vector<GpuMemory> memory, int layers, int replayed,
+                                  bool backward) {
+  const auto scaled = [&](Bytes b) {
+    return Bytes(b.value / replayed * layers + b.value % replayed * layers / replayed);
+  };
+  for (GpuMemory& gpu : memory) {
+    gpu.weights = scaled(gpu.weights);
+    gpu.gradients = scaled(gpu.gradients);
+    gpu.optimizer = scaled(gpu.optimizer);
+    if (backward) gpu.activations = scaled(gpu.activations);
+  }
+  return memory;
+}
+
 void check_memory(const std::vector<GpuMemory>& memory, const GpuModels& gpus,
                   const std::string& policy) {
   std::size_t worst = memory.size();

@@ -18,6 +18,11 @@ struct GpuMemory {
   Bytes total() const { return weights + gradients + optimizer + gathered + activations; }
 };
 
+/// The same for `layers` MoE layers like the `replayed` ones on every GPU. What is gathered, and
+/// forward only the activations, are of a layer or two however many there are.
+std::vector<GpuMemory> for_layers(std::vector<GpuMemory> memory, int layers, int replayed,
+                                  bool backward);
+
 /// The state of whole experts in all slots of every GPU.
 std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeModel& model,
                                         const TrainingState& state);

@@ -48,6 +48,14 @@ struct ExpertMemory {
   Bytes resident() const { return weights + gradients + optimizer; }
 };
 
+/// Where the gradients of an expert are whole in an EP group once the group's own `reduce` has
+/// ended.
+enum class GradientLayout {
+  homes,    // on one GPU: that of `gradient_homes`, else of the expert's first slot in the group
+  sharded,  // every rank of the group holds an equal part of every expert (FSEP)
+  summed    // nowhere: `reduce` has summed them over all EP groups already (FSDP)
+};
+
 /// What a layer's experts are and move in one step. Exchanges of one list follow each other.
 struct LayerDecision {
   explicit LayerDecision(Assignment a) : assignment(std::move(a)) {}
@@ -62,6 +70,8 @@ struct LayerDecision {
   Seconds planning;                     // of the host for this layer and step
   bool planning_blocks = false;         // the layer waits for it
   std::vector<ExpertMemory> memory;     // [gpu]; empty: whole experts in all slots
+  GradientLayout gradients = GradientLayout::homes;
+  SlotTable gradient_homes;  // [gpu] experts whose gradients it holds; empty: by first slots
 };
 
 /// What a planner may know when it is made; it may keep the references.

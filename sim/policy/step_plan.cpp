@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/policy/gradient_sum.h"
+
 namespace moesim {
 namespace {
 
@@ -84,19 +86,26 @@ StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, con
       model_(model),
       trace_(trace),
       options_(std::move(options)),
+      placing_{topology,
+               model,
+               trace.info().experts,
+               topology.gpu_count(),
+               options_.ep,
+               static_cast<int>(options_.layers.size()),
+               options_.backward,
+               options_.state,
+               options_.first_step,
+               static_cast<int>(options_.batches.size()),
+               [this](int step, int layer) { return recorded_loads(step, layer); }},
       routing_(system.routing.make({topology, model, trace.info().experts, options_.ep})),
+      placer_(system.placement.make(placing_)),
       dispatch_(system.dispatch.make({topology, model, options_.ep})),
-      schedule_(system.schedule.make({topology, model})) {
-  const int experts = trace.info().experts;
-  const auto recorded = [this, experts](int step, int layer) {
-    const Batch& batch = options_.batches[static_cast<std::size_t>(step - options_.first_step)];
-    const int index = options_.layers[static_cast<std::size_t>(layer)];
-    return count_loads(batch, trace_.step(batch.step).ids(index), experts);
-  };
-  placer_ = system.placement.make({topology, model, experts, topology.gpu_count(), options_.ep,
-                                   static_cast<int>(options_.layers.size()), options_.backward,
-                                   options_.state, options_.first_step,
-                                   static_cast<int>(options_.batches.size()), recorded});
+      schedule_(system.schedule.make({topology, model})) {}
+
+LoadMatrix StepPlanner::recorded_loads(int step, int layer) const {
+  const Batch& batch = options_.batches[static_cast<std::size_t>(step - options_.first_step)];
+  const int index = options_.layers[static_cast<std::size_t>(layer)];
+  return count_loads(batch, trace_.step(batch.step).ids(index), trace_.info().experts);
 }
 
 LayerWork StepPlanner::layer_work(const Batch& batch, int step, std::size_t layer,
@@ -107,6 +116,7 @@ LayerWork StepPlanner::layer_work(const Batch& batch, int step, std::size_t laye
   const LoadMatrix loads =
       placer_->looks() ? count_loads(batch, ids, trace_.info().experts) : LoadMatrix();
   LayerWork work(placer_->decide({step, static_cast<int>(layer), batch, ids, loads}));
+  if (sums_gradients(step)) work.gradient_sum = gradient_sum(placing_, work.decision);
   work.number = trace_.info().layers[static_cast<std::size_t>(index)];
   work.tokens_per_rank = tokens_per_rank(batch);
   if (options_.attention) work.attended = mean_attended(recorded);

@@ -23,6 +23,7 @@ struct PlannerOptions {
   bool explicit_rows = false;  // token lists for real execution and check_delivery
   bool attention = true;       // the model's attention as compute of every layer, where it is known
   TrainingState state = {};
+  int accumulate = 1;                   // steps between sums of expert gradients over the EP groups
   std::span<const Batch> batches = {};  // of all steps; only oracles look at them
   int first_step = 0;                   // the number of the first of these
 };
@@ -49,13 +50,18 @@ class StepPlanner {
   StepPlan plan(const Batch& batch, int step);
 
  private:
+  LoadMatrix recorded_loads(int step, int layer) const;
   LayerWork layer_work(const Batch& batch, int step, std::size_t layer, StepPlan& result);
+  bool sums_gradients(int step) const {
+    return options_.backward && (step + 1) % options_.accumulate == 0;
+  }
 
   std::string name_;
   const Topology& topology_;
   const MoeModel& model_;
   const RoutingTrace& trace_;
   PlannerOptions options_;
+  PlacementContext placing_;
   std::unique_ptr<Routing> routing_;
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<Dispatch> dispatch_;

@@ -40,12 +40,19 @@ Json layer_json(const LayerMetrics& layer, double steps, double seconds, const T
           {"compute_s", layer.compute.value / steps},
           {"communication_s", layer.communication.value / steps},
           {"parameter_communication_s", layer.parameters.value / steps},
+          {"gradient_communication_s", layer.gradients.value / steps},
           {"exposed_communication_s", layer.exposed.value / steps},
           {"load_max_over_mean", layer.load_max_over_mean},
           {"traffic", traffic_json(layer.traffic, topology)},
           {"parameter_traffic", traffic_json(layer.parameter_traffic, topology)},
           {"migrated_bytes", layer.migrated.value},
           {"peak_link", peak_json(layer.link_bytes, seconds, topology)}};
+}
+
+Json breakdown_json(const Breakdown& b, double steps) {
+  return {{"compute_s", b.compute.value / steps}, {"tokens_s", b.tokens.value / steps},
+          {"weights_s", b.weights.value / steps}, {"gradients_s", b.gradients.value / steps},
+          {"waiting_s", b.waiting.value / steps}, {"idle_s", b.idle.value / steps}};
 }
 
 }  // namespace
@@ -69,9 +76,15 @@ std::string case_json(const CaseName& name, const RunMetrics& run, const Topolog
                  {"step_s", run.mean_step().value},
                  {"step_s_each", step_times},
                  {"total", layer_json(run.total, steps, run.mean_step().value * steps, topology)},
+                 {"breakdown", breakdown_json(run.breakdown, steps)},
+                 {"bound_by", binding_part(run.breakdown).what},
+                 {"slowest_compute_s", run.breakdown.slowest_compute.value / steps},
+                 {"overlapped_communication_s", run.breakdown.overlapped.value / steps},
                  {"step_load_max_over_mean", run.step_load_max_over_mean},
                  {"planning_s", run.planning.value / steps},
                  {"peak_memory_bytes", run.peak_memory.value},
+                 {"model_memory_bytes", run.model_memory.value},
+                 {"gpu_memory_bytes", run.gpu_memory.value},
                  {"dropped_choices", run.dropped_choices},
                  {"replaced_choices", run.replaced_choices},
                  {"layers", layers}};

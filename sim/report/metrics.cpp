@@ -20,6 +20,7 @@ void LayerMetrics::add(const LayerMetrics& other) {
   compute += other.compute;
   communication += other.communication;
   parameters += other.parameters;
+  gradients += other.gradients;
   exposed += other.exposed;
   add_to(load, other.load);
   load_max_over_mean = max_over_mean(load);

@@ -9,6 +9,7 @@
 
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
+#include "sim/report/breakdown.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
@@ -30,6 +31,7 @@ struct LayerMetrics {
   Seconds compute;        // compute lane busy
   Seconds communication;  // in a token exchange, waiting included
   Seconds parameters;     // in an exchange of expert parameters or gradients
+  Seconds gradients;      // of that, of gradients
   Seconds exposed;        // in any exchange, with the compute lane idle
   double load_max_over_mean = 0;         // choices per GPU, summed over steps
   std::vector<std::int64_t> load;        // [gpu] choices computed, forward
@@ -48,8 +50,11 @@ struct RunMetrics {
   std::int64_t dropped_choices = 0;
   std::int64_t replaced_choices = 0;
   double step_load_max_over_mean = 0;  // per layer and step, their mean over the run
+  Breakdown breakdown;                 // sum over steps
   Seconds planning;                    // of the host, sum over layers and steps
   Bytes peak_memory;                   // of the fullest GPU in any step
+  Bytes model_memory;                  // the same with all MoE layers of the model
+  Bytes gpu_memory;                    // what the smallest GPU has
 
   Seconds mean_step() const;
 };

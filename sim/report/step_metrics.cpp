@@ -7,38 +7,12 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/report/intervals.h"
 #include "sim/report/metrics.h"
 #include "sim/report/sums.h"
 
 namespace moesim {
 namespace {
-
-bool starts_earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
-
-/// Merges intervals that overlap; ascending.
-std::vector<Interval> united(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(), starts_earlier);
-  std::vector<Interval> result;
-  for (const Interval& i : intervals) {
-    if (result.empty() || result.back().end < i.start) {
-      result.push_back(i);
-    } else {
-      result.back().end = std::max(result.back().end, i.end);
-    }
-  }
-  return result;
-}
-
-/// Length of `interval` outside the busy intervals, which are disjoint and ascending.
-double outside(const Interval& interval, const std::vector<Interval>& busy) {
-  double length = interval.end.value - interval.start.value;
-  auto it = std::lower_bound(busy.begin(), busy.end(), interval.start,
-                             [](const Interval& b, Seconds t) { return b.end <= t; });
-  for (; it != busy.end() && it->start < interval.end; ++it) {
-    length -= std::min(it->end, interval.end).value - std::max(it->start, interval.start).value;
-  }
-  return length;
-}
 
 /// Where an exchange's bytes go, and a check that they appear on the tiers they need and no other.
 Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topology) {
@@ -77,18 +51,6 @@ Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topolog
   return traffic;
 }
 
-/// Compute intervals of every GPU, ascending (one lane, so disjoint).
-std::vector<std::vector<Interval>> compute_intervals(const Plan& plan, const Timeline& timeline) {
-  std::vector<std::vector<Interval>> busy(static_cast<std::size_t>(plan.gpus));
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    const Compute* compute = plan.ops[i].compute();
-    if (compute == nullptr || plan.ops[i].lane != Lane::compute) continue;
-    busy[compute->gpu.index()].push_back(timeline.ops[i][0]);
-  }
-  for (auto& intervals : busy) std::sort(intervals.begin(), intervals.end(), starts_earlier);
-  return busy;
-}
-
 struct Span {
   Seconds first{std::numeric_limits<double>::infinity()};
   Seconds last{0};
@@ -109,14 +71,11 @@ void add_load(LayerMetrics& layer, const Op& op, int gpus) {
       std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
 }
 
-/// When every GPU was in an exchange.
-using Exchanging = std::vector<std::vector<Interval>>;
-
 /// Mean over GPUs of the time in exchanges that no compute hides.
-Seconds exposed(const Exchanging& exchanging, const std::vector<std::vector<Interval>>& busy) {
+Seconds exposed(const GpuIntervals& exchanging, const GpuIntervals& busy) {
   double sum = 0;
   for (std::size_t g = 0; g < exchanging.size(); ++g) {
-    for (const Interval& i : united(exchanging[g])) sum += outside(i, busy[g]);
+    sum += outside(united(exchanging[g]), busy[g]).value;
   }
   return Seconds(sum / static_cast<double>(std::max<std::size_t>(1, exchanging.size())));
 }
@@ -146,15 +105,14 @@ class StepMetrics {
       LayerMetrics& layer = layers_[key.first];
       (key.second == Pass::forward ? layer.forward : layer.backward) = span.length();
     }
-    Seconds exposed_in_layers;
+    const Seconds exposed_before = run.total.exposed;
     for (auto& [number, layer] : layers_) {
       layer.exposed = exposed(exchanging_[number], busy);
-      exposed_in_layers += layer.exposed;
       run.layers[number].add(layer);
       run.total.add(layer);
     }
     // Exchanges of different layers may overlap.
-    run.total.exposed += exposed(everywhere_, busy) - exposed_in_layers;
+    run.total.exposed = exposed_before + exposed(everywhere_, busy);
     const auto steps = static_cast<double>(run.steps.size());
     run.step_load_max_over_mean =
         (run.step_load_max_over_mean * steps + mean_imbalance()) / (steps + 1);
@@ -167,11 +125,12 @@ class StepMetrics {
   void add_exchange(const Op& op, const std::vector<Interval>& intervals, LayerMetrics& layer) {
     const Exchange& exchange = *op.exchange();
     const bool tokens = carries_tokens(op.lane);
-    Exchanging& of_layer = exchanging_[op.layer];
+    GpuIntervals& of_layer = exchanging_[op.layer];
     of_layer.resize(gpus());
     for (std::size_t p = 0; p < intervals.size(); ++p) {
       const Seconds time = (intervals[p].end - intervals[p].start) * (1.0 / plan_.gpus);
       (tokens ? layer.communication : layer.parameters) += time;
+      if (!tokens && op.stage == Stage::reduce) layer.gradients += time;
       of_layer[exchange.participants[p].index()].push_back(intervals[p]);
       everywhere_[exchange.participants[p].index()].push_back(intervals[p]);
     }
@@ -197,8 +156,8 @@ class StepMetrics {
   const Topology& topology_;
   std::map<int, LayerMetrics> layers_;
   std::map<std::pair<int, Pass>, Span> spans_;
-  std::map<int, Exchanging> exchanging_;  // [layer][gpu]
-  Exchanging everywhere_;                 // [gpu]
+  std::map<int, GpuIntervals> exchanging_;  // [layer][gpu]
+  GpuIntervals everywhere_;                 // [gpu]
 };
 
 }  // namespace
@@ -208,6 +167,7 @@ void add_step(RunMetrics& run, const Plan& plan, const Timeline& timeline,
   StepMetrics step(plan, timeline, topology);
   for (std::size_t i = 0; i < plan.ops.size(); ++i) step.add(i);
   step.finish(run);
+  run.breakdown.add(step_breakdown(plan, timeline));
 }
 
 }  // namespace moesim

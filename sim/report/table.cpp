@@ -36,21 +36,32 @@ std::string peak(const Json& link) {
                      100 * link["utilization"].get<double>());
 }
 
+/// Which part of the step is the largest.
+std::string bound_by(const Json& c) {
+  const std::string what = c["bound_by"];
+  if (what.empty()) return "-";
+  const double part = c["breakdown"][what + "_s"].get<double>();
+  return fmt::format("{} {:.0f} %", what, 100 * part / c["step_s"].get<double>());
+}
+
 Row case_row(const Json& c, double baseline) {
   const Json& total = c["total"];
   const auto steps = c["steps"].get<double>();
   return {c["topology"],
           c["policy"],
-          c["fidelity"],
           time(c["step_s"]),
           fmt::format("{:.2f}x", baseline / c["step_s"].get<double>()),
+          bound_by(c),
           time(total["compute_s"]),
-          time(total["communication_s"]),
+          time(c["slowest_compute_s"]),
           time(total["exposed_communication_s"]),
+          time(c["breakdown"]["waiting_s"]),
+          time(c["overlapped_communication_s"]),
           ratio(c["step_load_max_over_mean"]),
           to_string(Bytes(static_cast<std::int64_t>(
               total["traffic"]["other_host_bytes"].get<double>() / steps))),
-          peak(total["peak_link"])};
+          peak(total["peak_link"]),
+          to_string(Bytes(c["peak_memory_bytes"].get<std::int64_t>()))};
 }
 
 }  // namespace
@@ -84,28 +95,85 @@ std::int64_t parameter_bytes(const Json& c) {
          traffic["other_host_bytes"].get<std::int64_t>();
 }
 
-/// What placements move, plan and hold: columns for tables in which some policy does.
+/// In exchanges of parameters that are not gradients.
+Seconds weights_time(const Json& c) {
+  const Json& total = c["total"];
+  const double time = total["parameter_communication_s"].get<double>() -
+                      total["gradient_communication_s"].get<double>();
+  return Seconds(std::max(time, 0.0));
+}
+
+/// A column that stands only in tables in which some case has anything to say.
+void add_column(const std::vector<Json>& cases, std::vector<Row>& rows, const char* name,
+                double (*value)(const Json&), std::string (*cell)(const Json&)) {
+  if (std::all_of(cases.begin(), cases.end(), [&](const Json& c) { return value(c) == 0; })) return;
+  rows[0].emplace_back(name);
+  for (std::size_t i = 0; i < cases.size(); ++i) rows[i + 1].push_back(cell(cases[i]));
+}
+
+std::string bytes_per_step(const Json& c, std::int64_t bytes) {
+  return to_string(Bytes(bytes / c["steps"].get<std::int64_t>()));
+}
+
+bool overfull(const Json& c) { return c["model_memory_bytes"] > c["gpu_memory_bytes"]; }
+
+/// What placements hold, move and plan.
 void add_placement_columns(const std::vector<Json>& cases, std::vector<Row>& rows) {
-  const bool moves = std::any_of(cases.begin(), cases.end(), [](const Json& c) {
-    return parameter_bytes(c) > 0 || c["planning_s"].get<double>() > 0;
+  add_column(
+      cases, rows, "all layers",
+      [](const Json& c) { return c["model_memory_bytes"] == c["peak_memory_bytes"] ? 0.0 : 1.0; },
+      [](const Json& c) {
+        return to_string(Bytes(c["model_memory_bytes"].get<std::int64_t>())) +
+               (overfull(c) ? "!" : "");
+      });
+  add_column(
+      cases, rows, "grads",
+      [](const Json& c) { return c["total"]["gradient_communication_s"].get<double>(); },
+      [](const Json& c) { return time(c["total"]["gradient_communication_s"]); });
+  add_column(
+      cases, rows, "params", [](const Json& c) { return weights_time(c).value; },
+      [](const Json& c) { return to_string(weights_time(c)); });
+  add_column(
+      cases, rows, "param bytes",
+      [](const Json& c) { return static_cast<double>(parameter_bytes(c)); },
+      [](const Json& c) { return bytes_per_step(c, parameter_bytes(c)); });
+  add_column(
+      cases, rows, "migrated",
+      [](const Json& c) { return c["total"]["migrated_bytes"].get<double>(); },
+      [](const Json& c) {
+        return bytes_per_step(c, c["total"]["migrated_bytes"].get<std::int64_t>());
+      });
+  add_column(
+      cases, rows, "planning", [](const Json& c) { return c["planning_s"].get<double>(); },
+      [](const Json& c) { return time(c["planning_s"]); });
+}
+
+/// Cases that fit only because not all layers of the model are replayed.
+std::string overfull_notes(const std::vector<Json>& cases) {
+  std::string notes;
+  for (const Json& c : cases) {
+    if (!overfull(c)) continue;
+    notes += fmt::format(
+        "# {} on {} would not fit with all MoE layers of the model: {} of experts and activations, "
+        "a GPU has {}\n",
+        c["policy"].get<std::string>(), c["topology"].get<std::string>(),
+        to_string(Bytes(c["model_memory_bytes"].get<std::int64_t>())),
+        to_string(Bytes(c["gpu_memory_bytes"].get<std::int64_t>())));
+  }
+  return notes;
+}
+
+/// Inserts the fidelity, where cases differ in it, after topology and policy.
+bool add_fidelity_column(const std::vector<Json>& cases, std::vector<Row>& rows) {
+  const bool differ = std::any_of(cases.begin(), cases.end(), [&](const Json& c) {
+    return c["fidelity"] != cases.front()["fidelity"];
   });
-  if (!moves) return;
-  for (const char* name : {"params", "param bytes", "migrated", "planning", "memory"}) {
-    rows[0].emplace_back(name);
-  }
+  if (!differ) return false;
+  rows[0].insert(rows[0].begin() + 2, "fidelity");
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Json& c = cases[i];
-    const auto steps = c["steps"].get<double>();
-    const auto per_step = [steps](std::int64_t bytes) {
-      return to_string(Bytes(static_cast<std::int64_t>(static_cast<double>(bytes) / steps)));
-    };
-    Row& row = rows[i + 1];
-    row.push_back(time(c["total"]["parameter_communication_s"]));
-    row.push_back(per_step(parameter_bytes(c)));
-    row.push_back(per_step(c["total"]["migrated_bytes"].get<std::int64_t>()));
-    row.push_back(time(c["planning_s"]));
-    row.push_back(to_string(Bytes(c["peak_memory_bytes"].get<std::int64_t>())));
+    rows[i + 1].insert(rows[i + 1].begin() + 2, cases[i]["fidelity"].get<std::string>());
   }
+  return true;
 }
 
 /// Choices that routing altered, a step: columns for tables in which some policy does, since it
@@ -128,8 +196,9 @@ void add_routing_columns(const std::vector<Json>& cases, std::vector<Row>& rows)
 }  // namespace
 
 std::string comparison_table(const std::vector<std::string>& cases) {
-  std::vector<Row> rows = {{"topology", "policy", "fidelity", "step", "speedup", "compute", "comm",
-                            "exposed", "load max/mean", "off-host bytes", "busiest link"}};
+  std::vector<Row> rows = {{"topology", "policy", "step", "speedup", "bound by", "compute",
+                            "slowest", "exposed", "waiting", "overlapped", "load max/mean",
+                            "off-host bytes", "busiest link", "memory"}};
   std::vector<Json> parsed;
   std::map<std::pair<std::string, std::string>, double> baselines;
   std::string not_run;
@@ -147,7 +216,8 @@ std::string comparison_table(const std::vector<std::string>& cases) {
   }
   add_placement_columns(parsed, rows);
   add_routing_columns(parsed, rows);
-  return align(rows, 3) + not_run;
+  const std::size_t left = add_fidelity_column(parsed, rows) ? 3 : 2;
+  return align(rows, left) + overfull_notes(parsed) + not_run;
 }
 
 std::string layer_table(const std::string& case_json) {

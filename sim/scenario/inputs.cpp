@@ -213,6 +213,7 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
   options.state = scenario.backward
                       ? TrainingState{scenario.gradient_bytes, scenario.optimizer_bytes}
                       : TrainingState{0, 0};
+  options.accumulate = scenario.accumulate;
   options.batches = cluster.batches.batches;
   options.first_step = cluster.first_step;
   return options;

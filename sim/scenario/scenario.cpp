@@ -233,9 +233,10 @@ Scenario read_scenario(const std::string& path, const std::vector<Override>& fla
   read_layers(map, s);
   s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1;
   s.attention = map.boolean("attention", true);
-  s.check_memory = map.choice("memory", {"check", "ignore"}, 0) == 0;
+  s.memory = static_cast<MemoryCheck>(map.choice("memory", memory_checks, 0));
   s.gradient_bytes = static_cast<int>(map.integer("gradient_bytes", {0, 1024}, 2));
   s.optimizer_bytes = static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, 12));
+  s.accumulate = static_cast<int>(map.integer("accumulate", {1, 1 << 20}, 1));
   read_set(map, flags, s);
   doc->finish();
   return s;

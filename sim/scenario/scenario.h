@@ -16,6 +16,10 @@ enum class Fidelity { port, flow, analytic };
 enum class P2pOrder { all_at_once, nccl };
 inline const std::vector<std::string> fidelity_names = {"port", "flow", "analytic"};
 
+/// Which layers have to fit into the GPUs, or the case is refused.
+enum class MemoryCheck { replayed, model, ignore };
+inline const std::vector<std::string> memory_checks = {"check", "model", "ignore"};
+
 /// A half-open range of simulated steps; last = -1 means to the end.
 struct StepRange {
   int first = 0;
@@ -37,8 +41,9 @@ struct Scenario {
   bool recorded_layers = false;  // replay what the trace has, whatever the model says
   std::vector<int> layers;       // model layer numbers; empty: all
   bool backward = true;
-  bool attention = true;      // as compute of every layer, where the model describes it
-  bool check_memory = true;   // an over-full GPU is an error
+  bool attention = true;  // as compute of every layer, where the model describes it
+  MemoryCheck memory = MemoryCheck::replayed;
+  int accumulate = 1;         // steps between sums of expert gradients over the EP groups
   int gradient_bytes = 2;     // per expert parameter
   int optimizer_bytes = 12;   // per expert parameter
   std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*

@@ -33,7 +33,8 @@ std::string to_text(const Scenario& s) {
   if (!s.layers.empty()) json["layers"] = s.layers;
   json["pass"] = s.backward ? "forward+backward" : "forward";
   json["attention"] = s.attention;
-  json["memory"] = s.check_memory ? "check" : "ignore";
+  json["memory"] = memory_checks[static_cast<std::size_t>(s.memory)];
+  if (s.accumulate > 1) json["accumulate"] = s.accumulate;
   json["gradient_bytes"] = s.gradient_bytes;
   json["optimizer_bytes"] = s.optimizer_bytes;
   if (!s.set.empty()) json["set"] = set;

@@ -111,7 +111,7 @@ TEST(CheckPlan, KeepsKernelsAndExchangesOnTheirLanes) {
   plan.ops[1].lane = Lane::copy;
   EXPECT_EQ(mistakes_of(plan),
             "error: op 0 'a': a kernel runs on lane compute or copy, not token\n"
-            "error: op 1 'x': an exchange runs on lane token, token-2 or param, not copy\n");
+            "error: op 1 'x': an exchange runs on lane token, token-2, param or dp, not copy\n");
 }
 
 TEST(CheckPlan, RejectsForeignWaits) {

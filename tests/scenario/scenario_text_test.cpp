@@ -17,7 +17,7 @@ auto facts(const Scenario& s) {
   for (const Override& o : s.set) set.push_back(o.path + "=" + o.value);
   return std::make_tuple(s.topologies, s.model, s.trace, s.policies, s.fidelities, s.p2p_order,
                          s.ep, s.tokens_per_rank, s.repeat, s.steps.first, s.steps.last,
-                         s.recorded_layers, s.layers, s.backward, s.attention, s.check_memory,
+                         s.recorded_layers, s.layers, s.backward, s.attention, s.memory, s.accumulate,
                          s.gradient_bytes, s.optimizer_bytes, set);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FSDP around expert parallelism, the reference point of FSEP: every run of `ep` ranks holds the
 // experts once, and the copies of an expert in all runs keep a shard each.
-#include <map>
-
+#include "sim/policy/gradient_sum.h"
 #include "sim/policy/policies.h"
 
 namespace moesim {
@@ -25,25 +24,21 @@ std::int64_t shard_parameters(const PlacementContext& context) {
   return (context.model.expert_parameters() + copies - 1) / copies;
 }
 
-/// Ring all-gathers, or reduce-scatters, over the ranks of the same place in all runs: R - 1 rounds
-/// in which every rank passes one shard of its slots on. One exchange: latency counts once. As NCCL
-/// does with its channels, half go round either way, which leaves and enters nodes by different
-/// NICs; a rank receives as much as in one ring.
-ParamExchange rings(const PlacementContext& context, const Placement& placement, std::string name) {
+/// Ring all-gathers, or reduce-scatters, over the holders of every expert in all groups: G - 1
+/// rounds in which each passes one shard on. One exchange: latency counts once.
+ParamExchange rings(const PlacementContext& context, std::string name) {
   const int copies = context.gpus / context.ep;
-  ByteMatrix traffic(Bytes(shard_parameters(context) * size_of(context.model.weights)));
-  for (int rank = 0; rank < context.gpus; ++rank) {
-    const auto shards = static_cast<std::uint32_t>(placement.slots_on(GpuId(rank)) * (copies - 1));
-    std::map<GpuId, std::uint32_t> to;  // one rank of two copies is both neighbours
-    to[GpuId((rank + context.ep) % context.gpus)] += (shards + 1) / 2;
-    to[GpuId((rank + context.gpus - context.ep) % context.gpus)] += shards / 2;
-    std::vector<ByteMatrix::Entry> row;
-    for (const auto& [gpu, units] : to) {
-      if (units > 0) row.push_back({gpu, units});
+  std::vector<PartHolders> experts(static_cast<std::size_t>(context.experts));
+  for (int e = 0; e < context.experts; ++e) {
+    for (int first = 0; first < context.gpus; first += context.ep) {
+      experts[static_cast<std::size_t>(e)].emplace_back(first + e % context.ep);
     }
-    traffic.add_row(row);
   }
-  return {std::move(name), std::move(traffic), {}, {}};
+  const Bytes shard(shard_parameters(context) * size_of(context.model.weights));
+  return {std::move(name),
+          group_rings(experts, context.gpus, shard, static_cast<std::uint32_t>(copies - 1)),
+          {},
+          {}};
 }
 
 /// Shards all the time; while a layer computes its gathered weights, and their gradients.
@@ -66,10 +61,11 @@ class FsdpEp final : public Placer {
       : decision_(Assignment(Placement(context.experts, strided_slots(context)), context.ep)) {
     const Placement& placement = decision_.assignment.placement();
     decision_.memory = memory(context, placement);
-    decision_.gather = {rings(context, placement, "all-gather")};
+    decision_.gather = {rings(context, "all-gather")};
     if (!context.backward) return;
     decision_.regather = decision_.gather;
-    decision_.reduce = {rings(context, placement, "reduce-scatter")};
+    decision_.reduce = {rings(context, "reduce-scatter")};
+    decision_.gradients = GradientLayout::summed;
   }
   LayerDecision decide(const LayerRoutingNow&) override { return decision_; }
   bool looks() const override { return false; }

@@ -48,6 +48,7 @@ class Fsep final : public Placer {
     if (context_.backward) {
       decision.regather = {restore_};
       decision.reduce = {reduce_};
+      decision.gradients = GradientLayout::sharded;
     }
     if (replans) decision.planning = planning_time();
     decision.planning_blocks = options_.planning_blocks;

@@ -27,7 +27,8 @@ llep::Plan native(std::span<const std::int64_t> counts, int gpus) {
 
 class Llep final : public Placer {
  public:
-  Llep(const PlacementContext& c, const LlepOptions& o) : c_(c), o_(o) {}
+  Llep(const PlacementContext& c, const LlepOptions& o)
+      : c_(c), o_(o), owned_(contiguous_placement(c.experts, c.gpus, c.ep).table()) {}
 
   LayerDecision decide(const LayerRoutingNow& now) override {
     std::vector<llep::Plan> plans;
@@ -55,6 +56,7 @@ class Llep final : public Placer {
     decision.planning = o_.planning;
     decision.planning_blocks = true;
     decision.memory = memory_of(placement);
+    decision.gradient_homes = owned_;
     return decision;
   }
   bool reacts() const override { return true; }
@@ -111,6 +113,7 @@ class Llep final : public Placer {
 
   PlacementContext c_;
   LlepOptions o_;
+  SlotTable owned_;
 };
 
 }  // namespace

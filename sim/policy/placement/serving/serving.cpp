@@ -158,7 +158,11 @@ Assignment assign_by_choice(const Placement& placement, int ep, const LayerRouti
 void hold_slots(LayerDecision& decision, const PlacementContext& context, bool whole) {
   const Placement& placement = decision.assignment.placement();
   const bool with_state = whole && context.backward;
-  if (!with_state) decision.memory = weights_in_slots(placement, context);
+  if (!with_state) {
+    decision.memory = weights_in_slots(placement, context);
+    decision.gradient_homes =
+        contiguous_placement(context.experts, context.gpus, context.ep).table();
+  }
   if (!context.backward) return;
   const std::int64_t parameters = context.model.expert_parameters();
   const Bytes weights(parameters * size_of(context.model.weights));

@@ -185,6 +185,7 @@ LayerDecision with_copies(const PlacementContext& context, const SlotTable& home
   }
   decision.reduce = reduction("reduce", reduce, context.topology, options.how);
   decision.memory = memory_of_copies(context, homes, decision.assignment.placement());
+  decision.gradient_homes = homes;
   return decision;
 }
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of experts between EP groups: what keeps the replicas of a layer's experts equal where
+// `gpus` ranks form several groups of `ep` ranks that train on different tokens.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sim/policy/placer.h"
+
+namespace moesim {
+
+/// The GPUs that hold one part of a layer, one per EP group: [group].
+using PartHolders = std::vector<GpuId>;
+
+/// Every holder of a part passes `units` of it on along the ring of the groups, half of them either
+/// way, as NCCL does with its channels: bytes leave and enter a node by different NICs.
+ByteMatrix group_rings(const std::vector<PartHolders>& parts, int gpus, Bytes unit,
+                       std::uint32_t units);
+
+/// The sum over all G = gpus / ep groups: a ring all-reduce of every part, in which each holder
+/// sends and receives 2 (G - 1) / G of its bytes (Patarasuk & Yuan, JPDC 2009). A reduce-scatter of
+/// gradients with an all-gather of updated weights, as a distributed optimizer has, moves the same.
+/// One exchange: its latency counts once. Nothing where there is one group, where gradients take
+/// no bytes, or where the decision has summed them already.
+std::optional<ParamExchange> gradient_sum(const PlacementContext& context,
+                                          const LayerDecision& decision);
+
+}  // namespace moesim

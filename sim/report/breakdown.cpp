@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/report/breakdown.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sim/report/intervals.h"
+
+namespace moesim {
+namespace {
+
+enum Kind { tokens, weights, gradients, kinds };
+
+Kind kind_of(const Op& op) {
+  if (carries_tokens(op.lane)) return tokens;
+  return op.stage == Stage::reduce ? gradients : weights;
+}
+
+/// When one GPU was in exchanges: from when it joined, and from when the last participant had.
+struct Exchanging {
+  std::vector<Interval> joined;
+  std::array<std::vector<Interval>, kinds> moving;
+};
+
+std::vector<Exchanging> exchanging_of(const Plan& plan, const Timeline& timeline) {
+  std::vector<Exchanging> gpus(static_cast<std::size_t>(plan.gpus));
+  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+    const Exchange* exchange = plan.ops[i].exchange();
+    if (exchange == nullptr) continue;
+    const auto& intervals = timeline.ops[i];
+    Seconds begin(0);
+    for (const Interval& of_gpu : intervals) begin = std::max(begin, of_gpu.start);
+    for (std::size_t p = 0; p < intervals.size(); ++p) {
+      Exchanging& gpu = gpus[exchange->participants[p].index()];
+      gpu.joined.push_back(intervals[p]);
+      // At `flow` a GPU may be through before the last one joins.
+      const Seconds end = intervals[p].end;
+      if (begin < end) gpu.moving[kind_of(plan.ops[i])].push_back({begin, end});
+    }
+  }
+  return gpus;
+}
+
+void append(std::vector<Interval>& to, const std::vector<Interval>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+Seconds not_below_zero(Seconds time) { return std::max(time, Seconds(0)); }
+
+/// The exposed parts of one GPU: each kind outside compute and the kinds before it.
+Breakdown breakdown_of(const Exchanging& gpu, const std::vector<Interval>& busy, Seconds makespan) {
+  Breakdown b;
+  b.compute = length(busy);
+  Seconds* const parts[kinds] = {&b.tokens, &b.weights, &b.gradients};
+  std::vector<Interval> moving;
+  Seconds before;
+  for (int kind = 0; kind < kinds; ++kind) {
+    append(moving, gpu.moving[static_cast<std::size_t>(kind)]);
+    const Seconds exposed = outside(united(moving), busy);
+    *parts[kind] = not_below_zero(exposed - before);
+    before = exposed;
+  }
+  const auto joined = united(gpu.joined);
+  const Seconds exposed = outside(joined, busy);
+  b.waiting = not_below_zero(exposed - before);
+  b.overlapped = not_below_zero(length(joined) - exposed);
+  b.idle = not_below_zero(makespan - b.compute - exposed);
+  return b;
+}
+
+}  // namespace
+
+void Breakdown::add(const Breakdown& other) {
+  compute += other.compute;
+  tokens += other.tokens;
+  weights += other.weights;
+  gradients += other.gradients;
+  waiting += other.waiting;
+  idle += other.idle;
+  slowest_compute += other.slowest_compute;
+  overlapped += other.overlapped;
+}
+
+Binding binding_part(const Breakdown& b) {
+  const std::pair<const char*, Seconds> parts[] = {
+      {"compute", b.compute},     {"tokens", b.tokens},   {"weights", b.weights},
+      {"gradients", b.gradients}, {"waiting", b.waiting}, {"idle", b.idle}};
+  Binding most;
+  double sum = 0, largest = 0;
+  for (const auto& [what, time] : parts) {
+    sum += time.value;
+    if (time.value > largest) largest = time.value, most.what = what;
+  }
+  if (sum > 0) most.share = largest / sum;
+  return most;
+}
+
+Breakdown step_breakdown(const Plan& plan, const Timeline& timeline) {
+  const auto busy = compute_intervals(plan, timeline);
+  const auto exchanging = exchanging_of(plan, timeline);
+  Breakdown sum;
+  Seconds slowest;
+  for (std::size_t g = 0; g < busy.size(); ++g) {
+    Breakdown of_gpu = breakdown_of(exchanging[g], busy[g], timeline.makespan);
+    slowest = std::max(slowest, of_gpu.compute);
+    sum.add(of_gpu);
+  }
+  const double mean = 1.0 / static_cast<double>(std::max<std::size_t>(1, busy.size()));
+  for (Seconds* part : {&sum.compute, &sum.tokens, &sum.weights, &sum.gradients, &sum.waiting,
+                        &sum.idle, &sum.overlapped}) {
+    *part = *part * mean;
+  }
+  sum.slowest_compute = slowest;
+  return sum;
+}
+
+}  // namespace moesim

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of experts between EP groups: bytes of the ring by hand, and for every training preset
+// what it sends against what an all-reduce needs.
+#include "sim/policy/gradient_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/policy/placement/hybrid/hybrid_case.h"
+
+namespace moesim {
+namespace {
+
+std::vector<std::int64_t> sent_by(const ByteMatrix& traffic) {
+  std::vector<std::int64_t> sent;
+  for (int g = 0; g < traffic.ranks(); ++g) {
+    sent.push_back(0);
+    for (const auto& entry : traffic.row(GpuId(g))) sent.back() += traffic.bytes(entry).value;
+  }
+  return sent;
+}
+
+TEST(GroupRings, HalfGoesEitherWay) {
+  // One part in four groups, held by GPUs 0, 3, 4 and 7; three units each.
+  const ByteMatrix ring = group_rings({{GpuId(0), GpuId(3), GpuId(4), GpuId(7)}}, 8, Bytes(10), 3);
+  EXPECT_EQ(ring.at(GpuId(0), GpuId(3)), Bytes(20));
+  EXPECT_EQ(ring.at(GpuId(0), GpuId(7)), Bytes(10));
+  EXPECT_EQ(ring.at(GpuId(7), GpuId(0)), Bytes(20));
+  EXPECT_EQ(ring.at(GpuId(7), GpuId(4)), Bytes(10));
+  EXPECT_EQ(ring.total(), Bytes(4 * 30));
+}
+
+TEST(GroupRings, TwoGroupsAreEachOthersBothNeighbours) {
+  const ByteMatrix ring = group_rings({{GpuId(0), GpuId(1)}}, 2, Bytes(10), 3);
+  EXPECT_EQ(ring.at(GpuId(0), GpuId(1)), Bytes(30));
+  EXPECT_EQ(ring.at(GpuId(1), GpuId(0)), Bytes(30));
+}
+
+/// Bytes of sum-gradients per GPU; empty: no such exchange.
+std::vector<std::int64_t> summed(const StepPlan& planned) {
+  for (const Op& op : planned.plan.ops) {
+    if (op.lane == Lane::dp) return sent_by(op.exchange()->traffic);
+  }
+  return {};
+}
+
+TEST(GradientSum, EveryGpuSendsWhatARingAllReduceSends) {
+  // 8 GPUs in 4 groups of 2, 4 experts: 2 experts a GPU, 2 x 3/4 of their gradients of 2 bytes.
+  const HybridCase c = even_case(4, 2, 4, 2);
+  const auto sent = summed(c.plan("contiguous", "alltoall"));
+  EXPECT_EQ(sent, std::vector<std::int64_t>(8, 2 * parameters * 2 * 2 * 3 / 4));
+}
+
+TEST(GradientSum, NothingIsSummedInOneGroupOrWithoutABackwardPass) {
+  EXPECT_TRUE(summed(even_case(4, 2, 8, 8).plan("contiguous", "alltoall")).empty());
+  EXPECT_TRUE(summed(even_case(4, 2, 4, 2).plan("contiguous", "alltoall", false)).empty());
+}
+
+TEST(GradientSum, ShardsOfFsepAreSummedByThoseThatKeepThem) {
+  // An expert's 3,072 parameters over 2 ranks: 1,536 each, of 4 experts, again over 4 groups.
+  const HybridCase c = even_case(4, 2, 4, 2);
+  const auto sent = summed(c.plan("{kind: fsep, planner: even, slots: 2}", "alltoall"));
+  EXPECT_EQ(sent, std::vector<std::int64_t>(8, 4 * parameters / 2 * 2 * 2 * 3 / 4));
+}
+
+TEST(GradientSum, FsdpHasSummedThemByItself) {
+  EXPECT_TRUE(summed(even_case(4, 2, 4, 2).plan("fsdp-ep", "alltoall")).empty());
+}
+
+TEST(GradientSum, CopiesReturnToTheirHomesBeforeThatIsSummed) {
+  // Domains of 2: every GPU holds all 4 experts, its own 2 are summed.
+  const HybridCase c = even_case(4, 2, 4, 2);
+  const StepPlan planned = c.hybrid("domains: [1, 2], levels: cluster");
+  EXPECT_EQ(summed(planned), std::vector<std::int64_t>(8, 2 * parameters * 2 * 2 * 3 / 4));
+  const auto& ops = planned.plan.ops;
+  std::vector<OpId> reduces;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].stage == Stage::reduce && ops[i].lane == Lane::param) {
+      reduces.emplace_back(static_cast<std::int64_t>(i));
+    }
+    if (ops[i].lane != Lane::dp) continue;
+    ASSERT_FALSE(reduces.empty());
+    for (const OpId reduce : reduces) {
+      EXPECT_TRUE(std::find(ops[i].after.begin(), ops[i].after.end(), reduce) !=
+                  ops[i].after.end());
+    }
+  }
+}
+
+TEST(GradientSum, OnlyTheEndOfTheStepWaitsForIt) {
+  const StepPlan planned = even_case(4, 2, 4, 2).plan("contiguous", "alltoall");
+  const auto& ops = planned.plan.ops;
+  std::vector<bool> sums(ops.size());
+  for (std::size_t i = 0; i < ops.size(); ++i) sums[i] = ops[i].lane == Lane::dp;
+  EXPECT_EQ(std::count(sums.begin(), sums.end(), true), 1);
+  for (const Op& op : ops) {
+    for (const OpId after : op.after) EXPECT_FALSE(sums[after.index()]) << op.name;
+  }
+}
+
+TEST(GradientSum, IsMadeEveryAccumulatedStep) {
+  const HybridCase c = even_case(4, 2, 4, 2);
+  const SystemSpec system = parse_system(
+      "{name: t, source: test, routing: identity, placement: contiguous, dispatch: alltoall, "
+      "schedule: sequential}",
+      "test");
+  PlannerOptions options{2, {0}, true, true};
+  options.accumulate = 3;
+  StepPlanner planner(system, c.topology, c.model, c.trace, options);
+  for (int step = 0; step < 7; ++step) {
+    EXPECT_EQ(!summed(planner.plan(c.tokens.batch, step)).empty(), step == 2 || step == 5) << step;
+  }
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a hand-made step, which add up to it.
+#include "sim/report/breakdown.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace moesim {
+namespace {
+
+/// Ops of two GPUs with the times at which they ran.
+class BreakdownTest : public testing::Test {
+ protected:
+  void compute(int gpu, double start, double end) {
+    plan_.add({"fc1",
+               Lane::compute,
+               0,
+               Pass::forward,
+               Stage::experts,
+               {},
+               Compute{GpuId(gpu), MemoryBound{Bytes(1), Bytes(1)}}});
+    timeline_.ops.push_back({{Seconds(start), Seconds(end)}});
+  }
+  /// GPU g joins at starts[g]; both leave at `end`.
+  void exchange(Lane lane, Stage stage, std::array<double, 2> starts, double end) {
+    const std::int64_t dense[] = {0, 1, 0, 0};
+    plan_.add({"x",
+               lane,
+               0,
+               Pass::forward,
+               stage,
+               {},
+               Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, dense), {}, false}});
+    timeline_.ops.push_back(
+        {{Seconds(starts[0]), Seconds(end)}, {Seconds(starts[1]), Seconds(end)}});
+  }
+  Breakdown of(double makespan) {
+    plan_.gpus = 2;
+    timeline_.makespan = Seconds(makespan);
+    const Breakdown b = step_breakdown(plan_, timeline_);
+    EXPECT_DOUBLE_EQ((b.compute + b.tokens + b.weights + b.gradients + b.waiting + b.idle).value,
+                     makespan);
+    return b;
+  }
+  Plan plan_;
+  Timeline timeline_;
+};
+
+TEST_F(BreakdownTest, WhoComesEarlyWaitsForTheSlowest) {
+  compute(0, 0, 2);
+  compute(1, 0, 6);
+  exchange(Lane::token, Stage::dispatch, {2, 6}, 9);
+  const Breakdown b = of(10);
+  EXPECT_DOUBLE_EQ(b.compute.value, 4);
+  EXPECT_DOUBLE_EQ(b.slowest_compute.value, 6);
+  EXPECT_DOUBLE_EQ(b.waiting.value, 2);  // 4 on GPU 0
+  EXPECT_DOUBLE_EQ(b.tokens.value, 3);
+  EXPECT_DOUBLE_EQ(b.idle.value, 1);
+  EXPECT_DOUBLE_EQ(b.overlapped.value, 0);
+  EXPECT_STREQ(binding_part(b).what, "compute");
+  EXPECT_DOUBLE_EQ(binding_part(b).share, 0.4);
+}
+
+TEST_F(BreakdownTest, ExchangesBesideEachOtherCountOnce) {
+  exchange(Lane::token, Stage::dispatch, {0, 0}, 4);
+  exchange(Lane::param, Stage::gather, {2, 2}, 6);
+  exchange(Lane::dp, Stage::reduce, {1, 1}, 9);
+  const Breakdown b = of(9);
+  EXPECT_DOUBLE_EQ(b.tokens.value, 4);
+  EXPECT_DOUBLE_EQ(b.weights.value, 2);
+  EXPECT_DOUBLE_EQ(b.gradients.value, 3);
+  EXPECT_STREQ(binding_part(b).what, "tokens");
+}
+
+TEST_F(BreakdownTest, WhatComputeHidesIsOverlapped) {
+  compute(0, 0, 8);
+  compute(1, 0, 8);
+  exchange(Lane::dp, Stage::reduce, {2, 2}, 9);
+  const Breakdown b = of(9);
+  EXPECT_DOUBLE_EQ(b.overlapped.value, 6);
+  EXPECT_DOUBLE_EQ(b.gradients.value, 1);
+}
+
+TEST_F(BreakdownTest, NothingBindsAnEmptyStep) { EXPECT_STREQ(binding_part(of(0)).what, ""); }
+
+}  // namespace
+}  // namespace moesim
