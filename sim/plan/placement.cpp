@@ -38,6 +38,17 @@ SlotTable Placement::table() const {
   return table;
 }
 
+SlotTable contiguous_homes(int experts, int gpus, int ep) {
+  SlotTable experts_of(static_cast<std::size_t>(gpus));
+  for (std::int64_t group = 0; group < gpus; group += ep) {
+    for (std::int64_t expert = 0; expert < experts; ++expert) {
+      experts_of[static_cast<std::size_t>(group + expert * ep / experts)].push_back(
+          ExpertId(expert));
+    }
+  }
+  return experts_of;
+}
+
 Placement contiguous_placement(int experts, int gpus, int ep) {
   if (gpus < 1 || ep < 1 || gpus % ep != 0) {
     throw Error(fmt::format("{} GPUs cannot form groups of ep = {}", gpus, ep),
@@ -48,14 +59,7 @@ Placement contiguous_placement(int experts, int gpus, int ep) {
         fmt::format("ep = {} GPUs for {} experts leaves GPUs without an expert", ep, experts),
         "ep may not exceed the number of experts");
   }
-  SlotTable experts_of(static_cast<std::size_t>(gpus));
-  for (std::int64_t group = 0; group < gpus; group += ep) {
-    for (std::int64_t expert = 0; expert < experts; ++expert) {
-      experts_of[static_cast<std::size_t>(group + expert * ep / experts)].push_back(
-          ExpertId(expert));
-    }
-  }
-  return Placement(experts, experts_of);
+  return Placement(experts, contiguous_homes(experts, gpus, ep));
 }
 
 }  // namespace moesim

@@ -38,9 +38,10 @@ class Placement {
   std::vector<std::vector<SlotId>> slots_of_;
 };
 
-/// Contiguous static placement: consecutive ranks form groups of `ep` GPUs, each group holds every
-/// expert once, expert e on its GPU floor(e x ep / experts). Requires gpus % ep == 0, ep <=
-/// experts.
+/// Consecutive ranks form EP groups of `ep` GPUs, each group holds every expert once: expert e on
+/// its GPU floor(e x ep / experts).
+SlotTable contiguous_homes(int experts, int gpus, int ep);
+/// The static placement with these slots. Requires gpus % ep == 0, ep <= experts.
 Placement contiguous_placement(int experts, int gpus, int ep);
 
 }  // namespace moesim

@@ -71,7 +71,7 @@ TEST(GradientSum, FsdpHasSummedThemByItself) {
 TEST(GradientSum, CopiesReturnToTheirHomesBeforeThatIsSummed) {
   // Domains of 2: every GPU holds all 4 experts, its own 2 are summed.
   const HybridCase c = even_case(4, 2, 4, 2);
-  const StepPlan planned = c.hybrid("domains: [1, 2], levels: cluster");
+  const StepPlan planned = c.hybrid("domains: 2, levels: flat");
   EXPECT_EQ(summed(planned), std::vector<std::int64_t>(8, 2 * parameters * 2 * 2 * 3 / 4));
   const auto& ops = planned.plan.ops;
   std::vector<OpId> reduces;

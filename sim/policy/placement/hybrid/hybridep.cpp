@@ -78,8 +78,7 @@ class HybridEpPlacer final : public Placer {
     add_gathers(domains, held);
     if (context_.backward) add_reduces(domains);
     decision_->memory = memory(held);
-    decision_->gradient_homes =
-        contiguous_placement(context_.experts, context_.gpus, context_.ep).table();
+    decision_->gradient_homes = contiguous_homes(context_.experts, context_.gpus, context_.ep);
   }
 
   /// Every run of ranks holds the same; a rank uses the copy of its serving GPU.

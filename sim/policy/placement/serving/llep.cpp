@@ -28,7 +28,7 @@ llep::Plan native(std::span<const std::int64_t> counts, int gpus) {
 class Llep final : public Placer {
  public:
   Llep(const PlacementContext& c, const LlepOptions& o)
-      : c_(c), o_(o), owned_(contiguous_placement(c.experts, c.gpus, c.ep).table()) {}
+      : c_(c), o_(o), owned_(contiguous_homes(c.experts, c.gpus, c.ep)) {}
 
   LayerDecision decide(const LayerRoutingNow& now) override {
     std::vector<llep::Plan> plans;

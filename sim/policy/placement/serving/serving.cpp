@@ -160,8 +160,7 @@ void hold_slots(LayerDecision& decision, const PlacementContext& context, bool w
   const bool with_state = whole && context.backward;
   if (!with_state) {
     decision.memory = weights_in_slots(placement, context);
-    decision.gradient_homes =
-        contiguous_placement(context.experts, context.gpus, context.ep).table();
+    decision.gradient_homes = contiguous_homes(context.experts, context.gpus, context.ep);
   }
   if (!context.backward) return;
   const std::int64_t parameters = context.model.expert_parameters();
