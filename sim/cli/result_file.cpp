@@ -57,19 +57,26 @@ std::string count(std::int64_t number, const std::string& noun) {
 std::string gradients_text(const Scenario& scenario, const ClusterInput& cluster) {
   const int groups = cluster.topology.gpu_count() / cluster.ep;
   if (!scenario.backward || groups == 1) return "";
-  const std::string sum =
-      scenario.accumulate == 1 ? "every step" : fmt::format("every {} steps", scenario.accumulate);
-  return fmt::format(" ({} groups, expert gradients summed over them {})", groups, sum);
+  if (scenario.accumulate == 0) {
+    return fmt::format(" ({} groups; sums of their expert gradients are left out)", groups);
+  }
+  const int first = cluster.first_step, steps = static_cast<int>(cluster.batches.batches.size());
+  const int sums = (first + steps) / scenario.accumulate - first / scenario.accumulate;
+  const std::string when =
+      sums == steps ? "every step" : fmt::format("in {} of {} steps", sums, steps);
+  return fmt::format(" ({} groups; expert gradients are summed over them {})", groups, when);
 }
 
 /// Which part of the model `memory` speaks of.
 std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
   const auto all = std::max(inputs.model.moe_layers.size(), inputs.layers.size());
   return fmt::format(
-      "# memory: experts{} and activations of the {} replayed MoE layers{}; attention, embeddings "
-      "and dense layers are left out\n",
-      scenario.backward ? ", their gradients and optimizer state," : "", inputs.layers.size(),
-      all > inputs.layers.size() ? fmt::format(", and of all {} of the model", all) : "");
+      "# memory: experts{} and activations alone{}\n",
+      scenario.backward ? " (weights, gradients, optimizer state)" : "",
+      all > inputs.layers.size()
+          ? fmt::format(", of the {} replayed MoE layers; all layers: of the model's {}",
+                        inputs.layers.size(), all)
+          : "");
 }
 
 }  // namespace
@@ -95,7 +102,7 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
       {"policies", files_json(inputs.system_files)},
       {"set", overrides},
       {"repeat", scenario.repeat},
-      {"accumulate", scenario.accumulate},
+      {"accumulate", scenario.accumulate == 0 ? Json("never") : Json(scenario.accumulate)},
       {"pass", scenario.backward ? "forward+backward" : "forward"},
       {"layers", layers},
       {"seeds", {{"trace", seed_in(Json::parse(inputs.trace.info().provenance, nullptr, false))}}},
@@ -108,8 +115,8 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
 std::string result_header(const Scenario& scenario, const Inputs& inputs) {
   const TraceInfo& info = inputs.trace.info();
   std::string text = fmt::format(
-      "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} MoE layers of the "
-      "model's {} replayed), model {}: hidden {}, {} experts, top-{}\n",
+      "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} of the model's {} MoE layers "
+      "replayed), model {}: hidden {}, {} experts, top-{}\n",
       MOESIM_VERSION, info.name, inputs.trace.total_tokens(), inputs.trace.step_count(),
       inputs.layers.size(), inputs.model.moe_layers.size(), inputs.model.name, inputs.model.hidden,
       inputs.model.experts, inputs.model.top_k);

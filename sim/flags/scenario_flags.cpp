@@ -59,7 +59,7 @@ void ScenarioFlags::add_to(CommandLine& command) {
            "what must fit into a GPU: the replayed layers (check, default), all MoE layers of the "
            "model (model), or anything (ignore)");
   add_text(command, "--accumulate", "accumulate", false,
-           "sums expert gradients over the EP groups every N-th step (default 1)");
+           "sums expert gradients over the EP groups every N-th step (default 1), or never");
   add_text(command, "--gradient-bytes", "gradient_bytes", false,
            "gradient of an expert parameter (default 2)");
   add_text(command, "--optimizer-bytes", "optimizer_bytes", false,

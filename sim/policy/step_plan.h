@@ -23,7 +23,7 @@ struct PlannerOptions {
   bool explicit_rows = false;  // token lists for real execution and check_delivery
   bool attention = true;       // the model's attention as compute of every layer, where it is known
   TrainingState state = {};
-  int accumulate = 1;                   // steps between sums of expert gradients over the EP groups
+  int accumulate = 1;  // steps that share a sum of expert gradients over the EP groups; 0: none
   std::span<const Batch> batches = {};  // of all steps; only oracles look at them
   int first_step = 0;                   // the number of the first of these
 };
@@ -53,7 +53,7 @@ class StepPlanner {
   LoadMatrix recorded_loads(int step, int layer) const;
   LayerWork layer_work(const Batch& batch, int step, std::size_t layer, StepPlan& result);
   bool sums_gradients(int step) const {
-    return options_.backward && (step + 1) % options_.accumulate == 0;
+    return options_.backward && options_.accumulate > 0 && (step + 1) % options_.accumulate == 0;
   }
 
   std::string name_;

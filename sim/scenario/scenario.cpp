@@ -82,6 +82,13 @@ P2pOrder p2p_order(const YamlMap& map, const std::vector<Fidelity>& fidelities) 
   return order;
 }
 
+/// Steps that share a sum of gradients; 0: "never".
+int accumulate(const YamlMap& map) {
+  const auto value = map.find("accumulate");
+  if (value && value->is_scalar() && value->string() == "never") return 0;
+  return static_cast<int>(map.integer("accumulate", {1, 1 << 20}, 1));
+}
+
 bool parse_int(const std::string& text, int& out) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), out);
   return failure == std::errc() && end == text.data() + text.size() && out >= 0 && out < 1 << 30;
@@ -236,7 +243,7 @@ Scenario read_scenario(const std::string& path, const std::vector<Override>& fla
   s.memory = static_cast<MemoryCheck>(map.choice("memory", memory_checks, 0));
   s.gradient_bytes = static_cast<int>(map.integer("gradient_bytes", {0, 1024}, 2));
   s.optimizer_bytes = static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, 12));
-  s.accumulate = static_cast<int>(map.integer("accumulate", {1, 1 << 20}, 1));
+  s.accumulate = accumulate(map);
   read_set(map, flags, s);
   doc->finish();
   return s;

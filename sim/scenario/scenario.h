@@ -43,7 +43,7 @@ struct Scenario {
   bool backward = true;
   bool attention = true;  // as compute of every layer, where the model describes it
   MemoryCheck memory = MemoryCheck::replayed;
-  int accumulate = 1;         // steps between sums of expert gradients over the EP groups
+  int accumulate = 1;         // steps that share a sum of expert gradients; 0: never summed
   int gradient_bytes = 2;     // per expert parameter
   int optimizer_bytes = 12;   // per expert parameter
   std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*

@@ -45,7 +45,7 @@ class EpDegree : public testing::Test {
   };
   Times step(int ep, bool sums) {
     PlannerOptions options{ep, {0}, true, false};
-    options.accumulate = sums ? 1 : 2;
+    options.accumulate = sums ? 1 : 0;
     StepPlanner planner(read_system(data_file("models/system", "alltoall")), file_.topology, model_,
                         *trace_, options);
     const StepPlan planned = planner.plan(batches_.batches[0], 0);

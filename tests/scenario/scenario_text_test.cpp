@@ -17,8 +17,8 @@ auto facts(const Scenario& s) {
   for (const Override& o : s.set) set.push_back(o.path + "=" + o.value);
   return std::make_tuple(s.topologies, s.model, s.trace, s.policies, s.fidelities, s.p2p_order,
                          s.ep, s.tokens_per_rank, s.repeat, s.steps.first, s.steps.last,
-                         s.recorded_layers, s.layers, s.backward, s.attention, s.memory, s.accumulate,
-                         s.gradient_bytes, s.optimizer_bytes, set);
+                         s.recorded_layers, s.layers, s.backward, s.attention, s.memory,
+                         s.accumulate, s.gradient_bytes, s.optimizer_bytes, set);
 }
 
 Scenario read_again(const Scenario& scenario) {
@@ -41,6 +41,8 @@ TEST(ScenarioText, ReadsBackAsItWas) {
   const std::vector<std::vector<Override>> cases = {
       {},
       {{"fidelity", "flow", "f"}, {"p2p_order", "nccl", "o"}},
+      {{"accumulate", "8", "a"}},
+      {{"accumulate", "never", "a"}},
       {{"ep", "4", "e"}, {"tokens_per_rank", "16", "k"}, {"repeat", "3", "r"}},
       {{"steps", "3:10", "s"}, {"layers", "[2, 1]", "l"}},
       {{"steps", "'7'", "s"}, {"layers", "recorded", "l"}},
