@@ -5,16 +5,11 @@
 
 #include "realhw/calibrate/gpu_files.h"
 #include "realhw/calibrate/link_files.h"
+#include "sim/base/figures.h"
 #include "sim/base/files.h"
 #include "sim/calibrate/calibration_text.h"
 
 namespace moesim {
-namespace {
-
-std::string microseconds(double seconds) { return fmt::format("{:.5g} us", seconds * 1e6); }
-
-}  // namespace
-
 void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchanges,
                        const std::map<std::string, GpuFit>& gpus, const Provenance& provenance) {
   std::string links;
@@ -38,7 +33,8 @@ void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchang
       "exchange_overhead: {}  # measured; exchanges that move nothing\n"
       "peer_overhead: {}  # measured; exchanges of one byte by their number of peers\n",
       quoted(files.name()), quoted("moesim-hw calibrate, " + provenance.date),
-      microseconds(exchanges.exchange_overhead.value), microseconds(exchanges.peer_overhead));
+      microseconds(Seconds(exchanges.exchange_overhead.value)),
+      microseconds(Seconds(exchanges.peer_overhead)));
   if (!links.empty()) yaml += "links:  # measured; files beside this one, by link class\n" + links;
   if (!models.empty()) yaml += "gpus:  # measured; by the topology's GPU model\n" + models;
   yaml += yaml_of(provenance);

@@ -3,15 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/calibrate/calibration_text.h"
 #include "sim/report/table.h"
 
 namespace moesim {
 namespace {
-
-std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
-std::string microseconds(Seconds t) { return fmt::format("{:.5g} us", t.value * 1e6); }
 
 std::string yaml_of(const GemmTable& table) {
   std::string yaml = fmt::format("  - op: {}\n    n: {}\n    k: {}\n    type: {}\n    points:\n",

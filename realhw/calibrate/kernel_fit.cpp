@@ -23,7 +23,7 @@ struct GemmPoint {
 };
 
 /// What was measured of one GPU model.
-struct Measured {
+struct MeasuredKernels {
   std::map<GemmKey, std::map<GemmPoint, Samples>> gemm;
   std::map<std::string, std::map<std::int64_t, Samples>> memory;
 
@@ -65,7 +65,7 @@ void leave_out(const GemmTable& table, std::vector<double>& errors) {
   }
 }
 
-GpuFit fit_of(const Measured& measured) {
+GpuFit fit_of(const MeasuredKernels& measured) {
   GpuFit fit;
   std::vector<double> spreads, errors;
   Seconds least(1);
@@ -157,7 +157,7 @@ std::map<std::string, GpuFit> fit_kernels(const Topology& topology,
                                           const std::vector<const MicroPlan*>& plans,
                                           const std::map<std::string, GpuModel>& stated,
                                           const Overlap& overlap, const Times& times) {
-  std::map<std::string, Measured> measured;
+  std::map<std::string, MeasuredKernels> measured;
   for (const MicroPlan* micro : plans) {
     for (const Timeline& timeline : timelines_of(times, micro->name)) {
       for (std::size_t id = 0; id < micro->plan.ops.size(); ++id) {

@@ -6,16 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/calibrate/calibration_text.h"
 #include "sim/report/table.h"
 
 namespace moesim {
 namespace {
-
-std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
-std::string signed_percent(double part) { return fmt::format("{:+.1f} %", 100 * part); }
-std::string microseconds(Seconds t) { return fmt::format("{:.5g} us", t.value * 1e6); }
 
 /// Median and largest error of a point that the table is left without, without signs.
 std::pair<double, double> left_out(const LinkFit& fit) {

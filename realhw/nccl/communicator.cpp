@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-constexpr auto pause = std::chrono::microseconds(20);
+constexpr auto ready_pause = std::chrono::microseconds(20);
 
 ncclUniqueId id_of_first(const NcclApi& nccl, Job& job) {
   ncclUniqueId id{};
@@ -96,7 +96,7 @@ void Communicator::wait_until_ready(const char* for_what) {
       throw std::runtime_error(
           fmt::format("NCCL: {} has not ended for {} s", for_what, limit_.value));
     }
-    std::this_thread::sleep_for(pause);
+    std::this_thread::sleep_for(ready_pause);
   }
 }
 

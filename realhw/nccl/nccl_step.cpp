@@ -15,7 +15,7 @@
 namespace moesim {
 namespace {
 
-constexpr auto pause = std::chrono::microseconds(20);
+constexpr auto progress_pause = std::chrono::microseconds(20);
 
 /// Steps that may wait on lanes. CUDA holds back the host when a queue is full, and a held host
 /// cannot tell that nothing moves.
@@ -177,7 +177,7 @@ void NcclStep::watch_until(std::size_t most_ongoing) {
     }
     if (done) return;
     check_failures();
-    std::this_thread::sleep_for(pause);
+    std::this_thread::sleep_for(progress_pause);
   }
 }
 

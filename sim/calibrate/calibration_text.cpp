@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 
 namespace moesim {
@@ -24,8 +25,6 @@ std::string file_name(const Log& log) {
   return std::filesystem::path(log.file).filename().string();
 }
 
-std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
-
 /// Median and largest error at sizes left out of the table, without signs.
 std::string left_out(const LinkFit& fit) {
   std::vector<double> errors = fit.left_out();
@@ -35,8 +34,6 @@ std::string left_out(const LinkFit& fit) {
   return fmt::format("{} typically, {} at worst", percent(errors[errors.size() / 2]),
                      percent(errors.back()));
 }
-
-std::string microseconds(Seconds t) { return fmt::format("{:.5g} us", t.value * 1e6); }
 
 /// "2.4 % typically, 11.4 % at worst" of the sizes held out.
 std::string errors_of(const HoldOut& held, bool all) {

@@ -20,7 +20,7 @@
 namespace moesim {
 namespace {
 
-struct Options {
+struct CalibrateOptions {
   std::vector<std::string> logs;
   std::string out, name, date, collective, reach, exchange_overhead, nominal, source;
   std::vector<int> beside;
@@ -28,7 +28,7 @@ struct Options {
   bool in_place = false;
 };
 
-LogChoice choice_of(const Options& options) {
+LogChoice choice_of(const CalibrateOptions& options) {
   LogChoice choice;
   if (!options.collective.empty()) {
     choice.collective = collective_of(options.collective);
@@ -47,7 +47,7 @@ LogChoice choice_of(const Options& options) {
   return choice;
 }
 
-Seconds overhead_of(const Options& options) {
+Seconds overhead_of(const CalibrateOptions& options) {
   if (options.exchange_overhead.empty()) return Seconds(0);
   NumberWithUnit value;
   const bool sound = split_unit(options.exchange_overhead, value) &&
@@ -59,7 +59,7 @@ Seconds overhead_of(const Options& options) {
   return Seconds(value.number * seconds_scale(value.unit));
 }
 
-void check_nominal(const Options& options) {
+void check_nominal(const CalibrateOptions& options) {
   if (options.nominal.empty()) return;
   NumberWithUnit value;
   const bool known = split_unit(options.nominal, value);
@@ -70,7 +70,7 @@ void check_nominal(const Options& options) {
 }
 
 /// As it can be repeated, without the folders of files.
-std::string command_of(const Options& options) {
+std::string command_of(const CalibrateOptions& options) {
   const auto name = [](const std::string& path) {
     return std::filesystem::path(path).filename().string();
   };
@@ -92,7 +92,7 @@ std::string command_of(const Options& options) {
   return text;
 }
 
-std::string name_of(const Options& options) {
+std::string name_of(const CalibrateOptions& options) {
   if (!options.name.empty()) return options.name;
   std::filesystem::path path(options.out.empty() ? options.logs.front() : options.out);
   while (path.has_extension()) path = path.stem();
@@ -100,7 +100,7 @@ std::string name_of(const Options& options) {
 }
 
 /// Times of other rank counts by the bytes on the link of `log` at which each peer gets as much.
-std::vector<std::vector<Sample>> beside_of(const Options& options, const Log& log) {
+std::vector<std::vector<Sample>> beside_of(const CalibrateOptions& options, const Log& log) {
   std::vector<std::vector<Sample>> curves;
   for (const int ranks : options.beside) {
     LogChoice choice = choice_of(options);
@@ -117,7 +117,7 @@ std::vector<std::vector<Sample>> beside_of(const Options& options, const Log& lo
   return curves;
 }
 
-void calibrate(const Options& options) {
+void calibrate(const CalibrateOptions& options) {
   const LogChoice choice = choice_of(options);
   check_nominal(options);
   std::vector<Log> logs;
@@ -151,7 +151,7 @@ void calibrate(const Options& options) {
 }  // namespace
 
 void add_calibrate_command(CommandLine& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CalibrateOptions>();
   CommandLine command = app.add_subcommand(
       "calibrate", "Fits a link's latency and bandwidth table to measured times of exchanges");
   command

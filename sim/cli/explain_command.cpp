@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ExplainOptions {
   ScenarioFlags scenario;
   std::optional<int> layer;
   std::optional<std::string> json;
@@ -28,7 +28,7 @@ struct Options {
 };
 
 /// The index of the layer to explain in TraceInfo::layers.
-int choose_layer(const Options& options, const Inputs& inputs) {
+int choose_layer(const ExplainOptions& options, const Inputs& inputs) {
   if (!options.layer) return inputs.layers.front();
   std::vector<int> numbers;
   for (const int index : inputs.layers) {
@@ -39,7 +39,7 @@ int choose_layer(const Options& options, const Inputs& inputs) {
               fmt::format("replayed: {}", fmt::join(numbers, ", ")));
 }
 
-std::vector<Fidelity> fidelities(const Options& options, const Scenario& scenario) {
+std::vector<Fidelity> fidelities(const ExplainOptions& options, const Scenario& scenario) {
   std::vector<Fidelity> list = {Fidelity::port, Fidelity::analytic};
   const bool asked = std::find(scenario.fidelities.begin(), scenario.fidelities.end(),
                                Fidelity::flow) != scenario.fidelities.end();
@@ -68,8 +68,6 @@ std::string header(const Subject& s) {
       s.scenario.backward ? "forward and backward" : "forward only");
 }
 
-Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
-
 std::string document(const Subject& s, const StepPlan& planned, const Explanation& explanation) {
   const ClusterInput& cluster = s.cluster();
   Json overrides = Json::array();
@@ -95,7 +93,7 @@ std::string document(const Subject& s, const StepPlan& planned, const Explanatio
   return result.dump(1) + "\n";
 }
 
-void explain_case(const Options& options) {
+void explain_case(const ExplainOptions& options) {
   const Scenario scenario = options.scenario.read();
   if (scenario.topologies.size() * scenario.policies.size() != 1) {
     throw Error("'explain' takes one topology and one policy");
@@ -126,7 +124,7 @@ void explain_case(const Options& options) {
 }  // namespace
 
 void add_explain_command(CommandLine& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExplainOptions>();
   CommandLine command = app.add_subcommand(
       "explain", "Shows where the time of one layer goes, and the least possible");
   options->scenario.add_to(command);

@@ -17,7 +17,7 @@
 namespace moesim {
 namespace {
 
-struct Options {
+struct PlanOptions {
   ScenarioFlags scenario;
   std::string out;
   std::string nccl_tests;
@@ -26,7 +26,7 @@ struct Options {
   bool check = false;
 };
 
-void save_steps(const Options& options) {
+void save_steps(const PlanOptions& options) {
   if (!options.out.empty() || !options.nccl_tests.empty() || options.rows || options.check) {
     throw Error("--save goes with no other flag of 'plan'",
                 "saved steps have all rows; --check proves the same plans");
@@ -49,7 +49,7 @@ void save_steps(const Options& options) {
   }
 }
 
-void print_plan(const Options& options) {
+void print_plan(const PlanOptions& options) {
   const Scenario scenario = options.scenario.read();
   if (scenario.topologies.size() * scenario.policies.size() != 1) {
     throw Error("'plan' takes one topology and one policy");
@@ -90,7 +90,7 @@ void print_plan(const Options& options) {
 }  // namespace
 
 void add_plan_command(CommandLine& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PlanOptions>();
   CommandLine command = app.add_subcommand("plan", "Prints the plan of a scenario's first step");
   options->scenario.add_to(command);
   command.add_option("-o,--out", options->out, "writes to a file instead");

@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
-
 Json files_json(const std::vector<InputFile>& files) {
   Json list = Json::array();
   for (const InputFile& file : files) list.push_back(file_json(file));
@@ -80,6 +78,8 @@ std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
 }
 
 }  // namespace
+
+Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
 
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
                         const std::vector<std::string>& cases) {

@@ -2,6 +2,7 @@
 // The JSON file of a run: what was run, from which inputs, and every result.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace moesim {
 /// the number of workers.
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
                         const std::vector<std::string>& cases);
+
+/// An input by name and hash, as documents name it.
+nlohmann::ordered_json file_json(const InputFile& file);
 
 /// The header lines above a table: version, inputs, batches.
 std::string result_header(const Scenario& scenario, const Inputs& inputs);

@@ -17,7 +17,7 @@
 namespace moesim {
 namespace {
 
-struct Options {
+struct RunOptions {
   ScenarioFlags scenario;
   std::optional<std::string> json;
   int workers = 0;
@@ -28,7 +28,7 @@ struct Options {
   }
 };
 
-std::vector<std::string> run_cases(const Options& options, const Scenario& scenario,
+std::vector<std::string> run_cases(const RunOptions& options, const Scenario& scenario,
                                    const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   auto cases = simulate(scenario, inputs, options.worker_count());
@@ -36,7 +36,7 @@ std::vector<std::string> run_cases(const Options& options, const Scenario& scena
   return cases;
 }
 
-void run(const Options& options) {
+void run(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
   const auto count =
       scenario.topologies.size() * scenario.policies.size() * scenario.fidelities.size();
@@ -51,7 +51,7 @@ void run(const Options& options) {
              layer_table(cases[0]));
 }
 
-void compare(const Options& options) {
+void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
   const Inputs inputs = open_inputs(scenario);
   const auto cases = run_cases(options, scenario, inputs);
@@ -64,7 +64,7 @@ void compare(const Options& options) {
 }
 
 CommandLine add(CommandLine& app, const std::string& name, const std::string& description,
-                const std::shared_ptr<Options>& options, void (*callback)(const Options&)) {
+                const std::shared_ptr<RunOptions>& options, void (*callback)(const RunOptions&)) {
   CommandLine command = app.add_subcommand(name, description);
   options->scenario.add_to(command);
   const auto keep_json = [options = options.get()](const std::string& path) {
@@ -82,11 +82,11 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
 
 void add_run_command(CommandLine& app) {
   add(app, "run", "Simulates one policy on one cluster, layer by layer",
-      std::make_shared<Options>(), run);
+      std::make_shared<RunOptions>(), run);
 }
 
 void add_compare_command(CommandLine& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<RunOptions>();
   CommandLine command =
       add(app, "compare", "Compares policies, topologies and fidelities in one table", options,
           compare);

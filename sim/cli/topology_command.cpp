@@ -19,14 +19,14 @@
 namespace moesim {
 namespace {
 
-struct Options {
+struct TopologyOptions {
   std::string name;
   std::vector<std::string> set;
   std::string out;
   std::string json;
 };
 
-TopologyFile open_topology(const Options& options) {
+TopologyFile open_topology(const TopologyOptions& options) {
   std::vector<Override> overrides;
   for (const std::string& text : options.set) overrides.push_back(parse_override(text));
   TopologyFile file = read_topology(data_file("topologies", options.name), overrides);
@@ -114,7 +114,7 @@ Json summary_json(const TopologyFile& file, const Summary& summary) {
   return json;
 }
 
-void show(const Options& options) {
+void show(const TopologyOptions& options) {
   const TopologyFile file = open_topology(options);
   const Summary summary = summarize(file.topology);
   if (options.json != "-") print_summary(file.topology, summary);
@@ -137,7 +137,7 @@ void find_gpu_model(const std::string& model, const std::string& topology) {
 }
 
 /// Reading finds every mistake of the file and every pair without a route.
-void check(const Options& options) {
+void check(const TopologyOptions& options) {
   const TopologyFile file = open_topology(options);
   const Topology& topology = file.topology;
   std::set<std::string> models;
@@ -161,7 +161,7 @@ void check(const Options& options) {
 }  // namespace
 
 void add_topology_command(CommandLine& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TopologyOptions>();
   CommandLine topology = app.add_subcommand("topology", "Shows, checks and draws clusters");
   topology.require_subcommand();
   const auto add = [&](const std::string& name, const std::string& description) {

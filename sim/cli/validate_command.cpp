@@ -20,9 +20,9 @@
 namespace moesim {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ValidateOptions {
   std::vector<std::string> files, set;
   std::string topology, fidelity = "port", tolerance = "12 %", json;
 };
@@ -35,7 +35,7 @@ struct Recalled {
 };
 
 /// The scenario with another cluster or other figures of it, in which its plans are simulated.
-Scenario changed(Scenario scenario, const Options& options) {
+Scenario changed(Scenario scenario, const ValidateOptions& options) {
   if (!options.topology.empty()) {
     scenario.topologies = {options.topology};
     std::erase_if(scenario.set, [](const Override& o) { return o.path.starts_with("topology."); });
@@ -51,7 +51,7 @@ Scenario changed(Scenario scenario, const Options& options) {
   return scenario;
 }
 
-Recalled recall(const std::string& path, const Options& options) {
+Recalled recall(const std::string& path, const ValidateOptions& options) {
   HardwareResult measured = read_hardware_result(path);
   Scenario scenario = read_scenario("", measured.scenario);
   const auto known = std::find(fidelity_names.begin(), fidelity_names.end(), options.fidelity);
@@ -173,7 +173,7 @@ Validation validate_all(const std::vector<Recalled>& all, double tolerance) {
   return validation;
 }
 
-void validate_files(const Options& options) {
+void validate_files(const ValidateOptions& options) {
   const double tolerance = parse_tolerance(options.tolerance);
   if (!options.json.empty()) check_writable(options.json);
   std::vector<Recalled> all;
@@ -192,7 +192,7 @@ void validate_files(const Options& options) {
 }  // namespace
 
 void add_validate_command(CommandLine& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ValidateOptions>();
   CommandLine command = app.add_subcommand(
       "validate", "Compares what moesim-hw measured with the simulator, op by op");
   command.add_option("MEASURED", options->files, "files of moesim-hw run --json").required();

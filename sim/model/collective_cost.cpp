@@ -9,7 +9,7 @@
 namespace moesim {
 namespace {
 
-constexpr Range count{1, 1 << 20};
+constexpr Range possible_ranks{1, 1 << 20};
 
 AlphaBeta alpha_beta(const YamlMap& map, const std::string& key) {
   const auto value = map.get(key);
@@ -24,7 +24,7 @@ void read_levels(const YamlMap& map, CollectiveCosts& costs) {
   for (const YamlValue& item : levels->list()) {
     const YamlMap level = item.map();
     const int outer = costs.nesting.groups.back();
-    const auto groups = static_cast<int>(level.integer("groups", count));
+    const auto groups = static_cast<int>(level.integer("groups", possible_ranks));
     if (level.good({"groups"}) && map.good({"gpus"}) &&
         (groups <= outer || groups % outer != 0 || costs.nesting.gpus % groups != 0)) {
       level.find("groups")->error(
@@ -38,13 +38,13 @@ void read_levels(const YamlMap& map, CollectiveCosts& costs) {
   }
 }
 
-CollectiveCosts read(YamlDocument& doc) {
+CollectiveCosts read_costs(YamlDocument& doc) {
   const YamlMap map = doc.root().map();
   CollectiveCosts costs;
   costs.name = map.string("name");
   costs.description = map.string("description", "");
   costs.source = map.string("source");
-  costs.nesting.gpus = static_cast<int>(map.integer("gpus", count));
+  costs.nesting.gpus = static_cast<int>(map.integer("gpus", possible_ranks));
   costs.flat = alpha_beta(map, "flat");
   read_levels(map, costs);
   doc.finish();
@@ -93,12 +93,12 @@ void Nesting::check() const {
 
 CollectiveCosts read_collective_costs(const std::string& path,
                                       const std::vector<Override>& overrides) {
-  return read(*YamlDocument::from_file(path, overrides));
+  return read_costs(*YamlDocument::from_file(path, overrides));
 }
 
 CollectiveCosts parse_collective_costs(const std::string& text, const std::string& name,
                                        const std::vector<Override>& overrides) {
-  return read(*YamlDocument::from_text(text, name, overrides));
+  return read_costs(*YamlDocument::from_text(text, name, overrides));
 }
 
 CollectiveCosts on_nodes(const CollectiveCosts& costs, int nodes) {

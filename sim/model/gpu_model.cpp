@@ -14,7 +14,7 @@ namespace {
 constexpr Range fraction{0.01, 1};
 constexpr Range slow_down{1, 1000};
 
-GpuModel read(YamlDocument& doc) {
+GpuModel read_gpu(YamlDocument& doc) {
   const YamlMap map = doc.root().map();
   GpuModel gpu;
   gpu.name = map.string("name");
@@ -101,12 +101,12 @@ Seconds GpuModel::time(const Kernel& kernel, std::string_view op) const {
 }
 
 GpuModel read_gpu_model(const std::string& path, const std::vector<Override>& overrides) {
-  return read(*YamlDocument::from_file(path, overrides));
+  return read_gpu(*YamlDocument::from_file(path, overrides));
 }
 
 GpuModel parse_gpu_model(const std::string& text, const std::string& name,
                          const std::vector<Override>& overrides) {
-  return read(*YamlDocument::from_text(text, name, overrides));
+  return read_gpu(*YamlDocument::from_text(text, name, overrides));
 }
 
 }  // namespace moesim

@@ -19,19 +19,20 @@ Seconds time_in(const YamlMap& point) {
   return time ? time->seconds(positive) : Seconds(1);
 }
 
-constexpr Range count{1, 1e12};
+constexpr Range possible_extent{1, 1e12};
 
 GemmTable read_gemm(const YamlMap& map) {
   GemmTable table;
   table.op = map.string("op", "");
-  table.n = map.integer("n", count);
-  table.k = map.integer("k", count);
+  table.n = map.integer("n", possible_extent);
+  table.k = map.integer("k", possible_extent);
   table.type = static_cast<DataType>(map.choice("type", {"fp8", "bf16", "fp16", "fp32"}));
   if (const auto points = map.get("points")) {
     for (const YamlValue& value : points->list()) {
       const YamlMap point = value.map();
-      const auto groups = static_cast<double>(point.integer("groups", count));
-      table.groups[groups].add(static_cast<double>(point.integer("m", count)), time_in(point));
+      const auto groups = static_cast<double>(point.integer("groups", possible_extent));
+      table.groups[groups].add(static_cast<double>(point.integer("m", possible_extent)),
+                               time_in(point));
     }
     if (table.groups.empty()) points->error("'points' is empty", "{groups: 1, m: 64, time: 8 us}");
   }

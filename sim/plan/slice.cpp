@@ -4,18 +4,15 @@
 
 #include <algorithm>
 
+#include "sim/plan/check.h"
+
 namespace moesim {
 namespace {
 
 constexpr OpId left_out(-1);
 
-std::vector<GpuId> gpus_of(const Op& op) {
-  if (const Compute* compute = op.compute()) return {compute->gpu};
-  return op.exchange()->participants;
-}
-
 bool share_gpu(const Op& a, const Op& b) {
-  const std::vector<GpuId> x = gpus_of(a), y = gpus_of(b);
+  const auto x = gpus_of(a), y = gpus_of(b);
   return std::find_first_of(x.begin(), x.end(), y.begin(), y.end()) != x.end();
 }
 

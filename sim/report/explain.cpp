@@ -24,7 +24,7 @@ Seconds time_of(const Plan& plan, const Ops& ops, const NamedBackend& by) {
   return by.backend->run(slice(plan, ops)).makespan;
 }
 
-void add_reach(Reach& reach, const Exchange& exchange, const Topology& topology) {
+void add_reach(ReachTotals& reach, const Exchange& exchange, const Topology& topology) {
   const auto distance = [&topology](GpuId from, GpuId to) -> std::size_t {
     if (from == to) return 0;
     return topology.host_of(from) == topology.host_of(to) ? 1 : 2;
@@ -198,7 +198,7 @@ std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topolo
   for (const auto& [key, ops] : groups) {
     BoundReport report{key.first, key.second, Bytes(0), Bytes(0), topology.exchange_overhead(),
                        {},        {}};
-    Reach reach;
+    ReachTotals reach;
     for (const OpId id : ops) {
       const Exchange& exchange = *plan[id].exchange();
       add_reach(reach, exchange, topology);

@@ -20,7 +20,7 @@ struct NamedBackend {
 };
 
 /// How far rows and bytes go: staying on the GPU, inside the host, to another host.
-struct Reach {
+struct ReachTotals {
   std::array<std::int64_t, 3> rows = {};
   std::array<Bytes, 3> bytes = {};
 };
@@ -51,7 +51,7 @@ struct PhaseReport {
   int communicators = 0;
   int least_gpus = 0, most_gpus = 0;  // of a communicator
   int rounds = 0;                     // exchanges one after the other, the most of any GPU
-  Reach reach;
+  ReachTotals reach;
   std::vector<ClassLoad> classes;  // those with traffic, in the topology's order
   int busiest_class = -1;          // in classes, the last of equals; -1 when nothing leaves
   ExchangeTime closed_form;        // all communicators at once

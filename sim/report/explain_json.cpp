@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json reach_json(const Reach& reach) {
+Json reach_json(const ReachTotals& reach) {
   const char* names[] = {"same_gpu", "same_host", "other_host"};
   Json rows, bytes;
   for (std::size_t i = 0; i < 3; ++i) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/report/table.h"
 #include "sim/report/validation.h"
@@ -14,9 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
-
-std::string percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
-std::string signed_percent(double ratio) { return fmt::format("{:+.1f} %", 100 * ratio); }
 
 std::string counted(std::int64_t number, const std::string& noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");

@@ -105,7 +105,7 @@ Topology build(YamlDocument& document, const YamlValue& place, Topology::Parts p
   }
 }
 
-TopologyFile read(YamlDocument& document) {
+TopologyFile topology_of(YamlDocument& document) {
   const YamlValue root = document.root();
   YamlValue place = root;
   ClusterSpec spec;
@@ -144,12 +144,12 @@ TopologyFile read(YamlDocument& document) {
 }  // namespace
 
 TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides) {
-  return read(*YamlDocument::from_file(path, overrides));
+  return topology_of(*YamlDocument::from_file(path, overrides));
 }
 
 TopologyFile parse_topology(const std::string& text, const std::string& name,
                             const std::vector<Override>& overrides) {
-  return read(*YamlDocument::from_text(text, name, overrides));
+  return topology_of(*YamlDocument::from_text(text, name, overrides));
 }
 
 }  // namespace moesim

@@ -15,15 +15,13 @@ namespace moesim::fsep {
 namespace {
 
 /// A rank with a free slot and its load so far; the lightest, then the lowest, comes first.
-struct Candidate {
+struct FreeRank {
   double load;
   int rank;
-  bool operator>(const Candidate& o) const {
-    return load != o.load ? load > o.load : rank > o.rank;
-  }
+  bool operator>(const FreeRank& o) const { return load != o.load ? load > o.load : rank > o.rank; }
 };
 
-using Lightest = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
+using Lightest = std::priority_queue<FreeRank, std::vector<FreeRank>, std::greater<>>;
 
 /// Places the copies of one expert after another. A node takes part with its lightest free rank.
 class Placer {
@@ -37,8 +35,8 @@ class Placer {
   /// Nodes in `now` hold the fewest copies, nodes in `later` one more. Full nodes take no more
   /// copies but count as holders of the fewest: they keep `later` from becoming `now`.
   void add(ExpertId expert, double load, int copies) {
-    std::vector<Candidate> open;
-    for (const Candidate& best : best_) {
+    std::vector<FreeRank> open;
+    for (const FreeRank& best : best_) {
       if (best.rank >= 0) open.push_back(best);
     }
     bool full_now = open.size() < nodes();
@@ -54,7 +52,7 @@ class Placer {
       if (now.empty()) ++placed_.fallbacks;
       const int rank = from.top().rank;
       from.pop();
-      const Candidate next = put(expert, load, rank);
+      const FreeRank next = put(expert, load, rank);
       if (next.rank >= 0) {
         later.push(next);
       } else {
@@ -72,7 +70,7 @@ class Placer {
   std::size_t nodes() const { return static_cast<std::size_t>(grid_.nodes()); }
 
   /// The node's next candidate after the rank took the copy.
-  const Candidate& put(ExpertId expert, double load, int rank) {
+  const FreeRank& put(ExpertId expert, double load, int rank) {
     const auto r = static_cast<std::size_t>(rank);
     placed_.slots[r].push_back(expert);
     loads_[r] += load;
@@ -82,7 +80,7 @@ class Placer {
   }
 
   void find_best(std::size_t node) {
-    Candidate& best = best_[node] = {0, -1};
+    FreeRank& best = best_[node] = {0, -1};
     const int first = static_cast<int>(node) * grid_.ranks_per_node;
     for (int rank = first; rank < first + grid_.ranks_per_node; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
@@ -93,8 +91,8 @@ class Placer {
 
   SlotGrid grid_;
   Placed placed_;
-  std::vector<double> loads_;    // per rank
-  std::vector<Candidate> best_;  // per node; rank -1 when full
+  std::vector<double> loads_;   // per rank
+  std::vector<FreeRank> best_;  // per node; rank -1 when full
 };
 
 }  // namespace

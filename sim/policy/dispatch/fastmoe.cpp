@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-constexpr int count_bytes = 8;  // int64
+constexpr int local_count_bytes = 8;  // int64
 
 class FastMoe : public Flat<false> {
  public:
@@ -36,7 +36,7 @@ class FastMoe : public Flat<false> {
   /// to issue sends and receives.
   std::vector<SideExchange> sides(const MoeModel&, Stage stage, Pass pass) const {
     if (stage != Stage::dispatch || pass != Pass::forward) return {};
-    return {{"counts", Bytes(0), Bytes(count_bytes * phases_), true, host_}};
+    return {{"counts", Bytes(0), Bytes(local_count_bytes * phases_), true, host_}};
   }
 
  private:

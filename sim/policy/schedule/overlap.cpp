@@ -23,9 +23,9 @@ struct OverlapOptions {
   bool first_exposed = true;    // nothing hides the first gather of the step
 };
 
-class Overlap final : public Schedule {
+class OverlapSchedule final : public Schedule {
  public:
-  explicit Overlap(OverlapOptions options) : options_(options) {}
+  explicit OverlapSchedule(OverlapOptions options) : options_(options) {}
 
   void issue(LayerOps& ops, bool backward) const override {
     for (int layer = 0; layer < ops.layers(); ++layer) ops.migrate(layer, {});
@@ -107,7 +107,7 @@ ScheduleMaker read_overlap(const YamlMap& params) {
     first->error("'schedule.first' has no effect: every layer's gather is launched alike",
                  "say gather: layer or dispatch, or leave 'first' out");
   }
-  return [o](const ScheduleContext&) { return std::make_unique<Overlap>(o); };
+  return [o](const ScheduleContext&) { return std::make_unique<OverlapSchedule>(o); };
 }
 
 }  // namespace moesim

@@ -13,7 +13,7 @@
 namespace moesim {
 namespace {
 
-Calibration read(YamlDocument& document) {
+Calibration read_links(YamlDocument& document) {
   Calibration result;
   {
     const YamlMap map = document.root().map();
@@ -68,11 +68,11 @@ std::shared_ptr<const BandwidthTable> read_bandwidth_table(const YamlValue& valu
 }
 
 Calibration read_calibration(const std::string& path) {
-  return read(*YamlDocument::from_file(path));
+  return read_links(*YamlDocument::from_file(path));
 }
 
 Calibration parse_calibration(const std::string& text, const std::string& name) {
-  return read(*YamlDocument::from_text(text, name));
+  return read_links(*YamlDocument::from_text(text, name));
 }
 
 }  // namespace moesim

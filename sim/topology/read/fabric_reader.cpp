@@ -9,11 +9,11 @@
 namespace moesim {
 namespace {
 
-constexpr Range count{1, 65536};
+constexpr Range possible_count{1, 65536};
 constexpr Range ratio{1e-3, 1e6};
 
 int integer(const YamlMap& map, const std::string& key, int absent) {
-  return static_cast<int>(map.integer(key, count, absent));
+  return static_cast<int>(map.integer(key, possible_count, absent));
 }
 
 int leaves(const FabricSpec& fabric, int nodes) {
@@ -54,8 +54,8 @@ void read_rail(const YamlMap& map, FabricSpec& fabric, const SiteSpec& site) {
 }
 
 void read_fat_tree(const YamlMap& map, FabricSpec& fabric, int nodes) {
-  fabric.nodes_per_leaf = static_cast<int>(map.integer("nodes_per_leaf", count));
-  fabric.leaves_per_pod = static_cast<int>(map.integer("leaves_per_pod", count));
+  fabric.nodes_per_leaf = static_cast<int>(map.integer("nodes_per_leaf", possible_count));
+  fabric.leaves_per_pod = static_cast<int>(map.integer("leaves_per_pod", possible_count));
   const int leaf_count = leaves(fabric, nodes);
   if (leaf_count <= fabric.leaves_per_pod) {
     const std::string why = fmt::format("all {} leaves lie in one pod", leaf_count);
@@ -72,9 +72,9 @@ void read_fat_tree(const YamlMap& map, FabricSpec& fabric, int nodes) {
 }
 
 void read_dragonfly(const YamlMap& map, FabricSpec& fabric, int nodes) {
-  fabric.groups = static_cast<int>(map.integer("groups", count));
-  fabric.routers = static_cast<int>(map.integer("routers", count));
-  fabric.nodes_per_router = static_cast<int>(map.integer("nodes_per_router", count));
+  fabric.groups = static_cast<int>(map.integer("groups", possible_count));
+  fabric.routers = static_cast<int>(map.integer("routers", possible_count));
+  fabric.nodes_per_router = static_cast<int>(map.integer("nodes_per_router", possible_count));
   const auto wire = [&](const char* key, bool used, const std::string& why) {
     if (!used) {
       warn_without_effect(map, key, why);
@@ -100,7 +100,7 @@ void read_torus(const YamlMap& map, FabricSpec& fabric, int nodes) {
   const auto dimensions = map.get("dimensions");
   if (!dimensions) return;
   for (const YamlValue& value : dimensions->list()) {
-    fabric.dimensions.push_back(static_cast<int>(value.integer(count)));
+    fabric.dimensions.push_back(static_cast<int>(value.integer(possible_count)));
     product = std::min<std::int64_t>(product * fabric.dimensions.back(), 1'000'000'000);
     text += (text.empty() ? "" : " x ") + std::to_string(fabric.dimensions.back());
   }
@@ -126,7 +126,7 @@ FabricSpec read_fabric(const YamlMap& map, const SiteSpec& site) {
       read_rail(map, fabric, site);
       break;
     case FabricKind::leaf_spine:
-      fabric.nodes_per_leaf = static_cast<int>(map.integer("nodes_per_leaf", count));
+      fabric.nodes_per_leaf = static_cast<int>(map.integer("nodes_per_leaf", possible_count));
       read_leaves(map, fabric, nodes, leaves(fabric, nodes) == 1);
       break;
     case FabricKind::fat_tree:

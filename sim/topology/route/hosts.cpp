@@ -11,7 +11,7 @@ namespace moesim {
 namespace {
 
 /// A host in the making: what decides its type, in its own numbers.
-struct Sketch {
+struct HostDraft {
   std::vector<Arc> arcs;
   std::vector<int> gpus;
   std::vector<Port> up, down;
@@ -34,11 +34,11 @@ struct Sketch {
   }
 };
 
-HostType make_type(Sketch sketch) {
-  HostType type(Digraph(sketch.vertices, std::move(sketch.arcs)));
-  type.gpus = std::move(sketch.gpus);
-  type.up = std::move(sketch.up);
-  type.down = std::move(sketch.down);
+HostType make_type(HostDraft draft) {
+  HostType type(Digraph(draft.vertices, std::move(draft.arcs)));
+  type.gpus = std::move(draft.gpus);
+  type.up = std::move(draft.up);
+  type.down = std::move(draft.down);
   for (const int gpu : type.gpus) {
     std::vector<int> distance = type.inside.distances_to(gpu);
     type.to_gpu.push_back(dag_toward(type.inside, distance));
@@ -72,14 +72,14 @@ class Cutter {
   explicit Cutter(const Topology::Parts& parts)
       : parts_(parts), local_(parts.vertices.size()), host_count_(count_hosts()) {
     borders_.hosts.resize(host_count_);
-    sketches_.resize(host_count_);
+    drafts_.resize(host_count_);
     place_vertices();
     for (std::size_t id = 0; id < parts.links.size(); ++id) place_link(static_cast<int>(id));
     for (std::size_t rank = 0; rank < parts.gpus.size(); ++rank) {
       const std::size_t v = parts.gpus[rank].index();
       const auto h = static_cast<std::size_t>(parts.vertices[v].host);
       borders_.hosts[h].gpus.push_back(static_cast<int>(rank));
-      sketches_[h].gpus.push_back(local_[v]);
+      drafts_[h].gpus.push_back(local_[v]);
     }
   }
 
@@ -88,8 +88,8 @@ class Cutter {
     for (std::size_t h = 0; h < host_count_; ++h) {
       Host& host = borders_.hosts[h];
       const auto [at, fresh] =
-          known.try_emplace(sketches_[h].signature(), static_cast<int>(borders_.types.size()));
-      if (fresh) borders_.types.push_back(make_type(std::move(sketches_[h])));
+          known.try_emplace(drafts_[h].signature(), static_cast<int>(borders_.types.size()));
+      if (fresh) borders_.types.push_back(make_type(std::move(drafts_[h])));
       host.type = at->second;
       host.fabric_up = host.up_switch;
       std::sort(host.fabric_up.begin(), host.fabric_up.end());
@@ -112,7 +112,7 @@ class Cutter {
       if (host < 0) {
         local_[v] = borders_.fabric_vertices++;
       } else {
-        local_[v] = sketches_[static_cast<std::size_t>(host)].vertices++;
+        local_[v] = drafts_[static_cast<std::size_t>(host)].vertices++;
         borders_.hosts[static_cast<std::size_t>(host)].vertices.push_back(static_cast<int>(v));
       }
     }
@@ -135,7 +135,7 @@ class Cutter {
       Host& host = borders_.hosts[static_cast<std::size_t>(from_host)];
       const int number = static_cast<int>(host.out_links.size());
       host.out_links.push_back(id);
-      sketches_[static_cast<std::size_t>(from_host)].arcs.push_back(
+      drafts_[static_cast<std::size_t>(from_host)].arcs.push_back(
           {from, to, link.cost, latency, number});
     } else {
       const int between = borders_.fabric_vertices++;
@@ -149,7 +149,7 @@ class Cutter {
     const int number = static_cast<int>(host.out_links.size());
     host.out_links.push_back(id);
     host.up_switch.push_back(fabric);
-    sketches_[static_cast<std::size_t>(h)].up.push_back({vertex, cost, latency, number});
+    drafts_[static_cast<std::size_t>(h)].up.push_back({vertex, cost, latency, number});
   }
 
   void enter(int h, int vertex, int fabric, int cost, double latency, int id) {
@@ -157,14 +157,14 @@ class Cutter {
     const int number = static_cast<int>(host.down_links.size());
     host.down_links.push_back(id);
     host.down_switch.push_back(fabric);
-    sketches_[static_cast<std::size_t>(h)].down.push_back({vertex, cost, latency, number});
+    drafts_[static_cast<std::size_t>(h)].down.push_back({vertex, cost, latency, number});
   }
 
   const Topology::Parts& parts_;
   std::vector<int> local_;  // a vertex's number within its host or the fabric
   std::size_t host_count_;
   Borders borders_;
-  std::vector<Sketch> sketches_;
+  std::vector<HostDraft> drafts_;
 };
 
 }  // namespace

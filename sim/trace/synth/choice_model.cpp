@@ -12,6 +12,11 @@ constexpr int kPatience = 32;
 
 }  // namespace
 
+void normalise(std::vector<double>& weights) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& w : weights) w /= sum;
+}
+
 ChoiceSampler::ChoiceSampler(ChoiceModel model)
     : model_(std::move(model)),
       popularity_(model_.popularity),

@@ -26,6 +26,9 @@ struct ChoiceModel {
   int kept_groups = 1;
 };
 
+/// Divides weights by their sum.
+void normalise(std::vector<double>& weights);
+
 /// Draws rows of a ChoiceModel.
 class ChoiceSampler {
  public:

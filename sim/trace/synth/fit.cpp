@@ -31,12 +31,6 @@ double overlap_of(const LayerScan& scan, int top_k) {
   return static_cast<double>(scan.kept()) / (static_cast<double>(scan.followers()) * top_k);
 }
 
-void normalise(std::vector<double>& weights) {
-  double sum = 0;
-  for (const double w : weights) sum += w;
-  for (double& w : weights) w /= sum;
-}
-
 /// Loads and pairs of the recording times a correction per expert.
 class Calibration {
  public:

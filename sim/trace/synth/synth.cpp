@@ -29,11 +29,6 @@ std::vector<int> by_value(const std::vector<double>& values) {
   return order;
 }
 
-void normalise(std::vector<double>& weights) {
-  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (double& w : weights) w /= sum;
-}
-
 /// `communities` sets of experts whose sizes differ by one at most, dealt at random.
 std::vector<int> deal(int experts, int communities, Random& random) {
   std::vector<int> order(static_cast<std::size_t>(experts));

@@ -9,8 +9,8 @@ namespace moesim {
 namespace {
 
 // Milliseconds by slots per rank (1, 2, 4, 8, 16) and ranks (64, 128, 256, 512, 1024).
-constexpr std::size_t sizes = 5;
-constexpr std::array<std::array<double, sizes>, sizes> published = {{
+constexpr std::size_t measured_sizes = 5;
+constexpr std::array<std::array<double, measured_sizes>, measured_sizes> published = {{
     {0.49, 1.29, 3.59, 24.5, 99.8},
     {0.52, 1.54, 4.45, 28.6, 116},
     {0.75, 2.08, 6.05, 33.6, 131},
@@ -26,8 +26,8 @@ struct Between {
 
 Between between(int value, int first) {
   const double doublings = std::log2(static_cast<double>(value) / first);
-  const double place = std::clamp(doublings, 0.0, static_cast<double>(sizes - 1));
-  const auto low = std::min(static_cast<std::size_t>(place), sizes - 2);
+  const double place = std::clamp(doublings, 0.0, static_cast<double>(measured_sizes - 1));
+  const auto low = std::min(static_cast<std::size_t>(place), measured_sizes - 2);
   return {low, place - static_cast<double>(low)};
 }
 

@@ -35,7 +35,7 @@ class Hecate final : public Placer {
         node_size_(node_size(context, "hecate")),
         host_size_(gpus_per_host(context.topology, "hecate")),
         throughput_(throughput_of(setting.rates, context)),
-        bandwidth_(bandwidth_of(setting.rates, context, Reach::other_nodes)) {
+        bandwidth_(bandwidth_of(setting.rates, context, CountedBytes::other_nodes)) {
     if (!setting.dense && dense_time(context.model, throughput_, 1).value == 0) {
       throw Unsuitable("'hecate' hides transfers behind attention, of which the model says nothing",
                        "give the placement its 'dense_time', or another model");

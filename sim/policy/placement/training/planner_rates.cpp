@@ -39,9 +39,9 @@ PlannerRates read_planner_rates(const YamlMap& params) {
 }
 
 BytesPerSecond bandwidth_of(const PlannerRates& given, const PlacementContext& context,
-                            Reach reach) {
+                            CountedBytes reach) {
   if (given.bandwidth) return *given.bandwidth;
-  ByteMatrix traffic = uniform_traffic(context, reach == Reach::other_nodes);
+  ByteMatrix traffic = uniform_traffic(context, reach == CountedBytes::other_nodes);
   if (traffic.entries() == 0) traffic = uniform_traffic(context, false);
   BytesPerSecond fastest;
   for (const Link& link : context.topology.links()) fastest = std::max(fastest, link.bandwidth);

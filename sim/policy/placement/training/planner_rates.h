@@ -19,12 +19,12 @@ struct PlannerRates {
 PlannerRates read_planner_rates(const YamlMap& params);
 
 /// Whose bytes the bandwidth of a GPU counts.
-enum class Reach { all_gpus, other_nodes };
+enum class CountedBytes { all_gpus, other_nodes };
 
 /// The given bandwidth, else what one GPU gets from a uniform all-to-all of all runs at once,
 /// latencies aside; with other_nodes only pairs on different hosts exchange, where a run has any.
 BytesPerSecond bandwidth_of(const PlannerRates& given, const PlacementContext& context,
-                            Reach reach);
+                            CountedBytes reach);
 
 /// The given throughput, else peak x efficiency of the slowest GPU for the model's weights, as
 /// shipped in models/gpu. Throws Unsuitable when a GPU has no peak for them.

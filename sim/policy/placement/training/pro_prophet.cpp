@@ -30,7 +30,7 @@ class ProProphet final : public Copier {
     model_.input = context.model.row_bytes();
     model_.parameters = weight_bytes(context);
     model_.gradients = gradient_bytes(context);
-    model_.bandwidth = bandwidth_of(setting.rates, context, Reach::all_gpus);
+    model_.bandwidth = bandwidth_of(setting.rates, context, CountedBytes::all_gpus);
     model_.throughput = 1 / choice_time(context.model, throughput_).value;
     model_.overlapped = setting.overlapped;
   }

@@ -20,7 +20,7 @@ ShadowModel model_of(const PlacementContext& context, const PlannerRates& rates)
   shadow.alpha =
       static_cast<double>(model.expert_parameters()) / (2 * shadow.hidden) / shadow.hidden;
   shadow.element_bytes = size_of(model.activations);
-  shadow.bandwidth = bandwidth_of(rates, context, Reach::all_gpus);
+  shadow.bandwidth = bandwidth_of(rates, context, CountedBytes::all_gpus);
   shadow.throughput = throughput_of(rates, context);
   return shadow;
 }
