@@ -10,6 +10,7 @@
 
 #include "realhw/cli/agreed.h"
 #include "sim/base/files.h"
+#include "sim/flags/output_file.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -103,7 +104,7 @@ std::optional<std::vector<Numerics>> Measuring::compute(Job& job) const {
 
 void write_result(const std::string& path, const std::string& content) {
   try {
-    write_file(path, content);
+    write_output(path, content);
   } catch (const Error& e) {
     throw std::runtime_error(
         fmt::format("rank 0, writing the results: {}: {}", path, e.diagnostics().front().message));

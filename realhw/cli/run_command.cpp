@@ -7,6 +7,7 @@
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/measuring.h"
 #include "sim/base/files.h"
+#include "sim/flags/output_file.h"
 
 namespace moesim {
 namespace {
@@ -18,13 +19,14 @@ class RunCommand : public Command {
     measuring_.add_to(run, -1);
     run.add_flag("--local", local_,
                  "all ranks in this process, on the CPU: compares numbers, without any time");
-    run.add_option("--json", json_, "writes everything printed, and more, to a file");
+    run.add_option("--json", json_, "writes everything printed, and more, to a file; - prints it, and the rest to standard "
+                   "error");
   }
 
   int run(Job& job) override {
     if (local_) return run_locally(job);
     const auto measured = measuring_.measure(job, [&] {
-      if (!json_.empty()) check_writable(json_);
+      if (!json_.empty() && json_ != "-") check_writable(json_);
     });
     if (!measured) return bad_input;
     if (job.rank() == 0) report(*measured);
@@ -47,7 +49,7 @@ class RunCommand : public Command {
   }
 
   void report(const Measurement& m) const {
-    fmt::print("{}\n{}", hardware_table(m.cases), op_table(m.cases));
+    fmt::print(stream_beside(json_), "{}\n{}", hardware_table(m.cases), op_table(m.cases));
     for (const Measured& c : m.cases) {
       if (!c.unsuitable.empty()) fmt::print(stderr, "{}: {}", c.policy, c.unsuitable);
     }

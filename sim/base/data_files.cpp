@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "sim/base/error.h"
 
@@ -14,44 +15,128 @@ namespace fs = std::filesystem;
 namespace moesim {
 namespace {
 
-std::string data_root() {
-  if (const char* root = std::getenv("MOESIM_DATA"); root != nullptr && *root != '\0') return root;
-  if (fs::is_directory(MOESIM_SOURCE_DATA)) return MOESIM_SOURCE_DATA;
-  return MOESIM_INSTALLED_DATA;
+/// $MOESIM_DATA, empty when it is not set.
+std::string given_root() {
+  const char* root = std::getenv("MOESIM_DATA");
+  if (root == nullptr || *root == '\0') return "";
+  if (!fs::is_directory(root)) {
+    throw Error(fmt::format("MOESIM_DATA is '{}', which is no folder", root),
+                "the folder that holds models/ and topologies/");
+  }
+  return root;
 }
 
-bool is_path(const std::string& name) {
+fs::path folder_of_program() {
+  std::error_code unknown;
+  return fs::read_symlink("/proc/self/exe", unknown).parent_path();
+}
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  const auto relative = path.lexically_relative(folder);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+bool is_path_name(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".yaml") || name.ends_with(".yml");
+}
+
+fs::path folder_of(const std::string& file) { return fs::path(file).parent_path(); }
+
+/// What lies beside the file `from`; empty when nothing does.
+std::string beside(const std::string& from, const fs::path& name) {
+  if (from.empty()) return "";
+  const fs::path path = folder_of(from) / name;
+  return fs::exists(path) ? path.lexically_normal().string() : "";
+}
+
+std::string below_roots(const fs::path& name) {
+  for (const std::string& root : data_roots()) {
+    const fs::path path = fs::path(root) / name;
+    if (fs::exists(path)) return path.lexically_normal().string();
+  }
+  return "";
+}
+
+fs::path relative_file(const std::string& kind, const std::string& name) {
+  return is_path_name(name) ? fs::path(name) : fs::path(kind) / (name + ".yaml");
+}
+
+/// Whether `name` comes before all that could lie beside a file.
+bool comes_first(const std::string& name, const fs::path& relative) {
+  if (is_path_name(name)) return fs::exists(name);
+  const std::string root = given_root();
+  return !root.empty() && fs::exists(fs::path(root) / relative);
 }
 
 }  // namespace
 
+std::vector<std::string> data_roots() {
+  if (const std::string root = given_root(); !root.empty()) return {root};
+  const fs::path program = folder_of_program();
+  std::vector<std::string> roots = {".", (program / "../share/moesim").lexically_normal().string(),
+                                    MOESIM_INSTALLED_DATA};
+  if (lies_in(program, MOESIM_BUILD_FOLDER)) roots.emplace_back(MOESIM_SOURCE_DATA);
+  return roots;
+}
+
+std::string as_named_in(const std::string& from, const std::string& kind, const std::string& name) {
+  const fs::path relative = relative_file(kind, name);
+  if (name.empty() || comes_first(name, relative)) return name;
+  const std::string found = beside(from, relative);
+  return found.empty() ? name : found;
+}
+
+std::string data_file(const std::string& kind, const std::string& name, const std::string& from) {
+  const std::string named = as_named_in(from, kind, name);
+  if (is_path_name(named) && fs::exists(named)) return named;
+  const std::string found = below_roots(relative_file(kind, name));
+  if (!found.empty()) return found;
+  if (is_path_name(name)) throw error_in(name, "no such file");
+  throw Error(fmt::format("no '{}' in {}", name, kind), did_you_mean(name, data_names(kind)));
+}
+
+std::string trace_folder(const std::string& name, const std::string& from) {
+  if (name.empty() || fs::exists(name)) return name;
+  for (const std::string& found :
+       {beside(from, name), below_roots(name), below_roots(fs::path("traces") / name)}) {
+    if (!found.empty()) return found;
+  }
+  return name;
+}
+
+std::string hint_for_trace(const std::string& name) {
+  const fs::path given(name);
+  const fs::path whole = given.has_filename() ? given : given.parent_path();
+  const fs::path parent = whole.parent_path();
+  std::vector<std::string> others =
+      parent.empty() ? data_names("traces") : std::vector<std::string>{};
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(parent.empty() ? "." : parent, unreadable)) {
+    if (entry.is_directory()) others.push_back((parent / entry.path().filename()).string());
+  }
+  std::sort(others.begin(), others.end());
+  const std::string close = nearest(whole.string(), others);
+  if (!close.empty()) return fmt::format("did you mean '{}'?", close);
+  return given.is_relative()
+             ? fmt::format("looked for in '{}' and among the data of {}",
+                           fs::current_path().string(), fmt::join(data_roots(), ", "))
+             : "";
+}
+
 std::vector<std::string> data_names(const std::string& kind) {
-  std::vector<std::string> names;
-  const fs::path folder = fs::path(data_root()) / kind;
-  if (!fs::is_directory(folder)) return names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".yaml" && entry.path().stem().extension().empty()) {
-      names.push_back(entry.path().stem().string());
+  std::set<std::string> names;
+  for (const std::string& root : data_roots()) {
+    const fs::path folder = fs::path(root) / kind;
+    if (!fs::is_directory(folder)) continue;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const fs::path& path = entry.path();
+      const bool file = path.extension() == ".yaml" && path.stem().extension().empty();
+      if (kind == "traces" ? fs::exists(path / "trace.json") : file) {
+        names.insert(kind == "traces" ? path.filename().string() : path.stem().string());
+      }
     }
   }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string shipped(const std::string& relative) {
-  const fs::path path = fs::path(data_root()) / relative;
-  return fs::exists(path) ? path.string() : "";
-}
-
-std::string data_file(const std::string& kind, const std::string& name) {
-  if (is_path(name)) {
-    if (!fs::exists(name)) throw error_in(name, "no such file");
-    return name;
-  }
-  const fs::path path = fs::path(data_root()) / kind / (name + ".yaml");
-  if (fs::exists(path)) return path.string();
-  throw Error(fmt::format("no '{}' in {}", name, kind), did_you_mean(name, data_names(kind)));
+  return {names.begin(), names.end()};
 }
 
 }  // namespace moesim

@@ -96,6 +96,7 @@ std::string run_case(const Scenario& scenario, const Inputs& inputs, const Clust
 std::string bounds_table(const Scenario& scenario, const Inputs& inputs, int workers) {
   std::vector<Job> jobs;
   for (const ClusterInput& cluster : inputs.clusters) {
+    if (!cluster.unsuitable.empty()) continue;  // the first table tells why
     for (const SystemSpec& system : inputs.systems) {
       jobs.push_back({fmt::format("{} {} bounds", cluster.topology.name(), system.name),
                       [&scenario, &inputs, c = &cluster, s = &system](const Progress& progress) {

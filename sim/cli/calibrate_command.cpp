@@ -8,13 +8,13 @@
 #include <memory>
 
 #include "sim/base/error.h"
-#include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/calibrate/calibration_text.h"
 #include "sim/calibrate/hold_out.h"
 #include "sim/calibrate/link_fit.h"
 #include "sim/calibrate/logs/read_log.h"
 #include "sim/cli/commands.h"
+#include "sim/flags/output_file.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -94,7 +94,8 @@ std::string command_of(const CalibrateOptions& options) {
 
 std::string name_of(const CalibrateOptions& options) {
   if (!options.name.empty()) return options.name;
-  std::filesystem::path path(options.out.empty() ? options.logs.front() : options.out);
+  const bool printed = options.out.empty() || options.out == "-";
+  std::filesystem::path path(printed ? options.logs.front() : options.out);
   while (path.has_extension()) path = path.stem();
   return path.filename().string();
 }
@@ -139,13 +140,9 @@ void calibrate(const CalibrateOptions& options) {
   const std::string yaml =
       calibration_yaml(result, {name_of(options), command_of(options), overhead_of(options),
                                 options.nominal, options.source});
-  if (options.out.empty()) {
-    fmt::print("{}", yaml);
-    fmt::print(stderr, "{}", calibration_report(result));
-  } else {
-    write_file(options.out, yaml);
-    fmt::print("{}", calibration_report(result));
-  }
+  const std::string out = options.out.empty() ? "-" : options.out;
+  write_output(out, yaml);
+  fmt::print(stream_beside(out), "{}", calibration_report(result));
 }
 
 }  // namespace

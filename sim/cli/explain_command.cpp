@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/result_file.h"
 #include "sim/cli/simulate.h"
 #include "sim/cli/version.h"
+#include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/report/explain_text.h"
 
@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 struct ExplainOptions {
   ScenarioFlags scenario;
   std::optional<int> layer;
-  std::optional<std::string> json;
+  OutputFile json;
   bool flow = false;
 };
 
@@ -117,8 +117,9 @@ void explain_case(const ExplainOptions& options) {
   const Explanation explanation = explain(planned.plan, cluster.topology, cluster.gpus, named);
   const Subject subject{scenario, inputs,
                         inputs.trace.info().layers[static_cast<std::size_t>(layer)]};
-  if (options.json) write_file(*options.json, document(subject, planned, explanation));
-  fmt::print("{}{}", header(subject), explain_text(explanation, cluster.topology));
+  if (options.json.asked()) options.json.write(document(subject, planned, explanation));
+  fmt::print(options.json.beside(), "{}{}", header(subject),
+             explain_text(explanation, cluster.topology));
 }
 
 }  // namespace
@@ -130,11 +131,7 @@ void add_explain_command(CommandLine& app) {
   options->scenario.add_to(command);
   command.add_option("--layer", options->layer, "model layer number (default: first replayed)");
   command.add_flag("--flow", options->flow, "simulates at fidelity flow too, which is slow");
-  const auto keep_json = [options = options.get()](const std::string& path) {
-    check_writable(path);
-    options->json = path;
-  };
-  command.add_option("--json", keep_json, "writes all figures to a file");
+  options->json.add_to(command, "--json", "writes all figures to a file");
   command.callback([options] { explain_case(*options); });
 }
 

@@ -2,10 +2,13 @@
 // moesim list: what there is to choose from.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <sstream>
 
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/model/gpu_model.h"
@@ -14,6 +17,7 @@
 #include "sim/report/table.h"
 #include "sim/scenario/scenario.h"
 #include "sim/topology/reader.h"
+#include "sim/trace/routing_trace.h"
 
 namespace moesim {
 namespace {
@@ -74,6 +78,36 @@ void add_mechanisms(Rows& rows, const std::string& kind, const Table& table) {
   for (const auto& m : table) rows.push_back({"  " + kind, m.name, m.description});
 }
 
+/// The first sentence of the comment at the top of a scenario file.
+std::string description_in(const std::string& path) {
+  std::istringstream lines(read_file(path));
+  std::string text;
+  for (std::string line; std::getline(lines, line) && line.starts_with("# ");) {
+    text += (text.empty() ? "" : " ") + line.substr(2);
+  }
+  return text.substr(0, text.find(". "));
+}
+
+void list_scenarios() {
+  Rows rows = {{"  scenario", "description"}};
+  for (const std::string& name : data_names("scenarios")) {
+    rows.push_back({"  " + name, description_in(data_file("scenarios", name))});
+  }
+  print_section("scenarios", rows, 2);
+}
+
+void list_traces() {
+  Rows rows = {{"  trace", "steps", "tokens", "layers", "experts", "top-k"}};
+  for (const std::string& name : data_names("traces")) {
+    const RoutingTrace trace = RoutingTrace::open(trace_folder(name));
+    const TraceInfo& info = trace.info();
+    rows.push_back({"  " + name, std::to_string(trace.step_count()),
+                    std::to_string(trace.total_tokens()), std::to_string(info.layers.size()),
+                    std::to_string(info.experts), std::to_string(info.top_k)});
+  }
+  print_section("traces", rows, 1);
+}
+
 void list_mechanisms() {
   Rows rows = {{"  kind", "mechanism", "description"}};
   add_mechanisms(rows, "routing", routing_mechanisms());
@@ -92,7 +126,9 @@ const std::vector<Section> sections = {{"policies", list_policies},
                                        {"mechanisms", list_mechanisms},
                                        {"topologies", list_topologies},
                                        {"models", list_models},
-                                       {"gpus", list_gpus}};
+                                       {"gpus", list_gpus},
+                                       {"scenarios", list_scenarios},
+                                       {"traces", list_traces}};
 
 void list(const std::string& what) {
   std::vector<std::string> names;
@@ -109,9 +145,11 @@ void list(const std::string& what) {
 
 void add_list_command(CommandLine& app) {
   const auto what = std::make_shared<std::string>();
-  CommandLine command = app.add_subcommand("list", "Lists policies, topologies, models and GPUs");
-  command.add_option("WHAT", *what,
-                     "policies, mechanisms, topologies, models or gpus (default all)");
+  CommandLine command =
+      app.add_subcommand("list", "Lists policies, topologies, models, scenarios and traces");
+  command.add_option(
+      "WHAT", *what,
+      "policies, mechanisms, topologies, models, gpus, scenarios or traces (default all)");
   command.callback([what] { list(*what); });
 }
 

@@ -8,6 +8,7 @@
 #include "sim/base/files.h"
 #include "sim/calibrate/nccl_tests_export.h"
 #include "sim/cli/commands.h"
+#include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/plan/delivery.h"
 #include "sim/plan/text.h"
@@ -75,16 +76,11 @@ void print_plan(const PlanOptions& options) {
   }
   if (!options.nccl_tests.empty()) {
     const int files = write_nccl_tests(planned.plan, options.nccl_tests);
-    fmt::print("{} exchanges for alltoallv_perf on {} GPUs in {}\n", files, planned.plan.gpus,
-               options.nccl_tests);
+    fmt::print(stream_beside(options.out), "{} exchanges for alltoallv_perf on {} GPUs in {}\n",
+               files, planned.plan.gpus, options.nccl_tests);
     if (options.out.empty()) return;
   }
-  const std::string text = to_text(planned.plan);
-  if (options.out.empty()) {
-    fmt::print("{}", text);
-  } else {
-    write_file(options.out, text);
-  }
+  write_output(options.out.empty() ? "-" : options.out, to_text(planned.plan));
 }
 
 }  // namespace

@@ -20,15 +20,20 @@ Json files_json(const std::vector<InputFile>& files) {
 }
 
 Json cluster_json(const ClusterInput& cluster) {
-  return {{"topology", file_json(cluster.file)},
-          {"gpu_models", files_json(cluster.gpu_files)},
-          {"gpus", cluster.topology.gpu_count()},
-          {"hosts", cluster.topology.host_count()},
-          {"ep", cluster.ep},
-          {"tokens_per_rank", cluster.batches.tokens_per_rank},
-          {"first_step", cluster.first_step},
-          {"steps", cluster.batches.batches.size()},
-          {"unused_tokens", cluster.batches.unused_tokens}};
+  Json json = {{"topology", file_json(cluster.file)},
+               {"gpu_models", files_json(cluster.gpu_files)},
+               {"gpus", cluster.topology.gpu_count()},
+               {"hosts", cluster.topology.host_count()}};
+  if (!cluster.unsuitable.empty()) {
+    json["unsuitable"] = cluster.unsuitable;
+    return json;
+  }
+  json.update({{"ep", cluster.ep},
+               {"tokens_per_rank", cluster.batches.tokens_per_rank},
+               {"first_step", cluster.first_step},
+               {"steps", cluster.batches.batches.size()},
+               {"unused_tokens", cluster.batches.unused_tokens}});
+  return json;
 }
 
 /// The seed in a trace's provenance, wherever it stands there; null when there is none.
@@ -121,6 +126,7 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs) {
       inputs.layers.size(), inputs.model.moe_layers.size(), inputs.model.name, inputs.model.hidden,
       inputs.model.experts, inputs.model.top_k);
   for (const ClusterInput& c : inputs.clusters) {
+    if (!c.unsuitable.empty()) continue;
     text +=
         fmt::format("# {}: {} on {}, ep {}{}, {} of {} per rank{}\n", c.topology.name(),
                     count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"),

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <optional>
 #include <thread>
 
-#include "sim/base/files.h"
 #include "sim/cli/bounds_table.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/result_file.h"
 #include "sim/cli/simulate.h"
+#include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/report/table.h"
 
@@ -19,7 +18,7 @@ namespace {
 
 struct RunOptions {
   ScenarioFlags scenario;
-  std::optional<std::string> json;
+  OutputFile json;
   int workers = 0;
   bool bounds = false;
   int worker_count() const {
@@ -32,7 +31,7 @@ std::vector<std::string> run_cases(const RunOptions& options, const Scenario& sc
                                    const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   auto cases = simulate(scenario, inputs, options.worker_count());
-  if (options.json) write_file(*options.json, result_json(scenario, inputs, cases));
+  if (options.json.asked()) options.json.write(result_json(scenario, inputs, cases));
   return cases;
 }
 
@@ -47,31 +46,28 @@ void run(const RunOptions& options) {
   }
   const Inputs inputs = open_inputs(scenario);
   const auto cases = run_cases(options, scenario, inputs);
-  fmt::print("{}{}\n{}", result_header(scenario, inputs), comparison_table(cases),
-             layer_table(cases[0]));
+  fmt::print(options.json.beside(), "{}{}\n{}", result_header(scenario, inputs),
+             comparison_table(cases), layer_table(cases[0]));
 }
 
 void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
   const Inputs inputs = open_inputs(scenario);
   const auto cases = run_cases(options, scenario, inputs);
-  fmt::print("{}{}", result_header(scenario, inputs), comparison_table(cases));
+  fmt::print(options.json.beside(), "{}{}", result_header(scenario, inputs),
+             comparison_table(cases));
   if (!options.bounds) return;
-  fmt::print(
-      "\n# token exchanges of one step alone, all layers together, against the least that "
-      "any dispatch needs\n{}",
-      bounds_table(scenario, inputs, options.worker_count()));
+  fmt::print(options.json.beside(),
+             "\n# token exchanges of one step alone, all layers together, against the least that "
+             "any dispatch needs\n{}",
+             bounds_table(scenario, inputs, options.worker_count()));
 }
 
 CommandLine add(CommandLine& app, const std::string& name, const std::string& description,
                 const std::shared_ptr<RunOptions>& options, void (*callback)(const RunOptions&)) {
   CommandLine command = app.add_subcommand(name, description);
   options->scenario.add_to(command);
-  const auto keep_json = [options = options.get()](const std::string& path) {
-    check_writable(path);
-    options->json = path;
-  };
-  command.add_option("--json", keep_json, "writes everything printed, and more, to a file");
+  options->json.add_to(command, "--json", "writes everything printed, and more, to a file");
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
   command.callback([options, callback] { callback(*options); });

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/cli/workers.h"
@@ -75,6 +76,19 @@ std::string run_case(const Case& c, const Scenario& scenario, const Inputs& inpu
   }
 }
 
+/// A comparison of nothing is no result.
+void require_one(const std::vector<std::string>& cases) {
+  std::vector<Diagnostic> reasons;
+  std::set<std::string> told;  // once for all fidelities
+  for (const std::string& text : cases) {
+    const std::string reason = reason_not_run(text);
+    if (reason.empty()) return;
+    if (told.insert(reason).second) reasons.push_back({Severity::error, "", 0, 0, reason, "", ""});
+  }
+  reasons.push_back({Severity::error, "", 0, 0, "no case of the comparison can run", "", ""});
+  throw Error(reasons);
+}
+
 }  // namespace
 
 std::unique_ptr<Backend> make_backend(Fidelity fidelity, P2pOrder order,
@@ -110,12 +124,16 @@ std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs
         const Case c{&cluster, &system, fidelity, name};
         jobs.push_back({fmt::format("{} {} {}", name.topology, name.policy, name.fidelity),
                         [c, &scenario, &inputs, alone](const Progress& progress) {
+                          const std::string& unsuitable = c.cluster->unsuitable;
+                          if (!unsuitable.empty()) return unsuitable_json(c.name, unsuitable);
                           return run_case(c, scenario, inputs, alone, progress);
                         }});
       }
     }
   }
-  return run_jobs(jobs, workers);
+  auto results = run_jobs(jobs, workers);
+  require_one(results);
+  return results;
 }
 
 }  // namespace moesim

@@ -19,7 +19,8 @@ std::unique_ptr<Backend> make_backend(Fidelity fidelity, P2pOrder order,
 std::string backend_name(Fidelity fidelity, P2pOrder order);
 
 /// The results of all cases (JSON of case_json) in the order topology, fidelity, policy, computed
-/// by `workers` processes; the results do not depend on their number.
+/// by `workers` processes; the results do not depend on their number. Throws Error with all reasons
+/// when none of them can run.
 std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs, int workers);
 
 }  // namespace moesim

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "sim/base/data_files.h"
-#include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/flags/output_file.h"
 #include "sim/report/table.h"
 #include "sim/topology/reader.h"
 #include "sim/topology/show/draw.h"
@@ -23,7 +23,7 @@ struct TopologyOptions {
   std::string name;
   std::vector<std::string> set;
   std::string out;
-  std::string json;
+  OutputFile json;
 };
 
 TopologyFile open_topology(const TopologyOptions& options) {
@@ -50,20 +50,20 @@ std::string halves(const Bisection& b) {
   return fmt::format("bisection, {} | {} {}s", b.first, b.second, b.level);
 }
 
-void print_summary(const Topology& topology, const Summary& summary) {
-  fmt::print("{}: {} GPUs on {} hosts, exchange overhead {}\n\n", topology.name(),
+void print_summary(const Topology& topology, const Summary& summary, std::FILE* out) {
+  fmt::print(out, "{}: {} GPUs on {} hosts, exchange overhead {}\n\n", topology.name(),
              topology.gpu_count(), topology.host_count(), to_string(topology.exchange_overhead()));
   std::vector<std::vector<std::string>> rows = {{"level", "groups", "GPUs each"}};
   for (const LevelSummary& l : summary.levels) {
     rows.push_back({l.name, std::to_string(l.groups), range(l.gpus)});
   }
-  fmt::print("{}\n", align(rows, 1));
+  fmt::print(out, "{}\n", align(rows, 1));
   rows = {{"links", "tier", "count", "bandwidth", "latency"}};
   for (const ClassSummary& c : summary.classes) {
     rows.push_back(
         {c.name, name_of(c.tier), std::to_string(c.links), range(c.bandwidth), range(c.latency)});
   }
-  fmt::print("{}\n", align(rows, 2));
+  fmt::print(out, "{}\n", align(rows, 2));
   rows = {{"one direction", "bandwidth"}};
   for (const GpuBandwidth& g : summary.gpus) {
     rows.push_back({"out of a GPU, " + g.link_class, range(g.out)});
@@ -72,7 +72,7 @@ void print_summary(const Topology& topology, const Summary& summary) {
   if (topology.gpu_count() > 1) {
     rows.push_back({halves(summary.bisection), to_string(summary.bisection.bandwidth)});
   }
-  fmt::print("{}", align(rows, 1));
+  fmt::print(out, "{}", align(rows, 1));
 }
 
 using Json = nlohmann::ordered_json;
@@ -117,14 +117,8 @@ Json summary_json(const TopologyFile& file, const Summary& summary) {
 void show(const TopologyOptions& options) {
   const TopologyFile file = open_topology(options);
   const Summary summary = summarize(file.topology);
-  if (options.json != "-") print_summary(file.topology, summary);
-  if (options.json.empty()) return;
-  const std::string text = summary_json(file, summary).dump(2) + "\n";
-  if (options.json == "-") {
-    fmt::print("{}", text);
-  } else {
-    write_file(options.json, text);
-  }
+  print_summary(file.topology, summary, options.json.beside());
+  if (options.json.asked()) options.json.write(summary_json(file, summary).dump(2) + "\n");
 }
 
 void find_gpu_model(const std::string& model, const std::string& topology) {
@@ -171,7 +165,7 @@ void add_topology_command(CommandLine& app) {
     return command;
   };
   CommandLine shown = add("show", "Prints levels, capacities and bisection bandwidth");
-  shown.add_option("--json", options->json, "writes all of it to a file; - prints it instead");
+  options->json.add_to(shown, "--json", "writes all of it to a file");
   shown.callback([options] { show(*options); });
   add("check", "Finds mistakes, missing routes and fields without effect").callback([options] {
     check(*options);

@@ -6,12 +6,14 @@
 
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
+#include "sim/base/data_files.h"
 #include "sim/base/error.h"
-#include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
+#include "sim/flags/output_file.h"
 #include "sim/trace/slice.h"
 #include "sim/trace/statistics.h"
 #include "sim/trace/verify.h"
@@ -39,27 +41,36 @@ void write_steps(const RoutingTrace& trace, const std::string& output, LongWork&
   writer.finish();
 }
 
+/// A trace's folder by its path or name.
+std::string find_trace(const std::string& name) {
+  std::string folder = trace_folder(name);
+  if (std::filesystem::exists(folder)) return folder;
+  throw error_in(name, "there is no such trace", hint_for_trace(name));
+}
+
 void add_info(CommandLine& trace) {
   struct Flags {
-    std::string directory, json;
+    std::string directory;
+    OutputFile json;
     StatisticsOptions options;
   };
   const auto flags = std::make_shared<Flags>();
   CommandLine command = trace.add_subcommand("info", "Prints what a trace looks like");
-  command.add_option("TRACE", flags->directory, "A trace folder").required();
+  command.add_option("TRACE", flags->directory, "a trace folder, or the name of one among the data")
+      .required();
   command
       .add_option("--ranks", flags->options.ranks,
                   "Numbers of ranks with contiguous experts (default 2,4,8 .. 64)")
       .separated_by(',');
   command.add_option("--pairs", flags->options.pairs, "How many of the strongest pairs to name")
       .range(0, 1000);
-  command.add_option("--json", flags->json, "Writes everything, per layer, to this file");
+  flags->json.add_to(command, "--json", "Writes everything, per layer, to this file");
   command.callback([flags] {
-    const auto recorded = RoutingTrace::open(flags->directory);
+    const auto recorded = RoutingTrace::open(find_trace(flags->directory));
     LongWork work("measuring");
     const auto statistics = measure(recorded, flags->options, work.progress());
-    fmt::print("{}", statistics_text(recorded, statistics));
-    if (!flags->json.empty()) write_file(flags->json, statistics_json(recorded, statistics));
+    fmt::print(flags->json.beside(), "{}", statistics_text(recorded, statistics));
+    flags->json.write(statistics_json(recorded, statistics));
   });
 }
 
@@ -67,19 +78,21 @@ void add_verify(CommandLine& trace) {
   const auto directory = std::make_shared<std::string>();
   CommandLine command =
       trace.add_subcommand("verify", "Reads all of a trace; reports every problem");
-  command.add_option("TRACE", *directory, "A trace folder").required();
+  command.add_option("TRACE", *directory, "a trace folder, or the name of one among the data")
+      .required();
   command.callback([directory] {
     LongWork work("verifying");
     std::vector<Diagnostic> errors;
-    for (auto& problem : verify_trace(*directory, work.progress())) {
+    const std::string folder = find_trace(*directory);
+    for (auto& problem : verify_trace(folder, work.progress())) {
       if (problem.severity == Severity::error)
         errors.push_back(std::move(problem));
       else
         fmt::print(stderr, "{}", problem.str());
     }
     if (!errors.empty()) throw Error(std::move(errors));
-    const auto recorded = RoutingTrace::open(*directory);
-    fmt::print("{}: sound, {} steps, {} tokens, {} layers\n", *directory, recorded.step_count(),
+    const auto recorded = RoutingTrace::open(folder);
+    fmt::print("{}: sound, {} steps, {} tokens, {} layers\n", folder, recorded.step_count(),
                recorded.total_tokens(), recorded.info().layers.size());
   });
 }
@@ -93,7 +106,8 @@ void add_slice(CommandLine& trace) {
   };
   const auto flags = std::make_shared<Flags>();
   CommandLine command = trace.add_subcommand("slice", "Makes a trace of a part of another");
-  command.add_option("TRACE", flags->directory, "A trace folder").required();
+  command.add_option("TRACE", flags->directory, "a trace folder, or the name of one among the data")
+      .required();
   command.add_option("-o,--output", flags->output, "The new trace folder").required();
   command.add_option("--steps", flags->steps, "A:B, recorded steps A to B - 1, counted from 0");
   command.add_option("--layers", flags->layers, "Model layer numbers: FIRST:COUNT or a list 0,7,15")
@@ -106,7 +120,8 @@ void add_slice(CommandLine& trace) {
     options.layers = layers_of(flags->layers);
     if (tokens.given()) options.tokens = flags->tokens;
     LongWork work("slicing");
-    write_steps(slice(RoutingTrace::open(flags->directory), options), flags->output, work);
+    write_steps(slice(RoutingTrace::open(find_trace(flags->directory)), options), flags->output,
+                work);
     report_written(flags->output);
   });
 }

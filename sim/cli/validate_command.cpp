@@ -8,12 +8,12 @@
 #include <optional>
 #include <thread>
 
-#include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/result_file.h"
 #include "sim/cli/simulate.h"
 #include "sim/cli/version.h"
 #include "sim/cli/workers.h"
+#include "sim/flags/output_file.h"
 #include "sim/report/tolerance.h"
 #include "sim/report/validation.h"
 
@@ -24,7 +24,8 @@ using Json = nlohmann::ordered_json;
 
 struct ValidateOptions {
   std::vector<std::string> files, set;
-  std::string topology, fidelity = "port", tolerance = "12 %", json;
+  std::string topology, fidelity = "port", tolerance = "12 %";
+  OutputFile json;
 };
 
 /// One measured file and what its plans are made of and simulated with.
@@ -38,11 +39,12 @@ struct Recalled {
 Scenario changed(Scenario scenario, const ValidateOptions& options) {
   if (!options.topology.empty()) {
     scenario.topologies = {options.topology};
-    std::erase_if(scenario.set, [](const Override& o) { return o.path.starts_with("topology."); });
+    std::erase_if(scenario.set, [](const Override& o) { return o.path.starts_with("topology"); });
   }
   for (const std::string& text : options.set) {
     const Override change = parse_override(text);
-    if (!change.path.starts_with("topology.") && !change.path.starts_with("gpu.")) {
+    const std::string input = change.path.substr(0, change.path.find_first_of(".:"));
+    if (input != "topology" && input != "gpu") {
       throw Error(fmt::format("--set {}: the plans are those that were measured", text),
                   "topology.* and gpu.* change what they are simulated on");
     }
@@ -175,17 +177,14 @@ Validation validate_all(const std::vector<Recalled>& all, double tolerance) {
 
 void validate_files(const ValidateOptions& options) {
   const double tolerance = parse_tolerance(options.tolerance);
-  if (!options.json.empty()) check_writable(options.json);
   std::vector<Recalled> all;
   for (const std::string& file : options.files) all.push_back(recall(file, options));
   for (const Recalled& recalled : all) {
     for (const Diagnostic& w : recalled.simulated.warnings) fmt::print(stderr, "{}", w.str());
   }
   const Validation validation = validate_all(all, tolerance);
-  if (!options.json.empty()) {
-    write_file(options.json, validation_json(validation, MOESIM_VERSION));
-  }
-  fmt::print("{}", validation_text(validation, MOESIM_VERSION));
+  options.json.write(validation_json(validation, MOESIM_VERSION));
+  fmt::print(options.json.beside(), "{}", validation_text(validation, MOESIM_VERSION));
   if (!validation.objections().empty()) throw std::runtime_error("the simulator is not valid here");
 }
 
@@ -205,7 +204,7 @@ void add_validate_command(CommandLine& app) {
       .add_option("--set", options->set,
                   "changes what they are simulated on: topology.PATH=VALUE, gpu.PATH=VALUE")
       .one_value_each();
-  command.add_option("--json", options->json, "writes everything printed, and more, to a file");
+  options->json.add_to(command, "--json", "writes everything printed, and more, to a file");
   command.callback([options] { validate_files(*options); });
 }
 

@@ -3,16 +3,34 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace moesim {
 namespace {
 
+/// Names have no commas; a file that has one is taken as it is.
+std::vector<std::string> split(const std::vector<std::string>& given) {
+  std::vector<std::string> values;
+  for (const std::string& text : given) {
+    std::size_t begin = 0;
+    const bool whole = std::filesystem::exists(text);
+    for (auto end = text.find(','); !whole && end != std::string::npos;
+         end = text.find(',', begin)) {
+      values.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    values.push_back(text.substr(begin));
+  }
+  return values;
+}
+
 void add_list(std::vector<Override>& flags, const std::string& key,
-              const std::vector<std::string>& values) {
-  if (values.empty()) return;
+              const std::vector<std::string>& given) {
+  if (given.empty()) return;
+  const std::vector<std::string> values = split(given);
   flags.push_back({key, nlohmann::json(values).dump(),
-                   fmt::format("--{} {}", key, fmt::join(values, fmt::format(" --{} ", key)))});
+                   fmt::format("--{} {}", key, fmt::join(given, fmt::format(" --{} ", key)))});
 }
 
 }  // namespace
@@ -31,16 +49,21 @@ void ScenarioFlags::add_to(CommandLine& command) {
     if (path.empty()) throw Error("the name of the scenario file is empty");
     file_ = path;
   };
-  command.add_option("SCENARIO", keep_file, "scenario file (YAML); flags win over it");
+  command.add_option("SCENARIO", keep_file,
+                     "scenario file (YAML), or the name of a shipped one; flags win over it");
   command
-      .add_option("--topology", topology_, "cluster: a name of `moesim list topologies` or a file")
+      .add_option("--topology", topology_,
+                  "cluster: a name of `moesim list topologies` or a file; several: a,b")
       .one_value_each();
   add_text(command, "--model", "model", true,
            "MoE architecture: a name of `moesim list models` or a file");
   add_text(command, "--trace", "trace", true, "routing trace (a folder)");
-  command.add_option("--policy", policy_, "policy: a name of `moesim list policies` or a file")
+  command
+      .add_option("--policy", policy_,
+                  "policy: a name of `moesim list policies` or a file; several: a,b")
       .one_value_each();
-  command.add_option("--fidelity", fidelity_, "port (default), flow or analytic").one_value_each();
+  command.add_option("--fidelity", fidelity_, "port (default), flow or analytic; several: a,b")
+      .one_value_each();
   add_text(command, "--p2p-order", "p2p_order", true,
            "at fidelity flow: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
   add_text(command, "--ep", "ep", false, "expert-parallel degree (default: as large as fits)");
@@ -67,7 +90,8 @@ void ScenarioFlags::add_to(CommandLine& command) {
   command
       .add_option("--set", set_,
                   "changes an input: topology.PATH=VALUE, model.PATH=VALUE, gpu.PATH=VALUE, "
-                  "policy.PATH=VALUE; after the changes of the file")
+                  "policy.PATH=VALUE, or one of several: policy:NAME.PATH=VALUE; after the changes "
+                  "of the file")
       .one_value_each();
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "sim/policy/gradient_sum.h"
+#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
@@ -97,10 +98,16 @@ StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, con
                options_.first_step,
                static_cast<int>(options_.batches.size()),
                [this](int step, int layer) { return recorded_loads(step, layer); }},
-      routing_(system.routing.make({topology, model, trace.info().experts, options_.ep})),
-      placer_(system.placement.make(placing_)),
-      dispatch_(system.dispatch.make({topology, model, options_.ep})),
-      schedule_(system.schedule.make({topology, model})) {}
+      routing_(unless_unsuitable([&] {
+        return system.routing.make({topology, model, trace.info().experts, options_.ep});
+      })),
+      placer_(unless_unsuitable([&] { return system.placement.make(placing_); })),
+      dispatch_(unless_unsuitable([&] {
+        return system.dispatch.make({topology, model, options_.ep});
+      })),
+      schedule_(unless_unsuitable([&] {
+        return system.schedule.make({topology, model});
+      })) {}
 
 LoadMatrix StepPlanner::recorded_loads(int step, int layer) const {
   const Batch& batch = options_.batches[static_cast<std::size_t>(step - options_.first_step)];
@@ -141,10 +148,11 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
   result.plan.name = fmt::format("{}-step{}", name_, step);
   result.plan.gpus = topology_.gpu_count();
   for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
-    result.layers.push_back(layer_work(batch, step, layer, result));
+    result.layers.push_back(
+        unless_unsuitable([&] { return layer_work(batch, step, layer, result); }));
   }
   LayerOps ops(result.plan, model_, result.layers);
-  schedule_->issue(ops, options_.backward);
+  unless_unsuitable([&] { schedule_->issue(ops, options_.backward); });
   result.memory = memory_of(result.layers, model_, options_.state, options_.backward);
   check_plan(result.plan);
   return result;

@@ -41,7 +41,8 @@ struct StepPlan {
 };
 
 /// Turns batches into plans with the mechanisms of one system; stateful mechanisms see the batches
-/// in the order of the calls. Topology, model and trace must outlive it.
+/// in the order of the calls. Topology, model and trace must outlive it. What a mechanism refuses
+/// is Unsuitable: it is this case alone that cannot be.
 class StepPlanner {
  public:
   StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,

@@ -11,4 +11,14 @@ class Unsuitable : public Error {
   using Error::Error;
 };
 
+/// What `make` returns; its errors become Unsuitable.
+template <class Make>
+auto unless_unsuitable(const Make& make) {
+  try {
+    return make();
+  } catch (const Error& e) {
+    throw Unsuitable(e.diagnostics());
+  }
+}
+
 }  // namespace moesim

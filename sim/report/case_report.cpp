@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/report/case_report.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 namespace moesim {
@@ -97,6 +99,13 @@ std::string unsuitable_json(const CaseName& name, const std::string& reason) {
                        {"fidelity", name.fidelity},
                        {"unsuitable", reason}};
   return result.dump();
+}
+
+std::string reason_not_run(const std::string& case_json) {
+  const Json c = Json::parse(case_json);
+  if (!c.contains("unsuitable")) return "";
+  return fmt::format("{} on {} was not run: {}", c["policy"].get<std::string>(),
+                     c["topology"].get<std::string>(), c["unsuitable"].get<std::string>());
 }
 
 }  // namespace moesim

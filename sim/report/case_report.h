@@ -22,4 +22,7 @@ std::string case_json(const CaseName& name, const RunMetrics& run, const Topolog
 /// A case that was not run, and why: a cluster, model or memory that cannot host the policy.
 std::string unsuitable_json(const CaseName& name, const std::string& reason);
 
+/// "POLICY on TOPOLOGY was not run: why" of such a case; empty for one that was run.
+std::string reason_not_run(const std::string& case_json);
+
 }  // namespace moesim

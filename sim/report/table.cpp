@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/units.h"
+#include "sim/report/case_report.h"
 
 namespace moesim {
 namespace {
@@ -203,13 +204,12 @@ std::string comparison_table(const std::vector<std::string>& cases) {
   std::map<std::pair<std::string, std::string>, double> baselines;
   std::string not_run;
   for (const std::string& text : cases) {
-    const Json& c = parsed.emplace_back(Json::parse(text));
-    if (c.contains("unsuitable")) {
-      not_run += fmt::format("# {} on {} was not run: {}\n", c["policy"].get<std::string>(),
-                             c["topology"].get<std::string>(), c["unsuitable"].get<std::string>());
-      parsed.pop_back();
+    if (const std::string reason = reason_not_run(text); !reason.empty()) {
+      const std::string line = fmt::format("# {}\n", reason);
+      if (not_run.find(line) == std::string::npos) not_run += line;  // once for all fidelities
       continue;
     }
+    const Json& c = parsed.emplace_back(Json::parse(text));
     const auto key = std::pair(c["topology"].get<std::string>(), c["fidelity"].get<std::string>());
     const double baseline = baselines.try_emplace(key, c["step_s"].get<double>()).first->second;
     rows.push_back(case_row(c, baseline));

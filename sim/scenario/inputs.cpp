@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/scenario/changes.h"
+#include "sim/scenario/fit_trace.h"
 #include "sim/trace/verify.h"
 
 namespace fs = std::filesystem;
@@ -54,22 +57,9 @@ std::string find_file(const std::string& key, const std::string& kind, const std
 }
 
 void check_trace_exists(const std::string& path) {
-  if (fs::exists(path)) return;
-  const fs::path given = path;
-  const fs::path whole = given.has_filename() ? given : given.parent_path();
-  const fs::path parent = whole.parent_path();
-  std::vector<std::string> others;
-  std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(parent.empty() ? "." : parent, unreadable)) {
-    if (entry.is_directory()) others.push_back((parent / entry.path().filename()).string());
+  if (!fs::exists(path)) {
+    throw error_in(path, "'trace': there is no such folder", hint_for_trace(path));
   }
-  std::sort(others.begin(), others.end());
-  const std::string close = nearest(whole.string(), others);
-  throw error_in(path, "'trace': there is no such folder",
-                 !close.empty() ? fmt::format("did you mean '{}'?", close)
-                 : given.is_relative()
-                     ? fmt::format("looked for in '{}'", fs::current_path().string())
-                     : "");
 }
 
 /// Looks for everything a scenario names, so that one run tells all that is not there.
@@ -128,39 +118,13 @@ std::vector<int> choose_layers(const Scenario& scenario, const TraceInfo& trace,
   return chosen;
 }
 
-int choose_ep(const Scenario& scenario, int gpus, int experts) {
-  if (!scenario.ep) return default_ep(gpus, experts);
-  const int ep = *scenario.ep;
-  if (gpus % ep != 0) {
-    throw Error(fmt::format("'ep' is {}: it must divide {} GPUs", ep, gpus),
-                fmt::format("ep {} fits", default_ep(gpus, experts)));
-  }
-  return ep;
-}
-
-void keep_steps(const StepRange& range, ClusterInput& cluster) {
-  auto& batches = cluster.batches.batches;
-  const int total = static_cast<int>(batches.size());
-  const int last = range.last < 0 ? total : range.last;
-  if (range.first >= total || last > total) {
-    throw Error(fmt::format("'steps' asks for step {}, but the trace makes {} on the {} GPUs of "
-                            "'{}' (0 to {})",
-                            std::max(range.first, last - 1), total, cluster.topology.gpu_count(),
-                            cluster.file.name, total - 1),
-                "a smaller tokens_per_rank, or repeat, makes more steps");
-  }
-  batches.resize(static_cast<std::size_t>(last));
-  batches.erase(batches.begin(), batches.begin() + range.first);
-  cluster.first_step = range.first;
-}
-
 void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
-  const auto overrides = scenario.overrides_of("gpu");
   std::map<std::string, std::shared_ptr<const GpuModel>> models;
   for (int g = 0; g < cluster.topology.gpu_count(); ++g) {
     const std::string& name = cluster.topology.gpu_model(GpuId(g));
     auto& model = models[name];
     if (!model) {
+      const auto overrides = scenario.overrides_of("gpu", name);
       const std::string path =
           find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
       model = std::make_shared<const GpuModel>(read_gpu_model(path, overrides));
@@ -171,19 +135,45 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
 }
 
 ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
-                          const RoutingTrace& trace, std::vector<Diagnostic>& warnings) {
-  const auto overrides = scenario.overrides_of("topology");
+                          std::vector<Diagnostic>& warnings) {
+  const auto overrides = scenario.overrides_of("topology", name);
   const std::string path = data_file("topologies", name);
   TopologyFile file = read_topology(path, overrides);
   warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
   ClusterInput cluster{
       input_file(name, path, overrides), std::move(file.topology), {}, {}, 0, {}, 0};
   open_gpus(scenario, cluster);
-  const int gpus = cluster.topology.gpu_count();
-  cluster.ep = choose_ep(scenario, gpus, trace.info().experts);
-  cluster.batches = make_batches(trace, {gpus, scenario.tokens_per_rank, scenario.repeat});
-  keep_steps(scenario.steps, cluster);
   return cluster;
+}
+
+/// Results are told apart by these names alone.
+void check_distinct(const std::string& what, const std::vector<std::string>& names) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (seen.insert(name).second) continue;
+    throw Error(fmt::format("two {} of the scenario are called '{}'", what, name),
+                "leave one of them out, or change its 'name'");
+  }
+}
+
+void check_distinct(const Inputs& inputs) {
+  std::vector<std::string> policies, topologies;
+  for (const SystemSpec& system : inputs.systems) policies.push_back(system.name);
+  for (const ClusterInput& c : inputs.clusters) topologies.push_back(c.topology.name());
+  check_distinct("policies", policies);
+  check_distinct("topologies", topologies);
+}
+
+/// Changes of one GPU model alone that no cluster has.
+void warn_of_gpu_changes(const Scenario& scenario, Inputs& inputs) {
+  std::set<std::string> models;
+  for (const ClusterInput& cluster : inputs.clusters) {
+    for (const InputFile& file : cluster.gpu_files) models.insert(file.name);
+  }
+  for (Diagnostic& d : unreached(scenario.set, "gpu", {models.begin(), models.end()})) {
+    d.severity = Severity::warning;
+    inputs.warnings.push_back(std::move(d));
+  }
 }
 
 /// Ids index tables from here on, so that a damaged trace must not get further.
@@ -222,7 +212,7 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
 Inputs open_inputs(const Scenario& scenario) {
   check_names(scenario);
   RoutingTrace trace = RoutingTrace::open(scenario.trace);
-  const auto model_overrides = scenario.overrides_of("model");
+  const auto model_overrides = scenario.overrides_of("model", scenario.model);
   const std::string model_path = data_file("models/moe", scenario.model);
   Inputs inputs{
       std::move(trace), {}, read_moe_model(model_path, model_overrides), {}, {}, {}, {}, {}, {}};
@@ -240,15 +230,18 @@ Inputs open_inputs(const Scenario& scenario) {
   mistakes.throw_any();
   inputs.layers = choose_layers(scenario, info, inputs.model, inputs.warnings);
   check_ids_of(scenario.trace, inputs.trace, inputs.layers);
-  const auto policy_overrides = scenario.overrides_of("policy");
   for (const std::string& name : scenario.policies) {
+    const auto overrides = scenario.overrides_of("policy", name);
     const std::string path = data_file("models/system", name);
-    inputs.systems.push_back(read_system(path, policy_overrides));
-    inputs.system_files.push_back(input_file(name, path, policy_overrides));
+    inputs.systems.push_back(read_system(path, overrides));
+    inputs.system_files.push_back(input_file(name, path, overrides));
   }
   for (const std::string& name : scenario.topologies) {
-    inputs.clusters.push_back(open_cluster(scenario, name, inputs.trace, inputs.warnings));
+    inputs.clusters.push_back(open_cluster(scenario, name, inputs.warnings));
   }
+  check_distinct(inputs);
+  warn_of_gpu_changes(scenario, inputs);
+  fit_trace(scenario, inputs.trace, inputs.clusters);
   return inputs;
 }
 

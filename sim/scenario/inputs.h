@@ -24,6 +24,7 @@ struct ClusterInput {
   int ep = 0;
   Batches batches;  // of the chosen steps
   int first_step = 0;
+  std::string unsuitable = {};  // why nothing runs on it, though on other clusters; else empty
 };
 
 struct Inputs {
@@ -41,7 +42,8 @@ struct Inputs {
 };
 
 /// Opens everything a scenario names. Throws Error for what cannot be: more experts or choices than
-/// the model, an expert-parallel degree that does not fit, too few tokens, unknown layers or steps.
+/// the model, unknown layers, two policies or clusters of one name, and, where it holds for every
+/// cluster, an expert-parallel degree that does not fit, too few tokens, unknown steps.
 Inputs open_inputs(const Scenario& scenario);
 
 }  // namespace moesim

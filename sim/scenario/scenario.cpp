@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "sim/base/data_files.h"
+#include "sim/scenario/changes.h"
 
 namespace fs = std::filesystem;
 
 namespace moesim {
 namespace {
-
-const std::vector<std::string> set_inputs = {"topology", "model", "gpu", "policy"};
 
 std::string name(const YamlValue& value) {
   std::string text = value.string();
@@ -131,53 +131,6 @@ void read_layers(const YamlMap& map, Scenario& scenario) {
   }
 }
 
-struct Mistake {
-  std::string message, hint;
-};
-
-/// What is wrong with "input.path=value", or nothing.
-std::optional<Mistake> set_mistake(const std::string& text) {
-  const auto equals = text.find('=');
-  const std::string path = text.substr(0, equals);
-  if (equals == std::string::npos || !is_path(path)) {
-    return Mistake{fmt::format("'set' needs input.path=value, not '{}'", text),
-                   "for example topology.nodes=8"};
-  }
-  const auto dot = path.find('.');
-  const std::string input = path.substr(0, dot);
-  const bool known = std::find(set_inputs.begin(), set_inputs.end(), input) != set_inputs.end();
-  if (known && dot != std::string::npos) return std::nullopt;
-  const std::string close = dot == std::string::npos ? "" : nearest(input, set_inputs);
-  return Mistake{fmt::format("'set' cannot change '{}'", path),
-                 known            ? fmt::format("name a field of it: {}.field=value", path)
-                 : !close.empty() ? fmt::format("did you mean '{}{}'?", close, path.substr(dot))
-                                  : fmt::format("name the input first: {0}.{1}",
-                                                fmt::join(set_inputs, "." + path + ", "), path)};
-}
-
-/// The file's changes, then those of the flags: the later wins.
-void read_set(const YamlMap& map, const std::vector<Override>& flags, Scenario& scenario) {
-  const auto value = map.find("set");
-  if (value && !value->is_list()) value->list();
-  if (value && value->is_list()) {
-    for (const YamlValue& item : one_or_more(*value)) {
-      const std::string text = item.string();
-      const auto mistake = set_mistake(text);
-      if (mistake && item.is_scalar()) item.error(mistake->message, mistake->hint);
-      if (mistake) continue;
-      scenario.set.push_back(parse_override(text));
-      scenario.set.back().flag = "set " + text;
-    }
-  }
-  for (const Override& flag : flags) {
-    if (flag.path != "set") continue;
-    if (const auto mistake = set_mistake(flag.value)) {
-      throw error_in(flag.str(), mistake->message, mistake->hint);
-    }
-    scenario.set.push_back(parse_override(flag.value));
-  }
-}
-
 /// Without a scenario file the flags must say everything.
 void require_flags(const std::vector<Override>& flags) {
   std::vector<std::string> missing;
@@ -192,32 +145,43 @@ void require_flags(const std::vector<Override>& flags) {
               "name a scenario file, or give these flags");
 }
 
-/// From the working directory, else from the scenario's folder, else among shipped data, there also
-/// by its name alone.
-std::string find_trace(const std::string& given, const std::string& scenario_file) {
-  if (given.empty() || fs::exists(given)) return given;
-  const fs::path beside = fs::path(scenario_file).parent_path() / given;
-  if (!scenario_file.empty() && fs::exists(beside)) return beside.lexically_normal().string();
-  for (const std::string& place : {given, "traces/" + given}) {
-    if (const std::string found = shipped(place); !found.empty()) return found;
+/// Names and paths as they are meant in the scenario's file, for those who do not know it.
+std::vector<std::string> as_named_in(const std::string& file, const std::string& kind,
+                                     std::vector<std::string> list) {
+  for (std::string& given : list) given = moesim::as_named_in(file, kind, given);
+  return list;
+}
+
+/// The scenario's file itself; a plain file needs no ending.
+std::string scenario_file(const std::string& given) {
+  if (fs::exists(given) && !fs::is_directory(given)) return given;
+  return data_file("scenarios", given);
+}
+
+/// Changes of one input must find it, unless flags have replaced the inputs that they were made
+/// for.
+void check_reached(const Scenario& s, const std::vector<Override>& changes,
+                   const std::vector<Override>& replacing) {
+  const std::pair<std::string, std::vector<std::string>> inputs[] = {
+      {"topology", s.topologies}, {"model", {s.model}}, {"policy", s.policies}};
+  std::vector<Diagnostic> lost;
+  for (const auto& [input, names] : inputs) {
+    if (std::ranges::find(replacing, input, &Override::path) != replacing.end()) continue;
+    for (Diagnostic& d : unreached(changes, input, names)) lost.push_back(std::move(d));
   }
-  return given;
+  if (!lost.empty()) throw Error(lost);
 }
 
 }  // namespace
 
-std::vector<Override> Scenario::overrides_of(const std::string& prefix) const {
-  std::vector<Override> result;
-  for (const Override& o : set) {
-    if (o.path.starts_with(prefix + ".")) {
-      result.push_back({o.path.substr(prefix.size() + 1), o.value, o.str()});
-    }
-  }
-  return result;
+std::vector<Override> Scenario::overrides_of(const std::string& input,
+                                             const std::string& name) const {
+  return changes_of(set, input, name);
 }
 
-Scenario read_scenario(const std::string& path, const std::vector<Override>& flags) {
-  if (path.empty()) require_flags(flags);
+Scenario read_scenario(const std::string& given, const std::vector<Override>& flags) {
+  if (given.empty()) require_flags(flags);
+  const std::string path = given.empty() ? "" : scenario_file(given);
   std::vector<Override> keys;  // what the flags change in the scenario itself
   std::copy_if(flags.begin(), flags.end(), std::back_inserter(keys),
                [](const Override& flag) { return flag.path != "set"; });
@@ -225,10 +189,10 @@ Scenario read_scenario(const std::string& path, const std::vector<Override>& fla
                                 : YamlDocument::from_file(path, keys);
   const YamlMap map = doc->root().map();
   Scenario s;
-  s.topologies = names(map, "topology");
-  s.model = name(map, "model");
-  s.trace = find_trace(name(map, "trace"), path);
-  s.policies = names(map, "policy");
+  s.topologies = as_named_in(path, "topologies", names(map, "topology"));
+  s.model = moesim::as_named_in(path, "models/moe", name(map, "model"));
+  s.trace = trace_folder(name(map, "trace"), path);
+  s.policies = as_named_in(path, "models/system", names(map, "policy"));
   s.fidelities = fidelities(map);
   s.p2p_order = p2p_order(map, s.fidelities);
   if (const auto ep = map.find("ep")) s.ep = static_cast<int>(ep->integer({1, 1 << 20}));
@@ -244,8 +208,12 @@ Scenario read_scenario(const std::string& path, const std::vector<Override>& fla
   s.gradient_bytes = static_cast<int>(map.integer("gradient_bytes", {0, 1024}, 2));
   s.optimizer_bytes = static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, 12));
   s.accumulate = accumulate(map);
-  read_set(map, flags, s);
+  s.set = changes_in_file(map);
   doc->finish();
+  check_reached(s, s.set, flags);
+  const std::vector<Override> flagged = changes_by_flags(flags);
+  check_reached(s, flagged, {});
+  s.set.insert(s.set.end(), flagged.begin(), flagged.end());
   return s;
 }
 

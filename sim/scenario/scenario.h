@@ -46,15 +46,16 @@ struct Scenario {
   int accumulate = 1;         // steps that share a sum of expert gradients; 0: never summed
   int gradient_bytes = 2;     // per expert parameter
   int optimizer_bytes = 12;   // per expert parameter
-  std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*
+  std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*; one alone: policy:NAME.*
 
-  /// The overrides below one prefix, with the prefix taken off.
-  std::vector<Override> overrides_of(const std::string& prefix) const;
+  /// What changes the input ("topology", "model", "gpu" or "policy") of that name, the paths those
+  /// of its fields.
+  std::vector<Override> overrides_of(const std::string& input, const std::string& name) const;
 };
 
-/// Reads a scenario file, or the flags alone when `path` is empty; flags win over the file. Flags
-/// named "set" hold one input.path=value each and come after those of the file.
-/// Throws Error with all mistakes.
-Scenario read_scenario(const std::string& path, const std::vector<Override>& flags);
+/// Reads a scenario file (a path, or a name among the data), or the flags alone when `given` is
+/// empty; flags win over the file. Flags named "set" hold one input.path=value each and come after
+/// those of the file. Throws Error with all mistakes.
+Scenario read_scenario(const std::string& given, const std::vector<Override>& flags);
 
 }  // namespace moesim

@@ -23,7 +23,7 @@ namespace {
 /// Replaces the calling process, between fork and exec.
 [[noreturn]] void become_moesim(const std::vector<std::string>& arguments,
                                 const Surroundings& surroundings, const fs::path& folder) {
-  std::string program = MOESIM_BINARY;
+  std::string program = surroundings.program;
   std::vector<std::string> copies = arguments;
   std::vector<char*> argv = {program.data()};
   for (std::string& argument : copies) argv.push_back(argument.data());
@@ -34,7 +34,11 @@ namespace {
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
-  ::setenv("MOESIM_DATA", surroundings.data.c_str(), 1);
+  if (surroundings.data.empty()) {
+    ::unsetenv("MOESIM_DATA");
+  } else {
+    ::setenv("MOESIM_DATA", surroundings.data.c_str(), 1);
+  }
   ::setpgid(0, 0);
   if (::chdir(surroundings.folder.c_str()) == 0) ::execv(program.c_str(), argv.data());
   ::_exit(127);

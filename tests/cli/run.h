@@ -19,8 +19,9 @@ struct Outcome {
 /// Where a command runs; everything it needs is named by absolute paths.
 struct Surroundings {
   std::filesystem::path folder = MOESIM_ROOT;                  // working directory
-  std::filesystem::path data = MOESIM_ROOT "/tests/cli/data";  // models, topologies
+  std::filesystem::path data = MOESIM_ROOT "/tests/cli/data";  // MOESIM_DATA; unset when empty
   std::filesystem::path output = {};                           // where stdout goes; kept when empty
+  std::filesystem::path program = MOESIM_BINARY;
 };
 
 /// A running moesim with its output going to files.

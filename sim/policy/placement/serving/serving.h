@@ -38,16 +38,6 @@ eplb::Shape eplb_shape(const PlacementContext& context, int slots, int groups,
 /// Slot p of a run, counted over its ranks, holds expert p modulo experts.
 SlotTable slots_in_turn(int experts, int ranks, int slots);
 
-/// What `make` returns; its errors become Unsuitable.
-template <class Make>
-auto unless_unsuitable(const Make& make) {
-  try {
-    return make();
-  } catch (const Error& e) {
-    throw Unsuitable(e.diagnostics());
-  }
-}
-
 /// Defaults of systems that serve: slots hold weights alone.
 LaggedOptions weights_only();
 

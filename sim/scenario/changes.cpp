@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+namespace moesim {
+namespace {
+
+const std::vector<std::string> changeable_inputs = {"topology", "model", "gpu", "policy"};
+
+/// The input that a change begins with.
+std::string input_of(const std::string& path) { return path.substr(0, path.find_first_of(".:")); }
+
+struct Mistake {
+  std::string message, hint;
+};
+
+Mistake unknown_input(const std::string& path) {
+  const std::string input = input_of(path);
+  const auto dot = path.find('.');
+  const std::string close = dot == std::string::npos ? "" : nearest(input, changeable_inputs);
+  return {fmt::format("'set' cannot change '{}'", path),
+          close.empty() ? fmt::format("name the input first: {0}.{1}",
+                                      fmt::join(changeable_inputs, "." + path + ", "), path)
+                        : fmt::format("did you mean '{}{}'?", close, path.substr(input.size()))};
+}
+
+/// What is wrong with "input.path=value" or "input:name.path=value", or nothing.
+std::optional<Mistake> mistake_in(const std::string& text) {
+  const auto equals = text.find('=');
+  const std::string path = text.substr(0, equals);
+  if (equals == std::string::npos || !is_path(path)) {
+    return Mistake{fmt::format("'set' needs input.path=value, not '{}'", text),
+                   "for example topology.nodes=8"};
+  }
+  if (std::ranges::find(changeable_inputs, input_of(path)) == changeable_inputs.end())
+    return unknown_input(path);
+  if (path.find('.') != std::string::npos) return std::nullopt;
+  return Mistake{fmt::format("'set' cannot change '{}'", path),
+                 fmt::format("name a field of it: {}.field=value", path)};
+}
+
+/// How a change may call the input of that name: by the name, or by that of its file.
+std::vector<std::string> words_for(const std::string& name) {
+  return {name, std::filesystem::path(name).stem().string()};
+}
+
+/// Where the field's path begins in a change of one of `names`, 0 when it is of none of them. Of
+/// several that fit the longest is meant: names may hold dots.
+std::size_t field_of_one(const std::string& path, const std::string& input,
+                         const std::vector<std::string>& names) {
+  std::size_t best = 0;
+  if (!path.starts_with(input + ":")) return best;
+  for (const std::string& name : names) {
+    for (const std::string& word : words_for(name)) {
+      const std::string prefix = fmt::format("{}:{}.", input, word);
+      if (path.starts_with(prefix)) best = std::max(best, prefix.size());
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<Override> changes_in_file(const YamlMap& scenario) {
+  std::vector<Override> changes;
+  const auto value = scenario.find("set");
+  const std::vector<YamlValue> items = value ? value->list() : std::vector<YamlValue>{};
+  if (value && value->is_list() && items.empty()) value->error("'set' is an empty list");
+  for (const YamlValue& item : items) {
+    const std::string text = item.string();
+    const auto mistake = mistake_in(text);
+    if (mistake && item.is_scalar()) item.error(mistake->message, mistake->hint);
+    if (mistake) continue;
+    changes.push_back(parse_override(text));
+    changes.back().flag = "set " + text;
+  }
+  return changes;
+}
+
+std::vector<Override> changes_by_flags(const std::vector<Override>& flags) {
+  std::vector<Override> changes;
+  for (const Override& flag : flags) {
+    if (flag.path != "set") continue;
+    if (const auto mistake = mistake_in(flag.value)) {
+      throw error_in(flag.str(), mistake->message, mistake->hint);
+    }
+    changes.push_back(parse_override(flag.value));
+  }
+  return changes;
+}
+
+std::vector<Override> changes_of(const std::vector<Override>& changes, const std::string& input,
+                                 const std::string& name) {
+  std::vector<Override> result;
+  for (const Override& change : changes) {
+    const std::size_t field = change.path.starts_with(input + ".")
+                                  ? input.size() + 1
+                                  : field_of_one(change.path, input, {name});
+    if (field > 0) result.push_back({change.path.substr(field), change.value, change.str()});
+  }
+  return result;
+}
+
+std::vector<Diagnostic> unreached(const std::vector<Override>& changes, const std::string& input,
+                                  const std::vector<std::string>& names) {
+  std::vector<Diagnostic> lost;
+  for (const Override& change : changes) {
+    if (!change.path.starts_with(input + ":")) continue;
+    if (field_of_one(change.path, input, names) > 0) continue;
+    const std::string rest = change.path.substr(input.size() + 1);
+    const std::string name = rest.substr(0, rest.find('.'));
+    lost.push_back({Severity::error, change.str(), 0, 0,
+                    fmt::format("no {} of the scenario is called '{}'", input, name), "",
+                    did_you_mean(name, names)});
+  }
+  return lost;
+}
+
+}  // namespace moesim

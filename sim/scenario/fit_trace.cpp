@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/fit_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moesim {
+namespace {
+
+int choose_ep(const Scenario& scenario, int gpus, int experts) {
+  if (!scenario.ep) return default_ep(gpus, experts);
+  const int ep = *scenario.ep;
+  if (gpus % ep != 0) {
+    throw Error(fmt::format("'ep' is {}: it must divide {} GPUs", ep, gpus),
+                fmt::format("ep {} fits", default_ep(gpus, experts)));
+  }
+  return ep;
+}
+
+void keep_steps(const StepRange& range, ClusterInput& cluster) {
+  auto& batches = cluster.batches.batches;
+  const int total = static_cast<int>(batches.size());
+  const int last = range.last < 0 ? total : range.last;
+  if (range.first >= total || last > total) {
+    throw Error(fmt::format("'steps' asks for step {}, but the trace makes {} on the {} GPUs of "
+                            "'{}' (0 to {})",
+                            std::max(range.first, last - 1), total, cluster.topology.gpu_count(),
+                            cluster.file.name, total - 1),
+                "a smaller tokens_per_rank, or repeat, makes more steps");
+  }
+  batches.resize(static_cast<std::size_t>(last));
+  batches.erase(batches.begin(), batches.begin() + range.first);
+  cluster.first_step = range.first;
+}
+
+void fit(const Scenario& scenario, const RoutingTrace& trace, ClusterInput& cluster) {
+  const int gpus = cluster.topology.gpu_count();
+  cluster.ep = choose_ep(scenario, gpus, trace.info().experts);
+  cluster.batches = make_batches(trace, {gpus, scenario.tokens_per_rank, scenario.repeat});
+  keep_steps(scenario.steps, cluster);
+}
+
+}  // namespace
+
+void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
+               std::vector<ClusterInput>& clusters) {
+  std::vector<Diagnostic> refusals;
+  bool any = false;
+  for (ClusterInput& cluster : clusters) {
+    try {
+      fit(scenario, trace, cluster);
+      any = true;
+    } catch (const Error& e) {
+      cluster.unsuitable = e.diagnostics().front().message;
+      refusals.insert(refusals.end(), e.diagnostics().begin(), e.diagnostics().end());
+    }
+  }
+  if (!any) throw Error(refusals);
+}
+
+}  // namespace moesim

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recorded trace cut into steps for the GPUs of every cluster.
+#pragma once
+
+#include <vector>
+
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+
+/// Chooses the expert-parallel degree, the batches and the steps of every cluster. One of several
+/// clusters that they do not fit is marked as unsuitable; throws Error when they fit none.
+void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
+               std::vector<ClusterInput>& clusters);
+
+}  // namespace moesim

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one case cannot do is a line of the comparison; only when none can run is it an error.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run.h"
+
+namespace moesim {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+
+const Surroundings shipped{.folder = MOESIM_ROOT, .data = {}};
+
+std::vector<std::string> compare(const std::vector<std::string>& more) {
+  std::vector<std::string> command = {"compare", "--model",        "tiny-moe",
+                                      "--trace", "tiny-moe-train", "--steps",
+                                      "0",       "--fidelity",     "analytic"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+// 64 GPUs for 32 experts: only placements that replicate fill them.
+const std::vector<std::string> too_many_ranks = {
+    "--topology", "h100-rail", "--set", "topology.nodes=8", "--ep", "64", "--repeat", "2"};
+
+TEST(OneCase, ThatNeedsMoreExpertsIsALine) {
+  auto command = compare(too_many_ranks);
+  command.insert(command.end(), {"--policy", "alltoall,lazarus", "--json", "-"});
+  const Outcome outcome = run_moesim(command, shipped);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("# alltoall on h100-rail was not run: ep = 64 GPUs for 32 "
+                                     "experts leaves GPUs without an expert\n"));
+  const Json cases = Json::parse(outcome.out)["cases"];
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_TRUE(cases[0].contains("unsuitable"));
+  EXPECT_GT(cases[1]["step_s"], 0);
+}
+
+TEST(OneCase, ThatIsTheOnlyOneIsAnError) {
+  auto command = compare(too_many_ranks);
+  command[0] = "run";
+  command.insert(command.end(), {"--policy", "alltoall"});
+  const Outcome outcome = run_moesim(command, shipped);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("ep = 64 GPUs for 32 experts"));
+}
+
+TEST(OneCase, OnAClusterThatTheTraceDoesNotFitIsALine) {
+  const Outcome outcome = run_moesim(
+      compare({"--topology", "h100-rail,wan-1000dc", "--policy", "alltoall", "--json", "-"}),
+      shipped);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("# alltoall on wan-1000dc was not run: trace 'tiny-moe-train' is too "
+                              "short"),
+                    Not(HasSubstr("# wan-1000dc: "))));
+  const Json result = Json::parse(outcome.out);
+  EXPECT_TRUE(result["clusters"][1].contains("unsuitable"));
+  EXPECT_EQ(result["clusters"][0]["steps"], 1);
+}
+
+TEST(NoCase, ThatCanRunIsAnErrorWithAllReasons) {
+  const Scratch scratch;
+  auto command = compare(too_many_ranks);
+  command.insert(command.end(), {"--policy", "alltoall,dedup", "--fidelity", "port", "--json",
+                                 scratch.file("r.json")});
+  const Outcome outcome = run_moesim(command, shipped);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "error: alltoall on h100-rail was not run: ep = 64 GPUs for 32 experts leaves GPUs "
+            "without an expert\n"
+            "error: dedup on h100-rail was not run: ep = 64 GPUs for 32 experts leaves GPUs "
+            "without an expert\n"
+            "error: no case of the comparison can run\n");
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(OneCase, IsToldFromTheOthersByItsName) {
+  const Outcome outcome = run_moesim(
+      compare({"--topology", "h100-rail", "--policy", "dedup,models/system/dedup.yaml"}), shipped);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "error: two policies of the scenario are called 'dedup'\n"
+            "hint: leave one of them out, or change its 'name'\n");
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// --set and `set`: changes of one input among several reach it and no other; lists with commas.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+std::vector<std::string> compare(const std::vector<std::string>& more,
+                                 const std::string& topology = "two-by-two",
+                                 const std::string& policy = "megatron,dedup") {
+  std::vector<std::string> command =
+      on_hand_trace("compare", topology, {policy}, {"--fidelity", "analytic", "--json", "-"});
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+std::vector<double> steps_of(const Outcome& outcome) {
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<double> steps;
+  const Json result = Json::parse(outcome.out);
+  for (const Json& c : result["cases"]) steps.push_back(c["step_s"]);
+  return steps;
+}
+
+/// What each case came to, on two hosts of one GPU, where copies of tokens make a difference.
+std::vector<Json> totals(const std::vector<std::string>& more) {
+  const Outcome outcome = run_moesim(compare(more, "pair"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<Json> totals;
+  const Json result = Json::parse(outcome.out);
+  for (const Json& c : result["cases"]) totals.push_back(c["total"]);
+  return totals;
+}
+
+TEST(Set, ReachesOnePolicyOfSeveral) {
+  const std::vector<Json> plain = totals({});
+  ASSERT_EQ(plain.size(), 2u);
+  EXPECT_NE(plain[0], plain[1]);
+  EXPECT_EQ(totals({"--set", "policy:megatron.dispatch=dedup"}),
+            (std::vector<Json>{plain[1], plain[1]}));
+  EXPECT_EQ(totals({"--set", "policy:dedup.dispatch=alltoall"}),
+            (std::vector<Json>{plain[0], plain[0]}));
+}
+
+TEST(Set, ReachesOneTopologyOfSeveral) {
+  const auto both = steps_of(
+      run_moesim(compare({"--set", "topology:pair.exchange_overhead=1 ms"}, "pair,two-by-two")));
+  const auto alone = steps_of(run_moesim(compare({})));
+  ASSERT_EQ(both.size(), 4u);
+  EXPECT_GT(both[0], 1e-3);
+  EXPECT_EQ(both[2], alone[0]);
+  EXPECT_EQ(both[3], alone[1]);
+}
+
+TEST(Set, ThatReachesNothingIsAnError) {
+  EXPECT_EQ(run_moesim(compare({"--set", "policy:dedpu.dispatch=alltoall"})).err,
+            "--set policy:dedpu.dispatch=alltoall: error: no policy of the scenario is called "
+            "'dedpu'\nhint: did you mean 'dedup'?\n");
+  EXPECT_EQ(run_moesim(compare({"--set", "topology:pair.nodes=1"})).err,
+            "--set topology:pair.nodes=1: error: no topology of the scenario is called 'pair'\n"
+            "hint: known: two-by-two\n");
+  EXPECT_EQ(run_moesim(compare({"--set", "policy:dedup=alltoall"})).err,
+            "--set policy:dedup=alltoall: error: 'set' cannot change 'policy:dedup'\n"
+            "hint: name a field of it: policy:dedup.field=value\n");
+  const Outcome gpu = run_moesim(compare({"--set", "gpu:h100.memory=1 GB"}));
+  EXPECT_EQ(gpu.code, 0);
+  EXPECT_THAT(gpu.err, HasSubstr("--set gpu:h100.memory=1 GB: warning: no gpu of the scenario is "
+                                 "called 'h100'\nhint: known: round\n"));
+}
+
+// The file's changes are made for the file's clusters; flags may choose others.
+TEST(Set, InAFileOutlivesItsTopology) {
+  const Scratch scratch;
+  std::ofstream(scratch.file("s.yaml"))
+      << "topology: [pair, two-by-two]\nmodel: hand\npolicy: dedup\nfidelity: analytic\n"
+         "set: [topology:pair.exchange_overhead=1 ms]\n"
+         "trace: " MOESIM_ROOT "/tests/fixtures/traces/hand\n";
+  const std::string file = scratch.file("s.yaml");
+  EXPECT_EQ(run_moesim({"compare", file}).code, 0);
+  EXPECT_EQ(run_moesim({"compare", file, "--topology", "two-by-two"}).code, 0);
+  std::ofstream(scratch.file("s.yaml"), std::ios::app) << "steps: 0\n";
+  const Outcome lost = run_moesim({"compare", file, "--topology", "two-by-two", "--set",
+                                   "topology:pair.exchange_overhead=1 s"});
+  EXPECT_EQ(lost.code, 2);
+}
+
+TEST(Lists, TakeCommasAndKeepFilesThatHaveThem) {
+  const Scratch scratch;
+  std::filesystem::copy_file(MOESIM_ROOT "/tests/cli/data/topologies/pair.yaml",
+                             scratch.path() / "a,b.yaml");
+  EXPECT_EQ(steps_of(run_moesim(compare({}, scratch.file("a,b.yaml")))).size(), 2u);
+  EXPECT_EQ(steps_of(run_moesim(compare({"--fidelity", "port,flow"}))).size(), 6u);
+  EXPECT_THAT(run_moesim(compare({}, "pair", "dedup,dedup")).err,
+              HasSubstr("'policy' has 'dedup' twice"));
+  EXPECT_THAT(run_moesim(compare({}, "pair", "dedup,")).err, HasSubstr("'policy.1' is empty"));
+}
+
+}  // namespace
+}  // namespace moesim
