@@ -32,7 +32,10 @@ std::vector<SiteSpec> read_sites(const YamlMap& map) {
 
 Seconds read_overhead(const YamlMap& map, const std::string& key) {
   const auto value = map.find(key);
-  return value ? value->seconds(possible_latency) : Seconds(0);
+  if (!value) return Seconds(0);
+  const Seconds overhead = value->seconds(possible_latency);
+  warn_if_long_overhead(*value, overhead);
+  return overhead;
 }
 
 constexpr std::int64_t most_gpus = 1'000'000;
@@ -63,13 +66,13 @@ ClusterSpec read_generated(const YamlMap& map) {
 }
 
 /// What was measured of the whole cluster, by a name or a path.
-std::optional<ClusterCalibration> find_calibration(const YamlValue& name) {
+std::optional<ClusterCalibration> find_calibration(const YamlValue& name, const std::string& from) {
   const std::string hint = "the NAME.calib.yaml that `moesim-hw calibrate` wrote";
   const std::string text = name.string();
   const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml");
   std::string path;
   try {
-    path = data_file("topologies", is_path ? text : text + ".calib");
+    path = data_file("topologies", is_path ? text : text + ".calib", from);
   } catch (const Error& error) {
     name.error(error.diagnostics().front().message, hint);
     return std::nullopt;
@@ -121,7 +124,7 @@ TopologyFile topology_of(YamlDocument& document) {
     spec.exchange_overhead = read_overhead(map, "exchange_overhead");
     spec.peer_overhead = read_overhead(map, "peer_overhead");
     calibrated = map.find("calibration");
-    if (calibrated) calibration = find_calibration(*calibrated);
+    if (calibrated) calibration = find_calibration(*calibrated, document.file());
     generated = !map.find("vertices").has_value();
     if (generated) {
       ClusterSpec read = read_generated(map);

@@ -11,12 +11,27 @@
 namespace moesim {
 namespace {
 
-/// A layer of switches that hang below common ones above; all uplinks are equal.
-void join_layers(Builder& builder, const std::vector<int>& lower, const std::vector<int>& upper,
-                 const std::string& link_class, Wire wire, int cost) {
-  for (const int low : lower) {
-    for (const int up : upper) builder.cable(low, up, link_class, Tier::fabric, wire, cost);
+/// A switch and the bandwidth of what hangs below it.
+struct Switch {
+  int vertex;
+  double down;
+};
+
+/// Every lower switch to every upper one. A lower one's uplinks are equal and have together what is
+/// below it / oversubscription. Returns the bandwidth that the lower ones bring to each upper one.
+double join_layers(Builder& builder, const std::vector<Switch>& lower,
+                   const std::vector<int>& upper, const std::string& link_class,
+                   double oversubscription, Seconds latency, int cost) {
+  double brought = 0;
+  for (const Switch& low : lower) {
+    const Wire wire{BytesPerSecond(low.down / oversubscription / static_cast<double>(upper.size())),
+                    latency};
+    for (const int up : upper) {
+      builder.cable(low.vertex, up, link_class, Tier::fabric, wire, cost);
+    }
+    brought += wire.bandwidth.value;
   }
+  return brought;
 }
 
 std::vector<int> add_switches(Builder& builder, const std::string& name, VertexKind kind,
@@ -26,33 +41,29 @@ std::vector<int> add_switches(Builder& builder, const std::string& name, VertexK
   return out;
 }
 
-/// A leaf's bandwidth toward its nodes: the most that any leaf has.
-struct Leaves {
-  std::vector<int> vertices;
-  double down = 0;
-};
+std::vector<int> vertices_of(const std::vector<Switch>& switches) {
+  std::vector<int> out;
+  for (const Switch& s : switches) out.push_back(s.vertex);
+  return out;
+}
 
 /// NICs that `belongs` on leaves of nodes_per_leaf nodes each.
 template <class Belongs>
-Leaves add_leaves(Builder& builder, const std::vector<Nic>& nics, int nodes, int nodes_per_leaf,
-                  const std::string& name, Belongs&& belongs) {
+std::vector<Switch> add_leaves(Builder& builder, const std::vector<Nic>& nics, int nodes,
+                               int nodes_per_leaf, const std::string& name, Belongs&& belongs) {
   const int each = nodes_per_leaf > 0 ? nodes_per_leaf : std::max(nodes, 1);
-  Leaves leaves;
-  leaves.vertices =
-      add_switches(builder, name, VertexKind::leaf, (std::max(nodes, 1) + each - 1) / each);
-  std::vector<double> down(leaves.vertices.size(), 0);
+  std::vector<Switch> leaves;
+  for (const int vertex :
+       add_switches(builder, name, VertexKind::leaf, (std::max(nodes, 1) + each - 1) / each)) {
+    leaves.push_back({vertex, 0});
+  }
   for (const Nic& nic : nics) {
     if (!belongs(nic)) continue;
-    const auto leaf = static_cast<std::size_t>(nic.node / each);
-    builder.attach(nic, leaves.vertices[leaf]);
-    down[leaf] += nic.wire.bandwidth.value;
+    Switch& leaf = leaves[static_cast<std::size_t>(nic.node / each)];
+    builder.attach(nic, leaf.vertex);
+    leaf.down += nic.wire.bandwidth.value;
   }
-  leaves.down = *std::ranges::max_element(down);
   return leaves;
-}
-
-Wire uplink(const FabricSpec& spec, double down, double oversubscription, std::size_t ways) {
-  return {BytesPerSecond(down / oversubscription / static_cast<double>(ways)), spec.latency};
 }
 
 }  // namespace
@@ -70,39 +81,38 @@ std::vector<int> build_rails(Builder& builder, const FabricSpec& spec, const std
                              int nodes, const std::string& prefix) {
   int rails = 0;
   for (const Nic& nic : nics) rails = std::max(rails, nic.rail + 1);
-  std::vector<int> all_leaves, top;
-  double down = 0;
+  std::vector<Switch> all_leaves;
+  std::vector<int> top;
   const bool planes = spec.cross_rail == CrossRail::pxn;
   for (int r = 0; r < rails; ++r) {
-    const Leaves leaves = add_leaves(builder, nics, nodes, spec.nodes_per_leaf,
-                                     fmt::format("{}rail{}.leaf", prefix, r),
-                                     [&](const Nic& nic) { return nic.rail == r; });
-    down = std::max(down, leaves.down);
-    all_leaves.insert(all_leaves.end(), leaves.vertices.begin(), leaves.vertices.end());
-    if (!planes || leaves.vertices.size() == 1) continue;
+    const std::vector<Switch> leaves = add_leaves(builder, nics, nodes, spec.nodes_per_leaf,
+                                                  fmt::format("{}rail{}.leaf", prefix, r),
+                                                  [&](const Nic& nic) { return nic.rail == r; });
+    all_leaves.insert(all_leaves.end(), leaves.begin(), leaves.end());
+    if (!planes || leaves.size() == 1) continue;
     const std::vector<int> spines = add_switches(builder, fmt::format("{}rail{}.spine", prefix, r),
                                                  VertexKind::spine, spec.spines);
-    join_layers(builder, leaves.vertices, spines, "leaf-spine",
-                uplink(spec, leaves.down, spec.oversubscription, spines.size()), cost::fabric);
+    join_layers(builder, leaves, spines, "leaf-spine", spec.oversubscription, spec.latency,
+                cost::fabric);
     top.insert(top.end(), spines.begin(), spines.end());
   }
-  if (planes || all_leaves.size() == 1) return top.empty() ? all_leaves : top;
+  if (planes || all_leaves.size() == 1) return top.empty() ? vertices_of(all_leaves) : top;
   top = add_switches(builder, prefix + "spine", VertexKind::spine, spec.spines);
-  join_layers(builder, all_leaves, top, "leaf-spine",
-              uplink(spec, down, spec.oversubscription, top.size()), cost::cheap_fabric);
+  join_layers(builder, all_leaves, top, "leaf-spine", spec.oversubscription, spec.latency,
+              cost::cheap_fabric);
   return top;
 }
 
 std::vector<int> build_leaf_spine(Builder& builder, const FabricSpec& spec,
                                   const std::vector<Nic>& nics, int nodes,
                                   const std::string& prefix) {
-  const Leaves leaves = add_leaves(builder, nics, nodes, spec.nodes_per_leaf, prefix + "leaf",
-                                   [](const Nic&) { return true; });
-  if (leaves.vertices.size() == 1) return leaves.vertices;
+  const std::vector<Switch> leaves = add_leaves(builder, nics, nodes, spec.nodes_per_leaf,
+                                                prefix + "leaf", [](const Nic&) { return true; });
+  if (leaves.size() == 1) return vertices_of(leaves);
   const std::vector<int> spines =
       add_switches(builder, prefix + "spine", VertexKind::spine, spec.spines);
-  join_layers(builder, leaves.vertices, spines, "leaf-spine",
-              uplink(spec, leaves.down, spec.oversubscription, spines.size()), cost::fabric);
+  join_layers(builder, leaves, spines, "leaf-spine", spec.oversubscription, spec.latency,
+              cost::fabric);
   return spines;
 }
 
@@ -110,35 +120,30 @@ std::vector<int> build_leaf_spine(Builder& builder, const FabricSpec& spec,
 std::vector<int> build_fat_tree(Builder& builder, const FabricSpec& spec,
                                 const std::vector<Nic>& nics, int nodes,
                                 const std::string& prefix) {
-  const Leaves leaves = add_leaves(builder, nics, nodes, spec.nodes_per_leaf, prefix + "leaf",
-                                   [](const Nic&) { return true; });
+  const std::vector<Switch> leaves = add_leaves(builder, nics, nodes, spec.nodes_per_leaf,
+                                                prefix + "leaf", [](const Nic&) { return true; });
   const std::size_t per_pod = static_cast<std::size_t>(spec.leaves_per_pod);
-  const std::size_t pods = (leaves.vertices.size() + per_pod - 1) / per_pod;
+  const std::size_t pods = (leaves.size() + per_pod - 1) / per_pod;
   const std::vector<int> cores =
       pods > 1 ? add_switches(builder, prefix + "core", VertexKind::core, spec.cores)
                : std::vector<int>{};
-  const Wire up =
-      uplink(spec, leaves.down, spec.oversubscription, static_cast<std::size_t>(spec.spines));
-  const std::size_t ways = static_cast<std::size_t>(spec.cores / spec.spines);
-  const Wire core_up = uplink(spec, up.bandwidth.value * static_cast<double>(per_pod),
-                              spec.core_oversubscription, ways);
-  std::vector<int> top = cores;
+  const auto ways = static_cast<std::ptrdiff_t>(spec.cores / spec.spines);
   for (std::size_t p = 0; p < pods; ++p) {
-    const auto begin = leaves.vertices.begin() + static_cast<std::ptrdiff_t>(p * per_pod);
-    const std::vector<int> pod(
-        begin, leaves.vertices.begin() + static_cast<std::ptrdiff_t>(
-                                             std::min((p + 1) * per_pod, leaves.vertices.size())));
+    const std::vector<Switch> pod(
+        leaves.begin() + static_cast<std::ptrdiff_t>(p * per_pod),
+        leaves.begin() + static_cast<std::ptrdiff_t>(std::min((p + 1) * per_pod, leaves.size())));
     const std::vector<int> spines = add_switches(builder, fmt::format("{}pod{}.spine", prefix, p),
                                                  VertexKind::spine, spec.spines);
-    join_layers(builder, pod, spines, "leaf-spine", up, cost::fabric);
-    if (cores.empty()) top = spines;
-    for (std::size_t j = 0; j < spines.size() && !cores.empty(); ++j) {
-      const auto first = cores.begin() + static_cast<std::ptrdiff_t>(j * ways);
-      join_layers(builder, {spines[j]}, {first, first + static_cast<std::ptrdiff_t>(ways)},
-                  "spine-core", core_up, cost::fabric);
+    const double down = join_layers(builder, pod, spines, "leaf-spine", spec.oversubscription,
+                                    spec.latency, cost::fabric);
+    if (cores.empty()) return spines;
+    for (std::size_t j = 0; j < spines.size(); ++j) {
+      const auto first = cores.begin() + static_cast<std::ptrdiff_t>(j) * ways;
+      join_layers(builder, {{spines[j], down}}, {first, first + ways}, "spine-core",
+                  spec.core_oversubscription, spec.latency, cost::fabric);
     }
   }
-  return top;
+  return cores;
 }
 
 }  // namespace moesim

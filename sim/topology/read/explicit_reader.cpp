@@ -26,6 +26,7 @@ class ExplicitReader {
       value.warning(
           fmt::format("'{}' has no effect: no link has the class '{}'", value.path(), name));
     }
+    warn_of_narrow_fronts();
     add_levels();
     return std::move(parts_);
   }
@@ -45,6 +46,7 @@ class ExplicitReader {
                         "links need to tell them apart");
     }
     names_.push_back(vertex.name);
+    values_.push_back(map.value());
     if (map.string("kind", "") == "gpu") {
       if (vertex.host < 0) {
         map.value().error(fmt::format("GPU '{}' has no host", vertex.name), "add 'host', any name");
@@ -78,7 +80,7 @@ class ExplicitReader {
     const int from = read_end(map, "from");
     const int to = read_end(map, "to");
     const std::string name = map.string("class");
-    const Wire wire = read_wire(map);
+    const Wire wire = read_wire(map, kind_of(from, to, name));
     Link link{VertexId(from),
               VertexId(to),
               wire.bandwidth,
@@ -97,9 +99,42 @@ class ExplicitReader {
     parts_.links.push_back(link);
   }
 
+  const Vertex& vertex(int id) const { return parts_.vertices[static_cast<std::size_t>(id)]; }
+
   bool inside_host(const Link& link) const {
-    const int a = parts_.vertices[link.from.index()].host;
-    return a >= 0 && a == parts_.vertices[link.to.index()].host;
+    return same_host(vertex(link.from.value), vertex(link.to.value));
+  }
+  static bool same_host(const Vertex& a, const Vertex& b) {
+    return a.host >= 0 && a.host == b.host;
+  }
+
+  /// By what it joins; an end that is not known (below 0) is anything.
+  LinkKind kind_of(int from, int to, const std::string& class_name) const {
+    if (from < 0 || to < 0) return LinkKind::fabric;
+    const Vertex &a = vertex(from), &b = vertex(to);
+    const auto joins = [&](VertexKind kind) { return a.kind == kind || b.kind == kind; };
+    if (!same_host(a, b)) {
+      const auto tier = tiers_.find(class_name);
+      if (tier != tiers_.end() && tier->second == Tier::wan) return LinkKind::wan;
+      return joins(VertexKind::nic) ? LinkKind::nic : LinkKind::fabric;
+    }
+    if (a.kind == VertexKind::socket && b.kind == VertexKind::socket) return LinkKind::socket;
+    const bool pcie = joins(VertexKind::socket) || joins(VertexKind::pcie_switch);
+    return pcie || joins(VertexKind::nic) ? LinkKind::pcie : LinkKind::nvlink;
+  }
+
+  /// Warns of NICs that are faster than what joins them to their host.
+  void warn_of_narrow_fronts() const {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const Vertex& nic = parts_.vertices[i];
+      if (nic.kind != VertexKind::nic) continue;
+      BytesPerSecond inside, outside;
+      for (const Link& link : parts_.links) {
+        if (link.from.index() == i) (inside_host(link) ? inside : outside) += link.bandwidth;
+      }
+      if (inside.value == 0 || outside <= inside) continue;
+      values_[i].warning(narrow_front(outside, inside));
+    }
   }
 
   /// A class has one tier: host inside a host, else what 'tiers' says, else fabric.
@@ -136,6 +171,7 @@ class ExplicitReader {
   Topology::Parts parts_;
   std::map<std::string, int> ids_, hosts_;
   std::vector<std::string> names_;
+  std::vector<YamlValue> values_;  // of the vertices
   std::map<std::string, Tier> tiers_;
   std::map<std::string, YamlValue> unused_tiers_;
 };

@@ -33,7 +33,10 @@ void read_leaves(const YamlMap& map, FabricSpec& fabric, int nodes, bool one_lea
   }
   fabric.spines = integer(map, "spines", 1);
   fabric.oversubscription = map.number("oversubscription", ratio, 1);
-  if (const auto latency = map.find("latency")) fabric.latency = latency->seconds(possible_latency);
+  if (const auto latency = map.find("latency")) {
+    fabric.latency = latency->seconds(possible_latency);
+    warn_if_long(*latency, fabric.latency, LinkKind::fabric);
+  }
 }
 
 void read_rail(const YamlMap& map, FabricSpec& fabric, const SiteSpec& site) {
@@ -81,7 +84,7 @@ void read_dragonfly(const YamlMap& map, FabricSpec& fabric, int nodes) {
       return Wire{};
     }
     const auto value = map.get(key);
-    return value ? read_wire(value->map()) : Wire{};
+    return value ? read_wire(value->map(), LinkKind::fabric) : Wire{};
   };
   fabric.local = wire("local", fabric.routers > 1, "a group has one router");
   fabric.global = wire("global", fabric.groups > 1, "there is one group");
@@ -104,7 +107,7 @@ void read_torus(const YamlMap& map, FabricSpec& fabric, int nodes) {
     product = std::min<std::int64_t>(product * fabric.dimensions.back(), 1'000'000'000);
     text += (text.empty() ? "" : " x ") + std::to_string(fabric.dimensions.back());
   }
-  fabric.local = read_wire(map);
+  fabric.local = read_wire(map, LinkKind::fabric);
   if (product != nodes) {
     dimensions->error(fmt::format("{} = {} routers for {} nodes", text, product, nodes),
                       "a torus has one router per node");

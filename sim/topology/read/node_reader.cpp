@@ -102,12 +102,13 @@ Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
 
 }  // namespace
 
-Wire read_wire(const YamlMap& map) {
+Wire read_wire(const YamlMap& map, LinkKind kind) {
   const auto calibration = map.find("calibration");
   Wire wire = calibration ? read_calibrated(map, *calibration) : read_plain(map);
   if (const auto crowded = map.find("crowded")) {
     wire.crowded = read_crowding(*crowded, wire.bandwidth, map.good({"bandwidth"}));
   }
+  warn_implausible(map, wire, kind);
   return wire;
 }
 
@@ -122,7 +123,7 @@ namespace {
 void read_nvlink(const YamlMap& map, NodeSpec& node) {
   const std::vector<std::string> kinds = {"switch", "pairs", "mesh"};
   node.nvlink = static_cast<NvlinkKind>(map.choice("kind", kinds) + 1);
-  node.nvlink_wire = read_wire(map);
+  node.nvlink_wire = read_wire(map, LinkKind::nvlink);
   if (node.nvlink == NvlinkKind::pairs && node.gpus % 2 != 0) {
     map.value().error(fmt::format("{} GPUs make no NVLink pairs", node.gpus),
                       "an even number of GPUs, or nvlink of kind switch or mesh");
@@ -134,7 +135,7 @@ void read_pcie(const YamlMap& map, NodeSpec& node) {
   const bool all_to_all =
       node.nvlink == NvlinkKind::behind_switch || node.nvlink == NvlinkKind::mesh;
   PcieSpec& pcie = node.pcie;
-  pcie.link = read_wire(map);
+  pcie.link = read_wire(map, LinkKind::pcie);
   pcie.sockets = static_cast<int>(map.integer("sockets", {1, 64}, all_to_all ? 0 : 1));
   if (pcie.sockets == 0) {
     warn_without_effect(map, "switches", "without 'sockets' NICs hang directly at their GPUs");
@@ -142,7 +143,9 @@ void read_pcie(const YamlMap& map, NodeSpec& node) {
     pcie.switches = static_cast<int>(map.integer("switches", {0, 64}, 0));
   }
   if (pcie.sockets > 1) {
-    if (const auto socket = map.get("socket_link")) pcie.socket = read_wire(socket->map());
+    if (const auto socket = map.get("socket_link")) {
+      pcie.socket = read_wire(socket->map(), LinkKind::socket);
+    }
   } else {
     warn_without_effect(map, "socket_link", "there is one socket");
   }
@@ -158,7 +161,7 @@ bool divides(int a, int b) { return b > 0 && a % b == 0; }
 
 void read_nics(const YamlMap& map, NodeSpec& node) {
   node.nics = static_cast<int>(map.integer("count", {1, 4096}));
-  node.nic = read_wire(map);
+  node.nic = read_wire(map, LinkKind::nic);
   const PcieSpec& pcie = node.pcie;
   const bool fits = pcie.sockets == 0
                         ? divides(node.nics, node.gpus) || divides(node.gpus, node.nics)
@@ -183,6 +186,10 @@ NodeSpec read_node(const YamlMap& map) {
   if (pcie) read_pcie(pcie->map(), node);
   const auto nics = map.find("nics");
   if (nics) read_nics(nics->map(), node);
+  if (nics && pcie && nics->map().good({"bandwidth", "count"}) &&
+      pcie->map().good({"bandwidth", "sockets"})) {
+    warn_of_narrow_front(nics->map(), node);
+  }
   const bool tree = node.nvlink == NvlinkKind::none || node.nvlink == NvlinkKind::pairs;
   if (!pcie && tree && node.gpus > 1 && !(node.nvlink == NvlinkKind::pairs && node.gpus == 2)) {
     map.value().error("nothing joins the GPUs of the node",

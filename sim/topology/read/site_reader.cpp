@@ -74,7 +74,7 @@ SiteSpec read_site(const YamlMap& map, bool alone) {
 WanSpec read_wan(const YamlMap& map, int data_centers) {
   WanSpec wan;
   wan.kind = static_cast<WanKind>(map.choice("kind", {"hub", "mesh", "pairs"}));
-  if (wan.kind != WanKind::pairs) wan.wire = read_wire(map);
+  if (wan.kind != WanKind::pairs) wan.wire = read_wire(map, LinkKind::wan);
   const Range site{0, static_cast<double>(data_centers - 1)};
   const bool hub = wan.kind == WanKind::hub;
   const char* key = hub ? "uplinks" : "pairs";
@@ -99,7 +99,7 @@ WanSpec read_wan(const YamlMap& map, int data_centers) {
     if (!seen.insert(std::minmax(special.a, special.b)).second) {
       value.error("'" + value.path() + "' is there twice");
     }
-    special.wire = read_wire(entry);
+    special.wire = read_wire(entry, LinkKind::wan);
     wan.special.push_back(special);
   }
   if (wan.kind == WanKind::pairs && map.good({key})) check_joined(*list, wan, data_centers);

@@ -4,6 +4,7 @@
 
 #include "sim/base/yaml.h"
 #include "sim/topology/generate/spec.h"
+#include "sim/topology/read/plausible.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
@@ -17,7 +18,8 @@ BytesPerSecond read_bandwidth(const YamlMap& map);
 Seconds read_latency(const YamlMap& map);
 /// `bandwidth` (a quantity or a table) and `latency`, or `calibration` in their place (a
 /// `bandwidth` beside it scales its table, a `latency` replaces its own), and `crowded`, of a map.
-Wire read_wire(const YamlMap& map);
+/// Warns of what no link of that kind has.
+Wire read_wire(const YamlMap& map, LinkKind kind);
 /// Warns when the map has a key whose value changes nothing.
 void warn_without_effect(const YamlMap& map, const std::string& key, const std::string& why);
 
