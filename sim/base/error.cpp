@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -12,6 +14,12 @@ std::string join(const std::vector<Diagnostic>& diagnostics) {
   std::string text;
   for (const auto& d : diagnostics) text += d.str();
   return text;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
 }
 
 /// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment).
@@ -63,11 +71,13 @@ Error error_in(const std::string& file, std::string message, std::string hint, i
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  using Distance = std::pair<int, int>;  // of the letters in lower case, then of the text as it is
   std::string best;
-  int best_distance = static_cast<int>(std::max<std::size_t>(1, word.size() / 3)) + 1;
+  Distance least{static_cast<int>(std::max<std::size_t>(1, word.size() / 3)) + 1, 0};
   for (const auto& candidate : candidates) {
-    const int distance = edit_distance(word, candidate);
-    if (distance < best_distance) best = candidate, best_distance = distance;
+    const Distance distance{edit_distance(lower(word), lower(candidate)),
+                            edit_distance(word, candidate)};
+    if (distance < least) best = candidate, least = distance;
   }
   return best;
 }

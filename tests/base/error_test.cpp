@@ -30,5 +30,12 @@ TEST(DidYouMean, PrefersTheFirstOfEquallyNear) {
   EXPECT_EQ(nearest("nodex", {"nodes", "node"}), "nodes");
 }
 
+TEST(DidYouMean, CapitalsCountLast) {
+  EXPECT_EQ(nearest("H200", {"b200", "h200"}), "h200");
+  EXPECT_EQ(nearest("QWEN3-30B", {"qwen3-30b-a3b", "olmoe"}), "");  // four letters are missing
+  EXPECT_EQ(nearest("Tier", {"tier", "TIER", "Tie"}), "tier");
+  EXPECT_EQ(nearest("TIER", {"tier", "TIER"}), "TIER");
+}
+
 }  // namespace
 }  // namespace moesim
