@@ -42,30 +42,26 @@ std::vector<Exchanging> exchanging_of(const Plan& plan, const Timeline& timeline
   return gpus;
 }
 
-void append(std::vector<Interval>& to, const std::vector<Interval>& from) {
-  to.insert(to.end(), from.begin(), from.end());
+std::vector<Interval> together(std::vector<Interval> some, const std::vector<Interval>& others) {
+  some.insert(some.end(), others.begin(), others.end());
+  return united(std::move(some));
 }
-
-Seconds not_below_zero(Seconds time) { return std::max(time, Seconds(0)); }
 
 /// The exposed parts of one GPU: each kind outside compute and the kinds before it.
 Breakdown breakdown_of(const Exchanging& gpu, const std::vector<Interval>& busy, Seconds makespan) {
   Breakdown b;
   b.compute = length(busy);
   Seconds* const parts[kinds] = {&b.tokens, &b.weights, &b.gradients};
-  std::vector<Interval> moving;
-  Seconds before;
+  std::vector<Interval> told = busy;
   for (int kind = 0; kind < kinds; ++kind) {
-    append(moving, gpu.moving[static_cast<std::size_t>(kind)]);
-    const Seconds exposed = outside(united(moving), busy);
-    *parts[kind] = not_below_zero(exposed - before);
-    before = exposed;
+    const auto moving = united(gpu.moving[static_cast<std::size_t>(kind)]);
+    *parts[kind] = outside(moving, told);
+    told = together(std::move(told), moving);
   }
   const auto joined = united(gpu.joined);
-  const Seconds exposed = outside(joined, busy);
-  b.waiting = not_below_zero(exposed - before);
-  b.overlapped = not_below_zero(length(joined) - exposed);
-  b.idle = not_below_zero(makespan - b.compute - exposed);
+  b.waiting = outside(joined, told);
+  b.overlapped = inside(joined, busy);
+  b.idle = outside({{Seconds(0), makespan}}, together(busy, joined));
   return b;
 }
 

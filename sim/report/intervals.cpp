@@ -7,6 +7,7 @@ namespace moesim {
 namespace {
 
 bool starts_earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
+bool ends_before(const Interval& a, Seconds time) { return a.end <= time; }
 
 }  // namespace
 
@@ -30,16 +31,26 @@ Seconds length(const std::vector<Interval>& intervals) {
 }
 
 Seconds outside(const std::vector<Interval>& intervals, const std::vector<Interval>& busy) {
+  Seconds sum;  // of gaps: a difference of sums would leave rounding errors where there is nothing
+  for (const Interval& interval : intervals) {
+    Seconds at = interval.start;
+    auto it = std::lower_bound(busy.begin(), busy.end(), at, ends_before);
+    for (; it != busy.end() && it->start < interval.end; ++it) {
+      if (at < it->start) sum += it->start - at;
+      at = std::max(at, it->end);
+    }
+    if (at < interval.end) sum += interval.end - at;
+  }
+  return sum;
+}
+
+Seconds inside(const std::vector<Interval>& intervals, const std::vector<Interval>& busy) {
   Seconds sum;
   for (const Interval& interval : intervals) {
-    double inside = 0;
-    auto it = std::lower_bound(busy.begin(), busy.end(), interval.start,
-                               [](const Interval& b, Seconds t) { return b.end <= t; });
+    auto it = std::lower_bound(busy.begin(), busy.end(), interval.start, ends_before);
     for (; it != busy.end() && it->start < interval.end; ++it) {
-      inside += std::min(it->end, interval.end).value - std::max(it->start, interval.start).value;
+      sum += std::min(it->end, interval.end) - std::max(it->start, interval.start);
     }
-    // Sums of parts may exceed the whole by a rounding error, which is no negative time.
-    sum += Seconds(std::max(0.0, interval.end.value - interval.start.value - inside));
   }
   return sum;
 }

@@ -21,6 +21,9 @@ Seconds length(const std::vector<Interval>& intervals);
 /// Length of `intervals` outside `busy`; both disjoint and ascending.
 Seconds outside(const std::vector<Interval>& intervals, const std::vector<Interval>& busy);
 
+/// Length of `intervals` within `busy`; both disjoint and ascending.
+Seconds inside(const std::vector<Interval>& intervals, const std::vector<Interval>& busy);
+
 /// When the compute lane of every GPU was busy; ascending, disjoint as it is one lane.
 GpuIntervals compute_intervals(const Plan& plan, const Timeline& timeline);
 

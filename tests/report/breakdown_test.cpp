@@ -82,6 +82,20 @@ TEST_F(BreakdownTest, WhatComputeHidesIsOverlapped) {
   EXPECT_DOUBLE_EQ(b.gradients.value, 1);
 }
 
+TEST_F(BreakdownTest, WhatIsWhollyHiddenIsExactlyNothing) {
+  // Lengths that do not add up: (0.1 - 0) + (0.2 - 0.1) + (0.9 - 0.2) < 0.9 - 0.
+  for (const int gpu : {0, 1}) {
+    compute(gpu, 0, 0.1);
+    compute(gpu, 0.1, 0.2);
+    compute(gpu, 0.2, 0.9);
+  }
+  exchange(Lane::dp, Stage::reduce, {0, 0}, 0.9);
+  const Breakdown b = of(0.9);
+  for (const Seconds part : {b.tokens, b.weights, b.gradients, b.waiting, b.idle}) {
+    EXPECT_EQ(part.value, 0);
+  }
+}
+
 TEST_F(BreakdownTest, NothingBindsAnEmptyStep) { EXPECT_STREQ(binding_part(of(0)).what, ""); }
 
 }  // namespace
