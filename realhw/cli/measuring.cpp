@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <stdexcept>
@@ -29,6 +30,16 @@ Measured measure_if_suitable(Job& job, HardwareBackend& backend, StepSource& sou
     result.unsuitable = e.what();
     return result;
   }
+}
+
+/// Whether anything could run; says why not where `told`.
+template <class Case>
+bool any_suits(const std::vector<Case>& cases, bool told) {
+  if (std::ranges::any_of(cases, [](const Case& c) { return c.unsuitable.empty(); })) return true;
+  for (const Case& c : cases) {
+    if (told) fmt::print(stderr, "{}: {}", c.policy, c.unsuitable);
+  }
+  return false;
 }
 
 }  // namespace
@@ -73,8 +84,8 @@ std::optional<Measurement> Measuring::measure(Job& job, const std::function<void
                 {}};
   if (first) {
     for (const Diagnostic& w : m.source->warnings()) fmt::print(stderr, "{}", w.str());
-    fmt::print("{}", hardware_header(m.about, m.source->origin(), m.source->cluster()));
-    std::fflush(stdout);
+    fmt::print(out_, "{}", hardware_header(m.about, m.source->origin(), m.source->cluster()));
+    std::fflush(out_);
   }
   const auto policies = m.source->policies();
   const bool planned = agreed(job, [&] {
@@ -85,7 +96,7 @@ std::optional<Measurement> Measuring::measure(Job& job, const std::function<void
       m.cases.push_back(measure_if_suitable(job, *backend, *m.source, i, options_));
     }
   });
-  if (!planned) return std::nullopt;
+  if (!planned || !any_suits(m.cases, first)) return std::nullopt;
   return m;
 }
 
@@ -98,7 +109,7 @@ std::optional<std::vector<Numerics>> Measuring::compute(Job& job) const {
       cases.push_back(local_numerics(*source, i, {options_.compared}));
     }
   });
-  if (!done) return std::nullopt;
+  if (!done || !any_suits(cases, true)) return std::nullopt;
   return cases;
 }
 

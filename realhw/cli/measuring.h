@@ -2,6 +2,7 @@
 // The policies of a scenario, measured: what `run` and `validate` share.
 #pragma once
 
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,9 +33,11 @@ class Measuring {
   /// `compared`: tokens of a rank and layer that are compared unless --check says otherwise, -1:
   /// all.
   void add_to(CommandLine& command, int compared);
-  /// All ranks together; nothing when the input is bad, which has been told then. `check` runs on
-  /// rank 0 before anything is measured and may throw Error, too.
+  /// All ranks together; nothing when the input is bad or suits no policy, which has been told
+  /// then. `check` runs on rank 0 before anything is measured and may throw Error, too.
   std::optional<Measurement> measure(Job& job, const std::function<void()>& check) const;
+  /// Where `measure` prints the header; standard output unless it is told otherwise.
+  void print_to(std::FILE* out) { out_ = out; }
   /// Without times: all ranks in this process, on the CPU. Nothing when the input is bad.
   std::optional<std::vector<Numerics>> compute(Job& job) const;
 
@@ -42,6 +45,7 @@ class Measuring {
   SourceFlags source_;
   MeasureOptions options_;
   BackendFlags backend_;
+  std::FILE* out_ = stdout;
 };
 
 /// Writes results on rank 0; throws std::runtime_error naming it when that fails.

@@ -19,12 +19,15 @@ class RunCommand : public Command {
     measuring_.add_to(run, -1);
     run.add_flag("--local", local_,
                  "all ranks in this process, on the CPU: compares numbers, without any time");
-    run.add_option("--json", json_, "writes everything printed, and more, to a file; - prints it, and the rest to standard "
-                   "error");
+    run.add_option(
+        "--json", json_,
+        "writes everything printed, and more, to a file; - prints it, and the rest to standard "
+        "error");
   }
 
   int run(Job& job) override {
     if (local_) return run_locally(job);
+    measuring_.print_to(stream_beside(json_));
     const auto measured = measuring_.measure(job, [&] {
       if (!json_.empty() && json_ != "-") check_writable(json_);
     });

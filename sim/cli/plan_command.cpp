@@ -3,9 +3,9 @@
 // machines that execute them.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
-#include "sim/base/files.h"
 #include "sim/calibrate/nccl_tests_export.h"
 #include "sim/cli/commands.h"
 #include "sim/flags/output_file.h"
@@ -39,14 +39,16 @@ void save_steps(const PlanOptions& options) {
   const ClusterInput& cluster = inputs.clusters[0];
   const auto policies = plan_all(scenario, inputs, cluster);
   const StepsOrigin origin = origin_of(scenario, inputs, cluster, MOESIM_RELEASE);
-  write_file(options.save, pack_steps(origin, cluster.topology, policies));
   for (const SavedPolicy& policy : policies) {
-    if (policy.unsuitable.empty()) {
-      fmt::print("{}: {} steps for {} GPUs\n", policy.name, policy.steps.size(),
-                 cluster.topology.gpu_count());
-    } else {
-      fmt::print(stderr, "{}: {}", policy.name, policy.unsuitable);
-    }
+    if (!policy.unsuitable.empty()) fmt::print(stderr, "{}: {}", policy.name, policy.unsuitable);
+  }
+  const auto suits = [](const SavedPolicy& policy) { return policy.unsuitable.empty(); };
+  if (std::ranges::none_of(policies, suits)) throw Error("no policy can run: nothing is saved");
+  write_output(options.save, pack_steps(origin, cluster.topology, policies));
+  for (const SavedPolicy& policy : policies) {
+    if (!suits(policy)) continue;
+    fmt::print(stream_beside(options.save), "{}: {} steps for {} GPUs\n", policy.name,
+               policy.steps.size(), cluster.topology.gpu_count());
   }
 }
 

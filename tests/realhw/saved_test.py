@@ -65,6 +65,23 @@ class Saved(unittest.TestCase):
         validated = run(MOESIM, "validate", str(self.folder / "saved.json"), "--tolerance", "1000%")
         self.assertNotEqual(validated.returncode, 2, validated.stderr)
 
+    @unittest.skipIf(shutil.which("mpirun") is None, "no mpirun")
+    def test_json_stands_alone_on_standard_output(self):
+        done = run("mpirun", "-n", "4", HW, "run", *SCENARIO, "--policy", "dedup", "--warmup", "0", "--repeats", "1",
+                   "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([c["policy"] for c in json.loads(done.stdout)["cases"]], ["dedup"])
+        self.assertIn("dedup", done.stderr)
+
+    def test_a_scenario_that_suits_no_policy(self):
+        for command in ([HW, "run", *SCENARIO, "--local"], [MOESIM, "plan", *SCENARIO, "--save", str(self.folder / "no")]):
+            done = run(*command, "--policy", "hiermoe-hd3")
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stdout, "")
+            self.assertIn("hiermoe-hd3: error: 'dispatch.depth' is 3, but 4 ranks on 'h100-rail' nest only 2 deep",
+                          done.stderr)
+        self.assertFalse((self.folder / "no").exists())
+
     def test_refusals(self):
         both = run(HW, "run", "--saved", self.file, "--policy", "dedup")
         self.assertEqual(both.returncode, 2)
