@@ -117,6 +117,17 @@ TEST(Plausible, TheExplicitFormIsJudgedByWhatItJoins) {
               HasSubstr("'links.2.bandwidth' is 900 GB/s: PCIe has at most 128 GB/s"));
   EXPECT_THAT(warnings(cluster("64 GB/s", "100 GB/s")),
               HasSubstr("t.yaml:4:5: warning: a NIC of 100 GB/s lies behind PCIe of 64 GB/s"));
+  // A loopback of 1 Gbit/s, as scripts/minicluster describes it: two switches may be anything.
+  EXPECT_EQ(
+      warnings("vertices:\n"
+               "  - {name: a, kind: gpu, host: h, gpu: x}\n"
+               "  - {name: b, kind: gpu, host: h, gpu: x}\n"
+               "  - {name: in, kind: pcie_switch, host: h}\n"
+               "  - {name: out, kind: pcie_switch, host: h}\n"
+               "links:\n" +
+               link("a", "in", "100 GB/s", "memory") + link("b", "out", "100 GB/s", "memory") +
+               link("in", "out", "1 Gbit/s", "loopback")),
+      "");
 }
 
 }  // namespace

@@ -119,6 +119,8 @@ class ExplicitReader {
       return joins(VertexKind::nic) ? LinkKind::nic : LinkKind::fabric;
     }
     if (a.kind == VertexKind::socket && b.kind == VertexKind::socket) return LinkKind::socket;
+    // Two switches may stand for anything inside a host.
+    if (a.kind == VertexKind::pcie_switch && b.kind == a.kind) return LinkKind::fabric;
     const bool pcie = joins(VertexKind::socket) || joins(VertexKind::pcie_switch);
     return pcie || joins(VertexKind::nic) ? LinkKind::pcie : LinkKind::nvlink;
   }
