@@ -85,7 +85,9 @@ std::string description_in(const std::string& path) {
   for (std::string line; std::getline(lines, line) && line.starts_with("# ");) {
     text += (text.empty() ? "" : " ") + line.substr(2);
   }
-  return text.substr(0, text.find(". "));
+  text = text.substr(0, text.find(". "));
+  if (text.ends_with('.')) text.pop_back();
+  return text;
 }
 
 void list_scenarios() {
