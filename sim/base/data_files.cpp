@@ -91,7 +91,11 @@ std::string data_file(const std::string& kind, const std::string& name, const st
   if (is_path_name(named) && fs::exists(named)) return named;
   const std::string found = below_roots(relative_file(kind, name));
   if (!found.empty()) return found;
-  if (is_path_name(name)) throw error_in(name, "no such file");
+  if (is_path_name(name)) {
+    const std::string close = nearest(fs::path(name).stem().string(), data_names(kind));
+    throw error_in(name, "no such file",
+                   close.empty() ? "" : fmt::format("did you mean '{}'?", close));
+  }
   throw Error(fmt::format("no '{}' in {}", name, kind), did_you_mean(name, data_names(kind)));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/units.h"
 #include "sim/report/case_report.h"
@@ -201,18 +202,30 @@ std::string comparison_table(const std::vector<std::string>& cases) {
                             "slowest", "exposed", "waiting", "overlapped", "load max/mean",
                             "off-host bytes", "busiest link", "memory"}};
   std::vector<Json> parsed;
-  std::map<std::pair<std::string, std::string>, double> baselines;
+  using Comparison = std::pair<std::string, std::string>;  // topology, fidelity
+  std::map<Comparison, std::string> first;
+  std::map<Comparison, double> baselines;
+  std::set<std::string> notes;  // once for all fidelities
   std::string not_run;
+  const auto note = [&](const std::string& line) {
+    if (notes.insert(line).second) not_run += line;
+  };
   for (const std::string& text : cases) {
+    const Json c = Json::parse(text);
+    const std::string topology = c["topology"], policy = c["policy"];
+    const Comparison key(topology, c["fidelity"]);
+    const std::string& wanted = first.try_emplace(key, policy).first->second;
     if (const std::string reason = reason_not_run(text); !reason.empty()) {
-      const std::string line = fmt::format("# {}\n", reason);
-      if (not_run.find(line) == std::string::npos) not_run += line;  // once for all fidelities
+      note(fmt::format("# {}\n", reason));
       continue;
     }
-    const Json& c = parsed.emplace_back(Json::parse(text));
-    const auto key = std::pair(c["topology"].get<std::string>(), c["fidelity"].get<std::string>());
-    const double baseline = baselines.try_emplace(key, c["step_s"].get<double>()).first->second;
-    rows.push_back(case_row(c, baseline));
+    const auto [baseline, fresh] = baselines.try_emplace(key, c["step_s"].get<double>());
+    if (fresh && policy != wanted) {
+      note(fmt::format("# speedups on {} are over {}, as {} was not run\n", topology, policy,
+                       wanted));
+    }
+    rows.push_back(case_row(c, baseline->second));
+    parsed.push_back(c);
   }
   add_placement_columns(parsed, rows);
   add_routing_columns(parsed, rows);

@@ -118,8 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"compare --model hand --policy dedup",
                 "error: no scenario file, and no --topology, --trace\n"
                 "hint: name a scenario file, or give these flags\n"},
-        Mistake{"compare nosuch.yaml",
-                "nosuch.yaml: error: no such file\n"},
+        Mistake{"compare nosuch.yaml", "nosuch.yaml: error: no such file\n"},
         Mistake{"list modles",
                 "error: nothing to list under 'modles'\nhint: did you mean 'models'?\n"},
         Mistake{"run " + grid,

@@ -116,6 +116,8 @@ TEST_F(Moved, WhatIsNowhereIsToldWithTheNearest) {
   EXPECT_EQ(run({"trace", "info", "tiny-moe-trian"}).err,
             "tiny-moe-trian: error: there is no such trace\n"
             "hint: did you mean 'tiny-moe-train'?\n");
+  EXPECT_EQ(run({"compare", "quickstart.yaml"}).err,
+            "quickstart.yaml: error: no such file\nhint: did you mean 'quickstart'?\n");
   EXPECT_THAT(run({"topology", "show", "no/such.yaml"}).err,
               HasSubstr("no/such.yaml: error: no such file"));
 }
