@@ -25,8 +25,7 @@ GroupCounts::GroupCounts(Nesting nesting, CountReading reading, GpuId first)
 
 void GroupCounts::add(GpuId source, std::span<const GpuId> targets) {
   ++token_;
-  const std::size_t row =
-      reading_ == CountReading::max ? static_cast<std::size_t>(source.value - first_) : 0;
+  const std::size_t row = row_of(source);
   for (const GpuId target : targets) {
     const auto gpu = static_cast<std::size_t>(target.value - first_);
     ++choices_[row * static_cast<std::size_t>(nesting_.gpus) + gpu];
@@ -39,6 +38,16 @@ void GroupCounts::add(GpuId source, std::span<const GpuId> targets) {
   }
 }
 
+void GroupCounts::add_choices(GpuId source, GpuId target, std::uint32_t choices) {
+  choices_[row_of(source) * static_cast<std::size_t>(nesting_.gpus) +
+           static_cast<std::size_t>(target.value - first_)] += choices;
+}
+
+void GroupCounts::add_touching(GpuId source, int level, int group, std::uint32_t tokens) {
+  LevelCounts& counts = levels_[static_cast<std::size_t>(level - 1)];
+  counts.tokens[row_of(source) * counts.newest.size() + static_cast<std::size_t>(group)] += tokens;
+}
+
 std::vector<std::int64_t> GroupCounts::totals(int level, Copies copies) const {
   return by_index(nesting_.depth(), level, copies).front();
 }
@@ -49,7 +58,7 @@ std::vector<std::vector<std::int64_t>> GroupCounts::by_index(int within, int lev
   if (reading_ == CountReading::mean && size > 1) {
     throw std::logic_error("the mean reading keeps no counts per local index");
   }
-  const LevelCounts& counts = levels_[static_cast<std::size_t>(level - 1)];
+  const LevelCounts& counts = at(level);
   const std::size_t groups = counts.newest.size();
   const bool grouped = copies == Copies::per_group;
   const std::vector<std::uint32_t>& table = grouped ? counts.tokens : choices_;

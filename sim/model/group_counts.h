@@ -28,6 +28,15 @@ class GroupCounts {
   /// One token of rank `source`; targets[k] is the GPU that serves its choice k.
   void add(GpuId source, std::span<const GpuId> targets);
 
+  /// The same for many tokens of a rank: `choices` go to a GPU ...
+  void add_choices(GpuId source, GpuId target, std::uint32_t choices);
+  /// ... and `tokens` touch a group of a level.
+  void add_touching(GpuId source, int level, int group, std::uint32_t tokens);
+  /// The group of one of the ranks at a level.
+  int group_of(int level, GpuId rank) const {
+    return at(level).group_of[static_cast<std::size_t>(rank.value - first_)];
+  }
+
   /// P_i[j]: tokens of the whole batch that touch group j of level i, or choices that go there.
   std::vector<std::int64_t> totals(int level, Copies copies) const;
 
@@ -49,6 +58,11 @@ class GroupCounts {
     std::vector<std::uint64_t> newest;  // [group] the newest token that touched it
     std::vector<std::uint32_t> tokens;
   };
+  const LevelCounts& at(int level) const { return levels_[static_cast<std::size_t>(level - 1)]; }
+  /// The row of tables that a source adds to.
+  std::size_t row_of(GpuId source) const {
+    return reading_ == CountReading::max ? static_cast<std::size_t>(source.value - first_) : 0;
+  }
   double rows(int within, int level, Copies copies) const;
 
   Nesting nesting_;

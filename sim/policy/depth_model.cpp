@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <utility>
 
 #include "sim/plan/exchange_time.h"
+#include "sim/policy/source_choices.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -19,6 +19,26 @@ Seconds collective_time(const Topology& topology, const CommunicatorTraffic& com
   std::vector<ExchangeDemand> demands;
   for (const ByteMatrix& traffic : communicators) demands.emplace_back(topology.loads(traffic));
   return std::ranges::max(shared_times(demands));
+}
+
+/// Adds the tokens of a rank that touch each group of a level.
+void add_rows(GpuId source, int level, SourceChoices& choices, GroupCounts& counts) {
+  const auto groups = static_cast<std::size_t>(counts.nesting().groups_at(level));
+  std::vector<std::uint32_t> class_of_group(groups, SourceChoices::no_class), class_of;
+  std::vector<int> group_of_class;
+  for (const Stop& stop : choices.stops()) {
+    const int group = counts.group_of(level, stop.gpu);
+    std::uint32_t& known = class_of_group[static_cast<std::size_t>(group)];
+    if (known == SourceChoices::no_class) {
+      known = static_cast<std::uint32_t>(group_of_class.size());
+      group_of_class.push_back(group);
+    }
+    class_of.push_back(known);
+  }
+  const auto rows = choices.rows(class_of, group_of_class.size());
+  for (std::size_t c = 0; c < rows.size(); ++c) {
+    counts.add_touching(source, level, group_of_class[c], rows[c]);
+  }
 }
 
 }  // namespace
@@ -74,22 +94,16 @@ const CollectiveCosts& DepthModel::costs(const LayerTokens& tokens) const {
 /// The counts over the run of ranks that starts at `first`.
 GroupCounts DepthModel::count(const LayerTokens& tokens, std::size_t first) const {
   GroupCounts counts(nesting_, reading_, GpuId(static_cast<std::int64_t>(first)));
-  const Placement& placement = tokens.assignment.placement();
-  AssignmentWalk walk(tokens.assignment);
-  std::array<GpuId, max_top_k> targets;
+  SourceChoices choices(tokens, StopPer::gpu);
   for (std::size_t r = first; r < first + static_cast<std::size_t>(nesting_.gpus); ++r) {
     const GpuId source(static_cast<std::int64_t>(r));
-    for (const TokenRun& run : tokens.batch.ranks[r]) {
-      for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
-        std::size_t chosen = 0;
-        for (int k = 0; k < tokens.ids.top_k(); ++k) {
-          const int expert = tokens.ids.at(t, k);
-          if (tokens.ids.width() == 2 && expert == IdRows::dropped) continue;
-          targets[chosen++] = placement.gpu_of(walk.next(source, ExpertId(expert)));
-        }
-        counts.add(source, {targets.data(), chosen});
-      }
+    choices.enter(source);
+    choices.select(0, choices.tokens());
+    for (std::size_t i = 0; i < choices.stops().size(); ++i) {
+      counts.add_choices(source, choices.stops()[i].gpu, choices.choices()[i]);
     }
+    for (int level = 1; level <= nesting_.depth(); ++level)
+      add_rows(source, level, choices, counts);
   }
   return counts;
 }

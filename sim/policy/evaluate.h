@@ -14,17 +14,21 @@
 // previous(), lane(), pace(), local_work(), row_bytes() and sides(). Optional besides:
 //
 //   static constexpr std::size_t max_hops;            // of one row, when it may exceed top-k
-//   bool takes(int phase, const TokenPlace&) const;   // whether a first phase takes a token at all
+//   TokenRange taken(int phase, std::int64_t count) const;  // of a rank's tokens, what a first
+//                                       // phase takes; every token is taken by some
 //   Choices part(int phase, Choices, const int* local) const;  // of its choices, what one takes;
 //                                       // local[k]: where choice k's slot stands on its GPU
+//   bool merges() const;  // Says that every choice moves by itself, whatever the others of its row
+//                         // do: `next` of a row hands on what it would for each choice alone, with
+//                         // merge if this is true, with add if not. Layers are then counted by
+//                         // routes (bulk_count.h), many times as fast as row by row.
 #pragma once
 
 #include <array>
 #include <utility>
 #include <vector>
 
-#include "sim/policy/dispatch.h"
-#include "sim/policy/hops.h"
+#include "sim/policy/bulk_count.h"
 
 namespace moesim {
 
@@ -76,10 +80,11 @@ template <class Mechanism>
 class Evaluated : public Dispatch {
  public:
   explicit Evaluated(Mechanism mechanism) : mechanism_(std::move(mechanism)) {
-    continued_by_.resize(static_cast<std::size_t>(phases()));
+    order_.continued_by.resize(static_cast<std::size_t>(phases()));
     for (int phase = 0; phase < phases(); ++phase) {
       const int before = previous(phase);
-      (before < 0 ? first_ : continued_by_[static_cast<std::size_t>(before)]).push_back(phase);
+      (before < 0 ? order_.first : order_.continued_by[static_cast<std::size_t>(before)])
+          .push_back(phase);
     }
   }
   int phases() const override { return mechanism_.phases(); }
@@ -119,8 +124,20 @@ class Evaluated : public Dispatch {
   }
 
   RowCounts count(const LayerTokens& tokens) const override {
-    return tokens.ids.width() == 1 ? count_ids<std::uint8_t>(tokens)
-                                   : count_ids<std::uint16_t>(tokens);
+    const Placement& placement = tokens.assignment.placement();
+    RowCounts counts;
+    counts.gpu_count = placement.gpus();
+    counts.phases.assign(static_cast<std::size_t>(phases()),
+                         std::vector<std::uint32_t>(counts.gpus() * counts.gpus()));
+    counts.slots.assign(static_cast<std::size_t>(placement.slots()), 0);
+    if constexpr (by_routes) {
+      BulkCount<Mechanism> bulk(mechanism_, order_, tokens, counts);
+      for (int g = 0; g < counts.gpu_count; ++g) bulk.add(GpuId(g));
+    } else {
+      tokens.ids.width() == 1 ? walk_rows<std::uint8_t>(tokens, counts)
+                              : walk_rows<std::uint16_t>(tokens, counts);
+    }
+    return counts;
   }
   std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
     return tokens.ids.width() == 1 ? list_rows<std::uint8_t>(tokens)
@@ -133,29 +150,23 @@ class Evaluated : public Dispatch {
  private:
   using Hops = HopList<max_hops_of<Mechanism>()>;
 
-  bool takes(int phase, const TokenPlace& place) const {
-    if constexpr (requires { mechanism_.takes(phase, place); }) {
-      return mechanism_.takes(phase, place);
-    }
-    return true;
-  }
-  static constexpr bool by_slot = requires(const Mechanism& m, const int* local) {
-    m.part(0, Choices{}, local);
-  };
+  static constexpr bool by_slot = BulkCount<Mechanism>::by_slot;
+  static constexpr bool by_routes = requires(const Mechanism& m) { m.merges(); };
   /// Calls visit(phase, choices) for every first phase that a token goes through.
   template <class Visit>
   void for_each_first(const TokenPlace& place, Choices all, const int* local, Visit visit) const {
-    for (const int phase : first_) {
-      if (!takes(phase, place)) continue;
+    for (const int phase : order_.first) {
+      const TokenRange part = taken(mechanism_, phase, place.count);
+      if (place.index < part.first || place.index >= part.last) continue;
       if constexpr (by_slot) {
-        if (const Choices part = mechanism_.part(phase, all, local)) visit(phase, part);
+        if (const Choices some = mechanism_.part(phase, all, local)) visit(phase, some);
       } else {
         visit(phase, all);
       }
     }
   }
   const std::vector<int>& continued_by(int phase) const {
-    return continued_by_[static_cast<std::size_t>(phase)];
+    return order_.continued_by[static_cast<std::size_t>(phase)];
   }
 
   /// Calls visit(place, all its choices, target GPUs, places of the slots on them).
@@ -191,21 +202,19 @@ class Evaluated : public Dispatch {
   }
 
   template <class IdType>
-  RowCounts count_ids(const LayerTokens& tokens) const {
-    const auto gpus = static_cast<std::size_t>(tokens.assignment.placement().gpus());
-    RowCounts counts;
-    counts.gpu_count = tokens.assignment.placement().gpus();
-    counts.phases.assign(static_cast<std::size_t>(phases()),
-                         std::vector<std::uint32_t>(gpus * gpus));
-    HopCounter counter(gpus);
+  void walk_rows(const LayerTokens& tokens, RowCounts& counts) const {
+    HopCounter counter(counts.gpus());
     for_each_row<IdType>(
         tokens, [&](const TokenPlace& place, Choices all, const GpuId* target, const int* local) {
           for_each_first(place, all, local, [&](int phase, Choices choices) {
             count_phases(phase, place.source, choices, target, counts, counter);
           });
         });
-    count_slots<IdType>(tokens, counts);
-    return counts;
+    SourceChoices choices(tokens, StopPer::gpu);
+    for (int g = 0; g < counts.gpu_count; ++g) {
+      choices.enter(GpuId(g));
+      choices.add_to_slots(counts.slots);
+    }
   }
 
   void count_phases(int phase, GpuId holder, Choices choices, const GpuId* target,
@@ -224,26 +233,6 @@ class Evaluated : public Dispatch {
       for (const int later : continued_by(phase)) {
         count_phases(later, hop.to, hop.choices, target, counts, counter);
       }
-    }
-  }
-
-  template <class IdType>
-  void count_slots(const LayerTokens& tokens, RowCounts& counts) const {
-    const Placement& placement = tokens.assignment.placement();
-    const auto experts = static_cast<std::size_t>(placement.experts());
-    std::vector<std::uint32_t> chosen(tokens.batch.ranks.size() * experts);
-    const int top_k = tokens.ids.top_k();
-    for_each_token<IdType>(tokens, [&](const TokenPlace& place, const IdType* ids) {
-      std::uint32_t* row = chosen.data() + place.source.index() * experts;
-      for (int k = 0; k < top_k; ++k) {
-        if (!is_dropped(ids[k])) ++row[ids[k]];
-      }
-    });
-    counts.slots.assign(static_cast<std::size_t>(placement.slots()), 0);
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-      if (chosen[i] == 0) continue;
-      add_choices(tokens.assignment, GpuId(static_cast<std::int64_t>(i / experts)),
-                  ExpertId(static_cast<std::int64_t>(i % experts)), chosen[i], counts.slots);
     }
   }
 
@@ -273,8 +262,7 @@ class Evaluated : public Dispatch {
   }
 
   Mechanism mechanism_;
-  std::vector<int> first_;                      // phases that take rows from their sources
-  std::vector<std::vector<int>> continued_by_;  // [phase]
+  PhaseOrder order_;
 };
 
 }  // namespace moesim

@@ -8,6 +8,7 @@
 
 #include "sim/policy/gradient_sum.h"
 #include "sim/policy/unsuitable.h"
+#include "sim/trace/id_counts.h"
 
 namespace moesim {
 namespace {
@@ -48,22 +49,6 @@ ChosenExperts choices_of(const Batch& batch, IdRows ids) {
   return chosen;
 }
 
-template <class IdType>
-LoadMatrix count_ids(const Batch& batch, IdRows ids, int experts) {
-  LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
-  const auto* data = static_cast<const IdType*>(ids.data());
-  for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
-    std::int64_t* counts = &loads.at(GpuId(static_cast<std::int64_t>(rank)), ExpertId(0));
-    for (const TokenRun& run : batch.ranks[rank]) {
-      const IdType* last = data + (run.first + run.count) * ids.top_k();
-      for (const IdType* id = data + run.first * ids.top_k(); id != last; ++id) {
-        if (*id < experts) ++counts[*id];  // else dropped
-      }
-    }
-  }
-  return loads;
-}
-
 }  // namespace
 
 Communicators runs_of(int gpus, int size) {
@@ -76,8 +61,15 @@ Communicators runs_of(int gpus, int size) {
 }
 
 LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
-  return ids.width() == 1 ? count_ids<std::uint8_t>(batch, ids, experts)
-                          : count_ids<std::uint16_t>(batch, ids, experts);
+  LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
+  std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
+  for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
+    std::fill(counts.begin(), counts.end(), 0);
+    for (const TokenRun& run : batch.ranks[rank]) count_ids(ids, run.first, run.count, counts);
+    std::copy(counts.begin(), counts.end(),
+              &loads.at(GpuId(static_cast<std::int64_t>(rank)), ExpertId(0)));
+  }
+  return loads;
 }
 
 StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens a 480 MB trace (58 layers x 1,048,576 tokens x 8 of 256 experts) and counts its byte
-// matrices for 256 GPUs; prints the memory used above the mapping.
+// matrices for 256 GPUs, with every expert in one place or split over two replicas; prints the
+// memory used above the mapping.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -74,7 +75,22 @@ double status_mb(const std::string& key) {
   return 0;
 }
 
-void count_matrices(benchmark::State& state, const char* name) {
+/// Two slots on every GPU; the choices of an expert alternate between its replicas.
+Assignment in_turn() {
+  SlotTable table(gpus);
+  for (int g = 0; g < gpus; ++g) {
+    table[static_cast<std::size_t>(g)] = {ExpertId(g), ExpertId((g + gpus / 2) % experts)};
+  }
+  Placement placement(experts, table);
+  std::vector<Shares> of_rank;
+  for (int e = 0; e < experts; ++e) {
+    Shares& shares = of_rank.emplace_back();
+    for (const SlotId slot : placement.slots_of(ExpertId(e))) shares.push_back({slot, 1});
+  }
+  return Assignment(std::move(placement), std::vector(gpus, of_rank));
+}
+
+void count_matrices(benchmark::State& state, const char* name, const char* params, bool split) {
   const std::string folder = trace_folder();
   static const TopologyFile cluster =
       read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml", {parse_override("nodes=32")});
@@ -82,21 +98,24 @@ void count_matrices(benchmark::State& state, const char* name) {
   for (auto _ : state) {
     const RoutingTrace trace = RoutingTrace::open(folder);
     const Batches batches = make_batches(trace, {gpus, std::nullopt, 1});
-    const Assignment assignment(contiguous_placement(experts, gpus, gpus), gpus);
+    const Assignment assignment =
+        split ? in_turn() : Assignment(contiguous_placement(experts, gpus, gpus), gpus);
     for (const auto& mechanism : dispatch_mechanisms()) {
       if (std::string(name) != mechanism.name) continue;
-      const auto doc = YamlDocument::from_text("{}", "none");
+      const auto doc = YamlDocument::from_text(params, "none");
       const MoeModel model;
       const auto dispatch = mechanism.read(doc->root().map())(
           {cluster.topology, model, cluster.topology.gpu_count()});
       for (int layer = 0; layer < layers; ++layer) {
         const IdRows ids = trace.step(0).ids(layer);
         const RowCounts counts = dispatch->count({batches.batches[0], ids, assignment});
-        ByteMatrix matrix(Bytes(7168 * 2));
-        for (std::size_t g = 0; g < gpus; ++g) {
-          matrix.add_dense_row({counts.phases[0].data() + g * gpus, gpus});
+        for (const auto& phase : counts.phases) {
+          ByteMatrix matrix(Bytes(7168 * 2));
+          for (std::size_t g = 0; g < gpus; ++g) {
+            matrix.add_dense_row({phase.data() + g * gpus, gpus});
+          }
+          benchmark::DoNotOptimize(matrix.total());
         }
-        benchmark::DoNotOptimize(matrix.total());
       }
     }
     peak = std::max(peak, status_mb("RssAnon"));
@@ -106,10 +125,21 @@ void count_matrices(benchmark::State& state, const char* name) {
                                                    benchmark::Counter::kIsIterationInvariantRate);
 }
 
-BENCHMARK_CAPTURE(count_matrices, alltoall, "alltoall")->Unit(benchmark::kSecond);
-BENCHMARK_CAPTURE(count_matrices, dedup, "dedup")->Unit(benchmark::kSecond);
+void counted(const char* name, const char* dispatch, const char* params, bool split) {
+  benchmark::RegisterBenchmark(name, count_matrices, dispatch, params, split)
+      ->Unit(benchmark::kSecond);
+}
 
 }  // namespace
 }  // namespace moesim
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  moesim::counted("alltoall", "alltoall", "{}", false);
+  moesim::counted("dedup", "dedup", "{}", false);
+  moesim::counted("hd2", "hierarchical", "{depth: 2}", false);
+  moesim::counted("deepep-normal", "deepep-normal", "{}", false);
+  moesim::counted("alltoall, split", "alltoall", "{}", true);
+  moesim::counted("hd2, split", "hierarchical", "{depth: 2}", true);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

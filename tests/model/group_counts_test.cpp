@@ -229,5 +229,40 @@ TEST(GroupCounts, MeanKeepsNoCountsPerIndex) {
                std::logic_error);
 }
 
+// Sums over many tokens of a rank are those of its tokens one by one.
+TEST(GroupCountsTest, TakeSumsInPlaceOfTokens) {
+  std::mt19937 random(9);
+  for (const CountReading reading : {CountReading::mean, CountReading::max}) {
+    const Nesting nesting{8, {1, 2, 4}};
+    GroupCounts one_by_one(nesting, reading, GpuId(8)), sums(nesting, reading, GpuId(8));
+    for (int source = 8; source < 16; ++source) {
+      std::map<int, std::uint32_t> choices;
+      std::map<std::pair<int, int>, std::uint32_t> touching;  // (level, group)
+      for (int token = 0; token < 50; ++token) {
+        std::vector<GpuId> targets;
+        std::set<std::pair<int, int>> touched;
+        for (int k = 0; k < 3; ++k) {
+          targets.emplace_back(8 + static_cast<int>(random() % 8));
+          ++choices[targets.back().value];
+          for (int level = 1; level <= nesting.depth(); ++level) {
+            touched.emplace(level, sums.group_of(level, targets.back()));
+          }
+        }
+        one_by_one.add(GpuId(source), targets);
+        for (const auto& key : touched) ++touching[key];
+      }
+      for (const auto& [gpu, n] : choices) sums.add_choices(GpuId(source), GpuId(gpu), n);
+      for (const auto& [key, n] : touching) {
+        sums.add_touching(GpuId(source), key.first, key.second, n);
+      }
+    }
+    for (int level = 1; level <= nesting.depth(); ++level) {
+      for (const Copies copies : {Copies::per_group, Copies::per_choice}) {
+        EXPECT_EQ(sums.totals(level, copies), one_by_one.totals(level, copies));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace moesim

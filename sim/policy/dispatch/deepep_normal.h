@@ -35,8 +35,10 @@ class DeepEpNormal : public Hierarchical {
   /// Between two nodes every channel has one ring, through which chunks go in turn.
   Seconds pace(int phase, Stage stage, std::int64_t rows) const;
 
-  bool takes(int phase, const TokenPlace& place) const {
-    return place.index * rounds_ / place.count == phase / hops_;
+  /// Token i of n is of round floor(i x rounds / n).
+  TokenRange taken(int phase, std::int64_t count) const {
+    const auto first = [&](std::int64_t round) { return (round * count + rounds_ - 1) / rounds_; };
+    return {first(phase / hops_), first(phase / hops_ + 1)};
   }
   template <class Hops>
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {

@@ -20,6 +20,7 @@ class Flat {
   std::string phase_name(int) const { return phase_name_; }
   const Communicators& communicators(int) const { return groups_; }
 
+  bool merges() const { return dedup; }
   template <class Hops>
   void next(int, GpuId, Choices choices, const GpuId* target, Hops& hops) const {
     for_each_choice(choices, [&](int k) {

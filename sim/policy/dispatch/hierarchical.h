@@ -27,6 +27,7 @@ class Hierarchical {
     return phase + 1 < depth_ ? hierarchy_.inter(phase + 1) : hierarchy_.groups(depth_ - 1);
   }
 
+  bool merges() const { return dedup_; }
   template <class Hops>
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
     for_each_choice(choices, [&](int k) {

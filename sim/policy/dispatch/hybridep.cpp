@@ -34,6 +34,7 @@ class DomainHops {
   }
   const Communicators& communicators(int phase) const { return at(phase).groups; }
 
+  bool merges() const { return false; }
   template <class Hops>
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
     const HopLevel& level = at(phase);

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/policy/evaluate.h"
+#include "sim/trace/id_counts.h"
 
 namespace moesim {
 namespace {
@@ -16,24 +16,13 @@ template <class Visit>
 void for_each_load(const LayerTokens& tokens, Visit visit) {
   const Placement& placement = tokens.assignment.placement();
   const auto experts = static_cast<std::size_t>(placement.experts());
-  std::vector<std::int64_t> chosen(experts);
+  std::vector<std::uint32_t> chosen(experts);
   std::vector<std::int64_t> of_slot(static_cast<std::size_t>(placement.slots()));
-  const auto count = [&](auto id) {
-    if (!is_dropped(id)) ++chosen[id];
-  };
   for (std::size_t r = 0; r < tokens.batch.ranks.size(); ++r) {
     const GpuId rank(static_cast<std::int64_t>(r));
     std::fill(chosen.begin(), chosen.end(), 0);
     for (const TokenRun& run : tokens.batch.ranks[r]) {
-      const std::int64_t first = run.first * tokens.ids.top_k();
-      const std::int64_t last = first + run.count * tokens.ids.top_k();
-      for (std::int64_t i = first; i < last; ++i) {
-        if (tokens.ids.width() == 1) {
-          count(static_cast<const std::uint8_t*>(tokens.ids.data())[i]);
-        } else {
-          count(static_cast<const std::uint16_t*>(tokens.ids.data())[i]);
-        }
-      }
+      count_ids(tokens.ids, run.first, run.count, chosen);
     }
     for (std::size_t e = 0; e < experts; ++e) {
       if (chosen[e] == 0) continue;

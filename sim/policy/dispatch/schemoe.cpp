@@ -21,6 +21,7 @@ class PipeA2A {
   int previous(int) const { return -1; }
   Lane lane(int phase) const { return phase == 0 ? Lane::token : Lane::token_2; }
 
+  bool merges() const { return false; }
   template <class Hops>
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
     for_each_choice(choices, [&](int k) {

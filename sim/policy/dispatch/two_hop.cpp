@@ -34,6 +34,7 @@ class TwoHop {
     return work;
   }
 
+  bool merges() const { return false; }
   template <class Hops>
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
     for_each_choice(choices, [&](int k) {

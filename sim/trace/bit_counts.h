@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// In how many words each bit is set: a positional population count.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace moesim {
+
+/// Adds up words of 64 bits by position. Sixteen words at a time go through a tree of full adders
+/// that works on all positions at once; what it carries out is added to bytes, eight to a word.
+class BitCounts {
+ public:
+  void add(std::span<const std::uint64_t> words);
+  /// Adds the counts of the first positions to `counts` and begins anew.
+  void finish(std::span<std::uint32_t> counts);
+
+ private:
+  void spread(std::uint64_t bits, std::uint32_t weight);
+  void empty_bytes();
+
+  std::uint64_t ones_ = 0, twos_ = 0, fours_ = 0, eights_ = 0;  // bits of the counts so far
+  std::array<std::uint64_t, 8> bytes_{};  // byte i of word j: sixteens at position 8 i + j
+  int carried_ = 0;                       // additions to bytes_ since they were empty
+  std::array<std::uint32_t, 64> counts_{};
+};
+
+}  // namespace moesim

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/id_counts.h"
+
+#include <algorithm>
+#include <array>
+
+namespace moesim {
+namespace {
+
+/// Calls use<k>() with the number of choices where it is a common one, use<0>() else.
+template <class Use>
+void with_fixed_k(int top_k, const Use& use) {
+  switch (top_k) {
+    case 1:
+      return use.template operator()<1>();
+    case 2:
+      return use.template operator()<2>();
+    case 4:
+      return use.template operator()<4>();
+    case 6:
+      return use.template operator()<6>();
+    case 8:
+      return use.template operator()<8>();
+    default:
+      return use.template operator()<0>();
+  }
+}
+
+template <class Id>
+void count_wide(std::span<const Id> ids, std::span<std::uint32_t> counts) {
+  for (const Id id : ids) {
+    if (id < counts.size()) ++counts[id];
+  }
+}
+
+template <int fixed_k, class Id>
+void add_pairs(const Id* ids, std::size_t rows, int top_k, std::size_t experts,
+               std::uint32_t* pairs) {
+  const int choices = fixed_k > 0 ? fixed_k : top_k;
+  for (const Id* end = ids + rows * static_cast<std::size_t>(choices); ids != end; ids += choices) {
+    for (int a = 0; a < choices; ++a) {
+      std::uint32_t* const later = pairs + ids[a] * experts;
+      for (int b = a + 1; b < choices; ++b) ++later[ids[b]];
+    }
+  }
+}
+
+}  // namespace
+
+/// Neighbours go to tables of their own: an addition need not wait for one just before it to the
+/// same id.
+void count_ids(std::span<const std::uint8_t> ids, std::span<std::uint32_t> counts) {
+  constexpr std::size_t lanes = 4;
+  std::array<std::array<std::uint32_t, 256>, lanes> tables{};
+  const std::size_t whole = ids.size() / lanes * lanes;
+  for (std::size_t i = 0; i < whole; i += lanes) {
+    ++tables[0][ids[i]];
+    ++tables[1][ids[i + 1]];
+    ++tables[2][ids[i + 2]];
+    ++tables[3][ids[i + 3]];
+  }
+  for (std::size_t i = whole; i < ids.size(); ++i) ++tables[0][ids[i]];
+  const std::size_t known = std::min<std::size_t>(counts.size(), 256);
+  for (std::size_t id = 0; id < known; ++id) {
+    for (const auto& table : tables) counts[id] += table[id];
+  }
+}
+
+void count_ids(std::span<const std::uint16_t> ids, std::span<std::uint32_t> counts) {
+  count_wide(ids, counts);
+}
+
+void count_ids(std::span<const std::uint32_t> ids, std::span<std::uint32_t> counts) {
+  count_wide(ids, counts);
+}
+
+void count_pairs(std::span<const std::uint8_t> rows, int top_k, std::size_t experts,
+                 std::uint32_t* pairs) {
+  with_fixed_k(top_k, [&]<int k>() {
+    add_pairs<k>(rows.data(), rows.size() / static_cast<std::size_t>(top_k), top_k, experts, pairs);
+  });
+}
+
+void count_pairs(std::span<const std::uint16_t> rows, int top_k, std::size_t experts,
+                 std::uint32_t* pairs) {
+  const auto choices = static_cast<std::size_t>(top_k);
+  std::vector<std::uint16_t> kept(choices);
+  for (std::size_t first = 0; first < rows.size(); first += choices) {
+    const auto row = rows.subspan(first, choices);
+    const auto end = std::remove_copy_if(row.begin(), row.end(), kept.begin(),
+                                         [&](std::uint16_t id) { return id >= experts; });
+    add_pairs<0>(kept.data(), 1, static_cast<int>(end - kept.begin()), experts, pairs);
+  }
+}
+
+TouchCounter::TouchCounter(std::size_t ids) : bit_of_(ids), class_of_(ids) {}
+
+void TouchCounter::start(std::span<const Member> members, std::size_t classes) {
+  for (const std::uint32_t id : members_) bit_of_[id] = class_of_[id] = 0;
+  members_.clear();
+  for (const Member& member : members) members_.push_back(member.id);
+  classes_ = classes;
+  counts_.assign(classes, 0);
+  if (fits_a_word()) {
+    for (const Member& member : members) bit_of_[member.id] = std::uint64_t{1} << member.of;
+    return;
+  }
+  for (const Member& member : members) class_of_[member.id] = member.of + 1;
+  touched_.assign(classes + 1, {});
+  row_ = 0;
+}
+
+template <class Id>
+void TouchCounter::add(std::span<const Id> rows, int top_k) {
+  with_fixed_k(top_k, [&]<int k>() {
+    fits_a_word() ? add_bits<k>(rows, top_k) : add_newest<k>(rows, top_k);
+  });
+}
+
+template <int fixed_k, class Id>
+void TouchCounter::add_bits(std::span<const Id> rows, int top_k) {
+  const int choices = fixed_k > 0 ? fixed_k : top_k;
+  std::array<std::uint64_t, 256> touched;
+  const std::uint64_t* const bit_of = bit_of_.data();
+  const Id* ids = rows.data();
+  const Id* const end = ids + rows.size();
+  while (ids != end) {
+    std::size_t filled = 0;
+    for (; filled < touched.size() && ids != end; ++filled, ids += choices) {
+      std::uint64_t bits = 0;
+      for (int k = 0; k < choices; ++k) bits |= bit_of[ids[k]];
+      touched[filled] = bits;
+    }
+    bits_.add({touched.data(), filled});
+  }
+}
+
+template <int fixed_k, class Id>
+void TouchCounter::add_newest(std::span<const Id> rows, int top_k) {
+  const int choices = fixed_k > 0 ? fixed_k : top_k;
+  const std::uint32_t* const class_of = class_of_.data();
+  Touched* const touched = touched_.data();
+  std::uint32_t row = row_;
+  for (const Id *ids = rows.data(), *end = ids + rows.size(); ids != end; ids += choices) {
+    ++row;
+    for (int k = 0; k < choices; ++k) {
+      Touched& of = touched[class_of[ids[k]]];
+      of.count += of.row != row ? 1 : 0;
+      of.row = row;
+    }
+  }
+  row_ = row;
+}
+
+std::span<const std::uint32_t> TouchCounter::finish() {
+  if (fits_a_word()) {
+    bits_.finish(counts_);
+  } else {
+    for (std::size_t c = 0; c < classes_; ++c) counts_[c] = touched_[c + 1].count;
+  }
+  return counts_;
+}
+
+template void TouchCounter::add(std::span<const std::uint8_t>, int);
+template void TouchCounter::add(std::span<const std::uint16_t>, int);
+template void TouchCounter::add(std::span<const std::uint32_t>, int);
+
+}  // namespace moesim

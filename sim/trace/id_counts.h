@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often ids occur, and how many rows of ids touch each class of them: what counts of traffic
+// are made of, at the speed of memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/trace/bit_counts.h"
+#include "sim/trace/routing_trace.h"
+
+namespace moesim {
+
+/// Calls use(ids) for `count` rows from row `first` on, in the width that their ids have.
+template <class Use>
+void with_ids(const IdRows& rows, std::int64_t first, std::int64_t count, const Use& use) {
+  const auto top_k = static_cast<std::size_t>(rows.top_k());
+  const auto span_of = [&](const auto* ids) {
+    return std::span(ids + static_cast<std::size_t>(first) * top_k,
+                     static_cast<std::size_t>(count) * top_k);
+  };
+  if (rows.width() == 1) {
+    use(span_of(static_cast<const std::uint8_t*>(rows.data())));
+  } else {
+    use(span_of(static_cast<const std::uint16_t*>(rows.data())));
+  }
+}
+
+/// Adds to counts[id] how often every id occurs; ids beyond `counts` are left out.
+void count_ids(std::span<const std::uint8_t> ids, std::span<std::uint32_t> counts);
+void count_ids(std::span<const std::uint16_t> ids, std::span<std::uint32_t> counts);
+void count_ids(std::span<const std::uint32_t> ids, std::span<std::uint32_t> counts);
+
+/// The same for `count` rows from row `first` on.
+inline void count_ids(const IdRows& rows, std::int64_t first, std::int64_t count,
+                      std::span<std::uint32_t> counts) {
+  with_ids(rows, first, count, [&](auto ids) { count_ids(ids, counts); });
+}
+
+/// Adds to pairs[a * experts + b] the rows of `top_k` ids that have expert a before expert b. Ids
+/// from `experts` on, those of dropped choices, are left out.
+void count_pairs(std::span<const std::uint8_t> rows, int top_k, std::size_t experts,
+                 std::uint32_t* pairs);
+void count_pairs(std::span<const std::uint16_t> rows, int top_k, std::size_t experts,
+                 std::uint32_t* pairs);
+
+/// Counts, class by class, the rows that have an id of the class: a row that has several is one.
+/// Made for many rows and few classes: to begin takes time in proportion to the classified ids.
+class TouchCounter {
+ public:
+  struct Member {
+    std::uint32_t id;
+    std::uint32_t of;  // the class
+  };
+
+  /// Ids are below `ids`.
+  explicit TouchCounter(std::size_t ids);
+  /// Begins anew: `members` are of classes below `classes`, every other id is of none.
+  void start(std::span<const Member> members, std::size_t classes);
+  /// Counts rows of `top_k` ids each.
+  template <class Id>
+  void add(std::span<const Id> rows, int top_k);
+  /// Rows per class since the start.
+  std::span<const std::uint32_t> finish();
+
+ private:
+  struct Touched {
+    std::uint32_t row = 0;  // the newest that touched the class
+    std::uint32_t count = 0;
+  };
+  template <int fixed_k, class Id>
+  void add_rows(std::span<const Id> rows, int top_k);
+  template <int fixed_k, class Id>
+  void add_bits(std::span<const Id> rows, int top_k);
+  template <int fixed_k, class Id>
+  void add_newest(std::span<const Id> rows, int top_k);
+  bool fits_a_word() const { return classes_ <= 64; }
+
+  std::vector<std::uint32_t> members_;  // ids that have an entry below
+  std::size_t classes_ = 0;
+  std::vector<std::uint32_t> counts_;
+
+  // Up to 64 classes: those of a row as bits of a word.
+  std::vector<std::uint64_t> bit_of_;  // [id]
+  BitCounts bits_;
+
+  // More classes.
+  std::vector<std::uint32_t> class_of_;  // [id] the class and 1, of none: 0
+  std::vector<Touched> touched_;         // [class and 1]
+  std::uint32_t row_ = 0;
+};
+
+}  // namespace moesim
