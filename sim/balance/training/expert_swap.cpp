@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "sim/balance/training/swap_counts.h"
 #include "sim/base/error.h"
@@ -53,18 +54,35 @@ void raise(const SwapCounts& counts, Maximum maximum, std::vector<double>& worst
   }
 }
 
-/// The token runs of ranks that are counted together, per local index of `size`; all in one under
-/// the mean reading.
-std::vector<std::vector<TokenRun>> runs_by_index(const LayerChoices& choices, CountReading reading,
-                                                 int size) {
-  const std::size_t indices = reading == CountReading::mean ? 1 : static_cast<std::size_t>(size);
-  std::vector<std::vector<TokenRun>> runs(indices);
-  for (std::size_t s = 0; s < choices.ranks.size(); ++s) {
-    auto& own = runs[s % indices];
-    own.insert(own.end(), choices.ranks[s].begin(), choices.ranks[s].end());
+/// Token runs of ranks that are counted together, and what they choose.
+struct CountedRuns {
+  std::vector<TokenRun> runs;
+  std::optional<PairedChoices> choices;
+};
+
+/// The counts that stages share: those of the ranks with each local index among `indices`.
+class RunsByIndex {
+ public:
+  RunsByIndex(const LayerChoices& choices, int experts) : choices_(choices), experts_(experts) {}
+
+  const std::vector<CountedRuns>& of(std::size_t indices) {
+    const auto [found, added] = known_.try_emplace(indices, indices);
+    if (!added) return found->second;
+    for (std::size_t s = 0; s < choices_.ranks.size(); ++s) {
+      auto& own = found->second[s % indices].runs;
+      own.insert(own.end(), choices_.ranks[s].begin(), choices_.ranks[s].end());
+    }
+    for (CountedRuns& counted : found->second) {
+      counted.choices.emplace(experts_, choices_.ids, counted.runs);
+    }
+    return found->second;
   }
-  return runs;
-}
+
+ private:
+  const LayerChoices& choices_;
+  int experts_;
+  std::map<std::size_t, std::vector<CountedRuns>> known_;
+};
 
 void check(const SwapObjective& objective, const SlotTable& table, const LayerChoices& choices) {
   const auto gpus = static_cast<std::size_t>(objective.costs.nesting.gpus);
@@ -84,15 +102,19 @@ std::vector<Seconds> swap_times(const SwapObjective& objective, const SlotTable&
   const std::vector<GpuId> owners = owners_of(table);
   const std::size_t experts = owners.size();
   const Nesting& nesting = objective.costs.nesting;
+  RunsByIndex counted(choices, static_cast<int>(experts));
   std::vector<Seconds> times(experts * experts);
   for (const Stage& stage : stages_of(objective)) {
     std::vector<int> group_of;
     for (const GpuId gpu : owners) group_of.push_back(gpu.value / nesting.group_size(stage.level));
     const int groups = nesting.groups_at(stage.level);
     std::vector<double> worst(experts * experts);
-    for (const auto& runs :
-         runs_by_index(choices, objective.reading, nesting.group_size(stage.within))) {
-      raise(SwapCounts(group_of, groups, choices.ids, runs), objective.maximum, worst);
+    // Under the mean reading all ranks count together.
+    const int indices =
+        objective.reading == CountReading::mean ? 1 : nesting.group_size(stage.within);
+    for (const CountedRuns& c : counted.of(static_cast<std::size_t>(indices))) {
+      raise(SwapCounts(group_of, groups, choices.ids, c.runs, *c.choices), objective.maximum,
+            worst);
     }
     const int sharing =
         objective.reading == CountReading::mean ? nesting.gpus : nesting.groups_at(stage.within);

@@ -2,100 +2,125 @@
 #include "sim/balance/training/swap_counts.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <stdexcept>
 
+#include "sim/plan/plan.h"
+#include "sim/trace/id_counts.h"
+
 namespace moesim {
-namespace {
 
-/// The rows that a pass adds to, and which of them a token's groups use.
-struct Rows {
-  std::size_t experts;
-  std::vector<std::uint32_t>& table;   // [experts + groups][experts]
-  std::vector<std::uint32_t>& shared;  // [group] tokens with two or more experts there
-  const std::vector<int>& group_of;
-  std::vector<std::uint32_t> newest = {};   // [group] the newest token that touched it
-  std::vector<std::uint32_t> row_of = {};   // [group] that token's row
-  std::vector<std::uint32_t> touched = {};  // that token's groups; one more than it has choices
-};
-
-/// `fixed_k`: the compile-time number of choices, 0 when it is only known at run time.
-template <class Id, int fixed_k>
-void add_tokens(const Id* ids, std::int64_t tokens, int top_k, std::uint32_t& token, Rows& rows) {
-  const int choices = fixed_k > 0 ? fixed_k : top_k;
-  for (const Id* end = ids + tokens * choices; ids != end; ids += choices) {
-    ++token;
-    std::size_t groups = 0;
-    for (int k = 0; k < choices; ++k) {
-      const std::size_t expert = ids[k];
-      const auto group = static_cast<std::size_t>(rows.group_of[expert]);
-      const bool first = rows.newest[group] != token;
-      rows.newest[group] = token;
-      rows.row_of[group] = static_cast<std::uint32_t>(first ? expert : rows.experts + group);
-      rows.touched[groups] = static_cast<std::uint32_t>(group);  // kept when it is the first
-      groups += first;
-    }
-    for (std::size_t i = 0; i < groups; ++i) {
-      const std::size_t row = rows.row_of[rows.touched[i]];
-      std::uint32_t* counts = rows.table.data() + row * rows.experts;
-      for (int k = 0; k < choices; ++k) ++counts[ids[k]];
-      if (row >= rows.experts) ++rows.shared[rows.touched[i]];
+PairedChoices::PairedChoices(int experts, const IdRows& ids, std::span<const TokenRun> runs)
+    : choosing_(static_cast<std::size_t>(experts)), both_(choosing_.size() * choosing_.size()) {
+  std::int64_t tokens = 0;
+  for (const TokenRun& run : runs) tokens += run.count;
+  if (tokens > std::int64_t{0xffffffff}) throw std::overflow_error("more than 2^32 - 1 tokens");
+  const std::size_t n = choosing_.size();
+  for (const TokenRun& run : runs) {
+    with_ids(ids, run.first, run.count, [&](auto rows) {
+      count_ids(rows, std::span(choosing_));
+      count_pairs(rows, ids.top_k(), n, both_.data());
+    });
+  }
+  for (std::size_t e = 0; e < n; ++e) {  // each pair was counted in one of its two orders
+    both_[e * n + e] = choosing_[e];
+    for (std::size_t f = e + 1; f < n; ++f) {
+      both_[e * n + f] = both_[f * n + e] = both_[e * n + f] + both_[f * n + e];
     }
   }
 }
-
-void add_run(const IdRows& ids, const TokenRun& run, std::uint32_t& token, Rows& rows) {
-  const int k = ids.top_k();
-  if (ids.width() == 1) {
-    const std::uint8_t* first = static_cast<const std::uint8_t*>(ids.data()) + run.first * k;
-    switch (k) {
-      case 2:
-        return add_tokens<std::uint8_t, 2>(first, run.count, k, token, rows);
-      case 4:
-        return add_tokens<std::uint8_t, 4>(first, run.count, k, token, rows);
-      case 6:
-        return add_tokens<std::uint8_t, 6>(first, run.count, k, token, rows);
-      case 8:
-        return add_tokens<std::uint8_t, 8>(first, run.count, k, token, rows);
-      default:
-        return add_tokens<std::uint8_t, 0>(first, run.count, k, token, rows);
-    }
-  }
-  const std::uint16_t* wide = static_cast<const std::uint16_t*>(ids.data()) + run.first * k;
-  std::vector<std::uint16_t> kept(static_cast<std::size_t>(k));
-  for (std::int64_t t = 0; t < run.count; ++t, wide += k) {
-    const auto end = std::remove_copy(wide, wide + k, kept.begin(), IdRows::dropped);
-    add_tokens<std::uint16_t, 0>(kept.data(), 1, static_cast<int>(end - kept.begin()), token, rows);
-  }
-}
-
-}  // namespace
 
 SwapCounts::SwapCounts(std::vector<int> group_of, int groups, const IdRows& ids,
-                       std::span<const TokenRun> runs)
+                       std::span<const TokenRun> runs, const PairedChoices& choices)
     : group_of_(std::move(group_of)),
       experts_(group_of_.size()),
       groups_(static_cast<std::size_t>(groups)),
-      rows_((experts_ + groups_) * experts_),
       touching_(groups_),
-      with_group_(experts_ * groups_) {
-  std::vector<std::uint32_t> shared(groups_);
-  Rows rows{experts_, rows_, shared, group_of_};
-  rows.newest.assign(groups_, 0);
-  rows.row_of.assign(groups_, 0);
-  rows.touched.assign(static_cast<std::size_t>(ids.top_k()) + 1, 0);
-  std::uint32_t token = 0;
-  for (const TokenRun& run : runs) {
-    if (run.count > std::int64_t{0xffffffff} - token) {
-      throw std::overflow_error("more than 2^32 - 1 tokens");
+      with_group_(experts_ * groups_),
+      alone_with_(experts_ * experts_) {
+  start_with(choices);
+  take_shared(ids, runs);
+}
+
+void SwapCounts::start_with(const PairedChoices& choices) {
+  for (std::size_t e = 0; e < experts_; ++e) {
+    const int group = group_of_[e];
+    touching_[static_cast<std::size_t>(group)] += choices.choosing(e);
+    std::uint32_t* const groups = with_group_.data() + e * groups_;
+    std::uint32_t* const alone = alone_with_.data() + e * experts_;
+    for (std::size_t f = 0; f < experts_; ++f) {
+      if (f != e && group_of_[f] == group) continue;
+      groups[group_of_[f]] += choices.both(e, f);
+      alone[f] = choices.both(e, f);
     }
-    add_run(ids, run, token, rows);
   }
-  for (std::size_t row = 0; row < experts_ + groups_; ++row) {
-    const std::size_t group =
-        row < experts_ ? static_cast<std::size_t>(group_of_[row]) : row - experts_;
-    touching_[group] += row < experts_ ? rows_[row * experts_ + row] : shared[group];
-    for (std::size_t e = 0; e < experts_; ++e) {
-      with_group_[e * groups_ + group] += rows_[row * experts_ + e];
+}
+
+void SwapCounts::take_shared(const IdRows& ids, std::span<const TokenRun> runs) {
+  std::vector<std::uint32_t> held(groups_);
+  for (const int group : group_of_) ++held[static_cast<std::size_t>(group)];
+  if (std::all_of(held.begin(), held.end(), [](std::uint32_t n) { return n < 2; })) return;
+  bit_of_.assign(ids.width() == 1 ? 256 : 65536, 0);
+  group_at_.assign(bit_of_.size(), dropped);
+  for (std::size_t e = 0; e < experts_; ++e) {
+    group_at_[e] = static_cast<std::uint32_t>(group_of_[e]);
+    bit_of_[e] = std::uint64_t{1} << group_at_[e] % 64;
+  }
+  const int k = ids.top_k();
+  for (const TokenRun& run : runs) {
+    with_ids(ids, run.first, run.count, [&](auto rows) {
+      k == 8 ? take_rows<8>(rows.data(), run.count, k) : take_rows<0>(rows.data(), run.count, k);
+    });
+  }
+}
+
+/// Groups of more than 64 share bits: rows that are handed on may yet have no group twice.
+template <int fixed_k, class Id>
+void SwapCounts::take_rows(const Id* ids, std::int64_t rows, int top_k) {
+  const int choices = fixed_k > 0 ? fixed_k : top_k;
+  const std::uint64_t* const bit_of = bit_of_.data();
+  for (const Id* end = ids + rows * choices; ids != end; ids += choices) {
+    std::uint64_t once = 0, twice = 0;
+    for (int k = 0; k < choices; ++k) {
+      const std::uint64_t bit = bit_of[ids[k]];
+      twice |= once & bit;
+      once |= bit;
+    }
+    if (twice != 0) take_row(ids, choices, twice);
+  }
+}
+
+/// A group with m experts of the token was counted m times where it is touched once, and its
+/// experts are not alone.
+template <class Id>
+void SwapCounts::take_row(const Id* ids, int top_k, std::uint64_t twice) {
+  std::array<std::uint32_t, max_top_k> group, inside, outside;
+  std::uint32_t left = 0;  // choices that may share a group, as bits
+  for (int k = 0; k < top_k; ++k) {
+    const auto choice = static_cast<std::size_t>(k);
+    group[choice] = group_at_[ids[k]];
+    left |= static_cast<std::uint32_t>((bit_of_[ids[k]] & twice) != 0) << k;
+  }
+  while (left != 0) {
+    const std::uint32_t shared = group[static_cast<std::size_t>(std::countr_zero(left))];
+    std::size_t m = 0, others = 0;
+    for (int k = 0; k < top_k; ++k) {
+      const std::uint32_t of = group[static_cast<std::size_t>(k)];
+      inside[m] = outside[others] = ids[k];
+      m += of == shared;
+      others += of != shared && of != dropped;
+      left &= ~(static_cast<std::uint32_t>(of == shared) << k);
+    }
+    if (m < 2) continue;
+    touching_[shared] -= static_cast<std::int64_t>(m) - 1;
+    for (std::size_t j = 0; j < others; ++j) {
+      with_group_[outside[j] * groups_ + shared] -= static_cast<std::uint32_t>(m - 1);
+    }
+    for (std::size_t i = 0; i < m; ++i) {
+      std::uint32_t* const alone = alone_with_.data() + inside[i] * experts_;
+      --alone[inside[i]];
+      for (std::size_t j = 0; j < others; ++j) --alone[outside[j]];
     }
   }
 }

@@ -11,14 +11,34 @@
 
 namespace moesim {
 
-/// Tokens per group, and per pair of experts what the closed form of an exchange needs. Every
-/// expert lies in one group; a token chooses an expert at most once, and dropped choices choose
+/// How many of some tokens choose each expert and each two of them: the same wherever the experts
+/// lie, and so for every level. A token chooses an expert at most once, and dropped choices choose
 /// none.
+class PairedChoices {
+ public:
+  PairedChoices(int experts, const IdRows& ids, std::span<const TokenRun> runs);
+
+  std::size_t experts() const { return choosing_.size(); }
+  std::uint32_t choosing(std::size_t e) const { return choosing_[e]; }
+  /// Tokens that choose both; of one expert, those that choose it.
+  std::uint32_t both(std::size_t e, std::size_t f) const { return both_[e * experts() + f]; }
+
+ private:
+  std::vector<std::uint32_t> choosing_;
+  std::vector<std::uint32_t> both_;
+};
+
+/// Tokens per group, and per pair of experts what the closed form of an exchange needs. Every
+/// expert lies in one group.
 class SwapCounts {
  public:
-  /// Counts the tokens of `runs`; group_of[expert] < groups.
+  /// Counts the tokens of `runs`, which are those of `choices`; group_of[expert] < groups.
   SwapCounts(std::vector<int> group_of, int groups, const IdRows& ids,
-             std::span<const TokenRun> runs);
+             std::span<const TokenRun> runs, const PairedChoices& choices);
+  SwapCounts(const std::vector<int>& group_of, int groups, const IdRows& ids,
+             std::span<const TokenRun> runs)
+      : SwapCounts(group_of, groups, ids, runs,
+                   PairedChoices(static_cast<int>(group_of.size()), ids, runs)) {}
 
   int experts() const { return static_cast<int>(experts_); }
   int group_of(int expert) const { return group_of_[static_cast<std::size_t>(expert)]; }
@@ -34,7 +54,7 @@ class SwapCounts {
   }
   /// B: tokens that choose e and f where e is the only one of its group.
   std::int64_t alone_with(int e, int f) const {
-    return rows_[static_cast<std::size_t>(e) * experts_ + static_cast<std::size_t>(f)];
+    return alone_with_[static_cast<std::size_t>(e) * experts_ + static_cast<std::size_t>(f)];
   }
   /// Z: tokens that touch the group of `leaving` once it exchanges slots with `entering`, of any
   /// group.
@@ -47,16 +67,24 @@ class SwapCounts {
   }
 
  private:
+  void start_with(const PairedChoices& choices);
+  void take_shared(const IdRows& ids, std::span<const TokenRun> runs);
+  template <int fixed_k, class Id>
+  void take_rows(const Id* ids, std::int64_t rows, int top_k);
+  template <class Id>
+  void take_row(const Id* ids, int top_k, std::uint64_t twice);
+
   std::vector<int> group_of_;
   std::size_t experts_;
   std::size_t groups_;
-  /// Row e: tokens where e is alone in its group; row experts + g: tokens with two or more experts
-  /// in group g; each by the experts that those tokens choose. Every token adds itself to one row
-  /// per group that it touches, and p, N, S and H are sums of rows: half the additions of counting
-  /// B and H apart.
-  std::vector<std::uint32_t> rows_;
+  /// All counts are first those of tokens that have one expert in each of their groups: sums over
+  /// pairs. Tokens with several in a group then take back what they counted too often.
   std::vector<std::int64_t> touching_;
-  std::vector<std::uint32_t> with_group_;
+  std::vector<std::uint32_t> with_group_;  // [expert][group]
+  std::vector<std::uint32_t> alone_with_;  // [expert][expert]
+  static constexpr std::uint32_t dropped = ~std::uint32_t{0};
+  std::vector<std::uint32_t> group_at_;  // [id]
+  std::vector<std::uint64_t> bit_of_;    // [id] one of 64 bits for its group, 0 if dropped
 };
 
 }  // namespace moesim
