@@ -41,4 +41,14 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void MappedFile::forget(std::span<const std::byte> part) const {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<std::size_t>(part.data() - bytes_.data());
+  const std::size_t first = (offset + page - 1) / page * page;
+  const std::size_t last = (offset + part.size()) / page * page;
+  if (first >= last) return;
+  // Only memory is at stake: a system that cannot do it keeps the pages.
+  (void)::madvise(const_cast<std::byte*>(bytes_.data()) + first, last - first, MADV_DONTNEED);
+}
+
 }  // namespace moesim

@@ -17,6 +17,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// Gives the whole pages of `part` back to the system; they are read again where they are used.
+  void forget(std::span<const std::byte> part) const;
 
  private:
   std::span<const std::byte> bytes_;

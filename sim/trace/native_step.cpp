@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <filesystem>
 #include <functional>
@@ -28,7 +29,13 @@ class NativeStep : public TraceStep {
 
   std::int64_t number() const override { return number_; }
   std::int64_t tokens() const override { return ids_.shape()[1]; }
+  /// Layers are read one after the other: the one before leaves memory, of which a trace would fill
+  /// more than all else. Views of it stay valid, their pages are read again when they are touched.
   IdRows ids(int layer) const override {
+    const int before = newest_.exchange(layer);
+    if (before >= 0 && before != layer) {
+      ids_.forget(row(before, 0), row(before + 1, 0) - row(before, 0));
+    }
     const auto* data = static_cast<const std::uint8_t*>(ids_.data());
     return {data + row(layer, 0) * ids_.type().size, ids_.type().size,
             static_cast<int>(ids_.shape()[2]), tokens()};
@@ -56,6 +63,7 @@ class NativeStep : public TraceStep {
   NpyArray lengths_;
   std::optional<NpyArray> ranks_;
   std::optional<NpyArray> weights_;
+  mutable std::atomic<int> newest_ = -1;  // layer asked for
 };
 
 /// Checks the arrays of one folder against the trace and each other.

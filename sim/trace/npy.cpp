@@ -117,6 +117,7 @@ NpyArray NpyArray::open(const std::string& path) {
   array.file_ = path;
   const auto file = std::make_shared<const MappedFile>(path);
   array.memory_ = file;
+  array.mapped_ = file.get();
   array.read_header(file->bytes());
   return array;
 }
@@ -183,6 +184,12 @@ void NpyArray::read_header(std::span<const std::byte> bytes) {
   if (offset % static_cast<std::size_t>(type_.size) != 0)
     throw error_in(file_, "has unaligned data", "write it with np.save");
   data_ = bytes.data() + offset;
+}
+
+void NpyArray::forget(std::int64_t first, std::int64_t count) const {
+  if (mapped_ == nullptr) return;
+  const auto* const from = static_cast<const std::byte*>(data_) + first * type_.size;
+  mapped_->forget({from, static_cast<std::size_t>(count * type_.size)});
 }
 
 std::int64_t NpyArray::integer(std::int64_t i) const {

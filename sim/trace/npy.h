@@ -11,6 +11,8 @@
 
 namespace moesim {
 
+class MappedFile;
+
 /// Element type of an array, as in numpy's `descr` without the byte order: u1 u2 u4 u8 i1 i2 i4 i8
 /// f2 f4 f8.
 struct NpyType {
@@ -35,6 +37,8 @@ class NpyArray {
   std::int64_t count() const { return count_; }
   /// Row-major elements; aligned to their size.
   const void* data() const { return data_; }
+  /// Lets elements leave memory, where they are mapped, until they are used again.
+  void forget(std::int64_t first, std::int64_t count) const;
   /// Element i of an integer array; floats and u8 beyond 2^63 are not for this.
   std::int64_t integer(std::int64_t i) const;
   /// Element i of an array of any type.
@@ -59,6 +63,7 @@ class NpyArray {
   std::int64_t count_ = 0;
   const void* data_ = nullptr;
   std::shared_ptr<const void> memory_;
+  const MappedFile* mapped_ = nullptr;  // what memory_ is, unless it was parsed
 };
 
 /// Header (version 1.0, padded to 64 bytes) of a C-ordered array, as np.save writes it.
