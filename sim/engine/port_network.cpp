@@ -71,6 +71,7 @@ class PortNetwork : public Network {
     std::vector<double> work;          // seconds per link
     Seconds begin;                     // when its bytes start to move
     std::vector<std::size_t> links;    // those with an activity
+    std::vector<std::size_t> alone;    // those that it began to use without one
     std::vector<Simulator::Job> jobs;  // not yet given to actors
     int actors = 0;                    // that serve its jobs
   };
@@ -112,6 +113,7 @@ class PortNetwork : public Network {
         continue;
       }
       uses_[link].alone = &exchange;
+      exchange.alone.push_back(link);
       if (busiest == uses_.size() || work(exchange, link) > work(exchange, busiest)) busiest = link;
     }
     if (busiest < uses_.size()) {
@@ -144,8 +146,8 @@ class PortNetwork : public Network {
 
   void end(Active& exchange) {
     for (std::size_t link : exchange.links) --uses_[link].activities;
-    for (Use& use : uses_) {
-      if (use.alone == &exchange) use.alone = nullptr;
+    for (std::size_t link : exchange.alone) {
+      if (uses_[link].alone == &exchange) uses_[link].alone = nullptr;
     }
     const OpId op = exchange.op;
     active_.erase(op);

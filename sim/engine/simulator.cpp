@@ -20,7 +20,40 @@ struct Simulator::Impl {
   std::vector<s4u::NetZone*> planes;
   std::vector<std::vector<s4u::Host*>> hosts;  // [plane][gpu]
   std::exception_ptr error;
+
+  /// An actor, which runs one function after the other: making and ending one for each takes system
+  /// calls for its stack.
+  struct Worker {
+    std::function<void()> function;
+    s4u::SemaphorePtr wake = s4u::Semaphore::create(0);
+  };
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<Worker*> idle;
+  int unfinished = 0;  // functions
+
+  void run(Worker& worker);
+  void give(Worker& worker, std::function<void()> function) {
+    worker.function = std::move(function);
+    worker.wake->release();
+  }
 };
+
+/// Actors that nobody wakes again would be a deadlock: the last function ends all of them.
+void Simulator::Impl::run(Worker& worker) {
+  while (worker.function) {
+    try {
+      std::exchange(worker.function, nullptr)();
+    } catch (const std::exception&) {  // not what SimGrid throws to end an actor
+      if (!error) error = std::current_exception();
+    }
+    if (--unfinished == 0) {
+      for (Worker* other : std::exchange(idle, {})) give(*other, nullptr);
+      return;
+    }
+    idle.push_back(&worker);
+    worker.wake->acquire();
+  }
+}
 
 namespace {
 
@@ -93,13 +126,15 @@ void Simulator::add_route(int plane, GpuId from, GpuId to, std::span<const LinkI
 }
 
 void Simulator::spawn(std::function<void()> function) {
-  s4u::Actor::create("", impl_->home, [this, function = std::move(function)] {
-    try {
-      function();
-    } catch (const std::exception&) {  // not what SimGrid throws to end an actor
-      if (!impl_->error) impl_->error = std::current_exception();
-    }
-  });
+  ++impl_->unfinished;
+  if (!impl_->idle.empty()) {
+    Impl::Worker& worker = *impl_->idle.back();
+    impl_->idle.pop_back();
+    return impl_->give(worker, std::move(function));
+  }
+  auto& worker = *impl_->workers.emplace_back(std::make_unique<Impl::Worker>());
+  worker.function = std::move(function);
+  s4u::Actor::create("", impl_->home, [this, &worker] { impl_->run(worker); });
 }
 
 void Simulator::run() {

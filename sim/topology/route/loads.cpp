@@ -24,8 +24,10 @@ class Loader {
 
   LinkLoads run() {
     for (int h = 0; h < routes_.hosts(); ++h) leave_host(h);
-    cross_fabric();
-    enter_hosts();
+    if (crosses_) {
+      cross_fabric();
+      enter_hosts();
+    }
     return std::move(loads_);
   }
 
@@ -83,7 +85,9 @@ class Loader {
       }
     }
     stay_inside(host);
-    if (entrances_ > 0) go_out(h);
+    if (std::ranges::all_of(remote_, [](std::int64_t units) { return units == 0; })) return;
+    crosses_ = true;
+    go_out(h);
   }
 
   void stay_inside(const Host& host) {
@@ -276,6 +280,7 @@ class Loader {
   const ByteMatrix& traffic_;
   std::size_t entrances_;
   LinkLoads loads_;
+  bool crosses_ = false;                     // whether anything leaves its host
   std::vector<std::int64_t> inbound_;        // units per GPU from outside its host
   std::vector<std::vector<Load>> entering_;  // per fabric vertex and entrance
   std::vector<double> first_in_;             // per entrance the least latency of a route
