@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace moesim {
 namespace {
@@ -46,6 +47,7 @@ void fit(const Scenario& scenario, const RoutingTrace& trace, ClusterInput& clus
 void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
                std::vector<ClusterInput>& clusters) {
   std::vector<Diagnostic> refusals;
+  std::set<std::string> told;
   bool any = false;
   for (ClusterInput& cluster : clusters) {
     try {
@@ -53,7 +55,9 @@ void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
       any = true;
     } catch (const Error& e) {
       cluster.unsuitable = e.diagnostics().front().message;
-      refusals.insert(refusals.end(), e.diagnostics().begin(), e.diagnostics().end());
+      for (const Diagnostic& d : e.diagnostics()) {
+        if (told.insert(d.str()).second) refusals.push_back(d);
+      }
     }
   }
   if (!any) throw Error(refusals);

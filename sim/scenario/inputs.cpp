@@ -118,6 +118,25 @@ std::vector<int> choose_layers(const Scenario& scenario, const TraceInfo& trace,
   return chosen;
 }
 
+/// What `read` returns. A change that is meant for one of several inputs and fails at another gets
+/// a hint.
+template <class Read>
+auto read_changed(const std::string& input, std::size_t inputs,
+                  const std::vector<Override>& changes, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& e) {
+    std::vector<Diagnostic> diagnostics = e.diagnostics();
+    for (Diagnostic& d : diagnostics) {
+      const bool by_change = std::ranges::any_of(
+          changes, [&](const Override& change) { return d.file.ends_with(change.str()); });
+      if (inputs < 2 || !by_change || !d.hint.empty()) continue;
+      d.hint = fmt::format("{}:NAME.path=value changes one of several alone", input);
+    }
+    throw Error(diagnostics);
+  }
+}
+
 void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
   std::map<std::string, std::shared_ptr<const GpuModel>> models;
   for (int g = 0; g < cluster.topology.gpu_count(); ++g) {
@@ -138,7 +157,8 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
                           std::vector<Diagnostic>& warnings) {
   const auto overrides = scenario.overrides_of("topology", name);
   const std::string path = data_file("topologies", name);
-  TopologyFile file = read_topology(path, overrides);
+  TopologyFile file = read_changed("topology", scenario.topologies.size(), overrides,
+                                   [&] { return read_topology(path, overrides); });
   warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
   ClusterInput cluster{
       input_file(name, path, overrides), std::move(file.topology), {}, {}, 0, {}, 0};
@@ -233,7 +253,8 @@ Inputs open_inputs(const Scenario& scenario) {
   for (const std::string& name : scenario.policies) {
     const auto overrides = scenario.overrides_of("policy", name);
     const std::string path = data_file("models/system", name);
-    inputs.systems.push_back(read_system(path, overrides));
+    inputs.systems.push_back(read_changed("policy", scenario.policies.size(), overrides,
+                                          [&] { return read_system(path, overrides); }));
     inputs.system_files.push_back(input_file(name, path, overrides));
   }
   for (const std::string& name : scenario.topologies) {

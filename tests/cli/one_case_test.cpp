@@ -84,6 +84,13 @@ TEST(NoCase, ThatCanRunIsAnErrorWithAllReasons) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
+TEST(NoCase, FitsTwoClustersAndIsToldOnce) {
+  const Outcome outcome = run_moesim(
+      compare({"--topology", "h100-rail,laer-a100", "--policy", "dedup", "--ep", "7"}), shipped);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "error: 'ep' is 7: it must divide 32 GPUs\nhint: ep 32 fits\n");
+}
+
 TEST(OneCase, IsToldFromTheOthersByItsName) {
   const Outcome outcome = run_moesim(
       compare({"--topology", "h100-rail", "--policy", "dedup,models/system/dedup.yaml"}), shipped);

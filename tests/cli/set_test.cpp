@@ -77,6 +77,14 @@ TEST(Set, ThatReachesNothingIsAnError) {
                                  "called 'h100'\nhint: known: round\n"));
 }
 
+TEST(Set, ThatFailsAtAnotherOfSeveralPointsToOneAlone) {
+  EXPECT_THAT(run_moesim(compare({"--set", "policy.dispatch.counts=true"})).err,
+              HasSubstr("there is no 'counts' below the plain value 'alltoall'\n"
+                        "hint: policy:NAME.path=value changes one of several alone\n"));
+  EXPECT_THAT(run_moesim(compare({"--set", "policy.dispatch.counts=true"}, "pair", "dedup")).err,
+              testing::Not(HasSubstr("hint")));
+}
+
 // The file's changes are made for the file's clusters; flags may choose others.
 TEST(Set, InAFileOutlivesItsTopology) {
   const Scratch scratch;
