@@ -12,9 +12,9 @@
 
 namespace moesim {
 
-class Calibration {
+class CalibrationRun {
  public:
-  virtual ~Calibration() = default;
+  virtual ~CalibrationRun() = default;
   virtual const CalibrationOrigin& origin() const = 0;
   /// All that is measured, checked; no two of a name.
   virtual std::vector<const MicroPlan*> plans() const = 0;

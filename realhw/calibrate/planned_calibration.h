@@ -15,7 +15,7 @@
 
 namespace moesim {
 
-class PlannedCalibration : public Calibration {
+class PlannedCalibration : public CalibrationRun {
  public:
   /// `check` sees the topology before anything is planned and may throw Error, as reading does.
   explicit PlannedCalibration(const CalibrationInputs& inputs,

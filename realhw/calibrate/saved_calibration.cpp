@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr SavedFormat calibration_format{"moesim-calibration", 1, "saved calibration", "plan",
                                          "moesim-hw calibrate --save"};
 
-class SavedCalibration : public Calibration {
+class SavedCalibration : public CalibrationRun {
  public:
   explicit SavedCalibration(const std::string& path) {
     SavedLines lines(calibration_format, path);
@@ -84,7 +84,7 @@ class SavedCalibration : public Calibration {
 
 }  // namespace
 
-std::string pack_calibration(const Calibration& calibration) {
+std::string pack_calibration(const CalibrationRun& calibration) {
   Json header = origin_json(calibration.origin()), list = Json::array();
   std::vector<std::string> lines;
   for (const MicroPlan* micro : calibration.plans()) {
@@ -97,7 +97,7 @@ std::string pack_calibration(const Calibration& calibration) {
   return pack_lines(calibration_format, header, lines);
 }
 
-std::unique_ptr<Calibration> saved_calibration(const std::string& path) {
+std::unique_ptr<CalibrationRun> saved_calibration(const std::string& path) {
   return std::make_unique<SavedCalibration>(path);
 }
 

@@ -11,10 +11,10 @@ namespace moesim {
 
 /// The file's content: gzip of one line of JSON each for what it is of, every plan, and the hash of
 /// it all. The same calibration gives the same bytes.
-std::string pack_calibration(const Calibration& calibration);
+std::string pack_calibration(const CalibrationRun& calibration);
 
 /// Reads a file with the content of pack_calibration. Throws Error with file and line for what is
 /// cut short, altered, of another version, or does not fit together.
-std::unique_ptr<Calibration> saved_calibration(const std::string& path);
+std::unique_ptr<CalibrationRun> saved_calibration(const std::string& path);
 
 }  // namespace moesim

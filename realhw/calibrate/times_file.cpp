@@ -12,6 +12,7 @@
 #include "realhw/calibrate/origin_json.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/json.h"
 
 namespace moesim {
 namespace {
@@ -64,7 +65,11 @@ std::string first_line(const TimesHead& head) {
 }
 
 TimesHead read_head(const std::string& text, const std::string& file) {
-  const Json line = Json::parse(text, nullptr, false);
+  Json line;
+  try {
+    line = parse_json(text, {file});
+  } catch (const Error&) {  // another kind of file: told below
+  }
   if (!line.is_object() || line.value("format", "") != format) {
     throw error_in(file, "this is no file of times",
                    "moesim-hw calibrate writes PREFIX.times.jsonl", 1);
@@ -108,7 +113,7 @@ TimesRead parse_times(const std::string& text, const std::string& file) {
       if (number == 1) {
         read.head = read_head(line, file);
       } else {
-        add_line(Json::parse(line), read.times);
+        add_line(parse_json(line, {file, number}), read.times);
       }
     });
   }

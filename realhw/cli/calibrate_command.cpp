@@ -51,7 +51,7 @@ class CalibrateCommand : public Command {
     if (!save_.empty()) return alone(job, [this] { save(); });
     if (!times_.empty()) return alone(job, [this] { fit(); });
 #endif
-    std::unique_ptr<Calibration> what;
+    std::unique_ptr<CalibrationRun> what;
     if (!agreed(job, [&] {
           check_prefix();
           what = source_.open(job.ranks());

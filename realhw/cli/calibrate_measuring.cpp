@@ -26,7 +26,7 @@ std::optional<std::string> earlier(Job& job, const std::string& file) {
   return job.broadcast(text);
 }
 
-TimesRead taken(const std::string& text, const std::string& file, const Calibration& what) {
+TimesRead taken(const std::string& text, const std::string& file, const CalibrationRun& what) {
   TimesRead read = parse_times(text, file);
   const CalibrationOrigin& origin = what.origin();
   if (read.head.origin.plans != origin.plans) {
@@ -53,7 +53,7 @@ void CalibrateMeasuring::add_to(CommandLine& command) {
   options_.assign(all.begin() + std::ssize(before), all.end());
 }
 
-bool CalibrateMeasuring::measure(Job& job, const Calibration& what,
+bool CalibrateMeasuring::measure(Job& job, const CalibrationRun& what,
                                  const std::string& times) const {
   const bool first = job.rank() == 0;
   const auto text = resume_ ? earlier(job, times) : "";

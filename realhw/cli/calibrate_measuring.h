@@ -18,7 +18,7 @@ class CalibrateMeasuring {
 
   /// Leaves all times in their file; all ranks together. False when the input is bad, which has
   /// been told then.
-  bool measure(Job& job, const Calibration& what, const std::string& times) const;
+  bool measure(Job& job, const CalibrationRun& what, const std::string& times) const;
 
  private:
   bool resume_ = false;

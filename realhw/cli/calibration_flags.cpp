@@ -13,7 +13,7 @@ namespace moesim {
 namespace {
 
 #ifdef MOESIM_SCENARIOS
-std::unique_ptr<Calibration> planned(const CalibrationInputs& inputs, int ranks) {
+std::unique_ptr<CalibrationRun> planned(const CalibrationInputs& inputs, int ranks) {
   if (inputs.topology.empty() || inputs.model.empty()) {
     throw Error(
         fmt::format("{} is missing", inputs.topology.empty() ? "--topology" : "--model"),
@@ -58,7 +58,7 @@ void CalibrationFlags::add_to(CommandLine& command) {
   options_.push_back(saved);
 }
 
-std::unique_ptr<Calibration> CalibrationFlags::open(int ranks) const {
+std::unique_ptr<CalibrationRun> CalibrationFlags::open(int ranks) const {
   if (!saved_.empty()) {
     auto calibration = saved_calibration(saved_);
     const CalibrationOrigin& origin = calibration->origin();

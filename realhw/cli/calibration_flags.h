@@ -16,7 +16,7 @@ class CalibrationFlags {
  public:
   void add_to(CommandLine& command);
   /// For a job of so many ranks; 0: of as many as there are GPUs. Throws Error as reading does.
-  std::unique_ptr<Calibration> open(int ranks) const;
+  std::unique_ptr<CalibrationRun> open(int ranks) const;
 
   /// All flags, which do not go with a source of another kind.
   const std::vector<Flag>& options() const { return options_; }

@@ -41,6 +41,27 @@ int edit_distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+/// A source line and the caret below it. Of a long line only what is near the caret is shown.
+std::string with_caret(std::string line, int column) {
+  constexpr std::size_t widest = 160;
+  std::size_t before = column > 0 ? static_cast<std::size_t>(column - 1) : 0;
+  if (line.size() > widest) {
+    std::size_t begin = before > widest / 2 ? before - widest / 2 : 0;
+    const auto inside = [&](std::size_t at) {  // of a UTF-8 sequence
+      return at < line.size() && (static_cast<unsigned char>(line[at]) & 0xc0) == 0x80;
+    };
+    while (begin > 0 && inside(begin)) --begin;
+    std::size_t end = begin + widest;
+    while (inside(end)) ++end;
+    const bool cut = end < line.size();
+    line = (begin > 0 ? "..." : "") + line.substr(begin, end - begin) + (cut ? "..." : "");
+    before = before - std::min(begin, before) + (begin > 0 ? 3 : 0);
+  }
+  std::string text = "  " + line + "\n";
+  if (column > 0) text += "  " + std::string(before, ' ') + "^\n";
+  return text;
+}
+
 }  // namespace
 
 std::string Diagnostic::str() const {
@@ -50,10 +71,7 @@ std::string Diagnostic::str() const {
   if (!text.empty()) text += ": ";
   text += severity == Severity::error ? "error: " : "warning: ";
   text += message + "\n";
-  if (!source_line.empty()) {
-    text += "  " + source_line + "\n";
-    if (column > 0) text += "  " + std::string(static_cast<std::size_t>(column - 1), ' ') + "^\n";
-  }
+  if (!source_line.empty()) text += with_caret(source_line, column);
   if (!hint.empty()) text += "hint: " + hint + "\n";
   return text;
 }

@@ -20,6 +20,10 @@ constexpr int gzip_window = MAX_WBITS + 16;  // with gzip's header, which holds 
 constexpr int usual_memory = 8;
 constexpr std::string_view magic = "\x1f\x8b";
 
+/// A file that is much smaller than its text was made to fill the memory: text of ours packs 20
+/// times at most. Small texts may be as they like.
+constexpr std::int64_t most_unpacked_ratio = 200, always_unpacked = 32 << 20;
+
 }  // namespace
 
 std::string gzipped(std::string_view text) {
@@ -60,6 +64,13 @@ std::string read_text_or_gzip(const std::string& path) {
   int count = 0;
   while ((count = ::gzread(file, block.data(), block.size())) > 0) {
     text.append(block.data(), static_cast<std::size_t>(count));
+    const auto size = static_cast<std::int64_t>(text.size());
+    if (size > always_unpacked && size / most_unpacked_ratio > ::gzoffset(file)) {
+      ::gzclose(file);
+      throw error_in(path,
+                     fmt::format("unpacks to more than {} times its size", most_unpacked_ratio),
+                     "if that is meant, give it unpacked");
+    }
   }
   const bool sound = ::gzclose(file) == Z_OK && count == 0;
   if (!sound) throw error_in(path, "is cut short or damaged", "copy it again");

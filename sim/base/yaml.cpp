@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "sim/base/files.h"
+#include "sim/base/yaml_load.h"
 #include "sim/base/yaml_state.h"
 
 namespace moesim {
@@ -21,33 +22,6 @@ std::vector<std::string> split_lines(const std::string& text) {
     lines.push_back(line);
   }
   return lines;
-}
-
-/// How to mend the commonest syntax errors, by the words of yaml-cpp.
-std::string syntax_hint(const std::string& message) {
-  const std::pair<const char*, const char*> hints[] = {
-      {"end of sequence flow", "is a ']' or ',' missing above?"},
-      {"end of map flow", "is a '}' or ',' missing above?"},
-      {"end of map not found", "keys of one mapping must start in the same column"},
-      {"end of sequence not found", "the '-' of one list must stand in the same column"},
-      {"illegal map value",
-       "keys of one mapping must start in the same column; text that holds ': ' needs quotes"},
-  };
-  for (const auto& [part, hint] : hints) {
-    if (message.find(part) != std::string::npos) return hint;
-  }
-  return "";
-}
-
-Diagnostic syntax_error(const std::string& file, const std::vector<std::string>& lines,
-                        const YAML::Exception& e) {
-  Diagnostic d{Severity::error,      file, e.mark.line + 1,   e.mark.column + 1,
-               "not YAML: " + e.msg, "",   syntax_hint(e.msg)};
-  const auto line = static_cast<std::size_t>(e.mark.line);
-  if (e.mark.line >= 0 && line < lines.size()) d.source_line = lines[line];
-  const auto indent = d.source_line.substr(0, d.source_line.find_first_not_of(" \t"));
-  if (indent.find('\t') != std::string::npos) d.hint = "indent with spaces, never with tabs";
-  return d;
 }
 
 /// The child of a map or list that one part of a dotted path names; created where it is missing.
@@ -117,9 +91,9 @@ void YamlDocument::State::apply_overrides() {
     std::istringstream parts(o.path);
     for (std::string part; std::getline(parts, part, '.');) node.reset(child(node, part, where));
     try {
-      node = YAML::Load(o.value);
-    } catch (const YAML::Exception& e) {
-      throw error_in(where, e.msg);
+      node = load_yaml(o.value, "");
+    } catch (const Error& e) {
+      throw error_in(where, e.diagnostics().front().message, e.diagnostics().front().hint);
     }
   }
 }
@@ -134,20 +108,8 @@ std::unique_ptr<YamlDocument> YamlDocument::from_text(const std::string& text,
   state->file = name;
   state->lines = split_lines(text);
   state->overrides = overrides;
-  std::vector<YAML::Node> documents;
-  try {
-    documents = YAML::LoadAll(text);
-  } catch (const YAML::Exception& e) {
-    throw Error({syntax_error(name, state->lines, e)});
-  }
-  if (documents.size() > 1) {
-    throw error_in(name,
-                   fmt::format("there are {} YAML documents, only one is read", documents.size()),
-                   "take the line '---' away");
-  }
-  if (!documents.empty()) state->root = documents[0];
-  if (documents.empty() || !state->root.IsDefined() || state->root.IsNull())
-    throw error_in(name, "the file is empty");
+  state->root = load_yaml(text, name);
+  if (!state->root.IsDefined() || state->root.IsNull()) throw error_in(name, "the file is empty");
   state->apply_overrides();
   return std::unique_ptr<YamlDocument>(new YamlDocument(std::move(state)));
 }

@@ -24,7 +24,7 @@ const char* name_of(Collective collective) {
   return collective_names[static_cast<int>(collective)];
 }
 
-const char* name_of(Reach reach) { return reach == Reach::host ? "host" : "fabric"; }
+const char* name_of(LinkReach reach) { return reach == LinkReach::host ? "host" : "fabric"; }
 
 std::optional<Collective> collective_of(const std::string& name) {
   for (int i = 0; i < collective_count; ++i) {
@@ -33,10 +33,10 @@ std::optional<Collective> collective_of(const std::string& name) {
   return std::nullopt;
 }
 
-double link_bytes_per_byte(const Setting& setting, Reach reach) {
+double link_bytes_per_byte(const Setting& setting, LinkReach reach) {
   const double n = setting.ranks;
   const double per_host = n / setting.hosts;
-  const bool between = reach == Reach::fabric;
+  const bool between = reach == LinkReach::fabric;
   if (between && setting.hosts == 1) return 0;
   switch (setting.collective) {
     case Collective::alltoall:

@@ -19,8 +19,8 @@ const char* name_of(Collective collective);
 std::optional<Collective> collective_of(const std::string& name);
 
 /// Which links a measurement is about: those inside a host, or those between hosts.
-enum class Reach { host, fabric };
-const char* name_of(Reach reach);
+enum class LinkReach { host, fabric };
+const char* name_of(LinkReach reach);
 
 /// What ran: `ranks` GPUs, evenly on `hosts`.
 struct Setting {
@@ -32,7 +32,7 @@ struct Setting {
 /// Bytes that the busiest link of one GPU carries in one direction per byte of nccl-tests' "size":
 /// of an all-to-all what leaves the GPU (reach host) or its host (reach fabric); of ring algorithms
 /// the factor of the bus bandwidth. 0 when it is not known (rings over hosts of several GPUs).
-double link_bytes_per_byte(const Setting& setting, Reach reach);
+double link_bytes_per_byte(const Setting& setting, LinkReach reach);
 
 struct Sample {
   Bytes bytes;  // on the busiest link

@@ -14,6 +14,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/json.h"
 #include "sim/plan/phases.h"
 
 namespace fs = std::filesystem;
@@ -130,20 +131,22 @@ std::string script_text(int ranks, const std::vector<NcclTestsExchange>& exchang
   return text;
 }
 
+constexpr const char* other_folder = "name a new or empty folder, or that of an earlier export";
+
 [[noreturn]] void refuse(const fs::path& folder, const std::string& what) {
-  throw error_in(folder.string(), what, "name a new or empty folder, or that of an earlier export");
+  throw error_in(folder.string(), what, other_folder);
 }
 
 /// The files that an export wrote there; throws unless the folder's index.json says so.
 std::set<std::string> files_of_export(const fs::path& folder) {
   std::set<std::string> files = {"index.json", "run.sh"};
   if (!fs::exists(folder / "index.json")) refuse(folder, "is not empty and holds no export");
-  const auto index =
-      nlohmann::json::parse(read_file((folder / "index.json").string()), nullptr, false);
-  if (!index.is_object() || index.value("format", nlohmann::json()) != format_name) {
+  const std::string index_file = (folder / "index.json").string();
+  const auto index = parse_json(read_file(index_file), {index_file, 1, other_folder});
+  if (!index.is_object() || index.value("format", nlohmann::ordered_json()) != format_name) {
     refuse(folder, "holds an index.json that is not of this kind of export");
   }
-  for (const auto& exchange : index.value("exchanges", nlohmann::json::array())) {
+  for (const auto& exchange : index.value("exchanges", nlohmann::ordered_json::array())) {
     const auto file = exchange.find("file");
     if (file != exchange.end() && file->is_string()) files.insert(file->get<std::string>());
   }

@@ -94,7 +94,7 @@ std::string run_case(const Scenario& scenario, const Inputs& inputs, const Clust
 }  // namespace
 
 std::string bounds_table(const Scenario& scenario, const Inputs& inputs, int workers) {
-  std::vector<Job> jobs;
+  std::vector<WorkerJob> jobs;
   for (const ClusterInput& cluster : inputs.clusters) {
     if (!cluster.unsuitable.empty()) continue;  // the first table tells why
     for (const SystemSpec& system : inputs.systems) {

@@ -37,8 +37,8 @@ LogChoice choice_of(const CalibrateOptions& options) {
                   "alltoall, all_gather, reduce_scatter, all_reduce or sendrecv");
     }
   }
-  if (options.reach == "host") choice.reach = Reach::host;
-  if (options.reach == "fabric") choice.reach = Reach::fabric;
+  if (options.reach == "host") choice.reach = LinkReach::host;
+  if (options.reach == "fabric") choice.reach = LinkReach::fabric;
   if (!options.reach.empty() && !choice.reach) {
     throw Error("--reach: '" + options.reach + "' is neither host nor fabric");
   }

@@ -113,7 +113,7 @@ std::string backend_name(Fidelity fidelity, P2pOrder order) {
 }
 
 std::vector<std::string> simulate(const Scenario& scenario, const Inputs& inputs, int workers) {
-  std::vector<Job> jobs;
+  std::vector<WorkerJob> jobs;
   const bool alone =
       inputs.clusters.size() * scenario.fidelities.size() * inputs.systems.size() == 1;
   for (const ClusterInput& cluster : inputs.clusters) {

@@ -40,7 +40,9 @@ void run_import(ImportFlags flags) {
   }
   options.layers = layers_of(flags.layers);
   LongWork work("importing");
-  fmt::print("{}", import_trace(flags.kind, options, work.progress()));
+  const Imported imported = import_trace(flags.kind, options, work.progress());
+  for (const Diagnostic& warning : imported.warnings) fmt::print(stderr, "{}", warning.str());
+  fmt::print("{}", imported.report);
 }
 
 }  // namespace

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim trace synth: draws a synthetic trace.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 
+#include "sim/base/data_files.h"
+#include "sim/base/error.h"
+#include "sim/base/most.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/trace_command.h"
+#include "sim/model/layer_numbers.h"
 #include "sim/trace/synth/synth.h"
 #include "sim/trace/writer.h"
 
@@ -12,15 +20,38 @@ namespace moesim {
 namespace {
 
 struct SynthFlags {
-  std::string output, fit;
-  int layers = 1;
+  std::string output, fit, model, layers = "1";
+  bool experts_given = false, top_k_given = false;
   SynthOptions options;
 };
 
+/// COUNT layers from 0 on, or FIRST:COUNT; of a model its first COUNT MoE layers.
+std::vector<int> synth_layers(const std::string& text, const std::optional<MoeModel>& model) {
+  const bool has_first = text.find(':') != std::string::npos;
+  const auto [first, count] = pair_of("--layers", has_first ? text : "0:" + text);
+  const auto most = model && !has_first ? static_cast<int>(model->moe_layers.size())
+                                        : max_layer_number - std::min(first, max_layer_number);
+  if (count < 1 || count > most) {
+    throw Error(fmt::format("--layers: {} layers; there are from 1 to {}", count, most));
+  }
+  if (model && !has_first) return {model->moe_layers.begin(), model->moe_layers.begin() + count};
+  std::vector<int> layers(static_cast<std::size_t>(count));
+  std::iota(layers.begin(), layers.end(), first);
+  const auto dense = model ? dense_layers(layers, *model) : std::vector<int>{};
+  if (!dense.empty()) throw Error("--layers: " + dense_layers_text(dense, *model));
+  return layers;
+}
+
 void run_synth(const SynthFlags& flags) {
   SynthOptions options = flags.options;
-  options.layers.resize(static_cast<std::size_t>(flags.layers));
-  std::iota(options.layers.begin(), options.layers.end(), 0);
+  std::optional<MoeModel> model;
+  if (!flags.model.empty()) {
+    model = read_moe_model(data_file("models/moe", flags.model));
+    options.model = model->name;
+    if (!flags.experts_given) options.experts = model->experts;
+    if (!flags.top_k_given) options.top_k = model->top_k;
+  }
+  options.layers = synth_layers(flags.layers, model);
   LongWork work("drawing");
   const auto progress = work.progress();
   Synthesis synthesis = flags.fit.empty()
@@ -49,10 +80,14 @@ void add_trace_synth(CommandLine& trace) {
   command.add_option("--seed", o.seed, "The same seed gives the same trace");
   Flag fit = command.add_option("--fit", flags->fit,
                                 "A trace whose loads, pairs and overlap to reproduce");
+  Flag experts = command.add_option("--experts", o.experts, "Experts per layer");
+  Flag top_k = command.add_option("--top-k", o.top_k, "Experts per token");
   const std::vector<Flag> invented = {
-      command.add_option("--experts", o.experts, "Experts per layer"),
-      command.add_option("--top-k", o.top_k, "Experts per token"),
-      command.add_option("--layers", flags->layers, "MoE layers").range(1, 100000),
+      command.add_option("--model", flags->model, "Model whose experts, top-k and layers to take"),
+      experts,
+      top_k,
+      command.add_option("--layers", flags->layers,
+                         "MoE layers: COUNT, or FIRST:COUNT to number them from FIRST on"),
       command.add_option("--skew", o.skew, "Zipf exponent of expert popularity"),
       command.add_option("--affinity", o.affinity,
                          "Share of choices from the community of the first one, 0 to 1"),
@@ -62,7 +97,11 @@ void add_trace_synth(CommandLine& trace) {
       command.add_option("--groups", o.groups, "Group-limited gate: expert groups"),
       command.add_option("--kept-groups", o.kept_groups, "Groups that a token may use")};
   for (Flag option : invented) fit.excludes(option);
-  command.callback([flags] { run_synth(*flags); });
+  command.callback([flags, experts, top_k] {
+    flags->experts_given = experts.given();
+    flags->top_k_given = top_k.given();
+    run_synth(*flags);
+  });
 }
 
 }  // namespace moesim

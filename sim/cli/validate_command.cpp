@@ -150,7 +150,7 @@ std::string setting(const Recalled& recalled) {
 }
 
 Validation validate_all(const std::vector<Recalled>& all, double tolerance) {
-  std::vector<Job> jobs;
+  std::vector<WorkerJob> jobs;
   for (const Recalled& recalled : all) {
     for (const SystemSpec* system : measured_systems(recalled)) {
       jobs.push_back({fmt::format("{} {}", recalled.measured.file, system->name),

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <stdexcept>
 
 #include "sim/base/error.h"
+#include "sim/base/processes.h"
 
 namespace moesim {
 namespace {
@@ -32,8 +32,7 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-[[noreturn]] void run_child(const Job& job, int fd) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+[[noreturn]] void run_child(const WorkerJob& job, int fd) {
   const Progress progress = [fd](int step, int steps) {
     write_all(fd, fmt::format("p {} {}\n", step, steps));
   };
@@ -55,7 +54,7 @@ struct Child {
 
 class Pool {
  public:
-  Pool(const std::vector<Job>& jobs, int workers)
+  Pool(const std::vector<WorkerJob>& jobs, int workers)
       : jobs_(jobs),
         workers_(static_cast<std::size_t>(std::max(workers, 1))),
         texts_(jobs.size()) {}
@@ -82,7 +81,7 @@ class Pool {
     int fds[2];
     if (::pipe(fds) != 0) throw std::runtime_error("cannot make a pipe for a worker");
     std::fflush(nullptr);
-    const pid_t pid = ::fork();
+    const pid_t pid = fork_bound();
     if (pid < 0) throw std::runtime_error("cannot start a worker process");
     if (pid == 0) {
       ::close(fds[0]);
@@ -146,7 +145,7 @@ class Pool {
     texts_[child.job] = child.text;
   }
 
-  const std::vector<Job>& jobs_;
+  const std::vector<WorkerJob>& jobs_;
   std::size_t workers_;
   std::vector<std::string> texts_;
   std::map<int, Child> children_;  // by pipe
@@ -156,7 +155,7 @@ class Pool {
 
 }  // namespace
 
-std::vector<std::string> run_jobs(const std::vector<Job>& jobs, int workers) {
+std::vector<std::string> run_jobs(const std::vector<WorkerJob>& jobs, int workers) {
   std::vector<std::string> texts = Pool(jobs, workers).run();
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const char kind = texts[i][0];

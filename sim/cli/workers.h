@@ -12,7 +12,7 @@ namespace moesim {
 /// Reports a child's progress (step of steps) to its parent.
 using Progress = std::function<void(int step, int steps)>;
 
-struct Job {
+struct WorkerJob {
   std::string name;  // for progress lines
   std::function<std::string(const Progress&)> run;
 };
@@ -20,6 +20,6 @@ struct Job {
 /// Runs the jobs, at most `workers` at a time, and returns their results in job order. The first
 /// failed job (in job order) is thrown again: Error as Error, anything else as std::runtime_error.
 /// Progress lines go to stderr when it is a terminal.
-std::vector<std::string> run_jobs(const std::vector<Job>& jobs, int workers);
+std::vector<std::string> run_jobs(const std::vector<WorkerJob>& jobs, int workers);
 
 }  // namespace moesim

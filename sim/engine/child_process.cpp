@@ -14,6 +14,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "sim/base/processes.h"
+
 namespace moesim {
 namespace {
 
@@ -75,7 +77,7 @@ Child start(const std::function<std::string()>& function) {
   const std::lock_guard lock(starting);
   int ends[2];
   if (pipe(ends) != 0) fail("cannot make a pipe for the simulation");
-  const pid_t id = fork();
+  const pid_t id = fork_bound();
   if (id == 0) {
     close(ends[0]);
     be_child(function, ends[1]);

@@ -2,6 +2,7 @@
 // Reads models/moe/*.yaml.
 #include <fmt/format.h>
 
+#include "sim/base/most.h"
 #include "sim/model/moe_model.h"
 
 namespace moesim {
@@ -76,7 +77,7 @@ MoeModel read_model(YamlDocument& doc) {
   model.hidden = static_cast<int>(map.integer("hidden", possible_size));
   model.layers = static_cast<int>(map.integer("layers", possible_size));
   model.moe_layers = moe_layers(map, model.layers);
-  model.experts = static_cast<int>(map.integer("experts", {1, 65536}));
+  model.experts = static_cast<int>(map.integer("experts", {1, max_experts}));
   model.top_k = static_cast<int>(map.integer("top_k", {1, 32}));
   model.expert_ffn = static_cast<int>(map.integer("expert_ffn", possible_size));
   model.expert_matrices = static_cast<int>(map.integer("expert_matrices", {2, 3}));

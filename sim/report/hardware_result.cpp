@@ -87,17 +87,21 @@ int count(const YamlMap& map, const std::string& key, double least) {
   return static_cast<int>(map.integer(key, {least, 1 << 30}));
 }
 
-void check_format(const YamlMap& map) {
-  const std::string found = map.string("format");
-  if (map.good({"format"}) && found != "moesim-hw-result") {
-    map.value().error(fmt::format("'format' is '{}'", found),
-                      "a result of moesim-hw run --json is needed");
+/// Of another document only this is told: that it lacks everything else is no news.
+void check_format(const YamlDocument& doc, const YamlMap& map) {
+  const char* needed = "a result of moesim-hw run --json is needed";
+  const auto format = map.find("format");
+  if (!format || !format->is_scalar()) {
+    map.value().error("is no result of moesim-hw: it does not tell its 'format'", needed);
+  } else if (format->string() != "moesim-hw-result") {
+    format->error(fmt::format("'format' is '{}'", format->string()), needed);
+  } else if (const std::int64_t written = map.integer("format_version", {1, 1 << 20});
+             map.good({"format_version"}) && written != version) {
+    map.find("format_version")
+        ->error(fmt::format("'format_version' is {}, not {}", written, version),
+                "measure again with this version of moesim-hw");
   }
-  const std::int64_t written = map.integer("format_version", {1, 1 << 20});
-  if (map.good({"format_version"}) && written != version) {
-    map.value().error(fmt::format("'format_version' is {}, not {}", written, version),
-                      "measure again with this version of moesim-hw");
-  }
+  if (!doc.diagnostics().empty()) throw Error({doc.diagnostics().front()});
 }
 
 }  // namespace
@@ -107,7 +111,7 @@ HardwareResult read_hardware_result(const std::string& path) {
   const YamlMap map = doc->root().map();
   HardwareResult result;
   result.file = path;
-  check_format(map);
+  check_format(*doc, map);
   result.moesim = map.string("moesim");
   result.date = map.string("date");
   result.description = map.string("description");

@@ -58,7 +58,10 @@ void SavedLines::fail(std::size_t line, const std::string& what, std::string hin
 }
 
 void SavedLines::read_header() {
-  header_ = lines_.empty() ? Json() : Json::parse(lines_[0], nullptr, false);
+  try {
+    if (!lines_.empty()) header_ = parse_json(lines_[0], {file_});
+  } catch (const Error&) {  // another kind of file: told below
+  }
   if (!header_.is_object() || header_.value("format", "") != format_.name) {
     fail(0, fmt::format("holds no {}", format_.content), hint_of(format_));
   }

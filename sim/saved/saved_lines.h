@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/json.h"
 
 namespace moesim {
 
@@ -48,7 +49,7 @@ class SavedLines {
   auto next(const std::string& hash, Read read) {
     const std::size_t line = check_next(hash);
     return at_line(line, [&] {
-      return read(nlohmann::ordered_json::parse(lines_[line]),
+      return read(parse_json(lines_[line], {file_, static_cast<int>(line) + 1}),
                   fmt::format("{} line {}", file_, line + 1));
     });
   }

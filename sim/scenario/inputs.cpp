@@ -10,6 +10,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/model/layer_numbers.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/fit_trace.h"
 #include "sim/trace/verify.h"
@@ -86,10 +87,20 @@ void require_equal(const Scenario& scenario, const char* what, const char* key, 
       fmt::format("choose the model that was recorded, or say --set model.{}={}", key, trace));
 }
 
-std::string numbers(const std::vector<int>& values) {
-  return values.size() > 1 && values.back() - values.front() + 1 == static_cast<int>(values.size())
-             ? fmt::format("{}..{}", values.front(), values.back())
-             : fmt::format("{}", fmt::join(values, ", "));
+/// A dense layer has no experts: its routing is another model's, or its number is wrong.
+void check_not_dense(const Scenario& scenario, const std::vector<int>& numbers,
+                     const MoeModel& model, std::vector<Diagnostic>& warnings) {
+  const std::vector<int> dense = dense_layers(numbers, model);
+  if (dense.empty()) return;
+  const std::string message = "'layers': " + dense_layers_text(dense, model);
+  if (scenario.recorded_layers) {
+    warnings.push_back({Severity::warning, scenario.trace, 0, 0, message, "",
+                        "they are replayed because of 'layers: recorded'"});
+    return;
+  }
+  throw error_in(scenario.trace, message,
+                 "replay others, or say 'layers: recorded' to replay them all the same; `moesim "
+                 "trace synth --model` numbers as the model does");
 }
 
 /// Indices of the replayed layers; a count that differs from the model's is a warning.
@@ -100,18 +111,22 @@ std::vector<int> choose_layers(const Scenario& scenario, const TraceInfo& trace,
     const auto it = std::find(trace.layers.begin(), trace.layers.end(), number);
     if (it == trace.layers.end()) {
       throw Error(fmt::format("'layers': layer {} is not in the trace", number),
-                  "recorded: " + numbers(trace.layers));
+                  "recorded: " + numbers_text(trace.layers));
     }
     chosen.push_back(static_cast<int>(it - trace.layers.begin()));
   }
-  if (!chosen.empty()) return chosen;
+  if (!chosen.empty()) {
+    check_not_dense(scenario, scenario.layers, model, warnings);
+    return chosen;
+  }
+  check_not_dense(scenario, trace.layers, model, warnings);
   if (trace.layers != model.moe_layers && !scenario.recorded_layers) {
     warnings.push_back(
         {Severity::warning, scenario.trace, 0, 0,
          fmt::format("'layers': the trace has {} MoE layers ({}), the model '{}' has {} ({}); only "
                      "the recorded ones are replayed",
-                     trace.layers.size(), numbers(trace.layers), model.name,
-                     model.moe_layers.size(), numbers(model.moe_layers)),
+                     trace.layers.size(), numbers_text(trace.layers), model.name,
+                     model.moe_layers.size(), numbers_text(model.moe_layers)),
          "", "say 'layers: recorded' when that is meant"});
   }
   for (std::size_t i = 0; i < trace.layers.size(); ++i) chosen.push_back(static_cast<int>(i));

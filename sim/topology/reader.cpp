@@ -81,7 +81,8 @@ std::optional<ClusterCalibration> find_calibration(const YamlValue& name, const 
     return read_cluster_calibration(path);
   } catch (const Error& error) {
     for (const Diagnostic& d : error.diagnostics()) {
-      name.error(fmt::format("{}:{}: {}", text, d.line, d.message), d.hint.empty() ? hint : d.hint);
+      const std::string place = d.line > 0 ? fmt::format("{}:{}", text, d.line) : text;
+      name.error(fmt::format("{}: {}", place, d.message), d.hint.empty() ? hint : d.hint);
     }
     return std::nullopt;
   }

@@ -5,8 +5,12 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/base/most.h"
+
 namespace moesim {
 namespace {
+
+static_assert(max_experts == IdRows::dropped, "no expert has the id of a dropped choice");
 
 class MemoryStep : public TraceStep {
  public:

@@ -17,6 +17,7 @@ namespace moesim {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::size_t kMostAxes = 64;  // of NumPy's arrays
 
 /// Reads the Python dict literal of a header; every error names the file.
 class HeaderText {
@@ -50,6 +51,7 @@ class HeaderText {
     expect('(');
     while (!take(')')) {
       numbers.push_back(number());
+      if (numbers.size() > kMostAxes) throw bad();
       if (!take(',')) {
         expect(')');
         break;

@@ -127,7 +127,7 @@ TEST(Calibration, IsWrittenLikeThis) {
 TEST(Calibration, IsReadBackAsItWasFitted) {
   const std::vector<Log> logs = four_runs();
   const LinkFit fit = fit_of(logs);
-  const Calibration read = parse_calibration(
+  const LinkCalibration read = parse_calibration(
       calibration_yaml({fit, {}, logs}, {"test", "", Seconds(2e-6)}), "c.calib.yaml");
   EXPECT_NEAR(read.latency.value, (fit.fixed.value - 2e-6) / 2, 1e-10);
   const BandwidthTable table = fit.table();

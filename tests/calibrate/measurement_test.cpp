@@ -8,13 +8,13 @@ namespace moesim {
 namespace {
 
 TEST(LinkBytes, FollowTheCollective) {
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, Reach::host), 7.0 / 8);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 16, 2}, Reach::fabric), 0.5);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_reduce, 4, 1}, Reach::host), 1.5);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::sendrecv, 2, 2}, Reach::fabric), 1);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 4, 4}, Reach::fabric), 0.75);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 8, 4}, Reach::fabric), 0);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, Reach::fabric), 0);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, LinkReach::host), 7.0 / 8);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 16, 2}, LinkReach::fabric), 0.5);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_reduce, 4, 1}, LinkReach::host), 1.5);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::sendrecv, 2, 2}, LinkReach::fabric), 1);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 4, 4}, LinkReach::fabric), 0.75);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 8, 4}, LinkReach::fabric), 0);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, LinkReach::fabric), 0);
 }
 
 TEST(Collectives, GoByManyNames) {

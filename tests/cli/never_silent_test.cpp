@@ -71,6 +71,57 @@ TEST(NeverSilent, ALayerCountThatDiffers) {
   EXPECT_EQ(meant.json["cases"], warned.json["cases"]);
 }
 
+TEST(NeverSilent, ALayerThatIsDenseInTheModel) {
+  std::vector<std::string> more = {"--set", "model.layers=3", "--set", "model.moe_layers.first=1"};
+  const std::string dense =
+      "'layers': layer 0 is dense in the model 'hand', whose MoE layers are 1..2";
+  for (const std::vector<std::string>& layers :
+       {std::vector<std::string>{}, {"--layers", "0"}, {"--layers", "0,1"}}) {
+    std::vector<std::string> all = more;
+    all.insert(all.end(), layers.begin(), layers.end());
+    const Result refused = run_hand(all);
+    EXPECT_EQ(refused.outcome.code, 2);
+    EXPECT_THAT(refused.outcome.err, HasSubstr("traces/hand: error: " + dense + "\nhint: replay"));
+  }
+  more.insert(more.end(), {"--layers", "1"});
+  EXPECT_EQ(run_hand(more).outcome.code, 0);
+  more.back() = "recorded";
+  const Result meant = run_hand(more);
+  EXPECT_EQ(meant.outcome.code, 0);
+  EXPECT_THAT(meant.outcome.err, HasSubstr("traces/hand: warning: " + dense));
+  EXPECT_EQ(meant.json["warnings"], Json({dense}));
+}
+
+TEST(NeverSilent, SynthesisNumbersLayersAsTheModel) {
+  const Scratch scratch;
+  const Surroundings shipped{.folder = scratch.path(), .data = MOESIM_ROOT};
+  const auto synth = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"trace", "synth", "-o", "t", "--tokens", "64"});
+    const Outcome outcome = run_moesim(more, shipped);
+    const std::string text =
+        outcome.code == 0 ? content(scratch.file("t/trace.json")) : outcome.err;
+    std::filesystem::remove_all(scratch.file("t"));
+    return text;
+  };
+  const std::vector<std::string> v3 = {"--model", "deepseek-v3", "--layers"};
+  const auto of_v3 = [&](const std::string& layers) {
+    std::vector<std::string> more = v3;
+    more.push_back(layers);
+    return synth(more);
+  };
+  EXPECT_THAT(of_v3("3"), testing::AllOf(HasSubstr("\"layers\": [3, 4, 5]"),
+                                         HasSubstr("\"experts\": 256"), HasSubstr("\"top_k\": 8")));
+  EXPECT_THAT(of_v3("60:1"), HasSubstr("\"layers\": [60]"));
+  EXPECT_EQ(
+      of_v3("1:4"),
+      "error: --layers: layers 1..2 are dense in the model 'deepseek-v3', whose MoE layers are "
+      "3..60\n");
+  EXPECT_EQ(of_v3("59"), "error: --layers: 59 layers; there are from 1 to 58\n");
+  EXPECT_THAT(synth({"--layers", "3:2"}), HasSubstr("\"layers\": [3, 4]"));
+  EXPECT_THAT(synth({"--layers", "2"}), HasSubstr("\"layers\": [0, 1]"));
+  EXPECT_THAT(synth({"--layers", "0"}), HasSubstr("error: --layers: 0 layers"));
+}
+
 /// The recorded trace on H100 nodes of 8, every byte on the shortest way: no hop over NVLink
 /// towards another rail.
 Result place(const std::string& nodes, const std::vector<std::string>& more) {

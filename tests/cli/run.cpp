@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,15 @@ namespace fs = std::filesystem;
 
 namespace moesim {
 namespace {
+
+void limit() {
+  const rlimit seconds{10, 10};
+  ::setrlimit(RLIMIT_CPU, &seconds);
+#ifndef __SANITIZE_ADDRESS__  // which reserves terabytes
+  const rlimit memory{2'000'000'000, 2'000'000'000};
+  ::setrlimit(RLIMIT_AS, &memory);
+#endif
+}
 
 /// Replaces the calling process, between fork and exec.
 [[noreturn]] void become_moesim(const std::vector<std::string>& arguments,
@@ -40,6 +50,7 @@ namespace {
     ::setenv("MOESIM_DATA", surroundings.data.c_str(), 1);
   }
   ::setpgid(0, 0);
+  if (surroundings.limited) limit();
   if (::chdir(surroundings.folder.c_str()) == 0) ::execv(program.c_str(), argv.data());
   ::_exit(127);
 }
@@ -62,6 +73,8 @@ Running::Running(const std::vector<std::string>& arguments, const Surroundings& 
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("cannot fork");
   if (pid_ == 0) become_moesim(arguments, surroundings, folder_);
+  ::setpgid(pid_, pid_);  // here, too: whoever comes first
+  group_ = pid_;
 }
 
 Running::~Running() {
@@ -80,11 +93,34 @@ pid_t Running::wait_for_child() const {
   return 0;
 }
 
+std::vector<pid_t> Running::members() const {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::string stat = content(entry.path() / "stat");  // PID (NAME) STATE PARENT GROUP ...
+    const auto end = stat.rfind(')');
+    if (end == std::string::npos) continue;
+    std::istringstream rest(stat.substr(end + 1));
+    char state = 0;
+    pid_t parent = 0, group = 0;
+    rest >> state >> parent >> group;
+    if (group == group_ && state != 'Z' && state != 'X') {
+      found.push_back(std::stoi(entry.path().filename()));
+    }
+  }
+  return found;
+}
+
 Outcome Running::wait() {
   int status = 0;
-  ::waitpid(pid_, &status, 0);
+  rusage used{};
+  ::wait4(pid_, &status, 0, &used);
   pid_ = 0;
   Outcome outcome;
+  for (const timeval& time : {used.ru_utime, used.ru_stime}) {
+    outcome.cpu_seconds +=
+        static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  }
+  outcome.peak_bytes = 1024.0 * static_cast<double>(used.ru_maxrss);
   if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
   outcome.out = content(folder_ / "out");

@@ -14,6 +14,8 @@ struct Outcome {
   int code = -1;   // exit status; -1 when a signal ended it
   int signal = 0;  // the signal, else 0
   std::string out, err;
+  double cpu_seconds = 0;  // with its children
+  double peak_bytes = 0;   // of memory
 };
 
 /// Where a command runs; everything it needs is named by absolute paths.
@@ -22,6 +24,7 @@ struct Surroundings {
   std::filesystem::path data = MOESIM_ROOT "/tests/cli/data";  // MOESIM_DATA; unset when empty
   std::filesystem::path output = {};                           // where stdout goes; kept when empty
   std::filesystem::path program = MOESIM_BINARY;
+  bool limited = false;  // to 10 s of a core and 2 GB, so that what hangs or swells ends
 };
 
 /// A running moesim with its output going to files.
@@ -35,10 +38,12 @@ class Running {
   pid_t pid() const { return pid_; }
   /// The first child process, once there is one; 0 when moesim ends or ten seconds pass before.
   pid_t wait_for_child() const;
+  /// What still runs of the process group, the first process included.
+  std::vector<pid_t> members() const;
   Outcome wait();
 
  private:
-  pid_t pid_ = 0;
+  pid_t pid_ = 0, group_ = 0;
   std::filesystem::path folder_;  // of stdout and stderr
 };
 

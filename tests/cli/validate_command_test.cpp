@@ -136,6 +136,20 @@ TEST_F(ValidateCommand, RefusesPlansThatWereNotMeasured) {
   EXPECT_THAT(outcome.err, HasSubstr("hint: "));
 }
 
+TEST_F(ValidateCommand, AnotherDocumentIsOneError) {
+  for (const std::string text :
+       {"name: hand\nsource: x\nhidden: 1\n", "{\"format\": \"moesim-result\", \"a\": 1}",
+        "{\"format\": {}, \"b\": [1]}", "[1, 2]", "word"}) {
+    std::ofstream(file) << text;
+    const Outcome outcome = run_moesim({"validate", file});
+    EXPECT_EQ(outcome.code, 2) << text;
+    const std::size_t first = outcome.err.find("error: ");
+    EXPECT_NE(first, std::string::npos) << text;
+    EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("hint: "));
+  }
+}
+
 TEST_F(ValidateCommand, RefusesWhatIsNoMeasuredFile) {
   const auto refused = [&](const auto& damage, const std::string& message) {
     Json broken = measured;

@@ -151,7 +151,7 @@ TEST_F(CalibrationFile, GivesALinkItsTableAndLatency) {
 }
 
 TEST_F(CalibrationFile, IsReadByItself) {
-  const Calibration calibration = read_calibration(path_.string());
+  const LinkCalibration calibration = read_calibration(path_.string());
   EXPECT_EQ(calibration.name, "moesim-test");
   EXPECT_EQ(calibration.source, "a test");
 }

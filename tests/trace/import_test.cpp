@@ -19,7 +19,10 @@ class ImportTest : public testing::Test {
     options_.output = scratch_ / "out";
   }
   RoutingTrace import(const std::string& kind) {
-    report_ = import_trace(kind, options_);
+    const Imported imported = import_trace(kind, options_);
+    report_ = imported.report;
+    warnings_.clear();
+    for (const Diagnostic& warning : imported.warnings) warnings_ += warning.str();
     EXPECT_TRUE(verify_trace(options_.output).empty());
     return RoutingTrace::open(options_.output);
   }
@@ -40,7 +43,7 @@ class ImportTest : public testing::Test {
 
   ScratchFolder scratch_;
   ImportOptions options_;
-  std::string report_;
+  std::string report_, warnings_;
 };
 
 TEST_F(ImportTest, TokenMajorArchive) {
@@ -115,6 +118,74 @@ TEST_F(ImportTest, GptOssRequests) {
   expect_three_tokens(trace);
   EXPECT_EQ(trace.info().phase, Phase::decode);
   EXPECT_EQ(trace.step(0).weight(0, 2, 0), 0.75F);
+}
+
+TEST_F(ImportTest, MembersThatNobodyNeedsAreNotRead) {
+  options_.inputs = {kArrays + "texts.npz"};
+  expect_three_tokens(import("npz"));
+  EXPECT_EQ(warnings_, "");
+  options_.weights = "prompts";
+  EXPECT_THAT(error_text([&] { import_trace("npz", options_); }),
+              testing::HasSubstr("texts.npz/prompts.npy: error: holds elements of an unsupported"));
+}
+
+TEST_F(ImportTest, WithoutLengthsASingleSequenceIsSaid) {
+  options_.inputs = {kArrays + "ids.npy"};
+  options_.order = "tlk";
+  EXPECT_THAT(import("npy").step(0).sequence_lengths(), testing::ElementsAre(3));
+  EXPECT_EQ(warnings_, kArrays +
+                           "ids.npy: warning: no array of sequence lengths: all tokens are "
+                           "taken as one sequence\nhint: give one beside it, or name it with "
+                           "--lengths\n");
+}
+
+TEST_F(ImportTest, AnUnknownKindIsNamedFirst) {
+  options_.inputs = {kArrays + "ids.npy"};
+  options_.experts = 0;
+  EXPECT_EQ(error_text([&] { import_trace("nzp", options_); }),
+            "error: 'nzp' is not a format that can be imported\nhint: did you mean 'npz'?\n");
+}
+
+TEST_F(ImportTest, ExpertsAreFewerThanTheIdsOfTwoBytes) {
+  options_.inputs = {kArrays + "ids.npy", kArrays + "seq_len.npy"};
+  options_.experts = 65'536;
+  EXPECT_EQ(error_text([&] { import_trace("npy", options_); }),
+            "error: experts is 65536; it is from 1 to 65535\n");
+  options_.experts = 65'535;
+  EXPECT_EQ(import("npy").info().experts, 65'535);
+}
+
+TEST_F(ImportTest, EsftWeightsAreFinite) {
+  write_bytes(scratch_ / "in/expert_weights_2.txt", "0\t1\t\t0.5\tnan\n");
+  options_.inputs = {scratch_ / "in"};
+  options_.layers = {};
+  options_.top_k = 2;
+  EXPECT_THAT(error_text([&] { import_trace("esft", options_); }),
+              testing::HasSubstr("expert_weights_2.txt:1: error: 'nan' is no weight"));
+}
+
+TEST_F(ImportTest, GptOssRouterDataInsideOther) {
+  options_.layers = {};
+  options_.inputs = {scratch_ / "a.json"};
+  const auto refused = [&](const std::string& text) {
+    write_bytes(options_.inputs[0], text);
+    return error_text([&] { import_trace("gpt-oss", options_); });
+  };
+  const std::string row = R"({"selected_experts": [0, 1], "selected_probs": [0.5, 0.5]})";
+  const std::string token = R"({"token_0": {"layer_0": )" + row + "}}";
+  EXPECT_EQ(refused("[{\"router_data\": [" + token + "]}]"), "");
+  std::filesystem::remove_all(options_.output);
+  EXPECT_THAT(refused(R"({"a": {"b": {"router_data": [1, {"c": [[[1]]]}]}}})"),
+              testing::HasSubstr("has no router_data"));
+  EXPECT_THAT(refused(R"({"router_data": {"router_data": [[[[1]]]]}})"),
+              testing::HasSubstr("has a request without tokens"));
+  EXPECT_THAT(refused(R"({"router_data": [{"router_data": [)" + token + "]}]}"),
+              testing::HasSubstr("router_data: 'router_data' is no token"));
+  EXPECT_THAT(refused(R"({"router_data": [[{"layer_0": [[1]]}], [[[3]]]]})"),
+              testing::HasSubstr("request without tokens"));
+  EXPECT_THAT(
+      refused(R"([{"router_data": [{"token_0": {"layer_0": {"selected_experts": [1e300]}}}]}])"),
+      testing::HasSubstr("token_0: layer_0 chose expert 1e+300"));
 }
 
 TEST_F(ImportTest, RefusesToOverwrite) {

@@ -181,6 +181,30 @@ TEST(Synth, SameSeedSameBytes) {
   EXPECT_NE(hash, synthesize(options).hash());
 }
 
+TEST(Synth, SameSeedSameBytesWithGroups) {  // as drawn with the project's own exp and log alone
+  SynthOptions options;
+  options.experts = 256;
+  options.groups = 8;
+  options.kept_groups = 4;
+  options.tokens = 20000;
+  options.skew = 3;
+  options.affinity = 0.4;
+  options.stickiness = 0.3;
+  options.drift = 0.2;
+  options.layers = {0, 1};
+  options.steps = 2;
+  EXPECT_EQ(synthesize(options).hash(), "323a2923643aea1b48e09f9db4ebaf61");
+  options = {};
+  options.top_k = 4;
+  options.groups = 8;
+  options.kept_groups = 2;
+  options.tokens = 20000;
+  options.skew = 10;  // scores below any doubt
+  options.affinity = 0.9;
+  options.stickiness = 0.9;
+  EXPECT_EQ(synthesize(options).hash(), "0200bf1818d1f3fba5c6929e70a17f88");
+}
+
 TEST(Synth, GroupsObeyAffinityAndStickiness) {
   SynthOptions options;
   options.tokens = 4000;
@@ -237,6 +261,8 @@ TEST(Synth, RefusesNonsense) {
   EXPECT_EQ(text([](auto& o) { o.top_k = 65; }), "error: top-k is 65; it is from 1 to 64\n");
   EXPECT_EQ(text([](auto& o) { o.affinity = 1.5; }), "error: affinity is 1.5; it is from 0 to 1\n");
   EXPECT_EQ(text([](auto& o) { o.skew = NAN; }), "error: skew is nan; it is from 0 to 10\n");
+  EXPECT_EQ(text([](auto& o) { o.experts = 65536; }),
+            "error: experts is 65536; it is from 1 to 65535\n");
   EXPECT_EQ(text([](auto& o) { o.groups = 7; }), "error: 64 experts do not make 7 equal groups\n");
   EXPECT_EQ(text([](auto& o) { o.groups = 16; }),
             "error: 1 kept groups hold 4 experts, fewer than top-k 8\n");

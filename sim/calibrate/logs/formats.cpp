@@ -53,8 +53,9 @@ Collective tested(const std::string& file, int line, const std::string& name) {
 
 LinkShare link_share(const std::string& file, const Setting& setting, const LogChoice& choice,
                      Log& log) {
-  const Reach reach = choice.reach.value_or(setting.hosts > 1 ? Reach::fabric : Reach::host);
-  const bool inside = reach == Reach::host;
+  const LinkReach reach =
+      choice.reach.value_or(setting.hosts > 1 ? LinkReach::fabric : LinkReach::host);
+  const bool inside = reach == LinkReach::host;
   if (inside && setting.hosts > 1) {
     throw error_in(
         file,
@@ -97,7 +98,7 @@ void check_row(const std::string& file, int line, const Setting& setting, const 
                    hint, line);
   }
   const double busbw =
-      algbw * link_bytes_per_byte({setting.collective, setting.ranks, 1}, Reach::host);
+      algbw * link_bytes_per_byte({setting.collective, setting.ranks, 1}, LinkReach::host);
   if (!agree(row.busbw, busbw)) {
     throw error_in(
         file,

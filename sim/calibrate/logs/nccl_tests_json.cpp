@@ -8,27 +8,21 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/base/json.h"
 #include "sim/calibrate/logs/formats.h"
 
 namespace moesim {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 class JsonLog {
  public:
   JsonLog(const std::string& text, std::string file, const LogChoice& choice)
-      : file_(std::move(file)), choice_(choice) {
-    try {
-      root_ = json::parse(text);
-    } catch (const json::parse_error& e) {
-      const std::size_t end = std::min(e.byte, text.size());
-      const auto stop = text.begin() + static_cast<std::ptrdiff_t>(end);
-      throw error_in(file_, "is not whole JSON",
-                     "run the test to its end: it closes the file when it is done",
-                     1 + static_cast<int>(std::count(text.begin(), stop, '\n')));
-    }
-  }
+      : file_(std::move(file)),
+        choice_(choice),
+        root_(parse_json(
+            text, {file_, 1, "run the test to its end: it closes the file when it is done"})) {}
 
   Log read() {
     log_.kind = "nccl-tests JSON";
@@ -48,7 +42,7 @@ class JsonLog {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& message, const std::string& hint) const {
+  [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const {
     throw error_in(file_, message, hint);
   }
 
@@ -79,6 +73,7 @@ class JsonLog {
     // Of the devices of a process nccl-tests list the first alone.
     const double local = part(config, "nthreads", &json::is_number).get<double>() *
                          part(config, "ngpus", &json::is_number).get<double>();
+    if (!(local >= 1 && local <= 1024)) fail("has no GPUs in a process, or too many");
     setting_.ranks *= static_cast<int>(local);
     if (setting_.ranks < 2) fail("ran with one rank: nothing crossed a link", "run at least two");
     setting_.hosts = static_cast<int>(hosts.size());

@@ -4,12 +4,14 @@
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
+#include "sim/base/text.h"
 #include "sim/calibrate/logs/formats.h"
 
 namespace moesim {
 namespace {
 
 Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
+  check_text(text, file);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) {
     throw error_in(file, "is empty", "give the whole output of a test");

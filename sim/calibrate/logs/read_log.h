@@ -13,8 +13,8 @@ namespace moesim {
 struct LogChoice {
   std::optional<Collective> collective;
   std::optional<int> ranks;
-  std::optional<Reach> reach;  // without it fabric when there are several hosts
-  bool in_place = false;       // the second columns of nccl-tests
+  std::optional<LinkReach> reach;  // without it fabric when there are several hosts
+  bool in_place = false;           // the second columns of nccl-tests
 };
 
 /// Reads a log of nccl-tests (text or JSON) or a table (see docs/calibration.md), also compressed

@@ -83,7 +83,7 @@ std::string label(const Setting& s) {
 bool chosen(const Setting& setting, const LogChoice& choice) {
   if (choice.collective && *choice.collective != setting.collective) return false;
   if (choice.ranks && *choice.ranks != setting.ranks) return false;
-  return !choice.reach || (*choice.reach == Reach::fabric) == (setting.hosts > 1);
+  return !choice.reach || (*choice.reach == LinkReach::fabric) == (setting.hosts > 1);
 }
 
 /// The rows that are chosen; they must be of one setting.
@@ -223,9 +223,14 @@ Log parse_table(const std::string& text, const std::string& file, const LogChoic
                               csv.has("num_gpus") && csv.has("op_name") && csv.has("latency");
   if (aiconfigurator) return read_aiconfigurator(csv, choice);
   if (csv.has("tokens_per_gpu") && csv.has("op")) return read_pplx(csv, choice);
+  constexpr std::size_t shown = 30;
+  const auto& names = csv.names();
+  const bool many = names.size() > shown;
   throw error_in(
       file,
-      fmt::format("its columns are those of no known table: {}", fmt::join(csv.names(), ", ")),
+      fmt::format("its columns are those of no known table: {}{}",
+                  fmt::join(names.begin(), names.begin() + (many ? shown : names.size()), ", "),
+                  many ? ", ..." : ""),
       "known: nccl-tests (text, JSON), vidur, aiconfigurator nccl, pplx-kernels", 1);
 }
 

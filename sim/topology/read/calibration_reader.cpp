@@ -13,8 +13,8 @@
 namespace moesim {
 namespace {
 
-Calibration read_links(YamlDocument& document) {
-  Calibration result;
+LinkCalibration read_links(YamlDocument& document) {
+  LinkCalibration result;
   {
     const YamlMap map = document.root().map();
     std::filesystem::path stem = std::filesystem::path(document.file()).stem();
@@ -67,11 +67,11 @@ std::shared_ptr<const BandwidthTable> read_bandwidth_table(const YamlValue& valu
   return sound ? std::make_shared<const BandwidthTable>(std::move(points)) : nullptr;
 }
 
-Calibration read_calibration(const std::string& path) {
+LinkCalibration read_calibration(const std::string& path) {
   return read_links(*YamlDocument::from_file(path));
 }
 
-Calibration parse_calibration(const std::string& text, const std::string& name) {
+LinkCalibration parse_calibration(const std::string& text, const std::string& name) {
   return read_links(*YamlDocument::from_text(text, name));
 }
 

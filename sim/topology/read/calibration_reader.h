@@ -11,7 +11,7 @@
 
 namespace moesim {
 
-struct Calibration {
+struct LinkCalibration {
   std::string name, description, source;
   Seconds latency;  // of one link; the route of an exchange has two of them
   std::shared_ptr<const BandwidthTable> bandwidth;
@@ -23,7 +23,7 @@ struct Calibration {
 std::shared_ptr<const BandwidthTable> read_bandwidth_table(const YamlValue& value);
 
 /// Reads a file; throws Error with all its mistakes.
-Calibration read_calibration(const std::string& path);
-Calibration parse_calibration(const std::string& text, const std::string& name);
+LinkCalibration read_calibration(const std::string& path);
+LinkCalibration parse_calibration(const std::string& text, const std::string& name);
 
 }  // namespace moesim

@@ -35,7 +35,7 @@ std::string named(const Topology::Parts& parts) {
   return "its classes are " + names;
 }
 
-void apply_to(Link& link, const Calibration& measured) {
+void apply_to(Link& link, const LinkCalibration& measured) {
   if (link.table) return;
   const double factor = measured.nominal ? link.bandwidth / *measured.nominal : 1;
   const double before = link.bandwidth.value;

@@ -15,7 +15,7 @@ namespace moesim {
 struct ClusterCalibration {
   std::string name, description, source;
   Seconds exchange_overhead, peer_overhead;
-  std::map<std::string, Calibration> links;  // by link class
+  std::map<std::string, LinkCalibration> links;  // by link class
   std::map<std::string, std::string> gpus;  // GPU model of the topology -> file of the measured one
 };
 

@@ -62,7 +62,7 @@ Wire read_plain(const YamlMap& map) {
 
 /// The table as if the measured link had this bandwidth by its data sheet.
 std::shared_ptr<const BandwidthTable> scaled_to(const YamlValue& bandwidth,
-                                                const Calibration& calibration) {
+                                                const LinkCalibration& calibration) {
   if (bandwidth.is_list()) {
     bandwidth.error("there are a 'calibration' and a table of bandwidths",
                     "leave one of them out, or give the bandwidth that the table scales to");
@@ -93,7 +93,7 @@ Wire read_calibrated(const YamlMap& map, const YamlValue& name) {
         "the file that `moesim calibrate` wrote, or the name of a topologies/NAME.calib.yaml");
     return wire;
   }
-  const Calibration calibration = read_calibration(path);
+  const LinkCalibration calibration = read_calibration(path);
   use(wire, bandwidth ? scaled_to(*bandwidth, calibration) : calibration.bandwidth);
   const auto latency = map.find("latency");
   wire.latency = latency ? latency->seconds(possible_latency) : calibration.latency;

@@ -2,32 +2,22 @@
 // Which arrays of .npz and .npy files an import is made of.
 #pragma once
 
-#include <map>
-#include <string>
+#include <optional>
 
 #include "sim/trace/import/importer.h"
 #include "sim/trace/npy.h"
 
 namespace moesim {
 
-/// Reads all arrays of the inputs and finds each role's by the name that the options give, else by
-/// the names that recorders use.
-class ImportArrays {
- public:
-  /// Throws Error when no array, or several, could be the ids, or weights have another shape.
-  explicit ImportArrays(const ImportOptions& options);
-  ImportArrays(const ImportArrays&) = delete;
-  ImportArrays& operator=(const ImportArrays&) = delete;
-
-  const NpyArray& ids() const { return *ids_; }
-  const NpyArray* lengths() const { return lengths_; }  // of the sequences; null when absent
-  const NpyArray* weights() const { return weights_; }  // null when absent
-
- private:
-  std::map<std::string, NpyArray> arrays_;  // by name
-  const NpyArray* ids_;
-  const NpyArray* lengths_;
-  const NpyArray* weights_;
+struct ImportArrays {
+  NpyArray ids;
+  std::optional<NpyArray> lengths;  // of the sequences
+  std::optional<NpyArray> weights;
 };
+
+/// Finds each role's array by the name that the options give, else by the names that recorders use,
+/// and reads these alone. Throws Error when no array, or several, could be the ids, or weights have
+/// another shape.
+ImportArrays read_import_arrays(const ImportOptions& options);
 
 }  // namespace moesim

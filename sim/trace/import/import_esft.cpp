@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "sim/base/gzip.h"
+#include "sim/base/most.h"
+#include "sim/base/text.h"
 #include "sim/trace/import/importer.h"
 
 namespace moesim {
@@ -31,7 +34,8 @@ std::optional<int> layer_of(std::string_view name) {
   const std::string_view digits = name.substr(at + stem.size());
   int layer = 0;
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), layer);
-  if (status != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  const bool whole = status == std::errc() && end == digits.data() + digits.size();
+  if (!whole || layer < 0 || layer > max_layer_number) return std::nullopt;
   return layer;
 }
 
@@ -76,6 +80,8 @@ void parse_list(std::string_view list, std::vector<T>& out, const std::string& f
     const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (status != std::errc() || end != word.data() + word.size() || word.empty())
       throw error_in(file, fmt::format("'{}' is not a number", word), "", line);
+    if (!std::isfinite(static_cast<double>(value)))
+      throw error_in(file, fmt::format("'{}' is no weight", word), "", line);
     out.push_back(value);
     list.remove_prefix(std::min(list.size(), word.size() + 1));
   }
@@ -83,6 +89,7 @@ void parse_list(std::string_view list, std::vector<T>& out, const std::string& f
 
 Layer read_layer(const std::string& file, int top_k, int experts) {
   const std::string text = read_text_or_gzip(file);
+  check_text(text, file);
   Layer layer;
   int line_number = 0;
   for (std::size_t at = 0; at < text.size();) {

@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <nlohmann/json.hpp>
+#include <cmath>
 
 #include "sim/base/gzip.h"
+#include "sim/base/json_events.h"
+#include "sim/base/most.h"
 #include "sim/trace/import/importer.h"
 
 namespace moesim {
@@ -36,29 +38,33 @@ std::int64_t number_after(std::string_view key, std::string_view prefix) {
   return status == std::errc() && at == end ? value : -1;
 }
 
-/// Takes router_data out of the stream; knows where it is by the keys of the open containers.
-class RouterData : public nlohmann::json_sax<nlohmann::json> {
+/// Takes router_data out of the stream; knows where it is by the keys of the open containers:
+/// router_data > (item) > token_<position> > layer_<l> > selected_experts or selected_probs.
+class RouterData : public JsonEvents {
  public:
   explicit RouterData(const std::string& file) : file_(file) {}
-  const std::vector<Request>& requests() const { return requests_; }
+  std::vector<Request> take() { return std::move(requests_); }
 
   bool start_object(std::size_t) override { return open(); }
-  bool end_object() override { return path_.pop_back(), true; }
+  bool end_object() override { return close(); }
   bool start_array(std::size_t) override {
-    if (!key_.empty() && key_ == "router_data" && path_.size() <= 2) requests_.emplace_back();
-    return open();
+    const bool begins = root_ == 0 && key_ == "router_data" && path_.size() <= 2;
+    open();
+    if (begins) requests_.emplace_back(), root_ = path_.size();
+    return true;
   }
-  bool end_array() override { return path_.pop_back(), true; }
+  bool end_array() override { return close(); }
   bool key(std::string& name) override {
     key_ = name;
-    if (!routing()) return true;
+    if (root_ == 0) return true;
     if (const std::size_t depth = path_.size() - root_; depth == 1) {
       const std::int64_t position = number_after(name, "token_");
-      if (position < 0) throw error_in(file_, fmt::format("router_data: '{}' is no token", name));
+      if (position < 0 || position > most_tokens)
+        throw error_in(file_, fmt::format("router_data: '{}' is no token", name));
       requests_.back().push_back({position, {}});
-    } else if (depth == 2) {
+    } else if (depth == 2 && path_.back().starts_with("token_")) {
       const std::int64_t layer = number_after(name, "layer_");
-      if (layer < 0 || layer > 100000)
+      if (layer < 0 || layer > max_layer_number)
         throw error_in(file_, fmt::format("router_data: '{}' is no layer", name));
       layer_ = static_cast<int>(layer);
     }
@@ -71,34 +77,35 @@ class RouterData : public nlohmann::json_sax<nlohmann::json> {
     return number(static_cast<double>(value));
   }
   bool number_float(number_float_t value, const std::string&) override { return number(value); }
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool string(std::string&) override { return true; }
-  bool binary(nlohmann::json::binary_t&) override { return true; }
-  bool parse_error(std::size_t byte, const std::string&,
-                   const nlohmann::json::exception&) override {
-    throw error_in(file_, fmt::format("is not JSON at byte {}", byte));
-  }
 
  private:
+  static constexpr std::int64_t most_tokens = std::int64_t{1} << 40;
+
   bool open() {
     path_.push_back(key_);
     key_.clear();
-    if (path_.back() == "router_data") root_ = path_.size();
     return true;
   }
-  /// Inside a router_data list, whose name stands at root_ - 1.
-  bool routing() const {
-    return root_ > 0 && path_.size() > root_ && path_[root_ - 1] == "router_data";
+  bool close() {
+    if (path_.size() == root_) root_ = 0;
+    return path_.pop_back(), true;
+  }
+  /// Whether the open list is one of a layer of a token.
+  bool in_layer() const {
+    return root_ > 0 && path_.size() == root_ + 4 && path_[root_ + 1].starts_with("token_") &&
+           path_[root_ + 2].starts_with("layer_");
   }
   bool number(double value) {
-    if (!routing() || path_.size() - root_ != 4) return true;
-    if (requests_.back().empty()) throw error_in(file_, "router_data: a choice without a token");
+    if (!in_layer()) return true;
     Row& row = requests_.back().back().layers[layer_];
-    if (path_.back() == "selected_experts")
+    if (path_.back() == "selected_experts") {
+      if (!(value >= 0 && value < max_experts && value == std::floor(value)))
+        throw error_in(file_, fmt::format("token_{}: layer_{} chose expert {}",
+                                          requests_.back().back().position, layer_, value));
       row.experts.push_back(static_cast<int>(value));
-    else if (path_.back() == "selected_probs")
+    } else if (path_.back() == "selected_probs") {
       row.weights.push_back(static_cast<float>(value));
+    }
     return true;
   }
 
@@ -106,16 +113,17 @@ class RouterData : public nlohmann::json_sax<nlohmann::json> {
   std::vector<Request> requests_;
   std::vector<std::string> path_;  // the key of every open container, "" in lists
   std::string key_;                // of the value to come
-  std::size_t root_ = 0;           // containers open inside router_data, 0 before the first
+  std::size_t root_ = 0;           // containers open inside router_data, 0 outside of it
   int layer_ = 0;
 };
 
 std::vector<Request> read_requests(const std::string& file) {
   RouterData data(file);
   const std::string text = read_text_or_gzip(file);
-  nlohmann::json::sax_parse(text, &data);
-  if (data.requests().empty()) throw error_in(file, "has no router_data");
-  return data.requests();
+  parse_json(text, {file}, data);
+  std::vector<Request> requests = data.take();
+  if (requests.empty()) throw error_in(file, "has no router_data");
+  return requests;
 }
 
 void check_token(const Token& token, const Token& first, std::int64_t expected, int experts,

@@ -170,16 +170,22 @@ int checked_id(const IdTable& table, std::int64_t token, std::int64_t layer, std
 }  // namespace
 
 Import import_npz(const ImportOptions& options, const TraceProgress& progress) {
-  const ImportArrays arrays(options);
-  const NpyArray* weights = arrays.weights();
-  const IdTable table(arrays.ids(), arrays.lengths(), options.order);
+  const ImportArrays arrays = read_import_arrays(options);
+  const NpyArray* lengths = arrays.lengths ? &*arrays.lengths : nullptr;
+  const NpyArray* weights = arrays.weights ? &*arrays.weights : nullptr;
+  const IdTable table(arrays.ids, lengths, options.order);
   Import made;
   made.info.experts = options.experts;
   made.info.top_k = choose_top_k(table, options);
   made.info.phase = Phase::mixed;
-  made.step.sequence_lengths = read_lengths(table, arrays.lengths());
+  made.step.sequence_lengths = read_lengths(table, lengths);
+  if (lengths == nullptr) {
+    made.warnings.push_back({Severity::warning, arrays.ids.file(), 0, 0,
+                             "no array of sequence lengths: all tokens are taken as one sequence",
+                             "", "give one beside it, or name it with --lengths"});
+  }
   const auto layers = choose_layers(table, options, made);
-  const auto tokens = choose_tokens(table, arrays.lengths() != nullptr, made);
+  const auto tokens = choose_tokens(table, lengths != nullptr, made);
   const double scale = weights != nullptr ? scale_of(*weights, options) : 1;
 
   const auto choices = std::ssize(layers) * std::ssize(tokens) * made.info.top_k;

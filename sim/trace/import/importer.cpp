@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
+#include "sim/base/most.h"
 #include "sim/trace/trace_json.h"
 #include "sim/trace/verify.h"
 #include "sim/trace/writer.h"
@@ -19,8 +20,11 @@ namespace fs = std::filesystem;
 
 void check_options(const ImportOptions& options) {
   if (options.inputs.empty()) throw Error("there is nothing to import");
-  if (options.experts < 1 || options.experts > 65536)
+  if (options.experts == 0)
     throw Error("the number of experts is not known", "give --model or --experts");
+  if (options.experts < 1 || options.experts > max_experts)
+    throw Error(fmt::format("experts is {}; it is from 1 to {}", options.experts, max_experts));
+  if (options.top_k < 0) throw Error(fmt::format("top-k is {}", options.top_k));
   if (options.top_k > options.experts)
     throw Error(fmt::format("top-k {} exceeds the {} experts", options.top_k, options.experts));
 }
@@ -82,19 +86,16 @@ const std::vector<std::string>& import_kinds() {
   return kinds;
 }
 
-std::string import_trace(const std::string& kind, const ImportOptions& options,
-                         const TraceProgress& progress) {
-  check_options(options);
-  Import made;
-  if (kind == "esft")
-    made = import_esft(options, progress);
-  else if (kind == "npz" || kind == "npy")
-    made = import_npz(options, progress);
-  else if (kind == "gpt-oss")
-    made = import_gpt_oss(options, progress);
-  else
+Imported import_trace(const std::string& kind, const ImportOptions& options,
+                      const TraceProgress& progress) {
+  const std::map<std::string, decltype(&import_npz)> importers = {
+      {"esft", import_esft}, {"npz", import_npz}, {"npy", import_npz}, {"gpt-oss", import_gpt_oss}};
+  const auto importer = importers.find(kind);
+  if (importer == importers.end())
     throw Error(fmt::format("'{}' is not a format that can be imported", kind),
                 did_you_mean(kind, import_kinds()));
+  check_options(options);
+  Import made = importer->second(options, progress);
 
   fs::path output(options.output);
   if (!output.has_filename()) output = output.parent_path();
@@ -111,7 +112,7 @@ std::string import_trace(const std::string& kind, const ImportOptions& options,
   auto writer = TraceWriter::create(options.output, made.info, TraceWriter::Publish::at_end);
   writer.append_step(*step);
   writer.finish();
-  return report(made, *step);
+  return {report(made, *step), std::move(made.warnings)};
 }
 
 }  // namespace moesim

@@ -33,6 +33,13 @@ struct Import {
   TraceInfo info;
   StepArrays step;
   std::map<std::string, std::int64_t> dropped;  // rows (token x layer) by reason
+  std::vector<Diagnostic> warnings;
+};
+
+/// What an import tells its user.
+struct Imported {
+  std::string report;  // tokens, layers, experts, top-k, phase, id kind, dropped rows
+  std::vector<Diagnostic> warnings;
 };
 
 // One format each. They throw Error for damaged files and for shapes that do not fit each other.
@@ -48,9 +55,8 @@ Import import_gpt_oss(const ImportOptions& options, const TraceProgress& progres
 const std::vector<std::string>& import_kinds();
 
 /// Imports, checks every id (below experts, distinct in its row) and writes the trace with the
-/// inputs and their hashes as provenance. Returns the report: tokens, layers, experts, top-k,
-/// phase, id kind, dropped rows.
-std::string import_trace(const std::string& kind, const ImportOptions& options,
-                         const TraceProgress& progress = {});
+/// inputs and their hashes as provenance.
+Imported import_trace(const std::string& kind, const ImportOptions& options,
+                      const TraceProgress& progress = {});
 
 }  // namespace moesim

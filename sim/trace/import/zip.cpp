@@ -18,6 +18,9 @@ constexpr std::uint64_t kIn64 = 0xffffffff;  // the real value is in the zip64 e
 
 /// Deflate cannot pack better than 1 : 1032; a larger claim is a damaged file.
 constexpr std::uint64_t kMaxRatio = 1032;
+/// A large member that claims more than this was made to fill the memory: ids pack 20 times at
+/// most.
+constexpr std::uint64_t kLikelyRatio = 200, kAlwaysUnpacked = 32 << 20;
 
 /// Inflates one raw deflate stream into `out`, which must be filled exactly.
 bool inflate_all(std::span<const std::byte> packed, std::vector<std::byte>& out) {
@@ -124,6 +127,8 @@ std::vector<std::byte> ZipArchive::read(const Member& member) const {
     throw bad("is cut short");
   const auto packed = content.subspan(begin, member.packed_size);
   if (member.size > (packed.size() + 1) * kMaxRatio) throw bad("claims an impossible size");
+  if (member.size > kAlwaysUnpacked && member.size / kLikelyRatio > packed.size())
+    throw bad(fmt::format("unpacks to more than {} times its size", kLikelyRatio));
   std::vector<std::byte> out(member.size);
   if (member.method == 0 && packed.size() == out.size())
     std::copy(packed.begin(), packed.end(), out.begin());

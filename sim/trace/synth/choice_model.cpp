@@ -2,6 +2,7 @@
 #include "sim/trace/synth/choice_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace moesim {
@@ -9,6 +10,10 @@ namespace {
 
 /// Draws that may hit a chosen expert before the exact draw over the rest takes over.
 constexpr int kPatience = 32;
+
+/// Scores by the machine's own exp and log are nearer than this to the portable ones, by far:
+/// what differs by more is decided by them, several times as fast.
+constexpr double kUncertain = 1e-12;
 
 }  // namespace
 
@@ -21,6 +26,8 @@ ChoiceSampler::ChoiceSampler(ChoiceModel model)
     : model_(std::move(model)),
       popularity_(model_.popularity),
       chosen_(model_.popularity.size()),
+      uniform_(model_.popularity.size()),
+      weight_(model_.popularity.size()),
       score_(model_.popularity.size()) {
   for (const auto& row : model_.partners) partners_.emplace_back(row);
 }
@@ -96,34 +103,56 @@ int ChoiceSampler::draw_exactly(int anchor, Random& random) const {
 }
 
 void ChoiceSampler::choose_by_groups(std::vector<int>& row, int anchor, Random& random) {
-  const int experts = static_cast<int>(score_.size());
-  for (int e = 0; e < experts; ++e) {
-    const double u = random.uniform();
-    const double w = weight(e, anchor) * experts;
-    score_[static_cast<std::size_t>(e)] = w == 1 ? u : w > 0 && u > 0 ? portable_pow(u, 1 / w) : 0;
+  const auto experts = static_cast<double>(score_.size());
+  for (std::size_t e = 0; e < score_.size(); ++e) {
+    uniform_[e] = random.uniform();
+    weight_[e] = weight(static_cast<int>(e), anchor) * experts;
   }
-  for (const int e : row) score_[static_cast<std::size_t>(e)] += 1;  // kept: before all others
+  const std::vector<int> kept = row;
+  score(kept, [](double x, double y) { return std::exp(y * std::log(x)); });
+  if (take_best(row) > kUncertain) return;
+  score(kept, portable_pow);
+  take_best(row);
+}
 
-  const int size = experts / model_.groups;
+template <class Pow>
+void ChoiceSampler::score(const std::vector<int>& kept, Pow pow) {
+  for (std::size_t e = 0; e < score_.size(); ++e) {
+    const double u = uniform_[e], w = weight_[e];
+    score_[e] = w == 1 ? u : w > 0 && u > 0 ? pow(u, 1 / w) : 0;
+  }
+  for (const int e : kept) score_[static_cast<std::size_t>(e)] += 1;  // before all others
+}
+
+double ChoiceSampler::take_best(std::vector<int>& row) {
+  const int size = static_cast<int>(score_.size()) / model_.groups;
   const int counted = std::max(1, model_.top_k / model_.kept_groups);
-  std::vector<std::pair<double, int>> groups;  // negative score, group: ties to the lowest group
-  std::vector<double> best(static_cast<std::size_t>(counted));
+  best_.resize(static_cast<std::size_t>(counted));
+  ranked_.clear();  // negative score, group: ties to the lowest group
   for (int g = 0; g < model_.groups; ++g) {
     const auto first = score_.begin() + g * size;
-    std::partial_sort_copy(first, first + size, best.begin(), best.end(), std::greater<>());
-    groups.emplace_back(-std::accumulate(best.begin(), best.end(), 0.0), g);
+    std::partial_sort_copy(first, first + size, best_.begin(), best_.end(), std::greater<>());
+    ranked_.emplace_back(-std::accumulate(best_.begin(), best_.end(), 0.0), g);
   }
-  std::sort(groups.begin(), groups.end());
+  std::sort(ranked_.begin(), ranked_.end());
+  double nearest = 1;  // to another outcome
+  const auto last = ranked_.begin() + model_.kept_groups;
+  if (last != ranked_.end()) nearest = last->first - (last - 1)->first;
 
-  std::vector<std::pair<double, int>> allowed;
-  for (int i = 0; i < model_.kept_groups; ++i) {
-    const int first = groups[static_cast<std::size_t>(i)].second * size;
-    for (int e = first; e < first + size; ++e)
-      allowed.emplace_back(-score_[static_cast<std::size_t>(e)], e);
+  allowed_.clear();
+  for (auto group = ranked_.begin(); group != last; ++group) {
+    for (int e = group->second * size; e < (group->second + 1) * size; ++e)
+      allowed_.emplace_back(-score_[static_cast<std::size_t>(e)], e);
   }
-  std::partial_sort(allowed.begin(), allowed.begin() + model_.top_k, allowed.end());
+  const auto ordered = std::min(std::ssize(allowed_), std::ptrdiff_t{model_.top_k} + 1);
+  std::partial_sort(allowed_.begin(), allowed_.begin() + ordered, allowed_.end());
   row.clear();
-  for (int k = 0; k < model_.top_k; ++k) row.push_back(allowed[static_cast<std::size_t>(k)].second);
+  for (std::ptrdiff_t k = 0; k < ordered; ++k) {
+    const auto at = allowed_.begin() + k;
+    if (k > 0) nearest = std::min(nearest, at->first - (at - 1)->first);
+    if (k < model_.top_k) row.push_back(at->second);
+  }
+  return nearest;
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // The generative model of one layer: how a token chooses its experts, given the token before it.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "sim/trace/synth/random.h"
@@ -41,6 +42,11 @@ class ChoiceSampler {
  private:
   void choose(std::vector<int>& row, int anchor, Random& random);
   void choose_by_groups(std::vector<int>& row, int anchor, Random& random);
+  /// Fills score_ from uniform_ and weight_; `kept` are the experts of the token before.
+  template <class Pow>
+  void score(const std::vector<int>& kept, Pow pow);
+  /// The row that score_ gives, and by how little of a score it would be another one.
+  double take_best(std::vector<int>& row);
   double weight(int expert, int anchor) const;
   int draw(int anchor, Random& random) const;
   int draw_exactly(int anchor, Random& random) const;
@@ -50,7 +56,9 @@ class ChoiceSampler {
   AliasTable popularity_;
   std::vector<AliasTable> partners_;
   std::vector<char> chosen_;
-  std::vector<double> score_;
+  // Of the group-limited gate, by expert; and what one choice needs, kept for the next.
+  std::vector<double> uniform_, weight_, score_, best_;
+  std::vector<std::pair<double, int>> ranked_, allowed_;
 };
 
 }  // namespace moesim

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "sim/base/most.h"
 #include "sim/trace/synth/fit.h"
 
 namespace moesim {
@@ -96,7 +97,7 @@ void Synthesis::check() const {
     if (!(value >= low && value <= high))
       throw Error(fmt::format("{} is {}; it is from {} to {}", name, value, low, high));
   };
-  in("experts", o.experts, 1, 65536);
+  in("experts", o.experts, 1, max_experts);
   in("top-k", o.top_k, 1, o.experts);
   in("layers", static_cast<double>(o.layers.size()), 1, 100000);
   in("tokens", static_cast<double>(o.tokens), 1, std::numeric_limits<std::int32_t>::max());

@@ -58,7 +58,7 @@ TEST(NcclTestsText, HoldsWhatIsAskedFor) {
   choice.collective = Collective::sendrecv;
   EXPECT_THAT(refusal(text, choice), testing::HasSubstr("holds alltoall, not sendrecv"));
   choice.collective.reset();
-  choice.reach = Reach::fabric;
+  choice.reach = LinkReach::fabric;
   EXPECT_THAT(refusal(text, choice), testing::HasSubstr("ran on one host"));
 }
 
@@ -89,7 +89,7 @@ class PublishedTable : public testing::Test {
   }
   static constexpr const char* root = MOESIM_SHARED "/calibration";
   static Log read(const std::string& file, Collective collective, int ranks,
-                  std::optional<Reach> reach = {}) {
+                  std::optional<LinkReach> reach = {}) {
     LogChoice choice;
     choice.collective = collective;
     choice.ranks = ranks;
@@ -113,8 +113,8 @@ TEST_F(PublishedTable, CountsElementsWhereTheTableDoes) {
 
 TEST_F(PublishedTable, IsUnpackedAndDividedByReach) {
   const std::string file = "vidur_network/h100_dgx_send_recv.csv.gz";
-  EXPECT_EQ(read(file, Collective::sendrecv, 2, Reach::fabric).samples.size(), 994u);
-  EXPECT_EQ(read(file, Collective::sendrecv, 2, Reach::host).what,
+  EXPECT_EQ(read(file, Collective::sendrecv, 2, LinkReach::fabric).samples.size(), 994u);
+  EXPECT_EQ(read(file, Collective::sendrecv, 2, LinkReach::host).what,
             "sendrecv, 2 ranks, inside a host");
 }
 

@@ -49,7 +49,7 @@ class SavedCalibrationFile : public testing::Test {
   SavedCalibrationFile() { std::filesystem::create_directories(folder_); }
   ~SavedCalibrationFile() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<Calibration> read(const std::string& content) {
+  std::unique_ptr<CalibrationRun> read(const std::string& content) {
     write_file(path_, content);
     return saved_calibration(path_);
   }

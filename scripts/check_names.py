@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that no two types share a name: the linker takes one of their destructors for both.
+
+usage: check_names.py [ROOT]
+
+Types inside each other or in anonymous namespaces are no matter. Prints file:line of each second
+definition and exits 1 when there is any.
+"""
+import pathlib
+import re
+import sys
+
+SOURCES = {".h", ".cpp", ".cu", ".cuh"}
+# What may hold braces without meaning them.
+NO_CODE = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])\'',
+    re.DOTALL,
+)
+OPENING = re.compile(
+    r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{"
+    r"|\b(?:class|struct|union|enum(?:\s+class|\s+struct)?)\s+(?P<type>\w+(?:\s*::\s*\w+)*)(?:\s+final)?"
+    r"\s*(?::(?!:)[^;{}()]*)?\{"
+    r"|(?P<open>\{)|(?P<close>\})"
+)
+
+
+def code_of(text):
+    """The text with comments and literals blanked, line for line."""
+    return NO_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+def types_of(text):
+    """(name, line) of every type defined at the level of a namespace that has a name."""
+    code = code_of(text)
+    scopes = []  # the name of a namespace, "" of an anonymous one, None of anything else
+    for match in OPENING.finditer(code):
+        if match["close"]:
+            if scopes:
+                scopes.pop()
+        elif match["open"]:
+            scopes.append(None)
+        elif match["type"]:
+            if all(scopes):
+                name = "::".join([*scopes, re.sub(r"\s", "", match["type"])])
+                yield name, code.count("\n", 0, match.start("type")) + 1
+            scopes.append(None)
+        else:
+            scopes.append(match["space"])
+
+
+def check(root):
+    first, problems = {}, []
+    for top in ("sim", "realhw"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in SOURCES:
+                continue
+            for name, line in types_of(path.read_text(encoding="utf-8")):
+                place = f"{path.relative_to(root).as_posix()}:{line}"
+                if name in first:
+                    problems.append(f"{place}: {name} is defined in {first[name]}, too")
+                first.setdefault(name, place)
+    return problems
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
+    if not (root / "sim").is_dir():
+        sys.exit(f"{root} has no folder sim")
+    problems = check(root)
+    for line in problems:
+        print(line)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/json_events.h"
+#include "sim/base/text.h"
+
+namespace moesim {
+namespace {
+
+/// nlohmann's parser is a loop, but what walks its trees recurses: copies, dumps and ours.
+void check_nesting(std::string_view text, const JsonPlace& place) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (quoted) {
+      if (c == '\\') ++at;
+    } else if (c == '[' || c == '{') {
+      if (++depth <= max_nesting) continue;
+      throw error_at(place.file, text, at,
+                     fmt::format("more than {} lists and objects inside each other", max_nesting),
+                     place.hint, place.first_line);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+}
+
+void check(std::string_view text, const JsonPlace& place) {
+  check_text(text, place.file, place.first_line);
+  check_nesting(text, place);
+}
+
+/// nlohmann's message from its last part on, without what it last read, which may be long:
+/// "unexpected end of input; expected '}'".
+std::string reason_of(const std::string& message) {
+  std::string reason = message.substr(std::min(message.find("] ") + 2, message.size()));
+  if (const auto at = reason.find(" - "); at != std::string::npos) reason.erase(0, at + 3);
+  const auto token = reason.find("; last read: ");
+  if (token == std::string::npos) return reason;
+  const auto expected = reason.rfind("; expected ");
+  const bool after = expected != std::string::npos && expected > token;
+  return reason.substr(0, token) + (after ? reason.substr(expected) : "");
+}
+
+/// `read` counts the bytes up to and with the one that does not fit.
+Error not_json(std::string_view text, const JsonPlace& place, std::size_t read,
+               const std::string& message) {
+  const std::size_t at = std::min(read == 0 ? 0 : read - 1, text.size());
+  return error_at(place.file, text, at, "not JSON: " + reason_of(message), place.hint,
+                  place.first_line);
+}
+
+}  // namespace
+
+bool JsonEvents::parse_error(std::size_t position, const std::string&,
+                             const nlohmann::json::exception& reason) {
+  position_ = position;
+  reason_ = reason.what();
+  return false;
+}
+
+nlohmann::ordered_json parse_json(std::string_view text, const JsonPlace& place) {
+  check(text, place);
+  try {
+    return nlohmann::ordered_json::parse(text);
+  } catch (const nlohmann::json::parse_error& e) {
+    throw not_json(text, place, e.byte, e.what());
+  } catch (const nlohmann::json::exception& e) {  // a number that no double holds
+    throw error_in(place.file, "not JSON: " + reason_of(e.what()), place.hint, place.first_line);
+  }
+}
+
+void parse_json(std::string_view text, const JsonPlace& place, JsonEvents& events) {
+  check(text, place);
+  if (nlohmann::ordered_json::sax_parse(text, &events)) return;
+  throw not_json(text, place, events.position_, events.reason_);
+}
+
+}  // namespace moesim

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON of files that people hand us: every mistake has its place.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace moesim {
+
+/// What is told beside a mistake, and where the text stands in its file.
+struct JsonPlace {
+  std::string file;
+  int first_line = 1;
+  std::string hint = "";
+};
+
+/// Parses one JSON value. Throws Error for text that is not JSON or not UTF-8, and for lists and
+/// objects nested deeper than max_nesting.
+nlohmann::ordered_json parse_json(std::string_view text, const JsonPlace& place);
+
+class JsonEvents;
+/// The same, event by event, for files that are too large for a tree.
+void parse_json(std::string_view text, const JsonPlace& place, JsonEvents& events);
+
+}  // namespace moesim

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receivers of parse_json's events.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/base/json.h"
+
+namespace moesim {
+
+/// Ignores everything; override what is needed. Syntax errors are parse_json's to tell.
+class JsonEvents : public nlohmann::json_sax<nlohmann::ordered_json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool key(std::string&) override { return true; }
+  bool parse_error(std::size_t position, const std::string& token,
+                   const nlohmann::json::exception& reason) final;
+
+ private:
+  friend void parse_json(std::string_view text, const JsonPlace& place, JsonEvents& events);
+  std::size_t position_ = 0;  // bytes read when it failed
+  std::string reason_;
+};
+
+}  // namespace moesim

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moesim {
+namespace {
+
+/// Bytes of the UTF-8 sequence at the front, 0 when there is none (RFC 3629: no surrogates, nothing
+/// longer than needed or above U+10FFFF).
+std::size_t sequence_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const unsigned first = byte(0);
+  const auto continues = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  if (first < 0x80) return first == 0 ? 0 : 1;
+  if (first >= 0xc2 && first <= 0xdf) return continues(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const bool sound = continues(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf);
+    return sound && continues(2) ? 3 : 0;
+  }
+  if (first < 0xf0 || first > 0xf4) return 0;
+  const bool sound = continues(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf);
+  return sound && continues(2) && continues(3) ? 4 : 0;
+}
+
+}  // namespace
+
+Error error_at(const std::string& file, std::string_view text, std::size_t offset,
+               std::string message, std::string hint, int first_line) {
+  const std::string_view before = text.substr(0, offset);
+  const std::size_t begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  Diagnostic d{Severity::error, file, 0, 0, std::move(message), "", std::move(hint)};
+  d.line = first_line + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+  d.column = static_cast<int>(before.size() - begin) + 1;
+  d.source_line = std::string(line);
+  return Error({d});
+}
+
+void check_text(std::string_view text, const std::string& file, int first_line) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = sequence_length(text.substr(at, 4));
+    if (length == 0) {
+      const auto byte = static_cast<unsigned char>(text[at]);
+      const std::string what = byte == 0 ? "a byte is 0, so that this is no text"
+                                         : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);
+      Diagnostic d = error_at(file, text, at, what, "", first_line).diagnostics().front();
+      d.source_line.clear();  // no terminal shows it
+      d.hint = byte == 0 ? "is this another kind of file?"
+                         : "save it as UTF-8, for example with iconv -f latin1 -t utf-8";
+      throw Error({d});
+    }
+    at += length;
+  }
+}
+
+}  // namespace moesim

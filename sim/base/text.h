@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text of files as it comes: whether it is text, and where in it something stands.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+/// Lists and mappings that may stand inside each other in a YAML or JSON file. Ours need less than
+/// ten; readers recurse, so that a file of brackets must not get to them.
+inline constexpr int max_nesting = 100;
+
+/// An error at a byte of a text, with its line, column and source line. `first_line` is the number
+/// of the text's first line in the file; `offset` may be the text's size.
+Error error_at(const std::string& file, std::string_view text, std::size_t offset,
+               std::string message, std::string hint = "", int first_line = 1);
+
+/// Throws Error at the first byte that is not UTF-8, or is NUL.
+void check_text(std::string_view text, const std::string& file, int first_line = 1);
+
+}  // namespace moesim

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text that would end a reader with a crash or fill the memory is refused with its place.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/json_events.h"
+#include "sim/base/text.h"
+#include "sim/base/yaml.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+template <class Action>
+std::string complaint(Action action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string yaml(const std::string& text) {
+  return complaint([&] { YamlDocument::from_text(text, "a.yaml"); });
+}
+std::string json(const std::string& text, int first_line = 1) {
+  return complaint([&] { parse_json(text, {"a.json", first_line}); });
+}
+std::string checked(const std::string& text) {
+  return complaint([&] { check_text(text, "a.txt"); });
+}
+
+std::string repeated(const std::string& part, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+TEST(HostileYaml, ACommaIsNoEndlessRowOfDocuments) {
+  EXPECT_EQ(yaml(","),
+            "a.yaml:1:1: error: not YAML: a comma outside of [...] and {...}\n  ,\n  ^\n");
+  EXPECT_THAT(yaml("- a\n,"), StartsWith("a.yaml:2:1: error: not YAML: a comma outside"));
+}
+
+TEST(HostileYaml, TextAfterTheDocument) {
+  EXPECT_EQ(yaml("[1, 2] x\n"),
+            "a.yaml:1:8: error: not YAML: text after the end of the document\n  [1, 2] x\n"
+            "         ^\n");
+  EXPECT_THAT(yaml("{a: 1}\nb: 2\n"), StartsWith("a.yaml:2:1: error: not YAML: text after"));
+  EXPECT_THAT(yaml("a: 1\n...\nmore\n"), StartsWith("a.yaml:3:1: error: not YAML: text after"));
+  EXPECT_EQ(yaml("a: 1\n--- b\n"),
+            "a.yaml:2:1: error: a second YAML document begins here, only one is read\n  --- b\n"
+            "  ^\nhint: take the line '---' away\n");
+  EXPECT_EQ(yaml("%YAML 1.2\n---\na: 1\n...\n"), "");
+}
+
+TEST(HostileYaml, AliasesOfThemselves) {
+  for (const std::string text : {"a: &x [*x]\n", "a: &x {b: *x}\n", "&x [[1, {k: [*x]}]]\n"}) {
+    EXPECT_THAT(yaml(text), HasSubstr("an alias of the value that it is inside of")) << text;
+  }
+  EXPECT_EQ(yaml("a: &x [1, 2]\nb: *x\nc: {d: *x}\n"), "");
+}
+
+/// Nine copies of nine copies of ...
+std::string bomb(int levels) {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i <= levels; ++i) {
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int k = 0; k < 9; ++k) text += (k > 0 ? ", *a" : "*a") + std::to_string(i - 1);
+    text += "]\n";
+  }
+  return text;
+}
+
+TEST(HostileYaml, AliasesOfAliases) {
+  EXPECT_EQ(yaml(bomb(3)), "");  // some 9,000 values
+  EXPECT_THAT(yaml(bomb(20)), StartsWith("a.yaml:6:10: error: the aliases up to here stand for "
+                                         "more than 100000 values\n"));
+}
+
+TEST(HostileYaml, Nesting) {
+  EXPECT_EQ(yaml(repeated("[", 100) + repeated("]", 100)), "");
+  EXPECT_THAT(
+      yaml(repeated("[", 101) + repeated("]", 101)),
+      StartsWith("a.yaml:1:101: error: more than 100 lists and mappings inside each other"));
+  for (const std::string part : {"[", "{a: ", "- ", "? ", "[{a: ["}) {
+    EXPECT_THAT(yaml(repeated(part, 100'000)), HasSubstr("more than 100 lists and mappings"));
+  }
+  std::string chain = "- &a0 [x]\n";  // each level is one deeper by the alias alone
+  for (int i = 1; i < 200; ++i) {
+    chain += "- &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
+  }
+  EXPECT_THAT(yaml(chain), StartsWith("a.yaml:100:"));
+}
+
+TEST(HostileText, NotUtf8) {
+  EXPECT_EQ(checked("caf\xe9\n"),
+            "a.txt:1:4: error: byte 0xe9 is not UTF-8 text\n"
+            "hint: save it as UTF-8, for example with iconv -f latin1 -t utf-8\n");
+  EXPECT_EQ(checked(std::string("a\nb\0c", 5)),
+            "a.txt:2:2: error: a byte is 0, so that this is no text\n"
+            "hint: is this another kind of file?\n");
+  EXPECT_EQ(checked("\xef\xbb\xbf caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\n"), "");
+  for (const std::string text :
+       {"\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
+        "\xe2\x82", "\x80", "\xff\xfe"}) {
+    EXPECT_THAT(checked(text), HasSubstr("is not UTF-8 text"));
+  }
+  EXPECT_THAT(yaml("a: 1\nname: caf\xe9\n"), StartsWith("a.yaml:2:10: error: byte 0xe9"));
+  EXPECT_THAT(json("{\"a\": \"caf\xe9\"}", 7), StartsWith("a.json:7:11: error: byte 0xe9"));
+}
+
+TEST(HostileText, OfALongLineThePlaceIsShown) {
+  const std::string shown = yaml("['" + std::string(5'000, 'x') + "']]" + std::string(5'000, ' '));
+  EXPECT_THAT(shown, StartsWith("a.yaml:1:5005: error: not YAML: illegal flow end\n  ...xxx"));
+  EXPECT_LT(shown.size(), 400u);
+  const std::size_t line = shown.find("\n  ...") + 1, caret = shown.find("\n", line) + 1;
+  EXPECT_EQ(shown[line + shown.find('^', caret) - caret], ']');
+}
+
+TEST(HostileJson, MistakesHaveTheirPlace) {
+  EXPECT_EQ(json(","),
+            "a.json:1:1: error: not JSON: unexpected ','; expected '[', '{', or a literal\n  ,\n"
+            "  ^\n");
+  EXPECT_THAT(json(""), StartsWith("a.json:1:1: error: not JSON: unexpected end of input"));
+  EXPECT_THAT(json("{\"a\": 1,\n \"b\": [1, 2\n"), StartsWith("a.json:3:1: error: not JSON: "));
+  EXPECT_THAT(json("{}\n{}"), StartsWith("a.json:2:1: error: not JSON: "));
+  EXPECT_THAT(json("[1e999]"), StartsWith("a.json:1: error: not JSON: number overflow"));
+  EXPECT_LT(json("\"" + std::string(10'000, 'x')).size(), 400u);
+}
+
+TEST(HostileJson, Nesting) {
+  EXPECT_EQ(json(repeated("[", 100) + repeated("]", 100)), "");
+  EXPECT_EQ(json("[\"" + repeated("[{\\\"", 1'000) + "\", \"\\\\\", [1]]"), "");
+  EXPECT_EQ(json(repeated("[[]],", 100).insert(0, "[") + "1]"), "");
+  for (const std::string part : {"[", "{\"a\": ", "[{\"a\": "}) {
+    EXPECT_THAT(json(repeated(part, 100'000)),
+                HasSubstr("more than 100 lists and objects inside each other"));
+  }
+}
+
+TEST(HostileJson, EventsAreCheckedAlike) {
+  const auto events = [](const std::string& text) {
+    JsonEvents ignored;
+    return complaint([&] { parse_json(text, {"a.json", 1, "look"}, ignored); });
+  };
+  EXPECT_EQ(events("{\"a\": [1, 2.5, \"b\", null, true]}"), "");
+  EXPECT_EQ(events("[1,\n2"),
+            "a.json:2:2: error: not JSON: unexpected end of input; expected ']'\n  2\n   ^\n"
+            "hint: look\n");
+  EXPECT_THAT(events(repeated("[", 100'000)), HasSubstr("more than 100 lists"));
+  EXPECT_THAT(events("[\"\xe9\"]"), StartsWith("a.json:1:3: error: byte 0xe9"));
+}
+
+}  // namespace
+}  // namespace moesim
