@@ -64,6 +64,11 @@ std::string first_line(const TimesHead& head) {
   return line.dump() + "\n";
 }
 
+Error no_times(const std::string& file) {
+  return error_in(file, "this is no file of times", "moesim-hw calibrate writes PREFIX.times.jsonl",
+                  1);
+}
+
 TimesHead read_head(const std::string& text, const std::string& file) {
   Json line;
   try {
@@ -71,8 +76,7 @@ TimesHead read_head(const std::string& text, const std::string& file) {
   } catch (const Error&) {  // another kind of file: told below
   }
   if (!line.is_object() || line.value("format", "") != format) {
-    throw error_in(file, "this is no file of times",
-                   "moesim-hw calibrate writes PREFIX.times.jsonl", 1);
+    throw no_times(file);
   }
   if (const int found = line.at("format_version").get<int>(); found != version) {
     throw error_in(file,
@@ -117,7 +121,7 @@ TimesRead parse_times(const std::string& text, const std::string& file) {
       }
     });
   }
-  if (number == 0) throw error_in(file, "this is no file of times");
+  if (number == 0) throw no_times(file);  // not one whole line
   return read;
 }
 

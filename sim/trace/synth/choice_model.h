@@ -2,9 +2,10 @@
 // The generative model of one layer: how a token chooses its experts, given the token before it.
 #pragma once
 
-#include <utility>
+#include <optional>
 #include <vector>
 
+#include "sim/trace/synth/group_gate.h"
 #include "sim/trace/synth/random.h"
 
 namespace moesim {
@@ -20,9 +21,7 @@ struct ChoiceModel {
   std::vector<double> popularity;             // [expert], sums to 1
   std::vector<int> partner_row;               // [expert] -> row of partners; empty without affinity
   std::vector<std::vector<double>> partners;  // [row][expert], each sums to 1
-  // Group-limited gate: an expert with weight w scores u^(1/w), u uniform; the kept_groups groups
-  // with the largest sum of their best (top_k / kept_groups) scores stay, and the best top_k of
-  // them.
+  // Group-limited gate (GroupGate).
   int groups = 1;
   int kept_groups = 1;
 };
@@ -41,12 +40,8 @@ class ChoiceSampler {
 
  private:
   void choose(std::vector<int>& row, int anchor, Random& random);
-  void choose_by_groups(std::vector<int>& row, int anchor, Random& random);
-  /// Fills score_ from uniform_ and weight_; `kept` are the experts of the token before.
-  template <class Pow>
-  void score(const std::vector<int>& kept, Pow pow);
-  /// The row that score_ gives, and by how little of a score it would be another one.
-  double take_best(std::vector<int>& row);
+  /// By the anchor's row of partners, made ready when it is first met.
+  const GroupGate::Weights& gate_weights(int anchor);
   double weight(int expert, int anchor) const;
   int draw(int anchor, Random& random) const;
   int draw_exactly(int anchor, Random& random) const;
@@ -56,9 +51,8 @@ class ChoiceSampler {
   AliasTable popularity_;
   std::vector<AliasTable> partners_;
   std::vector<char> chosen_;
-  // Of the group-limited gate, by expert; and what one choice needs, kept for the next.
-  std::vector<double> uniform_, weight_, score_, best_;
-  std::vector<std::pair<double, int>> ranked_, allowed_;
+  std::optional<GroupGate> gate_;
+  std::vector<GroupGate::Weights> gate_weights_;  // [row of partners], one without affinity
 };
 
 }  // namespace moesim
