@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -48,28 +47,75 @@ TEST(Interrupt, ControlCLeavesNoFileAndNoWorker) {
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
 
-/// Kills the first process alone, at various moments, and expects all others to be gone soon.
-void expect_no_orphan(int signal, int milliseconds) {
-  const Scratch scratch;
-  std::vector<std::string> words = long_run(scratch.file("r.json"));
-  *(std::find(words.begin(), words.end(), "--workers") + 1) = "2";
-  words.insert(words.end(), {"--policy", "dedup"});
-  Running run(words, {});
-  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-  ASSERT_EQ(::kill(run.pid(), signal), 0);
-  EXPECT_EQ(run.wait().signal, signal);
-  std::size_t left = 1;
-  for (int i = 0; i < 100 && left > 0; ++i) {
-    left = run.members().size();
-    if (left > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  EXPECT_EQ(left, 0u) << "signal " << signal << " after " << milliseconds << " ms";
-  EXPECT_TRUE(fs::is_empty(scratch.path()));
+/// Simulations of seconds each, two at a time, each in a process below that of its policy.
+std::vector<std::string> long_simulations(const std::string& json) {
+  return {"compare",
+          "--topology",
+          "h100-rail",
+          "--model",
+          "gpt-oss-20b",
+          "--trace",
+          "tiny-moe-train",
+          "--policy",
+          "alltoall",
+          "--policy",
+          "dedup",
+          "--set",
+          "topology.nodes=8",
+          "--ep",
+          "32",
+          "--layers",
+          "recorded",
+          "--repeat",
+          "8",
+          "--fidelity",
+          "flow",
+          "--workers",
+          "2",
+          "--json",
+          json};
 }
 
-TEST(Interrupt, LeavesNoProcessBehind) {
-  for (const int milliseconds : {0, 15, 40, 80, 120, 200}) {
-    for (const int signal : {SIGTERM, SIGINT, SIGKILL}) expect_no_orphan(signal, milliseconds);
+/// Waits until at least `wanted` processes of the run are there, at most so many seconds.
+bool wait_for(const Running& run, std::size_t wanted, double seconds) {
+  for (double waited = 0; waited < seconds; waited += 0.01) {
+    if (run.members().size() >= wanted) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+/// What is left of a run a second after its first process ended.
+std::size_t left_of(const Running& run) {
+  for (int i = 0; i < 100 && !run.members().empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return run.members().size();
+}
+
+TEST(Interrupt, OfTheFirstProcessAloneEndsEverySimulation) {
+  const Scratch scratch;
+  for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
+    Running run(long_simulations(scratch.file("r.json")), {.data = MOESIM_ROOT});
+    ASSERT_TRUE(wait_for(run, 3, 60)) << "no worker began";
+    wait_for(run, 4, 3);  // a process for the simulation, where there is one
+    ASSERT_EQ(::kill(run.pid(), signal), 0);
+    EXPECT_EQ(run.wait().signal, signal);
+    EXPECT_EQ(left_of(run), 0u) << "signal " << signal;
+    EXPECT_TRUE(fs::is_empty(scratch.path()));
+  }
+}
+
+TEST(Interrupt, AtAnyMomentLeavesNoProcess) {
+  const Scratch scratch;
+  for (const int milliseconds : {0, 5, 10, 20, 40, 80, 160}) {
+    for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
+      Running run(long_run(scratch.file("r.json")), {});
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      ASSERT_EQ(::kill(run.pid(), signal), 0);
+      EXPECT_EQ(run.wait().signal, signal);
+      EXPECT_EQ(left_of(run), 0u) << signal << " after " << milliseconds;
+    }
   }
 }
 
