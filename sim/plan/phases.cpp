@@ -30,4 +30,10 @@ std::vector<std::vector<OpId>> exchange_phases(const Plan& plan) {
   return phases;
 }
 
+bool is_minimum_time(const Op& op) {
+  const bool of_tokens = op.stage == Stage::dispatch || op.stage == Stage::combine;
+  return of_tokens && op.lane == Lane::copy && op.compute() != nullptr &&
+         std::holds_alternative<HostWork>(op.compute()->kernel);
+}
+
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which exchanges of a plan run at once.
+// Which exchanges of a plan run at once, and what belongs to them besides.
 #pragma once
 
 #include <vector>
@@ -12,5 +12,10 @@ namespace moesim {
 /// layer, pass, stage and name are the communicators of one phase. What repeats on a GPU (chunks),
 /// or belongs to no layer, is another phase. Ops ascend within a phase, phases by their first op.
 std::vector<std::vector<OpId>> exchange_phases(const Plan& plan);
+
+/// Whether an op is what a GPU needs at least for the token exchange that follows it in the plan,
+/// however few bytes that moves: host work on the copy lane, beside the exchange. What waits for
+/// the exchange waits for both.
+bool is_minimum_time(const Op& op);
 
 }  // namespace moesim

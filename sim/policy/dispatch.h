@@ -79,7 +79,9 @@ class Dispatch {
   virtual Lane lane(int) const { return Lane::token; }
   /// What a GPU needs at least for `rows` that a phase brings it from one other, however few bytes
   /// they are: a GPU waits for its slowest sender.
-  virtual Seconds pace(int /*phase*/, Stage, std::int64_t /*rows*/) const { return Seconds(0); }
+  virtual Seconds minimum_time(int /*phase*/, Stage, std::int64_t /*rows*/) const {
+    return Seconds(0);
+  }
   virtual LocalWork local_work() const { return {}; }
   /// Bytes of one row on the wire, metadata included.
   virtual Bytes row_bytes(const MoeModel& model, Stage, Pass) const { return model.row_bytes(); }

@@ -11,7 +11,7 @@
 // hops.add(to, choices) for a copy of its own, or hops.merge(to, choices) for one copy per GPU.
 //
 // It has phases(), phase_name(), communicators(), and where the defaults of Dispatch do not suit it
-// previous(), lane(), pace(), local_work(), row_bytes() and sides(). Optional besides:
+// previous(), lane(), minimum_time(), local_work(), row_bytes() and sides(). Optional besides:
 //
 //   static constexpr std::size_t max_hops;            // of one row, when it may exceed top-k
 //   TokenRange taken(int phase, std::int64_t count) const;  // of a rank's tokens, what a first
@@ -100,11 +100,11 @@ class Evaluated : public Dispatch {
     if constexpr (requires { mechanism_.lane(phase); }) return mechanism_.lane(phase);
     return Dispatch::lane(phase);
   }
-  Seconds pace(int phase, Stage stage, std::int64_t rows) const override {
-    if constexpr (requires { mechanism_.pace(phase, stage, rows); }) {
-      return mechanism_.pace(phase, stage, rows);
+  Seconds minimum_time(int phase, Stage stage, std::int64_t rows) const override {
+    if constexpr (requires { mechanism_.minimum_time(phase, stage, rows); }) {
+      return mechanism_.minimum_time(phase, stage, rows);
     }
-    return Dispatch::pace(phase, stage, rows);
+    return Dispatch::minimum_time(phase, stage, rows);
   }
   LocalWork local_work() const override {
     if constexpr (requires { mechanism_.local_work(); }) return mechanism_.local_work();

@@ -121,10 +121,10 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
     const int phase = back ? phases - 1 - i : i;
     const auto& from = sources[static_cast<std::size_t>(phase)];
     const auto after = add_relays(s, stage, from, phase, done);
-    const auto paces = add_paces(s, stage, phase, start, after);
+    const auto minimums = add_minimum_times(s, stage, phase, start, after);
     auto& ended = done[static_cast<std::size_t>(phase)] = add_phase(s, stage, phase, after);
-    chain_.require(paces);
-    ended.insert(ended.end(), paces.begin(), paces.end());
+    chain_.require(minimums);
+    ended.insert(ended.end(), minimums.begin(), minimums.end());
     add_sides(s, stage, phase, false);
   }
 }
@@ -196,11 +196,12 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
 
 /// Where a phase has a least time besides its bytes, every receiver spends it beside the exchange,
 /// on the copy lane: one phase after the other, as their exchanges.
-std::vector<OpId> LayerOps::add_paces(const Step& s, Stage stage, int phase, const Mark& start,
-                                      const std::vector<std::vector<OpId>>& after) {
+std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int phase,
+                                              const Mark& start,
+                                              const std::vector<std::vector<OpId>>& after) {
   const Dispatch& dispatch = *s.work.dispatch;
   std::vector<OpId> added;
-  if (dispatch.pace(phase, stage, 1).value == 0) return added;
+  if (dispatch.minimum_time(phase, stage, 1).value == 0) return added;
   const std::size_t gpus = s.work.counts.gpus();
   const auto& rows = s.work.counts.on_wire()[static_cast<std::size_t>(phase)];
   for (std::size_t to = 0; to < gpus; ++to) {
@@ -210,14 +211,15 @@ std::vector<OpId> LayerOps::add_paces(const Step& s, Stage stage, int phase, con
       if (from != to) most = std::max(most, rows[back ? to * gpus + from : from * gpus + to]);
     }
     if (most == 0) continue;
-    const double time = dispatch.pace(phase, stage, most).value;
+    const double time = dispatch.minimum_time(phase, stage, most).value;
     std::vector<OpId> waits = start[to];
     waits.insert(waits.end(), after[to].begin(), after[to].end());
-    added.push_back(chain_.kernel(
-        {fmt::format("{}-{}-pace{}", name_of(stage), dispatch.phase_name(phase), s.suffix()),
-         Lane::copy, s.work.number, s.pass, stage, std::move(waits),
-         Compute{GpuId(static_cast<std::int64_t>(to)),
-                 HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))}}}));
+    added.push_back(
+        chain_.kernel({fmt::format("{}-{}-minimum-time{}", name_of(stage),
+                                   dispatch.phase_name(phase), s.suffix()),
+                       Lane::copy, s.work.number, s.pass, stage, std::move(waits),
+                       Compute{GpuId(static_cast<std::int64_t>(to)),
+                               HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))}}}));
   }
   return added;
 }

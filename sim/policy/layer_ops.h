@@ -103,8 +103,8 @@ class LayerOps {
                                             const std::vector<std::vector<OpId>>& done);
   std::vector<OpId> add_phase(const Step& s, Stage stage, int phase,
                               const std::vector<std::vector<OpId>>& after);
-  std::vector<OpId> add_paces(const Step& s, Stage stage, int phase, const Mark& start,
-                              const std::vector<std::vector<OpId>>& after);
+  std::vector<OpId> add_minimum_times(const Step& s, Stage stage, int phase, const Mark& start,
+                                      const std::vector<std::vector<OpId>>& after);
   void add_sides(const Step& s, Stage stage, int phase, bool before);
   std::vector<OpId> add_param_exchanges(const Step& s, Stage stage, Lane lane,
                                         const std::vector<ParamExchange>& exchanges,

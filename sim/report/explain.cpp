@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "sim/plan/phases.h"
 #include "sim/plan/slice.h"
 
 namespace moesim {
@@ -93,34 +94,57 @@ void describe_links(PhaseReport& phase, const LinkLoads& loads, const Topology& 
   phase.closed_form.latency = phase.closed_form.latency * phase.rounds;
 }
 
+Seconds nanoseconds_of(const Compute& minimum) {
+  return Seconds(1e-9 * static_cast<double>(std::get<HostWork>(minimum.kernel).nanoseconds));
+}
+
+/// A GPU is busy from the last join of an exchange until it has ended, and its minimum time with
+/// it; what overlaps (the minimum time of a round with the next one) counts once.
 PhaseTime time_in_layer(const Plan& plan, const Ops& ops, const Run& run) {
-  std::map<GpuId, Seconds> busy;
+  struct Busy {
+    Seconds sum, until, minimum_until;
+  };
+  std::map<GpuId, Busy> busy;
   Seconds waited(0);
   for (const OpId id : ops) {
     const auto& intervals = run.timeline.ops[id.index()];
+    if (const Compute* minimum = plan[id].compute()) {
+      busy[minimum->gpu].minimum_until = intervals[0].end;
+      continue;
+    }
     Seconds start(0);
     for (const Interval& i : intervals) start = std::max(start, i.start);
     for (std::size_t p = 0; p < intervals.size(); ++p) {
-      busy[plan[id].exchange()->participants[p]] += intervals[p].end - start;
+      Busy& gpu = busy[plan[id].exchange()->participants[p]];
+      const Seconds from = std::max(start, gpu.until);
+      gpu.until = std::max({gpu.until, intervals[p].end, gpu.minimum_until});
+      gpu.sum += std::max(Seconds(0), gpu.until - from);
       waited += start - intervals[p].start;
     }
   }
   PhaseTime time{run.by.name, Seconds(0), Seconds(0),
                  waited * (1.0 / static_cast<double>(std::max<std::size_t>(1, busy.size())))};
-  for (const auto& [gpu, seconds] : busy) time.in_layer = std::max(time.in_layer, seconds);
+  for (const auto& [gpu, of_gpu] : busy) time.in_layer = std::max(time.in_layer, of_gpu.sum);
   return time;
 }
 
 PhaseReport explain_phase(const Plan& plan, const Ops& ops, const Topology& topology,
                           const std::vector<Run>& runs) {
   PhaseReport phase;
-  phase.name = plan[ops[0]].name;
-  phase.pass = plan[ops[0]].pass;
   phase.least_gpus = plan.gpus;
   std::set<std::vector<GpuId>> communicators;
   std::map<GpuId, int> exchanges;
+  std::map<GpuId, Seconds> minimum;
   LinkLoads loads;
   for (const OpId id : ops) {
+    if (const Compute* of_gpu = plan[id].compute()) {
+      Seconds& sum = minimum[of_gpu->gpu];
+      sum += nanoseconds_of(*of_gpu);
+      phase.minimum = std::max(phase.minimum, sum);
+      continue;
+    }
+    phase.name = plan[id].name;
+    phase.pass = plan[id].pass;
     const Exchange& exchange = *plan[id].exchange();
     const int members = static_cast<int>(exchange.participants.size());
     phase.least_gpus = std::min(phase.least_gpus, members);
@@ -141,49 +165,31 @@ PhaseReport explain_phase(const Plan& plan, const Ops& ops, const Topology& topo
   return phase;
 }
 
-KernelBound bound_of(const Kernel& kernel, const GpuModel& gpu, const std::string& op) {
-  const Seconds work = gpu.time(kernel, op) - gpu.launch_overhead;
-  if (gpu.launch_overhead >= work) return KernelBound::launch;
-  const auto* gemm = std::get_if<GroupedGemm>(&kernel);
-  const Seconds memory = memory_traffic_of(kernel) / (gpu.memory_bandwidth * gpu.memory_efficiency);
-  if (gemm == nullptr) return KernelBound::memory;
-  const Seconds compute = flops_of(kernel) / (gpu.peak.at(gemm->type) * gpu.gemm_efficiency);
-  return compute > memory ? KernelBound::compute : KernelBound::memory;
-}
-
-KernelReport explain_kernel(const Plan& plan, const Ops& ops, const GpuModels& gpus) {
-  KernelReport report;
-  report.name = plan[ops[0]].name;
-  report.pass = plan[ops[0]].pass;
-  std::map<GpuId, Seconds> busy;
-  for (const OpId id : ops) {
-    const Compute& compute = *plan[id].compute();
-    const Seconds time = gpus[compute.gpu.index()]->time(compute.kernel, report.name);
-    busy[compute.gpu] += time;
-    report.mean += time * (1.0 / plan.gpus);
-  }
-  report.gpus = static_cast<int>(busy.size());
-  report.max = Seconds(-1);
-  for (const auto& [gpu, time] : busy) {
-    if (time > report.max) report.max = time, report.slowest = gpu;
-  }
-  Seconds longest(-1);
-  for (const OpId id : ops) {
-    const Compute& compute = *plan[id].compute();
-    if (compute.gpu != report.slowest) continue;
-    report.flops += flops_of(compute.kernel);
-    report.bytes += memory_traffic_of(compute.kernel);
-    const GpuModel& gpu = *gpus[compute.gpu.index()];
-    if (const Seconds time = gpu.time(compute.kernel, report.name); time > longest) {
-      longest = time;
-      report.bound = bound_of(compute.kernel, gpu, report.name);
+/// The ops of every phase and kernel, in order of their first one. Minimum times belong to the
+/// exchange that follows them.
+std::vector<Ops> groups_of(const Plan& plan) {
+  std::map<std::tuple<Pass, bool, std::string>, std::size_t> index;
+  std::vector<Ops> groups;
+  Ops minimums;
+  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+    const Op& op = plan.ops[i];
+    const OpId id(static_cast<std::int64_t>(i));
+    if (is_minimum_time(op)) {
+      minimums.push_back(id);
+      continue;
     }
+    const bool exchange = op.exchange() != nullptr;
+    const auto [at, added] = index.try_emplace({op.pass, exchange, op.name}, groups.size());
+    if (added) groups.emplace_back();
+    Ops& group = groups[at->second];
+    if (exchange) group.insert(group.end(), minimums.begin(), minimums.end()), minimums.clear();
+    group.push_back(id);
   }
-  return report;
+  return groups;
 }
 
-/// The exchanges of every pass and stage against the least that must move; those without rows
-/// (metadata) count in time and bytes.
+/// The exchanges of every pass and stage, with their minimum times, against the least that must
+/// move; those without rows (metadata) count in time and bytes.
 std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topology,
                                         const std::vector<NamedBackend>& backends) {
   const std::vector<TokenNeeds> needs = needs_of(plan);
@@ -191,7 +197,8 @@ std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topolo
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     const bool tokens = op.stage == Stage::dispatch || op.stage == Stage::combine;
-    if (op.exchange() == nullptr || !carries_tokens(op.lane) || !tokens) continue;
+    const bool moves = op.exchange() != nullptr && carries_tokens(op.lane) && tokens;
+    if (!moves && !is_minimum_time(op)) continue;
     groups[{op.pass, op.stage}].emplace_back(static_cast<std::int64_t>(i));
   }
   std::vector<BoundReport> reports;
@@ -200,6 +207,7 @@ std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topolo
                        {},        {}};
     ReachTotals reach;
     for (const OpId id : ops) {
+      if (plan[id].exchange() == nullptr) continue;  // a minimum time
       const Exchange& exchange = *plan[id].exchange();
       add_reach(reach, exchange, topology);
       if (exchange.rows.empty()) continue;
@@ -220,29 +228,19 @@ std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topolo
 
 }  // namespace
 
-const char* name_of(KernelBound bound) {
-  switch (bound) {
-    case KernelBound::launch:
-      return "launch";
-    case KernelBound::compute:
-      return "compute";
-    case KernelBound::memory:
-      return "memory";
+std::string bound_by(const PhaseReport& phase, const Topology& topology) {
+  const ExchangeTime& time = phase.closed_form;
+  if (phase.minimum > time.total()) return "minimum time";
+  if (time.transfer >= time.overhead && time.transfer >= time.latency && phase.busiest_class >= 0) {
+    const ClassLoad& busiest = phase.classes[static_cast<std::size_t>(phase.busiest_class)];
+    return topology.classes()[static_cast<std::size_t>(busiest.link_class)].name;
   }
-  return "";
+  return time.latency > time.overhead ? "latency" : "overhead";
 }
 
 Explanation explain(const Plan& plan, const Topology& topology, const GpuModels& gpus,
                     const std::vector<NamedBackend>& backends) {
-  std::map<std::tuple<Pass, bool, std::string>, std::size_t> index;
-  std::vector<Ops> groups;  // in order of their first op
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    const Op& op = plan.ops[i];
-    const auto [at, added] =
-        index.try_emplace({op.pass, op.exchange() != nullptr, op.name}, groups.size());
-    if (added) groups.emplace_back();
-    groups[at->second].emplace_back(static_cast<std::int64_t>(i));
-  }
+  const std::vector<Ops> groups = groups_of(plan);
   Explanation result;
   std::vector<Run> runs;
   for (const NamedBackend& by : backends) {
@@ -250,7 +248,7 @@ Explanation explain(const Plan& plan, const Topology& topology, const GpuModels&
     result.layer.emplace_back(by.name, runs.back().timeline.makespan);
   }
   for (const Ops& ops : groups) {
-    const bool phase = plan[ops[0]].exchange() != nullptr;
+    const bool phase = plan[ops.back()].exchange() != nullptr;
     result.order.push_back({phase, phase ? result.phases.size() : result.kernels.size()});
     if (phase) {
       result.phases.push_back(explain_phase(plan, ops, topology, runs));

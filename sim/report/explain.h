@@ -2,6 +2,7 @@
 // Where the time of one layer goes, phase by phase. Every figure is defined in docs/explain.md.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -37,14 +38,15 @@ struct ClassLoad {
   double over_mean = 0;
 };
 
-/// A phase at one fidelity. In the layer: from the last join to the end, the largest over GPUs.
+/// A phase at one fidelity. In the layer: from the last join to the end, of the minimum time too,
+/// the largest over GPUs.
 struct PhaseTime {
   std::string fidelity;
   Seconds alone, in_layer;
   Seconds wait;  // in the layer, from a GPU's own join to the last one's, mean over GPUs
 };
 
-/// The exchanges of one name and pass.
+/// The exchanges of one name and pass, with their minimum times.
 struct PhaseReport {
   std::string name;
   Pass pass;
@@ -55,8 +57,15 @@ struct PhaseReport {
   std::vector<ClassLoad> classes;  // those with traffic, in the topology's order
   int busiest_class = -1;          // in classes, the last of equals; -1 when nothing leaves
   ExchangeTime closed_form;        // all communicators at once
+  Seconds minimum;  // that a GPU needs however few bytes it gets, over all rounds; the largest
   std::vector<PhaseTime> times;
+
+  Seconds closed_form_total() const { return std::max(closed_form.total(), minimum); }
 };
+
+/// What most of a phase's closed form goes to: "minimum time", "overhead", "latency" or the class
+/// of the busiest link.
+std::string bound_by(const PhaseReport& phase, const Topology& topology);
 
 enum class KernelBound { launch, compute, memory };
 const char* name_of(KernelBound bound);
@@ -72,6 +81,9 @@ struct KernelReport {
   Bytes bytes;
   KernelBound bound = KernelBound::launch;  // of its longest kernel of that name
 };
+
+/// Of some kernels of one name and pass in a plan.
+KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, const GpuModels& gpus);
 
 /// All dispatch or all combine phases of a pass against what no dispatch can beat.
 struct BoundReport {

@@ -60,7 +60,9 @@ Json phase_json(const PhaseReport& phase, const Topology& topology) {
   result["closed_form"] = {{"overhead_s", phase.closed_form.overhead.value},
                            {"latency_s", phase.closed_form.latency.value},
                            {"transfer_s", phase.closed_form.transfer.value},
-                           {"total_s", phase.closed_form.total().value}};
+                           {"minimum_s", phase.minimum.value},
+                           {"total_s", phase.closed_form_total().value}};
+  result["bound_by"] = bound_by(phase, topology);
   result["simulated"] = times;
   return result;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "sim/base/units.h"
@@ -40,15 +41,6 @@ std::string members(const PhaseReport& phase) {
   text += std::to_string(phase.least_gpus);
   if (phase.most_gpus != phase.least_gpus) text += fmt::format("-{}", phase.most_gpus);
   return text;
-}
-
-/// What most of the closed form goes to: overhead, latency, or the busiest class.
-std::string bound_by(const PhaseReport& phase, const Topology& topology) {
-  const ExchangeTime& time = phase.closed_form;
-  if (time.transfer >= time.overhead && time.transfer >= time.latency && phase.busiest_class >= 0) {
-    return class_name(topology, phase.classes[static_cast<std::size_t>(phase.busiest_class)]);
-  }
-  return time.latency > time.overhead ? "latency" : "overhead";
 }
 
 std::string work_of(const KernelReport& kernel) {
@@ -116,17 +108,24 @@ std::string link_table(const Explanation& e, Pass pass, const Topology& topology
 }
 
 std::string time_table(const Explanation& e, Pass pass) {
-  Rows rows = {
-      {"phase", "by", "overhead", "latency", "transfer", "alone", "in layer", "wait (mean)"}};
+  const bool minimums = std::any_of(e.phases.begin(), e.phases.end(), [](const PhaseReport& phase) {
+    return phase.minimum > Seconds(0);
+  });
+  Rows rows = {{"phase", "by", "overhead", "latency", "transfer"}};
+  if (minimums) rows[0].emplace_back("minimum time");
+  rows[0].insert(rows[0].end(), {"alone", "in layer", "wait (mean)"});
   for (const PhaseReport& phase : e.phases) {
     if (phase.pass != pass) continue;
     const ExchangeTime& closed = phase.closed_form;
-    rows.push_back({phase.name, "closed form", to_string(closed.overhead),
-                    to_string(closed.latency), to_string(closed.transfer),
-                    to_string(closed.total())});
+    Row& formula = rows.emplace_back(Row{phase.name, "closed form", to_string(closed.overhead),
+                                         to_string(closed.latency), to_string(closed.transfer)});
+    if (minimums) formula.push_back(to_string(phase.minimum));
+    formula.push_back(to_string(phase.closed_form_total()));
     for (const PhaseTime& time : phase.times) {
-      rows.push_back({"", time.fidelity, "", "", "", to_string(time.alone),
-                      to_string(time.in_layer), to_string(time.wait)});
+      Row& row = rows.emplace_back(Row{"", time.fidelity});
+      row.resize(minimums ? 6 : 5);
+      row.insert(row.end(),
+                 {to_string(time.alone), to_string(time.in_layer), to_string(time.wait)});
     }
   }
   return align(rows, 2);

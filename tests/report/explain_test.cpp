@@ -126,6 +126,49 @@ TEST(Explain, CountsRoundsOfAPhaseInChunks) {
   EXPECT_NEAR(e.phases[0].times[0].in_layer.value, 230e-6, 1e-12);
 }
 
+Op minimum(int gpu, std::int64_t nanoseconds) {
+  Op op = kernel("send-minimum-time", gpu, {}, HostWork{nanoseconds});
+  op.lane = Lane::copy;
+  op.stage = Stage::dispatch;
+  return op;
+}
+
+// 215 us for the bytes, but 300 us at least on GPU 3: that is the phase, its bound is 215 us.
+TEST(Explain, CountsAMinimumTimeInItsPhase) {
+  Plan plan{"plan", 4, {}};
+  plan.add(minimum(3, 300'000));
+  plan.add(
+      sending("send", {2, 3}, matrix(4, 5'000'000, {{{2, 3, 2}}}), {row(2, 3, 0), row(2, 3, 1)}));
+  const Topology topology = star(4, milliseconds(0.01));
+  const Explanation e = explain_with_formula(plan, topology);
+  EXPECT_TRUE(e.kernels.empty());
+  ASSERT_EQ(e.phases.size(), 1u);
+  const PhaseReport& send = e.phases[0];
+  EXPECT_EQ(send.name, "send");
+  EXPECT_NEAR(send.closed_form.total().value, 215e-6, 1e-12);
+  EXPECT_NEAR(send.closed_form_total().value, 300e-6, 1e-12);
+  EXPECT_NEAR(send.times[0].alone.value, 300e-6, 1e-12);
+  EXPECT_NEAR(send.times[0].in_layer.value, 300e-6, 1e-12);
+  EXPECT_EQ(bound_by(send, topology), "minimum time");
+  ASSERT_EQ(e.bounds.size(), 1u);
+  EXPECT_NEAR(e.bounds[0].bound().value, 215e-6, 1e-12);
+  EXPECT_NEAR(e.bounds[0].achieved[0].second.value, 300e-6, 1e-12);
+}
+
+// Minimum times of 300 us and 20 us after each other, exchanges of 115 us beside them: 320 us.
+TEST(Explain, CountsWhatRoundsOverlapOnce) {
+  Plan plan{"plan", 2, {}};
+  for (const int round : {0, 1}) {
+    plan.add(minimum(1, round == 0 ? 300'000 : 20'000));
+    plan.add(sending("send", {0, 1}, matrix(2, 5'000'000, {{0, 1, 1}}), {row(0, 1, round)}));
+  }
+  const Explanation e = explain_with_formula(plan, star(2, milliseconds(0.01)));
+  EXPECT_EQ(e.phases[0].rounds, 2);
+  EXPECT_NEAR(e.phases[0].minimum.value, 320e-6, 1e-12);
+  EXPECT_NEAR(e.phases[0].times[0].alone.value, 320e-6, 1e-12);
+  EXPECT_NEAR(e.phases[0].times[0].in_layer.value, 320e-6, 1e-12);
+}
+
 // Three rows of 5 MB: GPU 2 is entered by two, 200 us + 5 us + 10 us, which is what the plan needs.
 TEST(Explain, ComparesWithTheLowerBound) {
   const Explanation e = explain_with_formula(two_pairs(), star(4, milliseconds(0.01)));

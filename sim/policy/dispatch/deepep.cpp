@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepEP's kernels (deepseek-ai/DeepEP at dd758ca, csrc/kernels/legacy). Normal: see
-// deepep_normal.h. Low latency: one message per token and choice straight to its GPU.
+// deepep_normal.h. Low latency: one message per token and choice straight to its GPU, by RDMA
+// between nodes and over NVLink inside, as that version does unless it is told not to.
 #include <algorithm>
 
 #include "sim/policy/dispatch/deepep_normal.h"
@@ -64,7 +65,7 @@ class NormalByTokens final : public Dispatch {
 
 class LowLatency : public Flat<false> {
  public:
-  LowLatency(Communicators groups, bool fp8) : Flat(std::move(groups), "rdma"), fp8_(fp8) {}
+  LowLatency(Communicators groups, bool fp8) : Flat(std::move(groups), "alltoall"), fp8_(fp8) {}
 
   /// The kernels cast, send and add up rows where they are.
   LocalWork local_work() const { return {false, false}; }
@@ -98,7 +99,7 @@ Bytes DeepEpNormal::row_bytes(const MoeModel& model, Stage stage, Pass pass) con
   return Bytes(round_up_to_16(hidden + 8 + per_choice * model.top_k));
 }
 
-Seconds DeepEpNormal::pace(int phase, Stage stage, std::int64_t rows) const {
+Seconds DeepEpNormal::minimum_time(int phase, Stage stage, std::int64_t rows) const {
   if (hops_ == 1 || phase % hops_ != 0) return Seconds(0);
   const bool back = stage == Stage::combine;
   const int chunk = back ? parameters_.chunks.combine : parameters_.chunks.dispatch;

@@ -12,7 +12,7 @@ struct DeepEpParameters {
   int channels = published_channels;
   RdmaChunks chunks;
   int rounds = 1;         // at most
-  Seconds chunk_time{0};  // a chunk's turn in its ring, see pace()
+  Seconds chunk_time{0};  // a chunk's turn in its ring, see minimum_time()
 };
 
 /// One copy per token and node to the GPU with the same index there, which forwards one copy per
@@ -33,7 +33,7 @@ class DeepEpNormal : public Hierarchical {
   LocalWork local_work() const { return {false, false}; }
   Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const;
   /// Between two nodes every channel has one ring, through which chunks go in turn.
-  Seconds pace(int phase, Stage stage, std::int64_t rows) const;
+  Seconds minimum_time(int phase, Stage stage, std::int64_t rows) const;
 
   /// Token i of n is of round floor(i x rounds / n).
   TokenRange taken(int phase, std::int64_t count) const {

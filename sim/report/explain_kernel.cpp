@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of one name over all GPUs.
+#include <map>
+
+#include "sim/report/explain.h"
+
+namespace moesim {
+namespace {
+
+KernelBound bound_of(const Kernel& kernel, const GpuModel& gpu, const std::string& op) {
+  const Seconds work = gpu.time(kernel, op) - gpu.launch_overhead;
+  if (gpu.launch_overhead >= work) return KernelBound::launch;
+  const auto* gemm = std::get_if<GroupedGemm>(&kernel);
+  const Seconds memory = memory_traffic_of(kernel) / (gpu.memory_bandwidth * gpu.memory_efficiency);
+  if (gemm == nullptr) return KernelBound::memory;
+  const Seconds compute = flops_of(kernel) / (gpu.peak.at(gemm->type) * gpu.gemm_efficiency);
+  return compute > memory ? KernelBound::compute : KernelBound::memory;
+}
+
+}  // namespace
+
+const char* name_of(KernelBound bound) {
+  switch (bound) {
+    case KernelBound::launch:
+      return "launch";
+    case KernelBound::compute:
+      return "compute";
+    case KernelBound::memory:
+      return "memory";
+  }
+  return "";
+}
+
+KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, const GpuModels& gpus) {
+  KernelReport report;
+  report.name = plan[ops[0]].name;
+  report.pass = plan[ops[0]].pass;
+  std::map<GpuId, Seconds> busy;
+  for (const OpId id : ops) {
+    const Compute& compute = *plan[id].compute();
+    const Seconds time = gpus[compute.gpu.index()]->time(compute.kernel, report.name);
+    busy[compute.gpu] += time;
+    report.mean += time * (1.0 / plan.gpus);
+  }
+  report.gpus = static_cast<int>(busy.size());
+  report.max = Seconds(-1);
+  for (const auto& [gpu, time] : busy) {
+    if (time > report.max) report.max = time, report.slowest = gpu;
+  }
+  Seconds longest(-1);
+  for (const OpId id : ops) {
+    const Compute& compute = *plan[id].compute();
+    if (compute.gpu != report.slowest) continue;
+    report.flops += flops_of(compute.kernel);
+    report.bytes += memory_traffic_of(compute.kernel);
+    const GpuModel& gpu = *gpus[compute.gpu.index()];
+    if (const Seconds time = gpu.time(compute.kernel, report.name); time > longest) {
+      longest = time;
+      report.bound = bound_of(compute.kernel, gpu, report.name);
+    }
+  }
+  return report;
+}
+
+}  // namespace moesim

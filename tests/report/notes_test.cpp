@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Notes of cases below a table: each once, with whom it is of.
+#include "sim/report/notes.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json noted(const std::string& topology, const std::string& policy,
+           const std::vector<std::string>& notes) {
+  return {{"topology", topology}, {"policy", policy}, {"notes", notes}};
+}
+
+TEST(Notes, StandOnceWithTheirPolicies) {
+  EXPECT_EQ(notes_below({noted("a", "eplb", {"slept", "was cold"}), noted("a", "dedup", {}),
+                         noted("a", "laer", {"was cold"})}),
+            "# note: eplb slept\n# note: eplb, laer was cold\n");
+  EXPECT_EQ(notes_below({noted("a", "dedup", {})}), "");
+}
+
+TEST(Notes, NameTheTopologyWhereOthersDiffer) {
+  EXPECT_EQ(notes_below({noted("a", "eplb", {"slept"}), noted("b", "eplb", {})}),
+            "# note: eplb on a slept\n");
+  EXPECT_EQ(notes_below({noted("a", "eplb", {"slept"}), noted("b", "eplb", {"slept"})}),
+            "# note: eplb slept\n");
+}
+
+}  // namespace
+}  // namespace moesim
