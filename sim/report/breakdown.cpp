@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "sim/plan/phases.h"
 #include "sim/report/intervals.h"
 
 namespace moesim {
@@ -26,6 +27,11 @@ struct Exchanging {
 std::vector<Exchanging> exchanging_of(const Plan& plan, const Timeline& timeline) {
   std::vector<Exchanging> gpus(static_cast<std::size_t>(plan.gpus));
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+    if (is_minimum_time(plan.ops[i])) {
+      Exchanging& gpu = gpus[plan.ops[i].compute()->gpu.index()];
+      gpu.joined.push_back(timeline.ops[i][0]);
+      gpu.moving[tokens].push_back(timeline.ops[i][0]);
+    }
     const Exchange* exchange = plan.ops[i].exchange();
     if (exchange == nullptr) continue;
     const auto& intervals = timeline.ops[i];

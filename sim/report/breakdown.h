@@ -13,11 +13,11 @@ namespace moesim {
 /// compute lane; where several exchanges run at once the first of the list counts.
 struct Breakdown {
   Seconds compute;    // the compute lane works
-  Seconds tokens;     // token exchanges move data
+  Seconds tokens;     // token exchanges move data, or their minimum times pass
   Seconds weights;    // exchanges of expert parameters do, migrations included
   Seconds gradients;  // those of gradients do
   Seconds waiting;    // in exchanges that the slowest participant has not joined yet
-  Seconds idle;       // in no exchange: minimum times, the host, the end of slower GPUs
+  Seconds idle;       // in no exchange: the host, the end of slower GPUs
   // Beside these:
   Seconds slowest_compute;  // of the GPU that computes longest
   Seconds overlapped;       // time in exchanges that compute hides

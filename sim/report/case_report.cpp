@@ -44,7 +44,7 @@ Json layer_json(const LayerMetrics& layer, double steps, double seconds, const T
           {"parameter_communication_s", layer.parameters.value / steps},
           {"gradient_communication_s", layer.gradients.value / steps},
           {"exposed_communication_s", layer.exposed.value / steps},
-          {"load_max_over_mean", layer.load_max_over_mean},
+          {"load_max_over_mean", layer.load_max_over_mean.value()},
           {"traffic", traffic_json(layer.traffic, topology)},
           {"parameter_traffic", traffic_json(layer.parameter_traffic, topology)},
           {"migrated_bytes", layer.migrated.value},
@@ -82,13 +82,14 @@ std::string case_json(const CaseName& name, const RunMetrics& run, const Topolog
                  {"bound_by", binding_part(run.breakdown).what},
                  {"slowest_compute_s", run.breakdown.slowest_compute.value / steps},
                  {"overlapped_communication_s", run.breakdown.overlapped.value / steps},
-                 {"step_load_max_over_mean", run.step_load_max_over_mean},
                  {"planning_s", run.planning.value / steps},
+                 {"replans", run.replans},
                  {"peak_memory_bytes", run.peak_memory.value},
                  {"model_memory_bytes", run.model_memory.value},
                  {"gpu_memory_bytes", run.gpu_memory.value},
                  {"dropped_choices", run.dropped_choices},
                  {"replaced_choices", run.replaced_choices},
+                 {"notes", run.notes},
                  {"layers", layers}};
   return result.dump();
 }

@@ -22,8 +22,7 @@ void LayerMetrics::add(const LayerMetrics& other) {
   parameters += other.parameters;
   gradients += other.gradients;
   exposed += other.exposed;
-  add_to(load, other.load);
-  load_max_over_mean = max_over_mean(load);
+  load_max_over_mean.add(other.load_max_over_mean);
   add_to(link_bytes, other.link_bytes);
   traffic.add(other.traffic);
   parameter_traffic.add(other.parameter_traffic);

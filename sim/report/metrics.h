@@ -24,6 +24,15 @@ struct Traffic {
   void add(const Traffic& other);
 };
 
+/// The mean of what was added; 0 of nothing.
+struct Mean {
+  double sum = 0;
+  std::int64_t count = 0;
+  void add(double value) { sum += value, ++count; }
+  void add(const Mean& other) { sum += other.sum, count += other.count; }
+  double value() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
+};
+
 /// Times are means over GPUs (makespans excepted) and sums over the steps that were added.
 struct LayerMetrics {
   Seconds forward,
@@ -33,8 +42,7 @@ struct LayerMetrics {
   Seconds parameters;     // in an exchange of expert parameters or gradients
   Seconds gradients;      // of that, of gradients
   Seconds exposed;        // in any exchange, with the compute lane idle
-  double load_max_over_mean = 0;         // choices per GPU, summed over steps
-  std::vector<std::int64_t> load;        // [gpu] choices computed, forward
+  Mean load_max_over_mean;               // of one layer in one step: busiest over mean GPU
   std::vector<std::int64_t> link_bytes;  // [link]
   Traffic traffic;                       // of tokens
   Traffic parameter_traffic;             // of expert parameters and gradients, migration included
@@ -46,15 +54,16 @@ struct LayerMetrics {
 struct RunMetrics {
   std::vector<Seconds> steps;          // makespan of each step
   std::map<int, LayerMetrics> layers;  // by model layer number
-  LayerMetrics total;                  // over all layers; load is per GPU over all layers
+  LayerMetrics total;                  // over all layers
   std::int64_t dropped_choices = 0;
   std::int64_t replaced_choices = 0;
-  double step_load_max_over_mean = 0;  // per layer and step, their mean over the run
-  Breakdown breakdown;                 // sum over steps
-  Seconds planning;                    // of the host, sum over layers and steps
-  Bytes peak_memory;                   // of the fullest GPU in any step
-  Bytes model_memory;                  // the same with all MoE layers of the model
-  Bytes gpu_memory;                    // what the smallest GPU has
+  Breakdown breakdown;             // sum over steps
+  Seconds planning;                // of the host, sum over layers and steps
+  Bytes peak_memory;               // of the fullest GPU in any step
+  Bytes model_memory;              // the same with all MoE layers of the model
+  Bytes gpu_memory;                // what the smallest GPU has
+  int replans = 0;                 // steps, warm-up included, with new slots from loads
+  std::vector<std::string> notes;  // sentences whose subject is the policy
 
   Seconds mean_step() const;
 };

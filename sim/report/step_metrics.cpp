@@ -6,7 +6,9 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
+#include "sim/plan/phases.h"
 #include "sim/report/intervals.h"
 #include "sim/report/metrics.h"
 #include "sim/report/sums.h"
@@ -63,11 +65,14 @@ struct Span {
   Seconds length() const { return last < first ? Seconds(0) : last - first; }
 };
 
-void add_load(LayerMetrics& layer, const Op& op, int gpus) {
+/// Choices that every GPU computes, forward: [gpu].
+using GpuLoads = std::vector<std::int64_t>;
+
+void add_load(GpuLoads& loads, const Op& op, int gpus) {
   const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
   if (op.name != "fc1" || gemm == nullptr) return;
-  layer.load.resize(static_cast<std::size_t>(gpus));
-  layer.load[op.compute()->gpu.index()] +=
+  loads.resize(static_cast<std::size_t>(gpus));
+  loads[op.compute()->gpu.index()] +=
       std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
 }
 
@@ -88,7 +93,13 @@ class StepMetrics {
 
   void add(std::size_t index) {
     const Op& op = plan_.ops[index];
-    const auto& intervals = timeline_.ops[index];
+    if (is_minimum_time(op)) {
+      minimum_until_[op.compute()->gpu] = timeline_.ops[index][0].end;
+      return;
+    }
+    std::vector<Interval> longer;
+    if (!minimum_until_.empty()) longer = with_minimum_times(op, timeline_.ops[index]);
+    const auto& intervals = longer.empty() ? timeline_.ops[index] : longer;
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.lane) || op.lane == Lane::compute;
     if (of_pass) spans_[{op.layer, op.pass}].cover(intervals);
@@ -96,7 +107,7 @@ class StepMetrics {
     if (op.compute() == nullptr) return add_exchange(op, intervals, layer);
     if (op.lane != Lane::compute) return;
     layer.compute += (intervals[0].end - intervals[0].start) * (1.0 / plan_.gpus);
-    add_load(layer, op, plan_.gpus);
+    add_load(loads_[op.layer], op, plan_.gpus);
   }
 
   void finish(RunMetrics& run) {
@@ -104,6 +115,9 @@ class StepMetrics {
     for (auto& [key, span] : spans_) {
       LayerMetrics& layer = layers_[key.first];
       (key.second == Pass::forward ? layer.forward : layer.backward) = span.length();
+    }
+    for (const auto& [number, loads] : loads_) {
+      if (!loads.empty()) layers_[number].load_max_over_mean.add(max_over_mean(loads));
     }
     const Seconds exposed_before = run.total.exposed;
     for (auto& [number, layer] : layers_) {
@@ -113,14 +127,28 @@ class StepMetrics {
     }
     // Exchanges of different layers may overlap.
     run.total.exposed = exposed_before + exposed(everywhere_, busy);
-    const auto steps = static_cast<double>(run.steps.size());
-    run.step_load_max_over_mean =
-        (run.step_load_max_over_mean * steps + mean_imbalance()) / (steps + 1);
     run.steps.push_back(timeline_.makespan);
   }
 
  private:
   std::size_t gpus() const { return static_cast<std::size_t>(plan_.gpus); }
+
+  /// A GPU is in a token exchange for its minimum time at least. What that takes of the next
+  /// round's exchange belongs to its own.
+  std::vector<Interval> with_minimum_times(const Op& op, std::vector<Interval> intervals) {
+    if (op.exchange() == nullptr || !carries_tokens(op.lane)) return intervals;
+    for (std::size_t p = 0; p < intervals.size(); ++p) {
+      const GpuId gpu = op.exchange()->participants[p];
+      Interval& interval = intervals[p];
+      Seconds& taken = taken_until_[{op.lane, gpu}];
+      const Seconds minimum = std::exchange(minimum_until_[gpu], Seconds(0));
+      const bool longer = minimum > interval.end;
+      interval.start = std::max(interval.start, taken);
+      interval.end = std::max({interval.start, interval.end, minimum});
+      if (longer) taken = interval.end;
+    }
+    return intervals;
+  }
 
   void add_exchange(const Op& op, const std::vector<Interval>& intervals, LayerMetrics& layer) {
     const Exchange& exchange = *op.exchange();
@@ -140,24 +168,16 @@ class StepMetrics {
     add_to(layer.link_bytes, loads.bytes);
   }
 
-  /// Largest over mean load of a layer, the mean over those that have one.
-  double mean_imbalance() const {
-    double sum = 0, count = 0;
-    for (const auto& [number, layer] : layers_) {
-      if (layer.load.empty()) continue;
-      sum += max_over_mean(layer.load);
-      count += 1;
-    }
-    return count > 0 ? sum / count : 0;
-  }
-
   const Plan& plan_;
   const Timeline& timeline_;
   const Topology& topology_;
   std::map<int, LayerMetrics> layers_;
+  std::map<int, GpuLoads> loads_;  // by layer
   std::map<std::pair<int, Pass>, Span> spans_;
-  std::map<int, GpuIntervals> exchanging_;  // [layer][gpu]
-  GpuIntervals everywhere_;                 // [gpu]
+  std::map<int, GpuIntervals> exchanging_;                 // [layer][gpu]
+  GpuIntervals everywhere_;                                // [gpu]
+  std::map<GpuId, Seconds> minimum_until_;                 // of the exchange to come
+  std::map<std::pair<Lane, GpuId>, Seconds> taken_until_;  // by minimum times that were longer
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "sim/base/units.h"
 #include "sim/report/case_report.h"
+#include "sim/report/notes.h"
 
 namespace moesim {
 namespace {
@@ -59,7 +60,7 @@ Row case_row(const Json& c, double baseline) {
           time(total["exposed_communication_s"]),
           time(c["breakdown"]["waiting_s"]),
           time(c["overlapped_communication_s"]),
-          ratio(c["step_load_max_over_mean"]),
+          ratio(total["load_max_over_mean"]),
           to_string(Bytes(static_cast<std::int64_t>(
               total["traffic"]["other_host_bytes"].get<double>() / steps))),
           peak(total["peak_link"]),
@@ -230,7 +231,7 @@ std::string comparison_table(const std::vector<std::string>& cases) {
   add_placement_columns(parsed, rows);
   add_routing_columns(parsed, rows);
   const std::size_t left = add_fidelity_column(parsed, rows) ? 3 : 2;
-  return align(rows, left) + overfull_notes(parsed) + not_run;
+  return align(rows, left) + overfull_notes(parsed) + not_run + notes_below(parsed);
 }
 
 std::string layer_table(const std::string& case_json) {

@@ -73,11 +73,47 @@ TEST_F(MetricsTest, ParametersAreCountedApartFromTokens) {
   EXPECT_EQ(run_.total.migrated, Bytes(40));
 }
 
-TEST_F(MetricsTest, ImbalanceIsTheMeanOverSteps) {
-  EXPECT_DOUBLE_EQ(run_.step_load_max_over_mean, 1.5);
+/// A GPU is in an exchange for its minimum time: of the first one until 5, which the second one,
+/// there until 4, hides behind.
+TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {
+  Plan plan{"plan", 2, {}};
+  Timeline timeline;
+  const auto add = [&](Op op, std::vector<Interval> when) {
+    plan.add(std::move(op));
+    timeline.ops.push_back(std::move(when));
+  };
+  for (const double start : {0, 2}) {
+    for (const int gpu : {0, 1}) {
+      add({"minimum",
+           Lane::copy,
+           0,
+           Pass::forward,
+           Stage::dispatch,
+           {},
+           Compute{GpuId(gpu), HostWork{5}}},
+          {{Seconds(start), Seconds(start == 0 ? 5 : 3)}});
+    }
+    add(exchange(Lane::token, Stage::dispatch, 100),
+        {{Seconds(start), Seconds(start + 2)}, {Seconds(start), Seconds(start + 2)}});
+  }
+  timeline.makespan = Seconds(5);
+  RunMetrics run;
+  add_step(run, plan, timeline, two_gpus());
+  EXPECT_DOUBLE_EQ(run.total.communication.value, 5);
+  EXPECT_DOUBLE_EQ(run.total.exposed.value, 5);
+  EXPECT_DOUBLE_EQ(run.layers.at(0).forward.value, 5);
+  EXPECT_DOUBLE_EQ(run.breakdown.tokens.value, 5);
+  EXPECT_DOUBLE_EQ(run.breakdown.idle.value, 0);
+}
+
+/// Not the imbalance of the sums over the steps, which would be 12 over 10: the same figure for a
+/// layer and for the run.
+TEST_F(MetricsTest, ImbalanceIsTheMeanOverStepsOfALayerAndOfTheRun) {
+  EXPECT_DOUBLE_EQ(run_.total.load_max_over_mean.value(), 1.5);
   std::get<GroupedGemm>(std::get<Compute>(plan_.ops[1].work).kernel).m = {6};
   add_step(run_, plan_, timeline_, two_gpus());
-  EXPECT_DOUBLE_EQ(run_.step_load_max_over_mean, 1.25);
+  EXPECT_DOUBLE_EQ(run_.total.load_max_over_mean.value(), 1.25);
+  EXPECT_DOUBLE_EQ(run_.layers.at(0).load_max_over_mean.value(), 1.25);
 }
 
 }  // namespace
