@@ -3,6 +3,8 @@
 // hot ones of the heaviest GPU are copied.
 #include "sim/balance/affinity/grace.h"
 
+#include <fmt/format.h>
+
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
 
@@ -15,6 +17,7 @@ struct GraceOptions {
   GraceChoice choice = GraceChoice::topology_aware;
   GraceCopyLoad copy_load = GraceCopyLoad::conserved;
   std::uint64_t seed = 1;
+  bool offline = true;  // its slots are loaded with the model instead of moved
 };
 
 class Grace final : public Serving {
@@ -42,6 +45,10 @@ class Grace final : public Serving {
       return grace_shares(slots, cells_[at(now.layer, run)].predicted, shape_.gpus_per_node,
                           o_.choice);
     });
+  }
+  void move(LayerDecision& decision, const SlotTable& before,
+            const SlotTable& after) const override {
+    if (!o_.offline) Serving::move(decision, before, after);
   }
   void observe(int layer, int run, const LoadMatrix& loads) override {
     std::vector<std::int64_t>& sums = cells_[at(layer, run)].loads;
@@ -85,15 +92,23 @@ class Grace final : public Serving {
 }  // namespace
 
 // profile: steps whose co-choices and loads are profiled; experts stand as in `contiguous` until
-// then, and stay from then on (default 1; the paper profiles beforehand).
+// then, and stay from then on (default 1). profiling: offline (default, as in the paper: the slots
+// are loaded with the model) or online (experts move there).
 // ratio: how far the experts of a GPU may be from the mean (0.15, published); seed of the
 // clustering (1). replicas: topology-aware (default: the own GPU's, else weighted in the node, else
 // weighted) or weighted. copy_load: conserved (default) or published, the load a copy is expected
-// to take. payload (weights), migration (blocks), planning_time (0 us), planning (hidden): as for
-// eplb.
+// to take. payload (weights) and, online, migration (blocks), planning_time (0 us) and planning
+// (hidden): as for eplb.
 PlacementMaker read_grace(const YamlMap& params) {
   GraceOptions o;
+  o.offline = params.choice("profiling", {"offline", "online"}, 0) == 0;
   o.lagged = read_transfer_options(params, weights_only());
+  for (const char* key : {"migration", "planning_time", "planning"}) {
+    const auto value = o.offline ? params.find(key) : std::nullopt;
+    if (!value) continue;
+    value->error(fmt::format("'placement.{}' has no effect: the profile is made offline", key),
+                 fmt::format("say profiling: online, or leave '{}' out", key));
+  }
   o.lagged.first = static_cast<int>(params.integer("profile", {1, 1 << 20}, 1));
   o.ratio = params.number("ratio", {0, 1}, 0.15);
   o.seed = static_cast<std::uint64_t>(params.integer("seed", {0, 1 << 30}, 1));

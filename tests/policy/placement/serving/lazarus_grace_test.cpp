@@ -36,8 +36,17 @@ TEST(GracePlacement, GroupsWhatGoesTogetherAndCopiesTheHot) {
   if (table[0].size() > table[1].size()) std::swap(table[0], table[1]);
   // 12 against 4: one copy each of 0 and 3, whose 6 do not exceed the half.
   EXPECT_EQ(table, (Experts{{0, 3}, {1, 2, 0, 3}}));
-  EXPECT_FALSE(d.migrate.empty());
+  EXPECT_TRUE(d.migrate.empty());  // profiled offline: nothing has to move
   EXPECT_EQ(experts_of(play.show({0, 1, 0, 1, 0, 1, 0, 1})), experts_of(d));  // it stays
+}
+
+TEST(GracePlacement, MovesWhatItProfilesOnline) {
+  const std::vector<int> ids = {0, 3, 3, 0, 0, 3, 1, 2, 0, 3, 0, 3, 2, 1, 3, 0};
+  ServingPlay play("{kind: grace, profiling: online}", pair_of_gpus, 4, 2);
+  play.show(ids);
+  const LayerDecision d = play.show(ids);
+  // The one GPU had 0 and 1, the other 2 and 3; now one has 0 and 3, the other all: two come to it.
+  EXPECT_EQ(bytes(d.migrate, 0, 1) + bytes(d.migrate, 1, 0), 3 * expert);
 }
 
 }  // namespace
