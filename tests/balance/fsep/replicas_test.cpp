@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/balance/fsep/planner.h"
 #include "sim/base/error.h"
 #include "tests/balance/fsep/cases.h"
 
@@ -61,6 +62,33 @@ TEST(ReplicasTest, FillTheSlotsInStepsOfNodes) {
         EXPECT_TRUE(copies < grid.nodes() || copies % grid.nodes() == 0) << copies;
       }
     }
+  }
+}
+
+// Why LAER without its even candidate (`no_even`) mostly plans as LAER does: see docs/fsep.md.
+TEST(ReplicasTest, TheQueueIsEvenWhereNothingIsLeftToDeal) {
+  const std::vector<std::pair<int, SlotGrid>> full = {
+      {32, {32, 8, 1}}, {32, {32, 8, 4}}, {64, {32, 8, 2}}, {16, {32, 8, 2}}, {8, {32, 8, 1}}};
+  for (const auto& [experts, grid] : full) {
+    for (unsigned seed = 1; seed <= 5; ++seed) {
+      const auto loads = random_loads(1, experts, seed, 1.5).per_expert();
+      EXPECT_EQ(queue_replicas(loads, grid).of, even_replicas(experts, grid)->of) << experts;
+    }
+  }
+}
+
+TEST(ReplicasTest, TheQueueIsCheaperOnSkewedLoads) {
+  for (const auto& [experts, slots] : {std::pair(8, 2), std::pair(16, 4)}) {
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      const Decision skewed = plan(random_loads(32, experts, seed, 1), {32, 8, slots});
+      EXPECT_EQ(skewed.choice().name, "pq") << experts << " experts, seed " << seed;
+    }
+    LoadMatrix equal(32, experts);
+    for (int s = 0; s < 32; ++s) {
+      for (int e = 0; e < experts; ++e) equal.at(GpuId(s), ExpertId(e)) = 100;
+    }
+    const Decision decision = plan(equal, {32, 8, slots});
+    EXPECT_EQ(decision.candidates[0].placed.slots, decision.candidates[1].placed.slots);
   }
 }
 
