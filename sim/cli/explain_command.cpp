@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "sim/cli/commands.h"
+#include "sim/cli/planning_notes.h"
 #include "sim/cli/result_file.h"
 #include "sim/cli/simulate.h"
 #include "sim/cli/version.h"
@@ -52,20 +53,27 @@ struct Subject {
   const Scenario& scenario;
   const Inputs& inputs;
   int layer;  // model layer number
+  std::vector<std::string> notes;
   const ClusterInput& cluster() const { return inputs.clusters[0]; }
 };
 
 std::string header(const Subject& s) {
   const ClusterInput& cluster = s.cluster();
-  return fmt::format(
+  std::string text = fmt::format(
       "# moesim {}\n# policy {} on {}: {} GPUs, hosts: {}, ep {}\n"
       "# model {}: hidden {}, {} experts, top-{}; trace {}\n"
-      "# layer {} of step {}, {} tokens per rank, {}; simulated, nothing is measured\n",
+      "# layer {} of step {}{}, {} tokens per rank, {}; simulated, nothing is measured\n",
       MOESIM_VERSION, s.inputs.systems[0].name, cluster.topology.name(),
       cluster.topology.gpu_count(), cluster.topology.host_count(), cluster.ep, s.inputs.model.name,
       s.inputs.model.hidden, s.inputs.model.experts, s.inputs.model.top_k,
-      s.inputs.trace.info().name, s.layer, cluster.first_step, cluster.batches.tokens_per_rank,
+      s.inputs.trace.info().name, s.layer, cluster.first_step,
+      cluster.warmup.empty() ? "" : fmt::format(" after a warm-up of {}", cluster.warmup.size()),
+      cluster.batches.tokens_per_rank,
       s.scenario.backward ? "forward and backward" : "forward only");
+  for (const std::string& note : s.notes) {
+    text += fmt::format("# note: {} {}\n", s.inputs.systems[0].name, note);
+  }
+  return text;
 }
 
 std::string document(const Subject& s, const StepPlan& planned, const Explanation& explanation) {
@@ -85,6 +93,8 @@ std::string document(const Subject& s, const StepPlan& planned, const Explanatio
                  {"ep", cluster.ep},
                  {"tokens_per_rank", cluster.batches.tokens_per_rank},
                  {"step", cluster.first_step},
+                 {"warmup_steps", cluster.warmup.size()},
+                 {"notes", s.notes},
                  {"layer", s.layer},
                  {"pass", s.scenario.backward ? "forward+backward" : "forward"},
                  {"dropped_choices", planned.change.dropped_choices},
@@ -115,8 +125,11 @@ void explain_case(const ExplainOptions& options) {
     named.push_back({backend_name(fidelity, scenario.p2p_order), backends.back().get()});
   }
   const Explanation explanation = explain(planned.plan, cluster.topology, cluster.gpus, named);
+  const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
+                              planner.replans_in_warmup() + (planned.replanned() ? 1 : 0)};
   const Subject subject{scenario, inputs,
-                        inputs.trace.info().layers[static_cast<std::size_t>(layer)]};
+                        inputs.trace.info().layers[static_cast<std::size_t>(layer)],
+                        planning_notes(planner, cluster, record)};
   if (options.json.asked()) options.json.write(document(subject, planned, explanation));
   fmt::print(options.json.beside(), "{}{}", header(subject),
              explain_text(explanation, cluster.topology));

@@ -31,6 +31,7 @@ Json cluster_json(const ClusterInput& cluster) {
   json.update({{"ep", cluster.ep},
                {"tokens_per_rank", cluster.batches.tokens_per_rank},
                {"first_step", cluster.first_step},
+               {"warmup_steps", cluster.warmup.size()},
                {"steps", cluster.batches.batches.size()},
                {"unused_tokens", cluster.batches.unused_tokens}});
   return json;
@@ -127,12 +128,15 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs) {
       inputs.model.experts, inputs.model.top_k);
   for (const ClusterInput& c : inputs.clusters) {
     if (!c.unsuitable.empty()) continue;
-    text +=
-        fmt::format("# {}: {} on {}, ep {}{}, {} of {} per rank{}\n", c.topology.name(),
-                    count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"),
-                    c.ep, gradients_text(scenario, c), count(std::ssize(c.batches.batches), "step"),
-                    count(c.batches.tokens_per_rank, "token"),
-                    scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "");
+    text += fmt::format(
+        "# {}: {} on {}, ep {}{}, {} of {} per rank{}{}\n", c.topology.name(),
+        count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"), c.ep,
+        gradients_text(scenario, c), count(std::ssize(c.batches.batches), "step"),
+        count(c.batches.tokens_per_rank, "token"),
+        scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "",
+        c.warmup.empty()
+            ? ""
+            : fmt::format(", {} left out", count(std::ssize(c.warmup), "warm-up step")));
   }
   text += memory_text(scenario, inputs);
   text += fmt::format("# simulated{}; times per step ({}), mean over steps; bytes per step\n",

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/analytic/analytic_backend.h"
+#include "sim/cli/planning_notes.h"
 #include "sim/cli/workers.h"
 #include "sim/engine/p2p_schedule.h"
 #include "sim/engine/simgrid_backend.h"
@@ -52,16 +53,20 @@ std::string simulate_case(const Case& c, const Scenario& scenario, const Inputs&
   RunMetrics run;
   run.gpu_memory = c.cluster->gpus.front()->memory;
   for (const auto& gpu : c.cluster->gpus) run.gpu_memory = std::min(run.gpu_memory, gpu->memory);
+  run.replans = planner.replans_in_warmup();
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const int step = c.cluster->first_step + static_cast<int>(i);
     const StepPlan planned = planner.plan(batches[i], step);
     add_memory(run, planned, c, scenario, inputs);
     add_step(run, planned.plan, backend->run(planned.plan), c.cluster->topology);
     run.planning += planned.planning();
+    run.replans += planned.replanned() ? 1 : 0;
     run.dropped_choices += planned.change.dropped_choices;
     run.replaced_choices += planned.change.replaced_choices;
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
   }
+  const auto played = static_cast<int>(c.cluster->warmup.size() + batches.size());
+  run.notes = planning_notes(planner, *c.cluster, {played, run.replans});
   return case_json(c.name, run, c.cluster->topology);
 }
 

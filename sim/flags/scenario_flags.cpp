@@ -72,6 +72,8 @@ void ScenarioFlags::add_to(CommandLine& command) {
   add_text(command, "--repeat", "repeat", false,
            "plays every recorded step this often (default 1)");
   add_text(command, "--steps", "steps", true, "all (default), one step, or a range such as 0:10");
+  add_text(command, "--warmup", "warmup", false,
+           "steps before them that planners see and that are left out of all figures (default 0)");
   command.add_option("--layers", layers_, "all (default), recorded, or model layer numbers 1,2,3")
       .separated_by(',')
       .one_value_each();

@@ -61,6 +61,7 @@ struct LayerDecision {
   explicit LayerDecision(Assignment a) : assignment(std::move(a)) {}
 
   Assignment assignment;
+  bool planned = false;                 // slots were decided anew, from loads
   std::vector<ParamExchange> migrate;   // once, before the step
   std::vector<ParamExchange> gather;    // before the experts of the forward pass
   std::vector<ParamExchange> regather;  // before those of the backward pass
@@ -89,6 +90,13 @@ struct PlacementContext {
   /// The loads of any step and layer, past or future: for the oracles `static-best` and
   /// `clairvoyant` alone.
   std::function<LoadMatrix(int step, int layer)> recorded;
+  int warmup = 0;  // steps before first_step that planners are shown
+};
+
+/// Something that a planner decides from the loads of earlier steps, over and over.
+struct FirstPlan {
+  std::string done = "planned";  // as in "it never planned"
+  int after = 1;                 // so many steps, the first time; 0: within the first step
 };
 
 class Placer {
@@ -102,6 +110,11 @@ class Placer {
   virtual bool reacts() const { return false; }
   /// Whether it looks at routing at all.
   virtual bool looks() const { return true; }
+  /// When it first decides from loads; nothing where it never does.
+  virtual std::vector<FirstPlan> first_plans() const {
+    if (!looks()) return {};
+    return {{.after = reacts() ? 0 : 1}};
+  }
 };
 
 }  // namespace moesim

@@ -89,7 +89,8 @@ StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, con
                options_.state,
                options_.first_step,
                static_cast<int>(options_.batches.size()),
-               [this](int step, int layer) { return recorded_loads(step, layer); }},
+               [this](int step, int layer) { return recorded_loads(step, layer); },
+               static_cast<int>(options_.warmup.size())},
       routing_(unless_unsuitable([&] {
         return system.routing.make({topology, model, trace.info().experts, options_.ep});
       })),
@@ -99,22 +100,51 @@ StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, con
       })),
       schedule_(unless_unsuitable([&] {
         return system.schedule.make({topology, model});
-      })) {}
+      })) {
+  unless_unsuitable([&] { warm_up(); });
+}
 
+/// Of a counted step or one of the warm-up before them.
 LoadMatrix StepPlanner::recorded_loads(int step, int layer) const {
-  const Batch& batch = options_.batches[static_cast<std::size_t>(step - options_.first_step)];
+  const std::int64_t from_first = step - options_.first_step;
+  const auto in_warmup = static_cast<std::size_t>(from_first + std::ssize(options_.warmup));
+  const Batch& batch = from_first < 0 ? options_.warmup[in_warmup]
+                                      : options_.batches[static_cast<std::size_t>(from_first)];
   const int index = options_.layers[static_cast<std::size_t>(layer)];
   return count_loads(batch, trace_.step(batch.step).ids(index), trace_.info().experts);
+}
+
+/// Decides as for steps that are planned, and drops what was decided.
+void StepPlanner::warm_up() {
+  if (!placer_->looks()) return;
+  int step = options_.first_step - static_cast<int>(options_.warmup.size());
+  for (const Batch& batch : options_.warmup) {
+    RoutingChange change;
+    bool planned = false;
+    for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
+      planned |= decide(batch, step, layer, routed(batch, layer, change)).planned;
+    }
+    replans_in_warmup_ += planned ? 1 : 0;
+    ++step;
+  }
+}
+
+IdRows StepPlanner::routed(const Batch& batch, std::size_t layer, RoutingChange& change) {
+  return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch}, change);
+}
+
+LayerDecision StepPlanner::decide(const Batch& batch, int step, std::size_t layer, IdRows ids) {
+  const LoadMatrix loads =
+      placer_->looks() ? count_loads(batch, ids, trace_.info().experts) : LoadMatrix();
+  return placer_->decide({step, static_cast<int>(layer), batch, ids, loads});
 }
 
 LayerWork StepPlanner::layer_work(const Batch& batch, int step, std::size_t layer,
                                   StepPlan& result) {
   const int index = options_.layers[layer];
   const TraceStep& recorded = trace_.step(batch.step);
-  const IdRows ids = routing_->apply({recorded, index, batch}, result.change);
-  const LoadMatrix loads =
-      placer_->looks() ? count_loads(batch, ids, trace_.info().experts) : LoadMatrix();
-  LayerWork work(placer_->decide({step, static_cast<int>(layer), batch, ids, loads}));
+  const IdRows ids = routed(batch, layer, result.change);
+  LayerWork work(decide(batch, step, layer, ids));
   if (sums_gradients(step)) work.gradient_sum = gradient_sum(placing_, work.decision);
   work.number = trace_.info().layers[static_cast<std::size_t>(index)];
   work.tokens_per_rank = tokens_per_rank(batch);
@@ -133,6 +163,11 @@ Seconds StepPlan::planning() const {
   Seconds sum;
   for (const LayerWork& layer : layers) sum += layer.decision.planning;
   return sum;
+}
+
+bool StepPlan::replanned() const {
+  return std::any_of(layers.begin(), layers.end(),
+                     [](const LayerWork& layer) { return layer.decision.planned; });
 }
 
 StepPlan StepPlanner::plan(const Batch& batch, int step) {

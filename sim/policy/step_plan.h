@@ -26,6 +26,7 @@ struct PlannerOptions {
   int accumulate = 1;  // steps that share a sum of expert gradients over the EP groups; 0: none
   std::span<const Batch> batches = {};  // of all steps; only oracles look at them
   int first_step = 0;                   // the number of the first of these
+  std::span<const Batch> warmup = {};   // of the steps just before, which planners see first
 };
 
 /// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.
@@ -38,20 +39,28 @@ struct StepPlan {
   std::vector<ChosenExperts> chosen;  // [layer], only with explicit rows
   std::vector<GpuMemory> memory;      // [gpu]
   Seconds planning() const;           // of the host, over all layers
+  bool replanned() const;             // slots of any layer, from loads
 };
 
-/// Turns batches into plans with the mechanisms of one system; stateful mechanisms see the batches
-/// in the order of the calls. Topology, model and trace must outlive it. What a mechanism refuses
-/// is Unsuitable: it is this case alone that cannot be.
+/// Turns batches into plans with the mechanisms of one system; stateful mechanisms see those of the
+/// warm-up first, then the batches in the order of the calls. Topology, model and trace must
+/// outlive it. What a mechanism refuses is Unsuitable: it is this case alone that cannot be.
 class StepPlanner {
  public:
   StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
               const RoutingTrace& trace, PlannerOptions options);
   /// A plan that obeys the rules of check_plan.
   StepPlan plan(const Batch& batch, int step);
+  /// When the placement first decides from loads, steps of the warm-up included.
+  std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
+  /// Steps of the warm-up in which it did.
+  int replans_in_warmup() const { return replans_in_warmup_; }
 
  private:
   LoadMatrix recorded_loads(int step, int layer) const;
+  void warm_up();
+  IdRows routed(const Batch& batch, std::size_t layer, RoutingChange& change);
+  LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids);
   LayerWork layer_work(const Batch& batch, int step, std::size_t layer, StepPlan& result);
   bool sums_gradients(int step) const {
     return options_.backward && options_.accumulate > 0 && (step + 1) % options_.accumulate == 0;
@@ -63,6 +72,7 @@ class StepPlanner {
   const RoutingTrace& trace_;
   PlannerOptions options_;
   PlacementContext placing_;
+  int replans_in_warmup_ = 0;
   std::unique_ptr<Routing> routing_;
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<Dispatch> dispatch_;

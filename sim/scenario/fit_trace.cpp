@@ -19,8 +19,19 @@ int choose_ep(const Scenario& scenario, int gpus, int experts) {
   return ep;
 }
 
-void keep_steps(const StepRange& range, ClusterInput& cluster) {
+/// The first counted step, `total` steps being there. A range of `steps` begins where it says, with
+/// the warm-up before it; otherwise the warm-up is taken from all steps.
+int first_step(const Scenario& scenario, int total) {
+  if (scenario.steps.last >= 0) return scenario.steps.first;
+  if (scenario.warmup < total) return scenario.warmup;
+  throw Error(fmt::format("'warmup' is {}, and the trace makes {} steps: none is left to count",
+                          scenario.warmup, total),
+              "a smaller tokens_per_rank, or repeat, makes more steps");
+}
+
+void keep_steps(const Scenario& scenario, ClusterInput& cluster) {
   auto& batches = cluster.batches.batches;
+  const StepRange& range = scenario.steps;
   const int total = static_cast<int>(batches.size());
   const int last = range.last < 0 ? total : range.last;
   if (range.first >= total || last > total) {
@@ -30,16 +41,18 @@ void keep_steps(const StepRange& range, ClusterInput& cluster) {
                             cluster.file.name, total - 1),
                 "a smaller tokens_per_rank, or repeat, makes more steps");
   }
+  cluster.first_step = first_step(scenario, total);
+  const auto first = batches.begin() + cluster.first_step;
+  cluster.warmup.assign(first - std::min(scenario.warmup, cluster.first_step), first);
   batches.resize(static_cast<std::size_t>(last));
-  batches.erase(batches.begin(), batches.begin() + range.first);
-  cluster.first_step = range.first;
+  batches.erase(batches.begin(), batches.begin() + cluster.first_step);
 }
 
 void fit(const Scenario& scenario, const RoutingTrace& trace, ClusterInput& cluster) {
   const int gpus = cluster.topology.gpu_count();
   cluster.ep = choose_ep(scenario, gpus, trace.info().experts);
   cluster.batches = make_batches(trace, {gpus, scenario.tokens_per_rank, scenario.repeat});
-  keep_steps(scenario.steps, cluster);
+  keep_steps(scenario, cluster);
 }
 
 }  // namespace

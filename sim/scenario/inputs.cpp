@@ -176,7 +176,7 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
                                    [&] { return read_topology(path, overrides); });
   warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
   ClusterInput cluster{
-      input_file(name, path, overrides), std::move(file.topology), {}, {}, 0, {}, 0};
+      input_file(name, path, overrides), std::move(file.topology), {}, {}, 0, {}, 0, {}};
   open_gpus(scenario, cluster);
   return cluster;
 }
@@ -241,6 +241,7 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
   options.accumulate = scenario.accumulate;
   options.batches = cluster.batches.batches;
   options.first_step = cluster.first_step;
+  options.warmup = cluster.warmup;
   return options;
 }
 

@@ -24,6 +24,7 @@ struct ClusterInput {
   int ep = 0;
   Batches batches;  // of the chosen steps
   int first_step = 0;
+  std::vector<Batch> warmup;    // of the steps just before them
   std::string unsuitable = {};  // why nothing runs on it, though on other clusters; else empty
 };
 

@@ -112,6 +112,17 @@ StepRange step_range(const YamlMap& map) {
   return range;
 }
 
+int warmup(const YamlMap& map, const StepRange& steps) {
+  const auto value = map.find("warmup");
+  if (!value) return 0;
+  const auto count = static_cast<int>(value->integer({0, 1 << 20}));
+  if (count > 0 && steps.first == 0 && steps.last >= 0 && map.good({"warmup", "steps"})) {
+    value->error("'warmup' has no effect: 'steps' begins at step 0",
+                 "let it begin later, or leave 'steps' out");
+  }
+  return count;
+}
+
 /// "all", "recorded", or a list of model layer numbers.
 void read_layers(const YamlMap& map, Scenario& scenario) {
   const auto value = map.find("layers");
@@ -201,6 +212,7 @@ Scenario read_scenario(const std::string& given, const std::vector<Override>& fl
   }
   s.repeat = static_cast<int>(map.integer("repeat", {1, 1 << 20}, 1));
   s.steps = step_range(map);
+  s.warmup = warmup(map, s.steps);
   read_layers(map, s);
   s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1;
   s.attention = map.boolean("attention", true);

@@ -38,6 +38,7 @@ struct Scenario {
   std::optional<std::int64_t> tokens_per_rank;
   int repeat = 1;
   StepRange steps;
+  int warmup = 0;                // steps before them that planners see and nobody counts
   bool recorded_layers = false;  // replay what the trace has, whatever the model says
   std::vector<int> layers;       // model layer numbers; empty: all
   bool backward = true;

@@ -26,6 +26,7 @@ std::string to_text(const Scenario& s) {
   Json json = {{"topology", s.topologies},    {"model", s.model},       {"trace", s.trace},
                {"policy", s.policies},        {"fidelity", fidelities}, {"repeat", s.repeat},
                {"steps", steps_text(s.steps)}};
+  if (s.warmup > 0) json["warmup"] = s.warmup;
   if (s.p2p_order == P2pOrder::nccl) json["p2p_order"] = "nccl";
   if (s.ep) json["ep"] = *s.ep;
   if (s.tokens_per_rank) json["tokens_per_rank"] = *s.tokens_per_rank;

@@ -98,6 +98,74 @@ TEST(Compare, RefusesAResultFileThatCannotBeWritten) {
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
 
+const std::string eplb = MOESIM_ROOT "/models/system/eplb.yaml";
+
+std::vector<std::string> compare_with_eplb(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"--fidelity", "analytic", "--repeat", "6"};
+  words.insert(words.end(), more.begin(), more.end());
+  return on_hand_trace("compare", "pair", {"dedup", eplb}, words);
+}
+
+// The trace makes 12 steps.
+TEST(Compare, SaysWhatNeverPlanned) {
+  const Scratch scratch;
+  const std::string file = scratch.file("r.json");
+  const auto cases = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--tokens-per-rank", "4", "--json", file};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_moesim(compare_with_eplb(words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return std::pair(outcome.out, Json::parse(content(file))["cases"]);
+  };
+  const auto [out, all] = cases({});
+  EXPECT_THAT(out, testing::Not(testing::HasSubstr("note")));
+  EXPECT_EQ(all[0]["replans"], 0);
+  EXPECT_EQ(all[1]["replans"], 1);
+  const auto [never, few] = cases({"--steps", "0:10"});
+  EXPECT_THAT(never, testing::EndsWith("\n# note: eplb never planned: that first happens after 10 "
+                                       "steps, the run has 10\n"));
+  EXPECT_EQ(few[1]["replans"], 0);
+  EXPECT_EQ(few[0]["notes"], Json::array());
+  EXPECT_EQ(few[1]["notes"].size(), 1u);
+  const auto [cold, late] = cases({"--steps", "1:12"});
+  EXPECT_EQ(late[1]["replans"], 1);
+  EXPECT_THAT(cold,
+              testing::EndsWith("\n# note: eplb started cold at step 1: no step before it was "
+                                "seen (--warmup 1 shows them)\n"));
+}
+
+TEST(Compare, LeavesWarmUpStepsOut) {
+  const Scratch scratch;
+  const std::string file = scratch.file("r.json");
+  const auto eplb_steps = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--tokens-per-rank", "4", "--json", file};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_moesim(compare_with_eplb(words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.find("note"), std::string::npos) << outcome.out;
+    return std::pair(outcome.out, Json::parse(content(file)));
+  };
+  const Json all = eplb_steps({}).second["cases"][1]["step_s_each"];
+  ASSERT_EQ(all.size(), 12u);
+  const auto [out, warm] = eplb_steps({"--warmup", "10"});
+  EXPECT_THAT(out, testing::HasSubstr(
+                       "2 steps of 4 tokens per rank, repeated 6x, 10 warm-up steps left out\n"));
+  EXPECT_EQ(warm["clusters"][0]["warmup_steps"], 10);
+  EXPECT_EQ(warm["cases"][1]["step_s_each"], Json({all[10], all[11]}));
+  const auto [later, one] = eplb_steps({"--warmup", "20", "--steps", "11"});
+  EXPECT_THAT(later, testing::HasSubstr(", 11 warm-up steps left out\n"));
+  EXPECT_EQ(one["cases"][1]["step_s_each"], Json::array({all[11]}));
+}
+
+TEST(Compare, RefusesAWarmUpThatLeavesNothing) {
+  const Outcome outcome =
+      run_moesim(compare_with_eplb({"--warmup", "12", "--tokens-per-rank", "4"}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "error: 'warmup' is 12, and the trace makes 12 steps: none is left to count\n"
+            "hint: a smaller tokens_per_rank, or repeat, makes more steps\n");
+}
+
 TEST(Run, ShowsEveryLayer) {
   const Outcome outcome =
       run_moesim({"run", "--topology", "pair", "--model", "hand", "--trace",

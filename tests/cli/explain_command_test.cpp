@@ -71,6 +71,37 @@ TEST(ExplainCommand, NoPolicyBeatsTheBound) {
   }
 }
 
+// A chunk takes 32 us in its ring, the exchange of these rows 18.2 us.
+TEST(ExplainCommand, NamesTheMinimumTimeThatBinds) {
+  const Scratch scratch;
+  const Outcome outcome = explain({"--pass", "forward", "--json", scratch.file("e.json")},
+                                  MOESIM_ROOT "/models/system/deepep-normal.yaml");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("\n> dispatch-inter-1 .* 32 us  .* minimum time\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("transfer  minimum time  "));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\ndispatch-inter-1-minimum-time")));
+  const Json page = Json::parse(content(scratch.file("e.json")));
+  const Json& dispatch = page["steps"][1];
+  EXPECT_EQ(dispatch["name"], "dispatch-inter-1");
+  EXPECT_EQ(dispatch["bound_by"], "minimum time");
+  EXPECT_NEAR(dispatch["closed_form"]["minimum_s"].get<double>(), 32e-6, 1e-12);
+  EXPECT_GE(page["lower_bounds"][0]["achieved"][0]["alone_s"].get<double>(), 32e-6);
+}
+
+TEST(ExplainCommand, SaysWhatPlannersHaveSeen) {
+  const std::string laer = MOESIM_ROOT "/models/system/laer.yaml";
+  EXPECT_THAT(
+      explain({}, laer).out,
+      HasSubstr("\n# note: laer never planned: that first happens after 1 step, the run has "
+                "1\n"));
+  EXPECT_THAT(explain({"--steps", "1"}, laer).out,
+              HasSubstr("\n# note: laer started cold at step 1: no step before it was seen"));
+  const Outcome warm = explain({"--steps", "1", "--warmup", "1"}, laer);
+  EXPECT_THAT(warm.out, HasSubstr(" of step 1 after a warm-up of 1, 2 tokens per rank"));
+  EXPECT_THAT(warm.out, Not(HasSubstr("note")));
+}
+
 TEST(ExplainCommand, ChoosesLayerPassAndFidelities) {
   const Outcome layer = explain({"--layer", "1", "--pass", "forward"});
   EXPECT_THAT(layer.out, HasSubstr("# layer 1 of step 0, 2 tokens per rank, forward only"));

@@ -39,13 +39,14 @@ RoutingTrace changed(const RoutingTrace& trace, int from) {
   return RoutingTrace(info, std::move(copies));
 }
 
-/// One policy on one cluster: the plans of the first steps of a trace.
+/// One policy on one cluster: the plans of the first steps of a trace, without those of a warm-up.
 struct PlannedRun {
   std::vector<StepPlan> plans;
   bool suitable = false;
 };
 
-PlannedRun run(const std::string& policy, const std::string& cluster, const RoutingTrace& trace) {
+PlannedRun run(const std::string& policy, const std::string& cluster, const RoutingTrace& trace,
+               int warmup = 0) {
   const Topology& topology = shipped_topology(cluster);
   static const MoeModel model = read_moe_model(data_file("models/moe", "gpt-oss-20b"));
   const int sequences = static_cast<int>(trace.step(0).sequence_lengths().size());
@@ -54,12 +55,14 @@ PlannedRun run(const std::string& policy, const std::string& cluster, const Rout
   PlannerOptions options;
   options.ep = default_ep(topology.gpu_count(), trace.info().experts);
   options.layers = {0, 1};
-  options.batches = batches.batches;
+  options.warmup = std::span(batches.batches).first(static_cast<std::size_t>(warmup));
+  options.batches = std::span(batches.batches).subspan(static_cast<std::size_t>(warmup));
+  options.first_step = warmup;
   auto planner = make_planner(policy, topology, model, trace, options);
   PlannedRun result;
   if (!planner) return result;
   result.suitable = true;
-  for (int s = 0; s < steps; ++s) {
+  for (int s = warmup; s < steps; ++s) {
     result.plans.push_back(planner->plan(batches.batches[static_cast<std::size_t>(s)], s));
   }
   return result;
@@ -121,6 +124,16 @@ TEST_P(PlacementProperties, TheSameInputsGiveTheSamePlans) {
   const PlannedRun second = run(policy(), cluster(), trace());
   for (std::size_t s = 0; s < steps; ++s) {
     EXPECT_EQ(to_text(first.plans[s].plan), to_text(second.plans[s].plan)) << "step " << s;
+  }
+}
+
+TEST_P(PlacementProperties, AWarmUpLeavesPlannersAsIfItsStepsHadRun) {
+  if (is_oracle(policy())) GTEST_SKIP() << "an oracle is of the counted steps";
+  const PlannedRun whole = run(policy(), cluster(), trace());
+  if (!whole.suitable) GTEST_SKIP() << "the cluster does not suit the policy";
+  const PlannedRun counted = run(policy(), cluster(), trace(), 3);
+  for (std::size_t s = 3; s < steps; ++s) {
+    EXPECT_EQ(to_text(whole.plans[s].plan), to_text(counted.plans[s - 3].plan)) << "step " << s;
   }
 }
 

@@ -16,7 +16,7 @@ auto facts(const Scenario& s) {
   std::vector<std::string> set;
   for (const Override& o : s.set) set.push_back(o.path + "=" + o.value);
   return std::make_tuple(s.topologies, s.model, s.trace, s.policies, s.fidelities, s.p2p_order,
-                         s.ep, s.tokens_per_rank, s.repeat, s.steps.first, s.steps.last,
+                         s.ep, s.tokens_per_rank, s.repeat, s.warmup, s.steps.first, s.steps.last,
                          s.recorded_layers, s.layers, s.backward, s.attention, s.memory,
                          s.accumulate, s.gradient_bytes, s.optimizer_bytes, set);
 }
@@ -44,7 +44,7 @@ TEST(ScenarioText, ReadsBackAsItWas) {
       {{"accumulate", "8", "a"}},
       {{"accumulate", "never", "a"}},
       {{"ep", "4", "e"}, {"tokens_per_rank", "16", "k"}, {"repeat", "3", "r"}},
-      {{"steps", "3:10", "s"}, {"layers", "[2, 1]", "l"}},
+      {{"warmup", "2", "w"}, {"steps", "3:10", "s"}, {"layers", "[2, 1]", "l"}},
       {{"steps", "'7'", "s"}, {"layers", "recorded", "l"}},
       {{"pass", "forward", "p"}, {"attention", "false", "a"}, {"memory", "ignore", "m"}},
       {{"gradient_bytes", "4", "g"}, {"optimizer_bytes", "8", "o"}},

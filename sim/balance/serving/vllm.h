@@ -18,6 +18,9 @@ constexpr bool rebalances_after(std::int64_t passes, std::int64_t interval = 300
   return passes > 0 && (passes + interval - interval / 4) % interval == 0;
 }
 
+/// The passes before the first one.
+constexpr int first_rebalance(int interval) { return interval < 4 ? interval : interval / 4; }
+
 /// The new table with every GPU's slots permuted so that experts it held before keep their slot;
 /// the others fill its free slots in order. Throws Error when the tables' shapes differ.
 SlotTable keep_slots(const SlotTable& before, const SlotTable& after);

@@ -90,6 +90,7 @@ LayerDecision Lagged::decide(const LayerRoutingNow& now) {
     layer.slots = std::move(next);
   }
   LayerDecision decision(assign(Placement(context_.experts, layer.slots), now));
+  decision.planned = decides;
   decision.migrate = std::move(migrate);
   decision.migrate_blocks = options_.migrate_blocks;
   decision.planning = decides ? options_.planning : Seconds(0);

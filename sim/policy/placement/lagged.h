@@ -38,6 +38,7 @@ class Lagged : public Placer {
  public:
   Lagged(const PlacementContext& context, const LaggedOptions& options, SlotTable initial);
   LayerDecision decide(const LayerRoutingNow& now) final;
+  std::vector<FirstPlan> first_plans() const final { return {{.after = options_.first}}; }
 
  protected:
   /// The slots of one run of `ep` ranks, from the loads of its ranks summed over the window

@@ -50,6 +50,7 @@ class Fsep final : public Placer {
       decision.reduce = {reduce_};
       decision.gradients = GradientLayout::sharded;
     }
+    decision.planned = replans && plans();
     if (replans) decision.planning = planning_time();
     decision.planning_blocks = options_.planning_blocks;
     decision.memory = memory_;
@@ -59,6 +60,11 @@ class Fsep final : public Placer {
     return decision;
   }
 
+  std::vector<FirstPlan> first_plans() const override {
+    if (!plans()) return {};
+    return {{.after = options_.first}};
+  }
+
  private:
   struct Layer {
     SlotTable slots;
@@ -66,6 +72,10 @@ class Fsep final : public Placer {
     int steps = 0;  // seen so far
   };
 
+  /// Whether layouts follow loads.
+  bool plans() const {
+    return planner_.replans() && options_.planner.planning != FsepPlanning::fsdp_ep;
+  }
   int runs() const { return context_.gpus / context_.ep; }
 
   static void append(SlotTable& slots, SlotTable run) {

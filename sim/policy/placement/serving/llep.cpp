@@ -52,7 +52,7 @@ class Llep final : public Placer {
         decision.reduce.push_back({"spill-grad", traffic_of(gradients, c_.gpus), {}, {}});
       }
     }
-    decision.after_gate = true;
+    decision.after_gate = decision.planned = true;
     decision.planning = o_.planning;
     decision.planning_blocks = true;
     decision.memory = memory_of(placement);

@@ -33,6 +33,9 @@ class Predictive final : public Serving {
         cells_(cells(), Cell{{}, prediction::Ema(o.beta), std::vector<double>(base_.size())}),
         profiles_(static_cast<std::size_t>(c.layers), PathProfile(c.experts)) {}
   bool reacts() const override { return o_.predictor == Predictor::oracle; }
+  std::vector<FirstPlan> first_plans() const override {
+    return {{.after = std::max(options().first, o_.lag)}};
+  }
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps,
@@ -108,7 +111,8 @@ class Predictive final : public Serving {
     const auto lag = static_cast<std::size_t>(o_.lag);
     switch (o_.predictor) {
       case Predictor::oracle: {
-        const LoadMatrix now = context().recorded(context().first_step + steps, layer);
+        const int step = context().first_step - context().warmup + steps;
+        const LoadMatrix now = context().recorded(step, layer);
         return eplb::loads_of(rows_of(now, run * context().ep, context().ep));
       }
       case Predictor::adjacent:

@@ -219,6 +219,7 @@ LayerDecision Serving::decide(const LayerRoutingNow& now) {
     append(next, slots);
   }
   LayerDecision decision(assign(Placement(context_.experts, next), now));
+  decision.planned = decides;
   if (decides) decision.planning = options_.planning;
   decision.planning_blocks = options_.planning_blocks;
   decision.migrate_blocks = options_.migrate_blocks;

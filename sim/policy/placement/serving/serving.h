@@ -71,6 +71,7 @@ class Serving : public Placer {
   /// replan.
   Serving(const PlacementContext& context, const LaggedOptions& options, const SlotTable& initial);
   LayerDecision decide(const LayerRoutingNow& now) final;
+  std::vector<FirstPlan> first_plans() const override { return {{.after = options_.first}}; }
 
  protected:
   /// The slots of one run from now on, `steps` steps (at least 1) of the layer having been seen;

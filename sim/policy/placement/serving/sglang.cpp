@@ -30,6 +30,7 @@ class Sglang final : public Serving {
         rebalances_(static_cast<std::size_t>(runs())) {
     for (Cell& cell : cells_) cell.loads.resize(static_cast<std::size_t>(c.experts));
   }
+  std::vector<FirstPlan> first_plans() const override { return {{.after = options().interval}}; }
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {

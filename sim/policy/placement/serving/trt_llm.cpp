@@ -39,6 +39,10 @@ class TrtLlm final : public Serving {
         slots_(slots),
         rotation_(c.layers, std::max(o.updates, 1)),
         loads_(cells(), trt_llm::DecayedLoad(c.experts, o.decay)) {}
+  std::vector<FirstPlan> first_plans() const override {
+    if (o_.updates == 0) return {};
+    return Serving::first_plans();
+  }
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {

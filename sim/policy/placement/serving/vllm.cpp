@@ -24,6 +24,9 @@ class Vllm final : public Serving {
         shape_(shape),
         rule_(o.rule),
         loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
+  std::vector<FirstPlan> first_plans() const override {
+    return {{.after = vllm::first_rebalance(options().interval)}};
+  }
 
  protected:
   std::optional<SlotTable> replan(int layer, int run, int steps,

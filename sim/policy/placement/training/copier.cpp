@@ -14,7 +14,7 @@ LayerDecision Copier::decide(const LayerRoutingNow& now) {
     runs.push_back(copies(now, first, run_of(homes_, first, context_.ep)));
   }
   LayerDecision decision = with_copies(context_, homes_, runs, {how_, false});
-  decision.after_gate = reacts();
+  decision.after_gate = decision.planned = reacts();
   return decision;
 }
 

@@ -60,6 +60,7 @@ class Hecate final : public Placer {
     LayerDecision decision = with_copies(context_, layer.shards, runs,
                                          {setting_.how, setting_.release}, std::move(assignment));
     decision.after_gate = calibrated;
+    decision.planned = calibrated || !layer.window.empty();
     decision.migrate = std::move(layer.migrate);
     layer.migrate.clear();
     layer.window.push_back(now.loads);
@@ -68,6 +69,9 @@ class Hecate final : public Placer {
   }
 
   bool reacts() const override { return setting_.calibration_slots > 0; }
+  std::vector<FirstPlan> first_plans() const override {
+    return {{"planned", reacts() ? 0 : 1}, {"dealt out its shards", setting_.interval}};
+  }
 
  private:
   struct Layer {

@@ -40,7 +40,8 @@ class ProProphet final : public Copier {
     model_.dense_forward = dense_time(context().model, throughput_, mean_tokens(now.batch));
     model_.dense_backward = model_.dense_forward * 2.0;
     LayerDecision decision = Copier::decide(now);
-    decision.planning = last.sources() > 0 ? setting_.planning : Seconds(0);
+    decision.planned = last.sources() > 0;
+    decision.planning = decision.planned ? setting_.planning : Seconds(0);
     last = now.loads;
     return decision;
   }

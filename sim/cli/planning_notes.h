@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run's planners had no chance to do.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+
+/// What a planner did in a run.
+struct PlanningRecord {
+  int played = 0;   // steps, those of the warm-up too
+  int replans = 0;  // of these, with new slots from loads
+};
+
+/// Of a policy that decides from loads and never did, or that began without having seen the steps
+/// before. Sentences whose subject is the policy.
+std::vector<std::string> planning_notes(const StepPlanner& planner, const ClusterInput& cluster,
+                                        const PlanningRecord& record);
+
+}  // namespace moesim
