@@ -35,8 +35,8 @@ double variation(const Counts& loads) {
 
 Counts rank_loads(const Counts& loads, int ranks) {
   Counts sums(static_cast<std::size_t>(ranks));
-  const std::size_t block = loads.size() / sums.size();
-  for (std::size_t e = 0; e < loads.size(); ++e) sums[e / block] += loads[e];
+  const std::size_t experts_a_rank = loads.size() / sums.size();
+  for (std::size_t e = 0; e < loads.size(); ++e) sums[e / experts_a_rank] += loads[e];
   return sums;
 }
 
