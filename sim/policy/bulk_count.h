@@ -68,7 +68,7 @@ class BulkCount {
         order_(order),
         choices_(tokens, by_slot ? StopPer::slot : StopPer::gpu),
         counts_(counts),
-        copies_(counts.gpus()),
+        merged_(counts.phases.size(), Merged(counts.gpus())),
         routes_(counts.phases.size() + 1) {}
 
   /// Adds the rows of a source rank to every phase, its choices to the slots.
@@ -85,7 +85,7 @@ class BulkCount {
           if (!mechanism_.part(phase, only, &choices_.stops()[i].local)) start[i].at = nowhere;
         }
       }
-      follow(phase, start);
+      follow(phase, start, 0);
     }
     choices_.add_to_slots(counts_.slots);
   }
@@ -97,8 +97,18 @@ class BulkCount {
   struct Place {
     GpuId at;
     std::uint32_t copy;
+    bool operator==(const Place&) const = default;
   };
   using Route = std::vector<Place>;  // [stop]
+
+  /// What was found for the last phase so many hops from the source: phases beside each other may
+  /// share their routes.
+  struct Merged {
+    explicit Merged(std::size_t gpus) : copies(gpus) {}
+    Route from, to;
+    std::vector<std::uint32_t> copy_of;  // [stop]
+    RouteCopies copies;
+  };
 
   /// Where the only choice of a row goes.
   struct OnlyHop {
@@ -107,7 +117,7 @@ class BulkCount {
     void merge(GpuId gpu, Choices) { to = gpu; }
   };
 
-  void follow(int phase, const Route& from) {
+  void follow(int phase, const Route& from, std::size_t hops) {
     const auto stops = choices_.stops();
     Route& route = routes_[static_cast<std::size_t>(phase)];
     route.assign(stops.size(), {nowhere, 0});
@@ -117,9 +127,13 @@ class BulkCount {
       mechanism_.next(phase, from[i].at, only, &stops[i].gpu, hop);
       route[i].at = hop.to;
     }
-    mechanism_.merges() ? count_merged(phase, from, route) : count_choices(phase, from, route);
+    if (mechanism_.merges()) {
+      count_merged(phase, from, merged_[hops], route);
+    } else {
+      count_choices(phase, from, route);
+    }
     for (const int later : order_.continued_by[static_cast<std::size_t>(phase)]) {
-      follow(later, route);
+      follow(later, route, hops + 1);
     }
   }
 
@@ -130,17 +144,24 @@ class BulkCount {
     }
   }
 
-  void count_merged(int phase, const Route& from, Route& to) {
-    copies_.clear();
-    copy_of_.assign(to.size(), SourceChoices::no_class);
+  void count_merged(int phase, const Route& from, Merged& merged, Route& to) {
+    if (merged.from != from || merged.to != to) merge(from, to, merged);
+    const auto counted = choices_.rows(merged.copy_of, merged.copies.all().size());
+    for (std::size_t c = 0; c < counted.size(); ++c) {
+      const auto& copy = merged.copies.all()[c];
+      rows(phase, copy.from, copy.to) += counted[c];
+    }
+    for (std::size_t i = 0; i < to.size(); ++i) to[i].copy = merged.copy_of[i];
+  }
+
+  void merge(const Route& from, const Route& to, Merged& merged) {
+    merged.from = from;
+    merged.to = to;
+    merged.copies.clear();
+    merged.copy_of.assign(to.size(), SourceChoices::no_class);
     for (std::size_t i = 0; i < to.size(); ++i) {
       if (to[i].at == nowhere) continue;
-      copy_of_[i] = to[i].copy = copies_.find({from[i].copy, from[i].at, to[i].at});
-    }
-    const auto counted = choices_.rows(copy_of_, copies_.all().size());
-    for (std::size_t c = 0; c < counted.size(); ++c) {
-      const auto& copy = copies_.all()[c];
-      rows(phase, copy.from, copy.to) += counted[c];
+      merged.copy_of[i] = merged.copies.find({from[i].copy, from[i].at, to[i].at});
     }
   }
 
@@ -153,9 +174,8 @@ class BulkCount {
   const PhaseOrder& order_;
   SourceChoices choices_;
   RowCounts& counts_;
-  RouteCopies copies_;
-  std::vector<std::uint32_t> copy_of_;  // [stop]
-  std::vector<Route> routes_;           // [phase], and before the first
+  std::vector<Merged> merged_;  // [hops from the source]
+  std::vector<Route> routes_;   // [phase], and before the first
 };
 
 }  // namespace moesim

@@ -49,6 +49,20 @@ ChosenExperts choices_of(const Batch& batch, IdRows ids) {
   return chosen;
 }
 
+/// Rather more ops than a plan will have. Room that is not used costs nothing, a list that grows is
+/// copied, and large plans take hundreds of megabytes.
+std::size_t about_ops(const std::vector<LayerWork>& layers, bool backward) {
+  constexpr std::size_t kernels = 12;  // of a GPU beside those of phases
+  std::size_t ops = 0;
+  for (const LayerWork& layer : layers) {
+    for (int phase = 0; phase < layer.dispatch->phases(); ++phase) {
+      ops += 2 * (layer.dispatch->communicators(phase).size() + 2 * layer.counts.gpus());
+    }
+    ops += kernels * layer.counts.gpus();
+  }
+  return backward ? 2 * ops : ops;
+}
+
 }  // namespace
 
 Communicators runs_of(int gpus, int size) {
@@ -178,6 +192,7 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
     result.layers.push_back(
         unless_unsuitable([&] { return layer_work(batch, step, layer, result); }));
   }
+  result.plan.ops.reserve(about_ops(result.layers, options_.backward));
   LayerOps ops(result.plan, model_, result.layers);
   unless_unsuitable([&] { schedule_->issue(ops, options_.backward); });
   result.memory = memory_of(result.layers, model_, options_.state, options_.backward);

@@ -21,11 +21,14 @@ Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topolog
   const ByteMatrix& matrix = op.exchange()->traffic;
   Traffic traffic;
   for (int g = 0; g < matrix.ranks(); ++g) {
-    for (const auto& entry : matrix.row(GpuId(g))) {
+    const auto row = matrix.row(GpuId(g));
+    if (row.empty()) continue;
+    const int host = topology.host_of(GpuId(g));
+    for (const auto& entry : row) {
       const Bytes bytes = matrix.bytes(entry);
       if (entry.to == GpuId(g)) {
         traffic.same_gpu += bytes;
-      } else if (topology.host_of(entry.to) == topology.host_of(GpuId(g))) {
+      } else if (topology.host_of(entry.to) == host) {
         traffic.same_host += bytes;
       } else {
         traffic.other_host += bytes;
@@ -33,8 +36,9 @@ Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topolog
     }
   }
   traffic.link_class.assign(topology.classes().size(), 0);
+  const std::vector<Link>& links = topology.links();
   for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
-    traffic.link_class[static_cast<std::size_t>(topology.links()[l].link_class)] += loads.bytes[l];
+    traffic.link_class[static_cast<std::size_t>(links[l].link_class)] += loads.bytes[l];
   }
   std::int64_t outer = 0;
   for (std::size_t c = 0; c < traffic.link_class.size(); ++c) {

@@ -175,17 +175,18 @@ LinkLoads Topology::loads(const ByteMatrix& traffic) const {
     throw std::invalid_argument(
         fmt::format("loads: a matrix of {} ranks on {} GPUs", traffic.ranks(), gpu_count()));
   }
-  LinkLoads loads = link_loads(impl_->routes, links().size(), traffic);
+  const std::vector<Link>& all = links();
+  LinkLoads loads = link_loads(impl_->routes, all.size(), traffic);
   const LinkLoads pairs =
-      impl_->crowds ? link_loads(impl_->routes, links().size(), pairs_of(traffic)) : LinkLoads{};
-  loads.seconds.assign(links().size(), 0);
-  for (std::size_t l = 0; l < links().size(); ++l) {
+      impl_->crowds ? link_loads(impl_->routes, all.size(), pairs_of(traffic)) : LinkLoads{};
+  loads.seconds.assign(all.size(), 0);
+  for (std::size_t l = 0; l < all.size(); ++l) {
     if (loads.bytes[l] == 0) continue;
     const BytesPerSecond bandwidth =
-        impl_->crowds ? links()[l].bandwidth_of(pairs.bytes[l]) : links()[l].bandwidth;
+        impl_->crowds ? all[l].bandwidth_of(pairs.bytes[l]) : all[l].bandwidth;
     const Bytes bytes(loads.bytes[l]);
     loads.seconds[l] = (bytes / bandwidth).value;
-    if (links()[l].table) loads.seconds[l] /= links()[l].part_of(bytes);
+    if (all[l].table) loads.seconds[l] /= all[l].part_of(bytes);
   }
   loads.overhead = overhead_of(traffic);
   return loads;

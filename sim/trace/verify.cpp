@@ -45,26 +45,29 @@ IdProblems check_rows(const Id* ids, const IdRows& rows, int experts) {
   return found;
 }
 
-/// Whether a byte of `lanes` is zero, all below them being among them.
-constexpr bool has_zero(std::uint64_t word, std::uint64_t lanes) {
-  return ((word - 0x0101010101010101U) & ~word & 0x8080808080808080U & lanes) != 0;
+/// The highest bit of every byte that is zero. (Those above such a byte may be set too.)
+constexpr std::uint64_t zero_bytes(std::uint64_t word) {
+  return (word - 0x0101010101010101U) & ~word & 0x8080808080808080U;
 }
 
 /// Whether the `k` <= 8 bytes of every row differ: a row is a word, compared with itself turned by
-/// up to half of its bytes.
+/// up to half of its bytes. Blocks of rows, so that compilers take several at a time.
 template <int k>
 bool are_distinct(const std::uint8_t* ids, std::int64_t rows) {
   constexpr std::uint64_t lanes = k == 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << 8 * k) - 1;
-  bool twice = false;
-  for (const std::uint8_t* end = ids + rows * k; ids != end; ids += k) {
-    std::uint64_t row = 0;
-    std::memcpy(&row, ids, k);
+  std::array<std::uint64_t, 64> words{};
+  std::uint64_t equal = 0;
+  for (; rows > 0; rows -= static_cast<std::int64_t>(words.size())) {
+    const auto count = std::min(static_cast<std::size_t>(rows), words.size());
+    for (std::size_t j = 0; j < count; ++j, ids += k) std::memcpy(&words[j], ids, k);
+    std::fill(words.begin() + static_cast<std::ptrdiff_t>(count), words.end(), words[0]);
     for (int turn = 1; turn <= k / 2; ++turn) {
-      const std::uint64_t turned = (row >> 8 * turn | row << 8 * (k - turn)) & lanes;
-      twice |= has_zero(row ^ turned, lanes);
+      for (const std::uint64_t row : words) {
+        equal |= zero_bytes(row ^ ((row >> 8 * turn | row << 8 * (k - turn)) & lanes));
+      }
     }
   }
-  return !twice;
+  return (equal & lanes) == 0;
 }
 
 std::uint8_t largest(std::span<const std::uint8_t> ids) {

@@ -189,9 +189,9 @@ class Loader {
   /// Takes the entrances in blocks, so that a row of entering_ is read a cache line at a time.
   void cross_fabric() {
     constexpr std::size_t block = 8;
+    std::array<std::vector<Load>, block> at;
     for (std::size_t start = 0; start < entrances_; start += block) {
       const std::size_t count = std::min(block, entrances_ - start);
-      std::array<std::vector<Load>, block> at;
       for (auto& loads : at) loads.assign(entering_.size(), {});
       for (std::size_t v = 0; v < entering_.size(); ++v) {
         if (entering_[v].empty()) continue;
