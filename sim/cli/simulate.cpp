@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/analytic/analytic_backend.h"
+#include "sim/base/units.h"
 #include "sim/cli/planning_notes.h"
 #include "sim/cli/workers.h"
 #include "sim/engine/p2p_schedule.h"
@@ -67,6 +68,12 @@ std::string simulate_case(const Case& c, const Scenario& scenario, const Inputs&
   }
   const auto played = static_cast<int>(c.cluster->warmup.size() + batches.size());
   run.notes = planning_notes(planner, *c.cluster, {played, run.replans});
+  if (run.model_memory > run.gpu_memory) {
+    run.notes.push_back(
+        fmt::format("needs {} of experts and activations with all MoE layers of the model, a GPU "
+                    "has {}",
+                    to_string(run.model_memory), to_string(run.gpu_memory)));
+  }
   return case_json(c.name, run, c.cluster->topology);
 }
 
