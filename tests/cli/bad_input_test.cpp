@@ -13,11 +13,11 @@ namespace fs = std::filesystem;
 namespace moesim {
 namespace {
 
-const fs::path folder = MOESIM_ROOT "/tests/fixtures/bad/yaml";
+const fs::path bad_folder = MOESIM_ROOT "/tests/fixtures/bad/yaml";
 
 std::vector<std::string> bad_files() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(bad_folder)) {
     if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -51,9 +51,9 @@ std::string shortened(std::string text) {
 class BadInput : public testing::TestWithParam<std::string> {};
 
 TEST_P(BadInput, GivesExactlyTheseDiagnostics) {
-  const Outcome outcome = run_moesim(command_for(GetParam()), {.folder = folder});
+  const Outcome outcome = run_moesim(command_for(GetParam()), {.folder = bad_folder});
   EXPECT_EQ(outcome.out, "");
-  expect_golden(folder / (GetParam() + ".expected"),
+  expect_golden(bad_folder / (GetParam() + ".expected"),
                 fmt::format("exit {}\n{}", outcome.code, shortened(outcome.err)));
 }
 
@@ -69,7 +69,7 @@ TEST(BadInputs, AreAllRefusedAndManyEnough) {
   const std::vector<std::string> names = bad_files();
   EXPECT_GE(names.size(), 35u);
   for (const std::string& name : names) {
-    EXPECT_TRUE(content(folder / (name + ".expected")).starts_with("exit 2\n")) << name;
+    EXPECT_TRUE(content(bad_folder / (name + ".expected")).starts_with("exit 2\n")) << name;
   }
 }
 

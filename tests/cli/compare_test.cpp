@@ -14,15 +14,13 @@ namespace fs = std::filesystem;
 namespace moesim {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 std::vector<std::string> compare(std::vector<std::string> more) {
   return on_hand_trace("compare", "pair", {"megatron", "dedup"}, more);
 }
 
 /// Without the first line, which holds the version.
-std::string without_version(const std::string& text) { return text.substr(text.find('\n') + 1); }
-
 TEST(Compare, PrintsATable) {
   const Outcome outcome = run_moesim(compare({"--fidelity", "analytic"}));
   EXPECT_EQ(outcome.code, 0);

@@ -10,15 +10,13 @@
 namespace moesim {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 using testing::Not;
 
 Outcome explain(const std::vector<std::string>& more, const std::string& policy = "dedup") {
   return run_moesim(on_hand_trace("explain", "two-by-two", {policy}, more));
 }
-
-std::string without_version(const std::string& text) { return text.substr(text.find('\n') + 1); }
 
 TEST(ExplainCommand, PrintsThePage) {
   const Outcome outcome = explain({});

@@ -13,7 +13,7 @@ namespace moesim {
 namespace {
 
 using testing::HasSubstr;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 struct Result {
   Outcome outcome;

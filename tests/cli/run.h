@@ -27,6 +27,11 @@ struct Surroundings {
   bool limited = false;  // to 10 s of a core and 2 GB, so that what hangs or swells ends
 };
 
+/// Output without its first line, which tells the version.
+inline std::string without_version(const std::string& text) {
+  return text.substr(text.find('\n') + 1);
+}
+
 /// A running moesim with its output going to files.
 class Running {
  public:

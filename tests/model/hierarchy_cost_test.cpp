@@ -161,14 +161,14 @@ Prediction predict_balanced(const Case& c, const CollectiveCosts& costs) {
 }
 
 TEST(ExpectedDistinct, MatchesTheTable) {
-  struct Row {
+  struct Expected {
     int experts, top_k;
     std::vector<double> distinct;  // R = 2, 4, 8, 16, 32
   };
-  for (const Row& row : {Row{128, 8, {1.9938, 3.6290, 5.3394, 6.5965, 7.3594}},
-                         Row{128, 10, {1.9987, 3.8011, 6.0041, 7.8134, 8.9814}},
-                         Row{64, 8, {1.9952, 3.6590, 5.4326, 6.7509, 7.5556}},
-                         Row{256, 8, {1.9930, 3.6142, 5.2947, 6.5233, 7.2668}}}) {
+  for (const Expected& row : {Expected{128, 8, {1.9938, 3.6290, 5.3394, 6.5965, 7.3594}},
+                              Expected{128, 10, {1.9987, 3.8011, 6.0041, 7.8134, 8.9814}},
+                              Expected{64, 8, {1.9952, 3.6590, 5.4326, 6.7509, 7.5556}},
+                              Expected{256, 8, {1.9930, 3.6142, 5.2947, 6.5233, 7.2668}}}) {
     for (std::size_t i = 0; i < 5; ++i) {
       EXPECT_NEAR(expected_distinct(2 << i, row.experts, row.top_k), row.distinct[i], 0.00006)
           << row.experts << " experts, R = " << (2 << i);

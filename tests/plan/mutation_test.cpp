@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-constexpr int gpus = 8, node = 4, experts = 16, top_k = 4, tokens = 48;
+constexpr int all_gpus = 8, gpus_per_node = 4, all_experts = 16, choices_each = 4, all_tokens = 48;
 using Random = std::mt19937;
 
 int draw(Random& random, int below) {
@@ -24,13 +24,13 @@ int draw(Random& random, int below) {
 class World {
  public:
   explicit World(unsigned seed)
-      : assignment_(contiguous_placement(experts, gpus, node), make_slots(seed)) {
+      : assignment_(contiguous_placement(all_experts, all_gpus, gpus_per_node), make_slots(seed)) {
     Random random(seed);
-    for (int token = 0; token < tokens; ++token) {
-      routing.source.emplace_back(token * gpus / tokens);
+    for (int token = 0; token < all_tokens; ++token) {
+      routing.source.emplace_back(token * all_gpus / all_tokens);
       auto& chosen = routing.chosen.emplace_back();
-      while (chosen.size() < top_k) {
-        const ExpertId expert(draw(random, experts));
+      while (chosen.size() < choices_each) {
+        const ExpertId expert(draw(random, all_experts));
         if (std::find(chosen.begin(), chosen.end(), expert) == chosen.end())
           chosen.push_back(expert);
       }
@@ -46,7 +46,7 @@ class World {
   void hop(std::vector<RowMove>& rows, std::size_t token, GpuId from, Choices choices, bool merge,
            const std::function<GpuId(int)>& next) const {
     const std::size_t begin = rows.size();
-    for (int k = 0; k < top_k; ++k) {
+    for (int k = 0; k < choices_each; ++k) {
       if ((choices >> k & 1) == 0) continue;
       const auto same = std::find_if(rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.end(),
                                      [&](const RowMove& row) { return row.to == next(k); });
@@ -59,8 +59,8 @@ class World {
   }
   Phases flat(bool merge) const {
     Phases out(1);
-    for (std::size_t token = 0; token < tokens; ++token) {
-      hop(out[0], token, routing.source[token], (1 << top_k) - 1, merge,
+    for (std::size_t token = 0; token < all_tokens; ++token) {
+      hop(out[0], token, routing.source[token], (1 << choices_each) - 1, merge,
           [&](int k) { return target(token, k); });
     }
     return out;
@@ -68,10 +68,11 @@ class World {
   /// First to the GPU of equal place on the target's node, then to the target.
   Phases two_hop() const {
     Phases out(2);
-    for (std::size_t token = 0; token < tokens; ++token) {
-      const int place = routing.source[token].value % node;
-      hop(out[0], token, routing.source[token], (1 << top_k) - 1, true,
-          [&](int k) { return GpuId(target(token, k).value / node * node + place); });
+    for (std::size_t token = 0; token < all_tokens; ++token) {
+      const int place = routing.source[token].value % gpus_per_node;
+      hop(out[0], token, routing.source[token], (1 << choices_each) - 1, true, [&](int k) {
+        return GpuId(target(token, k).value / gpus_per_node * gpus_per_node + place);
+      });
     }
     for (const RowMove& row : out[0]) {
       hop(out[1], row.token.index(), row.to, row.choices, true,
@@ -86,10 +87,10 @@ class World {
   /// Each rank takes either of the two replicas.
   static std::vector<std::vector<SlotId>> make_slots(unsigned seed) {
     Random random(seed + 1000);
-    const Placement placement = contiguous_placement(experts, gpus, node);
-    std::vector<std::vector<SlotId>> slots(gpus);
+    const Placement placement = contiguous_placement(all_experts, all_gpus, gpus_per_node);
+    std::vector<std::vector<SlotId>> slots(all_gpus);
     for (auto& row : slots) {
-      for (int e = 0; e < experts; ++e) {
+      for (int e = 0; e < all_experts; ++e) {
         row.push_back(placement.slots_of(ExpertId(e))[static_cast<std::size_t>(draw(random, 2))]);
       }
     }
@@ -103,9 +104,9 @@ class World {
 /// choice is lost, or, on the way back, when a sum is split.
 bool replay(const World& world, const Plan& plan, Stage stage) {
   const bool out = stage == Stage::dispatch;
-  for (std::size_t token = 0; token < tokens; ++token) {
+  for (std::size_t token = 0; token < all_tokens; ++token) {
     std::multimap<GpuId, Choices> held;
-    for (int k = 0; k < top_k; ++k) {
+    for (int k = 0; k < choices_each; ++k) {
       held.emplace(out ? world.routing.source[token] : world.target(token, k), Choices{1} << k);
     }
     for (const Op& op : plan.ops) {
@@ -122,7 +123,7 @@ bool replay(const World& world, const Plan& plan, Stage stage) {
           at = of_row ? held.erase(at) : std::next(at);
         }
         if (taken != row.choices) return false;
-        for (int k = 0; out && k < top_k; ++k) {  // copies, unlike sums, can part again
+        for (int k = 0; out && k < choices_each; ++k) {  // copies, unlike sums, can part again
           if ((taken >> k & 1) != 0) arriving.emplace(row.to, Choices{1} << k);
         }
         if (!out) arriving.emplace(row.to, taken);
@@ -130,7 +131,7 @@ bool replay(const World& world, const Plan& plan, Stage stage) {
       held.merge(arriving);
     }
     for (const auto& [gpu, choices] : held) {
-      for (int k = 0; k < top_k; ++k) {
+      for (int k = 0; k < choices_each; ++k) {
         if ((choices >> k & 1) == 0) continue;
         if (gpu != (out ? world.target(token, k) : world.routing.source[token])) return false;
       }
@@ -159,19 +160,19 @@ void mutate(Random& random, Plan& plan) {
       rows.push_back(RowMove(row));
       break;
     case 2:
-      row.to = GpuId(draw(random, gpus));
+      row.to = GpuId(draw(random, all_gpus));
       break;
     case 3:
-      row.from = GpuId(draw(random, gpus));
+      row.from = GpuId(draw(random, all_gpus));
       break;
     case 4:
-      row.token = TokenId(draw(random, tokens));
+      row.token = TokenId(draw(random, all_tokens));
       break;
     case 5:
-      row.choices ^= Choices{1} << draw(random, top_k);
+      row.choices ^= Choices{1} << draw(random, choices_each);
       break;
     case 6:
-      row.choices = static_cast<Choices>(draw(random, 1 << top_k));
+      row.choices = static_cast<Choices>(draw(random, 1 << choices_each));
       break;
     case 7:
       std::swap(row.to, rows[index2].to);
@@ -198,7 +199,7 @@ TEST(DeliveryMutations, AreCaughtWheneverTheyChangeDelivery) {
     const World world(seed);
     const std::vector<Phases> dispatches = {world.flat(false), world.flat(true), world.two_hop()};
     for (std::size_t d = 0; d < dispatches.size(); ++d) {
-      Plan right{"mutated", gpus, {}};
+      Plan right{"mutated", all_gpus, {}};
       LayerPlan(world.routing, seed % 2 == 0 ? Pass::forward : Pass::backward, {"fc1", "fc2"})
           .append(right, dispatches[d], mirrored(dispatches[d]));
       if (seed < 10) {
@@ -210,7 +211,7 @@ TEST(DeliveryMutations, AreCaughtWheneverTheyChangeDelivery) {
         mutate(random, plan);
         for (Op& op : plan.ops) {
           auto* exchange = std::get_if<Exchange>(&op.work);
-          if (exchange != nullptr) fill_traffic(*exchange, gpus);
+          if (exchange != nullptr) fill_traffic(*exchange, all_gpus);
         }
         const bool good =
             replay(world, plan, Stage::dispatch) && replay(world, plan, Stage::combine);
@@ -227,7 +228,7 @@ TEST(DeliveryMutations, AreCaughtWheneverTheyChangeDelivery) {
 
 TEST(DeliveryMutations, OfRowsAloneBreakTheMatrix) {
   const World world(1);
-  Plan right{"mutated", gpus, {}};
+  Plan right{"mutated", all_gpus, {}};
   LayerPlan(world.routing, Pass::forward, {"fc1"})
       .append(right, world.two_hop(), mirrored(world.two_hop()));
   for (std::size_t op : {0, 1}) {
@@ -242,11 +243,11 @@ TEST(DeliveryMutations, OfRowsAloneBreakTheMatrix) {
 
 TEST(DeliveryMutations, OfExpertRowsAndWaitsAreCaught) {
   const World world(2);
-  Plan right{"mutated", gpus, {}};
+  Plan right{"mutated", all_gpus, {}};
   LayerPlan(world.routing, Pass::forward, {"fc1", "fc2"})
       .append(right, world.flat(true), mirrored(world.flat(true)));
   for (std::size_t op = 1; op < right.ops.size() - 1; ++op) {
-    for (std::size_t group = 0; group < experts / node; ++group) {
+    for (std::size_t group = 0; group < all_experts / gpus_per_node; ++group) {
       for (const int change : {-1, 1}) {
         Plan plan = right;
         std::get<GroupedGemm>(std::get<Compute>(plan.ops[op].work).kernel).m[group] += change;
@@ -257,13 +258,13 @@ TEST(DeliveryMutations, OfExpertRowsAndWaitsAreCaught) {
     plan.ops[op].stage = Stage::other;
     EXPECT_FALSE(accepted(plan, world.routing)) << "op " << op;
   }
-  for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
+  for (std::size_t gpu = 0; gpu < all_gpus; ++gpu) {
     Plan plan = right;
     plan.ops[1 + gpu].after.clear();
     EXPECT_FALSE(accepted(plan, world.routing)) << "fc1 of GPU " << gpu;
     plan = right;
     auto& after = plan.ops.back().after;
-    std::erase_if(after, [&](OpId id) { return id.index() % gpus == (1 + gpu) % gpus; });
+    std::erase_if(after, [&](OpId id) { return id.index() % all_gpus == (1 + gpu) % all_gpus; });
     EXPECT_FALSE(accepted(plan, world.routing)) << "combine after GPU " << gpu;
   }
 }

@@ -12,7 +12,7 @@ namespace {
 /// Work of so many ms: the roofline's memory has 1 kB/s.
 Kernel work(std::int64_t ms) { return MemoryBound{Bytes(ms), Bytes(0)}; }
 
-GpuModels gpus(Overlap overlap, int count = 2) {
+GpuModels gpus_with(Overlap overlap, int count = 2) {
   auto gpu = std::make_shared<GpuModel>();
   gpu->memory_bandwidth = BytesPerSecond(1000);
   gpu->overlap = overlap;
@@ -32,7 +32,7 @@ struct Case {
   }
   /// Every exchange takes so many ms.
   Timeline run(Overlap overlap, double exchange_ms) {
-    const GpuModels models = gpus(overlap);
+    const GpuModels models = gpus_with(overlap);
     return with_overlap(plan, models, [&](const Delays& delays) {
       ++rounds;
       Progress progress(plan, models, delays);

@@ -16,12 +16,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
-RealCaseOptions one_layer(const std::string& policy) {
-  RealCaseOptions o;
-  o.policy = policy;
-  return o;
-}
-
 /// The step of the first op of a name, from a rank on that has calls in it.
 RankStep& step_of(const Plan& plan, RankProgram& program, const std::string& name) {
   for (RankStep& step : program.steps) {

@@ -57,6 +57,12 @@ struct RealCaseOptions {
 };
 
 /// One planned step with all that executes it. Throws Unsuitable as the planner does.
+inline RealCaseOptions one_layer(const std::string& policy) {
+  RealCaseOptions o;
+  o.policy = policy;
+  return o;
+}
+
 struct RealCase {
   explicit RealCase(const RealCaseOptions& o)
       : topology(small_cluster(o.nodes, o.gpus)),

@@ -14,12 +14,6 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-RealCaseOptions one_layer(const std::string& policy) {
-  RealCaseOptions o;
-  o.policy = policy;
-  return o;
-}
-
 /// The first op of a name that lists rows.
 OpId find_op(const Plan& plan, const std::string& name) {
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {

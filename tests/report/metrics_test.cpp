@@ -39,7 +39,7 @@ Op exchange(Lane lane, Stage stage, std::int64_t bytes) {
 }
 
 /// Both GPUs compute from 2 to 6; tokens travel from 0 to 3, parameters from 1 to 8.
-class MetricsTest : public testing::Test {
+class MetricsTest : public ::testing::Test {
  protected:
   MetricsTest() {
     plan_.gpus = 2;

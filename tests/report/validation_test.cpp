@@ -12,10 +12,10 @@
 namespace moesim::test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 Interval seconds(double start, double end) { return {Seconds(start), Seconds(end)}; }
 
@@ -81,7 +81,7 @@ TEST(Validation, FindsNothingWhereBothAgree) {
   const Validation v = validation_of({{"a", {1}, 1}, {"b", {2}, 2}});
   EXPECT_EQ(v.mean_error(), 0);
   EXPECT_THAT(v.objections(), IsEmpty());
-  EXPECT_THAT(validation_text(v, "x"), testing::EndsWith("\nvalid\n"));
+  EXPECT_THAT(validation_text(v, "x"), ::testing::EndsWith("\nvalid\n"));
   EXPECT_TRUE(nlohmann::json::parse(validation_json(v, "x"))["valid"].get<bool>());
 }
 
@@ -139,9 +139,9 @@ TEST(Validation, ShowsBothTimesOfAnOpAndThoseOfOneSideOnly) {
   p.simulated_ops.kinds[{"fc1", Stage::experts, Lane::compute}] = Seconds(0.4);
   p.simulated_ops.kinds[{"fc2", Stage::experts, Lane::compute}] = Seconds(0.1);
   const std::string text = validation_text(v, "x");
-  EXPECT_THAT(text,
-              testing::ContainsRegex("a +fc1 +experts +compute +500 ms +50.0 % +400 ms +-20.0 %"));
-  EXPECT_THAT(text, testing::ContainsRegex("a +fc2 +experts +compute +- +0.0 % +100 ms +-\n"));
+  EXPECT_THAT(
+      text, ::testing::ContainsRegex("a +fc1 +experts +compute +500 ms +50.0 % +400 ms +-20.0 %"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("a +fc2 +experts +compute +- +0.0 % +100 ms +-\n"));
 }
 
 TEST(Validation, RefusesOtherPlans) {

@@ -20,13 +20,13 @@ constexpr int tokens_per_rank = 1024;
 
 /// A column of Table IV with the times of the published lines (docs/hiermoe.md): ms of H1, H2, HD1,
 /// HD2, HD3, HD4.
-struct Case {
+struct TableRow {
   std::string name;
   int nodes, experts, top_k, hidden, groups, kept;
   std::vector<double> analytic;
 };
 
-const std::vector<Case> cases = {
+const std::vector<TableRow> table_iv = {
     {"base", 4, 128, 8, 2048, 1, 1, {19.848, 23.080, 18.316, 13.040, 12.396, 12.899}},
     {"K = 10", 4, 128, 10, 2048, 1, 1, {24.630, 28.583, 22.194, 14.286, 13.283, 13.824}},
     {"E = 64", 4, 64, 8, 2048, 1, 1, {19.848, 23.080, 18.785, 13.211, 12.530, 13.038}},
@@ -47,7 +47,7 @@ const std::vector<std::string> dispatches = {"{kind: hierarchical, depth: 1, ded
                                              "{kind: hierarchical, depth: 3}",
                                              "{kind: hierarchical, depth: 4}"};
 
-Tokens random_tokens(const Case& c, int gpus) {
+Tokens random_tokens(const TableRow& c, int gpus) {
   SynthOptions options;
   options.experts = c.experts;
   options.top_k = c.top_k;
@@ -88,7 +88,7 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
   return plan;
 }
 
-std::vector<double> milliseconds_at_port(const Case& c) {
+std::vector<double> milliseconds_at_port(const TableRow& c) {
   const TopologyFile file = read_topology(data_file("topologies", "hiermoe-a6000"),
                                           {parse_override(fmt::format("nodes={}", c.nodes))});
   const int gpus = file.topology.gpu_count();
@@ -105,10 +105,10 @@ std::vector<double> milliseconds_at_port(const Case& c) {
 }
 
 class HierMoeAtPort : public testing::TestWithParam<std::size_t> {};
-INSTANTIATE_TEST_SUITE_P(TableIV, HierMoeAtPort, testing::Range(std::size_t{0}, cases.size()));
+INSTANTIATE_TEST_SUITE_P(TableIV, HierMoeAtPort, testing::Range(std::size_t{0}, table_iv.size()));
 
 TEST_P(HierMoeAtPort, IsWithinFivePercentOfTheCostModel) {
-  const Case& c = cases[GetParam()];
+  const TableRow& c = table_iv[GetParam()];
   const std::vector<double> port = milliseconds_at_port(c);
   std::string line = fmt::format("| {} |", c.name);
   for (std::size_t i = 0; i < port.size(); ++i) {

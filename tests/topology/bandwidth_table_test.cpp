@@ -10,6 +10,7 @@
 
 #include "sim/topology/read/calibration_reader.h"
 #include "sim/topology/reader.h"
+#include "tests/topology/parse.h"
 
 namespace moesim {
 namespace {
@@ -61,15 +62,6 @@ TEST(BandwidthTable, ScalesEqualTimesWhateverTheFactor) {
 
 std::string with(const std::string& wire) {
   return "nodes: 1\nnode:\n  gpu: x\n  gpus: 2\n  nvlink:\n    kind: switch\n" + wire;
-}
-
-std::string errors(const std::string& text) {
-  try {
-    parse_topology(text, "t.yaml");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 ByteMatrix one_way(std::int64_t bytes) {

@@ -7,11 +7,10 @@
 #include "sim/base/error.h"
 #include "sim/topology/show/sketch.h"
 #include "tests/topology/clusters.h"
+#include "tests/topology/parse.h"
 
 namespace moesim {
 namespace {
-
-Topology parse(const std::string& text) { return parse_topology(text, "test.yaml").topology; }
 
 TEST(Sketch, EverythingHasEveryVertexAndCable) {
   const Topology t = parse(testing::pcie_nodes(2, 1, "{kind: switch}"));

@@ -4,18 +4,10 @@
 
 #include "sim/base/error.h"
 #include "tests/topology/clusters.h"
+#include "tests/topology/parse.h"
 
 namespace moesim {
 namespace {
-
-std::string errors(const std::string& text) {
-  try {
-    parse_topology(text, "t.yaml");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 std::string warnings(const std::string& text) {
   std::string out;

@@ -4,6 +4,7 @@
 
 #include "sim/base/error.h"
 #include "tests/topology/clusters.h"
+#include "tests/topology/parse.h"
 
 namespace moesim {
 namespace {
@@ -12,8 +13,6 @@ using testing::cable;
 using testing::nvswitch_nodes;
 using testing::pcie_nodes;
 using testing::written_out;
-
-Topology parse(const std::string& text) { return parse_topology(text, "test.yaml").topology; }
 
 /// The vertices that every path of a pair visits.
 std::vector<std::string> ways(const Topology& t, int from, int to) {

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<ExpertId> experts(std::initializer_list<int> ids) {
+std::vector<ExpertId> experts_of(std::initializer_list<int> ids) {
   std::vector<ExpertId> list;
   for (const int id : ids) list.emplace_back(id);
   return list;
@@ -33,7 +33,7 @@ TEST(OccultTest, PlacesThePublishedExample) {
   repeat(chosen, {0, 1}, 1);
   const Tokens tokens(4, chosen);
   const SlotTable table = place_occult(co_choices(tokens.rows(), 4), 2);
-  EXPECT_THAT(table, ElementsAre(experts({0, 2}), experts({1, 3})));
+  EXPECT_THAT(table, ElementsAre(experts_of({0, 2}), experts_of({1, 3})));
   const std::vector<GpuId> source(19, GpuId(0));
   EXPECT_DOUBLE_EQ(token_copies(tokens.rows(), gpu_of_experts(table, 4), source).gpus, 20.0 / 19);
   EXPECT_DOUBLE_EQ(token_copies(tokens.rows(), blocks(4, 2), source).gpus, 37.0 / 19);
@@ -161,23 +161,24 @@ std::vector<ExpertId> ranked_top(const std::vector<float>& scores, int k) {
 TEST(OccultTest, PrunesAHandWrittenToken) {
   const std::vector<float> scores = {.30f, .05f, .02f, .25f, .20f, .18f};
   const auto gpu_of = blocks(6, 3);  // {0,1} {2,3} {4,5}
-  const auto ranked = experts({0, 3, 4});
+  const auto ranked = experts_of({0, 3, 4});
   EXPECT_THAT(prune_by_score(ranked, scores, gpu_of, 2),
               ElementsAre(ExpertId(0), ExpertId(3), ExpertId(1)));
   ExpertSimilarity similarity{.experts = 6, .values = std::vector<double>(36, 0.1)};
   similarity.values[4 * 6 + 2] = 0.9;
-  EXPECT_EQ(prune_by_similarity(ranked, similarity, gpu_of, 2), experts({0, 3, 2}));
+  EXPECT_EQ(prune_by_similarity(ranked, similarity, gpu_of, 2), experts_of({0, 3, 2}));
   similarity.values[4 * 6 + 3] = 1.0;  // already chosen: does not count
-  EXPECT_EQ(prune_by_similarity(ranked, similarity, gpu_of, 2), experts({0, 3, 2}));
+  EXPECT_EQ(prune_by_similarity(ranked, similarity, gpu_of, 2), experts_of({0, 3, 2}));
   similarity.values[4 * 6 + 5] = 1.0;  // not on an allowed GPU
-  EXPECT_EQ(prune_by_similarity(ranked, similarity, gpu_of, 2), experts({0, 3, 2}));
+  EXPECT_EQ(prune_by_similarity(ranked, similarity, gpu_of, 2), experts_of({0, 3, 2}));
   EXPECT_THROW(prune_by_score(ranked, scores, gpu_of, 1), Error);
   EXPECT_THROW(prune_by_similarity(ranked, similarity, gpu_of, 0), Error);
 }
 
 TEST(OccultTest, EqualSimilarityTakesTheLowestExpert) {
   const ExpertSimilarity similarity{.experts = 8, .values = std::vector<double>(64, 0.5)};
-  EXPECT_EQ(prune_by_similarity(experts({2, 7}), similarity, blocks(8, 2), 1), experts({2, 0}));
+  EXPECT_EQ(prune_by_similarity(experts_of({2, 7}), similarity, blocks(8, 2), 1),
+            experts_of({2, 0}));
 }
 
 TEST(OccultTest, PrunedTokensKeepTheirSizeTheirBestExpertAndTheirLimit) {

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int experts = 64, layers = 26, gpus = 8;
+constexpr int recorded_experts = 64, recorded_layers = 26, recorded_gpus = 8;
 
 /// DeepSeek-V2-Lite on legal texts: 8,327 tokens, top 6.
 class Recorded : public testing::Test {
@@ -33,8 +33,8 @@ class Recorded : public testing::Test {
     ImportOptions options;
     options.inputs = {folder + "/esft_deepseek_v2_lite/law.npz"};
     options.output = output;
-    options.experts = experts;
-    for (int l = 1; l <= layers; ++l) options.layers.push_back(l);
+    options.experts = recorded_experts;
+    for (int l = 1; l <= recorded_layers; ++l) options.layers.push_back(l);
     import_trace("npz", options);
     trace_.emplace(RoutingTrace::open(output));
     fs::remove_all(output);  // the files stay mapped
@@ -58,9 +58,9 @@ class Recorded : public testing::Test {
 
   static std::vector<PairMatrix> flow(bool of_profile) {
     std::vector<PairMatrix> flow;
-    for (int l = 0; l + 1 < layers; ++l) {
-      flow.push_back(of_profile ? transitions(profile(l), profile(l + 1), experts)
-                                : transitions(test(l), test(l + 1), experts));
+    for (int l = 0; l + 1 < recorded_layers; ++l) {
+      flow.push_back(of_profile ? transitions(profile(l), profile(l + 1), recorded_experts)
+                                : transitions(test(l), test(l + 1), recorded_experts));
     }
     return flow;
   }
@@ -69,17 +69,18 @@ class Recorded : public testing::Test {
   template <class Place>
   static double copies(Place&& place) {
     double sum = 0;
-    for (int l = 0; l < layers; ++l) {
+    for (int l = 0; l < recorded_layers; ++l) {
       const IdRows tokens = test(l);
       const std::vector<GpuId> source(static_cast<std::size_t>(tokens.tokens()), GpuId(0));
-      const SlotTable table = place(co_choices(profile(l), experts));
-      sum += token_copies(tokens, gpu_of_experts(table, experts), source).gpus;
+      const SlotTable table = place(co_choices(profile(l), recorded_experts));
+      sum += token_copies(tokens, gpu_of_experts(table, recorded_experts), source).gpus;
     }
-    return sum / layers;
+    return sum / recorded_layers;
   }
   static double contiguous_copies() {
-    return copies(
-        [](const PairMatrix&) { return contiguous_placement(experts, gpus, gpus).table(); });
+    return copies([](const PairMatrix&) {
+      return contiguous_placement(recorded_experts, recorded_gpus, recorded_gpus).table();
+    });
   }
 
   static std::optional<RoutingTrace> trace_;
@@ -89,24 +90,26 @@ std::optional<RoutingTrace> Recorded::trace_;
 TEST_F(Recorded, CopiesOfContiguousPlacementAreThePublishedDistinctRanks) {
   const std::map<int, double> expected = {{8, 4.553334}, {16, 5.315346}};
   for (const auto& [ranks, mean] : expected) {
-    const auto gpu_of =
-        gpu_of_experts(contiguous_placement(experts, ranks, ranks).table(), experts);
+    const auto gpu_of = gpu_of_experts(contiguous_placement(recorded_experts, ranks, ranks).table(),
+                                       recorded_experts);
     double sum = 0;
-    for (int l = 0; l < layers; ++l) {
+    for (int l = 0; l < recorded_layers; ++l) {
       const IdRows tokens = rows(l, 0, 1);
       const std::vector<GpuId> source(static_cast<std::size_t>(tokens.tokens()), GpuId(0));
       sum += token_copies(tokens, gpu_of, source).gpus;
     }
-    EXPECT_NEAR(sum / layers, mean, 1e-6);
+    EXPECT_NEAR(sum / recorded_layers, mean, 1e-6);
   }
 }
 
 TEST_F(Recorded, OccultAndGraceAndGroupsNeedFewerCopiesOnUnseenTokens) {
   const double contiguous = contiguous_copies();
-  const double occult = copies([](const PairMatrix& co) { return place_occult(co, gpus); });
+  const double occult =
+      copies([](const PairMatrix& co) { return place_occult(co, recorded_gpus); });
   const double grace = copies([](const PairMatrix& co) { return place_grace(co, 2, 4); });
   const double groups = copies([](const PairMatrix& co) {
-    return SlotTable(similar_groups(without_weak_pairs(co_choice_similarity(co)), gpus, 1));
+    return SlotTable(
+        similar_groups(without_weak_pairs(co_choice_similarity(co)), recorded_gpus, 1));
   });
   EXPECT_LT(occult, 0.8 * contiguous);
   EXPECT_LT(grace, 0.8 * contiguous);
@@ -114,9 +117,10 @@ TEST_F(Recorded, OccultAndGraceAndGroupsNeedFewerCopiesOnUnseenTokens) {
 }
 
 TEST_F(Recorded, ExflowCutsFewerTransitionsOfUnseenTokens) {
-  const auto learnt = place_exflow(flow(true), experts, 2, 4, {.kicks = 4});
-  const std::vector<SlotTable> contiguous(layers,
-                                          contiguous_placement(experts, gpus, gpus).table());
+  const auto learnt = place_exflow(flow(true), recorded_experts, 2, 4, {.kicks = 4});
+  const std::vector<SlotTable> contiguous(
+      recorded_layers,
+      contiguous_placement(recorded_experts, recorded_gpus, recorded_gpus).table());
   const auto unseen = flow(false);
   const double before = exflow_score(unseen, contiguous, 4);
   const double after = exflow_score(unseen, learnt, 4);
@@ -125,20 +129,21 @@ TEST_F(Recorded, ExflowCutsFewerTransitionsOfUnseenTokens) {
 
 TEST_F(Recorded, MoetunerShortensTheSlowestPairsOfUnseenTokens) {
   MoetunerInput input{
-      .loads = {}, .transitions = flow(true), .seconds_per_token = {}, .gpus = gpus};
-  for (int l = 0; l < layers; ++l) {
-    std::vector<std::int64_t> loads(experts);
+      .loads = {}, .transitions = flow(true), .seconds_per_token = {}, .gpus = recorded_gpus};
+  for (int l = 0; l < recorded_layers; ++l) {
+    std::vector<std::int64_t> loads(recorded_experts);
     const IdRows tokens = profile(l);
     for (std::int64_t t = 0; t < tokens.tokens(); ++t)
       for (int k = 0; k < tokens.top_k(); ++k) ++loads[static_cast<std::size_t>(tokens.at(t, k))];
     input.loads.push_back(loads);
   }
-  for (int g = 0; g < gpus; ++g)
-    for (int h = 0; h < gpus; ++h)
+  for (int g = 0; g < recorded_gpus; ++g)
+    for (int h = 0; h < recorded_gpus; ++h)
       input.seconds_per_token.push_back(g == h ? 0 : g / 4 == h / 4 ? 1 : 8);
   const MoetunerPlacement learnt = place_moetuner(input);
-  const std::vector<SlotTable> contiguous(layers,
-                                          contiguous_placement(experts, gpus, gpus).table());
+  const std::vector<SlotTable> contiguous(
+      recorded_layers,
+      contiguous_placement(recorded_experts, recorded_gpus, recorded_gpus).table());
   input.transitions = flow(false);
   const double before = moetuner_seconds(input, contiguous);
   const double after = moetuner_seconds(input, learnt.layers);

@@ -9,20 +9,12 @@
 #include "sim/balance/serving/path_profile.h"
 #include "sim/base/error.h"
 #include "sim/trace/synth/random.h"
+#include "tests/balance/serving/slot_table.h"
 
 namespace moesim {
 namespace {
 
 using Values = std::vector<double>;
-
-SlotTable table_of(const std::vector<std::vector<int>>& experts) {
-  SlotTable table;
-  for (const auto& gpu : experts) {
-    table.emplace_back();
-    for (const int expert : gpu) table.back().emplace_back(expert);
-  }
-  return table;
-}
 
 TEST(PathProfileTest, ExpectsWhatTokensOfThePathChose) {
   PathProfile profile(3);

@@ -13,19 +13,20 @@ namespace moesim {
 namespace {
 
 using Counts = std::vector<std::int64_t>;
-using Chunks = std::vector<llep::Chunk>;
+using ExpertChunks = std::vector<llep::Chunk>;
 
 const Counts skewed = {4000, 200, 300, 500, 600, 400, 700, 300};
 
 TEST(LlepTest, OracleWithoutSlack) {
   const llep::Plan plan = llep::plan(skewed, 4, {1.0, 100});
   EXPECT_EQ(plan.capacity, 1750);
-  EXPECT_EQ(plan.chunks[0], (Chunks{{GpuId(0), 0, 1550},
-                                    {GpuId(1), 1550, 2500},
-                                    {GpuId(2), 2500, 3250},
-                                    {GpuId(3), 3250, 4000}}));
+  EXPECT_EQ(plan.chunks[0], (ExpertChunks{{GpuId(0), 0, 1550},
+                                          {GpuId(1), 1550, 2500},
+                                          {GpuId(2), 2500, 3250},
+                                          {GpuId(3), 3250, 4000}}));
   for (std::size_t e = 1; e < 8; ++e) {
-    EXPECT_EQ(plan.chunks[e], (Chunks{{GpuId(static_cast<std::int64_t>(e) / 2), 0, skewed[e]}}));
+    EXPECT_EQ(plan.chunks[e],
+              (ExpertChunks{{GpuId(static_cast<std::int64_t>(e) / 2), 0, skewed[e]}}));
   }
   EXPECT_EQ(plan.loads, Counts(4, 1750));
   EXPECT_EQ(plan.transfers, (std::vector<WeightMove>{{ExpertId(0), GpuId(0), GpuId(1)},
@@ -37,23 +38,23 @@ TEST(LlepTest, OracleWithDefaults) {
   const llep::Plan plan = llep::plan(skewed, 4, {});
   EXPECT_EQ(plan.capacity, 1925);
   EXPECT_EQ(plan.chunks[0],
-            (Chunks{{GpuId(0), 0, 1725}, {GpuId(1), 1725, 2850}, {GpuId(2), 2850, 4000}}));
-  EXPECT_EQ(plan.chunks[4], (Chunks{{GpuId(2), 0, 375}, {GpuId(3), 375, 600}}));
+            (ExpertChunks{{GpuId(0), 0, 1725}, {GpuId(1), 1725, 2850}, {GpuId(2), 2850, 4000}}));
+  EXPECT_EQ(plan.chunks[4], (ExpertChunks{{GpuId(2), 0, 375}, {GpuId(3), 375, 600}}));
   EXPECT_EQ(plan.loads, (Counts{1925, 1925, 1925, 1225}));
 }
 
 TEST(LlepTest, OracleWithAnOwnerThatKeepsNothing) {
   const llep::Plan plan = llep::plan(Counts{900, 800, 100, 120, 90, 80, 70, 60}, 4, {1.1, 1});
   EXPECT_EQ(plan.capacity, 610);
-  EXPECT_EQ(plan.chunks[0], (Chunks{{GpuId(3), 0, 480}, {GpuId(2), 480, 900}}));
-  EXPECT_EQ(plan.chunks[1], (Chunks{{GpuId(0), 0, 610}, {GpuId(1), 610, 800}}));
+  EXPECT_EQ(plan.chunks[0], (ExpertChunks{{GpuId(3), 0, 480}, {GpuId(2), 480, 900}}));
+  EXPECT_EQ(plan.chunks[1], (ExpertChunks{{GpuId(0), 0, 610}, {GpuId(1), 610, 800}}));
   EXPECT_EQ(plan.loads, (Counts{610, 410, 590, 610}));
 }
 
 TEST(LlepTest, SendsWhatFitsNowhereToTheLeastLoaded) {
   // Capacity 500: GPU 0 keeps 500; no other takes 500 of the rest as one chunk worth 2000.
   const llep::Plan plan = llep::plan(Counts{2000, 0}, 2, {0.5, 2000});
-  EXPECT_EQ(plan.chunks[0], (Chunks{{GpuId(0), 0, 500}, {GpuId(1), 500, 2000}}));
+  EXPECT_EQ(plan.chunks[0], (ExpertChunks{{GpuId(0), 0, 500}, {GpuId(1), 500, 2000}}));
   EXPECT_TRUE(plan.chunks[1].empty());
 }
 

@@ -8,18 +8,10 @@
 
 #include "sim/base/error.h"
 #include "sim/trace/synth/random.h"
+#include "tests/balance/serving/slot_table.h"
 
 namespace moesim {
 namespace {
-
-SlotTable table_of(const std::vector<std::vector<int>>& experts) {
-  SlotTable table;
-  for (const auto& gpu : experts) {
-    table.emplace_back();
-    for (const int expert : gpu) table.back().emplace_back(expert);
-  }
-  return table;
-}
 
 TEST(WeightMovesTest, TakesTheNearestHolderAndNothingThatIsThere) {
   const SlotTable before = table_of({{0, 1}, {2, 3}, {0, 4}, {5, 1}});

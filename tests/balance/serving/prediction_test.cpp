@@ -8,6 +8,7 @@
 #include "sim/balance/serving/eplb.h"
 #include "sim/base/error.h"
 #include "sim/trace/synth/random.h"
+#include "tests/balance/serving/slot_table.h"
 
 namespace moesim {
 namespace {
@@ -20,15 +21,6 @@ LoadMatrix counts(std::vector<std::int64_t> of) {
     loads.at(GpuId(0), ExpertId(static_cast<std::int64_t>(e))) = of[e];
   }
   return loads;
-}
-
-SlotTable table_of(const std::vector<std::vector<int>>& experts) {
-  SlotTable table;
-  for (const auto& gpu : experts) {
-    table.emplace_back();
-    for (const int expert : gpu) table.back().emplace_back(expert);
-  }
-  return table;
 }
 
 TEST(PredictionTest, EmaStartsWithTheFirstStepAndLastForgets) {

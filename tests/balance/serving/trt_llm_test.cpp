@@ -7,20 +7,12 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "tests/balance/serving/slot_table.h"
 
 namespace moesim {
 namespace {
 
 using Loads = std::vector<double>;
-
-SlotTable table_of(const std::vector<std::vector<int>>& experts) {
-  SlotTable table;
-  for (const auto& gpu : experts) {
-    table.emplace_back();
-    for (const int expert : gpu) table.back().emplace_back(expert);
-  }
-  return table;
-}
 
 TEST(TrtLlmTest, OracleReplicatesAndPlaces) {
   const Loads loads = {100, 60, 50, 40, 30, 20};

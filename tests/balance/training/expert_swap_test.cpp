@@ -54,12 +54,12 @@ SlotTable scattered() {
   return slots({{3, 11}, {14, 0}, {7, 2}, {9, 15}, {4, 13}, {8, 1}, {5, 10}, {12, 6}});
 }
 
-struct Case {
+struct SwapCase {
   int depth;
   CountReading reading;
 };
 
-class SwapOf : public testing::TestWithParam<Case> {};
+class SwapOf : public testing::TestWithParam<SwapCase> {};
 
 TEST_P(SwapOf, HardMaximumIsTheCostModelOfEveryPair) {
   const CollectiveCosts costs = eight_gpus();
@@ -123,14 +123,15 @@ TEST_P(SwapOf, SmoothMaximumIsRecounting) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Depths, SwapOf,
-                         testing::Values(Case{1, CountReading::mean}, Case{2, CountReading::mean},
-                                         Case{3, CountReading::mean}, Case{1, CountReading::max},
-                                         Case{2, CountReading::max}, Case{3, CountReading::max}),
-                         [](const auto& c) {
-                           return (c.param.reading == CountReading::mean ? "mean" : "max") +
-                                  std::to_string(c.param.depth);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Depths, SwapOf,
+    testing::Values(SwapCase{1, CountReading::mean}, SwapCase{2, CountReading::mean},
+                    SwapCase{3, CountReading::mean}, SwapCase{1, CountReading::max},
+                    SwapCase{2, CountReading::max}, SwapCase{3, CountReading::max}),
+    [](const auto& c) {
+      return (c.param.reading == CountReading::mean ? "mean" : "max") +
+             std::to_string(c.param.depth);
+    });
 
 TEST(ExpertSwapTest, PublishedExampleTiesToTheSmallestPair) {
   const Routed routed(4, 2, 2, {0, 2, 0, 2, 1, 3, 0, 1});

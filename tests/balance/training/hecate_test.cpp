@@ -13,7 +13,7 @@ namespace moesim {
 namespace {
 
 using testing::ElementsAre;
-using Loads = std::vector<std::int64_t>;
+using TokenLoads = std::vector<std::int64_t>;
 
 /// Two nodes of two GPUs, an expert of 1000 bytes each second.
 HecateLimits limits(double dense, std::vector<int> free_slots) {
@@ -29,7 +29,7 @@ TEST(HecateReplicateTest, HidesWhatTheDenseLayerTakes) {
 }
 
 TEST(HecateReplicateTest, TopExpertsEverywhereWhereTheyFit) {
-  const Loads loads = {1, 5, 1, 1, 9, 1, 1, 1};
+  const TokenLoads loads = {1, 5, 1, 1, 9, 1, 1, 1};
   const Replication plan = hecate_replicate(shards, loads, limits(2, {2, 2, 3, 2}));
   EXPECT_EQ(plan.table, slots({{0, 1, 4}, {2, 3, 4, 1}, {4, 5, 1}, {6, 7, 4, 1}}));
   EXPECT_EQ(off_gpu(plan.gather), Bytes(6000));
@@ -39,10 +39,10 @@ TEST(HecateReplicateTest, TopExpertsEverywhereWhereTheyFit) {
 }
 
 TEST(HecateReplicateTest, SharesScarceSlotsByLoad) {
-  // Loads per copy 40, 20, 10, 2: expert 0 goes to GPU 2 of the other node, then (20 each) to GPU
-  // 1, expert 2 (20) to GPU 3. Expert 0 (13.3) would be next, but GPU 0, which alone has a slot
+  // Loads per copy 40, 20, 10, 2: expert 0 goes to GPU 2 of the other node, then (20 each) to
+  // GPU 1, expert 2 (20) to GPU 3. Expert 0 (13.3) would be next, but GPU 0, which alone has a slot
   // left, owns it: expert 2 (10, as expert 4) takes that.
-  const Loads loads = {40, 2, 20, 0, 10, 0, 0, 1};
+  const TokenLoads loads = {40, 2, 20, 0, 10, 0, 0, 1};
   const Replication plan = hecate_replicate(shards, loads, limits(4, {1, 1, 1, 1}));
   EXPECT_EQ(plan.table, slots({{0, 1, 2}, {2, 3, 0}, {4, 5, 0}, {6, 7, 2}}));
   EXPECT_EQ(plan.gather[0].to, GpuId(2));
@@ -51,33 +51,33 @@ TEST(HecateReplicateTest, SharesScarceSlotsByLoad) {
 TEST(HecateReplicateTest, NodesWithMoreFreeSlotsComeFirst) {
   const SlotTable six = slots({{0}, {1}, {2}, {3}, {4}, {5}});
   const Replication plan =
-      hecate_replicate(six, Loads{9, 8, 0, 0, 0, 0}, limits(3, {0, 0, 0, 1, 1, 1}));
+      hecate_replicate(six, TokenLoads{9, 8, 0, 0, 0, 0}, limits(3, {0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(plan.gather[0].to, GpuId(4));
 }
 
 TEST(HecateReplicateTest, GpusWithMoreFreeSlotsComeFirst) {
   const SlotTable four = slots({{0}, {1}, {2}, {3}});
-  const Replication plan = hecate_replicate(four, Loads{9, 8, 0, 0}, limits(3, {0, 0, 1, 2}));
+  const Replication plan = hecate_replicate(four, TokenLoads{9, 8, 0, 0}, limits(3, {0, 0, 1, 2}));
   EXPECT_EQ(plan.gather[0].to, GpuId(3));
 }
 
 TEST(HecateReplicateTest, SlotsBeyondTheTopChangeNothing) {
-  const Loads loads = {1, 0, 0, 0, 9, 0, 0, 0};
+  const TokenLoads loads = {1, 0, 0, 0, 9, 0, 0, 0};
   const Replication plan = hecate_replicate(shards, loads, limits(3, {5, 6, 7, 8}));
   EXPECT_EQ(plan.gather.size(), 9u);  // experts 4, 0 and the idle 1 on all others
 }
 
 TEST(HecateReplicateTest, NoSlotsNoLoadsOrNoTimeReplicateNothing) {
-  const Loads loads = {4, 3, 2, 1, 1, 1, 1, 1};
+  const TokenLoads loads = {4, 3, 2, 1, 1, 1, 1, 1};
   EXPECT_EQ(hecate_replicate(shards, loads, limits(3, {0, 0, 0, 0})).table, shards);
   EXPECT_EQ(hecate_replicate(shards, loads, limits(0, {9, 9, 9, 9})).table, shards);
-  EXPECT_EQ(hecate_replicate(shards, Loads(8), limits(3, {1, 1, 1, 1})).table, shards);
+  EXPECT_EQ(hecate_replicate(shards, TokenLoads(8), limits(3, {1, 1, 1, 1})).table, shards);
 }
 
 TEST(HecateReplicateTest, KeepsItsInvariants) {
   std::mt19937 random(2);
   for (int round = 0; round < 100; ++round) {
-    Loads loads;
+    TokenLoads loads;
     for (int e = 0; e < 8; ++e) loads.push_back(static_cast<std::int64_t>(random() % 100));
     std::vector<int> free_slots;
     for (int g = 0; g < 4; ++g) free_slots.push_back(static_cast<int>(random() % 4));
@@ -177,7 +177,7 @@ TEST(HecateShardsTest, FewerFreeSlotsBreakTiesOfGpus) {
 TEST(HecateShardsTest, OwnsEveryExpertOnceInEvenMemory) {
   std::mt19937 random(9);
   for (int round = 0; round < 50; ++round) {
-    std::vector<Loads> loads(3, Loads(10));
+    std::vector<TokenLoads> loads(3, TokenLoads(10));
     for (auto& layer : loads) {
       for (auto& n : layer) n = static_cast<std::int64_t>(random() % 100);
     }
@@ -198,8 +198,8 @@ TEST(HecateShardsTest, MovesWhatChangesOwner) {
 }
 
 TEST(HecateTest, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(hecate_replicate(shards, Loads(7), limits(1, {1, 1, 1, 1})), Error);
-  EXPECT_THROW(hecate_replicate(shards, Loads(8), limits(1, {1, 1, 1})), Error);
+  EXPECT_THROW(hecate_replicate(shards, TokenLoads(7), limits(1, {1, 1, 1, 1})), Error);
+  EXPECT_THROW(hecate_replicate(shards, TokenLoads(8), limits(1, {1, 1, 1})), Error);
   EXPECT_THROW(hecate_shards({{1, 2}}, 1, 3, 2), Error);
   EXPECT_THROW(hecate_assignment(shards, 8, 3), Error);
   EXPECT_THROW(reshard_transfers(shards, slots({{0}}), Bytes(1)), Error);

@@ -22,15 +22,15 @@ ProphetModel slow() {
   return model;
 }
 
-const SlotTable one_each = slots({{0}, {1}, {2}, {3}});
-const LoadMatrix skewed =
+const SlotTable prophet_slots = slots({{0}, {1}, {2}, {3}});
+const LoadMatrix skewed_matrix =
     loads_of({{100, 5, 0, 5}, {80, 20, 0, 0}, {60, 0, 10, 0}, {40, 0, 0, 30}});
 
 TEST(ProphetLoadsTest, CopiesKeepChoicesAtTheirSourceUnlessExcluded) {
-  ProphetLoads loads = prophet_loads(skewed, one_each, {});
+  ProphetLoads loads = prophet_loads(skewed_matrix, prophet_slots, {});
   EXPECT_EQ(loads.computed, (Counts{280, 25, 10, 35}));
   EXPECT_EQ(loads.received, (Counts{180, 5, 0, 5}));
-  loads = prophet_loads(skewed, one_each, {{ExpertId(0), {GpuId(3)}}});
+  loads = prophet_loads(skewed_matrix, prophet_slots, {{ExpertId(0), {GpuId(3)}}});
   EXPECT_EQ(loads.computed, (Counts{140, 105, 70, 35}));
   EXPECT_EQ(loads.received, (Counts{40, 5, 0, 5}));
 }
@@ -51,7 +51,7 @@ TEST(ProphetTimeTest, ExposesTransfersBeyondWhatHidesThem) {
 TEST(ProphetPlanTest, CopiesTheLoadedExpert) {
   ProphetModel model = slow();
   model.dense_forward = model.dense_backward = Seconds(1000);
-  const ProphetPlan plan = prophet_plan(model, {1, 1}, skewed, one_each);
+  const ProphetPlan plan = prophet_plan(model, {1, 1}, skewed_matrix, prophet_slots);
   ASSERT_EQ(plan.copies, (std::vector<ProphetCopy>{{ExpertId(0), {GpuId(3)}}}));
   EXPECT_DOUBLE_EQ(plan.time.value, 4 * 40 + 3 * 140);
   EXPECT_EQ(plan.table, slots({{0}, {1, 0}, {2, 0}, {3}}));
@@ -64,16 +64,16 @@ TEST(ProphetPlanTest, LeavesLoadsThatAreEvenEnough) {
   // 350 choices of 4 experts: the spread of 270 reaches 3 x 87.5, not 4 x 87.5.
   ProphetModel model = slow();
   model.dense_forward = model.dense_backward = Seconds(1000);
-  EXPECT_EQ(prophet_plan(model, {3, 0}, skewed, one_each).copies.size(), 1u);
-  EXPECT_TRUE(prophet_plan(model, {4, 0}, skewed, one_each).copies.empty());
+  EXPECT_EQ(prophet_plan(model, {3, 0}, skewed_matrix, prophet_slots).copies.size(), 1u);
+  EXPECT_TRUE(prophet_plan(model, {4, 0}, skewed_matrix, prophet_slots).copies.empty());
 }
 
 TEST(ProphetPlanTest, CopiesNothingThatCostsMoreThanItSaves) {
   ProphetModel model = slow();
   model.parameters = Bytes(100'000);
-  const ProphetPlan plan = prophet_plan(model, {1, 0}, skewed, one_each);
+  const ProphetPlan plan = prophet_plan(model, {1, 0}, skewed_matrix, prophet_slots);
   EXPECT_TRUE(plan.copies.empty());
-  EXPECT_EQ(plan.table, one_each);
+  EXPECT_EQ(plan.table, prophet_slots);
   EXPECT_DOUBLE_EQ(plan.time.value, 4 * 180 + 3 * 280);
 }
 
@@ -133,13 +133,13 @@ TEST(ProphetPlanTest, TakesTheLowestExpertAndNeverExcludesItsOwner) {
 }
 
 TEST(ProphetPlanTest, ExcludableNeedsAnUnwantingGpuPerExpert) {
-  EXPECT_EQ(excludable(skewed), 0);
+  EXPECT_EQ(excludable(skewed_matrix), 0);
   EXPECT_EQ(excludable(loads_of({{3, 0}, {0, 4}})), 1);
 }
 
 TEST(ProphetPlanTest, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(prophet_plan(slow(), {1, 4}, skewed, one_each), Error);
-  EXPECT_THROW(prophet_plan(slow(), {1, 0}, skewed, slots({{0}, {1, 2, 3}})), Error);
+  EXPECT_THROW(prophet_plan(slow(), {1, 4}, skewed_matrix, prophet_slots), Error);
+  EXPECT_THROW(prophet_plan(slow(), {1, 0}, skewed_matrix, slots({{0}, {1, 2, 3}})), Error);
 }
 
 }  // namespace

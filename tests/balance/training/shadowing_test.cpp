@@ -28,7 +28,7 @@ LoadMatrix from_next(const std::vector<std::int64_t>& totals) {
   return loads;
 }
 
-const SlotTable one_each = slots({{0}, {1}, {2}, {3}});
+const SlotTable shadowed_slots = slots({{0}, {1}, {2}, {3}});
 
 TEST(ShadowModelTest, DefaultsOfTheCode) {
   const ShadowModel model;
@@ -60,7 +60,7 @@ TEST(ShadowModelTest, ShadowingPaysByThePublishedCondition) {
 }
 
 std::vector<int> fastmoe(const std::vector<std::int64_t>& totals) {
-  return ids(choose_shadows(ShadowRule::fastmoe, {}, from_next(totals), one_each));
+  return ids(choose_shadows(ShadowRule::fastmoe, {}, from_next(totals), shadowed_slots));
 }
 
 TEST(ShadowRuleTest, FastmoeNeedsADropOf768PerShadow) {
@@ -83,14 +83,15 @@ TEST(ShadowRuleTest, PaperStopsWhereTheLargestLoadNoLongerFalls) {
   // GPU 0 sends its 600 choices of expert 1; shadowing it brings them back beside GPU 0's own.
   const LoadMatrix loads =
       loads_of({{500, 600, 0, 0}, {300, 0, 0, 0}, {100, 0, 50, 0}, {100, 0, 0, 40}});
-  EXPECT_EQ(shadowed_loads(loads, one_each, {}), (std::vector<std::int64_t>{1000, 600, 50, 40}));
+  EXPECT_EQ(shadowed_loads(loads, shadowed_slots, {}),
+            (std::vector<std::int64_t>{1000, 600, 50, 40}));
   const std::vector<ExpertId> first = {ExpertId(0)};
-  EXPECT_EQ(shadowed_loads(loads, one_each, first),
+  EXPECT_EQ(shadowed_loads(loads, shadowed_slots, first),
             (std::vector<std::int64_t>{500, 900, 150, 140}));
   const std::vector<ExpertId> both = {ExpertId(0), ExpertId(1)};
-  EXPECT_EQ(shadowed_loads(loads, one_each, both),
+  EXPECT_EQ(shadowed_loads(loads, shadowed_slots, both),
             (std::vector<std::int64_t>{1100, 300, 150, 140}));
-  EXPECT_THAT(ids(choose_shadows(ShadowRule::paper, free_transfers(), loads, one_each)),
+  EXPECT_THAT(ids(choose_shadows(ShadowRule::paper, free_transfers(), loads, shadowed_slots)),
               ElementsAre(0));
 }
 
@@ -165,7 +166,7 @@ TEST(ShadowRuleTest, SmartMoeAeCountsTheOwnersTokensAndKeepsTheBestPrefix) {
 
 TEST(ShadowTest, CopiesToAllOtherGpusAndReducesBack) {
   const std::vector<ExpertId> shadows = {ExpertId(2), ExpertId(0)};
-  const Shadowing result = shadow(one_each, shadows, Bytes(1000), Bytes(10));
+  const Shadowing result = shadow(shadowed_slots, shadows, Bytes(1000), Bytes(10));
   EXPECT_EQ(result.table, slots({{0, 2}, {1, 2, 0}, {2, 0}, {3, 2, 0}}));
   EXPECT_EQ(off_gpu(result.broadcast), Bytes(6000));
   EXPECT_EQ(off_gpu(result.reduce), Bytes(60));
@@ -174,8 +175,8 @@ TEST(ShadowTest, CopiesToAllOtherGpusAndReducesBack) {
 }
 
 TEST(ShadowRuleTest, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(choose_shadows(ShadowRule::paper, {}, LoadMatrix(4, 3), one_each), Error);
-  EXPECT_THROW(choose_shadows(ShadowRule::paper, {}, LoadMatrix(3, 4), one_each), Error);
+  EXPECT_THROW(choose_shadows(ShadowRule::paper, {}, LoadMatrix(4, 3), shadowed_slots), Error);
+  EXPECT_THROW(choose_shadows(ShadowRule::paper, {}, LoadMatrix(3, 4), shadowed_slots), Error);
 }
 
 }  // namespace

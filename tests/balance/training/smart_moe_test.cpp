@@ -9,16 +9,16 @@
 namespace moesim {
 namespace {
 
-using Loads = std::vector<std::int64_t>;
+using TokenLoads = std::vector<std::int64_t>;
 constexpr Bytes size(100);
 
 TEST(SmartMoeTest, FourGpusOfTwoSlots) {
-  const Loads loads = {10, 9, 8, 7, 4, 3, 2, 1};
+  const TokenLoads loads = {10, 9, 8, 7, 4, 3, 2, 1};
   const SlotTable identity = slots({{0, 1}, {2, 3}, {4, 5}, {6, 7}});
-  EXPECT_EQ(gpu_loads(identity, loads), (Loads{19, 15, 7, 3}));
+  EXPECT_EQ(gpu_loads(identity, loads), (TokenLoads{19, 15, 7, 3}));
   const SmartMoeMapping mapping = smart_moe_map(identity, loads, size);
   EXPECT_EQ(mapping.table, slots({{0, 7}, {1, 6}, {2, 5}, {3, 4}}));
-  EXPECT_EQ(gpu_loads(mapping.table, loads), (Loads{11, 11, 11, 11}));
+  EXPECT_EQ(gpu_loads(mapping.table, loads), (TokenLoads{11, 11, 11, 11}));
   // Slots of experts 0..7: 0 2 4 6 7 5 3 1; experts 0 and 5 keep theirs.
   ASSERT_EQ(mapping.transfers.size(), 6u);
   EXPECT_EQ(mapping.transfers[0], (ExpertTransfer{ExpertId(1), GpuId(0), GpuId(1), size}));
@@ -28,7 +28,7 @@ TEST(SmartMoeTest, FourGpusOfTwoSlots) {
 
 TEST(SmartMoeTest, EqualLoadsChangeNothing) {
   const SlotTable table = slots({{3, 1}, {2, 0}});
-  const SmartMoeMapping mapping = smart_moe_map(table, Loads{5, 5, 5, 5}, size);
+  const SmartMoeMapping mapping = smart_moe_map(table, TokenLoads{5, 5, 5, 5}, size);
   EXPECT_EQ(mapping.table, table);
   EXPECT_TRUE(mapping.transfers.empty());
 }
@@ -36,18 +36,20 @@ TEST(SmartMoeTest, EqualLoadsChangeNothing) {
 /// The greedy order would swap GPUs 0 and 1, for the same largest load.
 TEST(SmartMoeTest, AnotherMappingOfTheSameMaximumIsNotAdopted) {
   const SlotTable table = slots({{1, 2}, {0, 3}});
-  EXPECT_EQ(smart_moe_map(table, Loads{6, 5, 2, 1}, size).table, table);
+  EXPECT_EQ(smart_moe_map(table, TokenLoads{6, 5, 2, 1}, size).table, table);
 }
 
 TEST(SmartMoeTest, AnExpertPrefersItsOwnGpuAmongEquallyLoaded) {
   // Expert 0 finds both GPUs empty and stays on its own, GPU 1.
-  const SmartMoeMapping mapping = smart_moe_map(slots({{2, 3}, {0, 1}}), Loads{4, 3, 1, 0}, size);
+  const SmartMoeMapping mapping =
+      smart_moe_map(slots({{2, 3}, {0, 1}}), TokenLoads{4, 3, 1, 0}, size);
   EXPECT_EQ(mapping.table, slots({{1, 2}, {0, 3}}));
-  EXPECT_EQ(gpu_loads(mapping.table, Loads{4, 3, 1, 0}), (Loads{4, 4}));
+  EXPECT_EQ(gpu_loads(mapping.table, TokenLoads{4, 3, 1, 0}), (TokenLoads{4, 4}));
 }
 
 TEST(SmartMoeTest, AMoveBetweenSlotsOfOneGpuStaysOnIt) {
-  const SmartMoeMapping mapping = smart_moe_map(slots({{2, 0}, {1, 3}}), Loads{9, 8, 7, 1}, size);
+  const SmartMoeMapping mapping =
+      smart_moe_map(slots({{2, 0}, {1, 3}}), TokenLoads{9, 8, 7, 1}, size);
   EXPECT_EQ(mapping.table, slots({{0, 3}, {1, 2}}));
   EXPECT_EQ(mapping.transfers,
             (std::vector<ExpertTransfer>{{ExpertId(0), GpuId(0), GpuId(0), size},
@@ -60,7 +62,7 @@ TEST(SmartMoeTest, NeverRaisesTheMaximumAndKeepsSlots) {
   std::mt19937 random(1);
   SlotTable table = slots({{0, 1, 2}, {3, 4}, {5, 6, 7}, {8, 9}});
   for (int round = 0; round < 100; ++round) {
-    Loads loads;
+    TokenLoads loads;
     for (int e = 0; e < 10; ++e) loads.push_back(static_cast<std::int64_t>(random() % 50));
     const SmartMoeMapping mapping = smart_moe_map(table, loads, size);
     EXPECT_LE(std::ranges::max(gpu_loads(mapping.table, loads)),
@@ -75,8 +77,8 @@ TEST(SmartMoeTest, NeverRaisesTheMaximumAndKeepsSlots) {
 }
 
 TEST(SmartMoeTest, RefusesReplicas) {
-  EXPECT_THROW(smart_moe_map(slots({{0, 1}, {1, 0}}), Loads{1, 2}, size), Error);
-  EXPECT_THROW(smart_moe_map(slots({{0}, {1}}), Loads{1, 2, 3}, size), Error);
+  EXPECT_THROW(smart_moe_map(slots({{0, 1}, {1, 0}}), TokenLoads{1, 2}, size), Error);
+  EXPECT_THROW(smart_moe_map(slots({{0}, {1}}), TokenLoads{1, 2, 3}, size), Error);
 }
 
 }  // namespace

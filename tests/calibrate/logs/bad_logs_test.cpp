@@ -15,11 +15,11 @@ namespace fs = std::filesystem;
 namespace moesim {
 namespace {
 
-const fs::path folder = MOESIM_ROOT "/tests/fixtures/bad/logs";
+const fs::path bad_logs = MOESIM_ROOT "/tests/fixtures/bad/logs";
 
 std::vector<std::string> bad_files() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(bad_logs)) {
     if (entry.path().extension() != ".expected") names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
@@ -31,7 +31,7 @@ class BadLog : public testing::TestWithParam<std::string> {};
 TEST_P(BadLog, GivesExactlyTheseDiagnostics) {
   std::string told = "accepted\n";
   try {
-    fit_link(parse_log(read_file((folder / GetParam()).string()), GetParam(), {}).samples);
+    fit_link(parse_log(read_file((bad_logs / GetParam()).string()), GetParam(), {}).samples);
   } catch (const Error& e) {
     told = e.what();
   }

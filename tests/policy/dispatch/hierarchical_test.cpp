@@ -10,6 +10,7 @@
 #include "sim/policy/hierarchy.h"
 #include "sim/topology/reader.h"
 #include "tests/policy/layer_tokens.h"
+#include "tests/policy/random_layers.h"
 
 namespace moesim {
 namespace {
@@ -29,12 +30,6 @@ Topology cluster(int nodes, int gpus) {
                                  nodes > 1 ? "fabric: {kind: switch}\n" : "fabric: {kind: none}\n"),
                      "test.yaml")
           .topology);
-}
-
-std::map<std::pair<int, int>, int> listed(const std::vector<RowMove>& rows) {
-  std::map<std::pair<int, int>, int> counts;
-  for (const RowMove& row : rows) ++counts[{row.from.value, row.to.value}];
-  return counts;
 }
 
 // Reference oracle 4.3: two nodes of two GPUs, one token per rank: {1,3} {1,3} {2,4} {1,2}.

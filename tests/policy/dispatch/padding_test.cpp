@@ -86,7 +86,7 @@ TEST(Padding, RandomCasesEqualAnIndependentEnumeration) {
 // 4 ranks, 4 experts, 4 tokens a rank, top-1: a part has 1 x int(f x ceil(4 / 4)) rows.
 Tokens four_each(const std::vector<int>& ids) { return Tokens(4, 4, 1, 4, ids, 4); }
 const std::vector<int> balanced = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
-const std::vector<int> skewed = {0, 0, 0, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
+const std::vector<int> many_to_one = {0, 0, 0, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
 
 TEST(Padding, CapacityFixesTheParts) {
   const auto dispatch =
@@ -102,14 +102,14 @@ TEST(Padding, ANegativeFactorCapsTheLargestLoad) {
   const auto dispatch =
       make_dispatch("{kind: padded, padding: capacity, factor: -2}", any_topology(), 4);
   EXPECT_EQ(dispatch->count(four_each(balanced).view()).padded_phases[0], Wire(16, 1));
-  EXPECT_THROW(dispatch->count(four_each(skewed).view()), Error);  // 3 choices, at most 2
+  EXPECT_THROW(dispatch->count(four_each(many_to_one).view()), Error);  // 3 choices, at most 2
 }
 
 TEST(Padding, ChoicesBeyondTheCapacityAreAnErrorThatNamesThem) {
   const auto dispatch =
       make_dispatch("{kind: padded, padding: capacity, factor: 2}", any_topology(), 4);
   try {
-    dispatch->count(four_each(skewed).view());
+    dispatch->count(four_each(many_to_one).view());
     FAIL();
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
@@ -118,7 +118,7 @@ TEST(Padding, ChoicesBeyondTheCapacityAreAnErrorThatNamesThem) {
                  "factor, or say padding: max\n");
   }
   const auto dropless = make_dispatch("padded", any_topology(), 4);
-  EXPECT_EQ(dropless->count(four_each(skewed).view()).padded_phases[0], Wire(16, 3));
+  EXPECT_EQ(dropless->count(four_each(many_to_one).view()).padded_phases[0], Wire(16, 3));
 }
 
 TEST(Padding, ParametersWithoutEffectAreErrors) {

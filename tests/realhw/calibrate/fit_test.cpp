@@ -50,8 +50,6 @@ std::string scratch(const std::string& name) {
   return folder / name;
 }
 
-MoeModel tiny() { return read_moe_model(data_file("models/moe", "tiny-moe")); }
-
 /// The stated cluster as calibrated from times of the real one.
 struct Calibrated {
   explicit Calibrated(Noise noise) : plans(exchange_plans(topology_of(stated), {})) {

@@ -14,6 +14,7 @@
 #include "sim/base/data_files.h"
 #include "sim/plan/check.h"
 #include "sim/topology/reader.h"
+#include "tests/realhw/calibrate/simulated_times.h"
 
 namespace moesim {
 namespace {
@@ -32,8 +33,6 @@ Topology random_topology(std::mt19937& random) {
              "t.yaml")
       .topology;
 }
-
-MoeModel tiny() { return read_moe_model(data_file("models/moe", "tiny-moe")); }
 
 TEST(ExchangePlans, AreValidAndNamedApartOnAnyCluster) {
   std::mt19937 random(1);

@@ -67,8 +67,8 @@ class CountingBackend : public HardwareBackend {
   };
 };
 
-struct Calibration {
-  Calibration()
+struct MeasuredCalibration {
+  MeasuredCalibration()
       : topology(parse_topology("nodes: 1\nnode: {gpu: h100-sxm, gpus: 1}\n", "t").topology),
         model(read_moe_model(data_file("models/moe", "tiny-moe"))),
         micros(kernel_plans(topology, model, {.rows = 4, .most = Bytes(4096)})) {
@@ -141,7 +141,7 @@ struct Calibration {
 };
 
 TEST(Rounds, MeasureEveryPlanInEveryRound) {
-  Calibration c;
+  MeasuredCalibration c;
   c.measure(false);
   const int count = static_cast<int>(c.plans.size());
   EXPECT_EQ(c.backend.runners, 2 * count);
@@ -154,7 +154,7 @@ TEST(Rounds, MeasureEveryPlanInEveryRound) {
 }
 
 TEST(Rounds, GoOnWhereTheyWereInterrupted) {
-  Calibration c;
+  MeasuredCalibration c;
   c.backend.fault = 3;
   EXPECT_THROW(c.measure(false), std::runtime_error);
   const int count = static_cast<int>(c.plans.size());
@@ -168,7 +168,7 @@ TEST(Rounds, GoOnWhereTheyWereInterrupted) {
 }
 
 TEST(Rounds, MeasureALineThatWasCutShortAgain) {
-  Calibration c;
+  MeasuredCalibration c;
   c.measure(false);
   const std::string text = read_file(c.path);
   write_file(c.path, text.substr(0, text.size() - 10));
@@ -179,7 +179,7 @@ TEST(Rounds, MeasureALineThatWasCutShortAgain) {
 }
 
 TEST(Rounds, SayWhatTheyAreOf) {
-  Calibration c;
+  MeasuredCalibration c;
   c.measure(false);
   const TimesHead was = c.head(), is = read_times(c.path).head;
   EXPECT_EQ(origin_json(is.origin), origin_json(was.origin));
@@ -191,7 +191,7 @@ TEST(Rounds, SayWhatTheyAreOf) {
 }
 
 TEST(Rounds, RefuseBrokenTimes) {
-  Calibration c;
+  MeasuredCalibration c;
   c.measure(false);
   const std::string text = read_file(c.path), name = c.plans[0]->name;
   const std::size_t second = text.find('\n') + 1;
@@ -220,7 +220,7 @@ TEST(Rounds, RefuseBrokenTimes) {
 }
 
 TEST(Rounds, TellWhatIsMissing) {
-  Calibration c;
+  MeasuredCalibration c;
   c.backend.fault = static_cast<int>(c.plans.size()) + 1;
   EXPECT_THROW(c.measure(false), std::runtime_error);
   const auto check = [&](const Times& times) { check_complete(times, c.plans, c.options, c.path); };
@@ -238,7 +238,7 @@ TEST(Rounds, TellWhatIsMissing) {
 }
 
 TEST(Rounds, GoOnWithTheSameHardwareAlone) {
-  const Provenance first = Calibration().head().provenance;
+  const Provenance first = MeasuredCalibration().head().provenance;
   Provenance now = first;
   now.command = "again";
   now.hosts = {"c", "a"};
@@ -253,7 +253,7 @@ TEST(Rounds, GoOnWithTheSameHardwareAlone) {
 }
 
 TEST(Rounds, EndWithWrongNumbers) {
-  Calibration c;
+  MeasuredCalibration c;
   c.backend.wrong = 1;
   EXPECT_THROW(c.measure(false), std::runtime_error);
 }

@@ -8,8 +8,12 @@
 #include "realhw/calibrate/micro_plan.h"
 #include "realhw/calibrate/times_file.h"
 #include "sim/analytic/analytic_backend.h"
+#include "sim/base/data_files.h"
+#include "sim/model/moe_model.h"
 
 namespace moesim {
+
+inline MoeModel tiny() { return read_moe_model(data_file("models/moe", "tiny-moe")); }
 
 struct Noise {
   double part = 0;  // every op takes up to this part more or less

@@ -15,7 +15,7 @@
 
 namespace moesim {
 
-inline constexpr int per_rank = 16;
+inline constexpr int fsep_tokens_per_rank = 16;
 
 inline const Topology& laer_a100() {
   static const TopologyFile file = read_topology(data_file("topologies", "laer-a100"));
@@ -39,13 +39,13 @@ inline RoutingTrace trace_of(const MoeModel& model, int ranks, int layers, int s
   for (int s = 0; s < steps; ++s) {
     std::mt19937 random(static_cast<unsigned>(s) + 1);
     std::vector<int> ids;
-    for (int t = 0; t < ranks * per_rank * layers; ++t) {
+    for (int t = 0; t < ranks * fsep_tokens_per_rank * layers; ++t) {
       const int first = random() % 4 > 0 ? hot(s) : static_cast<int>(random() % 8) % model.experts;
       for (int k = 0; k < model.top_k; ++k) ids.push_back((first + 3 * k) % model.experts);
     }
     StepArrays arrays;
     arrays.ids = IdArray(model.experts, ids);
-    for (int r = 0; r < ranks; ++r) arrays.sequence_lengths.push_back(per_rank);
+    for (int r = 0; r < ranks; ++r) arrays.sequence_lengths.push_back(fsep_tokens_per_rank);
     all.push_back(make_step(info, std::move(arrays)));
   }
   return {info, all};
@@ -68,7 +68,7 @@ struct FsepSteps {
       Batch batch;
       batch.step = s;
       for (int r = 0; r < topology.gpu_count(); ++r) {
-        batch.ranks.push_back({{std::int64_t{r} * per_rank, per_rank}});
+        batch.ranks.push_back({{std::int64_t{r} * fsep_tokens_per_rank, fsep_tokens_per_rank}});
       }
       plans.push_back(planner.plan(batch, s));
       loads.push_back(count_loads(batch, trace.step(s).ids(0), model.experts));

@@ -13,7 +13,7 @@
 namespace moesim {
 
 inline constexpr int hidden = 128;
-inline constexpr std::int64_t row = 2 * hidden;               // bf16
+inline constexpr std::int64_t row_bytes = 2 * hidden;         // bf16
 inline constexpr std::int64_t parameters = 3LL * hidden * 8;  // of an expert
 inline constexpr std::int64_t expert_bytes = parameters * 2;  // bf16
 

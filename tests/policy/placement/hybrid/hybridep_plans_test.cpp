@@ -27,7 +27,7 @@ TEST(HybridEpTest, PairsOfAPlanAreThoseOfTableVII) {
       EXPECT_EQ(tokens.pairs, gpus * (gpus / s - 1));
       EXPECT_EQ(experts, (Sent{gpus * (s - 1), gpus * (s - 1) * expert_bytes}));
       // What experts replace is missing from the tokens: D (G - S) / G per GPU.
-      EXPECT_EQ(tokens.bytes, std::int64_t{gpus} * row * (gpus - s));
+      EXPECT_EQ(tokens.bytes, std::int64_t{gpus} * row_bytes * (gpus - s));
       EXPECT_EQ(between(planned, "reduce-gradients", Pass::backward).pairs, experts.pairs);
     }
   }
@@ -64,7 +64,7 @@ TEST(HybridEpTest, LevelsCarryTheBytesOfTheirDomains) {
       const ExpertDomains domains({{4, outer}, {4, inner}});
       const StepPlan planned = c.hybrid(fmt::format("domains: [{}, {}]", outer, inner));
       c.prove(planned);
-      const auto tokens = domains.token_exchanges(loads, home, Bytes(row));
+      const auto tokens = domains.token_exchanges(loads, home, Bytes(row_bytes));
       for (int level = 0; level < 2; ++level) {
         EXPECT_EQ(between(planned, fmt::format("dispatch-level-{}", level)).bytes,
                   tokens[static_cast<std::size_t>(level)].off_diagonal().value);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Topologies of texts, and what is said of wrong ones.
+#pragma once
+
+#include <string>
+
+#include "sim/base/error.h"
+#include "sim/topology/reader.h"
+
+namespace moesim {
+
+inline Topology parse(const std::string& text) {
+  return parse_topology(text, "test.yaml").topology;
+}
+
+/// The whole message for a wrong file t.yaml, nothing for a right one.
+inline std::string errors(const std::string& text) {
+  try {
+    parse_topology(text, "t.yaml");
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace moesim
