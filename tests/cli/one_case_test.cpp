@@ -13,11 +13,11 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 const Surroundings shipped{.folder = MOESIM_ROOT, .data = {}};
 
-std::vector<std::string> compare(const std::vector<std::string>& more) {
+std::vector<std::string> compare_tiny(const std::vector<std::string>& more) {
   std::vector<std::string> command = {"compare", "--model",        "tiny-moe",
                                       "--trace", "tiny-moe-train", "--steps",
                                       "0",       "--fidelity",     "analytic"};
@@ -30,7 +30,7 @@ const std::vector<std::string> too_many_ranks = {
     "--topology", "h100-rail", "--set", "topology.nodes=8", "--ep", "64", "--repeat", "2"};
 
 TEST(OneCase, ThatNeedsMoreExpertsIsALine) {
-  auto command = compare(too_many_ranks);
+  auto command = compare_tiny(too_many_ranks);
   command.insert(command.end(), {"--policy", "alltoall,lazarus", "--json", "-"});
   const Outcome outcome = run_moesim(command, shipped);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -45,7 +45,7 @@ TEST(OneCase, ThatNeedsMoreExpertsIsALine) {
 }
 
 TEST(OneCase, ThatIsTheOnlyOneIsAnError) {
-  auto command = compare(too_many_ranks);
+  auto command = compare_tiny(too_many_ranks);
   command[0] = "run";
   command.insert(command.end(), {"--policy", "alltoall"});
   const Outcome outcome = run_moesim(command, shipped);
@@ -55,7 +55,7 @@ TEST(OneCase, ThatIsTheOnlyOneIsAnError) {
 
 TEST(OneCase, OnAClusterThatTheTraceDoesNotFitIsALine) {
   const Outcome outcome = run_moesim(
-      compare({"--topology", "h100-rail,wan-1000dc", "--policy", "alltoall", "--json", "-"}),
+      compare_tiny({"--topology", "h100-rail,wan-1000dc", "--policy", "alltoall", "--json", "-"}),
       shipped);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err,
@@ -69,7 +69,7 @@ TEST(OneCase, OnAClusterThatTheTraceDoesNotFitIsALine) {
 
 TEST(NoCase, ThatCanRunIsAnErrorWithAllReasons) {
   const Scratch scratch;
-  auto command = compare(too_many_ranks);
+  auto command = compare_tiny(too_many_ranks);
   command.insert(command.end(), {"--policy", "alltoall,dedup", "--fidelity", "port", "--json",
                                  scratch.file("r.json")});
   const Outcome outcome = run_moesim(command, shipped);
@@ -86,14 +86,16 @@ TEST(NoCase, ThatCanRunIsAnErrorWithAllReasons) {
 
 TEST(NoCase, FitsTwoClustersAndIsToldOnce) {
   const Outcome outcome = run_moesim(
-      compare({"--topology", "h100-rail,laer-a100", "--policy", "dedup", "--ep", "7"}), shipped);
+      compare_tiny({"--topology", "h100-rail,laer-a100", "--policy", "dedup", "--ep", "7"}),
+      shipped);
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err, "error: 'ep' is 7: it must divide 32 GPUs\nhint: ep 32 fits\n");
 }
 
 TEST(OneCase, IsToldFromTheOthersByItsName) {
   const Outcome outcome = run_moesim(
-      compare({"--topology", "h100-rail", "--policy", "dedup,models/system/dedup.yaml"}), shipped);
+      compare_tiny({"--topology", "h100-rail", "--policy", "dedup,models/system/dedup.yaml"}),
+      shipped);
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
             "error: two policies of the scenario are called 'dedup'\n"

@@ -11,7 +11,7 @@ namespace moesim {
 namespace {
 
 using testing::HasSubstr;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 TEST(Output, JsonStandsAloneOnStandardOutput) {
   const std::string trace = MOESIM_ROOT "/tests/fixtures/traces/hand";

@@ -12,11 +12,11 @@ namespace moesim {
 namespace {
 
 using testing::HasSubstr;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
-std::vector<std::string> compare(const std::vector<std::string>& more,
-                                 const std::string& topology = "two-by-two",
-                                 const std::string& policy = "megatron,dedup") {
+std::vector<std::string> compare_set(const std::vector<std::string>& more,
+                                     const std::string& topology = "two-by-two",
+                                     const std::string& policy = "megatron,dedup") {
   std::vector<std::string> command =
       on_hand_trace("compare", topology, {policy}, {"--fidelity", "analytic", "--json", "-"});
   command.insert(command.end(), more.begin(), more.end());
@@ -33,7 +33,7 @@ std::vector<double> steps_of(const Outcome& outcome) {
 
 /// What each case came to, on two hosts of one GPU, where copies of tokens make a difference.
 std::vector<Json> totals(const std::vector<std::string>& more) {
-  const Outcome outcome = run_moesim(compare(more, "pair"));
+  const Outcome outcome = run_moesim(compare_set(more, "pair"));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   std::vector<Json> totals;
   const Json result = Json::parse(outcome.out);
@@ -52,9 +52,9 @@ TEST(Set, ReachesOnePolicyOfSeveral) {
 }
 
 TEST(Set, ReachesOneTopologyOfSeveral) {
-  const auto both = steps_of(
-      run_moesim(compare({"--set", "topology:pair.exchange_overhead=1 ms"}, "pair,two-by-two")));
-  const auto alone = steps_of(run_moesim(compare({})));
+  const auto both = steps_of(run_moesim(
+      compare_set({"--set", "topology:pair.exchange_overhead=1 ms"}, "pair,two-by-two")));
+  const auto alone = steps_of(run_moesim(compare_set({})));
   ASSERT_EQ(both.size(), 4u);
   EXPECT_GT(both[0], 1e-3);
   EXPECT_EQ(both[2], alone[0]);
@@ -62,27 +62,28 @@ TEST(Set, ReachesOneTopologyOfSeveral) {
 }
 
 TEST(Set, ThatReachesNothingIsAnError) {
-  EXPECT_EQ(run_moesim(compare({"--set", "policy:dedpu.dispatch=alltoall"})).err,
+  EXPECT_EQ(run_moesim(compare_set({"--set", "policy:dedpu.dispatch=alltoall"})).err,
             "--set policy:dedpu.dispatch=alltoall: error: no policy of the scenario is called "
             "'dedpu'\nhint: did you mean 'dedup'?\n");
-  EXPECT_EQ(run_moesim(compare({"--set", "topology:pair.nodes=1"})).err,
+  EXPECT_EQ(run_moesim(compare_set({"--set", "topology:pair.nodes=1"})).err,
             "--set topology:pair.nodes=1: error: no topology of the scenario is called 'pair'\n"
             "hint: known: two-by-two\n");
-  EXPECT_EQ(run_moesim(compare({"--set", "policy:dedup=alltoall"})).err,
+  EXPECT_EQ(run_moesim(compare_set({"--set", "policy:dedup=alltoall"})).err,
             "--set policy:dedup=alltoall: error: 'set' cannot change 'policy:dedup'\n"
             "hint: name a field of it: policy:dedup.field=value\n");
-  const Outcome gpu = run_moesim(compare({"--set", "gpu:h100.memory=1 GB"}));
+  const Outcome gpu = run_moesim(compare_set({"--set", "gpu:h100.memory=1 GB"}));
   EXPECT_EQ(gpu.code, 0);
   EXPECT_THAT(gpu.err, HasSubstr("--set gpu:h100.memory=1 GB: warning: no gpu of the scenario is "
                                  "called 'h100'\nhint: known: round\n"));
 }
 
 TEST(Set, ThatFailsAtAnotherOfSeveralPointsToOneAlone) {
-  EXPECT_THAT(run_moesim(compare({"--set", "policy.dispatch.counts=true"})).err,
+  EXPECT_THAT(run_moesim(compare_set({"--set", "policy.dispatch.counts=true"})).err,
               HasSubstr("there is no 'counts' below the plain value 'alltoall'\n"
                         "hint: policy:NAME.path=value changes one of several alone\n"));
-  EXPECT_THAT(run_moesim(compare({"--set", "policy.dispatch.counts=true"}, "pair", "dedup")).err,
-              testing::Not(HasSubstr("hint")));
+  EXPECT_THAT(
+      run_moesim(compare_set({"--set", "policy.dispatch.counts=true"}, "pair", "dedup")).err,
+      testing::Not(HasSubstr("hint")));
 }
 
 // The file's changes are made for the file's clusters; flags may choose others.
@@ -105,11 +106,11 @@ TEST(Lists, TakeCommasAndKeepFilesThatHaveThem) {
   const Scratch scratch;
   std::filesystem::copy_file(MOESIM_ROOT "/tests/cli/data/topologies/pair.yaml",
                              scratch.path() / "a,b.yaml");
-  EXPECT_EQ(steps_of(run_moesim(compare({}, scratch.file("a,b.yaml")))).size(), 2u);
-  EXPECT_EQ(steps_of(run_moesim(compare({"--fidelity", "port,flow"}))).size(), 6u);
-  EXPECT_THAT(run_moesim(compare({}, "pair", "dedup,dedup")).err,
+  EXPECT_EQ(steps_of(run_moesim(compare_set({}, scratch.file("a,b.yaml")))).size(), 2u);
+  EXPECT_EQ(steps_of(run_moesim(compare_set({"--fidelity", "port,flow"}))).size(), 6u);
+  EXPECT_THAT(run_moesim(compare_set({}, "pair", "dedup,dedup")).err,
               HasSubstr("'policy' has 'dedup' twice"));
-  EXPECT_THAT(run_moesim(compare({}, "pair", "dedup,")).err, HasSubstr("'policy.1' is empty"));
+  EXPECT_THAT(run_moesim(compare_set({}, "pair", "dedup,")).err, HasSubstr("'policy.1' is empty"));
 }
 
 }  // namespace

@@ -17,8 +17,8 @@
 namespace moesim {
 namespace {
 
-constexpr int gpus = 128;
-constexpr std::int64_t tokens = 4096;  // per rank
+constexpr int cluster_gpus = 128;
+constexpr std::int64_t rank_tokens = 4096;  // per rank
 
 class EpDegree : public testing::Test {
  protected:
@@ -26,17 +26,17 @@ class EpDegree : public testing::Test {
       : file_(read_topology(data_file("topologies", "h100-rail"),
                             {parse_override("nodes=16"), parse_override("node.gpu=h200")})),
         model_(read_moe_model(data_file("models/moe", "deepseek-v3"))),
-        cards_(gpus,
+        cards_(cluster_gpus,
                std::make_shared<const GpuModel>(read_gpu_model(data_file("models/gpu", "h200")))),
         backend_(make_simgrid_backend(file_.topology, cards_)) {
     SynthOptions options;
     options.experts = 256;
     options.layers = {3};
-    options.tokens = tokens * gpus;
-    options.sequences = gpus;
+    options.tokens = rank_tokens * cluster_gpus;
+    options.sequences = cluster_gpus;
     Synthesis synthesis(options);
     trace_.emplace(synthesis.info(), std::vector{synthesis.next_step()});
-    batches_ = make_batches(*trace_, {gpus, tokens, 1});
+    batches_ = make_batches(*trace_, {cluster_gpus, rank_tokens, 1});
   }
 
   struct Times {
@@ -62,12 +62,12 @@ class EpDegree : public testing::Test {
 };
 
 double gradients_by_hand(int ep) {
-  const double groups = gpus / ep, experts = 256.0 / ep;
+  const double groups = cluster_gpus / ep, experts = 256.0 / ep;
   return 2 * (groups - 1) / groups * experts * 3 * 7168 * 2048 * 2 / 50e9;
 }
 
 double tokens_by_hand(int ep) {
-  const double rows = 4.0 * tokens * 8 * 14336;
+  const double rows = 4.0 * rank_tokens * 8 * 14336;
   return ep == 8 ? rows * 7 / 8 / 450e9 : rows * (1 - 8.0 / ep) / 50e9;
 }
 

@@ -23,4 +23,11 @@ inline std::string errors(const std::string& text) {
   return "";
 }
 
+/// The warnings about a file t.yaml.
+inline std::string warnings(const std::string& text) {
+  std::string out;
+  for (const Diagnostic& d : parse_topology(text, "t.yaml").warnings) out += d.str();
+  return out;
+}
+
 }  // namespace moesim

@@ -5,17 +5,12 @@
 
 #include "sim/base/error.h"
 #include "tests/topology/clusters.h"
+#include "tests/topology/parse.h"
 
 namespace moesim {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string warnings(const std::string& text) {
-  std::string out;
-  for (const Diagnostic& d : parse_topology(text, "t.yaml").warnings) out += d.str();
-  return out;
-}
 
 struct Node {
   std::string nvlink = "450 GB/s, latency: 1 us", pcie = "64 GB/s, latency: 1 us",

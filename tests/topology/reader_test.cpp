@@ -9,12 +9,6 @@
 namespace moesim {
 namespace {
 
-std::string warnings(const std::string& text) {
-  std::string out;
-  for (const Diagnostic& d : parse_topology(text, "t.yaml").warnings) out += d.str();
-  return out;
-}
-
 const std::string node =
     "node:\n"
     "  gpu: x\n"

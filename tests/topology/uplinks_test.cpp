@@ -23,7 +23,7 @@ std::vector<double> out_of(const Topology& t, const std::string& vertex,
   return rates;
 }
 
-std::string node(const std::string& nics) {
+std::string node_with(const std::string& nics) {
   return "{gpu: x, gpus: 2, nvlink: {kind: switch, bandwidth: 100 GB/s, latency: 1 us}, "
          "nics: {count: 2, bandwidth: " +
          nics + ", latency: 1 us}}";
@@ -31,11 +31,12 @@ std::string node(const std::string& nics) {
 
 /// Nodes with NICs of 50 GB/s, then nodes with NICs of 10 GB/s.
 Topology mixed(int fast, int slow, const std::string& fabric) {
-  return std::move(parse_topology(fmt::format("groups:\n  - {{nodes: {}, node: {}}}\n"
-                                              "  - {{nodes: {}, node: {}}}\nfabric: {}\n",
-                                              fast, node("50 GB/s"), slow, node("10 GB/s"), fabric),
-                                  "t.yaml")
-                       .topology);
+  return std::move(
+      parse_topology(fmt::format("groups:\n  - {{nodes: {}, node: {}}}\n"
+                                 "  - {{nodes: {}, node: {}}}\nfabric: {}\n",
+                                 fast, node_with("50 GB/s"), slow, node_with("10 GB/s"), fabric),
+                     "t.yaml")
+          .topology);
 }
 
 TEST(Uplinks, OfALeafAreThoseOfItsOwnNics) {
