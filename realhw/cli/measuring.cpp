@@ -54,7 +54,8 @@ void Measuring::add_to(CommandLine& command, int compared) {
   options_.compared = compared;
   source_.add_to(command);
   command
-      .add_option("--warmup", options_.warmup, "runs of a step before those that count (default 1)")
+      .add_option("--warmup-runs", options_.warmup,
+                  "runs of a step before those that count (default 1)")
       .range(0, 1000000);
   command.add_option("--repeats", options_.repeats, "runs of a step that count (default 5)")
       .range(1, 1000000);

@@ -40,7 +40,7 @@ class MpiRun(unittest.TestCase):
         flags = [word for policy in policies for word in ("--policy", policy)]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "result.json"
-            done = run("run", *SCENARIO, *flags, "--warmup", "0", "--repeats", "2", "--json",
+            done = run("run", *SCENARIO, *flags, "--warmup-runs", "0", "--repeats", "2", "--json",
                        str(path))
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(path.read_text())
@@ -68,7 +68,7 @@ class MpiRun(unittest.TestCase):
 
     def test_alltoallv_carries_the_same(self):
         done = run("run", *SCENARIO, "--policy", "hiermoe-hd2", "--policy", "schemoe", "--policy",
-                   "laer", "--warmup", "0", "--repeats", "1", "--transport", "alltoallv")
+                   "laer", "--warmup-runs", "0", "--repeats", "1", "--transport", "alltoallv")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("(alltoallv), 8 ranks", done.stdout)
 

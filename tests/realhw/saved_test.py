@@ -49,7 +49,7 @@ class Saved(unittest.TestCase):
         results = []
         for name, source in (("saved", ["--saved", self.file]), ("planned", SCENARIO)):
             path = self.folder / f"{name}.json"
-            done = run("mpirun", "-n", "4", HW, "run", *source, "--warmup", "0", "--repeats", "1", "--json", str(path))
+            done = run("mpirun", "-n", "4", HW, "run", *source, "--warmup-runs", "0", "--repeats", "1", "--json", str(path))
             self.assertEqual(done.returncode, 0, done.stderr)
             results.append((json.loads(path.read_text()), done.stdout.splitlines()[:3]))
         (saved, saved_head), (planned, planned_head) = results
@@ -67,7 +67,7 @@ class Saved(unittest.TestCase):
 
     @unittest.skipIf(shutil.which("mpirun") is None, "no mpirun")
     def test_json_stands_alone_on_standard_output(self):
-        done = run("mpirun", "-n", "4", HW, "run", *SCENARIO, "--policy", "dedup", "--warmup", "0", "--repeats", "1",
+        done = run("mpirun", "-n", "4", HW, "run", *SCENARIO, "--policy", "dedup", "--warmup-runs", "0", "--repeats", "1",
                    "--json", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([c["policy"] for c in json.loads(done.stdout)["cases"]], ["dedup"])
