@@ -49,6 +49,9 @@ void limit() {
   } else {
     ::setenv("MOESIM_DATA", surroundings.data.c_str(), 1);
   }
+  // Else every moesim-hw alone has Open MPI start a daemon beside it, which takes longer than the
+  // run.
+  ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 1);
   ::setpgid(0, 0);
   if (surroundings.limited) limit();
   if (::chdir(surroundings.folder.c_str()) == 0) ::execv(program.c_str(), argv.data());
