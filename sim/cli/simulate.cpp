@@ -39,7 +39,8 @@ void add_memory(RunMetrics& run, const StepPlan& planned, const Case& c, const S
   const auto whole = for_layers(planned.memory, layers, replayed, scenario.backward);
   if (scenario.memory != MemoryCheck::ignore) {
     const bool all = scenario.memory == MemoryCheck::model;
-    check_memory(all ? whole : planned.memory, c.cluster->gpus, c.system->name);
+    check_memory(all ? whole : planned.memory, c.cluster->gpus, c.system->name,
+                 all ? fmt::format("all {} MoE layers of the model", layers) : "");
   }
   run.peak_memory = std::max(run.peak_memory, fullest(planned.memory));
   run.model_memory = std::max(run.model_memory, fullest(whole));
@@ -70,8 +71,8 @@ std::string simulate_case(const Case& c, const Scenario& scenario, const Inputs&
   run.notes = planning_notes(planner, *c.cluster, {played, run.replans});
   if (run.model_memory > run.gpu_memory) {
     run.notes.push_back(
-        fmt::format("needs {} of experts and activations with all MoE layers of the model, a GPU "
-                    "has {}",
+        fmt::format("would take {} of experts and activations with all MoE layers of the model; a "
+                    "GPU has {}",
                     to_string(run.model_memory), to_string(run.gpu_memory)));
   }
   return case_json(c.name, run, c.cluster->topology);

@@ -93,7 +93,7 @@ std::vector<GpuMemory> for_layers(std::vector<GpuMemory> memory, int layers, int
 }
 
 void check_memory(const std::vector<GpuMemory>& memory, const GpuModels& gpus,
-                  const std::string& policy) {
+                  const std::string& policy, const std::string& layers) {
   std::size_t worst = memory.size();
   Bytes excess(0);
   for (std::size_t g = 0; g < memory.size(); ++g) {
@@ -103,11 +103,12 @@ void check_memory(const std::vector<GpuMemory>& memory, const GpuModels& gpus,
   if (worst == memory.size()) return;
   const GpuMemory& m = memory[worst];
   throw Unsuitable(
-      fmt::format("policy '{}' needs {} on GPU {}, which has {}: {} too much ({} weights, {} "
+      fmt::format("policy '{}' needs {}{} on GPU {}, which has {}: {} too much ({} weights, {} "
                   "gradients, {} optimizer, {} gathered, {} activations)",
-                  policy, to_string(m.total()), worst, to_string(gpus[worst]->memory),
-                  to_string(excess), to_string(m.weights), to_string(m.gradients),
-                  to_string(m.optimizer), to_string(m.gathered), to_string(m.activations)),
+                  policy, to_string(m.total()), layers.empty() ? "" : " for " + layers, worst,
+                  to_string(gpus[worst]->memory), to_string(excess), to_string(m.weights),
+                  to_string(m.gradients), to_string(m.optimizer), to_string(m.gathered),
+                  to_string(m.activations)),
       "fewer slots or tokens per rank, more GPUs, other gradient_bytes or optimizer_bytes; or "
       "memory: ignore");
 }

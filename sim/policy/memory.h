@@ -32,8 +32,9 @@ std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeMod
 std::vector<GpuMemory> memory_of(const std::vector<LayerWork>& layers, const MoeModel& model,
                                  const TrainingState& state, bool backward);
 
-/// Throws Unsuitable for the fullest GPU when it needs more than it has, saying by how much.
+/// Throws Unsuitable for the fullest GPU when it needs more than it has, saying by how much, and
+/// for which layers where that is not obvious.
 void check_memory(const std::vector<GpuMemory>& memory, const GpuModels& gpus,
-                  const std::string& policy);
+                  const std::string& policy, const std::string& layers = "");
 
 }  // namespace moesim

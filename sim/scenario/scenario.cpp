@@ -85,7 +85,14 @@ P2pOrder p2p_order(const YamlMap& map, const std::vector<Fidelity>& fidelities) 
 /// Steps that share a sum of gradients; 0: "never".
 int accumulate(const YamlMap& map) {
   const auto value = map.find("accumulate");
-  if (value && value->is_scalar() && value->string() == "never") return 0;
+  if (value && value->is_scalar()) {
+    const std::string text = value->string();
+    if (text == "never") return 0;
+    if (!text.empty() && text.find_first_not_of("0123456789") != std::string::npos) {
+      value->error(fmt::format("'accumulate' cannot be '{}'", text), "a number of steps, or never");
+      return 1;
+    }
+  }
   return static_cast<int>(map.integer("accumulate", {1, 1 << 20}, 1));
 }
 

@@ -164,6 +164,60 @@ TEST(Compare, RefusesAWarmUpThatLeavesNothing) {
             "hint: a smaller tokens_per_rank, or repeat, makes more steps\n");
 }
 
+/// The header of a comparison on four GPUs in two EP groups, and its first case.
+std::pair<std::string, Json> two_groups(const std::vector<std::string>& more) {
+  const Scratch scratch;
+  const std::string file = scratch.file("r.json");
+  std::vector<std::string> words = {"--ep", "2", "--tokens-per-rank", "2", "--json", file};
+  words.insert(words.end(), more.begin(), more.end());
+  const Outcome outcome = run_moesim(on_hand_trace("compare", "two-by-two", {"dedup"}, words));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return {outcome.out, Json::parse(content(file))["cases"][0]};
+}
+
+// Of a layer's 4 experts of 3 M parameters a GPU holds two: 12 MB of gradients each way, 2 layers.
+TEST(Compare, SumsGradientsOverEpGroupsAsAccumulateSays) {
+  const auto [every, each] = two_groups({});
+  EXPECT_THAT(every, testing::HasSubstr(
+                         "ep 2 (2 groups; expert gradients are summed over them every step)"));
+  const auto bytes = [](const Json& c) {
+    const Json& traffic = c["total"]["parameter_traffic"];
+    return traffic["same_host_bytes"].get<std::int64_t>() +
+           traffic["other_host_bytes"].get<std::int64_t>();
+  };
+  ASSERT_EQ(each["steps"], 2);
+  EXPECT_EQ(bytes(each), 4LL * 2 * 2 * 12'000'000);
+  EXPECT_GT(each["total"]["gradient_communication_s"], 0);
+  EXPECT_THAT(every, testing::HasSubstr("grads"));
+  const auto [second, half] = two_groups({"--accumulate", "2"});
+  EXPECT_THAT(second, testing::HasSubstr("are summed over them in 1 of 2 steps)"));
+  EXPECT_EQ(bytes(half), bytes(each) / 2);
+  const auto [never, none] = two_groups({"--accumulate", "never"});
+  EXPECT_THAT(never, testing::HasSubstr("(2 groups; sums of their expert gradients are left out)"));
+  EXPECT_EQ(bytes(none), 0);
+  EXPECT_THAT(never, testing::Not(testing::HasSubstr("grads")));
+}
+
+TEST(Compare, SaysWhatAllLayersOfTheModelWouldTake) {
+  const std::vector<std::string> deep = {
+      "--layers", "recorded",          "--set",      "model.moe_layers.count=4000",
+      "--set",    "model.layers=4000", "--fidelity", "analytic"};
+  const Outcome outcome = run_moesim(compare(deep));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("2 of the model's 4000 MoE layers replayed"));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("all layers: of the model's 4000\n"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("B!\n"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex(
+                               "# note: megatron, dedup would take [0-9.]+ [GT]B of experts and "
+                               "activations with all MoE layers of the model; a GPU has"));
+  std::vector<std::string> checked = deep;
+  checked.insert(checked.end(), {"--memory", "model"});
+  const Outcome refused = run_moesim(compare(checked));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              testing::ContainsRegex("needs [0-9.]+ [GT]B for all 4000 MoE layers of the model"));
+}
+
 TEST(Run, ShowsEveryLayer) {
   const Outcome outcome =
       run_moesim({"run", "--topology", "pair", "--model", "hand", "--trace",
