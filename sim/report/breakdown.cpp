@@ -60,6 +60,7 @@ Breakdown breakdown_of(const Exchanging& gpu, const std::vector<Interval>& busy,
   Seconds* const parts[kinds] = {&b.tokens, &b.weights, &b.gradients};
   std::vector<Interval> told = busy;
   for (int kind = 0; kind < kinds; ++kind) {
+    if (gpu.moving[static_cast<std::size_t>(kind)].empty()) continue;
     const auto moving = united(gpu.moving[static_cast<std::size_t>(kind)]);
     *parts[kind] = outside(moving, told);
     told = together(std::move(told), moving);

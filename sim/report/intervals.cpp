@@ -9,11 +9,18 @@ namespace {
 bool starts_earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
 bool ends_before(const Interval& a, Seconds time) { return a.end <= time; }
 
+/// Ops of one GPU and lane are in order already.
+void sort_by_start(std::vector<Interval>& intervals) {
+  if (std::is_sorted(intervals.begin(), intervals.end(), starts_earlier)) return;
+  std::sort(intervals.begin(), intervals.end(), starts_earlier);
+}
+
 }  // namespace
 
 std::vector<Interval> united(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(), starts_earlier);
+  sort_by_start(intervals);
   std::vector<Interval> result;
+  result.reserve(intervals.size());
   for (const Interval& i : intervals) {
     if (result.empty() || result.back().end < i.start) {
       result.push_back(i);
@@ -62,7 +69,7 @@ GpuIntervals compute_intervals(const Plan& plan, const Timeline& timeline) {
     if (compute == nullptr || plan.ops[i].lane != Lane::compute) continue;
     busy[compute->gpu.index()].push_back(timeline.ops[i][0]);
   }
-  for (auto& intervals : busy) std::sort(intervals.begin(), intervals.end(), starts_earlier);
+  for (auto& intervals : busy) sort_by_start(intervals);
   return busy;
 }
 
