@@ -57,6 +57,7 @@ class PortNetwork : public Network {
     exchange.op = joined.op;
     const ExchangeTime alone = exchange_time(loads);
     exchange.begin = *joined.all + alone.overhead + alone.latency;
+    exchange.used = std::move(loads.used);
     exchange.work = std::move(loads.seconds);
     simulator_.spawn([this, &exchange] {
       simulator_.sleep_until(exchange.begin);
@@ -68,6 +69,7 @@ class PortNetwork : public Network {
   /// An exchange between its launch and its end.
   struct Active {
     OpId op;
+    std::vector<std::size_t> used;     // links that it puts bytes on, ascending
     std::vector<double> work;          // seconds per link
     Seconds begin;                     // when its bytes start to move
     std::vector<std::size_t> links;    // those with an activity
@@ -105,8 +107,7 @@ class PortNetwork : public Network {
     std::vector<Active*> starting = {&exchange};
     const Seconds now = simulator_.now();
     std::size_t busiest = uses_.size();  // of the links it has alone
-    for (std::size_t link = 0; link < uses_.size(); ++link) {
-      if (exchange.work[link] == 0) continue;
+    for (const std::size_t link : exchange.used) {
       if (uses_[link].alone != nullptr) share(link, now, starting);
       if (!prune_ || uses_[link].activities > 0) {
         add_job(exchange, link, work(exchange, link));

@@ -56,8 +56,7 @@ void serve(std::span<const Job> jobs, std::vector<Seconds>& ends) {
 ExchangeTime exchange_time(const LinkLoads& loads) {
   ExchangeTime time{loads.overhead, Seconds(0), Seconds(0)};
   Seconds last = loads.latency;
-  for (std::size_t link = 0; link < loads.bytes.size(); ++link) {
-    if (loads.bytes[link] == 0) continue;
+  for (const std::size_t link : loads.used) {
     const Seconds work = Seconds(loads.seconds[link]);
     time.transfer = std::max(time.transfer, work);
     last = std::max(last, Seconds(loads.first[link]) + work);
@@ -73,8 +72,8 @@ ExchangeTime exchange_time(const Topology& topology, const ByteMatrix& traffic) 
 ExchangeDemand::ExchangeDemand(const LinkLoads& loads) {
   const ExchangeTime alone = exchange_time(loads);
   begin = alone.overhead + alone.latency;
-  for (std::size_t link = 0; link < loads.bytes.size(); ++link) {
-    if (loads.bytes[link] > 0) uses.push_back({link, Seconds(loads.seconds[link])});
+  for (const std::size_t link : loads.used) {
+    uses.push_back({link, Seconds(loads.seconds[link])});
   }
 }
 

@@ -175,21 +175,15 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
   const Dispatch& dispatch = *s.work.dispatch;
   const Bytes row = dispatch.row_bytes(model_, stage, s.pass);
   std::vector<OpId> added;
-  Op op{fmt::format("{}-{}{}", name_of(stage), dispatch.phase_name(phase), s.suffix()),
-        dispatch.lane(phase),
-        s.work.number,
-        s.pass,
-        stage,
-        {},
-        {}};
+  const std::string name =
+      fmt::format("{}-{}{}", name_of(stage), dispatch.phase_name(phase), s.suffix());
   for (Exchange& exchange : phase_exchanges(s.work, phase, row, stage == Stage::combine)) {
-    op.after.clear();
+    std::vector<OpId> waits;
     for (const GpuId gpu : exchange.participants) {
-      const auto& waits = after[gpu.index()];
-      op.after.insert(op.after.end(), waits.begin(), waits.end());
+      waits.insert(waits.end(), after[gpu.index()].begin(), after[gpu.index()].end());
     }
-    op.work = std::move(exchange);
-    added.push_back(chain_.exchange(op));
+    added.push_back(chain_.exchange({name, dispatch.lane(phase), s.work.number, s.pass, stage,
+                                     std::move(waits), std::move(exchange)}));
   }
   return added;
 }

@@ -3,9 +3,11 @@
 #include "sim/report/explain.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "sim/plan/phases.h"
 #include "sim/plan/slice.h"
@@ -43,8 +45,9 @@ void add_loads(LinkLoads& sum, const LinkLoads& loads) {
     sum = loads;
     return;
   }
-  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
-    if (loads.bytes[l] == 0) continue;
+  const std::vector<std::size_t> before = std::exchange(sum.used, {});
+  std::ranges::set_union(before, loads.used, std::back_inserter(sum.used));
+  for (const std::size_t l : loads.used) {
     sum.first[l] = sum.bytes[l] == 0 ? loads.first[l] : std::min(sum.first[l], loads.first[l]);
     sum.bytes[l] += loads.bytes[l];
     sum.seconds[l] += loads.seconds[l];

@@ -37,7 +37,7 @@ Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topolog
   }
   traffic.link_class.assign(topology.classes().size(), 0);
   const std::vector<Link>& links = topology.links();
-  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
+  for (const std::size_t l : loads.used) {
     traffic.link_class[static_cast<std::size_t>(links[l].link_class)] += loads.bytes[l];
   }
   std::int64_t outer = 0;
@@ -169,7 +169,8 @@ class StepMetrics {
     const LinkLoads loads = topology_.loads(exchange.traffic);
     (tokens ? layer.traffic : layer.parameter_traffic).add(traffic_of(op, loads, topology_));
     if (op.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();
-    add_to(layer.link_bytes, loads.bytes);
+    layer.link_bytes.resize(loads.bytes.size());
+    for (const std::size_t l : loads.used) layer.link_bytes[l] += loads.bytes[l];
   }
 
   const Plan& plan_;

@@ -180,8 +180,7 @@ LinkLoads Topology::loads(const ByteMatrix& traffic) const {
   const LinkLoads pairs =
       impl_->crowds ? link_loads(impl_->routes, all.size(), pairs_of(traffic)) : LinkLoads{};
   loads.seconds.assign(all.size(), 0);
-  for (std::size_t l = 0; l < all.size(); ++l) {
-    if (loads.bytes[l] == 0) continue;
+  for (const std::size_t l : loads.used) {
     const BytesPerSecond bandwidth =
         impl_->crowds ? all[l].bandwidth_of(pairs.bytes[l]) : all[l].bandwidth;
     const Bytes bytes(loads.bytes[l]);

@@ -73,6 +73,7 @@ struct Path {
 
 /// Bytes that an exchange puts on every link, and the latencies of the routes it uses.
 struct LinkLoads {
+  std::vector<std::size_t> used;    // links that carry bytes, ascending: few of many
   std::vector<std::int64_t> bytes;  // per LinkId
   /// Per LinkId: bytes over the bandwidth that the link yields to the exchange's pairs of GPUs and
   /// to so many bytes.

@@ -57,6 +57,7 @@ TEST_P(Crowding, AnExchangeOfNothingHasNoPeers) { EXPECT_NEAR(ms({{0, 0, 5}}), 0
 // A link serves at even shares from when each begins: 3 ms from 0 on, 1 ms from 1 ms on.
 TEST(SharedTimes, AreProcessorSharing) {
   LinkLoads first;
+  first.used = {0};
   first.bytes = {1, 0};
   first.seconds = {3e-3, 0};
   first.first = {0, 0};
@@ -64,6 +65,7 @@ TEST(SharedTimes, AreProcessorSharing) {
   second.seconds = {1e-3, 0};
   second.overhead = Seconds(1e-3);
   LinkLoads elsewhere = first;
+  elsewhere.used = {1};
   elsewhere.bytes = {0, 1};
   elsewhere.seconds = {0, 2e-3};
   const auto times =

@@ -28,6 +28,7 @@ class Loader {
       cross_fabric();
       enter_hosts();
     }
+    std::ranges::sort(loads_.used);
     return std::move(loads_);
   }
 
@@ -36,7 +37,9 @@ class Loader {
 
   void put(int link, const Load& load) {
     if (load.bytes == 0) return;
-    loads_.bytes[static_cast<std::size_t>(link)] += load.bytes;
+    std::int64_t& bytes = loads_.bytes[static_cast<std::size_t>(link)];
+    if (bytes == 0) loads_.used.push_back(static_cast<std::size_t>(link));
+    bytes += load.bytes;
     double& first = loads_.first[static_cast<std::size_t>(link)];
     first = std::min(first, load.latency);
   }
