@@ -6,9 +6,9 @@ usage: check_layers.py [ROOT]
 
 Prints file:line of each breach and exits 1 when there is any.
 """
-import pathlib
 import re
-import sys
+
+from sources import report, sources
 
 BASE = {"sim/base"}
 NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
@@ -51,7 +51,6 @@ ONLY_IN = {
 }
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
-SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 
 
 def layer_of(path):
@@ -79,32 +78,18 @@ def breach(name, layer, quoted, angled):
 
 def check(root):
     breaches = []
-    for top in ("sim", "realhw"):
-        for path in sorted((root / top).rglob("*")):
-            if path.suffix not in SOURCES:
-                continue
-            name = path.relative_to(root).as_posix()
-            layer = layer_of(name)
-            if layer not in MAY_INCLUDE:
-                breaches.append(f"{name}:1: {layer} is no known layer")
-                continue
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                include = INCLUDE.match(line)
-                problem = breach(name, layer, *include.groups()) if include else None
-                if problem:
-                    breaches.append(f"{name}:{number}: {problem}")
+    for name, text in sources(root):
+        layer = layer_of(name)
+        if layer not in MAY_INCLUDE:
+            breaches.append(f"{name}:1: {layer} is no known layer")
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            include = INCLUDE.match(line)
+            problem = breach(name, layer, *include.groups()) if include else None
+            if problem:
+                breaches.append(f"{name}:{number}: {problem}")
     return breaches
 
 
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
-    if not (root / "sim").is_dir():
-        sys.exit(f"{root} has no folder sim")
-    breaches = check(root)
-    for line in breaches:
-        print(line)
-    sys.exit(1 if breaches else 0)
-
-
 if __name__ == "__main__":
-    main()
+    report(check)

@@ -7,11 +7,10 @@ usage: check_names.py [ROOT]
 Types inside each other or in anonymous namespaces are no matter. Prints file:line of each second
 definition and exits 1 when there is any.
 """
-import pathlib
 import re
-import sys
 
-SOURCES = {".h", ".cpp", ".cu", ".cuh"}
+from sources import report, sources
+
 # What may hold braces without meaning them.
 NO_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])\'',
@@ -51,27 +50,14 @@ def types_of(text):
 
 def check(root):
     first, problems = {}, []
-    for top in ("sim", "realhw"):
-        for path in sorted((root / top).rglob("*")):
-            if path.suffix not in SOURCES:
-                continue
-            for name, line in types_of(path.read_text(encoding="utf-8")):
-                place = f"{path.relative_to(root).as_posix()}:{line}"
-                if name in first:
-                    problems.append(f"{place}: {name} is defined in {first[name]}, too")
-                first.setdefault(name, place)
+    for path, text in sources(root):
+        for name, line in types_of(text):
+            place = f"{path}:{line}"
+            if name in first:
+                problems.append(f"{place}: {name} is defined in {first[name]}, too")
+            first.setdefault(name, place)
     return problems
 
 
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
-    if not (root / "sim").is_dir():
-        sys.exit(f"{root} has no folder sim")
-    problems = check(root)
-    for line in problems:
-        print(line)
-    sys.exit(1 if problems else 0)
-
-
 if __name__ == "__main__":
-    main()
+    report(check)

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_layers.py accepts this repository and names every breach of a small bad tree."""
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).parents[1]
-SCRIPT = ROOT / "scripts" / "check_layers.py"
+from source_check import SourceCheck
 
 BAD_TREE = {
     "sim/base/error.h": '#pragma once\n#include <yaml-cpp/yaml.h>\n#include "sim/model/kernel.h"\n',
@@ -39,27 +34,10 @@ realhw/mpi/run.cpp:3: realhw may not include sim/engine
 """
 
 
-def run(root):
-    return subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True)
-
-
-class CheckLayers(unittest.TestCase):
-    def test_accepts_the_repository(self):
-        result = run(ROOT)
-        self.assertEqual((result.stdout, result.returncode), ("", 0))
-
-    def test_names_every_breach(self):
-        with tempfile.TemporaryDirectory() as root:
-            for name, text in BAD_TREE.items():
-                path = pathlib.Path(root, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-            result = run(root)
-            self.assertEqual((result.stdout, result.returncode), (BREACHES, 1))
-
-    def test_needs_the_sources(self):
-        with tempfile.TemporaryDirectory() as root:
-            self.assertEqual(run(root).returncode, 1)
+class CheckLayers(SourceCheck, unittest.TestCase):
+    script = "check_layers.py"
+    bad_tree = BAD_TREE
+    problems = BREACHES
 
 
 if __name__ == "__main__":

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_names.py accepts this repository and names every second definition of a small bad tree."""
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).parents[1]
-SCRIPT = ROOT / "scripts" / "check_names.py"
+from source_check import SourceCheck
 
 BAD_TREE = {
     "sim/a.h": "namespace moesim {\nstruct Shape { int n; };  // struct Size {\nclass Open;\n"
@@ -28,27 +23,10 @@ realhw/e.cpp:2: moesim::other::Shape is defined in sim/b.h:2, too
 """
 
 
-def run(root):
-    return subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True)
-
-
-class CheckNames(unittest.TestCase):
-    def test_accepts_the_repository(self):
-        result = run(ROOT)
-        self.assertEqual((result.stdout, result.returncode), ("", 0))
-
-    def test_names_every_second_definition(self):
-        with tempfile.TemporaryDirectory() as root:
-            for name, text in BAD_TREE.items():
-                path = pathlib.Path(root, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-            result = run(root)
-            self.assertEqual((result.stdout, result.returncode), (PROBLEMS, 1))
-
-    def test_needs_the_sources(self):
-        with tempfile.TemporaryDirectory() as root:
-            self.assertEqual(run(root).returncode, 1)
+class CheckNames(SourceCheck, unittest.TestCase):
+    script = "check_names.py"
+    bad_tree = BAD_TREE
+    problems = PROBLEMS
 
 
 if __name__ == "__main__":

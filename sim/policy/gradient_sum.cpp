@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/gradient_sum.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <stdexcept>
 
