@@ -14,21 +14,9 @@
 #include <sstream>
 
 #include "sim/base/error.h"
+#include "sim/base/processes.h"
 
 namespace moesim {
-namespace {
-
-bool write_all(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-}  // namespace
 
 std::string read_file(const std::string& path) {
   if (std::filesystem::is_directory(path)) throw error_in(path, "is a folder, not a file");

@@ -3,9 +3,26 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <mutex>
+#include <system_error>
+
 namespace moesim {
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+/// Nothing that `body` throws gets out of it into what the parent was doing.
+[[noreturn]] void be_child(const std::function<bool(int out)>& body, int out) noexcept {
+  ::_exit(body(out) ? 0 : 1);
+}
+
+}  // namespace
 
 pid_t fork_bound() {
   const pid_t parent = ::getpid();
@@ -14,6 +31,56 @@ pid_t fork_bound() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it ended before the kernel knew
   return 0;
+}
+
+ChildProcess start_child(const std::function<bool(int out)>& body) {
+  // One at a time: a child of another thread must not inherit this one's writing end, or reading
+  // would last until that child ends as well.
+  static std::mutex starting;
+  std::unique_lock lock(starting);
+  int ends[2];
+  if (::pipe(ends) != 0) fail("cannot make a pipe for a child process");
+  const pid_t id = fork_bound();
+  if (id == 0) {
+    lock.unlock();  // for children of its own
+    ::close(ends[0]);
+    be_child(body, ends[1]);
+  }
+  const int failure = errno;
+  ::close(ends[1]);
+  if (id < 0) {
+    ::close(ends[0]);
+    errno = failure;
+    fail("cannot start a child process");
+  }
+  return {id, ends[0]};
+}
+
+int wait_for_end(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+bool read_more(int file, std::string& bytes) {
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(file, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.append(buffer, static_cast<std::size_t>(count));
+    return true;
+  }
 }
 
 }  // namespace moesim

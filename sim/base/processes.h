@@ -1,13 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Child processes that never outlive what started them.
+// Child processes that never outlive what started them, and what comes through their pipes.
 #pragma once
 
 #include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
 
 namespace moesim {
 
 /// fork(), with the child bound to the thread that calls: when that ends, for whatever reason, the
 /// kernel kills the child. Returns as fork() does; flush what is buffered before.
 pid_t fork_bound();
+
+/// A child and the end of its pipe that the parent reads.
+struct ChildProcess {
+  pid_t id = -1;
+  int out = -1;
+};
+
+/// Forks a child that runs `body` with the end of a pipe to write to, and ends with status 0 where
+/// that returns true, else 1; without destructors and flushing, as what the parent had buffered is
+/// the parent's to write. Throws std::system_error. Callable from several threads.
+ChildProcess start_child(const std::function<bool(int out)>& body);
+
+/// The status of a child that ended, as waitpid() tells it. Waits until then.
+int wait_for_end(pid_t child);
+
+/// Writes all of it in as many calls as that takes; false where it fails (errno says why).
+bool write_all(int file, std::string_view bytes);
+
+/// Waits for the next bytes and appends them; false at the end of the pipe.
+bool read_more(int file, std::string& bytes);
 
 }  // namespace moesim
