@@ -110,7 +110,8 @@ class PublishedTables : public testing::Test {
   }
 };
 
-// Every second size, 5 % typically and 12 % at worst: what docs/calibration.md says of them.
+// Every second size, 5 % typically and 12 % at worst: what docs/results/calibration.md says of
+// them.
 TEST_F(PublishedTables, AllToAllIsForetold) {
   const std::vector<Published> within = {
       {"a100_sxm_2.27.3", 8, {4}},    {"a100_sxm_2.27.3", 4, {2, 8}}, {"h100_sxm_2.27.3", 8, {4}},

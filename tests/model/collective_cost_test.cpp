@@ -104,7 +104,7 @@ TEST(CollectiveCosts, FitRecoversALine) {
   expect(costs.intra[1], 2);
 }
 
-// The topology was made from the published lines: docs/hiermoe.md lists what is left.
+// The topology was made from the published lines: docs/results/hiermoe.md lists what is left.
 TEST(CollectiveCosts, FitOfTheTestbedTopologyGivesThePublishedLines) {
   const auto file = read_topology(data_file("topologies", "hiermoe-a6000"));
   const CollectiveCosts published = a6000();
@@ -114,7 +114,7 @@ TEST(CollectiveCosts, FitOfTheTestbedTopologyGivesThePublishedLines) {
         for (const ByteMatrix& m : communicators) demands.emplace_back(file.topology.loads(m));
         return std::ranges::max(shared_times(demands));
       });
-  std::ifstream stream(MOESIM_ROOT "/docs/hiermoe.md");
+  std::ifstream stream(MOESIM_ROOT "/docs/results/hiermoe.md");
   const std::string page(std::istreambuf_iterator<char>(stream), {});
   const auto compare = [&](const std::string& name, const AlphaBeta& found,
                            const AlphaBeta& wanted) {

@@ -265,11 +265,11 @@ TEST(HierarchyCost, RefusesOtherLevels) {
 
 std::string documentation() {
   std::ostringstream page;
-  page << std::ifstream(MOESIM_ROOT "/docs/hiermoe.md").rdbuf();
+  page << std::ifstream(MOESIM_ROOT "/docs/results/hiermoe.md").rdbuf();
   return page.str();
 }
 
-// Table IV and the gap to it, as docs/hiermoe.md tells them.
+// Table IV and the gap to it, as docs/results/hiermoe.md tells them.
 TEST(HierarchyCost, PredictsThePublishedSpeedupsAsDocumented) {
   const std::string page = documentation();
   for (const Case& c : cases) {

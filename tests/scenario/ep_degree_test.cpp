@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The EP degree of docs/ep-degree.md: one MoE layer of DeepSeek-V3 on 128 H200 with uniform routing
-// takes what gradients, tokens and compute take by hand, and few full GPUs lose or win with the
-// steps that share one sum of gradients.
+// The EP degree of docs/results/ep-degree.md: one MoE layer of DeepSeek-V3 on 128 H200 with uniform
+// routing takes what gradients, tokens and compute take by hand, and few full GPUs lose or win with
+// the steps that share one sum of gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int tokens_per_rank = 1024;
 
-/// A column of Table IV with the times of the published lines (docs/hiermoe.md): ms of H1, H2, HD1,
-/// HD2, HD3, HD4.
+/// A column of Table IV with the times of the published lines (docs/results/hiermoe.md): ms of H1,
+/// H2, HD1, HD2, HD3, HD4.
 struct TableRow {
   std::string name;
   int nodes, experts, top_k, hidden, groups, kept;
@@ -117,7 +117,7 @@ TEST_P(HierMoeAtPort, IsWithinFivePercentOfTheCostModel) {
   }
   const auto best = std::min_element(port.begin() + 2, port.end()) - port.begin() - 1;
   EXPECT_EQ(best, 3);
-  std::ifstream stream(MOESIM_ROOT "/docs/hiermoe.md");
+  std::ifstream stream(MOESIM_ROOT "/docs/results/hiermoe.md");
   const std::string page(std::istreambuf_iterator<char>(stream), {});
   EXPECT_THAT(page, testing::HasSubstr(line + fmt::format(" {} |\n", best)));
 }

@@ -65,7 +65,8 @@ TEST(ReplicasTest, FillTheSlotsInStepsOfNodes) {
   }
 }
 
-// Why LAER without its even candidate (`no_even`) mostly plans as LAER does: see docs/fsep.md.
+// Why LAER without its even candidate (`no_even`) mostly plans as LAER does: see
+// docs/results/fsep.md.
 TEST(ReplicasTest, TheQueueIsEvenWhereNothingIsLeftToDeal) {
   const std::vector<std::pair<int, SlotGrid>> full = {
       {32, {32, 8, 1}}, {32, {32, 8, 4}}, {64, {32, 8, 2}}, {16, {32, 8, 2}}, {8, {32, 8, 1}}};

@@ -143,7 +143,7 @@ struct Row {
   double published, simulated, low, high;
 };
 
-/// The figures of docs/deepep.md stand in the XML report of the test.
+/// The figures of docs/results/deepep.md stand in the XML report of the test.
 void expect_ratio(const Row& row) {
   const double ratio = row.simulated / row.published;
   EXPECT_TRUE(row.low <= ratio && ratio <= row.high)

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the documents: their links, their lengths, and that the index names each of them.
+
+usage: check_docs.py [ROOT]
+
+A link must lead to a file that is there and, behind a #, to a heading of it. What code, tests and data call
+docs/... must be there, too. A page has at most 4,000 words. Prints file:line of each problem and exits 1 when there is any.
+"""
+import re
+
+from sources import report
+
+MOST_WORDS = 4000
+INDEX = "docs/README.md"
+NAMING = ("sim", "realhw", "tests", "scripts", "models", "topologies", "scenarios", "traces", "docs")
+TEXT = {".h", ".cpp", ".cu", ".cuh", ".py", ".yaml", ".md", ".build", ""}
+
+LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+CODE = re.compile(r"`[^`]*`")
+HEADING = re.compile(r"#{1,6} +(.*)")
+NAMED = re.compile(r"\bdocs/[\w./-]*\w\.(?:md|svg|csv)\b")
+
+
+def prose(text):
+    """(number, line) of what is no example: neither in a fence nor indented as code."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith("    "):
+            yield number, line
+
+
+def anchors(text):
+    """What may stand behind a # in links to the page, by GitHub's rule."""
+    found = {}
+    for _, line in prose(text):
+        heading = HEADING.match(line)
+        if heading:
+            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1]).strip().lower()
+            slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+            count = found.get(slug, 0)
+            found[slug] = count + 1
+            if count:
+                found[f"{slug}-{count}"] = 1
+    return found.keys()
+
+
+def pages(root):
+    """(path, text) of every document."""
+    for path in sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md"), *root.glob("*/README.md")]):
+        yield path, path.read_text(encoding="utf-8")
+
+
+def links_of(path, text):
+    """(line, target, file that the target means, anchor) of every link to a file."""
+    for number, line in prose(text):
+        for target in LINK.findall(CODE.sub("", line)):
+            if not re.match(r"[a-z]+:", target):
+                name, _, anchor = target.partition("#")
+                yield number, target, (path.parent / name).resolve() if name else path, anchor
+
+
+def dead_links(root, path, text):
+    name = path.relative_to(root).as_posix()
+    for number, target, file, anchor in links_of(path, text):
+        if not file.exists():
+            yield f"{name}:{number}: the link {target} leads nowhere"
+        elif anchor and anchor not in anchors(file.read_text(encoding="utf-8")):
+            yield f"{name}:{number}: {target} has no such heading"
+
+
+def dead_names(root):
+    for top in NAMING:
+        for path in sorted(p for p in (root / top).rglob("*") if p.suffix in TEXT and p.is_file()):
+            if path.name == "check_docs_test.py":  # names pages of a bad tree
+                continue
+            try:
+                text = path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:  # no text: an input that is broken on purpose
+                continue
+            for number, line in enumerate(text.splitlines(), 1):
+                for name in NAMED.findall(line):
+                    if not (root / name).exists():
+                        yield f"{path.relative_to(root).as_posix()}:{number}: there is no {name}"
+
+
+def check(root):
+    root = root.resolve()
+    problems, all_pages = [], dict(pages(root))
+    index = all_pages.get(root / INDEX, "")
+    indexed = {file for _, _, file, _ in links_of(root / INDEX, index)}
+    for path, text in all_pages.items():
+        name = path.relative_to(root).as_posix()
+        problems += dead_links(root, path, text)
+        if len(text.split()) > MOST_WORDS:
+            problems.append(f"{name}:1: {len(text.split())} words, more than {MOST_WORDS}")
+        if name.startswith("docs/") and name != INDEX and path not in indexed:
+            problems.append(f"{name}:1: {INDEX} has no link to this page")
+    return problems + list(dead_names(root))
+
+
+if __name__ == "__main__":
+    report(check)
