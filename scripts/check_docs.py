@@ -4,8 +4,9 @@
 
 usage: check_docs.py [ROOT]
 
-A link must lead to a file that is there and, behind a #, to a heading of it. What code, tests and data call
-docs/... must be there, too. A page has at most 4,000 words. Prints file:line of each problem and exits 1 when there is any.
+A link must lead to a file that is there and, behind a #, to a heading of it. Sources and scripts that pages name must be there
+(changelog and tutorials apart: they name what is gone or yet to be written), and so must pages that code, tests and data name.
+A page has at most 4,000 words. Prints file:line of each problem and exits 1 when there is any.
 """
 import re
 
@@ -19,6 +20,8 @@ TEXT = {".h", ".cpp", ".cu", ".cuh", ".py", ".yaml", ".md", ".build", ""}
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 CODE = re.compile(r"`[^`]*`")
 HEADING = re.compile(r"#{1,6} +(.*)")
+SOURCE = re.compile(r"`((?:sim|realhw|tests|scripts)/[\w./-]+)`")
+TIMELESS = re.compile(r"(?!CHANGELOG|docs/adding-a-)")
 NAMED = re.compile(r"\bdocs/[\w./-]*\w\.(?:md|svg|csv)\b")
 
 
@@ -71,6 +74,15 @@ def dead_links(root, path, text):
             yield f"{name}:{number}: {target} has no such heading"
 
 
+def dead_sources(root, path, text):
+    name = path.relative_to(root).as_posix()
+    if TIMELESS.match(name):
+        for number, line in prose(text):
+            for source in SOURCE.findall(line):
+                if not (root / source).exists():
+                    yield f"{name}:{number}: there is no {source}"
+
+
 def dead_names(root):
     for top in NAMING:
         for path in sorted(p for p in (root / top).rglob("*") if p.suffix in TEXT and p.is_file()):
@@ -93,7 +105,7 @@ def check(root):
     indexed = {file for _, _, file, _ in links_of(root / INDEX, index)}
     for path, text in all_pages.items():
         name = path.relative_to(root).as_posix()
-        problems += dead_links(root, path, text)
+        problems += [*dead_links(root, path, text), *dead_sources(root, path, text)]
         if len(text.split()) > MOST_WORDS:
             problems.append(f"{name}:1: {len(text.split())} words, more than {MOST_WORDS}")
         if name.startswith("docs/") and name != INDEX and path not in indexed:

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/topology/route/link_sums.h"
+
 namespace moesim {
 namespace {
 
@@ -15,12 +17,10 @@ class Loader {
       : routes_(routes),
         traffic_(traffic),
         entrances_(routes.entrances().size()),
+        sums_(links),
         inbound_(static_cast<std::size_t>(traffic.ranks()), 0),
         entering_(static_cast<std::size_t>(routes.fabric().size())),
-        first_in_(entrances_, Load().latency) {
-    loads_.bytes.assign(links, 0);
-    loads_.first.assign(links, Load().latency);
-  }
+        first_in_(entrances_, Load().latency) {}
 
   LinkLoads run() {
     for (int h = 0; h < routes_.hosts(); ++h) leave_host(h);
@@ -28,26 +28,14 @@ class Loader {
       cross_fabric();
       enter_hosts();
     }
-    std::ranges::sort(loads_.used);
-    return std::move(loads_);
+    return sums_.take();
   }
 
  private:
   using Entries = std::span<const ByteMatrix::Entry>;
 
-  void put(int link, const Load& load) {
-    if (load.bytes == 0) return;
-    std::int64_t& bytes = loads_.bytes[static_cast<std::size_t>(link)];
-    if (bytes == 0) loads_.used.push_back(static_cast<std::size_t>(link));
-    bytes += load.bytes;
-    double& first = loads_.first[static_cast<std::size_t>(link)];
-    first = std::min(first, load.latency);
-  }
-  void note_latency(double seconds) {
-    loads_.latency.value = std::max(loads_.latency.value, seconds);
-  }
-
-  /// The hot loop: units for GPUs of other hosts.
+  /// Units for GPUs of other hosts. Everything else works on these sums, so the number of pairs
+  /// counts here alone.
   void sum_remote(Entries entries, std::int64_t* sums) {
     const int* entrance = routes_.entrances_of_gpus().data();
     std::int64_t* inbound = inbound_.data();
@@ -57,7 +45,7 @@ class Loader {
     }
   }
 
-  /// Most exchanges join a few hosts of many.
+  /// Asked first, because most exchanges join a few hosts of many.
   bool sends(const Host& host) const {
     return std::ranges::any_of(host.gpus,
                                [&](int gpu) { return !traffic_.row(GpuId(gpu)).empty(); });
@@ -105,7 +93,7 @@ class Loader {
         const auto vertex = static_cast<std::size_t>(type.gpus[from]);
         any = true;
         at_[vertex] = {bytes, type.latency_to_gpu[to][vertex]};
-        note_latency(at_[vertex].latency);
+        sums_.note_latency(at_[vertex].latency);
       }
       if (any) push(host, type.to_gpu[to]);
     }
@@ -114,12 +102,12 @@ class Loader {
   /// Pushes what lies in at_ along a DAG of the host.
   void push(const Host& host, const Dag& dag) {
     dag.push(at_, [&](int link, const Load& load) {
-      put(host.out_links[static_cast<std::size_t>(link)], load);
+      sums_.put(host.out_links[static_cast<std::size_t>(link)], load);
     });
   }
 
   /// Sends remote_ to the host's ports and notes what enters the fabric where. Where no GPU has a
-  /// choice of ports, entrances with the same way out share one push.
+  /// choice of ports, entrances with the same path out share one push.
   void go_out(int h) {
     const Host& host = routes_.host(h);
     const Attachment& attachment = routes_.attachment(h);
@@ -141,7 +129,7 @@ class Loader {
           const int v = host.up_switch[static_cast<std::size_t>(exit.port)];
           const double latency =
               exit.latency + routes_.entrances()[e].latency[static_cast<std::size_t>(v)];
-          note_latency(latency);
+          sums_.note_latency(latency);
           load.latency = std::min(load.latency, latency);
         }
         if (!egress.single) {
@@ -180,7 +168,7 @@ class Loader {
     if (!any) return false;
     through_port_.assign(type.up.size(), {});
     egress.dag.push(at_, [&](int link, const Load& part) {
-      put(host.out_links[static_cast<std::size_t>(link)], part);
+      sums_.put(host.out_links[static_cast<std::size_t>(link)], part);
       if (egress.single) return;
       for (std::size_t p = 0; p < type.up.size(); ++p) {
         if (type.up[p].link == link) through_port_[p] += part;
@@ -232,14 +220,14 @@ class Loader {
           arrived_[static_cast<std::size_t>(-1 - hop.to)] += part;
           return;
         }
-        put(hop.link, part);
+        sums_.put(hop.link, part);
         at[static_cast<std::size_t>(hop.to)] += part;
       });
     }
     if (entrance.gpu >= 0) enter_host(entrance.gpu, arrived_);
   }
 
-  /// The ways from a fabric vertex straight into the host, as hops to -1 - their number.
+  /// Adds the links from a fabric vertex straight into the host, as hops to -1 - their number.
   void add_down_hops(const Entrance& entrance, int v) {
     const auto end = std::ranges::find(entrance.ends, v, &Entrance::End::fabric_vertex);
     if (end == entrance.ends.end() || entrance.distance[static_cast<std::size_t>(v)] != end->cost) {
@@ -266,14 +254,14 @@ class Loader {
     }
   }
 
-  /// loads[d] comes by the GPU's d-th way in.
+  /// loads[d] comes by the GPU's d-th path in.
   void enter_host(int gpu, const std::vector<Load>& loads) {
     const Host& host = routes_.host(routes_.host_of(gpu));
     const HostType& type = routes_.type(host);
     at_.assign(static_cast<std::size_t>(type.inside.size()), {});
     const std::vector<DownHop>& downs = routes_.downs(gpu);
     for (std::size_t d = 0; d < downs.size(); ++d) {
-      if (downs[d].link >= 0) put(downs[d].link, loads[d]);
+      if (downs[d].link >= 0) sums_.put(downs[d].link, loads[d]);
       at_[static_cast<std::size_t>(downs[d].vertex)] += loads[d];
     }
     push(host, type.to_gpu[static_cast<std::size_t>(routes_.local_of(gpu))]);
@@ -282,7 +270,7 @@ class Loader {
   const Routes& routes_;
   const ByteMatrix& traffic_;
   std::size_t entrances_;
-  LinkLoads loads_;
+  LinkSums sums_;
   bool crosses_ = false;                     // whether anything leaves its host
   std::vector<std::int64_t> inbound_;        // units per GPU from outside its host
   std::vector<std::vector<Load>> entering_;  // per fabric vertex and entrance
@@ -291,7 +279,7 @@ class Loader {
   // Reused by the steps above.
   std::vector<std::int64_t> remote_;  // units per GPU of the host and entrance
   std::vector<std::int64_t> local_;   // bytes per destination and source GPU of the host
-  std::vector<Load> leaving_;         // per way out and GPU of the host
+  std::vector<Load> leaving_;         // per path out and GPU of the host
   std::vector<Load> choosing_;        // per GPU of the host and entrance, where there is a choice
   std::vector<Load> at_, through_port_, arrived_;
   std::vector<Dag::Hop> hops_;
