@@ -15,7 +15,8 @@ NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan"}
 BALANCE = PLAN | {"sim/balance"}
 POLICY = BALANCE | {"sim/policy"}
-SIM = POLICY | {"sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/analytic", "sim/engine", "sim/report", "sim/cli"}
+COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/report"}
+SIM = COMPARE | {"sim/calibrate", "sim/flags", "sim/compare"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -33,6 +34,7 @@ MAY_INCLUDE = {
     "sim/analytic": PLAN,
     "sim/engine": PLAN,
     "sim/report": PLAN,
+    "sim/compare": COMPARE,
     "sim/cli": SIM,
     "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/report"},
 }

@@ -12,6 +12,7 @@ BAD_TREE = {
     "sim/policy/dispatch/flat.cpp": '#include "sim/policy/dispatch.h"\n#include "sim/engine/port.h"\n',
     "sim/engine/port.cpp": '#include <simgrid/s4u.hpp>\n#include "sim/policy/dispatch.h"\n',
     "sim/report/table.cpp": "// words\n#include <simgrid/s4u.hpp>\n#include <yaml-cpp/yaml.h>\n",
+    "sim/compare/simulate.cpp": '#include "sim/engine/port.h"\n#include "sim/cli/commands.h"\n#include "sim/flags/usage.h"\n',
     "sim/cli/main.cpp": '#include "sim/engine/port.h"\n#include "realhw/mpi/run.h"\n',
     "sim/extra/new.cpp": "",
     "sim/model/kernel.cpp": '#include "kernel.h"\n',
@@ -22,6 +23,8 @@ BAD_TREE = {
 BREACHES = """\
 sim/base/error.h:3: sim/base may not include sim/model
 sim/cli/main.cpp:2: sim/cli may not include realhw
+sim/compare/simulate.cpp:2: sim/compare may not include sim/cli
+sim/compare/simulate.cpp:3: sim/compare may not include sim/flags
 sim/engine/port.cpp:2: sim/engine may not include sim/policy
 sim/extra/new.cpp:1: sim/extra is no known layer
 sim/model/kernel.cpp:1: include paths start at the root of the repository

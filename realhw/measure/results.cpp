@@ -105,7 +105,7 @@ std::map<std::string, Seconds> labelled(const Measured& m) {
 
 Json case_of(const Measured& m, const Topology& topology, const std::string& backend) {
   if (!m.unsuitable.empty()) return {{"policy", m.policy}, {"unsuitable", m.unsuitable}};
-  Json result = Json::parse(case_json({topology.name(), m.policy, backend}, m.metrics, topology));
+  Json result = case_json({{topology.name(), m.policy, backend}, &topology, m.metrics, ""});
   for (const HardwareStep& step : m.steps) result["measured_steps"].push_back(step_json(step));
   result["compared"] = compared_json(m.compared);
   result["wrong"] = m.compared.wrong();

@@ -5,10 +5,11 @@
 #include <memory>
 #include <thread>
 
-#include "sim/cli/bounds_table.h"
 #include "sim/cli/commands.h"
-#include "sim/cli/result_file.h"
-#include "sim/cli/simulate.h"
+#include "sim/cli/version.h"
+#include "sim/compare/bounds.h"
+#include "sim/compare/result_file.h"
+#include "sim/compare/simulate.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/report/table.h"
@@ -27,11 +28,13 @@ struct RunOptions {
   }
 };
 
-std::vector<std::string> run_cases(const RunOptions& options, const Scenario& scenario,
-                                   const Inputs& inputs) {
+std::vector<CaseResult> run_cases(const RunOptions& options, const Scenario& scenario,
+                                  const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   auto cases = simulate(scenario, inputs, options.worker_count());
-  if (options.json.asked()) options.json.write(result_json(scenario, inputs, cases));
+  if (options.json.asked()) {
+    options.json.write(result_json(scenario, inputs, cases, MOESIM_VERSION));
+  }
   return cases;
 }
 
@@ -46,7 +49,7 @@ void run(const RunOptions& options) {
   }
   const Inputs inputs = open_inputs(scenario);
   const auto cases = run_cases(options, scenario, inputs);
-  fmt::print(options.json.beside(), "{}{}\n{}", result_header(scenario, inputs),
+  fmt::print(options.json.beside(), "{}{}\n{}", result_header(scenario, inputs, MOESIM_VERSION),
              comparison_table(cases), layer_table(cases[0]));
 }
 
@@ -54,13 +57,13 @@ void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
   const Inputs inputs = open_inputs(scenario);
   const auto cases = run_cases(options, scenario, inputs);
-  fmt::print(options.json.beside(), "{}{}", result_header(scenario, inputs),
+  fmt::print(options.json.beside(), "{}{}", result_header(scenario, inputs, MOESIM_VERSION),
              comparison_table(cases));
   if (!options.bounds) return;
   fmt::print(options.json.beside(),
              "\n# token exchanges of one step alone, all layers together, against the least that "
              "any dispatch needs\n{}",
-             bounds_table(scenario, inputs, options.worker_count()));
+             bounds_table(bounds(scenario, inputs, options.worker_count())));
 }
 
 CommandLine add(CommandLine& app, const std::string& name, const std::string& description,

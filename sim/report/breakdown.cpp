@@ -90,12 +90,9 @@ Binding binding_part(const Breakdown& b) {
       {"compute", b.compute},     {"tokens", b.tokens},   {"weights", b.weights},
       {"gradients", b.gradients}, {"waiting", b.waiting}, {"idle", b.idle}};
   Binding most;
-  double sum = 0, largest = 0;
   for (const auto& [what, time] : parts) {
-    sum += time.value;
-    if (time.value > largest) largest = time.value, most.what = what;
+    if (time > most.time) most = {what, time};
   }
-  if (sum > 0) most.share = largest / sum;
   return most;
 }
 

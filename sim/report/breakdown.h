@@ -23,12 +23,13 @@ struct Breakdown {
   Seconds overlapped;       // time in exchanges that compute hides
 
   void add(const Breakdown& other);
+  bool operator==(const Breakdown&) const = default;
 };
 
 /// The largest of the parts that add up to the step, "tokens" or the like, the first of equals.
 struct Binding {
   const char* what = "";
-  double share = 0;  // of the step
+  Seconds time;
 };
 Binding binding_part(const Breakdown& breakdown);
 

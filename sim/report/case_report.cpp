@@ -21,22 +21,19 @@ Json traffic_json(const Traffic& traffic, const Topology& topology) {
           {"link_class_bytes", classes}};
 }
 
-/// The busiest link of some exchanges and the share of `seconds` that it would take alone.
-Json peak_json(const std::vector<std::int64_t>& link_bytes, double seconds,
+Json peak_json(const std::vector<std::int64_t>& link_bytes, Seconds time,
                const Topology& topology) {
-  const int peak = peak_link(link_bytes, topology);
-  if (peak < 0) return nullptr;
-  const Link& link = topology.links()[static_cast<std::size_t>(peak)];
-  const Bytes bytes(link_bytes[static_cast<std::size_t>(peak)]);
-  return {{"from", topology.vertices()[link.from.index()].name},
-          {"to", topology.vertices()[link.to.index()].name},
-          {"class", topology.classes()[static_cast<std::size_t>(link.link_class)].name},
-          {"bytes", bytes.value},
-          {"utilization", (bytes / link.bandwidth).value / seconds}};
+  const auto peak = peak_link(link_bytes, time, topology);
+  if (!peak) return nullptr;
+  return {{"from", topology.vertices()[peak->link.from.index()].name},
+          {"to", topology.vertices()[peak->link.to.index()].name},
+          {"class", topology.classes()[static_cast<std::size_t>(peak->link.link_class)].name},
+          {"bytes", peak->bytes.value},
+          {"utilization", peak->utilization}};
 }
 
-/// `seconds`: the time that the layer (or the whole run) took, over all steps.
-Json layer_json(const LayerMetrics& layer, double steps, double seconds, const Topology& topology) {
+/// `time`: what the layer (or the whole run) took, over all steps.
+Json layer_json(const LayerMetrics& layer, double steps, Seconds time, const Topology& topology) {
   return {{"forward_s", layer.forward.value / steps},
           {"backward_s", layer.backward.value / steps},
           {"compute_s", layer.compute.value / steps},
@@ -48,7 +45,7 @@ Json layer_json(const LayerMetrics& layer, double steps, double seconds, const T
           {"traffic", traffic_json(layer.traffic, topology)},
           {"parameter_traffic", traffic_json(layer.parameter_traffic, topology)},
           {"migrated_bytes", layer.migrated.value},
-          {"peak_link", peak_json(layer.link_bytes, seconds, topology)}};
+          {"peak_link", peak_json(layer.link_bytes, time, topology)}};
 }
 
 Json breakdown_json(const Breakdown& b, double steps) {
@@ -57,27 +54,33 @@ Json breakdown_json(const Breakdown& b, double steps) {
           {"waiting_s", b.waiting.value / steps}, {"idle_s", b.idle.value / steps}};
 }
 
+Json names_json(const CaseName& name) {
+  return {{"topology", name.topology}, {"policy", name.policy}, {"fidelity", name.fidelity}};
+}
+
 }  // namespace
 
-std::string case_json(const CaseName& name, const RunMetrics& run, const Topology& topology) {
+Json case_json(const CaseResult& c) {
+  Json result = names_json(c.name);
+  if (!c.ran()) {
+    result["unsuitable"] = c.unsuitable;
+    return result;
+  }
+  const RunMetrics& run = c.metrics;
   const auto steps = static_cast<double>(run.steps.size());
   Json layers = Json::array();
   for (const auto& [number, layer] : run.layers) {
     Json entry = {{"layer", number}};
-    const double seconds = (layer.forward + layer.backward).value;
-    entry.update(layer_json(layer, steps, seconds, topology));
+    entry.update(layer_json(layer, steps, layer.forward + layer.backward, *c.topology));
     layers.push_back(std::move(entry));
   }
   Json step_times = Json::array();
   for (Seconds t : run.steps) step_times.push_back(t.value);
-  Json result = {{"topology", name.topology},
-                 {"policy", name.policy},
-                 {"fidelity", name.fidelity},
-                 {"gpus", topology.gpu_count()},
+  result.update({{"gpus", c.topology->gpu_count()},
                  {"steps", run.steps.size()},
                  {"step_s", run.mean_step().value},
                  {"step_s_each", step_times},
-                 {"total", layer_json(run.total, steps, run.mean_step().value * steps, topology)},
+                 {"total", layer_json(run.total, steps, run.time_of_steps(), *c.topology)},
                  {"breakdown", breakdown_json(run.breakdown, steps)},
                  {"bound_by", binding_part(run.breakdown).what},
                  {"slowest_compute_s", run.breakdown.slowest_compute.value / steps},
@@ -90,23 +93,12 @@ std::string case_json(const CaseName& name, const RunMetrics& run, const Topolog
                  {"dropped_choices", run.dropped_choices},
                  {"replaced_choices", run.replaced_choices},
                  {"notes", run.notes},
-                 {"layers", layers}};
-  return result.dump();
+                 {"layers", layers}});
+  return result;
 }
 
-std::string unsuitable_json(const CaseName& name, const std::string& reason) {
-  const Json result = {{"topology", name.topology},
-                       {"policy", name.policy},
-                       {"fidelity", name.fidelity},
-                       {"unsuitable", reason}};
-  return result.dump();
-}
-
-std::string reason_not_run(const std::string& case_json) {
-  const Json c = Json::parse(case_json);
-  if (!c.contains("unsuitable")) return "";
-  return fmt::format("{} on {} was not run: {}", c["policy"].get<std::string>(),
-                     c["topology"].get<std::string>(), c["unsuitable"].get<std::string>());
+std::string reason_not_run(const CaseResult& c) {
+  return fmt::format("{} on {} was not run: {}", c.name.policy, c.name.topology, c.unsuitable);
 }
 
 }  // namespace moesim

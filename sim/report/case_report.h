@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of a comparison as JSON: the form that workers hand back and `--json` writes.
+// One case of a comparison: what tables are made of, and its form in `--json`.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "sim/report/metrics.h"
@@ -15,14 +16,20 @@ struct CaseName {
   std::string fidelity;
 };
 
+struct CaseResult {
+  CaseName name;
+  const Topology* topology = nullptr;  // must outlive it
+  RunMetrics metrics;                  // of a case that was run
+  std::string unsuitable;  // why not: a cluster, model or memory that cannot host the policy
+
+  bool ran() const { return unsuitable.empty(); }
+};
+
 /// A case as a JSON object (schema: docs/metrics.md): times in seconds per step, exact bytes summed
-/// over the steps.
-std::string case_json(const CaseName& name, const RunMetrics& run, const Topology& topology);
+/// over the steps; of one that was not run its names and why.
+nlohmann::ordered_json case_json(const CaseResult& c);
 
-/// A case that was not run, and why: a cluster, model or memory that cannot host the policy.
-std::string unsuitable_json(const CaseName& name, const std::string& reason);
-
-/// "POLICY on TOPOLOGY was not run: why" of such a case; empty for one that was run.
-std::string reason_not_run(const std::string& case_json);
+/// "POLICY on TOPOLOGY was not run: why".
+std::string reason_not_run(const CaseResult& c);
 
 }  // namespace moesim

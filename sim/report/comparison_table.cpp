@@ -5,130 +5,129 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "sim/base/units.h"
-#include "sim/report/case_report.h"
 #include "sim/report/notes.h"
 #include "sim/report/table.h"
 
 namespace moesim {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
+
+/// A case of the table.
+struct Ran {
+  const CaseResult& of;
+  double speedup;  // over the first of its topology and fidelity
+
+  const RunMetrics& run() const { return of.metrics; }
+  const LayerMetrics& total() const { return run().total; }
+  const Breakdown& breakdown() const { return run().breakdown; }
+  std::int64_t steps() const { return std::ssize(run().steps); }
+  /// Of a sum over the steps.
+  Seconds per_step(Seconds sum) const { return Seconds(sum.value / static_cast<double>(steps())); }
+};
 
 /// A column stands only in tables in which it is always shown or some case has something to say.
 struct Column {
   const char* name;
-  std::string (*cell)(const Json& c);
-  double (*value)(const Json& c) = nullptr;  // 0: nothing to say
+  std::string (*cell)(const Ran& c);
+  double (*value)(const Ran& c) = nullptr;  // 0: nothing to say
 };
 
-std::string time_of(const Json& seconds) { return to_string(Seconds(seconds.get<double>())); }
-std::string bytes_of(const Json& bytes) { return to_string(Bytes(bytes.get<std::int64_t>())); }
-double number(const Json& value) { return value.get<double>(); }
-
-/// Sums over the steps, per step.
-std::string per_step(const Json& c, std::int64_t bytes) {
-  return to_string(Bytes(bytes / c["steps"].get<std::int64_t>()));
+std::string bytes_per_step(const Ran& c, Bytes sum) {
+  return to_string(Bytes(sum.value / c.steps()));
 }
-std::string choices_per_step(const Json& c, const char* key) {
-  return fmt::format("{:.0f}", number(c[key]) / number(c["steps"]));
+std::string choices_per_step(const Ran& c, std::int64_t sum) {
+  return fmt::format("{:.0f}", static_cast<double>(sum) / static_cast<double>(c.steps()));
 }
 
 /// Which part of the step is the largest.
-std::string bound_by(const Json& c) {
-  const std::string what = c["bound_by"];
-  if (what.empty()) return "-";
-  return fmt::format("{} {:.0f} %", what,
-                     100 * number(c["breakdown"][what + "_s"]) / number(c["step_s"]));
+std::string bound_by(const Ran& c) {
+  const Binding most = binding_part(c.breakdown());
+  if (most.time == Seconds(0)) return "-";
+  return fmt::format("{} {:.0f} %", most.what, 100 * (c.per_step(most.time) / c.run().mean_step()));
 }
 
-std::string busiest_link(const Json& c) {
-  const Json& link = c["total"]["peak_link"];
-  if (link.is_null()) return "-";
-  return fmt::format("{} {:.0f} %", link["class"].get<std::string>(),
-                     100 * number(link["utilization"]));
+std::string busiest_link(const Ran& c) {
+  const Topology& topology = *c.of.topology;
+  const auto peak = peak_link(c.total().link_bytes, c.run().time_of_steps(), topology);
+  if (!peak) return "-";
+  return fmt::format("{} {:.0f} %",
+                     topology.classes()[static_cast<std::size_t>(peak->link.link_class)].name,
+                     100 * peak->utilization);
 }
 
 /// In exchanges of parameters that are not gradients.
-double weights_time(const Json& c) {
-  const Json& total = c["total"];
-  return std::max(
-      0.0, number(total["parameter_communication_s"]) - number(total["gradient_communication_s"]));
+Seconds weights_time(const Ran& c) {
+  return std::max(Seconds(0), c.per_step(c.total().parameters) - c.per_step(c.total().gradients));
 }
 
 /// Expert parameters and gradients that leave their GPU, all steps together.
-std::int64_t parameter_bytes(const Json& c) {
-  const Json& traffic = c["total"]["parameter_traffic"];
-  return traffic["same_host_bytes"].get<std::int64_t>() +
-         traffic["other_host_bytes"].get<std::int64_t>();
+Bytes parameter_bytes(const Ran& c) {
+  return c.total().parameter_traffic.same_host + c.total().parameter_traffic.other_host;
 }
 
-bool overfull(const Json& c) { return c["model_memory_bytes"] > c["gpu_memory_bytes"]; }
-
 const std::vector<Column> times = {
-    {"step", [](const Json& c) { return time_of(c["step_s"]); }},
-    {"speedup", [](const Json& c) { return fmt::format("{:.2f}x", number(c["speedup"])); }},
+    {"step", [](const Ran& c) { return to_string(c.run().mean_step()); }},
+    {"speedup", [](const Ran& c) { return fmt::format("{:.2f}x", c.speedup); }},
     {"bound by", bound_by},
-    {"compute", [](const Json& c) { return time_of(c["total"]["compute_s"]); }},
-    {"slowest", [](const Json& c) { return time_of(c["slowest_compute_s"]); }},
-    {"exposed", [](const Json& c) { return time_of(c["total"]["exposed_communication_s"]); }},
-    {"waiting", [](const Json& c) { return time_of(c["breakdown"]["waiting_s"]); }},
-    {"overlapped", [](const Json& c) { return time_of(c["overlapped_communication_s"]); }},
-    {"grads", [](const Json& c) { return time_of(c["total"]["gradient_communication_s"]); },
-     [](const Json& c) { return number(c["total"]["gradient_communication_s"]); }},
-    {"params", [](const Json& c) { return to_string(Seconds(weights_time(c))); }, weights_time},
-    {"planning", [](const Json& c) { return time_of(c["planning_s"]); },
-     [](const Json& c) { return number(c["planning_s"]); }},
+    {"compute", [](const Ran& c) { return to_string(c.per_step(c.total().compute)); }},
+    {"slowest", [](const Ran& c) { return to_string(c.per_step(c.breakdown().slowest_compute)); }},
+    {"exposed", [](const Ran& c) { return to_string(c.per_step(c.total().exposed)); }},
+    {"waiting", [](const Ran& c) { return to_string(c.per_step(c.breakdown().waiting)); }},
+    {"overlapped", [](const Ran& c) { return to_string(c.per_step(c.breakdown().overlapped)); }},
+    {"grads", [](const Ran& c) { return to_string(c.per_step(c.total().gradients)); },
+     [](const Ran& c) { return c.total().gradients.value; }},
+    {"params", [](const Ran& c) { return to_string(weights_time(c)); },
+     [](const Ran& c) { return weights_time(c).value; }},
+    {"planning", [](const Ran& c) { return to_string(c.per_step(c.run().planning)); },
+     [](const Ran& c) { return c.run().planning.value; }},
 };
 
 const std::vector<Column> volumes = {
     {"load max/mean",
-     [](const Json& c) { return fmt::format("{:.2f}", number(c["total"]["load_max_over_mean"])); }},
+     [](const Ran& c) { return fmt::format("{:.2f}", c.total().load_max_over_mean.value()); }},
     {"off-host bytes",
-     [](const Json& c) {
-       return per_step(c, c["total"]["traffic"]["other_host_bytes"].get<std::int64_t>());
-     }},
+     [](const Ran& c) { return bytes_per_step(c, c.total().traffic.other_host); }},
     {"busiest link", busiest_link},
-    {"param bytes", [](const Json& c) { return per_step(c, parameter_bytes(c)); },
-     [](const Json& c) { return static_cast<double>(parameter_bytes(c)); }},
-    {"migrated",
-     [](const Json& c) { return per_step(c, c["total"]["migrated_bytes"].get<std::int64_t>()); },
-     [](const Json& c) { return number(c["total"]["migrated_bytes"]); }},
-    {"dropped choices", [](const Json& c) { return choices_per_step(c, "dropped_choices"); },
-     [](const Json& c) { return number(c["dropped_choices"]); }},
-    {"replaced choices", [](const Json& c) { return choices_per_step(c, "replaced_choices"); },
-     [](const Json& c) { return number(c["replaced_choices"]); }},
-    {"memory", [](const Json& c) { return bytes_of(c["peak_memory_bytes"]); }},
+    {"param bytes", [](const Ran& c) { return bytes_per_step(c, parameter_bytes(c)); },
+     [](const Ran& c) { return static_cast<double>(parameter_bytes(c).value); }},
+    {"migrated", [](const Ran& c) { return bytes_per_step(c, c.total().migrated); },
+     [](const Ran& c) { return static_cast<double>(c.total().migrated.value); }},
+    {"dropped choices", [](const Ran& c) { return choices_per_step(c, c.run().dropped_choices); },
+     [](const Ran& c) { return static_cast<double>(c.run().dropped_choices); }},
+    {"replaced choices", [](const Ran& c) { return choices_per_step(c, c.run().replaced_choices); },
+     [](const Ran& c) { return static_cast<double>(c.run().replaced_choices); }},
+    {"memory", [](const Ran& c) { return to_string(c.run().peak_memory); }},
     {"all layers",
-     [](const Json& c) { return bytes_of(c["model_memory_bytes"]) + (overfull(c) ? "!" : ""); },
-     [](const Json& c) {
-       return number(c["model_memory_bytes"]) - number(c["peak_memory_bytes"]);
+     [](const Ran& c) {
+       const bool overfull = c.run().model_memory > c.run().gpu_memory;
+       return to_string(c.run().model_memory) + (overfull ? "!" : "");
+     },
+     [](const Ran& c) {
+       return static_cast<double>((c.run().model_memory - c.run().peak_memory).value);
      }},
 };
 
 /// What names a case: the fidelity only where cases differ in it.
-std::vector<Column> keys_of(const std::vector<Json>& cases) {
-  std::vector<Column> keys = {
-      {"topology", [](const Json& c) { return c["topology"].get<std::string>(); }},
-      {"policy", [](const Json& c) { return c["policy"].get<std::string>(); }}};
-  const bool differ = std::any_of(cases.begin(), cases.end(), [&](const Json& c) {
-    return c["fidelity"] != cases.front()["fidelity"];
+std::vector<Column> keys_of(const std::vector<Ran>& cases) {
+  std::vector<Column> keys = {{"topology", [](const Ran& c) { return c.of.name.topology; }},
+                              {"policy", [](const Ran& c) { return c.of.name.policy; }}};
+  const bool differ = std::any_of(cases.begin(), cases.end(), [&](const Ran& c) {
+    return c.of.name.fidelity != cases.front().of.name.fidelity;
   });
-  if (differ)
-    keys.push_back({"fidelity", [](const Json& c) { return c["fidelity"].get<std::string>(); }});
+  if (differ) keys.push_back({"fidelity", [](const Ran& c) { return c.of.name.fidelity; }});
   return keys;
 }
 
-std::string table_of(const std::vector<Json>& cases, const std::vector<Column>& keys,
+std::string table_of(const std::vector<Ran>& cases, const std::vector<Column>& keys,
                      const std::vector<Column>& columns) {
   Rows rows(cases.size() + 1);
   const auto add = [&](const Column& column) {
     const bool shown =
-        column.value == nullptr || std::any_of(cases.begin(), cases.end(),
-                                               [&](const Json& c) { return column.value(c) != 0; });
+        column.value == nullptr ||
+        std::any_of(cases.begin(), cases.end(), [&](const Ran& c) { return column.value(c) != 0; });
     if (!shown) return;
     rows[0].emplace_back(column.name);
     for (std::size_t i = 0; i < cases.size(); ++i) rows[i + 1].push_back(column.cell(cases[i]));
@@ -138,46 +137,44 @@ std::string table_of(const std::vector<Json>& cases, const std::vector<Column>& 
   return align(rows, keys.size());
 }
 
-/// The cases that ran, each with its speedup over the first of its topology and fidelity; what
-/// keeps others from the table goes to `notes`, each once for all fidelities.
-std::vector<Json> cases_run(const std::vector<std::string>& cases,
-                            std::vector<std::string>& notes) {
+/// The cases that ran, each with its speedup; what keeps others from the table goes to `notes`,
+/// each once for all fidelities.
+std::vector<Ran> cases_run(const std::vector<CaseResult>& cases, std::vector<std::string>& notes) {
   using Comparison = std::pair<std::string, std::string>;  // topology, fidelity
   std::map<Comparison, std::string> first;
-  std::map<Comparison, double> baselines;
+  std::map<Comparison, Seconds> baselines;
   const auto note = [&](std::string line) {
     if (std::find(notes.begin(), notes.end(), line) == notes.end())
       notes.push_back(std::move(line));
   };
-  std::vector<Json> ran;
-  for (const std::string& text : cases) {
-    Json c = Json::parse(text);
-    const std::string topology = c["topology"], policy = c["policy"];
-    const Comparison key(topology, c["fidelity"]);
+  std::vector<Ran> ran;
+  for (const CaseResult& c : cases) {
+    const auto& [topology, policy, fidelity] = c.name;
+    const Comparison key(topology, fidelity);
     const std::string& wanted = first.try_emplace(key, policy).first->second;
-    if (const std::string reason = reason_not_run(text); !reason.empty()) {
-      note(reason);
+    if (!c.ran()) {
+      note(reason_not_run(c));
       continue;
     }
-    const auto [baseline, fresh] = baselines.try_emplace(key, number(c["step_s"]));
+    const Seconds step = c.metrics.mean_step();
+    const auto [baseline, fresh] = baselines.try_emplace(key, step);
     if (fresh && policy != wanted) {
       note(fmt::format("speedups on {} are over {}, as {} was not run", topology, policy, wanted));
     }
-    c["speedup"] = baseline->second / number(c["step_s"]);
-    ran.push_back(std::move(c));
+    ran.push_back({c, baseline->second / step});
   }
   return ran;
 }
 
 }  // namespace
 
-std::string comparison_table(const std::vector<std::string>& cases) {
+std::string comparison_table(const std::vector<CaseResult>& cases) {
   std::vector<std::string> notes;
-  const std::vector<Json> ran = cases_run(cases, notes);
+  const std::vector<Ran> ran = cases_run(cases, notes);
   const std::vector<Column> keys = keys_of(ran);
   std::string text = table_of(ran, keys, times) + "\n" + table_of(ran, keys, volumes);
   for (const std::string& note : notes) text += fmt::format("# {}\n", note);
-  return text + notes_below(ran);
+  return text + notes_below(cases);
 }
 
 }  // namespace moesim

@@ -106,7 +106,7 @@ Json bound_json(const BoundReport& report) {
 
 }  // namespace
 
-std::string explain_json(const Explanation& explanation, const Topology& topology) {
+Json explain_json(const Explanation& explanation, const Topology& topology) {
   Json steps = Json::array(), bounds = Json::array(), layer = Json::object();
   for (const StepOfLayer& step : explanation.order) {
     steps.push_back(step.phase ? phase_json(explanation.phases[step.index], topology)
@@ -114,8 +114,7 @@ std::string explain_json(const Explanation& explanation, const Topology& topolog
   }
   for (const BoundReport& report : explanation.bounds) bounds.push_back(bound_json(report));
   for (const auto& [fidelity, time] : explanation.layer) layer[fidelity] = time.value;
-  const Json result = {{"steps", steps}, {"lower_bounds", bounds}, {"layer_s", layer}};
-  return result.dump();
+  return {{"steps", steps}, {"lower_bounds", bounds}, {"layer_s", layer}};
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // An explanation as tables for a person and as JSON for a program.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "sim/report/explain.h"
@@ -12,6 +13,6 @@ namespace moesim {
 std::string explain_text(const Explanation& explanation, const Topology& topology);
 
 /// The same figures, unrounded, as one JSON object (schema: docs/explain.md).
-std::string explain_json(const Explanation& explanation, const Topology& topology);
+nlohmann::ordered_json explain_json(const Explanation& explanation, const Topology& topology);
 
 }  // namespace moesim

@@ -34,14 +34,20 @@ Seconds RunMetrics::mean_step() const {
   return steps.empty() ? sum : sum * (1.0 / static_cast<double>(steps.size()));
 }
 
-int peak_link(const std::vector<std::int64_t>& link_bytes, const Topology& topology) {
-  int peak = -1;
-  double most = 0;
+Seconds RunMetrics::time_of_steps() const {
+  return mean_step() * static_cast<double>(steps.size());
+}
+
+std::optional<PeakLink> peak_link(const std::vector<std::int64_t>& link_bytes, Seconds time,
+                                  const Topology& topology) {
+  std::optional<std::size_t> peak;
+  Seconds most;
   for (std::size_t l = 0; l < link_bytes.size(); ++l) {
-    const double time = (Bytes(link_bytes[l]) / topology.links()[l].bandwidth).value;
-    if (time > most) most = time, peak = static_cast<int>(l);
+    const Seconds alone = Bytes(link_bytes[l]) / topology.links()[l].bandwidth;
+    if (alone > most) most = alone, peak = l;
   }
-  return peak;
+  if (!peak) return std::nullopt;
+  return PeakLink{topology.links()[*peak], Bytes(link_bytes[*peak]), most / time};
 }
 
 }  // namespace moesim

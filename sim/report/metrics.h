@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Traffic {
   std::vector<std::int64_t> link_class;  // [class] bytes on all links of the class
 
   void add(const Traffic& other);
+  bool operator==(const Traffic&) const = default;
 };
 
 /// The mean of what was added; 0 of nothing.
@@ -31,6 +33,7 @@ struct Mean {
   void add(double value) { sum += value, ++count; }
   void add(const Mean& other) { sum += other.sum, count += other.count; }
   double value() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
+  bool operator==(const Mean&) const = default;
 };
 
 /// Times are means over GPUs (makespans excepted) and sums over the steps that were added.
@@ -49,6 +52,7 @@ struct LayerMetrics {
   Bytes migrated;                        // of that, from experts that change places
 
   void add(const LayerMetrics& other);
+  bool operator==(const LayerMetrics&) const = default;
 };
 
 struct RunMetrics {
@@ -66,10 +70,20 @@ struct RunMetrics {
   std::vector<std::string> notes;  // sentences whose subject is the policy
 
   Seconds mean_step() const;
+  Seconds time_of_steps() const;  // all of them
+  bool operator==(const RunMetrics&) const = default;
 };
 
-/// The link with the largest bytes / bandwidth, lowest id on ties; -1 when no link carried any.
-int peak_link(const std::vector<std::int64_t>& link_bytes, const Topology& topology);
+/// The busiest link of some exchanges.
+struct PeakLink {
+  const Link& link;
+  Bytes bytes;
+  double utilization;  // bytes / bandwidth / the time of the exchanges and what ran beside them
+};
+
+/// The link with the largest bytes / bandwidth, lowest id on ties; none when no link carried any.
+std::optional<PeakLink> peak_link(const std::vector<std::int64_t>& link_bytes, Seconds time,
+                                  const Topology& topology);
 
 /// Adds one step. Throws std::logic_error when bytes are lost or appear on a tier that no pair of
 /// GPUs needs.

@@ -4,50 +4,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace moesim {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-bool has(const Json& c, const Json& note) {
-  const auto notes = c.find("notes");
-  return notes != c.end() && std::find(notes->begin(), notes->end(), note) != notes->end();
+bool has(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-/// Whom a case's note is of.
-std::string subject(const Json& c, const Json& note, const std::vector<Json>& cases) {
-  const std::string policy = c["policy"];
-  const bool everywhere = std::all_of(cases.begin(), cases.end(), [&](const Json& other) {
-    return other["policy"] != c["policy"] || has(other, note);
+/// Whom a case's note is of. Cases that were not run say nothing of where it holds.
+std::string subject(const CaseResult& c, const std::string& note,
+                    const std::vector<CaseResult>& cases) {
+  const bool everywhere = std::all_of(cases.begin(), cases.end(), [&](const CaseResult& other) {
+    return !other.ran() || other.name.policy != c.name.policy || has(other.metrics.notes, note);
   });
-  return everywhere ? policy : fmt::format("{} on {}", policy, c["topology"].get<std::string>());
+  return everywhere ? c.name.policy : fmt::format("{} on {}", c.name.policy, c.name.topology);
 }
 
 }  // namespace
 
-std::string notes_below(const std::vector<Json>& cases) {
-  std::vector<std::pair<Json, std::vector<std::string>>> notes;  // with subjects, as they come
-  for (const Json& c : cases) {
-    for (const Json& note : c.value("notes", Json::array())) {
+std::string notes_below(const std::vector<CaseResult>& cases) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes;  // with subjects
+  for (const CaseResult& c : cases) {
+    for (const std::string& note : c.metrics.notes) {
       auto known = std::find_if(notes.begin(), notes.end(),
                                 [&](const auto& entry) { return entry.first == note; });
-      if (known == notes.end()) {
-        notes.emplace_back(note, std::vector<std::string>{});
-        known = notes.end() - 1;
-      }
+      if (known == notes.end()) known = notes.insert(notes.end(), {note, {}});
       const std::string whose = subject(c, note, cases);
-      auto& subjects = known->second;
-      if (std::find(subjects.begin(), subjects.end(), whose) == subjects.end()) {
-        subjects.push_back(whose);
-      }
+      if (!has(known->second, whose)) known->second.push_back(whose);
     }
   }
   std::string text;
   for (const auto& [note, subjects] : notes) {
-    text += fmt::format("# note: {} {}\n", fmt::join(subjects, ", "), note.get<std::string>());
+    text += fmt::format("# note: {} {}\n", fmt::join(subjects, ", "), note);
   }
   return text;
 }

@@ -4,26 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "sim/base/units.h"
 
 namespace moesim {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
 
-std::string time(const Json& seconds) { return to_string(Seconds(seconds.get<double>())); }
-
 /// Bytes of a step on every link class that carries any, in the topology's order.
-std::string classes(const Json& traffic, double steps) {
+std::string classes(const Traffic& traffic, double steps, const Topology& topology) {
   std::string text;
-  for (const auto& [name, bytes] : traffic["link_class_bytes"].items()) {
-    if (bytes.get<std::int64_t>() == 0) continue;
+  for (std::size_t c = 0; c < traffic.link_class.size(); ++c) {
+    if (traffic.link_class[c] == 0) continue;
     if (!text.empty()) text += "  ";
-    text += fmt::format("{} {}", name,
-                        to_string(Bytes(static_cast<std::int64_t>(bytes.get<double>() / steps))));
+    const double bytes = static_cast<double>(traffic.link_class[c]) / steps;
+    text += fmt::format("{} {}", topology.classes()[c].name,
+                        to_string(Bytes(static_cast<std::int64_t>(bytes))));
   }
   return text;
 }
@@ -50,17 +47,16 @@ std::string align(const std::vector<Row>& rows, std::size_t left) {
   return text;
 }
 
-std::string layer_table(const std::string& case_json) {
-  const Json c = Json::parse(case_json);
-  const auto steps = c["steps"].get<double>();
+std::string layer_table(const CaseResult& c) {
+  const auto steps = static_cast<double>(c.metrics.steps.size());
+  const auto per_step = [&](Seconds sum) { return to_string(Seconds(sum.value / steps)); };
   std::vector<Row> rows = {{"layer", "forward", "backward", "compute", "comm", "exposed",
                             "load max/mean", "bytes per link class and step"}};
-  for (const Json& layer : c["layers"]) {
-    rows.push_back({std::to_string(layer["layer"].get<int>()), time(layer["forward_s"]),
-                    time(layer["backward_s"]), time(layer["compute_s"]),
-                    time(layer["communication_s"]), time(layer["exposed_communication_s"]),
-                    fmt::format("{:.2f}", layer["load_max_over_mean"].get<double>()),
-                    classes(layer["traffic"], steps)});
+  for (const auto& [number, layer] : c.metrics.layers) {
+    rows.push_back({std::to_string(number), per_step(layer.forward), per_step(layer.backward),
+                    per_step(layer.compute), per_step(layer.communication), per_step(layer.exposed),
+                    fmt::format("{:.2f}", layer.load_max_over_mean.value()),
+                    classes(layer.traffic, steps, *c.topology)});
   }
   return align(rows, 1);
 }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The comparison table that a person reads.
+// The tables that a person reads.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "sim/report/case_report.h"
 
 namespace moesim {
 
 /// Columns of text, aligned: the first `left` columns to the left, the others to the right.
 std::string align(const std::vector<std::vector<std::string>>& rows, std::size_t left);
 
-/// The cases (JSON of case_json) in two tables, one line a case: times and what binds them; what is
-/// moved and held. Below them, in lines that start with #, what was not run and what must be known
-/// of single cases. The policy that comes first on each topology and fidelity is the baseline of
-/// the speedup column.
-std::string comparison_table(const std::vector<std::string>& cases);
+/// The cases in two tables, one line a case: times and what binds them; what is moved and held.
+/// Below them, in lines that start with #, what was not run and what must be known of single cases.
+/// The policy that comes first on each topology and fidelity is the baseline of the speedup column.
+std::string comparison_table(const std::vector<CaseResult>& cases);
 
-/// One case per layer.
-std::string layer_table(const std::string& case_json);
+/// One case that was run, per layer.
+std::string layer_table(const CaseResult& c);
 
 }  // namespace moesim

@@ -59,7 +59,7 @@ TEST_F(BreakdownTest, WhoComesEarlyWaitsForTheSlowest) {
   EXPECT_DOUBLE_EQ(b.idle.value, 1);
   EXPECT_DOUBLE_EQ(b.overlapped.value, 0);
   EXPECT_STREQ(binding_part(b).what, "compute");
-  EXPECT_DOUBLE_EQ(binding_part(b).share, 0.4);
+  EXPECT_EQ(binding_part(b).time, b.compute);
 }
 
 TEST_F(BreakdownTest, ExchangesBesideEachOtherCountOnce) {

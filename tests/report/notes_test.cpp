@@ -4,16 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 namespace moesim {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json noted(const std::string& topology, const std::string& policy,
-           const std::vector<std::string>& notes) {
-  return {{"topology", topology}, {"policy", policy}, {"notes", notes}};
+CaseResult noted(const std::string& topology, const std::string& policy,
+                 const std::vector<std::string>& notes) {
+  CaseResult c;
+  c.name = {topology, policy, "port"};
+  c.metrics.notes = notes;
+  return c;
 }
 
 TEST(Notes, StandOnceWithTheirPolicies) {
@@ -28,6 +27,12 @@ TEST(Notes, NameTheTopologyWhereOthersDiffer) {
             "# note: eplb on a slept\n");
   EXPECT_EQ(notes_below({noted("a", "eplb", {"slept"}), noted("b", "eplb", {"slept"})}),
             "# note: eplb slept\n");
+}
+
+TEST(Notes, SayNothingOfACaseThatWasNotRun) {
+  CaseResult refused = noted("b", "eplb", {});
+  refused.unsuitable = "too few GPUs";
+  EXPECT_EQ(notes_below({noted("a", "eplb", {"slept"}), refused}), "# note: eplb slept\n");
 }
 
 }  // namespace

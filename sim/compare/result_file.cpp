@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/cli/result_file.h"
+#include "sim/compare/result_file.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "sim/cli/simulate.h"
-#include "sim/cli/version.h"
+#include "sim/compare/backends.h"
 
 namespace moesim {
 namespace {
@@ -87,26 +86,30 @@ std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
 
 Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
 
+Json changes_json(const Scenario& scenario) {
+  Json changes = Json::array();
+  for (const Override& o : scenario.set) changes.push_back(o.path + "=" + o.value);
+  return changes;
+}
+
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
-                        const std::vector<std::string>& cases) {
+                        const std::vector<CaseResult>& cases, const std::string& version) {
   Json clusters = Json::array();
   for (const ClusterInput& cluster : inputs.clusters) clusters.push_back(cluster_json(cluster));
   Json layers = Json::array();
   for (int l : inputs.layers) {
     layers.push_back(inputs.trace.info().layers[static_cast<std::size_t>(l)]);
   }
-  Json overrides = Json::array();
-  for (const Override& o : scenario.set) overrides.push_back(o.path + "=" + o.value);
   Json results = Json::array();
-  for (const std::string& text : cases) results.push_back(Json::parse(text));
+  for (const CaseResult& c : cases) results.push_back(case_json(c));
   const Json document = {
       {"format", "moesim-result"},
       {"format_version", 1},
-      {"moesim", MOESIM_VERSION},
+      {"moesim", version},
       {"trace", file_json(inputs.trace_file)},
       {"model", file_json(inputs.model_file)},
       {"policies", files_json(inputs.system_files)},
-      {"set", overrides},
+      {"set", changes_json(scenario)},
       {"repeat", scenario.repeat},
       {"accumulate", scenario.accumulate == 0 ? Json("never") : Json(scenario.accumulate)},
       {"pass", scenario.backward ? "forward+backward" : "forward"},
@@ -118,12 +121,13 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
   return document.dump(1) + "\n";
 }
 
-std::string result_header(const Scenario& scenario, const Inputs& inputs) {
+std::string result_header(const Scenario& scenario, const Inputs& inputs,
+                          const std::string& version) {
   const TraceInfo& info = inputs.trace.info();
   std::string text = fmt::format(
       "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} of the model's {} MoE layers "
       "replayed), model {}: hidden {}, {} experts, top-{}\n",
-      MOESIM_VERSION, info.name, inputs.trace.total_tokens(), inputs.trace.step_count(),
+      version, info.name, inputs.trace.total_tokens(), inputs.trace.step_count(),
       inputs.layers.size(), inputs.model.moe_layers.size(), inputs.model.name, inputs.model.hidden,
       inputs.model.experts, inputs.model.top_k);
   for (const ClusterInput& c : inputs.clusters) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/cli/planning_notes.h"
+#include "sim/compare/planning_notes.h"
 
 #include <fmt/format.h>
 

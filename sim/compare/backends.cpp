@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/compare/backends.h"
+
+#include "sim/analytic/analytic_backend.h"
+#include "sim/engine/p2p_schedule.h"
+#include "sim/engine/simgrid_backend.h"
+
+namespace moesim {
+
+std::unique_ptr<Backend> make_backend(Fidelity fidelity, P2pOrder order,
+                                      const ClusterInput& cluster) {
+  using Simgrid = SimgridOptions::Fidelity;
+  switch (fidelity) {
+    case Fidelity::port:
+      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::port});
+    case Fidelity::flow:
+      return make_simgrid_backend(
+          cluster.topology, cluster.gpus,
+          {.fidelity = Simgrid::flow, .flow_peers = order == P2pOrder::nccl ? nccl_peers : 0});
+    case Fidelity::analytic:
+      return make_analytic_backend(cluster.topology, cluster.gpus);
+  }
+  return nullptr;
+}
+
+std::string backend_name(Fidelity fidelity, P2pOrder order) {
+  const std::string& name = fidelity_names[static_cast<std::size_t>(fidelity)];
+  return fidelity == Fidelity::flow && order == P2pOrder::nccl ? name + "-nccl" : name;
+}
+
+}  // namespace moesim

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/compare/explain_case.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sim/compare/backends.h"
+#include "sim/compare/planning_notes.h"
+#include "sim/compare/result_file.h"
+#include "sim/report/explain_text.h"
+
+namespace moesim {
+
+ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int layer,
+                           const std::vector<Fidelity>& fidelities) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  PlannerOptions options = inputs.planner_options(scenario, cluster);
+  options.layers = {layer};
+  options.explicit_rows = true;
+  StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace, options);
+  const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
+  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<NamedBackend> named;
+  for (const Fidelity fidelity : fidelities) {
+    backends.push_back(make_backend(fidelity, scenario.p2p_order, cluster));
+    named.push_back({backend_name(fidelity, scenario.p2p_order), backends.back().get()});
+  }
+  const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
+                              planner.replans_in_warmup() + (planned.replanned() ? 1 : 0)};
+  return {inputs.trace.info().layers[static_cast<std::size_t>(layer)],
+          explain(planned.plan, cluster.topology, cluster.gpus, named), planned.change,
+          planning_notes(planner, cluster, record)};
+}
+
+std::string explain_header(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,
+                           const std::string& version) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  std::string text = fmt::format(
+      "# moesim {}\n# policy {} on {}: {} GPUs, hosts: {}, ep {}\n"
+      "# model {}: hidden {}, {} experts, top-{}; trace {}\n"
+      "# layer {} of step {}{}, {} tokens per rank, {}; simulated, nothing is measured\n",
+      version, inputs.systems[0].name, cluster.topology.name(), cluster.topology.gpu_count(),
+      cluster.topology.host_count(), cluster.ep, inputs.model.name, inputs.model.hidden,
+      inputs.model.experts, inputs.model.top_k, inputs.trace.info().name, c.layer,
+      cluster.first_step,
+      cluster.warmup.empty() ? "" : fmt::format(" after a warm-up of {}", cluster.warmup.size()),
+      cluster.batches.tokens_per_rank, scenario.backward ? "forward and backward" : "forward only");
+  for (const std::string& note : c.notes) {
+    text += fmt::format("# note: {} {}\n", inputs.systems[0].name, note);
+  }
+  return text;
+}
+
+std::string explain_document(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,
+                             const std::string& version) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  nlohmann::ordered_json result = {{"format", "moesim-explanation"},
+                                   {"format_version", 1},
+                                   {"moesim", version},
+                                   {"trace", file_json(inputs.trace_file)},
+                                   {"model", file_json(inputs.model_file)},
+                                   {"policy", file_json(inputs.system_files[0])},
+                                   {"topology", file_json(cluster.file)},
+                                   {"set", changes_json(scenario)},
+                                   {"gpus", cluster.topology.gpu_count()},
+                                   {"hosts", cluster.topology.host_count()},
+                                   {"ep", cluster.ep},
+                                   {"tokens_per_rank", cluster.batches.tokens_per_rank},
+                                   {"step", cluster.first_step},
+                                   {"warmup_steps", cluster.warmup.size()},
+                                   {"notes", c.notes},
+                                   {"layer", c.layer},
+                                   {"pass", scenario.backward ? "forward+backward" : "forward"},
+                                   {"dropped_choices", c.change.dropped_choices},
+                                   {"replaced_choices", c.change.replaced_choices}};
+  result.update(explain_json(c.explanation, cluster.topology));
+  return result.dump(1) + "\n";
+}
+
+}  // namespace moesim

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim explain: one layer of one case, planned, simulated and explained.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/explain.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+
+struct ExplainedCase {
+  int layer = 0;  // model layer number
+  Explanation explanation;
+  RoutingChange change;            // by the routing mechanism
+  std::vector<std::string> notes;  // sentences whose subject is the policy
+};
+
+/// The first step of a scenario of one topology and one policy; `layer` is an index into
+/// TraceInfo::layers. Throws Unsuitable.
+ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int layer,
+                           const std::vector<Fidelity>& fidelities);
+
+/// The lines above the text of an explanation; `version` is that of the program.
+std::string explain_header(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,
+                           const std::string& version);
+
+/// All figures as JSON (schema: docs/explain.md).
+std::string explain_document(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,
+                             const std::string& version);
+
+}  // namespace moesim

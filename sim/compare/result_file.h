@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON file of a run: what was run, from which inputs, and every result.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/report/case_report.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+
+/// The whole document (schema: docs/metrics.md); `version` is that of the program. Nothing in it
+/// depends on the machine, the time or the number of workers.
+std::string result_json(const Scenario& scenario, const Inputs& inputs,
+                        const std::vector<CaseResult>& cases, const std::string& version);
+
+/// An input by name and hash, as documents name it.
+nlohmann::ordered_json file_json(const InputFile& file);
+
+/// What the scenario changes in its inputs, "model.hidden=500" and the like.
+nlohmann::ordered_json changes_json(const Scenario& scenario);
+
+/// The header lines above a table: version, inputs, batches.
+std::string result_header(const Scenario& scenario, const Inputs& inputs,
+                          const std::string& version);
+
+}  // namespace moesim

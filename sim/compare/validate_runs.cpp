@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/compare/validate_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/compare/backends.h"
+#include "sim/compare/workers.h"
+
+namespace moesim {
+namespace {
+
+/// The scenario with another cluster or other figures of it, in which its plans are simulated.
+Scenario moved(Scenario scenario, const SimulatedOn& on) {
+  if (!on.topology.empty()) {
+    scenario.topologies = {on.topology};
+    std::erase_if(scenario.set, [](const Override& o) { return o.path.starts_with("topology"); });
+  }
+  scenario.set.insert(scenario.set.end(), on.changes.begin(), on.changes.end());
+  return scenario;
+}
+
+SimulatedCase simulate_measured(const MeasuredRun& run, const SystemSpec& system,
+                                const JobProgress& progress) {
+  const ClusterInput& cluster = run.planned.clusters[0];
+  StepPlanner planner(system, cluster.topology, run.planned.model, run.planned.trace,
+                      run.planned.planner_options(run.scenario, cluster));
+  const auto backend =
+      make_backend(run.scenario.fidelities[0], run.scenario.p2p_order, run.simulated.clusters[0]);
+  const auto& batches = cluster.batches.batches;
+  SimulatedCase simulated;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
+    const Timeline timeline = backend->run(planned.plan);
+    simulated.plans.push_back(hash_of_plan(planned.plan));
+    simulated.steps.push_back(timeline.makespan);
+    simulated.ops.add(op_times(planned.plan, timeline), 1.0 / static_cast<double>(batches.size()));
+    progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
+  }
+  return simulated;
+}
+
+/// The policies that were measured, as the scenario lists them.
+std::vector<const SystemSpec*> measured_systems(const MeasuredRun& run) {
+  const auto& cases = run.measured.cases;
+  const auto& systems = run.planned.systems;
+  if (cases.size() != systems.size()) {
+    throw error_in(run.measured.file, fmt::format("{} case{} for {} policies", cases.size(),
+                                                  cases.size() == 1 ? "" : "s", systems.size()));
+  }
+  std::vector<const SystemSpec*> list;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (cases[i].policy != systems[i].name) {
+      throw error_in(run.measured.file, fmt::format("'{}' was measured in the place of '{}'",
+                                                    cases[i].policy, systems[i].name));
+    }
+    if (cases[i].unsuitable.empty()) list.push_back(&systems[i]);
+  }
+  return list;
+}
+
+std::string setting(const MeasuredRun& run) {
+  const Inputs& inputs = run.planned;
+  const ClusterInput& cluster = inputs.clusters[0];
+  return fmt::format(
+      "trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} steps of {} tokens per rank, {}",
+      inputs.trace.info().name, inputs.model.name, inputs.model.hidden, inputs.model.expert_ffn,
+      inputs.layers.size(), cluster.batches.batches.size(), cluster.batches.tokens_per_rank,
+      run.scenario.backward ? "forward and backward" : "forward only");
+}
+
+}  // namespace
+
+MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
+  HardwareResult measured = read_hardware_result(path);
+  Scenario scenario = read_scenario("", measured.scenario);
+  scenario.fidelities = {on.fidelity};
+  Inputs planned = open_inputs(scenario);
+  Inputs simulated = open_inputs(moved(scenario, on));
+  const int gpus = planned.clusters[0].topology.gpu_count();
+  const Topology& topology = simulated.clusters[0].topology;
+  if (topology.gpu_count() != gpus) {
+    throw error_in(path, fmt::format("{} ranks were measured, {} has {} GPUs", gpus,
+                                     topology.name(), topology.gpu_count()));
+  }
+  return {std::move(measured), std::move(scenario), std::move(planned), std::move(simulated)};
+}
+
+std::vector<ResultValidation> validate_runs(const std::vector<MeasuredRun>& runs, int workers) {
+  std::vector<WorkerJob<SimulatedCase>> jobs;
+  for (const MeasuredRun& run : runs) {
+    for (const SystemSpec* system : measured_systems(run)) {
+      jobs.push_back({fmt::format("{} {}", run.measured.file, system->name),
+                      [&run, system](const JobProgress& progress) {
+                        return simulate_measured(run, *system, progress);
+                      }});
+    }
+  }
+  const std::vector<SimulatedCase> cases = run_jobs(jobs, workers);
+  std::vector<ResultValidation> results;
+  auto first = cases.begin();
+  for (const MeasuredRun& run : runs) {
+    const auto last = first + std::ssize(measured_systems(run));
+    ResultValidation& result = results.emplace_back(validate(run.measured, {first, last}));
+    first = last;
+    result.setting = setting(run);
+    result.topology = run.simulated.clusters[0].topology.name();
+    result.fidelity = backend_name(run.scenario.fidelities[0], run.scenario.p2p_order);
+  }
+  return results;
+}
+
+}  // namespace moesim

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/compare/workers.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+
+#include "sim/base/processes.h"
+#include "sim/policy/unsuitable.h"
+
+namespace moesim {
+namespace {
+
+/// What a child tells of: any number of steps, then what the job ends with.
+enum class Telling { step, result, unsuitable, error, failure };
+
+/// The content is a StepOfJob, the result, the diagnostics of an Error or the text of a failure.
+struct Message {
+  Telling kind = Telling::step;
+  std::string content;
+};
+
+struct StepOfJob {
+  int step = 0, steps = 0;
+};
+
+bool send(int out, const Message& message) { return write_all(out, to_bytes(to_bytes(message))); }
+
+/// The first of the messages that have arrived as a whole; it leaves `bytes`.
+std::optional<Message> next_message(std::string& bytes) {
+  std::size_t size = 0;
+  if (bytes.size() < sizeof size) return std::nullopt;
+  std::string_view rest = bytes;
+  take(rest, size);
+  if (rest.size() < size) return std::nullopt;
+  const auto message = from_bytes<Message>(rest.substr(0, size));
+  bytes.erase(0, sizeof size + size);
+  return message;
+}
+
+Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progress) {
+  try {
+    return {Telling::result, job.run(progress)};
+  } catch (const Unsuitable& e) {
+    return {Telling::unsuitable, to_bytes(e.diagnostics())};
+  } catch (const Error& e) {
+    return {Telling::error, to_bytes(e.diagnostics())};
+  } catch (const std::exception& e) {
+    return {Telling::failure, e.what()};
+  }
+}
+
+/// In the child.
+bool run_job(const WorkerJob<std::string>& job, int out) {
+  const JobProgress progress = [out](int step, int steps) {
+    // Nobody reads: nobody wants the result either.
+    if (!send(out, {Telling::step, to_bytes(StepOfJob{step, steps})})) ::_exit(1);
+  };
+  return send(out, run_to_end(job, progress));
+}
+
+/// The first diagnostic says whose they are.
+std::vector<Diagnostic> named(const std::string& name, const std::string& content) {
+  auto diagnostics = from_bytes<std::vector<Diagnostic>>(content);
+  diagnostics.front().message = fmt::format("{}: {}", name, diagnostics.front().message);
+  return diagnostics;
+}
+
+void throw_failure(const std::string& name, const Message& message) {
+  switch (message.kind) {
+    case Telling::unsuitable:
+      throw Unsuitable(named(name, message.content));
+    case Telling::error:
+      throw Error(named(name, message.content));
+    case Telling::failure:
+      throw std::runtime_error(fmt::format("{}: {}", name, message.content));
+    case Telling::step:
+    case Telling::result:
+      break;
+  }
+}
+
+struct Worker {
+  std::size_t job = 0;
+  pid_t process = 0;
+  std::string bytes = {};  // of messages that have not arrived as a whole
+};
+
+class Pool {
+ public:
+  Pool(const std::vector<WorkerJob<std::string>>& jobs, int workers)
+      : jobs_(jobs), most_(static_cast<std::size_t>(std::max(workers, 1))), ends_(jobs.size()) {}
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  ~Pool() {
+    for (const auto& [pipe, worker] : workers_) {
+      ::kill(worker.process, SIGKILL);
+      wait_for_end(worker.process);
+      ::close(pipe);
+    }
+  }
+
+  /// How each job ended.
+  std::vector<Message> run() {
+    std::size_t next = 0;
+    while (next < jobs_.size() || !workers_.empty()) {
+      while (next < jobs_.size() && workers_.size() < most_) start(next++);
+      wait();
+    }
+    if (terminal_) fmt::print(stderr, "\r\033[K");
+    return std::move(ends_);
+  }
+
+ private:
+  void start(std::size_t job) {
+    std::fflush(nullptr);
+    const ChildProcess child = start_child([&](int out) { return run_job(jobs_[job], out); });
+    workers_[child.out] = {job, child.id};
+  }
+
+  void wait() {
+    std::vector<pollfd> polled;
+    for (const auto& [pipe, worker] : workers_) polled.push_back({pipe, POLLIN, 0});
+    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) {
+      throw std::runtime_error("cannot wait for the workers");
+    }
+    for (const pollfd& p : polled) {
+      if (p.revents != 0) read(p.fd);
+    }
+  }
+
+  void read(int pipe) {
+    Worker& worker = workers_.at(pipe);
+    if (!read_more(pipe, worker.bytes)) {
+      const Worker ended = worker;
+      workers_.erase(pipe);
+      ::close(pipe);
+      check_end(ended, wait_for_end(ended.process));
+      return;
+    }
+    while (auto message = next_message(worker.bytes)) {
+      if (message->kind == Telling::step) {
+        show(worker, from_bytes<StepOfJob>(message->content));
+      } else {
+        ends_[worker.job] = std::move(*message);
+      }
+    }
+  }
+
+  void show(const Worker& worker, const StepOfJob& at) const {
+    if (!terminal_) return;
+    fmt::print(stderr, "\r\033[K[{}/{}] {}: step {} of {}", worker.job + 1, jobs_.size(),
+               jobs_[worker.job].name, at.step, at.steps);
+    std::fflush(stderr);
+  }
+
+  void check_end(const Worker& worker, int status) const {
+    const std::string& name = jobs_[worker.job].name;
+    if (WIFSIGNALED(status)) {
+      throw std::runtime_error(
+          fmt::format("{}: worker killed by signal {}", name, WTERMSIG(status)));
+    }
+    if (WEXITSTATUS(status) != 0 || ends_[worker.job].kind == Telling::step) {
+      throw std::runtime_error(fmt::format("{}: worker ended without a result", name));
+    }
+  }
+
+  const std::vector<WorkerJob<std::string>>& jobs_;
+  std::size_t most_;
+  std::vector<Message> ends_;      // by job; a step where there is none yet
+  std::map<int, Worker> workers_;  // by pipe
+  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+};
+
+}  // namespace
+
+std::vector<std::string> run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs,
+                                       int workers) {
+  std::vector<std::string> results;
+  for (Message& end : Pool(jobs, workers).run()) {
+    throw_failure(jobs[results.size()].name, end);
+    results.push_back(std::move(end.content));
+  }
+  return results;
+}
+
+}  // namespace moesim

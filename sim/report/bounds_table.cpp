@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/report/bounds_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/base/units.h"
+#include "sim/report/table.h"
+
+namespace moesim {
+namespace {
+
+std::vector<std::string> bounds_row(const PolicyBounds& of) {
+  const BoundSums& sums = of.sums;
+  std::string classes;
+  for (std::size_t c = 0; c < sums.classes.size(); ++c) {
+    if (sums.classes[c] == 0) continue;
+    if (!classes.empty()) classes += "  ";
+    classes +=
+        fmt::format("{} {}", of.topology->classes()[c].name, to_string(Bytes(sums.classes[c])));
+  }
+  return {of.topology->name(),
+          of.policy,
+          fmt::format("{}", fmt::join(sums.phases, "-")),
+          to_string(sums.alone),
+          to_string(sums.bound),
+          sums.least_ratio > 0 ? fmt::format("{:.2f}x", sums.least_ratio) : "-",
+          to_string(sums.between_hosts),
+          classes};
+}
+
+}  // namespace
+
+void BoundSums::add(const Explanation& layer, const Topology& topology, const std::string& policy) {
+  for (const BoundReport& movement : layer.bounds) {
+    const Seconds time = movement.achieved.front().second;
+    alone += time;
+    bound += movement.bound();
+    between_hosts += movement.between_hosts;
+    if (movement.least.bytes.value == 0) continue;
+    const double ratio = time / movement.bound();
+    if (ratio < 1 - 1e-9) {
+      throw std::logic_error(fmt::format("{}: {} takes {}, less than the least possible {}", policy,
+                                         name_of(movement.stage), to_string(time),
+                                         to_string(movement.bound())));
+    }
+    least_ratio = least_ratio == 0 ? ratio : std::min(least_ratio, ratio);
+  }
+  classes.resize(topology.classes().size());
+  for (const PhaseReport& phase : layer.phases) {
+    for (const ClassLoad& load : phase.classes) {
+      classes[static_cast<std::size_t>(load.link_class)] += load.bytes;
+    }
+  }
+}
+
+std::string bounds_table(const std::vector<PolicyBounds>& policies) {
+  std::vector<std::vector<std::string>> rows = {{"topology", "policy", "phases", "exchanges",
+                                                 "least", "nearest", "off-host bytes",
+                                                 "bytes per link class"}};
+  for (const PolicyBounds& of : policies) rows.push_back(bounds_row(of));
+  return align(rows, 3);
+}
+
+}  // namespace moesim

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Token exchanges alone against the least that any dispatch needs, one line per policy.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/report/explain.h"
+
+namespace moesim {
+
+/// Sums over the layers and token movements of one step.
+struct BoundSums {
+  Seconds alone, bound;
+  double least_ratio = 0;  // of a movement to its bound; 0: none has one
+  Bytes between_hosts;
+  std::vector<std::int64_t> classes;  // bytes per link class
+  std::set<int> phases;
+
+  /// Adds a layer that was explained at one fidelity. Throws std::logic_error when a movement of
+  /// `policy` beats its bound.
+  void add(const Explanation& layer, const Topology& topology, const std::string& policy);
+};
+
+struct PolicyBounds {
+  const Topology* topology = nullptr;  // must outlive it
+  std::string policy;
+  BoundSums sums;
+};
+
+/// Phases, time of the token exchanges alone, the sum of their lower bounds, the movement nearest
+/// to its own, bytes between hosts and per link class.
+std::string bounds_table(const std::vector<PolicyBounds>& policies);
+
+}  // namespace moesim

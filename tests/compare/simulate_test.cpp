@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases computed by workers, several fidelities from one plan, are those of a loop in this process.
+#include "sim/compare/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/wire.h"
+#include "sim/compare/backends.h"
+#include "sim/compare/explain_case.h"
+#include "sim/report/explain_text.h"
+
+namespace moesim {
+namespace {
+
+Scenario scenario_of(const std::string& policies, const std::vector<Override>& more = {}) {
+  std::vector<Override> flags = {{"topology", "h100-rail", "t"},   {"model", "tiny-moe", "m"},
+                                 {"trace", "tiny-moe-train", "r"}, {"policy", policies, "p"},
+                                 {"layers", "recorded", "l"},      {"steps", "3:6", "s"},
+                                 {"set", "topology.nodes=1", "n"}};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return read_scenario("", flags);
+}
+
+const Override three_fidelities{"fidelity", "[port, flow, analytic]", "f"};
+
+/// The steps of a case, planned for it alone, without memory and notes.
+RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemSpec& system,
+                   Fidelity fidelity) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  StepPlanner planner(system, cluster.topology, inputs.model, inputs.trace,
+                      inputs.planner_options(scenario, cluster));
+  RunMetrics metrics;
+  for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
+    const StepPlan planned =
+        planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
+    const auto backend = make_backend(fidelity, scenario.p2p_order, cluster);
+    add_step(metrics, planned.plan, backend->run(planned.plan), cluster.topology);
+    metrics.planning += planned.planning();
+    metrics.replans += planned.replanned() ? 1 : 0;
+  }
+  return metrics;
+}
+
+TEST(Simulate, SeveralFidelitiesFromOnePlanAreEachAsAlone) {
+  const Scenario scenario = scenario_of("[alltoall, eplb]", {three_fidelities});
+  const Inputs inputs = open_inputs(scenario);
+  const std::vector<CaseResult> cases = simulate(scenario, inputs, 2);
+  ASSERT_EQ(cases.size(), 6u);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const SystemSpec& system = inputs.systems[i % 2];
+    EXPECT_EQ(cases[i].name.policy, system.name);
+    EXPECT_EQ(cases[i].name.fidelity, fidelity_names[i / 2]);
+    EXPECT_EQ(cases[i].topology, &inputs.clusters[0].topology);
+    RunMetrics expected = by_hand(scenario, inputs, system, static_cast<Fidelity>(i / 2));
+    const RunMetrics& metrics = cases[i].metrics;
+    EXPECT_GT(metrics.peak_memory.value, 0);
+    EXPECT_GT(metrics.gpu_memory.value, 0);
+    expected.peak_memory = metrics.peak_memory;
+    expected.model_memory = metrics.model_memory;
+    expected.gpu_memory = metrics.gpu_memory;
+    expected.notes = metrics.notes;
+    EXPECT_EQ(metrics, expected) << cases[i].name.policy << " " << cases[i].name.fidelity;
+  }
+}
+
+TEST(Simulate, DoesNotDependOnTheNumberOfWorkers) {
+  const Scenario scenario = scenario_of("[alltoall, eplb, llep]", {three_fidelities});
+  const Inputs inputs = open_inputs(scenario);
+  const std::vector<CaseResult> one = simulate(scenario, inputs, 1);
+  const std::vector<CaseResult> four = simulate(scenario, inputs, 4);
+  ASSERT_EQ(one.size(), four.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].metrics, four[i].metrics);
+    EXPECT_EQ(one[i].name.fidelity, four[i].name.fidelity);
+  }
+}
+
+TEST(Simulate, TellsAtEveryFidelityWhyAPolicyCannotRun) {
+  const Scenario scenario =
+      scenario_of("[alltoall, lazarus]", {{"fidelity", "[port, analytic]", "f"},
+                                          {"ep", "64", "e"},
+                                          {"set", "topology.nodes=8", "n"},
+                                          {"steps", "0", "s"},
+                                          {"repeat", "2", "r"}});
+  const Inputs inputs = open_inputs(scenario);
+  const std::vector<CaseResult> cases = simulate(scenario, inputs, 2);
+  ASSERT_EQ(cases.size(), 4u);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(cases[i].ran(), i % 2 == 1);
+    if (cases[i].ran()) continue;
+    EXPECT_THAT(cases[i].unsuitable, testing::HasSubstr("leaves GPUs without an expert"));
+  }
+}
+
+TEST(ExplainCase, IsAValueThatSurvivesAPipe) {
+  const Scenario scenario = scenario_of("hiermoe-hd");
+  const Inputs inputs = open_inputs(scenario);
+  const ExplainedCase c =
+      explain_case(scenario, inputs, inputs.layers.front(), {Fidelity::port, Fidelity::analytic});
+  const Topology& topology = inputs.clusters[0].topology;
+  const auto again = from_bytes<Explanation>(to_bytes(c.explanation));
+  EXPECT_EQ(explain_text(again, topology), explain_text(c.explanation, topology));
+  EXPECT_FALSE(again.phases.empty());
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values, errors and deaths of workers as the parent sees them.
+#include "sim/compare/workers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "sim/policy/unsuitable.h"
+
+namespace moesim {
+namespace {
+
+using testing::ThrowsMessage;
+
+struct Answer {
+  int job = 0;
+  std::vector<std::string> words;
+  bool operator==(const Answer&) const = default;
+};
+using AnswerJob = WorkerJob<Answer>;
+
+AnswerJob job_that(std::string name, const std::function<Answer()>& run) {
+  return {std::move(name), [run](const JobProgress&) { return run(); }};
+}
+
+void sleep_for(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+AnswerJob killed_job(const std::string& name, int after) {
+  return job_that(name, [after]() -> Answer {
+    sleep_for(after);
+    ::raise(SIGKILL);
+    return {};
+  });
+}
+
+/// What is thrown, with its type.
+template <class Thrown>
+std::vector<Diagnostic> diagnostics_of(const std::vector<AnswerJob>& jobs) {
+  try {
+    run_jobs(jobs, 2);
+  } catch (const Thrown& e) {
+    EXPECT_EQ(typeid(e), typeid(Thrown));
+    return e.diagnostics();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+TEST(Workers, GiveResultsInJobOrderHoweverManyTheyAre) {
+  std::vector<AnswerJob> jobs;
+  std::vector<Answer> expected;
+  for (int i = 0; i < 7; ++i) {
+    expected.push_back({i, {"word", std::string(static_cast<std::size_t>(i) * 100'000, 'x')}});
+    jobs.push_back(job_that("job", [i, answer = expected.back()] {
+      sleep_for(3 * (7 - i));  // the last is through first
+      return answer;
+    }));
+  }
+  for (const int workers : {0, 1, 2, 3, 7, 20}) EXPECT_EQ(run_jobs(jobs, workers), expected);
+  EXPECT_EQ(run_jobs(std::vector<AnswerJob>{}, 2), std::vector<Answer>{});
+}
+
+TEST(Workers, MayReportAsManyStepsAsTheyLike) {
+  const AnswerJob job{"job", [](const JobProgress& progress) {
+                        for (int i = 0; i < 10'000; ++i) progress(i, 10'000);
+                        return Answer{1, {"done"}};
+                      }};
+  EXPECT_EQ(run_jobs(std::vector{job}, 1), (std::vector<Answer>{{1, {"done"}}}));
+}
+
+const std::vector<Diagnostic> two_places = {
+    {Severity::error, "a.yaml", 3, 7, "no such key", "  keey: 1", "did you mean 'key'?"},
+    {Severity::warning, "b.npy", 0, 0, "is empty", "", ""}};
+
+TEST(Workers, HandErrorsOverWithFileAndLine) {
+  const auto told =
+      diagnostics_of<Error>({job_that("pair dedup", []() -> Answer { throw Error(two_places); })});
+  std::vector<Diagnostic> expected = two_places;
+  expected[0].message = "pair dedup: no such key";
+  ASSERT_EQ(told.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(told[i].str(), expected[i].str());
+    EXPECT_EQ(told[i].severity, expected[i].severity);
+    EXPECT_EQ(told[i].file, expected[i].file);
+    EXPECT_EQ(told[i].line, expected[i].line);
+    EXPECT_EQ(told[i].column, expected[i].column);
+    EXPECT_EQ(told[i].source_line, expected[i].source_line);
+    EXPECT_EQ(told[i].hint, expected[i].hint);
+  }
+}
+
+TEST(Workers, HandOverWhatIsUnsuitableAsThat) {
+  const auto told = diagnostics_of<Unsuitable>(
+      {job_that("pair dedup", []() -> Answer { throw Unsuitable("too many GPUs", "fewer"); })});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].message, "pair dedup: too many GPUs");
+  EXPECT_EQ(told[0].hint, "fewer");
+}
+
+TEST(Workers, FailWithTheirNameAndMessage) {
+  const auto failing = job_that("pair dedup", []() -> Answer { throw std::logic_error("lost"); });
+  EXPECT_THAT([&] { run_jobs(std::vector{failing}, 1); },
+              ThrowsMessage<std::runtime_error>("pair dedup: lost"));
+}
+
+TEST(Workers, FailAsTheFirstInJobOrderDoes) {
+  const std::vector<AnswerJob> jobs = {
+      job_that("fine", [] { return Answer{}; }),
+      job_that("slow", []() -> Answer { sleep_for(50), throw Error("first in order"); }),
+      job_that("fast", []() -> Answer { throw std::runtime_error("first in time"); })};
+  EXPECT_THAT([&] { run_jobs(jobs, 3); }, ThrowsMessage<Error>("error: slow: first in order\n"));
+}
+
+TEST(Workers, ThatAreKilledEndTheOthers) {
+  const auto endless = job_that("endless", []() -> Answer {
+    while (true) sleep_for(1000);
+  });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(
+      [&] {
+        run_jobs(std::vector{endless, killed_job("short", 20)}, 2);
+      },
+      ThrowsMessage<std::runtime_error>("short: worker killed by signal 9"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(Workers, ThatEndBeforeTheyAreThroughAreNoticed) {
+  for (const int status : {0, 3}) {
+    const auto ending = job_that("early", [status]() -> Answer { ::_exit(status); });
+    EXPECT_THAT([&] { run_jobs(std::vector{ending}, 1); },
+                ThrowsMessage<std::runtime_error>("early: worker ended without a result"));
+  }
+}
+
+}  // namespace
+}  // namespace moesim
