@@ -62,19 +62,20 @@ void BackendFlags::add_to(CommandLine& command) {
   command.add_option(
       "--transport", keep_transport,
       "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv");
-  command.add_flag("--together", together,
-                   "of mpi: exchanges begin and end for all their ranks at once, as simulated");
+  command.add_flag(
+      "--together", together,
+      "mpi: exchanges begin and end for all their ranks at once, as simulated at port");
   command.add_option("--timeout", timeout, "seconds without progress that end the run (default 30)")
       .range(1e-6, 1e9);
   command.add_option("--fault", fault,
-                     "a drill, of mpi: kill:OP@RANK, stop:OP@RANK or nan:OP@RANK breaks it there");
+                     "mpi: a drill; kill:OP@RANK, stop:OP@RANK or nan:OP@RANK breaks the op there");
   add_choice(command, "--matrices", matrices, {"float32", "bfloat16"},
-             "of nccl: the type of experts' parameters and activations (default float32)");
+             "nccl: type of experts' parameters and activations: float32 (default) or bfloat16");
   add_choice(command, "--gemm", gemm, {"automatic", "grouped", "one-by-one", "on-streams"},
-             "of nccl: how cuBLAS runs the products of several experts (default automatic)");
-  command.add_flag(
-      "--no-graph", no_graph,
-      "of nccl: puts timed steps on the GPU op by op instead of replaying a CUDA graph");
+             "nccl: products of several experts in cuBLAS: automatic (default), grouped, "
+             "one-by-one or on-streams");
+  command.add_flag("--no-graph", no_graph,
+                   "nccl: puts timed steps on the GPU op by op instead of replaying a CUDA graph");
 }
 
 std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {

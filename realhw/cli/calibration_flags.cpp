@@ -37,11 +37,11 @@ void CalibrationFlags::add_to(CommandLine& command) {
           .one_value_each(),
       command.add_flag("--quick", inputs_.quick,
                        "fewer and smaller measurements, for a first look"),
-      command.add_option("--rounds", inputs_.rounds, "of all measurements, in turn (5; quick: 2)")
+      command.add_option("--rounds", inputs_.rounds, "rounds over all measurements (5; quick: 2)")
           .range(1, 1000),
       command
           .add_option("--longest", inputs_.longest,
-                      "of the measured exchanges, in milliseconds by the topology (100; quick: 20)")
+                      "longest measured exchange, in ms by the topology's rates (100; quick: 20)")
           .range(1e-3, 1e6),
       command
           .add_option("--rows", inputs_.rows,
@@ -53,7 +53,7 @@ void CalibrationFlags::add_to(CommandLine& command) {
 #endif
   Flag saved = command.add_option(
       "--saved", saved_,
-      "measures what calibrate --save planned; its times are fitted where it was");
+      "measures what calibrate --save planned; calibrate --times fits the times");
   for (Flag option : options_) saved.excludes(option);
   options_.push_back(saved);
 }

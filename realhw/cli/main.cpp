@@ -17,7 +17,7 @@ namespace {
 int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
   Job& job = *job_of_main;
   CommandLine app("moesim-hw",
-                  "Runs the plans that moesim simulates with real data, one process a GPU.");
+                  "Runs the plans that moesim simulates, with real data, one process per GPU.");
   app.version(std::string("moesim-hw ") + MOESIM_RELEASE);
   app.require_subcommand();
   app.footer("Exit codes: 0 done, 1 the run failed or computed wrong numbers, 2 bad input.");

@@ -55,9 +55,9 @@ void Measuring::add_to(CommandLine& command, int compared) {
   source_.add_to(command);
   command
       .add_option("--warmup-runs", options_.warmup,
-                  "runs of a step before those that count (default 1)")
+                  "how often a step runs before it counts (default 1)")
       .range(0, 1000000);
-  command.add_option("--repeats", options_.repeats, "runs of a step that count (default 5)")
+  command.add_option("--repeats", options_.repeats, "how often a step runs and counts (default 5)")
       .range(1, 1000000);
   backend_.add_to(command);
   command

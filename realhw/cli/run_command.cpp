@@ -18,7 +18,7 @@ class RunCommand : public Command {
     CommandLine run = app.add_subcommand("run", "Measures the policies of a scenario");
     measuring_.add_to(run, -1);
     run.add_flag("--local", local_,
-                 "all ranks in this process, on the CPU: compares numbers, without any time");
+                 "all ranks in this process, on the CPU: compares numbers, times nothing");
     run.add_option(
         "--json", json_,
         "writes everything printed, and more, to a file; - prints it, and the rest to standard "

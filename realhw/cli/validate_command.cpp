@@ -63,7 +63,7 @@ class ValidateCommand : public Command {
         "validate", "Measures the policies of a scenario and compares them with the simulator");
     measuring_.add_to(command, compared_tokens);
     command.add_option("--tolerance", tolerance_,
-                       "of the mean absolute error of step times (default 12%)");
+                       "greatest mean absolute error of step times (default 12%)");
     command.add_option("--json", json_, "writes the comparison to a file");
     command.add_option("--measured", measured_,
                        "keeps what was measured in a file, for moesim validate");

@@ -11,6 +11,7 @@
 namespace moesim {
 namespace {
 
+/// Ends compiling: the plan has the op before what brings it the row, or brings it nothing.
 [[noreturn]] void absent(TokenId token, Choices choices, const char* what) {
   throw std::runtime_error(
       fmt::format("{} of token {} choices {}", what, token.value, list_text(choice_list(choices))));
@@ -33,6 +34,7 @@ Place HeldRows::take_copy(TokenId token, Choices choices, OpId op) {
     absent(token, choices, "there is no row");
   }
   const Place place = from->value.from;
+  // Copies are equal, so whichever rows have the choices give them away.
   for (HeldRow& row : rows) row.choices &= usable(row, op) ? ~choices : row.choices;
   return place;
 }

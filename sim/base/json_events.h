@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receivers of parse_json's events.
+// The receiver of parse_json's events, for documents that are too large for a tree: a reader that
+// sees one event at a time keeps only what it needs.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +10,8 @@
 
 namespace moesim {
 
-/// Ignores everything; override what is needed. Syntax errors are parse_json's to tell.
+/// Ignores everything; override what is needed. Returning false ends the parsing. Syntax errors end
+/// here, because parse_json reports them with their place.
 class JsonEvents : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
   bool null() override { return true; }
@@ -29,8 +31,8 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::ordered_json> {
 
  private:
   friend void parse_json(std::string_view text, const JsonPlace& place, JsonEvents& events);
-  std::size_t position_ = 0;  // bytes read when it failed
-  std::string reason_;
+  std::size_t position_ = 0;  // bytes read before the syntax error
+  std::string reason_;        // of the syntax error; empty: none
 };
 
 }  // namespace moesim

@@ -156,28 +156,28 @@ void add_calibrate_command(CommandLine& app) {
                   "output of nccl-tests (text or JSON), or a table; several runs of one setting")
       .required();
   command.add_option("-o,--out", options->out, "writes NAME.calib.yaml and prints the residuals");
-  command.add_option("--name", options->name, "of the calibration (default: the file's)");
+  command.add_option("--name", options->name, "name of the calibration (default: the file's)");
   command.add_option("--collective", options->collective,
-                     "takes these rows of a table, or says what an old log measures");
-  command.add_option("--ranks", options->ranks, "takes the rows of so many ranks");
+                     "takes the rows of this collective, or says what an old log measures");
+  command.add_option("--ranks", options->ranks, "takes the rows of this rank count");
   command
       .add_option("--beside", options->beside,
-                  "rows of other rank counts, which tell times of sizes that were not measured "
-                  "or contradict each other")
+                  "takes rows of these other rank counts for sizes that were not measured or "
+                  "whose times contradict each other")
       .range(2, 1 << 20);
   command
       .add_option("--hold-out", options->hold_out,
-                  "leaves out every N-th size in turn and tells how far the fit without it is off")
+                  "leaves every N-th size out, round-robin, and reports the error of the fit there")
       .range(2, 1 << 20);
-  command.add_option("--reach", options->reach,
-                     "host: links inside a host; fabric: between hosts (default: what was run)");
-  command.add_flag("--in-place", options->in_place, "takes the in-place times of nccl-tests");
   command.add_option(
-      "--exchange-overhead", options->exchange_overhead,
-      "the part of the fixed time that the topology has as exchange_overhead (0 us)");
+      "--reach", options->reach,
+      "host: links inside a host; fabric: between hosts (default: where the ranks were)");
+  command.add_flag("--in-place", options->in_place, "takes the in-place times of nccl-tests");
+  command.add_option("--exchange-overhead", options->exchange_overhead,
+                     "part of the fixed time that the topology has as exchange_overhead (0 us)");
   command.add_option("--nominal", options->nominal,
-                     "the bandwidth of the measured link by its data sheet: links of another may "
-                     "then scale the table");
+                     "bandwidth of the measured link by its data sheet; links of other bandwidths "
+                     "may then scale the table");
   command.add_option("--source", options->source,
                      "who published the measurements and under which licence");
   command.add_option("--date", options->date, "when it was measured, where the log does not say");

@@ -64,10 +64,11 @@ void explain(const ExplainOptions& options) {
 void add_explain_command(CommandLine& app) {
   const auto options = std::make_shared<ExplainOptions>();
   CommandLine command = app.add_subcommand(
-      "explain", "Shows where the time of one layer goes, and the least possible");
+      "explain", "Shows where the time of one layer goes, and the least time possible");
   options->scenario.add_to(command);
-  command.add_option("--layer", options->layer, "model layer number (default: first replayed)");
-  command.add_flag("--flow", options->flow, "simulates at fidelity flow too, which is slow");
+  command.add_option("--layer", options->layer,
+                     "model layer number (default: the first replayed layer)");
+  command.add_flag("--flow", options->flow, "simulates at fidelity flow, too (slow)");
   options->json.add_to(command, "--json", "writes all figures to a file");
   command.callback([options] { explain(*options); });
 }

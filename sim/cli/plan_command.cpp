@@ -91,13 +91,14 @@ void add_plan_command(CommandLine& app) {
   const auto options = std::make_shared<PlanOptions>();
   CommandLine command = app.add_subcommand("plan", "Prints the plan of a scenario's first step");
   options->scenario.add_to(command);
-  command.add_option("-o,--out", options->out, "writes to a file instead");
+  command.add_option("-o,--out", options->out, "writes the plan to a file");
   command.add_option("--nccl-tests", options->nccl_tests,
                      "writes each exchange as a matrix for alltoallv_perf into this folder");
-  command.add_flag("--rows", options->rows, "with the explicit token rows of every exchange");
-  command.add_flag("--check", options->check, "proves that every token is delivered and returns");
+  command.add_flag("--rows", options->rows, "adds the explicit token rows of every exchange");
+  command.add_flag("--check", options->check,
+                   "proves that every token reaches its experts and returns, once");
   command.add_option("--save", options->save,
-                     "writes all steps of all policies into one file for moesim-hw run --steps");
+                     "writes all steps of all policies into one file for moesim-hw run --saved");
   command.callback([options] {
     if (options->save.empty()) {
       print_plan(*options);

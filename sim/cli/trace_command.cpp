@@ -55,16 +55,16 @@ void add_info(CommandLine& trace) {
     StatisticsOptions options;
   };
   const auto flags = std::make_shared<Flags>();
-  CommandLine command = trace.add_subcommand("info", "Prints what a trace looks like");
+  CommandLine command = trace.add_subcommand("info", "Prints statistics of a trace");
   command.add_option("TRACE", flags->directory, "a trace folder, or the name of one among the data")
       .required();
   command
       .add_option("--ranks", flags->options.ranks,
-                  "Numbers of ranks with contiguous experts (default 2,4,8 .. 64)")
+                  "numbers of ranks with contiguous experts (default 2,4,8 .. 64)")
       .separated_by(',');
-  command.add_option("--pairs", flags->options.pairs, "How many of the strongest pairs to name")
+  command.add_option("--pairs", flags->options.pairs, "how many of the strongest pairs to name")
       .range(0, 1000);
-  flags->json.add_to(command, "--json", "Writes everything, per layer, to this file");
+  flags->json.add_to(command, "--json", "writes everything, per layer, to a file");
   command.callback([flags] {
     const auto recorded = RoutingTrace::open(find_trace(flags->directory));
     LongWork work("measuring");
@@ -77,7 +77,7 @@ void add_info(CommandLine& trace) {
 void add_verify(CommandLine& trace) {
   const auto directory = std::make_shared<std::string>();
   CommandLine command =
-      trace.add_subcommand("verify", "Reads all of a trace; reports every problem");
+      trace.add_subcommand("verify", "Reads all of a trace and reports every problem");
   command.add_option("TRACE", *directory, "a trace folder, or the name of one among the data")
       .required();
   command.callback([directory] {
@@ -105,15 +105,17 @@ void add_slice(CommandLine& trace) {
     SliceOptions options;
   };
   const auto flags = std::make_shared<Flags>();
-  CommandLine command = trace.add_subcommand("slice", "Makes a trace of a part of another");
+  CommandLine command = trace.add_subcommand("slice", "Makes a trace of a part of another one");
   command.add_option("TRACE", flags->directory, "a trace folder, or the name of one among the data")
       .required();
-  command.add_option("-o,--output", flags->output, "The new trace folder").required();
-  command.add_option("--steps", flags->steps, "A:B, recorded steps A to B - 1, counted from 0");
-  command.add_option("--layers", flags->layers, "Model layer numbers: FIRST:COUNT or a list 0,7,15")
+  command.add_option("-o,--output", flags->output, "the new trace folder").required();
+  command.add_option("--steps", flags->steps, "A:B: recorded steps A to B - 1, counted from 0");
+  command
+      .add_option("--layers", flags->layers, "model layer numbers: FIRST:COUNT, or a list 0,7,15")
       .separated_by(',');
-  Flag tokens = command.add_option("--tokens", flags->tokens, "The first tokens of every step");
-  command.add_option("--name", flags->options.name, "Name of the new trace");
+  Flag tokens =
+      command.add_option("--tokens", flags->tokens, "number of tokens, the first of every step");
+  command.add_option("--name", flags->options.name, "name of the new trace");
   command.callback([flags, tokens] {
     SliceOptions options = flags->options;
     if (!flags->steps.empty()) options.steps = pair_of("--steps", flags->steps);
@@ -155,7 +157,7 @@ void report_written(const std::string& output) {
 }
 
 void add_trace_command(CommandLine& app) {
-  CommandLine trace = app.add_subcommand("trace", "Looks at, checks and makes routing traces");
+  CommandLine trace = app.add_subcommand("trace", "Measures, checks and makes routing traces");
   trace.require_subcommand();
   add_info(trace);
   add_verify(trace);

@@ -52,19 +52,22 @@ void add_trace_import(CommandLine& trace) {
   ImportOptions& options = flags->options;
   CommandLine command = trace.add_subcommand("import", "Makes a trace from another format");
   command.add_option("KIND", flags->kind, "esft, npz, npy or gpt-oss").required();
-  command.add_option("INPUT", options.inputs, "Files (esft: or a folder)").required();
-  command.add_option("-o,--output", options.output, "The new trace folder").required();
-  command.add_option("--name", options.name, "Name of the trace (default: of the folder)");
-  command.add_option("--model", flags->model, "Model whose experts, top-k and layers these are");
-  command.add_option("--experts", options.experts, "Experts per layer");
-  command.add_option("--top-k", options.top_k, "Experts per token");
-  command.add_option("--layers", flags->layers, "Model layer numbers: FIRST:COUNT or a list 0,7,15")
+  command.add_option("INPUT", options.inputs, "files (esft: or a folder)").required();
+  command.add_option("-o,--output", options.output, "the new trace folder").required();
+  command.add_option("--name", options.name, "name of the trace (default: the folder's)");
+  command.add_option("--model", flags->model, "model whose experts, top-k and layers these are");
+  command.add_option("--experts", options.experts, "experts per layer");
+  command.add_option("--top-k", options.top_k, "experts per token");
+  command
+      .add_option("--layers", flags->layers, "model layer numbers: FIRST:COUNT, or a list 0,7,15")
       .separated_by(',');
   command.add_option("--phase", flags->phase, "training, prefill, decode or mixed");
   command.add_option("--ids", options.ids, "npz: the array of expert ids");
   command.add_option("--lengths", options.lengths, "npz: the array of sequence lengths");
   command.add_option("--weights", options.weights, "npz: the array of gate weights");
-  command.add_option("--order", options.order, "npz: tlk (token, layer, choice) or ltk")
+  command
+      .add_option("--order", options.order,
+                  "npz: tlk (token, layer, choice) or ltk (layer, token, choice)")
       .one_of({"tlk", "ltk"});
   command.add_option("--weight-scale", options.weight_scale, "npz: one unit of the weights");
   command.callback([flags] { run_import(*flags); });

@@ -71,31 +71,31 @@ void add_trace_synth(CommandLine& trace) {
   SynthOptions& o = flags->options;
   CommandLine command = trace.add_subcommand("synth", "Draws a synthetic trace");
   command.show_defaults();
-  command.add_option("-o,--output", flags->output, "The new trace folder").required();
-  command.add_option("--name", o.name, "Name of the trace");
-  command.add_option("--tokens", o.tokens, "Tokens per step");
-  command.add_option("--sequences", o.sequences, "Sequences per step");
-  command.add_option("--steps", o.steps, "Steps");
-  command.add_option("--drift", o.drift, "Change of popularity per step, 0 to 1");
-  command.add_option("--seed", o.seed, "The same seed gives the same trace");
-  Flag fit = command.add_option("--fit", flags->fit,
-                                "A trace whose loads, pairs and overlap to reproduce");
-  Flag experts = command.add_option("--experts", o.experts, "Experts per layer");
-  Flag top_k = command.add_option("--top-k", o.top_k, "Experts per token");
+  command.add_option("-o,--output", flags->output, "the new trace folder").required();
+  command.add_option("--name", o.name, "name of the trace");
+  command.add_option("--tokens", o.tokens, "tokens per step");
+  command.add_option("--sequences", o.sequences, "sequences per step");
+  command.add_option("--steps", o.steps, "steps");
+  command.add_option("--drift", o.drift, "change of popularity per step, 0 to 1");
+  command.add_option("--seed", o.seed, "the same seed gives the same trace");
+  Flag fit =
+      command.add_option("--fit", flags->fit, "trace whose loads, pairs and overlap to reproduce");
+  Flag experts = command.add_option("--experts", o.experts, "experts per layer");
+  Flag top_k = command.add_option("--top-k", o.top_k, "experts per token");
   const std::vector<Flag> invented = {
-      command.add_option("--model", flags->model, "Model whose experts, top-k and layers to take"),
+      command.add_option("--model", flags->model, "model whose experts, top-k and layers to take"),
       experts,
       top_k,
       command.add_option("--layers", flags->layers,
                          "MoE layers: COUNT, or FIRST:COUNT to number them from FIRST on"),
       command.add_option("--skew", o.skew, "Zipf exponent of expert popularity"),
       command.add_option("--affinity", o.affinity,
-                         "Share of choices from the community of the first one, 0 to 1"),
-      command.add_option("--communities", o.communities, "Communities (0: of 8 experts)"),
+                         "share of choices from the community of the first one, 0 to 1"),
+      command.add_option("--communities", o.communities, "communities (0: of 8 experts)"),
       command.add_option("--stickiness", o.stickiness,
-                         "Probability to keep an expert of the token before, 0 to 1"),
-      command.add_option("--groups", o.groups, "Group-limited gate: expert groups"),
-      command.add_option("--kept-groups", o.kept_groups, "Groups that a token may use")};
+                         "probability to keep an expert of the token before, 0 to 1"),
+      command.add_option("--groups", o.groups, "group-limited gate: expert groups"),
+      command.add_option("--kept-groups", o.kept_groups, "groups that a token may use")};
   for (Flag option : invented) fit.excludes(option);
   command.callback([flags, experts, top_k] {
     flags->experts_given = experts.given();

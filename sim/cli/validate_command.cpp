@@ -69,13 +69,13 @@ void add_validate_command(CommandLine& app) {
       "validate", "Compares what moesim-hw measured with the simulator, op by op");
   command.add_option("MEASURED", options->files, "files of moesim-hw run --json").required();
   command.add_option("--tolerance", options->tolerance,
-                     "of the mean absolute error of step times (default 12%)");
+                     "greatest mean absolute error of step times (default 12%)");
   command.add_option("--fidelity", options->fidelity, "port (default), flow or analytic");
   command.add_option("--topology", options->topology,
                      "simulates the measured plans on this cluster, such as a calibrated one");
   command
       .add_option("--set", options->set,
-                  "changes what they are simulated on: topology.PATH=VALUE, gpu.PATH=VALUE")
+                  "changes what the plans are simulated on: topology.PATH=VALUE, gpu.PATH=VALUE")
       .one_value_each();
   options->json.add_to(command, "--json", "writes everything printed, and more, to a file");
   command.callback([options] { validate_files(*options); });

@@ -57,7 +57,8 @@ void ScenarioFlags::add_to(CommandLine& command) {
       .one_value_each();
   add_text(command, "--model", "model", true,
            "MoE architecture: a name of `moesim list models` or a file");
-  add_text(command, "--trace", "trace", true, "routing trace (a folder)");
+  add_text(command, "--trace", "trace", true,
+           "routing trace: a folder, or a name of `moesim list traces`");
   command
       .add_option("--policy", policy_,
                   "policy: a name of `moesim list policies` or a file; several: a,b")
@@ -66,34 +67,37 @@ void ScenarioFlags::add_to(CommandLine& command) {
       .one_value_each();
   add_text(command, "--p2p-order", "p2p_order", true,
            "at fidelity flow: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
-  add_text(command, "--ep", "ep", false, "expert-parallel degree (default: as large as fits)");
+  add_text(command, "--ep", "ep", false,
+           "expert-parallel degree: ranks of an EP group (default: as large as fits)");
   add_text(command, "--tokens-per-rank", "tokens_per_rank", false,
-           "tokens of a rank in a step (default: the most that every rank has)");
+           "tokens of a rank in a step (default: the largest number that every rank has)");
   add_text(command, "--repeat", "repeat", false,
-           "plays every recorded step this often (default 1)");
-  add_text(command, "--steps", "steps", true, "all (default), one step, or a range such as 0:10");
+           "how often every recorded step is played (default 1)");
+  add_text(command, "--steps", "steps", true,
+           "all (default), one step, or a range: 0:10 is the first ten");
   add_text(command, "--warmup", "warmup", false,
-           "steps before them that planners see and that are left out of all figures (default 0)");
+           "steps before these that planners see and no figure counts (default 0)");
   command.add_option("--layers", layers_, "all (default), recorded, or model layer numbers 1,2,3")
       .separated_by(',')
       .one_value_each();
   add_text(command, "--pass", "pass", true, "forward, or forward+backward (default)");
   add_text(command, "--attention", "attention", false,
-           "true (default): the model's attention is computed too; or false");
-  add_text(command, "--memory", "memory", true,
-           "what must fit into a GPU: the replayed layers (check, default), all MoE layers of the "
-           "model (model), or anything (ignore)");
+           "true (default): computes the model's attention, too; or false");
+  add_text(
+      command, "--memory", "memory", true,
+      "what must fit into a GPU: check (default): the replayed layers; model: all MoE layers of "
+      "the model; ignore: nothing");
   add_text(command, "--accumulate", "accumulate", false,
-           "sums expert gradients over the EP groups every N-th step (default 1), or never");
+           "N: sums expert gradients over the EP groups every N-th step (default 1); or never");
   add_text(command, "--gradient-bytes", "gradient_bytes", false,
-           "gradient of an expert parameter (default 2)");
+           "bytes of the gradient of an expert parameter (default 2)");
   add_text(command, "--optimizer-bytes", "optimizer_bytes", false,
-           "optimizer state of an expert parameter (default 12)");
+           "bytes of the optimizer state of an expert parameter (default 12)");
   command
       .add_option("--set", set_,
-                  "changes an input: topology.PATH=VALUE, model.PATH=VALUE, gpu.PATH=VALUE, "
-                  "policy.PATH=VALUE, or one of several: policy:NAME.PATH=VALUE; after the changes "
-                  "of the file")
+                  "changes an input, after the changes of the file: topology.PATH=VALUE, "
+                  "model.PATH=VALUE, gpu.PATH=VALUE, policy.PATH=VALUE; one of several: "
+                  "policy:NAME.PATH=VALUE")
       .one_value_each();
 }
 

@@ -9,6 +9,8 @@
 namespace moesim {
 namespace {
 
+/// Some layers and the first tokens of a step. A view: nothing is copied, so slicing a large trace
+/// costs what the part costs.
 class SlicedStep : public TraceStep {
  public:
   SlicedStep(std::shared_ptr<const TraceStep> step, std::vector<int> layers, std::int64_t tokens)
@@ -39,12 +41,12 @@ class SlicedStep : public TraceStep {
   int source(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
 
   std::shared_ptr<const TraceStep> step_;
-  std::vector<int> layers_;  // indices in the original
+  std::vector<int> layers_;  // indices in step_
   std::int64_t tokens_;
   std::vector<std::int32_t> lengths_;
 };
 
-/// Indices of the wanted layers in the trace; narrows info.layers to them.
+/// Indices of the wanted layers among those of the trace, whose numbers replace info.layers.
 std::vector<int> choose_layers(const SliceOptions& options, TraceInfo& info) {
   const std::vector<int> all = info.layers;
   if (!options.layers.empty()) info.layers = options.layers;
@@ -61,6 +63,7 @@ std::vector<int> choose_layers(const SliceOptions& options, TraceInfo& info) {
   return indices;
 }
 
+/// The trace and the part that was taken, beside the provenance of the trace itself.
 std::string provenance(const RoutingTrace& trace, const SliceOptions& options) {
   using Json = nlohmann::ordered_json;
   const std::string& before = trace.info().provenance;

@@ -27,7 +27,8 @@ Error cannot_write(const std::string& path) {
   return error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));
 }
 
-/// A new file that reaches the disk before done() returns.
+/// A new file. It is on the disk when done() returns, so that a rename after it cannot publish
+/// something unwritten.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path)
@@ -61,6 +62,7 @@ class OutputFile {
   int fd_;
 };
 
+/// Makes the names in a folder durable: fsync of a file leaves them out.
 void sync_folder(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) throw cannot_write(path);
@@ -75,15 +77,16 @@ void rename_folder(const std::string& from, const std::string& to) {
   sync_folder(parent.empty() ? "." : parent.string());
 }
 
-/// The half that equals `value`, if there is one.
+/// The float16 that equals `value`, if there is a finite one.
 std::optional<std::uint16_t> exact_half(float value) {
+  if (!std::isfinite(value)) return std::nullopt;
   const float size = std::fabs(value);
   const int sign = std::signbit(value) ? 0x8000 : 0;
   int bits = 0;
   if (size != 0) {
     int exponent = 0;
     std::frexp(size, &exponent);                          // size in [2^(exponent-1), 2^exponent)
-    const int scale = std::max(exponent - 1, -14);        // exponent of the half
+    const int scale = std::max(exponent - 1, -14);        // exponent of the float16
     const float fraction = std::ldexp(size, 10 - scale);  // 1024..2047, or less when subnormal
     if (exponent - 1 > 15 || fraction != std::floor(fraction)) return std::nullopt;
     bits = static_cast<int>(fraction) + ((scale + 14) << 10);
@@ -144,7 +147,7 @@ class StepFiles {
                   std::vector<std::uint16_t>(wide.begin(), wide.end()));
   }
 
-  /// As float16 when that loses nothing.
+  /// As float16 when no weight changes by it: half the bytes.
   void write_weights() const {
     std::vector<float> single;
     std::vector<std::uint16_t> half;
@@ -231,7 +234,7 @@ void TraceWriter::append_step(const TraceStep& step) {
                 "step numbers ascend");
   const std::string name = fmt::format("step-{:08}", step.number());
   const std::string temporary = directory_ + "/." + name + ".tmp";
-  fs::remove_all(temporary);  // what an interrupted recording may have left
+  fs::remove_all(temporary);  // an interrupted recording may have left one
   make_folder(temporary);
   StepFiles(step, info_, temporary).write();
   rename_folder(temporary, directory_ + "/" + name);

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"
 
@@ -75,6 +77,19 @@ TEST(Writer, WeightsThatFitAreHalves) {
   const auto trace = RoutingTrace::open(scratch / "t");
   for (int i = 0; i < 4; ++i)
     EXPECT_EQ(trace.step(0).weight(0, i / 2, i % 2), arrays.weights[static_cast<std::size_t>(i)]);
+}
+
+TEST(Writer, WeightsThatAreNoNumbersStayWhatTheyAre) {
+  ScratchFolder scratch;
+  const TraceInfo info{"t", "", 8, 2, {0}, Phase::training, ""};
+  StepArrays arrays;
+  arrays.ids = IdArray(8, {0, 1, 2, 3});
+  arrays.sequence_lengths = {2};
+  arrays.weights = {.5F, std::numeric_limits<float>::infinity(), 1, 0};
+  auto writer = TraceWriter::create(scratch / "t", info, Publish::each_step);
+  writer.append_step(*make_step(info, arrays));
+  writer.finish();
+  EXPECT_EQ(RoutingTrace::open(scratch / "t").step(0).weight(0, 0, 1), arrays.weights[1]);
 }
 
 TEST(Writer, EveryFinishedStepCanBeOpenedAtOnce) {

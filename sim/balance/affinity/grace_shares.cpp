@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sequence in which the choices of a rank go to the copies of an expert.
+// The sequence in which a rank's choices of one expert go to the copies of that expert.
 #include <algorithm>
 
 #include "sim/balance/affinity/grace.h"
@@ -7,8 +7,9 @@
 namespace moesim {
 namespace {
 
-/// Deals `period` choices out one by one, each to the slot furthest behind its weight, the lowest
-/// on ties; equal neighbours become one share.
+/// Deals `period` choices out one by one: slot s earns weights[s] of every choice, and the slot
+/// that is furthest behind what it has earned gets the next one (ties: the lowest). So any few
+/// choices in a row are spread about by weight. Equal neighbours become one share.
 Shares deal(std::span<const SlotId> slots, std::span<const double> weights, int period) {
   std::vector<double> behind(slots.size());
   Shares shares;
@@ -35,7 +36,7 @@ std::vector<std::vector<Shares>> grace_shares(const Placement& placement,
       std::vector<GpuId> holders;
       for (const SlotId slot : slots) holders.push_back(placement.gpu_of(slot));
       const auto weights = grace_weights(GpuId(rank), holders, predicted, gpus_per_node, choice);
-      // A single copy in use needs no sequence.
+      // With a single copy in use every choice goes there: one share of one choice says that.
       const bool single = std::count(weights.begin(), weights.end(), 0.0) + 1 ==
                           static_cast<std::ptrdiff_t>(weights.size());
       shares[static_cast<std::size_t>(rank)].push_back(deal(slots, weights, single ? 1 : period));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The expert domains of HybridEP (arXiv 2510.19470): who gathers whose experts, who exchanges
-// tokens with whom.
+// The expert domains of HybridEP (arXiv 2510.19470): which GPUs gather whose experts, and which
+// GPUs exchange tokens. Inside a domain experts travel, between domains tokens do.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,22 @@
 
 namespace moesim {
 
-/// One level, coarsest first: `workers` (SF) per worker of the level above, `domain` (S) of them
-/// in a row form an expert domain.
+/// One level of workers, such as nodes or the GPUs of a node. A worker of the level above has
+/// `workers` of them (the paper's SF); `domain` consecutive ones (S) form an expert domain.
 struct DomainLevel {
   int workers = 1;
   int domain = 1;
 };
 
+/// What two GPUs do at a level: nothing, gather each other's experts, or exchange tokens.
 enum class DomainRelation { none, all_gather, all_to_all };
 
-/// Which coordinates of two GPUs must agree for them to meet at a level: all others, or the finer
-/// ones only, as the paper's algorithm prints. The latter lets GPUs of different nodes exchange
-/// over a level that does not join them.
+/// Which coordinates of two GPUs must agree for them to meet at a level: those of all other levels,
+/// or only of the finer ones, as the paper's algorithm prints. Plans use the former: the latter
+/// lets GPUs of different nodes exchange over a level that does not join them.
 enum class DomainMatch { all_levels, finer };
 
-/// Ordered GPU pairs of one level.
+/// How many ordered pairs of GPUs do what at one level (the paper's Table VII).
 struct DomainPairs {
   std::int64_t all_to_all = 0;
   std::int64_t all_gather = 0;
@@ -36,7 +37,8 @@ struct DomainPairs {
 /// Bytes from GPU to GPU, one exchange per level, in the order in which they run.
 using LevelExchanges = std::vector<ByteMatrix>;
 
-/// GPUs as workers of nested levels, numbered with the finest level fastest.
+/// GPUs as workers of nested levels, coarsest first. GPU numbers count the finest level fastest, as
+/// ranks do.
 class ExpertDomains {
  public:
   /// Throws Error when there is no level or a domain does not divide its level's workers.
@@ -50,14 +52,14 @@ class ExpertDomains {
                           DomainMatch match = DomainMatch::all_levels) const;
   DomainPairs pairs(int level, DomainMatch match = DomainMatch::all_levels) const;
 
-  /// Where a token that is at `at` goes at a level on its way to the experts of `home`: the worker
+  /// The GPU to which a token at `at` goes at a level, bound for the experts of `home`: the worker
   /// of its own offset in the domain of `home`. After all levels it is on a GPU that holds them.
   GpuId hop(GpuId at, GpuId home, int level) const;
-  /// The GPU that serves the tokens of `source` for the experts of `home`.
+  /// The GPU that computes the tokens of `source` for the experts of `home`: the last hop.
   GpuId serving(GpuId source, GpuId home) const;
 
-  // Unstated in the paper, ours (matching all levels): level 0 gathers first, each next level
-  // forwards what its GPUs hold by then.
+  // The paper leaves the order of several levels open. Here (with DomainMatch::all_levels) level 0
+  // gathers first, and each next level forwards what its GPUs hold by then.
 
   /// The experts that every GPU holds after all gathers, by home GPU; `home` has one row per GPU.
   SlotTable gathered(const SlotTable& home) const;
@@ -65,8 +67,9 @@ class ExpertDomains {
   LevelExchanges gather_exchanges(const SlotTable& home, Bytes expert) const;
   /// The reduce-scatters of the gathered experts' gradients: the gathers backwards, finest first.
   LevelExchanges reduce_exchanges(const SlotTable& home, Bytes gradient) const;
-  /// The dispatch of one row per choice, level 0 first; the diagonal is what stays. Every expert
-  /// lives on one GPU of `home` (Error). Combine is each matrix transposed, last level first.
+  /// The dispatch of one row per choice, level 0 first; the diagonal is what stays. The combine is
+  /// each matrix transposed, last level first. Throws Error unless every expert is on one GPU of
+  /// `home`.
   LevelExchanges token_exchanges(const LoadMatrix& loads, const SlotTable& home, Bytes row) const;
 
  private:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSeek EPLB (github.com/deepseek-ai/EPLB, eplb.py): replicate loaded experts, pack the copies
-// on GPUs. Loads are per layer, in any linear unit. Ties go to the lower index (upstream: an
-// unstable sort); arithmetic is double (upstream: single). Without movement costs, and copies of
-// one expert may share a GPU, as upstream.
+// DeepSeek EPLB (github.com/deepseek-ai/EPLB, eplb.py): replicates loaded experts and packs the
+// copies on GPUs. Loads are per layer, in any linear unit, since only their ratios matter.
+// As upstream, moving an expert costs nothing, and copies of one expert may share a GPU.
+// Unlike upstream, ties go to the lower index (an unstable sort there) and arithmetic is double
+// (single there), so that results are the same on every machine.
 #pragma once
 
 #include <span>
@@ -13,19 +14,20 @@
 
 namespace moesim::eplb {
 
-/// The pack of every item, and how many items had entered that pack before it.
+/// [item]: its pack, and its rank there: how many items entered that pack before it.
 struct Packing {
   std::vector<int> pack;
   std::vector<int> rank;
 };
 
-/// Packs items into `packs` packs of equally many: the heaviest first, each into the lightest pack
-/// with room; one item per pack stays in order. Throws Error unless packs divides the items.
+/// Packs items into `packs` packs of equally many: the heaviest item first, each into the lightest
+/// pack with room. With one item per pack, item i goes into pack i. Throws Error unless `packs`
+/// divides the number of items.
 Packing pack(std::span<const double> weights, int packs);
-/// The same, but sorts even when every pack gets one item.
+/// The same, but heaviest first also with one item per pack, as TensorRT-LLM does.
 Packing pack_sorted(std::span<const double> weights, int packs);
 
-/// The expert of every slot, its replica rank there, and the copies of every expert.
+/// expert_in[slot] and rank[slot]: the expert, and which of its copies; copies[expert].
 struct Replication {
   std::vector<int> expert_in;
   std::vector<int> rank;
@@ -36,7 +38,8 @@ struct Replication {
 /// Error when there are fewer slots than experts.
 Replication replicate(std::span<const double> loads, int slots);
 
-/// Physical slots and the groups of experts, nodes and GPUs they are spread over.
+/// What a layer is spread over; `groups` are the gate's groups of experts, which EPLB keeps on one
+/// node because a token uses few of them.
 struct Shape {
   int slots = 0;
   int groups = 1;
@@ -55,12 +58,13 @@ struct Layout {
   SlotTable table() const;
 };
 
-/// One layer's layout: hierarchical (groups to nodes, copies within nodes) when nodes divide the
-/// groups, else global (as with one group and one node). Throws Error unless groups divide the
-/// experts, nodes the GPUs (hierarchical), GPUs the slots, and slots >= experts.
+/// One layer's layout. Where nodes divide the groups it is hierarchical: groups go to nodes, then
+/// copies to GPUs within a node. Else it is global, as with one group and one node. Throws Error
+/// unless groups divide the experts, nodes the GPUs (hierarchical), GPUs the slots, and slots >=
+/// experts.
 Layout rebalance(std::span<const double> loads, const Shape& shape);
 
-/// The loads of the experts, summed over source ranks, as balancers take them.
+/// The load of every expert, summed over source ranks: balancers do not ask where tokens come from.
 std::vector<double> loads_of(const LoadMatrix& loads);
 
 }  // namespace moesim::eplb

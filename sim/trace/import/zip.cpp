@@ -14,12 +14,12 @@ constexpr std::uint64_t kEndRecord64 = 0x06064b50;
 constexpr std::uint64_t kEndLocator64 = 0x07064b50;
 constexpr std::uint64_t kDirectoryEntry = 0x02014b50;
 constexpr std::uint64_t kLocalHeader = 0x04034b50;
-constexpr std::uint64_t kIn64 = 0xffffffff;  // the real value is in the zip64 extra field
+constexpr std::uint64_t kIn64 = 0xffffffff;  // stands where the value is in the zip64 extra field
 
-/// Deflate cannot pack better than 1 : 1032; a larger claim is a damaged file.
+/// Deflate cannot pack better than 1 : 1032. A member that claims more is damaged.
 constexpr std::uint64_t kMaxRatio = 1032;
-/// A large member that claims more than this was made to fill the memory: ids pack 20 times at
-/// most.
+/// A member above kAlwaysUnpacked that claims more than kLikelyRatio was made to fill the memory:
+/// expert ids pack 1 : 20 at best.
 constexpr std::uint64_t kLikelyRatio = 200, kAlwaysUnpacked = 32 << 20;
 
 /// Inflates one raw deflate stream into `out`, which must be filled exactly.
