@@ -21,7 +21,7 @@ BoundSums bounds_of(const Scenario& scenario, const Inputs& inputs, const Cluste
     options.explicit_rows = true;
     StepPlanner planner(system, cluster.topology, inputs.model, inputs.trace, options);
     const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
-    sums.phases.insert(planned.layers[0].dispatch->phases());
+    sums.phases.insert(planned.layers[0].dispatch->shape().size());
     sums.add(explain(planned.plan, cluster.topology, cluster.gpus, {{"port", backend.get()}}),
              cluster.topology, system.name);
     progress(++done, static_cast<int>(inputs.layers.size()));

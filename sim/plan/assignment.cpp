@@ -108,6 +108,29 @@ Assignment::Assignment(Placement placement, const std::vector<std::vector<Shares
   shares_.clear();
 }
 
+Assignment Assignment::part(GpuId first, int ranks) const {
+  const std::int64_t before = placement_.first_slot(first).value;
+  const auto rows = slot_of_.begin() + first.value;
+  std::vector<std::vector<SlotId>> slot_of(rows, rows + ranks);
+  for (auto& row : slot_of) {
+    for (SlotId& slot : row) slot = SlotId(slot.value - before);
+  }
+  Assignment part(Placement(placement_.experts(), placement_.table(first, ranks)),
+                  std::move(slot_of));
+  if (!split()) return part;
+  const auto experts = static_cast<std::size_t>(placement_.experts());
+  const auto starts = first_share_.begin() + static_cast<std::ptrdiff_t>(first.index() * experts);
+  const std::size_t from = *starts;
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(ranks) * experts; ++i) {
+    part.first_share_.push_back(starts[static_cast<std::ptrdiff_t>(i)] - from);
+  }
+  for (std::size_t i = 0; i < part.first_share_.back(); ++i) {
+    const Share& share = shares_[from + i];
+    part.shares_.push_back({SlotId(share.slot.value - before), share.count});
+  }
+  return part;
+}
+
 AssignmentWalk::AssignmentWalk(const Assignment& assignment)
     : assignment_(assignment),
       experts_(static_cast<std::size_t>(assignment.placement().experts())) {

@@ -30,10 +30,13 @@ Placement::Placement(int experts, const SlotTable& experts_of) : first_slot_{0} 
   }
 }
 
-SlotTable Placement::table() const {
-  SlotTable table(static_cast<std::size_t>(gpus()));
-  for (int slot = 0; slot < slots(); ++slot) {
-    table[gpu_of(SlotId(slot)).index()].push_back(expert_in(SlotId(slot)));
+SlotTable Placement::table() const { return table(GpuId(0), gpus()); }
+
+SlotTable Placement::table(GpuId first, int gpus) const {
+  SlotTable table;
+  for (int g = first.value; g < first.value + gpus; ++g) {
+    const auto slots = expert_in_.begin() + first_slot_[static_cast<std::size_t>(g)];
+    table.emplace_back(slots, slots + slots_on(GpuId(g)));
   }
   return table;
 }

@@ -30,6 +30,8 @@ class Placement {
   /// Slots that hold an expert, ascending.
   const std::vector<SlotId>& slots_of(ExpertId expert) const { return slots_of_[expert.index()]; }
   SlotTable table() const;
+  /// The slots of the `gpus` GPUs from `first` on.
+  SlotTable table(GpuId first, int gpus) const;
 
  private:
   std::vector<ExpertId> expert_in_;

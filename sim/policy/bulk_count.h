@@ -49,12 +49,6 @@ class RouteCopies {
   std::vector<std::uint32_t> before_;  // [copy] the one before it that goes to the same GPU
 };
 
-/// Phases by the phase whose rows they send on.
-struct PhaseOrder {
-  std::vector<int> first;                      // those that take rows from their sources
-  std::vector<std::vector<int>> continued_by;  // [phase]
-};
-
 template <class Mechanism>
 class BulkCount {
  public:

@@ -7,19 +7,11 @@
 #include <bit>
 #include <utility>
 
-#include "sim/plan/exchange_time.h"
 #include "sim/policy/source_choices.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
-
-/// How long the slowest communicator of a collective takes.
-Seconds collective_time(const Topology& topology, const CommunicatorTraffic& communicators) {
-  std::vector<ExchangeDemand> demands;
-  for (const ByteMatrix& traffic : communicators) demands.emplace_back(topology.loads(traffic));
-  return std::ranges::max(shared_times(demands));
-}
 
 /// Adds the tokens of a rank that touch each group of a level.
 void add_rows(GpuId source, int level, SourceChoices& choices, GroupCounts& counts) {
@@ -43,25 +35,25 @@ void add_rows(GpuId source, int level, SourceChoices& choices, GroupCounts& coun
 
 }  // namespace
 
-Nesting nesting_of(const Topology& topology, const Hierarchy& hierarchy, int ep,
-                   const std::string& who) {
-  if (!hierarchy.uniform()) {
+Nesting nesting_of(const EpGroups& groups, const std::string& who) {
+  const RankSpace& ranks = groups.ranks(0);
+  if (!ranks.uniform()) {
     throw Unsuitable(fmt::format("{}: the ranks of '{}' nest in groups of different sizes", who,
-                                 topology.name()),
+                                 groups.cluster()),
                      "give the depth as a number");
   }
   Nesting nesting;
-  nesting.gpus = ep;
+  nesting.gpus = ranks.size();
   nesting.groups.clear();
-  for (int level = 0; level < hierarchy.depth(); ++level) {
-    nesting.groups.push_back(hierarchy.groups_per_run(level));
+  for (int level = 0; level < ranks.depth(); ++level) {
+    nesting.groups.push_back(ranks.level(level).size());
   }
   return nesting;
 }
 
-DepthModel::DepthModel(const Topology& topology, Nesting nesting, Copies copies,
-                       CountReading reading, Bytes row)
-    : topology_(topology),
+DepthModel::DepthModel(EpGroups groups, Nesting nesting, Copies copies, CountReading reading,
+                       Bytes row)
+    : groups_(std::move(groups)),
       nesting_(std::move(nesting)),
       copies_(copies),
       reading_(reading),
@@ -70,9 +62,10 @@ DepthModel::DepthModel(const Topology& topology, Nesting nesting, Copies copies,
 int DepthModel::best(const LayerTokens& tokens) const {
   std::vector<Seconds> slowest(static_cast<std::size_t>(nesting_.depth()));
   const CollectiveCosts& fitted = costs(tokens);
-  const std::size_t ranks = tokens.batch.ranks.size();
-  for (std::size_t first = 0; first < ranks; first += static_cast<std::size_t>(nesting_.gpus)) {
-    const auto times = depth_times(fitted, count(tokens, first).stage_rows(copies_), row_);
+  for (int g = 0; g < groups_.count(); ++g) {
+    const GroupPart part = groups_.part(tokens.batch, tokens.assignment, g);
+    const GroupCounts counts = count({part.batch(), tokens.ids, part.assignment()});
+    const auto times = depth_times(fitted, counts.stage_rows(copies_), row_);
     for (std::size_t d = 0; d < slowest.size(); ++d) slowest[d] = std::max(slowest[d], times[d]);
   }
   return best_depth(slowest);
@@ -85,18 +78,18 @@ const CollectiveCosts& DepthModel::costs(const LayerTokens& tokens) const {
       std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>((row_ * rows).value, 1)));
   const auto known = costs_.find(size);
   if (known != costs_.end()) return known->second;
-  const auto time = [&](const CommunicatorTraffic& t) { return collective_time(topology_, t); };
-  const int copies = topology_.gpu_count() / nesting_.gpus;
+  const auto time = [&](const CommunicatorTraffic& t) { return groups_.slowest(t); };
   const Bytes bytes(static_cast<std::int64_t>(size));
-  return costs_.emplace(size, fit_collective_costs(nesting_, copies, time, bytes)).first->second;
+  return costs_.emplace(size, fit_collective_costs(nesting_, groups_.count(), time, bytes))
+      .first->second;
 }
 
-/// The counts over the run of ranks that starts at `first`.
-GroupCounts DepthModel::count(const LayerTokens& tokens, std::size_t first) const {
-  GroupCounts counts(nesting_, reading_, GpuId(static_cast<std::int64_t>(first)));
-  SourceChoices choices(tokens, StopPer::gpu);
-  for (std::size_t r = first; r < first + static_cast<std::size_t>(nesting_.gpus); ++r) {
-    const GpuId source(static_cast<std::int64_t>(r));
+/// The counts over the ranks of one EP group.
+GroupCounts DepthModel::count(const LayerTokens& of_group) const {
+  GroupCounts counts(nesting_, reading_);
+  SourceChoices choices(of_group, StopPer::gpu);
+  for (int r = 0; r < nesting_.gpus; ++r) {
+    const GpuId source(r);
     choices.enter(source);
     choices.select(0, choices.tokens());
     for (std::size_t i = 0; i < choices.stops().size(); ++i) {

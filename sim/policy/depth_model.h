@@ -7,22 +7,19 @@
 
 #include "sim/model/group_counts.h"
 #include "sim/policy/dispatch.h"
-#include "sim/policy/hierarchy.h"
 
 namespace moesim {
 
-/// The groups of a hierarchy's runs of `ep` ranks. Throws Unsuitable, saying what `who` cannot do,
-/// where the groups of a level differ in size.
-Nesting nesting_of(const Topology& topology, const Hierarchy& hierarchy, int ep,
-                   const std::string& who);
+/// The levels of the EP groups. Throws Unsuitable, saying what `who` cannot do, where the groups of
+/// a level differ in size.
+Nesting nesting_of(const EpGroups& groups, const std::string& who);
 
 /// d* of arXiv 2508.09591, section 1.3. The alpha-beta costs are fitted to the simulated network as
 /// the paper fits them to nccl-tests; the counts are those of a layer's routing, which one
-/// all-reduce tells every rank. Of several runs the slowest decides.
+/// all-reduce tells every rank. Of several EP groups the slowest decides.
 class DepthModel {
  public:
-  DepthModel(const Topology& topology, Nesting nesting, Copies copies, CountReading reading,
-             Bytes row);
+  DepthModel(EpGroups groups, Nesting nesting, Copies copies, CountReading reading, Bytes row);
 
   const Nesting& nesting() const { return nesting_; }
   /// 1..D.
@@ -32,9 +29,9 @@ class DepthModel {
   const CollectiveCosts& costs(const LayerTokens& tokens) const;
 
  private:
-  GroupCounts count(const LayerTokens& tokens, std::size_t first) const;
+  GroupCounts count(const LayerTokens& of_group) const;
 
-  const Topology& topology_;
+  EpGroups groups_;
   Nesting nesting_;
   Copies copies_;
   CountReading reading_;

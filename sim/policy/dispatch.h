@@ -2,14 +2,15 @@
 // Dispatch mechanisms: how a token's copies travel to the GPUs of its experts, phase by phase.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "sim/model/moe_model.h"
 #include "sim/plan/assignment.h"
-#include "sim/plan/plan.h"
-#include "sim/topology/topology.h"
+#include "sim/policy/dispatch_shape.h"
+#include "sim/policy/ep_groups.h"
 #include "sim/trace/batches.h"
 
 namespace moesim {
@@ -19,6 +20,7 @@ struct LayerTokens {
   const Batch& batch;
   IdRows ids;  // of the whole recorded step
   const Assignment& assignment;
+  GpuId first_gpu{0};  // of its rank 0, for messages
 };
 
 /// Rows that one layer's dispatch moves; the combine moves the same rows back.
@@ -40,66 +42,56 @@ struct RowCounts {
   }
 };
 
-/// Disjoint lists of GPUs, each ascending.
-using Communicators = std::vector<std::vector<GpuId>>;
-
-/// Every run of `size` consecutive ranks.
-Communicators runs_of(int gpus, int size);
-
-/// An exchange beside the rows of a phase, such as of counts or gate weights.
-struct SideExchange {
-  std::string name;     // "counts", "probs"
-  Bytes per_row;        // for every row of the phase, on the way that the row takes
-  Bytes per_pair;       // between any two GPUs of a communicator
-  bool before = false;  // the rows wait for it, and the host reads it
-  Seconds host{0};      // if so, from its end until the host has read it and launched the rows
-};
-
-/// Kernels that a dispatch runs beside its exchanges.
-struct LocalWork {
-  bool pack = true;   // rows are gathered into a send buffer, and spread from it on the way back
-  bool relay = true;  // a kernel between a phase and the one before it
-  // One more copy of what is sent before the first phase, of what arrived after the last one.
-  bool transpose_sent = false, transpose_arrived = false;
-};
-
-/// A way for token copies to travel. Mechanisms are defined by one pure function, from which
-/// evaluate.h makes both evaluations.
-class Dispatch {
+/// Where the rows of a layer go, on the ranks of one EP group.
+class RowEvaluation {
  public:
-  virtual ~Dispatch() = default;
-  /// Phases are listed after those whose rows they send on.
-  virtual int phases() const = 0;
-  virtual std::string phase_name(int phase) const = 0;
-  /// Who exchanges with whom in a phase: every GPU is in exactly one communicator.
-  virtual const Communicators& communicators(int phase) const = 0;
-  /// The phase whose rows a phase sends on; -1: it takes them from their sources.
-  virtual int previous(int phase) const { return phase - 1; }
-  /// Phases of different lanes may overlap.
-  virtual Lane lane(int) const { return Lane::token; }
-  /// What a GPU needs at least for `rows` that a phase brings it from one other, however few bytes
-  /// they are: a GPU waits for its slowest sender.
-  virtual Seconds minimum_time(int /*phase*/, Stage, std::int64_t /*rows*/) const {
-    return Seconds(0);
-  }
-  virtual LocalWork local_work() const { return {}; }
-  /// Bytes of one row on the wire, metadata included.
-  virtual Bytes row_bytes(const MoeModel& model, Stage, Pass) const { return model.row_bytes(); }
-  /// What else a phase exchanges.
-  virtual std::vector<SideExchange> sides(const MoeModel&, Stage, Pass) const { return {}; }
-  /// The dispatch for one layer of a step: itself, unless it decides from the layer's routing.
-  virtual const Dispatch& choose(const LayerTokens&) const { return *this; }
-  /// The bulk evaluation: row counts without token lists.
+  virtual ~RowEvaluation() = default;
+  /// In bulk: row counts without token lists.
   virtual RowCounts count(const LayerTokens& tokens) const = 0;
-  /// The explicit evaluation: the rows of every phase, in token order; [phase][row].
+  /// Explicitly: the rows of every phase, in token order; [phase][row].
   virtual std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const = 0;
 };
+using RowEvaluationPtr = std::shared_ptr<const RowEvaluation>;
 
-/// What a dispatch may know when it is made; it may keep the references.
+/// A way for token copies to travel: its shape, and an evaluation for every EP group. Mechanisms
+/// are defined by one pure function, from which evaluate.h makes both. What wraps a dispatch wraps
+/// its evaluations alone: its shape and its choice stay.
+class Dispatch {
+ public:
+  /// Shapes and evaluations of the EP groups, whose shapes differ in communicators alone.
+  Dispatch(EpGroups groups, const std::vector<DispatchShape>& shapes,
+           std::vector<RowEvaluationPtr> evaluations);
+  /// Which of the options a layer gets.
+  using Rule = std::function<std::size_t(const LayerTokens&)>;
+  Dispatch(std::vector<std::unique_ptr<Dispatch>> options, Rule rule);
+
+  /// The dispatch for one layer of a step: itself, unless it decides from the layer's routing.
+  const Dispatch& choose(const LayerTokens& tokens) const;
+  /// Of the cluster. Throws std::logic_error where there are options: ask the chosen one.
+  const DispatchShape& shape() const;
+  /// Rows over the cluster, of the chosen one.
+  RowCounts count(const LayerTokens& tokens) const;
+  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const;
+
+  const std::vector<std::unique_ptr<Dispatch>>& options() const { return options_; }
+  /// Puts wrap(evaluation) in the place of every evaluation, those of options included.
+  void wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wrap);
+
+ private:
+  std::optional<EpGroups> groups_;  // unless there are options
+  DispatchShape shape_;
+  std::vector<RowEvaluationPtr> evaluations_;  // [EP group]
+  std::vector<std::unique_ptr<Dispatch>> options_;
+  Rule rule_;
+};
+
+/// What a dispatch may know when it is made; it may keep the model's reference.
 struct DispatchContext {
-  const Topology& topology;
+  /// Throws Error unless `ep`, the expert-parallel degree, divides the GPUs.
+  DispatchContext(const Topology& topology, const MoeModel& its_model, int ep)
+      : groups(topology, ep), model(its_model) {}
+  EpGroups groups;
   const MoeModel& model;
-  int ep = 0;  // expert-parallel degree: every run of `ep` ranks exchanges by itself
 };
 
 }  // namespace moesim

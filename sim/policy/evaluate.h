@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two evaluations of a dispatch, both from its one `next`: row counts in bulk, explicit rows.
 //
-// A mechanism is a pure function from (token, current holder, targets) to the next holders of each
-// phase:
+// A mechanism works on the ranks of one EP group. It is a pure function from (token, current
+// holder, targets) to the next holders of each phase:
 //
 //   template <class Hops>
 //   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const;
 //
-// target[k] is the GPU that serves choice k; a hop to the holder itself is a local copy. It calls
-// hops.add(to, choices) for a copy of its own, or hops.merge(to, choices) for one copy per GPU.
+// target[k] is the rank that serves choice k; a hop to the holder itself is a local copy. It calls
+// hops.add(to, choices) for a copy of its own, or hops.merge(to, choices) for one copy per rank.
 //
-// It has phases(), phase_name(), communicators(), and where the defaults of Dispatch do not suit it
-// previous(), lane(), minimum_time(), local_work(), row_bytes() and sides(). Optional besides:
+//   DispatchShape shape(const MoeModel& model) const;  // everything else about it
+//
+// Optional:
 //
 //   static constexpr std::size_t max_hops;            // of one row, when it may exceed top-k
 //   TokenRange taken(int phase, std::int64_t count) const;  // of a rank's tokens, what a first
 //                                       // phase takes; every token is taken by some
 //   Choices part(int phase, Choices, const int* local) const;  // of its choices, what one takes;
-//                                       // local[k]: where choice k's slot stands on its GPU
+//                                       // local[k]: where choice k's slot stands on its rank
 //   bool merges() const;  // Says that every choice moves by itself, whatever the others of its row
 //                         // do: `next` of a row hands on what it would for each choice alone, with
 //                         // merge if this is true, with add if not. Layers are then counted by
@@ -25,6 +26,8 @@
 #pragma once
 
 #include <array>
+#include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -75,59 +78,18 @@ bool is_dropped(IdType id) {
   return sizeof(IdType) == 2 && id == IdRows::dropped;
 }
 
-/// A complete dispatch made of a mechanism.
+/// A mechanism on the ranks of an EP group.
 template <class Mechanism>
-class Evaluated : public Dispatch {
+class Evaluated final : public RowEvaluation {
  public:
-  explicit Evaluated(Mechanism mechanism) : mechanism_(std::move(mechanism)) {
-    order_.continued_by.resize(static_cast<std::size_t>(phases()));
-    for (int phase = 0; phase < phases(); ++phase) {
-      const int before = previous(phase);
-      (before < 0 ? order_.first : order_.continued_by[static_cast<std::size_t>(before)])
-          .push_back(phase);
-    }
-  }
-  int phases() const override { return mechanism_.phases(); }
-  std::string phase_name(int phase) const override { return mechanism_.phase_name(phase); }
-  const Communicators& communicators(int phase) const override {
-    return mechanism_.communicators(phase);
-  }
-  int previous(int phase) const override {
-    if constexpr (requires { mechanism_.previous(phase); }) return mechanism_.previous(phase);
-    return Dispatch::previous(phase);
-  }
-  Lane lane(int phase) const override {
-    if constexpr (requires { mechanism_.lane(phase); }) return mechanism_.lane(phase);
-    return Dispatch::lane(phase);
-  }
-  Seconds minimum_time(int phase, Stage stage, std::int64_t rows) const override {
-    if constexpr (requires { mechanism_.minimum_time(phase, stage, rows); }) {
-      return mechanism_.minimum_time(phase, stage, rows);
-    }
-    return Dispatch::minimum_time(phase, stage, rows);
-  }
-  LocalWork local_work() const override {
-    if constexpr (requires { mechanism_.local_work(); }) return mechanism_.local_work();
-    return Dispatch::local_work();
-  }
-  Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const override {
-    if constexpr (requires { mechanism_.row_bytes(model, stage, pass); }) {
-      return mechanism_.row_bytes(model, stage, pass);
-    }
-    return Dispatch::row_bytes(model, stage, pass);
-  }
-  std::vector<SideExchange> sides(const MoeModel& model, Stage stage, Pass pass) const override {
-    if constexpr (requires { mechanism_.sides(model, stage, pass); }) {
-      return mechanism_.sides(model, stage, pass);
-    }
-    return Dispatch::sides(model, stage, pass);
-  }
+  Evaluated(Mechanism mechanism, const DispatchShape& shape)
+      : mechanism_(std::move(mechanism)), order_(shape) {}
 
   RowCounts count(const LayerTokens& tokens) const override {
     const Placement& placement = tokens.assignment.placement();
     RowCounts counts;
     counts.gpu_count = placement.gpus();
-    counts.phases.assign(static_cast<std::size_t>(phases()),
+    counts.phases.assign(order_.continued_by.size(),
                          std::vector<std::uint32_t>(counts.gpus() * counts.gpus()));
     counts.slots.assign(static_cast<std::size_t>(placement.slots()), 0);
     if constexpr (by_routes) {
@@ -143,9 +105,6 @@ class Evaluated : public Dispatch {
     return tokens.ids.width() == 1 ? list_rows<std::uint8_t>(tokens)
                                    : list_rows<std::uint16_t>(tokens);
   }
-
- protected:
-  const Mechanism& mechanism() const { return mechanism_; }
 
  private:
   using Hops = HopList<max_hops_of<Mechanism>()>;
@@ -238,7 +197,7 @@ class Evaluated : public Dispatch {
 
   template <class IdType>
   std::vector<std::vector<RowMove>> list_rows(const LayerTokens& tokens) const {
-    std::vector<std::vector<RowMove>> rows(static_cast<std::size_t>(phases()));
+    std::vector<std::vector<RowMove>> rows(order_.continued_by.size());
     for_each_row<IdType>(
         tokens, [&](const TokenPlace& place, Choices all, const GpuId* target, const int* local) {
           for_each_first(place, all, local, [&](int phase, Choices choices) {
@@ -264,5 +223,20 @@ class Evaluated : public Dispatch {
   Mechanism mechanism_;
   PhaseOrder order_;
 };
+
+/// The dispatch over a cluster in which every EP group has the mechanism that make(ranks) gives it.
+template <class Make>
+std::unique_ptr<Dispatch> in_every_group(const DispatchContext& context, const Make& make) {
+  using Mechanism = std::invoke_result_t<Make, const RankSpace&>;
+  std::vector<DispatchShape> shapes;
+  std::vector<RowEvaluationPtr> evaluations;
+  for (const RankSpace& ranks : context.groups.spaces()) {
+    Mechanism mechanism = make(ranks);
+    shapes.push_back(mechanism.shape(context.model));
+    evaluations.push_back(
+        std::make_shared<Evaluated<Mechanism>>(std::move(mechanism), shapes.back()));
+  }
+  return std::make_unique<Dispatch>(context.groups, shapes, std::move(evaluations));
+}
 
 }  // namespace moesim

@@ -76,11 +76,12 @@ void LayerOps::before_dispatch(int layer, Pass pass) {
                               model_.activations});
       add_shared_experts(s, gpu);
     }
-    if (!s.work.dispatch->local_work().pack) continue;
+    if (!s.work.dispatch->shape().local_work.pack) continue;
     const std::int64_t copies = s.sums.packed[gpu.index()];
     add_memory(s, gpu, forward ? "permute" : "unpermute-grad", Stage::dispatch, copies, copies,
                model_.hidden);
-    add_transpose(s, gpu, Stage::dispatch, s.work.dispatch->local_work().transpose_sent, copies);
+    add_transpose(s, gpu, Stage::dispatch, s.work.dispatch->shape().local_work.transpose_sent,
+                  copies);
   }
   if (s.work.decision.after_gate) add_planning(s);
 }
@@ -117,7 +118,7 @@ void LayerOps::experts_forward(const Step& s, const std::string& suffix) {
   for (int g = 0; g < chain_.gpus(); ++g) {
     const GpuId gpu(g);
     const auto [m, rows, arrived, read] = expert_work(s, gpu);
-    const bool transpose = !again && s.work.dispatch->local_work().transpose_arrived;
+    const bool transpose = !again && s.work.dispatch->shape().local_work.transpose_arrived;
     add_transpose(s, gpu, Stage::dispatch, transpose, arrived);
     if (!again) add_memory(s, gpu, "sort", Stage::dispatch, read, rows, model_.hidden);
     add_compute(s, gpu, "fc1" + suffix, Stage::experts,
@@ -139,7 +140,7 @@ void LayerOps::experts_backward(const Step& s) {
     const auto [m, rows, arrived, read] = expert_work(s, gpu);
     const GroupedGemm fc2{m, ffn, model_.hidden, model_.weights};
     const GroupedGemm fc1{m, model_.hidden, up, model_.weights};
-    const bool transpose = s.work.dispatch->local_work().transpose_arrived;
+    const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
     add_transpose(s, gpu, Stage::dispatch, transpose, arrived);
     add_memory(s, gpu, "reduce-grad", Stage::dispatch, read, rows, model_.hidden);
     add_compute(s, gpu, "fc2-dgrad", Stage::experts, fc2);
@@ -159,8 +160,8 @@ void LayerOps::after_combine(int layer, Pass pass) {
   for (int g = 0; g < chain_.gpus(); ++g) {
     const GpuId gpu(g);
     const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
-    if (s.work.dispatch->local_work().pack) {
-      add_transpose(s, gpu, Stage::combine, s.work.dispatch->local_work().transpose_sent,
+    if (s.work.dispatch->shape().local_work.pack) {
+      add_transpose(s, gpu, Stage::combine, s.work.dispatch->shape().local_work.transpose_sent,
                     s.sums.packed[gpu.index()]);
       add_memory(s, gpu, forward ? "unpermute" : "permute-grad", Stage::combine,
                  s.sums.packed[gpu.index()], tokens, model_.hidden);

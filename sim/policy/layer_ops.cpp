@@ -26,7 +26,7 @@ void check_moves(const RowCounts& counts, const LayerWork& work) {
   if (tokens > 0 && moved == 0) {
     throw std::logic_error(
         fmt::format("dispatch-{} of layer {} moves nothing although its ranks hold {} tokens",
-                    work.dispatch->phase_name(0), work.number, tokens));
+                    work.dispatch->shape().phase(0).name, work.number, tokens));
   }
 }
 
@@ -45,7 +45,7 @@ LayerOps::LayerSums LayerOps::sums_of(const LayerWork& work) {
   LayerSums sums;
   sums.packed.resize(gpus);
   sums.delivered.resize(gpus);
-  const std::vector<bool> continued = continued_phases(*work.dispatch);
+  const std::vector<bool> continued = continued_phases(work.dispatch->shape());
   for (std::size_t p = 0; p < counts.phases.size(); ++p) {
     RowSums& phase = sums.phases.emplace_back();
     phase.sent.resize(gpus);
@@ -57,7 +57,7 @@ LayerOps::LayerSums LayerOps::sums_of(const LayerWork& work) {
         phase.arrived[to] += rows[from * gpus + to];
       }
     }
-    const bool first = work.dispatch->previous(static_cast<int>(p)) < 0;
+    const bool first = work.dispatch->shape().phases[p].previous < 0;
     for (std::size_t g = 0; g < gpus; ++g) {
       if (first) sums.packed[g] += phase.sent[g];
       if (!continued[p]) sums.delivered[g] += phase.arrived[g];
@@ -98,12 +98,12 @@ void LayerOps::combine(int layer, Pass pass) { add_exchanges(step(layer, pass), 
 
 /// Phases in their order, or mirrored: a phase follows those that continue it on the way out.
 void LayerOps::add_exchanges(const Step& s, Stage stage) {
-  const Dispatch& dispatch = *s.work.dispatch;
-  const int phases = dispatch.phases();
+  const DispatchShape& shape = s.work.dispatch->shape();
+  const int phases = shape.size();
   const bool back = stage == Stage::combine;
   std::vector<std::vector<int>> sources(static_cast<std::size_t>(phases));  // whose rows it takes
   for (int phase = 0; phase < phases; ++phase) {
-    const int before = dispatch.previous(phase);
+    const int before = shape.phase(phase).previous;
     if (before < 0) continue;
     if (back) {
       sources[static_cast<std::size_t>(before)].push_back(phase);
@@ -141,11 +141,11 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
       for (const GpuId gpu : chain_.members(id)) after[gpu.index()].push_back(id);
     }
   }
-  const Lane lane = s.work.dispatch->lane(to);
+  const Lane lane = s.work.dispatch->shape().phase(to).lane;
   const auto without_kernel = [&](std::vector<OpId>& waits) {  // its lane waits by itself
     std::erase_if(waits, [&](OpId id) { return chain_.lane_of(id) == lane; });
   };
-  if (!s.work.dispatch->local_work().relay) {
+  if (!s.work.dispatch->shape().local_work.relay) {
     for (auto& waits : after) without_kernel(waits);
     return after;
   }
@@ -172,17 +172,17 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
 
 std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
                                       const std::vector<std::vector<OpId>>& after) {
-  const Dispatch& dispatch = *s.work.dispatch;
-  const Bytes row = dispatch.row_bytes(model_, stage, s.pass);
+  const DispatchShape& shape = s.work.dispatch->shape();
+  const Bytes row = shape.wire(stage, s.pass).row;
   std::vector<OpId> added;
   const std::string name =
-      fmt::format("{}-{}{}", name_of(stage), dispatch.phase_name(phase), s.suffix());
+      fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
   for (Exchange& exchange : phase_exchanges(s.work, phase, row, stage == Stage::combine)) {
     std::vector<OpId> waits;
     for (const GpuId gpu : exchange.participants) {
       waits.insert(waits.end(), after[gpu.index()].begin(), after[gpu.index()].end());
     }
-    added.push_back(chain_.exchange({name, dispatch.lane(phase), s.work.number, s.pass, stage,
+    added.push_back(chain_.exchange({name, shape.phase(phase).lane, s.work.number, s.pass, stage,
                                      std::move(waits), std::move(exchange)}));
   }
   return added;
@@ -193,9 +193,10 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
 std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int phase,
                                               const Mark& start,
                                               const std::vector<std::vector<OpId>>& after) {
-  const Dispatch& dispatch = *s.work.dispatch;
+  const PhaseShape& shape = s.work.dispatch->shape().phase(phase);
+  const MinimumTime& minimum = shape.minimum(stage);
   std::vector<OpId> added;
-  if (dispatch.minimum_time(phase, stage, 1).value == 0) return added;
+  if (minimum.per_turn.value == 0) return added;
   const std::size_t gpus = s.work.counts.gpus();
   const auto& rows = s.work.counts.on_wire()[static_cast<std::size_t>(phase)];
   for (std::size_t to = 0; to < gpus; ++to) {
@@ -205,12 +206,11 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
       if (from != to) most = std::max(most, rows[back ? to * gpus + from : from * gpus + to]);
     }
     if (most == 0) continue;
-    const double time = dispatch.minimum_time(phase, stage, most).value;
+    const double time = minimum.of(most).value;
     std::vector<OpId> waits = start[to];
     waits.insert(waits.end(), after[to].begin(), after[to].end());
     added.push_back(
-        chain_.kernel({fmt::format("{}-{}-minimum-time{}", name_of(stage),
-                                   dispatch.phase_name(phase), s.suffix()),
+        chain_.kernel({fmt::format("{}-{}-minimum-time{}", name_of(stage), shape.name, s.suffix()),
                        Lane::copy, s.work.number, s.pass, stage, std::move(waits),
                        Compute{GpuId(static_cast<std::int64_t>(to)),
                                HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))}}}));
@@ -219,12 +219,12 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
 }
 
 void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
-  const Dispatch& dispatch = *s.work.dispatch;
-  for (const SideExchange& side : dispatch.sides(model_, stage, s.pass)) {
+  const DispatchShape& shape = s.work.dispatch->shape();
+  for (const SideExchange& side : shape.wire(stage, s.pass).sides) {
     if (side.before != before) continue;
     for (Exchange& exchange : side_exchanges(s.work, phase, side, stage == Stage::combine)) {
       chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
-                       dispatch.lane(phase),
+                       shape.phase(phase).lane,
                        s.work.number,
                        s.pass,
                        Stage::other,

@@ -28,7 +28,7 @@ Bytes activations_of(const LayerWork& work, const MoeModel& model, GpuId gpu,
 /// [gpu] rows that the phases which no other continues bring.
 std::vector<std::int64_t> arrived(const LayerWork& work) {
   const std::size_t gpus = work.counts.gpus();
-  const std::vector<bool> continued = continued_phases(*work.dispatch);
+  const std::vector<bool> continued = continued_phases(work.dispatch->shape());
   std::vector<std::int64_t> rows(gpus);
   for (std::size_t p = 0; p < continued.size(); ++p) {
     if (continued[p]) continue;

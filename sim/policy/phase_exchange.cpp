@@ -21,7 +21,7 @@ ByteMatrix traffic_of(const std::vector<std::uint32_t>& rows, std::size_t gpus,
 
 /// The explicit rows of every communicator of a phase.
 std::vector<std::vector<RowMove>> rows_of(const LayerWork& work, int phase, bool mirrored) {
-  const Communicators& communicators = work.dispatch->communicators(phase);
+  const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
   std::vector<std::vector<RowMove>> result(communicators.size());
   if (work.rows.empty()) return result;
   std::vector<std::size_t> communicator_of(work.counts.gpus());
@@ -55,10 +55,10 @@ ByteMatrix all_pairs(const std::vector<GpuId>& members, std::size_t gpus, Bytes 
 
 }  // namespace
 
-std::vector<bool> continued_phases(const Dispatch& dispatch) {
-  std::vector<bool> continued(static_cast<std::size_t>(dispatch.phases()));
-  for (int phase = 0; phase < dispatch.phases(); ++phase) {
-    const int before = dispatch.previous(phase);
+std::vector<bool> continued_phases(const DispatchShape& shape) {
+  std::vector<bool> continued(shape.phases.size());
+  for (const PhaseShape& phase : shape.phases) {
+    const int before = phase.previous;
     if (before >= 0) continued[static_cast<std::size_t>(before)] = true;
   }
   return continued;
@@ -66,7 +66,7 @@ std::vector<bool> continued_phases(const Dispatch& dispatch) {
 
 std::vector<Exchange> phase_exchanges(const LayerWork& work, int phase, Bytes row_bytes,
                                       bool mirrored) {
-  const Communicators& communicators = work.dispatch->communicators(phase);
+  const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
   const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
   auto rows = rows_of(work, phase, mirrored);
   std::vector<Exchange> exchanges;
@@ -83,7 +83,7 @@ std::vector<Exchange> phase_exchanges(const LayerWork& work, int phase, Bytes ro
 std::vector<Exchange> side_exchanges(const LayerWork& work, int phase, const SideExchange& side,
                                      bool mirrored) {
   std::vector<Exchange> exchanges;
-  for (const auto& members : work.dispatch->communicators(phase)) {
+  for (const auto& members : work.dispatch->shape().phase(phase).communicators) {
     const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
     ByteMatrix traffic = side.per_pair.value > 0
                              ? all_pairs(members, work.counts.gpus(), side.per_pair)

@@ -9,7 +9,7 @@
 namespace moesim {
 
 /// [phase] whether another phase sends its rows on; the others deliver to the experts.
-std::vector<bool> continued_phases(const Dispatch& dispatch);
+std::vector<bool> continued_phases(const DispatchShape& shape);
 
 /// One exchange per communicator of a phase; `mirrored`: turned round for the way back.
 std::vector<Exchange> phase_exchanges(const LayerWork& work, int phase, Bytes row_bytes,

@@ -55,8 +55,8 @@ std::size_t about_ops(const std::vector<LayerWork>& layers, bool backward) {
   constexpr std::size_t kernels = 12;  // of a GPU beside those of phases
   std::size_t ops = 0;
   for (const LayerWork& layer : layers) {
-    for (int phase = 0; phase < layer.dispatch->phases(); ++phase) {
-      ops += 2 * (layer.dispatch->communicators(phase).size() + 2 * layer.counts.gpus());
+    for (const PhaseShape& phase : layer.dispatch->shape().phases) {
+      ops += 2 * (phase.communicators.size() + 2 * layer.counts.gpus());
     }
     ops += kernels * layer.counts.gpus();
   }
@@ -64,15 +64,6 @@ std::size_t about_ops(const std::vector<LayerWork>& layers, bool backward) {
 }
 
 }  // namespace
-
-Communicators runs_of(int gpus, int size) {
-  Communicators runs;
-  for (int g = 0; g < gpus; ++g) {
-    if (g % size == 0) runs.emplace_back();
-    runs.back().emplace_back(g);
-  }
-  return runs;
-}
 
 LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
   LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);

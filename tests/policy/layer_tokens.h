@@ -29,8 +29,7 @@ inline MoeModel toy_model() {
 /// A dispatch of `text`, such as "dedup" or "{kind: hierarchical, depth: 2}".
 inline std::unique_ptr<Dispatch> make_dispatch(const std::string& text,
                                                const Topology& topology = any_topology(),
-                                               int ep = 0) {
-  static const MoeModel model;
+                                               int ep = 0, const MoeModel& model = {}) {
   const SystemSpec system = parse_system(
       "{name: t, source: test, routing: identity, placement: contiguous, schedule: sequential, "
       "dispatch: " +

@@ -22,8 +22,8 @@ class MemoryTest : public testing::Test {
   }
 
   Tokens tokens_{2, 4, 2, 1, {2, 3, 0, 3}, 2};
-  std::unique_ptr<Dispatch> dispatch_ = make_dispatch("alltoall", any_topology(), 2);
   MoeModel model_ = toy_model();
+  std::unique_ptr<Dispatch> dispatch_ = make_dispatch("alltoall", any_topology(), 2, model_);
 };
 
 TEST_F(MemoryTest, WholeExpertsHoldWeightsGradientsAndOptimizer) {

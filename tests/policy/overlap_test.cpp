@@ -31,7 +31,7 @@ class OverlapTest : public testing::Test {
     model_.experts = 4;
     model_.top_k = 2;
     model_.expert_ffn = 8;
-    dispatch_ = make_dispatch("alltoall", topology_, 2);
+    dispatch_ = make_dispatch("alltoall", topology_, 2, model_);
     for (int number = 1; number <= 3; ++number) {
       LayerDecision decision(tokens_.assignment);
       decision.gather = {swap_of("restore")};

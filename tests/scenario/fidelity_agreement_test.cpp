@@ -48,9 +48,9 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   const double analytic = make_analytic_backend(topology, gpus)->run(planned.plan).makespan.value;
   // Exchanges in parts or side by side (FastMoE's experts, DeepEP's rounds) leave a link without
   // work while its flows wait for another: `flow` knows of it, `port` does not.
-  const Dispatch& dispatch = *planned.layers[0].dispatch;
+  const DispatchShape& dispatch = planned.layers[0].dispatch->shape();
   int firsts = 0;
-  for (int p = 0; p < dispatch.phases(); ++p) firsts += dispatch.previous(p) < 0 ? 1 : 0;
+  for (const PhaseShape& phase : dispatch.phases) firsts += phase.previous < 0 ? 1 : 0;
   // Parameters that move beside tokens get an even share of a link at `port`, one per flow at
   // `flow`, and slow nothing at `analytic`.
   const bool beside = std::ranges::any_of(planned.plan.ops, [](const Op& op) {
@@ -70,7 +70,7 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
     EXPECT_LT(analytic / flow, 1.1);
     return;
   }
-  const bool one_phase = dispatch.phases() == 1;
+  const bool one_phase = dispatch.size() == 1;
   EXPECT_NEAR(analytic / flow, 1, one_phase ? same : 0.1);
 }
 

@@ -67,9 +67,9 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
   const RowCounts counts = dispatch.count(tokens);
   Plan plan;
   plan.gpus = counts.gpu_count;
-  for (int phase = 0; phase < dispatch.phases(); ++phase) {
+  for (int phase = 0; phase < dispatch.shape().size(); ++phase) {
     const auto& rows = counts.phases[static_cast<std::size_t>(phase)];
-    for (const std::vector<GpuId>& members : dispatch.communicators(phase)) {
+    for (const std::vector<GpuId>& members : dispatch.shape().phase(phase).communicators) {
       Exchange exchange{members, ByteMatrix(row), {}, false};
       for (std::size_t from = 0; from < counts.gpus(); ++from) {
         const bool sends = std::find(members.begin(), members.end(),
@@ -78,7 +78,7 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
             {rows.data() + from * counts.gpus(), sends ? counts.gpus() : 0});
       }
       Op op;
-      op.name = dispatch.phase_name(phase);
+      op.name = dispatch.shape().phase(phase).name;
       op.lane = Lane::token;
       op.layer = 0;
       op.work = std::move(exchange);

@@ -4,7 +4,6 @@
 // megatron/core/transformer/moe/token_dispatcher.py, MoEAllGatherTokenDispatcher.
 #include <fmt/format.h>
 
-#include "sim/policy/dispatch/run_hosts.h"
 #include "sim/policy/evaluate.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
@@ -18,50 +17,46 @@ class AllGather {
 
   /// `direct`: every rank to every other. Else across the nodes between equal indices and then
   /// inside each node, so that a row enters a node once, as on the rings and trees of NCCL.
-  AllGather(RunHosts hosts, bool direct, DataType probabilities)
-      : hosts_(std::move(hosts)),
-        two_steps_(!direct && hosts_.spread() && hosts_.shared()),
+  AllGather(const RankSpace& ranks, bool direct, DataType probabilities)
+      : ranks_(ranks),
+        two_steps_(!direct && ranks.spread() && ranks.shared()),
         probabilities_(probabilities) {}
 
-  int phases() const { return two_steps_ ? 2 : 1; }
-  std::string phase_name(int phase) const {
-    return !two_steps_ ? "allgather" : phase == 0 ? "inter" : "intra";
-  }
-  const Communicators& communicators(int phase) const {
-    return !two_steps_ ? hosts_.runs() : phase == 0 ? hosts_.across() : hosts_.hosts();
-  }
-  /// The collectives read and write the tensors themselves.
-  LocalWork local_work() const { return {false, false}; }
-
-  /// Results are summed in the type of the probabilities, and so are their gradients gathered.
-  Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const {
-    const bool results = (stage == Stage::combine) == (pass == Pass::forward);
-    return results ? Bytes(std::int64_t{model.hidden} * size_of(probabilities_))
-                   : model.row_bytes();
-  }
-
-  /// A boolean and a probability for every expert of every token; gradients of the latter return.
-  std::vector<SideExchange> sides(const MoeModel& model, Stage stage, Pass pass) const {
+  /// The collectives read and write the tensors themselves. Results are summed in the type of the
+  /// probabilities, and so are their gradients gathered. Besides go a boolean and a probability for
+  /// every expert of every token; gradients of the latter return.
+  DispatchShape shape(const MoeModel& model) const {
+    DispatchShape shape(model);
+    if (two_steps_) {
+      shape.add("inter", ranks_.hosts().across());
+      shape.add("intra", ranks_.hosts().groups());
+    } else {
+      shape.add("allgather", ranks_.all());
+    }
+    shape.local_work = {false, false};
+    const Bytes result(std::int64_t{model.hidden} * size_of(probabilities_));
+    shape.wire(Stage::combine, Pass::forward).row = result;
+    shape.wire(Stage::dispatch, Pass::backward).row = result;
     const SideExchange probs{"probs", Bytes(std::int64_t{model.experts} * size_of(probabilities_)),
                              Bytes(0)};
-    if (stage == Stage::dispatch && pass == Pass::forward) {
-      return {{"routing-map", Bytes(model.experts), Bytes(0)}, probs};
-    }
-    if (stage == Stage::combine && pass == Pass::backward) return {probs};
-    return {};
+    shape.wire(Stage::dispatch, Pass::forward).sides = {
+        {"routing-map", Bytes(model.experts), Bytes(0)}, probs};
+    shape.wire(Stage::combine, Pass::backward).sides = {probs};
+    return shape;
   }
 
   template <class Hops>
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
+    const RankLevel& hosts = ranks_.hosts();
     if (two_steps_ && phase == 0) {
-      const auto [first, end] = hosts_.hosts_of_run(holder);
-      for (int host = first; host < end; ++host) {
-        hops.add(hosts_.counterpart(holder, host),
-                 those(choices, [&](int k) { return hosts_.host_of(target[k]) == host; }));
+      for (int host = 0; host < hosts.size(); ++host) {
+        hops.add(hosts.counterpart(holder, host),
+                 those(choices, [&](int k) { return hosts.group_of(target[k]) == host; }));
       }
       return;
     }
-    for (const GpuId to : two_steps_ ? hosts_.host(hosts_.host_of(holder)) : hosts_.run(holder)) {
+    for (const GpuId to :
+         two_steps_ ? hosts.members(hosts.group_of(holder)) : ranks_.all().front()) {
       hops.add(to, those(choices, [&](int k) { return target[k] == to; }));
     }
   }
@@ -74,7 +69,7 @@ class AllGather {
     return result;
   }
 
-  RunHosts hosts_;
+  RankSpace ranks_;
   bool two_steps_;
   DataType probabilities_;
 };
@@ -87,12 +82,12 @@ DispatchMaker read_all_gather(const YamlMap& params) {
   const DataType probabilities =
       params.choice("probs", {"fp32", "bf16"}, 0) == 0 ? DataType::fp32 : DataType::bf16;
   return [=](const DispatchContext& c) {
-    if (static_cast<std::size_t>(c.ep) > AllGather::max_hops) {
+    if (static_cast<std::size_t>(c.groups.size()) > AllGather::max_hops) {
       throw Unsuitable(fmt::format("'allgather' is made for up to {} ranks, not for {}",
-                                   AllGather::max_hops, c.ep));
+                                   AllGather::max_hops, c.groups.size()));
     }
-    return std::make_unique<Evaluated<AllGather>>(
-        AllGather(RunHosts(c.topology, c.ep), direct, probabilities));
+    return in_every_group(
+        c, [&](const RankSpace& ranks) { return AllGather(ranks, direct, probabilities); });
   };
 }
 

@@ -17,24 +17,24 @@ class AllToAll : public Flat<false> {
     bool counts, probs;
     Seconds host;  // until the host has read the counts
   };
-  AllToAll(Communicators groups, Metadata metadata)
-      : Flat(std::move(groups), "alltoall"), metadata_(metadata) {}
+  AllToAll(const RankSpace& ranks, Metadata metadata) : Flat(ranks), metadata_(metadata) {}
 
   /// Every rank tells every other its counts of all experts (an all-gather) and waits for the split
   /// sizes on the host; a second all-to-all brings the probability of each row. Going back, the
   /// sizes are known and only gradients bring probabilities.
-  std::vector<SideExchange> sides(const MoeModel& model, Stage stage, Pass pass) const {
-    std::vector<SideExchange> result;
-    const bool forward = stage == Stage::dispatch && pass == Pass::forward;
-    const bool gradient = stage == Stage::combine && pass == Pass::backward;
-    if (metadata_.counts && forward) {
-      result.push_back(
+  DispatchShape shape(const MoeModel& model) const {
+    DispatchShape shape = Flat::shape(model);
+    auto& sides = shape.wire(Stage::dispatch, Pass::forward).sides;
+    if (metadata_.counts) {
+      sides.push_back(
           {"counts", Bytes(0), Bytes(count_bytes * model.experts), true, metadata_.host});
     }
-    if (metadata_.probs && (forward || gradient)) {
-      result.push_back({"probs", Bytes(probability_bytes), Bytes(0)});
+    if (metadata_.probs) {
+      const SideExchange probs{"probs", Bytes(probability_bytes), Bytes(0)};
+      sides.push_back(probs);
+      shape.wire(Stage::combine, Pass::backward).sides.push_back(probs);
     }
-    return result;
+    return shape;
   }
 
  private:
@@ -55,8 +55,7 @@ DispatchMaker read_alltoall(const YamlMap& params) {
     }
   }
   return [metadata](const DispatchContext& c) {
-    return std::make_unique<Evaluated<AllToAll>>(
-        AllToAll(runs_of(c.topology.gpu_count(), c.ep), metadata));
+    return in_every_group(c, [&](const RankSpace& ranks) { return AllToAll(ranks, metadata); });
   };
 }
 

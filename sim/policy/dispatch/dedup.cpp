@@ -8,8 +8,7 @@ namespace moesim {
 
 DispatchMaker read_dedup(const YamlMap&) {
   return [](const DispatchContext& c) {
-    return std::make_unique<Evaluated<Flat<true>>>(
-        Flat<true>(runs_of(c.topology.gpu_count(), c.ep), "alltoall"));
+    return in_every_group(c, [](const RankSpace& ranks) { return Flat<true>(ranks); });
   };
 }
 

@@ -21,58 +21,23 @@ bool in_fp8(bool fp8, Stage stage, Pass pass) {
   return fp8 && stage == Stage::dispatch && pass == Pass::forward;
 }
 
-/// The normal kernels with as many rounds as the tokens of a layer fill.
-class NormalByTokens final : public Dispatch {
- public:
-  NormalByTokens(const Hierarchy& hierarchy, const DeepEpParameters& parameters)
-      : parameters_(parameters) {
-    const int most = hierarchy.depth() > 1 ? parameters.rounds : 1;
-    for (int rounds = 1; rounds <= most; ++rounds) {
-      by_rounds_.push_back(
-          std::make_unique<Evaluated<DeepEpNormal>>(DeepEpNormal(hierarchy, parameters, rounds)));
-    }
-  }
-
-  const Dispatch& choose(const LayerTokens& tokens) const override {
-    std::int64_t most = 0;
-    for (const auto& runs : tokens.batch.ranks) {
-      std::int64_t held = 0;
-      for (const TokenRun& run : runs) held += run.count;
-      most = std::max(most, held);
-    }
-    const auto rounds = static_cast<std::size_t>(rounds_for(most, parameters_));
-    return *by_rounds_[std::min(rounds, by_rounds_.size()) - 1];
-  }
-
-  // What follows is asked of the chosen dispatch; that of one round answers for all of them.
-  int phases() const override { return by_rounds_[0]->phases(); }
-  std::string phase_name(int phase) const override { return by_rounds_[0]->phase_name(phase); }
-  const Communicators& communicators(int phase) const override {
-    return by_rounds_[0]->communicators(phase);
-  }
-  Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const override {
-    return by_rounds_[0]->row_bytes(model, stage, pass);
-  }
-  RowCounts count(const LayerTokens& tokens) const override { return choose(tokens).count(tokens); }
-  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
-    return choose(tokens).rows(tokens);
-  }
-
- private:
-  DeepEpParameters parameters_;
-  std::vector<std::unique_ptr<Dispatch>> by_rounds_;  // [rounds - 1]
-};
-
 class LowLatency : public Flat<false> {
  public:
-  LowLatency(Communicators groups, bool fp8) : Flat(std::move(groups), "alltoall"), fp8_(fp8) {}
+  LowLatency(const RankSpace& ranks, bool fp8) : Flat(ranks), fp8_(fp8) {}
 
-  /// The kernels cast, send and add up rows where they are.
-  LocalWork local_work() const { return {false, false}; }
-  /// A message is the row and a 16-byte header; the combine returns the bare row.
-  Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const {
-    const std::int64_t hidden = in_fp8(fp8_, stage, pass) ? fp8_bytes(model) : bf16_bytes(model);
-    return Bytes(hidden + (stage == Stage::dispatch ? 16 : 0));
+  /// The kernels cast, send and add up rows where they are. A message is the row and a 16-byte
+  /// header; the combine returns the bare row.
+  DispatchShape shape(const MoeModel& model) const {
+    DispatchShape shape = Flat::shape(model);
+    shape.local_work = {false, false};
+    for (const Stage stage : {Stage::dispatch, Stage::combine}) {
+      for (const Pass pass : {Pass::forward, Pass::backward}) {
+        const std::int64_t hidden =
+            in_fp8(fp8_, stage, pass) ? fp8_bytes(model) : bf16_bytes(model);
+        shape.wire(stage, pass).row = Bytes(hidden + (stage == Stage::dispatch ? 16 : 0));
+      }
+    }
+    return shape;
   }
 
  private:
@@ -81,30 +46,71 @@ class LowLatency : public Flat<false> {
 
 bool read_fp8(const YamlMap& params) { return params.choice("type", {"fp8", "bf16"}, 0) == 0; }
 
+std::int64_t most_tokens(const Batch& batch) {
+  std::int64_t most = 0;
+  for (const auto& runs : batch.ranks) {
+    std::int64_t held = 0;
+    for (const TokenRun& run : runs) held += run.count;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+/// The normal kernels with as many rounds as the tokens of a layer fill.
+std::unique_ptr<Dispatch> normal_by_tokens(const DispatchContext& context,
+                                           const DeepEpParameters& parameters) {
+  const int most = context.groups.ranks(0).depth() > 1 ? parameters.rounds : 1;
+  std::vector<std::unique_ptr<Dispatch>> by_rounds;
+  for (int rounds = 1; rounds <= most; ++rounds) {
+    by_rounds.push_back(in_every_group(
+        context, [&](const RankSpace& ranks) { return DeepEpNormal(ranks, parameters, rounds); }));
+  }
+  return std::make_unique<Dispatch>(std::move(by_rounds), [=](const LayerTokens& tokens) {
+    const int rounds = std::min(rounds_for(most_tokens(tokens.batch), parameters), most);
+    return static_cast<std::size_t>(rounds - 1);
+  });
+}
+
 }  // namespace
 
-DeepEpNormal::DeepEpNormal(const Hierarchy& hierarchy, const DeepEpParameters& parameters,
-                           int rounds)
-    : Hierarchical(hierarchy, std::min(2, hierarchy.depth()), true),
+DeepEpNormal::DeepEpNormal(const RankSpace& ranks, const DeepEpParameters& parameters, int rounds)
+    : Hierarchical(ranks, std::min(2, ranks.depth()), true),
       parameters_(parameters),
-      hops_(Hierarchical::phases()),
+      hops_(std::min(2, ranks.depth())),
       rounds_(rounds) {}
+
+DispatchShape DeepEpNormal::shape(const MoeModel& model) const {
+  const DispatchShape round = Hierarchical::shape(model);
+  const auto ring = [&](int chunk) {
+    return MinimumTime{std::int64_t{parameters_.channels} * chunk, parameters_.chunk_time};
+  };
+  DispatchShape shape(model);
+  for (int phase = 0; phase < rounds_ * hops_; ++phase) {
+    const PhaseShape& hop = round.phase(phase % hops_);
+    PhaseShape& added = shape.add(hop.name, hop.communicators);
+    const bool first = phase % hops_ == 0;
+    if (first) added.previous = -1;
+    added.lane = first ? Lane::token : Lane::token_2;
+    if (hops_ == 1 || !first) continue;
+    added.dispatch_minimum = ring(parameters_.chunks.dispatch);
+    added.combine_minimum = ring(parameters_.chunks.combine);
+  }
+  shape.local_work = {false, false};
+  for (const Stage stage : {Stage::dispatch, Stage::combine}) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      shape.wire(stage, pass).row = message_bytes(model, stage, pass);
+    }
+  }
+  return shape;
+}
 
 /// Hidden values and scales, 8 bytes of source data, and 4 bytes for each expert id and weight
 /// (the combine brings weights alone), rounded up to 16.
-Bytes DeepEpNormal::row_bytes(const MoeModel& model, Stage stage, Pass pass) const {
+Bytes DeepEpNormal::message_bytes(const MoeModel& model, Stage stage, Pass pass) const {
   const std::int64_t hidden =
       in_fp8(parameters_.fp8, stage, pass) ? fp8_bytes(model) : bf16_bytes(model);
   const std::int64_t per_choice = stage == Stage::dispatch ? 8 : 4;
   return Bytes(round_up_to_16(hidden + 8 + per_choice * model.top_k));
-}
-
-Seconds DeepEpNormal::minimum_time(int phase, Stage stage, std::int64_t rows) const {
-  if (hops_ == 1 || phase % hops_ != 0) return Seconds(0);
-  const bool back = stage == Stage::combine;
-  const int chunk = back ? parameters_.chunks.combine : parameters_.chunks.dispatch;
-  const std::int64_t per_turn = std::int64_t{parameters_.channels} * chunk;
-  return static_cast<double>((rows + per_turn - 1) / per_turn) * parameters_.chunk_time;
 }
 
 int rounds_for(std::int64_t tokens, const DeepEpParameters& parameters) {
@@ -124,15 +130,14 @@ DispatchMaker read_deepep_normal(const YamlMap& params) {
   parameters.rounds = static_cast<int>(params.integer("rounds", {1, 64}, 4));
   return [=](const DispatchContext& c) {
     DeepEpParameters known = parameters;
-    known.chunks = chunk > 0 ? RdmaChunks{chunk, chunk} : published_chunks(c.ep);
-    return std::make_unique<NormalByTokens>(Hierarchy(c.topology, c.ep), known);
+    known.chunks = chunk > 0 ? RdmaChunks{chunk, chunk} : published_chunks(c.groups.size());
+    return normal_by_tokens(c, known);
   };
 }
 
 DispatchMaker read_deepep_low_latency(const YamlMap& params) {
   return [fp8 = read_fp8(params)](const DispatchContext& c) {
-    return std::make_unique<Evaluated<LowLatency>>(
-        LowLatency(runs_of(c.topology.gpu_count(), c.ep), fp8));
+    return in_every_group(c, [&](const RankSpace& ranks) { return LowLatency(ranks, fp8); });
   };
 }
 

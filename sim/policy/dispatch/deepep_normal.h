@@ -12,7 +12,7 @@ struct DeepEpParameters {
   int channels = published_channels;
   RdmaChunks chunks;
   int rounds = 1;         // at most
-  Seconds chunk_time{0};  // a chunk's turn in its ring, see minimum_time()
+  Seconds chunk_time{0};  // a chunk's turn in its ring
 };
 
 /// One copy per token and node to the GPU with the same index there, which forwards one copy per
@@ -20,20 +20,11 @@ struct DeepEpParameters {
 /// hops of the next; inside one node there is but one round and no RDMA.
 class DeepEpNormal : public Hierarchical {
  public:
-  DeepEpNormal(const Hierarchy& hierarchy, const DeepEpParameters& parameters, int rounds);
+  DeepEpNormal(const RankSpace& ranks, const DeepEpParameters& parameters, int rounds);
 
-  int phases() const { return rounds_ * hops_; }
-  std::string phase_name(int phase) const { return Hierarchical::phase_name(phase % hops_); }
-  const Communicators& communicators(int phase) const {
-    return Hierarchical::communicators(phase % hops_);
-  }
-  int previous(int phase) const { return phase % hops_ == 0 ? -1 : phase - 1; }
-  Lane lane(int phase) const { return phase % hops_ == 0 ? Lane::token : Lane::token_2; }
-  /// The kernels read tokens where they are, and forward and add up rows themselves.
-  LocalWork local_work() const { return {false, false}; }
-  Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const;
-  /// Between two nodes every channel has one ring, through which chunks go in turn.
-  Seconds minimum_time(int phase, Stage stage, std::int64_t rows) const;
+  /// The kernels read tokens where they are, and forward and add up rows themselves. Between two
+  /// nodes every channel has one ring, through which chunks go in turn.
+  DispatchShape shape(const MoeModel& model) const;
 
   /// Token i of n is of round floor(i x rounds / n).
   TokenRange taken(int phase, std::int64_t count) const {
@@ -46,6 +37,8 @@ class DeepEpNormal : public Hierarchical {
   }
 
  private:
+  Bytes message_bytes(const MoeModel& model, Stage stage, Pass pass) const;
+
   DeepEpParameters parameters_;
   int hops_;
   int rounds_;

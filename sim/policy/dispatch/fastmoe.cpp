@@ -15,12 +15,18 @@ constexpr int local_count_bytes = 8;  // int64
 
 class FastMoe : public Flat<false> {
  public:
-  FastMoe(Communicators groups, int experts_per_rank, Seconds host)
-      : Flat(std::move(groups), ""), phases_(std::max(1, experts_per_rank)), host_(host) {}
+  FastMoe(const RankSpace& ranks, int experts_per_rank, Seconds host)
+      : Flat(ranks), phases_(std::max(1, experts_per_rank)), host_(host) {}
 
-  int phases() const { return phases_; }
-  std::string phase_name(int phase) const { return fmt::format("expert-{}", phase); }
-  int previous(int) const { return -1; }
+  /// Every rank tells every other how many rows each of its experts gets; the host reads the counts
+  /// to issue sends and receives.
+  DispatchShape shape(const MoeModel& model) const {
+    DispatchShape shape(model);
+    for (int p = 0; p < phases_; ++p) shape.add(fmt::format("expert-{}", p), all()).previous = -1;
+    shape.wire(Stage::dispatch, Pass::forward).sides = {
+        {"counts", Bytes(0), Bytes(local_count_bytes * phases_), true, host_}};
+    return shape;
+  }
 
   /// The choices of the slots that stand at a phase's place on their GPU. Unstated in the paper,
   /// whose ranks hold E / G experts each: further slots (replicas) join the phases in turn.
@@ -30,13 +36,6 @@ class FastMoe : public Flat<false> {
       if (local[k] % phases_ == phase) result |= Choices{1} << k;
     });
     return result;
-  }
-
-  /// Every rank tells every other how many rows each of its experts gets; the host reads the counts
-  /// to issue sends and receives.
-  std::vector<SideExchange> sides(const MoeModel&, Stage stage, Pass pass) const {
-    if (stage != Stage::dispatch || pass != Pass::forward) return {};
-    return {{"counts", Bytes(0), Bytes(local_count_bytes * phases_), true, host_}};
   }
 
  private:
@@ -49,9 +48,9 @@ class FastMoe : public Flat<false> {
 // host_wait: until the host has read the counts.
 DispatchMaker read_fastmoe(const YamlMap& params) {
   return [host = params.seconds("host_wait", Seconds(0))](const DispatchContext& c) {
-    const int per_rank = (c.model.experts + c.ep - 1) / c.ep;
-    return std::make_unique<Evaluated<FastMoe>>(
-        FastMoe(runs_of(c.topology.gpu_count(), c.ep), per_rank, host));
+    const int per_rank = (c.model.experts + c.groups.size() - 1) / c.groups.size();
+    return in_every_group(c,
+                          [&](const RankSpace& ranks) { return FastMoe(ranks, per_rank, host); });
   };
 }
 

@@ -2,23 +2,22 @@
 // The mechanism of dispatches that go straight to the target GPU in one phase.
 #pragma once
 
-#include <string>
-#include <utility>
-
 #include "sim/policy/evaluate.h"
 
 namespace moesim {
 
-/// One copy per token and choice, or with `dedup` one per token and GPU, within every group.
+/// One copy per token and choice, or with `dedup` one per token and GPU, among all ranks.
 /// A template parameter, since the bulk count asks once per choice.
 template <bool dedup>
 class Flat {
  public:
-  Flat(Communicators groups, std::string phase_name)
-      : groups_(std::move(groups)), phase_name_(std::move(phase_name)) {}
-  int phases() const { return 1; }
-  std::string phase_name(int) const { return phase_name_; }
-  const Communicators& communicators(int) const { return groups_; }
+  explicit Flat(const RankSpace& ranks) : all_(ranks.all()) {}
+
+  DispatchShape shape(const MoeModel& model) const {
+    DispatchShape shape(model);
+    shape.add("alltoall", all_);
+    return shape;
+  }
 
   bool merges() const { return dedup; }
   template <class Hops>
@@ -32,9 +31,11 @@ class Flat {
     });
   }
 
+ protected:
+  const Communicators& all() const { return all_; }
+
  private:
-  Communicators groups_;
-  std::string phase_name_;
+  Communicators all_;
 };
 
 }  // namespace moesim

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/policy/dispatch/automatic_depth.h"
+#include "sim/policy/depth_model.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
 
@@ -13,23 +13,30 @@ namespace moesim {
 namespace {
 
 /// A fixed depth must fit the cluster.
-void check_depth(int depth, const Hierarchy& hierarchy, const DispatchContext& context) {
-  if (depth <= hierarchy.depth()) return;
+void check_depth(int depth, const EpGroups& groups) {
+  if (depth <= groups.ranks(0).depth()) return;
   throw Unsuitable(fmt::format("'dispatch.depth' is {}, but {} ranks on '{}' nest only {} deep",
-                               depth, context.ep, context.topology.name(), hierarchy.depth()),
+                               depth, groups.size(), groups.cluster(), groups.ranks(0).depth()),
                    "moesim topology show prints the levels");
 }
 
-std::unique_ptr<Dispatch> of_depth(const Hierarchy& hierarchy, int depth, bool dedup) {
-  return std::make_unique<Evaluated<Hierarchical>>(Hierarchical(hierarchy, depth, dedup));
+std::unique_ptr<Dispatch> of_depth(const DispatchContext& context, int depth, bool dedup) {
+  return in_every_group(context,
+                        [&](const RankSpace& ranks) { return Hierarchical(ranks, depth, dedup); });
 }
 
 std::unique_ptr<Dispatch> of_best_depth(const DispatchContext& context, bool dedup,
                                         CountReading reading) {
-  const Hierarchy hierarchy(context.topology, context.ep);
+  auto model = std::make_shared<DepthModel>(
+      context.groups, nesting_of(context.groups, "'dispatch.depth' cannot be automatic"),
+      dedup ? Copies::per_group : Copies::per_choice, reading, context.model.row_bytes());
   std::vector<std::unique_ptr<Dispatch>> by_depth;
-  for (int d = 1; d <= hierarchy.depth(); ++d) by_depth.push_back(of_depth(hierarchy, d, dedup));
-  return automatic_depth(context, hierarchy, dedup, reading, std::move(by_depth));
+  for (int d = 1; d <= context.groups.ranks(0).depth(); ++d) {
+    by_depth.push_back(of_depth(context, d, dedup));
+  }
+  return std::make_unique<Dispatch>(std::move(by_depth), [model](const LayerTokens& tokens) {
+    return static_cast<std::size_t>(model->best(tokens) - 1);
+  });
 }
 
 }  // namespace
@@ -49,9 +56,8 @@ DispatchMaker read_hierarchical(const YamlMap& params) {
   }
   return [=](const DispatchContext& context) -> std::unique_ptr<Dispatch> {
     if (automatic) return of_best_depth(context, dedup, reading);
-    const Hierarchy hierarchy(context.topology, context.ep);
-    check_depth(depth, hierarchy, context);
-    return of_depth(hierarchy, depth, dedup);
+    check_depth(depth, context.groups);
+    return of_depth(context, depth, dedup);
   };
 }
 

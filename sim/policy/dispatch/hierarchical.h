@@ -4,10 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 #include "sim/policy/evaluate.h"
-#include "sim/policy/hierarchy.h"
 
 namespace moesim {
 
@@ -15,16 +12,16 @@ namespace moesim {
 /// Lin et al., arXiv 2508.09591, sections 1.1 and 1.2.
 class Hierarchical {
  public:
-  Hierarchical(const Hierarchy& hierarchy, int depth, bool dedup)
-      : hierarchy_(hierarchy), depth_(depth), dedup_(dedup) {}
+  Hierarchical(const RankSpace& ranks, int depth, bool dedup)
+      : ranks_(ranks), depth_(depth), dedup_(dedup) {}
 
-  int phases() const { return depth_; }
-  std::string phase_name(int phase) const {
-    return phase + 1 < depth_ ? fmt::format("inter-{}", phase + 1)
-                              : fmt::format("intra-{}", depth_ - 1);
-  }
-  const Communicators& communicators(int phase) const {
-    return phase + 1 < depth_ ? hierarchy_.inter(phase + 1) : hierarchy_.groups(depth_ - 1);
+  DispatchShape shape(const MoeModel& model) const {
+    DispatchShape shape(model);
+    for (int level = 1; level < depth_; ++level) {
+      shape.add(fmt::format("inter-{}", level), ranks_.level(level).across());
+    }
+    shape.add(fmt::format("intra-{}", depth_ - 1), ranks_.level(depth_ - 1).groups());
+    return shape;
   }
 
   bool merges() const { return dedup_; }
@@ -32,7 +29,7 @@ class Hierarchical {
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
     for_each_choice(choices, [&](int k) {
       const GpuId to =
-          phase + 1 < depth_ ? hierarchy_.relay(phase + 1, holder, target[k]) : target[k];
+          phase + 1 < depth_ ? ranks_.level(phase + 1).relay(holder, target[k]) : target[k];
       if (dedup_) {
         hops.merge(to, Choices{1} << k);
       } else {
@@ -42,7 +39,7 @@ class Hierarchical {
   }
 
  private:
-  Hierarchy hierarchy_;
+  RankSpace ranks_;
   int depth_;
   bool dedup_;
 };

@@ -3,8 +3,6 @@
 // the worker of its own place in the target's domain; one row per choice.
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "sim/policy/evaluate.h"
 #include "sim/policy/placement/hybrid/hybridep_levels.h"
 #include "sim/policy/policies.h"
@@ -12,27 +10,36 @@
 namespace moesim {
 namespace {
 
-/// One level: GPUs whose places differ at this level alone exchange.
+/// One level: ranks whose places differ at this level alone exchange.
 struct HopLevel {
   int workers = 1;
-  int stride = 1;  // GPUs per worker
+  int stride = 1;  // ranks per worker
   int number = 0;
-  Communicators groups = {};
 
-  int place(GpuId gpu) const { return gpu.value / stride % workers; }
+  int place(GpuId rank) const { return rank.value / stride % workers; }
 };
 
 /// Hops over some levels. The hop of a level moves one coordinate to that of the target: where the
-/// target is the serving GPU, it stands at the sender's offset in the domain of the expert's home.
+/// target is the serving rank, it stands at the sender's offset in the domain of the expert's home.
 class DomainHops {
  public:
-  DomainHops(std::vector<HopLevel> levels, bool only_level)
-      : levels_(std::move(levels)), only_level_(only_level) {}
-  int phases() const { return static_cast<int>(levels_.size()); }
-  std::string phase_name(int phase) const {
-    return only_level_ ? "alltoall" : fmt::format("level-{}", at(phase).number);
+  DomainHops(const RankSpace& ranks, std::vector<HopLevel> levels, bool only_level)
+      : ranks_(ranks.size()), levels_(std::move(levels)), only_level_(only_level) {}
+
+  DispatchShape shape(const MoeModel& model) const {
+    DispatchShape shape(model);
+    for (const HopLevel& level : levels_) {
+      Communicators groups;
+      for (int r = 0; r < ranks_; ++r) {
+        if (level.place(GpuId(r)) != 0) continue;
+        auto& group = groups.emplace_back();
+        for (int w = 0; w < level.workers; ++w) group.emplace_back(r + w * level.stride);
+      }
+      shape.add(only_level_ ? "alltoall" : fmt::format("level-{}", level.number),
+                std::move(groups));
+    }
+    return shape;
   }
-  const Communicators& communicators(int phase) const { return at(phase).groups; }
 
   bool merges() const { return false; }
   template <class Hops>
@@ -46,80 +53,69 @@ class DomainHops {
 
  private:
   const HopLevel& at(int phase) const { return levels_[static_cast<std::size_t>(phase)]; }
+  int ranks_;
   std::vector<HopLevel> levels_;
   bool only_level_;
 };
 
-/// The levels of every run of `ep` ranks.
-std::vector<HopLevel> hop_levels(const std::vector<int>& workers, int gpus, int ep) {
-  std::vector<HopLevel> levels(workers.size());
-  int stride = ep;
-  for (std::size_t l = 0; l < workers.size(); ++l) {
-    stride /= workers[l];
-    levels[l] = {workers[l], stride, static_cast<int>(l)};
-    for (int g = 0; g < gpus; ++g) {
-      if (levels[l].place(GpuId(g)) != 0) continue;
-      auto& group = levels[l].groups.emplace_back();
-      for (int w = 0; w < workers[l]; ++w) group.emplace_back(g + w * stride);
-    }
+/// The levels of the ranks of an EP group.
+std::vector<HopLevel> hop_levels(const std::vector<int>& workers, int ranks) {
+  std::vector<HopLevel> levels;
+  int stride = ranks;
+  for (const int count : workers) {
+    stride /= count;
+    levels.push_back({count, stride, static_cast<int>(levels.size())});
   }
   return levels;
 }
 
+/// The levels that a choice crosses, as bits.
+std::size_t levels_used(const std::vector<HopLevel>& levels, const EpGroups& groups,
+                        const Assignment& assignment) {
+  const Placement& placement = assignment.placement();
+  std::size_t used = 0;
+  const auto look = [&](GpuId source, GpuId target) {
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      const bool crosses =
+          levels[l].place(groups.rank_of(source)) != levels[l].place(groups.rank_of(target));
+      if (crosses) used |= std::size_t{1} << l;
+    }
+  };
+  for (std::size_t g = 0; g < static_cast<std::size_t>(placement.gpus()); ++g) {
+    const GpuId source(static_cast<std::int64_t>(g));
+    for (int e = 0; e < placement.experts(); ++e) {
+      if (!assignment.split()) {
+        look(source, assignment.gpu(source, ExpertId(e)));
+        continue;
+      }
+      for (const Share& share : assignment.shares(source, ExpertId(e))) {
+        look(source, placement.gpu_of(share.slot));
+      }
+    }
+  }
+  return used;
+}
+
 /// Leaves out the levels over which no rank has an expert to reach, as domains of the whole level
 /// make them: nothing is exchanged or relayed there.
-class HybridEp final : public Dispatch {
- public:
-  explicit HybridEp(std::vector<HopLevel> levels) : levels_(std::move(levels)) {
-    for (std::size_t used = 0; used < (std::size_t{1} << levels_.size()); ++used) {
-      std::vector<HopLevel> some;
-      for (std::size_t l = 0; l < levels_.size(); ++l) {
-        if ((used >> l & 1) != 0) some.push_back(levels_[l]);
-      }
-      if (some.empty()) some.push_back(levels_.back());
-      by_use_.push_back(std::make_unique<Evaluated<DomainHops>>(
-          DomainHops(std::move(some), levels_.size() == 1)));
+std::unique_ptr<Dispatch> over_used_levels(const DispatchContext& context,
+                                           const std::vector<HopLevel>& levels) {
+  std::vector<std::unique_ptr<Dispatch>> by_use;  // by the set of levels, as bits
+  for (std::size_t used = 0; used < (std::size_t{1} << levels.size()); ++used) {
+    std::vector<HopLevel> some;
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      if ((used >> l & 1) != 0) some.push_back(levels[l]);
     }
+    if (some.empty()) some.push_back(levels.back());
+    by_use.push_back(in_every_group(context, [&](const RankSpace& ranks) {
+      return DomainHops(ranks, some, levels.size() == 1);
+    }));
   }
-
-  const Dispatch& choose(const LayerTokens& tokens) const override {
-    const Assignment& assignment = tokens.assignment;
-    const Placement& placement = assignment.placement();
-    std::size_t used = 0;
-    const auto look = [&](GpuId source, GpuId target) {
-      for (std::size_t l = 0; l < levels_.size(); ++l) {
-        if (levels_[l].place(source) != levels_[l].place(target)) used |= std::size_t{1} << l;
-      }
-    };
-    for (int g = 0; g < placement.gpus(); ++g) {
-      for (int e = 0; e < placement.experts(); ++e) {
-        if (!assignment.split()) {
-          look(GpuId(g), assignment.gpu(GpuId(g), ExpertId(e)));
-          continue;
-        }
-        for (const Share& share : assignment.shares(GpuId(g), ExpertId(e))) {
-          look(GpuId(g), placement.gpu_of(share.slot));
-        }
-      }
-    }
-    return *by_use_[used];
-  }
-
-  // What follows is asked of the chosen dispatch; the one with all hops answers for it.
-  int phases() const override { return by_use_.back()->phases(); }
-  std::string phase_name(int phase) const override { return by_use_.back()->phase_name(phase); }
-  const Communicators& communicators(int phase) const override {
-    return by_use_.back()->communicators(phase);
-  }
-  RowCounts count(const LayerTokens& tokens) const override { return choose(tokens).count(tokens); }
-  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
-    return choose(tokens).rows(tokens);
-  }
-
- private:
-  std::vector<HopLevel> levels_;
-  std::vector<std::unique_ptr<Dispatch>> by_use_;  // by the set of levels, as bits
-};
+  return std::make_unique<Dispatch>(std::move(by_use),
+                                    [levels, groups = context.groups](const LayerTokens& tokens) {
+                                      return levels_used(levels, groups, tokens.assignment);
+                                    });
+}
 
 }  // namespace
 
@@ -127,8 +123,8 @@ class HybridEp final : public Dispatch {
 DispatchMaker read_hybridep_dispatch(const YamlMap& params) {
   const DomainLevels levels = read_domain_levels(params);
   return [levels](const DispatchContext& c) {
-    return std::make_unique<HybridEp>(
-        hop_levels(domain_workers(c.topology, c.ep, levels), c.topology.gpu_count(), c.ep));
+    const int ranks = c.groups.size();
+    return over_used_levels(c, hop_levels(domain_workers(c.groups.ranks(0), levels), ranks));
   };
 }
 

@@ -43,38 +43,46 @@ std::int64_t tokens_of(const std::vector<TokenRun>& runs) {
   return tokens;
 }
 
-/// Rows that the capacity allows, by the fullest rank of every run.
-std::vector<std::int64_t> allowed(const Padding& padding, const LayerTokens& tokens,
-                                  std::size_t ep) {
-  std::vector<std::int64_t> rows(tokens.batch.ranks.size() / ep);
-  for (std::size_t r = 0; r < tokens.batch.ranks.size(); ++r) {
-    rows[r / ep] =
-        std::max(rows[r / ep], padding.capacity.rows(tokens_of(tokens.batch.ranks[r]),
-                                                     tokens.assignment.placement().experts(),
-                                                     tokens.ids.top_k()));
+/// Rows that the capacity allows, by the fullest rank.
+std::int64_t allowed(const Padding& padding, const LayerTokens& tokens) {
+  std::int64_t rows = 0;
+  for (const auto& runs : tokens.batch.ranks) {
+    rows = std::max(rows,
+                    padding.capacity.rows(tokens_of(runs), tokens.assignment.placement().experts(),
+                                          tokens.ids.top_k()));
   }
   return rows;
 }
 
-/// One token per (rank, slot of its run), and every slot an expert of its own there.
+/// Rows of every (source rank, slot).
+std::int64_t padded_rows(const Padding& padding, const LayerTokens& tokens) {
+  const bool fixed = padding.kind == Padding::Kind::capacity;
+  const std::int64_t most = fixed ? allowed(padding, tokens) : 0;
+  std::int64_t rows = 0;
+  for_each_load(tokens, [&](GpuId rank, SlotId slot, std::int64_t load) {
+    rows = std::max(rows, load);
+    if (!fixed || load <= most) return;
+    throw Error(fmt::format("rank {} has {} choices for expert {}, but the capacity is {} rows",
+                            tokens.first_gpu.value + rank.value, load,
+                            tokens.assignment.placement().expert_in(slot).value, most),
+                "drop choices by routing: {kind: capacity} with the dispatch's rule and factor, or "
+                "say padding: max");
+  });
+  return fixed && padding.capacity.factor > 0 ? most : rows;
+}
+
+/// One token per (rank, slot), and every slot an expert of its own.
 class OnePerSlot {
  public:
-  OnePerSlot(const Placement& placement, std::size_t ep) {
-    const auto gpus = static_cast<std::size_t>(placement.gpus());
-    SlotTable table(gpus);
-    std::vector<std::int64_t> slots(gpus / ep);
-    for (std::size_t g = 0; g < gpus; ++g) {
-      for (int i = 0; i < placement.slots_on(GpuId(static_cast<std::int64_t>(g))); ++i) {
-        table[g].emplace_back(slots[g / ep]++);
-      }
+  explicit OnePerSlot(const Placement& placement) {
+    SlotTable table(static_cast<std::size_t>(placement.gpus()));
+    for (int s = 0; s < placement.slots(); ++s) {
+      table[placement.gpu_of(SlotId(s)).index()].emplace_back(s);
+      ids_.push_back(static_cast<std::uint16_t>(s));
     }
-    const std::int64_t most = *std::max_element(slots.begin(), slots.end());
-    for (std::int64_t slot = 0; slot < most; ++slot) {
-      ids_.push_back(static_cast<std::uint16_t>(slot));
-    }
-    for (std::size_t r = 0; r < gpus; ++r) batch_.ranks.push_back({{0, slots[r / ep]}});
-    assignment_ = std::make_unique<Assignment>(Placement(static_cast<int>(most), table),
-                                               static_cast<int>(ep));
+    batch_.ranks.assign(table.size(), {{0, placement.slots()}});
+    assignment_ =
+        std::make_unique<Assignment>(Placement(placement.slots(), table), placement.gpus());
   }
   LayerTokens view() const {
     return {batch_, IdRows(ids_.data(), 2, 1, static_cast<std::int64_t>(ids_.size())),
@@ -87,38 +95,50 @@ class OnePerSlot {
   std::unique_ptr<Assignment> assignment_;
 };
 
-class Padded final : public Dispatch {
+/// What a dispatch counts if every rank has equally many tokens for every slot.
+class EqualParts final : public RowEvaluation {
  public:
-  Padded(std::unique_ptr<Dispatch> inner, const Padding& padding, int ep)
-      : inner_(std::move(inner)), padding_(padding), ep_(ep) {}
+  EqualParts(RowEvaluationPtr exact, const Padding& padding)
+      : exact_(std::move(exact)), padding_(padding) {}
 
-  int phases() const override { return inner_->phases(); }
-  std::string phase_name(int phase) const override { return inner_->phase_name(phase); }
-  const Communicators& communicators(int phase) const override {
-    return inner_->communicators(phase);
-  }
-  int previous(int phase) const override { return inner_->previous(phase); }
-  Lane lane(int phase) const override { return inner_->lane(phase); }
-  LocalWork local_work() const override { return inner_->local_work(); }
-  Bytes row_bytes(const MoeModel& model, Stage stage, Pass pass) const override {
-    return inner_->row_bytes(model, stage, pass);
-  }
-  std::vector<SideExchange> sides(const MoeModel& model, Stage stage, Pass pass) const override {
-    return inner_->sides(model, stage, pass);
-  }
   RowCounts count(const LayerTokens& tokens) const override {
-    RowCounts counts = inner_->count(tokens);
-    pad_counts(*inner_, tokens.assignment.placement(), padded_rows(padding_, tokens, ep_), counts);
+    const std::int64_t rows = padded_rows(padding_, tokens);
+    RowCounts counts = exact_->count(OnePerSlot(tokens.assignment.placement()).view());
+    for (auto& phase : counts.phases) {
+      for (std::uint32_t& pair : phase) pair *= static_cast<std::uint32_t>(rows);
+    }
+    for (std::int64_t& slot : counts.slots) slot *= rows;
     return counts;
   }
   std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
-    return inner_->rows(tokens);
+    return exact_->rows(tokens);
   }
 
  private:
-  std::unique_ptr<Dispatch> inner_;
+  RowEvaluationPtr exact_;
   Padding padding_;
-  int ep_;
+};
+
+/// Exact rows, and beside them those of equal parts.
+class Padded final : public RowEvaluation {
+ public:
+  Padded(RowEvaluationPtr exact, const Padding& padding)
+      : exact_(std::move(exact)), parts_(exact_, padding) {}
+
+  RowCounts count(const LayerTokens& tokens) const override {
+    RowCounts counts = exact_->count(tokens);
+    RowCounts parts = parts_.count(tokens);
+    counts.padded_phases = std::move(parts.phases);
+    counts.padded_slots = std::move(parts.slots);
+    return counts;
+  }
+  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
+    return exact_->rows(tokens);
+  }
+
+ private:
+  RowEvaluationPtr exact_;
+  EqualParts parts_;
 };
 
 }  // namespace
@@ -140,47 +160,16 @@ Padding read_padding(const YamlMap& params, Padding::Kind absent) {
   return padding;
 }
 
-std::vector<std::int64_t> padded_rows(const Padding& padding, const LayerTokens& tokens, int ep) {
-  const auto run_size = static_cast<std::size_t>(ep);
-  const bool fixed = padding.kind == Padding::Kind::capacity;
-  std::vector<std::int64_t> rows(tokens.batch.ranks.size() / run_size);
-  const std::vector<std::int64_t> most = fixed ? allowed(padding, tokens, run_size) : rows;
-  for_each_load(tokens, [&](GpuId rank, SlotId slot, std::int64_t load) {
-    const std::size_t run = rank.index() / run_size;
-    rows[run] = std::max(rows[run], load);
-    if (!fixed || load <= most[run]) return;
-    throw Error(
-        fmt::format("rank {} has {} choices for expert {}, but the capacity is {} rows", rank.value,
-                    load, tokens.assignment.placement().expert_in(slot).value, most[run]),
-        "drop choices by routing: {kind: capacity} with the dispatch's rule and factor, or "
-        "say padding: max");
+void pad(Dispatch& dispatch, const Padding& padding) {
+  if (padding.kind == Padding::Kind::none) return;
+  dispatch.wrap(
+      [&](RowEvaluationPtr exact) { return std::make_shared<Padded>(std::move(exact), padding); });
+}
+
+void count_equal_parts(Dispatch& dispatch, const Padding& padding) {
+  dispatch.wrap([&](RowEvaluationPtr exact) {
+    return std::make_shared<EqualParts>(std::move(exact), padding);
   });
-  return fixed && padding.capacity.factor > 0 ? most : rows;
-}
-
-void pad_counts(const Dispatch& dispatch, const Placement& placement,
-                const std::vector<std::int64_t>& rows, RowCounts& counts) {
-  const auto gpus = static_cast<std::size_t>(placement.gpus());
-  const std::size_t ep = gpus / rows.size();
-  const OnePerSlot tokens(placement, ep);
-  RowCounts padded = dispatch.count(tokens.view());
-  for (auto& phase : padded.phases) {
-    for (std::size_t from = 0; from < gpus; ++from) {
-      const auto factor = static_cast<std::uint32_t>(rows[from / ep]);
-      for (std::size_t to = 0; to < gpus; ++to) phase[from * gpus + to] *= factor;
-    }
-  }
-  counts.padded_phases = std::move(padded.phases);
-  counts.padded_slots = std::move(padded.slots);
-  for (std::size_t s = 0; s < counts.padded_slots.size(); ++s) {
-    const GpuId gpu = placement.gpu_of(SlotId(static_cast<std::int64_t>(s)));
-    counts.padded_slots[s] *= rows[gpu.index() / ep];
-  }
-}
-
-std::unique_ptr<Dispatch> pad(std::unique_ptr<Dispatch> dispatch, const Padding& padding, int ep) {
-  if (padding.kind == Padding::Kind::none) return dispatch;
-  return std::make_unique<Padded>(std::move(dispatch), padding, ep);
 }
 
 }  // namespace moesim

@@ -12,7 +12,7 @@ namespace moesim {
 
 /// How far the part of a (source rank, slot) is filled up. `capacity` fixes it (a factor below 0:
 /// to the largest load, at most that capacity), `max` takes the largest load of any rank and slot
-/// of the run of ranks (Tutel's factor 0, DeepSpeed without drop_tokens).
+/// of the EP group (Tutel's factor 0, DeepSpeed without drop_tokens).
 struct Padding {
   enum class Kind { none, capacity, max };
   Kind kind = Kind::none;
@@ -22,17 +22,13 @@ struct Padding {
 /// Reads `padding` (default `absent`) and, of `capacity`, `rule` and `factor`.
 Padding read_padding(const YamlMap& params, Padding::Kind absent);
 
-/// Rows of every (source rank, slot) in each run of `ep` ranks. Throws Error where a load exceeds
-/// the capacity: dropping is the routing's part.
-std::vector<std::int64_t> padded_rows(const Padding& padding, const LayerTokens& tokens, int ep);
+/// Fills up the parts of a dispatch that sends every choice by itself, in every EP group: rows on
+/// the wire and rows computed are what it would count if every rank had as many tokens for every
+/// slot. Changes nothing without padding. Its counts throw Error where a load exceeds the capacity:
+/// dropping is the routing's part.
+void pad(Dispatch& dispatch, const Padding& padding);
 
-/// Fills in the padded counts of a dispatch that sends every choice by itself: what it would count
-/// if every rank had rows[run] tokens for every slot of its run. Slots get as many rows of each
-/// rank of their run.
-void pad_counts(const Dispatch& dispatch, const Placement& placement,
-                const std::vector<std::int64_t>& rows, RowCounts& counts);
-
-/// The dispatch with its parts filled up; the dispatch itself without padding.
-std::unique_ptr<Dispatch> pad(std::unique_ptr<Dispatch> dispatch, const Padding& padding, int ep);
+/// The same, but the padded rows are all that is counted: in the place of the exact ones.
+void count_equal_parts(Dispatch& dispatch, const Padding& padding);
 
 }  // namespace moesim

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/policy/dispatch/padding.h"
 #include "sim/policy/evaluate.h"
-#include "sim/policy/hierarchy.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
 
@@ -18,64 +18,55 @@ constexpr int node_level = 1;
 
 class TwoHop {
  public:
-  TwoHop(const Hierarchy& hierarchy, HopOrder order, bool padded)
-      : hierarchy_(hierarchy), order_(order), padded_(padded) {}
-  int phases() const { return 2; }
-  std::string phase_name(int phase) const { return inside(phase) ? "intra" : "inter"; }
-  const Communicators& communicators(int phase) const {
-    return inside(phase) ? hierarchy_.groups(node_level) : hierarchy_.inter(node_level);
-  }
+  TwoHop(const RankSpace& ranks, HopOrder order, bool padded)
+      : nodes_(ranks.level(node_level)), order_(order), padded_(padded) {}
+
   /// The relay is the copy between the hops. Equal parts are copied once more, before the hop
   /// inside the node or after it; exact rows are gathered in the right order to begin with.
-  LocalWork local_work() const {
-    LocalWork work;
-    work.transpose_sent = padded_ && order_ == HopOrder::intra_first;
-    work.transpose_arrived = padded_ && order_ == HopOrder::inter_first;
-    return work;
+  DispatchShape shape(const MoeModel& model) const {
+    DispatchShape shape(model);
+    const bool intra_first = order_ == HopOrder::intra_first;
+    if (intra_first) shape.add("intra", nodes_.groups());
+    shape.add("inter", nodes_.across());
+    if (!intra_first) shape.add("intra", nodes_.groups());
+    shape.local_work.transpose_sent = padded_ && intra_first;
+    shape.local_work.transpose_arrived = padded_ && !intra_first;
+    return shape;
   }
 
   bool merges() const { return false; }
   template <class Hops>
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
     for_each_choice(choices, [&](int k) {
-      const GpuId to = phase == 1 ? target[k]
-                       : order_ == HopOrder::intra_first
-                           ? hierarchy_.relay(node_level, target[k], holder)
-                           : hierarchy_.relay(node_level, holder, target[k]);
+      const GpuId to = phase == 1                        ? target[k]
+                       : order_ == HopOrder::intra_first ? nodes_.relay(target[k], holder)
+                                                         : nodes_.relay(holder, target[k]);
       hops.add(to, Choices{1} << k);
     });
   }
 
  private:
-  bool inside(int phase) const { return (phase == 0) == (order_ == HopOrder::intra_first); }
-
-  Hierarchy hierarchy_;
+  RankLevel nodes_;
   HopOrder order_;
   bool padded_;
 };
 
-bool equal_nodes(const Hierarchy& hierarchy) {
-  return hierarchy.depth() >= 2 && hierarchy.uniform();
-}
-
 }  // namespace
 
 bool has_two_hops(const DispatchContext& context) {
-  return equal_nodes(Hierarchy(context.topology, context.ep));
+  const RankSpace& ranks = context.groups.ranks(0);
+  return ranks.depth() > node_level && ranks.uniform();
 }
 
-std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order,
-                                   const Padding& padding) {
-  const Hierarchy hierarchy(context.topology, context.ep);
-  if (!equal_nodes(hierarchy)) {
+std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order, bool padded) {
+  if (!has_two_hops(context)) {
     throw Unsuitable(
         fmt::format("'two-hop' needs nodes of equal size: the {} ranks on '{}' do not nest so",
-                    context.ep, context.topology.name()),
+                    context.groups.size(), context.groups.cluster()),
         "moesim topology show prints the levels");
   }
-  const bool padded = padding.kind != Padding::Kind::none;
-  return pad(std::make_unique<Evaluated<TwoHop>>(TwoHop(hierarchy, order, padded)), padding,
-             context.ep);
+  return in_every_group(context,
+                        [&](const RankSpace& ranks) { return TwoHop(ranks, order, padded); });
 }
 
 // order: intra-first or inter-first; padding: none, capacity (rule, factor) or max.
@@ -83,7 +74,11 @@ DispatchMaker read_two_hop(const YamlMap& params) {
   const auto order =
       static_cast<HopOrder>(params.choice("order", {"intra-first", "inter-first"}, 0));
   const Padding padding = read_padding(params, Padding::Kind::none);
-  return [=](const DispatchContext& context) { return two_hops(context, order, padding); };
+  return [=](const DispatchContext& context) {
+    auto dispatch = two_hops(context, order, padding.kind != Padding::Kind::none);
+    pad(*dispatch, padding);
+    return dispatch;
+  };
 }
 
 }  // namespace moesim

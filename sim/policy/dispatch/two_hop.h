@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "sim/policy/dispatch/padding.h"
+#include "sim/policy/dispatch.h"
 
 namespace moesim {
 
@@ -14,11 +14,8 @@ enum class HopOrder { intra_first, inter_first };
 
 /// Whether a dispatch's ranks form several nodes of equal size, more than a GPU each.
 bool has_two_hops(const DispatchContext& context);
-/// Two hops; padded, with the copies that bring the equal parts into the order of a hop. Throws
-/// Error unless has_two_hops().
-std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order,
-                                   const Padding& padding);
-/// The flat all-to-all of equal parts.
-std::unique_ptr<Dispatch> padded_alltoall(const DispatchContext& context, const Padding& padding);
+/// Two hops; `padded`: with the copies that bring equal parts into the order of a hop. Throws
+/// Unsuitable unless has_two_hops().
+std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder order, bool padded);
 
 }  // namespace moesim

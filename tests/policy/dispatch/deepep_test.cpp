@@ -22,15 +22,22 @@ MoeModel deepseek_width() {
 
 // Reference oracle 4.8: 7,472 bytes a token in FP8 with 8 ids and weights; BF16 combine 14,384.
 TEST(DeepEp, WireBytesOfATokenAreTheReferences) {
-  const auto normal = make_dispatch("deepep-normal");
-  const MoeModel model = deepseek_width();
-  EXPECT_EQ(normal->row_bytes(model, Stage::dispatch, Pass::forward), Bytes(7472));
-  EXPECT_EQ(normal->row_bytes(model, Stage::combine, Pass::forward), Bytes(14384));
-  const auto bf16 = make_dispatch("{kind: deepep-normal, type: bf16}");
-  EXPECT_EQ(bf16->row_bytes(model, Stage::dispatch, Pass::forward), Bytes(14336 + 8 + 64 + 8));
+  const auto row = [](const Dispatch& dispatch, Stage stage) {
+    return dispatch.shape().wire(stage, Pass::forward).row;
+  };
+  const auto made = [](const std::string& text) {
+    return make_dispatch(text, any_topology(), 0, deepseek_width());
+  };
+  const auto normal = made("deepep-normal");
+  for (const auto& rounds : normal->options()) {
+    EXPECT_EQ(row(*rounds, Stage::dispatch), Bytes(7472));
+    EXPECT_EQ(row(*rounds, Stage::combine), Bytes(14384));
+  }
+  const auto bf16 = made("{kind: deepep-normal, type: bf16}");
+  EXPECT_EQ(row(*bf16->options()[0], Stage::dispatch), Bytes(14336 + 8 + 64 + 8));
   // 128 tokens x 8 x (7168 + 224 + 16) = 7,585,792 bytes per low-latency dispatch (reference 3.2).
-  const auto low = make_dispatch("deepep-low-latency");
-  EXPECT_EQ(128 * 8 * low->row_bytes(model, Stage::dispatch, Pass::forward).value, 7585792);
+  const auto low = made("deepep-low-latency");
+  EXPECT_EQ(128 * 8 * row(*low, Stage::dispatch).value, 7585792);
 }
 
 // Reference oracle 4.8, EP 16: 1.9930 nodes and 6.5233 ranks a token over 256 experts, top-8.
@@ -96,8 +103,8 @@ TEST(DeepEp, FewTokensMakeOneRound) {
   const Tokens few(16, 16, 2, 240, random_ids(random, 16 * 240, 16, 2), 16);
   const Tokens more(16, 16, 2, 241, random_ids(random, 16 * 241, 16, 2), 16);
   const auto dispatch = make_dispatch("deepep-normal", topology, 16);  // 12 channels x 20 tokens
-  EXPECT_EQ(dispatch->choose(few.view()).phases(), 2);
-  EXPECT_EQ(dispatch->choose(more.view()).phases(), 4);
+  EXPECT_EQ(dispatch->choose(few.view()).shape().size(), 2);
+  EXPECT_EQ(dispatch->choose(more.view()).shape().size(), 4);
 }
 
 TEST(DeepEp, ChunksArePublishedByRanks) {
@@ -124,8 +131,8 @@ double time_on_h800(int ep, int tokens, const std::string& dispatch, Stage stage
   const TopologyFile file = read_topology(data_file("topologies", "h800-rail"), overrides);
   const auto gpu =
       std::make_shared<const GpuModel>(read_gpu_model(data_file("models/gpu", "h800")));
-  const Plan plan = exchanges_of(*make_dispatch(dispatch, file.topology, ep), layers.at(key),
-                                 deepseek_width(), stage);
+  const Plan plan = exchanges_of(*make_dispatch(dispatch, file.topology, ep, deepseek_width()),
+                                 layers.at(key), deepseek_width(), stage);
   const GpuModels gpus(static_cast<std::size_t>(ep), gpu);
   return make_analytic_backend(file.topology, gpus)->run(plan).makespan.value * 1e6;
 }

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "sim/policy/hierarchy.h"
+#include "sim/policy/ep_groups.h"
 #include "sim/topology/reader.h"
 #include "tests/policy/layer_tokens.h"
 #include "tests/policy/random_layers.h"
@@ -53,16 +53,16 @@ TEST(Hierarchical, FourGpuExampleOfHierMoE) {
 
 TEST(Hierarchical, LevelsOfTheHierMoETestbed) {
   const TopologyFile file = read_topology(MOESIM_ROOT "/topologies/hiermoe-a6000.yaml");
-  const Hierarchy h(file.topology, 32);
+  const RankSpace h = EpGroups(file.topology, 32).ranks(0);
   ASSERT_EQ(h.depth(), 4);
   std::vector<int> groups;
-  for (int level = 0; level < 4; ++level) groups.push_back(h.groups_per_run(level));
+  for (int level = 0; level < 4; ++level) groups.push_back(h.level(level).size());
   EXPECT_EQ(groups, (std::vector<int>{1, 4, 8, 16}));
   // Section 1.1: Inter-level-1 has 8 communicators of 4 GPUs, Inter-level-3 16 of 2.
-  EXPECT_EQ(h.inter(1).size(), 8u);
-  EXPECT_EQ(h.inter(1)[0].size(), 4u);
-  EXPECT_EQ(h.inter(3).size(), 16u);
-  EXPECT_EQ(Hierarchy(file.topology, 8).depth(), 3);  // within a node: 1, 2, 4
+  EXPECT_EQ(h.level(1).across().size(), 8u);
+  EXPECT_EQ(h.level(1).across()[0].size(), 4u);
+  EXPECT_EQ(h.level(3).across().size(), 16u);
+  EXPECT_EQ(EpGroups(file.topology, 8).ranks(0).depth(), 3);  // within a node: 1, 2, 4
 }
 
 /// What section 1.2 of the reference says, with its own arithmetic: rows of each phase.
@@ -171,7 +171,7 @@ int chosen_phases(int hidden, const Tokens& tokens, const Topology& topology) {
   model.hidden = hidden;
   const auto doc = YamlDocument::from_text("{depth: auto}", "test");
   const auto dispatch = read_hierarchical(doc->root().map())({topology, model, 32});
-  return dispatch->choose(tokens.view()).phases();
+  return dispatch->choose(tokens.view()).shape().size();
 }
 
 TEST(Hierarchical, AutomaticDepthGoesDeepForBigRowsAndStaysFlatForSmallOnes) {

@@ -36,7 +36,7 @@ class Metadata : public testing::Test {
     model_.expert_ffn = 4;
   }
   Plan plan(const std::string& text) {
-    return plan_of(*make_dispatch(text, bare_nodes(1, 2), 2), tokens_, model_);
+    return plan_of(*make_dispatch(text, bare_nodes(1, 2), 2, model_), tokens_, model_);
   }
   Tokens tokens_{2, 4, 2, 1, {2, 3, 0, 3}, 2};
   MoeModel model_;

@@ -48,7 +48,7 @@ TEST(SchemoePipe, TakesTheLongerOfItsTwoStreams) {
     const Topology topology = bare_nodes(2, 4, nvlink);
     const GpuModels gpus(
         8, std::make_shared<const GpuModel>(read_gpu_model(data_file("models/gpu", "h100-sxm"))));
-    const auto pipe = make_dispatch("schemoe-pipe", topology, 8);
+    const auto pipe = make_dispatch("schemoe-pipe", topology, 8, model);
     const Plan plan = exchanges_of(*pipe, tokens, model, Stage::dispatch);
     const double expected = std::max(3 * t1, 4 * 8e-6);
     for (const auto& backend :

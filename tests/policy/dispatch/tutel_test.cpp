@@ -75,8 +75,8 @@ TEST(Tutel, MessagesOf2dhHaveTheReferencesSizes) {
 TEST(Tutel, TheInterFirstOrderCrossesFirst) {
   const Balanced b;
   const auto dispatch = b.dispatch("{kind: two-hop, order: inter-first}");
-  EXPECT_EQ(dispatch->phase_name(0), "inter");
-  EXPECT_EQ(dispatch->phase_name(1), "intra");
+  EXPECT_EQ(dispatch->shape().phase(0).name, "inter");
+  EXPECT_EQ(dispatch->shape().phase(1).name, "intra");
   const Plan plan = exchanges_of(*dispatch, b.tokens, b.model, Stage::dispatch);
   EXPECT_EQ(messages(plan, "dispatch-inter").second, 25165824);
   EXPECT_EQ(messages(plan, "dispatch-intra").second, 29360128);
@@ -146,7 +146,7 @@ int chosen_phases(const std::string& cross_rail, int hidden) {
   model.hidden = hidden;
   const auto doc = YamlDocument::from_text("{}", "test");
   const auto tutel = read_tutel(doc->root().map())({file.topology, model, 32});
-  return tutel->choose(tokens.view()).phases();
+  return tutel->choose(tokens.view()).shape().size();
 }
 
 // Where rails meet in one thin spine, the flat exchange crosses it with 7 of 8 rows and two hops
@@ -159,7 +159,7 @@ TEST(Tutel, TwoHopsAreChosenForBigRowsWhereTheFlatOneCrossesRails) {
 TEST(Tutel, OneNodeHasOneAlgorithm) {
   const Topology topology = bare_nodes(1, 4);
   const Tokens tokens(4, 4, 1, 1, {0, 1, 2, 3}, 4);
-  EXPECT_EQ(make_dispatch("tutel", topology, 4)->choose(tokens.view()).phases(), 1);
+  EXPECT_EQ(make_dispatch("tutel", topology, 4)->choose(tokens.view()).shape().size(), 1);
 }
 
 // The choice is that of the closed form on the exchanges of the plans themselves.
@@ -174,9 +174,9 @@ TEST(Tutel, TheChoiceIsThatOfTheClosedForm) {
       const auto dispatch = layer.dispatch(text);
       const Plan plan = exchanges_of(*dispatch, layer.tokens, layer.model, Stage::dispatch);
       double sum = 0;
-      for (int phase = 0; phase < dispatch->phases(); ++phase) {
+      for (int phase = 0; phase < dispatch->shape().size(); ++phase) {
         std::vector<ExchangeDemand> demands;
-        for (const Op* op : exchanges(plan, "dispatch-" + dispatch->phase_name(phase))) {
+        for (const Op* op : exchanges(plan, "dispatch-" + dispatch->shape().phase(phase).name)) {
           demands.emplace_back(layer.topology().loads(op->exchange()->traffic));
         }
         sum += std::ranges::max(shared_times(demands)).value;
@@ -184,7 +184,7 @@ TEST(Tutel, TheChoiceIsThatOfTheClosedForm) {
       return sum;
     };
     const bool two = time("{kind: two-hop, padding: max}") < time("padded");
-    EXPECT_EQ(layer.dispatch("tutel")->choose(layer.tokens.view()).phases(), two ? 2 : 1);
+    EXPECT_EQ(layer.dispatch("tutel")->choose(layer.tokens.view()).shape().size(), two ? 2 : 1);
     ++by_count[two ? 1 : 0];
   }
   EXPECT_GT(by_count[0], 0);

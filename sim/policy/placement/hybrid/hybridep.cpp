@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "sim/balance/hybrid/domains.h"
+#include "sim/policy/ep_groups.h"
 #include "sim/policy/placement/hybrid/hybridep_levels.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
@@ -30,7 +31,7 @@ class HybridEpPlacer final : public Placer {
   HybridEpPlacer(const PlacementContext& context, HybridEpOptions options)
       : context_(context),
         options_(std::move(options)),
-        workers_(domain_workers(context.topology, context.ep, options_.levels)),
+        workers_(domain_workers(EpGroups(context.topology, context.ep).ranks(0), options_.levels)),
         codec_(expert_codec(context.model, options_.compression)),
         home_(contiguous_placement(context.experts, context.ep, context.ep).table()) {
     if (!options_.domains.empty()) check_domains();

@@ -6,19 +6,20 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
-#include "sim/topology/topology.h"
+#include "sim/policy/rank_space.h"
 
 namespace moesim {
 
-/// What the ranks of a run count as: workers of the cluster's levels down to hosts, or one row.
+/// What the ranks of an EP group count as: workers of the cluster's levels down to hosts, or one
+/// row.
 enum class DomainLevels { cluster, flat };
 
 /// Reads `levels`: cluster (default) or flat.
 DomainLevels read_domain_levels(const YamlMap& params);
 
-/// Workers (SF) per worker of the level above, coarsest first; their product is `ep`. The last
+/// Workers (SF) per worker of the level above, coarsest first; their product is the ranks. The last
 /// level is the GPUs of a host; links inside a host are one level (unstated in the paper, which has
-/// levels of one bandwidth). One level where the groups of a run differ in size.
-std::vector<int> domain_workers(const Topology& topology, int ep, DomainLevels levels);
+/// levels of one bandwidth). One level where the groups of a level differ in size.
+std::vector<int> domain_workers(const RankSpace& ranks, DomainLevels levels);
 
 }  // namespace moesim

@@ -29,10 +29,10 @@ class ExpertSwapper final : public Permuting {
   ExpertSwapper(const PlacementContext& context, const SwapOptions& options)
       : Permuting(context, options.when),
         options_(options),
-        depth_model_(context.topology,
-                     nesting_of(context.topology, Hierarchy(context.topology, context.ep),
-                                context.ep, "'placement' cannot swap experts"),
-                     Copies::per_group, options.reading, context.model.row_bytes()),
+        depth_model_(
+            EpGroups(context.topology, context.ep),
+            nesting_of(EpGroups(context.topology, context.ep), "'placement' cannot swap experts"),
+            Copies::per_group, options.reading, context.model.row_bytes()),
         layers_(static_cast<std::size_t>(context.layers)) {
     const int levels = depth_model_.nesting().depth();
     if (options.depth > levels) {

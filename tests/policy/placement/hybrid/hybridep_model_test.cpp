@@ -6,6 +6,7 @@
 #include <map>
 
 #include "sim/engine/simgrid_backend.h"
+#include "sim/policy/ep_groups.h"
 #include "sim/policy/placement/hybrid/hybridep.h"
 #include "sim/policy/placement/hybrid/hybridep_levels.h"
 #include "tests/policy/placement/hybrid/hybrid_case.h"
@@ -19,7 +20,7 @@ TEST(HybridEpTest, LevelsStopAtHosts) {
   const auto workers = [](const std::string& name, int ep, DomainLevels levels) {
     const TopologyFile file =
         read_topology(std::string(MOESIM_ROOT "/topologies/") + name + ".yaml");
-    return domain_workers(file.topology, ep, levels);
+    return domain_workers(EpGroups(file.topology, ep).ranks(0), levels);
   };
   EXPECT_THAT(workers("hybridep-m", 16, DomainLevels::cluster), ElementsAre(2, 8));
   EXPECT_THAT(workers("hybridep-l", 32, DomainLevels::cluster), ElementsAre(4, 8));

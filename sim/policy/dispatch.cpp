@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dispatches over a cluster, from those of its EP groups.
+#include "sim/policy/dispatch.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace moesim {
+namespace {
+
+/// The shape of the cluster: that of every group, with the communicators of all of them.
+DispatchShape lifted(const EpGroups& groups, const std::vector<DispatchShape>& of_group) {
+  DispatchShape all = of_group.front();
+  for (std::size_t p = 0; p < all.phases.size(); ++p) {
+    std::vector<const Communicators*> communicators;
+    for (const DispatchShape& shape : of_group) {
+      communicators.push_back(&shape.phases[p].communicators);
+    }
+    all.phases[p].communicators = groups.lifted(communicators);
+  }
+  return all;
+}
+
+/// Whether shapes are equal up to communicators.
+bool alike(DispatchShape a, DispatchShape b) {
+  for (PhaseShape& phase : a.phases) phase.communicators.clear();
+  for (PhaseShape& phase : b.phases) phase.communicators.clear();
+  return a == b;
+}
+
+using Table = std::vector<std::vector<std::uint32_t>>;
+
+/// Puts the rows among a group's ranks into the table of all GPUs.
+void place(const Table& of_group, std::size_t ranks, std::size_t first, std::size_t gpus,
+           Table& all) {
+  all.resize(of_group.size());
+  for (std::size_t p = 0; p < of_group.size(); ++p) {
+    all[p].resize(gpus * gpus);
+    for (std::size_t from = 0; from < ranks; ++from) {
+      const auto row = of_group[p].begin() + static_cast<std::ptrdiff_t>(from * ranks);
+      std::copy_n(row, ranks,
+                  all[p].begin() + static_cast<std::ptrdiff_t>((first + from) * gpus + first));
+    }
+  }
+}
+
+/// Whether the layer's ranks are no more than one group has: a small layer may be evaluated on its
+/// own.
+bool is_one_group(const EpGroups& groups, const LayerTokens& tokens) {
+  return tokens.batch.ranks.size() <= static_cast<std::size_t>(groups.size());
+}
+
+}  // namespace
+
+Dispatch::Dispatch(EpGroups groups, const std::vector<DispatchShape>& shapes,
+                   std::vector<RowEvaluationPtr> evaluations)
+    : groups_(std::move(groups)),
+      shape_(lifted(*groups_, shapes)),
+      evaluations_(std::move(evaluations)) {
+  for (const DispatchShape& shape : shapes) {
+    if (alike(shape, shapes[0])) continue;
+    throw std::logic_error("EP groups whose dispatches differ in more than communicators");
+  }
+}
+
+Dispatch::Dispatch(std::vector<std::unique_ptr<Dispatch>> options, Rule rule)
+    : shape_(options.at(0)->shape()), options_(std::move(options)), rule_(std::move(rule)) {}
+
+const Dispatch& Dispatch::choose(const LayerTokens& tokens) const {
+  return options_.empty() ? *this : *options_[rule_(tokens)];
+}
+
+const DispatchShape& Dispatch::shape() const {
+  if (options_.empty()) return shape_;
+  throw std::logic_error("the shape of a dispatch that is chosen for every layer");
+}
+
+RowCounts Dispatch::count(const LayerTokens& tokens) const {
+  if (!options_.empty()) return choose(tokens).count(tokens);
+  const EpGroups& groups = *groups_;
+  if (is_one_group(groups, tokens)) return evaluations_[0]->count(tokens);
+  RowCounts all;
+  all.gpu_count = tokens.assignment.placement().gpus();
+  const auto ranks = static_cast<std::size_t>(groups.size());
+  for (int g = 0; g < groups.count(); ++g) {
+    const auto first = static_cast<std::size_t>(groups.first(g));
+    const GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
+    const RowCounts counts = evaluations_[static_cast<std::size_t>(g)]->count(
+        {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0))});
+    place(counts.phases, ranks, first, all.gpus(), all.phases);
+    place(counts.padded_phases, ranks, first, all.gpus(), all.padded_phases);
+    std::ranges::copy(counts.slots, std::back_inserter(all.slots));
+    std::ranges::copy(counts.padded_slots, std::back_inserter(all.padded_slots));
+  }
+  return all;
+}
+
+std::vector<std::vector<RowMove>> Dispatch::rows(const LayerTokens& tokens) const {
+  if (!options_.empty()) return choose(tokens).rows(tokens);
+  const EpGroups& groups = *groups_;
+  if (is_one_group(groups, tokens)) return evaluations_[0]->rows(tokens);
+  std::vector<std::vector<RowMove>> all(shape_.phases.size());
+  std::int64_t before = 0;  // tokens of the groups before
+  for (int g = 0; g < groups.count(); ++g) {
+    const GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
+    auto rows = evaluations_[static_cast<std::size_t>(g)]->rows(
+        {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0))});
+    for (std::size_t p = 0; p < rows.size(); ++p) {
+      for (RowMove& row : rows[p]) {
+        row.from = groups.gpu(g, row.from);
+        row.to = groups.gpu(g, row.to);
+        row.token = TokenId(row.token.value + before);
+        all[p].push_back(row);
+      }
+    }
+    before += part.batch().tokens();
+  }
+  return all;
+}
+
+void Dispatch::wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wrap) {
+  for (auto& option : options_) option->wrap(wrap);
+  for (RowEvaluationPtr& evaluation : evaluations_) evaluation = wrap(std::move(evaluation));
+}
+
+}  // namespace moesim
