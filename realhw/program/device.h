@@ -14,7 +14,7 @@ namespace moesim {
 /// What checks have found since the last reset.
 struct Findings {
   std::int64_t wrong_bytes = 0;       // of patterns
-  std::optional<OpId> not_finite_in;  // the first op that made an infinity or what is no number
+  std::optional<OpId> not_finite_in;  // the first op that made an infinity or NaN
 };
 
 class Device {
@@ -23,15 +23,15 @@ class Device {
   /// Allocates the buffers and makes the lists of all calls ready; once, before all else. The
   /// program must outlive the device. Throws std::runtime_error when memory is short.
   virtual void load(const RankProgram& program) = 0;
-  /// Before every run: initial values and zeros are in their places, findings are empty. `poison`:
-  /// all other memory is filled with what is no number.
+  /// Before every run: puts initial values and zeros in their places and empties the findings.
+  /// `poison`: fills all other memory with NaN, so that nothing unwritten passes for a result.
   virtual void reset(bool poison) = 0;
-  /// Does a call of the loaded program, or puts it behind what was put on the lane before. Calls of
-  /// different lanes may come from different threads.
+  /// Executes a call of the loaded program, or queues it behind the earlier calls of the lane.
+  /// Calls of different lanes may come from different threads.
   virtual void run(const Call& call, Lane lane) = 0;
   /// The buffer's memory, as transports take it.
   virtual std::byte* data(BufferId buffer) = 0;
-  /// Copies bytes of a buffer to the host, after all that was put on any lane.
+  /// Copies bytes of a buffer to the host, after all calls queued on any lane.
   virtual void read(Place from, std::span<std::byte> bytes) = 0;
   virtual Findings findings() = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program while it is compiled: what the parts of the compiler share.
+// A program while it is compiled: the state that the parts of the compiler share.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the experts of one layer on one rank compute: rows are appended to slots, kernels take the
-// next of them.
+// What the experts of one layer on one rank compute. Rows are appended to slots as they arrive, and
+// each kernel takes the rows of a slot that it has not taken yet: so a plan may compute in parts.
 #pragma once
 
 #include <map>
@@ -18,9 +18,10 @@ struct ChoiceRow {
   Place at;
 };
 
-/// Kernels throw std::runtime_error when they would compute rows that are not there yet; rows
-/// beyond those of a padded exchange are zeros. Gradients stay where their rows were in the forward
-/// pass when they come in the same order; else what the forward pass left is copied to their order.
+/// Kernels throw std::runtime_error when they would compute rows that are not there yet. Rows
+/// beyond those of a padded exchange are zeros. A gradient's row must lie where its forward row
+/// did, since a product takes both: gradients that come in another order have the forward's rows
+/// copied to theirs.
 class ExpertProgram {
  public:
   /// `trains`: there is a backward pass. All must outlive it.

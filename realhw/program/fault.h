@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fault drills: a rank that breaks on purpose, to see how the others end.
+// Fault drills: a rank breaks on purpose, to see that the others end, and with which message.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ struct Fault {
   enum class Kind {
     kill,  // SIGKILL to itself when the op starts
     stop,  // SIGSTOP: it is there, but does nothing any more
-    nan    // writes what is no number into what the op made, in verified runs
+    nan    // writes NaN into what the op made, in verified runs
   };
   Kind kind = Kind::kill;
   std::string op;  // name
@@ -23,11 +23,11 @@ struct Fault {
 /// Reads "kill:dispatch-alltoall@3". Throws Error.
 Fault parse_fault(const std::string& text);
 
-/// Throws Error when its rank has no such op, or none that makes numbers where those are struck.
-/// The program is that of its rank.
+/// Throws Error when the fault's rank has no such op, or, for `nan`, none that makes numbers: a
+/// drill that strikes nothing would pass. `program` is that of the fault's rank.
 void check_fault(const Fault& fault, const Plan& plan, const RankProgram& program);
 
-/// What strikes one rank; without a fault, or on another rank, nothing happens.
+/// Causes the fault on its rank; does nothing without a fault, or on another rank.
 class FaultDrill {
  public:
   FaultDrill(const std::optional<Fault>& fault, const Plan& plan, GpuId rank);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's share of one layer while it is compiled: rows on their way, and its experts.
+// One rank's share of one layer while it is compiled: rows in transit, and its experts.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace moesim {
 
 class LayerProgram {
  public:
-  /// Reads from the plan which exchanges bring what. All must outlive it.
+  /// Reads from the plan which exchange brings which choice. All arguments must outlive it.
   LayerProgram(Draft& draft, const RoutedLayer& routing);
 
   /// Appends the parts of a row that an exchange sends.

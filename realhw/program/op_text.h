@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How failures on a rank are told.
+// Error messages of a failing rank.
 #pragma once
 
 #include <stdexcept>

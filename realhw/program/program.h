@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one rank does in a step, down to buffers and rows: compiled from the plan once, executed by
-// any device as often as wanted. No list in it depends on when messages arrive.
+// any device as often as wanted. No list in it depends on when messages arrive, since a GPU cannot
+// look for rows one by one, and lists can be proven before they run.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace moesim {
 using BufferId = Id<struct BufferTag>;
 
 /// Memory of a device, allocated once. Elements of one format lie densely in it; messages may have
-/// bytes besides.
+/// bytes beside their elements.
 struct Buffer {
   std::string name;  // "layer 0 forward input", "op 12 received"
   std::int64_t bytes = 0;
@@ -65,8 +66,9 @@ struct GroupedProduct {
 struct Activation {
   struct Range {
     std::int64_t rows = 0;
-    Place h, out;                    // the gradient by h goes to `h_gradient`, that by out comes
-    Place h_gradient, out_gradient;  // from `out_gradient`; both unused in the forward pass
+    Place h, out;
+    // Unused in the forward pass. Read: the gradient by `out`; written: the gradient by `h`.
+    Place h_gradient, out_gradient;
   };
   bool gradient = false;
   std::int64_t ffn = 0;
@@ -94,8 +96,7 @@ struct Pattern {
   std::vector<Range> ranges;
 };
 
-/// Looks for infinities and what is no number among the elements that an op made. Only in verified
-/// runs.
+/// Looks for infinities and NaN among the elements that an op made. Only in verified runs.
 struct FiniteCheck {
   struct Range {
     Place at;
@@ -113,12 +114,12 @@ struct Scratch {
 using Call = std::variant<RowSums, GroupedProduct, Activation, LocalCopy, Pattern, FiniteCheck,
                           Scratch, HostWork>;
 
-/// Whether a call only proves something: runs that are measured leave it out.
+/// Whether a call only proves something. Measured runs leave it out, since real training has none.
 inline bool only_verifies(const Call& call) {
   return std::holds_alternative<Pattern>(call) || std::holds_alternative<FiniteCheck>(call);
 }
 
-/// A part of an exchange between this rank and another one, in one piece of a buffer.
+/// What this rank sends to, or receives from, one other rank in an exchange: one range of a buffer.
 struct Message {
   GpuId peer;
   Place at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix of an expert kernel, with the rows of all slots of a layer on a rank.
+// A matrix of an expert kernel: the rows of all slots of a layer on a rank.
 #pragma once
 
 #include <string>
@@ -42,12 +42,12 @@ class SlotMatrix {
   }
   /// How many rows, from the first one on, an op may use.
   std::int64_t visible(std::size_t slot, OpId op) const;
-  /// Looks at rows that a step has made.
+  /// Adds the check that these rows are finite to the step that made them.
   void check(RankStep& step, const std::vector<Piece>& pieces) const;
 
  private:
   struct Made {
-    std::int64_t end = 0;  // row behind those that `by` made
+    std::int64_t end = 0;  // one past the last row that `by` made
     OpId by;
   };
 

@@ -16,9 +16,9 @@ class StepOrder {
  public:
   explicit StepOrder(const std::vector<RankStep>& steps);
   void reset();
-  /// Indices of steps that may start and were not told before, ascending.
+  /// Indices of steps that may start and were not returned before, ascending.
   std::vector<std::size_t> take_ready();
-  /// Tells that a step has ended.
+  /// Marks a step as ended.
   void end(std::size_t step);
   bool done() const { return left_ == 0; }
   /// Steps that have not ended, ascending.

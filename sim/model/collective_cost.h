@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hierarchical collectives cost, as alpha-beta lines: HierMoE (arXiv 2508.09591), Fig. 9.
+// The time of hierarchical collectives as alpha-beta lines: HierMoE (arXiv 2508.09591), Fig. 9.
+// HierMoE's choice of depth needs these lines; they come from a file or are fitted to a network.
 #pragma once
 
 #include <functional>
@@ -28,8 +29,8 @@ struct Nesting {
   bool operator==(const Nesting&) const = default;
 };
 
-/// Time of one collective: alpha + beta n, with n the whole send buffer of one rank, its own part
-/// included (the meaning of nccl-tests).
+/// Time of one collective = alpha + beta n, with n the whole send buffer of one rank, its own part
+/// included, as nccl-tests counts.
 struct AlphaBeta {
   Seconds alpha;
   double seconds_per_byte = 0;
@@ -40,8 +41,10 @@ struct AlphaBeta {
 };
 
 /// The all-to-alls that a d-dimensional AlltoAll is made of (paper, Fig. 4). Entry i-1 belongs to
-/// level i: Inter-level-i joins the ranks of one level-(i-1) group with the same level-i local
-/// index, Intra-level-i those of one level-i group; all communicators of a stage run at once.
+/// level i:
+/// - Inter-level-i joins the ranks of one level-(i-1) group that have the same level-i local index.
+/// - Intra-level-i joins the ranks of one level-i group.
+/// All communicators of a stage run at once, so they share links.
 struct CollectiveCosts {
   std::string name;
   std::string description;
@@ -67,10 +70,11 @@ CollectiveCosts on_nodes(const CollectiveCosts& costs, int nodes);
 /// One matrix per communicator of a collective.
 using CommunicatorTraffic = std::vector<ByteMatrix>;
 
-/// Costs fitted to a network: time(traffic) is that of the slowest communicator of a collective,
-/// all of which start together. Every collective is run with send buffers of `buffer` bytes and of
-/// half as many, by `copies` runs of G consecutive ranks at once; its alpha and beta are the line
-/// through both. With small buffers latencies count that large ones hide.
+/// Costs fitted to a network. time(traffic) says how long the slowest communicator of a collective
+/// takes when all start together. Every collective runs with send buffers of `buffer` bytes and of
+/// half as many, on `copies` groups of G consecutive ranks at once; the line through both times
+/// gives alpha and beta. `buffer` should be near the size in question: small exchanges show
+/// latencies that large ones hide.
 CollectiveCosts fit_collective_costs(const Nesting& nesting, int copies,
                                      const std::function<Seconds(const CommunicatorTraffic&)>& time,
                                      Bytes buffer = Bytes(32 << 20));

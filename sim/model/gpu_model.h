@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU's compute cost: what models/gpu/*.yaml describes.
+// How long a GPU takes for a kernel: what models/gpu/*.yaml describes.
 #pragma once
 
 #include <map>
@@ -12,31 +12,34 @@
 
 namespace moesim {
 
-/// How many times as long work takes while the other kind runs on the GPU; at least 1.
+/// Factors of contention, at least 1: how many times as long work takes while the other kind runs
+/// on the same GPU (both need its memory and multiprocessors).
 struct Overlap {
   double compute = 1;        // kernels of the compute lane while the GPU is in an exchange
   double communication = 1;  // exchanges while one of their GPUs runs such a kernel
   bool any() const { return compute > 1 || communication > 1; }
 };
 
-/// Measured tables (KernelTables), and for kernels that they do not cover the roofline: time =
-/// launch + max(flops / (peak x gemm efficiency), bytes / (bandwidth x memory efficiency)).
-/// Williams et al., CACM 52(4), 2009.
+/// Measured tables (KernelTables), and for kernels that they do not cover the roofline (Williams et
+/// al., CACM 52(4), 2009):
+///
+///   launch_overhead + max(flops / (peak x gemm_efficiency), bytes / (memory_bandwidth x
+///   memory_efficiency))
 struct GpuModel {
   std::string name;
   std::string description;
   std::string source;
   Bytes memory;
   BytesPerSecond memory_bandwidth;
-  std::map<DataType, FlopsPerSecond> peak;  // dense
-  double gemm_efficiency = 1;
-  double memory_efficiency = 1;
-  Seconds launch_overhead;  // per kernel
+  std::map<DataType, FlopsPerSecond> peak;  // dense: without sparsity
+  double gemm_efficiency = 1;               // part of the peak that large kernels reach
+  double memory_efficiency = 1;             // the same of the bandwidth
+  Seconds launch_overhead;                  // per kernel
   KernelTables tables;
   Overlap overlap;
 
-  /// Zero for an empty kernel; `op` is the name that a plan gives it. Throws Error when the GPU has
-  /// neither a table nor a peak for the kernel's type.
+  /// Zero for an empty kernel. `op` is the name that a plan gives it: tables may be of single ops.
+  /// Throws Error when the GPU has neither a table nor a peak for the kernel's type.
   Seconds time(const Kernel& kernel, std::string_view op = {}) const;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many tokens touch each group of each level: what HierMoE (arXiv 2508.09591) predicts from.
+// How many tokens touch each group of each level: the input of HierMoE's cost model
+// (arXiv 2508.09591). A token that touches a group sends one row there with deduplication.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,20 @@
 
 namespace moesim {
 
-/// What n, "the" send buffer of a stage, is when ranks send unequal amounts; the paper leaves it
-/// open. mean: the average rank, by the busiest group, known to all ranks from one all-reduced
-/// vector per level. max: the slowest rank, as with padded buffers; never less than mean.
+/// What n, "the" send buffer of a stage, means when ranks send unequal amounts. The paper leaves it
+/// open.
+/// - mean: the average rank, by the busiest group. All ranks know it from one all-reduced vector
+/// per
+///   level.
+/// - max: the slowest rank, as with padded buffers; never less than mean.
 enum class CountReading { mean, max };
 
 /// Rows of a token at a level: HD sends one per group that it touches, H one per choice.
 enum class Copies { per_group, per_choice };
 
 /// Counts of the tokens of one layer over the G ranks of nested groups. Levels are 1..D, where
-/// level D stands for the GPUs. The mean reading keeps the sums over all ranks alone.
+/// level D stands for the GPUs. The mean reading keeps only sums over all ranks: less memory, and
+/// all it needs.
 class GroupCounts {
  public:
   /// The ranks are first .. first + G - 1. Throws Error when the groups do not nest.
@@ -55,7 +60,7 @@ class GroupCounts {
   /// The counts of one level: [source, or 0 under the mean reading][group], flat.
   struct LevelCounts {
     std::vector<int> group_of;          // [gpu]
-    std::vector<std::uint64_t> newest;  // [group] the newest token that touched it
+    std::vector<std::uint64_t> newest;  // [group] the last token that touched it: counts it once
     std::vector<std::uint32_t> tokens;
   };
   const LevelCounts& at(int level) const { return levels_[static_cast<std::size_t>(level - 1)]; }

@@ -18,9 +18,9 @@ struct StageRows {
   std::vector<double> intra;
 };
 
-/// Stages of balanced routing: every rank sends tokens x copies[i-1] rows at Inter-level-i, and
-/// tokens x copies[D-1] at the flat or Intra stage. copies[i-1]: copies of a token at level i,
-/// i = 1..D; with deduplication expected_distinct(), without it top-k everywhere.
+/// Stages of balanced routing. Every rank sends tokens x copies[i-1] rows at Inter-level-i, and
+/// tokens x copies[D-1] at the flat or Intra stage. copies[i-1] are the copies of a token at level
+/// i, i = 1..D: with deduplication expected_distinct(), without it top-k everywhere.
 StageRows balanced_rows(const Nesting& nesting, double tokens, std::span<const double> copies);
 
 /// Expected number of groups that a token touches when it chooses top_k of `experts` uniformly

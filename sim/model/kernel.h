@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GPU computes, as shapes; a cost model turns shapes into time.
+// What a GPU computes, as shapes. Plans hold shapes and no times, so that one plan runs on any GPU
+// and on real hardware; a cost model turns shapes into time.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ struct MemoryBound {
   bool operator==(const MemoryBound&) const = default;
 };
 
-/// Work of the host that the GPU waits for, such as planning: of a known length, on any hardware.
+/// Work of the host that the GPU waits for, such as planning. It has a length and no shape, since
+/// policies state it.
 struct HostWork {
   std::int64_t nanoseconds = 0;
   bool operator==(const HostWork&) const = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured kernel times of a GPU model, and what they say of kernels between those measured.
+// Measured kernel times of a GPU model, and times of kernels between those measured.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace moesim {
 
-/// Times by a size (> 0): between two points linear in the logarithms of both, below the first its
-/// time, above the last in proportion to the size.
+/// Times by a size (> 0). Between two points time is linear in the logarithms of both, as kernels
+/// that change from launch-bound to throughput-bound do. Below the first point its time holds (the
+/// launch); above the last one time is in proportion to the size (the throughput).
 class TimeCurve {
  public:
   void add(double size, Seconds time) { points_[size] = time; }  // time > 0
@@ -49,11 +50,12 @@ struct KernelTables {
   std::vector<GemmTable> gemm;
   std::vector<MemoryTable> memory_bound;
 
-  /// By the table of the GEMM's type, n and k, of several that of its op. If there is none, by that
-  /// of the nearest n x k (in its logarithm; of several that of its op), times the ratio of n x k.
-  /// Nothing when no table is of the type. `op` counts without "-recompute".
+  /// The table of the GEMM's type, n and k; of several that of its op. If there is none, the one
+  /// with the nearest n x k (in its logarithm; of several that of its op), whose times the caller
+  /// multiplies by the ratio of n x k. Null when no table is of the type. `op` counts without
+  /// "-recompute": the same kernel runs again.
   const GemmTable* find(const GroupedGemm& gemm, std::string_view op) const;
-  /// The table of the op, else that of any op; nothing when there is neither.
+  /// The table of the op, else that of any op; null when there is neither.
   const MemoryTable* find_memory(std::string_view op) const;
 };
 

@@ -17,7 +17,7 @@ const char* name_of(DataType type);
 
 enum class GateScore { softmax, sigmoid };
 
-/// The attention of one transformer layer, as far as its time goes.
+/// The attention of one transformer layer, as far as its time goes: what else may hide transfers.
 struct Attention {
   std::int64_t parameters = 0;   // weights of all its projections
   std::int64_t score_width = 0;  // over all heads: widths of query-key and value
@@ -42,7 +42,7 @@ struct MoeModel {
   int gate_groups = 1;       // group-limited gate: expert groups ...
   int gate_kept_groups = 1;  // ... of which a token may use this many
   std::optional<Attention> attention;
-  double total_parameters = 0;  // published total, 0 when unknown
+  double total_parameters = 0;  // published total, an upper bound for checks; 0 when unknown
 
   Bytes row_bytes() const;                 // one token vector: hidden x size_of(activations)
   std::int64_t expert_parameters() const;  // matrices x hidden x expert_ffn

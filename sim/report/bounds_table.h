@@ -13,13 +13,13 @@ namespace moesim {
 /// Sums over the layers and token movements of one step.
 struct BoundSums {
   Seconds alone, bound;
-  double least_ratio = 0;  // of a movement to its bound; 0: none has one
+  double least_ratio = 0;  // time of a movement / its bound; 0: no movement has a bound
   Bytes between_hosts;
   std::vector<std::int64_t> classes;  // bytes per link class
   std::set<int> phases;
 
   /// Adds a layer that was explained at one fidelity. Throws std::logic_error when a movement of
-  /// `policy` beats its bound.
+  /// `policy` beats its bound: then the simulator or the bound is wrong.
   void add(const Explanation& layer, const Topology& topology, const std::string& policy);
 };
 

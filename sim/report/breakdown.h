@@ -9,16 +9,17 @@
 
 namespace moesim {
 
-/// Parts of the mean GPU's step, which add up to it. Everything but compute is time with an idle
-/// compute lane; where several exchanges run at once the first of the list counts.
+/// Parts of the mean GPU's step. The first six add up to the step, so every moment counts once:
+/// everything but compute is time with an idle compute lane, and where several exchanges run at
+/// once the first of the list counts.
 struct Breakdown {
   Seconds compute;    // the compute lane works
   Seconds tokens;     // token exchanges move data, or their minimum times pass
-  Seconds weights;    // exchanges of expert parameters do, migrations included
-  Seconds gradients;  // those of gradients do
+  Seconds weights;    // exchanges of expert parameters move data, migrations included
+  Seconds gradients;  // exchanges of gradients move data
   Seconds waiting;    // in exchanges that the slowest participant has not joined yet
-  Seconds idle;       // in no exchange: the host, the end of slower GPUs
-  // Beside these:
+  Seconds idle;       // in no exchange: host work, or slower GPUs have not ended
+  // Not among the parts:
   Seconds slowest_compute;  // of the GPU that computes longest
   Seconds overlapped;       // time in exchanges that compute hides
 
@@ -26,7 +27,7 @@ struct Breakdown {
   bool operator==(const Breakdown&) const = default;
 };
 
-/// The largest of the parts that add up to the step, "tokens" or the like, the first of equals.
+/// The largest of the six parts, by its name ("tokens"); the first of equals.
 struct Binding {
   const char* what = "";
   Seconds time;

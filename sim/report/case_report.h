@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Names of a case.
+/// The names of a case, as they stand in its row.
 struct CaseName {
   std::string topology;
   std::string policy;

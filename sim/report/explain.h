@@ -14,20 +14,21 @@
 
 namespace moesim {
 
-/// A backend and what it is called in the page.
+/// A backend and its name on the page.
 struct NamedBackend {
   std::string name;
   Backend* backend;
 };
 
-/// How far rows and bytes go: staying on the GPU, inside the host, to another host.
+/// Rows and bytes by how far they go: [0] stay on the GPU, [1] inside the host, [2] to another
+/// host.
 struct ReachTotals {
   std::array<std::int64_t, 3> rows = {};
   std::array<Bytes, 3> bytes = {};
 };
 
-/// One link class in one phase; `over_mean` compares bytes / bandwidth of the busiest link with the
-/// mean over all links of the class, idle ones included.
+/// One link class in one phase. over_mean = busiest_time / mean of bytes / bandwidth over all links
+/// of the class, idle ones included: 1 is balanced.
 struct ClassLoad {
   int link_class = 0;
   int links = 0, used = 0;
@@ -38,12 +39,13 @@ struct ClassLoad {
   double over_mean = 0;
 };
 
-/// A phase at one fidelity. In the layer: from the last join to the end, of the minimum time too,
+/// A phase at one fidelity. `alone`: makespan of its exchanges without anything else. `in_layer`:
+/// from the last joining to the end of the exchange, or of the minimum time where that is later;
 /// the largest over GPUs.
 struct PhaseTime {
   std::string fidelity;
   Seconds alone, in_layer;
-  Seconds wait;  // in the layer, from a GPU's own join to the last one's, mean over GPUs
+  Seconds wait;  // in the layer, from a GPU's own joining to the last one's, mean over GPUs
 };
 
 /// The exchanges of one name and pass, with their minimum times.
@@ -52,19 +54,19 @@ struct PhaseReport {
   Pass pass;
   int communicators = 0;
   int least_gpus = 0, most_gpus = 0;  // of a communicator
-  int rounds = 0;                     // exchanges one after the other, the most of any GPU
+  int rounds = 0;                     // exchanges one after the other; the largest over GPUs
   ReachTotals reach;
   std::vector<ClassLoad> classes;  // those with traffic, in the topology's order
   int busiest_class = -1;          // in classes, the last of equals; -1 when nothing leaves
   ExchangeTime closed_form;        // all communicators at once
-  Seconds minimum;  // that a GPU needs however few bytes it gets, over all rounds; the largest
+  Seconds minimum;  // a GPU's time however few bytes it gets, all rounds; the largest over GPUs
   std::vector<PhaseTime> times;
 
   Seconds closed_form_total() const { return std::max(closed_form.total(), minimum); }
 };
 
-/// What most of a phase's closed form goes to: "minimum time", "overhead", "latency" or the class
-/// of the busiest link.
+/// The largest part of a phase's closed form: "minimum time", "overhead", "latency" or the class of
+/// the busiest link.
 std::string bound_by(const PhaseReport& phase, const Topology& topology);
 
 enum class KernelBound { launch, compute, memory };
@@ -82,10 +84,11 @@ struct KernelReport {
   KernelBound bound = KernelBound::launch;  // of its longest kernel of that name
 };
 
-/// Of some kernels of one name and pass in a plan.
+/// The report of these ops, kernels of one name and pass.
 KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, const GpuModels& gpus);
 
-/// All dispatch or all combine phases of a pass against what no dispatch can beat.
+/// All dispatch or all combine phases of a pass, and the least time that any dispatch needs for
+/// them.
 struct BoundReport {
   Pass pass;
   Stage stage;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that a run on hardware leaves: what was run, and every time that was measured.
+// The file that a measurement on hardware leaves: what was executed, and every time. It holds the
+// scenario, so that the simulator can plan the same steps.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ struct HardwareResult {
   std::vector<HardwareCase> cases;
 };
 
-/// Of a plan's text without token rows: the identity of what was run.
+/// The hash of a plan's text without token rows: says whether a simulated plan is the measured one.
 std::string hash_of_plan(const Plan& plan);
 
 /// Reads what `moesim-hw run --json` wrote (schema: docs/validation.md). Throws Error.

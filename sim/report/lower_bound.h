@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A time that no way of moving tokens can beat, whatever it merges, relays or overlaps.
+// A time that no dispatch can beat, whatever it merges, relays or overlaps. A simulated dispatch
+// that does is a bug, and only a bound that does not look at the dispatch can show it.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +12,19 @@
 
 namespace moesim {
 
-/// A token that other GPUs than its own must get.
+/// A token that GPUs other than its own must get.
 struct TokenNeeds {
   GpuId source;
   std::vector<GpuId> targets;  // ascending, each once, without the source; not empty
   bool operator==(const TokenNeeds&) const = default;
 };
 
-/// What the forward dispatch of a plan with explicit rows delivers: from where a token's first row
-/// starts to where the last row of each choice ends. In the order of the tokens; tokens that stay
-/// on their GPU are left out.
+/// What the forward dispatch of a plan with explicit rows delivers. A token goes from where its
+/// first row starts to where the last row of each choice ends. In the order of the tokens; tokens
+/// that stay on their GPU are left out.
 std::vector<TokenNeeds> needs_of(const Plan& plan);
 
-/// The port that needs longest for the least that must pass it.
+/// The bound, and the port that gives it: the one that needs longest for the least that must pass.
 struct LowerBound {
   Seconds time;              // the larger of `farthest` and latency + transfer
   Seconds farthest;          // least latency to the farthest target
@@ -35,12 +36,18 @@ struct LowerBound {
   Bytes between_hosts;       // least bytes of rows that go from one host to another, all together
 };
 
-/// Rows of `row` bytes. Each token enters every other host that it needs, and every GPU that it
-/// needs, at least once, and leaves its own host and GPU at least once if it needs others (relays
-/// may do the rest). A host's port is the sum of its links to or from other vertices' hosts or the
-/// fabric, a GPU's port all its links. Latencies are the least of any way through the graph: a port
-/// starts no earlier than the nearest of its needs allows. With `back` the same rows return, merged
-/// as far as possible: the directions swap. The overhead of an exchange is not part of it.
+/// The bound for rows of `row` bytes. Why it holds:
+/// - Each token enters every other host and every GPU that it needs at least once. It leaves its
+/// own
+///   host and GPU at least once if it needs others; relays may do the rest.
+/// - A host's port is the sum of its links to or from the fabric and other hosts, a GPU's port the
+/// sum
+///   of all its links.
+/// - Latencies are the least of any path through the graph: a port starts no earlier than the
+/// nearest
+///   of its needs allows.
+/// - With `back` the same rows return, merged as far as possible: the directions swap.
+/// The overhead of an exchange is not part of it.
 LowerBound lower_bound(const Topology& topology, const std::vector<TokenNeeds>& needs, Bytes row,
                        bool back);
 

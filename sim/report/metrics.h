@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run is judged by, from plans and timelines. Every metric is defined in docs/metrics.md.
+// The figures that policies are judged by, from plans and timelines. Every metric is defined in
+// docs/metrics.md.
 #pragma once
 
 #include <cstdint>
@@ -36,20 +37,21 @@ struct Mean {
   bool operator==(const Mean&) const = default;
 };
 
-/// Times are means over GPUs (makespans excepted) and sums over the steps that were added.
+/// One layer, or all of them. Times are means over GPUs (but for forward and backward) and sums
+/// over the steps that were added.
 struct LayerMetrics {
   Seconds forward,
       backward;           // from the first start to the last end of its kernels and token exchanges
   Seconds compute;        // compute lane busy
   Seconds communication;  // in a token exchange, waiting included
   Seconds parameters;     // in an exchange of expert parameters or gradients
-  Seconds gradients;      // of that, of gradients
+  Seconds gradients;      // the part of `parameters` in exchanges of gradients
   Seconds exposed;        // in any exchange, with the compute lane idle
   Mean load_max_over_mean;               // of one layer in one step: busiest over mean GPU
   std::vector<std::int64_t> link_bytes;  // [link]
   Traffic traffic;                       // of tokens
   Traffic parameter_traffic;             // of expert parameters and gradients, migration included
-  Bytes migrated;                        // of that, from experts that change places
+  Bytes migrated;                        // the part of it from experts that change places
 
   void add(const LayerMetrics& other);
   bool operator==(const LayerMetrics&) const = default;
@@ -70,7 +72,7 @@ struct RunMetrics {
   std::vector<std::string> notes;  // sentences whose subject is the policy
 
   Seconds mean_step() const;
-  Seconds time_of_steps() const;  // all of them
+  Seconds time_of_steps() const;  // sum
   bool operator==(const RunMetrics&) const = default;
 };
 
@@ -78,15 +80,16 @@ struct RunMetrics {
 struct PeakLink {
   const Link& link;
   Bytes bytes;
-  double utilization;  // bytes / bandwidth / the time of the exchanges and what ran beside them
+  double utilization;  // bytes / bandwidth / time
 };
 
 /// The link with the largest bytes / bandwidth, lowest id on ties; none when no link carried any.
+/// `time` is that of the exchanges with all that ran at the same time.
 std::optional<PeakLink> peak_link(const std::vector<std::int64_t>& link_bytes, Seconds time,
                                   const Topology& topology);
 
 /// Adds one step. Throws std::logic_error when bytes are lost or appear on a tier that no pair of
-/// GPUs needs.
+/// GPUs needs: a result with wrong bytes must not be printed.
 void add_step(RunMetrics& run, const Plan& plan, const Timeline& timeline,
               const Topology& topology);
 

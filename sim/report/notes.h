@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader must know of single cases of a comparison, in lines below the table.
+// Lines below a comparison's table: what a reader must know of single cases before trusting them.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace moesim {
 
-/// The notes of the cases as lines that start with #: a note once, with the policies that it is of,
-/// and the topology where not all cases of a policy have it.
+/// The notes of the cases as lines that start with #. Each note stands once, with its policies, and
+/// with the topology where not all cases of a policy have it.
 std::string notes_below(const std::vector<CaseResult>& cases);
 
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time per op kind, told alike of a simulated and of a measured timeline.
+// Time per op kind, by one definition for simulated and measured timelines, so that they compare.
 #pragma once
 
 #include <compare>
@@ -22,12 +22,12 @@ struct OpKind {
 /// Means over GPUs, sums over the ops of a step.
 struct OpTimes {
   /// Kernels: from start to end. Exchanges: from the last participant's joining to the last one's
-  /// end, for every participant. So a GPU that comes late makes no exchange longer, and it is one
-  /// quantity whether an exchange ends for all together or for each by itself.
+  /// end, for every participant. Why: a GPU that comes late then makes no exchange longer, and an
+  /// exchange that ends for each GPU by itself has the same time as one that ends for all together.
   std::map<OpKind, Seconds> kinds;
   Seconds waiting;  // in exchanges, until the last participant joined
 
-  /// Adds another's times, multiplied.
+  /// Adds factor x the other's times.
   void add(const OpTimes& other, double factor);
 };
 

@@ -12,9 +12,9 @@ namespace moesim {
 /// Columns of text, aligned: the first `left` columns to the left, the others to the right.
 std::string align(const std::vector<std::vector<std::string>>& rows, std::size_t left);
 
-/// The cases in two tables, one line a case: times and what binds them; what is moved and held.
-/// Below them, in lines that start with #, what was not run and what must be known of single cases.
-/// The policy that comes first on each topology and fidelity is the baseline of the speedup column.
+/// The cases in two tables, one line per case: times and what binds them; what is moved and held.
+/// Lines that start with # follow: what was not run, and notes on single cases. The first policy of
+/// each topology and fidelity is the baseline of the speedup column.
 std::string comparison_table(const std::vector<CaseResult>& cases);
 
 /// One case that was run, per layer.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far simulated times may be from measured ones, as a flag says it.
+// The flag that says how far simulated times may be from measured ones.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was measured against what the simulator says of the same plans. See docs/validation.md.
+// Measured times beside simulated ones of the same plans. See docs/validation.md.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct SimulatedCase {
   OpTimes ops;                     // mean of the steps
 };
 
-/// One policy. Times are means over steps; of the measured steps the medians of their repeats.
+/// One policy. Times are means over steps; a measured step has the median of its repeats.
 struct PolicyValidation {
   std::string policy;
   Seconds measured, simulated;
@@ -26,10 +26,10 @@ struct PolicyValidation {
   std::int64_t wrong = 0;
   int measured_place = 0, simulated_place = 0;  // 1: the fastest
 
-  double error() const;  // of the simulated time, signed, relative to the measured
+  double error() const;  // simulated / measured - 1
 };
 
-/// Policies of which the first was measured to be faster.
+/// Two policies; the first was measured to be faster.
 using PolicyPair = std::pair<std::string, std::string>;
 
 /// The policies of one measured file.
@@ -49,12 +49,12 @@ struct Validation {
   double mean_error() const;  // of absolute values, over all policies of all results
   std::int64_t wrong() const;
   int misordered() const;
-  /// What speaks against it: the tolerance, the order, wrong elements; empty: valid.
+  /// Why the simulator is not valid here: tolerance, order, wrong elements; empty: valid.
   std::vector<std::string> objections() const;
 };
 
-/// Measured times that differ by more than this, relative to the shorter, must be in the simulated
-/// order.
+/// Measured times that differ by more than this, relative to the shorter, must be simulated in the
+/// same order. Closer ones may swap by the noise of the measurement alone.
 inline constexpr double order_margin = 0.10;
 
 /// `simulated` holds one case for each of `measured` that was run, in their order. Throws Error

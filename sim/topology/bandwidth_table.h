@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A measured curve: what a link yields by the bytes that one exchange puts on it.
+// A measured curve: what a link yields by the bytes that one exchange puts on it. Protocols and
+// start-up make small exchanges slower than one bandwidth and one latency can say.
 #pragma once
 
 #include <vector>
@@ -21,7 +22,8 @@ class BandwidthTable {
   /// time than the one before.
   explicit BandwidthTable(std::vector<Point> points);
 
-  /// Linear in the size between two points; at the rate of the first and of the last point beyond.
+  /// Between two points time is linear in the size; below the first and above the last point their
+  /// rates hold.
   Seconds time(Bytes size) const;
   /// Every rate times `factor` (> 0), as if the link were so much faster.
   BandwidthTable scaled(double factor) const;

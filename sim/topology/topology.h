@@ -17,6 +17,7 @@ enum class VertexKind { gpu, nvswitch, pcie_switch, socket, nic, leaf, spine, co
 const char* name_of(VertexKind kind);
 
 /// How far a link reaches: inside a host, between hosts of a data center, between data centers.
+/// Metrics check bytes against it: what leaves a host must appear on a fabric or WAN link.
 enum class Tier { host, fabric, wan };
 const char* name_of(Tier tier);
 
@@ -26,8 +27,9 @@ struct Vertex {
   int host = -1;  // the host it belongs to, -1 for the fabric
 };
 
-/// How a link yields less when many pairs of GPUs send over it at once: its whole bandwidth up to
-/// `from` pairs, `bandwidth` from `pairs` pairs on, in between linear in 1 / pairs.
+/// Incast: a link yields less when many pairs of GPUs send over it at once. It yields its whole
+/// bandwidth up to `from` pairs, `bandwidth` from `pairs` pairs on, and in between a bandwidth that
+/// is linear in 1 / pairs.
 struct Crowding {
   std::int64_t from = 1;
   std::int64_t pairs = 0;  // above `from`; 0: the link never yields less
@@ -45,9 +47,9 @@ struct Link {
   Crowding crowded = {};
   std::shared_ptr<const BandwidthTable> table = {};  // measured: it yields less to small exchanges
 
-  /// What the link yields to that many pairs of GPUs together.
+  /// What the link yields to `number` pairs of GPUs together.
   BytesPerSecond bandwidth_of(std::int64_t number) const;
-  /// What it yields to one exchange that puts so many bytes on it (> 0), as a part of `bandwidth`.
+  /// What it yields to one exchange that puts `size` bytes (> 0) on it, as a share of `bandwidth`.
   double part_of(Bytes size) const;
 };
 
@@ -57,15 +59,15 @@ struct LinkClass {
   Tier tier;
 };
 
-/// One nesting level, outermost first: groups cut the ranks into consecutive runs, of equal size
-/// unless nodes differ. With HierMoE's U: `groups` of level i is U[i], level 0 is the cluster.
+/// One nesting level, outermost first: groups of consecutive ranks, of equal size unless nodes
+/// differ. In HierMoE's symbols `groups` of level i is U[i]; level 0 is the cluster.
 struct Level {
   std::string name;           // "cluster", "data center", "node", "socket", "switch", "pair"
   std::vector<int> group_of;  // group of each GPU, ascending with the rank
   int groups = 0;
 };
 
-/// One of the equal-cost ways from a GPU to another; shares of a pair sum to 1.
+/// One of the equal-cost paths from a GPU to another; shares of a pair sum to 1.
 struct Path {
   std::vector<LinkId> links;
   double share = 1;
@@ -75,11 +77,12 @@ struct Path {
 struct LinkLoads {
   std::vector<std::size_t> used;    // links that carry bytes, ascending: few of many
   std::vector<std::int64_t> bytes;  // per LinkId
-  /// Per LinkId: bytes over the bandwidth that the link yields to the exchange's pairs of GPUs and
+  /// Per LinkId: bytes / bandwidth, the bandwidth that the link yields to so many pairs of GPUs and
   /// to so many bytes.
   std::vector<double> seconds;
-  /// Per LinkId, in seconds: the least latency of the routes through it. Routes to GPUs that are
-  /// entered alike are taken together, equal-cost ways count with the longest of them.
+  /// Per LinkId, in seconds: the least latency of the routes through it, since a link starts with
+  /// the first route that reaches it. Routes to GPUs that are entered alike are taken together; of
+  /// equal-cost paths the longest counts.
   std::vector<double> first;
   Seconds latency;   // largest route latency over the pairs with traffic
   Seconds overhead;  // Topology::overhead_of
@@ -97,7 +100,7 @@ class Topology {
     std::vector<std::string> gpu_model;  // per rank, a name in models/gpu
     std::vector<Level> levels;
     Seconds exchange_overhead;   // added to every exchange (launch and synchronization)
-    Seconds peer_overhead = {};  // and that for each of the most peers of one GPU in it
+    Seconds peer_overhead = {};  // times the largest number of peers that a GPU has in it
   };
   /// Computes the routes. Throws Error when two GPUs cannot reach each other.
   explicit Topology(Parts parts);
@@ -116,15 +119,16 @@ class Topology {
   const std::vector<Level>& levels() const;
   Seconds exchange_overhead() const;
   Seconds peer_overhead() const;
-  /// What an exchange takes besides latency and bytes: exchange_overhead(), and peer_overhead() for
-  /// each of the most other GPUs that one GPU sends to, or receives from.
+  /// What an exchange takes besides latency and bytes: exchange_overhead() + peer_overhead() x the
+  /// largest number of other GPUs that one GPU sends to, or receives from.
   Seconds overhead_of(const ByteMatrix& traffic) const;
 
   /// All equal-cost paths between two different GPUs, in a fixed order (lowest link ids first).
   std::vector<Path> paths(GpuId from, GpuId to) const;
 
-  /// Puts every off-diagonal entry on its route. Equal-cost paths share evenly; the odd bytes go
-  /// to the lowest link ids. O(entries + GPUs x fabric switches), no per-pair paths.
+  /// Puts every off-diagonal entry on its route. Equal-cost paths share evenly; the odd bytes go to
+  /// the lowest link ids. O(entries + GPUs x fabric switches): paths of single pairs would be too
+  /// many at thousands of GPUs.
   LinkLoads loads(const ByteMatrix& traffic) const;
 
  private:

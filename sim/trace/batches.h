@@ -9,23 +9,23 @@
 
 namespace moesim {
 
-/// A run of consecutive tokens of one recorded step.
+/// Consecutive tokens of one recorded step.
 struct TokenRun {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
 
-/// The tokens of one simulated step: per source rank the runs it holds, in order.
+/// The tokens of one simulated step.
 struct Batch {
   int step = 0;                              // index of the recorded step
-  std::vector<std::vector<TokenRun>> ranks;  // [rank] -> runs
+  std::vector<std::vector<TokenRun>> ranks;  // [source rank] -> the ranges it holds, in order
   std::int64_t tokens() const;
 };
 
 struct BatchOptions {
   int ranks = 1;
-  std::optional<std::int64_t> tokens_per_rank = {};  // default: the most that every rank has
-  int repeat = 1;  // plays the sequences of every recorded step again
+  std::optional<std::int64_t> tokens_per_rank = {};  // default: the largest number every rank has
+  int repeat = 1;  // how often the sequences of every recorded step are played
 };
 
 struct Batches {
@@ -35,8 +35,9 @@ struct Batches {
 };
 
 /// Whole sequences go to the rank with the fewest tokens so far (lowest rank on ties), each
-/// recorded step by itself; every rank's tokens are then cut into batches of `tokens_per_rank`.
-/// Throws Error naming `repeat` when a rank has fewer tokens than one batch.
+/// recorded step by itself, since a sequence stays on one rank in training and serving.
+/// Every rank's tokens are then cut into batches of `tokens_per_rank`. Throws Error naming `repeat`
+/// when a rank has fewer tokens than one batch.
 Batches make_batches(const RoutingTrace& trace, const BatchOptions& options);
 
 }  // namespace moesim

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In how many words each bit is set: a positional population count.
+// Counts in how many words each bit is set (a positional population count): the words are masks of
+// the groups that a token touches.
 #pragma once
 
 #include <array>
@@ -9,7 +10,8 @@
 namespace moesim {
 
 /// Adds up words of 64 bits by position. Sixteen words at a time go through a tree of full adders
-/// that works on all positions at once; what it carries out is added to bytes, eight to a word.
+/// that works on all positions at once; its carries are added to bytes, eight to a word. Counting
+/// bit by bit would be most of the time of a large layer.
 class BitCounts {
  public:
   void add(std::span<const std::uint64_t> words);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often ids occur, and how many rows of ids touch each class of them: what counts of traffic
-// are made of, at the speed of memory.
+// Counts how often ids occur, and how many rows of ids touch each class of ids. Counts of traffic
+// are made of these two, so both run at the speed of memory.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +45,13 @@ void count_pairs(std::span<const std::uint8_t> rows, int top_k, std::size_t expe
 void count_pairs(std::span<const std::uint16_t> rows, int top_k, std::size_t experts,
                  std::uint32_t* pairs);
 
-/// Counts, class by class, the rows that have an id of the class: a row that has several is one.
-/// Made for many rows and few classes: to begin takes time in proportion to the classified ids.
+/// Counts per class the rows that have an id of the class; a row that has several counts once.
+/// Meant for many rows and few classes: start() takes time in proportion to the classified ids.
 class TouchCounter {
  public:
   struct Member {
     std::uint32_t id;
-    std::uint32_t of;  // the class
+    std::uint32_t of;  // its class
   };
 
   /// Ids are below `ids`.
@@ -66,7 +66,7 @@ class TouchCounter {
 
  private:
   struct Touched {
-    std::uint32_t row = 0;  // the newest that touched the class
+    std::uint32_t row = 0;  // the last row that touched the class
     std::uint32_t count = 0;
   };
   template <int fixed_k, class Id>
@@ -86,8 +86,8 @@ class TouchCounter {
   BitCounts bits_;
 
   // More classes.
-  std::vector<std::uint32_t> class_of_;  // [id] the class and 1, of none: 0
-  std::vector<Touched> touched_;         // [class and 1]
+  std::vector<std::uint32_t> class_of_;  // [id] class + 1; of no class: 0
+  std::vector<Touched> touched_;         // [class + 1]
   std::uint32_t row_ = 0;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over the ids of one layer that counts all that statistics and fits need.
+// Counts all that statistics and fits need in one pass over the ids of a layer: a trace may be
+// larger than memory, so each id is read once.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,9 @@ class LayerScan {
 
  private:
   struct Placement {
-    std::vector<std::uint64_t> mask;  // [expert]: the bit of its rank, up to 64 ranks
-    std::vector<int> rank;            // [expert], beyond
-    std::vector<std::int64_t> last;   // [rank]: the last token seen there, beyond
+    std::vector<std::uint64_t> mask;  // [expert]: the bit of its rank; up to 64 ranks
+    std::vector<int> rank;            // [expert]; more than 64 ranks
+    std::vector<std::int64_t> last;   // [rank]: the last token seen there; more than 64 ranks
     std::int64_t distinct = 0;
   };
   std::size_t index(int a, int b) const {

@@ -17,7 +17,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Gives the whole pages of `part` back to the system; they are read again where they are used.
+  /// Gives the whole pages of `part` back to the system, so that a layer which is counted leaves
+  /// memory. They are read again when they are used again.
   void forget(std::span<const std::byte> part) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded step held in memory: what importers and synthesis make, and tests write by hand.
+// A recorded step held in memory, as importers and synthesis make it and tests write it by hand.
 #pragma once
 
 #include <cstdint>

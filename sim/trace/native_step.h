@@ -20,8 +20,8 @@ struct StepFolder {
 std::vector<StepFolder> find_step_folders(const std::string& directory,
                                           std::vector<Diagnostic>& problems);
 
-/// Opens a step: headers, shapes and sequence lengths are checked, ids and weights are not read.
-/// Returns nothing when something was added to `problems`.
+/// Opens a step. Checks headers, shapes and sequence lengths; reads no ids and weights, so that
+/// opening a large trace takes no time. Returns null when something was added to `problems`.
 std::shared_ptr<const TraceStep> open_step(const StepFolder& folder, const TraceInfo& info,
                                            std::vector<Diagnostic>& problems);
 

@@ -37,7 +37,7 @@ class NpyArray {
   std::int64_t count() const { return count_; }
   /// Row-major elements; aligned to their size.
   const void* data() const { return data_; }
-  /// Lets elements leave memory, where they are mapped, until they are used again.
+  /// Lets mapped elements leave memory until they are used again.
   void forget(std::int64_t first, std::int64_t count) const;
   /// Element i of an integer array; floats and u8 beyond 2^63 are not for this.
   std::int64_t integer(std::int64_t i) const;
@@ -63,7 +63,7 @@ class NpyArray {
   std::int64_t count_ = 0;
   const void* data_ = nullptr;
   std::shared_ptr<const void> memory_;
-  const MappedFile* mapped_ = nullptr;  // what memory_ is, unless it was parsed
+  const MappedFile* mapped_ = nullptr;  // memory_ of a mapped file; null when parsed
 };
 
 /// Header (version 1.0, padded to 64 bytes) of a C-ordered array, as np.save writes it.

@@ -16,7 +16,7 @@ namespace moesim {
 
 enum class Phase { training, prefill, decode, mixed, synthetic };
 
-/// What trace.json says.
+/// The contents of trace.json.
 struct TraceInfo {
   std::string name;
   std::string model;
@@ -51,7 +51,7 @@ class IdRows {
   std::int64_t tokens_;
 };
 
-/// One recorded step, memory-mapped.
+/// One recorded step: memory-mapped, held in memory, or a view of another one.
 class TraceStep {
  public:
   virtual ~TraceStep() = default;
@@ -67,7 +67,7 @@ class TraceStep {
 
 class RoutingTrace {
  public:
-  /// Opens a trace directory (headers and shapes are checked, ids are not read). Throws Error.
+  /// Opens a trace directory. Checks headers and shapes and reads no ids. Throws Error.
   static RoutingTrace open(const std::string& directory);
   /// A trace held in memory, for tests and synthesis.
   RoutingTrace(TraceInfo info, std::vector<std::shared_ptr<const TraceStep>> steps);
@@ -79,7 +79,8 @@ class RoutingTrace {
     return steps_[static_cast<std::size_t>(index)];
   }
   std::int64_t total_tokens() const;
-  /// XXH3 of metadata and arrays, in hex: the identity of the input in reports.
+  /// XXH3 of metadata (without provenance) and arrays, in hex: the identity of the input in
+  /// reports.
   std::string hash() const;
 
  private:

@@ -19,8 +19,8 @@ struct SliceOptions {
   std::string name = {};                    // default: the name of the trace
 };
 
-/// A view of the part; `trace` may go, its steps are shared. Throws Error when the part is empty or
-/// names layers the trace has not.
+/// A view of the part, which shares the steps, so `trace` may be destroyed. Throws Error when the
+/// part is empty or names layers that the trace lacks.
 RoutingTrace slice(const RoutingTrace& trace, const SliceOptions& options);
 
 }  // namespace moesim

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trace looks like: load skew, co-activation, locality in space and time.
+// Statistics of a trace: load skew, co-activation, locality in space and time. They say which
+// policies the trace can tell apart.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace moesim {
 
-/// A measure of every layer and its mean and maximum over layers.
+/// One measure of every layer.
 struct PerLayer {
   std::vector<double> layers;
   double mean() const;
@@ -32,11 +33,12 @@ struct ExpertPair {
   int a = 0;
   int b = 0;  // > a
   std::int64_t tokens = 0;
-  double share = 0;  // of the tokens
-  double lift = 0;   // share over what independent choices with the same loads would give
+  double share = 0;  // tokens / all tokens of the layer
+  double lift = 0;   // share / the share of independent choices with the same loads
 };
 
-/// Loads of two successive recorded steps compared, mean over layers; 1 is the same distribution.
+/// How alike the loads of two successive recorded steps are, mean over layers; 1: the same
+/// distribution.
 struct StepSimilarity {
   std::int64_t from = 0;  // step numbers
   std::int64_t to = 0;

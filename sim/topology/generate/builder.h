@@ -11,14 +11,14 @@
 
 namespace moesim {
 
-/// Routing costs of the generators: NVLink is preferred to a detour through the fabric, a fabric
-/// to its gateway, and any way within a data center to the WAN.
+/// Routing costs of the generators. Routes of least cost then prefer NVLink to a detour through the
+/// fabric, a fabric to its gateway, and any path within a data center to the WAN.
 namespace cost {
 inline constexpr int nvlink = 2, pcie = 4, socket = 4, nic = 4, fabric = 4, cheap_fabric = 1,
                      global = 12, gateway = 100, wan = 10'000;
 }
 
-/// A NIC that waits for its fabric.
+/// A NIC that is not yet joined to a fabric.
 struct Nic {
   int vertex;
   int node;  // within its data center
@@ -33,9 +33,9 @@ class Builder {
   void cable(int a, int b, const std::string& link_class, Tier tier, Wire wire, int cost);
   void attach(const Nic& nic, int fabric_vertex);
   int next_host() { return hosts_++; }
-  /// Adds the next rank. groups: where the GPU belongs at each level of depth, outermost first.
+  /// Adds the next rank. groups: depth -> the GPU's group there.
   void gpu(int vertex, const std::string& model, std::map<int, int> groups);
-  /// A fresh group number at one depth (see level_names in builder.cpp).
+  /// A new group number at one depth (see level_names in builder.cpp).
   int next_group(int depth) { return group_count_[depth]++; }
   Topology::Parts take(std::string name, Seconds exchange_overhead, Seconds peer_overhead);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What links of a kind are sold with: anything else is more likely a slip than a plan, and warned
-// of.
+// Rates that links of a kind are sold with. A rate beyond them is more likely a slip (GB/s for
+// Gbit/s changes every figure by eight) than a plan, so it draws a warning.
 #pragma once
 
 #include "sim/base/yaml.h"
@@ -15,7 +15,7 @@ void warn_implausible(const YamlMap& map, const Wire& wire, LinkKind kind);
 /// The same for a `latency` or an overhead alone.
 void warn_if_long(const YamlValue& value, Seconds latency, LinkKind kind);
 void warn_if_long_overhead(const YamlValue& value, Seconds overhead);
-/// What to say of a NIC that is faster than what lies before it.
+/// The warning about a NIC that is faster than what lies before it.
 std::string narrow_front(BytesPerSecond nic, BytesPerSecond front);
 /// Warns where the NICs of a node are faster than the PCIe in front of them.
 void warn_of_narrow_front(const YamlMap& nics, const NodeSpec& node);

@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// What no link can have: mistyped units are found by it.
+/// Limits that no link can exceed: beyond them the unit is mistyped.
 inline constexpr Range possible_bandwidth{1, 1e15};  // 1 B/s to 1 PB/s
 inline constexpr Range possible_latency{0, 60};      // up to a minute
 

@@ -33,7 +33,7 @@ class Digraph {
     const auto v = static_cast<std::size_t>(vertex);
     return {arcs_.data() + first_[v], arcs_.data() + first_[v + 1]};
   }
-  /// Least cost from every vertex to `target`; `unreachable` where there is no way.
+  /// Least cost from every vertex to `target`; `unreachable` where there is no path.
   std::vector<int> distances_to(int target) const;
 
  private:
@@ -44,7 +44,7 @@ class Digraph {
 /// Vertices that can reach the target of `distance`, farthest first (lowest id first on ties).
 std::vector<int> farthest_first(const std::vector<int>& distance);
 
-/// Bytes on their way, and the least latency of a whole route that any of them takes.
+/// Bytes in transit, and the least latency of a whole route that any of them takes.
 struct Load {
   std::int64_t bytes = 0;
   double latency = std::numeric_limits<double>::infinity();
@@ -56,7 +56,8 @@ struct Load {
   }
 };
 
-/// The equal-cost next hops of every vertex toward one target set: what a switch's table holds.
+/// The equal-cost next hops of every vertex toward one set of targets, as a switch's table holds
+/// them.
 struct Dag {
   struct Hop {
     int link;
@@ -84,7 +85,8 @@ struct Dag {
     }
   }
 
-  /// Calls use(k, part) for the even parts of a load, the odd bytes going to the first ones.
+  /// Calls use(k, part) for `ways` even parts of a load. The first parts get the odd bytes, so that
+  /// every split is deterministic and loses none.
   template <class Use>
   static void split(const Load& load, std::size_t ways, Use&& use) {
     if (ways == 1) {
@@ -100,8 +102,8 @@ struct Dag {
 /// The next hops from every vertex that can reach the target of `distance`.
 Dag dag_toward(const Digraph& graph, const std::vector<int>& distance);
 
-/// Per vertex the largest latency of its equal-cost routes to the target, to which `at_end` adds
-/// what follows there (0 elsewhere).
+/// Per vertex the largest latency of its equal-cost routes to the target. `at_end` is the latency
+/// that follows behind a target (0 elsewhere).
 std::vector<double> longest_latency(const Digraph& graph, const std::vector<int>& distance,
                                     std::vector<double> at_end);
 

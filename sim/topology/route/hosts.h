@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts as routing sees them: equal hosts share one type that holds the routes inside it.
+// Hosts as routing sees them. Equal hosts share one type that holds the routes inside it, so that a
+// cluster of a thousand nodes costs hardly more memory than one node.
 #pragma once
 
 #include <vector>
@@ -29,11 +30,11 @@ struct HostType {
   std::vector<std::vector<int>> distance_to_gpu;
   std::vector<std::vector<double>> latency_to_gpu;
   std::vector<std::vector<int>> distance_to_port;  // per port of `up`, to its vertex
-  std::vector<std::vector<int>> nearest_down;      // per GPU, ports it is entered by
+  std::vector<std::vector<int>> nearest_down;      // per GPU, the ports by which it is entered
   bool connected = true;                           // every GPU reaches every other one inside
 };
 
-/// One host: which type it is, and what the type's numbers stand for.
+/// One host: its type, and the ids for which the type's numbers stand.
 struct Host {
   int type = 0;
   std::vector<int> vertices;     // by ascending id
@@ -42,11 +43,12 @@ struct Host {
   std::vector<int> down_links;   // links into the host; -1: a direct link, counted at its sender
   std::vector<int> up_switch;    // per port of `up` the fabric vertex behind it
   std::vector<int> down_switch;  // per port of `down` the fabric vertex before it
-  std::vector<int> fabric_up;    // the distinct ones of up_switch
+  std::vector<int> fabric_up;    // up_switch without repeats
 };
 
-/// The cluster cut at the borders of its hosts. Fabric vertices are counted anew; a direct link
-/// between two hosts gets a fabric vertex of its own.
+/// The cluster cut at the borders of its hosts. Fabric vertices get numbers of their own. A direct
+/// link between two hosts gets a fabric vertex, so that every path between hosts crosses the
+/// fabric.
 struct Borders {
   std::vector<HostType> types;
   std::vector<Host> hosts;

@@ -9,20 +9,22 @@
 
 namespace moesim {
 
-/// How traffic leaves a host for one kind of destination: next hops up to the host's ports.
+/// How traffic leaves a host for destinations that the host cannot tell apart: next hops up to its
+/// ports.
 struct Egress {
   struct Exit {
     int port;        // index into HostType::up
     double latency;  // largest one from the GPU to behind the port
   };
   Dag dag;
-  std::vector<std::vector<Exit>> exits;  // per GPU of the host; empty where there is no way out
-  bool single = true;                    // no GPU has more than one way out
+  std::vector<std::vector<Exit>> exits;  // per GPU of the host; empty where there is no path out
+  bool single = true;                    // no GPU has more than one exit
   bool complete = true;                  // every GPU has one
 };
 
-/// GPUs that the fabric treats alike: their traffic leaves it at the same places. A GPU that can
-/// be entered from several switches has an entrance of its own.
+/// GPUs that the fabric treats alike, because their traffic leaves it at the same vertices: the
+/// fabric is solved once per entrance instead of once per GPU. A GPU that can be entered from
+/// several switches has an entrance of its own.
 struct Entrance {
   struct End {
     int fabric_vertex;
@@ -37,11 +39,11 @@ struct Entrance {
   std::vector<double> latency;  // per fabric vertex, to the GPU
 };
 
-/// Hosts of one type at the same switches: they leave alike.
+/// Hosts of one type at the same switches: their traffic leaves by the same ports.
 struct Attachment {
   int type = 0;
   std::vector<int> up_switch;
-  std::vector<int> egress_of;  // per entrance an index into the type's egresses, -1: no way
+  std::vector<int> egress_of;  // per entrance an index into the type's egresses, -1: no path
 };
 
 /// A link by which one GPU is entered.
@@ -96,7 +98,7 @@ class Routes {
   std::vector<std::vector<Egress>> egresses_;  // per type
 };
 
-/// Next hops out of a host when behind its ports lie `beyond` more cost units each.
+/// Next hops out of a host; beyond[p] is the cost of the rest of the route behind port p.
 Egress egress_toward(const HostType& type, const std::vector<int>& beyond);
 
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster reduced to what is worth drawing.
+// A cluster reduced to what is worth drawing: a thousand equal nodes are one node and a number.
 #pragma once
 
 #include <string>

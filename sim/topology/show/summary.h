@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `moesim topology show` tells: levels, capacities, bisection.
+// The figures of `moesim topology show`: levels, capacities, bisection.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ struct GpuBandwidth {
   Span<BytesPerSecond> out;
 };
 
-/// The most that the first half of a level's groups can send to the second half.
+/// The bandwidth from the first half of a level's groups to the second half.
 struct Bisection {
   std::string level;  // the outermost level of more than one group; "gpu" when there is none
   int first = 0, second = 0;  // groups on either side
@@ -59,8 +59,8 @@ std::vector<ClassSummary> classes_of(const Topology& topology);
 /// Throws Error when there is one GPU only.
 Bisection bisection_of(const Topology& topology);
 
-/// Things that are legal and probably unwanted: links without their opposite direction or with
-/// another bandwidth there, vertices that no route can use.
+/// What is legal and probably unwanted: links without their opposite direction or with another
+/// bandwidth there, vertices that no route can use.
 std::vector<std::string> oddities(const Topology& topology);
 
 }  // namespace moesim

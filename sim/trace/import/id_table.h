@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expert ids of an array whose axes are told apart.
+// Expert ids of an array, whichever order its axes have: recorders differ in it.
 #pragma once
 
 #include <cstdint>

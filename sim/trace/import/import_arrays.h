@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which arrays of .npz and .npy files an import is made of.
+// Finds the arrays that an import needs among those of .npz and .npy files.
 #pragma once
 
 #include <optional>

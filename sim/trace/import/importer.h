@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of other formats, made into native ones.
+// Makes native traces of other formats.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace moesim {
 
-/// What the files do not say themselves; importers use what concerns them.
+/// What the files do not say themselves. Each importer uses the fields that concern its format.
 struct ImportOptions {
   std::vector<std::string> inputs;
   std::string output;
@@ -24,11 +24,11 @@ struct ImportOptions {
   std::vector<int> moe_layers;  // of the model, where it is known: every other layer is dense
   std::optional<Phase> phase;   // default: what the format implies
   std::string ids, lengths, weights;  // npz: names of members; empty: guessed
-  std::string order;                  // npz: "tlk", "ltk" or empty: told by the lengths
+  std::string order;                  // npz: "tlk", "ltk", or empty: follows from the lengths
   double weight_scale = 0;            // npz: one unit of the weights; 0: 1, or 1e-4 for "*1e4"
 };
 
-/// A trace in the making and what its import has to tell.
+/// A trace in the making, and what its import leaves out or warns of.
 struct Import {
   TraceInfo info;
   StepArrays step;
@@ -36,7 +36,7 @@ struct Import {
   std::vector<Diagnostic> warnings;
 };
 
-/// What an import tells its user.
+/// What an import reports to its user.
 struct Imported {
   std::string report;  // tokens, layers, experts, top-k, phase, id kind, dropped rows
   std::vector<Diagnostic> warnings;

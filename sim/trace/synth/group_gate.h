@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A group-limited gate that draws: of a token's expert groups only the best stay.
+// A group-limited gate that draws choices at random: of a token's expert groups only the best stay.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ namespace moesim {
 /// the machine's own exp and log decide unless two scores are too near.
 class GroupGate {
  public:
-  /// Weights that a gate may meet, made ready.
+  /// Weights prepared for many draws.
   struct Weights {
     std::vector<double> weight;  // [expert], mean 1
     std::vector<double> cut;     // [group]: a score that enough of its experts pass
