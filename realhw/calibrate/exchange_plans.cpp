@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-constexpr double coarse = 4;  // ratio of neighbouring sizes where few are enough
+constexpr double coarse = 4;  // ratio of neighbouring sizes where nothing is fitted to them
 
 Plan empty_plan(const std::string& name, const Topology& topology) {
   Plan plan;
@@ -20,7 +20,8 @@ Plan empty_plan(const std::string& name, const Topology& topology) {
   return plan;
 }
 
-/// From 64 bytes in coarse steps to 1 KiB, then by `step` to what takes the longest.
+/// From 64 bytes in coarse steps to 1 KiB, since latency alone decides there; then by `step` to the
+/// size that takes sizes.longest by the topology's own rates.
 std::vector<Bytes> sizes_of(const Topology& topology, const PeerSets& set, int peers,
                             const ExchangeSizes& sizes, double step) {
   const Bytes probe(1 << 20);
@@ -35,6 +36,7 @@ std::vector<Bytes> sizes_of(const Topology& topology, const PeerSets& set, int p
   return list;
 }
 
+/// Exchanges of every size, each after all ranks have met.
 MicroPlan sweep(const std::string& name, const Topology& topology, const PeerSets& set, int peers,
                 const std::vector<Bytes>& sizes) {
   MicroPlan micro{name, empty_plan(name, topology)};
@@ -45,6 +47,8 @@ MicroPlan sweep(const std::string& name, const Topology& topology, const PeerSet
   return micro;
 }
 
+/// Exchanges of nothing, and of a byte to ever more peers: their times are overhead and cost per
+/// peer.
 MicroPlan overheads(const Topology& topology, const PeerSets& set) {
   const std::string name = "overhead " + set.name;
   MicroPlan micro{name, empty_plan(name, topology)};
@@ -61,6 +65,8 @@ MicroPlan overheads(const Topology& topology, const PeerSets& set) {
   return micro;
 }
 
+/// Two exchanges at once, on two lanes, of up to four of the largest sizes: how they share links.
+/// The next pair starts when the second exchange of the last one has ended.
 MicroPlan in_pairs(const std::string& name, const Topology& topology, const PeerSets& first,
                    const PeerSets& second, const ExchangeSizes& sizes) {
   MicroPlan micro{name, empty_plan(name, topology)};
@@ -79,7 +85,7 @@ MicroPlan in_pairs(const std::string& name, const Topology& topology, const Peer
   return micro;
 }
 
-/// Everybody is a peer of everybody else.
+/// Every GPU is a peer of every other one; GPU g begins with g + 1, so that not all begin with one.
 PeerSets whole(const Topology& topology) {
   PeerSets set{"in the whole cluster", {}};
   const int gpus = topology.gpu_count();
@@ -90,7 +96,8 @@ PeerSets whole(const Topology& topology) {
   return set;
 }
 
-/// An entry is up to three times the mean: bytes scaled by a hash of the pair and of `seed`.
+/// Traffic that no table is fitted to. An entry is up to three times the mean: bytes scaled by a
+/// hash of the pair and of `seed`, so that every rank makes the same matrix.
 ByteMatrix uneven(const PeerSets& set, Bytes mean, std::uint32_t seed) {
   ByteMatrix matrix;
   for (std::size_t from = 0; from < set.peers.size(); ++from) {

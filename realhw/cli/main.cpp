@@ -26,19 +26,19 @@ int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
       {"validate", add_validate_command(app)},
       {"calibrate", add_calibrate_command(app)},
   };
-  LaunchFlags launch_flags;  // read by launch() before, wherever they stand
+  LaunchFlags launch_flags;  // for --help: launch() has read them, wherever they stand
   launch_flags.add_to(app);
   for (CommandLine& command : app.subcommands()) launch_flags.add_to(command);
   std::string help;
   if (!agreed(job, [&] { help = app.parse(argc, argv); })) return bad_input;
   if (job.rank() == 0) fmt::print("{}", help);
   if (!help.empty()) return 0;
-  set_gemm_threads(1);
+  set_gemm_threads(1);  // a process stands for one GPU, and others share the machine
   for (const auto& [name, command] : commands) {
     if (!app.got_subcommand(name)) continue;
     const int code = command->run(job);
     if (code != 0) return code;
-    job_of_main.reset();
+    job_of_main.reset();  // what follows needs no other rank
     return command->after_job();
   }
   return 0;

@@ -62,6 +62,7 @@ void check_ranks(const std::string& cluster, int gpus, int ranks) {
                           gpus));
 }
 
+/// The flags stay known, so that the message says why they do not work here.
 void refuse_without_yaml(CommandLine& command, const std::vector<std::string>& flags,
                          const std::string& cannot, const std::string& hint) {
   const auto refuse = [=](const std::string&) {

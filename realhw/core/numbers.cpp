@@ -10,8 +10,9 @@ enum Kind : std::uint64_t { token_kind = 1, gradient_kind, gate_kind, parameter_
 
 std::uint64_t whole(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
-/// Multiples of 1/16 between -15/16 and 15/16 without zero: four bits are the magnitude, 0 drawn
-/// again as 8.
+/// Multiples of 1/16 between -15/16 and 15/16. They are exact in float8, so that a wrong element is
+/// no rounding; and never zero, so that a missing row shows. Four bits are the magnitude, 0 stands
+/// for 8.
 void fill_sixteenths(std::uint64_t seed, std::span<float> values) {
   for (std::size_t column = 0; column < values.size(); ++column) {
     const std::uint64_t bits = mix(seed, column);
@@ -24,7 +25,8 @@ void fill_sixteenths(std::uint64_t seed, std::span<float> values) {
 /// Uniform in [0, 1) with 24 bits, exact in float32.
 float unit(std::uint64_t bits) { return static_cast<float>(bits >> 40) * 0x1p-24f; }
 
-/// Calls visit(i, byte that belongs at offset + i), 8 bytes from one hash.
+/// Calls visit(i, byte that belongs at offset + i). One hash gives 8 bytes: patterns are as long as
+/// the parameters of experts.
 template <class Visit>
 void for_each_byte(std::uint64_t seed, std::size_t offset, std::size_t count, Visit visit) {
   for (std::size_t i = 0; i < count;) {

@@ -13,7 +13,8 @@
 namespace moesim {
 namespace {
 
-/// Larger for larger magnitudes; what is no number is largest.
+/// Orders floats by magnitude, as their bits do without the sign. NaN is the largest, so it is kept
+/// and shows.
 std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fffffff; }
 
 /// One block of one row.
@@ -24,6 +25,8 @@ class Block {
         size_(static_cast<std::int64_t>(size_of(shape.format))),
         at_(topk_block(shape, number)) {}
 
+  /// Keeps the largest differences from the shared values, in the order of their indices; the rest
+  /// keeps what is left. Ties go to the lowest index.
   void encode_into(const TopkArrays& arrays) const {
     std::vector<float> x = read(arrays.x), shared = read(arrays.shared);
     for (std::size_t i = 0; i < elements(); ++i) x[i] -= shared[i];

@@ -9,6 +9,7 @@
 namespace moesim {
 namespace {
 
+/// One execution of a step by all its ranks in this process.
 Comparison run_once(const ExecutableStep& step, const StepsOrigin& origin,
                     const CompareOptions& options) {
   const RealStep real = real_step(step, origin);

@@ -6,6 +6,7 @@
 namespace moesim {
 namespace {
 
+/// Steps from a file, one policy after the other.
 class SavedSource : public StepSource {
  public:
   explicit SavedSource(const std::string& path) : saved_(read_steps(path)) {}

@@ -16,6 +16,8 @@ int version_of(const NcclApi& nccl) {
   return version;
 }
 
+/// Loads NCCL when it is used, so that the same program starts on machines without it. The version
+/// comes first: an older library lacks functions, and the message should say so.
 NcclApi load() {
   static const SharedLibrary library({"libnccl.so.2", "MOESIM_NCCL", "NCCL_HOME", "nccl"});
   NcclApi nccl;

@@ -12,7 +12,9 @@
 namespace moesim {
 namespace {
 
-/// Bytes of activations of one layer on one GPU.
+/// Bytes of activations that one layer keeps on one GPU for its backward pass: the rank's own
+/// tokens, the rows that arrive, input and output of the experts for every row, and what is between
+/// their matrices.
 Bytes activations_of(const LayerWork& work, const MoeModel& model, GpuId gpu,
                      std::int64_t arrived) {
   const Placement& placement = work.assignment().placement();
@@ -25,7 +27,7 @@ Bytes activations_of(const LayerWork& work, const MoeModel& model, GpuId gpu,
   return Bytes(elements * size_of(model.activations));
 }
 
-/// [gpu] rows that the phases which no other continues bring.
+/// [gpu] rows that arrive in last phases. Rows of earlier phases are passed on and not kept.
 std::vector<std::int64_t> arrived(const LayerWork& work) {
   const std::size_t gpus = work.counts.gpus();
   const std::vector<bool> continued = continued_phases(work.dispatch->shape());
@@ -55,7 +57,7 @@ std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeMod
 std::vector<GpuMemory> memory_of(const std::vector<LayerWork>& layers, const MoeModel& model,
                                  const TrainingState& state, bool backward) {
   std::vector<GpuMemory> result;
-  std::vector<Bytes> gathered_before;  // [gpu] by the layer before
+  std::vector<Bytes> gathered_before;  // [gpu] by the layer before, which a prefetch overlaps
   for (const LayerWork& layer : layers) {
     const Placement& placement = layer.assignment().placement();
     const auto experts = layer.decision.memory.empty() ? whole_experts(placement, model, state)
@@ -80,6 +82,7 @@ std::vector<GpuMemory> memory_of(const std::vector<LayerWork>& layers, const Moe
 
 std::vector<GpuMemory> for_layers(std::vector<GpuMemory> memory, int layers, int replayed,
                                   bool backward) {
+  // Divided before it is multiplied: bytes x layers need not fit into 64 bits.
   const auto scaled = [&](Bytes b) {
     return Bytes(b.value / replayed * layers + b.value % replayed * layers / replayed);
   };

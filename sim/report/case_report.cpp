@@ -32,7 +32,8 @@ Json peak_json(const std::vector<std::int64_t>& link_bytes, Seconds time,
           {"utilization", peak->utilization}};
 }
 
-/// `time`: what the layer (or the whole run) took, over all steps.
+/// `time`: of the layer, or of everything, over all steps. Times are divided by the steps, bytes
+/// stay exact sums.
 Json layer_json(const LayerMetrics& layer, double steps, Seconds time, const Topology& topology) {
   return {{"forward_s", layer.forward.value / steps},
           {"backward_s", layer.backward.value / steps},

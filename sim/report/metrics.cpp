@@ -44,7 +44,7 @@ std::optional<PeakLink> peak_link(const std::vector<std::int64_t>& link_bytes, S
   Seconds most;
   for (std::size_t l = 0; l < link_bytes.size(); ++l) {
     const Seconds alone = Bytes(link_bytes[l]) / topology.links()[l].bandwidth;
-    if (alone > most) most = alone, peak = l;
+    if (alone > most) most = alone, peak = l;  // ties: the lowest id stays
   }
   if (!peak) return std::nullopt;
   return PeakLink{topology.links()[*peak], Bytes(link_bytes[*peak]), most / time};

@@ -13,7 +13,8 @@ bool has(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-/// Whom a case's note is of. Cases that were not run say nothing of where it holds.
+/// The subject of a case's note: the policy alone where the note holds on every topology, else with
+/// the topology. Cases that were not run do not count, since they have no notes.
 std::string subject(const CaseResult& c, const std::string& note,
                     const std::vector<CaseResult>& cases) {
   const bool everywhere = std::all_of(cases.begin(), cases.end(), [&](const CaseResult& other) {

@@ -28,8 +28,8 @@ MappedFile::MappedFile(const std::string& path) {
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size > 0) {
     void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    const int reason = errno;
-    ::close(fd);
+    const int reason = errno;  // before close() replaces it
+    ::close(fd);               // the mapping stays
     if (data == MAP_FAILED) throw refuse(reason);
     bytes_ = {static_cast<const std::byte*>(data), size};
   } else {

@@ -11,7 +11,7 @@
 namespace moesim::fsep {
 namespace {
 
-/// Ranks of a group that holds every expert once.
+/// Ranks of an EP group, which holds every expert once.
 int group_size(int experts, const SlotGrid& grid) {
   grid.check(experts);
   const int size = experts / grid.slots_per_rank;
@@ -23,7 +23,7 @@ int group_size(int experts, const SlotGrid& grid) {
   return size;
 }
 
-/// Every rank holds what its place in the group holds.
+/// The same experts in every EP group.
 SlotTable repeated(const SlotTable& group, int ranks) {
   SlotTable slots;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
@@ -59,6 +59,7 @@ SlotTable smart_slots(std::span<const std::int64_t> loads, const SlotGrid& grid)
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return loads[a] > loads[b]; });
+  // Heaviest first, each to the least loaded rank with a free slot.
   for (const std::size_t e : order) {
     std::size_t best = group.size();
     for (std::size_t r = 0; r < group.size(); ++r) {

@@ -6,6 +6,7 @@
 namespace moesim::fsep {
 namespace {
 
+/// An expert in the queue: the heaviest per copy is next, of equal ones the lowest id.
 struct Waiting {
   double load_per_copy;
   int expert;
@@ -42,6 +43,8 @@ Replicas queue_replicas(std::span<const std::int64_t> loads, const SlotGrid& gri
     const int expert = queue.top().expert;
     queue.pop();
     int& copies = replicas.of[static_cast<std::size_t>(expert)];
+    // From one copy per node on, copies come by whole rounds over the nodes, so that all
+    // nodes have equally many.
     const int step = copies >= nodes ? nodes : 1;
     if (step > free) {
       replicas.frozen.emplace_back(expert);

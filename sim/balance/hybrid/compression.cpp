@@ -24,7 +24,7 @@ double ExpertCodec::kept_fraction() const {
 
 std::int64_t ExpertCodec::kept() const {
   const double share = kept_fraction() * static_cast<double>(parameters);
-  // A product that is whole but for rounding stays whole.
+  // A product that is a whole number but for rounding must not lose one.
   const auto whole = static_cast<std::int64_t>(std::floor(share * (1 + 1e-12)));
   return std::clamp<std::int64_t>(whole, std::min<std::int64_t>(1, parameters), parameters);
 }
@@ -47,6 +47,7 @@ Bytes shared_expert_payload(const ExpertCodec& codec) {
   return codec.compresses() ? codec.expert() : Bytes(0);
 }
 
+/// In double: the sum of many float32 would round.
 std::vector<float> mean_expert(std::span<const std::vector<float>> experts) {
   if (experts.empty()) throw Error("the mean of no expert");
   std::vector<double> sum(experts.front().size());

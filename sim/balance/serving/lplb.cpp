@@ -13,7 +13,7 @@
 namespace moesim::lplb {
 namespace {
 
-/// The rank before in its cycle of four.
+/// The rank before this one in its cycle of four: ranks 4 i to 4 i + 3.
 int back_in_cycle(int rank) { return rank / 4 * 4 + (rank + 3) % 4; }
 
 std::size_t replicated(const Layout& layout) {
@@ -24,7 +24,8 @@ std::size_t first_rank_of_group(const Layout& layout, std::size_t rank) {
   return rank / layout.wiring.size() * layout.wiring.size();
 }
 
-/// Where a replicated expert is and which variable splits it.
+/// The two slots of a replicated expert, and the share of its choices that stays at the original,
+/// as the linear program has it. Without a replica both are the same slot.
 struct Pair {
   SlotId original, replica;
   double stays = 1;

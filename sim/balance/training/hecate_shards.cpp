@@ -14,7 +14,8 @@ namespace {
 
 using Loads = std::vector<std::int64_t>;
 
-/// The slots of all GPUs, shared by the layers.
+/// The slots of all GPUs. The layers share them, so a GPU may own more experts of one layer than of
+/// another.
 class Shards {
  public:
   Shards(std::size_t layers, std::vector<int> free_slots, int gpus_per_node)
@@ -22,7 +23,8 @@ class Shards {
         free_(std::move(free_slots)),
         per_node_(static_cast<std::size_t>(gpus_per_node)) {}
 
-  /// Experts of one layer, in order, each to the least loaded node and GPU.
+  /// Places experts of one layer, in order, each on the least loaded node, there on the least
+  /// loaded GPU.
   void balance(std::size_t layer, std::span<const ExpertId> experts, const Loads& loads) {
     Loads gpu_load(free_.size());
     Loads node_load(free_.size() / per_node_);
@@ -36,7 +38,7 @@ class Shards {
     }
   }
 
-  /// Experts of one layer where most slots are free.
+  /// Places experts of one layer where most slots are free.
   void fill(std::size_t layer, std::span<const ExpertId> experts) {
     for (const ExpertId e : experts) {
       place(layer, e, [&](std::size_t gpu) {
@@ -54,7 +56,7 @@ class Shards {
     return std::accumulate(first, first + static_cast<std::ptrdiff_t>(per_node_), 0);
   }
 
-  /// To the GPU with a free slot that comes first by key(gpu).
+  /// Takes a slot of the GPU with the least key(gpu) among those that have one; ties: lowest id.
   template <class Key>
   void place(std::size_t layer, ExpertId expert, Key key) {
     std::size_t best = free_.size();
@@ -71,7 +73,7 @@ class Shards {
   std::size_t placed_ = 0;
 };
 
-/// As even as can be; the first GPUs hold one more.
+/// The slots of every GPU, as even as can be; the first GPUs have one more.
 std::vector<int> even_slots(std::size_t experts, int gpus) {
   const auto n = static_cast<std::size_t>(gpus);
   std::vector<int> slots;

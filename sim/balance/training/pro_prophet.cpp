@@ -11,7 +11,8 @@
 namespace moesim {
 namespace {
 
-/// The q GPUs but the owner with the fewest choices for an expert.
+/// The q GPUs with the fewest choices for an expert, the owner left out: they get no copy, since
+/// they would use it least.
 std::vector<GpuId> least_interested(const LoadMatrix& loads, ExpertId expert, GpuId owner, int q) {
   std::vector<GpuId> gpus;
   for (int g = 0; g < loads.sources(); ++g) {
@@ -24,6 +25,7 @@ std::vector<GpuId> least_interested(const LoadMatrix& loads, ExpertId expert, Gp
   return gpus;
 }
 
+/// The expert with the most choices of those that are not copied yet; ties: lowest id.
 std::optional<ExpertId> heaviest_left(const std::vector<ExpertId>& experts,
                                       const std::vector<std::int64_t>& totals,
                                       const std::vector<bool>& copied) {
@@ -36,7 +38,8 @@ std::optional<ExpertId> heaviest_left(const std::vector<ExpertId>& experts,
   return best;
 }
 
-/// All copies that the greedy makes, in order.
+/// All copies that the greedy algorithm makes, in order: of the busiest GPU's experts, until loads
+/// differ by less than `balance` times an expert's mean load, or nothing is left to copy.
 std::vector<ProphetCopy> greedy(const ProphetOptions& options, const LoadMatrix& loads,
                                 const SlotTable& table) {
   const std::vector<GpuId> owners = owners_of(table, loads);
@@ -107,6 +110,7 @@ ProphetPlan prophet_plan(const ProphetModel& model, const ProphetOptions& option
   }
   const std::vector<ProphetCopy> all = greedy(options, loads, table);
   ProphetPlan plan{{}, {}, table, {}, {}};
+  // More copies balance better and cost more transfers: the best number of them, in greedy order.
   for (std::size_t s = 0; s <= all.size(); ++s) {
     const std::vector<ProphetCopy> prefix(all.begin(),
                                           all.begin() + static_cast<std::ptrdiff_t>(s));

@@ -10,6 +10,9 @@
 namespace moesim {
 namespace {
 
+/// Decides by the first character and line, since files of all kinds have all kinds of names: JSON
+/// begins with a brace, a table with a line of names between commas; text of nccl-tests has #
+/// lines.
 Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
   check_text(text, file);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -39,7 +42,7 @@ Log read_log(const std::string& path, const LogChoice& choice) {
   const std::string raw = read_file(path);
   const bool packed = raw.starts_with("\x1f\x8b");
   Log log = parse_log(packed ? read_text_or_gzip(path) : raw, path, choice);
-  log.hash = hash_of(raw);
+  log.hash = hash_of(raw);  // of the file as it lies there, packed or not
   return log;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds look-alike hosts, and look-alike switches of the fabric, into one.
+// Folds look-alike hosts, and look-alike switches of the fabric, into one: a drawing of a thousand
+// nodes would show nothing.
 #include "sim/topology/show/sketch.h"
 
 #include <fmt/format.h>
@@ -56,6 +57,8 @@ class Sketcher {
     return static_cast<int>(sketch_.nodes.size()) - 1;
   }
 
+  /// Draws a host, unless one with the same looks stands for it already. `vertices` ascend, so
+  /// equal hosts have equal lists of looks.
   void add_host(const std::vector<std::size_t>& vertices) {
     std::vector<int> look;
     if (!everything_) {
@@ -107,12 +110,15 @@ class Sketcher {
     }
   }
 
+  /// Vertices that a node of the sketch stands for.
   double vertices_of(int n) const {
     const Sketch::Node& node = sketch_.nodes[static_cast<std::size_t>(n)];
     const int hosts = node.host < 0 ? 1 : sketch_.hosts[static_cast<std::size_t>(node.host)].count;
     return static_cast<double>(node.count) * hosts;
   }
 
+  /// One edge for all links between two nodes of the sketch. A cable is two links, one each way,
+  /// and counts once.
   void add_edges() {
     std::map<std::tuple<int, int, int>, std::pair<int, int>> links;  // forth and back
     for (const Link& link : topology_.links()) {

@@ -7,7 +7,8 @@
 namespace moesim {
 namespace {
 
-/// Draws that may hit a chosen expert before the exact draw over the rest takes over.
+/// Draws that may hit an expert which is chosen already, before an exact draw over the others takes
+/// over. Both draw the same distribution; the exact one takes time in proportion to the experts.
 constexpr int kPatience = 32;
 
 }  // namespace
@@ -40,6 +41,7 @@ void ChoiceSampler::next(std::vector<int>& row, Random& random) {
     anchor = row[random.below(static_cast<std::uint32_t>(row.size()))];
   else if (needs_anchor)
     anchor = popularity_.draw(random);
+  // A gate limits its groups by all choices together, so it makes them all, the first included.
   if (gate_) return gate_->choose(row, gate_weights(anchor), random);
   if (!kept) row.push_back(anchor);
   choose(row, anchor, random);
@@ -76,6 +78,8 @@ int ChoiceSampler::draw(int anchor, Random& random) const {
   return popularity_.draw(random);
 }
 
+/// One draw over the experts that are not chosen. Where none of them has any weight, by popularity,
+/// and where none is popular, evenly: a row is always full.
 int ChoiceSampler::draw_exactly(int anchor, Random& random) const {
   const auto try_draw = [&](auto weight_of) {
     double sum = 0;
@@ -83,7 +87,7 @@ int ChoiceSampler::draw_exactly(int anchor, Random& random) const {
       if (!chosen_[e]) sum += weight_of(static_cast<int>(e));
     if (sum <= 0) return -1;
     double left = random.uniform() * sum;
-    int last = -1;
+    int last = -1;  // rounding may leave a rest behind the last expert: it goes there
     for (std::size_t e = 0; e < chosen_.size(); ++e) {
       const double w = chosen_[e] ? 0 : weight_of(static_cast<int>(e));
       if (w <= 0) continue;

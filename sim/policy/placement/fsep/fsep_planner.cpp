@@ -13,7 +13,7 @@
 namespace moesim {
 namespace {
 
-/// The most loaded link of the ways from one GPU to another: equal-cost ways share.
+/// Of the slowest link between two GPUs: share / bandwidth, since equal-cost paths share the bytes.
 double seconds_per_byte(const Topology& topology, GpuId from, GpuId to) {
   std::vector<std::pair<LinkId, double>> shares;
   for (const Path& path : topology.paths(from, to)) {
