@@ -48,9 +48,9 @@ void fit_overheads(const std::vector<ExchangePlan>& plans, const Times& times, E
     std::map<int, std::vector<double>> by_peers;
     for (std::size_t op = 0; op < seconds.size(); ++op) {
       const Op& of_plan = plan.micro.plan.ops[op];
-      if (of_plan.name == "empty")
+      if (is_probe(of_plan, Probe::empty))
         empty.insert(empty.end(), seconds[op].begin(), seconds[op].end());
-      if (of_plan.name != "tiny") continue;
+      if (!is_probe(of_plan, Probe::tiny)) continue;
       auto& list = by_peers[peers_of(of_plan.exchange()->traffic)];
       list.insert(list.end(), seconds[op].begin(), seconds[op].end());
     }
@@ -125,7 +125,7 @@ ClassFit fit_class(const Topology& topology, const MicroPlan& micro, LinkId link
   std::vector<double> medians, spreads;
   const ByteMatrix* traffic = nullptr;
   for (std::size_t op = 0; op < seconds.size(); ++op) {
-    if (micro.plan.ops[op].name == MicroPlan::settle) continue;
+    if (micro.plan.ops[op].key.kind == OpKind::settle) continue;
     traffic = &micro.plan.ops[op].exchange()->traffic;
     const Robust time = robust_median(seconds[op]);
     const Bytes bytes(topology.loads(*traffic).bytes[link.index()]);
@@ -217,8 +217,8 @@ std::vector<ExchangeCheck> check_exchanges(const Topology& topology,
     std::vector<double> errors;
     for (std::size_t op = 0, next = 0; op < ops.size(); op = next) {
       next = op + 1;
-      if (ops[op].name == MicroPlan::settle) continue;
-      while (next < ops.size() && ops[next].name != MicroPlan::settle) ++next;
+      if (ops[op].key.kind == OpKind::settle) continue;
+      while (next < ops.size() && ops[next].key.kind != OpKind::settle) ++next;
       std::vector<const Op*> together;
       for (std::size_t i = op; i < next; ++i) together.push_back(&ops[i]);
       const auto expected = simulated(topology, together);

@@ -13,7 +13,7 @@ namespace {
 
 std::string yaml_of(const GemmTable& table) {
   std::string yaml = fmt::format("  - op: {}\n    n: {}\n    k: {}\n    type: {}\n    points:\n",
-                                 quoted(table.op), table.n, table.k, name_of(table.type));
+                                 quoted(name_of(table.op)), table.n, table.k, name_of(table.type));
   for (const auto& [groups, curve] : table.groups) {
     for (const auto& [m, time] : curve.points()) {
       yaml += fmt::format("      - {{groups: {:.0f}, m: {:.0f}, time: {}}}\n", groups, m,
@@ -24,7 +24,7 @@ std::string yaml_of(const GemmTable& table) {
 }
 
 std::string yaml_of(const MemoryTable& table) {
-  std::string yaml = fmt::format("  - op: {}\n    points:\n", quoted(table.op));
+  std::string yaml = fmt::format("  - op: {}\n    points:\n", quoted(name_of(table.op)));
   for (const auto& [bytes, time] : table.bytes.points()) {
     yaml += fmt::format("      - {{bytes: {:.0f} B, time: {}}}\n", bytes, microseconds(time));
   }
@@ -82,9 +82,9 @@ std::string kernel_report(const std::string& name, const GpuFit& fit) {
     std::size_t points = 0;
     for (const auto& [g, c] : table.groups) points += c.points().size();
     const double flops = 2 * groups * most * static_cast<double>(table.n * table.k);
-    rows.push_back({table.op, fmt::format("{} x {}", table.n, table.k), std::to_string(points),
-                    fmt::format("{:.0f} x {:.0f}", groups, least), to_string(first),
-                    fmt::format("{:.0f} x {:.0f}", groups, most), to_string(last),
+    rows.push_back({name_of(table.op), fmt::format("{} x {}", table.n, table.k),
+                    std::to_string(points), fmt::format("{:.0f} x {:.0f}", groups, least),
+                    to_string(first), fmt::format("{:.0f} x {:.0f}", groups, most), to_string(last),
                     to_string(FlopsPerSecond(flops / last.value))});
   }
   for (const MemoryTable& table : fit.model.tables.memory_bound) {
@@ -92,7 +92,7 @@ std::string kernel_report(const std::string& name, const GpuFit& fit) {
     const auto& [least, first] = *points.begin();
     const auto& [most, last] = *points.rbegin();
     const auto bytes = [](double b) { return to_string(Bytes(static_cast<std::int64_t>(b))); };
-    rows.push_back({table.op.empty() ? "any other" : table.op, "", std::to_string(points.size()),
+    rows.push_back({table.op ? name_of(table.op) : "any other", "", std::to_string(points.size()),
                     bytes(least), to_string(first), bytes(most), to_string(last),
                     to_string(BytesPerSecond(most / last.value))});
   }

@@ -11,6 +11,9 @@ namespace {
 
 using Samples = std::vector<double>;  // seconds
 
+/// In place of the name of an op: a table for all of them.
+constexpr const char* any_op = "";
+
 struct GemmKey {
   std::string op;
   std::int64_t n, k;
@@ -33,10 +36,10 @@ struct MeasuredKernels {
     if (const auto* product = std::get_if<GroupedGemm>(&kernel)) {
       std::int64_t groups = 0, rows = 0;
       for (const std::int64_t m : product->m) groups += m > 0, rows += m;
-      gemm[{op.name, product->n, product->k, product->type}][{groups, rows / groups}].push_back(
-          time.value);
+      gemm[{name_of(op.key.type()), product->n, product->k, product->type}][{groups, rows / groups}]
+          .push_back(time.value);
     } else if (std::holds_alternative<MemoryBound>(kernel)) {
-      const std::string name = op.name == "memory" ? "" : op.name;
+      const std::string name = op.key.kind == OpKind::probe ? any_op : name_of(op.key.type());
       memory[name][memory_traffic_of(kernel).value].push_back(time.value);
     }
   }
@@ -70,7 +73,7 @@ GpuFit fit_of(const MeasuredKernels& measured) {
   std::vector<double> spreads, errors;
   Seconds least(1);
   for (const auto& [key, points] : measured.gemm) {
-    GemmTable table{key.op, key.n, key.k, key.type, {}};
+    GemmTable table{find_op_type(key.op), key.n, key.k, key.type, {}};
     for (const auto& [point, samples] : points) {
       const Seconds time = median_of(samples, fit, spreads);
       table.groups[static_cast<double>(point.groups)].add(static_cast<double>(point.m), time);
@@ -83,7 +86,7 @@ GpuFit fit_of(const MeasuredKernels& measured) {
     fit.model.tables.gemm.push_back(std::move(table));
   }
   for (const auto& [op, points] : measured.memory) {
-    MemoryTable table{op, {}};
+    MemoryTable table{find_op_type(op), {}};
     for (const auto& [bytes, samples] : points) {
       const Seconds time = median_of(samples, fit, spreads);
       table.bytes.add(static_cast<double>(bytes), time);
@@ -126,25 +129,25 @@ void add_factor(const Chain& alone, const Chain& beside, const Chain& other, Sam
 OverlapFit fit_overlap(const MicroPlan& micro, const Times& times) {
   Samples compute, communication;
   for (const Timeline& timeline : timelines_of(times, micro.name)) {
-    std::map<std::string, Chain> exchanges;
-    std::map<GpuId, std::map<std::string, Chain>> kernels;
-    std::map<std::string, Chain> all_kernels;
+    using Chains = std::map<OpKey, Chain>;
+    Chains exchanges, all_kernels;
+    std::map<GpuId, Chains> kernels;
     for (std::size_t id = 0; id < micro.plan.ops.size(); ++id) {
       const Op& op = micro.plan.ops[id];
       for (const Interval& interval : timeline.ops.at(id)) {
         if (op.compute() == nullptr) {
-          exchanges[op.name].add(interval);
+          exchanges[op.key].add(interval);
         } else {
-          kernels[op.compute()->gpu][op.name].add(interval);
-          all_kernels[op.name].add(interval);
+          kernels[op.compute()->gpu][op.key].add(interval);
+          all_kernels[op.key].add(interval);
         }
       }
     }
+    const OpKey alone = key_of(Probe::alone), beside = key_of(Probe::beside);
     for (auto& [gpu, chains] : kernels) {
-      add_factor(chains[kernel_alone], chains[kernel_beside], exchanges[exchange_beside], compute);
+      add_factor(chains[alone], chains[beside], exchanges[beside], compute);
     }
-    add_factor(exchanges[exchange_alone], exchanges[exchange_beside], all_kernels[kernel_beside],
-               communication);
+    add_factor(exchanges[alone], exchanges[beside], all_kernels[beside], communication);
   }
   OverlapFit fit;
   if (!compute.empty()) fit.compute = robust_median(compute);

@@ -62,13 +62,8 @@ MicroPlan step_plan(const Topology& topology, MoeModel model, int experts, std::
   return micro;
 }
 
-Op kernel_op(const std::string& name, GpuId gpu, Kernel kernel, std::vector<OpId> after) {
-  return {name,
-          Lane::compute,
-          -1,
-          Pass::forward,
-          Stage::other,
-          std::move(after),
+Op kernel_op(Probe probe, GpuId gpu, Kernel kernel, std::vector<OpId> after) {
+  return {fmt::format("kernel {}", name_of(probe)), key_of(probe), Lane::compute, std::move(after),
           Compute{gpu, std::move(kernel)}};
 }
 
@@ -82,7 +77,7 @@ MicroPlan memory_plan(const Topology& topology, Bytes most) {
     before.clear();
     for (int g = 0; g < micro.plan.gpus; ++g) {
       before.push_back(micro.plan.add(kernel_op(
-          "memory", GpuId(g), MemoryBound{Bytes(bytes / 2), Bytes(bytes / 2)}, {settled})));
+          Probe::sized, GpuId(g), MemoryBound{Bytes(bytes / 2), Bytes(bytes / 2)}, {settled})));
     }
   }
   return micro;
@@ -133,25 +128,25 @@ MicroPlan overlap_plan(const Topology& topology, const MoeModel& model, const Ke
   const GroupedGemm gemm{m, std::int64_t{model.expert_ffn} * (model.expert_matrices - 1),
                          model.hidden, model.weights};
   const ByteMatrix traffic = alltoall_of(topology, sizes.exchange);
-  const auto add_kernels = [&](const char* name, OpId after) {
+  const auto add_kernels = [&](Probe probe, OpId after) {
     std::vector<OpId> last;
     for (int g = 0; g < plan.gpus; ++g) {
       for (int i = 0; i < kernels; ++i) {
-        const OpId id = plan.add(kernel_op(name, GpuId(g), gemm, {after}));
+        const OpId id = plan.add(kernel_op(probe, GpuId(g), gemm, {after}));
         if (i + 1 == kernels) last.push_back(id);
       }
     }
     return last;
   };
-  const auto add_exchanges = [&](const char* name) {
-    for (int i = 0; i < exchanges; ++i) add_exchange(plan, name, Lane::token, traffic);
+  const auto add_exchanges = [&](Probe probe) {
+    for (int i = 0; i < exchanges; ++i) add_exchange(plan, probe, Lane::token, traffic);
   };
-  const auto alone = add_kernels(kernel_alone, add_settle(plan));
+  const auto alone = add_kernels(Probe::alone, add_settle(plan));
   add_settle(plan, alone);
-  add_exchanges(exchange_alone);
+  add_exchanges(Probe::alone);
   const OpId both = add_settle(plan);
-  add_kernels(kernel_beside, both);
-  add_exchanges(exchange_beside);
+  add_kernels(Probe::beside, both);
+  add_exchanges(Probe::beside);
   return micro;
 }
 

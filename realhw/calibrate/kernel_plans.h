@@ -20,17 +20,11 @@ struct KernelSizes {
 
 /// Steps of the model, forward and backward, in which every rank's tokens stay with its own
 /// experts: one, and as many as a rank has by the model, with 1, 4, ... rows each. And memory-bound
-/// kernels of many sizes ("memory").
+/// kernels of many sizes (Probe::sized).
 std::vector<MicroPlan> kernel_plans(const Topology& topology, const MoeModel& model,
                                     const KernelSizes& sizes);
 
-/// Names of the ops of an overlap plan.
-inline constexpr const char* kernel_alone = "kernel alone";
-inline constexpr const char* exchange_alone = "exchange alone";
-inline constexpr const char* kernel_beside = "kernel beside";
-inline constexpr const char* exchange_beside = "exchange beside";
-
-/// GEMMs alone, then all-to-alls alone, then both at once.
+/// GEMMs alone, then all-to-alls alone, then both at once (Probe).
 MicroPlan overlap_plan(const Topology& topology, const MoeModel& model, const KernelSizes& sizes);
 
 }  // namespace moesim

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/calibrate/micro_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,13 +17,46 @@ Seconds time_of_exchange(const std::vector<Interval>& participants) {
   return std::max(Seconds(0), end - start);
 }
 
-OpId add_exchange(Plan& plan, const std::string& name, Lane lane, ByteMatrix traffic,
-                  std::vector<OpId> after) {
+namespace {
+
+OpId add_joined(Plan& plan, Op op, ByteMatrix traffic) {
   Exchange exchange;
   for (int g = 0; g < plan.gpus; ++g) exchange.participants.emplace_back(g);
   exchange.traffic = std::move(traffic);
-  return plan.add(
-      {name, lane, -1, Pass::forward, Stage::other, std::move(after), std::move(exchange)});
+  op.work = std::move(exchange);
+  return plan.add(std::move(op));
+}
+
+}  // namespace
+
+const char* name_of(Probe probe) {
+  switch (probe) {
+    case Probe::sized:
+      return "sized";
+    case Probe::empty:
+      return "empty";
+    case Probe::tiny:
+      return "tiny";
+    case Probe::alone:
+      return "alone";
+    case Probe::beside:
+      return "beside";
+  }
+  return "";
+}
+
+OpKey key_of(Probe probe) {
+  OpKey key{.kind = OpKind::probe};
+  key.part = static_cast<int>(probe);
+  return key;
+}
+
+bool is_probe(const Op& op, Probe probe) { return op.key == key_of(probe); }
+
+OpId add_exchange(Plan& plan, Probe probe, Lane lane, ByteMatrix traffic, std::vector<OpId> after) {
+  return add_joined(
+      plan, {fmt::format("exchange {}", name_of(probe)), key_of(probe), lane, std::move(after), {}},
+      std::move(traffic));
 }
 
 OpId add_settle(Plan& plan, std::vector<OpId> after) {
@@ -31,7 +66,9 @@ OpId add_settle(Plan& plan, std::vector<OpId> after) {
     row[static_cast<std::size_t>(from)] = 0;
     traffic.add_dense_row(row);
   }
-  return add_exchange(plan, MicroPlan::settle, Lane::token, std::move(traffic), std::move(after));
+  OpKey key{.kind = OpKind::settle};
+  return add_joined(plan, {name_of(key.kind), key, Lane::token, std::move(after), {}},
+                    std::move(traffic));
 }
 
 }  // namespace moesim

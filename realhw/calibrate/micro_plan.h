@@ -12,9 +12,6 @@
 namespace moesim {
 
 struct MicroPlan {
-  /// Ops without a meaning of their own, such as those that bring all ranks together, are `settle`.
-  static constexpr const char* settle = "settle";
-
   std::string name;  // unique among those of a calibration
   Plan plan;
   std::vector<RoutedLayer> layers = {};  // of plans with experts
@@ -23,11 +20,24 @@ struct MicroPlan {
 /// How long an exchange took in a timeline: from the last participant's start to the last end.
 Seconds time_of_exchange(const std::vector<Interval>& participants);
 
+/// What is measured beside the other sizes of its plan.
+enum class Probe {
+  sized,  // one of many sizes
+  empty,
+  tiny,  // nothing, and one byte to each peer
+  alone,
+  beside,  // kernels and exchanges by themselves, and at once
+};
+const char* name_of(Probe probe);
+OpKey key_of(Probe probe);
+bool is_probe(const Op& op, Probe probe);
+
 /// Appends an exchange on a lane. Without traffic it is still joined by all participants.
-OpId add_exchange(Plan& plan, const std::string& name, Lane lane, ByteMatrix traffic,
+OpId add_exchange(Plan& plan, Probe probe, Lane lane, ByteMatrix traffic,
                   std::vector<OpId> after = {});
 
-/// Appends an all-to-all of one byte per pair: who ends it knows that all have begun it.
+/// Appends an all-to-all of one byte per pair (OpKind::settle): who ends it knows that all have
+/// begun it.
 OpId add_settle(Plan& plan, std::vector<OpId> after = {});
 
 }  // namespace moesim

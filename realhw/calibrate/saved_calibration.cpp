@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr SavedFormat calibration_format{"moesim-calibration", 1, "saved calibration", "plan",
+constexpr SavedFormat calibration_format{"moesim-calibration", 2, "saved calibration", "plan",
                                          "moesim-hw calibrate --save"};
 
 class SavedCalibration : public CalibrationRun {

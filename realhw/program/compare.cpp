@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -39,15 +38,22 @@ class LayerComparison {
         program_(program),
         device_(device),
         arithmetic_(tolerance_of(program.matrices)) {
-    std::set<std::string> exchanges;  // phases: their exchanges have one name
+    std::vector<double> rounded(routing_.slot.size());  // [choice] on its way back
     for (const Op& op : step.plan.ops) {
-      if (op.layer != routing_.number || op.pass != pass) continue;
-      runs_ = runs_ || op.stage == Stage::experts;
-      if (op.exchange() == nullptr || op.stage != Stage::combine) continue;
-      if (op.exchange()->rows.empty() || !exchanges.insert(op.name).second) continue;
+      if (op.key.layer != routing_.number || op.key.pass != pass) continue;
+      runs_ = runs_ || op.key.stage == Stage::experts;
+      if (op.exchange() == nullptr || op.key.stage != Stage::combine) continue;
+      if (op.exchange()->rows.empty()) continue;
       const std::int64_t bytes = parcels_of(*op.exchange(), program.rank).row_bytes.value;
-      tolerance_ += 2 * rounding_of(format_for(bytes, step.shape.hidden));
+      const double rounding = 2 * rounding_of(format_for(bytes, step.shape.hidden));
+      for (const RowMove& row : op.exchange()->rows) {
+        for (int k = 0; k < routing_.top_k; ++k) {
+          if ((row.choices >> k & 1) != 0)
+            rounded[routing_.choice(row.token, k).index()] += rounding;
+        }
+      }
     }
+    if (!rounded.empty()) tolerance_ += *std::ranges::max_element(rounded);
   }
 
   void run(const CompareOptions& options, Comparison& result) {

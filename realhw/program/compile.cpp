@@ -59,7 +59,7 @@ RankProgram compile(const RealStep& step, GpuId rank, const CompileOptions& opti
     by_number[layer.number] = &layers.emplace_back(draft, layer);
   }
   const auto layer_of = [&](const Op& op) {
-    const auto found = by_number.find(op.layer);
+    const auto found = by_number.find(op.key.layer);
     return found == by_number.end() ? nullptr : found->second;
   };
   ExchangePrograms exchanges(draft, layer_of);

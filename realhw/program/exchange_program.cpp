@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t alignment = 16;
 
 bool moves_tokens(const Op& op) {
-  return carries_tokens(op.lane) && (op.stage == Stage::dispatch || op.stage == Stage::combine) &&
+  return carries_tokens(op.lane) &&
+         (op.key.stage == Stage::dispatch || op.key.stage == Stage::combine) &&
          op.exchange()->traffic.total().value > 0;
 }
 

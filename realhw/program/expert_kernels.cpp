@@ -9,48 +9,58 @@
 
 namespace moesim {
 
-struct ExpertProgram::NamedKernel {
-  const char* name;
+namespace {
+
+constexpr OpType activation_again{OpKind::activation, Role::recompute, Pass::backward};
+
+}  // namespace
+
+struct ExpertProgram::ExpertKernel {
+  OpType type;
   void (*add)(ExpertProgram&, RankStep&);
 };
 
-bool ExpertProgram::gathers(const std::string& kernel) {
-  return kernel == "fc1" || kernel == "fc2-dgrad";
+bool ExpertProgram::gathers(const OpType& kernel) {
+  return kernel == OpType{OpKind::fc1} || kernel == fc2_input_gradient;
 }
 
 bool ExpertProgram::add_kernel(RankStep& step, bool padded) {
   using E = ExpertProgram;
   using Kind = GroupedProduct::Kind;
-  static const NamedKernel kernels[] = {
-      {"fc1",
+  static const ExpertKernel kernels[] = {
+      {{OpKind::fc1},
        [](E& e, RankStep& s) { e.multiply(s, Kind::plain, e.input_.forward, 1, e.h_.forward); }},
-      {"activation", [](E& e, RankStep& s) { e.activate(s); }},
-      {"fc2",
+      {{OpKind::activation}, [](E& e, RankStep& s) { e.activate(s); }},
+      {{OpKind::fc2},
        [](E& e, RankStep& s) { e.multiply(s, Kind::plain, e.activated_.forward, 2, e.output_); }},
-      {"fc1-recompute",
-       [](E& e, RankStep& s) { e.multiply_again(s, "fc1", e.input_.forward, 1, e.h_.forward); }},
-      {"activation-recompute", [](E& e, RankStep& s) { e.activate_again(s); }},
-      {"fc2-recompute",
+      {{OpKind::fc1, Role::recompute, Pass::backward},
        [](E& e, RankStep& s) {
-         e.multiply_again(s, "activation-recompute", e.activated_.forward, 2, e.output_);
+         e.multiply_again(s, {OpKind::fc1}, e.input_.forward, 1, e.h_.forward);
        }},
-      {"fc2-dgrad",
+      {activation_again, [](E& e, RankStep& s) { e.activate_again(s); }},
+      {{OpKind::fc2, Role::recompute, Pass::backward},
+       [](E& e, RankStep& s) {
+         e.multiply_again(s, activation_again, e.activated_.forward, 2, e.output_);
+       }},
+      {fc2_input_gradient,
        [](E& e, RankStep& s) {
          e.multiply(s, Kind::transposed_b, e.gradient_, 2, e.activated_gradient_);
        }},
-      {"fc2-wgrad", [](E& e, RankStep& s) { e.add_outer(s, e.activated_, e.gradient_, 2); }},
-      {"activation-grad", [](E& e, RankStep& s) { e.activate_gradient(s); }},
-      {"fc1-dgrad",
+      {{OpKind::fc2, Role::wgrad, Pass::backward},
+       [](E& e, RankStep& s) { e.add_outer(s, e.activated_, e.gradient_, 2); }},
+      {{OpKind::activation, Role::plain, Pass::backward},
+       [](E& e, RankStep& s) { e.activate_gradient(s); }},
+      {{OpKind::fc1, Role::dgrad, Pass::backward},
        [](E& e, RankStep& s) {
          e.multiply(s, Kind::transposed_b, e.h_gradient_, 1, e.input_gradient_);
        }},
-      {"fc1-wgrad", [](E& e, RankStep& s) { e.add_outer(s, e.input_, e.h_gradient_, 1); }}};
+      {{OpKind::fc1, Role::wgrad, Pass::backward},
+       [](E& e, RankStep& s) { e.add_outer(s, e.input_, e.h_gradient_, 1); }}};
   const Op& op = draft_.op(step);
-  const auto named = std::find_if(std::begin(kernels), std::end(kernels),
-                                  [&](const NamedKernel& k) { return op.name == k.name; });
-  if (named == std::end(kernels)) return false;
-  if (padded && gathers(op.name)) pad(op.pass, step);
-  named->add(*this, step);
+  const auto* kernel = std::ranges::find(kernels, op.key.type(), &ExpertKernel::type);
+  if (kernel == std::end(kernels)) return false;
+  if (padded && gathers(kernel->type)) pad(op.key.pass, step);
+  kernel->add(*this, step);
   return true;
 }
 
@@ -60,7 +70,7 @@ const GroupedGemm* ExpertProgram::gemm_of(const RankStep& step) const {
   const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
   if (gemm != nullptr && gemm->m.size() != slots()) {
     throw std::runtime_error(
-        fmt::format("{} has {} groups for {} slots", op.name, gemm->m.size(), slots()));
+        fmt::format("{} has {} groups for {} slots", op.label, gemm->m.size(), slots()));
   }
   return gemm;
 }
@@ -71,7 +81,7 @@ std::vector<Piece> ExpertProgram::next_pieces(const RankStep& step,
                                               const std::vector<std::int64_t>& here) {
   const Op& op = draft_.op(step);
   const GroupedGemm* gemm = gemm_of(step);
-  auto& done = done_[op.name];
+  auto& done = done_[op.key.type()];
   done.resize(slots());
   std::vector<Piece> pieces;
   for (std::size_t s = 0; s < slots(); ++s) {
@@ -79,7 +89,7 @@ std::vector<Piece> ExpertProgram::next_pieces(const RankStep& step,
     if (rows <= 0) continue;
     if (done[s] + rows > here[s]) {
       throw std::runtime_error(
-          fmt::format("{} of expert {} is to compute rows {} to {}, {} are here", op.name,
+          fmt::format("{} of expert {} is to compute rows {} to {}, {} are here", op.label,
                       experts_[s].value, done[s], done[s] + rows, here[s]));
     }
     pieces.push_back({s, done[s], rows});
@@ -95,7 +105,7 @@ std::vector<std::int64_t> ExpertProgram::visible(const SlotMatrix& matrix, OpId 
 }
 
 /// What a kernel has done so far.
-std::vector<std::int64_t> ExpertProgram::done(const char* kernel) const {
+std::vector<std::int64_t> ExpertProgram::done(const OpType& kernel) const {
   const auto found = done_.find(kernel);
   return found == done_.end() ? std::vector<std::int64_t>(slots()) : found->second;
 }
@@ -107,7 +117,7 @@ void ExpertProgram::multiply(RankStep& step, GroupedProduct::Kind kind, const Sl
   add_product(step, kind, pieces, a, matrix, c);
 }
 
-void ExpertProgram::multiply_again(RankStep& step, const char* behind, const SlotMatrix& a,
+void ExpertProgram::multiply_again(RankStep& step, const OpType& behind, const SlotMatrix& a,
                                    int matrix, const SlotMatrix& c) {
   add_product(step, GroupedProduct::Kind::plain, next_pieces(step, done(behind)), a, matrix, c);
 }
@@ -132,7 +142,7 @@ void ExpertProgram::activate(RankStep& step) {
 }
 
 void ExpertProgram::activate_again(RankStep& step) {
-  add_activation(step, next_pieces(step, done("fc1-recompute")));
+  add_activation(step, next_pieces(step, done({OpKind::fc1, Role::recompute, Pass::backward})));
 }
 
 void ExpertProgram::add_activation(RankStep& step, const std::vector<Piece>& pieces) {

@@ -29,8 +29,9 @@ ExpertProgram::ExpertProgram(Draft& draft, const RoutedLayer& routing, bool trai
       routing_(routing),
       shape_(draft.step.shape),
       experts_(experts_on(routing, draft.program.rank)),
-      forward_{SlotChoices(slots()), std::vector<std::int64_t>(slots()), first_rows("fc1")},
-      backward_{SlotChoices(slots()), std::vector<std::int64_t>(slots()), first_rows("fc2-dgrad")},
+      forward_{SlotChoices(slots()), std::vector<std::int64_t>(slots()), first_rows({OpKind::fc1})},
+      backward_{SlotChoices(slots()), std::vector<std::int64_t>(slots()),
+                first_rows(fc2_input_gradient)},
       copied_(slots()),
       next_forward_(slots()),
       input_{matrix("input", forward_, shape_.hidden),
@@ -58,7 +59,7 @@ SlotMatrix ExpertProgram::matrix(const char* name, const PassRows& pass, std::in
 }
 
 /// Every slot has room for the rows that a GEMM computes, and for those that chose it.
-std::vector<std::int64_t> ExpertProgram::first_rows(const char* kernel) const {
+std::vector<std::int64_t> ExpertProgram::first_rows(const OpType& kernel) const {
   std::vector<std::int64_t> chosen(slots()), computed(slots());
   for (ChoiceId choice(0); choice.index() < routing_.slot.size(); ++choice.value) {
     if (routing_.dropped(choice) || routing_.gpu_of(choice) != draft_.program.rank) continue;
@@ -66,7 +67,10 @@ std::vector<std::int64_t> ExpertProgram::first_rows(const char* kernel) const {
   }
   for (const RankStep& step : draft_.program.steps) {
     const Op& op = draft_.op(step);
-    if (op.layer != routing_.number || op.stage != Stage::experts || op.name != kernel) continue;
+    if (op.key.layer != routing_.number || op.key.stage != Stage::experts ||
+        op.key.type() != kernel) {
+      continue;
+    }
     const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
     if (gemm == nullptr || gemm->m.size() != slots()) continue;  // told when it is compiled
     for (std::size_t s = 0; s < slots(); ++s) computed[s] += gemm->m[s];
@@ -125,7 +129,7 @@ void ExpertProgram::add_rows(Pass pass, const std::vector<ChoiceRow>& rows, Rank
 
 void ExpertProgram::pad(Pass pass, RankStep& step) {
   const GroupedGemm* gemm = gemm_of(step);
-  const auto& done = done_[draft_.op(step).name];
+  const auto& done = done_[draft_.op(step).key.type()];
   std::vector<std::vector<ChoiceRow>> by_slot(slots());
   for (std::size_t s = 0; s < slots(); ++s) {
     const std::int64_t wanted = (done.empty() ? 0 : done[s]) + gemm->m[s];

@@ -18,6 +18,9 @@ struct ChoiceRow {
   Place at;
 };
 
+/// The first GEMM of the backward pass.
+inline constexpr OpType fc2_input_gradient{OpKind::fc2, Role::dgrad, Pass::backward};
+
 /// Kernels throw std::runtime_error when they would compute rows that are not there yet. Rows
 /// beyond those of a padded exchange are zeros. A gradient's row must lie where its forward row
 /// did, since a product takes both: gradients that come in another order have the forward's rows
@@ -30,8 +33,8 @@ class ExpertProgram {
 
   /// Adds the calls that gather rows, in the order given.
   void add_rows(Pass pass, const std::vector<ChoiceRow>& rows, RankStep& step);
-  /// Whether a kernel of this name takes rows that none has gathered yet.
-  static bool gathers(const std::string& kernel);
+  /// Whether a kernel of this type takes rows that none has gathered yet.
+  static bool gathers(const OpType& kernel);
   /// Adds the calls of an expert kernel of the plan. False: it is none.
   bool add_kernel(RankStep& step, bool padded);
   /// Results that no op has taken yet and that `op` may use: outputs of fc2, or gradients by the
@@ -51,12 +54,12 @@ class ExpertProgram {
     std::vector<std::int64_t> taken;      // [slot] results
     std::vector<std::int64_t> first_row;  // [slot + 1]
   };
-  struct NamedKernel;
+  struct ExpertKernel;
 
   // Rows, in expert_program.cpp.
   PassRows& rows_of(Pass pass) { return pass == Pass::forward ? forward_ : backward_; }
   SlotMatrix matrix(const char* name, const PassRows& pass, std::int64_t width);
-  std::vector<std::int64_t> first_rows(const char* kernel) const;
+  std::vector<std::int64_t> first_rows(const OpType& kernel) const;
   void place_parameters();
   void add_slot_rows(Pass pass, const std::vector<std::vector<ChoiceRow>>& by_slot, RankStep& step);
   void pad(Pass pass, RankStep& step);
@@ -69,10 +72,10 @@ class ExpertProgram {
   const GroupedGemm* gemm_of(const RankStep& step) const;
   std::vector<Piece> next_pieces(const RankStep& step, const std::vector<std::int64_t>& here);
   std::vector<std::int64_t> visible(const SlotMatrix& matrix, OpId op) const;
-  std::vector<std::int64_t> done(const char* kernel) const;
+  std::vector<std::int64_t> done(const OpType& kernel) const;
   void multiply(RankStep& step, GroupedProduct::Kind kind, const SlotMatrix& a, int matrix,
                 SlotMatrix& c);
-  void multiply_again(RankStep& step, const char* behind, const SlotMatrix& a, int matrix,
+  void multiply_again(RankStep& step, const OpType& behind, const SlotMatrix& a, int matrix,
                       const SlotMatrix& c);
   void add_product(RankStep& step, GroupedProduct::Kind kind, const std::vector<Piece>& pieces,
                    const SlotMatrix& a, int matrix, const SlotMatrix& c);
@@ -102,7 +105,7 @@ class ExpertProgram {
   Kept input_, h_, activated_;
   SlotMatrix output_;
   SlotMatrix gradient_, activated_gradient_, h_gradient_, input_gradient_;
-  std::map<std::string, std::vector<std::int64_t>> done_;  // by kernel, [slot] rows
+  std::map<OpType, std::vector<std::int64_t>> done_;  // by kernel, [slot] rows
 };
 
 }  // namespace moesim

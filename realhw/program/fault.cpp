@@ -35,7 +35,7 @@ Fault parse_fault(const std::string& text) {
 void check_fault(const Fault& fault, const Plan& plan, const RankProgram& program) {
   bool found = false, checked = false;
   for (const RankStep& step : program.steps) {
-    if (plan[step.op].name != fault.op) continue;
+    if (plan[step.op].label != fault.op) continue;
     found = true;
     for (const auto* calls : {&step.before, &step.after}) {
       checked = checked || std::any_of(calls->begin(), calls->end(), [](const Call& call) {

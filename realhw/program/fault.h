@@ -37,7 +37,7 @@ class FaultDrill {
   void before(const Call& call, const RankStep& step, Device& device) const;
 
  private:
-  bool strikes(OpId op) const { return fault_ && plan_[op].name == fault_->op; }
+  bool strikes(OpId op) const { return fault_ && plan_[op].label == fault_->op; }
 
   std::optional<Fault> fault_;  // of this rank
   const Plan& plan_;

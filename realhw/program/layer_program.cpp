@@ -24,7 +24,7 @@ Choices bit_of(const RoutedLayer& routing, ChoiceId choice) {
 
 bool has_backward(const Plan& plan, int layer) {
   return std::any_of(plan.ops.begin(), plan.ops.end(), [&](const Op& op) {
-    return op.layer == layer && op.pass == Pass::backward && op.stage != Stage::other;
+    return op.key.layer == layer && op.key.pass == Pass::backward && op.key.stage != Stage::other;
   });
 }
 
@@ -74,18 +74,18 @@ void LayerProgram::read_exchanges() {
   std::int64_t number = 0;  // of a row on the way back
   for (const RankStep& step : draft_.program.steps) {
     const Op& op = draft_.op(step);
-    if (op.exchange() == nullptr || op.layer != routing_.number || !carries_tokens(op.lane)) {
+    if (op.exchange() == nullptr || op.key.layer != routing_.number || !carries_tokens(op.lane)) {
       continue;
     }
-    padded_ |= op.stage == Stage::dispatch && op.exchange()->padded;
-    auto& brought = brought_by[static_cast<int>(op.pass)];
-    auto& taken = rows(op.pass).taken_by;
+    padded_ |= op.key.stage == Stage::dispatch && op.exchange()->padded;
+    auto& brought = brought_by[static_cast<int>(op.key.pass)];
+    auto& taken = rows(op.key.pass).taken_by;
     for (const RowMove& row : op.exchange()->rows) {
-      if (op.stage == Stage::dispatch && row.to == rank) {
+      if (op.key.stage == Stage::dispatch && row.to == rank) {
         for_each_choice(routing_, row.token, row.choices,
                         [&](ChoiceId choice) { brought[choice.index()] = step.op; });
       }
-      if (op.stage != Stage::combine || row.from != rank) continue;
+      if (op.key.stage != Stage::combine || row.from != rank) continue;
       for_each_choice(routing_, row.token, row.choices, [&](ChoiceId choice) {
         if (taken[choice.index()] < 0) taken[choice.index()] = number;
       });
@@ -105,36 +105,39 @@ void LayerProgram::read_exchanges() {
 void LayerProgram::take(const RankStep& step, const RowMove& row,
                         std::vector<RowSums::Term>& terms) {
   const Op& op = draft_.op(step);
-  if (op.stage == Stage::dispatch) {
-    terms.push_back({rows(op.pass).out.take_copy(row.token, row.choices, step.op)});
+  if (op.key.stage == Stage::dispatch) {
+    terms.push_back({rows(op.key.pass).out.take_copy(row.token, row.choices, step.op)});
   } else {
-    rows(op.pass).back.take_sum(row.token, row.choices, step.op, terms);
+    rows(op.key.pass).back.take_sum(row.token, row.choices, step.op, terms);
   }
 }
 
 void LayerProgram::store(const RankStep& step, const RowMove& row, Place at) {
   const Op& op = draft_.op(step);
-  if (op.stage == Stage::dispatch) {
-    rows(op.pass).out.add(row.token, {row.choices, {at}, step.op});
+  if (op.key.stage == Stage::dispatch) {
+    rows(op.key.pass).out.add(row.token, {row.choices, {at}, step.op});
   } else if (row.choices != 0) {
-    rows(op.pass).back.add(row.token, {row.choices, {at}, step.op});
+    rows(op.key.pass).back.add(row.token, {row.choices, {at}, step.op});
   }
 }
 
 bool LayerProgram::add_kernel(RankStep& step) {
   const Op& op = draft_.op(step);
-  if (op.stage == Stage::experts) {
-    if (ExpertProgram::gathers(op.name)) gather(step);  // what no kernel has yet
+  if (op.key.stage == Stage::experts) {
+    if (ExpertProgram::gathers(op.key.type())) gather(step);  // what no kernel has yet
     return experts_.add_kernel(step, padded_);
   }
-  if (op.name == "sort" || op.name == "reduce-grad") return gather(step), true;
-  if (op.name == "reduce" || op.name == "sort-grad") return release(step), true;
-  return false;
+  // Kernels between arrived rows and experts' rows: gradients go the same ways, mirrored.
+  if (op.key.kind != OpKind::sort && op.key.kind != OpKind::reduce) return false;
+  const bool forward = op.key.pass == Pass::forward;
+  const bool inwards = forward == (op.key.kind == OpKind::sort);
+  inwards ? gather(step) : release(step);
+  return true;
 }
 
 /// Rows in the order of tokens and choices.
 void LayerProgram::gather(RankStep& step) {
-  const Pass pass = draft_.op(step).pass;
+  const Pass pass = draft_.op(step).key.pass;
   PassRows& rows = this->rows(pass);
   std::vector<ChoiceRow> gathered;
   std::erase_if(rows.expected, [&](const Expected& expected) {
@@ -150,7 +153,7 @@ void LayerProgram::gather(RankStep& step) {
 /// Hands results to the way back, times the gate weight in the forward pass; those that leave in
 /// one row are added up at once.
 void LayerProgram::release(RankStep& step) {
-  const Pass pass = draft_.op(step).pass;
+  const Pass pass = draft_.op(step).key.pass;
   const std::int64_t hidden = draft_.step.shape.hidden;
   std::map<std::pair<TokenId, std::int64_t>, std::vector<ChoiceRow>> leaving;
   for (const ChoiceRow& result : experts_.take_results(pass, &step.op)) {

@@ -9,7 +9,7 @@ namespace moesim {
 
 std::runtime_error op_error(const Plan& plan, GpuId rank, OpId op, const std::string& what) {
   return std::runtime_error(fmt::format("rank {}, {} of layer {}: {}", rank.value,
-                                        describe(plan, op), plan[op].layer, what));
+                                        describe(plan, op), plan[op].key.layer, what));
 }
 
 void throw_if_not_finite(const Findings& findings, const Plan& plan, GpuId rank) {

@@ -36,9 +36,9 @@ std::string file_word(const std::string& name) {
 
 std::string phase_name(const Op& op, std::size_t number) {
   std::string name = fmt::format("{:04}", number);
-  if (op.layer >= 0) name += fmt::format("-layer{}", op.layer);
-  name += fmt::format("-{}-{}", name_of(op.pass), name_of(op.stage));
-  if (op.name != name_of(op.stage)) name += "-" + file_word(op.name);
+  if (op.key.layer >= 0) name += fmt::format("-layer{}", op.key.layer);
+  name += fmt::format("-{}-{}", name_of(op.key.pass), name_of(op.key.stage));
+  if (op.label != name_of(op.key.stage)) name += "-" + file_word(op.label);
   return name;
 }
 

@@ -72,7 +72,7 @@ bool is_empty(const Kernel& kernel) {
   return memory_traffic_of(kernel).value == 0;
 }
 
-Seconds GpuModel::time(const Kernel& kernel, std::string_view op) const {
+Seconds GpuModel::time(const Kernel& kernel, const OpType& op) const {
   if (const auto* host = std::get_if<HostWork>(&kernel)) {
     return Seconds(static_cast<double>(host->nanoseconds) * 1e-9);
   }

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/model/kernel_tables.h"
@@ -38,9 +37,9 @@ struct GpuModel {
   KernelTables tables;
   Overlap overlap;
 
-  /// Zero for an empty kernel. `op` is the name that a plan gives it: tables may be of single ops.
-  /// Throws Error when the GPU has neither a table nor a peak for the kernel's type.
-  Seconds time(const Kernel& kernel, std::string_view op = {}) const;
+  /// Zero for an empty kernel. `op` is what the kernel is for: tables may be of single ops. Throws
+  /// Error when the GPU has neither a table nor a peak for the kernel's type.
+  Seconds time(const Kernel& kernel, const OpType& op = {}) const;
 };
 
 /// One model per rank; GPUs of one kind share it.

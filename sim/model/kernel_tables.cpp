@@ -8,10 +8,21 @@
 namespace moesim {
 namespace {
 
-std::string_view without_recompute(std::string_view op) {
-  constexpr std::string_view suffix = "-recompute";
-  if (op.ends_with(suffix)) op.remove_suffix(suffix.size());
-  return op;
+/// Work that is done again takes as long as the first time.
+OpType first_time(const OpType& op) {
+  return op.role == Role::recompute ? OpType{op.kind, Role::plain, Pass::forward} : op;
+}
+
+std::optional<OpType> read_op(const YamlMap& map) {
+  const auto value = map.find("op");
+  if (!value) return std::nullopt;
+  const std::string name = value->string();
+  if (name.empty()) return std::nullopt;
+  const auto type = find_op_type(name);
+  if (!type) {
+    value->error("no op is called '" + name + "'", op_type_hint(name));
+  }
+  return type;
 }
 
 Seconds time_in(const YamlMap& point) {
@@ -23,7 +34,7 @@ constexpr Range possible_extent{1, 1e12};
 
 GemmTable read_gemm(const YamlMap& map) {
   GemmTable table;
-  table.op = map.string("op", "");
+  table.op = read_op(map);
   table.n = map.integer("n", possible_extent);
   table.k = map.integer("k", possible_extent);
   table.type = static_cast<DataType>(map.choice("type", {"fp8", "bf16", "fp16", "fp32"}));
@@ -41,7 +52,7 @@ GemmTable read_gemm(const YamlMap& map) {
 
 MemoryTable read_memory(const YamlMap& map) {
   MemoryTable table;
-  table.op = map.string("op", "");
+  table.op = read_op(map);
   if (const auto points = map.get("points")) {
     for (const YamlValue& value : points->list()) {
       const YamlMap point = value.map();
@@ -81,15 +92,15 @@ Seconds GemmTable::time(const std::vector<std::int64_t>& m) const {
   return sum;
 }
 
-const GemmTable* KernelTables::find(const GroupedGemm& kernel, std::string_view op) const {
-  op = without_recompute(op);
+const GemmTable* KernelTables::find(const GroupedGemm& kernel, const OpType& op) const {
+  const OpType type = first_time(op);
   const auto distance = [&](const GemmTable& table) {
     const double apart = std::abs(std::log(static_cast<double>(table.n * table.k) /
                                            static_cast<double>(kernel.n * kernel.k)));
     return std::tuple(table.n != kernel.n || table.k != kernel.k, apart,
-                      table.op == op     ? 0
-                      : table.op.empty() ? 1
-                                         : 2);
+                      table.op == type ? 0
+                      : !table.op      ? 1
+                                       : 2);
   };
   const GemmTable* best = nullptr;
   for (const GemmTable& table : gemm) {
@@ -99,12 +110,12 @@ const GemmTable* KernelTables::find(const GroupedGemm& kernel, std::string_view 
   return best;
 }
 
-const MemoryTable* KernelTables::find_memory(std::string_view op) const {
-  op = without_recompute(op);
+const MemoryTable* KernelTables::find_memory(const OpType& op) const {
+  const OpType type = first_time(op);
   const MemoryTable* any = nullptr;
   for (const MemoryTable& table : memory_bound) {
-    if (table.op == op) return &table;
-    if (table.op.empty()) any = &table;
+    if (table.op == type) return &table;
+    if (!table.op) any = &table;
   }
   return any;
 }

@@ -4,12 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/base/yaml.h"
 #include "sim/model/kernel.h"
+#include "sim/model/op_kind.h"
 
 namespace moesim {
 
@@ -27,9 +28,12 @@ class TimeCurve {
   std::map<double, Seconds> points_;
 };
 
+/// "" for a table of any op.
+inline std::string name_of(const std::optional<OpType>& op) { return op ? name_of(*op) : ""; }
+
 /// Grouped GEMMs of one shape.
 struct GemmTable {
-  std::string op;  // the ops of a plan that were measured ("fc1-wgrad"); empty: any
+  std::optional<OpType> op;  // the ops that were measured ("fc1-wgrad"); none: any
   std::int64_t n = 0, k = 0;
   DataType type = DataType::bf16;
   std::map<double, TimeCurve> groups;  // number of groups -> time by the rows m of each
@@ -42,8 +46,8 @@ struct GemmTable {
 
 /// Kernels bound by memory traffic.
 struct MemoryTable {
-  std::string op;   // as above
-  TimeCurve bytes;  // read and written
+  std::optional<OpType> op;  // as above
+  TimeCurve bytes;           // read and written
 };
 
 struct KernelTables {
@@ -52,11 +56,11 @@ struct KernelTables {
 
   /// The table of the GEMM's type, n and k; of several that of its op. If there is none, the one
   /// with the nearest n x k (in its logarithm; of several that of its op), whose times the caller
-  /// multiplies by the ratio of n x k. Null when no table is of the type. `op` counts without
-  /// "-recompute": the same kernel runs again.
-  const GemmTable* find(const GroupedGemm& gemm, std::string_view op) const;
+  /// multiplies by the ratio of n x k. Null when no table is of the type. A recomputed op counts as
+  /// the op: the same kernel runs again.
+  const GemmTable* find(const GroupedGemm& gemm, const OpType& op) const;
   /// The table of the op, else that of any op; null when there is neither.
-  const MemoryTable* find_memory(std::string_view op) const;
+  const MemoryTable* find_memory(const OpType& op) const;
 };
 
 /// The keys `gemm` and `memory_bound` of a GPU model.

@@ -53,7 +53,10 @@ class Checker {
 
   void check_op() {
     const Op& op = plan_[id_];
-    if (op.layer < -1) mistake(fmt::format(": there is no layer {}", op.layer));
+    if (op.key.layer < -1) mistake(fmt::format(": there is no layer {}", op.key.layer));
+    if (op.key.microbatch < 0 || op.key.chunk < 0 || op.key.part < 0) {
+      mistake(": a microbatch, chunk or part below 0");
+    }
     for (const GpuId gpu : gpus_of(op)) {
       if (is_gpu(gpu)) continue;
       mistake(fmt::format(": GPU {} is not one of the plan's 0-{}", gpu.value, plan_.gpus - 1));
@@ -168,7 +171,7 @@ class Checker {
 }  // namespace
 
 std::string describe(const Plan& plan, OpId id) {
-  return fmt::format("op {} '{}'", id.value, plan[id].name);
+  return fmt::format("op {} '{}'", id.value, plan[id].label);
 }
 
 std::vector<PlanMistake> find_mistakes(const Plan& plan) { return Checker(plan).run(); }

@@ -28,12 +28,12 @@ std::map<LayerPass, TokenOps> group_ops(const Plan& plan) {
   std::map<LayerPass, TokenOps> groups;
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     const Op& op = plan[id];
-    const LayerPass key{op.layer, op.pass};
+    const LayerPass key{op.key.layer, op.key.pass};
     if (op.exchange() && carries_tokens(op.lane)) {
       groups[key].padded |= op.exchange()->padded;
-      if (op.stage == Stage::dispatch) groups[key].dispatch.push_back(id);
-      if (op.stage == Stage::combine) groups[key].combine.push_back(id);
-    } else if (op.stage == Stage::experts && op.compute() &&
+      if (op.key.stage == Stage::dispatch) groups[key].dispatch.push_back(id);
+      if (op.key.stage == Stage::combine) groups[key].combine.push_back(id);
+    } else if (op.key.stage == Stage::experts && op.compute() &&
                std::holds_alternative<GroupedGemm>(op.compute()->kernel)) {
       groups[key].experts.push_back(id);
     }

@@ -20,9 +20,9 @@ struct LayerRouting {
 
 /// Runs check_plan, then follows the explicit rows of every layer and pass. Each choice reaches the
 /// GPU of its slot exactly once, moved by the token-lane exchanges of Stage::dispatch in list
-/// order; the expert GEMMs (Stage::experts, one group per slot of their GPU; GEMMs of one name and
+/// order; the expert GEMMs (Stage::experts, one group per slot of their GPU; GEMMs of one type and
 /// GPU are parts of one) compute as many rows per slot as chose it and wait for them; each result
-/// returns to its source exactly once through Stage::combine, after the GEMMs (those named *-wgrad
+/// returns to its source exactly once through Stage::combine, after the GEMMs (weight gradients
 /// apart). Rows may be summed on their way back, and a sum is never split again. Rows of an
 /// exchange have one size and make up its matrix, the diagonal included; a choice that is served on
 /// its own GPU needs no row. In a padded exchange rows of one unit fit into the matrix, and experts

@@ -17,9 +17,6 @@ const GroupedGemm& gemm_of(const Plan& plan, OpId id) {
   return std::get<GroupedGemm>(plan[id].compute()->kernel);
 }
 
-/// Nothing later in the pass needs a weight gradient.
-bool is_weight_gradient(const std::string& name) { return name.ends_with("-wgrad"); }
-
 /// Compares the expert GEMMs of one layer and pass with what the rows bring and take away.
 class ExpertCheck {
  public:
@@ -33,12 +30,11 @@ class ExpertCheck {
 
   void run(const std::vector<OpId>& gemms, const CarriedBySlot& arrived,
            const CarriedBySlot& taken) {
-    std::vector<std::map<std::string, std::vector<OpId>>> by_name(
-        static_cast<std::size_t>(plan_.gpus));
+    std::vector<std::map<OpType, std::vector<OpId>>> by_type(static_cast<std::size_t>(plan_.gpus));
     for (const OpId id : gemms) {
       const GpuId gpu = plan_[id].compute()->gpu;
       const auto groups = gemm_of(plan_, id).m.size();
-      auto& parts = by_name[gpu.index()][plan_[id].name];
+      auto& parts = by_type[gpu.index()][plan_[id].key.type()];
       if (groups == static_cast<std::size_t>(placement_.slots_on(gpu))) {
         parts.push_back(id);
       } else {
@@ -46,20 +42,22 @@ class ExpertCheck {
                             groups, gpu.value, placement_.slots_on(gpu)));
       }
     }
-    std::set<std::string> names;  // of the GEMMs that every GPU with rows must run
-    for (const auto& of_gpu : by_name) {
-      for (const auto& [name, parts] : of_gpu) names.insert(name);
+    std::set<OpType> types;  // of the GEMMs that every GPU with rows must run
+    for (const auto& of_gpu : by_type) {
+      for (const auto& [type, parts] : of_gpu) types.insert(type);
     }
-    if (names.empty()) names.insert("expert GEMM");
     for (gpu_ = GpuId(0); gpu_.value < plan_.gpus; ++gpu_.value) {
-      for (const auto& [name, parts] : by_name[gpu_.index()]) {
+      const auto& of_gpu = by_type[gpu_.index()];
+      for (const auto& [type, parts] : of_gpu) {
         if (parts.empty()) continue;  // its groups are reported
-        check_inputs(name, parts, arrived);
-        if (!is_weight_gradient(name)) check_results(name, parts, taken);
+        check_inputs(name_of(type), parts, arrived);
+        // Nothing later in the pass needs a weight gradient.
+        if (type.role != Role::wgrad) check_results(name_of(type), parts, taken);
       }
-      for (const std::string& name : names) {
-        if (by_name[gpu_.index()].count(name) == 0) check_absent(name, arrived);
+      for (const OpType& type : types) {
+        if (of_gpu.count(type) == 0) check_absent(name_of(type), arrived);
       }
+      if (types.empty()) check_absent("expert GEMM", arrived);
     }
   }
 

@@ -102,7 +102,7 @@ std::string LineReader::name(std::string_view what) {
       fail(escape, "unknown escape in a name", R"(known: \", \\ and \x with two hex digits)");
     }
   }
-  if (at_ == line_.size()) fail(quote, "the name has no closing quote");
+  if (at_ == line_.size()) fail(quote, fmt::format("{} has no closing quote", what));
   ++at_;
   return text;
 }

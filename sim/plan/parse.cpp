@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "sim/plan/check.h"
 #include "sim/plan/line_reader.h"
@@ -63,7 +64,8 @@ class Parser {
     }
     if (mistakes_.empty() && header_ < header_lines) {
       mistakes_.add({Severity::error, file_, 0, 0, "the plan ends before its ops", "",
-                     "a plan starts with the lines moesim-plan 1, name and gpus"});
+                     fmt::format("a plan starts with the lines moesim-plan {}, name and gpus",
+                                 plan_text_version)});
     }
     close_exchange();
     mistakes_.throw_if_any();
@@ -100,12 +102,14 @@ class Parser {
     if (header_ == 0) {
       const std::string_view word = reader.word("'moesim-plan'");
       if (word != "moesim-plan") {
-        reader.fail(word, "not a plan", "a plan starts with the line moesim-plan 1");
+        reader.fail(word, "not a plan",
+                    fmt::format("a plan starts with the line moesim-plan {}", plan_text_version));
       }
       const std::string_view version = reader.word("a version");
-      if (version != "1") {
-        reader.fail(version, fmt::format("unknown version '{}'", version),
-                    "this program reads version 1");
+      if (version != std::to_string(plan_text_version)) {
+        reader.fail(version, fmt::format("version '{}' of the form of a plan", version),
+                    fmt::format("this program reads version {}: make the plan again with it",
+                                plan_text_version));
       }
     } else if (header_ == 1) {
       reader.expect("name");
@@ -134,12 +138,23 @@ class Parser {
                   "ops are numbered from 0 in the order of their lines");
     }
     Op op;
-    op.name = reader.name("the name of the op");
+    const OpType type = read_type(reader);
+    op.key.kind = type.kind;
+    op.key.role = type.role;
+    const bool labelled = reader.accept("label");
+    if (labelled) op.label = reader.name("the label of the op");
     op.lane = static_cast<Lane>(reader.choice("a lane", lanes));
     reader.expect("layer");
-    if (!reader.accept("-")) op.layer = static_cast<int>(reader.integer("a layer", 0, most_ids));
-    op.pass = static_cast<Pass>(reader.choice("a pass", passes));
-    op.stage = static_cast<Stage>(reader.choice("a stage", stages));
+    if (!reader.accept("-"))
+      op.key.layer = static_cast<int>(reader.integer("a layer", 0, most_ids));
+    op.key.pass = static_cast<Pass>(reader.choice("a pass", passes));
+    op.key.stage = static_cast<Stage>(reader.choice("a stage", stages));
+    if (!labelled) op.label = name_of(op.key.type());
+    for (const auto& [word, value] :
+         {std::pair("microbatch", &op.key.microbatch), std::pair("chunk", &op.key.chunk),
+          std::pair("part", &op.key.part)}) {
+      if (reader.accept(word)) *value = static_cast<int>(reader.integer(word, 0, most_ids));
+    }
     if (reader.choice("a kind of work", {"gpu", "exchange"}) == 0) {
       op.work = read_compute(reader);
     } else {
@@ -150,6 +165,14 @@ class Parser {
     reader.expect_end();
     if (op.exchange()) exchange_ = Below::exchange;
     plan_.ops.back() = std::move(op);
+  }
+
+  /// What the op is, but for its pass.
+  static OpType read_type(LineReader& reader) {
+    const std::string_view word = reader.word("what the op is");
+    const auto type = find_op_type(word);
+    if (type && (type->role != Role::plain || type->pass == Pass::forward)) return *type;
+    reader.fail(word, fmt::format("no op is called '{}'", word), op_type_hint(word));
   }
 
   Compute read_compute(LineReader& reader) {

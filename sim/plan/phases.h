@@ -9,8 +9,8 @@
 namespace moesim {
 
 /// The exchanges of a plan in groups that run simultaneously and share their links: those of one
-/// layer, pass, stage and name are the communicators of one phase. What repeats on a GPU (chunks),
-/// or belongs to no layer, is another phase. Ops ascend within a phase, phases by their first op.
+/// key are the communicators of one phase. What repeats on a GPU, or belongs to no layer, is
+/// another phase. Ops ascend within a phase, phases by their first op.
 std::vector<std::vector<OpId>> exchange_phases(const Plan& plan);
 
 /// Whether an op is what a GPU needs at least for the token exchange that follows it in the plan,

@@ -53,8 +53,6 @@ const char* name_of(Stage stage) {
   return "";
 }
 
-const char* name_of(Pass pass) { return pass == Pass::forward ? "forward" : "backward"; }
-
 std::span<const GpuId> gpus_of(const Op& op) {
   if (const Compute* compute = op.compute()) return {&compute->gpu, 1};
   return op.exchange()->participants;

@@ -11,6 +11,7 @@
 
 #include "sim/base/byte_matrix.h"
 #include "sim/model/kernel.h"
+#include "sim/model/op_kind.h"
 
 namespace moesim {
 
@@ -30,9 +31,6 @@ bool carries_parameters(Lane lane);  // or their gradients
 enum class Stage { dispatch, experts, combine, other, gather, reduce, migrate };
 inline constexpr int stage_count = 7;
 const char* name_of(Stage stage);
-
-enum class Pass { forward, backward };
-const char* name_of(Pass pass);
 
 /// A bit per choice k of a token: the choices that a row carries.
 using Choices = std::uint32_t;
@@ -64,12 +62,25 @@ struct Exchange {
   bool operator==(const Exchange&) const = default;
 };
 
-struct Op {
-  std::string name;  // "permute", "dispatch", "fc1" ...
-  Lane lane = Lane::compute;
-  int layer = -1;  // model layer number, -1 for none
+/// What an op is, and where in the iteration it belongs.
+struct OpKey {
+  OpKind kind = OpKind::other;
+  Role role = Role::plain;
   Pass pass = Pass::forward;
   Stage stage = Stage::other;
+  int layer = -1;      // model layer number, -1 for none
+  int microbatch = 0;  // of the iteration
+  int chunk = 0;       // of the layers that a pipeline stage holds
+  int part = 0;  // tells ops apart that are equal in all else, such as the phases of a dispatch
+
+  OpType type() const { return {kind, role, pass}; }
+  auto operator<=>(const OpKey&) const = default;
+};
+
+struct Op {
+  std::string label;  // for people: "permute", "dispatch-inter-1"
+  OpKey key;
+  Lane lane = Lane::compute;
   std::vector<OpId> after;  // ops of the same GPU (or exchanges it joins) to wait for, other lanes
   std::variant<Compute, Exchange> work;
 

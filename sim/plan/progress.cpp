@@ -71,9 +71,9 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, Delays delays)
     first_step_.push_back(static_cast<std::int64_t>(steps_.size()));
     absent_.push_back(static_cast<std::int32_t>(count));
     const Compute* compute = plan.ops[id].compute();
-    duration_.push_back(compute
-                            ? gpus[compute->gpu.index()]->time(compute->kernel, plan.ops[id].name)
-                            : Seconds(0));
+    duration_.push_back(
+        compute ? gpus[compute->gpu.index()]->time(compute->kernel, plan.ops[id].key.type())
+                : Seconds(0));
     timeline_.ops[id].resize(count);
   }
   if (delays_.empty()) delays_.resize(ops);
@@ -157,7 +157,7 @@ Timeline Progress::finish() {
     if (unfinished_[id] == 0 || ++count > 5) continue;
     const Op& op = plan_.ops[id];
     waiting += fmt::format("{}op {} '{}' (layer {}, {} of {} participants missing)",
-                           waiting.empty() ? "" : ", ", id, op.name, op.layer, absent_[id],
+                           waiting.empty() ? "" : ", ", id, op.label, op.key.layer, absent_[id],
                            timeline_.ops[id].size());
   }
   if (count > 0) {

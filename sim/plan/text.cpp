@@ -60,6 +60,21 @@ std::string kernel_text(const Kernel& kernel) {
                      gemm.k);
 }
 
+/// What an op is and where it runs: `fc1-wgrad compute layer 3 backward experts`, with its label
+/// where its type does not give it, and what is not 0.
+std::string key_text(const Op& op) {
+  const OpKey& key = op.key;
+  std::string text = name_of(OpType{key.kind, key.role, Pass::forward});
+  if (op.label != name_of(key.type())) text += " label " + quoted(op.label);
+  text += fmt::format(" {} layer {} {} {}", name_of(op.lane),
+                      key.layer < 0 ? "-" : std::to_string(key.layer), name_of(key.pass),
+                      name_of(key.stage));
+  if (key.microbatch != 0) text += fmt::format(" microbatch {}", key.microbatch);
+  if (key.chunk != 0) text += fmt::format(" chunk {}", key.chunk);
+  if (key.part != 0) text += fmt::format(" part {}", key.part);
+  return text;
+}
+
 void append_exchange_lines(std::string& text, const Exchange& exchange) {
   auto out = std::back_inserter(text);
   const ByteMatrix& traffic = exchange.traffic;
@@ -90,14 +105,12 @@ void append_exchange_lines(std::string& text, const Exchange& exchange) {
 }  // namespace
 
 std::string to_text(const Plan& plan) {
-  std::string text =
-      fmt::format("moesim-plan 1\nname {}\ngpus {}\n\n", quoted(plan.name), plan.gpus);
+  std::string text = fmt::format("moesim-plan {}\nname {}\ngpus {}\n\n", plan_text_version,
+                                 quoted(plan.name), plan.gpus);
   auto out = std::back_inserter(text);
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
-    fmt::format_to(out, "op {} {} {} layer {} {} {} ", i, quoted(op.name), name_of(op.lane),
-                   op.layer < 0 ? "-" : std::to_string(op.layer), name_of(op.pass),
-                   name_of(op.stage));
+    fmt::format_to(out, "op {} {} ", i, key_text(op));
     if (const Compute* compute = op.compute()) {
       fmt::format_to(out, "gpu {} {}", compute->gpu.value, kernel_text(compute->kernel));
     } else {

@@ -8,6 +8,9 @@
 
 namespace moesim {
 
+/// Of the text form: other versions are refused.
+inline constexpr int plan_text_version = 2;
+
 /// One line per op, one indented line per matrix row; see docs/plan-format.md.
 std::string to_text(const Plan& plan);
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the GPUs compute for a layer: the kernels of LayerOps.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -22,13 +20,13 @@ void LayerOps::attention(int layer, Pass pass) {
     const GroupedGemm scores{
         {tokens}, s.work.attended, model_.attention->score_width, model_.activations};
     if (pass == Pass::forward) {
-      add_compute(s, gpu, "attention-projections", Stage::other, projections);
-      add_compute(s, gpu, "attention-scores", Stage::other, scores);
+      add_compute(gpu, s.key(OpKind::attention_projections, Stage::other), projections);
+      add_compute(gpu, s.key(OpKind::attention_scores, Stage::other), scores);
       continue;
     }
-    for (const char* part : {"dgrad", "wgrad"}) {
-      add_compute(s, gpu, fmt::format("attention-scores-{}", part), Stage::other, scores);
-      add_compute(s, gpu, fmt::format("attention-projections-{}", part), Stage::other, projections);
+    for (const Role role : {Role::dgrad, Role::wgrad}) {
+      add_compute(gpu, s.key(OpKind::attention_scores, Stage::other, role), scores);
+      add_compute(gpu, s.key(OpKind::attention_projections, Stage::other, role), projections);
     }
   }
 }
@@ -38,7 +36,7 @@ void LayerOps::add_planning(const Step& s) {
   if (s.pass == Pass::backward || !decision.planning_blocks) return;
   const HostWork work{static_cast<std::int64_t>(std::llround(decision.planning.value * 1e9))};
   for (int g = 0; g < chain_.gpus(); ++g) {
-    add_compute(s, GpuId(g), "planning", Stage::other, work);
+    add_compute(GpuId(g), s.key(OpKind::planning, Stage::other), work);
   }
 }
 
@@ -48,16 +46,16 @@ void LayerOps::add_shared_experts(const Step& s, GpuId gpu) {
   const std::int64_t tokens = s.work.tokens_per_rank[gpu.index()];
   const std::int64_t up = shared * (model_.expert_matrices - 1);
   if (s.pass == Pass::forward) {
-    add_compute(s, gpu, "shared-fc1", Stage::other,
+    add_compute(gpu, s.key(OpKind::shared_fc1, Stage::other),
                 GroupedGemm{{tokens}, up, model_.hidden, model_.weights});
-    add_compute(s, gpu, "shared-fc2", Stage::other,
+    add_compute(gpu, s.key(OpKind::shared_fc2, Stage::other),
                 GroupedGemm{{tokens}, model_.hidden, shared, model_.weights});
     return;
   }
-  for (const char* kind : {"dgrad", "wgrad"}) {
-    add_compute(s, gpu, fmt::format("shared-fc2-{}", kind), Stage::other,
+  for (const Role role : {Role::dgrad, Role::wgrad}) {
+    add_compute(gpu, s.key(OpKind::shared_fc2, Stage::other, role),
                 GroupedGemm{{tokens}, shared, model_.hidden, model_.weights});
-    add_compute(s, gpu, fmt::format("shared-fc1-{}", kind), Stage::other,
+    add_compute(gpu, s.key(OpKind::shared_fc1, Stage::other, role),
                 GroupedGemm{{tokens}, model_.hidden, up, model_.weights});
   }
 }
@@ -69,7 +67,7 @@ void LayerOps::before_dispatch(int layer, Pass pass) {
   for (int g = 0; g < chain_.gpus(); ++g) {
     const GpuId gpu(g);
     if (forward) {
-      add_compute(s, gpu, "gate", Stage::other,
+      add_compute(gpu, s.key(OpKind::gate, Stage::other),
                   GroupedGemm{{s.work.tokens_per_rank[gpu.index()]},
                               model_.experts,
                               model_.hidden,
@@ -78,8 +76,8 @@ void LayerOps::before_dispatch(int layer, Pass pass) {
     }
     if (!s.work.dispatch->shape().local_work.pack) continue;
     const std::int64_t copies = s.sums.packed[gpu.index()];
-    add_memory(s, gpu, forward ? "permute" : "unpermute-grad", Stage::dispatch, copies, copies,
-               model_.hidden);
+    const OpKind kind = forward ? OpKind::permute : OpKind::unpermute;
+    add_memory(gpu, s.key(kind, Stage::dispatch), copies, copies, model_.hidden);
     add_transpose(s, gpu, Stage::dispatch, s.work.dispatch->shape().local_work.transpose_sent,
                   copies);
   }
@@ -100,7 +98,7 @@ LayerOps::ExpertWork LayerOps::expert_work(const Step& s, GpuId gpu) const {
 void LayerOps::experts(int layer, Pass pass) {
   const Step s = step(layer, pass);
   wait_for_gather(layer, pass);
-  if (pass == Pass::forward) return experts_forward(s, "");
+  if (pass == Pass::forward) return experts_forward(s, Role::plain);
   experts_backward(s);
   computed_[static_cast<std::size_t>(layer)] = mark();
 }
@@ -108,26 +106,30 @@ void LayerOps::experts(int layer, Pass pass) {
 void LayerOps::recompute_experts(int layer) {
   const Step s = step(layer, Pass::backward);
   wait_for_gather(layer, Pass::backward);
-  experts_forward(s, "-recompute");
+  experts_forward(s, Role::recompute);
 }
 
-void LayerOps::experts_forward(const Step& s, const std::string& suffix) {
+void LayerOps::experts_forward(const Step& s, Role role) {
   const std::int64_t ffn = model_.expert_ffn;
   const std::int64_t up = ffn * (model_.expert_matrices - 1);
-  const bool again = !suffix.empty();
+  const bool again = role == Role::recompute;
   for (int g = 0; g < chain_.gpus(); ++g) {
     const GpuId gpu(g);
     const auto [m, rows, arrived, read] = expert_work(s, gpu);
     const bool transpose = !again && s.work.dispatch->shape().local_work.transpose_arrived;
     add_transpose(s, gpu, Stage::dispatch, transpose, arrived);
-    if (!again) add_memory(s, gpu, "sort", Stage::dispatch, read, rows, model_.hidden);
-    add_compute(s, gpu, "fc1" + suffix, Stage::experts,
+    if (!again) {
+      add_memory(gpu, s.key(OpKind::sort, Stage::dispatch), read, rows, model_.hidden);
+    }
+    add_compute(gpu, s.key(OpKind::fc1, Stage::experts, role),
                 GroupedGemm{m, up, model_.hidden, model_.weights});
-    add_memory(s, gpu, "activation" + suffix, Stage::experts, rows * (model_.expert_matrices - 1),
-               rows, ffn);
-    add_compute(s, gpu, "fc2" + suffix, Stage::experts,
+    add_memory(gpu, s.key(OpKind::activation, Stage::experts, role),
+               rows * (model_.expert_matrices - 1), rows, ffn);
+    add_compute(gpu, s.key(OpKind::fc2, Stage::experts, role),
                 GroupedGemm{m, model_.hidden, ffn, model_.weights});
-    if (!again) add_memory(s, gpu, "reduce", Stage::combine, rows, arrived, model_.hidden);
+    if (!again) {
+      add_memory(gpu, s.key(OpKind::reduce, Stage::combine), rows, arrived, model_.hidden);
+    }
     add_transpose(s, gpu, Stage::combine, transpose, arrived);
   }
 }
@@ -142,14 +144,14 @@ void LayerOps::experts_backward(const Step& s) {
     const GroupedGemm fc1{m, model_.hidden, up, model_.weights};
     const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
     add_transpose(s, gpu, Stage::dispatch, transpose, arrived);
-    add_memory(s, gpu, "reduce-grad", Stage::dispatch, read, rows, model_.hidden);
-    add_compute(s, gpu, "fc2-dgrad", Stage::experts, fc2);
-    add_compute(s, gpu, "fc2-wgrad", Stage::experts, fc2);
-    add_memory(s, gpu, "activation-grad", Stage::experts, rows * model_.expert_matrices,
+    add_memory(gpu, s.key(OpKind::reduce, Stage::dispatch), read, rows, model_.hidden);
+    add_compute(gpu, s.key(OpKind::fc2, Stage::experts, Role::dgrad), fc2);
+    add_compute(gpu, s.key(OpKind::fc2, Stage::experts, Role::wgrad), fc2);
+    add_memory(gpu, s.key(OpKind::activation, Stage::experts), rows * model_.expert_matrices,
                rows * (model_.expert_matrices - 1), ffn);
-    add_compute(s, gpu, "fc1-dgrad", Stage::experts, fc1);
-    add_compute(s, gpu, "fc1-wgrad", Stage::experts, fc1);
-    add_memory(s, gpu, "sort-grad", Stage::combine, rows, arrived, model_.hidden);
+    add_compute(gpu, s.key(OpKind::fc1, Stage::experts, Role::dgrad), fc1);
+    add_compute(gpu, s.key(OpKind::fc1, Stage::experts, Role::wgrad), fc1);
+    add_memory(gpu, s.key(OpKind::sort, Stage::combine), rows, arrived, model_.hidden);
     add_transpose(s, gpu, Stage::combine, transpose, arrived);
   }
 }
@@ -163,35 +165,34 @@ void LayerOps::after_combine(int layer, Pass pass) {
     if (s.work.dispatch->shape().local_work.pack) {
       add_transpose(s, gpu, Stage::combine, s.work.dispatch->shape().local_work.transpose_sent,
                     s.sums.packed[gpu.index()]);
-      add_memory(s, gpu, forward ? "unpermute" : "permute-grad", Stage::combine,
-                 s.sums.packed[gpu.index()], tokens, model_.hidden);
+      const OpKind kind = forward ? OpKind::unpermute : OpKind::permute;
+      add_memory(gpu, s.key(kind, Stage::combine), s.sums.packed[gpu.index()], tokens,
+                 model_.hidden);
     }
     if (forward) continue;
     add_shared_experts(s, gpu);
-    for (const char* name : {"gate-dgrad", "gate-wgrad"}) {
-      add_compute(s, gpu, name, Stage::other,
+    for (const Role role : {Role::dgrad, Role::wgrad}) {
+      add_compute(gpu, s.key(OpKind::gate, Stage::other, role),
                   GroupedGemm{{tokens}, model_.hidden, model_.experts, model_.activations});
     }
   }
 }
 
-void LayerOps::add_memory(const Step& s, GpuId gpu, const std::string& name, Stage stage,
-                          std::int64_t read_rows, std::int64_t written_rows,
-                          std::int64_t row_elements) {
+void LayerOps::add_memory(GpuId gpu, const OpKey& key, std::int64_t read_rows,
+                          std::int64_t written_rows, std::int64_t row_elements) {
   const std::int64_t row = row_elements * size_of(model_.activations);
-  add_compute(s, gpu, name, stage, MemoryBound{Bytes(read_rows * row), Bytes(written_rows * row)});
+  add_compute(gpu, key, MemoryBound{Bytes(read_rows * row), Bytes(written_rows * row)});
 }
 
 void LayerOps::add_transpose(const Step& s, GpuId gpu, Stage stage, bool present,
                              std::int64_t rows) {
-  if (present) add_memory(s, gpu, "transpose" + s.suffix(), stage, rows, rows, model_.hidden);
+  if (present) add_memory(gpu, s.key(OpKind::transpose, stage), rows, rows, model_.hidden);
 }
 
-void LayerOps::add_compute(const Step& s, GpuId gpu, const std::string& name, Stage stage,
-                           Kernel kernel) {
+void LayerOps::add_compute(GpuId gpu, const OpKey& key, Kernel kernel, std::string label) {
   if (is_empty(kernel)) return;
-  chain_.compute(
-      {name, Lane::compute, s.work.number, s.pass, stage, {}, Compute{gpu, std::move(kernel)}});
+  if (label.empty()) label = name_of(key.type());
+  chain_.compute({std::move(label), key, Lane::compute, {}, Compute{gpu, std::move(kernel)}});
 }
 
 }  // namespace moesim

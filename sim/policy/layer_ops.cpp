@@ -15,6 +15,13 @@
 namespace moesim {
 namespace {
 
+/// The part of a key that tells the side exchanges of a pass apart.
+int side_part(Stage stage, int phase, std::size_t side) {
+  constexpr int most_sides = 8;
+  const int way = stage == Stage::combine ? 1 : 0;
+  return (phase * most_sides + static_cast<int>(side)) * 2 + way;
+}
+
 /// The traffic of all phases together must not be nothing.
 void check_moves(const RowCounts& counts, const LayerWork& work) {
   std::int64_t moved = 0;
@@ -164,8 +171,9 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
       without_kernel(after[g]);
       continue;
     }
-    after[g] = {chain_.kernel({"relay" + s.suffix(), Lane::compute, s.work.number, s.pass, stage,
-                               after[g], Compute{GpuId(static_cast<std::int64_t>(g)), kernel}})};
+    const OpKey key = s.key(OpKind::relay, stage, to);
+    after[g] = {chain_.kernel({name_of(key.type()), key, Lane::compute, after[g],
+                               Compute{GpuId(static_cast<std::int64_t>(g)), kernel}})};
   }
   return after;
 }
@@ -175,15 +183,16 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
   const DispatchShape& shape = s.work.dispatch->shape();
   const Bytes row = shape.wire(stage, s.pass).row;
   std::vector<OpId> added;
-  const std::string name =
+  const std::string label =
       fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
+  const OpKey key = s.key(OpKind::token_exchange, stage, phase);
   for (Exchange& exchange : phase_exchanges(s.work, phase, row, stage == Stage::combine)) {
     std::vector<OpId> waits;
     for (const GpuId gpu : exchange.participants) {
       waits.insert(waits.end(), after[gpu.index()].begin(), after[gpu.index()].end());
     }
-    added.push_back(chain_.exchange({name, shape.phase(phase).lane, s.work.number, s.pass, stage,
-                                     std::move(waits), std::move(exchange)}));
+    added.push_back(chain_.exchange(
+        {label, key, shape.phase(phase).lane, std::move(waits), std::move(exchange)}));
   }
   return added;
 }
@@ -211,7 +220,7 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
     waits.insert(waits.end(), after[to].begin(), after[to].end());
     added.push_back(
         chain_.kernel({fmt::format("{}-{}-minimum-time{}", name_of(stage), shape.name, s.suffix()),
-                       Lane::copy, s.work.number, s.pass, stage, std::move(waits),
+                       s.key(OpKind::minimum_time, stage, phase), Lane::copy, std::move(waits),
                        Compute{GpuId(static_cast<std::int64_t>(to)),
                                HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))}}}));
   }
@@ -220,21 +229,24 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
 
 void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
   const DispatchShape& shape = s.work.dispatch->shape();
-  for (const SideExchange& side : shape.wire(stage, s.pass).sides) {
+  const std::vector<SideExchange>& sides = shape.wire(stage, s.pass).sides;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const SideExchange& side = sides[i];
     if (side.before != before) continue;
+    // Out and back differ in nothing else.
+    const int part = side_part(stage, phase, i);
     for (Exchange& exchange : side_exchanges(s.work, phase, side, stage == Stage::combine)) {
       chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
+                       s.key(OpKind::side_exchange, Stage::other, part),
                        shape.phase(phase).lane,
-                       s.work.number,
-                       s.pass,
-                       Stage::other,
                        {},
                        std::move(exchange)});
     }
     if (!before) continue;
     const HostWork read{static_cast<std::int64_t>(std::llround(side.host.value * 1e9))};
+    const OpKey key = s.key(OpKind::host_read, Stage::other, part);
     for (int g = 0; g < chain_.gpus(); ++g) {
-      add_compute(s, GpuId(g), fmt::format("read-{}", side.name), Stage::other, read);
+      add_compute(GpuId(g), key, read, fmt::format("read-{}", side.name));
     }
   }
 }

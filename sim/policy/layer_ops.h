@@ -91,11 +91,12 @@ class LayerOps {
   ExpertWork expert_work(const Step& s, GpuId gpu) const;
   void add_planning(const Step& s);
   void add_shared_experts(const Step& s, GpuId gpu);
-  void experts_forward(const Step& s, const std::string& suffix);
+  void experts_forward(const Step& s, Role role);
   void experts_backward(const Step& s);
-  void add_compute(const Step& s, GpuId gpu, const std::string& name, Stage stage, Kernel kernel);
-  void add_memory(const Step& s, GpuId gpu, const std::string& name, Stage stage,
-                  std::int64_t read_rows, std::int64_t written_rows, std::int64_t row_elements);
+  /// Labelled by its type, unless a label is given.
+  void add_compute(GpuId gpu, const OpKey& key, Kernel kernel, std::string label = "");
+  void add_memory(GpuId gpu, const OpKey& key, std::int64_t read_rows, std::int64_t written_rows,
+                  std::int64_t row_elements);
   void add_transpose(const Step& s, GpuId gpu, Stage stage, bool present, std::int64_t rows);
   void add_exchanges(const Step& s, Stage stage);
   std::vector<std::vector<OpId>> add_relays(const Step& s, Stage stage,
@@ -106,7 +107,7 @@ class LayerOps {
   std::vector<OpId> add_minimum_times(const Step& s, Stage stage, int phase, const Mark& start,
                                       const std::vector<std::vector<OpId>>& after);
   void add_sides(const Step& s, Stage stage, int phase, bool before);
-  std::vector<OpId> add_param_exchanges(const Step& s, Stage stage, Lane lane,
+  std::vector<OpId> add_param_exchanges(OpKey key, Lane lane,
                                         const std::vector<ParamExchange>& exchanges,
                                         const Mark& after);
 

@@ -28,8 +28,8 @@ std::vector<GpuId> concerned(const ByteMatrix& traffic) {
 
 void LayerOps::migrate(int layer, const Mark& after) {
   const Step s = step(layer, Pass::forward);
-  const auto last =
-      add_param_exchanges(s, Stage::migrate, Lane::param, s.work.decision.migrate, after);
+  const OpKey key = s.key(OpKind::parameter_exchange, Stage::migrate);
+  const auto last = add_param_exchanges(key, Lane::param, s.work.decision.migrate, after);
   gathered_[0][static_cast<std::size_t>(layer)] = last;
   if (s.work.decision.migrate_blocks)
     parameters_.insert(parameters_.end(), last.begin(), last.end());
@@ -39,16 +39,17 @@ void LayerOps::gather(int layer, Pass pass, const Mark& after) {
   const Step s = step(layer, pass);
   const LayerDecision& decision = s.work.decision;
   const bool forward = pass == Pass::forward;
-  const auto last = add_param_exchanges(s, Stage::gather, Lane::param,
-                                        forward ? decision.gather : decision.regather, after);
+  const OpKey key = s.key(OpKind::parameter_exchange, Stage::gather);
+  const auto last =
+      add_param_exchanges(key, Lane::param, forward ? decision.gather : decision.regather, after);
   auto& awaited = gathered_[forward ? 0 : 1][static_cast<std::size_t>(layer)];
   awaited.insert(awaited.end(), last.begin(), last.end());
 }
 
 void LayerOps::reduce(int layer, const Mark& after) {
   const Step s = step(layer, Pass::backward);
-  const auto last =
-      add_param_exchanges(s, Stage::reduce, Lane::param, s.work.decision.reduce, after);
+  const OpKey key = s.key(OpKind::parameter_exchange, Stage::reduce);
+  const auto last = add_param_exchanges(key, Lane::param, s.work.decision.reduce, after);
   parameters_.insert(parameters_.end(), last.begin(), last.end());
   if (!s.work.gradient_sum) return;
   Mark whole = computed_[static_cast<std::size_t>(layer)];
@@ -56,7 +57,8 @@ void LayerOps::reduce(int layer, const Mark& after) {
   for (std::size_t g = 0; g < whole.size(); ++g) {
     whole[g].insert(whole[g].end(), reduced[g].begin(), reduced[g].end());
   }
-  add_param_exchanges(s, Stage::reduce, Lane::dp, {*s.work.gradient_sum}, whole);
+  const OpKey sum = s.key(OpKind::gradient_sum, Stage::reduce);
+  add_param_exchanges(sum, Lane::dp, {*s.work.gradient_sum}, whole);
 }
 
 void LayerOps::wait_for_gather(int layer, Pass pass) {
@@ -70,31 +72,29 @@ void LayerOps::wait_for_parameters() {
 
 /// Each exchange follows the kernels that encode for it and what came before; returns what ends
 /// last.
-std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, Stage stage, Lane lane,
+std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Lane lane,
                                                 const std::vector<ParamExchange>& exchanges,
                                                 const Mark& after) {
   std::vector<OpId> last;
+  key.part = -1;
   for (const ParamExchange& move : exchanges) {
+    ++key.part;
     const std::vector<GpuId> members = concerned(move.traffic);
     if (members.empty()) continue;
     Mark before = last.empty() ? after : chain_.per_gpu(last);
     before.resize(static_cast<std::size_t>(chain_.gpus()));
-    const auto add_kernels = [&](const char* what, const std::vector<MemoryBound>& work) {
+    const auto add_kernels = [&](OpKind kind, const std::vector<MemoryBound>& work) {
       for (const GpuId gpu : members) {
         if (work.empty() || is_empty(work[gpu.index()])) continue;
         auto& waits = before[gpu.index()];
-        waits = {chain_.kernel({fmt::format("{}-{}", move.name, what), Lane::copy, s.work.number,
-                                s.pass, stage, waits, Compute{gpu, work[gpu.index()]}})};
+        OpKey codec = key;
+        codec.kind = kind;
+        waits = {chain_.kernel({fmt::format("{}-{}", move.name, name_of(kind)), codec, Lane::copy,
+                                waits, Compute{gpu, work[gpu.index()]}})};
       }
     };
-    add_kernels("encode", move.encode);
-    Op op{move.name,
-          lane,
-          s.work.number,
-          s.pass,
-          stage,
-          {},
-          Exchange{members, move.traffic, {}, false}};
+    add_kernels(OpKind::encode, move.encode);
+    Op op{move.name, key, lane, {}, Exchange{members, move.traffic, {}, false}};
     for (const GpuId gpu : members) {
       const auto& waits = before[gpu.index()];
       op.after.insert(op.after.end(), waits.begin(), waits.end());
@@ -102,7 +102,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, Stage stage, Lane
     last = {chain_.detached(std::move(op))};
     if (move.decode.empty()) continue;
     before = chain_.per_gpu(last);
-    add_kernels("decode", move.decode);
+    add_kernels(OpKind::decode, move.decode);
     last.clear();
     for (const GpuId gpu : members) {
       const auto& waits = before[gpu.index()];

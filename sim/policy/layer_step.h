@@ -13,6 +13,12 @@ struct LayerOps::Step {
   const LayerWork& work;
   const LayerSums& sums;
   Pass pass;
+  OpKey key(OpKind kind, Stage stage, Role role = Role::plain, int part = 0) const {
+    return {kind, role, pass, stage, work.number, 0, 0, part};
+  }
+  OpKey key(OpKind kind, Stage stage, int part) const {
+    return key(kind, stage, Role::plain, part);
+  }
   std::string suffix() const { return pass == Pass::backward ? "-grad" : ""; }
 };
 

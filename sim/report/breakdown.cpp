@@ -15,7 +15,7 @@ enum Kind { tokens, weights, gradients, kinds };
 
 Kind kind_of(const Op& op) {
   if (carries_tokens(op.lane)) return tokens;
-  return op.stage == Stage::reduce ? gradients : weights;
+  return op.key.stage == Stage::reduce ? gradients : weights;
 }
 
 /// When one GPU was in exchanges: from when it joined, and from when the last participant had.

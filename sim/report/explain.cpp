@@ -146,8 +146,8 @@ PhaseReport explain_phase(const Plan& plan, const Ops& ops, const Topology& topo
       phase.minimum = std::max(phase.minimum, sum);
       continue;
     }
-    phase.name = plan[id].name;
-    phase.pass = plan[id].pass;
+    phase.name = plan[id].label;
+    phase.pass = plan[id].key.pass;
     const Exchange& exchange = *plan[id].exchange();
     const int members = static_cast<int>(exchange.participants.size());
     phase.least_gpus = std::min(phase.least_gpus, members);
@@ -182,7 +182,7 @@ std::vector<Ops> groups_of(const Plan& plan) {
       continue;
     }
     const bool exchange = op.exchange() != nullptr;
-    const auto [at, added] = index.try_emplace({op.pass, exchange, op.name}, groups.size());
+    const auto [at, added] = index.try_emplace({op.key.pass, exchange, op.label}, groups.size());
     if (added) groups.emplace_back();
     Ops& group = groups[at->second];
     if (exchange) group.insert(group.end(), minimums.begin(), minimums.end()), minimums.clear();
@@ -199,10 +199,10 @@ std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topolo
   std::map<std::pair<Pass, Stage>, Ops> groups;
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
-    const bool tokens = op.stage == Stage::dispatch || op.stage == Stage::combine;
+    const bool tokens = op.key.stage == Stage::dispatch || op.key.stage == Stage::combine;
     const bool moves = op.exchange() != nullptr && carries_tokens(op.lane) && tokens;
     if (!moves && !is_minimum_time(op)) continue;
-    groups[{op.pass, op.stage}].emplace_back(static_cast<std::int64_t>(i));
+    groups[{op.key.pass, op.key.stage}].emplace_back(static_cast<std::int64_t>(i));
   }
   std::vector<BoundReport> reports;
   for (const auto& [key, ops] : groups) {

@@ -7,7 +7,7 @@
 namespace moesim {
 namespace {
 
-KernelBound bound_of(const Kernel& kernel, const GpuModel& gpu, const std::string& op) {
+KernelBound bound_of(const Kernel& kernel, const GpuModel& gpu, const OpType& op) {
   const Seconds work = gpu.time(kernel, op) - gpu.launch_overhead;
   if (gpu.launch_overhead >= work) return KernelBound::launch;
   const auto* gemm = std::get_if<GroupedGemm>(&kernel);
@@ -33,12 +33,13 @@ const char* name_of(KernelBound bound) {
 
 KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, const GpuModels& gpus) {
   KernelReport report;
-  report.name = plan[ops[0]].name;
-  report.pass = plan[ops[0]].pass;
+  const OpKey& key = plan[ops[0]].key;
+  report.name = plan[ops[0]].label;
+  report.pass = key.pass;
   std::map<GpuId, Seconds> busy;
   for (const OpId id : ops) {
     const Compute& compute = *plan[id].compute();
-    const Seconds time = gpus[compute.gpu.index()]->time(compute.kernel, report.name);
+    const Seconds time = gpus[compute.gpu.index()]->time(compute.kernel, key.type());
     busy[compute.gpu] += time;
     report.mean += time * (1.0 / plan.gpus);
   }
@@ -54,9 +55,9 @@ KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, cons
     report.flops += flops_of(compute.kernel);
     report.bytes += memory_traffic_of(compute.kernel);
     const GpuModel& gpu = *gpus[compute.gpu.index()];
-    if (const Seconds time = gpu.time(compute.kernel, report.name); time > longest) {
+    if (const Seconds time = gpu.time(compute.kernel, key.type()); time > longest) {
       longest = time;
-      report.bound = bound_of(compute.kernel, gpu, report.name);
+      report.bound = bound_of(compute.kernel, gpu, key.type());
     }
   }
   return report;

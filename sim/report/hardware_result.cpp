@@ -40,9 +40,9 @@ HardwareStep read_step(const YamlMap& map) {
   }
   for (const YamlValue& item : list(map, "ops")) {
     const YamlMap op = item.map();
-    const OpKind kind{op.string("name"),
-                      static_cast<Stage>(op.choice("stage", names_of<Stage>(stage_count))),
-                      static_cast<Lane>(op.choice("lane", names_of<Lane>(lane_count)))};
+    const OpGroup kind{op.string("name"),
+                       static_cast<Stage>(op.choice("stage", names_of<Stage>(stage_count))),
+                       static_cast<Lane>(op.choice("lane", names_of<Lane>(lane_count)))};
     step.ops.kinds[kind] = seconds(op, "time_s");
   }
   step.ops.waiting = seconds(map, "waiting_s");

@@ -200,7 +200,8 @@ std::vector<TokenNeeds> needs_of(const Plan& plan) {
   };
   std::map<TokenId, Journey> journeys;
   for (const Op& op : plan.ops) {
-    if (op.exchange() == nullptr || op.stage != Stage::dispatch || op.pass != Pass::forward) {
+    if (op.exchange() == nullptr || op.key.stage != Stage::dispatch ||
+        op.key.pass != Pass::forward) {
       continue;
     }
     for (const RowMove& row : op.exchange()->rows) {

@@ -20,7 +20,7 @@ OpTimes op_times(const Plan& plan, const Timeline& timeline) {
       last_start = std::max(last_start, interval.start);
       last_end = std::max(last_end, interval.end);
     }
-    Seconds& sum = times.kinds[{op.name, op.stage, op.lane}];
+    Seconds& sum = times.kinds[{op.label, op.key.stage, op.lane}];
     sum += (last_end - last_start) * (share * static_cast<double>(timeline.ops[i].size()));
     for (const Interval& interval : timeline.ops[i]) {
       times.waiting += (std::min(last_start, interval.end) - interval.start) * share;

@@ -11,12 +11,12 @@
 
 namespace moesim {
 
-/// Ops of one name, stage and lane, forward and backward.
-struct OpKind {
+/// Ops of one label, stage and lane, forward and backward.
+struct OpGroup {
   std::string name;
   Stage stage = Stage::other;
   Lane lane = Lane::compute;
-  auto operator<=>(const OpKind&) const = default;
+  auto operator<=>(const OpGroup&) const = default;
 };
 
 /// Means over GPUs, sums over the ops of a step.
@@ -24,7 +24,7 @@ struct OpTimes {
   /// Kernels: from start to end. Exchanges: from the last participant's joining to the last one's
   /// end, for every participant. Why: a GPU that comes late then makes no exchange longer, and an
   /// exchange that ends for each GPU by itself has the same time as one that ends for all together.
-  std::map<OpKind, Seconds> kinds;
+  std::map<OpGroup, Seconds> kinds;
   Seconds waiting;  // in exchanges, until the last participant joined
 
   /// Adds factor x the other's times.

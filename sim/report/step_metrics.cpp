@@ -46,13 +46,13 @@ Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topolog
   }
   if (outer < traffic.other_host.value) {
     throw std::logic_error(fmt::format("{}: {} bytes leave their host, the fabric carries {}",
-                                       op.name, traffic.other_host.value, outer));
+                                       op.label, traffic.other_host.value, outer));
   }
   if (outer > 0 && traffic.other_host.value == 0) {
     throw std::logic_error(
         fmt::format("{}: nothing leaves its host, yet the fabric carries {} "
                     "bytes: a host's GPUs are not joined inside it",
-                    op.name, outer));
+                    op.label, outer));
   }
   return traffic;
 }
@@ -74,7 +74,7 @@ using GpuLoads = std::vector<std::int64_t>;
 
 void add_load(GpuLoads& loads, const Op& op, int gpus) {
   const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
-  if (op.name != "fc1" || gemm == nullptr) return;
+  if (op.key.type() != OpType{OpKind::fc1} || gemm == nullptr) return;
   loads.resize(static_cast<std::size_t>(gpus));
   loads[op.compute()->gpu.index()] +=
       std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
@@ -106,12 +106,12 @@ class StepMetrics {
     const auto& intervals = longer.empty() ? timeline_.ops[index] : longer;
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.lane) || op.lane == Lane::compute;
-    if (of_pass) spans_[{op.layer, op.pass}].cover(intervals);
-    LayerMetrics& layer = layers_[op.layer];
+    if (of_pass) spans_[{op.key.layer, op.key.pass}].cover(intervals);
+    LayerMetrics& layer = layers_[op.key.layer];
     if (op.compute() == nullptr) return add_exchange(op, intervals, layer);
     if (op.lane != Lane::compute) return;
     layer.compute += (intervals[0].end - intervals[0].start) * (1.0 / plan_.gpus);
-    add_load(loads_[op.layer], op, plan_.gpus);
+    add_load(loads_[op.key.layer], op, plan_.gpus);
   }
 
   void finish(RunMetrics& run) {
@@ -157,18 +157,18 @@ class StepMetrics {
   void add_exchange(const Op& op, const std::vector<Interval>& intervals, LayerMetrics& layer) {
     const Exchange& exchange = *op.exchange();
     const bool tokens = carries_tokens(op.lane);
-    GpuIntervals& of_layer = exchanging_[op.layer];
+    GpuIntervals& of_layer = exchanging_[op.key.layer];
     of_layer.resize(gpus());
     for (std::size_t p = 0; p < intervals.size(); ++p) {
       const Seconds time = (intervals[p].end - intervals[p].start) * (1.0 / plan_.gpus);
       (tokens ? layer.communication : layer.parameters) += time;
-      if (!tokens && op.stage == Stage::reduce) layer.gradients += time;
+      if (!tokens && op.key.stage == Stage::reduce) layer.gradients += time;
       of_layer[exchange.participants[p].index()].push_back(intervals[p]);
       everywhere_[exchange.participants[p].index()].push_back(intervals[p]);
     }
     const LinkLoads loads = topology_.loads(exchange.traffic);
     (tokens ? layer.traffic : layer.parameter_traffic).add(traffic_of(op, loads, topology_));
-    if (op.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();
+    if (op.key.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();
     layer.link_bytes.resize(loads.bytes.size());
     for (const std::size_t l : loads.used) layer.link_bytes[l] += loads.bytes[l];
   }

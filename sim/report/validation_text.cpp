@@ -47,19 +47,19 @@ std::string step_table(const ResultValidation& result) {
   return text;
 }
 
-Seconds time_of(const OpTimes& times, const OpKind& kind) {
+Seconds time_of(const OpTimes& times, const OpGroup& kind) {
   const auto found = times.kinds.find(kind);
   return found == times.kinds.end() ? Seconds(0) : found->second;
 }
 
 /// Those that took most time first. Those of one side only have no error.
-std::vector<OpKind> kinds_of(const PolicyValidation& p) {
-  std::vector<OpKind> kinds;
+std::vector<OpGroup> kinds_of(const PolicyValidation& p) {
+  std::vector<OpGroup> kinds;
   for (const auto& [kind, time] : p.measured_ops.kinds) kinds.push_back(kind);
   for (const auto& [kind, time] : p.simulated_ops.kinds) {
     if (!p.measured_ops.kinds.contains(kind)) kinds.push_back(kind);
   }
-  std::stable_sort(kinds.begin(), kinds.end(), [&](const OpKind& a, const OpKind& b) {
+  std::stable_sort(kinds.begin(), kinds.end(), [&](const OpGroup& a, const OpGroup& b) {
     return time_of(p.measured_ops, a) > time_of(p.measured_ops, b);
   });
   return kinds;
@@ -81,7 +81,7 @@ std::string op_table(const ResultValidation& result) {
       row.insert(row.end(), {time_text(measured), percent(measured / p.measured),
                              time_text(simulated), error_text(measured, simulated)});
     };
-    for (const OpKind& kind : kinds_of(p)) {
+    for (const OpGroup& kind : kinds_of(p)) {
       add({p.policy, kind.name, name_of(kind.stage), name_of(kind.lane)},
           time_of(p.measured_ops, kind), time_of(p.simulated_ops, kind));
     }
@@ -137,7 +137,7 @@ std::string restless_text(const Validation& validation) {
 
 Json ops_json(const PolicyValidation& p) {
   Json list = Json::array();
-  for (const OpKind& kind : kinds_of(p)) {
+  for (const OpGroup& kind : kinds_of(p)) {
     list.push_back({{"name", kind.name},
                     {"stage", name_of(kind.stage)},
                     {"lane", name_of(kind.lane)},

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr SavedFormat steps_format{"moesim-steps", 1, "saved steps", "step", "moesim plan --save"};
+constexpr SavedFormat steps_format{"moesim-steps", 2, "saved steps", "step", "moesim plan --save"};
 
 Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
 

@@ -100,9 +100,9 @@ const ServedLayer* layer_of(const std::vector<ServedLayer>& layers, int number) 
 }
 
 void check_op(const std::vector<ServedLayer>& layers, const Op& op) {
-  const ServedLayer* layer = layer_of(layers, op.layer);
+  const ServedLayer* layer = layer_of(layers, op.key.layer);
   const auto fail = [&](const std::string& what) {
-    throw Error(fmt::format("op {} of layer {}: {}", op.name, op.layer, what));
+    throw Error(fmt::format("op {} of layer {}: {}", op.label, op.key.layer, what));
   };
   if (const Exchange* exchange = op.exchange()) {
     for (const RowMove& row : exchange->rows) {
@@ -113,7 +113,7 @@ void check_op(const std::vector<ServedLayer>& layers, const Op& op) {
                          layer->top_k));
       }
     }
-  } else if (op.stage == Stage::experts) {
+  } else if (op.key.stage == Stage::experts) {
     const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
     if (gemm == nullptr) return;
     if (layer == nullptr) fail("computes experts, but the layer has no routing");

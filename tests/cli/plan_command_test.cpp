@@ -21,7 +21,7 @@ TEST(PlanCommand, PrintsThePlanOfTheFirstStep) {
   const Outcome outcome = plan({});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
-  EXPECT_THAT(outcome.out, StartsWith("moesim-plan 1\n"));
+  EXPECT_THAT(outcome.out, StartsWith("moesim-plan 2\n"));
 }
 
 TEST(PlanCommand, ProvesDelivery) {

@@ -59,7 +59,7 @@ TEST_P(Measured, ExchangesThatMeetShareTheTimeOfTheLink) {
   Plan plan = w.plan();
   plan.ops[1].lane = Lane::token_2;
   if (GetParam().name == "analytic") {
-    for (Op& op : plan.ops) op.layer = 0;  // of one phase
+    for (Op& op : plan.ops) op.key.layer = 0;  // of one phase
   }
   const Timeline timeline = run(plan);
   if (GetParam().name.starts_with("flow")) {

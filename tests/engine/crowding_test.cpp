@@ -87,7 +87,7 @@ TEST(SharedTimes, ArePortsTimes) {
     w.traffic(sorted, uneven(sorted, 32, 1e6 * (c + 1), 4, random));
   }
   Plan plan = w.plan();
-  for (Op& op : plan.ops) op.layer = 0;
+  for (Op& op : plan.ops) op.key.layer = 0;
   const Timeline port = port_case.make(topology, test_gpus(32))->run(plan);
   const Timeline closed = analytic_case.make(topology, test_gpus(32))->run(plan);
   for (std::size_t op = 0; op < plan.ops.size(); ++op) {

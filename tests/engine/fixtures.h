@@ -164,7 +164,7 @@ class PlanWriter {
   OpId add(std::string name, Lane lane, std::vector<OpId> after,
            std::variant<Compute, Exchange> work) {
     Op op;
-    op.name = std::move(name);
+    op.label = std::move(name);
     op.lane = lane;
     op.after = std::move(after);
     op.work = std::move(work);

@@ -28,7 +28,7 @@ memory_bound:
 GpuModel model() { return parse_gpu_model(measured, "m.gpu.yaml"); }
 
 double us(const Kernel& kernel, std::string_view op) {
-  return model().time(kernel, op).value * 1e6;
+  return model().time(kernel, find_op_type(op).value_or(OpType{})).value * 1e6;
 }
 
 GroupedGemm gemm(std::vector<std::int64_t> m, std::int64_t n = 8, DataType type = DataType::fp32) {
@@ -67,6 +67,22 @@ TEST(KernelTables, OfMemoryAreOfAnOpOrOfAny) {
   EXPECT_NEAR(us(MemoryBound{Bytes(2048), Bytes(2048)}, "permute"), 4, 1e-9);
   EXPECT_EQ(us(MemoryBound{}, "sort"), 0);
   EXPECT_NEAR(us(HostWork{500}, "sort"), 0.5, 1e-9);
+}
+
+TEST(KernelTables, KnowTheOpsThatTheyAreOf) {
+  const std::string text =
+      "name: m\nsource: s\nmemory: 1 GB\nmemory_bandwidth: 1 GB/s\npeak: {fp32: 1 GFLOP/s}\n"
+      "memory_bound:\n  - {op: sotr, points: [{bytes: 1 KiB, time: 1 us}]}\n";
+  try {
+    parse_gpu_model(text, "m.yaml");
+    FAIL() << "taken";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "m.yaml:7:10: error: no op is called 'sotr'\n"
+                 "    - {op: sotr, points: [{bytes: 1 KiB, time: 1 us}]}\n"
+                 "           ^\n"
+                 "hint: did you mean 'sort'?\n");
+  }
 }
 
 TEST(KernelTables, ReportMistakes) {

@@ -62,9 +62,9 @@ class LayerPlan {
 
  private:
   void place(Op& op, Stage stage) const {
-    op.layer = routing_.layer;
-    op.pass = pass_;
-    op.stage = stage;
+    op.key.layer = routing_.layer;
+    op.key.pass = pass_;
+    op.key.stage = stage;
   }
   OpId add_exchange(Plan& plan, Stage stage, const std::vector<RowMove>& rows,
                     std::vector<OpId> after) const {

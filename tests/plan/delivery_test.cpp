@@ -95,7 +95,7 @@ TEST_F(Delivery, FindsADoubledCopy) {
 TEST_F(Delivery, FindsACopyDoubledInALaterExchange) {
   Op again = plan_.ops[dispatch];
   std::get<Exchange>(again.work).rows = {rows(dispatch)[t0_to_1]};
-  again.name = "again";
+  again.label = "again";
   plan_.add(std::move(again));
   refill();
   EXPECT_EQ(verdict(),
@@ -160,9 +160,9 @@ TEST_F(Delivery, FindsResultsThatLeaveTooEarly) {
 }
 
 TEST_F(Delivery, FindsAMissingGemm) {
-  plan_.ops[fc2_1].stage = Stage::other;
+  plan_.ops[fc2_1].key.stage = Stage::other;
   EXPECT_EQ(verdict(), "error: layer 0 forward: no 'fc2' runs on GPU 1, which 4 choices need\n");
-  for (const OpIndex op : {fc1_0, fc1_1, fc2_0}) plan_.ops[op].stage = Stage::other;
+  for (const OpIndex op : {fc1_0, fc1_1, fc2_0}) plan_.ops[op].key.stage = Stage::other;
   EXPECT_EQ(verdict(),
             "error: layer 0 forward: no 'expert GEMM' runs on GPU 0, which 2 choices need\n"
             "error: layer 0 forward: no 'expert GEMM' runs on GPU 1, which 4 choices need\n");
@@ -290,7 +290,7 @@ TEST_F(Delivery, FollowsTheBackwardPassByTheSameRules) {
 
 TEST_F(Delivery, NeedsTheRoutingOfEveryLayer) {
   Plan other = plan_;
-  for (Op& op : other.ops) op.layer = 4;
+  for (Op& op : other.ops) op.key.layer = 4;
   EXPECT_EQ(error_of([&] { check_delivery(other, {routing_}); }),
             "error: the plan moves no tokens of layer 0\n"
             "error: the plan moves tokens of layer 4, whose routing is not given\n");

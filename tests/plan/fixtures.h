@@ -33,10 +33,21 @@ inline ByteMatrix matrix(int ranks, int unit, std::vector<std::array<std::uint32
   return result;
 }
 
+/// An op with this label; what it is follows from it where it names a type.
+inline Op named(std::string label) {
+  Op op;
+  if (const auto type = find_op_type(label)) {
+    op.key.kind = type->kind;
+    op.key.role = type->role;
+    op.key.pass = type->pass;
+  }
+  op.label = std::move(label);
+  return op;
+}
+
 inline Op kernel(std::string name, int gpu, std::initializer_list<int> after = {},
                  Kernel work = MemoryBound{}) {
-  Op op;
-  op.name = std::move(name);
+  Op op = named(std::move(name));
   op.after = ids<OpId>(after);
   op.work = Compute{GpuId(gpu), std::move(work)};
   return op;
@@ -44,8 +55,7 @@ inline Op kernel(std::string name, int gpu, std::initializer_list<int> after = {
 
 inline Op exchange(std::string name, std::initializer_list<int> gpus, ByteMatrix traffic,
                    std::initializer_list<int> after = {}) {
-  Op op;
-  op.name = std::move(name);
+  Op op = named(std::move(name));
   op.lane = Lane::token;
   op.after = ids<OpId>(after);
   op.work = Exchange{ids<GpuId>(gpus), std::move(traffic), {}};

@@ -110,7 +110,7 @@ bool replay(const World& world, const Plan& plan, Stage stage) {
       held.emplace(out ? world.routing.source[token] : world.target(token, k), Choices{1} << k);
     }
     for (const Op& op : plan.ops) {
-      if (op.stage != stage) continue;
+      if (op.key.stage != stage) continue;
       std::multimap<GpuId, Choices> arriving;
       for (const RowMove& row : op.exchange()->rows) {
         if (row.token.index() != token) continue;
@@ -255,7 +255,7 @@ TEST(DeliveryMutations, OfExpertRowsAndWaitsAreCaught) {
       }
     }
     Plan plan = right;
-    plan.ops[op].stage = Stage::other;
+    plan.ops[op].key.stage = Stage::other;
     EXPECT_FALSE(accepted(plan, world.routing)) << "op " << op;
   }
   for (std::size_t gpu = 0; gpu < all_gpus; ++gpu) {

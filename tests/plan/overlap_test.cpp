@@ -22,13 +22,18 @@ GpuModels gpus_with(Overlap overlap, int count = 2) {
 struct Case {
   Case() { plan.gpus = 2; }
   OpId compute(int gpu, Kernel kernel, std::vector<OpId> after = {}) {
-    return plan.add({"k", Lane::compute, 0, Pass::forward, Stage::other, std::move(after),
-                     Compute{GpuId(gpu), std::move(kernel)}});
+    return plan.add(
+        {"k",
+         OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = Stage::other, .layer = 0},
+         Lane::compute, std::move(after), Compute{GpuId(gpu), std::move(kernel)}});
   }
   OpId exchange(std::vector<OpId> after = {}, std::int64_t bytes = 1) {
     const std::vector<std::int64_t> entries = {0, bytes, 0, 0};
-    return plan.add({"x", Lane::token, 0, Pass::forward, Stage::other, std::move(after),
-                     Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, entries), {}}});
+    return plan.add(
+        {"x",
+         OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = Stage::other, .layer = 0},
+         Lane::token, std::move(after),
+         Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, entries), {}}});
   }
   /// Every exchange takes so many ms.
   Timeline run(Overlap overlap, double exchange_ms) {

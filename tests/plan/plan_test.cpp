@@ -34,7 +34,7 @@ TEST(Plan, AddReturnsTheIndex) {
   Plan plan;
   EXPECT_EQ(plan.add(kernel("a", 0)), OpId(0));
   EXPECT_EQ(plan.add(kernel("b", 0)), OpId(1));
-  EXPECT_EQ(plan[OpId(1)].name, "b");
+  EXPECT_EQ(plan[OpId(1)].label, "b");
 }
 
 TEST(Dependencies, AreWaitsAndThePredecessorsOnEveryLaneOfTheOp) {
@@ -168,7 +168,7 @@ TEST(CheckPlan, RejectsRowsAndShapesWithoutMeaning) {
   Plan plan = plan_of(1, {kernel("a", 0, {}, GroupedGemm{{1, -1}, 0, 4, DataType::bf16}),
                           kernel("b", 0, {}, MemoryBound{Bytes(-1), Bytes(0)}),
                           exchange("x", {0}, matrix(1, 0, {}))});
-  plan.ops[1].layer = -2;
+  plan.ops[1].key.layer = -2;
   std::get<Exchange>(plan.ops[2].work).rows = {{GpuId(0), GpuId(0), TokenId(-1), 1}};
   EXPECT_EQ(mistakes_of(plan),
             "error: op 0 'a': a GEMM needs n and k above 0, not 0 and 4\n"

@@ -30,7 +30,7 @@ TEST(Slice, OfEverythingIsThePlanWithItsLanesSpelledOut) {
 
 TEST(Slice, WaitsThroughWhatIsLeftOut) {
   const Plan exchanges = slice(there_and_back(), ids<OpId>({0, 2}));
-  EXPECT_EQ(exchanges[OpId(1)].name, "back");
+  EXPECT_EQ(exchanges[OpId(1)].label, "back");
   EXPECT_EQ(exchanges[OpId(1)].after, ids<OpId>({0}));
   check_plan(exchanges);
 }

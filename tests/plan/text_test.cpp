@@ -21,9 +21,9 @@ using namespace test;
 Plan hand_made() {
   Plan plan{"two GPUs, one layer", 2, {}};
   const auto at = [](Op op, Pass pass, Stage stage) {
-    op.layer = 3;
-    op.pass = pass;
-    op.stage = stage;
+    op.key.layer = 3;
+    op.key.pass = pass;
+    op.key.stage = stage;
     return op;
   };
   const Kernel permute = MemoryBound{Bytes(8192), Bytes(12288)};
@@ -68,10 +68,15 @@ Plan random_plan(unsigned seed) {
   const int count = draw(20);
   for (int i = 0; i < count; ++i) {
     Op op;
-    op.name = names[static_cast<std::size_t>(draw(7))];
-    op.layer = draw(4) - 1;
-    op.pass = static_cast<Pass>(draw(2));
-    op.stage = static_cast<Stage>(draw(4));
+    op.label = names[static_cast<std::size_t>(draw(7))];
+    op.key = {.kind = static_cast<OpKind>(draw(op_kind_count)),
+              .role = static_cast<Role>(draw(role_count)),
+              .pass = static_cast<Pass>(draw(2)),
+              .stage = static_cast<Stage>(draw(stage_count)),
+              .layer = draw(4) - 1,
+              .microbatch = draw(3),
+              .chunk = draw(2),
+              .part = draw(9)};
     for (int k = draw(5); i > 0 && k > 0; --k) op.after.push_back(OpId(draw(i)));
     if (draw(2) == 0) {
       op.lane = draw(2) == 0 ? Lane::compute : Lane::copy;
@@ -135,16 +140,16 @@ TEST(PlanText, BringsRandomPlansThereAndBack) {
 
 TEST(PlanText, AllowsCommentsBlanksAndCarriageReturns) {
   const std::string text =
-      "# a plan\r\nmoesim-plan 1\r\n\r\nname n # the name\r\ngpus 2\r\n"
-      "op 0 x token layer - forward other exchange 0,1 unit 8\r\n"
+      "# a plan\r\nmoesim-plan 2\r\n\r\nname n # the name\r\ngpus 2\r\n"
+      "op 0 probe token layer - forward other exchange 0,1 unit 8\r\n"
       "\t0 -> 1:2   # two\r\n\r\n  # rows follow\r\n  rows 0 -> 5:1:0\r\n";
-  Plan plan{"n", 2, {exchange("x", {0, 1}, matrix(2, 8, {{0, 1, 2}}))}};
+  Plan plan{"n", 2, {exchange("probe", {0, 1}, matrix(2, 8, {{0, 1, 2}}))}};
   std::get<Exchange>(plan.ops[0].work).rows = {{GpuId(0), GpuId(1), TokenId(5), 1}};
   EXPECT_EQ(parse_plan(text, "test"), plan);
 }
 
 std::string bad(const std::string& ops) {
-  const std::string text = "moesim-plan 1\nname n\ngpus 4\n" + ops;
+  const std::string text = "moesim-plan 2\nname n\ngpus 4\n" + ops;
   return error_of([&] { parse_plan(text, "p"); });
 }
 
@@ -156,84 +161,92 @@ TEST(BadPlanText, WithoutItsHeader) {
             "p:1:1: error: not a plan\n"
             "  name n\n"
             "  ^\n"
-            "hint: a plan starts with the line moesim-plan 1\n");
-  EXPECT_EQ(read("moesim-plan 2\n"),
-            "p:1:13: error: unknown version '2'\n"
-            "  moesim-plan 2\n"
+            "hint: a plan starts with the line moesim-plan 2\n");
+  EXPECT_EQ(read("moesim-plan 1\n"),
+            "p:1:13: error: version '1' of the form of a plan\n"
+            "  moesim-plan 1\n"
             "              ^\n"
-            "hint: this program reads version 1\n");
-  EXPECT_EQ(read("moesim-plan 1\nname n\n"),
+            "hint: this program reads version 2: make the plan again with it\n");
+  EXPECT_EQ(read("moesim-plan 2\nname n\n"),
             "p: error: the plan ends before its ops\n"
-            "hint: a plan starts with the lines moesim-plan 1, name and gpus\n");
-  EXPECT_EQ(read("moesim-plan 1\nname n\ngpus 0\n"),
+            "hint: a plan starts with the lines moesim-plan 2, name and gpus\n");
+  EXPECT_EQ(read("moesim-plan 2\nname n\ngpus 0\n"),
             "p:3:6: error: the number of GPUs must be 1 to 1048576, not 0\n"
             "  gpus 0\n"
             "       ^\n");
 }
 
 TEST(BadPlanText, WithAnUnknownLane) {
-  EXPECT_EQ(bad("op 0 a compte layer - forward other gpu 0 memory read 1 written 1\n"),
-            "p:4:8: error: 'compte' is not a lane\n"
-            "  op 0 a compte layer - forward other gpu 0 memory read 1 written 1\n"
-            "         ^\n"
+  EXPECT_EQ(bad("op 0 gate compte layer - forward other gpu 0 memory read 1 written 1\n"),
+            "p:4:11: error: 'compte' is not a lane\n"
+            "  op 0 gate compte layer - forward other gpu 0 memory read 1 written 1\n"
+            "            ^\n"
             "hint: did you mean 'compute'?\n");
 }
 
 TEST(BadPlanText, WithAMissingWord) {
-  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 gemm bf16 m 1 k 2\n"),
-            "p:4:58: error: expected 'n', not 'k'\n"
-            "  op 0 a compute layer - forward other gpu 0 gemm bf16 m 1 k 2\n"
-            "                                                           ^\n");
-  EXPECT_EQ(bad("op 0 a compute\n"),
-            "p:4:15: error: expected 'layer' here\n"
-            "  op 0 a compute\n"
-            "                ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 0 gemm bf16 m 1 k 2\n"),
+            "p:4:61: error: expected 'n', not 'k'\n"
+            "  op 0 gate compute layer - forward other gpu 0 gemm bf16 m 1 k 2\n"
+            "                                                              ^\n");
+  EXPECT_EQ(bad("op 0 gate compute\n"),
+            "p:4:18: error: expected 'layer' here\n"
+            "  op 0 gate compute\n"
+            "                   ^\n");
 }
 
 TEST(BadPlanText, WithAWordTooMany) {
-  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 memory read 1 written 1 befor 0\n"),
-            "p:4:68: error: 'befor' does not belong here\n"
-            "  op 0 a compute layer - forward other gpu 0 memory read 1 written 1 befor 0\n"
-            "                                                                     ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 0 memory read 1 written 1 befor 0\n"),
+            "p:4:71: error: 'befor' does not belong here\n"
+            "  op 0 gate compute layer - forward other gpu 0 memory read 1 written 1 befor 0\n"
+            "                                                                        ^\n");
 }
 
 TEST(BadPlanText, WithNumbersOutOfRange) {
-  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 4 memory read 1 written 1\n"),
-            "p:4:42: error: a GPU must be 0 to 3, not 4\n"
-            "  op 0 a compute layer - forward other gpu 4 memory read 1 written 1\n"
-            "                                           ^\n");
-  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 memory read 1 written 1 after 1\n"),
-            "p:4:74: error: an op to wait for must be 0 to 0, not 1\n"
-            "  op 0 a compute layer - forward other gpu 0 memory read 1 written 1 after 1\n"
-            "                                                                           ^\n");
-  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 memory read 1e6 written 1\n"),
-            "p:4:56: error: expected bytes read here, a whole number, not '1e6'\n"
-            "  op 0 a compute layer - forward other gpu 0 memory read 1e6 written 1\n"
-            "                                                         ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 4 memory read 1 written 1\n"),
+            "p:4:45: error: a GPU must be 0 to 3, not 4\n"
+            "  op 0 gate compute layer - forward other gpu 4 memory read 1 written 1\n"
+            "                                              ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 0 memory read 1 written 1 after 1\n"),
+            "p:4:77: error: an op to wait for must be 0 to 0, not 1\n"
+            "  op 0 gate compute layer - forward other gpu 0 memory read 1 written 1 after 1\n"
+            "                                                                              ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 0 memory read 1e6 written 1\n"),
+            "p:4:59: error: expected bytes read here, a whole number, not '1e6'\n"
+            "  op 0 gate compute layer - forward other gpu 0 memory read 1e6 written 1\n"
+            "                                                            ^\n");
 }
 
 TEST(BadPlanText, WithMisnumberedOps) {
-  EXPECT_EQ(bad("op 1 a compute layer - forward other gpu 0 memory read 1 written 1\n"
-                "op 2 b compute layer - forward other gpu 0 memory read 1 written 1\n"),
+  EXPECT_EQ(bad("op 1 gate compute layer - forward other gpu 0 memory read 1 written 1\n"
+                "op 2 sort compute layer - forward other gpu 0 memory read 1 written 1\n"),
             "p:4:4: error: expected op 0, not '1'\n"
-            "  op 1 a compute layer - forward other gpu 0 memory read 1 written 1\n"
+            "  op 1 gate compute layer - forward other gpu 0 memory read 1 written 1\n"
             "     ^\n"
             "hint: ops are numbered from 0 in the order of their lines\n");
 }
 
-TEST(BadPlanText, WithABadName) {
-  EXPECT_EQ(bad("op 0 \"a compute\n"),
-            "p:4:6: error: the name has no closing quote\n"
-            "  op 0 \"a compute\n"
-            "       ^\n");
-  EXPECT_EQ(bad("op 0 \"a\\n\" compute\n"),
-            "p:4:8: error: unknown escape in a name\n"
-            "  op 0 \"a\\n\" compute\n"
-            "         ^\n"
+TEST(BadPlanText, WithAnOpThatThereIsNot) {
+  EXPECT_EQ(bad("op 0 fc1-wgard compute layer 0 backward experts gpu 0 host 1 ns\n"),
+            "p:4:6: error: no op is called 'fc1-wgard'\n"
+            "  op 0 fc1-wgard compute layer 0 backward experts gpu 0 host 1 ns\n"
+            "       ^\n"
+            "hint: did you mean 'fc1-wgrad'?\n");
+}
+
+TEST(BadPlanText, WithABadLabel) {
+  EXPECT_EQ(bad("op 0 gate label \"a compute\n"),
+            "p:4:17: error: the label of the op has no closing quote\n"
+            "  op 0 gate label \"a compute\n"
+            "                  ^\n");
+  EXPECT_EQ(bad("op 0 gate label \"a\\n\" compute\n"),
+            "p:4:19: error: unknown escape in a name\n"
+            "  op 0 gate label \"a\\n\" compute\n"
+            "                    ^\n"
             "hint: known: \\\", \\\\ and \\x with two hex digits\n");
 }
 
-const std::string all_to_all = "op 0 x token layer - forward other exchange 0-3 unit 8\n";
+const std::string all_to_all = "op 0 probe token layer - forward other exchange 0-3 unit 8\n";
 
 TEST(BadPlanText, WithABadMatrix) {
   EXPECT_EQ(bad(all_to_all + "  0 -> 1:2 3\n"),
@@ -261,46 +274,48 @@ TEST(BadPlanText, WithBadRowsAndRanges) {
             "p:5:19: error: a choice must be 0 to 31, not 32\n"
             "    rows 0 -> 7:1:0,32\n"
             "                    ^\n");
-  EXPECT_EQ(bad("op 0 x token layer - forward other exchange 3-0 unit 8\n"),
-            "p:4:45: error: the range 3-0 runs backwards\n"
-            "  op 0 x token layer - forward other exchange 3-0 unit 8\n"
-            "                                              ^\n");
+  EXPECT_EQ(bad("op 0 probe token layer - forward other exchange 3-0 unit 8\n"),
+            "p:4:49: error: the range 3-0 runs backwards\n"
+            "  op 0 probe token layer - forward other exchange 3-0 unit 8\n"
+            "                                                  ^\n");
 }
 
 TEST(BadPlanText, WithLinesBelowAKernel) {
-  EXPECT_EQ(bad("op 0 a compute layer - forward other gpu 0 memory read 1 written 1\n  0 -> 1:2\n"),
-            "p:5:3: error: only an exchange has lines below it\n"
-            "    0 -> 1:2\n"
-            "    ^\n");
+  EXPECT_EQ(
+      bad("op 0 gate compute layer - forward other gpu 0 memory read 1 written 1\n  0 -> 1:2\n"),
+      "p:5:3: error: only an exchange has lines below it\n"
+      "    0 -> 1:2\n"
+      "    ^\n");
 }
 
 TEST(BadPlanText, ReportsEveryBadLineOnce) {
-  EXPECT_EQ(bad("op 0 x tokn layer - forward other exchange 0-3 unit 8\n"
+  EXPECT_EQ(bad("op 0 probe tokn layer - forward other exchange 0-3 unit 8\n"
                 "  skipped with its op\n"
                 "opp 1\n"
-                "op 1 a compute layer x forward other gpu 0 memory read 1 written 1\n"),
-            "p:4:8: error: 'tokn' is not a lane\n"
-            "  op 0 x tokn layer - forward other exchange 0-3 unit 8\n"
-            "         ^\n"
+                "op 1 gate compute layer x forward other gpu 0 memory read 1 written 1\n"),
+            "p:4:12: error: 'tokn' is not a lane\n"
+            "  op 0 probe tokn layer - forward other exchange 0-3 unit 8\n"
+            "             ^\n"
             "hint: did you mean 'token'?\n"
             "p:6:1: error: expected 'op', not 'opp'\n"
             "  opp 1\n"
             "  ^\n"
-            "p:7:22: error: expected a layer here, a whole number, not 'x'\n"
-            "  op 1 a compute layer x forward other gpu 0 memory read 1 written 1\n"
-            "                       ^\n");
+            "p:7:25: error: expected a layer here, a whole number, not 'x'\n"
+            "  op 1 gate compute layer x forward other gpu 0 memory read 1 written 1\n"
+            "                          ^\n");
 }
 
 TEST(BadPlanText, PlacesStructuralMistakesAtTheirOps) {
-  EXPECT_EQ(bad("op 0 a token layer - forward other gpu 0 memory read 1 written 1\n\n"
-                "op 1 b compute layer - forward other gpu 1 memory read 1 written 1 after 0\n"),
-            "p:4:1: error: op 0 'a': a kernel runs on lane compute or copy, not token\n"
-            "  op 0 a token layer - forward other gpu 0 memory read 1 written 1\n"
-            "  ^\n"
-            "p:6:1: error: op 1 'b' on GPU 1 waits for the foreign op 0 'a' on GPU 0: they share "
-            "no GPU\n"
-            "  op 1 b compute layer - forward other gpu 1 memory read 1 written 1 after 0\n"
-            "  ^\n");
+  EXPECT_EQ(
+      bad("op 0 gate token layer - forward other gpu 0 memory read 1 written 1\n\n"
+          "op 1 sort compute layer - forward other gpu 1 memory read 1 written 1 after 0\n"),
+      "p:4:1: error: op 0 'gate': a kernel runs on lane compute or copy, not token\n"
+      "  op 0 gate token layer - forward other gpu 0 memory read 1 written 1\n"
+      "  ^\n"
+      "p:6:1: error: op 1 'sort' on GPU 1 waits for the foreign op 0 'gate' on GPU 0: they share "
+      "no GPU\n"
+      "  op 1 sort compute layer - forward other gpu 1 memory read 1 written 1 after 0\n"
+      "  ^\n");
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(GradientSum, CopiesReturnToTheirHomesBeforeThatIsSummed) {
   const auto& ops = planned.plan.ops;
   std::vector<OpId> reduces;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].stage == Stage::reduce && ops[i].lane == Lane::param) {
+    if (ops[i].key.stage == Stage::reduce && ops[i].lane == Lane::param) {
       reduces.emplace_back(static_cast<std::int64_t>(i));
     }
     if (ops[i].lane != Lane::dp) continue;
@@ -95,7 +95,7 @@ TEST(GradientSum, OnlyTheEndOfTheStepWaitsForIt) {
   for (std::size_t i = 0; i < ops.size(); ++i) sums[i] = ops[i].lane == Lane::dp;
   EXPECT_EQ(std::count(sums.begin(), sums.end(), true), 1);
   for (const Op& op : ops) {
-    for (const OpId after : op.after) EXPECT_FALSE(sums[after.index()]) << op.name;
+    for (const OpId after : op.after) EXPECT_FALSE(sums[after.index()]) << op.label;
   }
 }
 

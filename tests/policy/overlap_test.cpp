@@ -55,7 +55,8 @@ class OverlapTest : public testing::Test {
   }
 
   static std::string title(const Op& op) {
-    return fmt::format("{} {}{}", op.name, op.layer, op.pass == Pass::backward ? "b" : "f");
+    return fmt::format("{} {}{}", op.label, op.key.layer,
+                       op.key.pass == Pass::backward ? "b" : "f");
   }
   /// Each parameter exchange in the order of its lane: "name layer pass < what it waits for".
   std::vector<std::string> waits() const {
@@ -155,7 +156,7 @@ TEST_F(OverlapTest, AStepOrALayerAheadInBothPasses) {
 TEST_F(OverlapTest, ExpertsAreComputedThreeOrFourTimes) {
   const auto count = [&](const std::string& name) {
     return std::count_if(plan_.ops.begin(), plan_.ops.end(),
-                         [&](const Op& op) { return op.name == name; });
+                         [&](const Op& op) { return op.label == name; });
   };
   issue(fsep);
   EXPECT_EQ(count("fc1-recompute"), 6);  // 3 layers x 2 GPUs

@@ -232,7 +232,7 @@ inline std::vector<std::int64_t> dense(const Op& op) {
 inline std::vector<const Op*> exchanges(const Plan& plan, const std::string& name) {
   std::vector<const Op*> found;
   for (const Op& op : plan.ops) {
-    if (op.exchange() != nullptr && op.name == name) found.push_back(&op);
+    if (op.exchange() != nullptr && op.label == name) found.push_back(&op);
   }
   return found;
 }

@@ -21,7 +21,7 @@ class Splitter {
       }
       ids.resize(options_.backward.size());
       const std::vector<int> in_order = {0, 1, 2};
-      for (const int piece : op.pass == Pass::forward ? in_order : options_.backward) {
+      for (const int piece : op.key.pass == Pass::forward ? in_order : options_.backward) {
         ids[static_cast<std::size_t>(piece)] = add(result, op, piece);
       }
     }
@@ -30,10 +30,10 @@ class Splitter {
 
  private:
   bool splits(const Op& op) const {
-    if (op.stage == Stage::experts) return options_.kernels;
+    if (op.key.stage == Stage::experts) return options_.kernels;
     if (op.exchange() != nullptr) return !op.exchange()->rows.empty();
     for (const char* name : {"sort", "reduce", "reduce-grad", "sort-grad", "relay"}) {
-      if (op.name == name) return true;
+      if (op.label == name) return true;
     }
     return false;
   }
@@ -61,7 +61,7 @@ class Splitter {
   }
   const RoutedLayer& layer_of(const Op& op) const {
     return *std::find_if(step_.layers.begin(), step_.layers.end(),
-                         [&](const RoutedLayer& layer) { return layer.number == op.layer; });
+                         [&](const RoutedLayer& layer) { return layer.number == op.key.layer; });
   }
 
   void cut(Op& op, int piece) const {

@@ -19,7 +19,7 @@ using testing::ThrowsMessage;
 /// The step of the first op of a name, from a rank on that has calls in it.
 RankStep& step_of(const Plan& plan, RankProgram& program, const std::string& name) {
   for (RankStep& step : program.steps) {
-    if (plan[step.op].name == name && !step.before.empty()) return step;
+    if (plan[step.op].label == name && !step.before.empty()) return step;
   }
   throw std::runtime_error("no step " + name);
 }
@@ -40,8 +40,8 @@ TEST(Program, RowsOfExchangesThatNobodyWaitsForAreNotThere) {
   RealCase c(one_layer("megatron"));
   Plan& plan = c.planned->plan;
   for (Op& op : plan.ops) {
-    if (op.name == "sort" || op.name == "fc1") op.after.clear();
-    if (op.name == "read-counts") op.after.clear();
+    if (op.label == "sort" || op.label == "fc1") op.after.clear();
+    if (op.label == "read-counts") op.after.clear();
   }
   EXPECT_THAT([&] { c.ranks(); },
               ThrowsMessage<std::runtime_error>(
@@ -65,7 +65,7 @@ TEST(Program, AGemmWithoutAGroupForEverySlotIsNamed) {
   RealCase c(one_layer("megatron"));
   for (Op& op : c.planned->plan.ops) {
     auto* compute = std::get_if<Compute>(&op.work);
-    if (op.name != "fc2" || compute == nullptr || compute->gpu != GpuId(2)) continue;
+    if (op.label != "fc2" || compute == nullptr || compute->gpu != GpuId(2)) continue;
     std::get<GroupedGemm>(compute->kernel).m.pop_back();
   }
   EXPECT_THAT(

@@ -17,7 +17,7 @@ using testing::ThrowsMessage;
 /// The first op of a name that lists rows.
 OpId find_op(const Plan& plan, const std::string& name) {
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
-    if (plan[id].name == name) return id;
+    if (plan[id].label == name) return id;
   }
   throw std::runtime_error("no op " + name);
 }

@@ -13,23 +13,20 @@ namespace {
 class BreakdownTest : public testing::Test {
  protected:
   void compute(int gpu, double start, double end) {
-    plan_.add({"fc1",
-               Lane::compute,
-               0,
-               Pass::forward,
-               Stage::experts,
-               {},
-               Compute{GpuId(gpu), MemoryBound{Bytes(1), Bytes(1)}}});
+    plan_.add(
+        {"fc1",
+         OpKey{.kind = OpKind::fc1, .pass = Pass::forward, .stage = Stage::experts, .layer = 0},
+         Lane::compute,
+         {},
+         Compute{GpuId(gpu), MemoryBound{Bytes(1), Bytes(1)}}});
     timeline_.ops.push_back({{Seconds(start), Seconds(end)}});
   }
   /// GPU g joins at starts[g]; both leave at `end`.
   void exchange(Lane lane, Stage stage, std::array<double, 2> starts, double end) {
     const std::int64_t dense[] = {0, 1, 0, 0};
     plan_.add({"x",
+               OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = stage, .layer = 0},
                lane,
-               0,
-               Pass::forward,
-               stage,
                {},
                Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, dense), {}, false}});
     timeline_.ops.push_back(

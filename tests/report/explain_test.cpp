@@ -23,7 +23,7 @@ GpuModels round_gpus(int count) {
 Op sending(const std::string& name, std::initializer_list<int> gpus, ByteMatrix traffic,
            std::vector<RowMove> rows, std::initializer_list<int> after = {}) {
   Op op = exchange(name, gpus, std::move(traffic), after);
-  op.stage = Stage::dispatch;
+  op.key.stage = Stage::dispatch;
   std::get<Exchange>(op.work).rows = std::move(rows);
   return op;
 }
@@ -128,8 +128,9 @@ TEST(Explain, CountsRoundsOfAPhaseInChunks) {
 
 Op minimum(int gpu, std::int64_t nanoseconds) {
   Op op = kernel("send-minimum-time", gpu, {}, HostWork{nanoseconds});
+  op.key.kind = OpKind::minimum_time;
   op.lane = Lane::copy;
-  op.stage = Stage::dispatch;
+  op.key.stage = Stage::dispatch;
   return op;
 }
 

@@ -74,8 +74,8 @@ TEST(NeedsOf, FollowsEveryChoiceToItsLastHolder) {
   Plan plan{"plan", 4, {}};
   const auto add = [&plan](Stage stage, Pass pass, std::vector<RowMove> rows) {
     Op op = exchange("x", {0, 1, 2, 3}, matrix(4, 1, {}));
-    op.stage = stage;
-    op.pass = pass;
+    op.key.stage = stage;
+    op.key.pass = pass;
     std::get<Exchange>(op.work).rows = std::move(rows);
     plan.add(std::move(op));
   };
@@ -96,7 +96,7 @@ TEST(NeedsOf, FollowsEveryChoiceToItsLastHolder) {
 TEST(NeedsOf, LeavesOutRowsWithoutChoices) {
   Plan plan{"plan", 3, {}};
   Op op = exchange("x", {0, 1, 2}, matrix(3, 1, {}));
-  op.stage = Stage::dispatch;
+  op.key.stage = Stage::dispatch;
   const auto row = [](int from, int to, int token, Choices choices) {
     return RowMove{GpuId(from), GpuId(to), TokenId(token), choices};
   };

@@ -19,10 +19,8 @@ const Topology& two_gpus() {
 
 Op kernel(int gpu) {
   return {"fc1",
+          OpKey{.kind = OpKind::fc1, .pass = Pass::forward, .stage = Stage::experts, .layer = 0},
           Lane::compute,
-          0,
-          Pass::forward,
-          Stage::experts,
           {},
           Compute{GpuId(gpu), GroupedGemm{{gpu == 0 ? 6 : 2}, 8, 8, DataType::bf16}}};
 }
@@ -30,10 +28,8 @@ Op kernel(int gpu) {
 Op exchange(Lane lane, Stage stage, std::int64_t bytes) {
   const std::int64_t dense[] = {0, bytes, 0, 0};
   return {"x",
+          OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = stage, .layer = 0},
           lane,
-          0,
-          Pass::forward,
-          stage,
           {},
           Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, dense), {}, false}};
 }
@@ -85,10 +81,11 @@ TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {
   for (const double start : {0, 2}) {
     for (const int gpu : {0, 1}) {
       add({"minimum",
+           OpKey{.kind = OpKind::minimum_time,
+                 .pass = Pass::forward,
+                 .stage = Stage::dispatch,
+                 .layer = 0},
            Lane::copy,
-           0,
-           Pass::forward,
-           Stage::dispatch,
            {},
            Compute{GpuId(gpu), HostWork{5}}},
           {{Seconds(start), Seconds(start == 0 ? 5 : 3)}});

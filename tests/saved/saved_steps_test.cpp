@@ -193,7 +193,7 @@ TEST_F(SavedStepsFile, RefusesOtherFilesAndVersions) {
   EXPECT_THAT(complaint(gzipped("moesim-plan 1\n")), HasSubstr(":1: error: holds no saved steps"));
   EXPECT_THAT(complaint(gzipped("")), HasSubstr("holds no saved steps"));
   EXPECT_THAT(complaint(rewritten(0, [](Json& json) { json["format_version"] = 7; })),
-              HasSubstr(":1: error: is of version 7; this program reads version 1"));
+              HasSubstr(":1: error: is of version 7; this program reads version 2"));
 }
 
 TEST_F(SavedStepsFile, RefusesWhatDoesNotFitTogether) {

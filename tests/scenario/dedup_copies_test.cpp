@@ -47,7 +47,7 @@ TEST(DedupCopies, OnEsftLawEqualABruteForceCount) {
   const StepPlan planned = planner.plan(batches.batches[0], 0);
   int layer = 0;
   for (const Op& op : planned.plan.ops) {
-    if (op.stage != Stage::dispatch || op.exchange() == nullptr) continue;
+    if (op.key.stage != Stage::dispatch || op.exchange() == nullptr) continue;
     const ByteMatrix& traffic = op.exchange()->traffic;
     const std::int64_t row = 2048 * 2;  // hidden 2048, bf16
     EXPECT_EQ(traffic.total().value, row * count_copies(*trace, batches.batches[0], layer, true));

@@ -36,8 +36,8 @@ TEST_P(GradientSums, MoveWhatARingAllReduceNeeds) {
     if (op.lane != Lane::dp) continue;
     ++sums;
     bytes += op.exchange()->traffic.off_diagonal().value;
-    EXPECT_EQ(op.stage, Stage::reduce);
-    EXPECT_EQ(op.pass, Pass::backward);
+    EXPECT_EQ(op.key.stage, Stage::reduce);
+    EXPECT_EQ(op.key.pass, Pass::backward);
   }
   if (GetParam() == "fsdp-ep") {
     EXPECT_EQ(sums, 0);

@@ -78,9 +78,9 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
             {rows.data() + from * counts.gpus(), sends ? counts.gpus() : 0});
       }
       Op op;
-      op.name = dispatch.shape().phase(phase).name;
+      op.label = dispatch.shape().phase(phase).name;
       op.lane = Lane::token;
-      op.layer = 0;
+      op.key.layer = 0;
       op.work = std::move(exchange);
       plan.add(std::move(op));
     }

@@ -57,8 +57,9 @@ TEST(FastMoe, TellsCountsOfLocalExpertsFirstAndExchangesInOrder) {
   const Plan plan = plan_of(*dispatch, tokens, model);
   std::vector<std::string> names;
   for (const Op& op : plan.ops) {
-    const bool forward = op.pass == Pass::forward;
-    if (forward && (op.exchange() != nullptr || op.name == "read-counts")) names.push_back(op.name);
+    const bool forward = op.key.pass == Pass::forward;
+    if (forward && (op.exchange() != nullptr || op.label == "read-counts"))
+      names.push_back(op.label);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"dispatch-counts", "read-counts", "read-counts",
                                              "dispatch-expert-0", "dispatch-expert-1",

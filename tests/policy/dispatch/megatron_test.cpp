@@ -47,10 +47,10 @@ TEST_F(Metadata, CountsOfAllExpertsGoBetweenAnyTwoRanksBeforeTheRows) {
   const auto counts = exchanges(p, "dispatch-counts");
   ASSERT_EQ(counts.size(), 1u);  // forward alone
   EXPECT_EQ(dense(*counts[0]), (std::vector<std::int64_t>{0, 32, 32, 0}));
-  EXPECT_EQ(counts[0]->stage, Stage::other);
+  EXPECT_EQ(counts[0]->key.stage, Stage::other);
   const auto order = topological_order(p);
   const auto place = [&](const std::string& name) {
-    return std::find_if(order.begin(), order.end(), [&](OpId id) { return p[id].name == name; }) -
+    return std::find_if(order.begin(), order.end(), [&](OpId id) { return p[id].label == name; }) -
            order.begin();
   };
   EXPECT_LT(place("permute"), place("dispatch-counts"));
@@ -60,7 +60,7 @@ TEST_F(Metadata, CountsOfAllExpertsGoBetweenAnyTwoRanksBeforeTheRows) {
   EXPECT_LT(place("dispatch-probs"), place("sort"));
   int reads = 0;
   for (const Op& op : p.ops) {
-    if (op.name != "read-counts") continue;
+    if (op.label != "read-counts") continue;
     EXPECT_EQ(op.compute()->kernel, Kernel(HostWork{10'000}));
     ++reads;
   }
@@ -84,8 +84,8 @@ TEST_F(Metadata, ProbabilitiesTakeTheWayOfTheRowsAndTheirGradientsReturn) {
 TEST_F(Metadata, IsLeftOutUnlessAskedFor) {
   const Plan p = plan("alltoall");
   for (const Op& op : p.ops) {
-    EXPECT_TRUE(op.exchange() == nullptr || op.stage != Stage::other) << op.name;
-    EXPECT_NE(op.name, "read-counts");
+    EXPECT_TRUE(op.exchange() == nullptr || op.key.stage != Stage::other) << op.label;
+    EXPECT_NE(op.label, "read-counts");
   }
   EXPECT_THROW(make_dispatch("{kind: alltoall, host_wait: 5 us}"), Error);
 }
@@ -187,10 +187,10 @@ TEST_F(Metadata, OfAnAllGatherAreMapAndProbabilitiesOfAllExperts) {
   EXPECT_EQ(bytes("combine-probs-grad"), Bytes(4 * 4));
   // Both rows arrive everywhere; experts select, and unpermute to all W x T = 2 rows.
   for (const Op& op : p.ops) {
-    EXPECT_NE(op.name, "permute");
-    EXPECT_NE(op.name, "unpermute");
-    if (op.name == "reduce") {
-      EXPECT_EQ(std::get<MemoryBound>(op.compute()->kernel).written, Bytes(2 * 16)) << op.name;
+    EXPECT_NE(op.label, "permute");
+    EXPECT_NE(op.label, "unpermute");
+    if (op.label == "reduce") {
+      EXPECT_EQ(std::get<MemoryBound>(op.compute()->kernel).written, Bytes(2 * 16)) << op.label;
     }
   }
 }

@@ -147,7 +147,7 @@ TEST(KernelFit, WritesAModelThatTellsTheMeasuredTimes) {
   EXPECT_NEAR(read.overlap.communication, 1.25, 1e-9);
   const auto expect_near = [&](const Kernel& kernel, const std::string& op, double part) {
     const double exact = slow.time(kernel).value;
-    EXPECT_NEAR(read.time(kernel, op).value, exact, part * exact) << op;
+    EXPECT_NEAR(read.time(kernel, *find_op_type(op)).value, exact, part * exact) << op;
   };
   expect_near(GroupedGemm{{16, 16, 16, 16}, 256, 128, model.weights}, "fc1", 0.03);
   expect_near(GroupedGemm{{100}, 256, 128, model.weights}, "fc1", 0.03);

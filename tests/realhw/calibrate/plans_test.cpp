@@ -42,8 +42,8 @@ TEST(ExchangePlans, AreValidAndNamedApartOnAnyCluster) {
     for (const ExchangePlan& plan : exchange_plans(topology, {})) {
       EXPECT_NO_THROW(check_plan(plan.micro.plan)) << plan.micro.name;
       EXPECT_TRUE(names.insert(plan.micro.name).second) << plan.micro.name;
-      EXPECT_EQ(plan.micro.plan.ops.front().name, MicroPlan::settle);
-      EXPECT_NE(plan.micro.plan.ops.back().name, MicroPlan::settle);
+      EXPECT_EQ(plan.micro.plan.ops.front().key.kind, OpKind::settle);
+      EXPECT_NE(plan.micro.plan.ops.back().key.kind, OpKind::settle);
     }
     EXPECT_GE(names.size(), 3u);
   }
@@ -124,7 +124,7 @@ TEST(KernelPlans, HaveGemmsOfTheGroupsAndRowsThatTheyName) {
   std::set<std::pair<std::size_t, std::int64_t>> found;
   for (const MicroPlan& micro : kernel_plans(topology, tiny(), {.rows = 64, .step = 4})) {
     for (const Op& op : micro.plan.ops) {
-      if (op.name != "fc1") continue;
+      if (op.label != "fc1") continue;
       const auto& gemm = std::get<GroupedGemm>(op.compute()->kernel);
       EXPECT_EQ(gemm.k, 128);
       found.insert({gemm.m.size(), gemm.m.front()});

@@ -183,7 +183,7 @@ TEST_F(SavedCalibrationFile, RefusesWhatDoesNotFit) {
   const std::vector<Case> cases = {
       {0, [](Json& j) { j["format"] = "moesim-steps"; }, "holds no saved calibration"},
       {0, [](Json& j) { j["format_version"] = 7; },
-       "is of version 7; this program reads version 1"},
+       "is of version 7; this program reads version 2"},
       {0, [](Json& j) { j.erase("hidden"); }, "key 'hidden' not found"},
       {0, [](Json& j) { j["expert_ffn"] = 0; }, "the model has no sizes"},
       {0, [](Json& j) { j["rounds"] = 0; }, "nothing is to be measured"},

@@ -35,8 +35,8 @@ TEST_P(PublishedVolume, OfThePlanAndItsMemory) {
       const ByteMatrix& traffic = op.exchange()->traffic;
       EXPECT_EQ(traffic.unit(), Bytes(chunk));
       std::vector<std::int64_t> off_node(4);
-      auto& out = sent[op.layer];
-      auto& in = received[op.layer];
+      auto& out = sent[op.key.layer];
+      auto& in = received[op.key.layer];
       out.resize(32), in.resize(32);
       for (int from = 0; from < 32; ++from) {
         EXPECT_EQ(traffic.row(GpuId(from)).size(), 32u);  // to itself too
@@ -108,7 +108,7 @@ TEST(FsepPlacement, PlanningTakesThePublishedTimeAndIsHidden) {
   EXPECT_EQ(replay(", planner: flex").plans[1].planning(), Seconds(0));
   const auto host_work = [](const StepPlan& step) {
     return std::count_if(step.plan.ops.begin(), step.plan.ops.end(),
-                         [](const Op& op) { return op.name == "planning"; });
+                         [](const Op& op) { return op.label == "planning"; });
   };
   EXPECT_EQ(host_work(hidden.plans[1]), 0);
   EXPECT_EQ(host_work(replay(", planning: blocks, planning_time: 1 ms").plans[1]), 2 * 8);

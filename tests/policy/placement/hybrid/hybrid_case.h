@@ -81,7 +81,7 @@ struct Sent {
 inline Sent between(const StepPlan& planned, const std::string& name, Pass pass = Pass::forward) {
   Sent sent;
   for (const Op* op : exchanges(planned.plan, name)) {
-    if (op->pass != pass) continue;
+    if (op->key.pass != pass) continue;
     const ByteMatrix& traffic = op->exchange()->traffic;
     sent.bytes += traffic.off_diagonal().value;
     for (int from = 0; from < traffic.ranks(); ++from) {

@@ -128,12 +128,12 @@ TEST(HybridEpTest, CompressedExpertsAreEncodedOnceAndDecodedLast) {
   EXPECT_EQ(between(planned, "reduce-gradients", Pass::backward).bytes, (8 * 2 + 8 * 4) * message);
   int encodes = 0, decodes = 0;
   for (const Op& op : planned.plan.ops) {
-    if (op.name == "gather-experts-encode") {
+    if (op.label == "gather-experts-encode") {
       ++encodes;
       EXPECT_EQ(std::get<MemoryBound>(op.compute()->kernel),
                 (MemoryBound{Bytes(2 * 2 * expert_bytes), Bytes(2 * message)}));
     }
-    if (op.name == "gather-experts-decode") {
+    if (op.label == "gather-experts-decode") {
       ++decodes;
       EXPECT_EQ(std::get<MemoryBound>(op.compute()->kernel),
                 (MemoryBound{Bytes(6 * (message + expert_bytes)), Bytes(6 * expert_bytes)}));
