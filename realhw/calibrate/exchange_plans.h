@@ -27,8 +27,8 @@ struct ExchangePlan {
   MicroPlan micro;
 };
 
-/// For every pair of neighbouring levels (PeerSets) and for the whole cluster. Every exchange but
-/// the second of two starts after a settling one.
+/// For every pair of neighbouring levels (PeerSets) and for the whole cluster. A settling exchange
+/// comes before each (before each two that run at once), so that all ranks start together.
 std::vector<ExchangePlan> exchange_plans(const Topology& topology, const ExchangeSizes& sizes);
 
 }  // namespace moesim

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From measured kernels to the tables of a GPU model, and from those beside exchanges to factors.
+// Fits the tables of a GPU model to measured kernels, and the factors of contention to kernels
+// measured beside exchanges.
 #pragma once
 
 #include <map>
@@ -23,9 +24,12 @@ struct GpuFit {
   double left_out_typical = 0, left_out_worst = 0;
 };
 
-/// How much longer kernels and exchanges take beside each other: with the time T of what ran, the
-/// time b that it takes alone and the part o of T beside the other, 1 / (1 - (T - b) / o); medians
-/// over runs (and GPUs). 1 where less than a third lay beside the other.
+/// How many times as long kernels and exchanges take beside each other:
+///
+///   1 / (1 - (T - b) / o), at least 1
+///
+/// with T the time beside the other, b the time alone, o the part of T in which the other was
+/// there. Medians over runs (and GPUs); 1 where o is less than a third of T, too little to tell.
 struct OverlapFit {
   Overlap factors;
   Robust compute, communication;

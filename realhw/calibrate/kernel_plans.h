@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that a calibration measures, all ranks at once, and what they and exchanges cost each
-// other.
+// The kernels that a calibration measures, on all ranks at once as in steps, and kernels beside
+// exchanges.
 #pragma once
 
 #include <vector>

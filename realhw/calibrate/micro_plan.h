@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small plan whose ops are measured one by one: what all calibration is made of.
+// A small plan whose ops are measured one by one. Calibrations consist of such plans, executed by
+// the runner that executes steps, so that launch and progress are in their times.
 #pragma once
 
 #include <string>
@@ -36,8 +37,8 @@ bool is_probe(const Op& op, Probe probe);
 OpId add_exchange(Plan& plan, Probe probe, Lane lane, ByteMatrix traffic,
                   std::vector<OpId> after = {});
 
-/// Appends an all-to-all of one byte per pair (OpKind::settle): who ends it knows that all have
-/// begun it.
+/// Appends an all-to-all of one byte per pair (OpKind::settle). A rank that has ended it knows that
+/// all have begun it, so the next exchange starts nearly together.
 OpId add_settle(Plan& plan, std::vector<OpId> after = {});
 
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom a GPU talks to across one nesting level of a cluster.
+// The peers of a GPU across one nesting level of a cluster.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct PeerSets {
   std::vector<std::vector<GpuId>> peers;  // [gpu]; its counterparts in the other groups first
   int most() const;                       // peers of a GPU
 
-  /// Every GPU sends so many bytes to each of its first `count` peers.
+  /// Every GPU sends `bytes` to each of its first `count` peers.
   ByteMatrix traffic(int count, Bytes bytes) const;
 };
 

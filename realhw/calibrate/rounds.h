@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the plans of a calibration in turn, several rounds of all, so that what drifts shows as
-// spread and not as an error of some.
+// Measures the plans of a calibration round-robin, several rounds of all, so that drift shows as
+// spread of every plan and not as an error of some.
 #pragma once
 
 #include <functional>
@@ -26,9 +26,9 @@ void check_times(const Times& times, const std::vector<const MicroPlan*>& plans,
 void check_complete(const Times& times, const std::vector<const MicroPlan*>& plans,
                     const RoundOptions& options, const std::string& file);
 
-/// Measures what `times` lacks; all ranks together and with equal plans and options. On rank 0
-/// `keep` is told of every plan measured and `times` becomes complete. `told` says on rank 0 what
-/// comes next. Throws std::runtime_error when some bytes or numbers are wrong.
+/// Measures what `times` lacks; all ranks together and with equal plans and options. Rank 0 calls
+/// `told` before every plan and `keep` with its times; its `times` become complete. Throws
+/// std::runtime_error when some bytes or numbers are wrong.
 void measure_rounds(Job& job, HardwareBackend& backend, const std::vector<const MicroPlan*>& plans,
                     const ExpertShape& shape, const RoundOptions& options, Times& times,
                     const std::function<void(const std::string& plan, int round,

@@ -16,9 +16,9 @@ void multiply_transposed(std::int64_t m, std::int64_t n, std::int64_t k, const f
 /// c[m x n] += a^T b, a[k x m], b[k x n].
 void add_outer(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, const float* b,
                float* c);
-/// The product runs on this many threads of the process (1 until told).
+/// Products use this many threads of the process; the default is 1.
 void set_gemm_threads(int threads);
-/// What multiplies, with its version: "OpenBLAS 0.3.21 ...".
+/// The library in use, with its version: "OpenBLAS 0.3.21 ...".
 std::string gemm_library();
 
 }  // namespace moesim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that real runs compute with: each a pure function of where it stands, so that any
-// process can tell what any other one must hold.
+// The numbers that steps on hardware compute with. Each is a pure function of its place, so that
+// any process knows what any other one must hold, without a message.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace moesim {
 
-/// What goes from one GPU to another in one exchange: the rows between the two, and bytes besides.
+/// What goes from one GPU to another in one exchange: the rows between the two, and other bytes.
 struct Parcel {
   GpuId from, to;
   Bytes bytes;

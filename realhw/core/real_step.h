@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks of a run share: the plan, the experts' shape, and the routing.
+// What all ranks of a step share: the plan, the experts' shape, and the routing.
 #pragma once
 
 #include <vector>

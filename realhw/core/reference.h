@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step must compute, from the routing alone: no placement, no plan, one token after the
-// other in double precision.
+// What a step must compute, from the routing alone: one token after the other, in double precision.
+// Without placement, plan and exchange it cannot share their mistakes.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ struct CompareOptions {
   int tokens = -1;  // of a rank and layer, evenly spread; -1: all, with all weight gradients
 };
 
-/// One expert, one row at a time. Its parameters are rounded as those that are compared with it.
+/// One expert, one row at a time. Its parameters are rounded like those of the compared step, so
+/// that only arithmetic differs.
 class ReferenceExpert {
  public:
   using Doubles = std::vector<double>;

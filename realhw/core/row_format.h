@@ -19,8 +19,8 @@ RowFormat format_for(std::int64_t row_bytes, std::int64_t elements);
 /// The largest relative error of an element that is rounded once.
 double rounding_of(RowFormat format);
 
-/// Rounds to the nearest (ties to even); values beyond float8 become its largest. What is no number
-/// stays so.
+/// Rounds to the nearest (ties to even); values beyond float8 become its largest. NaN stays NaN, so
+/// that poison shows.
 void encode(RowFormat format, std::span<const float> values, std::byte* row);
 void decode(RowFormat format, const std::byte* row, std::span<float> values);
 

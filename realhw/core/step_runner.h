@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MPI on CPUs and NCCL on GPUs have in common: they run one rank's part of a step.
+// The interface of backends on hardware, MPI on CPUs and NCCL on GPUs: they run one rank's part of
+// a step.
 #pragma once
 
 #include <memory>
@@ -25,7 +26,7 @@ class StepRunner {
   /// numbers are written and compared, and numbers searched for infinities, only when `verify` is
   /// set. Throws std::runtime_error naming rank and op.
   virtual std::vector<Stamp> run(bool verify) = 0;
-  /// What the rank holds after the last run against the reference.
+  /// Compares what the rank holds after the last run with the reference.
   virtual Comparison compare(const CompareOptions& options) = 0;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of a run, one a GPU, and the few words that they exchange besides the plan's data.
+// The processes that execute a plan, one per GPU, and the few messages that they exchange beside
+// the plan's data.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace moesim {
 
-/// Calls are made by all ranks together and in the same order, check_peers() and abort() apart.
+/// All ranks make the same calls in the same order, except for check_peers() and abort().
 /// What fails, such as a lost connection, throws std::runtime_error.
 class Job {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fit as the YAML that topologies read, and as a table for people.
+// A fit as the YAML that topologies read, and as a table for people to judge it by.
 #pragma once
 
 #include <optional>
@@ -16,21 +16,21 @@ std::string quoted(const std::string& text);
 
 struct CalibrationText {
   std::string name;
-  std::string command;        // that made it
-  Seconds exchange_overhead;  // the part of the fixed time that topologies state as such
+  std::string command;        // that made it, to make it again
+  Seconds exchange_overhead;  // the part of the fixed time that topologies state by that key
   std::string nominal = {};   // bandwidth of the measured link by its data sheet; empty: unknown
   std::string source = {};    // who published the measurements; empty: themselves
 };
 
-/// What `moesim calibrate` found out.
+/// What `moesim calibrate` found.
 struct Calibrated {
   LinkFit fit;
   std::optional<HoldOut> held;
   std::vector<Log> logs;
 };
 
-/// topologies/*.calib.yaml (read_calibration): `latency` is half of what the fixed time exceeds
-/// `exchange_overhead` by, since a route has two links of the class.
+/// topologies/*.calib.yaml (read_calibration), with latency = (fixed - exchange_overhead) / 2,
+/// since a route has two links of the class.
 std::string calibration_yaml(const Calibrated& result, const CalibrationText& text);
 
 /// Fixed time, rates with their confidence, residuals, errors at sizes held out, and what a

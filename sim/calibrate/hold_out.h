@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well a fit foretells sizes that it has not seen.
+// How well a fit predicts sizes that it has not seen. Residuals of a table with a point at every
+// size are zero and say nothing.
 #pragma once
 
 #include <vector>
@@ -25,10 +26,10 @@ struct HoldOut {
   int sound() const;  // how many nothing contradicts
 };
 
-/// Each size but the smallest and the largest is foretold by a fit without any of its times: there
-/// are `every` (>= 2) fits, the k-th of which sees all sizes but the k-th, (k + every)-th ... in
-/// order. `beside` is as in fit_link and stays whole. Throws Error when there are fewer than three
-/// sizes or a fit has too few.
+/// Predicts each size but the smallest and the largest by a fit without any of its times. There are
+/// `every` (>= 2) fits; the k-th sees all sizes but the k-th, (k + every)-th ... in order. `beside`
+/// is as in fit_link and stays whole. Throws Error when there are fewer than three sizes or a fit
+/// has too few.
 HoldOut hold_out(const std::vector<Sample>& samples, const std::vector<std::vector<Sample>>& beside,
                  int every);
 

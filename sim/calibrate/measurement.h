@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of exchanges that somebody measured, and where they come from.
+// Measured times of exchanges, and where they come from.
 #pragma once
 
 #include <optional>
@@ -22,16 +22,17 @@ std::optional<Collective> collective_of(const std::string& name);
 enum class LinkReach { host, fabric };
 const char* name_of(LinkReach reach);
 
-/// What ran: `ranks` GPUs, evenly on `hosts`.
+/// What was measured: a collective of `ranks` GPUs, evenly on `hosts`.
 struct Setting {
   Collective collective = Collective::alltoall;
   int ranks = 0;
   int hosts = 1;
 };
 
-/// Bytes that the busiest link of one GPU carries in one direction per byte of nccl-tests' "size":
-/// of an all-to-all what leaves the GPU (reach host) or its host (reach fabric); of ring algorithms
-/// the factor of the bus bandwidth. 0 when it is not known (rings over hosts of several GPUs).
+/// Bytes on the busiest link of one GPU, one direction, per byte of nccl-tests' "size":
+/// - all-to-all: what leaves the GPU (reach host) or its host (reach fabric)
+/// - ring algorithms: the factor of nccl-tests' bus bandwidth
+/// 0 when it is not known (rings over hosts of several GPUs).
 double link_bytes_per_byte(const Setting& setting, LinkReach reach);
 
 struct Sample {
@@ -48,7 +49,7 @@ struct Log {
   std::string gpu, library, date;  // empty where the file does not say
   std::vector<Sample> samples;
   double parts = 0;      // bytes on the link per byte of what a GPU has for one peer
-  bool checked = false;  // results were compared with what they should be
+  bool checked = false;  // the test compared its results with the right ones
 };
 
 }  // namespace moesim

@@ -22,9 +22,9 @@ struct NcclTestsExchange {
   std::string matrix;               // text; empty when nothing leaves a GPU
 };
 
-/// One exchange per phase (exchange_phases), in the order of the plan. The row and column of a
-/// GPU's number hold its bytes; those that stay on a GPU are 0, since no link carries them.
-/// alltoallv_perf rounds entries down to multiples of 16 bytes, so that they are rounded up here.
+/// One exchange per phase (exchange_phases), in the order of the plan. Entry (i, j) is the bytes
+/// from GPU i to GPU j; the diagonal is 0, since no link carries it. Entries are rounded up to
+/// multiples of 16 bytes, because alltoallv_perf rounds down and a count of 4 bytes would vanish.
 std::vector<NcclTestsExchange> nccl_tests_exchanges(const Plan& plan);
 
 /// Writes the folder with a file per exchange that moves something, index.json (names, bytes,

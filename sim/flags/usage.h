@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrong command lines in our words.
+// Error messages for wrong command lines, in place of CLI11's, which have no hints.
 #pragma once
 
 #include "sim/base/error.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster as JSON, whole: where there is no YAML, measured steps still know hosts and links.
+// A whole cluster as JSON. Machines that only measure have no YAML, but results of steps need hosts
+// and links.
 #pragma once
 
 #include <nlohmann/json.hpp>

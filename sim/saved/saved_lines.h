@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What files of plans have in common: gzip of lines of JSON, of which the first tells what they are
-// and lists the hashes of the others, and the last is the hash of all before it.
+// The form that files of plans share: gzip of lines of JSON. The first line says what the file
+// holds and lists the hashes of the others; the last is the hash of all before it, so that a file
+// which was cut short or altered on its way is refused.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@
 
 namespace moesim {
 
-/// What a file holds, as its first line and messages tell it.
+/// The names of a kind of file, for its first line and for messages.
 struct SavedFormat {
   const char* name;  // "moesim-steps"
   int version;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planned steps with all that executes them, and the file that carries them to where nothing can be
-// planned (docs/gpu.md).
+// Planned steps with all that their execution needs, and the file that carries them to machines
+// that cannot plan (docs/gpu.md).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct SavedPolicy {
   std::vector<ExecutableStep> steps;
 };
 
-/// What the steps were planned for, as results tell it.
+/// What the steps were planned for; results repeat it.
 struct StepsOrigin {
   std::string moesim;    // the version that planned them
   std::string scenario;  // as a file that read_scenario reads

@@ -16,12 +16,13 @@ std::vector<Override> changes_in_file(const YamlMap& scenario);
 /// Those of the flags named "set". Throws Error for a mistake.
 std::vector<Override> changes_by_flags(const std::vector<Override>& flags);
 
-/// What changes the fields of the input ("topology", "model", "gpu", "policy") that the scenario
-/// calls `name`, with all before the field's path taken off.
+/// The changes of one input ("topology", "model", "gpu", "policy") that the scenario calls `name`.
+/// Their paths begin at its fields: "topology:h100-rail.nodes" becomes "nodes".
 std::vector<Override> changes_of(const std::vector<Override>& changes, const std::string& input,
                                  const std::string& name);
 
-/// An error for every change of one input of a kind that is none of `names`: it has no effect.
+/// An error for every change of a named input that is not among `names`: the change has no effect,
+/// so its name is probably misspelt.
 std::vector<Diagnostic> unreached(const std::vector<Override>& changes, const std::string& input,
                                   const std::vector<std::string>& names);
 

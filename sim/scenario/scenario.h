@@ -16,7 +16,7 @@ enum class Fidelity { port, flow, analytic };
 enum class P2pOrder { all_at_once, nccl };
 inline const std::vector<std::string> fidelity_names = {"port", "flow", "analytic"};
 
-/// Which layers have to fit into the GPUs, or the case is refused.
+/// Which layers must fit into the GPUs; a case that does not fit is refused.
 enum class MemoryCheck { replayed, model, ignore };
 inline const std::vector<std::string> memory_checks = {"check", "model", "ignore"};
 
@@ -38,7 +38,7 @@ struct Scenario {
   std::optional<std::int64_t> tokens_per_rank;
   int repeat = 1;
   StepRange steps;
-  int warmup = 0;                // steps before them that planners see and nobody counts
+  int warmup = 0;                // steps before `steps` that planners see and no figure counts
   bool recorded_layers = false;  // replay what the trace has, whatever the model says
   std::vector<int> layers;       // model layer numbers; empty: all
   bool backward = true;
@@ -49,8 +49,7 @@ struct Scenario {
   int optimizer_bytes = 12;   // per expert parameter
   std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*; one alone: policy:NAME.*
 
-  /// What changes the input ("topology", "model", "gpu" or "policy") of that name, the paths those
-  /// of its fields.
+  /// The changes of the input ("topology", "model", "gpu" or "policy") of that name (changes_of).
   std::vector<Override> overrides_of(const std::string& input, const std::string& name) const;
 };
 

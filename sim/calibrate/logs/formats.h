@@ -30,13 +30,13 @@ void check_choice(const std::string& file, const Setting& setting, const LogChoi
 /// The collective of a test by its name; throws Error for those whose bytes per link are not known.
 Collective tested(const std::string& file, int line, const std::string& name);
 
-/// What a link carries of what one test exchanges.
+/// The share of a test's bytes that a link carries.
 struct LinkShare {
   double bytes_per_byte;  // of nccl-tests' "size"
   Bytes bytes(double size) const { return Bytes(static_cast<std::int64_t>(size * bytes_per_byte)); }
 };
-/// By the reach that is chosen or follows from the hosts; tells the log what it is about. Throws
-/// Error when the factor is not known.
+/// The share for the reach that is chosen, or that follows from the hosts. Notes in the log what
+/// was measured. Throws Error when the factor is not known.
 LinkShare link_share(const std::string& file, const Setting& setting, const LogChoice& choice,
                      Log& log);
 
@@ -47,7 +47,8 @@ struct NcclRow {
 inline constexpr const char* wrong_results_hint =
     "the hardware or the library is broken: times of wrong results mean nothing";
 
-/// Throws Error unless bandwidths and time agree within rounding, which wrong columns do not.
+/// Throws Error unless bandwidths and time agree within rounding: with columns mixed up, or another
+/// number of ranks, they do not.
 void check_row(const std::string& file, int line, const Setting& setting, const NcclRow& row);
 
 }  // namespace moesim

@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// What to take of a file, and what it does not say itself.
+/// What to take from a file that holds more, and what the file does not say itself.
 struct LogChoice {
   std::optional<Collective> collective;
   std::optional<int> ranks;
