@@ -20,8 +20,8 @@ namespace {
 /// MPI counts in int: longer messages go in pieces, which arrive in order.
 constexpr std::int64_t longest_piece = std::int64_t{1} << 30;
 
-/// There may be more ranks than cores, and who polls keeps others from computing and sending: rests
-/// in proportion to what was waited.
+/// Rests for 1/32 of the time waited so far, up to a limit. There may be more ranks than cores, and
+/// a rank that polls keeps others from computing and sending; a short wait must stay short, though.
 void rest(Clock::duration waited) {
   constexpr auto longest = std::chrono::microseconds(200);
   const auto time = std::min<Clock::duration>(waited / 32, longest);
@@ -44,6 +44,7 @@ MpiStep::MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options)
       drill_(options.fault, plan_, rank),
       order_(program_.steps),
       step_of_(plan_.ops.size()) {
+  // Every rank checks the fault, so that all of them refuse one that strikes nothing.
   if (options.fault) check_fault(*options.fault, plan_, compile(step, options.fault->rank));
   device_.load(program_);
   for (std::size_t i = 0; i < program_.steps.size(); ++i) {
@@ -66,9 +67,9 @@ MpiStep::~MpiStep() {
   MPI_Comm_free(&comm_);
 }
 
-/// One for every lane and list of participants, so that the collectives of one communicator start
-/// in the same order everywhere. All ranks walk through the ops in one order: nobody waits in a
-/// circle.
+/// Makes one communicator for every lane and list of participants: collectives of one communicator
+/// must start in the same order on all its ranks, and a lane keeps an order. All ranks walk through
+/// the ops in one order, so no ranks wait for each other in a circle.
 void MpiStep::make_communicators() {
   MPI_Group world;
   check(MPI_Comm_group(comm_, &world));
@@ -88,6 +89,8 @@ void MpiStep::make_communicators() {
   check(MPI_Group_free(&world));
 }
 
+/// One loop starts what may start and collects what has ended. Kernels run on threads of their own,
+/// so that messages of all lanes progress meanwhile.
 std::vector<Stamp> MpiStep::run(bool verify) {
   verify_ = verify;
   device_.reset(verify);
@@ -141,7 +144,8 @@ void MpiStep::start_exchange(std::size_t step) {
   together_ ? post_barrier(step, flight) : advance(step);
 }
 
-/// Goes on when nothing of a part is open any more.
+/// Begins the next part of an exchange once nothing of the last one is open: a barrier
+/// (--together), the messages, and a barrier.
 void MpiStep::advance(std::size_t step) {
   using Part = Flight::Part;
   Flight& flight = flights_.at(step);
@@ -172,6 +176,7 @@ void MpiStep::add_request(std::size_t step, Flight& flight, MPI_Request request)
 
 void MpiStep::post_messages(std::size_t step, Flight& flight) {
   const RankStep& rank_step = program_.steps[step];
+  // Exchanges of two lanes may be under way between the same ranks: tags keep them apart.
   const int tag = rank_step.op.value % last_tag_;
   const auto post = [&](const Message& message, bool send) {
     for (std::int64_t sent = 0; sent < message.bytes; sent += longest_piece) {
@@ -183,6 +188,7 @@ void MpiStep::post_messages(std::size_t step, Flight& flight) {
       add_request(step, flight, request);
     }
   };
+  // Receives first: a message that finds its receive posted needs no copy.
   for (const Message& message : rank_step.receives) post(message, false);
   for (const Message& message : rank_step.sends) post(message, true);
 }
@@ -223,7 +229,7 @@ void MpiStep::end(std::size_t step, Clock::time_point at) {
 }
 
 void MpiStep::end_exchange(std::size_t step) {
-  const Clock::time_point at = Clock::now();
+  const Clock::time_point at = Clock::now();  // checks that follow are no part of the exchange
   flights_.erase(step);
   run_calls(program_.steps[step].after, program_.steps[step]);
   end(step, at);
@@ -256,6 +262,7 @@ bool MpiStep::take_messages() {
     const std::size_t step = request_of_[request];
     if (--flights_.at(step).open == 0) ended.push_back(step);
   }
+  // Requests that have ended leave the list, so that the next test is of open ones alone.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL) continue;
@@ -273,6 +280,7 @@ void MpiStep::check_progress() {
     throw op_error(plan_, program_.rank, program_.steps[order_.open().front()].op,
                    "told to end, for another rank is gone or somebody ended the run");
   }
+  // A kernel may take as long as it takes; only waiting for others has a limit.
   for (const auto& kernels : kernels_) {
     if (kernels && kernels->busy()) return;
   }

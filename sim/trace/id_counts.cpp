@@ -7,7 +7,8 @@
 namespace moesim {
 namespace {
 
-/// Calls use<k>() with the number of choices where it is a common one, use<0>() else.
+/// Calls use<k>() with the number of choices where it is a common one, use<0>() else: the compiler
+/// unrolls loops over a known number.
 template <class Use>
 void with_fixed_k(int top_k, const Use& use) {
   switch (top_k) {
@@ -47,8 +48,8 @@ void add_pairs(const Id* ids, std::size_t rows, int top_k, std::size_t experts,
 
 }  // namespace
 
-/// Neighbours go to tables of their own: an addition need not wait for one just before it to the
-/// same id.
+/// Neighbouring ids go to different tables, since an addition would wait for one just before it to
+/// the same id.
 void count_ids(std::span<const std::uint8_t> ids, std::span<std::uint32_t> counts) {
   constexpr std::size_t lanes = 4;
   std::array<std::array<std::uint32_t, 256>, lanes> tables{};
@@ -117,6 +118,8 @@ void TouchCounter::add(std::span<const Id> rows, int top_k) {
   });
 }
 
+/// Up to 64 classes: the classes of a row are the bits of a word, and words are counted by
+/// position.
 template <int fixed_k, class Id>
 void TouchCounter::add_bits(std::span<const Id> rows, int top_k) {
   const int choices = fixed_k > 0 ? fixed_k : top_k;
@@ -135,6 +138,7 @@ void TouchCounter::add_bits(std::span<const Id> rows, int top_k) {
   }
 }
 
+/// More classes: each class keeps the last row that touched it, so that a row counts once.
 template <int fixed_k, class Id>
 void TouchCounter::add_newest(std::span<const Id> rows, int top_k) {
   const int choices = fixed_k > 0 ? fixed_k : top_k;

@@ -44,7 +44,7 @@ void LayerScan::add(const IdRows& rows, std::span<const std::int32_t> sequence_l
 template <class Id>
 void LayerScan::add_rows(const Id* ids, std::span<const std::int32_t> sequence_lengths) {
   for (const std::int32_t length : sequence_lengths) {
-    ++stamp_;
+    ++stamp_;  // a gap: the first token of a sequence follows none
     for (std::int32_t t = 0; t < length; ++t, ids += top_k_) add_row(ids);
     tokens_ += length;
     followers_ += length - 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds where traffic enters every GPU's host, how hosts leave, and the fabric's distances.
+// Finds where traffic enters the host of every GPU, how traffic leaves hosts, and distances in the
+// fabric. What looks alike is solved once: GPUs by their entrance, hosts by their attachment.
 #include "sim/topology/route/routes.h"
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ Routes::Routes(const Topology::Parts& parts)
     if (local > 0) ++with_gpus;
     crosses = crosses || with_gpus > 1 || !type(host(h)).connected;
   }
-  if (!crosses) return;
+  if (!crosses) return;  // a single host whose GPUs reach each other inside needs no fabric
   find_entrances();
   find_attachments();
   check_reachable(parts);
@@ -44,6 +45,8 @@ bool Routes::stays_inside(int from, int to) const {
                           [static_cast<std::size_t>(vertex)] < unreachable;
 }
 
+/// The ends of an entrance are the fabric vertices before the GPU's nearest ports. Several ports
+/// behind one vertex are one end; those that cost more than the cheapest one there carry nothing.
 void Routes::find_entrances() {
   // Key: the ends, and the GPU itself when there are several of them.
   std::map<std::pair<std::vector<Entrance::End>, int>, int> known;
@@ -82,6 +85,8 @@ void Routes::find_entrances() {
   }
 }
 
+/// Distances from every fabric vertex through the nearest end; `distances` keeps those to single
+/// vertices, which entrances share.
 void Routes::solve(Entrance& entrance, std::map<int, std::vector<int>>& distances) const {
   entrance.distance.assign(static_cast<std::size_t>(fabric_.size()), unreachable);
   entrance.latency.assign(static_cast<std::size_t>(fabric_.size()), 0);
@@ -119,6 +124,8 @@ void Routes::find_attachments() {
   }
 }
 
+/// Only differences of the costs behind the ports decide which port is taken, so entrances with
+/// equal differences share an egress.
 int Routes::egress_for(const Attachment& attachment, const Entrance& entrance,
                        std::map<std::pair<int, std::vector<int>>, int>& known) {
   std::pair<int, std::vector<int>> key{attachment.type, {}};
@@ -140,6 +147,8 @@ int Routes::egress_for(const Attachment& attachment, const Entrance& entrance,
   return at->second;
 }
 
+/// By entrances and hosts, not by pairs of GPUs, of which there are millions: a host whose egress
+/// to an entrance is complete reaches all GPUs behind it.
 void Routes::check_reachable(const Topology::Parts& parts) const {
   const auto fail = [&](int from, int to) {
     const auto name = [&](int gpu) {

@@ -9,13 +9,15 @@
 namespace moesim {
 namespace {
 
-/// Scores of the machine's own exp and log differ from the portable ones by 1e-12 of them at most,
-/// as long as both are normal numbers.
+/// Scores by the machine's own exp and log, which are fast, differ from the portable ones by a
+/// relative 1e-12 at most, as long as both are normal numbers. Scores closer than kUncertain are
+/// decided by the portable ones, so that every machine draws the same.
 constexpr double kUncertain = 1e-10, kNormal = 1e-300;
 
 /// Below every score.
 constexpr double kNoScore = -1;
 
+/// Whether no rounding can swap the two.
 bool apart(double larger, double smaller) {
   if (smaller == kNoScore) return larger > kNoScore;
   return larger > kNormal && larger - smaller > kUncertain * larger;
@@ -46,6 +48,9 @@ GroupGate::GroupGate(int experts, int top_k, int groups, int kept_groups)
   std::iota(experts_.begin(), experts_.end(), 0);
 }
 
+/// Finds, by bisection, a score per group that `wanted` of its experts pass on average: an expert
+/// of weight w scores more than exp(-t) with probability 1 - exp(-t w). Experts below hardly ever
+/// win, so their scores need not be computed.
 GroupGate::Weights GroupGate::ready(std::vector<double> weight) const {
   Weights ready{std::move(weight), {}, {}};
   const double wanted = 2.0 * counted_ + top_k_;  // hardly ever too few
@@ -66,6 +71,8 @@ GroupGate::Weights GroupGate::ready(std::vector<double> weight) const {
   return ready;
 }
 
+/// Tries the likely experts first, then all with fast scores, then all with portable ones, until
+/// the result is certain. Every token takes the same random numbers whichever try succeeds.
 void GroupGate::choose(std::vector<int>& row, const Weights& weights, Random& random) {
   for (const int e : row) kept_[static_cast<std::size_t>(e)] = 1;
   std::size_t likely = 0;
