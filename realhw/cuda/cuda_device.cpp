@@ -19,7 +19,8 @@ namespace cuda {
 namespace {
 
 constexpr int side_streams = 4;
-constexpr std::size_t boundary = 256;  // where buffers start
+constexpr std::size_t boundary =
+    256;  // buffers start at multiples of it, as cudaMalloc's memory does
 
 struct DeviceFindings {
   unsigned long long wrong_bytes = 0;
@@ -109,6 +110,8 @@ class CudaDevice : public GpuDevice {
   std::array<std::unique_ptr<GemmLane>, lane_count> gemm_lanes_;
 };
 
+/// Everything that takes memory or time on first use happens here, so that no timed step pays for
+/// it.
 void CudaDevice::load(const RankProgram& program) {
   select(index_);
   allocate(program);
@@ -143,7 +146,7 @@ void CudaDevice::allocate(const RankProgram& program) {
   for (const std::size_t offset : offsets) addresses_->buffers.push_back(memory_.data() + offset);
 }
 
-/// No call writes to initial values, so they are only written again over poison.
+/// No call writes to initial values, so reset() writes them again only over poison.
 void CudaDevice::write_initial() {
   const RankProgram& program = addresses_->program;
   std::vector<std::byte> encoded;

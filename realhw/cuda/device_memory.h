@@ -42,7 +42,7 @@ struct Listed {
   std::size_t offset = 0, count = 0;
 };
 
-/// Many small arrays in one piece of memory.
+/// Many small arrays in one piece of memory, uploaded at once: a program has thousands of lists.
 class DeviceLists {
  public:
   template <class T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device whose lanes are streams: calls are put on them and run later. What exchanges between
-// GPUs need besides calls, so that they can be tested on a stand-in.
+// A device whose lanes are streams: calls are put on a lane and run later. The interface has what
+// exchanges between GPUs need, and no CUDA, so that they can be tested on a stand-in without a GPU.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace moesim {
 
 using GpuStream = CUstream_st*;
 
-/// One host thread uses it. What the device itself finds wrong throws std::runtime_error with its
-/// words, from whichever call comes next.
+/// One host thread uses it. Errors of the device are asynchronous: whichever call comes next throws
+/// them as std::runtime_error, with the device's own words.
 class GpuDevice : public Device {
  public:
   virtual std::string description() const = 0;  // "NVIDIA H100 80GB HBM3 (sm_90)"
@@ -25,7 +25,7 @@ class GpuDevice : public Device {
   virtual void make_marks(std::size_t count) = 0;
   /// Puts the mark on the lane.
   virtual void mark(std::size_t mark, Lane lane) = 0;
-  /// What is put on the lane after this runs after a mark that was put on another one before.
+  /// Later work of this lane waits for a mark that was put on another lane before.
   virtual void wait(std::size_t mark, Lane lane) = 0;
 
   /// Before every run, with nothing on any lane: sets the clock of marks against the host's.
@@ -37,7 +37,8 @@ class GpuDevice : public Device {
   /// Whether all that was put on the lanes has run.
   virtual bool idle() = 0;
 
-  /// What is put on lanes from here to end_capture() is kept instead of run.
+  /// Work put on lanes from here to end_capture() is kept instead of run: a step is then replayed
+  /// with one launch.
   virtual void begin_capture() = 0;
   virtual void end_capture() = 0;
   /// Forgets what was kept, from any state.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of a program as a GPU takes them: addresses instead of places, lists in its memory.
+// Calls of a program as a GPU takes them: addresses instead of places, lists in its own memory.
+// Made once, since a step is run many times.
 #pragma once
 
 #include <memory>
@@ -79,8 +80,9 @@ class CallLoader {
   DeviceLists& lists_;
 };
 
-/// Memory that a call of scratch work touches at once: matrices, or windows that are larger than
-/// any cache and are gone through again and again. Also of an input and of an output window each.
+/// Memory that a call of scratch work needs: its matrices, or an input and an output window that it
+/// passes over again and again. Windows are larger than any cache, so that their traffic is that of
+/// memory.
 std::int64_t scratch_bytes(const Call& call);
 inline constexpr std::int64_t scratch_window = std::int64_t{256} << 20;
 

@@ -14,7 +14,7 @@
 namespace moesim {
 namespace {
 
-/// No number in any format.
+/// NaN in every format, when all bytes are this.
 constexpr int poison_byte = 0xff;
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
@@ -34,7 +34,7 @@ void HostDevice::write_initial() {
   }
 }
 
-/// No call writes to initial values, so they are only written again over poison.
+/// No call writes to initial values, so they are written again only over poison.
 void HostDevice::reset(bool poison) {
   if (poison) {
     for (auto& memory : memory_) std::memset(memory.data(), poison_byte, memory.size());
@@ -74,6 +74,7 @@ void HostDevice::run_call(const RowSums& sums, Workspace& workspace) {
   for (std::size_t i = 0; i < sums.to.size(); ++i) {
     const std::span terms(sums.terms.data() + sums.first[i], sums.terms.data() + sums.first[i + 1]);
     const Place to = sums.to[i];
+    // A row taken as it is: the commonest case, and exact in any format.
     if (terms.size() == 1 && terms[0].weight == 1 && format(terms[0].from) == format(to)) {
       std::memcpy(at(to), at(terms[0].from), size(sums.width) * size_of(format(to)));
       continue;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr auto progress_pause = std::chrono::microseconds(20);
 
-/// Steps that may wait on lanes. CUDA holds back the host when a queue is full, and a held host
-/// cannot tell that nothing moves.
+/// Steps that may wait on lanes. CUDA blocks the host when a queue is full, and a blocked host
+/// cannot see that nothing moves.
 constexpr std::size_t most_waiting = 64;
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -40,8 +40,8 @@ NcclStep::NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<Gp
   for (std::size_t i = 0; i < program_.steps.size(); ++i) {
     step_of_[program_.steps[i].op.index()] = i;
   }
-  // One order of the whole plan: a host that waits for peers to join an exchange waits for none
-  // that waits for it.
+  // All ranks put their steps on the GPU in one order of the whole plan, so no two hosts wait for
+  // each other to join different exchanges.
   for (const OpId op : topological_order(step.plan)) {
     if (step_of_[op.index()] != none) order_.push_back(step_of_[op.index()]);
   }
@@ -76,7 +76,8 @@ std::vector<Stamp> NcclStep::run(bool verify) {
   return stamps();
 }
 
-/// Steps ran before: what libraries set up at first use is there, and no part of the graph.
+/// Called after the first run: what libraries set up on first use is there by then, and becomes no
+/// part of the graph.
 void NcclStep::capture() {
   try {
     device_->begin_capture();
@@ -154,7 +155,7 @@ OpId NcclStep::first_ongoing() const {
 OpId NcclStep::first_exchange_on(Lane lane) {
   try {
     take_ended();
-  } catch (const std::runtime_error&) {  // the exchange is what is told
+  } catch (const std::runtime_error&) {  // the message is to name the exchange
   }
   const Ongoing& ongoing = lanes_[static_cast<std::size_t>(lane)];
   for (std::size_t i = ongoing.ended; i < ongoing.steps.size(); ++i) {
@@ -164,7 +165,8 @@ OpId NcclStep::first_exchange_on(Lane lane) {
   return first_ongoing();
 }
 
-/// Returns when no more steps than that are on their way; 0 waits for all work of the lanes too.
+/// Returns when at most `most_ongoing` steps are under way; 0 waits for all other work of the
+/// lanes, too.
 void NcclStep::watch_until(std::size_t most_ongoing) {
   const auto settled = [&] { return most_ongoing > 0 || device_->idle(); };
   while (true) {
