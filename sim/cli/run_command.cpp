@@ -7,7 +7,6 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/compare/bounds.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
 #include "sim/flags/output_file.h"
@@ -28,14 +27,14 @@ struct RunOptions {
   }
 };
 
-std::vector<CaseResult> run_cases(const RunOptions& options, const Scenario& scenario,
-                                  const Inputs& inputs) {
+ComparisonResult run_cases(const RunOptions& options, const Scenario& scenario,
+                           const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  auto cases = simulate(scenario, inputs, options.worker_count());
+  auto result = simulate(scenario, inputs, {options.worker_count(), options.bounds});
   if (options.json.asked()) {
-    options.json.write(result_json(scenario, inputs, cases, MOESIM_VERSION));
+    options.json.write(result_json(scenario, inputs, result.cases, MOESIM_VERSION));
   }
-  return cases;
+  return result;
 }
 
 void run(const RunOptions& options) {
@@ -48,7 +47,7 @@ void run(const RunOptions& options) {
         "moesim compare shows several side by side");
   }
   const Inputs inputs = open_inputs(scenario);
-  const auto cases = run_cases(options, scenario, inputs);
+  const std::vector<CaseResult> cases = run_cases(options, scenario, inputs).cases;
   fmt::print(options.json.beside(), "{}{}\n{}", result_header(scenario, inputs, MOESIM_VERSION),
              comparison_table(cases), layer_table(cases[0]));
 }
@@ -56,14 +55,14 @@ void run(const RunOptions& options) {
 void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
   const Inputs inputs = open_inputs(scenario);
-  const auto cases = run_cases(options, scenario, inputs);
+  const auto [cases, bounds] = run_cases(options, scenario, inputs);
   fmt::print(options.json.beside(), "{}{}", result_header(scenario, inputs, MOESIM_VERSION),
              comparison_table(cases));
   if (!options.bounds) return;
   fmt::print(options.json.beside(),
              "\n# token exchanges of one step alone, all layers together, against the least that "
              "any dispatch needs\n{}",
-             bounds_table(bounds(scenario, inputs, options.worker_count())));
+             bounds_table(bounds));
 }
 
 CommandLine add(CommandLine& app, const std::string& name, const std::string& description,

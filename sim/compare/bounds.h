@@ -2,16 +2,15 @@
 // moesim compare --bounds: token exchanges alone against the least that any dispatch needs.
 #pragma once
 
-#include <vector>
-
+#include "sim/plan/backend.h"
 #include "sim/report/bounds_table.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
 
-/// Over all replayed layers of the first step, at `port`, per topology and policy, without those
-/// that the topology cannot host. The inputs must outlive them. Throws std::logic_error when an
-/// exchange beats its bound.
-std::vector<PolicyBounds> bounds(const Scenario& scenario, const Inputs& inputs, int workers);
+/// Of a step that `planner` has just planned from `batch`, layer by layer, each movement alone on
+/// `backend`. Throws std::logic_error when one beats its bound.
+BoundSums bounds_of(StepPlanner& planner, const StepPlan& planned, const Batch& batch,
+                    const ClusterInput& cluster, Backend& backend);
 
 }  // namespace moesim

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "sim/base/units.h"
 #include "sim/compare/backends.h"
+#include "sim/compare/bounds.h"
 #include "sim/compare/planning_notes.h"
 #include "sim/compare/workers.h"
 #include "sim/policy/unsuitable.h"
@@ -21,12 +23,14 @@ struct PolicyRun {
   const Inputs& inputs;
   const ClusterInput& cluster;
   const SystemSpec& system;
+  bool bounds;  // are asked for
 };
 
 /// What it hands back: metrics of each fidelity, or why there are none.
 struct PolicyOutcome {
   std::vector<RunMetrics> metrics;
   std::string unsuitable;
+  std::optional<BoundSums> bounds;
 };
 
 Bytes fullest(const std::vector<GpuMemory>& memory) {
@@ -73,48 +77,61 @@ Bytes smallest_gpu(const ClusterInput& cluster) {
   return least;
 }
 
+using Backends = std::vector<std::unique_ptr<Backend>>;
+
+Backends backends_of(const PolicyRun& run) {
+  Backends backends;
+  for (const Fidelity fidelity : run.scenario.fidelities) {
+    backends.push_back(make_backend(fidelity, run.scenario.p2p_order, run.cluster));
+  }
+  return backends;
+}
+
 /// Plans each step once and simulates it at every fidelity before the next: planners look back, and
-/// plans of all steps would not fit.
-std::vector<RunMetrics> run_policy(const PolicyRun& run, const JobProgress& progress) {
-  const auto& [scenario, inputs, cluster, system] = run;
-  StepPlanner planner(system, cluster.topology, inputs.model, inputs.trace,
-                      inputs.planner_options(scenario, cluster));
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const Fidelity fidelity : scenario.fidelities) {
-    backends.push_back(make_backend(fidelity, scenario.p2p_order, cluster));
-  }
-  std::vector<RunMetrics> metrics(backends.size());
-  for (RunMetrics& m : metrics) {
-    m.gpu_memory = smallest_gpu(cluster);
-    m.replans = planner.replans_in_warmup();
-  }
+/// plans of all steps would not fit. Bounds stay where it throws Unsuitable later.
+void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress& progress) {
+  const ClusterInput& cluster = run.cluster;
+  StepPlanner planner(run.system, cluster.topology, run.inputs.model, run.inputs.trace,
+                      run.inputs.planner_options(run.scenario, cluster));
+  const Backends backends = backends_of(run);
+  RunMetrics empty;
+  empty.gpu_memory = smallest_gpu(cluster);
+  empty.replans = planner.replans_in_warmup();
+  outcome.metrics.assign(backends.size(), empty);
   const auto& batches = cluster.batches.batches;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
+    if (run.bounds && i == 0) {
+      const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster);
+      outcome.bounds = bounds_of(planner, planned, batches[i], cluster, *port);
+    }
     for (std::size_t f = 0; f < backends.size(); ++f) {
-      add_memory(metrics[f], planned, run);
-      add_planning(metrics[f], planned);
-      add_step(metrics[f], planned.plan, backends[f]->run(planned.plan), cluster.topology);
+      add_memory(outcome.metrics[f], planned, run);
+      add_planning(outcome.metrics[f], planned);
+      add_step(outcome.metrics[f], planned.plan, backends[f]->run(planned.plan), cluster.topology);
     }
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
   }
-  for (RunMetrics& m : metrics) add_notes(m, planner, cluster);
-  return metrics;
+  for (RunMetrics& m : outcome.metrics) add_notes(m, planner, cluster);
 }
 
 /// Among several cases one that the cluster cannot host is a result of its own.
 PolicyOutcome outcome_of(const PolicyRun& run, bool alone, const JobProgress& progress) {
-  if (!run.cluster.unsuitable.empty()) return {{}, run.cluster.unsuitable};
+  PolicyOutcome outcome;
+  outcome.unsuitable = run.cluster.unsuitable;
+  if (!outcome.unsuitable.empty()) return outcome;
   try {
-    return {run_policy(run, progress), ""};
+    run_policy(run, outcome, progress);
   } catch (const Unsuitable& e) {
     if (alone) throw;
-    return {{}, e.diagnostics().front().message};
+    outcome.metrics.clear();
+    outcome.unsuitable = e.diagnostics().front().message;
   }
+  return outcome;
 }
 
 std::vector<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& inputs,
-                                        int workers) {
+                                        const ComparisonOptions& options) {
   std::vector<std::string> fidelities;
   for (const Fidelity fidelity : scenario.fidelities) {
     fidelities.push_back(backend_name(fidelity, scenario.p2p_order));
@@ -123,14 +140,14 @@ std::vector<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& 
   std::vector<WorkerJob<PolicyOutcome>> jobs;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (const SystemSpec& system : inputs.systems) {
-      const PolicyRun run{scenario, inputs, cluster, system};
+      const PolicyRun run{scenario, inputs, cluster, system, options.bounds};
       jobs.push_back(
           {fmt::format("{} {} {}", cluster.topology.name(), system.name,
                        fmt::join(fidelities, "+")),
            [run, alone](const JobProgress& progress) { return outcome_of(run, alone, progress); }});
     }
   }
-  return run_jobs(jobs, workers);
+  return run_jobs(jobs, options.workers);
 }
 
 /// A comparison of nothing is no result.
@@ -148,25 +165,30 @@ void require_one(const std::vector<CaseResult>& cases) {
 
 }  // namespace
 
-std::vector<CaseResult> simulate(const Scenario& scenario, const Inputs& inputs, int workers) {
-  std::vector<PolicyOutcome> outcomes = all_outcomes(scenario, inputs, workers);
-  std::vector<CaseResult> cases;
-  for (std::size_t c = 0; c < inputs.clusters.size(); ++c) {
-    const Topology& topology = inputs.clusters[c].topology;
+ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
+                          const ComparisonOptions& options) {
+  std::vector<PolicyOutcome> outcomes = all_outcomes(scenario, inputs, options);
+  ComparisonResult result;
+  auto of_cluster = outcomes.begin();
+  for (const ClusterInput& cluster : inputs.clusters) {
+    const Topology& topology = cluster.topology;
     for (std::size_t f = 0; f < scenario.fidelities.size(); ++f) {
-      for (std::size_t s = 0; s < inputs.systems.size(); ++s) {
-        PolicyOutcome& outcome = outcomes[c * inputs.systems.size() + s];
-        CaseResult& result = cases.emplace_back();
-        result.name = {topology.name(), inputs.systems[s].name,
-                       backend_name(scenario.fidelities[f], scenario.p2p_order)};
-        result.topology = &topology;
-        result.unsuitable = outcome.unsuitable;
-        if (result.ran()) result.metrics = std::move(outcome.metrics[f]);
+      const std::string fidelity = backend_name(scenario.fidelities[f], scenario.p2p_order);
+      auto outcome = of_cluster;
+      for (const SystemSpec& system : inputs.systems) {
+        CaseResult& c = result.cases.emplace_back(CaseResult{
+            {topology.name(), system.name, fidelity}, &topology, {}, outcome->unsuitable});
+        if (c.ran()) c.metrics = std::move(outcome->metrics[f]);
+        ++outcome;
       }
     }
+    for (const SystemSpec& system : inputs.systems) {
+      auto& bounds = (of_cluster++)->bounds;
+      if (bounds) result.bounds.push_back({&topology, system.name, std::move(*bounds)});
+    }
   }
-  require_one(cases);
-  return cases;
+  require_one(result.cases);
+  return result;
 }
 
 }  // namespace moesim

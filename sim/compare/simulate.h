@@ -4,15 +4,26 @@
 
 #include <vector>
 
+#include "sim/report/bounds_table.h"
 #include "sim/report/case_report.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
 
-/// The results of all cases in the order topology, fidelity, policy, computed by `workers`
-/// processes; the results do not depend on their number. A process takes one policy on one topology
-/// and plans each step once for all fidelities. The inputs must outlive the results. Throws Error
-/// with all reasons when no case can run, and Unsuitable for the only one.
-std::vector<CaseResult> simulate(const Scenario& scenario, const Inputs& inputs, int workers);
+struct ComparisonOptions {
+  int workers = 1;      // processes; the results do not depend on their number
+  bool bounds = false;  // asks for them, too
+};
+
+struct ComparisonResult {
+  std::vector<CaseResult> cases;     // in the order topology, fidelity, policy
+  std::vector<PolicyBounds> bounds;  // of the first step, per topology and policy that can run
+};
+
+/// A process takes one policy on one topology and plans each step once for all fidelities. The
+/// inputs must outlive the result. Throws Error with all reasons when no case can run, and
+/// Unsuitable for the only one.
+ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
+                          const ComparisonOptions& options);
 
 }  // namespace moesim

@@ -157,11 +157,13 @@ LayerWork StepPlanner::layer_work(const Batch& batch, int step, std::size_t laye
   const LayerTokens tokens{batch, ids, work.assignment()};
   work.dispatch = &dispatch_->choose(tokens);
   work.counts = work.dispatch->count(tokens);
-  if (options_.explicit_rows) {
-    work.rows = work.dispatch->rows(tokens);
-    result.chosen.push_back(choices_of(batch, ids));
-  }
+  if (options_.explicit_rows) add_rows(work, tokens, result);
   return work;
+}
+
+void StepPlanner::add_rows(LayerWork& work, const LayerTokens& tokens, StepPlan& result) const {
+  work.rows = work.dispatch->rows(tokens);
+  result.chosen.push_back(choices_of(tokens.batch, tokens.ids));
 }
 
 Seconds StepPlan::planning() const {
@@ -183,12 +185,28 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
     result.layers.push_back(
         unless_unsuitable([&] { return layer_work(batch, step, layer, result); }));
   }
+  add_ops(result);
+  return result;
+}
+
+StepPlan StepPlanner::layer_with_rows(const StepPlan& planned, const Batch& batch,
+                                      std::size_t layer) {
+  StepPlan result;
+  result.plan.name = planned.plan.name;
+  result.plan.gpus = planned.plan.gpus;
+  LayerWork& work = result.layers.emplace_back(planned.layers[layer]);
+  const IdRows ids = routed(batch, layer, result.change);
+  add_rows(work, {batch, ids, work.assignment()}, result);
+  add_ops(result);
+  return result;
+}
+
+void StepPlanner::add_ops(StepPlan& result) const {
   result.plan.ops.reserve(about_ops(result.layers, options_.backward));
   LayerOps ops(result.plan, model_, result.layers);
   unless_unsuitable([&] { schedule_->issue(ops, options_.backward); });
   result.memory = memory_of(result.layers, model_, options_.state, options_.backward);
   check_plan(result.plan);
-  return result;
 }
 
 int default_ep(int gpus, int experts) {

@@ -51,6 +51,9 @@ class StepPlanner {
               const RoutingTrace& trace, PlannerOptions options);
   /// A plan that obeys the rules of check_plan.
   StepPlan plan(const Batch& batch, int step);
+  /// One layer of a step that was planned from this batch, by itself and with explicit rows: those
+  /// of all layers at once may not fit into memory. `layer` is an index into StepPlan::layers.
+  StepPlan layer_with_rows(const StepPlan& planned, const Batch& batch, std::size_t layer);
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
   /// Steps of the warm-up in which it did.
@@ -62,6 +65,8 @@ class StepPlanner {
   IdRows routed(const Batch& batch, std::size_t layer, RoutingChange& change);
   LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids);
   LayerWork layer_work(const Batch& batch, int step, std::size_t layer, StepPlan& result);
+  void add_rows(LayerWork& work, const LayerTokens& tokens, StepPlan& result) const;
+  void add_ops(StepPlan& result) const;
   bool sums_gradients(int step) const {
     return options_.backward && options_.accumulate > 0 && (step + 1) % options_.accumulate == 0;
   }

@@ -33,7 +33,7 @@ std::vector<std::string> bounds_row(const PolicyBounds& of) {
 
 }  // namespace
 
-void BoundSums::add(const Explanation& layer, const Topology& topology, const std::string& policy) {
+void BoundSums::add(const Explanation& layer, const Topology& topology, const std::string& plan) {
   for (const BoundReport& movement : layer.bounds) {
     const Seconds time = movement.achieved.front().second;
     alone += time;
@@ -42,7 +42,7 @@ void BoundSums::add(const Explanation& layer, const Topology& topology, const st
     if (movement.least.bytes.value == 0) continue;
     const double ratio = time / movement.bound();
     if (ratio < 1 - 1e-9) {
-      throw std::logic_error(fmt::format("{}: {} takes {}, less than the least possible {}", policy,
+      throw std::logic_error(fmt::format("{}: {} takes {}, less than the least possible {}", plan,
                                          name_of(movement.stage), to_string(time),
                                          to_string(movement.bound())));
     }

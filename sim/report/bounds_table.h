@@ -18,9 +18,9 @@ struct BoundSums {
   std::vector<std::int64_t> classes;  // bytes per link class
   std::set<int> phases;
 
-  /// Adds a layer that was explained at one fidelity. Throws std::logic_error when a movement of
-  /// `policy` beats its bound: then the simulator or the bound is wrong.
-  void add(const Explanation& layer, const Topology& topology, const std::string& policy);
+  /// Adds a layer of `plan` that was explained at one fidelity. Throws std::logic_error when a
+  /// movement beats its bound: then the simulator or the bound is wrong.
+  void add(const Explanation& layer, const Topology& topology, const std::string& plan);
 };
 
 struct PolicyBounds {

@@ -9,18 +9,10 @@
 #include "sim/compare/backends.h"
 #include "sim/compare/explain_case.h"
 #include "sim/report/explain_text.h"
+#include "tests/compare/scenarios.h"
 
 namespace moesim {
 namespace {
-
-Scenario scenario_of(const std::string& policies, const std::vector<Override>& more = {}) {
-  std::vector<Override> flags = {{"topology", "h100-rail", "t"},   {"model", "tiny-moe", "m"},
-                                 {"trace", "tiny-moe-train", "r"}, {"policy", policies, "p"},
-                                 {"layers", "recorded", "l"},      {"steps", "3:6", "s"},
-                                 {"set", "topology.nodes=1", "n"}};
-  flags.insert(flags.end(), more.begin(), more.end());
-  return read_scenario("", flags);
-}
 
 const Override three_fidelities{"fidelity", "[port, flow, analytic]", "f"};
 
@@ -45,7 +37,7 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
 TEST(Simulate, SeveralFidelitiesFromOnePlanAreEachAsAlone) {
   const Scenario scenario = scenario_of("[alltoall, eplb]", {three_fidelities});
   const Inputs inputs = open_inputs(scenario);
-  const std::vector<CaseResult> cases = simulate(scenario, inputs, 2);
+  const std::vector<CaseResult> cases = simulate(scenario, inputs, {.workers = 2}).cases;
   ASSERT_EQ(cases.size(), 6u);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const SystemSpec& system = inputs.systems[i % 2];
@@ -67,8 +59,8 @@ TEST(Simulate, SeveralFidelitiesFromOnePlanAreEachAsAlone) {
 TEST(Simulate, DoesNotDependOnTheNumberOfWorkers) {
   const Scenario scenario = scenario_of("[alltoall, eplb, llep]", {three_fidelities});
   const Inputs inputs = open_inputs(scenario);
-  const std::vector<CaseResult> one = simulate(scenario, inputs, 1);
-  const std::vector<CaseResult> four = simulate(scenario, inputs, 4);
+  const std::vector<CaseResult> one = simulate(scenario, inputs, {.workers = 1}).cases;
+  const std::vector<CaseResult> four = simulate(scenario, inputs, {.workers = 4}).cases;
   ASSERT_EQ(one.size(), four.size());
   for (std::size_t i = 0; i < one.size(); ++i) {
     EXPECT_EQ(one[i].metrics, four[i].metrics);
@@ -84,7 +76,7 @@ TEST(Simulate, TellsAtEveryFidelityWhyAPolicyCannotRun) {
                                           {"steps", "0", "s"},
                                           {"repeat", "2", "r"}});
   const Inputs inputs = open_inputs(scenario);
-  const std::vector<CaseResult> cases = simulate(scenario, inputs, 2);
+  const std::vector<CaseResult> cases = simulate(scenario, inputs, {.workers = 2}).cases;
   ASSERT_EQ(cases.size(), 4u);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     EXPECT_EQ(cases[i].ran(), i % 2 == 1);
