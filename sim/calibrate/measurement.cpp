@@ -24,8 +24,6 @@ const char* name_of(Collective collective) {
   return collective_names[static_cast<int>(collective)];
 }
 
-const char* name_of(LinkReach reach) { return reach == LinkReach::host ? "host" : "fabric"; }
-
 std::optional<Collective> collective_of(const std::string& name) {
   for (int i = 0; i < collective_count; ++i) {
     if (bare(name) == bare(collective_names[i])) return static_cast<Collective>(i);

@@ -20,7 +20,6 @@ std::optional<Collective> collective_of(const std::string& name);
 
 /// Which links a measurement is about: those inside a host, or those between hosts.
 enum class LinkReach { host, fabric };
-const char* name_of(LinkReach reach);
 
 /// What was measured: a collective of `ranks` GPUs, evenly on `hosts`.
 struct Setting {

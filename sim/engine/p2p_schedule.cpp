@@ -38,21 +38,13 @@ P2pSchedule::P2pSchedule(const std::vector<int>& nodes) : place_(nodes.size()) {
   deltas_ = p2p_group_deltas(static_cast<int>(groups_.size()));
 }
 
-int P2pSchedule::at(const Place& place, int round, int direction) const {
-  const auto groups = static_cast<int>(groups_.size());
+int P2pSchedule::receiver(int rank, int round) const {
+  const Place& place = place_[static_cast<std::size_t>(rank)];
   const auto size = static_cast<int>(groups_.front().size());
   const int delta = deltas_[static_cast<std::size_t>(round / size)];
-  const int group = (place.group + direction * delta + groups) % groups;
-  const int local = (place.local + direction * (round % size) + size) % size;
+  const int group = (place.group + delta) % static_cast<int>(groups_.size());
+  const int local = (place.local + round) % size;
   return groups_[static_cast<std::size_t>(group)][static_cast<std::size_t>(local)];
-}
-
-int P2pSchedule::receiver(int rank, int round) const {
-  return at(place_[static_cast<std::size_t>(rank)], round, 1);
-}
-
-int P2pSchedule::sender(int rank, int round) const {
-  return at(place_[static_cast<std::size_t>(rank)], round, -1);
 }
 
 PeerOrder::PeerOrder(const std::vector<GpuId>& participants, const std::vector<int>& nodes,

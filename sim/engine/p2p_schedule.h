@@ -31,13 +31,11 @@ class P2pSchedule {
   int rounds() const { return ranks(); }
   /// Whom `rank` sends to in a round; this rank receives from it in the same round.
   int receiver(int rank, int round) const;
-  int sender(int rank, int round) const;
 
  private:
   struct Place {
     int group, local;
   };
-  int at(const Place& place, int round, int direction) const;
 
   std::vector<std::vector<int>> groups_;
   std::vector<Place> place_;  // per rank

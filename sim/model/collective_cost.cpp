@@ -6,50 +6,10 @@
 
 #include <algorithm>
 
+#include "sim/base/error.h"
+
 namespace moesim {
 namespace {
-
-constexpr Range possible_ranks{1, 1 << 20};
-
-AlphaBeta alpha_beta(const YamlMap& map, const std::string& key) {
-  const auto value = map.get(key);
-  if (!value) return {};
-  const YamlMap line = value->map();
-  return {line.seconds("alpha"), line.seconds("per_byte").value};
-}
-
-void read_levels(const YamlMap& map, CollectiveCosts& costs) {
-  const auto levels = map.get("levels");
-  if (!levels) return;
-  for (const YamlValue& item : levels->list()) {
-    const YamlMap level = item.map();
-    const int outer = costs.nesting.groups.back();
-    const auto groups = static_cast<int>(level.integer("groups", possible_ranks));
-    if (level.good({"groups"}) && map.good({"gpus"}) &&
-        (groups <= outer || groups % outer != 0 || costs.nesting.gpus % groups != 0)) {
-      level.find("groups")->error(
-          fmt::format("{} groups do not nest in the {} of the level above and {} GPUs", groups,
-                      outer, costs.nesting.gpus),
-          "levels go outside-in; each number is a multiple of the one before and divides 'gpus'");
-    }
-    costs.nesting.groups.push_back(groups > 0 ? groups : outer);
-    costs.inter.push_back(alpha_beta(level, "inter"));
-    costs.intra.push_back(alpha_beta(level, "intra"));
-  }
-}
-
-CollectiveCosts read_costs(YamlDocument& doc) {
-  const YamlMap map = doc.root().map();
-  CollectiveCosts costs;
-  costs.name = map.string("name");
-  costs.description = map.string("description", "");
-  costs.source = map.string("source");
-  costs.nesting.gpus = static_cast<int>(map.integer("gpus", possible_ranks));
-  costs.flat = alpha_beta(map, "flat");
-  read_levels(map, costs);
-  doc.finish();
-  return costs;
-}
 
 /// `bytes` from every rank to each rank of its communicator: those of its group at level `within`
 /// with the same local index at level `level`.
@@ -91,41 +51,6 @@ void Nesting::check() const {
   }
 }
 
-CollectiveCosts read_collective_costs(const std::string& path,
-                                      const std::vector<Override>& overrides) {
-  return read_costs(*YamlDocument::from_file(path, overrides));
-}
-
-CollectiveCosts parse_collective_costs(const std::string& text, const std::string& name,
-                                       const std::vector<Override>& overrides) {
-  return read_costs(*YamlDocument::from_text(text, name, overrides));
-}
-
-CollectiveCosts on_nodes(const CollectiveCosts& costs, int nodes) {
-  const int all = costs.nesting.depth() > 1 ? costs.nesting.groups[1] : 1;
-  if (nodes < 1 || nodes > all) {
-    throw Error(fmt::format("collective costs '{}' are known for 1 to {} nodes, not for {}",
-                            costs.name, all, nodes));
-  }
-  CollectiveCosts part = costs;
-  if (nodes == all) return part;
-  part.nesting.gpus = costs.nesting.gpus / all * nodes;
-  for (std::size_t i = 1; i < costs.nesting.groups.size(); ++i) {
-    part.nesting.groups[i] = costs.nesting.groups[i] / all * nodes;
-  }
-  if (nodes == 1) {
-    part.flat = costs.intra.front();
-    part.nesting.groups.erase(part.nesting.groups.begin());
-    part.inter.erase(part.inter.begin());
-    part.intra.erase(part.intra.begin());
-    return part;
-  }
-  const double scale = (1 - 1.0 / nodes) / (1 - 1.0 / all);
-  part.flat.seconds_per_byte *= scale;
-  part.inter.front().seconds_per_byte *= scale;
-  return part;
-}
-
 CollectiveCosts fit_collective_costs(const Nesting& nesting, int copies,
                                      const std::function<Seconds(const CommunicatorTraffic&)>& time,
                                      Bytes buffer) {
@@ -142,8 +67,6 @@ CollectiveCosts fit_collective_costs(const Nesting& nesting, int copies,
     return AlphaBeta{Seconds(twice - per_byte * static_cast<double>(most.value * ranks)), per_byte};
   };
   CollectiveCosts costs;
-  costs.name = "fitted";
-  costs.source = "fitted to exchanges of the simulated network";
   costs.nesting = nesting;
   costs.flat = fit(0, nesting.depth());
   for (int i = 1; i < nesting.depth(); ++i) {

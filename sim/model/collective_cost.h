@@ -4,11 +4,9 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "sim/base/byte_matrix.h"
-#include "sim/base/yaml.h"
 
 namespace moesim {
 
@@ -46,26 +44,11 @@ struct AlphaBeta {
 /// - Intra-level-i joins the ranks of one level-i group.
 /// All communicators of a stage run at once, so they share links.
 struct CollectiveCosts {
-  std::string name;
-  std::string description;
-  std::string source;
   Nesting nesting;
   AlphaBeta flat;                // all G ranks
   std::vector<AlphaBeta> inter;  // U[i] / U[i-1] ranks each
   std::vector<AlphaBeta> intra;  // G / U[i] ranks each
 };
-
-/// Reads models/collectives/*.yaml; throws Error with all its mistakes.
-CollectiveCosts read_collective_costs(const std::string& path,
-                                      const std::vector<Override>& overrides = {});
-CollectiveCosts parse_collective_costs(const std::string& text, const std::string& name,
-                                       const std::vector<Override>& overrides = {});
-
-/// The same machines with fewer level-1 groups ("nodes"). With at least two, beta of the flat and
-/// Inter-level-1 collectives scales with the share (nodes - 1) / nodes of the bytes that leaves a
-/// node. A single node loses level 1, and its flat collective is Intra-level-1. Throws Error
-/// unless 1 <= nodes <= U[1].
-CollectiveCosts on_nodes(const CollectiveCosts& costs, int nodes);
 
 /// One matrix per communicator of a collective.
 using CommunicatorTraffic = std::vector<ByteMatrix>;

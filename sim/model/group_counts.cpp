@@ -17,25 +17,9 @@ GroupCounts::GroupCounts(Nesting nesting, CountReading reading, GpuId first)
     for (int g = 0; g < nesting_.gpus; ++g) {
       counts.group_of.push_back(g / nesting_.group_size(level));
     }
-    counts.newest.assign(groups, 0);
     counts.tokens.assign(sources * groups, 0);
   }
   choices_.assign(sources * gpus, 0);
-}
-
-void GroupCounts::add(GpuId source, std::span<const GpuId> targets) {
-  ++token_;
-  const std::size_t row = row_of(source);
-  for (const GpuId target : targets) {
-    const auto gpu = static_cast<std::size_t>(target.value - first_);
-    ++choices_[row * static_cast<std::size_t>(nesting_.gpus) + gpu];
-    for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
-      const auto group = static_cast<std::size_t>(level->group_of[gpu]);
-      if (level->newest[group] == token_) break;  // and so did the groups around it
-      level->newest[group] = token_;
-      ++level->tokens[row * level->newest.size() + group];
-    }
-  }
 }
 
 void GroupCounts::add_choices(GpuId source, GpuId target, std::uint32_t choices) {
@@ -45,11 +29,8 @@ void GroupCounts::add_choices(GpuId source, GpuId target, std::uint32_t choices)
 
 void GroupCounts::add_touching(GpuId source, int level, int group, std::uint32_t tokens) {
   LevelCounts& counts = levels_[static_cast<std::size_t>(level - 1)];
-  counts.tokens[row_of(source) * counts.newest.size() + static_cast<std::size_t>(group)] += tokens;
-}
-
-std::vector<std::int64_t> GroupCounts::totals(int level, Copies copies) const {
-  return by_index(nesting_.depth(), level, copies).front();
+  counts.tokens[row_of(source) * static_cast<std::size_t>(nesting_.groups_at(level)) +
+                static_cast<std::size_t>(group)] += tokens;
 }
 
 std::vector<std::vector<std::int64_t>> GroupCounts::by_index(int within, int level,
@@ -59,7 +40,7 @@ std::vector<std::vector<std::int64_t>> GroupCounts::by_index(int within, int lev
     throw std::logic_error("the mean reading keeps no counts per local index");
   }
   const LevelCounts& counts = at(level);
-  const std::size_t groups = counts.newest.size();
+  const auto groups = static_cast<std::size_t>(nesting_.groups_at(level));
   const bool grouped = copies == Copies::per_group;
   const std::vector<std::uint32_t>& table = grouped ? counts.tokens : choices_;
   const std::size_t columns = grouped ? groups : static_cast<std::size_t>(nesting_.gpus);

@@ -30,10 +30,7 @@ class GroupCounts {
   /// The ranks are first .. first + G - 1. Throws Error when the groups do not nest.
   GroupCounts(Nesting nesting, CountReading reading, GpuId first = GpuId(0));
 
-  /// One token of rank `source`; targets[k] is the GPU that serves its choice k.
-  void add(GpuId source, std::span<const GpuId> targets);
-
-  /// The same for many tokens of a rank: `choices` go to a GPU ...
+  /// Of the tokens of a rank `choices` go to a GPU ...
   void add_choices(GpuId source, GpuId target, std::uint32_t choices);
   /// ... and `tokens` touch a group of a level.
   void add_touching(GpuId source, int level, int group, std::uint32_t tokens);
@@ -42,13 +39,11 @@ class GroupCounts {
     return at(level).group_of[static_cast<std::size_t>(rank.value - first_)];
   }
 
-  /// P_i[j]: tokens of the whole batch that touch group j of level i, or choices that go there.
-  std::vector<std::int64_t> totals(int level, Copies copies) const;
-
-  /// C[l][j]: the same over the tokens of ranks whose local index at level `within` is l. A rank
-  /// with that index sends C[l][j] rows to group j of its own level-`within` group in the stage
-  /// from `within` to `level`: Inter-level-i is (i-1, i), Intra-level-i is (i, D), flat is (0, D).
-  /// Throws std::logic_error under the mean reading, unless within is level D.
+  /// C[l][j]: tokens that touch group j of a level, or choices that go there, of ranks whose local
+  /// index at level `within` is l; within = D: of all ranks, P[j]. A rank with that index sends
+  /// C[l][j] rows to group j of its own level-`within` group in the stage from `within` to `level`:
+  /// Inter-level-i is (i-1, i), Intra-level-i is (i, D), flat is (0, D). Throws std::logic_error
+  /// under the mean reading, unless within is level D.
   std::vector<std::vector<std::int64_t>> by_index(int within, int level, Copies copies) const;
 
   /// n / (M v) of every stage under the reading.
@@ -59,8 +54,7 @@ class GroupCounts {
  private:
   /// The counts of one level: [source, or 0 under the mean reading][group], flat.
   struct LevelCounts {
-    std::vector<int> group_of;          // [gpu]
-    std::vector<std::uint64_t> newest;  // [group] the last token that touched it: counts it once
+    std::vector<int> group_of;  // [gpu]
     std::vector<std::uint32_t> tokens;
   };
   const LevelCounts& at(int level) const { return levels_[static_cast<std::size_t>(level - 1)]; }
@@ -73,7 +67,6 @@ class GroupCounts {
   Nesting nesting_;
   CountReading reading_;
   std::int32_t first_;
-  std::uint64_t token_ = 0;             // tokens seen
   std::vector<LevelCounts> levels_;     // [level - 1]
   std::vector<std::uint32_t> choices_;  // as LevelCounts::tokens of level D
 };

@@ -6,26 +6,6 @@
 
 namespace moesim {
 
-StageRows balanced_rows(const Nesting& nesting, double tokens, std::span<const double> copies) {
-  if (copies.size() != nesting.groups.size()) {
-    throw std::logic_error("one number of copies per level is needed, GPUs included");
-  }
-  StageRows rows;
-  rows.flat = tokens * copies.back();
-  for (std::size_t i = 0; i + 1 < copies.size(); ++i) {
-    rows.inter.push_back(tokens * copies[i]);
-    rows.intra.push_back(tokens * copies.back());
-  }
-  return rows;
-}
-
-double expected_distinct(int groups, int experts, int top_k) {
-  const int others = experts - experts / groups;  // experts outside one group
-  double missed = 1;                              // probability that no choice lies in the group
-  for (int k = 0; k < top_k; ++k) missed *= std::max(0.0, 1.0 * (others - k) / (experts - k));
-  return groups * (1 - missed);
-}
-
 std::vector<Seconds> depth_times(const CollectiveCosts& costs, const StageRows& rows, Bytes row) {
   if (rows.inter.size() != costs.inter.size() || rows.intra.size() != costs.intra.size()) {
     throw std::logic_error("the rows and the costs of a hierarchical all-to-all differ in levels");

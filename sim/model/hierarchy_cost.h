@@ -18,16 +18,6 @@ struct StageRows {
   std::vector<double> intra;
 };
 
-/// Stages of balanced routing. Every rank sends tokens x copies[i-1] rows at Inter-level-i, and
-/// tokens x copies[D-1] at the flat or Intra stage. copies[i-1] are the copies of a token at level
-/// i, i = 1..D: with deduplication expected_distinct(), without it top-k everywhere.
-StageRows balanced_rows(const Nesting& nesting, double tokens, std::span<const double> copies);
-
-/// Expected number of groups that a token touches when it chooses top_k of `experts` uniformly
-/// without replacement and the experts lie in `groups` equal groups:
-/// R (1 - C(E - E/R, K) / C(E, K)).
-double expected_distinct(int groups, int experts, int top_k);
-
 /// t_d for d = 1..D, at [d-1]: flat for d = 1, else Inter-level-1 .. Inter-level-(d-1) and
 /// Intra-level-(d-1), one after the other. Throws std::logic_error when the levels differ.
 std::vector<Seconds> depth_times(const CollectiveCosts& costs, const StageRows& rows, Bytes row);

@@ -27,8 +27,5 @@ Bytes MoeModel::row_bytes() const {
 std::int64_t MoeModel::expert_parameters() const {
   return std::int64_t{1} * expert_matrices * hidden * expert_ffn;
 }
-std::int64_t MoeModel::routed_parameters() const {
-  return expert_parameters() * experts * static_cast<std::int64_t>(moe_layers.size());
-}
 
 }  // namespace moesim

@@ -46,7 +46,6 @@ struct MoeModel {
 
   Bytes row_bytes() const;                 // one token vector: hidden x size_of(activations)
   std::int64_t expert_parameters() const;  // matrices x hidden x expert_ffn
-  std::int64_t routed_parameters() const;  // experts x expert_parameters x MoE layers
 };
 
 /// Reads models/moe/*.yaml; throws Error with all its mistakes.

@@ -216,12 +216,6 @@ TraceWriter TraceWriter::create(const std::string& directory, const TraceInfo& i
   return writer;
 }
 
-TraceWriter TraceWriter::append_to(const std::string& directory) {
-  const std::string target = without_trailing_slash(directory);
-  const RoutingTrace trace = RoutingTrace::open(target);
-  return {target, target, trace.info(), trace.step(trace.step_count() - 1).number()};
-}
-
 TraceWriter::~TraceWriter() {
   if (finished_ || directory_ == target_) return;
   std::error_code ignored;

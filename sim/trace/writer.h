@@ -16,8 +16,6 @@ class TraceWriter {
 
   /// Starts a trace in a new folder. Throws Error when there is anything at `directory`.
   static TraceWriter create(const std::string& directory, const TraceInfo& info, Publish publish);
-  /// Goes on with an existing trace, step by step.
-  static TraceWriter append_to(const std::string& directory);
   ~TraceWriter();
   TraceWriter(TraceWriter&& other) noexcept;
   TraceWriter& operator=(TraceWriter&&) = delete;

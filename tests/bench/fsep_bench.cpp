@@ -7,6 +7,7 @@
 
 #include "sim/balance/fsep/lite_routing.h"
 #include "sim/balance/fsep/planner.h"
+#include "tests/balance/fsep/tiered_links.h"
 
 namespace moesim::fsep {
 namespace {

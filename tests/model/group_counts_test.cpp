@@ -10,6 +10,8 @@
 #include <random>
 #include <set>
 
+#include "tests/model/one_token.h"
+
 namespace moesim {
 namespace {
 
@@ -24,7 +26,7 @@ GroupCounts count(const Nesting& nesting, CountReading reading, const std::vecto
   GroupCounts counts(nesting, reading);
   for (const Token& token : tokens) {
     const std::vector<GpuId> targets(token.targets.begin(), token.targets.end());
-    counts.add(GpuId(token.source), targets);
+    add_token(counts, GpuId(token.source), targets);
   }
   return counts;
 }
@@ -149,7 +151,7 @@ TEST_P(RandomRouting, ExecutionSendsTheCountsAndKeepsItsInvariants) {
         expect_sent(u, moved, counts, stage - 1, level, Copies::per_group);
         expect_sent(u, h.stages[static_cast<std::size_t>(stage - 1)], counts, stage - 1, level,
                     Copies::per_choice);
-        EXPECT_EQ(moved.rows, sum(counts.totals(level, Copies::per_group)));
+        EXPECT_EQ(moved.rows, sum(totals(counts, level, Copies::per_group)));
         across += moved.across;
       }
       EXPECT_EQ(hd.delivered, flat.delivered);
@@ -201,9 +203,9 @@ TEST(FourGpus, CopiesOfEveryStage) {
 
 TEST(FourGpus, RowsUnderBothReadings) {
   const GroupCounts mean = count(two_by_two, CountReading::mean, four_tokens);
-  EXPECT_THAT(mean.totals(1, Copies::per_group), ElementsAre(4, 3));
-  EXPECT_THAT(mean.totals(2, Copies::per_group), ElementsAre(3, 2, 2, 1));
-  EXPECT_THAT(mean.totals(1, Copies::per_choice), ElementsAre(5, 3));
+  EXPECT_THAT(totals(mean, 1, Copies::per_group), ElementsAre(4, 3));
+  EXPECT_THAT(totals(mean, 2, Copies::per_group), ElementsAre(3, 2, 2, 1));
+  EXPECT_THAT(totals(mean, 1, Copies::per_choice), ElementsAre(5, 3));
   StageRows rows = mean.stage_rows(Copies::per_group);
   EXPECT_EQ(rows.flat, 3);
   EXPECT_THAT(rows.inter, ElementsAre(2));
@@ -217,7 +219,7 @@ TEST(FourGpus, RowsUnderBothReadings) {
 
 TEST(GroupCounts, CountsRanksFromItsFirst) {
   GroupCounts counts({2, {1}}, CountReading::max, GpuId(6));
-  counts.add(GpuId(7), std::vector<GpuId>{GpuId(6), GpuId(6)});
+  add_token(counts, GpuId(7), std::vector<GpuId>{GpuId(6), GpuId(6)});
   EXPECT_THAT(counts.by_index(0, 1, Copies::per_group),
               ElementsAre(ElementsAre(0, 0), ElementsAre(1, 0)));
   EXPECT_THAT(counts.by_index(0, 1, Copies::per_choice),
@@ -227,41 +229,6 @@ TEST(GroupCounts, CountsRanksFromItsFirst) {
 TEST(GroupCounts, MeanKeepsNoCountsPerIndex) {
   EXPECT_THROW(GroupCounts(two_by_two, CountReading::mean).by_index(0, 1, Copies::per_group),
                std::logic_error);
-}
-
-// Sums over many tokens of a rank are those of its tokens one by one.
-TEST(GroupCountsTest, TakeSumsInPlaceOfTokens) {
-  std::mt19937 random(9);
-  for (const CountReading reading : {CountReading::mean, CountReading::max}) {
-    const Nesting nesting{8, {1, 2, 4}};
-    GroupCounts one_by_one(nesting, reading, GpuId(8)), sums(nesting, reading, GpuId(8));
-    for (int source = 8; source < 16; ++source) {
-      std::map<int, std::uint32_t> choices;
-      std::map<std::pair<int, int>, std::uint32_t> touching;  // (level, group)
-      for (int token = 0; token < 50; ++token) {
-        std::vector<GpuId> targets;
-        std::set<std::pair<int, int>> touched;
-        for (int k = 0; k < 3; ++k) {
-          targets.emplace_back(8 + static_cast<int>(random() % 8));
-          ++choices[targets.back().value];
-          for (int level = 1; level <= nesting.depth(); ++level) {
-            touched.emplace(level, sums.group_of(level, targets.back()));
-          }
-        }
-        one_by_one.add(GpuId(source), targets);
-        for (const auto& key : touched) ++touching[key];
-      }
-      for (const auto& [gpu, n] : choices) sums.add_choices(GpuId(source), GpuId(gpu), n);
-      for (const auto& [key, n] : touching) {
-        sums.add_touching(GpuId(source), key.first, key.second, n);
-      }
-    }
-    for (int level = 1; level <= nesting.depth(); ++level) {
-      for (const Copies copies : {Copies::per_group, Copies::per_choice}) {
-        EXPECT_EQ(sums.totals(level, copies), one_by_one.totals(level, copies));
-      }
-    }
-  }
 }
 
 }  // namespace

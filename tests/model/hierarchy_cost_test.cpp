@@ -15,6 +15,9 @@
 #include "sim/plan/exchange_time.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/synth/synth.h"
+#include "tests/model/expected_distinct.h"
+#include "tests/model/hiermoe_lines.h"
+#include "tests/model/one_token.h"
 
 namespace moesim {
 namespace {
@@ -100,9 +103,7 @@ const std::vector<Case> cases = {
      1.93},
 };
 
-CollectiveCosts costs_of(const Case& c) {
-  return on_nodes(read_collective_costs(data_file("models/collectives", "hiermoe-a6000")), c.nodes);
-}
+CollectiveCosts costs_of(const Case& c) { return hiermoe_lines_of(c.nodes); }
 
 Bytes row_of(const Case& c) { return Bytes(2 * c.hidden); }  // bf16
 
@@ -122,7 +123,7 @@ GroupCounts count_random(const Case& c, const Nesting& nesting, int batches, Cou
     for (int k = 0; k < c.top_k; ++k) {
       targets[static_cast<std::size_t>(k)] = GpuId(ids.at(t, k) / (c.experts / nesting.gpus));
     }
-    counts.add(GpuId(t / batches / tokens), targets);
+    add_token(counts, GpuId(t / batches / tokens), targets);
   }
   return counts;
 }
@@ -140,12 +141,25 @@ std::vector<double> distinct_of(const Case& c, const Nesting& nesting) {
   const GroupCounts counts = count_random(c, nesting, batches, CountReading::mean);
   for (int level = 1; level <= nesting.depth(); ++level) {
     double sum = 0;
-    for (const std::int64_t p : counts.totals(level, Copies::per_group)) {
+    for (const std::int64_t p : totals(counts, level, Copies::per_group)) {
       sum += static_cast<double>(p);
     }
     distinct.push_back(sum / batches / tokens / nesting.gpus);
   }
   return distinct;
+}
+
+/// Stages of balanced routing: every rank sends tokens x copies[i-1] rows at Inter-level-i, and
+/// tokens x copies[D-1] at the flat or Intra stage. copies[i-1]: copies of a token at level i,
+/// i = 1..D.
+StageRows balanced_rows(const std::vector<double>& copies) {
+  StageRows rows;
+  rows.flat = tokens * copies.back();
+  for (std::size_t i = 0; i + 1 < copies.size(); ++i) {
+    rows.inter.push_back(tokens * copies[i]);
+    rows.intra.push_back(tokens * copies.back());
+  }
+  return rows;
 }
 
 struct Prediction {
@@ -156,8 +170,8 @@ struct Prediction {
 Prediction predict_balanced(const Case& c, const CollectiveCosts& costs) {
   const std::vector<double> all(costs.nesting.groups.size(), c.top_k);
   const auto distinct = distinct_of(c, costs.nesting);
-  return {depth_times(costs, balanced_rows(costs.nesting, tokens, all), row_of(c)),
-          depth_times(costs, balanced_rows(costs.nesting, tokens, distinct), row_of(c))};
+  return {depth_times(costs, balanced_rows(all), row_of(c)),
+          depth_times(costs, balanced_rows(distinct), row_of(c))};
 }
 
 TEST(ExpectedDistinct, MatchesTheTable) {
@@ -260,7 +274,6 @@ TEST(HierarchyCost, BestDepthFollowsThePublishedRule) {
 
 TEST(HierarchyCost, RefusesOtherLevels) {
   EXPECT_THROW(depth_times(costs_of(cases[0]), StageRows{}, Bytes(1)), std::logic_error);
-  EXPECT_THROW(balanced_rows(Nesting{4, {1, 2}}, 1, std::vector<double>{1}), std::logic_error);
 }
 
 std::string documentation() {

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/trace/synth/synth.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "sim/trace/import/importer.h"
 #include "sim/trace/statistics.h"
+#include "tests/model/expected_distinct.h"
 #include "tests/trace/scratch.h"
+#include "tests/trace/synthesize.h"
 
 namespace moesim {
 namespace {
-
-/// R (1 - C(E - E/R, K) / C(E, K)): distinct ranks of uniform choices without replacement.
-double uniform_distinct(int experts, int top_k, int ranks) {
-  double missed = 1;
-  for (int k = 0; k < top_k; ++k)
-    missed *= static_cast<double>(experts - experts / ranks - k) / (experts - k);
-  return ranks * (1 - missed);
-}
 
 double distinct(const TraceStatistics& statistics, int ranks) {
   for (const auto& r : statistics.ranks)
@@ -77,7 +69,7 @@ TEST(Synth, UniformChoicesTouchTheExpectedRanks) {
     options.layers = {0, 1};
     const auto statistics = measure(synthesize(options));
     for (const int ranks : {2, 4, 8, 16, 32})
-      EXPECT_NEAR(distinct(statistics, ranks), uniform_distinct(experts, top_k, ranks), 0.02)
+      EXPECT_NEAR(distinct(statistics, ranks), expected_distinct(ranks, experts, top_k), 0.02)
           << experts << " experts on " << ranks << " ranks";
     EXPECT_NEAR(statistics.previous_token_overlap.mean(), statistics.uniform_overlap, 0.002);
   }
@@ -89,7 +81,7 @@ TEST(Synth, StickinessAloneKeepsUniformSets) {  // every set of experts stays eq
   options.tokens = 40000;
   options.stickiness = 0.5;
   const auto statistics = measure(synthesize(options));
-  EXPECT_NEAR(distinct(statistics, 8), uniform_distinct(64, 8, 8), 0.03);
+  EXPECT_NEAR(distinct(statistics, 8), expected_distinct(8, 64, 8), 0.03);
   EXPECT_GT(statistics.previous_token_overlap.mean(), 0.5);
   EXPECT_LT(statistics.previous_token_overlap.mean(), 0.5 + 0.5 * 8 / 64);
 }

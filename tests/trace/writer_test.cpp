@@ -100,8 +100,7 @@ TEST(Writer, EveryFinishedStepCanBeOpenedAtOnce) {
   fs::create_directories(scratch / "t/.step-00000002.tmp");  // a recorder that died
   write_bytes(scratch / "t/.step-00000002.tmp/ids.npy", "half");
   EXPECT_EQ(RoutingTrace::open(scratch / "t").step_count(), 1);
-  auto later = TraceWriter::append_to(scratch / "t/");
-  later.append_step(*rich_step(2));
+  writer.append_step(*rich_step(2));
   EXPECT_EQ(RoutingTrace::open(scratch / "t").step_count(), 2);
 }
 

@@ -14,9 +14,4 @@ namespace moesim {
 using Partners = std::vector<std::vector<ExpertId>>;
 Partners c2r_partners(const PairMatrix& co);
 
-/// One token's experts by falling score: the best of all `scores`, then the best top_k - 1 among
-/// its first `top_t` partners. Throws Error unless top_k - 1 <= top_t <= experts - 1.
-std::vector<ExpertId> c2r_route(std::span<const float> scores, const Partners& partners, int top_k,
-                                int top_t);
-
 }  // namespace moesim

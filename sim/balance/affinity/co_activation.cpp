@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "sim/base/error.h"
 
@@ -32,10 +31,6 @@ void check_ids(const IdRows& rows, int experts) {
 }
 
 }  // namespace
-
-std::int64_t PairMatrix::total() const {
-  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
-}
 
 PairMatrix PairMatrix::transposed() const {
   PairMatrix result(experts_);
@@ -74,60 +69,6 @@ PairMatrix co_choices(const IdRows& rows, int experts) {
     }
   }
   return pairs;
-}
-
-PairMatrix transitions(const IdRows& layer, const IdRows& next, int experts) {
-  check_ids(layer, experts);
-  check_ids(next, experts);
-  if (layer.tokens() != next.tokens()) {
-    throw Error(fmt::format("layers of {} and {} tokens", layer.tokens(), next.tokens()));
-  }
-  PairMatrix pairs(experts);
-  const auto n = static_cast<std::size_t>(experts);
-  const auto from_k = static_cast<std::size_t>(layer.top_k());
-  const auto to_k = static_cast<std::size_t>(next.top_k());
-  const auto counts = pairs.values();
-  with_ids(layer, [&](auto from) {
-    with_ids(next, [&](auto to) {
-      for (std::size_t t = 0; t * from_k < from.size(); ++t) {
-        for (std::size_t a = t * from_k; a < (t + 1) * from_k; ++a) {
-          for (std::size_t b = t * to_k; b < (t + 1) * to_k; ++b) ++counts[from[a] * n + to[b]];
-        }
-      }
-    });
-  });
-  return pairs;
-}
-
-std::vector<PairMatrix> layer_transitions(const RoutingTrace& trace, std::span<const int> steps) {
-  const int layers = static_cast<int>(trace.info().layers.size()), experts = trace.info().experts;
-  std::vector<PairMatrix> sums(static_cast<std::size_t>(std::max(layers - 1, 0)),
-                               PairMatrix(experts));
-  for (const int step : steps) {
-    for (int l = 0; l + 1 < layers; ++l) {
-      sums[static_cast<std::size_t>(l)] +=
-          transitions(trace.step(step).ids(l), trace.step(step).ids(l + 1), experts);
-    }
-  }
-  return sums;
-}
-
-std::vector<GpuId> gpu_of_experts(const SlotTable& table, int experts) {
-  constexpr GpuId nowhere(-1);
-  std::vector<GpuId> gpu_of(static_cast<std::size_t>(experts), nowhere);
-  for (std::size_t gpu = 0; gpu < table.size(); ++gpu) {
-    for (const ExpertId e : table[gpu]) {
-      if (e.value < 0 || e.value >= experts || gpu_of[e.index()] != nowhere) {
-        throw Error(fmt::format("expert {} is unknown or lies in several slots", e.value));
-      }
-      gpu_of[e.index()] = GpuId(static_cast<std::int64_t>(gpu));
-    }
-  }
-  const auto lost = std::find(gpu_of.begin(), gpu_of.end(), nowhere);
-  if (lost != gpu_of.end()) {
-    throw Error(fmt::format("no GPU holds expert {}", lost - gpu_of.begin()));
-  }
-  return gpu_of;
 }
 
 SlotTable table_of(std::span<const GpuId> gpu_of, int gpus) {

@@ -26,7 +26,6 @@ class PairMatrix {
     return {counts_.data() + index(a, ExpertId(0)), static_cast<std::size_t>(experts_)};
   }
   std::span<std::int64_t> values() { return counts_; }
-  std::int64_t total() const;
   PairMatrix transposed() const;
   /// Adds another matrix of the same size.
   PairMatrix& operator+=(const PairMatrix& other);
@@ -43,17 +42,8 @@ class PairMatrix {
 /// Tokens that chose both experts: symmetric, the diagonal zero. Throws Error for ids out of range.
 PairMatrix co_choices(const IdRows& ids, int experts);
 
-/// Choices (e of a layer, f of the next) over all tokens, K x K per token: rows are of the earlier
-/// layer. Both layers hold the same tokens (Error); ids out of range are errors.
-PairMatrix transitions(const IdRows& layer, const IdRows& next, int experts);
-
-/// The transitions of every adjacent pair of layers of some steps, summed: layers - 1 matrices.
-std::vector<PairMatrix> layer_transitions(const RoutingTrace& trace, std::span<const int> steps);
-
-/// The GPU of every expert. Throws Error unless each of 0..experts-1 lies in exactly one slot.
-std::vector<GpuId> gpu_of_experts(const SlotTable& table, int experts);
-
-/// The opposite: slots of a GPU hold its experts in ascending order. Each GPU is in 0..gpus-1.
+/// The slots of GPUs 0..gpus-1 from the GPU of every expert; a GPU holds its experts in ascending
+/// order.
 SlotTable table_of(std::span<const GpuId> gpu_of, int gpus);
 
 }  // namespace moesim

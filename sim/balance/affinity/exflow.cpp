@@ -181,27 +181,6 @@ std::int64_t cut_transitions(const std::vector<PairMatrix>& transitions, const L
   return cut;
 }
 
-double exflow_score(const std::vector<PairMatrix>& transitions,
-                    const std::vector<SlotTable>& layers, int gpus_per_node) {
-  LayerParts gpus, nodes;
-  for (const SlotTable& layer : layers) {
-    std::vector<int> gpu, node;
-    const int experts = transitions.empty() ? 0 : transitions.front().experts();
-    for (const GpuId g :
-         transitions.empty() ? std::vector<GpuId>() : gpu_of_experts(layer, experts)) {
-      gpu.push_back(g.value);
-      node.push_back(g.value / gpus_per_node);
-    }
-    gpus.push_back(std::move(gpu));
-    nodes.push_back(std::move(node));
-  }
-  std::int64_t total = 0;
-  for (const PairMatrix& m : transitions) total += m.total();
-  const std::int64_t cost =
-      cut_transitions(transitions, gpus) + cut_transitions(transitions, nodes);
-  return total == 0 ? 0 : static_cast<double>(cost) / static_cast<double>(total);
-}
-
 LayerParts exflow_parts(const std::vector<PairMatrix>& transitions, int experts, int parts,
                         const SwapSearch& search) {
   check_sizes(transitions, experts, parts);

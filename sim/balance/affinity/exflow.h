@@ -17,10 +17,6 @@ using LayerParts = std::vector<std::vector<int>>;
 /// there are layers.
 std::int64_t cut_transitions(const std::vector<PairMatrix>& transitions, const LayerParts& parts);
 
-/// Mean over transitions: 0 on one GPU, 1 inside a node, 2 between nodes. 0 without transitions.
-double exflow_score(const std::vector<PairMatrix>& transitions,
-                    const std::vector<SlotTable>& layers, int gpus_per_node);
-
 struct SwapSearch {
   int kicks = 64;  // shuffled layers from which the search goes on
   std::uint64_t seed = 1;

@@ -131,37 +131,4 @@ std::vector<int> place_groups(const std::vector<std::vector<ExpertId>>& groups,
   return part_of;
 }
 
-std::vector<ExpertId> route_in_groups(std::span<const float> probabilities,
-                                      const std::vector<std::vector<ExpertId>>& groups, int kept,
-                                      int top_k) {
-  std::vector<std::pair<double, std::size_t>> ranked;  // largest sum, lowest group first
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    double sum = 0;
-    for (const ExpertId e : groups[g]) sum += probabilities[e.index()];
-    ranked.emplace_back(-sum, g);
-  }
-  std::sort(ranked.begin(), ranked.end());
-  if (kept < 1 || static_cast<std::size_t>(kept) > ranked.size()) {
-    throw Error(fmt::format("{} of {} groups", kept, ranked.size()));
-  }
-  std::vector<ExpertId> experts;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(kept); ++i) {
-    const auto& group = groups[ranked[i].second];
-    experts.insert(experts.end(), group.begin(), group.end());
-  }
-  if (static_cast<std::size_t>(top_k) > experts.size()) {
-    throw Error(fmt::format("top {} of the {} experts in {} groups", top_k, experts.size(), kept));
-  }
-  std::sort(experts.begin(), experts.end(), [&](ExpertId a, ExpertId b) {
-    const float x = probabilities[a.index()], y = probabilities[b.index()];
-    return x != y ? x > y : a < b;
-  });
-  experts.resize(static_cast<std::size_t>(top_k));
-  return experts;
-}
-
-Bytes grouped_expert_bytes(std::int64_t d, std::int64_t rank, int experts) {
-  return Bytes(2 * d * d + experts * d * rank);  // two d x rank factors of half a byte
-}
-
 }  // namespace moesim

@@ -34,14 +34,4 @@ std::vector<std::vector<ExpertId>> similar_groups(const SquareMatrix& similarity
 std::vector<int> place_groups(const std::vector<std::vector<ExpertId>>& groups,
                               std::span<const std::int64_t> loads, int parts);
 
-/// Two-stage routing of one token: the `kept` groups of the largest sum of `probabilities`, then
-/// its top_k experts inside them, by falling probability. Throws Error when they hold fewer.
-std::vector<ExpertId> route_in_groups(std::span<const float> probabilities,
-                                      const std::vector<std::vector<ExpertId>>& groups, int kept,
-                                      int top_k);
-
-/// Bytes of a group of `experts` d x d experts: their mean in FP16 once, per expert a pair of
-/// factors of the given rank in INT4.
-Bytes grouped_expert_bytes(std::int64_t d, std::int64_t rank, int experts);
-
 }  // namespace moesim

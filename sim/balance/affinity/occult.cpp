@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "sim/base/error.h"
 
@@ -131,40 +130,6 @@ SlotTable place_occult(const PairMatrix& co, int gpus) {
   return table_of(gpu_of, gpus);
 }
 
-TokenCopies token_copies(const IdRows& ids, std::span<const GpuId> gpu_of,
-                         std::span<const GpuId> source) {
-  if (static_cast<std::int64_t>(source.size()) != ids.tokens()) {
-    throw Error(fmt::format("sources of {} tokens for {} tokens", source.size(), ids.tokens()));
-  }
-  std::int64_t copies = 0, local = 0;
-  for (std::int64_t t = 0; t < ids.tokens(); ++t) {
-    bool here = false;
-    for (int k = 0; k < ids.top_k(); ++k) {
-      const GpuId gpu = gpu_of[static_cast<std::size_t>(ids.at(t, k))];
-      here = here || gpu == source[static_cast<std::size_t>(t)];
-      bool first = true;
-      for (int j = 0; j < k && first; ++j) {
-        first = gpu_of[static_cast<std::size_t>(ids.at(t, j))] != gpu;
-      }
-      copies += first;
-    }
-    local += here;
-  }
-  const auto tokens = static_cast<double>(ids.tokens());
-  if (ids.tokens() == 0) return {};
-  return {.gpus = static_cast<double>(copies) / tokens,
-          .network = static_cast<double>(copies - local) / tokens};
-}
-
-double uniform_token_gpus(int experts, int top_k, int gpus) {
-  const int per_gpu = experts / gpus;
-  double misses = 1;  // probability that a given GPU is not chosen
-  for (int i = 0; i < top_k; ++i) {
-    misses *= static_cast<double>(experts - per_gpu - i) / (experts - i);
-  }
-  return gpus * (1 - misses);
-}
-
 std::vector<ExpertId> prune_by_score(std::span<const ExpertId> ranked,
                                      std::span<const float> scores, std::span<const GpuId> gpu_of,
                                      int allowed) {
@@ -176,27 +141,6 @@ std::vector<ExpertId> prune_by_score(std::span<const ExpertId> ranked,
                    [&](ExpertId a, ExpertId b) { return scores[a.index()] > scores[b.index()]; });
   experts.resize(ranked.size());
   return experts;
-}
-
-ExpertSimilarity router_similarity(std::span<const float> scores, int experts) {
-  const auto n = static_cast<std::size_t>(experts);
-  ExpertSimilarity similarity{.experts = experts, .values = std::vector<double>(n * n)};
-  auto& dot = similarity.values;
-  for (std::size_t t = 0; t < scores.size(); t += n) {
-    for (std::size_t a = 0; a < n; ++a) {
-      const double x = scores[t + a];
-      for (std::size_t b = a; b < n; ++b) dot[a * n + b] += x * scores[t + b];
-    }
-  }
-  std::vector<double> norm(n);
-  for (std::size_t a = 0; a < n; ++a) norm[a] = std::sqrt(dot[a * n + a]);
-  for (std::size_t a = 0; a < n; ++a) {
-    for (std::size_t b = a; b < n; ++b) {
-      const double both = norm[a] * norm[b];
-      dot[a * n + b] = dot[b * n + a] = both > 0 ? dot[a * n + b] / both : 0;
-    }
-  }
-  return similarity;
 }
 
 std::vector<ExpertId> prune_by_similarity(std::span<const ExpertId> ranked,

@@ -18,20 +18,6 @@ namespace moesim {
 /// experts (Error). Slots ascend by expert.
 SlotTable place_occult(const PairMatrix& co, int gpus);
 
-/// Copies of tokens, each a mean over tokens.
-struct TokenCopies {
-  double gpus = 0;     // C_T: distinct GPUs of a token's experts, its own included
-  double network = 0;  // the same without its own: rows that leave, per direction
-};
-
-/// Copies of the tokens of one layer; `source` holds the GPU of every token.
-TokenCopies token_copies(const IdRows& ids, std::span<const GpuId> gpu_of,
-                         std::span<const GpuId> source);
-
-/// Mean C_T when tokens choose k of E experts uniformly, in equal blocks on G GPUs:
-/// G (1 - C(E - E/G, k) / C(E, k)).
-double uniform_token_gpus(int experts, int top_k, int gpus);
-
 /// Pruning by score, for one token. `ranked` holds its choices by falling score, `scores` one score
 /// per expert. The token keeps the first `allowed` distinct GPUs of its choices and takes the best
 /// scores of all experts there, by falling score; unchanged when it has no more GPUs than that.
@@ -48,10 +34,6 @@ struct ExpertSimilarity {
     return values[a.index() * static_cast<std::size_t>(experts) + b.index()];
   }
 };
-
-/// Cosine of the experts' router outputs over tokens; `scores` is row-major [tokens][experts]. An
-/// expert without any output is similar to none.
-ExpertSimilarity router_similarity(std::span<const float> scores, int experts);
 
 /// Pruning by similarity: as above, but each choice outside the allowed GPUs is replaced, best
 /// score first, by the most similar expert on them that is not chosen yet. Places are kept.

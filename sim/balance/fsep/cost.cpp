@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/balance/fsep/cost.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "sim/base/error.h"
 
 namespace moesim::fsep {
 namespace {
@@ -60,29 +56,6 @@ Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& p, 
       (static_cast<double>(sent.same_node) + extra.same_node) / p.same_node.value +
       (static_cast<double>(sent.other_node) + extra.other_node) / p.other_node.value;
   return {communication(byte_seconds, p), computation(sums, reach.placement(), p, counting)};
-}
-
-Links tiered_links(std::vector<Tier> tiers) {
-  for (std::size_t t = 0; t < tiers.size(); ++t) {
-    const bool nested = t == 0 || (tiers[t].ranks >= tiers[t - 1].ranks &&
-                                   tiers[t].ranks % tiers[t - 1].ranks == 0);
-    if (tiers[t].ranks < 1 || tiers[t].bandwidth.value <= 0 || !nested) {
-      throw Error(fmt::format("a tier of {} ranks at {} byte/s does not enclose the one before",
-                              tiers[t].ranks, tiers[t].bandwidth.value),
-                  "each tier is a multiple of the one before and has a bandwidth");
-    }
-  }
-  return [tiers = std::move(tiers)](GpuId source, std::span<double> seconds_per_byte) {
-    // From the outermost tier inwards: inner ones overwrite.
-    for (std::size_t t = tiers.size(); t-- > 0;) {
-      const auto size = static_cast<std::size_t>(tiers[t].ranks);
-      const std::size_t first = source.index() / size * size;
-      const std::size_t end = std::min(first + size, seconds_per_byte.size());
-      std::fill(seconds_per_byte.begin() + static_cast<std::ptrdiff_t>(first),
-                seconds_per_byte.begin() + static_cast<std::ptrdiff_t>(end),
-                1 / tiers[t].bandwidth.value);
-    }
-  };
 }
 
 Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& p, const Links& links,

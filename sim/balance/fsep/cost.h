@@ -40,16 +40,6 @@ Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& par
 /// Fills in the seconds per byte from `source` to every rank, itself included.
 using Links = std::function<void(GpuId source, std::span<double> seconds_per_byte)>;
 
-/// Ranks that share aligned blocks of `ranks` send to each other at `bandwidth`.
-struct Tier {
-  int ranks;
-  BytesPerSecond bandwidth;
-};
-
-/// Every pair uses the first tier that joins it. Throws Error unless each size is a multiple of
-/// the one before.
-Links tiered_links(std::vector<Tier> tiers);
-
 /// The same cost over any links, in place of the three bandwidths of the parameters: O(N x slots).
 Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& parameters,
           const Links& links, Counting counting = Counting::planner);

@@ -17,12 +17,4 @@ ByteMatrix reduce_exchange(const Placement& placement, Bytes chunk) {
   return restore_exchange(placement, chunk).transposed();
 }
 
-std::vector<Contribution> contributions(const Placement& placement, ExpertId expert) {
-  std::vector<Contribution> parts;
-  for (const SlotId slot : placement.slots_of(expert)) {
-    parts.push_back({placement.gpu_of(slot), slot});
-  }
-  return parts;
-}
-
 }  // namespace moesim::fsep

@@ -36,8 +36,4 @@ std::vector<std::vector<Shares>> lite_shares(const LoadMatrix& loads, const Reac
   return shares;
 }
 
-Assignment lite_routing(const LoadMatrix& loads, const Reach& reach) {
-  return Assignment(reach.placement(), lite_shares(loads, reach));
-}
-
 }  // namespace moesim::fsep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lite routing as an assignment: which slots serve each rank's choices, and how many each.
+// Lite routing: which slots serve each rank's choices, and how many each.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,5 @@ namespace moesim::fsep {
 /// are left out. Which token meets which slot is not ordered upstream; here the first choices take
 /// the first slot. Without choices: the first slot in reach. Throws Error as `spread`.
 std::vector<std::vector<Shares>> lite_shares(const LoadMatrix& loads, const Reach& reach);
-
-/// The same as an assignment of the placement in reach.
-Assignment lite_routing(const LoadMatrix& loads, const Reach& reach);
 
 }  // namespace moesim::fsep

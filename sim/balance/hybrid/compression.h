@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "sim/base/types.h"
 
@@ -43,27 +41,5 @@ KernelTraffic encode_traffic(const ExpertCodec& codec);
 KernelTraffic decode_traffic(const ExpertCodec& codec);
 /// Payload of the shared expert's all-reduce per layer and iteration: one expert, or nothing.
 Bytes shared_expert_payload(const ExpertCodec& codec);
-
-/// One kept difference.
-struct ResidualEntry {
-  std::uint32_t index;
-  float value;
-  bool operator==(const ResidualEntry&) const = default;
-};
-
-/// The mean of experts of one size, summed in double in their order.
-std::vector<float> mean_expert(std::span<const std::vector<float>> experts);
-
-/// The `kept` differences of largest magnitude, by ascending index; equal ones by lowest index.
-/// `shared` is as long as `expert`, and `kept` at most that (Error).
-std::vector<ResidualEntry> encode_residual(std::span<const float> expert,
-                                           std::span<const float> shared, std::int64_t kept);
-
-/// The shared expert plus the differences. Throws Error for an index past its end.
-std::vector<float> decode_residual(std::span<const float> shared,
-                                   std::span<const ResidualEntry> residual);
-
-/// sqrt(sum (expert - decoded)^2 / sum expert^2); 0 when the two are equal.
-double relative_error(std::span<const float> expert, std::span<const float> decoded);
 
 }  // namespace moesim

@@ -3,34 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "sim/base/error.h"
 
 namespace moesim {
-namespace {
-
-constexpr GpuId nowhere{-1};
-
-/// The only GPU of every expert.
-std::vector<GpuId> homes(const SlotTable& home, int experts) {
-  std::vector<GpuId> of(static_cast<std::size_t>(experts), nowhere);
-  for (std::size_t gpu = 0; gpu < home.size(); ++gpu) {
-    for (const ExpertId e : home[gpu]) {
-      if (e.value < 0 || e.value >= experts || of[e.index()] != nowhere) {
-        throw Error(fmt::format("expert {} is unknown or has more than one home GPU", e.value));
-      }
-      of[e.index()] = GpuId(static_cast<std::int64_t>(gpu));
-    }
-  }
-  const auto lost = std::find(of.begin(), of.end(), nowhere);
-  if (lost != of.end()) throw Error(fmt::format("expert {} has no home GPU", lost - of.begin()));
-  return of;
-}
-
-}  // namespace
-
 ExpertDomains::ExpertDomains(std::vector<DomainLevel> levels)
     : levels_(std::move(levels)), stride_(levels_.size()) {
   if (levels_.empty()) throw Error("expert domains need a level or more");
@@ -55,9 +32,8 @@ GpuId ExpertDomains::moved(GpuId gpu, int level, int to) const {
                (to - coordinate(gpu, level)) * stride_[static_cast<std::size_t>(level)]);
 }
 
-DomainRelation ExpertDomains::relation(GpuId m, GpuId n, int level, DomainMatch match) const {
-  const int first = match == DomainMatch::all_levels ? 0 : level + 1;
-  for (int l = first; l < levels(); ++l) {
+DomainRelation ExpertDomains::relation(GpuId m, GpuId n, int level) const {
+  for (int l = 0; l < levels(); ++l) {
     if (l != level && coordinate(m, l) != coordinate(n, l)) return DomainRelation::none;
   }
   const int size = levels_[static_cast<std::size_t>(level)].domain;
@@ -66,18 +42,6 @@ DomainRelation ExpertDomains::relation(GpuId m, GpuId n, int level, DomainMatch 
   if (same_domain && !same_offset) return DomainRelation::all_gather;
   if (!same_domain && same_offset) return DomainRelation::all_to_all;
   return DomainRelation::none;
-}
-
-DomainPairs ExpertDomains::pairs(int level, DomainMatch match) const {
-  DomainPairs count;
-  for (int m = 0; m < gpus_; ++m) {
-    for (int n = 0; n < gpus_; ++n) {
-      const DomainRelation r = relation(GpuId(m), GpuId(n), level, match);
-      count.all_gather += r == DomainRelation::all_gather;
-      count.all_to_all += r == DomainRelation::all_to_all;
-    }
-  }
-  return count;
 }
 
 GpuId ExpertDomains::hop(GpuId at, GpuId home, int level) const {
@@ -139,32 +103,6 @@ LevelExchanges ExpertDomains::reduce_exchanges(const SlotTable& home, Bytes grad
   const LevelExchanges gathers = gather_exchanges(home, gradient);
   LevelExchanges exchanges;
   for (std::size_t l = gathers.size(); l-- > 0;) exchanges.push_back(gathers[l].transposed());
-  return exchanges;
-}
-
-LevelExchanges ExpertDomains::token_exchanges(const LoadMatrix& loads, const SlotTable& home,
-                                              Bytes row) const {
-  const auto n = static_cast<std::size_t>(gpus_);
-  if (loads.sources() != gpus_ || home.size() != n) {
-    throw Error(fmt::format("loads of {} ranks and experts of {} GPUs for domains of {}",
-                            loads.sources(), home.size(), gpus_));
-  }
-  const std::vector<GpuId> home_of = homes(home, loads.experts());
-  std::vector<std::vector<std::int64_t>> bytes(static_cast<std::size_t>(levels()),
-                                               std::vector<std::int64_t>(n * n));
-  for (int source = 0; source < gpus_; ++source) {
-    for (int e = 0; e < loads.experts(); ++e) {
-      const std::int64_t choices = loads.at(GpuId(source), ExpertId(e));
-      GpuId at(source);
-      for (int level = 0; level < levels(); ++level) {
-        const GpuId to = hop(at, home_of[static_cast<std::size_t>(e)], level);
-        bytes[static_cast<std::size_t>(level)][at.index() * n + to.index()] += choices * row.value;
-        at = to;
-      }
-    }
-  }
-  LevelExchanges exchanges;
-  for (const auto& level : bytes) exchanges.push_back(ByteMatrix::from_dense(gpus_, level));
   return exchanges;
 }
 

@@ -3,10 +3,8 @@
 // GPUs exchange tokens. Inside a domain experts travel, between domains tokens do.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
-#include "sim/balance/loads.h"
 #include "sim/base/byte_matrix.h"
 #include "sim/plan/placement.h"
 
@@ -22,18 +20,6 @@ struct DomainLevel {
 /// What two GPUs do at a level: nothing, gather each other's experts, or exchange tokens.
 enum class DomainRelation { none, all_gather, all_to_all };
 
-/// Which coordinates of two GPUs must agree for them to meet at a level: those of all other levels,
-/// or only of the finer ones, as the paper's algorithm prints. Plans use the former: the latter
-/// lets GPUs of different nodes exchange over a level that does not join them.
-enum class DomainMatch { all_levels, finer };
-
-/// How many ordered pairs of GPUs do what at one level (the paper's Table VII).
-struct DomainPairs {
-  std::int64_t all_to_all = 0;
-  std::int64_t all_gather = 0;
-  bool operator==(const DomainPairs&) const = default;
-};
-
 /// Bytes from GPU to GPU, one exchange per level, in the order in which they run.
 using LevelExchanges = std::vector<ByteMatrix>;
 
@@ -48,9 +34,10 @@ class ExpertDomains {
   int levels() const { return static_cast<int>(levels_.size()); }
   /// The worker of a GPU at a level, within the worker above (Eq. 13).
   int coordinate(GpuId gpu, int level) const;
-  DomainRelation relation(GpuId m, GpuId n, int level,
-                          DomainMatch match = DomainMatch::all_levels) const;
-  DomainPairs pairs(int level, DomainMatch match = DomainMatch::all_levels) const;
+  /// How two GPUs meet at a level: only those that agree at all others do. The paper's algorithm
+  /// prints that the finer ones must, so that GPUs of different nodes would exchange over a level
+  /// that does not join them.
+  DomainRelation relation(GpuId m, GpuId n, int level) const;
 
   /// The GPU to which a token at `at` goes at a level, bound for the experts of `home`: the worker
   /// of its own offset in the domain of `home`. After all levels it is on a GPU that holds them.
@@ -67,10 +54,6 @@ class ExpertDomains {
   LevelExchanges gather_exchanges(const SlotTable& home, Bytes expert) const;
   /// The reduce-scatters of the gathered experts' gradients: the gathers backwards, finest first.
   LevelExchanges reduce_exchanges(const SlotTable& home, Bytes gradient) const;
-  /// The dispatch of one row per choice, level 0 first; the diagonal is what stays. The combine is
-  /// each matrix transposed, last level first. Throws Error unless every expert is on one GPU of
-  /// `home`.
-  LevelExchanges token_exchanges(const LoadMatrix& loads, const SlotTable& home, Bytes row) const;
 
  private:
   SlotTable gathered_before(const SlotTable& home, int level) const;

@@ -16,11 +16,6 @@ void check(const StreamLayer& layer) {
   }
 }
 
-void check(const StreamLayer& layer, int gpus) {
-  check(layer);
-  if (gpus < 1) throw Error(fmt::format("a stream model needs a GPU or more, not {}", gpus));
-}
-
 void add_combinations(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
                       std::vector<int>& domains, std::vector<DomainCost>& costs) {
   if (domains.size() == levels.size()) {
@@ -37,32 +32,6 @@ void add_combinations(const StreamLayer& layer, const std::vector<StreamLevel>& 
 }
 
 }  // namespace
-
-Seconds pre_expert_time(int dense_blocks, Seconds attention, Seconds ffn) {
-  return (dense_blocks + 1) * attention + dense_blocks * ffn;
-}
-
-Seconds stream_latency(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth, double p) {
-  check(layer, gpus);
-  const Seconds gather((1 - p) * (gpus - 1) * layer.gathered() / bandwidth.value);
-  const double tokens = static_cast<double>(layer.tokens.value) * (gpus - 1) / gpus;
-  return std::max(layer.pre_expert, gather) + Seconds(2 * p * tokens / bandwidth.value);
-}
-
-double hidden_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth) {
-  check(layer, gpus);
-  return 1 - bandwidth.value * layer.pre_expert.value / (layer.gathered() * (gpus - 1));
-}
-
-double best_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth) {
-  check(layer, gpus);
-  if (gpus == 1 || 2 * static_cast<double>(layer.tokens.value) >= gpus * layer.gathered()) return 0;
-  return std::max(hidden_token_share(layer, gpus, bandwidth), 0.0);
-}
-
-double token_share_of_domain(int gpus, int domain) {
-  return gpus == 1 ? 0 : static_cast<double>(gpus - domain) / (gpus - 1);
-}
 
 DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
                        const std::vector<int>& domains) {

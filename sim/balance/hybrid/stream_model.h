@@ -20,22 +20,6 @@ struct StreamLayer {
   double gathered() const { return static_cast<double>(experts.value) / compression; }
 };
 
-/// PE = (m + 1) attention + m ffn, for m dense blocks before a MoE block.
-Seconds pre_expert_time(int dense_blocks, Seconds attention, Seconds ffn);
-
-/// Latency with a share p in [0, 1] of the outgoing chunks left to tokens (Eq. 10).
-Seconds stream_latency(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth, double p);
-
-/// p0, the share at which the gather is exactly hidden by PE; below 0 when it always is, at most
-/// 1 (Eq. 11-12).
-double hidden_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth);
-
-/// p*: max(p0, 0) while 2 D < G P_E, else 0, when the experts are all gathered.
-double best_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth);
-
-/// p = (G - S) / (G - 1) of expert domains of S GPUs; 0 for one GPU.
-double token_share_of_domain(int gpus, int domain);
-
 /// One level of the cluster, coarsest first: each worker of the level above has `workers` of these.
 struct StreamLevel {
   int workers = 1;  // SF

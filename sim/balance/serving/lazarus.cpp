@@ -164,15 +164,6 @@ SlotTable place(std::span<const int> replicas, const Shape& shape) {
   return table;
 }
 
-bool survives(const SlotTable& table, int experts, const std::vector<bool>& failed) {
-  std::vector<bool> alive(static_cast<std::size_t>(experts));
-  for (std::size_t node = 0; node < table.size(); ++node) {
-    if (failed[node]) continue;
-    for (const ExpertId expert : table[node]) alive[expert.index()] = true;
-  }
-  return std::all_of(alive.begin(), alive.end(), [](bool one) { return one; });
-}
-
 std::vector<std::vector<Shares>> shares(const Placement& placement, const LoadMatrix& loads) {
   const std::vector<std::int64_t> totals = loads.per_expert();
   std::vector<std::vector<Shares>> all(static_cast<std::size_t>(loads.sources()));

@@ -30,9 +30,6 @@ std::vector<int> replicas(std::span<const double> loads, const Shape& shape, int
 /// suffice.
 SlotTable place(std::span<const int> replicas, const Shape& shape);
 
-/// Whether every expert of 0..experts-1 has a replica outside the failed nodes.
-bool survives(const SlotTable& table, int experts, const std::vector<bool>& failed);
-
 /// Shares [rank][expert]: every replica gets an equal part of the expert's choices; a rank fills
 /// its own replica first, the rest goes to the others in proportion to what they have left.
 std::vector<std::vector<Shares>> shares(const Placement& placement, const LoadMatrix& loads);

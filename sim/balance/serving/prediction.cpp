@@ -184,17 +184,6 @@ void Ema::add(const LoadMatrix& loads) {
   }
 }
 
-double total_variation(std::span<const double> predicted, std::span<const double> actual) {
-  const double p = std::accumulate(predicted.begin(), predicted.end(), 0.0);
-  const double q = std::accumulate(actual.begin(), actual.end(), 0.0);
-  if (p <= 0 || q <= 0) return (p <= 0) == (q <= 0) ? 0 : 1;
-  double sum = 0;
-  for (std::size_t e = 0; e < actual.size(); ++e) {
-    sum += std::abs(predicted[e] / p - actual[e] / q);
-  }
-  return sum / 2;
-}
-
 Copies replicate(std::span<const double> loads, const SlotTable& base, const SlotTable& current,
                  int extra_per_gpu) {
   const auto gpus = static_cast<int>(base.size());

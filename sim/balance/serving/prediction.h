@@ -26,10 +26,6 @@ class Ema {
   std::vector<double> load_;
 };
 
-/// Half the sum of differences of two load distributions, each scaled to sum 1; in [0, 1]. Without
-/// any load on one side 1, on both 0.
-double total_variation(std::span<const double> predicted, std::span<const double> actual);
-
 /// Copies beyond the base placement.
 struct Copies {
   SlotTable extra;                // [gpu]: kept ones first

@@ -58,16 +58,6 @@ double utilisation(std::span<const double> gpu_loads) {
          *std::max_element(gpu_loads.begin(), gpu_loads.end());
 }
 
-std::vector<std::vector<int>> layer_chunks(int layers, int per_chunk) {
-  if (per_chunk < 0) throw Error(fmt::format("layers cannot move in chunks of {}", per_chunk));
-  std::vector<std::vector<int>> chunks;
-  for (int layer = 0; layer < layers; ++layer) {
-    if (per_chunk == 0 ? layer == 0 : layer % per_chunk == 0) chunks.emplace_back();
-    chunks.back().push_back(layer);
-  }
-  return chunks;
-}
-
 std::vector<std::vector<SlotId>> static_slots(const Placement& placement, int layer,
                                               std::uint64_t seed) {
   const auto ranks = static_cast<std::size_t>(placement.gpus());

@@ -21,10 +21,6 @@ constexpr bool rebalances_after(std::int64_t passes, double utilisation, double 
   return passes > 0 && passes % interval == 0 && !(utilisation > threshold);
 }
 
-/// The layers that move after each of the following passes, in chunks of consecutive ones; 0 per
-/// chunk: all at once. Throws Error on a negative chunk.
-std::vector<std::vector<int>> layer_chunks(int layers, int per_chunk);
-
 /// `static` dispatch, slots [rank][expert] of one layer: the rank's own copy (the lowest slot of
 /// several), else replicas dealt evenly over the ranks without one and shuffled. Upstream shuffles
 /// by Python's generator, seed 42, one stream over the layers; ours has a stream per (seed, layer).

@@ -13,20 +13,20 @@ namespace moesim {
 namespace {
 
 /// One stage of the d-dimensional AlltoAll, from groups of level `within` to those of `level`.
-struct Stage {
+struct SwapStage {
   int within;
   int level;
   AlphaBeta cost;
 };
 
-std::vector<Stage> stages_of(const SwapObjective& objective) {
+std::vector<SwapStage> stages_of(const SwapObjective& objective) {
   const CollectiveCosts& costs = objective.costs;
   const int levels = costs.nesting.depth();
   if (objective.depth < 1 || objective.depth > levels) {
     throw Error(
         fmt::format("an all-to-all over {} levels has no depth {}", levels, objective.depth));
   }
-  std::vector<Stage> stages;
+  std::vector<SwapStage> stages;
   const auto last = static_cast<std::size_t>(objective.depth - 1);
   for (std::size_t i = 0; i < last; ++i) {
     stages.push_back({static_cast<int>(i), static_cast<int>(i) + 1, costs.inter[i]});
@@ -104,7 +104,7 @@ std::vector<Seconds> swap_times(const SwapObjective& objective, const SlotTable&
   const Nesting& nesting = objective.costs.nesting;
   RunsByIndex counted(choices, static_cast<int>(experts));
   std::vector<Seconds> times(experts * experts);
-  for (const Stage& stage : stages_of(objective)) {
+  for (const SwapStage& stage : stages_of(objective)) {
     std::vector<int> group_of;
     for (const GpuId gpu : owners) group_of.push_back(gpu.value / nesting.group_size(stage.level));
     const int groups = nesting.groups_at(stage.level);
@@ -156,15 +156,6 @@ SlotTable swapped(SlotTable table, ExpertId a, ExpertId b) {
     for (ExpertId& e : experts) e = e == a ? b : e == b ? a : e;
   }
   return table;
-}
-
-std::vector<ExpertTransfer> swap_transfers(const SlotTable& table, ExpertId a, ExpertId b,
-                                           Bytes state) {
-  const std::vector<GpuId> owners = owners_of(table);
-  const GpuId x = owners[a.index()];
-  const GpuId y = owners[b.index()];
-  if (x == y) return {};
-  return {{a, x, y, state}, {b, y, x, state}};
 }
 
 }  // namespace moesim

@@ -53,9 +53,4 @@ std::optional<ExpertSwap> find_swap(const SwapObjective& objective, const SlotTa
 /// The slots after the exchange.
 SlotTable swapped(SlotTable table, ExpertId a, ExpertId b);
 
-/// Both directions of the exchange, of `state` bytes each (the paper leaves the payload open; 14
-/// bytes a parameter carry bf16 weights and fp32 master weights and moments). Empty within a GPU.
-std::vector<ExpertTransfer> swap_transfers(const SlotTable& table, ExpertId a, ExpertId b,
-                                           Bytes state);
-
 }  // namespace moesim

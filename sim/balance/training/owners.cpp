@@ -9,14 +9,6 @@
 
 namespace moesim {
 
-Bytes off_gpu(std::span<const ExpertTransfer> transfers) {
-  Bytes sum;
-  for (const ExpertTransfer& t : transfers) {
-    if (t.from != t.to) sum += t.bytes;
-  }
-  return sum;
-}
-
 ByteMatrix traffic_of(std::span<const ExpertTransfer> transfers, int gpus) {
   const auto n = static_cast<std::size_t>(gpus);
   std::vector<std::int64_t> bytes(n * n);

@@ -20,10 +20,7 @@ struct ExpertTransfer {
   bool operator==(const ExpertTransfer&) const = default;
 };
 
-/// Bytes of a list that leave a GPU: a transfer from a GPU to itself moves between slots alone.
-Bytes off_gpu(std::span<const ExpertTransfer> transfers);
-
-/// The same bytes by sender and receiver.
+/// The bytes of a list by sender and receiver.
 ByteMatrix traffic_of(std::span<const ExpertTransfer> transfers, int gpus);
 
 /// The GPU of every expert: [expert]. Throws Error unless experts 0..n-1 have one slot each.

@@ -6,14 +6,6 @@
 
 namespace moesim {
 
-double smooth_max(std::span<const double> counts, double gamma) {
-  const double largest = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
-  if (largest <= 0) return 0;
-  double sum = 0;
-  for (const double x : counts) sum += std::pow(x / largest, gamma);
-  return largest * std::pow(sum, 1 / gamma);
-}
-
 TwoChanges::TwoChanges(Maximum maximum, std::span<const std::int64_t> counts)
     : maximum_(maximum),
       n_(counts.size()),

@@ -19,9 +19,6 @@ struct Maximum {
   double gamma = 10;  // > 0
 };
 
-/// The gamma-norm of counts >= 0; 0 when all are.
-double smooth_max(std::span<const double> counts, double gamma);
-
 /// The maximum of counts, and of the same with two of them replaced at O(1): what all the others
 /// contribute is tabulated per pair, so nothing is ever subtracted. O(n^2) memory.
 class TwoChanges {

@@ -223,18 +223,4 @@ std::shared_ptr<const TraceStep> Synthesis::next_step(const TraceProgress& progr
   return make_step(info_, std::move(arrays));
 }
 
-RoutingTrace synthesize(const SynthOptions& options) {
-  Synthesis synthesis(options);
-  std::vector<std::shared_ptr<const TraceStep>> steps;
-  for (int s = 0; s < options.steps; ++s) steps.push_back(synthesis.next_step());
-  return {synthesis.info(), std::move(steps)};
-}
-
-RoutingTrace synthesize(const SynthOptions& options, const RoutingTrace& recorded) {
-  Synthesis synthesis(options, recorded);
-  std::vector<std::shared_ptr<const TraceStep>> steps;
-  for (int s = 0; s < options.steps; ++s) steps.push_back(synthesis.next_step());
-  return {synthesis.info(), std::move(steps)};
-}
-
 }  // namespace moesim

@@ -67,8 +67,4 @@ class Synthesis {
   int step_ = 0;
 };
 
-/// The whole trace in memory.
-RoutingTrace synthesize(const SynthOptions& options);
-RoutingTrace synthesize(const SynthOptions& options, const RoutingTrace& recorded);
-
 }  // namespace moesim

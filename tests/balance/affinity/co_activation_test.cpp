@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "sim/balance/training/owners.h"
 #include "sim/base/error.h"
+#include "tests/balance/affinity/judged.h"
 #include "tests/balance/affinity/routed.h"
 
 namespace moesim {
@@ -20,7 +22,7 @@ TEST(CoActivationTest, CountsThePairsOfHandWrittenTokens) {
   EXPECT_EQ(at(0, 1), 1);
   EXPECT_EQ(at(1, 3), 0);
   EXPECT_EQ(at(2, 2), 0);
-  EXPECT_EQ(co.total(), 2 * 3 * 2);
+  EXPECT_EQ(total(co), 2 * 3 * 2);
 }
 
 TEST(CoActivationTest, AgreesWithAskingEveryTokenForEveryPair) {
@@ -48,42 +50,20 @@ TEST(CoActivationTest, TransitionsCountEveryChoiceOfOneLayerWithEveryOneOfTheNex
   EXPECT_EQ(t.at(ExpertId(1), ExpertId(1)), 1);
   EXPECT_EQ(t.at(ExpertId(3), ExpertId(0)), 1);
   EXPECT_EQ(t.at(ExpertId(3), ExpertId(1)), 0);
-  EXPECT_EQ(t.total(), 2 * 2 * 2);
+  EXPECT_EQ(total(t), 2 * 2 * 2);
   EXPECT_EQ(transitions(second.rows(), first.rows(), 4), t.transposed());
 }
 
-TEST(CoActivationTest, LayerTransitionsAddTheStepsOfATrace) {
-  TraceInfo info;
-  info.experts = 3;
-  info.top_k = 1;
-  info.layers = {4, 5, 6};
-  StepArrays arrays;
-  arrays.ids = IdArray(3, {0, 1, /* next layer */ 2, 2, /* next layer */ 1, 0});
-  arrays.sequence_lengths = {2};
-  const RoutingTrace trace(info, {make_step(info, arrays), make_step(info, arrays)});
-  const std::vector<int> steps = {0, 1};
-  const auto t = layer_transitions(trace, steps);
-  ASSERT_EQ(t.size(), 2u);
-  EXPECT_EQ(t[0].at(ExpertId(0), ExpertId(2)), 2);
-  EXPECT_EQ(t[0].at(ExpertId(1), ExpertId(2)), 2);
-  EXPECT_EQ(t[1].at(ExpertId(2), ExpertId(0)), 2);
-  EXPECT_EQ(t[1].total(), 4);
-}
-
-TEST(CoActivationTest, RefusesIdsOutOfRangeAndLayersThatDiffer) {
-  const Tokens tokens(4, {{0, 3}}), more(4, {{0, 1}, {0, 1}});
+TEST(CoActivationTest, RefusesIdsOutOfRange) {
+  const Tokens tokens(4, {{0, 3}});
   EXPECT_THROW(co_choices(tokens.rows(), 3), Error);
-  EXPECT_THROW(transitions(tokens.rows(), tokens.rows(), 3), Error);
-  EXPECT_THROW(transitions(tokens.rows(), more.rows(), 4), Error);
 }
 
 TEST(CoActivationTest, TablesAndGpusOfExpertsAreInverse) {
   const SlotTable table = {{ExpertId(1), ExpertId(2)}, {}, {ExpertId(0)}};
-  const auto gpu_of = gpu_of_experts(table, 3);
+  const auto gpu_of = owners_of(table);
   EXPECT_EQ(gpu_of, (std::vector<GpuId>{GpuId(2), GpuId(0), GpuId(0)}));
   EXPECT_EQ(table_of(gpu_of, 3), table);
-  EXPECT_THROW(gpu_of_experts(table, 4), Error);
-  EXPECT_THROW(gpu_of_experts({{ExpertId(0)}, {ExpertId(0)}}, 1), Error);
 }
 
 }  // namespace

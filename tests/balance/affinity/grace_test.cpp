@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/balance/training/owners.h"
 #include "sim/base/error.h"
 #include "tests/balance/affinity/routed.h"
 
@@ -38,7 +39,7 @@ TEST(GraceTest, GroupsKeepTheirSizesAndEveryExpert) {
     for (const int groups : {1, 2, 4, 7, 15, 30}) {
       const GroupSizes sizes = grace_sizes(30, groups);
       const auto found = controlled_groups(co, all_experts(30), groups, sizes, seed);
-      EXPECT_EQ(gpu_of_experts(found, 30).size(), 30u);
+      EXPECT_EQ(owners_of(found).size(), 30u);
       for (const auto& group : found) {
         EXPECT_GE(static_cast<int>(group.size()), sizes.least);
         EXPECT_LE(static_cast<int>(group.size()), sizes.most);
@@ -84,7 +85,7 @@ TEST(GraceTest, HiddenNodesAndGpusAreFound) {
   }
   const Tokens tokens(32, chosen);
   const SlotTable table = place_grace(co_choices(tokens.rows(), 32), 4, 2);
-  const auto gpu_of = gpu_of_experts(table, 32);
+  const auto gpu_of = owners_of(table);
   for (std::size_t e = 0; e < 32; ++e) {
     EXPECT_EQ(gpu_of[e], gpu_of[e % 8]) << e;
     EXPECT_EQ(gpu_of[e].value / 2, gpu_of[(e % 8) ^ 1].value / 2) << e;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/balance/training/owners.h"
 #include "sim/base/error.h"
 #include "tests/balance/affinity/routed.h"
 
@@ -44,7 +45,7 @@ TEST(GroupingTest, GroupsAreEqualWhateverTheClusters) {
     const SquareMatrix s = co_choice_similarity(co_choices(tokens.rows(), 26));
     for (const int groups : {1, 2, 4, 8, 13, 26}) {
       const auto found = similar_groups(s, groups, seed);
-      EXPECT_EQ(gpu_of_experts(found, 26).size(), 26u);
+      EXPECT_EQ(owners_of(found).size(), 26u);
       for (const auto& group : found) {
         EXPECT_GE(static_cast<int>(group.size()), 26 / groups);
         EXPECT_LE(static_cast<int>(group.size()), (26 + groups - 1) / groups);
@@ -88,23 +89,6 @@ TEST(GroupingTest, GroupsGoToTheLeastLoadedPartWithRoom) {
               ElementsAre(0, 0, 1, 1));  // 50 alone is more, yet each part takes two
   EXPECT_THAT(place_groups(groups, std::vector<std::int64_t>(4), 2), ElementsAre(0, 0, 1, 1));
   EXPECT_THROW(place_groups(groups, std::vector<std::int64_t>(4), 3), Error);
-}
-
-TEST(GroupingTest, RoutesToTheBestGroupsThenInsideThem) {
-  const std::vector<std::vector<ExpertId>> groups = {
-      {ExpertId(0), ExpertId(1)}, {ExpertId(2), ExpertId(3)}, {ExpertId(4), ExpertId(5)}};
-  const std::vector<float> p = {.30f, .01f, .20f, .19f, .15f, .15f};
-  EXPECT_THAT(route_in_groups(p, groups, 1, 2), ElementsAre(ExpertId(2), ExpertId(3)));
-  EXPECT_THAT(route_in_groups(p, groups, 2, 2), ElementsAre(ExpertId(0), ExpertId(2)));
-  EXPECT_THAT(route_in_groups(p, groups, 3, 3),
-              ElementsAre(ExpertId(0), ExpertId(2), ExpertId(3)));  // plain top-3
-  EXPECT_THROW(route_in_groups(p, groups, 1, 3), Error);
-  EXPECT_THROW(route_in_groups(p, groups, 4, 2), Error);
-}
-
-TEST(GroupingTest, BytesOfThePublishedCase) {
-  const std::int64_t d = 4096;
-  EXPECT_NEAR(Bytes(8 * 2 * d * d) / grouped_expert_bytes(d, 16, 8), 7.88, 0.005);
 }
 
 }  // namespace

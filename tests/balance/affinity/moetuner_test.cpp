@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/balance/training/owners.h"
 #include "sim/base/error.h"
 #include "sim/trace/synth/random.h"
 
@@ -82,7 +83,7 @@ TEST(MoetunerTest, KeepsEveryExpertOnceAndItsOwnObjective) {
   ASSERT_EQ(placement.layers.size(), 5u);
   std::vector<int> totals(4);
   for (const SlotTable& layer : placement.layers) {
-    EXPECT_EQ(gpu_of_experts(layer, 16).size(), 16u);
+    EXPECT_EQ(owners_of(layer).size(), 16u);
     for (std::size_t g = 0; g < 4; ++g) totals[g] += static_cast<int>(layer[g].size());
   }
   EXPECT_EQ(placement.spread, *std::max_element(totals.begin(), totals.end()) -

@@ -8,8 +8,11 @@
 #include <map>
 #include <set>
 
+#include "sim/balance/training/owners.h"
 #include "sim/base/error.h"
+#include "tests/balance/affinity/judged.h"
 #include "tests/balance/affinity/routed.h"
+#include "tests/model/expected_distinct.h"
 
 namespace moesim {
 namespace {
@@ -23,7 +26,7 @@ std::vector<ExpertId> experts_of(std::initializer_list<int> ids) {
 }
 
 std::vector<GpuId> blocks(int experts, int gpus) {
-  return gpu_of_experts(contiguous_placement(experts, gpus, gpus).table(), experts);
+  return owners_of(contiguous_placement(experts, gpus, gpus).table());
 }
 
 TEST(OccultTest, PlacesThePublishedExample) {
@@ -35,7 +38,7 @@ TEST(OccultTest, PlacesThePublishedExample) {
   const SlotTable table = place_occult(co_choices(tokens.rows(), 4), 2);
   EXPECT_THAT(table, ElementsAre(experts_of({0, 2}), experts_of({1, 3})));
   const std::vector<GpuId> source(19, GpuId(0));
-  EXPECT_DOUBLE_EQ(token_copies(tokens.rows(), gpu_of_experts(table, 4), source).gpus, 20.0 / 19);
+  EXPECT_DOUBLE_EQ(token_copies(tokens.rows(), owners_of(table), source).gpus, 20.0 / 19);
   EXPECT_DOUBLE_EQ(token_copies(tokens.rows(), blocks(4, 2), source).gpus, 37.0 / 19);
 }
 
@@ -106,7 +109,7 @@ TEST(OccultTest, FindsHiddenGroups) {
     chosen.push_back(token);
   }
   const Tokens tokens(16, chosen);
-  const auto gpu_of = gpu_of_experts(place_occult(co_choices(tokens.rows(), 16), 4), 16);
+  const auto gpu_of = owners_of(place_occult(co_choices(tokens.rows(), 16), 4));
   const std::vector<GpuId> source(300, GpuId(0));
   EXPECT_DOUBLE_EQ(token_copies(tokens.rows(), gpu_of, source).gpus, 1);
   EXPECT_DOUBLE_EQ(token_copies(tokens.rows(), blocks(16, 4), source).gpus, 3);
@@ -133,7 +136,7 @@ TEST(OccultTest, UniformCopiesOfThePublishedModels) {
   };
   for (const auto& row : rows) {
     for (const auto& [gpus, copies] : row.copies) {
-      EXPECT_NEAR(uniform_token_gpus(row.experts, row.top_k, gpus), copies, 5.001e-5)
+      EXPECT_NEAR(expected_distinct(gpus, row.experts, row.top_k), copies, 5.001e-5)
           << row.experts << "/" << row.top_k << " on " << gpus;
     }
   }
@@ -184,9 +187,8 @@ TEST(OccultTest, EqualSimilarityTakesTheLowestExpert) {
 TEST(OccultTest, PrunedTokensKeepTheirSizeTheirBestExpertAndTheirLimit) {
   const auto gpu_of = blocks(32, 8);
   Random random(11);
-  std::vector<float> profile(50 * 32);
-  for (float& s : profile) s = static_cast<float>(random.uniform());
-  const ExpertSimilarity similarity = router_similarity(profile, 32);
+  ExpertSimilarity similarity{.experts = 32, .values = std::vector<double>(32 * 32)};
+  for (double& s : similarity.values) s = random.uniform();
   for (int t = 0; t < 200; ++t) {
     std::vector<float> scores(32);
     for (float& s : scores) s = static_cast<float>(random.uniform());
@@ -207,15 +209,6 @@ TEST(OccultTest, PrunedTokensKeepTheirSizeTheirBestExpertAndTheirLimit) {
       }
     }
   }
-}
-
-TEST(OccultTest, SimilarityIsTheCosineOfRouterOutputs) {
-  const std::vector<float> scores = {3, 0, 6, 0, /* token 1 */ 4, 2, 8, 0};
-  const ExpertSimilarity s = router_similarity(scores, 4);
-  EXPECT_DOUBLE_EQ(s.at(ExpertId(0), ExpertId(2)), 1);
-  EXPECT_DOUBLE_EQ(s.at(ExpertId(0), ExpertId(1)), 0.8);
-  EXPECT_DOUBLE_EQ(s.at(ExpertId(1), ExpertId(0)), 0.8);
-  EXPECT_DOUBLE_EQ(s.at(ExpertId(3), ExpertId(0)), 0);
 }
 
 TEST(OccultTest, RefusesUnequalShares) { EXPECT_THROW(place_occult(PairMatrix(10), 4), Error); }

@@ -13,7 +13,9 @@
 #include "sim/balance/affinity/grouping.h"
 #include "sim/balance/affinity/moetuner.h"
 #include "sim/balance/affinity/occult.h"
+#include "sim/balance/training/owners.h"
 #include "sim/trace/import/importer.h"
+#include "tests/balance/affinity/judged.h"
 
 namespace moesim {
 namespace {
@@ -73,7 +75,7 @@ class Recorded : public testing::Test {
       const IdRows tokens = test(l);
       const std::vector<GpuId> source(static_cast<std::size_t>(tokens.tokens()), GpuId(0));
       const SlotTable table = place(co_choices(profile(l), recorded_experts));
-      sum += token_copies(tokens, gpu_of_experts(table, recorded_experts), source).gpus;
+      sum += token_copies(tokens, owners_of(table), source).gpus;
     }
     return sum / recorded_layers;
   }
@@ -90,8 +92,7 @@ std::optional<RoutingTrace> Recorded::trace_;
 TEST_F(Recorded, CopiesOfContiguousPlacementAreThePublishedDistinctRanks) {
   const std::map<int, double> expected = {{8, 4.553334}, {16, 5.315346}};
   for (const auto& [ranks, mean] : expected) {
-    const auto gpu_of = gpu_of_experts(contiguous_placement(recorded_experts, ranks, ranks).table(),
-                                       recorded_experts);
+    const auto gpu_of = owners_of(contiguous_placement(recorded_experts, ranks, ranks).table());
     double sum = 0;
     for (int l = 0; l < recorded_layers; ++l) {
       const IdRows tokens = rows(l, 0, 1);

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/balance/fsep/volume.h"
 #include "tests/balance/fsep/cases.h"
+#include "tests/balance/fsep/volume.h"
 
 namespace moesim::fsep {
 namespace {
@@ -33,20 +33,6 @@ TEST(ExchangeTest, BytesFollowTheSlots) {
   EXPECT_EQ(restore.at(GpuId(1), GpuId(0)), Bytes(15));
   EXPECT_EQ(restore.at(GpuId(0), GpuId(1)), Bytes(5));
   EXPECT_EQ(reduce_exchange(placement, Bytes(5)).at(GpuId(0), GpuId(1)), Bytes(15));
-}
-
-TEST(ExchangeTest, EveryCopyContributesToTheGradient) {
-  const Placement placement(2, table({{0}, {1}, {0}, {0}}));
-  EXPECT_EQ(contributions(placement, ExpertId(0)),
-            (std::vector<Contribution>{
-                {GpuId(0), SlotId(0)}, {GpuId(2), SlotId(2)}, {GpuId(3), SlotId(3)}}));
-  EXPECT_EQ(contributions(placement, ExpertId(1)),
-            (std::vector<Contribution>{{GpuId(1), SlotId(1)}}));
-  // Two copies on one rank are two contributions.
-  const Placement twice(2, table({{0, 0}, {1, 0}}));
-  EXPECT_EQ(contributions(twice, ExpertId(0)),
-            (std::vector<Contribution>{
-                {GpuId(0), SlotId(0)}, {GpuId(0), SlotId(1)}, {GpuId(1), SlotId(3)}}));
 }
 
 }  // namespace

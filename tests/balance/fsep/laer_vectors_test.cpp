@@ -9,6 +9,7 @@
 
 #include "sim/balance/fsep/lite_routing.h"
 #include "sim/balance/fsep/planner.h"
+#include "tests/balance/fsep/tiered_links.h"
 
 namespace moesim::fsep {
 namespace {
@@ -73,7 +74,7 @@ void check_routing(const LoadMatrix& loads, const Reach& reach, const json& expe
   EXPECT_EQ(sums.distance.same_node, expected["same_node_other_device_token_slots"]);
   EXPECT_EQ(sums.distance.other_node, expected["inter_node_token_slots"]);
   // The assignment sends the same counts.
-  const Assignment assignment = lite_routing(loads, reach);
+  const Assignment assignment(reach.placement(), lite_shares(loads, reach));
   std::vector<std::int64_t> slots(sums.slots.size());
   for (int source = 0; source < loads.sources(); ++source) {
     for (int e = 0; e < loads.experts(); ++e) {

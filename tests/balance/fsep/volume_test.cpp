@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/balance/fsep/volume.h"
+#include "tests/balance/fsep/volume.h"
 
 #include <gtest/gtest.h>
 

@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/balance/hybrid/compression.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-
 #include "sim/base/error.h"
-#include "sim/trace/synth/random.h"
 
 namespace moesim {
 namespace {
-
-using ::testing::ElementsAre;
-
-std::vector<float> noise(std::uint64_t seed, std::size_t count) {
-  Random random(seed);
-  std::vector<float> values(count);
-  for (float& v : values) v = static_cast<float>(random.normal());
-  return values;
-}
 
 TEST(ExpertCodecTest, FiftyTimesKeepsOnePercentOfFloats) {
   const ExpertCodec codec{.ratio = 50, .parameters = 2'100'000};
@@ -64,56 +50,6 @@ TEST(ExpertCodecTest, KernelsReadAndWriteWholeExperts) {
   EXPECT_EQ(decode_traffic(codec),
             (KernelTraffic{.read = Bytes(40'800), .written = Bytes(40'000)}));
   EXPECT_EQ(shared_expert_payload(codec), Bytes(40'000));
-}
-
-TEST(ResidualTest, KeepsTheLargestDifferencesByIndex) {
-  const std::vector<float> expert = {1, 5, -4, 2, 3}, shared = {1, 1, 1, 1, 1};
-  const auto residual = encode_residual(expert, shared, 2);
-  EXPECT_THAT(residual, ElementsAre(ResidualEntry{1, 4}, ResidualEntry{2, -5}));
-  EXPECT_THAT(decode_residual(shared, residual), ElementsAre(1, 5, -4, 1, 1));
-}
-
-TEST(ResidualTest, EqualDifferencesKeepTheLowestIndex) {
-  const std::vector<float> expert = {2, -2, 2, -2}, shared(4);
-  EXPECT_THAT(encode_residual(expert, shared, 3),
-              ElementsAre(ResidualEntry{0, 2}, ResidualEntry{1, -2}, ResidualEntry{2, 2}));
-}
-
-TEST(ResidualTest, MeanOfExperts) {
-  const std::vector<std::vector<float>> experts = {{1, 2}, {3, 6}, {5, 1}};
-  EXPECT_THAT(mean_expert(experts), ElementsAre(3, 3));
-}
-
-TEST(ResidualTest, ErrorFallsToRoundingAsMoreIsKept) {
-  const auto expert = noise(1, 1000), shared = noise(2, 1000);
-  double last = std::numeric_limits<double>::infinity();
-  for (const std::int64_t kept : {0, 1, 10, 100, 500, 999, 1000}) {
-    const auto decoded = decode_residual(shared, encode_residual(expert, shared, kept));
-    const double error = relative_error(expert, decoded);
-    EXPECT_LT(error, last);
-    last = error;
-  }
-  EXPECT_LT(last, 1e-7);  // shared + (expert - shared) rounds
-}
-
-TEST(ResidualTest, NoOtherChoiceOfAsManyHasASmallerError) {
-  const auto expert = noise(3, 10), shared = noise(4, 10);
-  const double best =
-      relative_error(expert, decode_residual(shared, encode_residual(expert, shared, 3)));
-  for (std::uint32_t mask = 0; mask < 1024; ++mask) {
-    if (__builtin_popcount(mask) != 3) continue;
-    std::vector<ResidualEntry> choice;
-    for (std::uint32_t i = 0; i < 10; ++i)
-      if ((mask >> i & 1) != 0) choice.push_back({i, expert[i] - shared[i]});
-    EXPECT_GE(relative_error(expert, decode_residual(shared, choice)), best * (1 - 1e-6));
-  }
-}
-
-TEST(ResidualTest, RefusesWhatDoesNotFit) {
-  const std::vector<float> four(4), five(5);
-  EXPECT_THROW(encode_residual(four, five, 1), Error);
-  EXPECT_THROW(encode_residual(four, four, 5), Error);
-  EXPECT_THROW(decode_residual(four, std::vector<ResidualEntry>{{4, 1.0f}}), Error);
 }
 
 }  // namespace

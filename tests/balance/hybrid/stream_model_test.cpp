@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sim/base/error.h"
 
 namespace moesim {
@@ -18,6 +20,32 @@ StreamLayer layer_of(double token_mb, double expert_mb, double pre_expert_ms) {
   return {.tokens = Bytes(static_cast<std::int64_t>(token_mb * 1e6)),
           .experts = Bytes(static_cast<std::int64_t>(expert_mb * 1e6)),
           .pre_expert = Seconds(pre_expert_ms * 1e-3)};
+}
+
+// The closed forms of one level, in the share p of the outgoing chunks that is left to tokens.
+
+/// Latency (Eq. 10).
+Seconds stream_latency(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth, double p) {
+  const Seconds gather((1 - p) * (gpus - 1) * layer.gathered() / bandwidth.value);
+  const double tokens = static_cast<double>(layer.tokens.value) * (gpus - 1) / gpus;
+  return std::max(layer.pre_expert, gather) + Seconds(2 * p * tokens / bandwidth.value);
+}
+
+/// p0, the share at which the gather is exactly hidden by PE; below 0 when it always is, at most 1
+/// (Eq. 11-12).
+double hidden_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth) {
+  return 1 - bandwidth.value * layer.pre_expert.value / (layer.gathered() * (gpus - 1));
+}
+
+/// p*: max(p0, 0) while 2 D < G P_E, else 0, when the experts are all gathered.
+double best_token_share(const StreamLayer& layer, int gpus, BytesPerSecond bandwidth) {
+  if (2 * static_cast<double>(layer.tokens.value) >= gpus * layer.gathered()) return 0;
+  return std::max(hidden_token_share(layer, gpus, bandwidth), 0.0);
+}
+
+/// p = (G - S) / (G - 1) of expert domains of S GPUs.
+double token_share_of_domain(int gpus, int domain) {
+  return static_cast<double>(gpus - domain) / (gpus - 1);
 }
 
 struct Case {
@@ -106,16 +134,9 @@ TEST(StreamModelTest, PlanIsTheLeastOfAllCombinationsAndTheLowestOnTies) {
   EXPECT_EQ(best.domains[0], 2);
 }
 
-TEST(StreamModelTest, PreExpertTimeCountsTheDenseBlocks) {
-  EXPECT_DOUBLE_EQ(pre_expert_time(0, Seconds(2), Seconds(5)).value, 2);
-  EXPECT_DOUBLE_EQ(pre_expert_time(3, Seconds(2), Seconds(5)).value, 4 * 2 + 3 * 5);
-}
-
 TEST(StreamModelTest, OneGpuMovesNothing) {
   const StreamLayer layer = layer_of(8, 4.7, 0.49);
   EXPECT_EQ(best_domains(layer, {{1, link}}).latency, layer.pre_expert);
-  EXPECT_EQ(best_token_share(layer, 1, link), 0);
-  EXPECT_EQ(token_share_of_domain(1, 1), 0);
 }
 
 TEST(StreamModelTest, RefusesSizesThatDoNotDivide) {

@@ -14,6 +14,16 @@
 namespace moesim {
 namespace {
 
+/// Whether every expert of 0..experts-1 has a replica outside the failed nodes.
+bool survives(const SlotTable& table, int experts, const std::vector<bool>& failed) {
+  std::vector<bool> alive(static_cast<std::size_t>(experts));
+  for (std::size_t node = 0; node < table.size(); ++node) {
+    if (failed[node]) continue;
+    for (const ExpertId expert : table[node]) alive[expert.index()] = true;
+  }
+  return std::ranges::all_of(alive, [](bool one) { return one; });
+}
+
 /// Sets of `failures` failed nodes that leave every expert alive.
 int survivals(const SlotTable& table, int experts, int failures) {
   int count = 0;
@@ -21,7 +31,7 @@ int survivals(const SlotTable& table, int experts, int failures) {
     if (std::popcount(set) != failures) continue;
     std::vector<bool> failed(table.size());
     for (std::size_t n = 0; n < table.size(); ++n) failed[n] = set >> n & 1;
-    count += lazarus::survives(table, experts, failed);
+    count += survives(table, experts, failed);
   }
   return count;
 }

@@ -35,14 +35,6 @@ TEST(PredictionTest, EmaStartsWithTheFirstStepAndLastForgets) {
   EXPECT_EQ(last.load(), (Loads{0, 50}));
 }
 
-TEST(PredictionTest, TotalVariationComparesDistributions) {
-  EXPECT_DOUBLE_EQ(prediction::total_variation(Loads{1, 1, 2}, Loads{10, 10, 20}), 0);
-  EXPECT_DOUBLE_EQ(prediction::total_variation(Loads{1, 0}, Loads{0, 5}), 1);
-  EXPECT_DOUBLE_EQ(prediction::total_variation(Loads{3, 1}, Loads{1, 1}), 0.25);
-  EXPECT_DOUBLE_EQ(prediction::total_variation(Loads{0, 0}, Loads{1, 1}), 1);
-  EXPECT_DOUBLE_EQ(prediction::total_variation(Loads{0, 0}, Loads{0, 0}), 0);
-}
-
 TEST(PredictionTest, CopiesTheHeaviestToTheLeastLoaded) {
   const SlotTable base = table_of({{0, 1}, {2, 3}, {4, 5}});
   // GPUs 110, 20, 10. Three slots: expert 0 (90), again (45), now everywhere; expert 1 (20).

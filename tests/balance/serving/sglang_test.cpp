@@ -24,13 +24,6 @@ TEST(SglangTest, UtilisationIsMeanOverLargest) {
   EXPECT_DOUBLE_EQ(sglang::utilisation(std::vector<double>{0, 0}), 1);
 }
 
-TEST(SglangTest, CutsLayersIntoChunks) {
-  using Chunks = std::vector<std::vector<int>>;
-  EXPECT_EQ(sglang::layer_chunks(5, 2), (Chunks{{0, 1}, {2, 3}, {4}}));
-  EXPECT_EQ(sglang::layer_chunks(3, 0), (Chunks{{0, 1, 2}}));
-  EXPECT_THROW(sglang::layer_chunks(3, -1), Error);
-}
-
 /// 8 GPUs of 2 slots: expert 0 on GPUs 0, 1 and 2, expert g + 1 in GPU g's other slot(s).
 Placement replicated() {
   SlotTable table(8);

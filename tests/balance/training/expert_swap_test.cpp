@@ -8,7 +8,9 @@
 
 #include "sim/base/error.h"
 #include "sim/model/hierarchy_cost.h"
+#include "tests/balance/training/gamma_norm.h"
 #include "tests/balance/training/routed.h"
+#include "tests/model/one_token.h"
 
 namespace moesim {
 namespace {
@@ -36,7 +38,7 @@ GroupCounts counts_of(const CollectiveCosts& costs, CountReading reading, const 
       for (int k = 0; k < routed.top_k; ++k) {
         targets.push_back(owners[static_cast<std::size_t>(routed.ids().at(t, k))]);
       }
-      counts.add(GpuId(static_cast<std::int64_t>(s)), targets);
+      add_token(counts, GpuId(static_cast<std::int64_t>(s)), targets);
     }
   }
   return counts;
@@ -109,7 +111,7 @@ TEST_P(SwapOf, SmoothMaximumIsRecounting) {
         std::vector<double> sums(static_cast<std::size_t>(costs.nesting.groups_at(level)));
         const auto by_index = counts.by_index(within, level, Copies::per_group);
         for (const auto& table : by_index) {
-          worst = std::max(worst, smooth_max(std::vector<double>(table.begin(), table.end()), 10));
+          worst = std::max(worst, gamma_norm(std::vector<double>(table.begin(), table.end()), 10));
         }
         return worst * costs.nesting.groups_at(level) / costs.nesting.groups_at(within);
       };
@@ -183,16 +185,6 @@ TEST(ExpertSwapTest, GroupsAreComparedLevelByLevel) {
   costs.intra[1].seconds_per_byte = 0;
   const auto outer = swap_times({costs, 3, row}, scattered(), choices);
   EXPECT_EQ(outer[pair], outer[0]);
-}
-
-TEST(ExpertSwapTest, MovesBothStatesUnlessOnOneGpu) {
-  const Bytes state(14LL * 3 * 2048 * 768);  // Qwen3-30B-A3B, 14 bytes a parameter
-  EXPECT_EQ(state, Bytes(66'060'288));
-  const auto moves = swap_transfers(scattered(), ExpertId(3), ExpertId(14), state);
-  EXPECT_EQ(moves, (std::vector<ExpertTransfer>{{ExpertId(3), GpuId(0), GpuId(1), state},
-                                                {ExpertId(14), GpuId(1), GpuId(0), state}}));
-  EXPECT_EQ(off_gpu(moves), Bytes(132'120'576));
-  EXPECT_TRUE(swap_transfers(scattered(), ExpertId(3), ExpertId(11), state).empty());
 }
 
 TEST(ExpertSwapTest, RefusesWhatDoesNotFit) {

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "sim/balance/loads.h"
+#include "sim/balance/training/owners.h"
 #include "sim/plan/placement.h"
 #include "sim/trace/batches.h"
 #include "sim/trace/memory_step.h"
@@ -51,6 +51,15 @@ inline SlotTable slots(const std::vector<std::vector<int>>& gpus) {
   SlotTable table;
   for (const auto& experts : gpus) table.emplace_back(experts.begin(), experts.end());
   return table;
+}
+
+/// Bytes of a list that leave a GPU: a transfer from a GPU to itself moves between slots alone.
+inline Bytes off_gpu(std::span<const ExpertTransfer> transfers) {
+  Bytes sum;
+  for (const ExpertTransfer& t : transfers) {
+    if (t.from != t.to) sum += t.bytes;
+  }
+  return sum;
 }
 
 /// A matrix from rows of choices per expert, one row a source.

@@ -7,11 +7,13 @@
 #include <cmath>
 #include <random>
 
+#include "tests/balance/training/gamma_norm.h"
+
 namespace moesim {
 namespace {
 
 double smax(const std::vector<double>& counts, double gamma = 10) {
-  return smooth_max(counts, gamma);
+  return gamma_norm(counts, gamma);
 }
 
 TEST(SmoothMaxTest, KnownValues) {
@@ -42,7 +44,7 @@ TEST(SmoothMaxTest, ScalesAndTendsToTheMaximum) {
 double maximum_of(const Maximum& maximum, const std::vector<std::int64_t>& counts, double scale) {
   const std::vector<double> values(counts.begin(), counts.end());
   if (maximum.kind == MaximumKind::hard) return *std::ranges::max_element(values);
-  if (maximum.kind == MaximumKind::smooth) return smooth_max(values, maximum.gamma);
+  if (maximum.kind == MaximumKind::smooth) return gamma_norm(values, maximum.gamma);
   double sum = 0;
   for (const double x : values) sum += std::exp(maximum.gamma * (x / scale - 1));
   return scale * (1 + std::log(sum) / maximum.gamma);

@@ -9,6 +9,7 @@
 #include "sim/policy/placement/affinity/affinity_profile.h"
 #include "sim/policy/step_plan.h"
 #include "sim/policy/unsuitable.h"
+#include "tests/balance/affinity/judged.h"
 #include "tests/policy/random_layers.h"
 
 namespace moesim {
@@ -110,7 +111,7 @@ TEST(AffinityProfileTest, SeesTheBatchAlone) {
   const auto choices = batch_choices(batch, rows);
   EXPECT_THAT(choices, ElementsAre(1, -1, 3, 0, 0, 1));
   const PairMatrix pairs = co_choices_of(choices, 2, 4);
-  EXPECT_EQ(pairs.total(), 4);
+  EXPECT_EQ(total(pairs), 4);
   EXPECT_EQ(pairs.at(ExpertId(0), ExpertId(3)), 1);
   EXPECT_EQ(pairs.at(ExpertId(1), ExpertId(0)), 1);
 }
@@ -183,8 +184,8 @@ TEST(ExFlowPlacementTest, CutsNothingWhenEveryExpertHasOneSuccessor) {
   const auto layers = replay.step(16, chained);
   for (int e = 0; e < 8; ++e) {
     const auto gpu = [&](int layer, int expert) {
-      return gpu_of_experts(layers[static_cast<std::size_t>(layer)],
-                            8)[static_cast<std::size_t>(expert % 8)];
+      return owners_of(
+          layers[static_cast<std::size_t>(layer)])[static_cast<std::size_t>(expert % 8)];
     };
     EXPECT_EQ(gpu(0, e), gpu(1, e + 5)) << e;
     EXPECT_EQ(gpu(1, e), gpu(2, e + 5)) << e;
@@ -201,7 +202,7 @@ TEST(MoeTunerPlacementTest, BalancesLoadsAndKeepsTransitionsLocal) {
   };
   replay.step(16, routing);
   const auto layers = replay.step(16, routing);
-  const auto first = gpu_of_experts(layers[0], 4), second = gpu_of_experts(layers[1], 4);
+  const auto first = owners_of(layers[0]), second = owners_of(layers[1]);
   EXPECT_EQ(first[0], first[1]);  // 6 + 2 = 3 + 5
   EXPECT_EQ(first[2], first[3]);
   EXPECT_NE(first[0], first[2]);
@@ -218,7 +219,7 @@ TEST(DynamicGroupingTest, ExpertsWithTheSamePartnersShareAGpuOrNode) {
     const bool nodes = where == "groups: per-node";
     Replay replay("{kind: dynamic-grouping, " + where + "}", nodes ? 4 : 2, 8, 2, 1, nodes ? 2 : 1);
     replay.step(48, cliques);
-    const auto gpu_of = gpu_of_experts(replay.step(48, cliques)[0], 8);
+    const auto gpu_of = owners_of(replay.step(48, cliques)[0]);
     const int gpus = nodes ? 2 : 1;
     for (std::size_t e = 2; e < 8; ++e) {
       EXPECT_EQ(gpu_of[e].value / gpus, gpu_of[e - 2].value / gpus) << where << " " << e;
@@ -253,7 +254,7 @@ TEST_P(AffinityPlacement, SlotsDependOnEarlierStepsAlone) {
       differs = differs || a != b;
     }
     for (const SlotTable& layer : a) {
-      EXPECT_EQ(gpu_of_experts(layer, 8).size(), 8u);  // throws unless each has one slot
+      EXPECT_EQ(owners_of(layer).size(), 8u);  // throws unless each has one slot
     }
   }
   EXPECT_TRUE(differs);

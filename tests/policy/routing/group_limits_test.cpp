@@ -8,8 +8,8 @@
 #include <numeric>
 #include <set>
 
-#include "sim/trace/synth/synth.h"
 #include "tests/policy/routing/recorded_layer.h"
+#include "tests/trace/synthesize.h"
 
 namespace moesim {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <tuple>
 
-#include "sim/balance/hybrid/domains.h"
 #include "sim/plan/text.h"
 #include "sim/policy/unsuitable.h"
+#include "tests/balance/hybrid/token_exchanges.h"
 #include "tests/policy/placement/hybrid/hybrid_case.h"
 
 namespace moesim {
@@ -64,7 +64,7 @@ TEST(HybridEpTest, LevelsCarryTheBytesOfTheirDomains) {
       const ExpertDomains domains({{4, outer}, {4, inner}});
       const StepPlan planned = c.hybrid(fmt::format("domains: [{}, {}]", outer, inner));
       c.prove(planned);
-      const auto tokens = domains.token_exchanges(loads, home, Bytes(row_bytes));
+      const auto tokens = token_exchanges(domains, loads, home, Bytes(row_bytes));
       for (int level = 0; level < 2; ++level) {
         EXPECT_EQ(between(planned, fmt::format("dispatch-level-{}", level)).bytes,
                   tokens[static_cast<std::size_t>(level)].off_diagonal().value);

@@ -4,6 +4,7 @@
 
 #include "sim/model/group_counts.h"
 #include "sim/policy/unsuitable.h"
+#include "tests/model/one_token.h"
 #include "tests/policy/placement/training/training_play.h"
 
 namespace moesim {
@@ -60,9 +61,9 @@ std::vector<std::int64_t> touching_nodes(const Assignment& assignment, const std
       const int e = ids[t * static_cast<std::size_t>(top_k) + static_cast<std::size_t>(k)];
       targets.push_back(assignment.gpu(GpuId(0), ExpertId(e)));
     }
-    counts.add(GpuId(0), targets);
+    add_token(counts, GpuId(0), targets);
   }
-  return counts.totals(1, Copies::per_group);
+  return totals(counts, 1, Copies::per_group);
 }
 
 TEST(ExpertSwap, LowersWhatTheBusiestNodeReceives) {

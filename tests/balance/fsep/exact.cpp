@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/balance/fsep/exact.h"
+#include "tests/balance/fsep/exact.h"
 
 #include <fmt/format.h>
 #include <glpk.h>

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/balance/affinity/aurora.h"
-
-#include <fmt/format.h>
+#include "tests/engine/send_rounds.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
-#include "sim/base/error.h"
-
-namespace moesim {
+namespace moesim::test {
 namespace {
 
 using Table = std::vector<std::vector<std::int64_t>>;
@@ -64,7 +59,7 @@ class Matching {
     for (std::size_t i = 0; i < to_.size(); ++i) {
       std::vector<bool> tried(to_.size());
       if (to_[i] == none && !augment(i, real, pad, tried)) {
-        throw std::logic_error("aurora: row and column sums differ");
+        throw std::logic_error("peel_rounds: row and column sums differ");
       }
     }
   }
@@ -97,18 +92,6 @@ Bytes busiest_port(const ByteMatrix& traffic) {
   for (const std::int64_t s : sums.rows) most = std::max(most, s);
   for (const std::int64_t s : sums.columns) most = std::max(most, s);
   return Bytes(most);
-}
-
-Seconds aurora_lower_bound(const ByteMatrix& traffic, std::span<const BytesPerSecond> bandwidth) {
-  if (static_cast<int>(bandwidth.size()) != traffic.ranks()) {
-    throw Error(fmt::format("{} bandwidths for {} GPUs", bandwidth.size(), traffic.ranks()));
-  }
-  const PortSums sums = port_sums(traffic);
-  Seconds most;
-  for (std::size_t i = 0; i < bandwidth.size(); ++i) {
-    most = std::max(most, Bytes(std::max(sums.rows[i], sums.columns[i])) / bandwidth[i]);
-  }
-  return most;
 }
 
 std::vector<SendRound> peel_rounds(const ByteMatrix& traffic) {
@@ -145,25 +128,4 @@ std::vector<SendRound> peel_rounds(const ByteMatrix& traffic) {
   return rounds;
 }
 
-std::vector<GpuId> place_by_speed(std::span<const std::int64_t> loads,
-                                  std::span<const double> speeds) {
-  if (speeds.empty() || loads.size() % speeds.size() != 0) {
-    throw Error(fmt::format("{} experts cannot lie in equal numbers on {} GPUs", loads.size(),
-                            speeds.size()));
-  }
-  std::vector<std::size_t> experts(loads.size()), gpus(speeds.size());
-  std::iota(experts.begin(), experts.end(), std::size_t{0});
-  std::iota(gpus.begin(), gpus.end(), std::size_t{0});
-  std::stable_sort(experts.begin(), experts.end(),
-                   [&](std::size_t a, std::size_t b) { return loads[a] > loads[b]; });
-  std::stable_sort(gpus.begin(), gpus.end(),
-                   [&](std::size_t a, std::size_t b) { return speeds[a] > speeds[b]; });
-  std::vector<GpuId> gpu_of(loads.size());
-  const std::size_t per_gpu = loads.size() / speeds.size();
-  for (std::size_t i = 0; i < experts.size(); ++i) {
-    gpu_of[experts[i]] = GpuId(static_cast<std::int64_t>(gpus[i / per_gpu]));
-  }
-  return gpu_of;
-}
-
-}  // namespace moesim
+}  // namespace moesim::test
