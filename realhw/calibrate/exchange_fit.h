@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "realhw/calibrate/exchange_plans.h"
-#include "realhw/calibrate/robust.h"
 #include "realhw/calibrate/times_file.h"
 #include "sim/calibrate/link_fit.h"
+#include "sim/calibrate/robust.h"
 
 namespace moesim {
 

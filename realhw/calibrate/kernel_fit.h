@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "realhw/calibrate/micro_plan.h"
-#include "realhw/calibrate/robust.h"
 #include "realhw/calibrate/times_file.h"
+#include "sim/calibrate/robust.h"
 #include "sim/model/gpu_model.h"
 #include "sim/topology/topology.h"
 

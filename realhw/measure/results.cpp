@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
 #include "sim/base/units.h"
@@ -113,14 +112,6 @@ Json case_of(const Measured& m, const Topology& topology, const std::string& bac
 }
 
 }  // namespace
-
-std::size_t median_index(const std::vector<Seconds>& repeats) {
-  std::vector<std::size_t> order(repeats.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return repeats[a] < repeats[b]; });
-  return order[(order.size() - 1) / 2];
-}
 
 std::vector<Seconds> MeasuredStep::makespans() const {
   std::vector<Seconds> all;

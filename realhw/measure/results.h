@@ -38,8 +38,6 @@ struct HardwareJob {
   int warmup = 0, repeats = 0;
 };
 
-/// The place of the median among repeats (the lower one of two).
-std::size_t median_index(const std::vector<Seconds>& repeats);
 /// Adds one step: the timeline of its median repeat, and the makespans of all.
 void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step,
                   const Topology& topology);

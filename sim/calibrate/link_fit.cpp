@@ -22,44 +22,37 @@ void fit_fixed(const std::vector<SizeTimes>& sizes, LinkFit& fit) {
   // Dense tables have hundreds of small sizes, and the pairs are quadratic.
   constexpr std::size_t most = 400;
   if (small.size() > most) small.resize(most);
-  std::vector<double> slopes;
-  for (std::size_t i = 0; i < small.size(); ++i) {
-    for (std::size_t j = i + 1; j < small.size(); ++j) {
-      slopes.push_back((small[j].seconds - small[i].seconds) / (small[j].bytes - small[i].bytes));
-    }
+  std::vector<double> bytes, seconds;
+  for (const SizeTimes& s : small) {
+    bytes.push_back(s.bytes);
+    seconds.push_back(s.seconds);
   }
-  const double slope = slopes.empty() ? 0 : std::max(0.0, median(slopes));
-  std::vector<double> intercepts;
-  for (const SizeTimes& s : small) intercepts.push_back(s.seconds - slope * s.bytes);
-  const double middle = median(intercepts);
-  fit.fixed = Seconds(std::clamp(middle, 0.0, quickest));
-  fit.fixed_spread =
-      Seconds(median_interval(median_deviation(intercepts, middle), intercepts.size()));
+  const RobustLine line = theil_sen(bytes, seconds, 0);
+  fit.fixed = Seconds(std::clamp(line.start, 0.0, quickest));
+  fit.fixed_spread = Seconds(line.start_spread);
 }
 
-/// A run of knots that isotonic regression has pooled.
-struct Pool {
+/// Neighbouring knots that isotonic regression has pooled.
+struct KnotPool {
   double log_time;
   double weight;
   std::size_t knots;
 };
 
 void make_monotone(std::vector<LinkFit::Knot>& knots) {
-  std::vector<Pool> pools;
+  std::vector<KnotPool> singles;
   for (const LinkFit::Knot& knot : knots) {
-    pools.push_back(
+    singles.push_back(
         {std::log(knot.point.time().value), std::max(1.0, static_cast<double>(knot.samples)), 1});
-    while (pools.size() > 1 && pools[pools.size() - 2].log_time > pools.back().log_time) {
-      const Pool last = pools.back();
-      pools.pop_back();
-      Pool& pool = pools.back();
-      const double weight = pool.weight + last.weight;
-      pool = {(pool.log_time * pool.weight + last.log_time * last.weight) / weight, weight,
-              pool.knots + last.knots};
-    }
   }
+  const auto mean = [](KnotPool& before, const KnotPool& pool) {
+    const double weight = before.weight + pool.weight;
+    before = {(before.log_time * before.weight + pool.log_time * pool.weight) / weight, weight,
+              before.knots + pool.knots};
+  };
   std::size_t k = 0;
-  for (const Pool& pool : pools) {
+  for (const KnotPool& pool : pooled(
+           std::move(singles), [](const KnotPool& pool) { return pool.log_time; }, mean)) {
     for (std::size_t i = 0; i < pool.knots; ++i) {
       BandwidthTable::Point& point = knots[k++].point;
       point.rate = BytesPerSecond(static_cast<double>(point.size.value) / std::exp(pool.log_time));

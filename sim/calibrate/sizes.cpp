@@ -5,28 +5,13 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <stdexcept>
 
 namespace moesim {
 namespace {
 
-constexpr double normal_of_mad = 1.4826;  // standard deviations per median deviation
-
 SizeTimes robust(double bytes, const std::vector<double>& times) {
-  double middle = median(times);
-  std::vector<double> kept = times;
-  if (times.size() >= 3) {
-    const double deviation = std::max(median_deviation(times, middle), 0.01 * middle);
-    std::erase_if(kept,
-                  [&](double t) { return std::abs(t - middle) > 3.5 * normal_of_mad * deviation; });
-    middle = median(kept);
-  }
-  const auto [quickest, slowest] = std::ranges::minmax(kept);
-  SizeTimes size{bytes, middle, static_cast<int>(kept.size()), -1, slowest / quickest - 1};
-  if (kept.size() > 1) {
-    size.spread = median_interval(median_deviation(kept, middle), kept.size()) / middle;
-  }
-  return size;
+  const Robust r = robust_median(times);
+  return {bytes, r.value, r.kept, r.kept > 1 ? r.spread : -1, r.most / r.least - 1};
 }
 
 using Curve = std::map<double, double>;  // bytes to seconds
@@ -110,38 +95,11 @@ bool contradicted_by_others(const std::vector<SizeTimes>& sizes, std::size_t at)
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  if (values.empty()) throw std::invalid_argument("the median of nothing");
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-double median_deviation(const std::vector<double>& values, double middle) {
-  std::vector<double> distances;
-  for (const double v : values) distances.push_back(std::abs(v - middle));
-  return median(distances);
-}
-
-double median_interval(double deviation, std::size_t count) {
-  constexpr double of_median = 1.96 * 1.2533;  // in standard errors of a mean
-  return of_median * normal_of_mad * deviation / std::sqrt(static_cast<double>(count));
-}
-
 std::vector<SizeTimes> ascending(std::vector<SizeTimes> sizes) {
-  std::vector<std::vector<double>> pools;
-  for (const SizeTimes& s : sizes) {
-    pools.push_back({s.seconds});
-    while (pools.size() > 1 && median(pools[pools.size() - 2]) > median(pools.back())) {
-      std::vector<double> last = std::move(pools.back());
-      pools.pop_back();
-      pools.back().insert(pools.back().end(), last.begin(), last.end());
-    }
-  }
-  std::size_t i = 0;
-  for (const std::vector<double>& pool : pools) {
-    for (std::size_t k = 0; k < pool.size(); ++k) sizes[i++].seconds = median(pool);
-  }
+  std::vector<double> seconds;
+  for (const SizeTimes& s : sizes) seconds.push_back(s.seconds);
+  seconds = ascending(seconds);
+  for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i].seconds = seconds[i];
   return sizes;
 }
 

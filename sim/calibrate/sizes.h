@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/calibrate/measurement.h"
+#include "sim/calibrate/robust.h"
 
 namespace moesim {
 
@@ -22,22 +23,13 @@ struct SizeTimes {
   bool contradicted = false;
 };
 
-/// Throws std::invalid_argument where there are no values.
-double median(std::vector<double> values);
-double median_deviation(const std::vector<double>& values, double middle);
-
-/// Half of the 95 % interval of the median of so many values with this median deviation.
-double median_interval(double deviation, std::size_t count);
-
-/// Where larger sizes take less time, neighbours are pooled until times ascend; a pool has their
-/// median, which a wild one cannot move.
+/// The same sizes with times that ascend (see robust.h).
 std::vector<SizeTimes> ascending(std::vector<SizeTimes> sizes);
 
-/// By size, ascending. Of three or more times those further from their median than 3.5 scaled
-/// median deviations (of at least 1 %) are rejected. A size is contradicted when its own
-/// times are further than `contradiction` apart, or when the median of the three next larger sizes
-/// (up to twice as large) lies that much below its own, or of the three next smaller ones (down to
-/// half) above: times that do not ascend.
+/// By size, ascending, each with its robust_median. A size is contradicted when its own times are
+/// further than `contradiction` apart, or when the median of the three next larger sizes (up to
+/// twice as large) lies that much below its own, or of the three next smaller ones (down to half)
+/// above: times that do not ascend.
 std::vector<SizeTimes> sizes_of(const std::vector<Sample>& samples);
 
 /// The sizes that nothing contradicts, and those that curves `beside` tell. These are of other rank

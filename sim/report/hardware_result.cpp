@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace moesim {
 namespace {
 
@@ -105,6 +108,14 @@ void check_format(const YamlDocument& doc, const YamlMap& map) {
 }
 
 }  // namespace
+
+std::size_t median_index(const std::vector<Seconds>& repeats) {
+  std::vector<std::size_t> order(repeats.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return repeats[a] < repeats[b]; });
+  return order[(order.size() - 1) / 2];
+}
 
 HardwareResult read_hardware_result(const std::string& path) {
   const auto doc = YamlDocument::from_file(path);

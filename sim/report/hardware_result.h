@@ -12,6 +12,9 @@
 
 namespace moesim {
 
+/// The place of the median among repeats (the lower one of two).
+std::size_t median_index(const std::vector<Seconds>& repeats);
+
 struct HardwareStep {
   std::string plan;              // hash_of_plan
   std::vector<Seconds> repeats;  // makespans

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <limits>
 #include <map>
-#include <queue>
 #include <utility>
+
+#include "sim/topology/route/dijkstra.h"
 
 namespace moesim {
 namespace {
@@ -51,7 +51,7 @@ Capacities capacities_of(const Topology& topology) {
   return result;
 }
 
-/// Least latencies through the graph (Dijkstra); keeps those of the last source, as tokens come
+/// Least latencies through the graph; keeps those of the last source, as tokens come
 /// rank by rank.
 class Latencies {
  public:
@@ -71,27 +71,15 @@ class Latencies {
   }
 
  private:
-  using Way = std::pair<Seconds, VertexId>;
-
   void search(VertexId start, std::vector<Seconds>& least) const {
     least.assign(links_.size(), Seconds(std::numeric_limits<double>::infinity()));
-    std::priority_queue<Way, std::vector<Way>, std::greater<>> open;
-    least[start.index()] = Seconds(0);
-    open.push({Seconds(0), start});
-    while (!open.empty()) {
-      const auto [latency, at] = open.top();
-      open.pop();
-      if (latency > least[at.index()]) continue;
-      for (const auto& [more, next] : links_[at.index()]) {
-        if (latency + more >= least[next.index()]) continue;
-        least[next.index()] = latency + more;
-        open.push({latency + more, next});
-      }
-    }
+    least_costs(start.index(), least, [&](std::size_t at, auto&& use) {
+      for (const auto& [latency, next] : links_[at]) use(next.index(), latency);
+    });
   }
 
   const Topology& topology_;
-  std::vector<std::vector<Way>> links_;
+  std::vector<std::vector<std::pair<Seconds, VertexId>>> links_;
   GpuId source_;
   std::vector<Seconds> least_;
 };

@@ -9,14 +9,9 @@
 namespace moesim {
 namespace {
 
-Seconds median(std::vector<Seconds> repeats) {
-  std::sort(repeats.begin(), repeats.end());
-  return repeats[(repeats.size() - 1) / 2];
-}
-
 double spread(const std::vector<Seconds>& repeats) {
   const auto [least, most] = std::minmax_element(repeats.begin(), repeats.end());
-  return (*most - *least) / median(repeats);
+  return (*most - *least) / repeats[median_index(repeats)];
 }
 
 void require_same_plans(const HardwareResult& result, const HardwareCase& measured,
@@ -43,7 +38,7 @@ PolicyValidation compare(const HardwareCase& measured, const SimulatedCase& simu
   const double share = 1.0 / static_cast<double>(measured.steps.size());
   for (std::size_t i = 0; i < measured.steps.size(); ++i) {
     const HardwareStep& step = measured.steps[i];
-    result.measured += median(step.repeats) * share;
+    result.measured += step.repeats[median_index(step.repeats)] * share;
     result.spread += spread(step.repeats) * share;
     result.measured_ops.add(step.ops, share);
     result.simulated += simulated.steps[i] * share;

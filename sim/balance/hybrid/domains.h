@@ -45,7 +45,7 @@ class ExpertDomains {
   /// The GPU that computes the tokens of `source` for the experts of `home`: the last hop.
   GpuId serving(GpuId source, GpuId home) const;
 
-  // The paper leaves the order of several levels open. Here (with DomainMatch::all_levels) level 0
+  // The paper leaves the order of several levels open. Here level 0
   // gathers first, and each next level forwards what its GPUs hold by then.
 
   /// The experts that every GPU holds after all gathers, by home GPU; `home` has one row per GPU.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shortest distances (Dijkstra), and the equal-cost next hops they imply.
+// Least distances, and the equal-cost next hops they imply.
 #include "sim/topology/route/graph.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <queue>
 #include <utility>
+
+#include "sim/topology/route/dijkstra.h"
 
 namespace moesim {
 namespace {
@@ -33,23 +33,11 @@ Digraph::Digraph(int vertices, std::vector<Arc> arcs) : arcs_(std::move(arcs)), 
 
 std::vector<int> Digraph::distances_to(int target) const {
   std::vector<int> distance(first_.size() - 1, unreachable);
-  using Reached = std::pair<int, int>;  // distance, vertex
-  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> nearest;
-  distance[static_cast<std::size_t>(target)] = 0;
-  nearest.emplace(0, target);
-  while (!nearest.empty()) {
-    const auto [cost, vertex] = nearest.top();
-    nearest.pop();
-    const auto v = static_cast<std::size_t>(vertex);
-    if (cost > distance[v]) continue;
+  least_costs(static_cast<std::size_t>(target), distance, [&](std::size_t v, auto&& use) {
     for (std::size_t i = first_entering_[v]; i < first_entering_[v + 1]; ++i) {
-      const Arc& arc = entering_[i];
-      int& best = distance[static_cast<std::size_t>(arc.from)];
-      if (cost + arc.cost >= best) continue;
-      best = cost + arc.cost;
-      nearest.emplace(best, arc.from);
+      use(static_cast<std::size_t>(entering_[i].from), entering_[i].cost);
     }
-  }
+  });
   return distance;
 }
 

@@ -8,7 +8,6 @@
 
 #include "realhw/calibrate/cluster_file.h"
 #include "realhw/calibrate/kernel_plans.h"
-#include "realhw/calibrate/robust.h"
 #include "sim/base/data_files.h"
 #include "sim/plan/exchange_time.h"
 #include "sim/topology/reader.h"
@@ -175,18 +174,6 @@ TEST(OverlapFit, RecoversTheFactors) {
     }
     EXPECT_GT(exchange.value > 0.01 ? fit.compute.kept : fit.communication.kept, 0);
   }
-}
-
-TEST(Robust, RejectsOutliersAndFindsLines) {
-  const Robust r = robust_median({1, 1.01, 0.99, 1, 50});
-  EXPECT_EQ(r.value, 1);
-  EXPECT_EQ(r.kept, 4);
-  EXPECT_EQ(r.rejected, 1);
-  const RobustLine line = theil_sen({1, 2, 3, 4, 5}, {3, 5, 7, 90, 11});
-  EXPECT_NEAR(line.slope, 2, 1e-12);
-  EXPECT_NEAR(line.start, 1, 1e-12);
-  EXPECT_EQ(ascending({1, 3, 2, 5}), (std::vector<double>{1, 2.5, 2.5, 5}));
-  EXPECT_THROW(robust_median({}), std::invalid_argument);
 }
 
 }  // namespace
