@@ -68,16 +68,17 @@ void fit_overheads(const std::vector<ExchangePlan>& plans, const Times& times, E
 /// Of links that are busy equally long the one that reaches farthest: a host's bus often is stated
 /// to be as fast as its NIC.
 LinkId busiest(const Topology& topology, const LinkLoads& loads) {
-  const auto tier_of = [&](std::size_t link) {
-    return topology.classes()[static_cast<std::size_t>(topology.links()[link].link_class)].tier;
+  const auto tier_of = [&](LinkId link) {
+    return topology.classes()[static_cast<std::size_t>(topology.links()[link.index()].link_class)]
+        .tier;
   };
-  std::size_t best = 0;
-  for (std::size_t link = 1; link < loads.seconds.size(); ++link) {
-    const double much = loads.seconds[best] * (1 + 1e-9);
-    const bool equal = loads.seconds[link] * (1 + 1e-9) >= loads.seconds[best];
-    if (loads.seconds[link] > much || (equal && tier_of(link) > tier_of(best))) best = link;
+  LinkUse best;
+  for (const LinkUse& use : loads.uses) {
+    const bool more = use.time > best.time * (1 + 1e-9);
+    const bool equal = use.time * (1 + 1e-9) >= best.time;
+    if (more || (equal && tier_of(use.link) > tier_of(best.link))) best = use;
   }
-  return LinkId(static_cast<std::int64_t>(best));
+  return best.link;
 }
 
 /// What a class's links on a route of an exchange add up to in number, and the others in latency.
@@ -128,7 +129,7 @@ ClassFit fit_class(const Topology& topology, const MicroPlan& micro, LinkId link
     if (micro.plan.ops[op].key.kind == OpKind::settle) continue;
     traffic = &micro.plan.ops[op].exchange()->traffic;
     const Robust time = robust_median(seconds[op]);
-    const Bytes bytes(topology.loads(*traffic).bytes[link.index()]);
+    const Bytes bytes = price(topology, *traffic)->loads.on(link).bytes;
     result.sizes.push_back({bytes, time, 0});
     medians.push_back(time.value);
     spreads.push_back(time.spread);
@@ -166,10 +167,10 @@ void share_out_fixed_times(ExchangeFit& fit) {
 
 /// The simulated times of the exchanges that start together.
 std::vector<double> simulated(const Topology& topology, const std::vector<const Op*>& together) {
-  std::vector<ExchangeDemand> demands;
-  for (const Op* op : together) demands.emplace_back(topology.loads(op->exchange()->traffic));
+  std::vector<ExchangePrice> exchanges;
+  for (const Op* op : together) exchanges.push_back(price(topology, op->exchange()->traffic));
   std::vector<double> times;
-  for (const Seconds time : shared_times(demands)) times.push_back(time.value);
+  for (const Seconds time : shared_times(exchanges)) times.push_back(time.value);
   return times;
 }
 
@@ -192,7 +193,7 @@ ExchangeFit fit_exchanges(const Topology& topology, const std::vector<ExchangePl
   for (const ExchangePlan& plan : plans) {
     if (plan.purpose != ExchangePurpose::table) continue;
     const ByteMatrix& largest = plan.micro.plan.ops.back().exchange()->traffic;
-    const LinkId link = busiest(topology, topology.loads(largest));
+    const LinkId link = busiest(topology, price(topology, largest)->loads);
     const auto& name =
         topology.classes()[static_cast<std::size_t>(topology.links()[link.index()].link_class)]
             .name;

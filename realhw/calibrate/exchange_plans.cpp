@@ -25,7 +25,7 @@ Plan empty_plan(const std::string& name, const Topology& topology) {
 std::vector<Bytes> sizes_of(const Topology& topology, const PeerSets& set, int peers,
                             const ExchangeSizes& sizes, double step) {
   const Bytes probe(1 << 20);
-  const Seconds time = exchange_time(topology, set.traffic(peers, probe)).transfer;
+  const Seconds time = price(topology, set.traffic(peers, probe))->alone.transfer;
   const double by_time = sizes.longest / time * static_cast<double>(probe.value);
   const double most =
       std::clamp(by_time, 16384.0, static_cast<double>(sizes.most.value / std::max(1, peers)));

@@ -96,7 +96,7 @@ ByteMatrix alltoall_of(const Topology& topology, Seconds longest) {
     return traffic;
   };
   constexpr std::int64_t probe = 1 << 20;
-  const Seconds time = exchange_time(topology, matrix(probe)).transfer;
+  const Seconds time = price(topology, matrix(probe))->alone.transfer;
   const double bytes = longest / time * static_cast<double>(probe);
   return matrix(static_cast<std::int64_t>(std::clamp(bytes, 1024.0, 64.0 * probe)));
 }

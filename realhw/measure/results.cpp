@@ -124,7 +124,7 @@ const Timeline& MeasuredStep::median() const { return repeats[median_index(makes
 void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step,
                   const Topology& topology) {
   const Timeline& timeline = step.median();
-  add_step(measured.metrics, plan, timeline, topology);
+  add_step(measured.metrics, PricedPlan(plan, topology), timeline);
   measured.steps.push_back({hash_of_plan(plan), step.makespans(), op_times(plan, timeline)});
 }
 

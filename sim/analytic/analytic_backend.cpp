@@ -11,15 +11,15 @@
 namespace moesim {
 namespace {
 
-class AnalyticBackend : public Backend {
+class AnalyticBackend : public SimulatedBackend {
  public:
   AnalyticBackend(const Topology& topology, const GpuModels& gpus)
-      : topology_(topology), gpus_(gpus) {}
+      : SimulatedBackend(topology), gpus_(gpus) {}
 
-  Timeline run(const Plan& plan) override {
+  Timeline run(const PricedPlan& plan) override {
     const std::vector<Seconds> times = exchange_times(plan);
-    return with_overlap(plan, gpus_, [&](const Delays& delays) {
-      Progress progress(plan, gpus_, delays);
+    return with_overlap(plan.plan(), gpus_, [&](const Delays& delays) {
+      Progress progress(plan.plan(), gpus_, delays);
       for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
         for (const Progress::Joined& one : joined) {
           if (one.all) progress.end(one.op, *one.all + times[one.op.index()]);
@@ -31,26 +31,24 @@ class AnalyticBackend : public Backend {
 
  private:
   /// Per op; 0 for kernels.
-  std::vector<Seconds> exchange_times(const Plan& plan) const {
-    std::vector<Seconds> times(plan.ops.size());
-    for (const std::vector<OpId>& ops : exchange_phases(plan)) {
-      std::vector<ExchangeDemand> demands;
-      for (const OpId op : ops) {
-        demands.emplace_back(topology_.loads(plan[op].exchange()->traffic));
-      }
-      const std::vector<Seconds> together = shared_times(demands);
+  static std::vector<Seconds> exchange_times(const PricedPlan& plan) {
+    std::vector<Seconds> times(plan.plan().ops.size());
+    for (const std::vector<OpId>& ops : exchange_phases(plan.plan())) {
+      std::vector<ExchangePrice> prices;
+      for (const OpId op : ops) prices.push_back(plan[op]);
+      const std::vector<Seconds> together = shared_times(prices);
       for (std::size_t i = 0; i < ops.size(); ++i) times[ops[i].index()] = together[i];
     }
     return times;
   }
 
-  const Topology& topology_;
   GpuModels gpus_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_analytic_backend(const Topology& topology, const GpuModels& gpus) {
+std::unique_ptr<SimulatedBackend> make_analytic_backend(const Topology& topology,
+                                                        const GpuModels& gpus) {
   return std::make_unique<AnalyticBackend>(topology, gpus);
 }
 

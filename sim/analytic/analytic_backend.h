@@ -13,6 +13,7 @@
 namespace moesim {
 
 /// The topology must outlive the backend.
-std::unique_ptr<Backend> make_analytic_backend(const Topology& topology, const GpuModels& gpus);
+std::unique_ptr<SimulatedBackend> make_analytic_backend(const Topology& topology,
+                                                        const GpuModels& gpus);
 
 }  // namespace moesim

@@ -7,8 +7,8 @@
 
 namespace moesim {
 
-std::unique_ptr<Backend> make_backend(Fidelity fidelity, P2pOrder order,
-                                      const ClusterInput& cluster) {
+std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
+                                               const ClusterInput& cluster) {
   using Simgrid = SimgridOptions::Fidelity;
   switch (fidelity) {
     case Fidelity::port:

@@ -11,8 +11,8 @@
 namespace moesim {
 
 /// Simulates plans for a cluster, which must outlive it.
-std::unique_ptr<Backend> make_backend(Fidelity fidelity, P2pOrder order,
-                                      const ClusterInput& cluster);
+std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
+                                               const ClusterInput& cluster);
 
 /// "port", "flow", "flow-nccl" or "analytic".
 std::string backend_name(Fidelity fidelity, P2pOrder order);

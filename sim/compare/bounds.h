@@ -11,6 +11,6 @@ namespace moesim {
 /// Of a step that `planner` has just planned from `batch`, layer by layer, each movement alone on
 /// `backend`. Throws std::logic_error when one beats its bound.
 BoundSums bounds_of(StepPlanner& planner, const StepPlan& planned, const Batch& batch,
-                    const ClusterInput& cluster, Backend& backend);
+                    const ClusterInput& cluster, SimulatedBackend& backend);
 
 }  // namespace moesim

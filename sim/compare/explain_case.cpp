@@ -21,7 +21,7 @@ ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int l
   options.explicit_rows = true;
   StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace, options);
   const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
-  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<std::unique_ptr<SimulatedBackend>> backends;
   std::vector<NamedBackend> named;
   for (const Fidelity fidelity : fidelities) {
     backends.push_back(make_backend(fidelity, scenario.p2p_order, cluster));
@@ -30,7 +30,7 @@ ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int l
   const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
                               planner.replans_in_warmup() + (planned.replanned() ? 1 : 0)};
   return {inputs.trace.info().layers[static_cast<std::size_t>(layer)],
-          explain(planned.plan, cluster.topology, cluster.gpus, named), planned.change,
+          explain(PricedPlan(planned.plan, cluster.topology), cluster.gpus, named), planned.change,
           planning_notes(planner, cluster, record)};
 }
 

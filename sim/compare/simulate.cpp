@@ -77,7 +77,7 @@ Bytes smallest_gpu(const ClusterInput& cluster) {
   return least;
 }
 
-using Backends = std::vector<std::unique_ptr<Backend>>;
+using Backends = std::vector<std::unique_ptr<SimulatedBackend>>;
 
 Backends backends_of(const PolicyRun& run) {
   Backends backends;
@@ -105,10 +105,11 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
       const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster);
       outcome.bounds = bounds_of(planner, planned, batches[i], cluster, *port);
     }
+    const PricedPlan priced(planned.plan, cluster.topology);
     for (std::size_t f = 0; f < backends.size(); ++f) {
       add_memory(outcome.metrics[f], planned, run);
       add_planning(outcome.metrics[f], planned);
-      add_step(outcome.metrics[f], planned.plan, backends[f]->run(planned.plan), cluster.topology);
+      add_step(outcome.metrics[f], priced, backends[f]->run(priced));
     }
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
   }

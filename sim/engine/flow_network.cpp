@@ -10,7 +10,6 @@
 
 #include "sim/engine/network.h"
 #include "sim/engine/p2p_schedule.h"
-#include "sim/plan/exchange_time.h"
 
 namespace moesim {
 namespace {
@@ -26,16 +25,16 @@ struct Way {
 
 class FlowNetwork : public Network {
  public:
-  FlowNetwork(Simulator& simulator, const Topology& topology, const Plan& plan,
-              const FlowOptions& options, Ended ended)
+  FlowNetwork(Simulator& simulator, const PricedPlan& plan, const FlowOptions& options, Ended ended)
       : simulator_(simulator),
-        topology_(topology),
-        plan_(plan),
+        priced_(plan),
+        topology_(plan.topology()),
+        plan_(plan.plan()),
         options_(options),
         ended_(std::move(ended)) {
-    parts_.resize(topology.links().size());
+    parts_.resize(topology_.links().size());
     for (std::size_t l = 0; l < parts_.size(); ++l) {
-      const Link& link = topology.links()[l];
+      const Link& link = topology_.links()[l];
       tables_ = tables_ || link.table;
       if (link.crowded.pairs == 0 && !link.table) {
         simulator_.add_link(link.bandwidth);
@@ -46,12 +45,12 @@ class FlowNetwork : public Network {
       }
     }
     std::size_t planes = 0;
-    for (const Op& op : plan.ops) {
+    for (const Op& op : plan_.ops) {
       if (const Exchange* exchange = op.exchange()) {
         planes = std::max(planes, find_ways(exchange->traffic));
       }
     }
-    simulator_.add_planes(static_cast<int>(planes), topology.gpu_count());
+    simulator_.add_planes(static_cast<int>(planes), topology_.gpu_count());
     for (const auto& [pair, ways] : ways_) {
       for (std::size_t i = 0; i < ways.size(); ++i) {
         simulator_.add_route(static_cast<int>(i), pair.first, pair.second, ways[i].links);
@@ -72,7 +71,7 @@ class FlowNetwork : public Network {
   /// An exchange that somebody has joined and that has not ended for all.
   struct Active {
     const ByteMatrix* traffic;
-    Seconds overhead;
+    const PricedExchange* price;
     std::unique_ptr<PeerOrder> order;
     std::size_t participants;                           // for whom it has not ended
     std::vector<std::pair<std::size_t, double>> parts;  // of the links with a table it loads
@@ -90,18 +89,18 @@ class FlowNetwork : public Network {
   /// Links with a table yield to this exchange, once its data moves, what they do for its bytes.
   void slow_links(Active& exchange) {
     if (!tables_ || std::exchange(exchange.slows, true)) return;
-    const LinkLoads loads = topology_.loads(*exchange.traffic);
-    for (std::size_t l = 0; l < parts_.size(); ++l) {
+    for (const LinkUse& use : exchange.price->loads.uses) {
+      const std::size_t l = use.link.index();
       const Link& link = topology_.links()[l];
-      if (!link.table || loads.bytes[l] == 0) continue;
-      exchange.parts.emplace_back(l, link.part_of(Bytes(loads.bytes[l])));
+      if (!link.table) continue;
+      exchange.parts.emplace_back(l, link.part_of(use.bytes));
       parts_[l].sum += exchange.parts.back().second;
       ++parts_[l].exchanges;
     }
   }
 
   void join(OpId op, GpuId gpu, Seconds at) {
-    const Seconds begin = at + active(op).overhead;
+    const Seconds begin = at + active(op).price->alone.overhead;
     simulator_.spawn([this, op, gpu, begin] {
       simulator_.sleep_until(begin);
       PeerOrder& order = *active_.at(op).order;
@@ -119,7 +118,7 @@ class FlowNetwork : public Network {
     for (const GpuId gpu : exchange.participants) nodes.push_back(topology_.host_of(gpu));
     place->second = {
         &exchange.traffic,
-        topology_.overhead_of(exchange.traffic),
+        priced_[op].get(),
         std::make_unique<PeerOrder>(exchange.participants, nodes, exchange.traffic, options_.peers),
         exchange.participants.size(),
         {},
@@ -238,6 +237,7 @@ class FlowNetwork : public Network {
   }
 
   Simulator& simulator_;
+  const PricedPlan& priced_;
   const Topology& topology_;
   const Plan& plan_;
   FlowOptions options_;
@@ -250,24 +250,22 @@ class FlowNetwork : public Network {
 
 }  // namespace
 
-Seconds flow_precision(const Topology& topology, const Plan& plan, double part) {
+Seconds flow_precision(const PricedPlan& plan, double part) {
   // Each completion solves the max-min system of all flows, so that taking those together that are
   // almost simultaneous saves most of the time. docs/fidelity.md has time against error.
   constexpr Seconds least(1e-9);
   Seconds shortest(std::numeric_limits<double>::infinity());
-  for (const Op& op : plan.ops) {
-    const Exchange* exchange = op.exchange();
-    if (exchange == nullptr || exchange->traffic.off_diagonal() == Bytes(0)) continue;
-    shortest = std::min(shortest, exchange_time(topology, exchange->traffic).transfer);
+  for (std::size_t i = 0; i < plan.plan().ops.size(); ++i) {
+    const auto& price = plan[OpId(static_cast<std::int64_t>(i))];
+    if (price && !price->loads.uses.empty()) shortest = std::min(shortest, price->alone.transfer);
   }
   return shortest.value < std::numeric_limits<double>::infinity() ? std::max(least, shortest * part)
                                                                   : least;
 }
 
-std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan, const FlowOptions& options,
-                                           Network::Ended ended) {
-  return std::make_unique<FlowNetwork>(simulator, topology, plan, options, std::move(ended));
+std::unique_ptr<Network> make_flow_network(Simulator& simulator, const PricedPlan& plan,
+                                           const FlowOptions& options, Network::Ended ended) {
+  return std::make_unique<FlowNetwork>(simulator, plan, options, std::move(ended));
 }
 
 }  // namespace moesim

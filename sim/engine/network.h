@@ -6,9 +6,8 @@
 #include <memory>
 
 #include "sim/engine/simulator.h"
-#include "sim/plan/plan.h"
+#include "sim/plan/priced.h"
 #include "sim/plan/progress.h"
-#include "sim/topology/topology.h"
 
 namespace moesim {
 
@@ -25,12 +24,12 @@ class Network {
 
 /// One activity per link that can bind; without pruning one per loaded link. Exchanges begin when
 /// all have joined and end for everyone at once. Adds its part of the platform to the simulator,
-/// which must outlive it like topology and plan.
-std::unique_ptr<Network> make_port_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan, bool prune, Network::Ended ended);
+/// which must outlive it like the plan.
+std::unique_ptr<Network> make_port_network(Simulator& simulator, const PricedPlan& plan, bool prune,
+                                           Network::Ended ended);
 
 /// A part of the plan's shortest transfer, and at least a nanosecond: the precision for `flow`.
-Seconds flow_precision(const Topology& topology, const Plan& plan, double part);
+Seconds flow_precision(const PricedPlan& plan, double part);
 
 struct FlowOptions {
   int peers = 0;          // of a GPU at a time, in NCCL's order (PeerOrder); 0: all of them
@@ -39,8 +38,7 @@ struct FlowOptions {
 
 /// One communication per pair of GPUs and path, which begins when both have joined the exchange; it
 /// ends for a GPU with the last of its own.
-std::unique_ptr<Network> make_flow_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan, const FlowOptions& options,
-                                           Network::Ended ended);
+std::unique_ptr<Network> make_flow_network(Simulator& simulator, const PricedPlan& plan,
+                                           const FlowOptions& options, Network::Ended ended);
 
 }  // namespace moesim

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "sim/engine/network.h"
-#include "sim/plan/exchange_time.h"
 
 namespace moesim {
 namespace {
@@ -38,27 +37,22 @@ bool is_chain(const Plan& plan) {
 
 class PortNetwork : public Network {
  public:
-  PortNetwork(Simulator& simulator, const Topology& topology, const Plan& plan, bool prune,
-              Ended ended)
+  PortNetwork(Simulator& simulator, const PricedPlan& plan, bool prune, Ended ended)
       : simulator_(simulator),
-        topology_(topology),
         plan_(plan),
         ended_(std::move(ended)),
         prune_(prune),
-        one_server_(prune && is_chain(plan)),
-        uses_(topology.links().size()) {
+        one_server_(prune && is_chain(plan.plan())),
+        uses_(plan.topology().links().size()) {
     simulator_.add_servers(one_server_ ? 1 : static_cast<int>(uses_.size()));
   }
 
   void join(const Progress::Joined& joined) override {
     if (!joined.all) return;
-    LinkLoads loads = topology_.loads(plan_[joined.op].exchange()->traffic);
     Active& exchange = active_[joined.op];
     exchange.op = joined.op;
-    const ExchangeTime alone = exchange_time(loads);
-    exchange.begin = *joined.all + alone.overhead + alone.latency;
-    exchange.used = std::move(loads.used);
-    exchange.work = std::move(loads.seconds);
+    exchange.price = plan_[joined.op].get();
+    exchange.begin = *joined.all + exchange.price->alone.overhead + exchange.price->alone.latency;
     simulator_.spawn([this, &exchange] {
       simulator_.sleep_until(exchange.begin);
       transfer(exchange);
@@ -69,8 +63,7 @@ class PortNetwork : public Network {
   /// An exchange between its launch and its end.
   struct Active {
     OpId op;
-    std::vector<std::size_t> used;     // links that it puts bytes on, ascending
-    std::vector<double> work;          // seconds per link
+    const PricedExchange* price;
     Seconds begin;                     // when its bytes start to move
     std::vector<std::size_t> links;    // those with an activity
     std::vector<std::size_t> alone;    // those that it began to use without one
@@ -83,10 +76,6 @@ class PortNetwork : public Network {
     int activities = 0;
   };
 
-  Seconds work(const Active& exchange, std::size_t link) const {
-    return Seconds(exchange.work[link]);
-  }
-
   void add_job(Active& exchange, std::size_t link, Seconds work) {
     ++uses_[link].activities;
     exchange.links.push_back(link);
@@ -96,7 +85,8 @@ class PortNetwork : public Network {
   /// Gives the exchange that has used a link alone an activity for what is left, if anything is.
   void share(std::size_t link, Seconds now, std::vector<Active*>& starting) {
     Active& other = *std::exchange(uses_[link].alone, nullptr);
-    const Seconds left = work(other, link) - (now - other.begin);
+    const Seconds work = other.price->loads.on(LinkId(static_cast<std::int64_t>(link))).time;
+    const Seconds left = work - (now - other.begin);
     if (left <= Seconds(0)) return;
     if (other.jobs.empty()) starting.push_back(&other);
     add_job(other, link, left);
@@ -106,20 +96,21 @@ class PortNetwork : public Network {
   void transfer(Active& exchange) {
     std::vector<Active*> starting = {&exchange};
     const Seconds now = simulator_.now();
-    std::size_t busiest = uses_.size();  // of the links it has alone
-    for (const std::size_t link : exchange.used) {
+    const LinkUse* busiest = nullptr;  // of the links it has alone
+    for (const LinkUse& use : exchange.price->loads.uses) {
+      const std::size_t link = use.link.index();
       if (uses_[link].alone != nullptr) share(link, now, starting);
       if (!prune_ || uses_[link].activities > 0) {
-        add_job(exchange, link, work(exchange, link));
+        add_job(exchange, link, use.time);
         continue;
       }
       uses_[link].alone = &exchange;
       exchange.alone.push_back(link);
-      if (busiest == uses_.size() || work(exchange, link) > work(exchange, busiest)) busiest = link;
+      if (busiest == nullptr || use.time > busiest->time) busiest = &use;
     }
-    if (busiest < uses_.size()) {
-      uses_[busiest].alone = nullptr;
-      add_job(exchange, busiest, work(exchange, busiest));
+    if (busiest != nullptr) {
+      uses_[busiest->link.index()].alone = nullptr;
+      add_job(exchange, busiest->link.index(), busiest->time);
     }
     if (exchange.jobs.empty()) return end(exchange);
     serve(starting);
@@ -156,8 +147,7 @@ class PortNetwork : public Network {
   }
 
   Simulator& simulator_;
-  const Topology& topology_;
-  const Plan& plan_;
+  const PricedPlan& plan_;
   Ended ended_;
   bool prune_;
   bool one_server_;        // exchanges never overlap and each has one activity
@@ -167,9 +157,9 @@ class PortNetwork : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> make_port_network(Simulator& simulator, const Topology& topology,
-                                           const Plan& plan, bool prune, Network::Ended ended) {
-  return std::make_unique<PortNetwork>(simulator, topology, plan, prune, std::move(ended));
+std::unique_ptr<Network> make_port_network(Simulator& simulator, const PricedPlan& plan, bool prune,
+                                           Network::Ended ended) {
+  return std::make_unique<PortNetwork>(simulator, plan, prune, std::move(ended));
 }
 
 }  // namespace moesim

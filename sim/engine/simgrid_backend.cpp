@@ -31,13 +31,12 @@ struct Ended {
 /// One run of one plan, in a process of its own.
 class Simulation {
  public:
-  Simulation(const Topology& topology, const Plan& plan, const SimgridOptions& options,
-             Progress& progress)
+  Simulation(const PricedPlan& plan, const SimgridOptions& options, Progress& progress)
       : progress_(progress),
         simulator_(options.fidelity == Fidelity::port
                        ? port_precision
-                       : flow_precision(topology, plan, options.flow_precision)),
-        network_(make_network(topology, plan, options)) {}
+                       : flow_precision(plan, options.flow_precision)),
+        network_(make_network(plan, options)) {}
 
   std::vector<Ended> run() {
     join();
@@ -46,13 +45,12 @@ class Simulation {
   }
 
  private:
-  std::unique_ptr<Network> make_network(const Topology& topology, const Plan& plan,
-                                        const SimgridOptions& options) {
+  std::unique_ptr<Network> make_network(const PricedPlan& plan, const SimgridOptions& options) {
     const auto ended = [this](OpId op, std::int32_t participant) { end(op, participant); };
     return options.fidelity == Fidelity::port
-               ? make_port_network(simulator_, topology, plan, options.prune, ended)
-               : make_flow_network(simulator_, topology, plan,
-                                   {options.flow_peers, options.flow_together}, ended);
+               ? make_port_network(simulator_, plan, options.prune, ended)
+               : make_flow_network(simulator_, plan, {options.flow_peers, options.flow_together},
+                                   ended);
   }
 
   void join() {
@@ -75,18 +73,19 @@ class Simulation {
   std::vector<Ended> ended_;
 };
 
-class SimgridBackend : public Backend {
+class SimgridBackend : public SimulatedBackend {
  public:
   SimgridBackend(const Topology& topology, const GpuModels& gpus, const SimgridOptions& options)
-      : topology_(topology), gpus_(gpus), options_(options) {}
+      : SimulatedBackend(topology), gpus_(gpus), options_(options) {}
 
-  Timeline run(const Plan& plan) override {
-    return with_overlap(plan, gpus_, [&](const Delays& delays) { return run(plan, delays); });
+  Timeline run(const PricedPlan& plan) override {
+    return with_overlap(plan.plan(), gpus_,
+                        [&](const Delays& delays) { return run(plan, delays); });
   }
 
  private:
-  Timeline run(const Plan& plan, const Delays& delays) const {
-    Progress progress(plan, gpus_, delays);
+  Timeline run(const PricedPlan& plan, const Delays& delays) const {
+    Progress progress(plan.plan(), gpus_, delays);
     const auto ends = simulate(plan, progress);
     for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
       for (const auto& [op, participant, start, all] : joined) {
@@ -102,9 +101,10 @@ class SimgridBackend : public Backend {
   /// When each exchange ends. Every run is a process of its own: SimGrid has one engine per process
   /// and its clock cannot go back, so that a second run would start late and round differently.
   /// The child works on a copy of `progress`; the ends are all that the parent needs to repeat it.
-  Ends simulate(const Plan& plan, Progress& progress) const {
+  Ends simulate(const PricedPlan& priced, Progress& progress) const {
+    const Plan& plan = priced.plan();
     const std::string data = run_in_child([&] {
-      const auto ended = Simulation(topology_, plan, options_, progress).run();
+      const auto ended = Simulation(priced, options_, progress).run();
       return std::string(reinterpret_cast<const char*>(ended.data()), ended.size() * sizeof(Ended));
     });
     Ends ends(plan.ops.size());
@@ -126,15 +126,15 @@ class SimgridBackend : public Backend {
     return ends;
   }
 
-  const Topology& topology_;
   GpuModels gpus_;
   SimgridOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_simgrid_backend(const Topology& topology, const GpuModels& gpus,
-                                              const SimgridOptions& options) {
+std::unique_ptr<SimulatedBackend> make_simgrid_backend(const Topology& topology,
+                                                       const GpuModels& gpus,
+                                                       const SimgridOptions& options) {
   return std::make_unique<SimgridBackend>(topology, gpus, options);
 }
 

@@ -26,7 +26,8 @@ struct SimgridOptions {
 /// One backend may run any number of plans, also from several threads at once, each from time zero
 /// and in a process of its own.
 /// Topology must outlive it.
-std::unique_ptr<Backend> make_simgrid_backend(const Topology& topology, const GpuModels& gpus,
-                                              const SimgridOptions& options = {});
+std::unique_ptr<SimulatedBackend> make_simgrid_backend(const Topology& topology,
+                                                       const GpuModels& gpus,
+                                                       const SimgridOptions& options = {});
 
 }  // namespace moesim

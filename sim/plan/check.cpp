@@ -174,6 +174,12 @@ std::string describe(const Plan& plan, OpId id) {
   return fmt::format("op {} '{}'", id.value, plan[id].label);
 }
 
+void check_gpus(const Plan& plan, std::size_t gpus) {
+  if (gpus == static_cast<std::size_t>(plan.gpus)) return;
+  throw Error(
+      fmt::format("plan '{}' is for {} GPUs, but the cluster has {}", plan.name, plan.gpus, gpus));
+}
+
 std::vector<PlanMistake> find_mistakes(const Plan& plan) { return Checker(plan).run(); }
 
 void check_plan(const Plan& plan) {

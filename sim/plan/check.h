@@ -26,6 +26,9 @@ std::vector<PlanMistake> find_mistakes(const Plan& plan);
 /// A cycle of waits, told at its lowest op; needs every id of the plan in range.
 std::optional<PlanMistake> find_cycle(const Plan& plan);
 
+/// Throws Error unless the plan is for a cluster of so many GPUs.
+void check_gpus(const Plan& plan, std::size_t gpus);
+
 /// `op 3 'fc1'`, for messages.
 std::string describe(const Plan& plan, OpId id);
 

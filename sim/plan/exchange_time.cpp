@@ -7,13 +7,15 @@
 #include <queue>
 #include <span>
 #include <tuple>
+#include <utility>
 
 namespace moesim {
 namespace {
 
 /// The use of one link by one exchange.
 struct Job {
-  std::size_t link, exchange;
+  LinkId link;
+  std::size_t exchange;
   Seconds begin, work;
 };
 
@@ -56,35 +58,28 @@ void serve(std::span<const Job> jobs, std::vector<Seconds>& ends) {
 ExchangeTime exchange_time(const LinkLoads& loads) {
   ExchangeTime time{loads.overhead, Seconds(0), Seconds(0)};
   Seconds last = loads.latency;
-  for (const std::size_t link : loads.used) {
-    const Seconds work = Seconds(loads.seconds[link]);
-    time.transfer = std::max(time.transfer, work);
-    last = std::max(last, Seconds(loads.first[link]) + work);
+  for (const LinkUse& use : loads.uses) {
+    time.transfer = std::max(time.transfer, use.time);
+    last = std::max(last, use.first + use.time);
   }
   time.latency = last - time.transfer;
   return time;
 }
 
-ExchangeTime exchange_time(const Topology& topology, const ByteMatrix& traffic) {
-  return exchange_time(topology.loads(traffic));
+ExchangePrice price(const Topology& topology, const ByteMatrix& traffic) {
+  PricedExchange exchange{topology.loads(traffic), {}};
+  exchange.alone = exchange_time(exchange.loads);
+  return std::make_shared<const PricedExchange>(std::move(exchange));
 }
 
-ExchangeDemand::ExchangeDemand(const LinkLoads& loads) {
-  const ExchangeTime alone = exchange_time(loads);
-  begin = alone.overhead + alone.latency;
-  for (const std::size_t link : loads.used) {
-    uses.push_back({link, Seconds(loads.seconds[link])});
-  }
-}
-
-std::vector<Seconds> shared_times(const std::vector<ExchangeDemand>& demands) {
+std::vector<Seconds> shared_times(const std::vector<ExchangePrice>& exchanges) {
   std::vector<Seconds> ends;
   std::vector<Job> jobs;
-  for (const ExchangeDemand& demand : demands) {
-    for (const auto& [link, work] : demand.uses) {
-      jobs.push_back({link, ends.size(), demand.begin, work});
+  for (const ExchangePrice& exchange : exchanges) {
+    for (const LinkUse& use : exchange->loads.uses) {
+      jobs.push_back({use.link, ends.size(), exchange->start(), use.time});
     }
-    ends.push_back(demand.begin);
+    ends.push_back(exchange->start());
   }
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
     return std::tie(a.link, a.begin) < std::tie(b.link, b.begin);

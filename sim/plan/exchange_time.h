@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The closed-form times of an exchange that has the network to itself, and of several that start
-// together.
+// What an exchange costs: its use of the links, and its closed-form times alone and among others.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "sim/base/byte_matrix.h"
@@ -24,24 +24,22 @@ struct ExchangeTime {
 /// transfer, at least 0: with routes of one latency just that latency.
 ExchangeTime exchange_time(const LinkLoads& loads);
 
-/// The same, computing the loads.
-ExchangeTime exchange_time(const Topology& topology, const ByteMatrix& traffic);
+/// An exchange on a topology: from start() on after its last participant has joined, it asks some
+/// time of each link that it uses.
+struct PricedExchange {
+  LinkLoads loads;
+  ExchangeTime alone;  // with the network to itself
 
-/// What an exchange asks of the network: from `begin` on, some time of each of its links.
-struct ExchangeDemand {
-  struct Use {
-    std::size_t link;
-    Seconds work;
-  };
-  Seconds begin;  // overhead and latency
-  std::vector<Use> uses;
-
-  explicit ExchangeDemand(const LinkLoads& loads);
+  Seconds start() const { return alone.overhead + alone.latency; }
 };
+/// Shared by all who need it, since it takes long to work out.
+using ExchangePrice = std::shared_ptr<const PricedExchange>;
 
-/// How long exchanges take that start together and share the links evenly: every link serves those
-/// with bytes for it by processor sharing, each from its own `begin` on, and an exchange ends with
-/// its last link. One alone takes exchange_time().total().
-std::vector<Seconds> shared_times(const std::vector<ExchangeDemand>& demands);
+ExchangePrice price(const Topology& topology, const ByteMatrix& traffic);
+
+/// How long exchanges take that all join together and share the links evenly: every link serves
+/// those with bytes for it by processor sharing, each from its own start() on, and an exchange ends
+/// with its last link. One alone takes alone.total().
+std::vector<Seconds> shared_times(const std::vector<ExchangePrice>& exchanges);
 
 }  // namespace moesim

@@ -58,10 +58,7 @@ void Progress::visit_edges(Visit visit) const {
 
 Progress::Progress(const Plan& plan, const GpuModels& gpus, Delays delays)
     : plan_(plan), delays_(std::move(delays)) {
-  if (gpus.size() != static_cast<std::size_t>(plan.gpus)) {
-    throw Error(fmt::format("plan '{}' is for {} GPUs, but the cluster has {}", plan.name,
-                            plan.gpus, gpus.size()));
-  }
+  check_gpus(plan, gpus.size());
   const std::size_t ops = plan.ops.size();
   first_step_.push_back(0);
   timeline_.ops.resize(ops);

@@ -134,9 +134,9 @@ ByteMatrix EpGroups::in_every_group(const ByteMatrix& of_group) const {
 }
 
 Seconds EpGroups::slowest(const std::vector<ByteMatrix>& traffic) const {
-  std::vector<ExchangeDemand> demands;
-  for (const ByteMatrix& one : traffic) demands.emplace_back(topology_->loads(one));
-  return std::ranges::max(shared_times(demands));
+  std::vector<ExchangePrice> together;
+  for (const ByteMatrix& one : traffic) together.push_back(price(*topology_, one));
+  return std::ranges::max(shared_times(together));
 }
 
 GroupPart EpGroups::part(const Batch& batch, const Assignment& assignment, int group) const {

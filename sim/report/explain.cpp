@@ -3,7 +3,6 @@
 #include "sim/report/explain.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -23,8 +22,9 @@ struct Run {
   Timeline timeline;
 };
 
-Seconds time_of(const Plan& plan, const Ops& ops, const NamedBackend& by) {
-  return by.backend->run(slice(plan, ops)).makespan;
+Seconds time_of(const PricedPlan& plan, const Ops& ops, const NamedBackend& by) {
+  const Plan part = slice(plan.plan(), ops);
+  return by.backend->run(PricedPlan(part, plan, ops)).makespan;
 }
 
 void add_reach(ReachTotals& reach, const Exchange& exchange, const Topology& topology) {
@@ -41,17 +41,18 @@ void add_reach(ReachTotals& reach, const Exchange& exchange, const Topology& top
 }
 
 void add_loads(LinkLoads& sum, const LinkLoads& loads) {
-  if (sum.bytes.empty()) {
-    sum = loads;
-    return;
+  std::vector<LinkUse> uses;
+  auto old = sum.uses.begin();
+  for (const LinkUse& use : loads.uses) {
+    while (old != sum.uses.end() && old->link < use.link) uses.push_back(*old++);
+    uses.push_back(use);
+    if (old == sum.uses.end() || old->link != use.link) continue;
+    uses.back() = {use.link, old->bytes + use.bytes, old->time + use.time,
+                   std::min(old->first, use.first)};
+    ++old;
   }
-  const std::vector<std::size_t> before = std::exchange(sum.used, {});
-  std::ranges::set_union(before, loads.used, std::back_inserter(sum.used));
-  for (const std::size_t l : loads.used) {
-    sum.first[l] = sum.bytes[l] == 0 ? loads.first[l] : std::min(sum.first[l], loads.first[l]);
-    sum.bytes[l] += loads.bytes[l];
-    sum.seconds[l] += loads.seconds[l];
-  }
+  uses.insert(uses.end(), old, sum.uses.end());
+  sum.uses = std::move(uses);
   sum.latency = std::max(sum.latency, loads.latency);
   sum.overhead = std::max(sum.overhead, loads.overhead);
 }
@@ -60,21 +61,21 @@ void add_loads(LinkLoads& sum, const LinkLoads& loads) {
 std::vector<ClassLoad> class_loads(const LinkLoads& loads, const Topology& topology) {
   std::vector<ClassLoad> classes(topology.classes().size());
   std::vector<Seconds> sums(classes.size());
-  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
-    const Link& link = topology.links()[l];
-    const auto index = static_cast<std::size_t>(link.link_class);
+  for (const Link& link : topology.links()) {
+    ++classes[static_cast<std::size_t>(link.link_class)].links;
+  }
+  for (const LinkUse& use : loads.uses) {
+    const int link_class = topology.links()[use.link.index()].link_class;
+    const auto index = static_cast<std::size_t>(link_class);
     ClassLoad& load = classes[index];
-    load.link_class = link.link_class;
-    ++load.links;
-    if (loads.bytes[l] == 0) continue;
+    load.link_class = link_class;
     ++load.used;
-    load.bytes += loads.bytes[l];
-    const Seconds time(loads.seconds[l]);
-    sums[index] += time;
-    if (time <= load.busiest_time) continue;
-    load.busiest = LinkId(static_cast<std::int64_t>(l));
-    load.busiest_bytes = Bytes(loads.bytes[l]);
-    load.busiest_time = time;
+    load.bytes += use.bytes.value;
+    sums[index] += use.time;
+    if (use.time <= load.busiest_time) continue;
+    load.busiest = use.link;
+    load.busiest_bytes = use.bytes;
+    load.busiest_time = use.time;
   }
   for (std::size_t c = 0; c < classes.size(); ++c) {
     if (classes[c].used > 0)
@@ -131,8 +132,9 @@ PhaseTime time_in_layer(const Plan& plan, const Ops& ops, const Run& run) {
   return time;
 }
 
-PhaseReport explain_phase(const Plan& plan, const Ops& ops, const Topology& topology,
-                          const std::vector<Run>& runs) {
+PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::vector<Run>& runs) {
+  const Plan& plan = priced.plan();
+  const Topology& topology = priced.topology();
   PhaseReport phase;
   phase.least_gpus = plan.gpus;
   std::set<std::vector<GpuId>> communicators;
@@ -157,13 +159,13 @@ PhaseReport explain_phase(const Plan& plan, const Ops& ops, const Topology& topo
       phase.rounds = std::max(phase.rounds, ++exchanges[gpu]);
     }
     add_reach(phase.reach, exchange, topology);
-    add_loads(loads, topology.loads(exchange.traffic));
+    add_loads(loads, priced[id]->loads);
   }
   phase.communicators = static_cast<int>(communicators.size());
   describe_links(phase, loads, topology);
   for (const Run& run : runs) {
     phase.times.push_back(time_in_layer(plan, ops, run));
-    phase.times.back().alone = time_of(plan, ops, run.by);
+    phase.times.back().alone = time_of(priced, ops, run.by);
   }
   return phase;
 }
@@ -193,8 +195,10 @@ std::vector<Ops> groups_of(const Plan& plan) {
 
 /// The exchanges of every pass and stage, with their minimum times, against the least that must
 /// move; those without rows (metadata) count in time and bytes.
-std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topology,
+std::vector<BoundReport> explain_bounds(const PricedPlan& priced,
                                         const std::vector<NamedBackend>& backends) {
+  const Plan& plan = priced.plan();
+  const Topology& topology = priced.topology();
   const std::vector<TokenNeeds> needs = needs_of(plan);
   std::map<std::pair<Pass, Stage>, Ops> groups;
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
@@ -222,7 +226,7 @@ std::vector<BoundReport> explain_bounds(const Plan& plan, const Topology& topolo
     report.between_hosts = reach.bytes[2];
     report.least = lower_bound(topology, needs, report.row, key.second == Stage::combine);
     for (const NamedBackend& by : backends) {
-      report.achieved.emplace_back(by.name, time_of(plan, ops, by));
+      report.achieved.emplace_back(by.name, time_of(priced, ops, by));
     }
     reports.push_back(std::move(report));
   }
@@ -241,25 +245,26 @@ std::string bound_by(const PhaseReport& phase, const Topology& topology) {
   return time.latency > time.overhead ? "latency" : "overhead";
 }
 
-Explanation explain(const Plan& plan, const Topology& topology, const GpuModels& gpus,
+Explanation explain(const PricedPlan& priced, const GpuModels& gpus,
                     const std::vector<NamedBackend>& backends) {
+  const Plan& plan = priced.plan();
   const std::vector<Ops> groups = groups_of(plan);
   Explanation result;
   std::vector<Run> runs;
   for (const NamedBackend& by : backends) {
-    runs.push_back({by, by.backend->run(plan)});
+    runs.push_back({by, by.backend->run(priced)});
     result.layer.emplace_back(by.name, runs.back().timeline.makespan);
   }
   for (const Ops& ops : groups) {
     const bool phase = plan[ops.back()].exchange() != nullptr;
     result.order.push_back({phase, phase ? result.phases.size() : result.kernels.size()});
     if (phase) {
-      result.phases.push_back(explain_phase(plan, ops, topology, runs));
+      result.phases.push_back(explain_phase(priced, ops, runs));
     } else {
       result.kernels.push_back(explain_kernel(plan, ops, gpus));
     }
   }
-  result.bounds = explain_bounds(plan, topology, backends);
+  result.bounds = explain_bounds(priced, backends);
   return result;
 }
 

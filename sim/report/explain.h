@@ -17,7 +17,7 @@ namespace moesim {
 /// A backend and its name on the page.
 struct NamedBackend {
   std::string name;
-  Backend* backend;
+  SimulatedBackend* backend;
 };
 
 /// Rows and bytes by how far they go: [0] stay on the GPU, [1] inside the host, [2] to another
@@ -116,7 +116,7 @@ struct Explanation {
 };
 
 /// Explains a checked plan of one layer that holds explicit rows.
-Explanation explain(const Plan& plan, const Topology& topology, const GpuModels& gpus,
+Explanation explain(const PricedPlan& plan, const GpuModels& gpus,
                     const std::vector<NamedBackend>& backends);
 
 }  // namespace moesim

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/plan/plan.h"
+#include "sim/plan/priced.h"
 #include "sim/plan/timeline.h"
 #include "sim/report/breakdown.h"
 #include "sim/topology/topology.h"
@@ -90,7 +90,6 @@ std::optional<PeakLink> peak_link(const std::vector<std::int64_t>& link_bytes, S
 
 /// Adds one step. Throws std::logic_error when bytes are lost or appear on a tier that no pair of
 /// GPUs needs: a result with wrong bytes must not be printed.
-void add_step(RunMetrics& run, const Plan& plan, const Timeline& timeline,
-              const Topology& topology);
+void add_step(RunMetrics& run, const PricedPlan& plan, const Timeline& timeline);
 
 }  // namespace moesim

@@ -37,8 +37,9 @@ Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topolog
   }
   traffic.link_class.assign(topology.classes().size(), 0);
   const std::vector<Link>& links = topology.links();
-  for (const std::size_t l : loads.used) {
-    traffic.link_class[static_cast<std::size_t>(links[l].link_class)] += loads.bytes[l];
+  for (const LinkUse& use : loads.uses) {
+    const int link_class = links[use.link.index()].link_class;
+    traffic.link_class[static_cast<std::size_t>(link_class)] += use.bytes.value;
   }
   std::int64_t outer = 0;
   for (std::size_t c = 0; c < traffic.link_class.size(); ++c) {
@@ -92,8 +93,12 @@ Seconds exposed(const GpuIntervals& exchanging, const GpuIntervals& busy) {
 /// The metrics of one step, filled op by op.
 class StepMetrics {
  public:
-  StepMetrics(const Plan& plan, const Timeline& timeline, const Topology& topology)
-      : plan_(plan), timeline_(timeline), topology_(topology), everywhere_(gpus()) {}
+  StepMetrics(const PricedPlan& priced, const Timeline& timeline)
+      : priced_(priced),
+        plan_(priced.plan()),
+        timeline_(timeline),
+        topology_(priced.topology()),
+        everywhere_(gpus()) {}
 
   void add(std::size_t index) {
     const Op& op = plan_.ops[index];
@@ -108,7 +113,10 @@ class StepMetrics {
     const bool of_pass = carries_tokens(op.lane) || op.lane == Lane::compute;
     if (of_pass) spans_[{op.key.layer, op.key.pass}].cover(intervals);
     LayerMetrics& layer = layers_[op.key.layer];
-    if (op.compute() == nullptr) return add_exchange(op, intervals, layer);
+    if (op.compute() == nullptr) {
+      return add_exchange(op, priced_[OpId(static_cast<std::int64_t>(index))]->loads, intervals,
+                          layer);
+    }
     if (op.lane != Lane::compute) return;
     layer.compute += (intervals[0].end - intervals[0].start) * (1.0 / plan_.gpus);
     add_load(loads_[op.key.layer], op, plan_.gpus);
@@ -154,7 +162,8 @@ class StepMetrics {
     return intervals;
   }
 
-  void add_exchange(const Op& op, const std::vector<Interval>& intervals, LayerMetrics& layer) {
+  void add_exchange(const Op& op, const LinkLoads& loads, const std::vector<Interval>& intervals,
+                    LayerMetrics& layer) {
     const Exchange& exchange = *op.exchange();
     const bool tokens = carries_tokens(op.lane);
     GpuIntervals& of_layer = exchanging_[op.key.layer];
@@ -166,13 +175,13 @@ class StepMetrics {
       of_layer[exchange.participants[p].index()].push_back(intervals[p]);
       everywhere_[exchange.participants[p].index()].push_back(intervals[p]);
     }
-    const LinkLoads loads = topology_.loads(exchange.traffic);
     (tokens ? layer.traffic : layer.parameter_traffic).add(traffic_of(op, loads, topology_));
     if (op.key.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();
     layer.link_bytes.resize(loads.bytes.size());
     for (const std::size_t l : loads.used) layer.link_bytes[l] += loads.bytes[l];
   }
 
+  const PricedPlan& priced_;
   const Plan& plan_;
   const Timeline& timeline_;
   const Topology& topology_;
@@ -187,12 +196,11 @@ class StepMetrics {
 
 }  // namespace
 
-void add_step(RunMetrics& run, const Plan& plan, const Timeline& timeline,
-              const Topology& topology) {
-  StepMetrics step(plan, timeline, topology);
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) step.add(i);
+void add_step(RunMetrics& run, const PricedPlan& plan, const Timeline& timeline) {
+  StepMetrics step(plan, timeline);
+  for (std::size_t i = 0; i < plan.plan().ops.size(); ++i) step.add(i);
   step.finish(run);
-  run.breakdown.add(step_breakdown(plan, timeline));
+  run.breakdown.add(step_breakdown(plan.plan(), timeline));
 }
 
 }  // namespace moesim

@@ -170,22 +170,25 @@ std::vector<Path> Topology::paths(GpuId from, GpuId to) const {
   return all_paths(impl_->routes, from.value, to.value);
 }
 
+LinkUse LinkLoads::on(LinkId link) const {
+  const auto at = std::ranges::lower_bound(uses, link, {}, &LinkUse::link);
+  return at != uses.end() && at->link == link ? *at : LinkUse{link, {}, {}, {}};
+}
+
 LinkLoads Topology::loads(const ByteMatrix& traffic) const {
   if (traffic.ranks() != gpu_count()) {
     throw std::invalid_argument(
         fmt::format("loads: a matrix of {} ranks on {} GPUs", traffic.ranks(), gpu_count()));
   }
-  const std::vector<Link>& all = links();
-  LinkLoads loads = link_loads(impl_->routes, all.size(), traffic);
+  LinkLoads loads = link_loads(impl_->routes, links().size(), traffic);
   const LinkLoads pairs =
-      impl_->crowds ? link_loads(impl_->routes, all.size(), pairs_of(traffic)) : LinkLoads{};
-  loads.seconds.assign(all.size(), 0);
-  for (const std::size_t l : loads.used) {
+      impl_->crowds ? link_loads(impl_->routes, links().size(), pairs_of(traffic)) : LinkLoads{};
+  for (LinkUse& use : loads.uses) {
+    const Link& link = links()[use.link.index()];
     const BytesPerSecond bandwidth =
-        impl_->crowds ? all[l].bandwidth_of(pairs.bytes[l]) : all[l].bandwidth;
-    const Bytes bytes(loads.bytes[l]);
-    loads.seconds[l] = (bytes / bandwidth).value;
-    if (all[l].table) loads.seconds[l] /= all[l].part_of(bytes);
+        impl_->crowds ? link.bandwidth_of(pairs.on(use.link).bytes.value) : link.bandwidth;
+    use.time = use.bytes / bandwidth;
+    if (link.table) use.time.value /= link.part_of(use.bytes);
   }
   loads.overhead = overhead_of(traffic);
   return loads;

@@ -73,19 +73,28 @@ struct Path {
   double share = 1;
 };
 
-/// Bytes that an exchange puts on every link, and the latencies of the routes it uses.
+/// What an exchange asks of a link.
+struct LinkUse {
+  LinkId link;
+  Bytes bytes;
+  /// bytes / bandwidth, the bandwidth that the link yields to so many pairs of GPUs and to so many
+  /// bytes.
+  Seconds time;
+  /// The least latency of the routes through the link, since a link starts with the first route
+  /// that reaches it. Routes to GPUs that are entered alike are taken together; of equal-cost paths
+  /// the longest counts.
+  Seconds first;
+  bool operator==(const LinkUse&) const = default;
+};
+
+/// What an exchange asks of the links, and the latencies of the routes it uses.
 struct LinkLoads {
-  std::vector<std::size_t> used;    // links that carry bytes, ascending: few of many
-  std::vector<std::int64_t> bytes;  // per LinkId
-  /// Per LinkId: bytes / bandwidth, the bandwidth that the link yields to so many pairs of GPUs and
-  /// to so many bytes.
-  std::vector<double> seconds;
-  /// Per LinkId, in seconds: the least latency of the routes through it, since a link starts with
-  /// the first route that reaches it. Routes to GPUs that are entered alike are taken together; of
-  /// equal-cost paths the longest counts.
-  std::vector<double> first;
-  Seconds latency;   // largest route latency over the pairs with traffic
-  Seconds overhead;  // Topology::overhead_of
+  std::vector<LinkUse> uses;  // links that carry bytes, ascending: few of many
+  Seconds latency;            // largest route latency over the pairs with traffic
+  Seconds overhead;           // Topology::overhead_of
+
+  /// What it asks of one link, maybe nothing.
+  LinkUse on(LinkId link) const;
 };
 
 class Topology {

@@ -56,7 +56,7 @@ void loads(benchmark::State& state) {
   const Case& c = cases[static_cast<std::size_t>(state.range(0))];
   const Topology topology = open(c);
   const ByteMatrix traffic = uneven(topology.gpu_count());
-  for (auto _ : state) benchmark::DoNotOptimize(topology.loads(traffic).bytes.data());
+  for (auto _ : state) benchmark::DoNotOptimize(topology.loads(traffic).uses.data());
   label(state, c, topology);
 }
 

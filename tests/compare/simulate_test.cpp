@@ -27,7 +27,8 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
     const StepPlan planned =
         planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
     const auto backend = make_backend(fidelity, scenario.p2p_order, cluster);
-    add_step(metrics, planned.plan, backend->run(planned.plan), cluster.topology);
+    const PricedPlan priced(planned.plan, cluster.topology);
+    add_step(metrics, priced, backend->run(priced));
     metrics.planning += planned.planning();
     metrics.replans += planned.replanned() ? 1 : 0;
   }

@@ -56,20 +56,14 @@ TEST_P(Crowding, AnExchangeOfNothingHasNoPeers) { EXPECT_NEAR(ms({{0, 0, 5}}), 0
 
 // A link serves at even shares from when each begins: 3 ms from 0 on, 1 ms from 1 ms on.
 TEST(SharedTimes, AreProcessorSharing) {
-  LinkLoads first;
-  first.used = {0};
-  first.bytes = {1, 0};
-  first.seconds = {3e-3, 0};
-  first.first = {0, 0};
-  LinkLoads second = first;
-  second.seconds = {1e-3, 0};
-  second.overhead = Seconds(1e-3);
-  LinkLoads elsewhere = first;
-  elsewhere.used = {1};
-  elsewhere.bytes = {0, 1};
-  elsewhere.seconds = {0, 2e-3};
+  const auto exchange = [](int link, double seconds, double overhead) {
+    LinkLoads loads;
+    loads.uses = {{LinkId(link), Bytes(1), Seconds(seconds), Seconds(0)}};
+    loads.overhead = Seconds(overhead);
+    return std::make_shared<const PricedExchange>(PricedExchange{loads, exchange_time(loads)});
+  };
   const auto times =
-      shared_times({ExchangeDemand(first), ExchangeDemand(second), ExchangeDemand(elsewhere)});
+      shared_times({exchange(0, 3e-3, 0), exchange(0, 1e-3, 1e-3), exchange(1, 2e-3, 0)});
   EXPECT_NEAR(times[0].value, 4e-3, 1e-12);
   EXPECT_NEAR(times[1].value, 3e-3, 1e-12);
   EXPECT_NEAR(times[2].value, 2e-3, 1e-12);

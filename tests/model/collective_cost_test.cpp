@@ -63,9 +63,9 @@ TEST(CollectiveCosts, FitOfTheTestbedTopologyGivesThePublishedLines) {
   const CollectiveCosts published = hiermoe_lines();
   const CollectiveCosts fitted =
       fit_collective_costs(published.nesting, 1, [&](const CommunicatorTraffic& communicators) {
-        std::vector<ExchangeDemand> demands;
-        for (const ByteMatrix& m : communicators) demands.emplace_back(file.topology.loads(m));
-        return std::ranges::max(shared_times(demands));
+        std::vector<ExchangePrice> together;
+        for (const ByteMatrix& m : communicators) together.push_back(price(file.topology, m));
+        return std::ranges::max(shared_times(together));
       });
   std::ifstream stream(MOESIM_ROOT "/docs/results/hiermoe.md");
   const std::string page(std::istreambuf_iterator<char>(stream), {});

@@ -310,11 +310,11 @@ TEST(HierarchyCost, FittedCostsPredictWhatIsDocumented) {
     const auto file = read_topology(data_file("topologies", "hiermoe-a6000"),
                                     {parse_override(fmt::format("nodes={}", c.nodes))});
     const auto time = [&](const CommunicatorTraffic& communicators) {
-      std::vector<ExchangeDemand> demands;
+      std::vector<ExchangePrice> together;
       for (const ByteMatrix& traffic : communicators) {
-        demands.emplace_back(file.topology.loads(traffic));
+        together.push_back(price(file.topology, traffic));
       }
-      return std::ranges::max(shared_times(demands));
+      return std::ranges::max(shared_times(together));
     };
     const Prediction p = predict_balanced(c, fit_collective_costs(costs_of(c).nesting, 1, time));
     std::string line = fmt::format("| {} |", c.name);

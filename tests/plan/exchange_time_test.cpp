@@ -26,7 +26,7 @@ links:
 }
 
 double time_of(std::vector<std::int64_t> bytes) {
-  return exchange_time(star(), ByteMatrix::from_dense(3, bytes)).total().value;
+  return price(star(), ByteMatrix::from_dense(3, bytes))->alone.total().value;
 }
 
 constexpr std::int64_t mb = 1000000;

@@ -34,7 +34,7 @@ Explanation explain_with_formula(const Plan& plan, const Topology& topology) {
   check_plan(plan);
   const GpuModels gpus = round_gpus(plan.gpus);
   const auto backend = make_analytic_backend(topology, gpus);
-  return explain(plan, topology, gpus, {{"analytic", backend.get()}});
+  return explain(PricedPlan(plan, topology), gpus, {{"analytic", backend.get()}});
 }
 
 // Two pairs on a star with 50 GB/s ports: 5 MB one way, 10 MB the other. 5 us per route.
@@ -118,7 +118,7 @@ TEST(Explain, CountsRoundsOfAPhaseInChunks) {
   const Topology topology = star(2, milliseconds(0.01));
   const GpuModels gpus = round_gpus(2);
   const auto backend = make_simgrid_backend(topology, gpus);
-  const Explanation e = explain(plan, topology, gpus, {{"port", backend.get()}});
+  const Explanation e = explain(PricedPlan(plan, topology), gpus, {{"port", backend.get()}});
   EXPECT_EQ(e.phases[0].communicators, 1);
   EXPECT_EQ(e.phases[0].rounds, 2);
   EXPECT_NEAR(e.phases[0].closed_form.total().value, 230e-6, 1e-12);

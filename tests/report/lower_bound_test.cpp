@@ -153,7 +153,7 @@ Seconds transfer_of(const Topology& topology, const std::vector<const Parents*>&
     }
   }
   const ByteMatrix traffic = ByteMatrix::from_dense(4, bytes);
-  return exchange_time(topology, back ? traffic.transposed() : traffic).transfer;
+  return price(topology, back ? traffic.transposed() : traffic)->alone.transfer;
 }
 
 TEST(LowerBound, NoWayOfRelayingBeatsIt) {

@@ -50,8 +50,9 @@ class MetricsTest : public ::testing::Test {
     add(exchange(Lane::param, Stage::migrate, 40),
         {{Seconds(1), Seconds(8)}, {Seconds(1), Seconds(8)}});
     timeline_.makespan = Seconds(8);
-    add_step(run_, plan_, timeline_, two_gpus());
+    add_step(run_, PricedPlan(plan_, topology_), timeline_);
   }
+  const Topology& topology_ = two_gpus();
   Plan plan_;
   Timeline timeline_;
   RunMetrics run_;
@@ -95,7 +96,7 @@ TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {
   }
   timeline.makespan = Seconds(5);
   RunMetrics run;
-  add_step(run, plan, timeline, two_gpus());
+  add_step(run, PricedPlan(plan, topology_), timeline);
   EXPECT_DOUBLE_EQ(run.total.communication.value, 5);
   EXPECT_DOUBLE_EQ(run.total.exposed.value, 5);
   EXPECT_DOUBLE_EQ(run.layers.at(0).forward.value, 5);
@@ -108,7 +109,7 @@ TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {
 TEST_F(MetricsTest, ImbalanceIsTheMeanOverStepsOfALayerAndOfTheRun) {
   EXPECT_DOUBLE_EQ(run_.total.load_max_over_mean.value(), 1.5);
   std::get<GroupedGemm>(std::get<Compute>(plan_.ops[1].work).kernel).m = {6};
-  add_step(run_, plan_, timeline_, two_gpus());
+  add_step(run_, PricedPlan(plan_, topology_), timeline_);
   EXPECT_DOUBLE_EQ(run_.total.load_max_over_mean.value(), 1.25);
   EXPECT_DOUBLE_EQ(run_.layers.at(0).load_max_over_mean.value(), 1.25);
 }

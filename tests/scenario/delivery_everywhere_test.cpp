@@ -27,9 +27,9 @@ Batches enough_batches(const RoutingTrace& trace, int ranks) {
 /// Bytes that enter and leave every vertex but the GPUs are the same.
 void expect_conserved(const Topology& topology, const LinkLoads& loads) {
   std::vector<std::int64_t> balance(topology.vertices().size());
-  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
-    balance[topology.links()[l].from.index()] -= loads.bytes[l];
-    balance[topology.links()[l].to.index()] += loads.bytes[l];
+  for (const auto& [link, bytes, time, first] : loads.uses) {
+    balance[topology.links()[link.index()].from.index()] -= bytes.value;
+    balance[topology.links()[link.index()].to.index()] += bytes.value;
   }
   for (std::size_t v = 0; v < balance.size(); ++v) {
     if (topology.vertices()[v].kind != VertexKind::gpu) {
@@ -47,12 +47,12 @@ void expect_matrix_on_links(const Topology& topology, const ByteMatrix& traffic,
   for (std::size_t v = 0; v < topology.vertices().size(); ++v) {
     if (topology.vertices()[v].kind == VertexKind::gpu) gpu_at[v] = gpu++;
   }
-  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
-    const Link& link = topology.links()[l];
+  for (const LinkUse& use : loads.uses) {
+    const Link& link = topology.links()[use.link.index()];
     if (const int to = gpu_at[link.to.index()]; to >= 0)
-      net[static_cast<std::size_t>(to)] += loads.bytes[l];
+      net[static_cast<std::size_t>(to)] += use.bytes.value;
     if (const int from = gpu_at[link.from.index()]; from >= 0)
-      net[static_cast<std::size_t>(from)] -= loads.bytes[l];
+      net[static_cast<std::size_t>(from)] -= use.bytes.value;
   }
   for (int from = 0; from < traffic.ranks(); ++from) {
     for (const auto& entry : traffic.row(GpuId(from))) {
@@ -74,9 +74,9 @@ void expect_tiers(const Topology& topology, const ByteMatrix& traffic, const Lin
     }
   }
   std::int64_t outer = 0;
-  for (std::size_t l = 0; l < loads.bytes.size(); ++l) {
-    const auto link_class = static_cast<std::size_t>(topology.links()[l].link_class);
-    if (topology.classes()[link_class].tier != Tier::host) outer += loads.bytes[l];
+  for (const LinkUse& use : loads.uses) {
+    const auto link_class = static_cast<std::size_t>(topology.links()[use.link.index()].link_class);
+    if (topology.classes()[link_class].tier != Tier::host) outer += use.bytes.value;
   }
   EXPECT_GE(outer, between_hosts);
   if (between_hosts == 0) {

@@ -49,24 +49,27 @@ TEST_P(EveryCluster, LoadsAreTheSumOverPaths) {
   for (std::size_t link = 0; link < expected.size(); ++link) {
     // Every aggregate that is split may leave one odd byte per hop on a link.
     const double odd = 4.0 * topology_.gpu_count();
-    EXPECT_NEAR(static_cast<double>(loads.bytes[link]), expected[link], odd) << "link " << link;
+    const LinkUse use = loads.on(LinkId(static_cast<std::int64_t>(link)));
+    EXPECT_NEAR(static_cast<double>(use.bytes.value), expected[link], odd) << "link " << link;
     if (uses[link] == 0) {
-      EXPECT_EQ(loads.bytes[link], 0) << "link " << link;
+      EXPECT_EQ(use.bytes, Bytes(0)) << "link " << link;
     }
-    if (loads.bytes[link] > 0) {
-      EXPECT_GE(loads.first[link], shortest - 1e-12) << "link " << link;
-      EXPECT_LE(loads.first[link], latency + 1e-12) << "link " << link;
+    if (use.bytes > Bytes(0)) {
+      EXPECT_GE(use.first.value, shortest - 1e-12) << "link " << link;
+      EXPECT_LE(use.first.value, latency + 1e-12) << "link " << link;
     }
   }
   EXPECT_NEAR(loads.latency.value, latency, 1e-12);
+  EXPECT_TRUE(std::ranges::is_sorted(loads.uses, {}, &LinkUse::link));
+  for (const LinkUse& use : loads.uses) EXPECT_GT(use.bytes, Bytes(0));
 }
 
 TEST_P(EveryCluster, BytesAreConservedAtEveryVertex) {
   const LinkLoads loads = topology_.loads(traffic_);
   std::vector<std::int64_t> net(topology_.vertices().size(), 0);  // in less out
-  for (std::size_t link = 0; link < loads.bytes.size(); ++link) {
-    net[topology_.links()[link].to.index()] += loads.bytes[link];
-    net[topology_.links()[link].from.index()] -= loads.bytes[link];
+  for (const auto& [link, bytes, time, first] : loads.uses) {
+    net[topology_.links()[link.index()].to.index()] += bytes.value;
+    net[topology_.links()[link.index()].from.index()] -= bytes.value;
   }
   for (int s = 0; s < topology_.gpu_count(); ++s) {
     for (const ByteMatrix::Entry& e : traffic_.row(GpuId(s))) {

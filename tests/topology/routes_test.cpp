@@ -33,7 +33,7 @@ std::int64_t bytes_on(const Topology& t, const LinkLoads& loads, const std::stri
   for (std::size_t i = 0; i < t.links().size(); ++i) {
     const Link& link = t.links()[i];
     if (t.vertices()[link.from.index()].name == from && t.vertices()[link.to.index()].name == to) {
-      return loads.bytes[i];
+      return loads.on(LinkId(static_cast<std::int64_t>(i))).bytes.value;
     }
   }
   ADD_FAILURE() << "no link " << from << " -> " << to;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "sim/topology/route/routes.h"
 
@@ -13,17 +15,18 @@ namespace moesim {
 class LinkSums {
  public:
   /// Of so many links, none of them used.
-  explicit LinkSums(std::size_t links) {
-    loads_.bytes.assign(links, 0);
-    loads_.first.assign(links, Load().latency);
-  }
+  explicit LinkSums(std::size_t links) : place_(links, unused) {}
 
   void put(int link, const Load& load) {
     if (load.bytes == 0) return;
-    const auto at = static_cast<std::size_t>(link);
-    if (loads_.bytes[at] == 0) loads_.used.push_back(at);
-    loads_.bytes[at] += load.bytes;
-    loads_.first[at] = std::min(loads_.first[at], load.latency);
+    std::int32_t& place = place_[static_cast<std::size_t>(link)];
+    if (place == unused) {
+      place = static_cast<std::int32_t>(loads_.uses.size());
+      loads_.uses.push_back({LinkId(link), Bytes(0), Seconds(0), Seconds(Load().latency)});
+    }
+    LinkUse& use = loads_.uses[static_cast<std::size_t>(place)];
+    use.bytes += Bytes(load.bytes);
+    use.first = std::min(use.first, Seconds(load.latency));
   }
 
   /// The exchange uses a route of this latency; the longest one counts.
@@ -31,13 +34,15 @@ class LinkSums {
     loads_.latency.value = std::max(loads_.latency.value, seconds);
   }
 
-  /// The sums, with the used links in ascending order. Leaves nothing behind.
+  /// The sums without their times, the links ascending. Leaves nothing behind.
   LinkLoads take() {
-    std::ranges::sort(loads_.used);
+    std::ranges::sort(loads_.uses, {}, &LinkUse::link);
     return std::move(loads_);
   }
 
  private:
+  static constexpr std::int32_t unused = -1;
+  std::vector<std::int32_t> place_;  // per link, in loads_.uses
   LinkLoads loads_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace moesim {
 
-/// See Topology::loads; `links` is the number of links.
+/// See Topology::loads, without times; `links` is the number of links.
 LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic);
 
 }  // namespace moesim

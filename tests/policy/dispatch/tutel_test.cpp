@@ -175,11 +175,11 @@ TEST(Tutel, TheChoiceIsThatOfTheClosedForm) {
       const Plan plan = exchanges_of(*dispatch, layer.tokens, layer.model, Stage::dispatch);
       double sum = 0;
       for (int phase = 0; phase < dispatch->shape().size(); ++phase) {
-        std::vector<ExchangeDemand> demands;
+        std::vector<ExchangePrice> together;
         for (const Op* op : exchanges(plan, "dispatch-" + dispatch->shape().phase(phase).name)) {
-          demands.emplace_back(layer.topology().loads(op->exchange()->traffic));
+          together.push_back(price(layer.topology(), op->exchange()->traffic));
         }
-        sum += std::ranges::max(shared_times(demands)).value;
+        sum += std::ranges::max(shared_times(together)).value;
       }
       return sum;
     };

@@ -3,6 +3,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/model/gpu_model.h"
+#include "sim/plan/exchange_time.h"
 #include "sim/policy/placement/hybrid/hybridep.h"
 
 namespace moesim {
@@ -33,10 +34,9 @@ std::vector<StreamLevel> stream_levels(const Topology& topology, const std::vect
   for (const int count : workers) stride *= count;
   for (const int count : workers) {
     stride /= count;
-    const LinkLoads loads = topology.loads(even_exchange(topology.gpu_count(), count, stride));
-    const double seconds = std::ranges::max(loads.seconds);
+    const ExchangePrice even = price(topology, even_exchange(topology.gpu_count(), count, stride));
     const double sent = static_cast<double>(probe.value) * (count - 1);
-    levels.push_back({count, BytesPerSecond(count > 1 ? sent / seconds : 1)});
+    levels.push_back({count, BytesPerSecond(count > 1 ? sent / even->alone.transfer.value : 1)});
   }
   return levels;
 }

@@ -9,6 +9,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/model/gpu_model.h"
+#include "sim/plan/exchange_time.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -46,8 +47,8 @@ BytesPerSecond bandwidth_of(const PlannerRates& given, const PlacementContext& c
   BytesPerSecond fastest;
   for (const Link& link : context.topology.links()) fastest = std::max(fastest, link.bandwidth);
   if (traffic.entries() == 0) return fastest;  // runs of one GPU send nothing
-  const double seconds = std::ranges::max(context.topology.loads(traffic).seconds);
-  return BytesPerSecond(static_cast<double>(traffic.total().value) / context.gpus / seconds);
+  const Seconds time = price(context.topology, traffic)->alone.transfer;
+  return BytesPerSecond(static_cast<double>(traffic.total().value) / context.gpus / time.value);
 }
 
 FlopsPerSecond throughput_of(const PlannerRates& given, const PlacementContext& context) {
