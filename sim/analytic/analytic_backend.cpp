@@ -2,30 +2,43 @@
 // Closed-form exchange times on the plan's own order; see docs/fidelity.md.
 #include "sim/analytic/analytic_backend.h"
 
+#include <utility>
 #include <vector>
 
 #include "sim/plan/exchange_time.h"
 #include "sim/plan/phases.h"
-#include "sim/plan/progress.h"
+#include "sim/plan/simulate/execution.h"
 
 namespace moesim {
 namespace {
 
+/// Exchanges take the times of their phases.
+class ClosedNetwork : public Network {
+ public:
+  ClosedNetwork(Events& events, std::vector<Seconds> times, Ended ended)
+      : events_(events), times_(std::move(times)), ended_(std::move(ended)) {}
+
+  void join(const Progress::Joined& joined) override {
+    if (!joined.all) return;
+    events_.call(*joined.all + times_[joined.op.index()],
+                 [this, op = joined.op] { ended_(op, everyone); });
+  }
+
+ private:
+  Events& events_;
+  std::vector<Seconds> times_;  // per op
+  Ended ended_;
+};
+
 class AnalyticBackend : public SimulatedBackend {
  public:
-  AnalyticBackend(const Topology& topology, const GpuModels& gpus)
-      : SimulatedBackend(topology), gpus_(gpus) {}
+  AnalyticBackend(const Topology& topology, GpuModels gpus)
+      : SimulatedBackend(topology), gpus_(std::move(gpus)) {}
 
   Timeline run(const PricedPlan& plan) override {
-    const std::vector<Seconds> times = exchange_times(plan);
-    return with_overlap(plan.plan(), gpus_, [&](const Delays& delays) {
-      Progress progress(plan.plan(), gpus_, delays);
-      for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
-        for (const Progress::Joined& one : joined) {
-          if (one.all) progress.end(one.op, *one.all + times[one.op.index()]);
-        }
-      }
-      return progress.finish();
+    EventQueue events;
+    return Execution(plan, gpus_).run(events, [&](Network::Ended ended) {
+      return std::make_unique<ClosedNetwork>(events, exchange_times(plan), std::move(ended));
     });
   }
 

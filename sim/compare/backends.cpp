@@ -2,21 +2,20 @@
 #include "sim/compare/backends.h"
 
 #include "sim/analytic/analytic_backend.h"
+#include "sim/engine/flow_backend.h"
 #include "sim/engine/p2p_schedule.h"
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/port_backend.h"
 
 namespace moesim {
 
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
                                                const ClusterInput& cluster) {
-  using Simgrid = SimgridOptions::Fidelity;
   switch (fidelity) {
     case Fidelity::port:
-      return make_simgrid_backend(cluster.topology, cluster.gpus, {Simgrid::port});
+      return make_port_backend(cluster.topology, cluster.gpus);
     case Fidelity::flow:
-      return make_simgrid_backend(
-          cluster.topology, cluster.gpus,
-          {.fidelity = Simgrid::flow, .flow_peers = order == P2pOrder::nccl ? nccl_peers : 0});
+      return make_flow_backend(cluster.topology, cluster.gpus,
+                               {.peers = order == P2pOrder::nccl ? nccl_peers : 0});
     case Fidelity::analytic:
       return make_analytic_backend(cluster.topology, cluster.gpus);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fidelity `flow`: one communication per pair of GPUs and equal-cost path, once both have joined;
-// all in flight at once or in NCCL's order.
+// One communication per pair of GPUs and equal-cost path, once both have joined; all in flight at
+// once or in NCCL's order.
+#include "sim/engine/flow_network.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +10,6 @@
 #include <memory>
 #include <utility>
 
-#include "sim/engine/network.h"
 #include "sim/engine/p2p_schedule.h"
 
 namespace moesim {

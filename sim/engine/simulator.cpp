@@ -15,7 +15,6 @@ struct Simulator::Impl {
   std::unique_ptr<s4u::Engine> engine;
   s4u::NetZone* root = nullptr;
   s4u::Host* home = nullptr;  // where actors live
-  std::vector<s4u::Host*> servers;
   std::vector<s4u::Link*> links;
   std::vector<s4u::NetZone*> planes;
   std::vector<std::vector<s4u::Host*>> hosts;  // [plane][gpu]
@@ -86,12 +85,6 @@ Simulator::Simulator(Seconds precision) : impl_(std::make_unique<Impl>()) {
 
 Simulator::~Simulator() = default;
 
-void Simulator::add_servers(int count) {
-  for (int i = 0; i < count; ++i) {
-    impl_->servers.push_back(impl_->root->create_host(std::to_string(i), 1.0));
-  }
-}
-
 void Simulator::add_link(BytesPerSecond bandwidth) {
   const auto name = std::to_string(impl_->links.size());
   impl_->links.push_back(impl_->root->create_link(name, bandwidth.value)->set_latency(0));
@@ -137,6 +130,13 @@ void Simulator::spawn(std::function<void()> function) {
   s4u::Actor::create("", impl_->home, [this, &worker] { impl_->run(worker); });
 }
 
+void Simulator::call(Seconds time, std::function<void()> function) {
+  spawn([time, function = std::move(function)] {
+    sleep_until(time);
+    function();
+  });
+}
+
 void Simulator::run() {
   impl_->engine->run();
   if (impl_->error) std::rethrow_exception(impl_->error);
@@ -145,18 +145,6 @@ void Simulator::run() {
 Seconds Simulator::now() const { return Seconds(s4u::Engine::get_clock()); }
 
 void Simulator::sleep_until(Seconds time) { s4u::this_actor::sleep_until(time.value); }
-
-void Simulator::serve(std::span<const Job> jobs) {
-  std::vector<s4u::ExecPtr> running;
-  for (const Job& job : jobs) {
-    auto exec = s4u::Exec::init();
-    exec->set_host(impl_->servers[static_cast<std::size_t>(job.server)])
-        ->set_flops_amount(job.work.value);
-    exec->start();
-    running.push_back(std::move(exec));
-  }
-  for (const auto& exec : running) exec->wait();
-}
 
 void Simulator::send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived) {
   std::vector<s4u::CommPtr> running;

@@ -10,17 +10,13 @@
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/plan/simulate/events.h"
 
 namespace moesim {
 
 /// SimGrid's engine. It keeps its state in globals, so a process can hold only one, ever.
-class Simulator {
+class Simulator : public Events {
  public:
-  /// Work for a server that serves its jobs at equal shares of one second per second.
-  struct Job {
-    int server;
-    Seconds work;
-  };
   /// Data from one GPU to another over the route of one plane, sent at `start`.
   struct Flow {
     int plane;
@@ -31,10 +27,9 @@ class Simulator {
 
   /// Events closer to each other than `precision` happen at once.
   explicit Simulator(Seconds precision);
-  ~Simulator();
+  ~Simulator() override;
 
   // The platform, before run().
-  void add_servers(int count);
   void add_link(BytesPerSecond bandwidth);  // numbered from 0
   /// A link whose bandwidth depends on how many flows use it at the time.
   void add_link(std::function<BytesPerSecond(int flows)> bandwidth);
@@ -43,13 +38,13 @@ class Simulator {
 
   /// Runs a function as an actor of its own, before or during run().
   void spawn(std::function<void()> function);
+  void call(Seconds time, std::function<void()> function) override;
   /// Simulates until nothing is left to do. Rethrows what an actor threw first.
-  void run();
-  Seconds now() const;
+  void run() override;
+  Seconds now() const override;
 
   // Inside an actor; they return when the simulated work is done.
-  void sleep_until(Seconds time);
-  void serve(std::span<const Job> jobs);
+  static void sleep_until(Seconds time);
   /// Flows with ascending starts; tells of each, by its place, when it has arrived.
   void send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived);
 

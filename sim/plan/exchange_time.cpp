@@ -2,12 +2,12 @@
 #include "sim/plan/exchange_time.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
-#include <queue>
 #include <span>
 #include <tuple>
 #include <utility>
+
+#include "sim/plan/shared_link.h"
 
 namespace moesim {
 namespace {
@@ -19,38 +19,17 @@ struct Job {
   Seconds begin, work;
 };
 
-/// Serves the jobs of one link, by ascending begin: each of those in service gets an even share.
+/// Serves the jobs of one link, by ascending begin.
 void serve(std::span<const Job> jobs, std::vector<Seconds>& ends) {
-  struct Serving {
-    Seconds until;  // share that each in service has had when this one has had enough
-    std::size_t exchange;
-    bool operator>(const Serving& o) const {
-      return std::tie(until, exchange) > std::tie(o.until, o.exchange);
-    }
-  };
-  std::priority_queue<Serving, std::vector<Serving>, std::greater<>> serving;
-  Seconds now(0), share(0);
-  const auto serve_until = [&](Seconds time) {
-    while (!serving.empty()) {
-      const auto count = static_cast<double>(serving.size());
-      const Seconds end = now + (serving.top().until - share) * count;
-      if (end > time) {
-        share += (time - now) * (1 / count);
-        break;
-      }
-      now = end;
-      share = serving.top().until;
-      Seconds& last = ends[serving.top().exchange];
-      last = std::max(last, now);
-      serving.pop();
-    }
-    now = time;
+  SharedLink<std::size_t> link;
+  const auto ended = [&](std::size_t exchange, Seconds end) {
+    ends[exchange] = std::max(ends[exchange], end);
   };
   for (const Job& job : jobs) {
-    serve_until(job.begin);
-    serving.push({share + job.work, job.exchange});
+    link.advance(job.begin, ended);
+    link.add(job.exchange, job.work);
   }
-  serve_until(Seconds(std::numeric_limits<double>::infinity()));
+  link.advance(Seconds(std::numeric_limits<double>::infinity()), ended);
 }
 
 }  // namespace

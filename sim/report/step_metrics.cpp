@@ -177,8 +177,8 @@ class StepMetrics {
     }
     (tokens ? layer.traffic : layer.parameter_traffic).add(traffic_of(op, loads, topology_));
     if (op.key.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();
-    layer.link_bytes.resize(loads.bytes.size());
-    for (const std::size_t l : loads.used) layer.link_bytes[l] += loads.bytes[l];
+    layer.link_bytes.resize(topology_.links().size());
+    for (const LinkUse& use : loads.uses) layer.link_bytes[use.link.index()] += use.bytes.value;
   }
 
   const PricedPlan& priced_;

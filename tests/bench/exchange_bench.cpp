@@ -2,18 +2,20 @@
 // Wall time of the simulating backends; the figures in docs/fidelity.md come from here.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/child_process.h"
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/flow_backend.h"
+#include "sim/engine/port_backend.h"
 #include "tests/bench/plain_simgrid.h"
 #include "tests/engine/fixtures.h"
+#include "tests/engine/served_backend.h"
 
 namespace moesim::bench {
 namespace {
 
 using test::all_of;
-using Fidelity = SimgridOptions::Fidelity;
 
 ByteMatrix uneven_all_to_all(int gpus) {
   std::mt19937 random(1);
@@ -26,9 +28,10 @@ Plan one_exchange(int gpus) {
   return w.plan();
 }
 
-void run(benchmark::State& state, const Plan& plan, const SimgridOptions& options) {
+template <class Make>
+void run(benchmark::State& state, const Plan& plan, Make make) {
   const Topology topology = test::nodes_of_8(plan.gpus / 8);
-  const auto backend = make_simgrid_backend(topology, test::test_gpus(plan.gpus), options);
+  const auto backend = make(topology, test::test_gpus(plan.gpus));
   Timeline timeline;
   for (auto _ : state) timeline = backend->run(plan);
   state.counters["makespan_us"] = timeline.makespan.value * 1e6;
@@ -46,20 +49,15 @@ BENCHMARK(loads)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond);
 
 /// One uneven all-to-all over every GPU, four links per GPU.
 void port(benchmark::State& state) {
-  run(state, one_exchange(static_cast<int>(state.range(0))), {});
+  run(state, one_exchange(static_cast<int>(state.range(0))), make_port_backend);
 }
 BENCHMARK(port)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// The same with an activity on every loaded link.
-void port_unpruned(benchmark::State& state) {
-  run(state, one_exchange(static_cast<int>(state.range(0))), {.prune = false});
+/// The same by SimGrid's own sharing: an execution for every loaded link.
+void served(benchmark::State& state) {
+  run(state, one_exchange(static_cast<int>(state.range(0))), test::make_served_backend);
 }
-BENCHMARK(port_unpruned)
-    ->Arg(256)
-    ->Arg(1024)
-    ->Arg(4096)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
+BENCHMARK(served)->Arg(256)->Arg(1024)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 /// Two all-to-alls at once, on two lanes: every link is shared.
 void port_overlapping(benchmark::State& state) {
@@ -67,16 +65,15 @@ void port_overlapping(benchmark::State& state) {
   test::PlanWriter w(gpus);
   w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Lane::token);
   w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Lane::param);
-  run(state, w.plan(), {});
+  run(state, w.plan(), make_port_backend);
 }
 BENCHMARK(port_overlapping)->Arg(256)->Arg(1024)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// Ten layers of dispatch, eight kernels per GPU and combine, in groups of 8 GPUs.
-void port_layers(benchmark::State& state) {
-  const auto gpus = static_cast<int>(state.range(0));
+/// Layers of dispatch, eight kernels per GPU and combine, in groups of 8 GPUs.
+Plan layers_of(int layers, int gpus) {
   test::PlanWriter w(gpus);
   std::vector<std::vector<OpId>> before(static_cast<std::size_t>(gpus / 8));
-  for (int layer = 0; layer < 10; ++layer) {
+  for (int layer = 0; layer < layers; ++layer) {
     for (int group = 0; group < gpus / 8; ++group) {
       std::vector<int> members;
       std::vector<test::Transfer> transfers;
@@ -97,9 +94,22 @@ void port_layers(benchmark::State& state) {
       last = kernels;
     }
   }
-  run(state, w.plan(), {});
+  return w.plan();
+}
+
+void port_layers(benchmark::State& state) {
+  run(state, layers_of(10, static_cast<int>(state.range(0))), make_port_backend);
 }
 BENCHMARK(port_layers)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// 101,376 ops of 48 layers on 256 GPUs: what a plan of many ops costs, its own memory included.
+void port_many_ops(benchmark::State& state) {
+  run(state, layers_of(48, 256), make_port_backend);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1e3;
+}
+BENCHMARK(port_many_ops)->Unit(benchmark::kMillisecond);
 
 /// Sixty kernels per GPU after one exchange: what a compute op costs.
 void port_kernels(benchmark::State& state) {
@@ -109,13 +119,16 @@ void port_kernels(benchmark::State& state) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     for (int k = 0; k < 60; ++k) w.compute(gpu, Seconds(1e-6 * (10 + gpu % 7)), {dispatch});
   }
-  run(state, w.plan(), {});
+  run(state, w.plan(), make_port_backend);
 }
 BENCHMARK(port_kernels)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 /// One communication per pair; compare with plain_simgrid.
 void flow(benchmark::State& state) {
-  run(state, one_exchange(static_cast<int>(state.range(0))), {.fidelity = Fidelity::flow});
+  run(state, one_exchange(static_cast<int>(state.range(0))),
+      [](const Topology& topology, const GpuModels& gpus) {
+        return make_flow_backend(topology, gpus);
+      });
 }
 BENCHMARK(flow)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
 

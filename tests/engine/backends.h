@@ -3,27 +3,26 @@
 #pragma once
 
 #include "sim/analytic/analytic_backend.h"
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/flow_backend.h"
+#include "sim/engine/port_backend.h"
 #include "tests/engine/backend_suite.h"
+#include "tests/engine/served_backend.h"
 
 namespace moesim::test {
 
-inline BackendCase simgrid_case(std::string name, SimgridOptions options, double tolerance) {
+inline BackendCase flow_with(std::string name, FlowOptions options) {
   return {.name = std::move(name),
-          .make =
-              [options](const Topology& topology, const GpuModels& gpus) {
-                return make_simgrid_backend(topology, gpus, options);
-              },
-          .together = options.fidelity == SimgridOptions::Fidelity::port || options.flow_together,
-          .tolerance = tolerance};
+          .make = [options](
+                      const Topology& topology,
+                      const GpuModels& gpus) { return make_flow_backend(topology, gpus, options); },
+          .together = options.together,
+          .tolerance = 1e-6};
 }
 
-inline const BackendCase port_case = simgrid_case("port", {}, 1e-9);
-inline const BackendCase unpruned_case = simgrid_case("unpruned", {.prune = false}, 1e-9);
-inline const BackendCase flow_case =
-    simgrid_case("flow", {.fidelity = SimgridOptions::Fidelity::flow}, 1e-6);
-inline const BackendCase together_case = simgrid_case(
-    "flow_together", {.fidelity = SimgridOptions::Fidelity::flow, .flow_together = true}, 1e-6);
+inline const BackendCase port_case = {.name = "port", .make = make_port_backend};
+inline const BackendCase served_case = {.name = "served", .make = make_served_backend};
+inline const BackendCase flow_case = flow_with("flow", {});
+inline const BackendCase together_case = flow_with("flow_together", {.together = true});
 inline const BackendCase analytic_case = {
     .name = "analytic", .make = make_analytic_backend, .shares_links = false};
 

@@ -29,7 +29,7 @@ class Measured : public testing::TestWithParam<BackendCase> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, Measured,
-                         testing::Values(port_case, unpruned_case, flow_case, together_case,
+                         testing::Values(port_case, served_case, flow_case, together_case,
                                          analytic_case),
                          [](const auto& one) { return one.param.name; });
 

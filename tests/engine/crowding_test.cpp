@@ -35,7 +35,7 @@ class Crowding : public testing::TestWithParam<BackendCase> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, Crowding,
-                         testing::Values(port_case, unpruned_case, flow_case, together_case,
+                         testing::Values(port_case, served_case, flow_case, together_case,
                                          analytic_case),
                          [](const auto& one) { return one.param.name; });
 

@@ -45,12 +45,25 @@ void expect_equal_times(const Timeline& a, const Timeline& b, double relative) {
 class RandomPlans : public testing::TestWithParam<unsigned> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, testing::Range(1U, 13U));
 
-TEST_P(RandomPlans, PruningChangesNoTime) {
+TEST_P(RandomPlans, PortIsSimgridsOwnSharing) {
   const Topology topology = nodes_of_8(2);
   const Plan plan = random_plan(16, 24, GetParam());
-  const Timeline pruned = port_case.make(topology, test_gpus(16))->run(plan);
-  const Timeline full = unpruned_case.make(topology, test_gpus(16))->run(plan);
-  expect_equal_times(pruned, full, 1e-9);
+  const Timeline port = port_case.make(topology, test_gpus(16))->run(plan);
+  const Timeline served = served_case.make(topology, test_gpus(16))->run(plan);
+  expect_equal_times(port, served, 1e-9);
+}
+
+TEST_P(RandomPlans, PortIsSimgridsOwnSharingWhereKernelsAndExchangesSlowEachOther) {
+  const Topology topology = nodes_of_8(2);
+  const Plan plan = random_plan(16, 24, GetParam());
+  GpuModels gpus = test_gpus(16);
+  auto slower = std::make_shared<GpuModel>(*gpus[0]);
+  slower->overlap = {1.5, 2};
+  for (std::size_t g = 0; g < 16; g += 3) gpus[g] = slower;
+  const Timeline port = port_case.make(topology, gpus)->run(plan);
+  const Timeline served = served_case.make(topology, gpus)->run(plan);
+  expect_equal_times(port, served, 1e-9);
+  EXPECT_NE(port.ops, port_case.make(topology, test_gpus(16))->run(plan).ops);
 }
 
 TEST_P(RandomPlans, PortIsClosedFormWhenNothingOverlaps) {

@@ -151,8 +151,7 @@ double flow_time(const Topology& topology, const ByteMatrix& traffic, int peers)
   PlanWriter w(topology.gpu_count());
   w.traffic(all_of(topology.gpu_count()), traffic);
   const auto backend =
-      make_simgrid_backend(topology, test_gpus(topology.gpu_count()),
-                           {.fidelity = SimgridOptions::Fidelity::flow, .flow_peers = peers});
+      make_flow_backend(topology, test_gpus(topology.gpu_count()), {.peers = peers});
   return backend->run(w.plan()).makespan.value;
 }
 
@@ -204,8 +203,7 @@ TEST(PeersAtOnce, OverlappingExchangesAllEnd) {
   w.traffic(all_of(16), uneven(all_of(16), 16, 1e6, 4, random));
   w.traffic({0, 3, 9, 12}, uneven({0, 3, 9, 12}, 16, 1e6, 4, random), {}, Lane::param);
   w.traffic({1, 2}, matrix_of(16, {}), {}, Lane::param);
-  const auto backend = make_simgrid_backend(
-      topology, test_gpus(16), {.fidelity = SimgridOptions::Fidelity::flow, .flow_peers = 8});
+  const auto backend = make_flow_backend(topology, test_gpus(16), {.peers = 8});
   const Timeline timeline = backend->run(w.plan());
   EXPECT_EQ(timeline.ops.size(), 3U);
   EXPECT_EQ(timeline.ops, backend->run(w.plan()).ops);

@@ -22,17 +22,15 @@ double simulated(Function function) {
   }));
 }
 
-TEST(Simulator, ServesJobsAtEqualShares) {
+TEST(Simulator, CallsAtTheTimes) {
   EXPECT_EQ(simulated([](Simulator& s) {
-              s.add_servers(2);
               double first = 0;
-              const Simulator::Job jobs[] = {{0, Seconds(1)}, {1, Seconds(1)}};
-              s.spawn([&] { s.serve(jobs), first = s.now().value; });
-              s.spawn([&] { s.serve(std::span(jobs, 1)); });
+              s.call(Seconds(3), [&] { s.call(Seconds(1), [&] { first += s.now().value; }); });
+              s.call(Seconds(2), [&] { first += 10 * s.now().value; });
               s.run();
               return first;
             }),
-            2);
+            23);
 }
 
 TEST(Simulator, SleepsAndSpawnsWhileItRuns) {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/analytic/analytic_backend.h"
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/port_backend.h"
 #include "tests/engine/fixtures.h"
 #include "tests/plan/fixtures.h"
 
@@ -117,7 +117,7 @@ TEST(Explain, CountsRoundsOfAPhaseInChunks) {
   }
   const Topology topology = star(2, milliseconds(0.01));
   const GpuModels gpus = round_gpus(2);
-  const auto backend = make_simgrid_backend(topology, gpus);
+  const auto backend = make_port_backend(topology, gpus);
   const Explanation e = explain(PricedPlan(plan, topology), gpus, {{"port", backend.get()}});
   EXPECT_EQ(e.phases[0].communicators, 1);
   EXPECT_EQ(e.phases[0].rounds, 2);

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "sim/base/data_files.h"
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/port_backend.h"
 #include "sim/policy/step_plan.h"
 #include "sim/report/breakdown.h"
 #include "sim/topology/reader.h"
@@ -28,7 +28,7 @@ class EpDegree : public testing::Test {
         model_(read_moe_model(data_file("models/moe", "deepseek-v3"))),
         cards_(cluster_gpus,
                std::make_shared<const GpuModel>(read_gpu_model(data_file("models/gpu", "h200")))),
-        backend_(make_simgrid_backend(file_.topology, cards_)) {
+        backend_(make_port_backend(file_.topology, cards_)) {
     SynthOptions options;
     options.experts = 256;
     options.layers = {3};

@@ -9,7 +9,8 @@
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/base/data_files.h"
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/flow_backend.h"
+#include "sim/engine/port_backend.h"
 #include "sim/policy/step_plan.h"
 #include "sim/topology/reader.h"
 #include "tests/scenario/traces.h"
@@ -38,13 +39,10 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   auto planner = make_planner(policy, topology, model, *trace, options);
   if (!planner) GTEST_SKIP() << "the cluster does not suit the policy";
   const StepPlan planned = planner->plan(batches.batches.back(), 0);
-  const double port = make_simgrid_backend(topology, gpus)->run(planned.plan).makespan.value;
-  SimgridOptions options_of_flow{.fidelity = SimgridOptions::Fidelity::flow};
-  const double ahead =
-      make_simgrid_backend(topology, gpus, options_of_flow)->run(planned.plan).makespan.value;
-  options_of_flow.flow_together = true;
+  const double port = make_port_backend(topology, gpus)->run(planned.plan).makespan.value;
+  const double ahead = make_flow_backend(topology, gpus)->run(planned.plan).makespan.value;
   const double flow =
-      make_simgrid_backend(topology, gpus, options_of_flow)->run(planned.plan).makespan.value;
+      make_flow_backend(topology, gpus, {.together = true})->run(planned.plan).makespan.value;
   const double analytic = make_analytic_backend(topology, gpus)->run(planned.plan).makespan.value;
   // Exchanges in parts or side by side (FastMoE's experts, DeepEP's rounds) leave a link without
   // work while its flows wait for another: `flow` knows of it, `port` does not.

@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "sim/base/data_files.h"
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/port_backend.h"
 #include "sim/trace/synth/synth.h"
 #include "tests/policy/layer_tokens.h"
 
@@ -93,7 +93,7 @@ std::vector<double> milliseconds_at_port(const TableRow& c) {
                                           {parse_override(fmt::format("nodes={}", c.nodes))});
   const int gpus = file.topology.gpu_count();
   const Tokens tokens = random_tokens(c, gpus);
-  const auto backend = make_simgrid_backend(
+  const auto backend = make_port_backend(
       file.topology, GpuModels(static_cast<std::size_t>(gpus), std::make_shared<const GpuModel>()));
   std::vector<double> times;
   for (const std::string& text : dispatches) {

@@ -4,7 +4,7 @@
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/base/data_files.h"
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/port_backend.h"
 #include "tests/policy/random_layers.h"
 
 namespace moesim {
@@ -52,7 +52,7 @@ TEST(SchemoePipe, TakesTheLongerOfItsTwoStreams) {
     const Plan plan = exchanges_of(*pipe, tokens, model, Stage::dispatch);
     const double expected = std::max(3 * t1, 4 * 8e-6);
     for (const auto& backend :
-         {make_analytic_backend(topology, gpus), make_simgrid_backend(topology, gpus)}) {
+         {make_analytic_backend(topology, gpus), make_port_backend(topology, gpus)}) {
       EXPECT_NEAR(backend->run(plan).makespan.value, expected, 1e-9 * expected);
     }
   }

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "sim/engine/simgrid_backend.h"
+#include "sim/engine/port_backend.h"
 #include "sim/policy/ep_groups.h"
 #include "sim/policy/placement/hybrid/hybridep.h"
 #include "sim/policy/placement/hybrid/hybridep_levels.h"
@@ -89,7 +89,7 @@ TEST_P(HybridEpTableIv, PortFollowsTheStreamModelToTheBestDomain) {
   gpu->memory_bandwidth = BytesPerSecond(1e18);
   gpu->peak[DataType::bf16] = FlopsPerSecond(
       2.0 * static_cast<double>(p.tokens * c.model.attention->parameters) / p.pre_expert);
-  const auto backend = make_simgrid_backend(c.topology, GpuModels(8, gpu));
+  const auto backend = make_port_backend(c.topology, GpuModels(8, gpu));
   const StreamLayer layer{.tokens = Bytes(p.tokens * p.hidden * 2),
                           .experts = Bytes(4LL * p.hidden * p.ffn),
                           .pre_expert = Seconds(p.pre_expert)};

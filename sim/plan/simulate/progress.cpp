@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress: one pass over the edges of the plan, then constant work per edge.
-#include "sim/plan/progress.h"
+#include "sim/plan/simulate/progress.h"
 
 #include <fmt/format.h>
 
@@ -56,8 +56,13 @@ void Progress::visit_edges(Visit visit) const {
   }
 }
 
-Progress::Progress(const Plan& plan, const GpuModels& gpus, Delays delays)
-    : plan_(plan), delays_(std::move(delays)) {
+bool is_computing(const Op& op) {
+  return op.lane == Lane::compute && op.compute() != nullptr &&
+         !std::holds_alternative<HostWork>(op.compute()->kernel);
+}
+
+Progress::Progress(const Plan& plan, const GpuModels& gpus, Kernels kernels)
+    : plan_(plan), kernels_(kernels) {
   check_gpus(plan, gpus.size());
   const std::size_t ops = plan.ops.size();
   first_step_.push_back(0);
@@ -73,7 +78,6 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, Delays delays)
                 : Seconds(0));
     timeline_.ops[id].resize(count);
   }
-  if (delays_.empty()) delays_.resize(ops);
   unfinished_ = absent_;
 
   first_dependent_.resize(steps_.size() + 1);
@@ -101,16 +105,15 @@ std::vector<Progress::Joined> Progress::take_joined() {
   return std::exchange(joined_, {});
 }
 
-void Progress::end(OpId exchange, Seconds at) {
-  const auto op = exchange.index();
-  for (auto step = first_step_[op]; step < first_step_[op + 1]; ++step) {
-    ended_.push_back({step, at + delays_[op]});
+void Progress::end(OpId op, Seconds at) {
+  for (auto step = first_step_[op.index()]; step < first_step_[op.index() + 1]; ++step) {
+    ended_.push_back({step, at});
   }
   propagate();
 }
 
-void Progress::end(OpId exchange, std::int32_t participant, Seconds at) {
-  ended_.push_back({first_step_[exchange.index()] + participant, at + delays_[exchange.index()]});
+void Progress::end(OpId op, std::int32_t participant, Seconds at) {
+  ended_.push_back({first_step_[op.index()] + participant, at});
   propagate();
 }
 
@@ -119,8 +122,9 @@ void Progress::join(std::int64_t step, Seconds at) {
   const auto participant = static_cast<std::int32_t>(step - first_step_[op]);
   timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
   --absent_[op];
-  if (plan_.ops[op].compute()) {
-    ended_.push_back({step, at + duration_[op] + delays_[op]});
+  const bool kernel = plan_.ops[op].compute() != nullptr;
+  if (kernel && (kernels_ == Kernels::timed || !is_computing(plan_.ops[op]))) {
+    ended_.push_back({step, at + duration_[op]});
     return;
   }
   joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt});

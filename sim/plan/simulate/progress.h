@@ -7,18 +7,23 @@
 #include <vector>
 
 #include "sim/model/gpu_model.h"
-#include "sim/plan/overlap.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
 
 namespace moesim {
 
-/// Follows lane order and `after` edges per participant. Compute ops end by themselves, since the
-/// lanes of a GPU slow each other by the given delays alone; whoever drives it tells when each
-/// exchange ends, for all its participants or for one after the other.
+/// Whether exchanges slow an op where a GPU states an overlap, or are slowed by it: a kernel of the
+/// compute lane, not host work.
+bool is_computing(const Op& op);
+
+/// Follows lane order and `after` edges per participant. Whoever drives it tells when each exchange
+/// ends, for all its participants or for one after the other.
 class Progress {
  public:
-  /// A participant that joins an exchange at `at`. The last to be told says when all have joined.
+  /// Whether kernels take their time by themselves, or end when told like exchanges: those that
+  /// exchanges may slow (is_computing).
+  enum class Kernels { timed, told };
+  /// A participant that joins an op at `at`. The last to be told says when all have joined.
   struct Joined {
     OpId op;
     std::int32_t participant;
@@ -26,16 +31,19 @@ class Progress {
     std::optional<Seconds> all;
   };
 
-  /// One model per rank. Ops take longer by their delays. The plan must outlive it. Throws Error
-  /// when the plan is for another number of GPUs or a GPU cannot run its kernels.
-  Progress(const Plan& plan, const GpuModels& gpus, Delays delays = {});
+  /// One model per rank. The plan must outlive it. Throws Error when the plan is for another number
+  /// of GPUs or a GPU cannot run its kernels.
+  Progress(const Plan& plan, const GpuModels& gpus, Kernels kernels = Kernels::timed);
 
-  /// Who joined exchanges since the last call, by op and participant.
+  /// Who joined exchanges, and kernels that end when told, since the last call; by op and
+  /// participant.
   std::vector<Joined> take_joined();
-  /// Ends an exchange for all its participants, who have joined; its delay comes on top of `at`.
-  void end(OpId exchange, Seconds at);
+  /// Ends an op for all its participants, who have joined.
+  void end(OpId op, Seconds at);
   /// Ends it for one participant that has joined.
-  void end(OpId exchange, std::int32_t participant, Seconds at);
+  void end(OpId op, std::int32_t participant, Seconds at);
+  /// What a kernel takes by itself; 0 of an exchange.
+  Seconds duration(OpId op) const { return duration_[op.index()]; }
   /// Throws std::runtime_error naming the ops still waiting when any op has not ended.
   Timeline finish();
 
@@ -57,7 +65,7 @@ class Progress {
   };
 
   const Plan& plan_;
-  Delays delays_;                         // per op
+  Kernels kernels_;
   std::vector<std::int64_t> first_step_;  // per op, and one past the last
   std::vector<Joining> steps_;
   std::vector<std::int64_t> first_dependent_;  // per step, into dependents_

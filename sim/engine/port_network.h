@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fidelity `port`: links serve exchanges at equal shares; an exchange ends with its last link.
+#pragma once
+
+#include <memory>
+
+#include "sim/plan/priced.h"
+#include "sim/plan/simulate/events.h"
+#include "sim/plan/simulate/network.h"
+
+namespace moesim {
+
+/// Exchanges begin when all have joined and end for everyone at once. When one ends follows from
+/// those that have begun, so that it is worked out anew only when another begins that loads a link
+/// of it, and no sooner. Events and plan must outlive it.
+std::unique_ptr<Network> make_port_network(Events& events, const PricedPlan& plan,
+                                           Network::Ended ended);
+
+}  // namespace moesim

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulated time: what happens when.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// Calls functions in the order of their times.
+class Events {
+ public:
+  virtual ~Events() = default;
+  virtual Seconds now() const = 0;
+  /// Calls the function at `time`, now where that has passed, but after what runs now has returned.
+  virtual void call(Seconds time, std::function<void()> function) = 0;
+  /// Until nothing is left to call.
+  virtual void run() = 0;
+};
+
+/// From time zero, and in the order of the calls for one time, whatever machine it runs on.
+class EventQueue : public Events {
+ public:
+  Seconds now() const override { return now_; }
+  void call(Seconds time, std::function<void()> function) override;
+  void run() override;
+
+ private:
+  struct Event {
+    Seconds time;
+    std::int64_t number;
+    std::function<void()> function;
+  };
+  static bool later(const Event& a, const Event& b);
+
+  Seconds now_;
+  std::int64_t calls_ = 0;
+  std::vector<Event> heap_;  // the earliest first
+};
+
+}  // namespace moesim

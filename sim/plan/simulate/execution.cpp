@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/plan/simulate/execution.h"
+
+#include <optional>
+#include <utility>
+
+#include "sim/plan/simulate/slowdown.h"
+
+namespace moesim {
+namespace {
+
+/// Leads what joins an exchange to the network, and what has ended back to the plan.
+class Driver {
+ public:
+  Driver(const PricedPlan& plan, Progress& progress, Events& events)
+      : plan_(plan), progress_(progress), events_(events) {}
+
+  void drive(Network& network, Slowdown* slowdown) {
+    network_ = &network;
+    slowdown_ = slowdown;
+    hand_on();
+    events_.run();
+  }
+
+  void end(OpId op, std::int32_t participant) {
+    if (participant == Network::everyone) {
+      progress_.end(op, events_.now());
+    } else {
+      progress_.end(op, participant, events_.now());
+    }
+    hand_on();
+  }
+
+ private:
+  void hand_on() {
+    for (const Progress::Joined& joined : progress_.take_joined()) {
+      if (slowdown_ != nullptr) slowdown_->join(joined, progress_.duration(joined.op));
+      if (plan_[joined.op] != nullptr) network_->join(joined);
+    }
+  }
+
+  const PricedPlan& plan_;
+  Progress& progress_;
+  Events& events_;
+  Network* network_ = nullptr;
+  Slowdown* slowdown_ = nullptr;  // none where no GPU states an overlap
+};
+
+}  // namespace
+
+Execution::Execution(const PricedPlan& plan, const GpuModels& gpus)
+    : plan_(plan),
+      gpus_(gpus),
+      progress_(plan.plan(), gpus,
+                slows(gpus) ? Progress::Kernels::told : Progress::Kernels::timed) {}
+
+Timeline Execution::run(Events& events, const MakeNetwork& make_network) && {
+  Driver driver(plan_, progress_, events);
+  const Network::Ended end = [&](OpId op, std::int32_t who) { driver.end(op, who); };
+  if (slows(gpus_)) {
+    Slowdown slowdown(plan_, gpus_, events, end);
+    driver.drive(*make_network([&](OpId op, std::int32_t who) { slowdown.carried(op, who); }),
+                 &slowdown);
+  } else {
+    driver.drive(*make_network(end), nullptr);
+  }
+  return progress_.finish();
+}
+
+}  // namespace moesim

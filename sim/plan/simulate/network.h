@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What carries the exchanges of a simulated plan: one implementation per fidelity.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "sim/plan/simulate/progress.h"
+
+namespace moesim {
+
+class Network {
+ public:
+  /// An exchange has ended for a participant, or for all of them. Called at the time when it has,
+  /// never from join().
+  using Ended = std::function<void(OpId op, std::int32_t participant)>;
+  static constexpr std::int32_t everyone = -1;
+
+  virtual ~Network() = default;
+  /// A participant joins an exchange, now or later.
+  virtual void join(const Progress::Joined& joined) = 0;
+};
+
+/// Makes the network of one run.
+using MakeNetwork = std::function<std::unique_ptr<Network>(Network::Ended)>;
+
+}  // namespace moesim

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/plan/simulate/slowdown.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/plan/check.h"
+
+namespace moesim {
+
+bool slows(const GpuModels& gpus) {
+  return std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.any(); });
+}
+
+Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events,
+                   Network::Ended ended)
+    : plan_(plan), events_(events), ended_(std::move(ended)) {
+  for (const auto& gpu : gpus) {
+    const auto& [compute, communication] = gpu->overlap;
+    gpus_.push_back({SlowedWork(compute), SlowedWork(communication)});
+  }
+}
+
+GpuId Slowdown::gpu_of(OpId op, std::int32_t participant) const {
+  return gpus_of(plan_.plan()[op])[static_cast<std::size_t>(participant)];
+}
+
+void Slowdown::join(const Progress::Joined& joined, Seconds duration) {
+  const auto& [op, participant, time, all] = joined;
+  const ExchangePrice& price = plan_[op];
+  if (!price) {
+    return events_.call(time, [this, op = op, duration] { start_kernel(op, duration); });
+  }
+  if (price->loads.uses.empty()) return;  // it carries nothing
+  const auto [place, fresh] = active_.try_emplace(op);
+  if (fresh) {
+    place->second.working = gpus_of(plan_.plan()[op]).size();
+    place->second.participants.resize(place->second.working);
+  }
+  events_.call(time, [this, op = op, participant = participant] { enter(op, participant); });
+  if (all) events_.call(*all, [this, op = op] { all_joined(op); });
+}
+
+void Slowdown::start_kernel(OpId op, Seconds duration) {
+  const GpuId id = gpu_of(op, 0);
+  Gpu& gpu = at(id);
+  const Seconds now = events_.now();
+  ++gpu.computing;
+  gpu.exchanges.set_slow(now, true);
+  gpu.kernels.add({op, 0, now + duration, gpu.kernels.lost(now)});
+  changed(id);
+}
+
+void Slowdown::enter(OpId exchange, std::int32_t participant) {
+  const auto active = active_.find(exchange);
+  if (active == active_.end()) return;  // through at the very time when it joined
+  active->second.participants[static_cast<std::size_t>(participant)].inside = true;
+  const GpuId id = gpu_of(exchange, participant);
+  ++at(id).exchanging;
+  at(id).kernels.set_slow(events_.now(), true);
+  changed(id);
+}
+
+void Slowdown::all_joined(OpId exchange) {
+  const auto active = active_.find(exchange);
+  if (active == active_.end()) return;
+  active->second.all_joined = true;
+  std::int32_t participant = 0;
+  for (Participant& p : active->second.participants) {
+    p.lost = at(gpu_of(exchange, participant++)).exchanges.lost(events_.now());
+  }
+}
+
+void Slowdown::carried(OpId exchange, std::int32_t participant) {
+  const auto active = active_.find(exchange);
+  if (active == active_.end()) return ended_(exchange, participant);  // it carries nothing
+  active->second.together = participant == Network::everyone;
+  if (!active->second.together) return add_work(exchange, participant);
+  const auto count = static_cast<std::int32_t>(active->second.participants.size());
+  for (std::int32_t p = 0; p < count; ++p) add_work(exchange, p);
+}
+
+/// The rest of the work: what the GPU has lost since all had joined.
+void Slowdown::add_work(OpId exchange, std::int32_t participant) {
+  const Active& active = active_.at(exchange);
+  const GpuId id = gpu_of(exchange, participant);
+  const Seconds now = events_.now();
+  const Seconds before = active.all_joined
+                             ? active.participants[static_cast<std::size_t>(participant)].lost
+                             : at(id).exchanges.lost(now);
+  at(id).exchanges.add({exchange, participant, now, before});
+  changed(id);
+}
+
+void Slowdown::end_work(GpuId id) {
+  Gpu& gpu = at(id);
+  const Seconds now = events_.now();
+  const std::vector<SlowedWork::Item> kernels = gpu.kernels.take_ended(now);
+  const std::vector<SlowedWork::Item> exchanges = gpu.exchanges.take_ended(now);
+  gpu.computing -= static_cast<int>(kernels.size());
+  gpu.exchanges.set_slow(now, gpu.computing > 0);
+  changed(id);
+  for (const SlowedWork::Item& kernel : kernels) ended_(kernel.op, 0);
+  for (const SlowedWork::Item& exchange : exchanges) end_exchange(exchange);
+}
+
+void Slowdown::end_exchange(const SlowedWork::Item& item) {
+  Active& active = active_.at(item.op);
+  const bool last = --active.working == 0;
+  const bool together = active.together;
+  if (!together) leave(item.op, item.participant);
+  if (last && together) {
+    const auto count = static_cast<std::int32_t>(active.participants.size());
+    for (std::int32_t p = 0; p < count; ++p) leave(item.op, p);
+  }
+  if (last) active_.erase(item.op);
+  if (last || !together) ended_(item.op, together ? Network::everyone : item.participant);
+}
+
+void Slowdown::leave(OpId exchange, std::int32_t participant) {
+  if (!active_.at(exchange).participants[static_cast<std::size_t>(participant)].inside) return;
+  const GpuId id = gpu_of(exchange, participant);
+  Gpu& gpu = at(id);
+  gpu.kernels.set_slow(events_.now(), --gpu.exchanging > 0);
+  changed(id);
+}
+
+/// Looks again when the GPU's next work ends, and forgets what was expected before.
+void Slowdown::changed(GpuId id) {
+  Gpu& gpu = at(id);
+  const std::int64_t change = ++gpu.changes;
+  const Seconds now = events_.now();
+  const Seconds next = std::min(gpu.kernels.next(now), gpu.exchanges.next(now));
+  if (!std::isfinite(next.value)) return;
+  events_.call(next, [this, id, change] {
+    if (at(id).changes == change) end_work(id);
+  });
+}
+
+}  // namespace moesim

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels and exchanges of one GPU that slow each other (GpuModel::overlap), as they begin and end.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "sim/model/gpu_model.h"
+#include "sim/plan/priced.h"
+#include "sim/plan/simulate/events.h"
+#include "sim/plan/simulate/network.h"
+#include "sim/plan/simulate/slowed_work.h"
+
+namespace moesim {
+
+/// Whether the GPUs state what their lanes cost each other.
+bool slows(const GpuModels& gpus);
+
+/// As long as a kernel of the compute lane runs while its GPU is in an exchange that carries data,
+/// from the GPU's own joining on, it advances by 1 / `compute` seconds a second. An exchange, from
+/// its last participant's joining on, advances by 1 / `communication` while a participant runs such
+/// a kernel, and the slowest participant counts: what the network takes for it is work for every
+/// participant. Where exchanges end for one GPU after the other, each counts for itself. Host work
+/// neither slows nor is slowed.
+class Slowdown {
+ public:
+  /// Plan and events must outlive it; `ended` is called for kernels and exchanges.
+  Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events, Network::Ended ended);
+
+  /// A participant joins an exchange, or a GPU a kernel of that duration.
+  void join(const Progress::Joined& joined, Seconds duration);
+  /// The network has carried an exchange, for a participant or for everyone.
+  void carried(OpId exchange, std::int32_t participant);
+
+ private:
+  struct Gpu {
+    SlowedWork kernels, exchanges;
+    int computing = 0;   // kernels that it runs
+    int exchanging = 0;  // exchanges with data that it is in
+    std::int64_t changes = 0;
+  };
+  struct Participant {
+    Seconds lost;  // SlowedWork::lost when the last one joined
+    bool inside = false;
+  };
+  /// An exchange with data from its first joining on until it has ended for all.
+  struct Active {
+    std::vector<Participant> participants;
+    std::size_t working = 0;  // participants for whom it has not ended
+    bool all_joined = false;
+    bool together = false;  // it ends for all at once
+  };
+
+  void start_kernel(OpId op, Seconds duration);
+  void enter(OpId exchange, std::int32_t participant);
+  void all_joined(OpId exchange);
+  void add_work(OpId exchange, std::int32_t participant);
+  void end_work(GpuId gpu);
+  void end_exchange(const SlowedWork::Item& item);
+  void leave(OpId exchange, std::int32_t participant);
+  void changed(GpuId gpu);
+  GpuId gpu_of(OpId op, std::int32_t participant) const;
+  Gpu& at(GpuId gpu) { return gpus_[gpu.index()]; }
+
+  const PricedPlan& plan_;
+  Events& events_;
+  Network::Ended ended_;
+  std::vector<Gpu> gpus_;
+  std::map<OpId, Active> active_;
+};
+
+}  // namespace moesim

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/plan/simulate/slowed_work.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+namespace moesim {
+
+Seconds SlowedWork::lost(Seconds now) const {
+  return slow_ ? lost_ + (now - changed_) * (1 - 1 / factor_) : lost_;
+}
+
+void SlowedWork::set_slow(Seconds now, bool slow) {
+  lost_ = lost(now);
+  changed_ = now;
+  slow_ = slow;
+}
+
+Seconds SlowedWork::end_of(const Item& item, Seconds now) const {
+  const Seconds due = item.due + (lost(now) - item.lost);
+  return slow_ && due > now ? now + (due - now) * factor_ : due;
+}
+
+Seconds SlowedWork::next(Seconds now) const {
+  Seconds first(std::numeric_limits<double>::infinity());
+  for (const Item& item : items_) first = std::min(first, end_of(item, now));
+  return first;
+}
+
+std::vector<SlowedWork::Item> SlowedWork::take_ended(Seconds now) {
+  std::vector<Item> ended;
+  std::ranges::copy_if(items_, std::back_inserter(ended),
+                       [&](const Item& item) { return end_of(item, now) <= now; });
+  std::erase_if(items_, [&](const Item& item) { return end_of(item, now) <= now; });
+  return ended;
+}
+
+}  // namespace moesim

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Closed forms of kernels and exchanges that slow each other, and their definition on random plans.
+#include "sim/plan/simulate/slowdown.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "sim/plan/check.h"
+#include "sim/plan/simulate/execution.h"
+#include "tests/engine/fixtures.h"
+
+namespace moesim {
+namespace {
+
+/// Work of so many ms: the roofline's memory has 1 kB/s.
+Kernel work(std::int64_t ms) { return MemoryBound{Bytes(ms), Bytes(0)}; }
+
+GpuModels gpus_with(Overlap overlap, int count = 2) {
+  auto gpu = std::make_shared<GpuModel>();
+  gpu->memory_bandwidth = BytesPerSecond(1000);
+  gpu->overlap = overlap;
+  return GpuModels(static_cast<std::size_t>(count), gpu);
+}
+
+/// Every exchange takes the same time, for all together.
+class FixedNetwork : public Network {
+ public:
+  FixedNetwork(Events& events, Seconds time, Ended ended)
+      : events_(events), time_(time), ended_(std::move(ended)) {}
+  void join(const Progress::Joined& joined) override {
+    if (!joined.all) return;
+    events_.call(*joined.all + time_, [this, op = joined.op] { ended_(op, everyone); });
+  }
+
+ private:
+  Events& events_;
+  Seconds time_;
+  Ended ended_;
+};
+
+struct Case {
+  OpId compute(int gpu, Kernel kernel, std::vector<OpId> after = {}) {
+    return plan.add(
+        {"k", {}, Lane::compute, std::move(after), Compute{GpuId(gpu), std::move(kernel)}});
+  }
+  OpId exchange(std::vector<OpId> after = {}, std::int64_t bytes = 1, Lane lane = Lane::token) {
+    const std::vector<std::int64_t> entries = {0, bytes, 0, 0};
+    return plan.add({"x",
+                     {},
+                     lane,
+                     std::move(after),
+                     Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, entries), {}}});
+  }
+  Timeline run(Overlap overlap, double exchange_ms) {
+    const Topology topology = test::star(2);
+    const PricedPlan priced(plan, topology);
+    EventQueue events;
+    return Execution(priced, gpus_with(overlap)).run(events, [&](Network::Ended ended) {
+      return std::make_unique<FixedNetwork>(events, Seconds(exchange_ms * 1e-3), std::move(ended));
+    });
+  }
+  static double end_ms(const Timeline& timeline, OpId op) {
+    return timeline.ops[op.index()].front().end.value * 1e3;
+  }
+  Plan plan{"plan", 2, {}};
+};
+
+TEST(Slowdown, WithoutFactorsThereIsNone) {
+  Case c;
+  c.compute(0, work(10));
+  c.exchange();
+  EXPECT_NEAR(c.run({}, 100).makespan.value, 0.1, 1e-12);
+}
+
+TEST(Slowdown, SlowsAKernelInsideAnExchange) {
+  Case c;
+  const OpId kernel = c.compute(0, work(10));
+  const OpId exchange = c.exchange();
+  const Timeline timeline = c.run({.compute = 1.5}, 100);
+  EXPECT_NEAR(c.end_ms(timeline, kernel), 15, 1e-9);
+  EXPECT_NEAR(c.end_ms(timeline, exchange), 100, 1e-9);
+}
+
+TEST(Slowdown, SlowsTheTimeSharedAlone) {
+  Case c;
+  const OpId kernel = c.compute(0, work(100));
+  const OpId exchange = c.exchange();
+  // In the exchange's 30 ms the kernel does 20 of its 100.
+  EXPECT_NEAR(c.end_ms(c.run({.compute = 1.5}, 30), kernel), 110, 1e-9);
+  EXPECT_NEAR(c.end_ms(c.run({.communication = 2}, 30), exchange), 60, 1e-9);
+}
+
+TEST(Slowdown, SlowsBoth) {
+  Case c;
+  const OpId kernel = c.compute(0, work(10));
+  const OpId exchange = c.exchange();
+  // The kernel lies in the exchange: 20 ms. Of these the exchange does 20 / 4, then 95 alone.
+  const Timeline timeline = c.run({.compute = 2, .communication = 4}, 100);
+  EXPECT_NEAR(c.end_ms(timeline, kernel), 20, 1e-9);
+  EXPECT_NEAR(c.end_ms(timeline, exchange), 115, 1e-9);
+}
+
+TEST(Slowdown, SlowsBothToTheEndOfTheExchange) {
+  Case c;
+  const OpId kernel = c.compute(0, work(100));
+  const OpId exchange = c.exchange();
+  // Both run slowed until the exchange has done its 10 ms, at 40 ms; the kernel has then done 20.
+  const Timeline timeline = c.run({.compute = 2, .communication = 4}, 10);
+  EXPECT_NEAR(c.end_ms(timeline, exchange), 40, 1e-9);
+  EXPECT_NEAR(c.end_ms(timeline, kernel), 120, 1e-9);
+}
+
+TEST(Slowdown, CountsTheSlowestParticipant) {
+  Case c;
+  c.compute(0, work(10));
+  c.compute(1, work(40));
+  const OpId exchange = c.exchange();
+  // 40 ms with GPU 1's kernel, in which it does 20.
+  EXPECT_NEAR(c.end_ms(c.run({.communication = 2}, 100), exchange), 120, 1e-9);
+}
+
+TEST(Slowdown, MovesWhatComesAfter) {
+  Case c;
+  const OpId first = c.compute(0, work(10));
+  const OpId second = c.compute(0, work(10));
+  const OpId exchange = c.exchange({first});
+  // The exchange starts after the first kernel, which nothing slows.
+  const Timeline timeline = c.run({.compute = 3}, 100);
+  EXPECT_NEAR(c.end_ms(timeline, first), 10, 1e-9);
+  EXPECT_NEAR(c.end_ms(timeline, second), 40, 1e-9);
+  EXPECT_NEAR(c.end_ms(timeline, exchange), 110, 1e-9);
+}
+
+TEST(Slowdown, LeavesHostWorkAndEmptyExchangesAlone) {
+  Case c;
+  const OpId host = c.compute(0, HostWork{10'000'000});
+  c.exchange();
+  EXPECT_NEAR(c.end_ms(c.run({.compute = 3, .communication = 3}, 50), host), 10, 1e-9);
+  Case idle;
+  const OpId kernel = idle.compute(0, work(10));
+  idle.exchange({}, 0);
+  EXPECT_NEAR(idle.end_ms(idle.run({.compute = 3}, 50), kernel), 10, 1e-9);
+}
+
+/// What is left of an interval where the others of the list cover it only with 1 / factor.
+double done_in(const Interval& own, const std::vector<Interval>& others, double factor) {
+  std::vector<double> cuts = {own.start.value, own.end.value};
+  for (const Interval& other : others) {
+    cuts.push_back(std::clamp(other.start.value, own.start.value, own.end.value));
+    cuts.push_back(std::clamp(other.end.value, own.start.value, own.end.value));
+  }
+  std::ranges::sort(cuts);
+  double done = 0;
+  for (std::size_t i = 1; i < cuts.size(); ++i) {
+    const double middle = (cuts[i - 1] + cuts[i]) / 2;
+    const bool slow = std::ranges::any_of(others, [&](const Interval& other) {
+      return other.start.value < middle && middle < other.end.value;
+    });
+    done += (cuts[i] - cuts[i - 1]) / (slow ? factor : 1);
+  }
+  return done;
+}
+
+/// Whether every op of a timeline has done its work by the definition: a kernel what it takes by
+/// itself, an exchange for its slowest participant what the network takes.
+void expect_work_done(const Plan& plan, const Timeline& timeline, Overlap overlap, double kernel_s,
+                      double exchange_s) {
+  std::vector<std::vector<Interval>> kernels(2), exchanges(2);
+  for (std::size_t op = 0; op < plan.ops.size(); ++op) {
+    const auto gpus = gpus_of(plan.ops[op]);
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      (plan.ops[op].compute() ? kernels : exchanges)[gpus[i].index()].push_back(
+          timeline.ops[op][i]);
+    }
+  }
+  for (std::size_t op = 0; op < plan.ops.size(); ++op) {
+    const auto& intervals = timeline.ops[op];
+    if (const Compute* compute = plan.ops[op].compute()) {
+      const double work_s =
+          kernel_s * static_cast<double>(std::get<MemoryBound>(compute->kernel).read.value);
+      EXPECT_NEAR(done_in(intervals[0], exchanges[compute->gpu.index()], overlap.compute), work_s,
+                  1e-9);
+      continue;
+    }
+    const Seconds start = std::max(intervals[0].start, intervals[1].start);
+    const Interval own{start, intervals[0].end};
+    EXPECT_NEAR(std::min(done_in(own, kernels[0], overlap.communication),
+                         done_in(own, kernels[1], overlap.communication)),
+                exchange_s, 1e-9);
+  }
+}
+
+TEST(Slowdown, FulfilsItsDefinitionOnRandomPlans) {
+  std::mt19937 random(5);
+  const auto below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
+  for (int round = 0; round < 200; ++round) {
+    Case c;
+    for (int i = 0; i < 30; ++i) {
+      std::vector<OpId> after;
+      if (i > 0 && below(2) == 0) {
+        const OpId earlier(below(i));
+        const Compute* compute = c.plan[earlier].compute();
+        const int gpu = compute != nullptr ? compute->gpu.value : below(2);
+        after.push_back(earlier);
+        if (below(3) > 0) {
+          c.compute(gpu, work(1 + below(20)), after);
+          continue;
+        }
+      }
+      if (below(3) > 0) {
+        c.compute(below(2), work(1 + below(20)));
+      } else {
+        c.exchange(after, 1, below(2) == 0 ? Lane::token : Lane::param);
+      }
+    }
+    const Overlap overlap{1 + 0.25 * below(6), 1 + 0.5 * below(6)};
+    const Timeline timeline = c.run(overlap, 15);
+    expect_work_done(c.plan, timeline, overlap, 1e-3, 15e-3);
+  }
+}
+
+}  // namespace
+}  // namespace moesim
