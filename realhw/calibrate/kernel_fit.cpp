@@ -30,8 +30,7 @@ struct MeasuredKernels {
   std::map<GemmKey, std::map<GemmPoint, Samples>> gemm;
   std::map<std::string, std::map<std::int64_t, Samples>> memory;
 
-  void add(const Op& op, Seconds time) {
-    const Kernel& kernel = op.compute()->kernel;
+  void add(const Op& op, const Kernel& kernel, Seconds time) {
     if (time.value <= 0) return;
     if (const auto* product = std::get_if<GroupedGemm>(&kernel)) {
       std::int64_t groups = 0, rows = 0;
@@ -134,11 +133,12 @@ OverlapFit fit_overlap(const MicroPlan& micro, const Times& times) {
     std::map<GpuId, Chains> kernels;
     for (std::size_t id = 0; id < micro.plan.ops.size(); ++id) {
       const Op& op = micro.plan.ops[id];
-      for (const Interval& interval : timeline.ops.at(id)) {
-        if (op.compute() == nullptr) {
+      for (std::size_t m = 0; m < op.group.size(); ++m) {
+        const Interval& interval = timeline.ops.at(id)[m];
+        if (op.kernels() == nullptr) {
           exchanges[op.key].add(interval);
         } else {
-          kernels[op.compute()->gpu][op.key].add(interval);
+          kernels[op.group[m]][op.key].add(interval);
           all_kernels[op.key].add(interval);
         }
       }
@@ -165,9 +165,12 @@ std::map<std::string, GpuFit> fit_kernels(const Topology& topology,
     for (const Timeline& timeline : timelines_of(times, micro->name)) {
       for (std::size_t id = 0; id < micro->plan.ops.size(); ++id) {
         const Op& op = micro->plan.ops[id];
-        if (op.compute() == nullptr) continue;
-        const Interval& interval = timeline.ops.at(id).front();
-        measured[topology.gpu_model(op.compute()->gpu)].add(op, interval.end - interval.start);
+        if (op.kernels() == nullptr) continue;
+        for (std::size_t m = 0; m < op.group.size(); ++m) {
+          const Interval& interval = timeline.ops.at(id)[m];
+          measured[topology.gpu_model(op.group[m])].add(op, op.kernels()->of(m),
+                                                        interval.end - interval.start);
+        }
       }
     }
   }

@@ -62,9 +62,14 @@ MicroPlan step_plan(const Topology& topology, MoeModel model, int experts, std::
   return micro;
 }
 
-Op kernel_op(Probe probe, GpuId gpu, Kernel kernel, std::vector<OpId> after) {
-  return {fmt::format("kernel {}", name_of(probe)), key_of(probe), Lane::compute, std::move(after),
-          Compute{gpu, std::move(kernel)}};
+/// A kernel on every GPU of the plan.
+OpId add_kernel(Plan& plan, Probe probe, Kernel kernel, OpId after) {
+  return plan.add({fmt::format("kernel {}", name_of(probe)),
+                   key_of(probe),
+                   Lane::compute,
+                   Group::first(plan.gpus),
+                   {after},
+                   Kernels(std::move(kernel))});
 }
 
 MicroPlan memory_plan(const Topology& topology, Bytes most) {
@@ -74,11 +79,8 @@ MicroPlan memory_plan(const Topology& topology, Bytes most) {
   std::vector<OpId> before;
   for (std::int64_t bytes = 4096; bytes <= most.value; bytes *= 4) {
     const OpId settled = add_settle(micro.plan, before);
-    before.clear();
-    for (int g = 0; g < micro.plan.gpus; ++g) {
-      before.push_back(micro.plan.add(kernel_op(
-          Probe::sized, GpuId(g), MemoryBound{Bytes(bytes / 2), Bytes(bytes / 2)}, {settled})));
-    }
+    const MemoryBound kernel{Bytes(bytes / 2), Bytes(bytes / 2)};
+    before = {add_kernel(micro.plan, Probe::sized, kernel, settled)};
   }
   return micro;
 }
@@ -129,20 +131,15 @@ MicroPlan overlap_plan(const Topology& topology, const MoeModel& model, const Ke
                          model.hidden, model.weights};
   const ByteMatrix traffic = alltoall_of(topology, sizes.exchange);
   const auto add_kernels = [&](Probe probe, OpId after) {
-    std::vector<OpId> last;
-    for (int g = 0; g < plan.gpus; ++g) {
-      for (int i = 0; i < kernels; ++i) {
-        const OpId id = plan.add(kernel_op(probe, GpuId(g), gemm, {after}));
-        if (i + 1 == kernels) last.push_back(id);
-      }
-    }
+    OpId last;
+    for (int i = 0; i < kernels; ++i) last = add_kernel(plan, probe, gemm, after);
     return last;
   };
   const auto add_exchanges = [&](Probe probe) {
     for (int i = 0; i < exchanges; ++i) add_exchange(plan, probe, Lane::token, traffic);
   };
-  const auto alone = add_kernels(Probe::alone, add_settle(plan));
-  add_settle(plan, alone);
+  const OpId alone = add_kernels(Probe::alone, add_settle(plan));
+  add_settle(plan, {alone});
   add_exchanges(Probe::alone);
   const OpId both = add_settle(plan);
   add_kernels(Probe::beside, both);

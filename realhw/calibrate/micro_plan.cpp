@@ -20,10 +20,8 @@ Seconds time_of_exchange(const std::vector<Interval>& participants) {
 namespace {
 
 OpId add_joined(Plan& plan, Op op, ByteMatrix traffic) {
-  Exchange exchange;
-  for (int g = 0; g < plan.gpus; ++g) exchange.participants.emplace_back(g);
-  exchange.traffic = std::move(traffic);
-  op.work = std::move(exchange);
+  op.group = Group::first(plan.gpus);
+  op.work = Exchange{std::move(traffic), {}, false};
   return plan.add(std::move(op));
 }
 
@@ -55,7 +53,8 @@ bool is_probe(const Op& op, Probe probe) { return op.key == key_of(probe); }
 
 OpId add_exchange(Plan& plan, Probe probe, Lane lane, ByteMatrix traffic, std::vector<OpId> after) {
   return add_joined(
-      plan, {fmt::format("exchange {}", name_of(probe)), key_of(probe), lane, std::move(after), {}},
+      plan,
+      {fmt::format("exchange {}", name_of(probe)), key_of(probe), lane, {}, std::move(after), {}},
       std::move(traffic));
 }
 
@@ -67,7 +66,7 @@ OpId add_settle(Plan& plan, std::vector<OpId> after) {
     traffic.add_dense_row(row);
   }
   OpKey key{.kind = OpKind::settle};
-  return add_joined(plan, {name_of(key.kind), key, Lane::token, std::move(after), {}},
+  return add_joined(plan, {name_of(key.kind), key, Lane::token, {}, std::move(after), {}},
                     std::move(traffic));
 }
 

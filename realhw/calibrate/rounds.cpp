@@ -17,7 +17,7 @@ namespace {
 
 bool fits(const Timeline& timeline, const Plan& plan) {
   return std::ranges::equal(timeline.ops, plan.ops, [](const auto& intervals, const Op& op) {
-    return intervals.size() == gpus_of(op).size();
+    return intervals.size() == op.group.size();
   });
 }
 

@@ -35,7 +35,7 @@ std::vector<Parcel> listed(std::map<GpuId, Parcel>&& parcels, Bytes row_bytes) {
 RankParcels parcels_of(const Exchange& exchange, GpuId rank) {
   std::map<GpuId, Parcel> sent, received;
   const ByteMatrix& traffic = exchange.traffic;
-  for (const GpuId from : exchange.participants) {
+  for (GpuId from(0); from.value < traffic.ranks(); ++from.value) {
     for (const auto& entry : traffic.row(from)) {
       const Parcel parcel{from, entry.to, traffic.bytes(entry), {}};
       if (from == rank) sent.emplace(entry.to, parcel);

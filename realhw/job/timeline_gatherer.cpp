@@ -59,7 +59,7 @@ Timeline TimelineGatherer::gather(const Plan& plan, const std::vector<Stamp>& st
   double first = std::numeric_limits<double>::max();
   for (std::size_t op = 0; op < plan.ops.size(); ++op) {
     auto& intervals = timeline.ops.emplace_back();
-    for (const GpuId gpu : gpus_of(plan.ops[op])) {
+    for (const GpuId gpu : plan.ops[op].group) {
       const std::size_t i = gpu.index() * mine.size() + 2 * op;
       intervals.push_back({Seconds(all[i]), Seconds(all[i + 1])});
       first = std::min(first, all[i]);

@@ -75,8 +75,8 @@ void MpiStep::make_communicators() {
   check(MPI_Comm_group(comm_, &world));
   for (const Op& op : plan_.ops) {
     if (op.exchange() == nullptr) continue;
-    const auto& gpus = op.exchange()->participants;
-    if (!std::binary_search(gpus.begin(), gpus.end(), program_.rank)) continue;
+    const std::vector<GpuId>& gpus = op.group.list();
+    if (!op.group.contains(program_.rank)) continue;
     const auto [place, added] = group_comms_.try_emplace({op.lane, gpus}, MPI_COMM_NULL);
     if (!added) continue;
     std::vector<int> ranks;
@@ -118,7 +118,7 @@ std::vector<Stamp> MpiStep::run(bool verify) {
 
 void MpiStep::start(std::size_t step) {
   const RankStep& rank_step = program_.steps[step];
-  if (plan_[rank_step.op].compute() == nullptr) return start_exchange(step);
+  if (plan_[rank_step.op].kernels() == nullptr) return start_exchange(step);
   kernels_[static_cast<std::size_t>(rank_step.lane)]->submit(rank_step.op, [this, &rank_step] {
     drill_.at_start(rank_step);
     run_calls(rank_step.before, rank_step);
@@ -162,7 +162,7 @@ void MpiStep::advance(std::size_t step) {
 
 void MpiStep::post_barrier(std::size_t step, Flight& flight) {
   const RankStep& rank_step = program_.steps[step];
-  const auto& gpus = plan_[rank_step.op].exchange()->participants;
+  const std::vector<GpuId>& gpus = plan_[rank_step.op].group.list();
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(group_comms_.at({rank_step.lane, gpus}), &request));
   add_request(step, flight, request);
@@ -196,7 +196,7 @@ void MpiStep::post_messages(std::size_t step, Flight& flight) {
 /// All that a rank sends, or receives, lies in one buffer.
 void MpiStep::post_alltoallv(std::size_t step, Flight& flight) {
   const RankStep& rank_step = program_.steps[step];
-  const auto& gpus = plan_[rank_step.op].exchange()->participants;
+  const std::vector<GpuId>& gpus = plan_[rank_step.op].group.list();
   std::byte* bytes[2] = {nullptr, nullptr};
   for (const int side : {0, 1}) {
     const auto& messages = side == 0 ? rank_step.sends : rank_step.receives;

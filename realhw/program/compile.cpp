@@ -15,20 +15,16 @@
 namespace moesim {
 namespace {
 
-bool runs_on(const Op& op, GpuId rank) {
-  const auto gpus = gpus_of(op);
-  return std::binary_search(gpus.begin(), gpus.end(), rank);
-}
-
 /// The ops of a rank, and what they wait for.
 std::vector<RankStep> steps_of(const Plan& plan, GpuId rank) {
   std::vector<RankStep> steps;
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     const Op& op = plan[id];
-    if (!runs_on(op, rank)) continue;
+    if (!op.group.contains(rank)) continue;
     RankStep& step = steps.emplace_back(RankStep{id, op.lane, {}, {}, {}, {}, {}});
     for (const OpId after : op.after) {
-      if (plan[after].lane != op.lane && runs_on(plan[after], rank)) step.waits.push_back(after);
+      if (plan[after].lane != op.lane && plan[after].group.contains(rank))
+        step.waits.push_back(after);
     }
     std::sort(step.waits.begin(), step.waits.end());
     step.waits.erase(std::unique(step.waits.begin(), step.waits.end()), step.waits.end());
@@ -67,11 +63,11 @@ RankProgram compile(const RealStep& step, GpuId rank, const CompileOptions& opti
     RankStep& rank_step = program.steps[i];
     const Op& op = draft.op(rank_step);
     try {
-      if (op.compute() == nullptr) {
+      if (op.kernels() == nullptr) {
         exchanges.add(rank_step);
       } else if (LayerProgram* layer = layer_of(op);
                  layer == nullptr || !layer->add_kernel(rank_step)) {
-        add_scratch(op.compute()->kernel, rank_step);
+        add_scratch(draft.kernel(rank_step), rank_step);
       }
     } catch (const std::runtime_error& e) {
       throw op_error(step.plan, rank, rank_step.op, e.what());

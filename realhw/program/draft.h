@@ -29,6 +29,10 @@ class Ancestors {
 struct Draft {
   BufferId add_buffer(std::string name, std::int64_t bytes, RowFormat format);
   const Op& op(const RankStep& rank_step) const { return step.plan[rank_step.op]; }
+  /// The rank's own, of a kernel op.
+  const Kernel& kernel(const RankStep& rank_step) const {
+    return op(rank_step).kernels()->of(op(rank_step).group.member(program.rank));
+  }
   /// Bytes of a row of a matrix.
   std::int64_t row_bytes(std::int64_t width) const {
     return width * static_cast<std::int64_t>(size_of(program.matrices));

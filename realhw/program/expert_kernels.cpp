@@ -67,7 +67,7 @@ bool ExpertProgram::add_kernel(RankStep& step, bool padded) {
 /// The rows of every slot's share of a GEMM. None for other kernels.
 const GroupedGemm* ExpertProgram::gemm_of(const RankStep& step) const {
   const Op& op = draft_.op(step);
-  const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
+  const auto* gemm = std::get_if<GroupedGemm>(&draft_.kernel(step));
   if (gemm != nullptr && gemm->m.size() != slots()) {
     throw std::runtime_error(
         fmt::format("{} has {} groups for {} slots", op.label, gemm->m.size(), slots()));

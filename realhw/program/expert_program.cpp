@@ -71,7 +71,7 @@ std::vector<std::int64_t> ExpertProgram::first_rows(const OpType& kernel) const 
         op.key.type() != kernel) {
       continue;
     }
-    const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
+    const auto* gemm = std::get_if<GroupedGemm>(&draft_.kernel(step));
     if (gemm == nullptr || gemm->m.size() != slots()) continue;  // told when it is compiled
     for (std::size_t s = 0; s < slots(); ++s) computed[s] += gemm->m[s];
   }

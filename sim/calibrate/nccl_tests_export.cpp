@@ -184,8 +184,7 @@ std::vector<NcclTestsExchange> nccl_tests_exchanges(const Plan& plan) {
     exchange.name = phase_name(plan[ops.front()], exchanges.size() + 1);
     std::set<GpuId> members;
     for (const OpId op : ops) {
-      const auto& participants = plan[op].exchange()->participants;
-      members.insert(participants.begin(), participants.end());
+      members.insert(plan[op].group.begin(), plan[op].group.end());
     }
     exchange.participants.assign(members.begin(), members.end());
     fill(exchange, off_diagonal(plan, ops), plan.gpus);

@@ -60,7 +60,7 @@ class FlowNetwork : public Network {
   }
 
   void join(const Progress::Joined& joined) override {
-    const auto& gpus = plan_[joined.op].exchange()->participants;
+    const auto& gpus = plan_[joined.op].group;
     if (!options_.together) {
       join(joined.op, gpus[static_cast<std::size_t>(joined.participant)], joined.at);
     } else if (joined.all) {
@@ -115,13 +115,14 @@ class FlowNetwork : public Network {
     const auto [place, fresh] = active_.try_emplace(op);
     if (!fresh) return place->second;
     const Exchange& exchange = *plan_[op].exchange();
+    const Group& group = plan_[op].group;
     std::vector<int> nodes;
-    for (const GpuId gpu : exchange.participants) nodes.push_back(topology_.host_of(gpu));
+    for (const GpuId gpu : group) nodes.push_back(topology_.host_of(gpu));
     place->second = {
         &exchange.traffic,
         priced_[op].get(),
-        std::make_unique<PeerOrder>(exchange.participants, nodes, exchange.traffic, options_.peers),
-        exchange.participants.size(),
+        std::make_unique<PeerOrder>(group.list(), nodes, exchange.traffic, options_.peers),
+        group.size(),
         {},
         {}};
     return place->second;
@@ -185,7 +186,7 @@ class FlowNetwork : public Network {
       if (last) ended_(op, everyone);
       return;
     }
-    const auto& gpus = plan_[op].exchange()->participants;
+    const auto& gpus = plan_[op].group;
     const auto place = std::ranges::lower_bound(gpus, gpu) - gpus.begin();
     ended_(op, static_cast<std::int32_t>(place));
   }

@@ -12,20 +12,15 @@ namespace moesim {
 namespace {
 
 std::string gpus_text(const Op& op) {
-  if (const Compute* compute = op.compute()) return fmt::format("GPU {}", compute->gpu.value);
-  return "GPUs " + list_text(op.exchange()->participants);
+  return (op.group.size() == 1 ? "GPU " : "GPUs ") + list_text(op.group.list());
 }
 
-/// Whether two ascending lists have a member in common.
-bool meet(std::span<const GpuId> a, std::span<const GpuId> b) {
-  if (a.size() > b.size()) std::swap(a, b);
-  if (a.size() == 1) return std::binary_search(b.begin(), b.end(), a[0]);
-  std::size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (a[i] == b[j]) return true;
-    a[i] < b[j] ? ++i : ++j;
-  }
-  return false;
+bool differ_in_sizes_alone(const Kernel& a, const Kernel& b) {
+  if (a.index() != b.index()) return false;
+  const auto* gemm = std::get_if<GroupedGemm>(&a);
+  if (gemm == nullptr) return true;
+  const auto& other = std::get<GroupedGemm>(b);
+  return gemm->n == other.n && gemm->k == other.k && gemm->type == other.type;
 }
 
 class Checker {
@@ -57,26 +52,44 @@ class Checker {
     if (op.key.microbatch < 0 || op.key.chunk < 0 || op.key.part < 0) {
       mistake(": a microbatch, chunk or part below 0");
     }
-    for (const GpuId gpu : gpus_of(op)) {
+    for (const GpuId gpu : op.group) {
       if (is_gpu(gpu)) continue;
       mistake(fmt::format(": GPU {} is not one of the plan's 0-{}", gpu.value, plan_.gpus - 1));
       may_order_ = false;
       break;
     }
-    if (const Compute* compute = op.compute()) {
+    const bool sound = check_group(op);
+    if (const Kernels* kernels = op.kernels()) {
       if (op.lane != Lane::compute && op.lane != Lane::copy) {
         mistake(fmt::format(": a kernel runs on lane compute or copy, not {}", name_of(op.lane)));
       }
-      check_kernel(compute->kernel);
+      check_kernels(*kernels, op.group.size());
     } else {
       if (!carries_tokens(op.lane) && !carries_parameters(op.lane)) {
         mistake(fmt::format(": an exchange runs on lane token, token-2, param or dp, not {}",
                             name_of(op.lane)));
       }
-      if (check_participants(*op.exchange())) {
+      if (sound) {
         check_traffic(*op.exchange());
         check_rows(*op.exchange());
       }
+    }
+  }
+
+  void check_kernels(const Kernels& kernels, std::size_t members) {
+    const auto& each = kernels.each();
+    if (each.size() != 1 && each.size() != members) {
+      return mistake(fmt::format(": {} kernels for {} GPUs", each.size(), members));
+    }
+    for (const Kernel& kernel : each) {
+      if (!differ_in_sizes_alone(kernel, each.front())) {
+        return mistake(": its kernels differ in more than their sizes");
+      }
+    }
+    for (const Kernel& kernel : each) {
+      const std::size_t before = mistakes_.size();
+      check_kernel(kernel);
+      if (mistakes_.size() > before) return;
     }
   }
 
@@ -99,11 +112,11 @@ class Checker {
   }
 
   /// Records who joins this op; false when the lists below make no sense without it.
-  bool check_participants(const Exchange& exchange) {
-    const auto& gpus = exchange.participants;
-    if (gpus.empty()) mistake(": an exchange needs participants");
+  bool check_group(const Op& op) {
+    const Group& gpus = op.group;
+    if (gpus.empty()) mistake(": an op needs a GPU or more");
     if (std::adjacent_find(gpus.begin(), gpus.end(), std::greater_equal<>()) != gpus.end()) {
-      mistake(": participants do not ascend");
+      mistake(": its GPUs do not ascend");
       may_order_ = false;
     }
     for (const GpuId gpu : gpus) {
@@ -155,7 +168,7 @@ class Checker {
         return mistake(fmt::format(" waits for op {}, but the plan has {} ops", other.value,
                                    plan_.ops.size()));
       }
-      if (meet(gpus_of(op), gpus_of(plan_[other]))) continue;
+      if (op.group.meets(plan_[other].group)) continue;
       return mistake(fmt::format(" on {} waits for the foreign {} on {}: they share no GPU",
                                  gpus_text(op), describe(plan_, other), gpus_text(plan_[other])));
     }

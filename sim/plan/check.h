@@ -11,9 +11,6 @@
 
 namespace moesim {
 
-/// The GPUs an op runs on, ascending: its only one, or the participants.
-std::span<const GpuId> gpus_of(const Op& op);
-
 /// A broken rule of one op; the message names the op.
 struct PlanMistake {
   OpId op;  // -1: the plan as a whole

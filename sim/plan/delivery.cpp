@@ -33,8 +33,8 @@ std::map<LayerPass, TokenOps> group_ops(const Plan& plan) {
       groups[key].padded |= op.exchange()->padded;
       if (op.key.stage == Stage::dispatch) groups[key].dispatch.push_back(id);
       if (op.key.stage == Stage::combine) groups[key].combine.push_back(id);
-    } else if (op.key.stage == Stage::experts && op.compute() &&
-               std::holds_alternative<GroupedGemm>(op.compute()->kernel)) {
+    } else if (op.key.stage == Stage::experts && op.kernels() &&
+               std::holds_alternative<GroupedGemm>(op.kernels()->each().front())) {
       groups[key].experts.push_back(id);
     }
   }

@@ -13,8 +13,9 @@
 namespace moesim {
 namespace {
 
-const GroupedGemm& gemm_of(const Plan& plan, OpId id) {
-  return std::get<GroupedGemm>(plan[id].compute()->kernel);
+const GroupedGemm& gemm_of(const Plan& plan, OpId id, GpuId gpu) {
+  const Op& op = plan[id];
+  return std::get<GroupedGemm>(op.kernels()->of(op.group.member(gpu)));
 }
 
 /// Compares the expert GEMMs of one layer and pass with what the rows bring and take away.
@@ -32,14 +33,15 @@ class ExpertCheck {
            const CarriedBySlot& taken) {
     std::vector<std::map<OpType, std::vector<OpId>>> by_type(static_cast<std::size_t>(plan_.gpus));
     for (const OpId id : gemms) {
-      const GpuId gpu = plan_[id].compute()->gpu;
-      const auto groups = gemm_of(plan_, id).m.size();
-      auto& parts = by_type[gpu.index()][plan_[id].key.type()];
-      if (groups == static_cast<std::size_t>(placement_.slots_on(gpu))) {
-        parts.push_back(id);
-      } else {
-        mistake(fmt::format("{} has {} groups, but GPU {} has {} slots", describe(plan_, id),
-                            groups, gpu.value, placement_.slots_on(gpu)));
+      for (const GpuId gpu : plan_[id].group) {
+        const auto groups = gemm_of(plan_, id, gpu).m.size();
+        auto& parts = by_type[gpu.index()][plan_[id].key.type()];
+        if (groups == static_cast<std::size_t>(placement_.slots_on(gpu))) {
+          parts.push_back(id);
+        } else {
+          mistake(fmt::format("{} has {} groups, but GPU {} has {} slots", describe(plan_, id),
+                              groups, gpu.value, placement_.slots_on(gpu)));
+        }
       }
     }
     std::set<OpType> types;  // of the GEMMs that every GPU with rows must run
@@ -92,9 +94,10 @@ class ExpertCheck {
     for (std::size_t group = 0; group < slots(); ++group) chosen.push_back(total(arrived, group));
     std::set<OpId> late;
     for (const OpId part : parts) {
-      const auto there = exchanges(arrived, [&](OpId op) { return order_.precedes(op, part); });
+      const auto there =
+          exchanges(arrived, [&](OpId op) { return order_.precedes(op, part, gpu_); });
       for (std::size_t group = 0; group < slots(); ++group) {
-        computed[group] += gemm_of(plan_, part).m[group];
+        computed[group] += gemm_of(plan_, part, gpu_).m[group];
         std::int64_t available = 0;
         std::optional<OpId> missing;
         for (const auto& [op, count] : arrived[slot(group).index()]) {
@@ -124,7 +127,7 @@ class ExpertCheck {
     std::set<OpId> early;
     std::map<OpId, std::set<OpId>> done;  // per part the exchanges that follow it
     for (const OpId part : parts) {
-      done[part] = exchanges(taken, [&](OpId op) { return order_.precedes(part, op); });
+      done[part] = exchanges(taken, [&](OpId op) { return order_.precedes(part, op, gpu_); });
     }
     for (std::size_t group = 0; group < slots(); ++group) {
       std::int64_t gone = 0;
@@ -133,7 +136,7 @@ class ExpertCheck {
         gone += count;
         std::int64_t made = 0, later = 0;
         for (const OpId part : parts) {
-          (done[part].count(op) > 0 ? made : later) += gemm_of(plan_, part).m[group];
+          (done[part].count(op) > 0 ? made : later) += gemm_of(plan_, part, gpu_).m[group];
         }
         if (gone <= made || later == 0 || !early.insert(op).second) continue;
         mistake(fmt::format("{} does not wait for the results of '{}' on GPU {}",

@@ -156,9 +156,14 @@ std::vector<std::int64_t> LineReader::ids_in(std::string_view list, std::string_
   return values;
 }
 
-std::vector<std::int64_t> LineReader::sizes(std::string_view what) {
+std::vector<std::vector<std::int64_t>> LineReader::size_lists(std::string_view what) {
+  std::vector<std::vector<std::int64_t>> lists;
+  for (const std::string_view list : split(word(what), ';')) lists.push_back(sizes_in(list, what));
+  return lists;
+}
+
+std::vector<std::int64_t> LineReader::sizes_in(std::string_view list, std::string_view what) const {
   std::vector<std::int64_t> values;
-  const std::string_view list = word(what);
   if (list == "-") return values;
   for (std::string_view part : split(list, ',')) {
     std::int64_t count = 1;

@@ -37,7 +37,9 @@ class LineReader {
   /// A whole number of min..max.
   std::int64_t integer(std::string_view what, std::int64_t min, std::int64_t max);
   /// Numbers with repeats, comma-joined into one word: `4,3*8`; `-` for none.
-  std::vector<std::int64_t> sizes(std::string_view what);
+  std::vector<std::int64_t> sizes(std::string_view what) { return sizes_in(word(what), what); }
+  /// Several such lists, joined by semicolons into one word.
+  std::vector<std::vector<std::int64_t>> size_lists(std::string_view what);
   /// Numbers 0..max and ranges of them, comma-joined into one word: `0-31,40`; `-` for none.
   std::vector<std::int64_t> ids(std::string_view what, std::int64_t max) {
     return ids_in(word(what), what, max);
@@ -48,6 +50,7 @@ class LineReader {
   std::vector<std::string_view> parts(std::string_view form);
   std::int64_t integer_in(std::string_view part, std::string_view what, std::int64_t min,
                           std::int64_t max) const;
+  std::vector<std::int64_t> sizes_in(std::string_view list, std::string_view what) const;
   std::vector<std::int64_t> ids_in(std::string_view part, std::string_view what,
                                    std::int64_t max) const;
 

@@ -6,26 +6,28 @@ namespace moesim {
 
 OpOrder::OpOrder(const Plan& plan)
     : plan_(plan),
-      before_(dependencies(plan)),
-      followers_(plan.ops.size()),
-      position_(plan.ops.size()),
-      seen_(plan.ops.size()) {
+      graph_(plan),
+      before_(graph_.size()),
+      followers_(graph_.size()),
+      position_(graph_.size()),
+      seen_(graph_.size()) {
   std::size_t next = 0;
-  for (const OpId id : topological_order(plan)) {
-    position_[id.index()] = next++;
-    for (const OpId earlier : before_[id.index()]) followers_[earlier.index()].push_back(id);
+  for (const PartId part : graph_.order()) {
+    position_[part.index()] = next++;
+    before_[part.index()] = graph_.before(part);
+    for (const PartId earlier : graph_.before(part)) followers_[earlier.index()].push_back(part);
   }
 }
 
 template <class Within>
-bool OpOrder::reaches(const std::vector<std::vector<OpId>>& edges, OpId start, OpId goal,
+bool OpOrder::reaches(const std::vector<std::vector<PartId>>& edges, PartId start, PartId goal,
                       Within within) {
   ++search_;
   open_.assign(1, start);
   while (!open_.empty()) {
-    const OpId at = open_.back();
+    const PartId at = open_.back();
     open_.pop_back();
-    for (const OpId next : edges[at.index()]) {
+    for (const PartId next : edges[at.index()]) {
       if (next == goal) return true;
       if (seen_[next.index()] == search_ || !within(position_[next.index()])) continue;
       seen_[next.index()] = search_;
@@ -35,13 +37,17 @@ bool OpOrder::reaches(const std::vector<std::vector<OpId>>& edges, OpId start, O
   return false;
 }
 
-bool OpOrder::precedes(OpId a, OpId b) {
-  const std::size_t first = position_[a.index()], last = position_[b.index()];
-  if (first >= last) return false;
-  if (plan_[b].compute()) {
-    return reaches(before_, b, a, [first](std::size_t position) { return position > first; });
+bool OpOrder::precedes(OpId a, OpId b, GpuId gpu) {
+  const Group &of_a = plan_[a].group, &of_b = plan_[b].group;
+  if (!of_a.contains(gpu) || !of_b.contains(gpu)) return false;
+  const PartId first = graph_.part(a, of_a.member(gpu)), last = graph_.part(b, of_b.member(gpu));
+  const std::size_t begin = position_[first.index()], end = position_[last.index()];
+  if (begin >= end) return false;
+  if (plan_[b].kernels()) {
+    return reaches(before_, last, first,
+                   [begin](std::size_t position) { return position > begin; });
   }
-  return reaches(followers_, a, b, [last](std::size_t position) { return position < last; });
+  return reaches(followers_, first, last, [end](std::size_t position) { return position < end; });
 }
 
 }  // namespace moesim

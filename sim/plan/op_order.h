@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/plan/plan.h"
+#include "sim/plan/part_graph.h"
 
 namespace moesim {
 
@@ -13,19 +13,21 @@ namespace moesim {
 class OpOrder {
  public:
   explicit OpOrder(const Plan& plan);
-  /// Whether `b` waits for `a`, directly or through others. Fast where one of them is a kernel.
-  bool precedes(OpId a, OpId b);
+  /// Whether `b` on a GPU waits for `a` on that GPU, directly or through others. An exchange is on
+  /// all its GPUs at once. Fast where one of them is a kernel.
+  bool precedes(OpId a, OpId b, GpuId gpu);
 
  private:
   template <class Within>
-  bool reaches(const std::vector<std::vector<OpId>>& edges, OpId start, OpId goal, Within within);
+  bool reaches(const std::vector<std::vector<PartId>>& edges, PartId start, PartId goal,
+               Within within);
 
   const Plan& plan_;
-  std::vector<std::vector<OpId>> before_;
-  std::vector<std::vector<OpId>> followers_;
-  std::vector<std::size_t> position_;  // [op] in topological order
-  std::vector<std::uint32_t> seen_;    // [op] the last search that met it
-  std::vector<OpId> open_;
+  PartGraph graph_;
+  std::vector<std::vector<PartId>> before_, followers_;
+  std::vector<std::size_t> position_;  // [part] in the graph's order
+  std::vector<std::uint32_t> seen_;    // [part] the last search that met it
+  std::vector<PartId> open_;
   std::uint32_t search_ = 0;
 };
 

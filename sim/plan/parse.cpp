@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "sim/plan/check.h"
+#include "sim/plan/kernel_text.h"
 #include "sim/plan/line_reader.h"
 #include "sim/plan/mistakes.h"
 #include "sim/plan/text.h"
@@ -155,8 +157,10 @@ class Parser {
           std::pair("part", &op.key.part)}) {
       if (reader.accept(word)) *value = static_cast<int>(reader.integer(word, 0, most_ids));
     }
-    if (reader.choice("a kind of work", {"gpu", "exchange"}) == 0) {
-      op.work = read_compute(reader);
+    const bool kernels = reader.choice("a kind of work", {"gpus", "exchange"}) == 0;
+    op.group = read_group(reader);
+    if (kernels) {
+      op.work = read_kernels(reader, op.group.size());
     } else {
       op.work = read_exchange(reader);
     }
@@ -175,37 +179,14 @@ class Parser {
     reader.fail(word, fmt::format("no op is called '{}'", word), op_type_hint(word));
   }
 
-  Compute read_compute(LineReader& reader) {
-    Compute compute{GpuId(reader.integer("a GPU", 0, last_gpu())), {}};
-    const auto kind = reader.choice("a kernel", {"gemm", "memory", "host"});
-    if (kind == 0) {
-      static const auto types = names_of<DataType>(4);
-      GroupedGemm gemm;
-      gemm.type = static_cast<DataType>(reader.choice("a data type", types));
-      reader.expect("m");
-      gemm.m = reader.sizes("the rows of a group");
-      reader.expect("n");
-      gemm.n = reader.integer("n", 1, most);
-      reader.expect("k");
-      gemm.k = reader.integer("k", 1, most);
-      compute.kernel = std::move(gemm);
-    } else if (kind == 2) {
-      compute.kernel = HostWork{reader.integer("nanoseconds", 0, most)};
-      reader.expect("ns");
-    } else {
-      MemoryBound memory;
-      reader.expect("read");
-      memory.read = Bytes(reader.integer("bytes read", 0, most));
-      reader.expect("written");
-      memory.written = Bytes(reader.integer("bytes written", 0, most));
-      compute.kernel = memory;
-    }
-    return compute;
+  /// Ops of one group share its list.
+  Group read_group(LineReader& reader) {
+    const auto gpus = to_ids<GpuId>(reader.ids("a GPU", last_gpu()));
+    return groups_.try_emplace(gpus, gpus).first->second;
   }
 
   Exchange read_exchange(LineReader& reader) {
     Exchange exchange;
-    exchange.participants = to_ids<GpuId>(reader.ids("a GPU", last_gpu()));
     reader.expect("unit");
     exchange.traffic = ByteMatrix(Bytes(reader.integer("bytes of a unit", 1, most)));
     exchange.padded = reader.accept("padded");
@@ -282,6 +263,7 @@ class Parser {
   Below exchange_ = Below::nothing;
   bool misnumbered_ = false;
   Plan plan_;
+  std::map<std::vector<GpuId>, Group> groups_;
   std::vector<std::size_t> op_line_;  // [op]
   Mistakes mistakes_;
 };

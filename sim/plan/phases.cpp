@@ -16,8 +16,7 @@ std::vector<std::vector<OpId>> exchange_phases(const Plan& plan) {
     const Exchange* exchange = op.exchange();
     if (exchange == nullptr) continue;
     Phase phase{op.key, 0};
-    const auto& members = exchange->participants;
-    const GpuId first = members.empty() ? GpuId(-1) : members.front();
+    const GpuId first = op.group.empty() ? GpuId(-1) : op.group.front();
     const std::size_t repetition = repetitions[{phase, first}]++;
     phase.second = op.key.layer < 0 ? i : repetition;
     const auto [at, added] = index_of.try_emplace(phase, phases.size());

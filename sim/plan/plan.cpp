@@ -53,9 +53,10 @@ const char* name_of(Stage stage) {
   return "";
 }
 
-std::span<const GpuId> gpus_of(const Op& op) {
-  if (const Compute* compute = op.compute()) return {&compute->gpu, 1};
-  return op.exchange()->participants;
+Kernels::Kernels(std::vector<Kernel> each) : each_(std::move(each)) {
+  const bool equal = std::all_of(each_.begin(), each_.end(),
+                                 [&](const Kernel& kernel) { return kernel == each_.front(); });
+  if (equal) each_.resize(1);
 }
 
 OpId Plan::add(Op op) {
@@ -77,7 +78,7 @@ std::vector<std::vector<OpId>> dependencies(const Plan& plan) {
       before[i].push_back(earlier);
     };
     for (const OpId earlier : op.after) list(earlier);
-    for (const GpuId gpu : gpus_of(op)) {
+    for (const GpuId gpu : op.group) {
       OpId& tail = last[gpu.index() * lane_count + static_cast<std::size_t>(op.lane)];
       list(tail);
       tail = id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan: ops per GPU and lane with their dependencies. It is all that crosses from policies to
-// backends.
+// The plan: ops of groups of GPUs on their lanes, with what they wait for. It is all that crosses
+// from policies to backends.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "sim/base/byte_matrix.h"
 #include "sim/model/kernel.h"
 #include "sim/model/op_kind.h"
+#include "sim/plan/group.h"
 
 namespace moesim {
 
@@ -45,17 +46,28 @@ struct RowMove {
   bool operator==(const RowMove&) const = default;
 };
 
-/// Work of one GPU.
-struct Compute {
-  GpuId gpu;
-  Kernel kernel;
-  bool operator==(const Compute&) const = default;
+/// A kernel on every GPU of a group, each by itself: they differ in their sizes alone.
+class Kernels {
+ public:
+  /// The same on all members.
+  Kernels(Kernel all = MemoryBound()) : each_{std::move(all)} {}
+  /// [member], at least one.
+  explicit Kernels(std::vector<Kernel> each);
+
+  const Kernel& of(std::size_t member) const {
+    return each_.size() == 1 ? each_[0] : each_[member];
+  }
+  /// One for all members, or one per member.
+  const std::vector<Kernel>& each() const { return each_; }
+  bool operator==(const Kernels&) const = default;
+
+ private:
+  std::vector<Kernel> each_;
 };
 
-/// One grouped collective phase. It starts when the last participant has joined and ends for all
-/// of them together; entries of the matrix are in flight at once.
+/// One grouped collective phase. It starts when the last GPU of its group has joined and ends for
+/// all of them together; entries of the matrix are in flight at once.
 struct Exchange {
-  std::vector<GpuId> participants;  // ascending
   ByteMatrix traffic;
   std::vector<RowMove> rows;  // explicit token lists, only when the plan was asked for them
   bool padded = false;        // rows of one unit each may leave room in the matrix
@@ -81,10 +93,11 @@ struct Op {
   std::string label;  // for people: "permute", "dispatch-inter-1"
   OpKey key;
   Lane lane = Lane::compute;
-  std::vector<OpId> after;  // ops of the same GPU (or exchanges it joins) to wait for, other lanes
-  std::variant<Compute, Exchange> work;
+  Group group;
+  std::vector<OpId> after;  // each GPU waits for those of them that it runs, of other lanes
+  std::variant<Kernels, Exchange> work;
 
-  const Compute* compute() const { return std::get_if<Compute>(&work); }
+  const Kernels* kernels() const { return std::get_if<Kernels>(&work); }
   const Exchange* exchange() const { return std::get_if<Exchange>(&work); }
   bool operator==(const Op&) const = default;
 };
@@ -100,8 +113,9 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// Per op the ops that must end before it starts: its `after` and its predecessors on the lane of
-/// every GPU it runs on; ascending, each once. Needs the plan's ids in range (see check_plan).
+/// Per op the ops that must end, on the GPUs that both run on, before it starts there: its `after`
+/// and its predecessors on the lane of every GPU; ascending, each once. Needs the plan's ids in
+/// range (see check_plan).
 std::vector<std::vector<OpId>> dependencies(const Plan& plan);
 
 /// An order in which every op follows its dependencies (lowest id first among those that are
@@ -109,8 +123,9 @@ std::vector<std::vector<OpId>> dependencies(const Plan& plan);
 std::vector<OpId> topological_order(const Plan& plan);
 
 /// Structural rules: ids in range, lanes fit the work (kernels on compute or copy, exchanges on
-/// token, param or dp), `after` names only ops that share a GPU with the waiting one, no cycles,
-/// traffic and rows only between participants, one row of the matrix per GPU of the plan. Throws
+/// token, param or dp), one kernel or one per member, of one kind and shape but for their rows,
+/// `after` names only ops that share a GPU with the waiting one, no cycles of ops, traffic and rows
+/// only between members, one row of the matrix per GPU of the plan. Throws
 /// Error with every mistake, each naming its op.
 void check_plan(const Plan& plan);
 

@@ -4,17 +4,12 @@
 
 #include <algorithm>
 
-#include "sim/plan/check.h"
+#include "sim/plan/part_graph.h"
 
 namespace moesim {
 namespace {
 
 constexpr OpId left_out(-1);
-
-bool share_gpu(const Op& a, const Op& b) {
-  const auto x = gpus_of(a), y = gpus_of(b);
-  return std::find_first_of(x.begin(), x.end(), y.begin(), y.end()) != x.end();
-}
 
 void sort_once(std::vector<OpId>& ids) {
   std::sort(ids.begin(), ids.end());
@@ -23,21 +18,26 @@ void sort_once(std::vector<OpId>& ids) {
 
 /// Per op the nearest kept ops before it (itself not counted).
 std::vector<std::vector<OpId>> kept_before(const Plan& plan, const std::vector<OpId>& number) {
-  const std::vector<std::vector<OpId>> before = dependencies(plan);
-  std::vector<std::vector<OpId>> kept(plan.ops.size());
-  for (const OpId id : topological_order(plan)) {
-    std::vector<OpId>& mine = kept[id.index()];
-    for (const OpId earlier : before[id.index()]) {
+  const PartGraph graph(plan);
+  std::vector<std::vector<OpId>> kept(graph.size());  // [part]
+  std::vector<std::vector<OpId>> of_op(plan.ops.size());
+  for (const PartId part : graph.order()) {
+    std::vector<OpId>& mine = kept[part.index()];
+    for (const PartId earlier : graph.before(part)) {
+      const OpId op = graph.op(earlier);
       const std::vector<OpId>& through = kept[earlier.index()];
-      if (number[earlier.index()] != left_out) {
-        mine.push_back(earlier);
+      if (number[op.index()] != left_out) {
+        mine.push_back(op);
       } else {
         mine.insert(mine.end(), through.begin(), through.end());
       }
     }
     sort_once(mine);
+    auto& list = of_op[graph.op(part).index()];
+    list.insert(list.end(), mine.begin(), mine.end());
   }
-  return kept;
+  for (auto& list : of_op) sort_once(list);
+  return of_op;
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ Plan slice(const Plan& plan, const std::vector<OpId>& kept) {
     Op op = plan[id];
     op.after.clear();
     for (const OpId earlier : before[id.index()]) {
-      if (share_gpu(plan[earlier], op)) op.after.push_back(number[earlier.index()]);
+      if (plan[earlier].group.meets(op.group)) op.after.push_back(number[earlier.index()]);
     }
     result.add(std::move(op));
   }

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "sim/plan/check.h"
+#include "sim/plan/kernel_text.h"
 
 namespace moesim {
 namespace {
@@ -34,30 +35,6 @@ std::string quoted(const std::string& name) {
     }
   }
   return text + "\"";
-}
-
-/// Group sizes with repeats as count*value: `4,3*8,0`.
-std::string sizes_text(const std::vector<std::int64_t>& sizes) {
-  std::string text;
-  for (auto at = sizes.begin(); at != sizes.end();) {
-    const auto end = std::find_if(at, sizes.end(), [at](std::int64_t m) { return m != *at; });
-    if (!text.empty()) text += ',';
-    text += end - at > 1 ? fmt::format("{}*{}", end - at, *at) : std::to_string(*at);
-    at = end;
-  }
-  return text.empty() ? "-" : text;
-}
-
-std::string kernel_text(const Kernel& kernel) {
-  if (const auto* memory = std::get_if<MemoryBound>(&kernel)) {
-    return fmt::format("memory read {} written {}", memory->read.value, memory->written.value);
-  }
-  if (const auto* host = std::get_if<HostWork>(&kernel)) {
-    return fmt::format("host {} ns", host->nanoseconds);
-  }
-  const auto& gemm = std::get<GroupedGemm>(kernel);
-  return fmt::format("gemm {} m {} n {} k {}", name_of(gemm.type), sizes_text(gemm.m), gemm.n,
-                     gemm.k);
 }
 
 /// What an op is and where it runs: `fc1-wgrad compute layer 3 backward experts`, with its label
@@ -111,12 +88,13 @@ std::string to_text(const Plan& plan) {
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     fmt::format_to(out, "op {} {} ", i, key_text(op));
-    if (const Compute* compute = op.compute()) {
-      fmt::format_to(out, "gpu {} {}", compute->gpu.value, kernel_text(compute->kernel));
+    const std::string gpus = list_text(op.group.list());
+    if (const Kernels* kernels = op.kernels()) {
+      fmt::format_to(out, "gpus {} {}", gpus, to_text(*kernels));
     } else {
       const Exchange& exchange = *op.exchange();
-      fmt::format_to(out, "exchange {} unit {}{}", list_text(exchange.participants),
-                     exchange.traffic.unit().value, exchange.padded ? " padded" : "");
+      fmt::format_to(out, "exchange {} unit {}{}", gpus, exchange.traffic.unit().value,
+                     exchange.padded ? " padded" : "");
     }
     if (!op.after.empty()) fmt::format_to(out, " after {}", list_text(op.after));
     text += '\n';

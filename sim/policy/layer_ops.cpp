@@ -40,7 +40,7 @@ void check_moves(const RowCounts& counts, const LayerWork& work) {
 }  // namespace
 
 LayerOps::LayerOps(Plan& plan, const MoeModel& model, const std::vector<LayerWork>& layers)
-    : model_(model), layers_(layers), chain_(plan) {
+    : model_(model), layers_(layers), chain_(plan), everybody_(Group::first(plan.gpus)) {
   for (const LayerWork& layer : layers) sums_.push_back(sums_of(layer));
   for (auto& of_pass : gathered_) of_pass.resize(layers.size());
   computed_.resize(layers.size());
@@ -158,22 +158,26 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
   }
   const bool back = stage == Stage::combine;
   const RowSums& sent = s.sums.phases[static_cast<std::size_t>(to)];
-  for (std::size_t g = 0; g < after.size(); ++g) {
+  const std::int64_t row = std::int64_t{model_.hidden} * size_of(model_.activations);
+  const OpKey key = s.key(OpKind::relay, stage, to);
+  Op relay{name_of(key.type()), key, Lane::compute, {}, {}, {}};
+  const bool any = set_kernels(relay, [&](GpuId gpu) {
     std::int64_t in = 0;
     for (const int phase : from) {
       const RowSums& arrived = s.sums.phases[static_cast<std::size_t>(phase)];
-      in += (back ? arrived.sent : arrived.arrived)[g];
+      in += (back ? arrived.sent : arrived.arrived)[gpu.index()];
     }
-    const std::int64_t out = (back ? sent.arrived : sent.sent)[g];
-    const std::int64_t row = std::int64_t{model_.hidden} * size_of(model_.activations);
-    const MemoryBound kernel{Bytes(in * row), Bytes(out * row)};
-    if (is_empty(kernel)) {
-      without_kernel(after[g]);
-      continue;
-    }
-    const OpKey key = s.key(OpKind::relay, stage, to);
-    after[g] = {chain_.kernel({name_of(key.type()), key, Lane::compute, after[g],
-                               Compute{GpuId(static_cast<std::int64_t>(g)), kernel}})};
+    const std::int64_t out = (back ? sent.arrived : sent.sent)[gpu.index()];
+    return MemoryBound{Bytes(in * row), Bytes(out * row)};
+  });
+  const Group relaying = relay.group;
+  if (any) {
+    relay.after = waits_of(relaying, after);
+    const OpId id = chain_.kernel(std::move(relay));
+    for (const GpuId gpu : relaying) after[gpu.index()] = {id};
+  }
+  for (const GpuId gpu : everybody_) {
+    if (!relaying.contains(gpu)) without_kernel(after[gpu.index()]);
   }
   return after;
 }
@@ -186,13 +190,10 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
   const std::string label =
       fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
   const OpKey key = s.key(OpKind::token_exchange, stage, phase);
-  for (Exchange& exchange : phase_exchanges(s.work, phase, row, stage == Stage::combine)) {
-    std::vector<OpId> waits;
-    for (const GpuId gpu : exchange.participants) {
-      waits.insert(waits.end(), after[gpu.index()].begin(), after[gpu.index()].end());
-    }
+  for (auto& [group, exchange] : phase_exchanges(s.work, phase, row, stage == Stage::combine)) {
+    std::vector<OpId> waits = waits_of(group, after);
     added.push_back(chain_.exchange(
-        {label, key, shape.phase(phase).lane, std::move(waits), std::move(exchange)}));
+        {label, key, shape.phase(phase).lane, group, std::move(waits), std::move(exchange)}));
   }
   return added;
 }
@@ -208,22 +209,27 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
   if (minimum.per_turn.value == 0) return added;
   const std::size_t gpus = s.work.counts.gpus();
   const auto& rows = s.work.counts.on_wire()[static_cast<std::size_t>(phase)];
-  for (std::size_t to = 0; to < gpus; ++to) {
+  Op op{fmt::format("{}-{}-minimum-time{}", name_of(stage), shape.name, s.suffix()),
+        s.key(OpKind::minimum_time, stage, phase),
+        Lane::copy,
+        {},
+        {},
+        {}};
+  const bool any = set_kernels(op, [&](GpuId gpu) {
+    const std::size_t to = gpu.index();
     std::uint32_t most = 0;
     for (std::size_t from = 0; from < gpus; ++from) {
       const bool back = stage == Stage::combine;
       if (from != to) most = std::max(most, rows[back ? to * gpus + from : from * gpus + to]);
     }
-    if (most == 0) continue;
-    const double time = minimum.of(most).value;
-    std::vector<OpId> waits = start[to];
-    waits.insert(waits.end(), after[to].begin(), after[to].end());
-    added.push_back(
-        chain_.kernel({fmt::format("{}-{}-minimum-time{}", name_of(stage), shape.name, s.suffix()),
-                       s.key(OpKind::minimum_time, stage, phase), Lane::copy, std::move(waits),
-                       Compute{GpuId(static_cast<std::int64_t>(to)),
-                               HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))}}}));
-  }
+    const double time = most > 0 ? minimum.of(most).value : 0;
+    return HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))};
+  });
+  if (!any) return added;
+  op.after = waits_of(op.group, start);
+  const auto relayed = waits_of(op.group, after);
+  op.after.insert(op.after.end(), relayed.begin(), relayed.end());
+  added.push_back(chain_.kernel(std::move(op)));
   return added;
 }
 
@@ -235,19 +241,19 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     if (side.before != before) continue;
     // Out and back differ in nothing else.
     const int part = side_part(stage, phase, i);
-    for (Exchange& exchange : side_exchanges(s.work, phase, side, stage == Stage::combine)) {
+    for (auto& [group, exchange] : side_exchanges(s.work, phase, side, stage == Stage::combine)) {
       chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
                        s.key(OpKind::side_exchange, Stage::other, part),
                        shape.phase(phase).lane,
+                       group,
                        {},
                        std::move(exchange)});
     }
     if (!before) continue;
     const HostWork read{static_cast<std::int64_t>(std::llround(side.host.value * 1e9))};
     const OpKey key = s.key(OpKind::host_read, Stage::other, part);
-    for (int g = 0; g < chain_.gpus(); ++g) {
-      add_compute(GpuId(g), key, read, fmt::format("read-{}", side.name));
-    }
+    add_compute(
+        key, [&](GpuId) { return read; }, fmt::format("read-{}", side.name));
   }
 }
 

@@ -3,6 +3,7 @@
 // exchanges are in layer_ops.cpp, kernels in layer_kernels.cpp, parameters in layer_parameters.cpp.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,25 +80,29 @@ class LayerOps {
     std::vector<std::int64_t> packed, delivered;  // [gpu]
   };
   static LayerSums sums_of(const LayerWork& work);
-  /// What one GPU's experts get to do.
+  using Rows = std::vector<std::int64_t>;  // [gpu]
+  /// What the experts of every GPU get to do: [gpu].
   struct ExpertWork {
-    std::vector<std::int64_t> m;  // [slot] rows
-    std::int64_t rows = 0;        // their sum
-    std::int64_t arrived = 0;     // rows that the last phases brought
-    std::int64_t read = 0;        // of those, that hold a choice
+    std::vector<std::vector<std::int64_t>> m;  // [slot] rows
+    Rows rows;                                 // their sum
+    Rows read;                                 // of those that arrived, that hold a choice
   };
+  using KernelOf = std::function<Kernel(GpuId)>;
   const LayerWork& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   Step step(int layer, Pass pass) const;
-  ExpertWork expert_work(const Step& s, GpuId gpu) const;
+  ExpertWork expert_work(const Step& s) const;
   void add_planning(const Step& s);
-  void add_shared_experts(const Step& s, GpuId gpu);
+  void add_shared_experts(const Step& s);
   void experts_forward(const Step& s, Role role);
   void experts_backward(const Step& s);
-  /// Labelled by its type, unless a label is given.
-  void add_compute(GpuId gpu, const OpKey& key, Kernel kernel, std::string label = "");
-  void add_memory(GpuId gpu, const OpKey& key, std::int64_t read_rows, std::int64_t written_rows,
+  static Rows times(const Rows& rows, std::int64_t factor);
+  /// A kernel on the GPUs that have work for it, labelled by its type unless a label is given.
+  void add_compute(const OpKey& key, const KernelOf& kernel_of, std::string label = "");
+  void add_memory(const OpKey& key, const Rows& read, const Rows& written,
                   std::int64_t row_elements);
-  void add_transpose(const Step& s, GpuId gpu, Stage stage, bool present, std::int64_t rows);
+  /// Sets group and work; false when no GPU has any.
+  bool set_kernels(Op& op, const KernelOf& kernel_of) const;
+  void add_transpose(const Step& s, Stage stage, const Rows& rows);
   void add_exchanges(const Step& s, Stage stage);
   std::vector<std::vector<OpId>> add_relays(const Step& s, Stage stage,
                                             const std::vector<int>& from, int to,
@@ -114,6 +119,7 @@ class LayerOps {
   const MoeModel& model_;
   const std::vector<LayerWork>& layers_;
   OpChain chain_;
+  Group everybody_;
   std::vector<LayerSums> sums_;  // [layer]
   // [layer] per GPU the ops that the experts of a pass wait for
   std::vector<std::vector<OpId>> gathered_[2];

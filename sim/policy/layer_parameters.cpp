@@ -10,7 +10,7 @@ namespace moesim {
 namespace {
 
 /// GPUs that send or receive, ascending.
-std::vector<GpuId> concerned(const ByteMatrix& traffic) {
+Group concerned(const ByteMatrix& traffic) {
   std::vector<bool> takes_part(static_cast<std::size_t>(traffic.ranks()));
   for (int g = 0; g < traffic.ranks(); ++g) {
     for (const auto& entry : traffic.row(GpuId(g))) {
@@ -79,35 +79,30 @@ std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Lane lane,
   key.part = -1;
   for (const ParamExchange& move : exchanges) {
     ++key.part;
-    const std::vector<GpuId> members = concerned(move.traffic);
+    const Group members = concerned(move.traffic);
     if (members.empty()) continue;
     Mark before = last.empty() ? after : chain_.per_gpu(last);
     before.resize(static_cast<std::size_t>(chain_.gpus()));
     const auto add_kernels = [&](OpKind kind, const std::vector<MemoryBound>& work) {
-      for (const GpuId gpu : members) {
-        if (work.empty() || is_empty(work[gpu.index()])) continue;
-        auto& waits = before[gpu.index()];
-        OpKey codec = key;
-        codec.kind = kind;
-        waits = {chain_.kernel({fmt::format("{}-{}", move.name, name_of(kind)), codec, Lane::copy,
-                                waits, Compute{gpu, work[gpu.index()]}})};
-      }
+      OpKey codec = key;
+      codec.kind = kind;
+      Op op{fmt::format("{}-{}", move.name, name_of(kind)), codec, Lane::copy, {}, {}, {}};
+      const auto of_member = [&](GpuId gpu) {
+        return members.contains(gpu) ? work[gpu.index()] : MemoryBound();
+      };
+      if (work.empty() || !set_kernels(op, of_member)) return;
+      const Group coding = op.group;
+      op.after = waits_of(coding, before);
+      const OpId id = chain_.kernel(std::move(op));
+      for (const GpuId gpu : coding) before[gpu.index()] = {id};
     };
     add_kernels(OpKind::encode, move.encode);
-    Op op{move.name, key, lane, {}, Exchange{members, move.traffic, {}, false}};
-    for (const GpuId gpu : members) {
-      const auto& waits = before[gpu.index()];
-      op.after.insert(op.after.end(), waits.begin(), waits.end());
-    }
-    last = {chain_.detached(std::move(op))};
+    last = {chain_.detached({move.name, key, lane, members, waits_of(members, before),
+                             Exchange{move.traffic, {}, false}})};
     if (move.decode.empty()) continue;
     before = chain_.per_gpu(last);
     add_kernels(OpKind::decode, move.decode);
-    last.clear();
-    for (const GpuId gpu : members) {
-      const auto& waits = before[gpu.index()];
-      last.insert(last.end(), waits.begin(), waits.end());
-    }
+    last = waits_of(members, before);
     std::sort(last.begin(), last.end());
     last.erase(std::unique(last.begin(), last.end()), last.end());
   }

@@ -19,6 +19,7 @@ struct LayerOps::Step {
   OpKey key(OpKind kind, Stage stage, int part) const {
     return key(kind, stage, Role::plain, part);
   }
+  std::int64_t tokens(GpuId gpu) const { return work.tokens_per_rank[gpu.index()]; }
   std::string suffix() const { return pass == Pass::backward ? "-grad" : ""; }
 };
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "sim/plan/check.h"
-
 namespace moesim {
 namespace {
 
@@ -17,6 +15,14 @@ void sort_once(std::vector<OpId>& ids) {
 
 }  // namespace
 
+std::vector<OpId> waits_of(const Group& gpus, const Mark& mark) {
+  std::vector<OpId> waits;
+  for (const GpuId gpu : gpus) {
+    waits.insert(waits.end(), mark[gpu.index()].begin(), mark[gpu.index()].end());
+  }
+  return waits;
+}
+
 OpChain::OpChain(Plan& plan) : plan_(plan) {
   const auto gpus = static_cast<std::size_t>(plan.gpus);
   std::array<OpId, lane_count> nothing;
@@ -27,25 +33,28 @@ OpChain::OpChain(Plan& plan) : plan_(plan) {
 }
 
 OpId OpChain::compute(Op op) {
-  const GpuId gpu = op.compute()->gpu;
-  auto& awaited = awaited_[gpu.index()];
-  op.after.insert(op.after.end(), awaited.begin(), awaited.end());
-  awaited.clear();
+  const Group group = op.group;
+  for (const GpuId gpu : group) {
+    auto& awaited = awaited_[gpu.index()];
+    op.after.insert(op.after.end(), awaited.begin(), awaited.end());
+    awaited.clear();
+  }
   sort_once(op.after);
-  return last_compute_[gpu.index()] = plan_.add(std::move(op));
+  const OpId id = plan_.add(std::move(op));
+  for (const GpuId gpu : group) last_compute_[gpu.index()] = id;
+  return id;
 }
 
 OpId OpChain::kernel(Op op) {
-  const GpuId gpu = op.compute()->gpu;
-  const bool on_compute = op.lane == Lane::compute;
   sort_once(op.after);
   const OpId id = plan_.add(std::move(op));
-  if (on_compute) last_compute_[gpu.index()] = id;
+  if (plan_[id].lane != Lane::compute) return id;
+  for (const GpuId gpu : members(id)) last_compute_[gpu.index()] = id;
   return id;
 }
 
 OpId OpChain::exchange(Op op) {
-  const std::vector<GpuId> members = op.exchange()->participants;
+  const Group members = op.group;
   const auto lane = static_cast<std::size_t>(op.lane);
   for (const GpuId gpu : members) {
     const OpId compute = last_compute_[gpu.index()];
@@ -74,8 +83,6 @@ void OpChain::require(const std::vector<OpId>& ops) {
     for (const GpuId gpu : members(op)) awaited_[gpu.index()].push_back(op);
   }
 }
-
-std::span<const GpuId> OpChain::members(OpId op) const { return gpus_of(plan_[op]); }
 
 Mark OpChain::per_gpu(const std::vector<OpId>& ops) const {
   Mark mark(awaited_.size());

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <vector>
 
 #include "sim/plan/plan.h"
@@ -13,13 +12,17 @@ namespace moesim {
 /// Per GPU the newest ops of its lanes: a point in time that later ops can wait for.
 using Mark = std::vector<std::vector<OpId>>;
 
+/// What some GPUs wait for, together: what one of them has done is no news to another that took
+/// part in it.
+std::vector<OpId> waits_of(const Group& gpus, const Mark& mark);
+
 class OpChain {
  public:
   explicit OpChain(Plan& plan);
   int gpus() const { return plan_.gpus; }
 
-  /// A kernel on the compute lane, after every exchange that its GPU has joined or been told to
-  /// wait for since its last one.
+  /// A kernel on the compute lane, after every exchange that its GPUs have joined or been told to
+  /// wait for since their last one.
   OpId compute(Op op);
   /// A kernel on any lane, after what op.after names alone.
   OpId kernel(Op op);
@@ -34,7 +37,7 @@ class OpChain {
   Mark mark() const;
   /// Of some ops those that each GPU takes part in.
   Mark per_gpu(const std::vector<OpId>& ops) const;
-  std::span<const GpuId> members(OpId op) const;
+  const Group& members(OpId op) const { return plan_[op].group; }
   Lane lane_of(OpId op) const { return plan_[op].lane; }
 
  private:

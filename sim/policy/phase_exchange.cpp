@@ -64,32 +64,31 @@ std::vector<bool> continued_phases(const DispatchShape& shape) {
   return continued;
 }
 
-std::vector<Exchange> phase_exchanges(const LayerWork& work, int phase, Bytes row_bytes,
-                                      bool mirrored) {
+std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase, Bytes row_bytes,
+                                           bool mirrored) {
   const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
   const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
   auto rows = rows_of(work, phase, mirrored);
-  std::vector<Exchange> exchanges;
+  std::vector<GroupExchange> exchanges;
   for (std::size_t c = 0; c < communicators.size(); ++c) {
-    Exchange exchange{communicators[c],
-                      traffic_of(counts, work.counts.gpus(), communicators[c], row_bytes),
+    Exchange exchange{traffic_of(counts, work.counts.gpus(), communicators[c], row_bytes),
                       std::move(rows[c]), !work.counts.padded_phases.empty()};
     if (mirrored) exchange.traffic = exchange.traffic.transposed();
-    exchanges.push_back(std::move(exchange));
+    exchanges.push_back({communicators[c], std::move(exchange)});
   }
   return exchanges;
 }
 
-std::vector<Exchange> side_exchanges(const LayerWork& work, int phase, const SideExchange& side,
-                                     bool mirrored) {
-  std::vector<Exchange> exchanges;
+std::vector<GroupExchange> side_exchanges(const LayerWork& work, int phase,
+                                          const SideExchange& side, bool mirrored) {
+  std::vector<GroupExchange> exchanges;
   for (const auto& members : work.dispatch->shape().phase(phase).communicators) {
     const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
     ByteMatrix traffic = side.per_pair.value > 0
                              ? all_pairs(members, work.counts.gpus(), side.per_pair)
                              : traffic_of(counts, work.counts.gpus(), members, side.per_row);
     if (mirrored) traffic = traffic.transposed();
-    exchanges.push_back({members, std::move(traffic), {}, false});
+    exchanges.push_back({members, {std::move(traffic), {}, false}});
   }
   return exchanges;
 }

@@ -28,9 +28,11 @@ std::vector<Exchanging> exchanging_of(const Plan& plan, const Timeline& timeline
   std::vector<Exchanging> gpus(static_cast<std::size_t>(plan.gpus));
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     if (is_minimum_time(plan.ops[i])) {
-      Exchanging& gpu = gpus[plan.ops[i].compute()->gpu.index()];
-      gpu.joined.push_back(timeline.ops[i][0]);
-      gpu.moving[tokens].push_back(timeline.ops[i][0]);
+      for (std::size_t m = 0; m < timeline.ops[i].size(); ++m) {
+        Exchanging& gpu = gpus[plan.ops[i].group[m].index()];
+        gpu.joined.push_back(timeline.ops[i][m]);
+        gpu.moving[tokens].push_back(timeline.ops[i][m]);
+      }
     }
     const Exchange* exchange = plan.ops[i].exchange();
     if (exchange == nullptr) continue;
@@ -38,7 +40,7 @@ std::vector<Exchanging> exchanging_of(const Plan& plan, const Timeline& timeline
     Seconds begin(0);
     for (const Interval& of_gpu : intervals) begin = std::max(begin, of_gpu.start);
     for (std::size_t p = 0; p < intervals.size(); ++p) {
-      Exchanging& gpu = gpus[exchange->participants[p].index()];
+      Exchanging& gpu = gpus[plan.ops[i].group[p].index()];
       gpu.joined.push_back(intervals[p]);
       // At `flow` a GPU may be through before the last one joins.
       const Seconds end = intervals[p].end;

@@ -98,8 +98,8 @@ void describe_links(PhaseReport& phase, const LinkLoads& loads, const Topology& 
   phase.closed_form.latency = phase.closed_form.latency * phase.rounds;
 }
 
-Seconds nanoseconds_of(const Compute& minimum) {
-  return Seconds(1e-9 * static_cast<double>(std::get<HostWork>(minimum.kernel).nanoseconds));
+Seconds nanoseconds_of(const Kernel& minimum) {
+  return Seconds(1e-9 * static_cast<double>(std::get<HostWork>(minimum).nanoseconds));
 }
 
 /// A GPU is busy from the last join of an exchange until it has ended, and its minimum time with
@@ -112,14 +112,17 @@ PhaseTime time_in_layer(const Plan& plan, const Ops& ops, const Run& run) {
   Seconds waited(0);
   for (const OpId id : ops) {
     const auto& intervals = run.timeline.ops[id.index()];
-    if (const Compute* minimum = plan[id].compute()) {
-      busy[minimum->gpu].minimum_until = intervals[0].end;
+    const Group& group = plan[id].group;
+    if (plan[id].kernels() != nullptr) {  // a minimum time
+      for (std::size_t m = 0; m < group.size(); ++m) {
+        busy[group[m]].minimum_until = intervals[m].end;
+      }
       continue;
     }
     Seconds start(0);
     for (const Interval& i : intervals) start = std::max(start, i.start);
     for (std::size_t p = 0; p < intervals.size(); ++p) {
-      Busy& gpu = busy[plan[id].exchange()->participants[p]];
+      Busy& gpu = busy[group[p]];
       const Seconds from = std::max(start, gpu.until);
       gpu.until = std::max({gpu.until, intervals[p].end, gpu.minimum_until});
       gpu.sum += std::max(Seconds(0), gpu.until - from);
@@ -142,20 +145,23 @@ PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::v
   std::map<GpuId, Seconds> minimum;
   LinkLoads loads;
   for (const OpId id : ops) {
-    if (const Compute* of_gpu = plan[id].compute()) {
-      Seconds& sum = minimum[of_gpu->gpu];
-      sum += nanoseconds_of(*of_gpu);
-      phase.minimum = std::max(phase.minimum, sum);
+    const Group& group = plan[id].group;
+    if (const Kernels* kernels = plan[id].kernels()) {
+      for (std::size_t m = 0; m < group.size(); ++m) {
+        Seconds& sum = minimum[group[m]];
+        sum += nanoseconds_of(kernels->of(m));
+        phase.minimum = std::max(phase.minimum, sum);
+      }
       continue;
     }
     phase.name = plan[id].label;
     phase.pass = plan[id].key.pass;
     const Exchange& exchange = *plan[id].exchange();
-    const int members = static_cast<int>(exchange.participants.size());
+    const int members = static_cast<int>(group.size());
     phase.least_gpus = std::min(phase.least_gpus, members);
     phase.most_gpus = std::max(phase.most_gpus, members);
-    communicators.insert(exchange.participants);
-    for (const GpuId gpu : exchange.participants) {
+    communicators.insert(group.list());
+    for (const GpuId gpu : group) {
       phase.rounds = std::max(phase.rounds, ++exchanges[gpu]);
     }
     add_reach(phase.reach, exchange, topology);

@@ -38,10 +38,12 @@ KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, cons
   report.pass = key.pass;
   std::map<GpuId, Seconds> busy;
   for (const OpId id : ops) {
-    const Compute& compute = *plan[id].compute();
-    const Seconds time = gpus[compute.gpu.index()]->time(compute.kernel, key.type());
-    busy[compute.gpu] += time;
-    report.mean += time * (1.0 / plan.gpus);
+    const Group& group = plan[id].group;
+    for (std::size_t m = 0; m < group.size(); ++m) {
+      const Seconds time = gpus[group[m].index()]->time(plan[id].kernels()->of(m), key.type());
+      busy[group[m]] += time;
+      report.mean += time * (1.0 / plan.gpus);
+    }
   }
   report.gpus = static_cast<int>(busy.size());
   report.max = Seconds(-1);
@@ -50,14 +52,15 @@ KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, cons
   }
   Seconds longest(-1);
   for (const OpId id : ops) {
-    const Compute& compute = *plan[id].compute();
-    if (compute.gpu != report.slowest) continue;
-    report.flops += flops_of(compute.kernel);
-    report.bytes += memory_traffic_of(compute.kernel);
-    const GpuModel& gpu = *gpus[compute.gpu.index()];
-    if (const Seconds time = gpu.time(compute.kernel, key.type()); time > longest) {
+    const Group& group = plan[id].group;
+    if (!group.contains(report.slowest)) continue;
+    const Kernel& kernel = plan[id].kernels()->of(group.member(report.slowest));
+    report.flops += flops_of(kernel);
+    report.bytes += memory_traffic_of(kernel);
+    const GpuModel& gpu = *gpus[report.slowest.index()];
+    if (const Seconds time = gpu.time(kernel, key.type()); time > longest) {
       longest = time;
-      report.bound = bound_of(compute.kernel, gpu, key.type());
+      report.bound = bound_of(kernel, gpu, key.type());
     }
   }
   return report;

@@ -65,9 +65,11 @@ Seconds inside(const std::vector<Interval>& intervals, const std::vector<Interva
 GpuIntervals compute_intervals(const Plan& plan, const Timeline& timeline) {
   GpuIntervals busy(static_cast<std::size_t>(plan.gpus));
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    const Compute* compute = plan.ops[i].compute();
-    if (compute == nullptr || plan.ops[i].lane != Lane::compute) continue;
-    busy[compute->gpu.index()].push_back(timeline.ops[i][0]);
+    const Op& op = plan.ops[i];
+    if (op.kernels() == nullptr || op.lane != Lane::compute) continue;
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      busy[op.group[m].index()].push_back(timeline.ops[i][m]);
+    }
   }
   for (auto& intervals : busy) sort_by_start(intervals);
   return busy;

@@ -21,6 +21,10 @@ OpTimes op_times(const Plan& plan, const Timeline& timeline) {
       last_end = std::max(last_end, interval.end);
     }
     Seconds& sum = times.kinds[{op.label, op.key.stage, op.lane}];
+    if (op.kernels() != nullptr) {
+      for (const Interval& of_gpu : timeline.ops[i]) sum += (of_gpu.end - of_gpu.start) * share;
+      continue;
+    }
     sum += (last_end - last_start) * (share * static_cast<double>(timeline.ops[i].size()));
     for (const Interval& interval : timeline.ops[i]) {
       times.waiting += (std::min(last_start, interval.end) - interval.start) * share;

@@ -74,11 +74,13 @@ struct Span {
 using GpuLoads = std::vector<std::int64_t>;
 
 void add_load(GpuLoads& loads, const Op& op, int gpus) {
-  const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
-  if (op.key.type() != OpType{OpKind::fc1} || gemm == nullptr) return;
+  if (op.key.type() != OpType{OpKind::fc1}) return;
   loads.resize(static_cast<std::size_t>(gpus));
-  loads[op.compute()->gpu.index()] +=
-      std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
+  for (std::size_t m = 0; m < op.group.size(); ++m) {
+    const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->of(m));
+    if (gemm == nullptr) continue;
+    loads[op.group[m].index()] += std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
+  }
 }
 
 /// Mean over GPUs of the time in exchanges that no compute hides.
@@ -103,7 +105,9 @@ class StepMetrics {
   void add(std::size_t index) {
     const Op& op = plan_.ops[index];
     if (is_minimum_time(op)) {
-      minimum_until_[op.compute()->gpu] = timeline_.ops[index][0].end;
+      for (std::size_t m = 0; m < op.group.size(); ++m) {
+        minimum_until_[op.group[m]] = timeline_.ops[index][m].end;
+      }
       return;
     }
     std::vector<Interval> longer;
@@ -113,12 +117,14 @@ class StepMetrics {
     const bool of_pass = carries_tokens(op.lane) || op.lane == Lane::compute;
     if (of_pass) spans_[{op.key.layer, op.key.pass}].cover(intervals);
     LayerMetrics& layer = layers_[op.key.layer];
-    if (op.compute() == nullptr) {
+    if (op.kernels() == nullptr) {
       return add_exchange(op, priced_[OpId(static_cast<std::int64_t>(index))]->loads, intervals,
                           layer);
     }
     if (op.lane != Lane::compute) return;
-    layer.compute += (intervals[0].end - intervals[0].start) * (1.0 / plan_.gpus);
+    for (const Interval& of_gpu : intervals) {
+      layer.compute += (of_gpu.end - of_gpu.start) * (1.0 / plan_.gpus);
+    }
     add_load(loads_[op.key.layer], op, plan_.gpus);
   }
 
@@ -150,7 +156,7 @@ class StepMetrics {
   std::vector<Interval> with_minimum_times(const Op& op, std::vector<Interval> intervals) {
     if (op.exchange() == nullptr || !carries_tokens(op.lane)) return intervals;
     for (std::size_t p = 0; p < intervals.size(); ++p) {
-      const GpuId gpu = op.exchange()->participants[p];
+      const GpuId gpu = op.group[p];
       Interval& interval = intervals[p];
       Seconds& taken = taken_until_[{op.lane, gpu}];
       const Seconds minimum = std::exchange(minimum_until_[gpu], Seconds(0));
@@ -172,8 +178,8 @@ class StepMetrics {
       const Seconds time = (intervals[p].end - intervals[p].start) * (1.0 / plan_.gpus);
       (tokens ? layer.communication : layer.parameters) += time;
       if (!tokens && op.key.stage == Stage::reduce) layer.gradients += time;
-      of_layer[exchange.participants[p].index()].push_back(intervals[p]);
-      everywhere_[exchange.participants[p].index()].push_back(intervals[p]);
+      of_layer[op.group[p].index()].push_back(intervals[p]);
+      everywhere_[op.group[p].index()].push_back(intervals[p]);
     }
     (tokens ? layer.traffic : layer.parameter_traffic).add(traffic_of(op, loads, topology_));
     if (op.key.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();

@@ -114,12 +114,14 @@ void check_op(const std::vector<ServedLayer>& layers, const Op& op) {
       }
     }
   } else if (op.key.stage == Stage::experts) {
-    const auto* gemm = std::get_if<GroupedGemm>(&op.compute()->kernel);
-    if (gemm == nullptr) return;
-    if (layer == nullptr) fail("computes experts, but the layer has no routing");
-    const int slots = layer->placement.slots_on(op.compute()->gpu);
-    if (static_cast<int>(gemm->m.size()) != slots) {
-      fail(fmt::format("has {} groups for {} slots", gemm->m.size(), slots));
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->of(m));
+      if (gemm == nullptr) continue;
+      if (layer == nullptr) fail("computes experts, but the layer has no routing");
+      const int slots = layer->placement.slots_on(op.group[m]);
+      if (static_cast<int>(gemm->m.size()) != slots) {
+        fail(fmt::format("has {} groups for {} slots", gemm->m.size(), slots));
+      }
     }
   }
 }

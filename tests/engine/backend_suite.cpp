@@ -88,7 +88,7 @@ Plan random_plan(std::mt19937& random) {
     std::vector<OpId> after;
     for (int earlier = 0; earlier < i; ++earlier) {
       const Op& op = w.plan().ops[static_cast<std::size_t>(earlier)];
-      const bool shared = kind > 1 || op.exchange() != nullptr || op.compute()->gpu == GpuId(gpu);
+      const bool shared = kind > 1 || op.group.contains(GpuId(gpu));
       if (shared && below(8) == 0) after.emplace_back(earlier);
     }
     if (kind < 2) {
@@ -108,12 +108,12 @@ TEST_P(BackendOrder, StartsNothingBeforeWhatItWaitsForHasEnded) {
     const Timeline timeline = run(plan);
     const auto all = dependencies(plan);
     const auto on_gpu = [&](OpId op, GpuId gpu) {
-      const auto gpus = gpus_of(plan[op]);
-      const auto place = std::find(gpus.begin(), gpus.end(), gpu);
-      return place == gpus.end() ? nullptr : &timeline.ops[op.index()][place - gpus.begin()];
+      const std::size_t member = plan[op].group.member(gpu);
+      const auto& intervals = timeline.ops[op.index()];
+      return member < intervals.size() ? &intervals[member] : nullptr;
     };
     for (OpId op(0); op.index() < plan.ops.size(); ++op.value) {
-      for (const GpuId gpu : gpus_of(plan[op])) {
+      for (const GpuId gpu : plan[op].group) {
         for (const OpId before : all[op.index()]) {
           const Interval* earlier = on_gpu(before, gpu);
           if (earlier == nullptr) continue;

@@ -128,7 +128,7 @@ TEST_P(RandomPlans, AtFlowAGpuIsThroughOnceItsPeersHaveComeAndItsBytesHaveMoved)
   for (std::size_t id = 0; id < plan.ops.size(); ++id) {
     const Exchange* exchange = plan.ops[id].exchange();
     if (exchange == nullptr) continue;
-    const auto& gpus = exchange->participants;
+    const auto& gpus = plan.ops[id].group;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       // A GPU cannot be through before each peer has joined, and what it sends or receives alone
       // bounds its time from when it joined.

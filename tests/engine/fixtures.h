@@ -141,7 +141,7 @@ class PlanWriter {
     return kernel(gpu, MemoryBound{Bytes(bytes), Bytes(0)}, std::move(after), lane);
   }
   OpId kernel(int gpu, Kernel kernel, std::vector<OpId> after = {}, Lane lane = Lane::compute) {
-    return add("compute", lane, std::move(after), Compute{GpuId(gpu), std::move(kernel)});
+    return add("compute", lane, {GpuId(gpu)}, std::move(after), Kernels(std::move(kernel)));
   }
   /// An exchange among `gpus`.
   OpId exchange(const std::vector<int>& gpus, const std::vector<Transfer>& transfers,
@@ -150,10 +150,8 @@ class PlanWriter {
   }
   OpId traffic(const std::vector<int>& gpus, ByteMatrix matrix, std::vector<OpId> after = {},
                Lane lane = Lane::token) {
-    Exchange work;
-    for (int gpu : gpus) work.participants.push_back(GpuId(gpu));
-    work.traffic = std::move(matrix);
-    return add("exchange", lane, std::move(after), std::move(work));
+    const std::vector<GpuId> group(gpus.begin(), gpus.end());
+    return add("exchange", lane, group, std::move(after), Exchange{std::move(matrix), {}, false});
   }
 
   const Plan& plan() const { return plan_; }
@@ -161,11 +159,12 @@ class PlanWriter {
   void wait(OpId op, OpId after) { plan_.ops[op.index()].after.push_back(after); }
 
  private:
-  OpId add(std::string name, Lane lane, std::vector<OpId> after,
-           std::variant<Compute, Exchange> work) {
+  OpId add(std::string name, Lane lane, Group group, std::vector<OpId> after,
+           std::variant<Kernels, Exchange> work) {
     Op op;
     op.label = std::move(name);
     op.lane = lane;
+    op.group = std::move(group);
     op.after = std::move(after);
     op.work = std::move(work);
     return plan_.add(std::move(op));

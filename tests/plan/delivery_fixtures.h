@@ -38,17 +38,30 @@ inline Phases mirrored(Phases out) {
   return out;
 }
 
-/// One exchange per phase over all GPUs, then `gemms` on every GPU, then the way back.
+/// One exchange per phase over all GPUs, then `gemms` on every GPU, then the way back. `grouped`:
+/// one op per GEMM for all GPUs, in place of one for each.
 class LayerPlan {
  public:
-  LayerPlan(const LayerRouting& routing, Pass pass, std::vector<std::string> gemms)
-      : routing_(routing), pass_(pass), gemms_(std::move(gemms)) {}
+  LayerPlan(const LayerRouting& routing, Pass pass, std::vector<std::string> gemms,
+            bool grouped = false)
+      : routing_(routing), pass_(pass), gemms_(std::move(gemms)), grouped_(grouped) {}
 
   void append(Plan& plan, const Phases& out, const Phases& back) const {
     OpId arrived;
     for (const auto& rows : out) arrived = add_exchange(plan, Stage::dispatch, rows, {});
     std::vector<OpId> done;
     for (const std::string& name : gemms_) {
+      if (grouped_) {
+        std::vector<Kernel> each;
+        for (int gpu = 0; gpu < plan.gpus; ++gpu) {
+          each.push_back(GroupedGemm{rows_of(gpu), 8, 8, DataType::bf16});
+        }
+        Op op = kernels(name, {}, {arrived.value}, Kernels(std::move(each)));
+        op.group = Group::first(plan.gpus);
+        place(op, Stage::experts);
+        done.push_back(plan.add(std::move(op)));
+        continue;
+      }
       for (int gpu = 0; gpu < plan.gpus; ++gpu) {
         Op op = kernel(name, gpu, {arrived.value}, GroupedGemm{rows_of(gpu), 8, 8, DataType::bf16});
         place(op, Stage::experts);
@@ -70,8 +83,8 @@ class LayerPlan {
                     std::vector<OpId> after) const {
     Op op = exchange(name_of(stage), {}, ByteMatrix());
     place(op, stage);
+    op.group = Group::first(plan.gpus);
     Exchange work;
-    for (int gpu = 0; gpu < plan.gpus; ++gpu) work.participants.push_back(GpuId(gpu));
     work.rows = rows;
     fill_traffic(work, plan.gpus);
     op.work = std::move(work);
@@ -94,6 +107,7 @@ class LayerPlan {
   const LayerRouting& routing_;
   Pass pass_;
   std::vector<std::string> gemms_;
+  bool grouped_;
 };
 
 }  // namespace moesim::test

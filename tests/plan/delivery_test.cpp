@@ -34,9 +34,6 @@ class Delivery : public testing::Test {
     LayerPlan(routing_, pass, std::move(gemms)).append(plan_, copies, mirrored(copies));
   }
   std::vector<RowMove>& rows(OpIndex op) { return exchange_in(plan_, op).rows; }
-  std::vector<std::int64_t>& m(OpIndex op) {
-    return std::get<GroupedGemm>(std::get<Compute>(plan_.ops[op].work).kernel).m;
-  }
   std::vector<OpId>& after(OpIndex op) { return plan_.ops[op].after; }
   void erase_row(OpIndex op, Row row) {
     rows(op).erase(rows(op).begin() + row);
@@ -61,7 +58,7 @@ class Delivery : public testing::Test {
 
 TEST_F(Delivery, AcceptsARightPlan) {
   EXPECT_EQ(plan_.ops.size(), 6u);
-  EXPECT_EQ(m(fc1_1), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(gemm_on(plan_.ops[fc1_1]).m, (std::vector<std::int64_t>{2, 2}));
   EXPECT_EQ(verdict(), "");
 }
 
@@ -112,7 +109,7 @@ TEST_F(Delivery, FindsAWrongExpert) {
 }
 
 TEST_F(Delivery, FindsARowInTheWrongSlot) {
-  m(fc1_0) = {2, 0};
+  set_rows(plan_.ops[fc1_0], {2, 0});
   EXPECT_EQ(verdict(),
             "error: layer 0 forward: 'fc1' computes 2 rows in slot 0 (expert 0) of GPU 0, but 1 "
             "chose it\n"
@@ -169,7 +166,7 @@ TEST_F(Delivery, FindsAMissingGemm) {
 }
 
 TEST_F(Delivery, FindsAGemmOfAnotherPlacement) {
-  m(fc2_0) = {1, 1, 0};
+  set_rows(plan_.ops[fc2_0], {1, 1, 0});
   EXPECT_EQ(verdict(), "error: layer 0 forward: op 3 'fc2' has 3 groups, but GPU 0 has 2 slots\n");
 }
 
@@ -234,7 +231,8 @@ TEST_F(Delivery, AllowsDroppedChoices) {
   routing_.chosen[0][1] = ExpertId(-1);
   EXPECT_NE(verdict(), "");
   for (const OpIndex op : {dispatch, combine}) erase_row(op, t0_to_1);
-  m(fc1_1) = m(fc2_1) = {1, 2};
+  set_rows(plan_.ops[fc1_1], {1, 2});
+  set_rows(plan_.ops[fc2_1], {1, 2});
   EXPECT_EQ(verdict(), "");
 }
 
@@ -246,7 +244,7 @@ TEST_F(Delivery, AddsUpTheChunksOfAGemm) {
   const auto add = [&](OpIndex like, int wait, std::vector<std::int64_t> rows) {
     Op op = plan_.ops[like];
     op.after = ids<OpId>({wait});
-    std::get<GroupedGemm>(std::get<Compute>(op.work).kernel).m = std::move(rows);
+    set_rows(op, std::move(rows));
     chunked.add(std::move(op));
   };
   add(fc1_1, 0, {1, 1});

@@ -49,8 +49,31 @@ inline Op kernel(std::string name, int gpu, std::initializer_list<int> after = {
                  Kernel work = MemoryBound{}) {
   Op op = named(std::move(name));
   op.after = ids<OpId>(after);
-  op.work = Compute{GpuId(gpu), std::move(work)};
+  op.group = {GpuId(gpu)};
+  op.work = Kernels(std::move(work));
   return op;
+}
+
+/// One kernel on several GPUs.
+inline Op kernels(std::string name, std::initializer_list<int> gpus,
+                  std::initializer_list<int> after = {}, Kernels work = {}) {
+  Op op = named(std::move(name));
+  op.group = ids<GpuId>(gpus);
+  op.after = ids<OpId>(after);
+  op.work = std::move(work);
+  return op;
+}
+
+/// The GEMM of a kernel op on one of its members.
+inline const GroupedGemm& gemm_on(const Op& op, std::size_t member = 0) {
+  return std::get<GroupedGemm>(op.kernels()->of(member));
+}
+/// Gives it other rows per group.
+inline void set_rows(Op& op, std::vector<std::int64_t> m, std::size_t member = 0) {
+  std::vector<Kernel> each;
+  for (std::size_t i = 0; i < op.group.size(); ++i) each.push_back(op.kernels()->of(i));
+  std::get<GroupedGemm>(each[member]).m = std::move(m);
+  op.work = Kernels(std::move(each));
 }
 
 inline Op exchange(std::string name, std::initializer_list<int> gpus, ByteMatrix traffic,
@@ -58,7 +81,8 @@ inline Op exchange(std::string name, std::initializer_list<int> gpus, ByteMatrix
   Op op = named(std::move(name));
   op.lane = Lane::token;
   op.after = ids<OpId>(after);
-  op.work = Exchange{ids<GpuId>(gpus), std::move(traffic), {}};
+  op.group = ids<GpuId>(gpus);
+  op.work = Exchange{std::move(traffic), {}};
   return op;
 }
 

@@ -250,7 +250,9 @@ TEST(DeliveryMutations, OfExpertRowsAndWaitsAreCaught) {
     for (std::size_t group = 0; group < all_experts / gpus_per_node; ++group) {
       for (const int change : {-1, 1}) {
         Plan plan = right;
-        std::get<GroupedGemm>(std::get<Compute>(plan.ops[op].work).kernel).m[group] += change;
+        auto m = gemm_on(plan.ops[op]).m;
+        m[group] += change;
+        set_rows(plan.ops[op], m);
         EXPECT_FALSE(accepted(plan, world.routing)) << "op " << op << " group " << group;
       }
     }
@@ -266,6 +268,31 @@ TEST(DeliveryMutations, OfExpertRowsAndWaitsAreCaught) {
     auto& after = plan.ops.back().after;
     std::erase_if(after, [&](OpId id) { return id.index() % all_gpus == (1 + gpu) % all_gpus; });
     EXPECT_FALSE(accepted(plan, world.routing)) << "combine after GPU " << gpu;
+  }
+}
+
+TEST(DeliveryMutations, OfAGroupsRowsAndWaitsAreCaught) {
+  const World world(2);
+  Plan right{"mutated", all_gpus, {}};
+  LayerPlan(world.routing, Pass::forward, {"fc1", "fc2"}, true)
+      .append(right, world.flat(true), mirrored(world.flat(true)));
+  ASSERT_EQ(right.ops.size(), 4u);
+  ASSERT_TRUE(accepted(right, world.routing));
+  for (const std::size_t op : {1, 2}) {
+    for (std::size_t member = 0; member < all_gpus; ++member) {
+      Plan plan = right;
+      auto m = gemm_on(plan.ops[op], member).m;
+      ++m.back();
+      set_rows(plan.ops[op], m, member);
+      EXPECT_FALSE(accepted(plan, world.routing)) << "op " << op << " member " << member;
+    }
+    Plan plan = right;
+    plan.ops[op].after.clear();
+    // The second GEMM follows the first on its lane.
+    EXPECT_EQ(accepted(plan, world.routing), op == 2) << "op " << op;
+    plan = right;
+    std::erase(plan.ops.back().after, OpId(2));
+    EXPECT_FALSE(accepted(plan, world.routing)) << "combine before fc2";
   }
 }
 

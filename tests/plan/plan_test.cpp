@@ -48,13 +48,12 @@ TEST(Dependencies, AreWaitsAndThePredecessorsOnEveryLaneOfTheOp) {
 
 TEST(Dependencies, GrowLinearlyWithTheGpus) {
   const int gpus = 4096, layers = 8;
-  std::vector<GpuId> all;
   ByteMatrix none;
-  for (int gpu = 0; gpu < gpus; ++gpu) all.push_back(GpuId(gpu)), none.add_row({});
+  for (int gpu = 0; gpu < gpus; ++gpu) none.add_row({});
   Plan plan = plan_of(gpus, {});
   for (int layer = 0; layer < layers; ++layer) {
     Op all_to_all = exchange("x", {}, none);
-    all_to_all.work = Exchange{all, none, {}};
+    all_to_all.group = Group::first(gpus);
     if (layer > 0) {
       for (int gpu = 0; gpu < gpus; ++gpu) {
         all_to_all.after.push_back(OpId(static_cast<int>(plan.ops.size()) - gpus + gpu));
@@ -159,9 +158,9 @@ TEST(CheckPlan, NeedsParticipantsThatAscend) {
   EXPECT_EQ(mistakes_of(plan_of(
                 2, {exchange("x", {}, matrix(2, 1, {})), exchange("y", {1, 0}, matrix(2, 1, {})),
                     exchange("z", {1, 1}, matrix(2, 1, {}))})),
-            "error: op 0 'x': an exchange needs participants\n"
-            "error: op 1 'y': participants do not ascend\n"
-            "error: op 2 'z': participants do not ascend\n");
+            "error: op 0 'x': an op needs a GPU or more\n"
+            "error: op 1 'y': its GPUs do not ascend\n"
+            "error: op 2 'z': its GPUs do not ascend\n");
 }
 
 TEST(CheckPlan, RejectsRowsAndShapesWithoutMeaning) {
@@ -177,6 +176,23 @@ TEST(CheckPlan, RejectsRowsAndShapesWithoutMeaning) {
             "error: op 1 'b': bytes below 0\n"
             "error: op 2 'x': a traffic unit of 0 bytes\n"
             "error: op 2 'x': a row of token -1\n");
+}
+
+TEST(CheckPlan, KnowsTheKernelsOfAGroup) {
+  const auto gemm = [](std::int64_t m, std::int64_t n) {
+    return Kernel(GroupedGemm{{m}, n, 4, DataType::bf16});
+  };
+  const auto each = [](std::vector<Kernel> list) { return Kernels(std::move(list)); };
+  EXPECT_EQ(mistakes_of(plan_of(2, {kernels("a", {0, 1}, {}, each({gemm(1, 8), gemm(2, 8)})),
+                                    kernels("b", {0, 1}, {}, each({gemm(1, 8), gemm(1, 9)})),
+                                    kernels("c", {0, 1}, {}, each({gemm(1, 8), MemoryBound()})),
+                                    kernels("d", {1}, {}, each({gemm(1, 8), gemm(2, 8)})),
+                                    kernels("e", {}), kernels("f", {1, 0})})),
+            "error: op 1 'b': its kernels differ in more than their sizes\n"
+            "error: op 2 'c': its kernels differ in more than their sizes\n"
+            "error: op 3 'd': 2 kernels for 1 GPUs\n"
+            "error: op 4 'e': an op needs a GPU or more\n"
+            "error: op 5 'f': its GPUs do not ascend\n");
 }
 
 TEST(CheckPlan, CountsWhatItDoesNotShow) {

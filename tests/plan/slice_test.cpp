@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/plan/op_order.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim::test {
@@ -33,6 +34,24 @@ TEST(Slice, WaitsThroughWhatIsLeftOut) {
   EXPECT_EQ(exchanges[OpId(1)].label, "back");
   EXPECT_EQ(exchanges[OpId(1)].after, ids<OpId>({0}));
   check_plan(exchanges);
+}
+
+// 0 send on GPU 0 -> 1 sort on GPUs 0 and 1, by itself on each -> 2 move on GPU 1 -> 3 back.
+// What GPU 1 does waits for nothing of GPU 0.
+TEST(Slice, TakesNoOrderFromAnotherGpuOfAGroup) {
+  Plan plan{"plan", 2, {}};
+  plan.add(kernels("send", {0}));
+  plan.add(kernels("sort", {0, 1}, {0}));
+  plan.add(exchange("move", {1}, nothing(), {1}));
+  Op back = exchange("back", {0, 1}, nothing(), {2});
+  back.lane = Lane::param;
+  plan.add(std::move(back));
+  OpOrder order(plan);
+  EXPECT_TRUE(order.precedes(OpId(0), OpId(1), GpuId(0)));
+  EXPECT_FALSE(order.precedes(OpId(0), OpId(3), GpuId(0)));
+  EXPECT_TRUE(order.precedes(OpId(1), OpId(3), GpuId(1)));
+  EXPECT_FALSE(order.precedes(OpId(1), OpId(3), GpuId(0)));
+  EXPECT_TRUE(slice(plan, ids<OpId>({0, 3}))[OpId(1)].after.empty());
 }
 
 TEST(Slice, DropsOrdersBetweenGpusThatNothingCarries) {

@@ -43,15 +43,25 @@ class FixedNetwork : public Network {
 struct Case {
   OpId compute(int gpu, Kernel kernel, std::vector<OpId> after = {}) {
     return plan.add(
-        {"k", {}, Lane::compute, std::move(after), Compute{GpuId(gpu), std::move(kernel)}});
+        {"k", {}, Lane::compute, {GpuId(gpu)}, std::move(after), Kernels(std::move(kernel))});
+  }
+  /// On both GPUs, by itself on each.
+  OpId both(Kernel first, Kernel second, std::vector<OpId> after) {
+    return plan.add({"k",
+                     {},
+                     Lane::compute,
+                     {GpuId(0), GpuId(1)},
+                     std::move(after),
+                     Kernels(std::vector<Kernel>{std::move(first), std::move(second)})});
   }
   OpId exchange(std::vector<OpId> after = {}, std::int64_t bytes = 1, Lane lane = Lane::token) {
     const std::vector<std::int64_t> entries = {0, bytes, 0, 0};
     return plan.add({"x",
                      {},
                      lane,
+                     {GpuId(0), GpuId(1)},
                      std::move(after),
-                     Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, entries), {}}});
+                     Exchange{ByteMatrix::from_dense(2, entries), {}}});
   }
   Timeline run(Overlap overlap, double exchange_ms) {
     const Topology topology = test::star(2);
@@ -169,19 +179,21 @@ void expect_work_done(const Plan& plan, const Timeline& timeline, Overlap overla
                       double exchange_s) {
   std::vector<std::vector<Interval>> kernels(2), exchanges(2);
   for (std::size_t op = 0; op < plan.ops.size(); ++op) {
-    const auto gpus = gpus_of(plan.ops[op]);
+    const Group& gpus = plan.ops[op].group;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-      (plan.ops[op].compute() ? kernels : exchanges)[gpus[i].index()].push_back(
+      (plan.ops[op].kernels() ? kernels : exchanges)[gpus[i].index()].push_back(
           timeline.ops[op][i]);
     }
   }
   for (std::size_t op = 0; op < plan.ops.size(); ++op) {
     const auto& intervals = timeline.ops[op];
-    if (const Compute* compute = plan.ops[op].compute()) {
-      const double work_s =
-          kernel_s * static_cast<double>(std::get<MemoryBound>(compute->kernel).read.value);
-      EXPECT_NEAR(done_in(intervals[0], exchanges[compute->gpu.index()], overlap.compute), work_s,
-                  1e-9);
+    if (const Kernels* of_group = plan.ops[op].kernels()) {
+      for (std::size_t i = 0; i < intervals.size(); ++i) {
+        const double work_s =
+            kernel_s * static_cast<double>(std::get<MemoryBound>(of_group->of(i)).read.value);
+        const std::size_t gpu = plan.ops[op].group[i].index();
+        EXPECT_NEAR(done_in(intervals[i], exchanges[gpu], overlap.compute), work_s, 1e-9);
+      }
       continue;
     }
     const Seconds start = std::max(intervals[0].start, intervals[1].start);
@@ -201,15 +213,17 @@ TEST(Slowdown, FulfilsItsDefinitionOnRandomPlans) {
       std::vector<OpId> after;
       if (i > 0 && below(2) == 0) {
         const OpId earlier(below(i));
-        const Compute* compute = c.plan[earlier].compute();
-        const int gpu = compute != nullptr ? compute->gpu.value : below(2);
+        const Group& group = c.plan[earlier].group;
+        const int gpu = group.size() == 1 ? group.front().value : below(2);
         after.push_back(earlier);
         if (below(3) > 0) {
           c.compute(gpu, work(1 + below(20)), after);
           continue;
         }
       }
-      if (below(3) > 0) {
+      if (below(6) == 0) {
+        c.both(work(1 + below(20)), work(1 + below(20)), after);
+      } else if (below(3) > 0) {
         c.compute(below(2), work(1 + below(20)));
       } else {
         c.exchange(after, 1, below(2) == 0 ? Lane::token : Lane::param);

@@ -58,6 +58,24 @@ TEST(PlanText, MatchesTheGoldenFile) {
   EXPECT_EQ(parse_plan(golden.str(), path), hand_made());
 }
 
+/// Of one kind and shape; the sizes of the members are equal or not.
+template <class Draw>
+Kernels random_kernels(std::size_t members, Draw draw) {
+  const int kind = draw(3);
+  const bool same = draw(2) == 0;
+  GroupedGemm gemm{{}, 1 + draw(9), 1 + draw(9), static_cast<DataType>(draw(4))};
+  std::vector<Kernel> each;
+  for (std::size_t i = 0; i < (same ? 1 : members); ++i) {
+    gemm.m.clear();
+    for (int g = draw(9); g > 0; --g) gemm.m.push_back(draw(3));
+    if (kind == 0) each.emplace_back(gemm);
+    if (kind == 1) each.emplace_back(HostWork{draw(1000)});
+    if (kind == 2)
+      each.emplace_back(MemoryBound{Bytes(draw(99)), Bytes(std::int64_t{1} << draw(60))});
+  }
+  return Kernels(std::move(each));
+}
+
 Plan random_plan(unsigned seed) {
   std::mt19937 random(seed);
   const auto draw = [&](int below) {
@@ -78,26 +96,22 @@ Plan random_plan(unsigned seed) {
               .chunk = draw(2),
               .part = draw(9)};
     for (int k = draw(5); i > 0 && k > 0; --k) op.after.push_back(OpId(draw(i)));
+    std::vector<GpuId> gpus;
+    for (int gpu = 0; gpu < plan.gpus; ++gpu) {
+      if (gpu == 0 || draw(3) > 0) gpus.emplace_back(gpu);
+    }
+    op.group = draw(3) == 0 ? Group{GpuId(draw(plan.gpus))} : Group(gpus);
     if (draw(2) == 0) {
       op.lane = draw(2) == 0 ? Lane::compute : Lane::copy;
-      GroupedGemm gemm{{}, 1 + draw(9), 1 + draw(9), static_cast<DataType>(draw(4))};
-      for (int g = draw(9); g > 0; --g) gemm.m.push_back(draw(3));
-      Kernel work = gemm;
-      if (draw(2) == 0) work = MemoryBound{Bytes(draw(99)), Bytes(std::int64_t{1} << draw(60))};
-      op.work = Compute{GpuId(draw(plan.gpus)), work};
+      op.work = random_kernels(op.group.size(), draw);
     } else {
       op.lane = draw(2) == 0 ? Lane::token : Lane::param;
-      Exchange work{{}, ByteMatrix(Bytes(1 + draw(4096))), {}};
-      for (int gpu = 0; gpu < plan.gpus; ++gpu) {
-        if (gpu == 0 || draw(3) > 0) work.participants.push_back(GpuId(gpu));
-      }
-      const auto member = [&] { return work.participants[random() % work.participants.size()]; };
+      Exchange work{ByteMatrix(Bytes(1 + draw(4096))), {}};
+      const auto member = [&] { return op.group[random() % op.group.size()]; };
       for (int from = 0; from < plan.gpus; ++from) {
         std::vector<ByteMatrix::Entry> row;
-        for (const GpuId to : work.participants) {
-          const bool joins = std::find(work.participants.begin(), work.participants.end(),
-                                       GpuId(from)) != work.participants.end();
-          if (joins && draw(2) == 0)
+        for (const GpuId to : op.group) {
+          if (op.group.contains(GpuId(from)) && draw(2) == 0)
             row.push_back({to, 1 + static_cast<std::uint32_t>(random()) / 2});
         }
         work.traffic.add_row(row);
@@ -109,20 +123,7 @@ Plan random_plan(unsigned seed) {
       op.work = std::move(work);
     }
     // Waits across GPUs are foreign: keep those that share one.
-    std::erase_if(op.after, [&](OpId id) {
-      const auto share = [&](const Op& a, const Op& b) {
-        const auto on = [](const Op& o) {
-          return o.compute() ? std::vector<GpuId>{o.compute()->gpu} : o.exchange()->participants;
-        };
-        for (const GpuId x : on(a)) {
-          for (const GpuId y : on(b)) {
-            if (x == y) return true;
-          }
-        }
-        return false;
-      };
-      return !share(op, plan[id]);
-    });
+    std::erase_if(op.after, [&](OpId id) { return !op.group.meets(plan[id].group); });
     plan.add(std::move(op));
   }
   return plan;
@@ -177,18 +178,18 @@ TEST(BadPlanText, WithoutItsHeader) {
 }
 
 TEST(BadPlanText, WithAnUnknownLane) {
-  EXPECT_EQ(bad("op 0 gate compte layer - forward other gpu 0 memory read 1 written 1\n"),
+  EXPECT_EQ(bad("op 0 gate compte layer - forward other gpus 0 memory read 1 written 1\n"),
             "p:4:11: error: 'compte' is not a lane\n"
-            "  op 0 gate compte layer - forward other gpu 0 memory read 1 written 1\n"
+            "  op 0 gate compte layer - forward other gpus 0 memory read 1 written 1\n"
             "            ^\n"
             "hint: did you mean 'compute'?\n");
 }
 
 TEST(BadPlanText, WithAMissingWord) {
-  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 0 gemm bf16 m 1 k 2\n"),
-            "p:4:61: error: expected 'n', not 'k'\n"
-            "  op 0 gate compute layer - forward other gpu 0 gemm bf16 m 1 k 2\n"
-            "                                                              ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpus 0 gemm bf16 m 1 k 2\n"),
+            "p:4:62: error: expected 'n', not 'k'\n"
+            "  op 0 gate compute layer - forward other gpus 0 gemm bf16 m 1 k 2\n"
+            "                                                               ^\n");
   EXPECT_EQ(bad("op 0 gate compute\n"),
             "p:4:18: error: expected 'layer' here\n"
             "  op 0 gate compute\n"
@@ -196,40 +197,40 @@ TEST(BadPlanText, WithAMissingWord) {
 }
 
 TEST(BadPlanText, WithAWordTooMany) {
-  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 0 memory read 1 written 1 befor 0\n"),
-            "p:4:71: error: 'befor' does not belong here\n"
-            "  op 0 gate compute layer - forward other gpu 0 memory read 1 written 1 befor 0\n"
-            "                                                                        ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpus 0 memory read 1 written 1 befor 0\n"),
+            "p:4:72: error: 'befor' does not belong here\n"
+            "  op 0 gate compute layer - forward other gpus 0 memory read 1 written 1 befor 0\n"
+            "                                                                         ^\n");
 }
 
 TEST(BadPlanText, WithNumbersOutOfRange) {
-  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 4 memory read 1 written 1\n"),
-            "p:4:45: error: a GPU must be 0 to 3, not 4\n"
-            "  op 0 gate compute layer - forward other gpu 4 memory read 1 written 1\n"
-            "                                              ^\n");
-  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 0 memory read 1 written 1 after 1\n"),
-            "p:4:77: error: an op to wait for must be 0 to 0, not 1\n"
-            "  op 0 gate compute layer - forward other gpu 0 memory read 1 written 1 after 1\n"
-            "                                                                              ^\n");
-  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpu 0 memory read 1e6 written 1\n"),
-            "p:4:59: error: expected bytes read here, a whole number, not '1e6'\n"
-            "  op 0 gate compute layer - forward other gpu 0 memory read 1e6 written 1\n"
-            "                                                            ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpus 4 memory read 1 written 1\n"),
+            "p:4:46: error: a GPU must be 0 to 3, not 4\n"
+            "  op 0 gate compute layer - forward other gpus 4 memory read 1 written 1\n"
+            "                                               ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpus 0 memory read 1 written 1 after 1\n"),
+            "p:4:78: error: an op to wait for must be 0 to 0, not 1\n"
+            "  op 0 gate compute layer - forward other gpus 0 memory read 1 written 1 after 1\n"
+            "                                                                               ^\n");
+  EXPECT_EQ(bad("op 0 gate compute layer - forward other gpus 0 memory read 1e6 written 1\n"),
+            "p:4:60: error: expected bytes read here, a whole number, not '1e6'\n"
+            "  op 0 gate compute layer - forward other gpus 0 memory read 1e6 written 1\n"
+            "                                                             ^\n");
 }
 
 TEST(BadPlanText, WithMisnumberedOps) {
-  EXPECT_EQ(bad("op 1 gate compute layer - forward other gpu 0 memory read 1 written 1\n"
-                "op 2 sort compute layer - forward other gpu 0 memory read 1 written 1\n"),
+  EXPECT_EQ(bad("op 1 gate compute layer - forward other gpus 0 memory read 1 written 1\n"
+                "op 2 sort compute layer - forward other gpus 0 memory read 1 written 1\n"),
             "p:4:4: error: expected op 0, not '1'\n"
-            "  op 1 gate compute layer - forward other gpu 0 memory read 1 written 1\n"
+            "  op 1 gate compute layer - forward other gpus 0 memory read 1 written 1\n"
             "     ^\n"
             "hint: ops are numbered from 0 in the order of their lines\n");
 }
 
 TEST(BadPlanText, WithAnOpThatThereIsNot) {
-  EXPECT_EQ(bad("op 0 fc1-wgard compute layer 0 backward experts gpu 0 host 1 ns\n"),
+  EXPECT_EQ(bad("op 0 fc1-wgard compute layer 0 backward experts gpus 0 host 1 ns\n"),
             "p:4:6: error: no op is called 'fc1-wgard'\n"
-            "  op 0 fc1-wgard compute layer 0 backward experts gpu 0 host 1 ns\n"
+            "  op 0 fc1-wgard compute layer 0 backward experts gpus 0 host 1 ns\n"
             "       ^\n"
             "hint: did you mean 'fc1-wgrad'?\n");
 }
@@ -282,7 +283,7 @@ TEST(BadPlanText, WithBadRowsAndRanges) {
 
 TEST(BadPlanText, WithLinesBelowAKernel) {
   EXPECT_EQ(
-      bad("op 0 gate compute layer - forward other gpu 0 memory read 1 written 1\n  0 -> 1:2\n"),
+      bad("op 0 gate compute layer - forward other gpus 0 memory read 1 written 1\n  0 -> 1:2\n"),
       "p:5:3: error: only an exchange has lines below it\n"
       "    0 -> 1:2\n"
       "    ^\n");
@@ -292,7 +293,7 @@ TEST(BadPlanText, ReportsEveryBadLineOnce) {
   EXPECT_EQ(bad("op 0 probe tokn layer - forward other exchange 0-3 unit 8\n"
                 "  skipped with its op\n"
                 "opp 1\n"
-                "op 1 gate compute layer x forward other gpu 0 memory read 1 written 1\n"),
+                "op 1 gate compute layer x forward other gpus 0 memory read 1 written 1\n"),
             "p:4:12: error: 'tokn' is not a lane\n"
             "  op 0 probe tokn layer - forward other exchange 0-3 unit 8\n"
             "             ^\n"
@@ -301,20 +302,20 @@ TEST(BadPlanText, ReportsEveryBadLineOnce) {
             "  opp 1\n"
             "  ^\n"
             "p:7:25: error: expected a layer here, a whole number, not 'x'\n"
-            "  op 1 gate compute layer x forward other gpu 0 memory read 1 written 1\n"
+            "  op 1 gate compute layer x forward other gpus 0 memory read 1 written 1\n"
             "                          ^\n");
 }
 
 TEST(BadPlanText, PlacesStructuralMistakesAtTheirOps) {
   EXPECT_EQ(
-      bad("op 0 gate token layer - forward other gpu 0 memory read 1 written 1\n\n"
-          "op 1 sort compute layer - forward other gpu 1 memory read 1 written 1 after 0\n"),
+      bad("op 0 gate token layer - forward other gpus 0 memory read 1 written 1\n\n"
+          "op 1 sort compute layer - forward other gpus 1 memory read 1 written 1 after 0\n"),
       "p:4:1: error: op 0 'gate': a kernel runs on lane compute or copy, not token\n"
-      "  op 0 gate token layer - forward other gpu 0 memory read 1 written 1\n"
+      "  op 0 gate token layer - forward other gpus 0 memory read 1 written 1\n"
       "  ^\n"
       "p:6:1: error: op 1 'sort' on GPU 1 waits for the foreign op 0 'gate' on GPU 0: they share "
       "no GPU\n"
-      "  op 1 sort compute layer - forward other gpu 1 memory read 1 written 1 after 0\n"
+      "  op 1 sort compute layer - forward other gpus 1 memory read 1 written 1 after 0\n"
       "  ^\n");
 }
 

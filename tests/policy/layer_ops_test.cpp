@@ -25,7 +25,7 @@ LayerWork toy_work() {
 std::vector<std::string> names_on(const Plan& plan, int gpu) {
   std::vector<std::string> names;
   for (const Op& op : plan.ops) {
-    if (op.exchange() != nullptr || op.compute()->gpu == GpuId(gpu)) names.push_back(op.label);
+    if (op.group.contains(GpuId(gpu))) names.push_back(op.label);
   }
   return names;
 }
@@ -62,13 +62,13 @@ TEST_F(LayerOpsTest, ForwardRunsItsKernelsInOrder) {
 TEST_F(LayerOpsTest, KernelsHaveTheShapesOfTheRouting) {
   ops().forward(0);
   for (const Op& op : plan_.ops) {
-    if (op.label == "fc1" && op.compute()->gpu == GpuId(1)) {
-      EXPECT_EQ(std::get<GroupedGemm>(op.compute()->kernel),
+    if (op.label == "fc1") {
+      EXPECT_EQ(std::get<GroupedGemm>(op.kernels()->of(1)),
                 (GroupedGemm{{1, 2}, 12, 8, DataType::bf16}));
     }
     // GPU 1 receives two rows of 16 bytes and expands them to three choices.
-    if (op.label == "sort" && op.compute()->gpu == GpuId(1)) {
-      EXPECT_EQ(std::get<MemoryBound>(op.compute()->kernel), (MemoryBound{Bytes(32), Bytes(48)}));
+    if (op.label == "sort") {
+      EXPECT_EQ(std::get<MemoryBound>(op.kernels()->of(1)), (MemoryBound{Bytes(32), Bytes(48)}));
     }
   }
 }

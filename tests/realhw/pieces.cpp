@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tests/plan/fixtures.h"
+
 namespace moesim {
 namespace {
 
@@ -77,16 +79,18 @@ class Splitter {
       }
       return;
     }
-    auto& compute = std::get<Compute>(op.work);
-    auto* gemm = std::get_if<GroupedGemm>(&compute.kernel);
-    if (gemm == nullptr) return;
-    std::fill(gemm->m.begin(), gemm->m.end(), 0);
+    if (!std::holds_alternative<GroupedGemm>(op.kernels()->of(0))) return;
     const RoutedLayer& layer = layer_of(op);
-    const std::int64_t first = layer.placement.first_slot(compute.gpu).value;
-    for (ChoiceId choice(0); choice.index() < layer.slot.size(); ++choice.value) {
-      if (layer.dropped(choice) || layer.gpu_of(choice) != compute.gpu) continue;
-      if (piece_of(op, layer.token_of(choice)) != piece) continue;
-      ++gemm->m[static_cast<std::size_t>(layer.slot[choice.index()].value - first)];
+    for (std::size_t member = 0; member < op.group.size(); ++member) {
+      const GpuId gpu = op.group[member];
+      std::vector<std::int64_t> m(test::gemm_on(op, member).m.size());
+      const std::int64_t first = layer.placement.first_slot(gpu).value;
+      for (ChoiceId choice(0); choice.index() < layer.slot.size(); ++choice.value) {
+        if (layer.dropped(choice) || layer.gpu_of(choice) != gpu) continue;
+        if (piece_of(op, layer.token_of(choice)) != piece) continue;
+        ++m[static_cast<std::size_t>(layer.slot[choice.index()].value - first)];
+      }
+      test::set_rows(op, std::move(m), member);
     }
   }
 

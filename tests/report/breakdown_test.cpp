@@ -17,8 +17,9 @@ class BreakdownTest : public testing::Test {
         {"fc1",
          OpKey{.kind = OpKind::fc1, .pass = Pass::forward, .stage = Stage::experts, .layer = 0},
          Lane::compute,
+         {GpuId(gpu)},
          {},
-         Compute{GpuId(gpu), MemoryBound{Bytes(1), Bytes(1)}}});
+         Kernels(MemoryBound{Bytes(1), Bytes(1)})});
     timeline_.ops.push_back({{Seconds(start), Seconds(end)}});
   }
   /// GPU g joins at starts[g]; both leave at `end`.
@@ -27,8 +28,9 @@ class BreakdownTest : public testing::Test {
     plan_.add({"x",
                OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = stage, .layer = 0},
                lane,
+               {GpuId(0), GpuId(1)},
                {},
-               Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, dense), {}, false}});
+               Exchange{ByteMatrix::from_dense(2, dense), {}, false}});
     timeline_.ops.push_back(
         {{Seconds(starts[0]), Seconds(end)}, {Seconds(starts[1]), Seconds(end)}});
   }

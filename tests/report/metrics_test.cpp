@@ -21,17 +21,16 @@ Op kernel(int gpu) {
   return {"fc1",
           OpKey{.kind = OpKind::fc1, .pass = Pass::forward, .stage = Stage::experts, .layer = 0},
           Lane::compute,
+          {GpuId(gpu)},
           {},
-          Compute{GpuId(gpu), GroupedGemm{{gpu == 0 ? 6 : 2}, 8, 8, DataType::bf16}}};
+          Kernels(GroupedGemm{{gpu == 0 ? 6 : 2}, 8, 8, DataType::bf16})};
 }
 
 Op exchange(Lane lane, Stage stage, std::int64_t bytes) {
   const std::int64_t dense[] = {0, bytes, 0, 0};
-  return {"x",
-          OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = stage, .layer = 0},
-          lane,
-          {},
-          Exchange{{GpuId(0), GpuId(1)}, ByteMatrix::from_dense(2, dense), {}, false}};
+  return {"x",  OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = stage, .layer = 0},
+          lane, {GpuId(0), GpuId(1)},
+          {},   Exchange{ByteMatrix::from_dense(2, dense), {}, false}};
 }
 
 /// Both GPUs compute from 2 to 6; tokens travel from 0 to 3, parameters from 1 to 8.
@@ -87,8 +86,9 @@ TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {
                  .stage = Stage::dispatch,
                  .layer = 0},
            Lane::copy,
+           {GpuId(gpu)},
            {},
-           Compute{GpuId(gpu), HostWork{5}}},
+           Kernels(HostWork{5})},
           {{Seconds(start), Seconds(start == 0 ? 5 : 3)}});
     }
     add(exchange(Lane::token, Stage::dispatch, 100),
@@ -108,7 +108,7 @@ TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {
 /// layer and for the run.
 TEST_F(MetricsTest, ImbalanceIsTheMeanOverStepsOfALayerAndOfTheRun) {
   EXPECT_DOUBLE_EQ(run_.total.load_max_over_mean.value(), 1.5);
-  std::get<GroupedGemm>(std::get<Compute>(plan_.ops[1].work).kernel).m = {6};
+  plan_.ops[1].work = plan_.ops[0].work;
   add_step(run_, PricedPlan(plan_, topology_), timeline_);
   EXPECT_DOUBLE_EQ(run_.total.load_max_over_mean.value(), 1.25);
   EXPECT_DOUBLE_EQ(run_.layers.at(0).load_max_over_mean.value(), 1.25);

@@ -70,7 +70,7 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
   for (int phase = 0; phase < dispatch.shape().size(); ++phase) {
     const auto& rows = counts.phases[static_cast<std::size_t>(phase)];
     for (const std::vector<GpuId>& members : dispatch.shape().phase(phase).communicators) {
-      Exchange exchange{members, ByteMatrix(row), {}, false};
+      Exchange exchange{ByteMatrix(row), {}, false};
       for (std::size_t from = 0; from < counts.gpus(); ++from) {
         const bool sends = std::find(members.begin(), members.end(),
                                      GpuId(static_cast<std::int64_t>(from))) != members.end();
@@ -81,6 +81,7 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
       op.label = dispatch.shape().phase(phase).name;
       op.lane = Lane::token;
       op.key.layer = 0;
+      op.group = members;
       op.work = std::move(exchange);
       plan.add(std::move(op));
     }

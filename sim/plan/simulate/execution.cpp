@@ -34,7 +34,8 @@ class Driver {
  private:
   void hand_on() {
     for (const Progress::Joined& joined : progress_.take_joined()) {
-      if (slowdown_ != nullptr) slowdown_->join(joined, progress_.duration(joined.op));
+      if (slowdown_ != nullptr)
+        slowdown_->join(joined, progress_.duration(joined.op, joined.participant));
       if (plan_[joined.op] != nullptr) network_->join(joined);
     }
   }
@@ -52,7 +53,7 @@ Execution::Execution(const PricedPlan& plan, const GpuModels& gpus)
     : plan_(plan),
       gpus_(gpus),
       progress_(plan.plan(), gpus,
-                slows(gpus) ? Progress::Kernels::told : Progress::Kernels::timed) {}
+                slows(gpus) ? Progress::KernelEnds::told : Progress::KernelEnds::timed) {}
 
 Timeline Execution::run(Events& events, const MakeNetwork& make_network) && {
   Driver driver(plan_, progress_, events);

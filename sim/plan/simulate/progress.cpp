@@ -41,7 +41,7 @@ void Progress::visit_edges(Visit visit) const {
   std::vector<std::int64_t> last(static_cast<std::size_t>(plan_.gpus) * lane_count, none);
   for (std::size_t id = 0; id < plan_.ops.size(); ++id) {
     const Op& op = plan_.ops[id];
-    const auto gpus = gpus_of(op);
+    const Group& gpus = op.group;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       auto& before = last.at(gpus[i].index() * lane_count + static_cast<std::size_t>(op.lane));
       const std::int64_t step = first_step_[id] + static_cast<std::int64_t>(i);
@@ -49,7 +49,7 @@ void Progress::visit_edges(Visit visit) const {
       before = step;
     }
     for (OpId after : op.after) {
-      visit_common(gpus, gpus_of(plan_[after]), [&](std::ptrdiff_t i, std::ptrdiff_t j) {
+      visit_common(gpus, plan_[after].group, [&](std::ptrdiff_t i, std::ptrdiff_t j) {
         visit(first_step_[after.index()] + j, first_step_[id] + i);
       });
     }
@@ -57,25 +57,27 @@ void Progress::visit_edges(Visit visit) const {
 }
 
 bool is_computing(const Op& op) {
-  return op.lane == Lane::compute && op.compute() != nullptr &&
-         !std::holds_alternative<HostWork>(op.compute()->kernel);
+  return op.lane == Lane::compute && op.kernels() != nullptr &&
+         !std::holds_alternative<HostWork>(op.kernels()->each().front());
 }
 
-Progress::Progress(const Plan& plan, const GpuModels& gpus, Kernels kernels)
-    : plan_(plan), kernels_(kernels) {
+Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends)
+    : plan_(plan), kernel_ends_(kernel_ends) {
   check_gpus(plan, gpus.size());
   const std::size_t ops = plan.ops.size();
   first_step_.push_back(0);
   timeline_.ops.resize(ops);
   for (std::size_t id = 0; id < ops; ++id) {
-    const std::size_t count = gpus_of(plan.ops[id]).size();
+    const std::size_t count = plan.ops[id].group.size();
     steps_.insert(steps_.end(), count, Joining{static_cast<std::int32_t>(id), 0, Seconds(0)});
     first_step_.push_back(static_cast<std::int64_t>(steps_.size()));
     absent_.push_back(static_cast<std::int32_t>(count));
-    const Compute* compute = plan.ops[id].compute();
-    duration_.push_back(
-        compute ? gpus[compute->gpu.index()]->time(compute->kernel, plan.ops[id].key.type())
-                : Seconds(0));
+    const Op& op = plan.ops[id];
+    for (std::size_t m = 0; m < count; ++m) {
+      const Kernels* kernels = op.kernels();
+      duration_.push_back(kernels ? gpus[op.group[m].index()]->time(kernels->of(m), op.key.type())
+                                  : Seconds(0));
+    }
     timeline_.ops[id].resize(count);
   }
   unfinished_ = absent_;
@@ -122,9 +124,9 @@ void Progress::join(std::int64_t step, Seconds at) {
   const auto participant = static_cast<std::int32_t>(step - first_step_[op]);
   timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
   --absent_[op];
-  const bool kernel = plan_.ops[op].compute() != nullptr;
-  if (kernel && (kernels_ == Kernels::timed || !is_computing(plan_.ops[op]))) {
-    ended_.push_back({step, at + duration_[op]});
+  const bool kernel = plan_.ops[op].kernels() != nullptr;
+  if (kernel && (kernel_ends_ == KernelEnds::timed || !is_computing(plan_.ops[op]))) {
+    ended_.push_back({step, at + duration_[static_cast<std::size_t>(step)]});
     return;
   }
   joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt});

@@ -22,7 +22,7 @@ class Progress {
  public:
   /// Whether kernels take their time by themselves, or end when told like exchanges: those that
   /// exchanges may slow (is_computing).
-  enum class Kernels { timed, told };
+  enum class KernelEnds { timed, told };
   /// A participant that joins an op at `at`. The last to be told says when all have joined.
   struct Joined {
     OpId op;
@@ -33,7 +33,7 @@ class Progress {
 
   /// One model per rank. The plan must outlive it. Throws Error when the plan is for another number
   /// of GPUs or a GPU cannot run its kernels.
-  Progress(const Plan& plan, const GpuModels& gpus, Kernels kernels = Kernels::timed);
+  Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends = KernelEnds::timed);
 
   /// Who joined exchanges, and kernels that end when told, since the last call; by op and
   /// participant.
@@ -42,8 +42,10 @@ class Progress {
   void end(OpId op, Seconds at);
   /// Ends it for one participant that has joined.
   void end(OpId op, std::int32_t participant, Seconds at);
-  /// What a kernel takes by itself; 0 of an exchange.
-  Seconds duration(OpId op) const { return duration_[op.index()]; }
+  /// What a kernel takes by itself on a participant; 0 of an exchange.
+  Seconds duration(OpId op, std::int32_t participant) const {
+    return duration_[static_cast<std::size_t>(first_step_[op.index()] + participant)];
+  }
   /// Throws std::runtime_error naming the ops still waiting when any op has not ended.
   Timeline finish();
 
@@ -65,12 +67,12 @@ class Progress {
   };
 
   const Plan& plan_;
-  Kernels kernels_;
+  KernelEnds kernel_ends_;
   std::vector<std::int64_t> first_step_;  // per op, and one past the last
   std::vector<Joining> steps_;
   std::vector<std::int64_t> first_dependent_;  // per step, into dependents_
   std::vector<std::int64_t> dependents_;       // steps of the same GPU that wait for the step
-  std::vector<Seconds> duration_;              // per op, of compute ops
+  std::vector<Seconds> duration_;              // per step, of kernels
   std::vector<std::int32_t> absent_;           // per op, participants that have not joined
   std::vector<std::int32_t> unfinished_;       // per op, participants for whom it has not ended
   std::vector<Ended> ended_;                   // not yet told to their dependents

@@ -23,32 +23,34 @@ Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events
 }
 
 GpuId Slowdown::gpu_of(OpId op, std::int32_t participant) const {
-  return gpus_of(plan_.plan()[op])[static_cast<std::size_t>(participant)];
+  return plan_.plan()[op].group[static_cast<std::size_t>(participant)];
 }
 
 void Slowdown::join(const Progress::Joined& joined, Seconds duration) {
   const auto& [op, participant, time, all] = joined;
   const ExchangePrice& price = plan_[op];
   if (!price) {
-    return events_.call(time, [this, op = op, duration] { start_kernel(op, duration); });
+    return events_.call(time, [this, op = op, participant = participant, duration] {
+      start_kernel(op, participant, duration);
+    });
   }
   if (price->loads.uses.empty()) return;  // it carries nothing
   const auto [place, fresh] = active_.try_emplace(op);
   if (fresh) {
-    place->second.working = gpus_of(plan_.plan()[op]).size();
+    place->second.working = plan_.plan()[op].group.size();
     place->second.participants.resize(place->second.working);
   }
   events_.call(time, [this, op = op, participant = participant] { enter(op, participant); });
   if (all) events_.call(*all, [this, op = op] { all_joined(op); });
 }
 
-void Slowdown::start_kernel(OpId op, Seconds duration) {
-  const GpuId id = gpu_of(op, 0);
+void Slowdown::start_kernel(OpId op, std::int32_t participant, Seconds duration) {
+  const GpuId id = gpu_of(op, participant);
   Gpu& gpu = at(id);
   const Seconds now = events_.now();
   ++gpu.computing;
   gpu.exchanges.set_slow(now, true);
-  gpu.kernels.add({op, 0, now + duration, gpu.kernels.lost(now)});
+  gpu.kernels.add({op, participant, now + duration, gpu.kernels.lost(now)});
   changed(id);
 }
 
@@ -101,7 +103,7 @@ void Slowdown::end_work(GpuId id) {
   gpu.computing -= static_cast<int>(kernels.size());
   gpu.exchanges.set_slow(now, gpu.computing > 0);
   changed(id);
-  for (const SlowedWork::Item& kernel : kernels) ended_(kernel.op, 0);
+  for (const SlowedWork::Item& kernel : kernels) ended_(kernel.op, kernel.participant);
   for (const SlowedWork::Item& exchange : exchanges) end_exchange(exchange);
 }
 

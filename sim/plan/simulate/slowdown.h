@@ -27,7 +27,7 @@ class Slowdown {
   /// Plan and events must outlive it; `ended` is called for kernels and exchanges.
   Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events, Network::Ended ended);
 
-  /// A participant joins an exchange, or a GPU a kernel of that duration.
+  /// A participant joins an exchange, or a kernel that takes it so long by itself.
   void join(const Progress::Joined& joined, Seconds duration);
   /// The network has carried an exchange, for a participant or for everyone.
   void carried(OpId exchange, std::int32_t participant);
@@ -51,7 +51,7 @@ class Slowdown {
     bool together = false;  // it ends for all at once
   };
 
-  void start_kernel(OpId op, Seconds duration);
+  void start_kernel(OpId op, std::int32_t participant, Seconds duration);
   void enter(OpId exchange, std::int32_t participant);
   void all_joined(OpId exchange);
   void add_work(OpId exchange, std::int32_t participant);

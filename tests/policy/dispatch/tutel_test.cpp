@@ -112,9 +112,9 @@ std::pair<int, std::int64_t> kernels(const Plan& plan, const std::string& name) 
   int count = 0;
   std::int64_t read = 0;
   for (const Op& op : plan.ops) {
-    if (op.label != name || op.compute() == nullptr || op.compute()->gpu != GpuId(0)) continue;
+    if (op.label != name || op.kernels() == nullptr || op.group.front() != GpuId(0)) continue;
     ++count;
-    read += std::get<MemoryBound>(op.compute()->kernel).read.value;
+    read += std::get<MemoryBound>(op.kernels()->of(0)).read.value;
   }
   return {count, read};
 }

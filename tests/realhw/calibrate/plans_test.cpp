@@ -125,7 +125,7 @@ TEST(KernelPlans, HaveGemmsOfTheGroupsAndRowsThatTheyName) {
   for (const MicroPlan& micro : kernel_plans(topology, tiny(), {.rows = 64, .step = 4})) {
     for (const Op& op : micro.plan.ops) {
       if (op.label != "fc1") continue;
-      const auto& gemm = std::get<GroupedGemm>(op.compute()->kernel);
+      const auto& gemm = std::get<GroupedGemm>(op.kernels()->of(0));
       EXPECT_EQ(gemm.k, 128);
       found.insert({gemm.m.size(), gemm.m.front()});
       for (const std::int64_t m : gemm.m) EXPECT_EQ(m, gemm.m.front());

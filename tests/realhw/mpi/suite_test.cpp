@@ -30,7 +30,7 @@ Timeline timeline_of(const std::string& bytes, const Plan& plan) {
   timeline.makespan = Seconds(*at++);
   for (const Op& op : plan.ops) {
     auto& intervals = timeline.ops.emplace_back();
-    for (std::size_t i = 0; i < gpus_of(op).size(); ++i, at += 2) {
+    for (std::size_t i = 0; i < op.group.size(); ++i, at += 2) {
       intervals.push_back({Seconds(at[0]), Seconds(at[1])});
     }
   }

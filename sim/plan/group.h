@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPUs that an op runs on.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// GPUs in ascending order. Copies share one list, since most ops of a plan run on few groups.
+class Group {
+ public:
+  Group();
+  Group(std::vector<GpuId> gpus)
+      : gpus_(std::make_shared<const std::vector<GpuId>>(std::move(gpus))) {}
+  Group(std::initializer_list<GpuId> gpus) : Group(std::vector<GpuId>(gpus)) {}
+  /// GPUs 0 to count - 1.
+  static Group first(int count) {
+    std::vector<GpuId> gpus;
+    for (int g = 0; g < count; ++g) gpus.emplace_back(g);
+    return gpus;
+  }
+
+  std::size_t size() const { return gpus_->size(); }
+  bool empty() const { return gpus_->empty(); }
+  auto begin() const { return gpus_->begin(); }
+  auto end() const { return gpus_->end(); }
+  GpuId front() const { return gpus_->front(); }
+  GpuId operator[](std::size_t member) const { return (*gpus_)[member]; }
+  const std::vector<GpuId>& list() const { return *gpus_; }
+  operator std::span<const GpuId>() const { return *gpus_; }
+
+  bool contains(GpuId gpu) const { return std::binary_search(begin(), end(), gpu); }
+  /// Which member a GPU is; size() where it is none.
+  std::size_t member(GpuId gpu) const {
+    const auto at = std::lower_bound(begin(), end(), gpu);
+    return at != end() && *at == gpu ? static_cast<std::size_t>(at - begin()) : size();
+  }
+  /// Whether some GPU is in both.
+  bool meets(const Group& other) const;
+  bool operator==(const Group& other) const {
+    return gpus_ == other.gpus_ || *gpus_ == *other.gpus_;
+  }
+
+ private:
+  std::shared_ptr<const std::vector<GpuId>> gpus_;
+};
+
+}  // namespace moesim
