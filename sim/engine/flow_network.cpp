@@ -254,7 +254,7 @@ class FlowNetwork : public Network {
 
 Seconds flow_precision(const PricedPlan& plan, double part) {
   // Each completion solves the max-min system of all flows, so that taking those together that are
-  // almost simultaneous saves most of the time. docs/fidelity.md has time against error.
+  // almost simultaneous saves most of the time. docs/results/speed.md has time against error.
   constexpr Seconds least(1e-9);
   Seconds shortest(std::numeric_limits<double>::infinity());
   for (std::size_t i = 0; i < plan.plan().ops.size(); ++i) {

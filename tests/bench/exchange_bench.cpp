@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wall time of the simulating backends; the figures in docs/fidelity.md come from here.
+// Wall time of the simulating backends; the figures in docs/results/speed.md come from here.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
