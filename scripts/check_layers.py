@@ -45,6 +45,7 @@ ONLY_IN = {
     "simgrid/": "sim/engine",
     "boost/graph": "sim/topology",
     "yaml-cpp": "sim/base",
+    "zip.h": "sim/trace/import",
     "mpi.h": "realhw/mpi",
     "openssl/": "realhw/tcp/meet",
     "cuda": "realhw/cuda",
