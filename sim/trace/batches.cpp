@@ -10,8 +10,8 @@
 namespace moesim {
 namespace {
 
-constexpr int kMaxRepeat = 1 << 20;
-constexpr std::int64_t kMaxSearch = 4000000;  // sequences played to find the smallest repeat
+constexpr int max_repeat = 1 << 20;
+constexpr std::int64_t max_search = 4000000;  // sequences played to find the smallest repeat
 
 /// The tokens that every rank holds of one recorded step.
 struct Spread {
@@ -21,10 +21,11 @@ struct Spread {
 };
 
 void append(std::vector<TokenRun>& runs, TokenRun run) {
-  if (!runs.empty() && runs.back().first + runs.back().count == run.first)
+  if (!runs.empty() && runs.back().first + runs.back().count == run.first) {
     runs.back().count += run.count;
-  else
+  } else {
     runs.push_back(run);
+  }
 }
 
 Spread spread(const TraceStep& step, int ranks, int repeat) {
@@ -55,9 +56,9 @@ std::int64_t enough_repeat(const TraceStep& step, int ranks, std::int64_t tokens
   const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   const double bound = (static_cast<double>(tokens) + static_cast<double>(longest)) * ranks /
                        static_cast<double>(step.tokens());
-  if (bound > kMaxRepeat) return kMaxRepeat + 1;
+  if (bound > max_repeat) return max_repeat + 1;
   std::int64_t high = static_cast<std::int64_t>(bound) + 1;
-  if (high > kMaxSearch / static_cast<std::int64_t>(lengths.size())) return high;
+  if (high > max_search / static_cast<std::int64_t>(lengths.size())) return high;
   std::int64_t low = 0;  // more repeats never take tokens away from a rank
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
@@ -72,14 +73,15 @@ Error too_short(const RoutingTrace& trace, const TraceStep& step, const Spread& 
   const std::string played =
       options.repeat > 1 ? fmt::format(" played {} times", options.repeat) : "";
   const std::int64_t repeat = enough_repeat(step, options.ranks, wanted);
-  std::string hint = repeat > kMaxRepeat
+  std::string hint = repeat > max_repeat
                          ? "no repeat is enough; use fewer ranks"
                          : fmt::format(
                                "`repeat: {}` plays its sequences often enough, or use fewer "
                                "ranks",
                                repeat);
-  if (options.tokens_per_rank && *poorest > 0)
+  if (options.tokens_per_rank && *poorest > 0) {
     hint += fmt::format(" or tokens_per_rank of at most {}", *poorest);
+  }
   return Error(
       fmt::format(
           "trace '{}' is too short: step {} ({} tokens in {} sequences{}) leaves rank {} of "
@@ -111,29 +113,35 @@ void add_batches(Spread spread, int step, Batches& out) {
   for (std::int64_t b = 0; b < batches; ++b) {
     Batch batch;
     batch.step = step;
-    for (std::size_t r = 0; r < ranks; ++r)
+    for (std::size_t r = 0; r < ranks; ++r) {
       batch.ranks.push_back(cut(spread.runs[r], at[r], out.tokens_per_rank));
+    }
     out.batches.push_back(std::move(batch));
   }
-  for (const std::int64_t tokens : spread.tokens)
+  for (const std::int64_t tokens : spread.tokens) {
     out.unused_tokens += tokens - batches * out.tokens_per_rank;
+  }
 }
 
 void check(const BatchOptions& options) {
-  if (options.ranks < 1)
+  if (options.ranks < 1) {
     throw Error(fmt::format("a trace cannot be spread over {} ranks", options.ranks));
-  if (options.repeat < 1 || options.repeat > kMaxRepeat)
-    throw Error(fmt::format("repeat is {}; it is from 1 to {}", options.repeat, kMaxRepeat));
-  if (options.tokens_per_rank && *options.tokens_per_rank < 1)
+  }
+  if (options.repeat < 1 || options.repeat > max_repeat) {
+    throw Error(fmt::format("repeat is {}; it is from 1 to {}", options.repeat, max_repeat));
+  }
+  if (options.tokens_per_rank && *options.tokens_per_rank < 1) {
     throw Error(fmt::format("tokens_per_rank is {}; it is at least 1", *options.tokens_per_rank));
+  }
 }
 
 }  // namespace
 
 std::int64_t Batch::tokens() const {
   std::int64_t tokens = 0;
-  for (const auto& runs : ranks)
+  for (const auto& runs : ranks) {
     for (const auto& run : runs) tokens += run.count;
+  }
   return tokens;
 }
 
@@ -145,14 +153,16 @@ Batches make_batches(const RoutingTrace& trace, const BatchOptions& options) {
   for (int s = 0; s < trace.step_count(); ++s) {
     spreads.push_back(spread(trace.step(s), options.ranks, options.repeat));
     const std::int64_t wanted = options.tokens_per_rank.value_or(1);
-    if (spreads.back().least() < wanted)
+    if (spreads.back().least() < wanted) {
       throw too_short(trace, trace.step(s), spreads.back(), options, wanted);
+    }
     least = std::min(least, spreads.back().least());
   }
   Batches result;
   result.tokens_per_rank = options.tokens_per_rank.value_or(least);
-  for (std::size_t s = 0; s < spreads.size(); ++s)
+  for (std::size_t s = 0; s < spreads.size(); ++s) {
     add_batches(std::move(spreads[s]), static_cast<int>(s), result);
+  }
   return result;
 }
 

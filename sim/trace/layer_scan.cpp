@@ -24,10 +24,11 @@ LayerScan::LayerScan(int experts, int top_k, const std::vector<int>& ranks)
     Placement placement;
     for (int e = 0; e < experts; ++e) {
       const int rank = e / (experts / n);
-      if (n <= 64)
+      if (n <= 64) {
         placement.mask.push_back(std::uint64_t{1} << rank);
-      else
+      } else {
         placement.rank.push_back(rank);
+      }
     }
     if (n > 64) placement.last.assign(static_cast<std::size_t>(n), -1);
     placements_.push_back(std::move(placement));
@@ -35,10 +36,11 @@ LayerScan::LayerScan(int experts, int top_k, const std::vector<int>& ranks)
 }
 
 void LayerScan::add(const IdRows& rows, std::span<const std::int32_t> sequence_lengths) {
-  if (rows.width() == 1)
+  if (rows.width() == 1) {
     add_rows(static_cast<const std::uint8_t*>(rows.data()), sequence_lengths);
-  else
+  } else {
     add_rows(static_cast<const std::uint16_t*>(rows.data()), sequence_lengths);
+  }
 }
 
 template <class Id>

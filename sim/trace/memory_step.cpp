@@ -20,12 +20,15 @@ class MemoryStep : public TraceStep {
         tokens_(std::accumulate(arrays_.sequence_lengths.begin(), arrays_.sequence_lengths.end(),
                                 std::int64_t{0})) {
     const std::int64_t ids = static_cast<std::int64_t>(info.layers.size()) * tokens_ * top_k_;
-    if (arrays_.ids.count() != ids || arrays_.ids.width() != id_width(info.experts))
+    if (arrays_.ids.count() != ids || arrays_.ids.width() != id_width(info.experts)) {
       throw std::invalid_argument("ids are not [layers][tokens][top_k] of the trace's experts");
-    if (has_weights() && static_cast<std::int64_t>(arrays_.weights.size()) != ids)
+    }
+    if (has_weights() && static_cast<std::int64_t>(arrays_.weights.size()) != ids) {
       throw std::invalid_argument("weights do not have the shape of ids");
-    if (has_source_ranks() && static_cast<std::int64_t>(arrays_.source_ranks.size()) != tokens_)
+    }
+    if (has_source_ranks() && static_cast<std::int64_t>(arrays_.source_ranks.size()) != tokens_) {
       throw std::invalid_argument("source_ranks do not have one entry per token");
+    }
   }
 
   std::int64_t number() const override { return arrays_.number; }

@@ -85,12 +85,14 @@ class StepReader {
     if (!clean()) return nullptr;
     const std::int64_t tokens = ids->shape()[1];
     check_lengths(*lengths, tokens);
-    if (ranks && ranks->shape() != std::vector{tokens})
+    if (ranks && ranks->shape() != std::vector{tokens}) {
       report(ranks->file(), fmt::format("has shape {} but the step has {} tokens",
                                         shape_text(ranks->shape()), tokens));
-    if (weights && weights->shape() != ids->shape())
+    }
+    if (weights && weights->shape() != ids->shape()) {
       report(weights->file(), fmt::format("has shape {} but ids.npy has {}",
                                           shape_text(weights->shape()), shape_text(ids->shape())));
+    }
     if (!clean()) return nullptr;
     return std::make_shared<NativeStep>(folder_.number, *ids, *lengths, ranks, weights);
   }
@@ -107,12 +109,15 @@ class StepReader {
     static const std::vector<std::string> known = {"ids.npy", "sequence_lengths.npy",
                                                    "source_ranks.npy", "gate_weights.npy"};
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_.path))
+    for (const auto& entry : fs::directory_iterator(folder_.path)) {
       names.push_back(entry.path().filename().string());
+    }
     std::sort(names.begin(), names.end());
-    for (const auto& name : names)
-      if (name[0] != '.' && std::find(known.begin(), known.end(), name) == known.end())
+    for (const auto& name : names) {
+      if (name[0] != '.' && std::find(known.begin(), known.end(), name) == known.end()) {
         report(folder_.path + "/" + name, "is not part of a step", did_you_mean(name, known));
+      }
+    }
   }
 
   std::optional<NpyArray> array(const std::string& name, bool required) {
@@ -142,34 +147,39 @@ class StepReader {
   void check_ids(const NpyArray& ids) {
     check_type(ids, {{'u', 1}, {'u', 2}},
                info_.experts <= 256 ? ".astype(np.uint8)" : ".astype(np.uint16)");
-    if (ids.type() == NpyType{'u', 1} && info_.experts > 256)
+    if (ids.type() == NpyType{'u', 1} && info_.experts > 256) {
       report(ids.file(), fmt::format("uint8 cannot hold the ids of {} experts", info_.experts),
              "save it with .astype(np.uint16)");
+    }
     const auto layers = static_cast<std::int64_t>(info_.layers.size());
     const auto& shape = ids.shape();
-    if (shape.size() != 3 || shape[0] != layers || shape[2] != info_.top_k)
+    if (shape.size() != 3 || shape[0] != layers || shape[2] != info_.top_k) {
       report(ids.file(),
              fmt::format("has shape {}, not ({}, tokens, {}) as trace.json says", shape_text(shape),
                          layers, info_.top_k),
              "the order is [layer][token][choice]");
-    else if (shape[1] == 0)
+    } else if (shape[1] == 0) {
       report(ids.file(), "has no tokens");
+    }
   }
 
   void check_lengths(const NpyArray& lengths, std::int64_t tokens) {
-    if (lengths.shape().size() != 1)
+    if (lengths.shape().size() != 1) {
       return report(lengths.file(),
                     fmt::format("has shape {}, not (sequences,)", shape_text(lengths.shape())));
+    }
     std::int64_t sum = 0;
     for (std::int64_t i = 0; i < lengths.count(); ++i) {
       const std::int64_t length = lengths.integer(i);
-      if (length <= 0)
+      if (length <= 0) {
         return report(lengths.file(), fmt::format("sequence {} has length {}", i, length));
+      }
       sum += length;
     }
-    if (sum != tokens)
+    if (sum != tokens) {
       report(lengths.file(),
              fmt::format("the sequences add up to {} tokens but ids.npy has {}", sum, tokens));
+    }
   }
 
   const StepFolder& folder_;
@@ -198,21 +208,24 @@ std::vector<StepFolder> find_step_folders(const std::string& directory,
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
     if (name[0] == '.' || !entry.is_directory()) continue;
-    if (const auto number = step_number(name))
+    if (const auto number = step_number(name)) {
       folders.push_back({*number, directory + "/" + name});
-    else
+    } else {
       misnamed.push_back(name);
+    }
   }
   std::sort(misnamed.begin(), misnamed.end());
-  for (const auto& name : misnamed)
+  for (const auto& name : misnamed) {
     problems.push_back({Severity::error, directory + "/" + name, 0, 0,
                         "is not a step folder: step-<number, 8 digits>", "",
                         "a name that starts with a dot is ignored"});
+  }
   std::sort(folders.begin(), folders.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
-  if (folders.empty() && misnamed.empty())
+  if (folders.empty() && misnamed.empty()) {
     problems.push_back({Severity::error, directory, 0, 0, "has no steps", "",
                         "the first step of a recording appears once it is complete"});
+  }
   return folders;
 }
 

@@ -16,8 +16,8 @@ static_assert(std::endian::native == std::endian::little, "arrays are used as th
 namespace moesim {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kMostAxes = 64;  // of NumPy's arrays
+constexpr std::string_view npy_magic = "\x93NUMPY";
+constexpr std::size_t most_axes = 64;  // of NumPy's arrays
 
 /// Reads the Python dict literal of a header; every error names the file.
 class HeaderText {
@@ -42,8 +42,9 @@ class HeaderText {
   }
   bool boolean() {
     skip_blanks();
-    for (const std::string_view word : {"True", "False"})
+    for (const std::string_view word : {"True", "False"}) {
       if (text_.substr(at_).starts_with(word)) return at_ += word.size(), word == "True";
+    }
     throw bad();
   }
   std::vector<std::int64_t> tuple() {
@@ -51,7 +52,7 @@ class HeaderText {
     expect('(');
     while (!take(')')) {
       numbers.push_back(number());
-      if (numbers.size() > kMostAxes) throw bad();
+      if (numbers.size() > most_axes) throw bad();
       if (!take(',')) {
         expect(')');
         break;
@@ -69,8 +70,9 @@ class HeaderText {
     skip_blanks();
     std::int64_t value = 0;
     const std::size_t begin = at_;
-    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9' && at_ - begin < 18)
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9' && at_ - begin < 18) {
       value = value * 10 + (text_[at_++] - '0');
+    }
     if (at_ == begin) throw bad();
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote long integers so
     return value;
@@ -89,20 +91,23 @@ NpyType parse_type(std::string_view descr, const std::string& file) {
   const char order = descr[0];
   const std::string_view code = descr.substr(1);
   if (code[0] == 'O') throw refuse("Python objects", "save an array of numbers, not of lists");
-  if (order == '>')
+  if (order == '>') {
     throw refuse("big-endian numbers", fmt::format("save it with .astype('<{}')", code));
+  }
   static constexpr std::string_view known[] = {"u1", "u2", "u4", "u8", "i1", "i2",
                                                "i4", "i8", "f2", "f4", "f8"};
-  for (const auto name : known)
+  for (const auto name : known) {
     if (code == name) return {name[0], name[1] - '0'};
+  }
   throw refuse("elements of an unsupported type", "integers and floats of 1 to 8 bytes are read");
 }
 
 std::int64_t product(const std::vector<std::int64_t>& shape, const std::string& file) {
   std::int64_t count = 1;
   for (const auto n : shape) {
-    if (n > 0 && count > std::numeric_limits<std::int64_t>::max() / 8 / n)
+    if (n > 0 && count > std::numeric_limits<std::int64_t>::max() / 8 / n) {
       throw error_in(file, fmt::format("has an impossible shape {}", shape_text(shape)));
+    }
     count *= n;
   }
   return count;
@@ -135,12 +140,14 @@ NpyArray NpyArray::parse(std::vector<std::byte> content, const std::string& name
 
 void NpyArray::read_header(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!text.starts_with(kMagic))
+  if (!text.starts_with(npy_magic)) {
     throw error_in(file_, "is not a .npy array", "write it with np.save");
+  }
   if (text.size() < 10) throw error_in(file_, "ends inside its header");
   const int version = static_cast<unsigned char>(text[6]);
-  if (version < 1 || version > 3)
+  if (version < 1 || version > 3) {
     throw error_in(file_, fmt::format("is .npy version {}; versions 1 to 3 are read", version));
+  }
   const std::size_t start = version == 1 ? 10 : 12;
   if (text.size() < start) throw error_in(file_, "ends inside its header");
   std::size_t length = 0;
@@ -154,13 +161,15 @@ void NpyArray::read_header(std::span<const std::byte> bytes) {
     const auto key = header.quoted();
     header.expect(':');
     if (key == "descr") {
-      if (header.take('['))
+      if (header.take('[')) {
         throw error_in(file_, "holds records", "save one plain array per field");
+      }
       type_ = parse_type(header.quoted(), file_);
       has_type = true;
     } else if (key == "fortran_order") {
-      if (header.boolean())
+      if (header.boolean()) {
         throw error_in(file_, "is in Fortran order", "save np.ascontiguousarray(array)");
+      }
       has_order = true;
     } else if (key == "shape") {
       shape_ = header.tuple();
@@ -178,13 +187,15 @@ void NpyArray::read_header(std::span<const std::byte> bytes) {
   count_ = product(shape_, file_);
   const std::size_t offset = start + length;
   const auto expected = static_cast<std::size_t>(count_) * static_cast<std::size_t>(type_.size);
-  if (bytes.size() - offset != expected)
+  if (bytes.size() - offset != expected) {
     throw error_in(file_,
                    fmt::format("{} needs {} bytes of data but has {}", describe(), expected,
                                bytes.size() - offset),
                    bytes.size() - offset < expected ? "the file is cut short" : "");
-  if (offset % static_cast<std::size_t>(type_.size) != 0)
+  }
+  if (offset % static_cast<std::size_t>(type_.size) != 0) {
     throw error_in(file_, "has unaligned data", "write it with np.save");
+  }
   data_ = bytes.data() + offset;
 }
 
@@ -222,10 +233,10 @@ std::string npy_header(NpyType type, std::span<const std::int64_t> shape) {
   std::string dict =
       fmt::format("{{'descr': '{}{}{}', 'fortran_order': False, 'shape': {}, }}",
                   type.size == 1 ? '|' : '<', type.kind, type.size, shape_text(shape));
-  const std::size_t unpadded = kMagic.size() + 4 + dict.size() + 1;
+  const std::size_t unpadded = npy_magic.size() + 4 + dict.size() + 1;
   dict.append((64 - unpadded % 64) % 64, ' ');
   dict += '\n';
-  std::string header(kMagic);
+  std::string header(npy_magic);
   header +=
       {'\x01', '\x00', static_cast<char>(dict.size() & 0xff), static_cast<char>(dict.size() >> 8)};
   return header + dict;
@@ -235,13 +246,14 @@ float half_to_float(std::uint16_t half) {
   const int exponent = half >> 10 & 0x1f;
   const int fraction = half & 0x3ff;
   float value;
-  if (exponent == 0x1f)
+  if (exponent == 0x1f) {
     value = fraction != 0 ? std::numeric_limits<float>::quiet_NaN()
                           : std::numeric_limits<float>::infinity();
-  else if (exponent == 0)
+  } else if (exponent == 0) {
     value = std::ldexp(static_cast<float>(fraction), -24);
-  else
+  } else {
     value = std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
+  }
   return half & 0x8000 ? -value : value;
 }
 

@@ -61,8 +61,9 @@ void add(Hash& hash, const TraceStep& step, const TraceInfo& info) {
   hash.number(static_cast<std::int64_t>(lengths.size()));
   hash.bytes(lengths.data(), lengths.size_bytes());
   hash.number(step.has_source_ranks());
-  if (step.has_source_ranks())
+  if (step.has_source_ranks()) {
     for (std::int64_t t = 0; t < step.tokens(); ++t) hash.number(step.source_rank(t));
+  }
   hash.number(step.has_weights());
   for (int layer = 0; layer < static_cast<int>(info.layers.size()); ++layer) {
     const IdRows ids = step.ids(layer);
@@ -75,23 +76,26 @@ void add(Hash& hash, const TraceStep& step, const TraceInfo& info) {
 }  // namespace
 
 RoutingTrace RoutingTrace::open(const std::string& directory) {
-  if (!std::filesystem::is_directory(directory))
+  if (!std::filesystem::is_directory(directory)) {
     throw error_in(directory, std::filesystem::exists(directory)
                                   ? "is not a trace: a trace is a folder"
                                   : "there is no such trace");
+  }
   TraceInfo info = read_trace_json(directory);
   std::vector<Diagnostic> problems;
   std::vector<std::shared_ptr<const TraceStep>> steps;
-  for (const auto& folder : find_step_folders(directory, problems))
+  for (const auto& folder : find_step_folders(directory, problems)) {
     steps.push_back(open_step(folder, info, problems));
+  }
   if (!problems.empty()) throw Error(std::move(problems));
   return {std::move(info), std::move(steps)};
 }
 
 RoutingTrace::RoutingTrace(TraceInfo info, std::vector<std::shared_ptr<const TraceStep>> steps)
     : info_(std::move(info)), steps_(std::move(steps)) {
-  for (const auto& step : steps_)
+  for (const auto& step : steps_) {
     if (!step) throw std::invalid_argument("a trace needs its steps");
+  }
 }
 
 std::int64_t RoutingTrace::total_tokens() const {

@@ -55,9 +55,10 @@ std::vector<int> choose_layers(const SliceOptions& options, TraceInfo& info) {
   std::vector<int> indices;
   for (const int layer : info.layers) {
     const auto at = std::find(all.begin(), all.end(), layer);
-    if (at == all.end())
+    if (at == all.end()) {
       throw Error(fmt::format("trace '{}' has no layer {}", info.name, layer),
                   fmt::format("its layers are {}", fmt::join(all, ", ")));
+    }
     indices.push_back(static_cast<int>(at - all.begin()));
   }
   return indices;
@@ -81,9 +82,10 @@ RoutingTrace slice(const RoutingTrace& trace, const SliceOptions& options) {
   TraceInfo info = trace.info();
   const std::vector<int> layers = choose_layers(options, info);
   const auto [first, last] = options.steps.value_or(std::pair(0, trace.step_count()));
-  if (first < 0 || last > trace.step_count() || first >= last)
+  if (first < 0 || last > trace.step_count() || first >= last) {
     throw Error(fmt::format("steps {}:{} are none of trace '{}'", first, last, info.name),
                 fmt::format("its steps are 0:{}, the second not included", trace.step_count()));
+  }
   if (options.tokens && *options.tokens < 1) throw Error("a slice has at least one token");
   info.provenance = provenance(trace, options);
   if (!options.name.empty()) info.name = options.name;

@@ -28,8 +28,9 @@ double variation(const Counts& loads) {
   const double mean =
       static_cast<double>(std::accumulate(loads.begin(), loads.end(), std::int64_t{0})) / n;
   double squares = 0;
-  for (const auto load : loads)
+  for (const auto load : loads) {
     squares += (static_cast<double>(load) - mean) * (static_cast<double>(load) - mean);
+  }
   return std::sqrt(squares / n) / mean;
 }
 
@@ -43,14 +44,17 @@ Counts rank_loads(const Counts& loads, int ranks) {
 std::vector<int> checked_ranks(const StatisticsOptions& options, int experts) {
   if (options.ranks.empty()) {
     std::vector<int> ranks;
-    for (int n = 2; n <= std::min(experts, 64); n *= 2)
+    for (int n = 2; n <= std::min(experts, 64); n *= 2) {
       if (experts % n == 0) ranks.push_back(n);
+    }
     return ranks;
   }
-  for (const int n : options.ranks)
-    if (n < 1 || experts % n != 0)
+  for (const int n : options.ranks) {
+    if (n < 1 || experts % n != 0) {
       throw Error(fmt::format("{} experts cannot lie in equal blocks on {} ranks", experts, n),
                   "a number of ranks must divide the experts");
+    }
+  }
   return options.ranks;
 }
 
@@ -61,10 +65,11 @@ void measure_sequences(const RoutingTrace& trace, TraceStatistics& out) {
     lengths.insert(lengths.end(), step.sequence_lengths().begin(), step.sequence_lengths().end());
     if (!step.has_source_ranks()) continue;
     for (std::int64_t t = 0; t < step.tokens(); ++t) {
-      if (step.source_rank(t) < 0 || step.source_rank(t) > kMaxSourceRank)
+      if (step.source_rank(t) < 0 || step.source_rank(t) > max_source_rank) {
         throw Error(fmt::format("trace '{}', step {}: source ranks that cannot be",
                                 trace.info().name, step.number()),
                     "`moesim trace verify` tells more");
+      }
       const auto rank = static_cast<std::size_t>(step.source_rank(t));
       if (out.tokens_of_source_rank.size() <= rank) out.tokens_of_source_rank.resize(rank + 1);
       ++out.tokens_of_source_rank[rank];
@@ -82,11 +87,12 @@ void measure_pairs(const LayerScan& scan, int layer, int wanted, TraceStatistics
   const int experts = static_cast<int>(scan.counts().size());
   std::vector<ExpertPair> pairs;
   std::int64_t all = 0;
-  for (int a = 0; a < experts; ++a)
+  for (int a = 0; a < experts; ++a) {
     for (int b = a + 1; b < experts; ++b) {
       pairs.push_back({layer, a, b, scan.pair(a, b), 0, 0});
       all += pairs.back().tokens;
     }
+  }
   const auto stronger = [](const ExpertPair& x, const ExpertPair& y) {
     return std::tuple(-x.tokens, x.layer, x.a, x.b) < std::tuple(-y.tokens, y.layer, y.a, y.b);
   };
@@ -135,11 +141,12 @@ void compare_steps(const std::vector<Counts>& loads, std::vector<StepSimilarity>
 
 void add_checksums(TraceStatistics& out) {
   std::vector<std::uint32_t> table;
-  for (const auto& layer : out.counts)
+  for (const auto& layer : out.counts) {
     for (const auto count : layer) {
       if (count > std::numeric_limits<std::uint32_t>::max()) return;
       table.push_back(static_cast<std::uint32_t>(count));
     }
+  }
   const auto* bytes = reinterpret_cast<const unsigned char*>(table.data());
   const std::size_t size = table.size() * sizeof(std::uint32_t);
   std::uint64_t fnv = 0xcbf29ce484222325U;
@@ -176,10 +183,11 @@ void measure_layer(const RoutingTrace& trace, int layer, int pairs, TraceStatist
   out.counts.push_back(scan.counts());
   out.expert_max_over_mean.layers.push_back(max_over_mean(scan.counts()));
   out.expert_load_cv.layers.push_back(variation(scan.counts()));
-  if (scan.followers() > 0)
+  if (scan.followers() > 0) {
     out.previous_token_overlap.layers.push_back(
         static_cast<double>(scan.kept()) /
         (static_cast<double>(scan.followers()) * static_cast<double>(info.top_k)));
+  }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     out.ranks[i].distinct_ranks +=
         static_cast<double>(scan.distinct_ranks(i)) /
@@ -211,8 +219,9 @@ TraceStatistics measure(const RoutingTrace& trace, const StatisticsOptions& opti
   out.tokens = trace.total_tokens();
   out.uniform_overlap = static_cast<double>(info.top_k) / info.experts;
   measure_sequences(trace, out);
-  for (int s = 0; s + 1 < trace.step_count(); ++s)
+  for (int s = 0; s + 1 < trace.step_count(); ++s) {
     out.step_similarity.push_back({trace.step(s).number(), trace.step(s + 1).number(), 0, 0});
+  }
   const auto layers = static_cast<int>(info.layers.size());
   for (int layer = 0; layer < layers; ++layer) {
     if (progress) progress(static_cast<double>(layer) / layers);

@@ -76,24 +76,28 @@ std::string statistics_text(const RoutingTrace& trace, const TraceStatistics& s)
              fmt::format("{:.4f} (largest layer {:.4f})", s.expert_max_over_mean.mean(),
                          s.expert_max_over_mean.max()));
   out += row("expert load CV", fmt::format("{:.4f}", s.expert_load_cv.mean()));
-  if (s.sequences < s.tokens)
+  if (s.sequences < s.tokens) {
     out += row(
         "previous-token overlap",
         fmt::format("{:.4f} (uniform {:.4f})", s.previous_token_overlap.mean(), s.uniform_overlap));
+  }
   if (!s.step_similarity.empty()) out += row("between steps", similarity_text(s.step_similarity));
-  if (info.top_k > 1)
+  if (info.top_k > 1) {
     out += row("strongest 1 % of pairs",
                fmt::format("hold {:.2f} % of all pairs", 100 * s.top_pairs_share.mean()));
-  for (const auto& pair : s.strongest_pairs)
+  }
+  for (const auto& pair : s.strongest_pairs) {
     out += row("  pair", fmt::format("layer {}: {} and {} in {:.2f} % of tokens, {:.2f}x "
                                      "independent choice",
                                      pair.layer, pair.a, pair.b, 100 * pair.share, pair.lift));
+  }
   if (s.ranks.empty()) return out;
   out += fmt::format("\n{:>6}  {:>14}  {:>13}  {:>13}\n", "ranks", "distinct ranks",
                      "rank max/mean", "largest layer");
-  for (const auto& r : s.ranks)
+  for (const auto& r : s.ranks) {
     out += fmt::format("{:>6}  {:>14.4f}  {:>13.4f}  {:>13.4f}\n", r.ranks, r.distinct_ranks,
                        r.rank_max_over_mean.mean(), r.rank_max_over_mean.max());
+  }
   return out;
 }
 
@@ -124,16 +128,18 @@ std::string statistics_json(const RoutingTrace& trace, const TraceStatistics& s)
       {"ranks", Json::array()},
       {"step_similarity", Json::array()},
       {"counts", s.counts}};
-  for (const auto& p : s.strongest_pairs)
+  for (const auto& p : s.strongest_pairs) {
     out["strongest_pairs"].push_back({{"layer", p.layer},
                                       {"experts", {p.a, p.b}},
                                       {"tokens", p.tokens},
                                       {"share", p.share},
                                       {"lift", p.lift}});
+  }
   for (const auto& r : s.ranks) out["ranks"].push_back(json_of(r));
-  for (const auto& p : s.step_similarity)
+  for (const auto& p : s.step_similarity) {
     out["step_similarity"].push_back(
         {{"from", p.from}, {"to", p.to}, {"cosine", p.cosine}, {"shared_load", p.shared_load}});
+  }
   return out.dump(1) + "\n";
 }
 

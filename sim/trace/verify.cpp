@@ -110,23 +110,27 @@ class StepVerifier {
 
   void layer(int layer) {
     const IdProblems ids = check_ids(step_.ids(layer), info_.experts);
-    if (ids.out_of_range > 0)
+    if (ids.out_of_range > 0) {
       report("ids.npy", fmt::format("{}, token {}: expert {} of a trace with {} experts ({})",
                                     name(layer), ids.out_of_range_token, ids.out_of_range_id,
                                     info_.experts, times(ids.out_of_range, "id")));
-    if (ids.repeated > 0)
+    }
+    if (ids.repeated > 0) {
       report("ids.npy",
              fmt::format("{}, token {}: expert {} is chosen twice ({})", name(layer),
                          ids.repeated_token, ids.repeated_id, times(ids.repeated, "token")));
+    }
     if (step_.has_weights()) weights(layer);
   }
 
   void source_ranks() {
     if (!step_.has_source_ranks()) return;
-    for (std::int64_t t = 0; t < step_.tokens(); ++t)
-      if (const int rank = step_.source_rank(t); rank < 0 || rank > kMaxSourceRank)
+    for (std::int64_t t = 0; t < step_.tokens(); ++t) {
+      if (const int rank = step_.source_rank(t); rank < 0 || rank > max_source_rank) {
         return report("source_ranks.npy", fmt::format("token {}: rank {} is not from 0 to {}", t,
-                                                      rank, kMaxSourceRank));
+                                                      rank, max_source_rank));
+      }
+    }
   }
 
  private:
@@ -143,16 +147,18 @@ class StepVerifier {
   void weights(int layer) {
     std::int64_t bad = 0, first = 0;
     float value = 0;
-    for (std::int64_t t = 0; t < step_.tokens(); ++t)
+    for (std::int64_t t = 0; t < step_.tokens(); ++t) {
       for (int k = 0; k < info_.top_k; ++k) {
         const float w = step_.weight(layer, t, k);
         if (std::isfinite(w) && w >= 0) continue;
         if (bad++ == 0) first = t, value = w;
       }
-    if (bad > 0)
+    }
+    if (bad > 0) {
       report("gate_weights.npy",
              fmt::format("{}, token {}: weight {} is not a finite number from 0 up ({})",
                          name(layer), first, value, times(bad, "weight")));
+    }
   }
 
   const TraceStep& step_;
@@ -168,10 +174,11 @@ void warn_of_leftovers(const std::string& directory, std::vector<Diagnostic>& pr
     if (name.starts_with(".step-")) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
-  for (const auto& name : names)
+  for (const auto& name : names) {
     problems.push_back({Severity::warning, directory + "/" + name, 0, 0,
                         "is a step whose recording was interrupted; it is ignored", "",
                         "remove it once nothing records here"});
+  }
 }
 
 void add(std::vector<Diagnostic>& problems, const Error& error) {
@@ -205,9 +212,10 @@ std::vector<Diagnostic> verify_trace(const std::string& directory, const TracePr
       StepVerifier verifier(*step, info, folder.path, problems);
       for (int layer = 0; layer < static_cast<int>(info.layers.size()); ++layer) {
         verifier.layer(layer);
-        if (progress)
+        if (progress) {
           progress((done + layer / static_cast<double>(info.layers.size())) /
                    static_cast<double>(folders.size()));
+        }
       }
       verifier.source_ranks();
     }

@@ -12,7 +12,7 @@ namespace moesim {
 
 /// The largest plausible source rank. No cluster has so many ranks; a larger number comes from a
 /// damaged file.
-inline constexpr int kMaxSourceRank = (1 << 20) - 1;
+inline constexpr int max_source_rank = (1 << 20) - 1;
 
 /// Mistakes in the expert ids of one layer. Counts both kinds and keeps the first of each, because
 /// a damaged file has millions.

@@ -140,30 +140,34 @@ class StepFiles {
     std::vector<std::int32_t> wide;
     for (std::int64_t t = 0; t < step_.tokens(); ++t) wide.push_back(step_.source_rank(t));
     const std::string path = folder_ + "/source_ranks.npy";
-    if (std::any_of(wide.begin(), wide.end(), [](int r) { return r > 0xffff; }))
+    if (std::any_of(wide.begin(), wide.end(), [](int r) { return r > 0xffff; })) {
       write_array(path, {'i', 4}, {step_.tokens()}, wide);
-    else
+    } else {
       write_array(path, {'u', 2}, {step_.tokens()},
                   std::vector<std::uint16_t>(wide.begin(), wide.end()));
+    }
   }
 
   /// As float16 when no weight changes by it: half the bytes.
   void write_weights() const {
     std::vector<float> single;
     std::vector<std::uint16_t> half;
-    for (int layer = 0; layer < shape_[0]; ++layer)
-      for (std::int64_t t = 0; t < shape_[1]; ++t)
+    for (int layer = 0; layer < shape_[0]; ++layer) {
+      for (std::int64_t t = 0; t < shape_[1]; ++t) {
         for (int k = 0; k < shape_[2]; ++k) single.push_back(step_.weight(layer, t, k));
+      }
+    }
     for (const float w : single) {
       const auto narrow = exact_half(w);
       if (!narrow) break;
       half.push_back(*narrow);
     }
     const std::string path = folder_ + "/gate_weights.npy";
-    if (half.size() == single.size())
+    if (half.size() == single.size()) {
       write_array(path, {'f', 2}, shape_, half);
-    else
+    } else {
       write_array(path, {'f', 4}, shape_, single);
+    }
   }
 
   const TraceStep& step_;
@@ -200,9 +204,10 @@ TraceWriter::TraceWriter(TraceWriter&& other) noexcept
 TraceWriter TraceWriter::create(const std::string& directory, const TraceInfo& info,
                                 Publish publish) {
   const std::string target = without_trailing_slash(directory);
-  if (fs::exists(fs::symlink_status(target)))
+  if (fs::exists(fs::symlink_status(target))) {
     throw error_in(target, "exists already; a trace is never overwritten",
                    "give another name or remove it first");
+  }
   const fs::path path(target);
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   const std::string folder =
@@ -223,9 +228,10 @@ TraceWriter::~TraceWriter() {
 }
 
 void TraceWriter::append_step(const TraceStep& step) {
-  if (step.number() <= last_number_)
+  if (step.number() <= last_number_) {
     throw Error(fmt::format("step {} cannot follow step {}", step.number(), last_number_),
                 "step numbers ascend");
+  }
   const std::string name = fmt::format("step-{:08}", step.number());
   const std::string temporary = directory_ + "/." + name + ".tmp";
   fs::remove_all(temporary);  // an interrupted recording may have left one
@@ -237,8 +243,9 @@ void TraceWriter::append_step(const TraceStep& step) {
 
 void TraceWriter::finish() {
   if (directory_ != target_) {
-    if (fs::exists(fs::symlink_status(target_)))
+    if (fs::exists(fs::symlink_status(target_))) {
       throw error_in(target_, "appeared meanwhile; a trace is never overwritten");
+    }
     rename_folder(directory_, target_);
   }
   finished_ = true;

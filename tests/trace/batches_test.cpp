@@ -14,8 +14,9 @@ std::string text(const Batch& batch) {
   std::string out;
   for (std::size_t r = 0; r < batch.ranks.size(); ++r) {
     if (r > 0) out += " |";
-    for (const auto& run : batch.ranks[r])
+    for (const auto& run : batch.ranks[r]) {
       out += (out.empty() ? "" : " ") + std::to_string(run.first) + "+" + std::to_string(run.count);
+    }
   }
   return out;
 }
@@ -61,7 +62,7 @@ TEST(Batches, TokensAreConservedOnAnyNumberOfRanks) {
   std::vector<std::int32_t> lengths;
   for (int s = 0; s < 700; ++s) lengths.push_back(1 + s * 37 % 50);
   const auto trace = trace_of_sequences({lengths, lengths});
-  for (const int ranks : {8, 32, 256})
+  for (const int ranks : {8, 32, 256}) {
     for (const int repeat : {1, 3}) {
       const auto batches = make_batches(trace, {.ranks = ranks, .repeat = repeat});
       std::int64_t used = 0;
@@ -71,14 +72,18 @@ TEST(Batches, TokensAreConservedOnAnyNumberOfRanks) {
         EXPECT_EQ(batch.tokens(), ranks * batches.tokens_per_rank);
         used += batch.tokens();
         if (batch.step != 0) continue;
-        for (const auto& runs : batch.ranks)
-          for (const auto& run : runs)
-            for (std::int64_t t = 0; t < run.count; ++t)
+        for (const auto& runs : batch.ranks) {
+          for (const auto& run : runs) {
+            for (std::int64_t t = 0; t < run.count; ++t) {
               ++plays.at(static_cast<std::size_t>(run.first + t));
+            }
+          }
+        }
       }
       EXPECT_EQ(used + batches.unused_tokens, repeat * trace.total_tokens());
       for (const int n : plays) EXPECT_LE(n, repeat);
     }
+  }
 }
 
 TEST(Batches, RecordedSourceRanksDoNotMatter) {

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-const std::string kTraces = std::string(MOESIM_SHARED) + "/traces";
+const std::string shared_traces = std::string(MOESIM_SHARED) + "/traces";
 
 void expect_golden(const RoutingTrace& trace, const json& golden) {
   const auto stats = measure(trace, {.ranks = {2, 4, 8, 16}});
@@ -28,8 +28,9 @@ void expect_golden(const RoutingTrace& trace, const json& golden) {
   EXPECT_EQ(stats.median_sequence, golden["seq_len_min_median_max"][1]);
   EXPECT_EQ(stats.longest_sequence, golden["seq_len_min_median_max"][2]);
   std::int64_t ids = 0, squares = 0;
-  for (const auto& layer : stats.counts)
+  for (const auto& layer : stats.counts) {
     for (const auto count : layer) ids += count, squares += count * count;
+  }
   EXPECT_EQ(ids, golden["selections"]);
   EXPECT_EQ(squares, golden["counts_sum_of_squares"]);
   EXPECT_EQ(stats.counts_crc32, golden["counts_crc32"]);
@@ -50,8 +51,8 @@ void expect_golden(const RoutingTrace& trace, const json& golden) {
 class Golden : public testing::Test {
  protected:
   void SetUp() override {
-    if (!fs::exists(kTraces)) GTEST_SKIP() << "no recorded traces at " << kTraces;
-    golden_ = json::parse(std::ifstream(kTraces + "/golden_stats.json"));
+    if (!fs::exists(shared_traces)) GTEST_SKIP() << "no recorded traces at " << shared_traces;
+    golden_ = json::parse(std::ifstream(shared_traces + "/golden_stats.json"));
   }
 
   RoutingTrace import(const std::string& kind, ImportOptions options) {
@@ -62,7 +63,7 @@ class Golden : public testing::Test {
   }
   RoutingTrace import_esft_task(const std::string& task) {
     ImportOptions options;
-    options.inputs = {kTraces + "/esft_deepseek_v2_lite/" + task + ".npz"};
+    options.inputs = {shared_traces + "/esft_deepseek_v2_lite/" + task + ".npz"};
     options.experts = 64;
     for (int l = 1; l <= 26; ++l) options.layers.push_back(l);
     return import("npz", options);
@@ -83,7 +84,7 @@ TEST_F(Golden, EsftTranslation) {
 TEST_F(Golden, EsftTextEqualsItsArray) {
   const auto array = import_esft_task("law");
   ImportOptions options;
-  fs::copy(kTraces + "/esft_deepseek_v2_lite/raw_law_expert_weights_13.txt.gz",
+  fs::copy(shared_traces + "/esft_deepseek_v2_lite/raw_law_expert_weights_13.txt.gz",
            scratch_ / "expert_weights_13.txt.gz");
   options.inputs = {scratch_ / "expert_weights_13.txt.gz"};
   options.experts = 64;
@@ -91,16 +92,17 @@ TEST_F(Golden, EsftTextEqualsItsArray) {
   const auto text = import("esft", options);
   ASSERT_EQ(text.info().layers, std::vector{13});
   ASSERT_EQ(text.total_tokens(), array.total_tokens());
-  for (std::int64_t t = 0; t < text.total_tokens(); ++t)
+  for (std::int64_t t = 0; t < text.total_tokens(); ++t) {
     for (int k = 0; k < 6; ++k) {
       ASSERT_EQ(text.step(0).ids(0).at(t, k), array.step(0).ids(12).at(t, k));
       ASSERT_EQ(text.step(0).weight(0, t, k), array.step(0).weight(12, t, k));
     }
+  }
 }
 
 TEST_F(Golden, GptOss) {
   ImportOptions options;
-  options.inputs = {kTraces + "/gptoss20b_decode/ids_u8_T_L_K.npz"};
+  options.inputs = {shared_traces + "/gptoss20b_decode/ids_u8_T_L_K.npz"};
   options.experts = 32;
   options.layers.resize(24);
   std::iota(options.layers.begin(), options.layers.end(), 0);
@@ -108,7 +110,7 @@ TEST_F(Golden, GptOss) {
   expect_golden(array, golden_["gptoss20b_decode"]);
 
   options = {};
-  options.inputs = {kTraces +
+  options.inputs = {shared_traces +
                     "/gptoss20b_decode/raw_example_mmlu_dev_high_school_physics_27810.json.gz"};
   options.experts = 32;
   const auto request = import("gpt-oss", options);
@@ -117,10 +119,13 @@ TEST_F(Golden, GptOss) {
   const auto lengths = array.step(0).sequence_lengths();
   const auto first = std::accumulate(lengths.begin(), lengths.begin() + 138, std::int64_t{0});
   ASSERT_EQ(lengths[138], 57);
-  for (int l = 0; l < 24; ++l)
-    for (std::int64_t t = 0; t < 57; ++t)
-      for (int k = 0; k < 4; ++k)
+  for (int l = 0; l < 24; ++l) {
+    for (std::int64_t t = 0; t < 57; ++t) {
+      for (int k = 0; k < 4; ++k) {
         ASSERT_EQ(request.step(0).ids(l).at(t, k), array.step(0).ids(l).at(first + t, k));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace moesim {
 namespace {
 
-const std::string kArrays = std::string(MOESIM_ROOT) + "/tests/fixtures/npz/";
+const std::string npz_arrays = std::string(MOESIM_ROOT) + "/tests/fixtures/npz/";
 
 class ImportTest : public testing::Test {
  protected:
@@ -30,9 +30,11 @@ class ImportTest : public testing::Test {
   static std::string row_text(const RoutingTrace& trace, int layer) {
     std::string text;
     const IdRows rows = trace.step(0).ids(layer);
-    for (std::int64_t t = 0; t < rows.tokens(); ++t)
-      for (int k = 0; k < rows.top_k(); ++k)
+    for (std::int64_t t = 0; t < rows.tokens(); ++t) {
+      for (int k = 0; k < rows.top_k(); ++k) {
         text += (k > 0 ? " " : t > 0 ? ", " : "") + std::to_string(rows.at(t, k));
+      }
+    }
     return text;
   }
   static void expect_three_tokens(const RoutingTrace& trace) {
@@ -47,7 +49,7 @@ class ImportTest : public testing::Test {
 };
 
 TEST_F(ImportTest, TokenMajorArchive) {
-  options_.inputs = {kArrays + "tlk.npz"};
+  options_.inputs = {npz_arrays + "tlk.npz"};
   const auto trace = import("npz");
   expect_three_tokens(trace);
   EXPECT_EQ(trace.step(0).ids(0).width(), 1);
@@ -59,7 +61,7 @@ TEST_F(ImportTest, TokenMajorArchive) {
 }
 
 TEST_F(ImportTest, LayerMajorArchive) {
-  options_.inputs = {kArrays + "ltk.npz"};
+  options_.inputs = {npz_arrays + "ltk.npz"};
   options_.phase = Phase::decode;
   options_.name = "three";
   const auto trace = import("npz");
@@ -69,12 +71,12 @@ TEST_F(ImportTest, LayerMajorArchive) {
 }
 
 TEST_F(ImportTest, LooseArrays) {
-  options_.inputs = {kArrays + "ids.npy", kArrays + "seq_len.npy"};
+  options_.inputs = {npz_arrays + "ids.npy", npz_arrays + "seq_len.npy"};
   expect_three_tokens(import("npy"));
 }
 
 TEST_F(ImportTest, RecorderWithDenseLayersPaddingAndWarmUp) {
-  options_.inputs = {kArrays + "recorder.npz"};
+  options_.inputs = {npz_arrays + "recorder.npz"};
   options_.layers = {};
   options_.moe_layers = {1, 2};
   options_.top_k = 2;
@@ -121,7 +123,7 @@ TEST_F(ImportTest, GptOssRequests) {
 }
 
 TEST_F(ImportTest, MembersThatNobodyNeedsAreNotRead) {
-  options_.inputs = {kArrays + "texts.npz"};
+  options_.inputs = {npz_arrays + "texts.npz"};
   expect_three_tokens(import("npz"));
   EXPECT_EQ(warnings_, "");
   options_.weights = "prompts";
@@ -130,24 +132,24 @@ TEST_F(ImportTest, MembersThatNobodyNeedsAreNotRead) {
 }
 
 TEST_F(ImportTest, WithoutLengthsASingleSequenceIsSaid) {
-  options_.inputs = {kArrays + "ids.npy"};
+  options_.inputs = {npz_arrays + "ids.npy"};
   options_.order = "tlk";
   EXPECT_THAT(import("npy").step(0).sequence_lengths(), testing::ElementsAre(3));
-  EXPECT_EQ(warnings_, kArrays +
+  EXPECT_EQ(warnings_, npz_arrays +
                            "ids.npy: warning: no array of sequence lengths: all tokens are "
                            "taken as one sequence\nhint: give one beside it, or name it with "
                            "--lengths\n");
 }
 
 TEST_F(ImportTest, AnUnknownKindIsNamedFirst) {
-  options_.inputs = {kArrays + "ids.npy"};
+  options_.inputs = {npz_arrays + "ids.npy"};
   options_.experts = 0;
   EXPECT_EQ(error_text([&] { import_trace("nzp", options_); }),
             "error: 'nzp' is not a format that can be imported\nhint: did you mean 'npz'?\n");
 }
 
 TEST_F(ImportTest, ExpertsAreFewerThanTheIdsOfTwoBytes) {
-  options_.inputs = {kArrays + "ids.npy", kArrays + "seq_len.npy"};
+  options_.inputs = {npz_arrays + "ids.npy", npz_arrays + "seq_len.npy"};
   options_.experts = 65'536;
   EXPECT_EQ(error_text([&] { import_trace("npy", options_); }),
             "error: experts is 65536; it is from 1 to 65535\n");
@@ -189,7 +191,7 @@ TEST_F(ImportTest, GptOssRouterDataInsideOther) {
 }
 
 TEST_F(ImportTest, RefusesToOverwrite) {
-  options_.inputs = {kArrays + "tlk.npz"};
+  options_.inputs = {npz_arrays + "tlk.npz"};
   import("npz");
   EXPECT_THAT(error_text([&] { import_trace("npz", options_); }),
               testing::HasSubstr("exists already"));

@@ -16,8 +16,9 @@ std::string npy(const std::string& dict, const std::string& data, int version = 
   const std::size_t start = version == 1 ? 10 : 12;
   padded.append((64 - (start + dict.size() + 1) % 64) % 64, ' ');
   padded += '\n';
-  for (std::size_t i = 0; i < start - 8; ++i)
+  for (std::size_t i = 0; i < start - 8; ++i) {
     text += static_cast<char>(padded.size() >> (8 * i) & 0xff);
+  }
   return text + padded + data;
 }
 

@@ -10,8 +10,9 @@ namespace {
 
 /// A Python that has NumPy, or nothing.
 std::string python() {
-  for (const std::string name : {"python3", "/usr/bin/python3"})
+  for (const std::string name : {"python3", "/usr/bin/python3"}) {
     if (std::system((name + " -c 'import numpy' 2>/dev/null").c_str()) == 0) return name;
+  }
   return "";
 }
 

@@ -60,8 +60,9 @@ inline std::string error_text(const std::function<void()>& action) {
 
 /// `text` with every occurrence of `from` replaced, such as a scratch folder by its short name.
 inline std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
     text.replace(at, from.size(), to);
+  }
   return text;
 }
 

@@ -13,8 +13,9 @@ namespace moesim {
 namespace {
 
 double distinct(const TraceStatistics& statistics, int ranks) {
-  for (const auto& r : statistics.ranks)
+  for (const auto& r : statistics.ranks) {
     if (r.ranks == ranks) return r.distinct_ranks;
+  }
   return 0;
 }
 
@@ -68,9 +69,10 @@ TEST(Synth, UniformChoicesTouchTheExpectedRanks) {
     options.tokens = 40000;
     options.layers = {0, 1};
     const auto statistics = measure(synthesize(options));
-    for (const int ranks : {2, 4, 8, 16, 32})
+    for (const int ranks : {2, 4, 8, 16, 32}) {
       EXPECT_NEAR(distinct(statistics, ranks), expected_distinct(ranks, experts, top_k), 0.02)
           << experts << " experts on " << ranks << " ranks";
+    }
     EXPECT_NEAR(statistics.previous_token_overlap.mean(), statistics.uniform_overlap, 0.002);
   }
 }
@@ -222,9 +224,10 @@ void expect_fit(const RoutingTrace& recorded) {
   EXPECT_NEAR(drawn.expert_max_over_mean.mean() / real.expert_max_over_mean.mean(), 1, 0.03);
   EXPECT_NEAR(drawn.expert_load_cv.mean() / real.expert_load_cv.mean(), 1, 0.03);
   EXPECT_NEAR(drawn.previous_token_overlap.mean(), real.previous_token_overlap.mean(), 0.01);
-  for (std::size_t i = 0; i < real.ranks.size(); ++i)
+  for (std::size_t i = 0; i < real.ranks.size(); ++i) {
     EXPECT_NEAR(drawn.ranks[i].distinct_ranks / real.ranks[i].distinct_ranks, 1, 0.04)
         << real.ranks[i].ranks;
+  }
 }
 
 TEST(Synth, FitReproducesTheCommittedTrace) {

@@ -16,8 +16,9 @@ using Publish = TraceWriter::Publish;
 
 std::vector<std::string> listing(const std::string& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     names.push_back(fs::relative(entry.path(), folder).string());
+  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -75,8 +76,9 @@ TEST(Writer, WeightsThatFitAreHalves) {
   writer.append_step(*make_step(info, arrays));
   EXPECT_THAT(read_bytes(scratch / "t/step-00000000/gate_weights.npy"), testing::HasSubstr("<f2"));
   const auto trace = RoutingTrace::open(scratch / "t");
-  for (int i = 0; i < 4; ++i)
+  for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(trace.step(0).weight(0, i / 2, i % 2), arrays.weights[static_cast<std::size_t>(i)]);
+  }
 }
 
 TEST(Writer, WeightsThatAreNoNumbersStayWhatTheyAre) {

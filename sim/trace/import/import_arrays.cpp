@@ -33,8 +33,9 @@ using Sources = std::map<std::string, Source>;
 Sources find_sources(const std::vector<std::string>& inputs) {
   Sources sources;
   const auto add = [&](const std::string& name, Source source) {
-    if (!sources.emplace(name, std::move(source)).second)
+    if (!sources.emplace(name, std::move(source)).second) {
       throw Error(fmt::format("two arrays are named '{}'", name));
+    }
   };
   for (const auto& input : inputs) {
     if (fs::path(input).extension() == ".npy") {
@@ -42,9 +43,11 @@ Sources find_sources(const std::vector<std::string>& inputs) {
       continue;
     }
     const auto archive = std::make_shared<const ZipArchive>(input);
-    for (const auto& member : archive->members())
-      if (member.name.ends_with(".npy"))
+    for (const auto& member : archive->members()) {
+      if (member.name.ends_with(".npy")) {
         add(member.name.substr(0, member.name.size() - 4), {input, archive, member});
+      }
+    }
   }
   return sources;
 }
@@ -56,22 +59,26 @@ const Source* find(const Sources& sources, const std::string& name, const std::s
   for (const auto& [key, source] : sources) names.push_back(key);
   if (!name.empty()) {
     const auto at = sources.find(name);
-    if (at == sources.end())
+    if (at == sources.end()) {
       throw Error(fmt::format("there is no array '{}' for the {}", name, role),
                   did_you_mean(name, names));
+    }
     return &at->second;
   }
   const Source* found = nullptr;
-  for (const auto& candidate : usual)
+  for (const auto& candidate : usual) {
     if (const auto at = sources.find(candidate); at != sources.end()) {
-      if (found != nullptr)
+      if (found != nullptr) {
         throw Error(fmt::format("several arrays could be the {}", role),
                     fmt::format("name one of: {}", fmt::join(names, ", ")));
+      }
       found = &at->second;
     }
-  if (found == nullptr && required)
+  }
+  if (found == nullptr && required) {
     throw Error(fmt::format("no array is named like {}", role),
                 fmt::format("name one of: {}", fmt::join(names, ", ")));
+  }
   return found;
 }
 

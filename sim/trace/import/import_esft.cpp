@@ -44,24 +44,29 @@ std::vector<LayerFile> find_files(const std::vector<std::string>& inputs) {
   for (const auto& input : inputs) {
     if (!fs::is_directory(input)) {
       const auto layer = layer_of(fs::path(input).filename().string());
-      if (!layer)
+      if (!layer) {
         throw error_in(input, "is not named expert_weights_<layer>.txt",
                        "the name is the only place that tells the layer");
+      }
       files.push_back({*layer, input});
       continue;
     }
     const std::size_t before = files.size();
-    for (const auto& entry : fs::directory_iterator(input))
-      if (const auto layer = layer_of(entry.path().filename().string()))
+    for (const auto& entry : fs::directory_iterator(input)) {
+      if (const auto layer = layer_of(entry.path().filename().string())) {
         files.push_back({*layer, entry.path().string()});
+      }
+    }
     if (files.size() == before) throw error_in(input, "has no expert_weights_<layer>.txt");
   }
   std::sort(files.begin(), files.end(), [](const LayerFile& a, const LayerFile& b) {
     return std::pair(a.layer, a.path) < std::pair(b.layer, b.path);
   });
-  for (std::size_t i = 1; i < files.size(); ++i)
-    if (files[i].layer == files[i - 1].layer)
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    if (files[i].layer == files[i - 1].layer) {
       throw error_in(files[i].path, fmt::format("is a second file of layer {}", files[i].layer));
+    }
+  }
   return files;
 }
 
@@ -78,10 +83,12 @@ void parse_list(std::string_view list, std::vector<T>& out, const std::string& f
     const std::string_view word = list.substr(0, list.find('\t'));
     T value{};
     const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (status != std::errc() || end != word.data() + word.size() || word.empty())
+    if (status != std::errc() || end != word.data() + word.size() || word.empty()) {
       throw error_in(file, fmt::format("'{}' is not a number", word), "", line);
-    if (!std::isfinite(static_cast<double>(value)))
+    }
+    if (!std::isfinite(static_cast<double>(value))) {
       throw error_in(file, fmt::format("'{}' is no weight", word), "", line);
+    }
     out.push_back(value);
     list.remove_prefix(std::min(list.size(), word.size() + 1));
   }
@@ -99,24 +106,29 @@ Layer read_layer(const std::string& file, int top_k, int experts) {
     at = end + 1;
     ++line_number;
     const std::size_t gap = line.find("\t\t");
-    if (gap == std::string_view::npos)
+    if (gap == std::string_view::npos) {
       throw error_in(file, "no two tabs between ids and weights", "", line_number);
+    }
     const std::size_t ids_before = layer.ids.size();
     parse_list(line.substr(0, gap), layer.ids, file, line_number);
     parse_list(line.substr(gap + 2), layer.weights, file, line_number);
     const std::size_t ids = layer.ids.size() - ids_before;
-    for (std::size_t i = ids_before; i < layer.ids.size(); ++i)
-      if (layer.ids[i] < 0 || layer.ids[i] >= experts)
+    for (std::size_t i = ids_before; i < layer.ids.size(); ++i) {
+      if (layer.ids[i] < 0 || layer.ids[i] >= experts) {
         throw error_in(file,
                        fmt::format("expert {} of a model with {} experts", layer.ids[i], experts),
                        "", line_number);
-    if (layer.ids.size() != layer.weights.size())
+      }
+    }
+    if (layer.ids.size() != layer.weights.size()) {
       throw error_in(file,
                      fmt::format("{} ids but {} weights", ids, layer.weights.size() - ids_before),
                      "", line_number);
-    if (ids == 0 || ids % static_cast<std::size_t>(top_k) != 0)
+    }
+    if (ids == 0 || ids % static_cast<std::size_t>(top_k) != 0) {
       throw error_in(file, fmt::format("{} ids are not rows of {}", ids, top_k), "--top-k is K",
                      line_number);
+    }
     layer.sequence_lengths.push_back(
         static_cast<std::int32_t>(ids / static_cast<std::size_t>(top_k)));
   }
@@ -129,9 +141,10 @@ void check_alike(const Layer& layer, const Layer& first, const LayerFile& file,
   if (layer.sequence_lengths == first.sequence_lengths) return;
   const auto& a = layer.sequence_lengths;
   const auto& b = first.sequence_lengths;
-  if (a.size() != b.size())
+  if (a.size() != b.size()) {
     throw error_in(file.path, fmt::format("layer {} has {} sequences but layer {} has {}",
                                           file.layer, a.size(), first_file.layer, b.size()));
+  }
   const auto at =
       static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
   throw error_in(file.path,
@@ -161,12 +174,13 @@ Import import_esft(const ImportOptions& options, const TraceProgress& progress) 
     made.step.weights.insert(made.step.weights.end(), layer.weights.begin(), layer.weights.end());
     made.info.layers.push_back(files[i].layer);
   }
-  if (!options.moe_layers.empty() && made.info.layers != options.moe_layers)
+  if (!options.moe_layers.empty() && made.info.layers != options.moe_layers) {
     throw error_in(
         options.inputs.front(),
         fmt::format("has layers {} but the model's MoE layers are {}",
                     fmt::join(made.info.layers, ", "), fmt::join(options.moe_layers, ", ")),
         "--experts and --top-k instead of --model take any layers");
+  }
   made.step.sequence_lengths = first.sequence_lengths;
   made.step.ids = IdArray(options.experts, ids);
   return made;

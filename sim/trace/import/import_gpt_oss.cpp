@@ -59,13 +59,15 @@ class RouterData : public JsonEvents {
     if (root_ == 0) return true;
     if (const std::size_t depth = path_.size() - root_; depth == 1) {
       const std::int64_t position = number_after(name, "token_");
-      if (position < 0 || position > most_tokens)
+      if (position < 0 || position > most_tokens) {
         throw error_in(file_, fmt::format("router_data: '{}' is no token", name));
+      }
       requests_.back().push_back({position, {}});
     } else if (depth == 2 && path_.back().starts_with("token_")) {
       const std::int64_t layer = number_after(name, "layer_");
-      if (layer < 0 || layer > max_layer_number)
+      if (layer < 0 || layer > max_layer_number) {
         throw error_in(file_, fmt::format("router_data: '{}' is no layer", name));
+      }
       layer_ = static_cast<int>(layer);
     }
     return true;
@@ -99,9 +101,10 @@ class RouterData : public JsonEvents {
     if (!in_layer()) return true;
     Row& row = requests_.back().back().layers[layer_];
     if (path_.back() == "selected_experts") {
-      if (!(value >= 0 && value < max_experts && value == std::floor(value)))
+      if (!(value >= 0 && value < max_experts && value == std::floor(value))) {
         throw error_in(file_, fmt::format("token_{}: layer_{} chose expert {}",
                                           requests_.back().back().position, layer_, value));
+      }
       row.experts.push_back(static_cast<int>(value));
     } else if (path_.back() == "selected_probs") {
       row.weights.push_back(static_cast<float>(value));
@@ -128,29 +131,36 @@ std::vector<Request> read_requests(const std::string& file) {
 
 void check_token(const Token& token, const Token& first, std::int64_t expected, int experts,
                  const std::string& file) {
-  if (token.position != expected)
+  if (token.position != expected) {
     throw error_in(file,
                    fmt::format("token_{} stands where token_{} is due", token.position, expected));
+  }
   const auto in_token = [&](const std::string& what) {
     return error_in(file, fmt::format("token_{}: {}", token.position, what));
   };
-  if (token.layers.size() != first.layers.size())
+  if (token.layers.size() != first.layers.size()) {
     throw in_token(fmt::format("has {} layers but the first token has {}", token.layers.size(),
                                first.layers.size()));
+  }
   const std::size_t top_k = first.layers.begin()->second.experts.size();
   for (const auto& [layer, row] : token.layers) {
-    if (!first.layers.contains(layer))
+    if (!first.layers.contains(layer)) {
       throw in_token(fmt::format("has layer_{} but the first token has not", layer));
-    if (row.experts.size() != top_k)
+    }
+    if (row.experts.size() != top_k) {
       throw in_token(fmt::format("layer_{} has {} experts but the first token has {}", layer,
                                  row.experts.size(), top_k));
-    if (row.weights.size() != top_k)
+    }
+    if (row.weights.size() != top_k) {
       throw in_token(fmt::format("layer_{} has {} probabilities for {} experts", layer,
                                  row.weights.size(), top_k));
-    for (const int id : row.experts)
-      if (id < 0 || id >= experts)
+    }
+    for (const int id : row.experts) {
+      if (id < 0 || id >= experts) {
         throw in_token(
             fmt::format("layer_{} chose expert {} of a model with {} experts", layer, id, experts));
+      }
+    }
   }
 }
 
@@ -165,8 +175,9 @@ Import import_gpt_oss(const ImportOptions& options, const TraceProgress& progres
     for (const auto& request : read_requests(file)) {
       if (request.empty()) throw error_in(file, "has a request without tokens");
       if (tokens.empty() &&
-          (request[0].layers.empty() || request[0].layers.begin()->second.experts.empty()))
+          (request[0].layers.empty() || request[0].layers.begin()->second.experts.empty())) {
         throw error_in(file, fmt::format("token_{} chose no experts", request[0].position));
+      }
       const Token first = tokens.empty() ? request[0] : tokens[0];
       for (std::size_t t = 0; t < request.size(); ++t) {
         const auto expected = request[0].position + static_cast<std::int64_t>(t);
@@ -179,22 +190,25 @@ Import import_gpt_oss(const ImportOptions& options, const TraceProgress& progres
   made.info.experts = options.experts;
   made.info.top_k = static_cast<int>(tokens[0].layers.begin()->second.experts.size());
   made.info.phase = Phase::decode;
-  if (options.top_k > 0 && options.top_k != made.info.top_k)
+  if (options.top_k > 0 && options.top_k != made.info.top_k) {
     throw error_in(options.inputs.front(), fmt::format("has {} experts per token but top-k is {}",
                                                        made.info.top_k, options.top_k));
+  }
   for (const auto& [layer, row] : tokens[0].layers) made.info.layers.push_back(layer);
-  if (!options.moe_layers.empty() && made.info.layers != options.moe_layers)
+  if (!options.moe_layers.empty() && made.info.layers != options.moe_layers) {
     throw error_in(
         options.inputs.front(),
         fmt::format("has layers {} but the model's MoE layers are {}",
                     fmt::join(made.info.layers, ", "), fmt::join(options.moe_layers, ", ")));
+  }
   std::vector<int> ids;
-  for (const int layer : made.info.layers)
+  for (const int layer : made.info.layers) {
     for (const auto& token : tokens) {
       const Row& row = token.layers.at(layer);
       ids.insert(ids.end(), row.experts.begin(), row.experts.end());
       made.step.weights.insert(made.step.weights.end(), row.weights.begin(), row.weights.end());
     }
+  }
   made.step.ids = IdArray(options.experts, ids);
   return made;
 }

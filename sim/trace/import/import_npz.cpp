@@ -20,23 +20,26 @@ constexpr std::int64_t dummy_pass = 8;
 
 std::vector<std::int32_t> read_lengths(const IdTable& table, const NpyArray* lengths) {
   if (lengths == nullptr) return {static_cast<std::int32_t>(table.tokens())};
-  if (lengths->type().kind == 'f' || lengths->shape().size() != 1)
+  if (lengths->type().kind == 'f' || lengths->shape().size() != 1) {
     throw error_in(lengths->file(),
                    fmt::format("{} is not a list of sequence lengths", lengths->describe()));
+  }
   std::vector<std::int32_t> out;
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < lengths->count(); ++i) {
     const std::int64_t length = lengths->integer(i);
-    if (length <= 0 || length > table.tokens())
+    if (length <= 0 || length > table.tokens()) {
       throw error_in(lengths->file(), fmt::format("sequence {} has length {}", i, length));
+    }
     out.push_back(static_cast<std::int32_t>(length));
     sum += length;
   }
-  if (sum != table.tokens())
+  if (sum != table.tokens()) {
     throw error_in(lengths->file(),
                    fmt::format("the sequences add up to {} tokens but the ids have "
                                "{}",
                                sum, table.tokens()));
+  }
   return out;
 }
 
@@ -105,16 +108,21 @@ std::vector<std::int64_t> choose_layers(const IdTable& table, const ImportOption
 /// Recorders of a fixed width leave the columns beyond top-k at -1.
 int choose_top_k(const IdTable& table, const ImportOptions& options) {
   const auto wanted = options.top_k > 0 ? options.top_k : table.choices();
-  if (wanted > table.choices())
+  if (wanted > table.choices()) {
     throw error_in(table.array().file(), fmt::format("has {} choices per token but top-k is {}",
                                                      table.choices(), wanted));
-  for (std::int64_t t = 0; t < table.tokens(); ++t)
-    for (std::int64_t l = 0; l < table.layers(); ++l)
-      for (std::int64_t k = wanted; k < table.choices(); ++k)
-        if (table.at(t, l, k) != -1)
+  }
+  for (std::int64_t t = 0; t < table.tokens(); ++t) {
+    for (std::int64_t l = 0; l < table.layers(); ++l) {
+      for (std::int64_t k = wanted; k < table.choices(); ++k) {
+        if (table.at(t, l, k) != -1) {
           throw error_in(
               table.array().file(),
               fmt::format("has {} choices per token but top-k is {}", table.choices(), wanted));
+        }
+      }
+    }
+  }
   return static_cast<int>(wanted);
 }
 
@@ -133,10 +141,11 @@ std::vector<std::int64_t> choose_tokens(const IdTable& table, bool has_lengths, 
     } else {
       const std::size_t before = kept.size();
       for (std::int64_t t = first; t < first + length; ++t) {
-        if (!table.all(t, -1))
+        if (!table.all(t, -1)) {
           kept.push_back(t);
-        else
+        } else {
           made.dropped["of padding (-1)"] += table.layers();
+        }
       }
       if (kept.size() > before) lengths.push_back(static_cast<std::int32_t>(kept.size() - before));
     }

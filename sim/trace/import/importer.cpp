@@ -20,13 +20,16 @@ namespace fs = std::filesystem;
 
 void check_options(const ImportOptions& options) {
   if (options.inputs.empty()) throw Error("there is nothing to import");
-  if (options.experts == 0)
+  if (options.experts == 0) {
     throw Error("the number of experts is not known", "give --model or --experts");
-  if (options.experts < 1 || options.experts > max_experts)
+  }
+  if (options.experts < 1 || options.experts > max_experts) {
     throw Error(fmt::format("experts is {}; it is from 1 to {}", options.experts, max_experts));
+  }
   if (options.top_k < 0) throw Error(fmt::format("top-k is {}", options.top_k));
-  if (options.top_k > options.experts)
+  if (options.top_k > options.experts) {
     throw Error(fmt::format("top-k {} exceeds the {} experts", options.top_k, options.experts));
+  }
 }
 
 /// The files of an input, folders expanded, with their hashes.
@@ -36,13 +39,15 @@ nlohmann::ordered_json input_hashes(const std::vector<std::string>& inputs) {
     std::vector<std::string> files = {input};
     if (fs::is_directory(input)) {
       files.clear();
-      for (const auto& entry : fs::directory_iterator(input))
+      for (const auto& entry : fs::directory_iterator(input)) {
         if (entry.is_regular_file()) files.push_back(entry.path().string());
+      }
       std::sort(files.begin(), files.end());
     }
-    for (const auto& file : files)
+    for (const auto& file : files) {
       list.push_back(
           {{"file", fs::path(file).filename().string()}, {"xxh3", hash_of(read_file(file))}});
+    }
   }
   return list;
 }
@@ -51,18 +56,20 @@ void check_ids_of(const Import& made, const TraceStep& step, const std::string& 
   const TraceInfo& info = made.info;
   for (std::size_t i = 0; i < info.layers.size(); ++i) {
     const IdProblems found = check_ids(step.ids(static_cast<int>(i)), info.experts);
-    if (found.out_of_range > 0)
+    if (found.out_of_range > 0) {
       throw error_in(
           input,
           fmt::format("layer {}, token {}: expert {} of a model with {} experts", info.layers[i],
                       found.out_of_range_token, found.out_of_range_id, info.experts),
           "ids beyond the experts are slots, shared experts, padding or another model's");
-    if (found.repeated > 0)
+    }
+    if (found.repeated > 0) {
       throw error_in(
           input,
           fmt::format("layer {}, token {}: expert {} is chosen twice", info.layers[i],
                       found.repeated_token, found.repeated_id),
           "rows of equal ids are padding or a dense layer; --model tells which layers are dense");
+    }
   }
 }
 
@@ -74,8 +81,9 @@ std::string report(const Import& made, const TraceStep& step) {
       step.tokens(), step.sequence_lengths().size(), layers_text(info.layers), info.experts,
       info.top_k, to_string(info.phase), step.has_weights() ? "yes" : "no");
   if (made.dropped.empty()) out += "dropped    nothing\n";
-  for (const auto& [reason, rows] : made.dropped)
+  for (const auto& [reason, rows] : made.dropped) {
     out += fmt::format("dropped    {} rows: {}\n", rows, reason);
+  }
   return out;
 }
 
@@ -91,9 +99,10 @@ Imported import_trace(const std::string& kind, const ImportOptions& options,
   const std::map<std::string, decltype(&import_npz)> importers = {
       {"esft", import_esft}, {"npz", import_npz}, {"npy", import_npz}, {"gpt-oss", import_gpt_oss}};
   const auto importer = importers.find(kind);
-  if (importer == importers.end())
+  if (importer == importers.end()) {
     throw Error(fmt::format("'{}' is not a format that can be imported", kind),
                 did_you_mean(kind, import_kinds()));
+  }
   check_options(options);
   Import made = importer->second(options, progress);
 

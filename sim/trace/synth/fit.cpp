@@ -11,16 +11,17 @@
 namespace moesim {
 namespace {
 
-constexpr int kPilots = 24;
-constexpr std::int64_t kPilotTokens = 1 << 15;
+constexpr int pilot_count = 24;
+constexpr std::int64_t pilot_tokens = 1 << 15;
 
 LayerScan scan_layer(const RoutingTrace& trace, int layer) {
   LayerScan scan(trace.info().experts, trace.info().top_k, {});
   for (int s = 0; s < trace.step_count(); ++s) {
     const IdRows rows = trace.step(s).ids(layer);
-    if (check_ids(rows, trace.info().experts).any())
+    if (check_ids(rows, trace.info().experts).any()) {
       throw Error("trace '" + trace.info().name + "' has ids that cannot be",
                   "`moesim trace verify` tells more");
+    }
     scan.add(rows, trace.step(s).sequence_lengths());
   }
   return scan;
@@ -45,7 +46,7 @@ class Calibration {
   ChoiceModel run() {
     const double chance = static_cast<double>(top_k_) / experts_;
     stickiness_ = std::clamp((target_overlap_ - chance) / (1 - chance), 0.0, 0.98);
-    for (int pilot = 0; pilot < kPilots; ++pilot) improve(pilot);
+    for (int pilot = 0; pilot < pilot_count; ++pilot) improve(pilot);
     return model();
   }
 
@@ -54,8 +55,9 @@ class Calibration {
     ChoiceModel model;
     model.top_k = top_k_;
     model.stickiness = stickiness_;
-    for (int e = 0; e < experts_; ++e)
+    for (int e = 0; e < experts_; ++e) {
       model.popularity.push_back(count(recorded_, e) * correction_[static_cast<std::size_t>(e)]);
+    }
     normalise(model.popularity);
     if (top_k_ == 1) return model;
     model.affinity = 1;
@@ -82,19 +84,20 @@ class Calibration {
   void improve(int pilot) {
     ChoiceSampler sampler(model());
     Random random(0x6d6f6573696dU, static_cast<std::uint64_t>(pilot));
-    IdArray ids(experts_, kPilotTokens * top_k_);
+    IdArray ids(experts_, pilot_tokens * top_k_);
     std::vector<std::int32_t> lengths;
     std::vector<int> row;
-    for (std::int64_t t = 0; t < kPilotTokens; ++t) {
+    for (std::int64_t t = 0; t < pilot_tokens; ++t) {
       if (t % sequence_length_ == 0) row.clear(), lengths.push_back(0);
       sampler.next(row, random);
       for (int k = 0; k < top_k_; ++k) ids.set(t * top_k_ + k, row[static_cast<std::size_t>(k)]);
       ++lengths.back();
     }
     LayerScan drawn(experts_, top_k_, {});
-    drawn.add({ids.data(), ids.width(), top_k_, kPilotTokens}, lengths);
+    drawn.add({ids.data(), ids.width(), top_k_, pilot_tokens}, lengths);
 
-    const double damping = pilot < kPilots / 2 ? 0.7 : 0.3;  // later pilots average the noise out
+    const double damping =
+        pilot < pilot_count / 2 ? 0.7 : 0.3;  // later pilots average the noise out
     const double scale =
         static_cast<double>(drawn.tokens()) / static_cast<double>(recorded_.tokens());
     for (int e = 0; e < experts_; ++e) {

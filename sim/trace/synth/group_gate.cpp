@@ -10,17 +10,17 @@ namespace moesim {
 namespace {
 
 /// Scores by the machine's own exp and log, which are fast, differ from the portable ones by a
-/// relative 1e-12 at most, as long as both are normal numbers. Scores closer than kUncertain are
+/// relative 1e-12 at most, as long as both are normal numbers. Scores closer than uncertain are
 /// decided by the portable ones, so that every machine draws the same.
-constexpr double kUncertain = 1e-10, kNormal = 1e-300;
+constexpr double uncertain = 1e-10, least_normal = 1e-300;
 
 /// Below every score.
-constexpr double kNoScore = -1;
+constexpr double no_score = -1;
 
 /// Whether no rounding can swap the two.
 bool apart(double larger, double smaller) {
-  if (smaller == kNoScore) return larger > kNoScore;
-  return larger > kNormal && larger - smaller > kUncertain * larger;
+  if (smaller == no_score) return larger > no_score;
+  return larger > least_normal && larger - smaller > uncertain * larger;
 }
 
 double fast_pow(double x, double y) { return std::exp(y * std::log(x)); }
@@ -41,7 +41,7 @@ GroupGate::GroupGate(int experts, int top_k, int groups, int kept_groups)
       likely_(experts_.size()),
       kept_(experts_.size()),
       kept_group_(static_cast<std::size_t>(groups)),
-      no_cut_(static_cast<std::size_t>(groups), kNoScore),
+      no_cut_(static_cast<std::size_t>(groups), no_score),
       uniform_(experts_.size()),
       score_(experts_.size()),
       best_(static_cast<std::size_t>(counted_)) {
@@ -98,8 +98,9 @@ bool GroupGate::take_best(std::span<const int> of, const Weights& weights,
   bool certain = rank_groups(of, cut);
   allowed_.clear();
   for (const int e : of) {
-    if (kept_group_[static_cast<std::size_t>(e / size_)])
+    if (kept_group_[static_cast<std::size_t>(e / size_)]) {
       allowed_.emplace_back(-score_[static_cast<std::size_t>(e)], e);
+    }
   }
   if (std::ssize(allowed_) < top_k_) return false;
   const auto ordered = std::min(std::ssize(allowed_), std::ptrdiff_t{top_k_} + 1);
@@ -123,7 +124,7 @@ bool GroupGate::rank_groups(std::span<const int> of, std::span<const double> cut
   ranked_.clear();
   auto expert = of.begin();
   for (int g = 0; g < groups_; ++g) {
-    std::fill(best_.begin(), best_.end(), kNoScore);  // of a group with fewer
+    std::fill(best_.begin(), best_.end(), no_score);  // of a group with fewer
     for (; expert != of.end() && *expert < (g + 1) * size_; ++expert) {
       const double score = score_[static_cast<std::size_t>(*expert)];
       if (score <= best_.back()) continue;

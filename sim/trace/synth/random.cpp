@@ -7,8 +7,8 @@
 namespace moesim {
 namespace {
 
-constexpr double kLn2High = 0x1.62e42fee00000p-1;  // ln 2 in two parts: the first times a small
-constexpr double kLn2Low = 0x1.a39ef35793c76p-33;  // integer is exact
+constexpr double ln2_high = 0x1.62e42fee00000p-1;  // ln 2 in two parts: the first times a small
+constexpr double ln2_low = 0x1.a39ef35793c76p-33;  // integer is exact
 
 std::uint64_t splitmix(std::uint64_t& x) {
   x += 0x9e3779b97f4a7c15U;
@@ -30,14 +30,14 @@ double portable_log(double x) {
   const double s2 = s * s;
   double series = 0;
   for (int n = 23; n >= 1; n -= 2) series = series * s2 + 1.0 / n;
-  return exponent * kLn2High + (2 * s * series + exponent * kLn2Low);
+  return exponent * ln2_high + (2 * s * series + exponent * ln2_low);
 }
 
 double portable_exp(double x) {
   if (x < -745) return 0;
   if (x > 709) return portable_exp(709);
-  const double k = std::floor(x / (kLn2High + kLn2Low) + 0.5);
-  const double r = (x - k * kLn2High) - k * kLn2Low;  // |r| < 0.347
+  const double k = std::floor(x / (ln2_high + ln2_low) + 0.5);
+  const double r = (x - k * ln2_high) - k * ln2_low;  // |r| < 0.347
   double series = 1;
   for (int n = 14; n >= 1; --n) series = 1 + series * r / n;
   return std::ldexp(series, static_cast<int>(k));

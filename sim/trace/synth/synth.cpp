@@ -16,9 +16,9 @@ namespace moesim {
 namespace {
 
 /// Random streams of one seed: of layers, and of the draws of a step and layer.
-constexpr std::uint64_t kLayerStream = 1;
-constexpr std::uint64_t kDriftStream = std::uint64_t{1} << 32;
-constexpr std::uint64_t kDrawStream = std::uint64_t{1} << 33;
+constexpr std::uint64_t layer_stream = 1;
+constexpr std::uint64_t drift_stream = std::uint64_t{1} << 32;
+constexpr std::uint64_t draw_stream = std::uint64_t{1} << 33;
 
 /// Experts by descending value, ties by lowest id.
 std::vector<int> by_value(const std::vector<double>& values) {
@@ -34,11 +34,13 @@ std::vector<int> by_value(const std::vector<double>& values) {
 std::vector<int> deal(int experts, int communities, Random& random) {
   std::vector<int> order(static_cast<std::size_t>(experts));
   std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = order.size(); i > 1; --i)
+  for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
+  }
   std::vector<int> community(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
+  for (std::size_t i = 0; i < order.size(); ++i) {
     community[static_cast<std::size_t>(order[i])] = static_cast<int>(i) % communities;
+  }
   return community;
 }
 
@@ -67,8 +69,9 @@ Synthesis::Synthesis(const SynthOptions& options) : options_(options) {
   if (options_.communities == 0) options_.communities = std::max(1, options_.experts / 8);
   check();
   info_ = trace_info(options_, nullptr);
-  for (int i = 0; i < static_cast<int>(options_.layers.size()); ++i)
+  for (int i = 0; i < static_cast<int>(options_.layers.size()); ++i) {
     layers_.push_back(invented_layer(i));
+  }
 }
 
 Synthesis::Synthesis(const SynthOptions& options, const RoutingTrace& recorded,
@@ -80,9 +83,10 @@ Synthesis::Synthesis(const SynthOptions& options, const RoutingTrace& recorded,
   options_.model = recorded.info().model;
   options_.communities = 1;
   if (options_.skew != 0 || options_.affinity != 0 || options_.stickiness != 0 ||
-      options_.groups != 1)
+      options_.groups != 1) {
     throw Error("a fitted trace has the skew, affinity, stickiness and groups of the recorded one",
                 "leave them out, or leave out --fit");
+  }
   check();
   info_ = trace_info(options_, &recorded);
   for (int i = 0; i < static_cast<int>(options_.layers.size()); ++i) {
@@ -94,8 +98,9 @@ Synthesis::Synthesis(const SynthOptions& options, const RoutingTrace& recorded,
 void Synthesis::check() const {
   const SynthOptions& o = options_;
   const auto in = [](const char* name, double value, double low, double high) {
-    if (!(value >= low && value <= high))
+    if (!(value >= low && value <= high)) {
       throw Error(fmt::format("{} is {}; it is from {} to {}", name, value, low, high));
+    }
   };
   in("experts", o.experts, 1, max_experts);
   in("top-k", o.top_k, 1, o.experts);
@@ -110,15 +115,17 @@ void Synthesis::check() const {
   in("drift", o.drift, 0, 1);
   in("groups", o.groups, 1, o.experts);
   in("kept-groups", o.kept_groups, 1, o.groups);
-  if (o.experts % o.groups != 0)
+  if (o.experts % o.groups != 0) {
     throw Error(fmt::format("{} experts do not make {} equal groups", o.experts, o.groups));
-  if (o.kept_groups * (o.experts / o.groups) < o.top_k)
+  }
+  if (o.kept_groups * (o.experts / o.groups) < o.top_k) {
     throw Error(fmt::format("{} kept groups hold {} experts, fewer than top-k {}", o.kept_groups,
                             o.kept_groups * (o.experts / o.groups), o.top_k));
+  }
 }
 
 Synthesis::Layer Synthesis::invented_layer(int index) const {
-  Random random(options_.seed, kLayerStream, static_cast<std::uint64_t>(index));
+  Random random(options_.seed, layer_stream, static_cast<std::uint64_t>(index));
   Layer layer;
   layer.model.top_k = options_.top_k;
   layer.model.stickiness = options_.stickiness;
@@ -135,7 +142,7 @@ Synthesis::Layer Synthesis::invented_layer(int index) const {
 }
 
 Synthesis::Layer Synthesis::fitted_layer(int index, const RoutingTrace& recorded) const {
-  Random random(options_.seed, kLayerStream, static_cast<std::uint64_t>(index));
+  Random random(options_.seed, layer_stream, static_cast<std::uint64_t>(index));
   Layer layer;
   layer.model =
       fit_layer(recorded, index, std::max<std::int64_t>(1, options_.tokens / options_.sequences))
@@ -147,8 +154,9 @@ Synthesis::Layer Synthesis::fitted_layer(int index, const RoutingTrace& recorded
   std::sort(latent.begin(), latent.end(), std::greater<>());
   layer.latent.resize(latent.size());
   const auto order = by_value(layer.model.popularity);
-  for (std::size_t i = 0; i < order.size(); ++i)
+  for (std::size_t i = 0; i < order.size(); ++i) {
     layer.latent[static_cast<std::size_t>(order[i])] = latent[i];
+  }
   return layer;
 }
 
@@ -164,20 +172,23 @@ ChoiceModel Synthesis::model_of(const Layer& layer) const {
   ChoiceModel model = layer.model;
   const auto order = by_value(layer.latent);
   std::vector<double> popularity(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
+  for (std::size_t i = 0; i < order.size(); ++i) {
     popularity[static_cast<std::size_t>(order[i])] = layer.profile[i];
+  }
   if (layer.community.empty()) {  // fitted: partners follow the change of popularity
     for (auto& row : model.partners) {
-      for (std::size_t e = 0; e < row.size(); ++e)
+      for (std::size_t e = 0; e < row.size(); ++e) {
         if (row[e] > 0) row[e] *= popularity[e] / model.popularity[e];
+      }
       normalise(row);
     }
   } else if (model.affinity > 0) {
     model.partner_row = layer.community;
     model.partners.assign(static_cast<std::size_t>(options_.communities),
                           std::vector<double>(popularity.size()));
-    for (std::size_t e = 0; e < popularity.size(); ++e)
+    for (std::size_t e = 0; e < popularity.size(); ++e) {
       model.partners[static_cast<std::size_t>(layer.community[e])][e] = popularity[e];
+    }
     for (auto& row : model.partners) normalise(row);
   }
   model.popularity = std::move(popularity);
@@ -186,9 +197,10 @@ ChoiceModel Synthesis::model_of(const Layer& layer) const {
 
 std::vector<std::int32_t> Synthesis::sequence_lengths() const {
   std::vector<std::int32_t> lengths;
-  for (int s = 0; s < options_.sequences; ++s)
+  for (int s = 0; s < options_.sequences; ++s) {
     lengths.push_back(static_cast<std::int32_t>(options_.tokens / options_.sequences +
                                                 (s < options_.tokens % options_.sequences)));
+  }
   return lengths;
 }
 
@@ -200,15 +212,16 @@ std::shared_ptr<const TraceStep> Synthesis::next_step(const TraceProgress& progr
                                              options_.tokens * options_.top_k);
   std::int64_t to = 0;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    if (progress)
+    if (progress) {
       progress((step_ + static_cast<double>(l) / static_cast<double>(layers_.size())) /
                options_.steps);
+    }
     const auto step = static_cast<std::uint64_t>(step_);
     if (step_ > 0) {
-      Random walk(options_.seed, kDriftStream + step, l);
+      Random walk(options_.seed, drift_stream + step, l);
       drift(layers_[l], walk);
     }
-    Random random(options_.seed, kDrawStream + step, l);
+    Random random(options_.seed, draw_stream + step, l);
     ChoiceSampler sampler(model_of(layers_[l]));
     std::vector<int> row;
     for (const std::int32_t length : arrays.sequence_lengths) {
