@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "realhw/launch/environment.h"
 #include "realhw/tcp/meet/secret.h"
 #include "realhw/tcp/tcp_job.h"
@@ -29,7 +27,6 @@ std::unique_ptr<Job> mpi_job(int&, char**&) {
 #endif
 
 std::unique_ptr<Job> tcp_job(TcpPlace place, const LaunchFlags& flags) {
-  place.interface = flags.interface;
   place.limit = std::chrono::duration<double>(flags.limit);
   if (place.ranks > 1) place.secret = secret_from_environment();
   return std::make_unique<TcpJob>(place);
@@ -58,16 +55,12 @@ void LaunchFlags::add_to(CommandLine& app) {
                  "how the ranks meet: mpi; tcp: by RANK, WORLD_SIZE, "
                  "MASTER_ADDR and MASTER_PORT, or by Slurm's "
                  "variables; auto (default): what the environment says");
-  app.add_option("--interface", interface, "network interface of the launch over TCP")
-      .from_environment("MOESIM_INTERFACE");
   app.add_option("--join-timeout", limit, "seconds until all ranks have come (default 30)")
       .range(0.1, 1e6);
 }
 
 std::unique_ptr<Job> launch(int& argc, char**& argv) {
   const LaunchFlags flags = read_flags(argc, argv);
-  // NCCL's own connections keep to it, too; "=" compares the whole name.
-  if (!flags.interface.empty()) setenv("NCCL_SOCKET_IFNAME", ("=" + flags.interface).c_str(), 0);
   if (flags.launcher == "mpi") return mpi_job(argc, argv);
   const Starter by = starter();
   if (by == Starter::torchrun) return tcp_job(torchrun_place(), flags);

@@ -15,7 +15,6 @@ struct LaunchFlags {
   void add_to(CommandLine& app);
 
   std::string launcher = "auto";
-  std::string interface;
   double limit = 30;  // seconds until all ranks have come
 };
 

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -116,32 +115,6 @@ std::vector<Address> resolve(const std::string& host, int port) {
   return addresses;
 }
 
-std::vector<Address> addresses_of(const std::string& interface, int port) {
-  ifaddrs* found = nullptr;
-  if (getifaddrs(&found) != 0) fail("getifaddrs", errno);
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(found, freeifaddrs);
-  std::vector<Address> addresses;
-  std::vector<std::string> names;
-  for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
-      if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != family) continue;
-      names.emplace_back(one->ifa_name);
-      if (one->ifa_name != interface) continue;
-      Address& address = addresses.emplace_back();
-      address.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-      std::memcpy(&address.bytes, one->ifa_addr, address.size);
-      set_port(address, port);
-    }
-  }
-  if (addresses.empty()) {
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    throw Error(fmt::format("this host has no network interface '{}' with an address", interface),
-                did_you_mean(interface, names));
-  }
-  return addresses;
-}
-
 Socket listen_at(const Address& address) {
   Socket socket = open_socket(address);
   set_option(socket, SOL_SOCKET, SO_REUSEADDR);  // a port that an earlier run has just left
@@ -153,8 +126,9 @@ Socket listen_at(const Address& address) {
                 "choose another MASTER_PORT");
   }
   if (errno == EADDRNOTAVAIL) {
-    throw Error(fmt::format("rank 0 cannot listen at {}: no address of this host", address.str()),
-                "MASTER_ADDR must be the host of rank 0; MOESIM_INTERFACE names the interface");
+    throw Error(
+        fmt::format("rank 0 cannot listen at {}: no address of this host", address.str()),
+        "MASTER_ADDR must be the host of rank 0, by a name or number that is the same everywhere");
   }
   throw Error(fmt::format("rank 0 cannot listen at {}: {}", address.str(), std::strerror(errno)));
 }
@@ -176,13 +150,9 @@ std::optional<std::pair<Socket, Address>> accept_from(const Socket& listener,
   return std::nullopt;
 }
 
-Socket connect_to(const Address& to, const std::optional<Address>& from,
-                  Clock::time_point deadline) {
+Socket connect_to(const Address& to, Clock::time_point deadline) {
   Socket socket = open_socket(to);
   set_option(socket, IPPROTO_TCP, TCP_NODELAY);
-  if (from && bind(socket.fd(), generic(*from), from->size) != 0) {
-    fail(fmt::format("cannot connect from {}", from->host()), errno);
-  }
   if (connect(socket.fd(), generic(to), to.size) == 0) return socket;
   if (errno != EINPROGRESS) fail(fmt::format("cannot connect to {}", to.str()), errno);
   if (!wait_for(socket, POLLOUT, deadline)) {

@@ -41,18 +41,13 @@ struct Address {
 
 /// The addresses of a host name or number. Throws std::runtime_error when it cannot be resolved.
 std::vector<Address> resolve(const std::string& host, int port);
-/// The addresses of a network interface of this host, IPv4 first. Throws Error naming the
-/// interfaces that there are.
-std::vector<Address> addresses_of(const std::string& interface, int port);
-
 /// Throws Error when the port is in use or the address is not of this host.
 Socket listen_at(const Address& address);
 /// The next connection and where it comes from; nothing at the deadline.
 std::optional<std::pair<Socket, Address>> accept_from(const Socket& listener,
                                                       Clock::time_point deadline);
-/// From the address `from` where given. Throws std::runtime_error saying why it failed.
-Socket connect_to(const Address& to, const std::optional<Address>& from,
-                  Clock::time_point deadline);
+/// Throws std::runtime_error saying why it failed.
+Socket connect_to(const Address& to, Clock::time_point deadline);
 
 /// All bytes, or std::runtime_error: the connection was closed, or the deadline came.
 void write_all(const Socket& socket, std::string_view bytes, Clock::time_point deadline);

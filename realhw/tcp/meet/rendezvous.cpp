@@ -48,7 +48,7 @@ class Host {
         guests_(static_cast<std::size_t>(place.ranks)) {}
 
   std::vector<Socket> take_in() {
-    const Address address = address_to_bind();
+    const Address address = addresses(place_).front();
     require_secret(place_, address);
     const Socket listener = listen_at(address);
     try {
@@ -69,19 +69,6 @@ class Host {
   }
 
  private:
-  /// That of the host's which the interface has, its first one else.
-  Address address_to_bind() const {
-    const auto named = addresses(place_);
-    if (place_.interface.empty()) return named.front();
-    const auto here = addresses_of(place_.interface, place_.port);
-    for (const Address& one : named) {
-      for (const Address& other : here) {
-        if (one.str() == other.str()) return other;
-      }
-    }
-    return here.front();
-  }
-
   /// Whether one more rank has joined. A stranger is refused and told about, and the wait goes on;
   /// a mistake of one who knows the secret throws.
   bool admit(Socket guest, const Address& from) {
@@ -213,7 +200,7 @@ class Guest {
     for (const Address& to : addresses(place_)) {
       require_secret(place_, to);
       try {
-        Socket host = connect_to(to, source_for(to), deadline_);
+        Socket host = connect_to(to, deadline_);
         greet(host, to);
         return host;
       } catch (const Error&) {
@@ -224,15 +211,6 @@ class Guest {
       }
     }
     throw std::runtime_error(problem);
-  }
-
-  std::optional<Address> source_for(const Address& to) const {
-    if (place_.interface.empty()) return std::nullopt;
-    for (const Address& from : addresses_of(place_.interface, 0)) {
-      if (from.family() == to.family()) return from;
-    }
-    throw std::runtime_error(
-        fmt::format("interface {} has no address for {}", place_.interface, to.str()));
   }
 
   void greet(const Socket& host, const Address& at) {

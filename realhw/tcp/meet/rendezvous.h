@@ -15,7 +15,6 @@ struct TcpPlace {
   int rank = 0, ranks = 1;
   std::string host;  // of rank 0
   int port = 0;
-  std::string interface;                // bound to it; empty: whichever leads to the host
   std::string secret;                   // empty: none, which only loopback permits
   std::chrono::duration<double> limit;  // until all have come
 
@@ -23,7 +22,7 @@ struct TcpPlace {
 };
 
 /// The connections of this process, by rank: on rank 0 to all others (its own is not open),
-/// elsewhere to rank 0 alone. Throws Error for what the user set wrong (address, interface, secret,
+/// elsewhere to rank 0 alone. Throws Error for what the user set wrong (address, secret,
 /// world size, a rank given twice) and std::runtime_error naming the ranks that did not come in
 /// time.
 std::vector<Socket> meet(const TcpPlace& place);
