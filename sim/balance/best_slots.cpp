@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+
+#include "sim/base/descending.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 namespace {
@@ -12,9 +14,9 @@ namespace {
 class Search {
  public:
   Search(SlotTable slots, const LoadHistory& loads, int experts)
-      : slots_(std::move(slots)), loads_(loads), gpu_of_(static_cast<std::size_t>(experts)) {
+      : slots_(std::move(slots)), loads_(loads), gpu_of_(experts) {
     for (std::size_t g = 0; g < slots_.size(); ++g) {
-      for (const ExpertId e : slots_[g]) gpu_of_[e.index()] = g;
+      for (const ExpertId e : slots_[g]) gpu_of_[e] = g;
     }
     count();
   }
@@ -22,9 +24,9 @@ class Search {
   /// Makes the best exchange; false when none helps.
   bool improve() {
     std::int64_t best = 0;
-    std::size_t first = 0, second = 0;
-    for (std::size_t a = 0; a < gpu_of_.size(); ++a) {
-      for (std::size_t b = a + 1; b < gpu_of_.size(); ++b) {
+    ExpertId first, second;
+    for (const ExpertId a : gpu_of_.ids()) {
+      for (const ExpertId b : IdRange<ExpertId>(a.value + 1, std::ssize(gpu_of_))) {
         if (gpu_of_[a] == gpu_of_[b]) continue;
         const std::int64_t change = change_of(a, b);
         if (change < best) best = change, first = a, second = b;
@@ -47,7 +49,7 @@ class Search {
     gpu_loads_.assign(loads_.size(), std::vector<std::int64_t>(slots_.size()));
     top_.assign(loads_.size(), {});
     for (std::size_t s = 0; s < loads_.size(); ++s) {
-      for (std::size_t e = 0; e < gpu_of_.size(); ++e) gpu_loads_[s][gpu_of_[e]] += loads_[s][e];
+      for (const ExpertId e : gpu_of_.ids()) gpu_loads_[s][gpu_of_[e]] += loads_[s][e.index()];
       for (std::size_t g = 0; g < slots_.size(); ++g) {
         Top entry{gpu_loads_[s][g], g};
         for (Top& top : top_[s]) {
@@ -58,11 +60,11 @@ class Search {
   }
 
   /// Change of busiest_loads when two experts of different GPUs change places.
-  std::int64_t change_of(std::size_t a, std::size_t b) const {
+  std::int64_t change_of(ExpertId a, ExpertId b) const {
     const std::size_t x = gpu_of_[a], y = gpu_of_[b];
     std::int64_t change = 0;
     for (std::size_t s = 0; s < loads_.size(); ++s) {
-      const std::int64_t more = loads_[s][b] - loads_[s][a];
+      const std::int64_t more = loads_[s][b.index()] - loads_[s][a.index()];
       std::int64_t busiest = std::max(gpu_loads_[s][x] + more, gpu_loads_[s][y] - more);
       for (const Top& top : top_[s]) {
         if (top.gpu != x && top.gpu != y) {
@@ -75,39 +77,34 @@ class Search {
     return change;
   }
 
-  void exchange(std::size_t a, std::size_t b) {
-    const ExpertId first(static_cast<std::int64_t>(a)), second(static_cast<std::int64_t>(b));
+  void exchange(ExpertId a, ExpertId b) {
     auto& of_first = slots_[gpu_of_[a]];
     auto& of_second = slots_[gpu_of_[b]];
-    *std::find(of_first.begin(), of_first.end(), first) = second;
-    *std::find(of_second.begin(), of_second.end(), second) = first;
+    *std::find(of_first.begin(), of_first.end(), a) = b;
+    *std::find(of_second.begin(), of_second.end(), b) = a;
     std::swap(gpu_of_[a], gpu_of_[b]);
     count();
   }
 
   SlotTable slots_;
   const LoadHistory& loads_;
-  std::vector<std::size_t> gpu_of_;                   // [expert]
+  IdVector<ExpertId, std::size_t> gpu_of_;            // which GPU holds it
   std::vector<std::vector<std::int64_t>> gpu_loads_;  // [step][gpu]
   std::vector<std::array<Top, 3>> top_;               // [step] the busiest GPUs, descending
 };
 
 /// Heaviest first to the GPU of least load that has room for as many as `like` has there.
 SlotTable packed(const SlotTable& like, const std::vector<std::int64_t>& loads) {
-  std::vector<std::size_t> order(loads.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return loads[a] > loads[b]; });
   SlotTable slots(like.size());
   std::vector<std::int64_t> sums(like.size());
-  for (const std::size_t e : order) {
+  for (const ExpertId e : descending<ExpertId>(loads)) {
     std::size_t chosen = like.size();
     for (std::size_t g = 0; g < like.size(); ++g) {
       const bool room = slots[g].size() < like[g].size();
       if (room && (chosen == like.size() || sums[g] < sums[chosen])) chosen = g;
     }
-    slots[chosen].emplace_back(static_cast<std::int64_t>(e));
-    sums[chosen] += loads[e];
+    slots[chosen].push_back(e);
+    sums[chosen] += loads[e.index()];
   }
   return slots;
 }

@@ -97,7 +97,7 @@ class IdVector {
   /// For what knows no ids.
   std::span<T> to_span() { return items_; }
   std::span<const T> to_span() const { return items_; }
-  const std::vector<T>& to_vector() const { return items_; }
+  std::vector<T> take() && { return std::move(items_); }
 
   bool operator==(const IdVector&) const = default;
 

@@ -3,15 +3,16 @@
 
 #include <algorithm>
 
+#include "sim/base/id_vector.h"
+
 namespace moesim {
 
 Partners c2r_partners(const PairMatrix& co) {
   Partners partners;
-  for (int i = 0; i < co.experts(); ++i) {
-    const ExpertId self(i);
+  for (const ExpertId self : ids<ExpertId>(co.experts())) {
     std::vector<ExpertId> order;
-    for (int e = 0; e < co.experts(); ++e) {
-      if (e != i) order.emplace_back(e);
+    for (const ExpertId e : ids<ExpertId>(co.experts())) {
+      if (e != self) order.push_back(e);
     }
     std::stable_sort(order.begin(), order.end(),
                      [&](ExpertId a, ExpertId b) { return co.at(self, a) > co.at(self, b); });

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 namespace {
@@ -34,10 +35,8 @@ void check_ids(const IdRows& rows, int experts) {
 
 PairMatrix PairMatrix::transposed() const {
   PairMatrix result(experts_);
-  for (int a = 0; a < experts_; ++a) {
-    for (int b = 0; b < experts_; ++b) {
-      result.at(ExpertId(b), ExpertId(a)) = at(ExpertId(a), ExpertId(b));
-    }
+  for (const ExpertId a : ids<ExpertId>(experts_)) {
+    for (const ExpertId b : ids<ExpertId>(experts_)) result.at(b, a) = at(a, b);
   }
   return result;
 }
@@ -73,9 +72,7 @@ PairMatrix co_choices(const IdRows& rows, int experts) {
 
 SlotTable table_of(std::span<const GpuId> gpu_of, int gpus) {
   SlotTable table(static_cast<std::size_t>(gpus));
-  for (std::size_t e = 0; e < gpu_of.size(); ++e) {
-    table[gpu_of[e].index()].emplace_back(static_cast<std::int64_t>(e));
-  }
+  for (const ExpertId e : ids_of<ExpertId>(gpu_of)) table[gpu_of[e.index()].index()].push_back(e);
   return table;
 }
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "sim/balance/affinity/clustering.h"
+#include "sim/base/descending.h"
 #include "sim/base/error.h"
 
 namespace moesim {
@@ -114,12 +114,9 @@ std::vector<int> place_groups(const std::vector<std::vector<ExpertId>>& groups,
     for (const ExpertId e : group) sum += loads[e.index()];
     load_of.push_back(sum);
   }
-  std::vector<std::size_t> order(groups.size()), room(sums.size(), groups.size() / sums.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return load_of[a] > load_of[b]; });
+  std::vector<std::size_t> room(sums.size(), groups.size() / sums.size());
   std::vector<int> part_of(groups.size());
-  for (const std::size_t group : order) {
+  for (const std::size_t group : descending<std::size_t>(load_of)) {
     std::size_t least = sums.size();
     for (std::size_t p = 0; p < sums.size(); ++p) {
       if (room[p] > 0 && (least == sums.size() || sums[p] < sums[least])) least = p;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/base/descending.h"
 #include "sim/base/error.h"
 
 namespace moesim {
@@ -173,21 +174,17 @@ Clusters moetuner_clusters(std::span<const std::int64_t> loads, int clusters) {
   if (clusters < 1 || static_cast<std::size_t>(clusters) > loads.size()) {
     throw Error(fmt::format("{} experts cannot fill {} clusters", loads.size(), clusters));
   }
-  std::vector<std::size_t> order(loads.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return loads[a] > loads[b]; });
   Clusters members(static_cast<std::size_t>(clusters));
   std::vector<std::int64_t> sums(members.size());
-  for (const std::size_t e : order) {
+  for (const ExpertId e : descending<ExpertId>(loads)) {
     std::size_t least = 0;
     for (std::size_t c = 1; c < members.size(); ++c) {
       if (std::pair(sums[c], members[c].size()) < std::pair(sums[least], members[least].size())) {
         least = c;
       }
     }
-    sums[least] += loads[e];
-    members[least].emplace_back(static_cast<std::int64_t>(e));
+    sums[least] += loads[e.index()];
+    members[least].push_back(e);
   }
   for (auto& cluster : members) std::sort(cluster.begin(), cluster.end());
   return members;

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
+
+#include "sim/base/descending.h"
 
 namespace moesim {
 namespace {
@@ -147,10 +148,7 @@ Eigensystem symmetric_eigen(SquareMatrix matrix) {
   const int n = matrix.n;
   Tridiagonal t = tridiagonalise(std::move(matrix));
   diagonalise(t);
-  std::vector<std::size_t> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return t.diagonal[a] > t.diagonal[b]; });
+  const std::vector<std::size_t> order = descending<std::size_t>(t.diagonal);
   Eigensystem eigen{.values = {}, .vectors = SquareMatrix(n)};
   for (std::size_t i = 0; i < order.size(); ++i) {
     eigen.values.push_back(t.diagonal[order[i]]);

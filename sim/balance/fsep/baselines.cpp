@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
+#include "sim/base/descending.h"
 #include "sim/base/error.h"
 
 namespace moesim::fsep {
@@ -55,19 +55,15 @@ SlotTable smart_slots(std::span<const std::int64_t> loads, const SlotGrid& grid)
   const int experts = static_cast<int>(loads.size());
   SlotTable group(static_cast<std::size_t>(group_size(experts, grid)));
   std::vector<std::int64_t> sums(group.size());
-  std::vector<std::size_t> order(loads.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return loads[a] > loads[b]; });
   // Heaviest first, each to the least loaded rank with a free slot.
-  for (const std::size_t e : order) {
+  for (const ExpertId e : descending<ExpertId>(loads)) {
     std::size_t best = group.size();
     for (std::size_t r = 0; r < group.size(); ++r) {
       if (static_cast<int>(group[r].size()) == grid.slots_per_rank) continue;
       if (best == group.size() || sums[r] < sums[best]) best = r;
     }
-    group[best].emplace_back(static_cast<std::int64_t>(e));
-    sums[best] += loads[e];
+    group[best].push_back(e);
+    sums[best] += loads[e.index()];
   }
   for (auto& rank : group) std::sort(rank.begin(), rank.end());
   return repeated(group, grid.ranks);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sim/base/id_vector.h"
+
 namespace moesim::fsep {
 namespace {
 
@@ -26,10 +28,10 @@ double sent_by(GpuId source, const LoadMatrix& loads, const Reach& reach,
                std::span<const double> seconds_per_byte, Counting counting) {
   const int node = source.value / reach.ranks_per_node();
   double sum = 0;
-  for (int e = 0; e < loads.experts(); ++e) {
-    const std::int64_t choices = loads.at(source, ExpertId(e));
+  for (const ExpertId e : ids<ExpertId>(loads.experts())) {
+    const std::int64_t choices = loads.at(source, e);
     if (choices == 0) continue;
-    const std::span<const SlotId> slots = reach.slots(node, ExpertId(e));
+    const std::span<const SlotId> slots = reach.slots(node, e);
     const auto w = static_cast<std::int64_t>(slots.size());
     const auto rest = static_cast<std::size_t>(choices % w);
     double first = 0;  // over the slots that get one more
@@ -63,9 +65,9 @@ Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& p, 
   const Spread sums = spread(loads, reach);
   std::vector<double> seconds_per_byte(static_cast<std::size_t>(loads.sources()));
   double byte_seconds = 0;
-  for (int source = 0; source < loads.sources(); ++source) {
-    links(GpuId(source), seconds_per_byte);
-    byte_seconds += sent_by(GpuId(source), loads, reach, seconds_per_byte, counting);
+  for (const GpuId source : ids<GpuId>(loads.sources())) {
+    links(source, seconds_per_byte);
+    byte_seconds += sent_by(source, loads, reach, seconds_per_byte, counting);
   }
   return {communication(byte_seconds, p), computation(sums, reach.placement(), p, counting)};
 }

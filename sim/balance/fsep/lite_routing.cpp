@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sim/base/id_vector.h"
+
 namespace moesim::fsep {
 namespace {
 
@@ -24,16 +26,15 @@ Shares shares_of(std::int64_t choices, std::span<const SlotId> slots) {
 
 std::vector<std::vector<Shares>> lite_shares(const LoadMatrix& loads, const Reach& reach) {
   check_shapes(loads, reach.placement());
-  std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(loads.sources()));
-  for (int source = 0; source < loads.sources(); ++source) {
-    auto& row = shares[static_cast<std::size_t>(source)];
-    row.reserve(static_cast<std::size_t>(loads.experts()));
-    for (int e = 0; e < loads.experts(); ++e) {
-      row.push_back(shares_of(loads.at(GpuId(source), ExpertId(e)),
-                              reach.slots(source / reach.ranks_per_node(), ExpertId(e))));
+  IdVector<GpuId, std::vector<Shares>> shares(loads.sources());
+  for (const GpuId source : shares.ids()) {
+    const int node = source.value / reach.ranks_per_node();
+    shares[source].reserve(static_cast<std::size_t>(loads.experts()));
+    for (const ExpertId e : ids<ExpertId>(loads.experts())) {
+      shares[source].push_back(shares_of(loads.at(source, e), reach.slots(node, e)));
     }
   }
-  return shares;
+  return std::move(shares).take();
 }
 
 }  // namespace moesim::fsep

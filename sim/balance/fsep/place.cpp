@@ -9,6 +9,7 @@
 #include <queue>
 #include <utility>
 
+#include "sim/base/descending.h"
 #include "sim/base/error.h"
 
 namespace moesim::fsep {
@@ -106,14 +107,13 @@ Placed place(std::span<const std::int64_t> loads, std::span<const int> copies,
     throw Error(fmt::format("{} copies of {} experts do not fill {} slots", sum, copies.size(),
                             grid.slots()));
   }
-  std::vector<std::size_t> order(loads.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto weight = [&](std::size_t e) { return static_cast<double>(loads[e]) / copies[e]; };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+  std::vector<double> weights;  // of one copy
+  for (std::size_t e = 0; e < loads.size(); ++e) {
+    weights.push_back(static_cast<double>(loads[e]) / copies[e]);
+  }
   Placer placer(grid);
-  for (const std::size_t e : order) {
-    placer.add(ExpertId(static_cast<std::int64_t>(e)), weight(e), copies[e]);
+  for (const ExpertId e : descending<ExpertId>(weights)) {
+    placer.add(e, weights[e.index()], copies[e.index()]);
   }
   return placer.finish();
 }

@@ -8,7 +8,9 @@
 #include <numeric>
 
 #include "sim/balance/serving/replica_choice.h"
+#include "sim/base/descending.h"
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim::lazarus {
 namespace {
@@ -21,18 +23,6 @@ bool holds(const Node& node, ExpertId expert) {
 
 bool has_room(const Node& node, const Shape& shape) {
   return node.size() < static_cast<std::size_t>(shape.slots_per_node);
-}
-
-/// Experts by replicas, descending, then by id.
-std::vector<ExpertId> by_replicas(std::span<const int> replicas) {
-  std::vector<ExpertId> order;
-  for (std::size_t e = 0; e < replicas.size(); ++e) {
-    order.emplace_back(static_cast<std::int64_t>(e));
-  }
-  std::stable_sort(order.begin(), order.end(), [&](ExpertId a, ExpertId b) {
-    return replicas[a.index()] > replicas[b.index()];
-  });
-  return order;
 }
 
 /// Nodes by free slots, descending, then by id.
@@ -150,7 +140,7 @@ SlotTable place(std::span<const int> replicas, const Shape& shape) {
   SlotTable table(static_cast<std::size_t>(shape.nodes));
   std::vector<std::size_t> nodes;  // of the group: the heaviest expert's first
   int placed = 0;
-  for (const ExpertId expert : by_replicas(replicas)) {
+  for (const ExpertId expert : descending<ExpertId>(replicas)) {
     if (placed++ % shape.slots_per_node == 0) nodes = by_room(table);
     int rest = replicas[expert.index()];
     for (const std::size_t node : nodes) {
@@ -166,21 +156,18 @@ SlotTable place(std::span<const int> replicas, const Shape& shape) {
 
 std::vector<std::vector<Shares>> shares(const Placement& placement, const LoadMatrix& loads) {
   const std::vector<std::int64_t> totals = loads.per_expert();
-  std::vector<std::vector<Shares>> all(static_cast<std::size_t>(loads.sources()));
-  for (int e = 0; e < loads.experts(); ++e) {
-    Quotas quotas(placement, ExpertId(e), totals[static_cast<std::size_t>(e)]);
-    std::vector<std::vector<std::int64_t>> taken;
-    for (int s = 0; s < loads.sources(); ++s) {
-      taken.push_back(quotas.take_own(GpuId(s), loads.at(GpuId(s), ExpertId(e))));
-    }
-    for (int s = 0; s < loads.sources(); ++s) {
-      std::vector<std::int64_t>& mine = taken[static_cast<std::size_t>(s)];
-      const std::int64_t own = std::accumulate(mine.begin(), mine.end(), std::int64_t{0});
-      quotas.take_rest(loads.at(GpuId(s), ExpertId(e)) - own, mine);
-      all[static_cast<std::size_t>(s)].push_back(quotas.shares(GpuId(s), mine));
+  IdVector<GpuId, std::vector<Shares>> all(loads.sources());
+  for (const ExpertId e : ids<ExpertId>(loads.experts())) {
+    Quotas quotas(placement, e, totals[e.index()]);
+    IdVector<GpuId, std::vector<std::int64_t>> taken;
+    for (const GpuId s : all.ids()) taken.push_back(quotas.take_own(s, loads.at(s, e)));
+    for (const GpuId s : all.ids()) {
+      const std::int64_t own = std::accumulate(taken[s].begin(), taken[s].end(), std::int64_t{0});
+      quotas.take_rest(loads.at(s, e) - own, taken[s]);
+      all[s].push_back(quotas.shares(s, taken[s]));
     }
   }
-  return all;
+  return std::move(all).take();
 }
 
 }  // namespace moesim::lazarus

@@ -7,7 +7,9 @@
 #include <numeric>
 #include <set>
 
+#include "sim/base/descending.h"
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim::llep {
 namespace {
@@ -111,12 +113,8 @@ class Dealer {
 
 Plan plan(std::span<const std::int64_t> counts, int gpus, const Parameters& parameters) {
   check(counts.size(), gpus);
-  std::vector<ExpertId> order;
-  for (std::size_t e = 0; e < counts.size(); ++e) order.emplace_back(static_cast<std::int64_t>(e));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](ExpertId a, ExpertId b) { return counts[a.index()] > counts[b.index()]; });
   Dealer dealer(counts, gpus, parameters);
-  for (const ExpertId expert : order) {
+  for (const ExpertId expert : descending<ExpertId>(counts)) {
     if (counts[expert.index()] > 0) dealer.deal(expert, counts[expert.index()]);
   }
   return dealer.take();
@@ -147,15 +145,15 @@ SlotTable table(const Plan& plan) {
 
 std::vector<std::vector<Shares>> shares(const Plan& plan, const LoadMatrix& loads) {
   const Placement placement(loads.experts(), table(plan));
-  std::vector<std::vector<Shares>> all(static_cast<std::size_t>(loads.sources()));
-  for (int e = 0; e < loads.experts(); ++e) {
-    const std::vector<SlotId>& slots = placement.slots_of(ExpertId(e));
-    const std::vector<Chunk>& chunks = plan.chunks[static_cast<std::size_t>(e)];
+  IdVector<GpuId, std::vector<Shares>> all(loads.sources());
+  for (const ExpertId e : ids<ExpertId>(loads.experts())) {
+    const std::vector<SlotId>& slots = placement.slots_of(e);
+    const std::vector<Chunk>& chunks = plan.chunks[e.index()];
     auto chunk = chunks.begin();
     std::int64_t next = 0;  // the first token-slot not dealt yet
-    for (int source = 0; source < loads.sources(); ++source) {
+    for (const GpuId source : all.ids()) {
       Shares mine;
-      const std::int64_t end = next + loads.at(GpuId(source), ExpertId(e));
+      const std::int64_t end = next + loads.at(source, e);
       while (next < end) {
         if (chunk == chunks.end()) throw Error("LLEP's plan is for fewer token-slots");
         const auto slot = std::find_if(slots.begin(), slots.end(),
@@ -166,10 +164,10 @@ std::vector<std::vector<Shares>> shares(const Plan& plan, const LoadMatrix& load
         if (next == chunk->last) ++chunk;
       }
       if (mine.empty()) mine.push_back({slots.front(), 1});
-      all[static_cast<std::size_t>(source)].push_back(mine);
+      all[source].push_back(mine);
     }
   }
-  return all;
+  return std::move(all).take();
 }
 
 }  // namespace moesim::llep

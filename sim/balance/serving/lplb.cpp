@@ -9,6 +9,7 @@
 #include "sim/balance/serving/eplb.h"
 #include "sim/balance/serving/replica_choice.h"
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim::lplb {
 namespace {
@@ -141,20 +142,19 @@ std::vector<std::vector<Shares>> shares(const Layout& layout, const std::vector<
                                         const LoadMatrix& loads) {
   const auto experts = static_cast<std::size_t>(loads.experts());
   const std::vector<Pair> pairs = pairs_of(layout, groups, experts);
-  std::vector<std::vector<Shares>> all(static_cast<std::size_t>(loads.sources()));
-  for (int source = 0; source < loads.sources(); ++source) {
+  IdVector<GpuId, std::vector<Shares>> all(loads.sources());
+  for (const GpuId source : all.ids()) {
     for (std::size_t e = 0; e < experts; ++e) {
       const Pair& pair = pairs[e];
-      const std::int64_t total = loads.row(GpuId(source))[e];
+      const std::int64_t total = loads.row(source)[e];
       std::vector<SlotId> sequence;
       for (std::int64_t i = 0; pair.original != pair.replica && i < total; ++i) {
         sequence.push_back(keeps_original(i, total, pair.stays) ? pair.original : pair.replica);
       }
-      all[static_cast<std::size_t>(source)].push_back(sequence.empty() ? Shares{{pair.original, 1}}
-                                                                       : run_length(sequence));
+      all[source].push_back(sequence.empty() ? Shares{{pair.original, 1}} : run_length(sequence));
     }
   }
-  return all;
+  return std::move(all).take();
 }
 
 }  // namespace moesim::lplb

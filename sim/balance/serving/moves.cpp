@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 namespace {
@@ -16,10 +17,8 @@ using Holders = std::map<ExpertId, std::set<GpuId>>;
 
 Holders holders_of(const SlotTable& table) {
   Holders holders;
-  for (std::size_t gpu = 0; gpu < table.size(); ++gpu) {
-    for (const ExpertId expert : table[gpu]) {
-      holders[expert].insert(GpuId(static_cast<std::int64_t>(gpu)));
-    }
+  for (const GpuId gpu : ids_of<GpuId>(table)) {
+    for (const ExpertId expert : table[gpu.index()]) holders[expert].insert(gpu);
   }
   return holders;
 }
@@ -41,8 +40,8 @@ std::vector<WeightMove> weight_moves(const SlotTable& before, const SlotTable& a
   }
   const Holders holders = holders_of(before);
   std::vector<WeightMove> moves;
-  for (std::size_t g = 0; g < after.size(); ++g) {
-    const GpuId gpu(static_cast<std::int64_t>(g));
+  for (const GpuId gpu : ids_of<GpuId>(after)) {
+    const std::size_t g = gpu.index();
     std::set<ExpertId> here(before[g].begin(), before[g].end());
     for (const ExpertId expert : after[g]) {
       if (!here.insert(expert).second) continue;

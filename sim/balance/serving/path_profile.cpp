@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/balance/serving/path_profile.h"
 
+#include "sim/base/id_vector.h"
+
 namespace moesim {
 
 void PathProfile::add(const ExpertPath& path, std::span<const ExpertId> choices) {
@@ -25,10 +27,10 @@ void PathProfile::expect(const ExpertPath& path, double tokens, std::span<double
 std::vector<double> expect_after(const PathProfile& profile, std::span<const double> before) {
   std::vector<double> loads(static_cast<std::size_t>(profile.experts()));
   double choices = 0;
-  for (std::size_t e = 0; e < before.size(); ++e) {
-    if (before[e] == 0) continue;
-    profile.expect({ExpertId(static_cast<std::int64_t>(e))}, before[e], loads);
-    choices += before[e];
+  for (const ExpertId e : ids_of<ExpertId>(before)) {
+    if (before[e.index()] == 0) continue;
+    profile.expect({e}, before[e.index()], loads);
+    choices += before[e.index()];
   }
   double sum = 0;
   for (const double load : loads) sum += load;

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <queue>
 #include <utility>
 
 #include "sim/balance/serving/replica_choice.h"
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim::prediction {
 namespace {
@@ -83,10 +83,10 @@ std::vector<int> wanted_copies(std::span<const double> loads, const Sharing& sha
 std::vector<ExpertId> heaviest_first(std::span<const double> loads, const Sharing& sharing,
                                      const std::vector<int>& wanted) {
   std::vector<std::pair<double, ExpertId>> copies;
-  for (std::size_t e = 0; e < loads.size(); ++e) {
+  for (const ExpertId expert : ids_of<ExpertId>(loads)) {
+    const std::size_t e = expert.index();
     const double share = loads[e] / (sharing.copies(e) + wanted[e]);
-    copies.insert(copies.end(), static_cast<std::size_t>(wanted[e]),
-                  {share, ExpertId(static_cast<std::int64_t>(e))});
+    copies.insert(copies.end(), static_cast<std::size_t>(wanted[e]), {share, expert});
   }
   std::stable_sort(copies.begin(), copies.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -213,21 +213,21 @@ SlotTable table(const SlotTable& base, const Copies& copies) {
 
 std::vector<std::vector<Shares>> shares(const Placement& placement, const LoadMatrix& loads,
                                         std::span<const double> gpu_loads, int gpus_per_node) {
-  std::vector<std::vector<Shares>> all(static_cast<std::size_t>(loads.sources()));
-  for (int s = 0; s < loads.sources(); ++s) {
-    for (int e = 0; e < loads.experts(); ++e) {
-      const std::vector<SlotId> slots = nearest(placement, ExpertId(e), GpuId(s), gpus_per_node);
+  IdVector<GpuId, std::vector<Shares>> all(loads.sources());
+  for (const GpuId source : all.ids()) {
+    for (const ExpertId e : ids<ExpertId>(loads.experts())) {
+      const std::vector<SlotId> slots = nearest(placement, e, source, gpus_per_node);
       const std::vector<std::int64_t> parts =
-          apportion(loads.at(GpuId(s), ExpertId(e)), inverse_loads(placement, slots, gpu_loads));
+          apportion(loads.at(source, e), inverse_loads(placement, slots, gpu_loads));
       Shares mine;
       for (std::size_t i = 0; i < slots.size(); ++i) {
         if (parts[i] > 0) mine.push_back({slots[i], parts[i]});
       }
       if (mine.empty()) mine.push_back({slots.front(), 1});
-      all[static_cast<std::size_t>(s)].push_back(mine);
+      all[source].push_back(mine);
     }
   }
-  return all;
+  return std::move(all).take();
 }
 
 }  // namespace moesim::prediction

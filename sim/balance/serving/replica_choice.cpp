@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/base/descending.h"
 #include "sim/base/error.h"
 
 namespace moesim {
@@ -32,10 +33,7 @@ std::vector<std::int64_t> apportion(std::int64_t count, std::span<const double> 
     remainder[i] = exact - static_cast<double>(parts[i]);
     rest -= parts[i];
   }
-  std::vector<std::size_t> order(weights.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return remainder[a] > remainder[b]; });
+  const std::vector<std::size_t> order = descending<std::size_t>(remainder);
   for (std::size_t i = 0; rest > 0; --rest, ++i) ++parts[order[i % order.size()]];
   return parts;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 #include "sim/trace/synth/random.h"
 
 namespace moesim::sglang {
@@ -60,20 +61,19 @@ double utilisation(std::span<const double> gpu_loads) {
 
 std::vector<std::vector<SlotId>> static_slots(const Placement& placement, int layer,
                                               std::uint64_t seed) {
-  const auto ranks = static_cast<std::size_t>(placement.gpus());
-  std::vector<std::vector<SlotId>> table(ranks);
+  IdVector<GpuId, std::vector<SlotId>> table(placement.gpus());
   Random random(seed, static_cast<std::uint64_t>(layer));
-  for (int e = 0; e < placement.experts(); ++e) {
-    std::vector<std::size_t> without;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const auto own = own_copy(placement, ExpertId(e), GpuId(static_cast<std::int64_t>(rank)));
+  for (const ExpertId e : ids<ExpertId>(placement.experts())) {
+    std::vector<GpuId> without;
+    for (const GpuId rank : table.ids()) {
+      const auto own = own_copy(placement, e, rank);
       table[rank].push_back(own.value_or(SlotId(0)));
       if (!own) without.push_back(rank);
     }
-    const auto drawn = fair_draw(placement.slots_of(ExpertId(e)), without.size(), random);
+    const auto drawn = fair_draw(placement.slots_of(e), without.size(), random);
     for (std::size_t i = 0; i < without.size(); ++i) table[without[i]].back() = drawn[i];
   }
-  return table;
+  return std::move(table).take();
 }
 
 Shares dynamic_shares(std::span<const Choice> choices, std::span<const SlotId> replicas,

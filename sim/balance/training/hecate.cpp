@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 namespace {
@@ -173,15 +174,15 @@ Seconds hecate_latency(const SlotTable& table, const LoadMatrix& loads, int gpus
   const Assignment assignment = hecate_assignment(table, loads.experts(), gpus_per_node);
   const Placement& placement = assignment.placement();
   std::vector<std::int64_t> computed(table.size()), received(table.size());
-  for (int s = 0; s < loads.sources(); ++s) {
+  for (const GpuId source : ids<GpuId>(loads.sources())) {
     std::vector<std::int64_t> slots(static_cast<std::size_t>(placement.slots()));
-    for (int e = 0; e < loads.experts(); ++e) {
-      add_choices(assignment, GpuId(s), ExpertId(e), loads.at(GpuId(s), ExpertId(e)), slots);
+    for (const ExpertId e : ids<ExpertId>(loads.experts())) {
+      add_choices(assignment, source, e, loads.at(source, e), slots);
     }
-    for (int slot = 0; slot < placement.slots(); ++slot) {
-      const GpuId gpu = placement.gpu_of(SlotId(slot));
-      computed[gpu.index()] += slots[static_cast<std::size_t>(slot)];
-      if (gpu != GpuId(s)) received[gpu.index()] += slots[static_cast<std::size_t>(slot)];
+    for (const SlotId slot : ids_of<SlotId>(slots)) {
+      const GpuId gpu = placement.gpu_of(slot);
+      computed[gpu.index()] += slots[slot.index()];
+      if (gpu != source) received[gpu.index()] += slots[slot.index()];
     }
   }
   return costs.row * std::ranges::max(received) / costs.bandwidth * 4.0 +

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 namespace {
@@ -44,14 +45,14 @@ JanusLayer janus_layer(const LoadMatrix& loads, const SlotTable& table, int gpus
     throw Error(fmt::format("{} GPUs do not form nodes of {}", loads.sources(), gpus_per_node));
   }
   JanusLayer layer;
-  for (std::size_t e = 0; e < owners.size(); ++e) {
-    const ExpertId expert(static_cast<std::int64_t>(e));
-    for (int s = 0; s < loads.sources(); ++s) {
-      add(layer.expert_centric_bytes, GpuId(s), owners[e], gpus_per_node,
-          sizes.row * (4 * loads.at(GpuId(s), expert)));
+  for (const ExpertId expert : ids_of<ExpertId>(owners)) {
+    const GpuId owner = owners[expert.index()];
+    for (const GpuId source : ids<GpuId>(loads.sources())) {
+      add(layer.expert_centric_bytes, source, owner, gpus_per_node,
+          sizes.row * (4 * loads.at(source, expert)));
     }
     for (int first = 0; first < loads.sources(); first += gpus_per_node) {
-      fetch(loads, expert, owners[e], first, gpus_per_node, sizes.parameters, layer.fetches);
+      fetch(loads, expert, owner, first, gpus_per_node, sizes.parameters, layer.fetches);
     }
   }
   for (auto t = layer.fetches.rbegin(); t != layer.fetches.rend(); ++t) {

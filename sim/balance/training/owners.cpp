@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "sim/base/descending.h"
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 
@@ -22,15 +22,15 @@ std::vector<GpuId> owners_of(const SlotTable& table) {
   std::size_t slots = 0;
   for (const auto& experts : table) slots += experts.size();
   std::vector<GpuId> owners(slots, GpuId(-1));
-  for (std::size_t gpu = 0; gpu < table.size(); ++gpu) {
-    for (const ExpertId e : table[gpu]) {
+  for (const GpuId gpu : ids_of<GpuId>(table)) {
+    for (const ExpertId e : table[gpu.index()]) {
       if (e.value < 0 || e.index() >= slots || owners[e.index()] != GpuId(-1)) {
         throw Error(
             fmt::format("expert {} on GPU {}: every expert needs exactly one slot, and "
                         "there are {} slots",
-                        e.value, gpu, slots));
+                        e.value, gpu.value, slots));
       }
-      owners[e.index()] = GpuId(static_cast<std::int64_t>(gpu));
+      owners[e.index()] = gpu;
     }
   }
   return owners;
@@ -38,8 +38,7 @@ std::vector<GpuId> owners_of(const SlotTable& table) {
 
 std::vector<GpuId> owners_of(const SlotTable& table, const LoadMatrix& loads) {
   std::vector<GpuId> owners = owners_of(table);
-  if (owners.size() != static_cast<std::size_t>(loads.experts()) ||
-      table.size() != static_cast<std::size_t>(loads.sources())) {
+  if (std::ssize(owners) != loads.experts() || std::ssize(table) != loads.sources()) {
     throw Error(fmt::format("loads of {} experts from {} ranks for {} experts on {} GPUs",
                             loads.experts(), loads.sources(), owners.size(), table.size()));
   }
@@ -47,11 +46,7 @@ std::vector<GpuId> owners_of(const SlotTable& table, const LoadMatrix& loads) {
 }
 
 std::vector<ExpertId> heaviest_first(std::span<const std::int64_t> loads) {
-  std::vector<ExpertId> order;
-  for (std::size_t e = 0; e < loads.size(); ++e) order.emplace_back(static_cast<std::int64_t>(e));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](ExpertId a, ExpertId b) { return loads[a.index()] > loads[b.index()]; });
-  return order;
+  return descending<ExpertId>(loads);
 }
 
 std::vector<std::int64_t> gpu_loads(const SlotTable& table, std::span<const std::int64_t> loads) {

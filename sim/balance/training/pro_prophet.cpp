@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 namespace {
@@ -15,8 +16,8 @@ namespace {
 /// they would use it least.
 std::vector<GpuId> least_interested(const LoadMatrix& loads, ExpertId expert, GpuId owner, int q) {
   std::vector<GpuId> gpus;
-  for (int g = 0; g < loads.sources(); ++g) {
-    if (GpuId(g) != owner) gpus.emplace_back(g);
+  for (const GpuId gpu : ids<GpuId>(loads.sources())) {
+    if (gpu != owner) gpus.push_back(gpu);
   }
   std::stable_sort(gpus.begin(), gpus.end(),
                    [&](GpuId a, GpuId b) { return loads.at(a, expert) < loads.at(b, expert); });
@@ -72,10 +73,8 @@ ProphetLoads prophet_loads(const LoadMatrix& loads, const SlotTable& table,
   for (const ProphetCopy& copy : copies) copy_of[copy.expert.index()] = &copy;
   ProphetLoads result{std::vector<std::int64_t>(table.size()),
                       std::vector<std::int64_t>(table.size())};
-  for (int s = 0; s < loads.sources(); ++s) {
-    const GpuId source(s);
-    for (int e = 0; e < loads.experts(); ++e) {
-      const ExpertId expert(e);
+  for (const GpuId source : ids<GpuId>(loads.sources())) {
+    for (const ExpertId expert : ids<ExpertId>(loads.experts())) {
       const ProphetCopy* copy = copy_of[expert.index()];
       const bool local = copy != nullptr && !std::ranges::binary_search(copy->excluded, source);
       const GpuId at = local ? source : owners[expert.index()];
@@ -123,8 +122,7 @@ ProphetPlan prophet_plan(const ProphetModel& model, const ProphetOptions& option
   const std::vector<GpuId> owners = owners_of(table);
   for (const ProphetCopy& copy : plan.copies) {
     const GpuId owner = owners[copy.expert.index()];
-    for (int g = 0; g < loads.sources(); ++g) {
-      const GpuId gpu(g);
+    for (const GpuId gpu : ids<GpuId>(loads.sources())) {
       if (gpu == owner || std::ranges::binary_search(copy.excluded, gpu)) continue;
       plan.table[gpu.index()].push_back(copy.expert);
       plan.broadcast.push_back({copy.expert, owner, gpu, model.parameters});
@@ -135,9 +133,11 @@ ProphetPlan prophet_plan(const ProphetModel& model, const ProphetOptions& option
 }
 
 int excludable(const LoadMatrix& loads) {
-  for (int e = 0; e < loads.experts(); ++e) {
+  for (const ExpertId expert : ids<ExpertId>(loads.experts())) {
     bool unwanted = false;
-    for (int s = 0; s < loads.sources(); ++s) unwanted |= loads.at(GpuId(s), ExpertId(e)) == 0;
+    for (const GpuId source : ids<GpuId>(loads.sources())) {
+      unwanted |= loads.at(source, expert) == 0;
+    }
     if (!unwanted) return 0;
   }
   return 1;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sim/base/id_vector.h"
+
 namespace moesim {
 namespace {
 
@@ -98,10 +100,8 @@ std::vector<std::int64_t> shadowed_loads(const LoadMatrix& loads, const SlotTabl
   std::vector<std::int64_t> totals = loads.per_expert();
   for (const ExpertId e : shadows) totals[e.index()] = 0;
   std::vector<std::int64_t> sums = gpu_loads(table, totals);
-  for (std::size_t gpu = 0; gpu < sums.size(); ++gpu) {
-    for (const ExpertId e : shadows) {
-      sums[gpu] += loads.at(GpuId(static_cast<std::int64_t>(gpu)), e);
-    }
+  for (const GpuId gpu : ids_of<GpuId>(sums)) {
+    for (const ExpertId e : shadows) sums[gpu.index()] += loads.at(gpu, e);
   }
   return sums;
 }
@@ -112,10 +112,9 @@ Shadowing shadow(const SlotTable& table, std::span<const ExpertId> shadows, Byte
   Shadowing result{table, {}, {}};
   for (const ExpertId e : shadows) {
     const GpuId owner = owners[e.index()];
-    for (std::size_t g = 0; g < table.size(); ++g) {
-      const GpuId gpu(static_cast<std::int64_t>(g));
+    for (const GpuId gpu : ids_of<GpuId>(table)) {
       if (gpu == owner) continue;
-      result.table[g].push_back(e);
+      result.table[gpu.index()].push_back(e);
       result.broadcast.push_back({e, owner, gpu, parameters});
       result.reduce.push_back({e, gpu, owner, gradients});
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 
 namespace moesim {
 namespace {
@@ -29,12 +30,12 @@ SlotTable greedy(const SlotTable& current, std::span<const GpuId> owners,
 }
 
 /// Where every expert lies, as (GPU, place among its slots).
-std::vector<std::pair<GpuId, std::size_t>> places_of(const SlotTable& table, std::size_t experts) {
-  std::vector<std::pair<GpuId, std::size_t>> places(experts);
-  for (std::size_t gpu = 0; gpu < table.size(); ++gpu) {
-    for (std::size_t slot = 0; slot < table[gpu].size(); ++slot) {
-      places[table[gpu][slot].index()] = {GpuId(static_cast<std::int64_t>(gpu)), slot};
-    }
+IdVector<ExpertId, std::pair<GpuId, std::size_t>> places_of(const SlotTable& table,
+                                                            std::int64_t experts) {
+  IdVector<ExpertId, std::pair<GpuId, std::size_t>> places(experts);
+  for (const GpuId gpu : ids_of<GpuId>(table)) {
+    const std::vector<ExpertId>& slots = table[gpu.index()];
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) places[slots[slot]] = {gpu, slot};
   }
   return places;
 }
@@ -52,12 +53,11 @@ SmartMoeMapping smart_moe_map(const SlotTable& current, std::span<const std::int
       std::ranges::max(gpu_loads(mapping.table, history))) {
     return {current, {}};
   }
-  const auto from = places_of(current, history.size());
-  const auto to = places_of(mapping.table, history.size());
-  for (std::size_t e = 0; e < history.size(); ++e) {
+  const auto from = places_of(current, std::ssize(history));
+  const auto to = places_of(mapping.table, std::ssize(history));
+  for (const ExpertId e : from.ids()) {
     if (from[e] == to[e]) continue;
-    mapping.transfers.push_back(
-        {ExpertId(static_cast<std::int64_t>(e)), from[e].first, to[e].first, parameters});
+    mapping.transfers.push_back({e, from[e].first, to[e].first, parameters});
   }
   return mapping;
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "sim/base/descending.h"
 #include "sim/base/most.h"
 #include "sim/trace/synth/fit.h"
 
@@ -19,16 +20,6 @@ namespace {
 constexpr std::uint64_t layer_stream = 1;
 constexpr std::uint64_t drift_stream = std::uint64_t{1} << 32;
 constexpr std::uint64_t draw_stream = std::uint64_t{1} << 33;
-
-/// Experts by descending value, ties by lowest id.
-std::vector<int> by_value(const std::vector<double>& values) {
-  std::vector<int> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return values[static_cast<std::size_t>(a)] > values[static_cast<std::size_t>(b)];
-  });
-  return order;
-}
 
 /// `communities` sets of experts whose sizes differ by one at most, dealt at random.
 std::vector<int> deal(int experts, int communities, Random& random) {
@@ -153,7 +144,7 @@ Synthesis::Layer Synthesis::fitted_layer(int index, const RoutingTrace& recorded
   for (int e = 0; e < options_.experts; ++e) latent.push_back(random.normal());
   std::sort(latent.begin(), latent.end(), std::greater<>());
   layer.latent.resize(latent.size());
-  const auto order = by_value(layer.model.popularity);
+  const auto order = descending<int>(layer.model.popularity);
   for (std::size_t i = 0; i < order.size(); ++i) {
     layer.latent[static_cast<std::size_t>(order[i])] = latent[i];
   }
@@ -170,7 +161,7 @@ void Synthesis::drift(Layer& layer, Random& random) const {
 
 ChoiceModel Synthesis::model_of(const Layer& layer) const {
   ChoiceModel model = layer.model;
-  const auto order = by_value(layer.latent);
+  const auto order = descending<int>(layer.latent);
   std::vector<double> popularity(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     popularity[static_cast<std::size_t>(order[i])] = layer.profile[i];
