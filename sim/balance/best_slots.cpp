@@ -127,7 +127,7 @@ std::int64_t busiest_loads(const SlotTable& slots, const LoadHistory& loads) {
 
 SlotTable best_slots(const LoadHistory& loads, int experts, int gpus) {
   const SlotTable contiguous = contiguous_placement(experts, gpus, gpus).table();
-  std::vector<std::int64_t> sums(static_cast<std::size_t>(experts));
+  std::vector<std::int64_t> sums(experts);
   for (const auto& step : loads) {
     for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += step[e];
   }

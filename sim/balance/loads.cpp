@@ -4,7 +4,7 @@
 namespace moesim {
 
 std::vector<std::int64_t> LoadMatrix::per_expert() const {
-  std::vector<std::int64_t> sums(static_cast<std::size_t>(experts_));
+  std::vector<std::int64_t> sums(experts_);
   for (int source = 0; source < sources_; ++source) {
     const auto counts = row(GpuId(source));
     for (std::size_t e = 0; e < counts.size(); ++e) sums[e] += counts[e];

@@ -28,7 +28,7 @@ void GroupCounts::add_choices(GpuId source, GpuId target, std::uint32_t choices)
 }
 
 void GroupCounts::add_touching(GpuId source, int level, int group, std::uint32_t tokens) {
-  LevelCounts& counts = levels_[static_cast<std::size_t>(level - 1)];
+  LevelCounts& counts = levels_[level - 1];
   counts.tokens[row_of(source) * static_cast<std::size_t>(nesting_.groups_at(level)) +
                 static_cast<std::size_t>(group)] += tokens;
 }

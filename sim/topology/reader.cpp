@@ -27,7 +27,7 @@ std::vector<SiteSpec> read_sites(const YamlMap& map) {
     return sites;
   }
   const auto count = centers ? centers->integer({1, 100'000}) : 1;
-  return std::vector<SiteSpec>(static_cast<std::size_t>(count), read_site(map, count == 1));
+  return std::vector<SiteSpec>(count, read_site(map, count == 1));
 }
 
 Seconds read_overhead(const YamlMap& map, const std::string& key) {

@@ -108,7 +108,7 @@ ByteMatrix pairs_of(const ByteMatrix& traffic) {
 /// The largest number of other GPUs that one GPU sends to, or receives from.
 int most_peers(const ByteMatrix& traffic) {
   int most = 0;
-  std::vector<int> senders(static_cast<std::size_t>(traffic.ranks()));
+  std::vector<int> senders(traffic.ranks());
   for (int rank = 0; rank < traffic.ranks(); ++rank) {
     int receivers = 0;
     for (const ByteMatrix::Entry& entry : traffic.row(GpuId(rank))) {

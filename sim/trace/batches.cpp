@@ -30,8 +30,8 @@ void append(std::vector<TokenRun>& runs, TokenRun run) {
 
 Spread spread(const TraceStep& step, int ranks, int repeat) {
   Spread result;
-  result.runs.resize(static_cast<std::size_t>(ranks));
-  result.tokens.resize(static_cast<std::size_t>(ranks));
+  result.runs.resize(ranks);
+  result.tokens.resize(ranks);
   using Load = std::pair<std::int64_t, int>;  // tokens, rank
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
   for (int r = 0; r < ranks; ++r) least.emplace(0, r);
@@ -40,8 +40,8 @@ Spread spread(const TraceStep& step, int ranks, int repeat) {
     for (const std::int32_t length : step.sequence_lengths()) {
       const auto [tokens, rank] = least.top();
       least.pop();
-      append(result.runs[static_cast<std::size_t>(rank)], {first, length});
-      result.tokens[static_cast<std::size_t>(rank)] = tokens + length;
+      append(result.runs[rank], {first, length});
+      result.tokens[rank] = tokens + length;
       least.emplace(tokens + length, rank);
       first += length;
     }

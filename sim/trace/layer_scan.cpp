@@ -30,7 +30,7 @@ LayerScan::LayerScan(int experts, int top_k, const std::vector<int>& ranks)
         placement.rank.push_back(rank);
       }
     }
-    if (n > 64) placement.last.assign(static_cast<std::size_t>(n), -1);
+    if (n > 64) placement.last.assign(n, -1);
     placements_.push_back(std::move(placement));
   }
 }
@@ -77,7 +77,7 @@ void LayerScan::add_distinct(const Id* row) {
       continue;
     }
     for (int k = 0; k < top_k_; ++k) {
-      auto& last = placement.last[static_cast<std::size_t>(placement.rank[row[k]])];
+      auto& last = placement.last[placement.rank[row[k]]];
       placement.distinct += last != stamp_;
       last = stamp_;
     }

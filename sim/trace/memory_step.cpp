@@ -42,11 +42,11 @@ class MemoryStep : public TraceStep {
   }
   bool has_weights() const override { return !arrays_.weights.empty(); }
   float weight(int layer, std::int64_t token, int k) const override {
-    return arrays_.weights[static_cast<std::size_t>(row(layer, token) + k)];
+    return arrays_.weights[row(layer, token) + k];
   }
   bool has_source_ranks() const override { return !arrays_.source_ranks.empty(); }
   int source_rank(std::int64_t token) const override {
-    return has_source_ranks() ? arrays_.source_ranks[static_cast<std::size_t>(token)] : 0;
+    return has_source_ranks() ? arrays_.source_ranks[token] : 0;
   }
 
  private:

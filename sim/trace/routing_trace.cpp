@@ -47,9 +47,9 @@ void add(Hash& hash, const TraceInfo& info) {
 }
 
 void add_weights(Hash& hash, const TraceStep& step, int layer, int top_k) {
-  std::vector<float> row(static_cast<std::size_t>(top_k));
+  std::vector<float> row(top_k);
   for (std::int64_t t = 0; t < step.tokens(); ++t) {
-    for (int k = 0; k < top_k; ++k) row[static_cast<std::size_t>(k)] = step.weight(layer, t, k);
+    for (int k = 0; k < top_k; ++k) row[k] = step.weight(layer, t, k);
     hash.bytes(row.data(), row.size() * sizeof(float));
   }
 }

@@ -38,7 +38,7 @@ class SlicedStep : public TraceStep {
   int source_rank(std::int64_t token) const override { return step_->source_rank(token); }
 
  private:
-  int source(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
+  int source(int layer) const { return layers_[layer]; }
 
   std::shared_ptr<const TraceStep> step_;
   std::vector<int> layers_;  // indices in step_

@@ -35,7 +35,7 @@ double variation(const Counts& loads) {
 }
 
 Counts rank_loads(const Counts& loads, int ranks) {
-  Counts sums(static_cast<std::size_t>(ranks));
+  Counts sums(ranks);
   const std::size_t experts_a_rank = loads.size() / sums.size();
   for (std::size_t e = 0; e < loads.size(); ++e) sums[e / experts_a_rank] += loads[e];
   return sums;
@@ -110,15 +110,13 @@ void measure_pairs(const LayerScan& scan, int layer, int wanted, TraceStatistics
   for (std::size_t i = 0; i < std::min(sorted, static_cast<std::size_t>(wanted)); ++i) {
     ExpertPair& pair = pairs[i];
     if (pair.tokens == 0) break;
-    const auto load = [&](int e) {
-      return static_cast<double>(scan.counts()[static_cast<std::size_t>(e)]) / tokens;
-    };
+    const auto load = [&](int e) { return static_cast<double>(scan.counts()[e]) / tokens; };
     pair.share = static_cast<double>(pair.tokens) / tokens;
     pair.lift = pair.share / (load(pair.a) * load(pair.b));
     best.push_back(pair);
   }
   std::sort(best.begin(), best.end(), stronger);
-  if (best.size() > static_cast<std::size_t>(wanted)) best.resize(static_cast<std::size_t>(wanted));
+  if (best.size() > static_cast<std::size_t>(wanted)) best.resize(wanted);
 }
 
 /// Adds the likeness of one layer's loads in successive steps; the caller divides by layers.
@@ -157,7 +155,7 @@ void add_checksums(TraceStatistics& out) {
 
 Error bad_id(const RoutingTrace& trace, const TraceStep& step, int layer) {
   return Error(fmt::format("trace '{}', step {}, layer {}: ids that cannot be", trace.info().name,
-                           step.number(), trace.info().layers[static_cast<std::size_t>(layer)]),
+                           step.number(), trace.info().layers[layer]),
                "`moesim trace verify` tells more");
 }
 
@@ -168,7 +166,7 @@ void measure_layer(const RoutingTrace& trace, int layer, int pairs, TraceStatist
   for (const auto& r : out.ranks) ranks.push_back(r.ranks);
   LayerScan scan(info.experts, info.top_k, ranks);
   std::vector<Counts> step_loads;
-  Counts before(static_cast<std::size_t>(info.experts));
+  Counts before(info.experts);
   for (int s = 0; s < trace.step_count(); ++s) {
     const TraceStep& step = trace.step(s);
     const IdRows rows = step.ids(layer);
@@ -195,7 +193,7 @@ void measure_layer(const RoutingTrace& trace, int layer, int pairs, TraceStatist
     out.ranks[i].rank_max_over_mean.layers.push_back(
         max_over_mean(rank_loads(scan.counts(), ranks[i])));
   }
-  if (info.top_k > 1) measure_pairs(scan, info.layers[static_cast<std::size_t>(layer)], pairs, out);
+  if (info.top_k > 1) measure_pairs(scan, info.layers[layer], pairs, out);
 }
 
 }  // namespace

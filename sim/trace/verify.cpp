@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 template <class Id>
 IdProblems check_rows(const Id* ids, const IdRows& rows, int experts) {
   IdProblems found;
-  std::vector<std::int64_t> last_token(static_cast<std::size_t>(experts), -1);
+  std::vector<std::int64_t> last_token(experts, -1);
   for (std::int64_t t = 0; t < rows.tokens(); ++t, ids += rows.top_k()) {
     bool in_range = true;
     for (int k = 0; k < rows.top_k(); ++k) in_range = in_range && ids[k] < experts;
@@ -134,9 +134,7 @@ class StepVerifier {
   }
 
  private:
-  std::string name(int layer) const {
-    return fmt::format("layer {}", info_.layers[static_cast<std::size_t>(layer)]);
-  }
+  std::string name(int layer) const { return fmt::format("layer {}", info_.layers[layer]); }
   static std::string times(std::int64_t n, const std::string& what) {
     return fmt::format("{} such {}{} in this layer", n, what, n == 1 ? "" : "s");
   }

@@ -52,7 +52,7 @@ int nearest_centre(const std::vector<double>& point, const Points& centres) {
 /// Gives every empty cluster the point that lies farthest from its centre in a cluster of several.
 void fill_empty(const Points& points, Clustering& result) {
   std::vector<int> sizes(result.centres.size());
-  for (const int c : result.cluster_of) ++sizes[static_cast<std::size_t>(c)];
+  for (const int c : result.cluster_of) ++sizes[c];
   for (std::size_t empty = 0; empty < sizes.size(); ++empty) {
     if (sizes[empty] > 0) continue;
     std::size_t farthest = 0;
@@ -62,7 +62,7 @@ void fill_empty(const Points& points, Clustering& result) {
       const double distance = squared_distance(points[i], result.centres[c]);
       if (sizes[c] > 1 && distance > most) most = distance, farthest = i;
     }
-    --sizes[static_cast<std::size_t>(result.cluster_of[farthest])];
+    --sizes[result.cluster_of[farthest]];
     ++sizes[empty];
     result.cluster_of[farthest] = static_cast<int>(empty);
     result.centres[empty] = points[farthest];

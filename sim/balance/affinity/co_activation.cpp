@@ -71,7 +71,7 @@ PairMatrix co_choices(const IdRows& rows, int experts) {
 }
 
 SlotTable table_of(std::span<const GpuId> gpu_of, int gpus) {
-  SlotTable table(static_cast<std::size_t>(gpus));
+  SlotTable table(gpus);
   for (const ExpertId e : ids_of<ExpertId>(gpu_of)) table[gpu_of[e.index()].index()].push_back(e);
   return table;
 }

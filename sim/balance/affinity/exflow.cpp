@@ -196,9 +196,9 @@ std::vector<SlotTable> place_exflow(const std::vector<PairMatrix>& transitions, 
   check_sizes(transitions, experts, gpus);
   LayerParts parts = exflow_parts(transitions, experts, nodes, search);
   for (auto& layer : parts) {  // the experts of a node in order onto its GPUs
-    std::vector<int> met(static_cast<std::size_t>(nodes));
+    std::vector<int> met(nodes);
     for (int& part : layer) {
-      const int rank = met[static_cast<std::size_t>(part)]++;
+      const int rank = met[part]++;
       part = part * gpus_per_node + rank / (experts / gpus);
     }
   }

@@ -31,9 +31,9 @@ ExpertGroups spectral_groups(const PairMatrix& affinity, std::span<const ExpertI
     }
   }
   const std::vector<int> cluster_of = spectral_clusters(part, groups, seed);
-  ExpertGroups members(static_cast<std::size_t>(groups));
+  ExpertGroups members(groups);
   for (std::size_t i = 0; i < experts.size(); ++i) {
-    members[static_cast<std::size_t>(cluster_of[i])].push_back(experts[i]);
+    members[cluster_of[i]].push_back(experts[i]);
   }
   return members;
 }
@@ -153,7 +153,7 @@ GraceReplicas replicate_grace(std::span<const std::int64_t> loads, const SlotTab
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return w[a] < w[b]; });
   for (int i = 0; i < copies; ++i) {
-    result.gpus.emplace_back(static_cast<std::int64_t>(order[static_cast<std::size_t>(i)]));
+    result.gpus.emplace_back(static_cast<std::int64_t>(order[i]));
   }
   std::vector<ExpertId> ranked = primaries[heaviest];
   std::sort(ranked.begin(), ranked.end(), [&](ExpertId a, ExpertId b) {

@@ -29,7 +29,7 @@ Shares deal(std::span<const SlotId> slots, std::span<const double> weights, int 
 std::vector<std::vector<Shares>> grace_shares(const Placement& placement,
                                               std::span<const double> predicted, int gpus_per_node,
                                               GraceChoice choice, int period) {
-  std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(placement.gpus()));
+  std::vector<std::vector<Shares>> shares(placement.gpus());
   for (int rank = 0; rank < placement.gpus(); ++rank) {
     for (int e = 0; e < placement.experts(); ++e) {
       const auto& slots = placement.slots_of(ExpertId(e));
@@ -39,7 +39,7 @@ std::vector<std::vector<Shares>> grace_shares(const Placement& placement,
       // With a single copy in use every choice goes there: one share of one choice says that.
       const bool single = std::count(weights.begin(), weights.end(), 0.0) + 1 ==
                           static_cast<std::ptrdiff_t>(weights.size());
-      shares[static_cast<std::size_t>(rank)].push_back(deal(slots, weights, single ? 1 : period));
+      shares[rank].push_back(deal(slots, weights, single ? 1 : period));
     }
   }
   return shares;

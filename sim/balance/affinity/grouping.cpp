@@ -20,7 +20,7 @@ namespace {
 void equalise(const Points& points, Clustering& clusters) {
   const std::size_t count = clusters.centres.size(), floor = points.size() / count;
   std::vector<std::size_t> sizes(count);
-  for (const int c : clusters.cluster_of) ++sizes[static_cast<std::size_t>(c)];
+  for (const int c : clusters.cluster_of) ++sizes[c];
   // As many clusters as there are left-over points may keep one more than the others.
   for (;;) {
     const auto largest = *std::max_element(sizes.begin(), sizes.end());
@@ -41,7 +41,7 @@ void equalise(const Points& points, Clustering& clusters) {
         if (growth < least) least = growth, mover = i, target = to;
       }
     }
-    --sizes[static_cast<std::size_t>(clusters.cluster_of[mover])];
+    --sizes[clusters.cluster_of[mover]];
     ++sizes[target];
     clusters.cluster_of[mover] = static_cast<int>(target);
   }
@@ -95,10 +95,9 @@ std::vector<std::vector<ExpertId>> similar_groups(const SquareMatrix& similarity
   }
   Clustering clusters = k_means(points, groups, seed);
   equalise(points, clusters);
-  std::vector<std::vector<ExpertId>> members(static_cast<std::size_t>(groups));
+  std::vector<std::vector<ExpertId>> members(groups);
   for (std::size_t i = 0; i < n; ++i) {
-    members[static_cast<std::size_t>(clusters.cluster_of[i])].emplace_back(
-        static_cast<std::int64_t>(i));
+    members[clusters.cluster_of[i]].emplace_back(static_cast<std::int64_t>(i));
   }
   return members;
 }

@@ -174,7 +174,7 @@ Clusters moetuner_clusters(std::span<const std::int64_t> loads, int clusters) {
   if (clusters < 1 || static_cast<std::size_t>(clusters) > loads.size()) {
     throw Error(fmt::format("{} experts cannot fill {} clusters", loads.size(), clusters));
   }
-  Clusters members(static_cast<std::size_t>(clusters));
+  Clusters members(clusters);
   std::vector<std::int64_t> sums(members.size());
   for (const ExpertId e : descending<ExpertId>(loads)) {
     std::size_t least = 0;

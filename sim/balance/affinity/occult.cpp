@@ -110,7 +110,7 @@ SlotTable place_occult(const PairMatrix& co, int gpus) {
   }
   const int per_gpu = experts / gpus;
   Rescheduling growing(co);
-  std::vector<GpuId> gpu_of(static_cast<std::size_t>(experts));
+  std::vector<GpuId> gpu_of(experts);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     growing.open_gpu();
     std::vector<ExpertId> start = {ExpertId(0)};

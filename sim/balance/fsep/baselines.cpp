@@ -36,15 +36,15 @@ SlotTable repeated(const SlotTable& group, int ranks) {
 
 SlotTable initial_slots(int experts, const SlotGrid& grid) {
   grid.check(experts);
-  SlotTable slots(static_cast<std::size_t>(grid.ranks));
+  SlotTable slots(grid.ranks);
   for (int slot = 0; slot < grid.slots(); ++slot) {
-    slots[static_cast<std::size_t>(slot / grid.slots_per_rank)].emplace_back(slot % experts);
+    slots[slot / grid.slots_per_rank].emplace_back(slot % experts);
   }
   return slots;
 }
 
 SlotTable fsdp_ep_slots(int experts, const SlotGrid& grid) {
-  SlotTable group(static_cast<std::size_t>(group_size(experts, grid)));
+  SlotTable group(group_size(experts, grid));
   for (int e = 0; e < experts; ++e) {
     group[static_cast<std::size_t>(e) % group.size()].emplace_back(e);
   }
@@ -53,7 +53,7 @@ SlotTable fsdp_ep_slots(int experts, const SlotGrid& grid) {
 
 SlotTable smart_slots(std::span<const std::int64_t> loads, const SlotGrid& grid) {
   const int experts = static_cast<int>(loads.size());
-  SlotTable group(static_cast<std::size_t>(group_size(experts, grid)));
+  SlotTable group(group_size(experts, grid));
   std::vector<std::int64_t> sums(group.size());
   // Heaviest first, each to the least loaded rank with a free slot.
   for (const ExpertId e : descending<ExpertId>(loads)) {

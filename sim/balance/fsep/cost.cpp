@@ -63,7 +63,7 @@ Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& p, 
 Cost cost(const LoadMatrix& loads, const Reach& reach, const CostParameters& p, const Links& links,
           Counting counting) {
   const Spread sums = spread(loads, reach);
-  std::vector<double> seconds_per_byte(static_cast<std::size_t>(loads.sources()));
+  std::vector<double> seconds_per_byte(loads.sources());
   double byte_seconds = 0;
   for (const GpuId source : ids<GpuId>(loads.sources())) {
     links(source, seconds_per_byte);

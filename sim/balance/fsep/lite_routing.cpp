@@ -15,9 +15,9 @@ Shares shares_of(std::int64_t choices, std::span<const SlotId> slots) {
   const std::int64_t rest = choices % w;
   const std::int64_t used = std::min(w, choices);
   Shares shares;
-  shares.reserve(static_cast<std::size_t>(used));
+  shares.reserve(used);
   for (std::int64_t p = 0; p < used; ++p) {
-    shares.push_back({slots[static_cast<std::size_t>(p)], each + (p < rest ? 1 : 0)});
+    shares.push_back({slots[p], each + (p < rest ? 1 : 0)});
   }
   return shares;
 }
@@ -29,7 +29,7 @@ std::vector<std::vector<Shares>> lite_shares(const LoadMatrix& loads, const Reac
   IdVector<GpuId, std::vector<Shares>> shares(loads.sources());
   for (const GpuId source : shares.ids()) {
     const int node = source.value / reach.ranks_per_node();
-    shares[source].reserve(static_cast<std::size_t>(loads.experts()));
+    shares[source].reserve(loads.experts());
     for (const ExpertId e : ids<ExpertId>(loads.experts())) {
       shares[source].push_back(shares_of(loads.at(source, e), reach.slots(node, e)));
     }

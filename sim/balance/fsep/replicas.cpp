@@ -21,7 +21,7 @@ std::optional<Replicas> even_replicas(int experts, const SlotGrid& grid) {
   grid.check(experts);
   if (grid.slots() % experts != 0) return std::nullopt;
   const int copies = grid.slots() / experts;
-  return Replicas{std::vector<int>(static_cast<std::size_t>(experts), copies), copies, {}};
+  return Replicas{std::vector<int>(experts, copies), copies, {}};
 }
 
 Replicas queue_replicas(std::span<const std::int64_t> loads, const SlotGrid& grid) {
@@ -42,7 +42,7 @@ Replicas queue_replicas(std::span<const std::int64_t> loads, const SlotGrid& gri
   for (int free = grid.slots() - replicas.base * experts; free > 0;) {
     const int expert = queue.top().expert;
     queue.pop();
-    int& copies = replicas.of[static_cast<std::size_t>(expert)];
+    int& copies = replicas.of[expert];
     // From one copy per node on, copies come by whole rounds over the nodes, so that all
     // nodes have equally many.
     const int step = copies >= nodes ? nodes : 1;

@@ -50,7 +50,7 @@ class Sharers {
     const Part part{choices / w, choices % w};
     whole_ += part.whole;
     rests_ += part.rest;
-    ++ends_[static_cast<std::size_t>(part.rest)];
+    ++ends_[part.rest];
     return part;
   }
 
@@ -113,7 +113,7 @@ Spread spread(const LoadMatrix& loads, const Reach& reach) {
   const Placement& placement = reach.placement();
   check_shapes(loads, placement);
   Spread sums;
-  sums.slots.resize(static_cast<std::size_t>(placement.slots()));
+  sums.slots.resize(placement.slots());
   sums.slots_planner_extra.resize(sums.slots.size());
   for (int e = 0; e < loads.experts(); ++e) {
     const ExpertId expert(e);

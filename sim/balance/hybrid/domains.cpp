@@ -28,15 +28,14 @@ int ExpertDomains::coordinate(GpuId gpu, int level) const {
 }
 
 GpuId ExpertDomains::moved(GpuId gpu, int level, int to) const {
-  return GpuId(gpu.value +
-               (to - coordinate(gpu, level)) * stride_[static_cast<std::size_t>(level)]);
+  return GpuId(gpu.value + (to - coordinate(gpu, level)) * stride_[level]);
 }
 
 DomainRelation ExpertDomains::relation(GpuId m, GpuId n, int level) const {
   for (int l = 0; l < levels(); ++l) {
     if (l != level && coordinate(m, l) != coordinate(n, l)) return DomainRelation::none;
   }
-  const int size = levels_[static_cast<std::size_t>(level)].domain;
+  const int size = levels_[level].domain;
   const int a = coordinate(m, level), b = coordinate(n, level);
   const bool same_domain = a / size == b / size, same_offset = a % size == b % size;
   if (same_domain && !same_offset) return DomainRelation::all_gather;
@@ -45,7 +44,7 @@ DomainRelation ExpertDomains::relation(GpuId m, GpuId n, int level) const {
 }
 
 GpuId ExpertDomains::hop(GpuId at, GpuId home, int level) const {
-  const int size = levels_[static_cast<std::size_t>(level)].domain;
+  const int size = levels_[level].domain;
   const int domain = coordinate(home, level) / size;
   return moved(at, level, domain * size + coordinate(at, level) % size);
 }
@@ -64,12 +63,12 @@ SlotTable ExpertDomains::gathered_before(const SlotTable& home, int level) const
     for (int from = 0; from < gpus_; ++from) {  // same domain before `level`, same worker after
       bool holds = true;
       for (int l = 0; l < levels() && holds; ++l) {
-        const int size = l < level ? levels_[static_cast<std::size_t>(l)].domain : 1;
+        const int size = l < level ? levels_[l].domain : 1;
         holds = coordinate(GpuId(gpu), l) / size == coordinate(GpuId(from), l) / size;
       }
       if (!holds) continue;
-      const auto& experts = home[static_cast<std::size_t>(from)];
-      auto& list = held[static_cast<std::size_t>(gpu)];
+      const auto& experts = home[from];
+      auto& list = held[gpu];
       list.insert(list.end(), experts.begin(), experts.end());
     }
   }
@@ -89,8 +88,8 @@ LevelExchanges ExpertDomains::gather_exchanges(const SlotTable& home, Bytes expe
     for (int m = 0; m < gpus_; ++m) {
       for (int n = 0; n < gpus_; ++n) {
         const bool sends = relation(GpuId(m), GpuId(n), level) == DomainRelation::all_gather;
-        const auto experts = held[static_cast<std::size_t>(m)].size();
-        row[static_cast<std::size_t>(n)] = sends ? static_cast<std::uint32_t>(experts) : 0;
+        const auto experts = held[m].size();
+        row[n] = sends ? static_cast<std::uint32_t>(experts) : 0;
       }
       matrix.add_dense_row(row);
     }

@@ -40,7 +40,7 @@ void check(int experts, const Shape& shape) {
 /// The experts of every node, in the order of the node's groups: [node * experts per node + i].
 std::vector<int> experts_by_node(std::span<const double> loads, const Shape& shape) {
   const int group_size = static_cast<int>(loads.size()) / shape.groups;
-  std::vector<double> sums(static_cast<std::size_t>(shape.groups));
+  std::vector<double> sums(shape.groups);
   for (std::size_t e = 0; e < loads.size(); ++e) {
     sums[e / static_cast<std::size_t>(group_size)] += loads[e];
   }
@@ -70,19 +70,19 @@ Packing pack_sorted(std::span<const double> weights, int packs) {
   require_divides(packs, "packs", items, "items");
   std::vector<Item> order;
   order.reserve(weights.size());
-  for (int i = 0; i < items; ++i) order.emplace_back(weights[static_cast<std::size_t>(i)], i);
+  for (int i = 0; i < items; ++i) order.emplace_back(weights[i], i);
   std::sort(order.begin(), order.end(), HeavierFirst());
 
   Packing result{std::vector<int>(weights.size()), std::vector<int>(weights.size())};
   std::priority_queue<Item, std::vector<Item>, std::greater<>> lightest;  // packs with room
   for (int p = 0; p < packs; ++p) lightest.emplace(0.0, p);
-  std::vector<int> filled(static_cast<std::size_t>(packs));
+  std::vector<int> filled(packs);
   for (const auto& [weight, item] : order) {
     const auto [load, p] = lightest.top();
     lightest.pop();
-    result.pack[static_cast<std::size_t>(item)] = p;
-    result.rank[static_cast<std::size_t>(item)] = filled[static_cast<std::size_t>(p)]++;
-    if (filled[static_cast<std::size_t>(p)] < items / packs) lightest.emplace(load + weight, p);
+    result.pack[item] = p;
+    result.rank[item] = filled[p]++;
+    if (filled[p] < items / packs) lightest.emplace(load + weight, p);
   }
   return result;
 }
@@ -102,7 +102,7 @@ Replication replicate(std::span<const double> loads, int slots) {
 
   const auto lighter = [](const Item& a, const Item& b) { return HeavierFirst()(b, a); };
   std::vector<Item> all;
-  for (int e = 0; e < experts; ++e) all.emplace_back(loads[static_cast<std::size_t>(e)], e);
+  for (int e = 0; e < experts; ++e) all.emplace_back(loads[e], e);
   std::priority_queue heaviest(lighter, std::move(all));
   for (int slot = experts; slot < slots; ++slot) {
     const int expert = heaviest.top().second;
@@ -125,14 +125,14 @@ Layout rebalance(std::span<const double> loads, const Shape& wanted) {
   const int gpu_slots = shape.slots / shape.gpus;
   const std::vector<int> experts = experts_by_node(loads, shape);
 
-  Layout layout{std::vector<ExpertId>(static_cast<std::size_t>(shape.slots)),
-                std::vector<std::vector<SlotId>>(loads.size()), shape.gpus};
+  Layout layout{std::vector<ExpertId>(shape.slots), std::vector<std::vector<SlotId>>(loads.size()),
+                shape.gpus};
   std::vector<double> node_loads(node_experts);
-  std::vector<double> weights(static_cast<std::size_t>(node_slots));
+  std::vector<double> weights(node_slots);
   for (int node = 0; node < shape.nodes; ++node) {
     const std::span here = std::span(experts).subspan(node * node_experts, node_experts);
     for (std::size_t i = 0; i < node_experts; ++i) {
-      node_loads[i] = loads[static_cast<std::size_t>(here[i])];
+      node_loads[i] = loads[here[i]];
     }
     const Replication copies = replicate(node_loads, node_slots);
     for (std::size_t s = 0; s < weights.size(); ++s) {
@@ -141,17 +141,17 @@ Layout rebalance(std::span<const double> loads, const Shape& wanted) {
     }
     const Packing packing = pack(weights, shape.gpus / shape.nodes);
     for (std::size_t s = 0; s < weights.size(); ++s) {  // ascending replica ranks of each expert
-      const int expert = here[static_cast<std::size_t>(copies.expert_in[s])];
+      const int expert = here[copies.expert_in[s]];
       const SlotId slot(node * node_slots + packing.pack[s] * gpu_slots + packing.rank[s]);
       layout.expert_in[slot.index()] = ExpertId(expert);
-      layout.copy_of[static_cast<std::size_t>(expert)].push_back(slot);
+      layout.copy_of[expert].push_back(slot);
     }
   }
   return layout;
 }
 
 SlotTable Layout::table() const {
-  SlotTable table(static_cast<std::size_t>(gpus));
+  SlotTable table(gpus);
   const std::size_t per_gpu = expert_in.size() / table.size();
   for (std::size_t s = 0; s < expert_in.size(); ++s) table[s / per_gpu].push_back(expert_in[s]);
   return table;

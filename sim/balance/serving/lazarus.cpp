@@ -137,7 +137,7 @@ SlotTable place(std::span<const int> replicas, const Shape& shape) {
     throw Error(fmt::format("Lazarus cannot place {} replicas, {} of one expert, in {} x {} slots",
                             total, most, shape.nodes, shape.slots_per_node));
   }
-  SlotTable table(static_cast<std::size_t>(shape.nodes));
+  SlotTable table(shape.nodes);
   std::vector<std::size_t> nodes;  // of the group: the heaviest expert's first
   int placed = 0;
   for (const ExpertId expert : descending<ExpertId>(replicas)) {

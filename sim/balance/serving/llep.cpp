@@ -21,7 +21,7 @@ void check(std::size_t experts, int gpus) {
 }
 
 std::vector<std::int64_t> native_loads(std::span<const std::int64_t> counts, int gpus) {
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(gpus));
+  std::vector<std::int64_t> loads(gpus);
   const std::size_t per_gpu = counts.size() / loads.size();
   for (std::size_t e = 0; e < counts.size(); ++e) loads[e / per_gpu] += counts[e];
   return loads;

@@ -25,7 +25,7 @@ void PathProfile::expect(const ExpertPath& path, double tokens, std::span<double
 }
 
 std::vector<double> expect_after(const PathProfile& profile, std::span<const double> before) {
-  std::vector<double> loads(static_cast<std::size_t>(profile.experts()));
+  std::vector<double> loads(profile.experts());
   double choices = 0;
   for (const ExpertId e : ids_of<ExpertId>(before)) {
     if (before[e.index()] == 0) continue;

@@ -33,13 +33,13 @@ std::vector<int> replicate(std::span<const double> loads, int slots) {
   std::vector<int> copies(loads.size(), 1);
   if (std::all_of(loads.begin(), loads.end(), [](double load) { return load == 0; })) {
     for (int e = 0; e < experts; ++e) {
-      copies[static_cast<std::size_t>(e)] = slots / experts + (e < slots % experts ? 1 : 0);
+      copies[e] = slots / experts + (e < slots % experts ? 1 : 0);
     }
     return copies;
   }
   std::priority_queue<std::pair<double, int>>
       heaviest;  // a pair of equals has the higher id on top
-  for (int e = 0; e < experts; ++e) heaviest.emplace(loads[static_cast<std::size_t>(e)], e);
+  for (int e = 0; e < experts; ++e) heaviest.emplace(loads[e], e);
   for (int slot = experts; slot < slots; ++slot) {
     const int expert = heaviest.top().second;
     const auto e = static_cast<std::size_t>(expert);
@@ -60,11 +60,9 @@ SlotTable place(std::span<const double> loads, int ranks, int slots_per_rank) {
     }
   }
   const eplb::Packing packing = eplb::pack_sorted(weights, ranks);
-  SlotTable table(static_cast<std::size_t>(ranks),
-                  std::vector<ExpertId>(static_cast<std::size_t>(slots_per_rank)));
+  SlotTable table(ranks, std::vector<ExpertId>(slots_per_rank));
   for (std::size_t i = 0; i < experts.size(); ++i) {
-    table[static_cast<std::size_t>(packing.pack[i])][static_cast<std::size_t>(packing.rank[i])] =
-        experts[i];
+    table[packing.pack[i]][packing.rank[i]] = experts[i];
   }
   return table;
 }

@@ -91,7 +91,7 @@ Replication replicate(const SlotTable& table, std::span<const GpuId> owners,
                       std::span<const std::int64_t> loads, const HecateLimits& limits) {
   const int top = hidden_experts(limits, static_cast<int>(owners.size()));
   std::vector<ExpertId> experts = heaviest_first(loads);
-  experts.resize(static_cast<std::size_t>(top));
+  experts.resize(top);
   std::vector<int> free_slots = limits.free_slots;
   for (int& n : free_slots) n = std::clamp(n, 0, top);
   const bool everywhere = std::ranges::all_of(free_slots, [&](int n) { return n == top; });
@@ -175,7 +175,7 @@ Seconds hecate_latency(const SlotTable& table, const LoadMatrix& loads, int gpus
   const Placement& placement = assignment.placement();
   std::vector<std::int64_t> computed(table.size()), received(table.size());
   for (const GpuId source : ids<GpuId>(loads.sources())) {
-    std::vector<std::int64_t> slots(static_cast<std::size_t>(placement.slots()));
+    std::vector<std::int64_t> slots(placement.slots());
     for (const ExpertId e : ids<ExpertId>(loads.experts())) {
       add_choices(assignment, source, e, loads.at(source, e), slots);
     }

@@ -21,7 +21,7 @@ std::vector<GpuId> least_interested(const LoadMatrix& loads, ExpertId expert, Gp
   }
   std::stable_sort(gpus.begin(), gpus.end(),
                    [&](GpuId a, GpuId b) { return loads.at(a, expert) < loads.at(b, expert); });
-  gpus.resize(static_cast<std::size_t>(q));
+  gpus.resize(q);
   std::sort(gpus.begin(), gpus.end());
   return gpus;
 }

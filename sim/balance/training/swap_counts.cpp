@@ -46,7 +46,7 @@ SwapCounts::SwapCounts(std::vector<int> group_of, int groups, const IdRows& ids,
 void SwapCounts::start_with(const PairedChoices& choices) {
   for (std::size_t e = 0; e < experts_; ++e) {
     const int group = group_of_[e];
-    touching_[static_cast<std::size_t>(group)] += choices.choosing(e);
+    touching_[group] += choices.choosing(e);
     std::uint32_t* const groups = with_group_.data() + e * groups_;
     std::uint32_t* const alone = alone_with_.data() + e * experts_;
     for (std::size_t f = 0; f < experts_; ++f) {
@@ -59,7 +59,7 @@ void SwapCounts::start_with(const PairedChoices& choices) {
 
 void SwapCounts::take_shared(const IdRows& ids, std::span<const TokenRun> runs) {
   std::vector<std::uint32_t> held(groups_);
-  for (const int group : group_of_) ++held[static_cast<std::size_t>(group)];
+  for (const int group : group_of_) ++held[group];
   if (std::all_of(held.begin(), held.end(), [](std::uint32_t n) { return n < 2; })) return;
   bit_of_.assign(ids.width() == 1 ? 256 : 65536, 0);
   group_at_.assign(bit_of_.size(), dropped);
@@ -103,10 +103,10 @@ void SwapCounts::take_row(const Id* ids, int top_k, std::uint64_t twice) {
     left |= static_cast<std::uint32_t>((bit_of_[ids[k]] & twice) != 0) << k;
   }
   while (left != 0) {
-    const std::uint32_t shared = group[static_cast<std::size_t>(std::countr_zero(left))];
+    const std::uint32_t shared = group[std::countr_zero(left)];
     std::size_t m = 0, others = 0;
     for (int k = 0; k < top_k; ++k) {
-      const std::uint32_t of = group[static_cast<std::size_t>(k)];
+      const std::uint32_t of = group[k];
       inside[m] = outside[others] = ids[k];
       m += of == shared;
       others += of != shared && of != dropped;

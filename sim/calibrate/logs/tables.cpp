@@ -52,7 +52,7 @@ class Csv {
   }
   std::string text(const Row& row, const std::string& name) const {
     const auto at = std::ranges::find(names_, name);
-    return at == names_.end() ? "" : row.cells[static_cast<std::size_t>(at - names_.begin())];
+    return at == names_.end() ? "" : row.cells[at - names_.begin()];
   }
   double number(const Row& row, const std::string& name, double least = 1e-12) const {
     const double value = number_in(file_, row.line, "'" + name + "'", text(row, name));

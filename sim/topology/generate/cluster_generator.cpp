@@ -60,7 +60,7 @@ void build_wan(Builder& builder, const WanSpec& spec, const std::vector<int>& ro
   const auto join = [&](int a, int b, Wire wire) {
     builder.cable(a, b, "wan", Tier::wan, wire, cost::wan);
   };
-  const auto router = [&](int site) { return routers[static_cast<std::size_t>(site)]; };
+  const auto router = [&](int site) { return routers[site]; };
   const auto special = [&](int a, int b) {
     for (const WanSpec::Special& s : spec.special) {
       if ((s.a == a && s.b == b) || (s.a == b && s.b == a)) return s.wire;

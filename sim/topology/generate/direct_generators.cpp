@@ -17,14 +17,13 @@ std::vector<int> build_dragonfly(Builder& builder, const FabricSpec& spec,
       group.push_back(
           builder.vertex(fmt::format("{}group{}.router{}", prefix, g, r), VertexKind::router));
       for (int other = 0; other < r; ++other) {
-        builder.cable(group[static_cast<std::size_t>(other)], group.back(), "local", Tier::fabric,
-                      spec.local, cost::fabric);
+        builder.cable(group[other], group.back(), "local", Tier::fabric, spec.local, cost::fabric);
       }
     }
   }
   const auto port = [&](int from, int to) {
     const int number = to > from ? to - 1 : to;
-    return groups[static_cast<std::size_t>(from)][static_cast<std::size_t>(number % spec.routers)];
+    return groups[from][number % spec.routers];
   };
   for (int a = 0; a < spec.groups; ++a) {
     for (int b = a + 1; b < spec.groups; ++b) {
@@ -33,8 +32,7 @@ std::vector<int> build_dragonfly(Builder& builder, const FabricSpec& spec,
   }
   for (const Nic& nic : nics) {
     const int router = nic.node / spec.nodes_per_router;
-    builder.attach(nic, groups[static_cast<std::size_t>(router / spec.routers)]
-                              [static_cast<std::size_t>(router % spec.routers)]);
+    builder.attach(nic, groups[router / spec.routers][router % spec.routers]);
   }
   return {groups[0][0]};
 }
@@ -55,11 +53,10 @@ std::vector<int> build_torus(Builder& builder, const FabricSpec& spec, const std
       const int here = i / stride % d;
       const int next = i + ((here + 1) % d - here) * stride;
       if (d == 1 || (d == 2 && here == 1)) continue;
-      builder.cable(routers[static_cast<std::size_t>(i)], routers[static_cast<std::size_t>(next)],
-                    "torus", Tier::fabric, spec.local, cost::fabric);
+      builder.cable(routers[i], routers[next], "torus", Tier::fabric, spec.local, cost::fabric);
     }
   }
-  for (const Nic& nic : nics) builder.attach(nic, routers[static_cast<std::size_t>(nic.node)]);
+  for (const Nic& nic : nics) builder.attach(nic, routers[nic.node]);
   return {routers[0]};
 }
 

@@ -59,7 +59,7 @@ std::vector<Switch> add_leaves(Builder& builder, const std::vector<Nic>& nics, i
   }
   for (const Nic& nic : nics) {
     if (!belongs(nic)) continue;
-    Switch& leaf = leaves[static_cast<std::size_t>(nic.node / each)];
+    Switch& leaf = leaves[nic.node / each];
     builder.attach(nic, leaf.vertex);
     leaf.down += nic.wire.bandwidth.value;
   }

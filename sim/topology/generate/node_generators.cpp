@@ -79,13 +79,13 @@ class Node {
     for (int s = 0; s < sockets; ++s) {
       sockets_.push_back(add(fmt::format("socket{}", s), VertexKind::socket));
       for (int other = 0; other < s; ++other) {
-        builder_.cable(sockets_[static_cast<std::size_t>(other)], sockets_.back(), "socket",
-                       Tier::host, spec_.pcie.socket, cost::socket);
+        builder_.cable(sockets_[other], sockets_.back(), "socket", Tier::host, spec_.pcie.socket,
+                       cost::socket);
       }
     }
     for (int w = 0; w < switches_; ++w) {
       pcie_switches_.push_back(add(fmt::format("pcie{}", w), VertexKind::pcie_switch));
-      pcie(pcie_switches_.back(), sockets_[static_cast<std::size_t>(w / spec_.pcie.switches)]);
+      pcie(pcie_switches_.back(), sockets_[w / spec_.pcie.switches]);
     }
     if (sockets == 0) return;
     const std::vector<int>& above = switches_ > 0 ? pcie_switches_ : sockets_;
@@ -97,17 +97,17 @@ class Node {
   void attach_nic(int nic, int k) {
     if (spec_.pcie.sockets == 0) {
       if (spec_.nics >= spec_.gpus) {
-        pcie(gpus_[static_cast<std::size_t>(k / (spec_.nics / spec_.gpus))], nic);
+        pcie(gpus_[k / (spec_.nics / spec_.gpus)], nic);
         return;
       }
       const int each = spec_.gpus / spec_.nics;
-      for (int g = k * each; g < (k + 1) * each; ++g) pcie(gpus_[static_cast<std::size_t>(g)], nic);
+      for (int g = k * each; g < (k + 1) * each; ++g) pcie(gpus_[g], nic);
       return;
     }
     const bool at_switch = switches_ > 0 && spec_.nics % switches_ == 0;
     const std::vector<int>& places = at_switch ? pcie_switches_ : sockets_;
     const int each = std::max(1, spec_.nics / static_cast<int>(places.size()));
-    pcie(places[static_cast<std::size_t>(k / each)], nic);
+    pcie(places[k / each], nic);
   }
 
   Builder& builder_;

@@ -99,7 +99,7 @@ class ExplicitReader {
     parts_.links.push_back(link);
   }
 
-  const Vertex& vertex(int id) const { return parts_.vertices[static_cast<std::size_t>(id)]; }
+  const Vertex& vertex(int id) const { return parts_.vertices[id]; }
 
   bool inside_host(const Link& link) const {
     return same_host(vertex(link.from.value), vertex(link.to.value));

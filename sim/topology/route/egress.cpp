@@ -8,7 +8,7 @@ namespace moesim {
 namespace {
 
 std::vector<int> potentials(const HostType& type, const std::vector<int>& beyond) {
-  std::vector<int> least(static_cast<std::size_t>(type.inside.size()), unreachable);
+  std::vector<int> least(type.inside.size(), unreachable);
   for (std::size_t p = 0; p < type.up.size(); ++p) {
     if (beyond[p] == unreachable) continue;
     for (std::size_t v = 0; v < least.size(); ++v) {
@@ -27,7 +27,7 @@ Dag dag_out(const HostType& type, const std::vector<int>& beyond, const std::vec
     const auto here = static_cast<std::size_t>(v);
     const std::size_t start = dag.hops.size();
     for (const Arc& arc : type.inside.out(v)) {
-      if (least[static_cast<std::size_t>(arc.to)] + arc.cost == least[here]) {
+      if (least[arc.to] + arc.cost == least[here]) {
         dag.hops.push_back({arc.link, arc.to});
       }
     }
@@ -50,11 +50,11 @@ Dag dag_out(const HostType& type, const std::vector<int>& beyond, const std::vec
 /// Walks the next hops of one GPU; notes its exits and whether it has to choose anywhere.
 void find_exits(const HostType& type, Egress& egress, int gpu) {
   constexpr double absent = -1;
-  std::vector<double> latency(static_cast<std::size_t>(type.inside.size()), absent);
-  latency[static_cast<std::size_t>(gpu)] = 0;
+  std::vector<double> latency(type.inside.size(), absent);
+  latency[gpu] = 0;
   std::vector<Egress::Exit> exits;
   for (std::size_t i = 0; i < egress.dag.order.size(); ++i) {
-    const double so_far = latency[static_cast<std::size_t>(egress.dag.order[i])];
+    const double so_far = latency[egress.dag.order[i]];
     if (so_far == absent) continue;
     if (egress.dag.first[i + 1] - egress.dag.first[i] > 1) egress.single = false;
     for (std::size_t k = egress.dag.first[i]; k < egress.dag.first[i + 1]; ++k) {
@@ -67,7 +67,7 @@ void find_exits(const HostType& type, Egress& egress, int gpu) {
       }
       for (const Arc& arc : type.inside.out(egress.dag.order[i])) {
         if (arc.link != hop.link) continue;
-        double& there = latency[static_cast<std::size_t>(hop.to)];
+        double& there = latency[hop.to];
         there = std::max(there, so_far + arc.latency);
       }
     }

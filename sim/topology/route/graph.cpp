@@ -46,9 +46,8 @@ std::vector<int> farthest_first(const std::vector<int>& distance) {
   for (std::size_t v = 0; v < distance.size(); ++v) {
     if (distance[v] < unreachable) order.push_back(static_cast<int>(v));
   }
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return distance[static_cast<std::size_t>(a)] > distance[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return distance[a] > distance[b]; });
   return order;
 }
 
@@ -57,8 +56,7 @@ Dag dag_toward(const Digraph& graph, const std::vector<int>& distance) {
   for (const int v : farthest_first(distance)) {
     const std::size_t start = dag.hops.size();
     for (const Arc& arc : graph.out(v)) {
-      if (distance[static_cast<std::size_t>(arc.to)] + arc.cost ==
-          distance[static_cast<std::size_t>(v)]) {
+      if (distance[arc.to] + arc.cost == distance[v]) {
         dag.hops.push_back({arc.link, arc.to});
       }
     }

@@ -46,17 +46,17 @@ HostType make_type(HostDraft draft) {
         longest_latency(type.inside, distance, std::vector<double>(distance.size(), 0)));
     int least = unreachable;
     for (const Port& port : type.down) {
-      least = std::min(least, distance[static_cast<std::size_t>(port.vertex)]);
+      least = std::min(least, distance[port.vertex]);
     }
     std::vector<int> nearest;
     for (std::size_t i = 0; least < unreachable && i < type.down.size(); ++i) {
-      if (distance[static_cast<std::size_t>(type.down[i].vertex)] == least) {
+      if (distance[type.down[i].vertex] == least) {
         nearest.push_back(static_cast<int>(i));
       }
     }
     type.nearest_down.push_back(std::move(nearest));
     for (const int other : type.gpus) {
-      if (distance[static_cast<std::size_t>(other)] == unreachable) type.connected = false;
+      if (distance[other] == unreachable) type.connected = false;
     }
     type.distance_to_gpu.push_back(std::move(distance));
   }
@@ -112,14 +112,14 @@ class Cutter {
       if (host < 0) {
         local_[v] = borders_.fabric_vertices++;
       } else {
-        local_[v] = drafts_[static_cast<std::size_t>(host)].vertices++;
-        borders_.hosts[static_cast<std::size_t>(host)].vertices.push_back(static_cast<int>(v));
+        local_[v] = drafts_[host].vertices++;
+        borders_.hosts[host].vertices.push_back(static_cast<int>(v));
       }
     }
   }
 
   void place_link(int id) {
-    const Link& link = parts_.links[static_cast<std::size_t>(id)];
+    const Link& link = parts_.links[id];
     const int from_host = parts_.vertices[link.from.index()].host;
     const int to_host = parts_.vertices[link.to.index()].host;
     const int from = local_[link.from.index()];
@@ -132,11 +132,10 @@ class Cutter {
     } else if (to_host < 0) {
       leave(from_host, from, to, link.cost, latency, id);
     } else if (from_host == to_host) {
-      Host& host = borders_.hosts[static_cast<std::size_t>(from_host)];
+      Host& host = borders_.hosts[from_host];
       const int number = static_cast<int>(host.out_links.size());
       host.out_links.push_back(id);
-      drafts_[static_cast<std::size_t>(from_host)].arcs.push_back(
-          {from, to, link.cost, latency, number});
+      drafts_[from_host].arcs.push_back({from, to, link.cost, latency, number});
     } else {
       const int between = borders_.fabric_vertices++;
       leave(from_host, from, between, link.cost, latency, id);
@@ -145,19 +144,19 @@ class Cutter {
   }
 
   void leave(int h, int vertex, int fabric, int cost, double latency, int id) {
-    Host& host = borders_.hosts[static_cast<std::size_t>(h)];
+    Host& host = borders_.hosts[h];
     const int number = static_cast<int>(host.out_links.size());
     host.out_links.push_back(id);
     host.up_switch.push_back(fabric);
-    drafts_[static_cast<std::size_t>(h)].up.push_back({vertex, cost, latency, number});
+    drafts_[h].up.push_back({vertex, cost, latency, number});
   }
 
   void enter(int h, int vertex, int fabric, int cost, double latency, int id) {
-    Host& host = borders_.hosts[static_cast<std::size_t>(h)];
+    Host& host = borders_.hosts[h];
     const int number = static_cast<int>(host.down_links.size());
     host.down_links.push_back(id);
     host.down_switch.push_back(fabric);
-    drafts_[static_cast<std::size_t>(h)].down.push_back({vertex, cost, latency, number});
+    drafts_[h].down.push_back({vertex, cost, latency, number});
   }
 
   const Topology::Parts& parts_;

@@ -18,15 +18,14 @@ class Walker {
         target_(routes.host(routes.host_of(to))) {}
 
   std::vector<Path> run() {
-    const int vertex =
-        routes_.type(source_).gpus[static_cast<std::size_t>(routes_.local_of(from_))];
+    const int vertex = routes_.type(source_).gpus[routes_.local_of(from_)];
     if (routes_.stays_inside(from_, to_)) {
       inside(vertex, 1);
     } else {
-      entrance_ = &routes_.entrances()[static_cast<std::size_t>(routes_.entrance_of(to_))];
+      entrance_ = &routes_.entrances()[routes_.entrance_of(to_)];
       const Attachment& attachment = routes_.attachment(routes_.host_of(from_));
-      const int number = attachment.egress_of[static_cast<std::size_t>(routes_.entrance_of(to_))];
-      egress_ = &routes_.egresses(source_.type)[static_cast<std::size_t>(number)];
+      const int number = attachment.egress_of[routes_.entrance_of(to_)];
+      egress_ = &routes_.egresses(source_.type)[number];
       leaving(vertex, 1);
     }
     return std::move(paths_);
@@ -58,7 +57,7 @@ class Walker {
     }
     const auto hops = hops_at(type.to_gpu[local], vertex);
     for (const Dag::Hop& hop : hops) {
-      take(target_.out_links[static_cast<std::size_t>(hop.link)],
+      take(target_.out_links[hop.link],
            [&] { inside(hop.to, share / static_cast<double>(hops.size())); });
     }
   }
@@ -68,13 +67,13 @@ class Walker {
     const auto hops = hops_at(egress_->dag, vertex);
     const double part = share / static_cast<double>(hops.size());
     for (const Dag::Hop& hop : hops) {
-      take(source_.out_links[static_cast<std::size_t>(hop.link)], [&] {
+      take(source_.out_links[hop.link], [&] {
         if (hop.to >= 0) {
           leaving(hop.to, part);
         } else {
           const auto& up = routes_.type(source_).up;
           const auto port = std::ranges::find(up, hop.link, &Port::link) - up.begin();
-          crossing(source_.up_switch[static_cast<std::size_t>(port)], part);
+          crossing(source_.up_switch[port], part);
         }
       });
     }
@@ -88,9 +87,9 @@ class Walker {
 
   void crossing(int v, double share) {
     std::vector<Way> ways;
-    const int here = entrance_->distance[static_cast<std::size_t>(v)];
+    const int here = entrance_->distance[v];
     for (const Arc& arc : routes_.fabric().out(v)) {
-      if (entrance_->distance[static_cast<std::size_t>(arc.to)] + arc.cost == here) {
+      if (entrance_->distance[arc.to] + arc.cost == here) {
         ways.push_back({arc.link, arc.to, -1});
       }
     }

@@ -25,8 +25,8 @@ Routes::Routes(const Topology::Parts& parts)
   for (int h = 0; h < hosts(); ++h) {
     int local = 0;
     for (const int gpu : host(h).gpus) {
-      host_of_[static_cast<std::size_t>(gpu)] = h;
-      local_of_[static_cast<std::size_t>(gpu)] = local++;
+      host_of_[gpu] = h;
+      local_of_[gpu] = local++;
     }
     if (local > 0) ++with_gpus;
     crosses = crosses || with_gpus > 1 || !type(host(h)).connected;
@@ -40,9 +40,8 @@ Routes::Routes(const Topology::Parts& parts)
 bool Routes::stays_inside(int from, int to) const {
   if (host_of(from) != host_of(to)) return false;
   const HostType& t = type(host(host_of(from)));
-  const int vertex = t.gpus[static_cast<std::size_t>(local_of(from))];
-  return t.distance_to_gpu[static_cast<std::size_t>(local_of(to))]
-                          [static_cast<std::size_t>(vertex)] < unreachable;
+  const int vertex = t.gpus[local_of(from)];
+  return t.distance_to_gpu[local_of(to)][vertex] < unreachable;
 }
 
 /// The ends of an entrance are the fabric vertices before the GPU's nearest ports. Several ports
@@ -57,20 +56,18 @@ void Routes::find_entrances() {
     const auto local = static_cast<std::size_t>(local_of_[gpu]);
     std::map<int, Entrance::End> ends;  // by fabric vertex
     for (const int d : t.nearest_down[local]) {
-      const int cost = t.down[static_cast<std::size_t>(d)].cost;
-      const int at = h.down_switch[static_cast<std::size_t>(d)];
+      const int cost = t.down[d].cost;
+      const int at = h.down_switch[d];
       const auto [end, fresh] = ends.try_emplace(at, Entrance::End{at, cost, 0});
       end->second.cost = std::min(end->second.cost, cost);
     }
     for (const int d : t.nearest_down[local]) {
-      const Port& port = t.down[static_cast<std::size_t>(d)];
-      const int at = h.down_switch[static_cast<std::size_t>(d)];
+      const Port& port = t.down[d];
+      const int at = h.down_switch[d];
       Entrance::End& end = ends.at(at);
       if (port.cost != end.cost) continue;
-      end.latency =
-          std::max(end.latency,
-                   port.latency + t.latency_to_gpu[local][static_cast<std::size_t>(port.vertex)]);
-      downs_[gpu].push_back({h.down_links[static_cast<std::size_t>(d)], port.vertex, at});
+      end.latency = std::max(end.latency, port.latency + t.latency_to_gpu[local][port.vertex]);
+      downs_[gpu].push_back({h.down_links[d], port.vertex, at});
     }
     if (ends.empty()) continue;
     Entrance entrance;
@@ -88,8 +85,8 @@ void Routes::find_entrances() {
 /// Distances from every fabric vertex through the nearest end; `distances` keeps those to single
 /// vertices, which entrances share.
 void Routes::solve(Entrance& entrance, std::map<int, std::vector<int>>& distances) const {
-  entrance.distance.assign(static_cast<std::size_t>(fabric_.size()), unreachable);
-  entrance.latency.assign(static_cast<std::size_t>(fabric_.size()), 0);
+  entrance.distance.assign(fabric_.size(), unreachable);
+  entrance.latency.assign(fabric_.size(), 0);
   for (const Entrance::End& end : entrance.ends) {
     const auto [at, fresh] = distances.try_emplace(end.fabric_vertex);
     if (fresh) at->second = fabric_.distances_to(end.fabric_vertex);
@@ -131,18 +128,17 @@ int Routes::egress_for(const Attachment& attachment, const Entrance& entrance,
   std::pair<int, std::vector<int>> key{attachment.type, {}};
   int least = unreachable;
   for (const int v : attachment.up_switch) {
-    key.second.push_back(entrance.distance[static_cast<std::size_t>(v)]);
+    key.second.push_back(entrance.distance[v]);
     least = std::min(least, key.second.back());
   }
   if (least == unreachable) return -1;
   for (int& beyond : key.second) {
     if (beyond < unreachable) beyond -= least;
   }
-  auto& of_type = egresses_[static_cast<std::size_t>(attachment.type)];
+  auto& of_type = egresses_[attachment.type];
   const auto [at, fresh] = known.try_emplace(key, static_cast<int>(of_type.size()));
   if (fresh) {
-    of_type.push_back(
-        egress_toward(borders_.types[static_cast<std::size_t>(attachment.type)], key.second));
+    of_type.push_back(egress_toward(borders_.types[attachment.type], key.second));
   }
   return at->second;
 }
@@ -151,9 +147,7 @@ int Routes::egress_for(const Attachment& attachment, const Entrance& entrance,
 /// to an entrance is complete reaches all GPUs behind it.
 void Routes::check_reachable(const Topology::Parts& parts) const {
   const auto fail = [&](int from, int to) {
-    const auto name = [&](int gpu) {
-      return parts.vertices[parts.gpus[static_cast<std::size_t>(gpu)].index()].name;
-    };
+    const auto name = [&](int gpu) { return parts.vertices[parts.gpus[gpu].index()].name; };
     throw Error(fmt::format("{}: {} cannot reach {}", parts.name, name(from), name(to)),
                 "GPUs and NICs of other hosts pass nothing on; look at the links out of the one "
                 "and into the other");
@@ -162,7 +156,7 @@ void Routes::check_reachable(const Topology::Parts& parts) const {
   for (std::size_t to = 0; to < host_of_.size(); ++to) {
     const int gpu = static_cast<int>(to);
     if (entrance_of(gpu) >= 0) {
-      gpus_of[static_cast<std::size_t>(entrance_of(gpu))].push_back(gpu);
+      gpus_of[entrance_of(gpu)].push_back(gpu);
       continue;
     }
     for (int from = 0; from < static_cast<int>(host_of_.size()); ++from) {
@@ -172,8 +166,7 @@ void Routes::check_reachable(const Topology::Parts& parts) const {
   for (std::size_t e = 0; e < entrances_.size(); ++e) {
     for (int h = 0; h < hosts(); ++h) {
       const int number = attachment(h).egress_of[e];
-      const Egress* egress =
-          number < 0 ? nullptr : &egresses(host(h).type)[static_cast<std::size_t>(number)];
+      const Egress* egress = number < 0 ? nullptr : &egresses(host(h).type)[number];
       if (egress != nullptr && egress->complete) continue;
       for (std::size_t g = 0; g < host(h).gpus.size(); ++g) {
         if (egress != nullptr && !egress->exits[g].empty()) continue;

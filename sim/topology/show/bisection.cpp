@@ -40,7 +40,7 @@ std::int64_t max_flow(const Topology& topology, const std::vector<bool>& second_
   std::size_t next = 2;
   for (std::size_t v = 0; v < vertex.size(); ++v) vertex[v] = next++;
   for (int gpu = 0; gpu < topology.gpu_count(); ++gpu) {
-    vertex[topology.vertex_of(GpuId(gpu)).index()] = second_half[static_cast<std::size_t>(gpu)];
+    vertex[topology.vertex_of(GpuId(gpu)).index()] = second_half[gpu];
   }
   Graph graph(next);
   for (const Link& link : topology.links()) {
@@ -72,7 +72,7 @@ Bisection bisection_of(const Topology& topology) {
   }
   std::vector<bool> second_half;
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    const int group = level == nullptr ? gpu : level->group_of[static_cast<std::size_t>(gpu)];
+    const int group = level == nullptr ? gpu : level->group_of[gpu];
     second_half.push_back(group >= result.first);
   }
   result.bandwidth = BytesPerSecond(static_cast<double>(max_flow(topology, second_half)));

@@ -130,7 +130,7 @@ std::string node_line(const Topology& topology, const Sketch& sketch, std::size_
 
 /// How many cables each look-alike has, where that is not one.
 std::string edge_label(const Sketch& sketch, const Sketch::Edge& edge) {
-  const auto node = [&](int n) { return sketch.nodes[static_cast<std::size_t>(n)]; };
+  const auto node = [&](int n) { return sketch.nodes[n]; };
   if (node(edge.a).host >= 0 && node(edge.b).host >= 0) return "";
   const bool a_is_low = look_of(node(edge.a).kind).height <= look_of(node(edge.b).kind).height;
   const double per = a_is_low ? edge.per_a : edge.per_b;
@@ -139,9 +139,7 @@ std::string edge_label(const Sketch& sketch, const Sketch::Edge& edge) {
 }
 
 std::string edge_line(const Topology& topology, const Sketch& sketch, const Sketch::Edge& edge) {
-  const auto height = [&](int n) {
-    return look_of(sketch.nodes[static_cast<std::size_t>(n)].kind).height;
-  };
+  const auto height = [&](int n) { return look_of(sketch.nodes[n].kind).height; };
   int upper = edge.a, lower = edge.b;
   const bool turned = height(upper) < height(lower);
   if (turned) std::swap(upper, lower);

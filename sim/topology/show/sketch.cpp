@@ -36,11 +36,11 @@ class Sketcher {
   }
 
   Sketch run() {
-    std::vector<std::vector<std::size_t>> members(static_cast<std::size_t>(topology_.host_count()));
+    std::vector<std::vector<std::size_t>> members(topology_.host_count());
     std::vector<std::size_t> fabric;
     for (std::size_t v = 0; v < drawn_.size(); ++v) {
       const int host = topology_.vertices()[v].host;
-      (host < 0 ? fabric : members[static_cast<std::size_t>(host)]).push_back(v);
+      (host < 0 ? fabric : members[host]).push_back(v);
     }
     for (const auto& vertices : members) add_host(vertices);
     add_fabric(fabric);
@@ -69,9 +69,7 @@ class Sketcher {
           drawn_[vertices[i]] = drawn_[first->second[i]];
         }
         const int node = drawn_[vertices.front()];
-        ++sketch_
-              .hosts[static_cast<std::size_t>(sketch_.nodes[static_cast<std::size_t>(node)].host)]
-              .count;
+        ++sketch_.hosts[sketch_.nodes[node].host].count;
         return;
       }
     }
@@ -90,7 +88,7 @@ class Sketcher {
       if (fresh) {
         at->second = add_node(vertices[i], host);
       } else {
-        ++sketch_.nodes[static_cast<std::size_t>(at->second)].count;
+        ++sketch_.nodes[at->second].count;
       }
       drawn_[vertices[i]] = at->second;
     }
@@ -104,7 +102,7 @@ class Sketcher {
       if (fresh) {
         at->second = add_node(v, -1);
       } else {
-        ++sketch_.nodes[static_cast<std::size_t>(at->second)].count;
+        ++sketch_.nodes[at->second].count;
       }
       drawn_[v] = at->second;
     }
@@ -112,8 +110,8 @@ class Sketcher {
 
   /// Vertices that a node of the sketch stands for.
   double vertices_of(int n) const {
-    const Sketch::Node& node = sketch_.nodes[static_cast<std::size_t>(n)];
-    const int hosts = node.host < 0 ? 1 : sketch_.hosts[static_cast<std::size_t>(node.host)].count;
+    const Sketch::Node& node = sketch_.nodes[n];
+    const int hosts = node.host < 0 ? 1 : sketch_.hosts[node.host].count;
     return static_cast<double>(node.count) * hosts;
   }
 

@@ -19,8 +19,8 @@ void widen(Span<T>& span, T value) {
 std::vector<LevelSummary> summarize_levels(const Topology& topology) {
   std::vector<LevelSummary> out;
   for (const Level& level : topology.levels()) {
-    std::vector<int> sizes(static_cast<std::size_t>(level.groups), 0);
-    for (const int group : level.group_of) ++sizes[static_cast<std::size_t>(group)];
+    std::vector<int> sizes(level.groups, 0);
+    for (const int group : level.group_of) ++sizes[group];
     const auto [least, most] = std::ranges::minmax(sizes);
     out.push_back({level.name, level.groups, {least, most}});
   }
@@ -31,7 +31,7 @@ std::vector<GpuBandwidth> summarize_gpus(const Topology& topology) {
   std::vector<std::vector<BytesPerSecond>> out(
       topology.classes().size(), std::vector<BytesPerSecond>(topology.vertices().size()));
   for (const Link& link : topology.links()) {
-    out[static_cast<std::size_t>(link.link_class)][link.from.index()] += link.bandwidth;
+    out[link.link_class][link.from.index()] += link.bandwidth;
   }
   std::vector<GpuBandwidth> result;
   for (std::size_t c = 0; c < out.size(); ++c) {
@@ -46,11 +46,11 @@ std::vector<GpuBandwidth> summarize_gpus(const Topology& topology) {
 }
 
 Span<BytesPerSecond> summarize_nodes(const Topology& topology) {
-  std::vector<BytesPerSecond> out(static_cast<std::size_t>(topology.host_count()));
+  std::vector<BytesPerSecond> out(topology.host_count());
   for (const Link& link : topology.links()) {
     const int host = topology.vertices()[link.from.index()].host;
     if (host >= 0 && topology.vertices()[link.to.index()].host != host) {
-      out[static_cast<std::size_t>(host)] += link.bandwidth;
+      out[host] += link.bandwidth;
     }
   }
   const auto [least, most] = std::ranges::minmax(out);
@@ -63,7 +63,7 @@ std::vector<ClassSummary> classes_of(const Topology& topology) {
   std::vector<ClassSummary> out;
   for (const LinkClass& c : topology.classes()) out.push_back({c.name, c.tier, 0, {}, {}});
   for (const Link& link : topology.links()) {
-    ClassSummary& c = out[static_cast<std::size_t>(link.link_class)];
+    ClassSummary& c = out[link.link_class];
     if (c.links++ == 0) {
       c.bandwidth = {link.bandwidth, link.bandwidth};
       c.latency = {link.latency, link.latency};

@@ -61,8 +61,7 @@ std::vector<std::int64_t> leave_out_dense(const IdTable& table, const ImportOpti
                                           Import& made) {
   std::vector<std::int64_t> taken;
   for (std::int64_t l = 0; l < table.layers(); ++l) {
-    const int number =
-        options.layers.empty() ? static_cast<int>(l) : options.layers[static_cast<std::size_t>(l)];
+    const int number = options.layers.empty() ? static_cast<int>(l) : options.layers[l];
     if (std::ranges::find(options.moe_layers, number) != options.moe_layers.end()) {
       taken.push_back(l);
       made.info.layers.push_back(number);

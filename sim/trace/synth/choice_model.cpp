@@ -51,22 +51,21 @@ void ChoiceSampler::next(std::vector<int>& row, Random& random) {
 }
 
 void ChoiceSampler::choose(std::vector<int>& row, int anchor, Random& random) {
-  for (const int e : row) chosen_[static_cast<std::size_t>(e)] = 1;
+  for (const int e : row) chosen_[e] = 1;
   while (static_cast<int>(row.size()) < model_.top_k) {
     int expert = draw(anchor, random);
-    for (int i = 0; i < patience && chosen_[static_cast<std::size_t>(expert)]; ++i) {
+    for (int i = 0; i < patience && chosen_[expert]; ++i) {
       expert = draw(anchor, random);
     }
-    if (chosen_[static_cast<std::size_t>(expert)]) expert = draw_exactly(anchor, random);
-    chosen_[static_cast<std::size_t>(expert)] = 1;
+    if (chosen_[expert]) expert = draw_exactly(anchor, random);
+    chosen_[expert] = 1;
     row.push_back(expert);
   }
-  for (const int e : row) chosen_[static_cast<std::size_t>(e)] = 0;
+  for (const int e : row) chosen_[e] = 0;
 }
 
 const std::vector<double>& ChoiceSampler::partners_of(int anchor) const {
-  return model_
-      .partners[static_cast<std::size_t>(model_.partner_row[static_cast<std::size_t>(anchor)])];
+  return model_.partners[model_.partner_row[anchor]];
 }
 
 double ChoiceSampler::weight(int expert, int anchor) const {
@@ -77,8 +76,7 @@ double ChoiceSampler::weight(int expert, int anchor) const {
 
 int ChoiceSampler::draw(int anchor, Random& random) const {
   if (model_.affinity > 0 && random.uniform() < model_.affinity) {
-    return partners_[static_cast<std::size_t>(model_.partner_row[static_cast<std::size_t>(anchor)])]
-        .draw(random);
+    return partners_[model_.partner_row[anchor]].draw(random);
   }
   return popularity_.draw(random);
 }
@@ -104,16 +102,14 @@ int ChoiceSampler::draw_exactly(int anchor, Random& random) const {
   };
   int expert = try_draw([&](int e) { return weight(e, anchor); });
   if (expert < 0) {
-    expert = try_draw([&](int e) { return model_.popularity[static_cast<std::size_t>(e)]; });
+    expert = try_draw([&](int e) { return model_.popularity[e]; });
   }
   return expert >= 0 ? expert : try_draw([](int) { return 1.0; });
 }
 
 const GroupGate::Weights& ChoiceSampler::gate_weights(int anchor) {
   const bool alike = model_.affinity == 0;
-  auto& ready = gate_weights_[alike ? 0
-                                    : static_cast<std::size_t>(
-                                          model_.partner_row[static_cast<std::size_t>(anchor)])];
+  auto& ready = gate_weights_[alike ? 0 : static_cast<std::size_t>(model_.partner_row[anchor])];
   if (ready.weight.empty()) {
     std::vector<double> weights;
     const auto experts = static_cast<double>(chosen_.size());

@@ -56,7 +56,7 @@ class Calibration {
     model.top_k = top_k_;
     model.stickiness = stickiness_;
     for (int e = 0; e < experts_; ++e) {
-      model.popularity.push_back(count(recorded_, e) * correction_[static_cast<std::size_t>(e)]);
+      model.popularity.push_back(count(recorded_, e) * correction_[e]);
     }
     normalise(model.popularity);
     if (top_k_ == 1) return model;
@@ -66,7 +66,7 @@ class Calibration {
       bool any = false;
       for (int e = 0; e < experts_; ++e) {
         const double pairs = e == a ? 0 : static_cast<double>(recorded_.pair(a, e));
-        row.push_back(pairs * correction_[static_cast<std::size_t>(e)]);
+        row.push_back(pairs * correction_[e]);
         any = any || row.back() > 0;
       }
       if (!any) row = model.popularity;
@@ -78,7 +78,7 @@ class Calibration {
   }
 
   static double count(const LayerScan& scan, int e) {
-    return static_cast<double>(scan.counts()[static_cast<std::size_t>(e)]);
+    return static_cast<double>(scan.counts()[e]);
   }
 
   void improve(int pilot) {
@@ -90,7 +90,7 @@ class Calibration {
     for (std::int64_t t = 0; t < pilot_tokens; ++t) {
       if (t % sequence_length_ == 0) row.clear(), lengths.push_back(0);
       sampler.next(row, random);
-      for (int k = 0; k < top_k_; ++k) ids.set(t * top_k_ + k, row[static_cast<std::size_t>(k)]);
+      for (int k = 0; k < top_k_; ++k) ids.set(t * top_k_ + k, row[k]);
       ++lengths.back();
     }
     LayerScan drawn(experts_, top_k_, {});
@@ -102,7 +102,7 @@ class Calibration {
         static_cast<double>(drawn.tokens()) / static_cast<double>(recorded_.tokens());
     for (int e = 0; e < experts_; ++e) {
       const double ratio = (count(recorded_, e) * scale + 1) / (count(drawn, e) + 1);
-      correction_[static_cast<std::size_t>(e)] *= portable_pow(ratio, damping);
+      correction_[e] *= portable_pow(ratio, damping);
     }
     stickiness_ = std::clamp(stickiness_ + damping * (target_overlap_ - overlap_of(drawn, top_k_)),
                              0.0, 0.98);

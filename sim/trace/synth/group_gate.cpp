@@ -74,7 +74,7 @@ GroupGate::Weights GroupGate::ready(std::vector<double> weight) const {
 /// Tries the likely experts first, then all with fast scores, then all with portable ones, until
 /// the result is certain. Every token takes the same random numbers whichever try succeeds.
 void GroupGate::choose(std::vector<int>& row, const Weights& weights, Random& random) {
-  for (const int e : row) kept_[static_cast<std::size_t>(e)] = 1;
+  for (const int e : row) kept_[e] = 1;
   std::size_t likely = 0;
   for (std::size_t e = 0; e < uniform_.size(); ++e) {
     const double u = random.uniform();
@@ -86,7 +86,7 @@ void GroupGate::choose(std::vector<int>& row, const Weights& weights, Random& ra
   const bool certain = take_best({likely_.data(), likely}, weights, weights.cut, fast_pow, row) ||
                        take_best(experts_, weights, no_cut_, fast_pow, row);
   if (!certain) take_best(experts_, weights, no_cut_, portable_pow, row);
-  for (const int e : before) kept_[static_cast<std::size_t>(e)] = 0;
+  for (const int e : before) kept_[e] = 0;
 }
 
 bool GroupGate::take_best(std::span<const int> of, const Weights& weights,
@@ -98,8 +98,8 @@ bool GroupGate::take_best(std::span<const int> of, const Weights& weights,
   bool certain = rank_groups(of, cut);
   allowed_.clear();
   for (const int e : of) {
-    if (kept_group_[static_cast<std::size_t>(e / size_)]) {
-      allowed_.emplace_back(-score_[static_cast<std::size_t>(e)], e);
+    if (kept_group_[e / size_]) {
+      allowed_.emplace_back(-score_[e], e);
     }
   }
   if (std::ssize(allowed_) < top_k_) return false;
@@ -111,7 +111,7 @@ bool GroupGate::take_best(std::span<const int> of, const Weights& weights,
     if (k > 0) certain = certain && apart(-(at - 1)->first, -at->first);
     if (k < top_k_) row.push_back(at->second);
   }
-  const double last = -allowed_[static_cast<std::size_t>(top_k_ - 1)].first;
+  const double last = -allowed_[top_k_ - 1].first;
   for (int g = 0; g < groups_ && certain; ++g) {
     const auto group = static_cast<std::size_t>(g);
     certain = !kept_group_[group] || apart(last, cut[group]);
@@ -126,20 +126,20 @@ bool GroupGate::rank_groups(std::span<const int> of, std::span<const double> cut
   for (int g = 0; g < groups_; ++g) {
     std::fill(best_.begin(), best_.end(), no_score);  // of a group with fewer
     for (; expert != of.end() && *expert < (g + 1) * size_; ++expert) {
-      const double score = score_[static_cast<std::size_t>(*expert)];
+      const double score = score_[*expert];
       if (score <= best_.back()) continue;
       auto place = best_.end() - 1;
       for (; place != best_.begin() && *(place - 1) < score; --place) *place = *(place - 1);
       *place = score;
     }
-    certain = certain && apart(best_.back(), cut[static_cast<std::size_t>(g)]);
+    certain = certain && apart(best_.back(), cut[g]);
     ranked_.emplace_back(-std::accumulate(best_.begin(), best_.end(), 0.0), g);
   }
   std::sort(ranked_.begin(), ranked_.end());
   std::fill(kept_group_.begin(), kept_group_.end(), 0);
   for (int i = 0; i < kept_groups_; ++i) {
-    const int group = ranked_[static_cast<std::size_t>(i)].second;
-    kept_group_[static_cast<std::size_t>(group)] = 1;
+    const int group = ranked_[i].second;
+    kept_group_[group] = 1;
   }
   if (kept_groups_ == groups_) return certain;
   const auto last = ranked_.begin() + kept_groups_;

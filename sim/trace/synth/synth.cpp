@@ -23,14 +23,14 @@ constexpr std::uint64_t draw_stream = std::uint64_t{1} << 33;
 
 /// `communities` sets of experts whose sizes differ by one at most, dealt at random.
 std::vector<int> deal(int experts, int communities, Random& random) {
-  std::vector<int> order(static_cast<std::size_t>(experts));
+  std::vector<int> order(experts);
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
   }
   std::vector<int> community(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    community[static_cast<std::size_t>(order[i])] = static_cast<int>(i) % communities;
+    community[order[i]] = static_cast<int>(i) % communities;
   }
   return community;
 }
@@ -146,7 +146,7 @@ Synthesis::Layer Synthesis::fitted_layer(int index, const RoutingTrace& recorded
   layer.latent.resize(latent.size());
   const auto order = descending<int>(layer.model.popularity);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    layer.latent[static_cast<std::size_t>(order[i])] = latent[i];
+    layer.latent[order[i]] = latent[i];
   }
   return layer;
 }
@@ -164,7 +164,7 @@ ChoiceModel Synthesis::model_of(const Layer& layer) const {
   const auto order = descending<int>(layer.latent);
   std::vector<double> popularity(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    popularity[static_cast<std::size_t>(order[i])] = layer.profile[i];
+    popularity[order[i]] = layer.profile[i];
   }
   if (layer.community.empty()) {  // fitted: partners follow the change of popularity
     for (auto& row : model.partners) {
@@ -175,10 +175,9 @@ ChoiceModel Synthesis::model_of(const Layer& layer) const {
     }
   } else if (model.affinity > 0) {
     model.partner_row = layer.community;
-    model.partners.assign(static_cast<std::size_t>(options_.communities),
-                          std::vector<double>(popularity.size()));
+    model.partners.assign(options_.communities, std::vector<double>(popularity.size()));
     for (std::size_t e = 0; e < popularity.size(); ++e) {
-      model.partners[static_cast<std::size_t>(layer.community[e])][e] = popularity[e];
+      model.partners[layer.community[e]][e] = popularity[e];
     }
     for (auto& row : model.partners) normalise(row);
   }
