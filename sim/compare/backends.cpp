@@ -9,10 +9,11 @@
 namespace moesim {
 
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
-                                               const ClusterInput& cluster) {
+                                               const ClusterInput& cluster, Beside beside) {
   switch (fidelity) {
     case Fidelity::port:
-      return make_port_backend(cluster.topology, cluster.gpus);
+      return beside == Beside::flow ? make_port_backend(cluster.topology, cluster.gpus)
+                                    : make_local_port_backend(cluster.topology, cluster.gpus);
     case Fidelity::flow:
       return make_flow_backend(cluster.topology, cluster.gpus,
                                {.peers = order == P2pOrder::nccl ? nccl_peers : 0});

@@ -10,9 +10,13 @@
 
 namespace moesim {
 
+/// Whether a process simulates at `flow` besides: then `port` takes a child process for every plan.
+enum class Beside { flow, no_flow };
+
 /// Simulates plans for a cluster, which must outlive it.
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
-                                               const ClusterInput& cluster);
+                                               const ClusterInput& cluster,
+                                               Beside beside = Beside::flow);
 
 /// "port", "flow", "flow-nccl" or "analytic".
 std::string backend_name(Fidelity fidelity, P2pOrder order);

@@ -79,10 +79,16 @@ Bytes smallest_gpu(const ClusterInput& cluster) {
 
 using Backends = std::vector<std::unique_ptr<SimulatedBackend>>;
 
+Beside beside(const PolicyRun& run) {
+  const auto& fidelities = run.scenario.fidelities;
+  const bool flow = std::ranges::find(fidelities, Fidelity::flow) != fidelities.end();
+  return flow ? Beside::flow : Beside::no_flow;
+}
+
 Backends backends_of(const PolicyRun& run) {
   Backends backends;
   for (const Fidelity fidelity : run.scenario.fidelities) {
-    backends.push_back(make_backend(fidelity, run.scenario.p2p_order, run.cluster));
+    backends.push_back(make_backend(fidelity, run.scenario.p2p_order, run.cluster, beside(run)));
   }
   return backends;
 }
@@ -102,7 +108,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
     if (run.bounds && i == 0) {
-      const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster);
+      const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster, beside(run));
       outcome.bounds = bounds_of(planner, planned, batches[i], cluster, *port);
     }
     const PricedPlan priced(planned.plan, cluster.topology);

@@ -139,7 +139,7 @@ void Simulator::call(Seconds time, std::function<void()> function) {
 
 void Simulator::run() {
   impl_->engine->run();
-  if (impl_->error) std::rethrow_exception(impl_->error);
+  if (impl_->error) std::rethrow_exception(std::exchange(impl_->error, nullptr));
 }
 
 Seconds Simulator::now() const { return Seconds(s4u::Engine::get_clock()); }

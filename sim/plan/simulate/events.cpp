@@ -21,6 +21,7 @@ void EventQueue::run() {
     std::ranges::pop_heap(heap_, later);
     const Event event = std::move(heap_.back());
     heap_.pop_back();
+    advance(event.time);
     now_ = event.time;
     event.function();
   }
