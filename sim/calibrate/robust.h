@@ -2,7 +2,9 @@
 // Statistics of repeated times that a few disturbed ones do not move.
 #pragma once
 
+#include <cstddef>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace moesim {
