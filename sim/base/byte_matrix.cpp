@@ -27,18 +27,30 @@ ByteMatrix ByteMatrix::from_dense(int ranks, std::span<const std::int64_t> bytes
   return matrix;
 }
 
+const std::shared_ptr<ByteMatrix::Rows>& ByteMatrix::no_rows() {
+  static const auto none = std::make_shared<Rows>();
+  return none;
+}
+
+ByteMatrix::Rows& ByteMatrix::own_rows() {
+  if (rows_.use_count() > 1) rows_ = std::make_shared<Rows>(*rows_);
+  return *rows_;
+}
+
 void ByteMatrix::add_row(std::span<const Entry> entries) {
+  Rows& rows = own_rows();
   for (const Entry& e : entries) {
-    if (e.units > 0) entries_.push_back(e);
+    if (e.units > 0) rows.entries.push_back(e);
   }
-  row_start_.push_back(entries_.size());
+  rows.start.push_back(rows.entries.size());
 }
 
 void ByteMatrix::add_dense_row(std::span<const std::uint32_t> units) {
+  Rows& rows = own_rows();
   for (std::size_t to = 0; to < units.size(); ++to) {
-    if (units[to] > 0) entries_.push_back({GpuId(static_cast<std::int64_t>(to)), units[to]});
+    if (units[to] > 0) rows.entries.push_back({GpuId(static_cast<std::int64_t>(to)), units[to]});
   }
-  row_start_.push_back(entries_.size());
+  rows.start.push_back(rows.entries.size());
 }
 
 Bytes ByteMatrix::at(GpuId from, GpuId to) const {
@@ -50,7 +62,7 @@ Bytes ByteMatrix::at(GpuId from, GpuId to) const {
 
 Bytes ByteMatrix::total() const {
   std::int64_t units = 0;
-  for (const Entry& e : entries_) units += e.units;
+  for (const Entry& e : rows_->entries) units += e.units;
   return Bytes(units * unit_.value);
 }
 
@@ -63,14 +75,15 @@ Bytes ByteMatrix::off_diagonal() const {
 ByteMatrix ByteMatrix::transposed() const {
   const auto n = static_cast<std::size_t>(ranks());
   ByteMatrix result(unit_);
-  result.row_start_.assign(n + 1, 0);
-  result.entries_.resize(entries_.size());
-  for (const Entry& e : entries_) ++result.row_start_[e.to.index() + 1];
-  std::partial_sum(result.row_start_.begin(), result.row_start_.end(), result.row_start_.begin());
-  std::vector<std::size_t> next(result.row_start_.begin(), result.row_start_.end() - 1);
+  Rows& rows = result.own_rows();
+  rows.start.assign(n + 1, 0);
+  rows.entries.resize(entries());
+  for (const Entry& e : rows_->entries) ++rows.start[e.to.index() + 1];
+  std::partial_sum(rows.start.begin(), rows.start.end(), rows.start.begin());
+  std::vector<std::size_t> next(rows.start.begin(), rows.start.end() - 1);
   for (std::size_t from = 0; from < n; ++from) {
     for (const Entry& e : row(GpuId(static_cast<std::int64_t>(from)))) {
-      result.entries_[next[e.to.index()]++] = {GpuId(static_cast<std::int64_t>(from)), e.units};
+      rows.entries[next[e.to.index()]++] = {GpuId(static_cast<std::int64_t>(from)), e.units};
     }
   }
   return result;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/base/types.h"
@@ -13,6 +15,7 @@ namespace moesim {
 /// Sparse ranks x ranks matrix in compressed rows: bytes from a source GPU to a destination GPU, as
 /// whole multiples of one unit (such as a token row), 8 bytes an entry.
 /// Destinations ascend within a row, entries are > 0; the diagonal is data that stays on its GPU.
+/// Copies share their entries: the exchanges of a plan that move the same rows take room once.
 class ByteMatrix {
  public:
   struct Entry {
@@ -21,7 +24,7 @@ class ByteMatrix {
     bool operator==(const Entry&) const = default;
   };
 
-  explicit ByteMatrix(Bytes unit = Bytes(1)) : unit_(unit) {}
+  explicit ByteMatrix(Bytes unit = Bytes(1)) : unit_(unit), rows_(no_rows()) {}
   /// From a dense row-major table of ranks x ranks bytes; the unit becomes their greatest common
   /// divisor. Throws std::overflow_error when an entry exceeds 2^32 - 1 units.
   static ByteMatrix from_dense(int ranks, std::span<const std::int64_t> bytes);
@@ -30,24 +33,42 @@ class ByteMatrix {
   /// Appends the row of the next source from one count of units per destination.
   void add_dense_row(std::span<const std::uint32_t> units);
 
-  int ranks() const { return static_cast<int>(row_start_.size()) - 1; }
+  int ranks() const { return static_cast<int>(rows_->start.size()) - 1; }
   Bytes unit() const { return unit_; }
+  /// As many units as here, of another size.
+  ByteMatrix with_unit(Bytes unit) const {
+    ByteMatrix result = *this;
+    result.unit_ = unit;
+    return result;
+  }
+  /// Equal for matrices that share their entries and have one unit, while one of them lives.
+  std::pair<const void*, Bytes> identity() const { return {rows_.get(), unit_}; }
   std::span<const Entry> row(GpuId from) const {
-    return {entries_.data() + row_start_[from.index()],
-            row_start_[from.index() + 1] - row_start_[from.index()]};
+    const std::size_t first = rows_->start[from.index()];
+    return {rows_->entries.data() + first, rows_->start[from.index() + 1] - first};
   }
   Bytes bytes(const Entry& e) const { return Bytes(unit_.value * e.units); }
   Bytes at(GpuId from, GpuId to) const;
-  std::size_t entries() const { return entries_.size(); }
+  std::size_t entries() const { return rows_->entries.size(); }
   Bytes total() const;         // the diagonal included
   Bytes off_diagonal() const;  // what really leaves its GPU
   ByteMatrix transposed() const;
-  bool operator==(const ByteMatrix&) const = default;
+  bool operator==(const ByteMatrix& other) const {
+    return unit_ == other.unit_ && (rows_ == other.rows_ || *rows_ == *other.rows_);
+  }
 
  private:
+  struct Rows {
+    std::vector<std::size_t> start = {0};
+    std::vector<Entry> entries;
+    bool operator==(const Rows&) const = default;
+  };
+  static const std::shared_ptr<Rows>& no_rows();
+  /// Those of this matrix alone, to be changed.
+  Rows& own_rows();
+
   Bytes unit_;
-  std::vector<std::size_t> row_start_ = {0};
-  std::vector<Entry> entries_;
+  std::shared_ptr<Rows> rows_;
 };
 
 }  // namespace moesim

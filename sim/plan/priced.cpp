@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/priced.h"
 
+#include <map>
+#include <utility>
+
 #include "sim/plan/check.h"
 
 namespace moesim {
@@ -8,9 +11,13 @@ namespace moesim {
 PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
     : plan_(plan), topology_(topology), prices_(plan.ops.size()) {
   check_gpus(plan, static_cast<std::size_t>(topology.gpu_count()));
+  std::map<std::pair<const void*, Bytes>, ExchangePrice> price_of;  // by the traffic's identity
   for (std::size_t op = 0; op < prices_.size(); ++op) {
     const Exchange* exchange = plan.ops[op].exchange();
-    if (exchange != nullptr) prices_[op] = price(topology, exchange->traffic);
+    if (exchange == nullptr) continue;
+    const auto [known, fresh] = price_of.try_emplace(exchange->traffic.identity());
+    if (fresh) known->second = price(topology, exchange->traffic);
+    prices_[op] = known->second;
   }
 }
 

@@ -190,7 +190,10 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
   const std::string label =
       fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
   const OpKey key = s.key(OpKind::token_exchange, stage, phase);
-  for (auto& [group, exchange] : phase_exchanges(s.work, phase, row, stage == Stage::combine)) {
+  const bool back = stage == Stage::combine;
+  auto& traffic = traffic_[{s.layer, phase, back}];
+  if (traffic.empty()) traffic = phase_traffic(s.work, phase, back);
+  for (auto& [group, exchange] : phase_exchanges(s.work, phase, traffic, row, back)) {
     std::vector<OpId> waits = waits_of(group, after);
     added.push_back(chain_.exchange(
         {label, key, shape.phase(phase).lane, group, std::move(waits), std::move(exchange)}));

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sim/model/moe_model.h"
@@ -121,6 +123,8 @@ class LayerOps {
   OpChain chain_;
   Group everybody_;
   std::vector<LayerSums> sums_;  // [layer]
+  /// By layer, phase and whether it is turned round: [communicator], for both passes.
+  std::map<std::tuple<int, int, bool>, std::vector<ByteMatrix>> traffic_;
   // [layer] per GPU the ops that the experts of a pass wait for
   std::vector<std::vector<OpId>> gathered_[2];
   std::vector<OpId> parameters_;  // on their way, nobody waits yet

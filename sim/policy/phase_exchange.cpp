@@ -64,16 +64,25 @@ std::vector<bool> continued_phases(const DispatchShape& shape) {
   return continued;
 }
 
-std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase, Bytes row_bytes,
+std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase, bool mirrored) {
+  const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
+  std::vector<ByteMatrix> list;
+  for (const auto& members : work.dispatch->shape().phase(phase).communicators) {
+    const ByteMatrix traffic = traffic_of(counts, work.counts.gpus(), members, Bytes(1));
+    list.push_back(mirrored ? traffic.transposed() : traffic);
+  }
+  return list;
+}
+
+std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
+                                           const std::vector<ByteMatrix>& traffic, Bytes row_bytes,
                                            bool mirrored) {
   const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
-  const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
   auto rows = rows_of(work, phase, mirrored);
   std::vector<GroupExchange> exchanges;
   for (std::size_t c = 0; c < communicators.size(); ++c) {
-    Exchange exchange{traffic_of(counts, work.counts.gpus(), communicators[c], row_bytes),
-                      std::move(rows[c]), !work.counts.padded_phases.empty()};
-    if (mirrored) exchange.traffic = exchange.traffic.transposed();
+    Exchange exchange{traffic[c].with_unit(row_bytes), std::move(rows[c]),
+                      !work.counts.padded_phases.empty()};
     exchanges.push_back({communicators[c], std::move(exchange)});
   }
   return exchanges;

@@ -17,8 +17,14 @@ struct GroupExchange {
   Exchange exchange;
 };
 
-/// One exchange per communicator of a phase; `mirrored`: turned round for the way back.
-std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase, Bytes row_bytes,
+/// The rows that each communicator of a phase moves, as units of one byte; `mirrored`: turned round
+/// for the way back.
+std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase, bool mirrored);
+
+/// One exchange per communicator of a phase; `traffic` is its phase_traffic, which forward and
+/// backward share.
+std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
+                                           const std::vector<ByteMatrix>& traffic, Bytes row_bytes,
                                            bool mirrored);
 
 /// The side exchange of every communicator of a phase.
