@@ -33,6 +33,7 @@ std::string words_of(zip_error_t* error) {
 
 ZipArchive::ZipArchive(const std::string& path)
     : path_(path), file_(path), zip_(nullptr, &zip_discard) {
+  if (file_.bytes().empty()) throw damaged("it is empty");  // to libzip an archive of nothing
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source =
