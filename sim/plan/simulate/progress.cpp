@@ -65,6 +65,11 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
     : plan_(plan), kernel_ends_(kernel_ends) {
   check_gpus(plan, gpus.size());
   const std::size_t ops = plan.ops.size();
+  std::size_t steps = 0;
+  for (const Op& op : plan.ops) steps += op.group.size();
+  // Millions, of which each list takes what it needs and no more.
+  steps_.reserve(steps);
+  duration_.reserve(steps);
   first_step_.push_back(0);
   timeline_.ops.resize(ops);
   for (std::size_t id = 0; id < ops; ++id) {
@@ -89,9 +94,10 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
   });
   std::partial_sum(first_dependent_.begin(), first_dependent_.end(), first_dependent_.begin());
   dependents_.resize(static_cast<std::size_t>(first_dependent_.back()));
-  std::vector<std::int64_t> next = first_dependent_;
+  std::vector<std::int32_t> next = first_dependent_;
   visit_edges([&](std::int64_t before, std::int64_t step) {
-    dependents_[static_cast<std::size_t>(next[static_cast<std::size_t>(before)]++)] = step;
+    dependents_[static_cast<std::size_t>(next[static_cast<std::size_t>(before)]++)] =
+        static_cast<std::int32_t>(step);
   });
 
   std::vector<std::int64_t> free;

@@ -70,8 +70,8 @@ class Progress {
   KernelEnds kernel_ends_;
   std::vector<std::int64_t> first_step_;  // per op, and one past the last
   std::vector<Joining> steps_;
-  std::vector<std::int64_t> first_dependent_;  // per step, into dependents_
-  std::vector<std::int64_t> dependents_;       // steps of the same GPU that wait for the step
+  std::vector<std::int32_t> first_dependent_;  // per step, into dependents_
+  std::vector<std::int32_t> dependents_;       // steps of the same GPU that wait for the step
   std::vector<Seconds> duration_;              // per step, of kernels
   std::vector<std::int32_t> absent_;           // per op, participants that have not joined
   std::vector<std::int32_t> unfinished_;       // per op, participants for whom it has not ended
