@@ -47,27 +47,54 @@ void loads(benchmark::State& state) {
 }
 BENCHMARK(loads)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond);
 
-/// One uneven all-to-all over every GPU, four links per GPU.
-void port(benchmark::State& state) {
-  run(state, one_exchange(static_cast<int>(state.range(0))), make_port_backend);
-}
-BENCHMARK(port)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
-
-/// The same by SimGrid's own sharing: an execution for every loaded link.
+/// One uneven all-to-all over every GPU by SimGrid's own sharing: an execution for every loaded
+/// link. What takes an engine in a child process stands before what runs on the engine of this one.
 void served(benchmark::State& state) {
   run(state, one_exchange(static_cast<int>(state.range(0))), test::make_served_backend);
 }
 BENCHMARK(served)->Arg(256)->Arg(1024)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// Two all-to-alls at once, on two lanes: every link is shared.
-void port_overlapping(benchmark::State& state) {
+/// One communication per pair; compare with plain_simgrid.
+void flow(benchmark::State& state) {
+  run(state, one_exchange(static_cast<int>(state.range(0))),
+      [](const Topology& topology, const GpuModels& gpus) {
+        return make_flow_backend(topology, gpus);
+      });
+}
+BENCHMARK(flow)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+void plain_simgrid(benchmark::State& state) {
   const auto gpus = static_cast<int>(state.range(0));
+  const Topology topology = test::nodes_of_8(gpus / 8);
+  const ByteMatrix traffic = uneven_all_to_all(gpus);
+  std::string makespan;
+  for (auto _ : state) {
+    makespan = run_in_child([&] {
+      return fmt::format("{:.9g}", plain_simgrid_exchange(topology, traffic).value * 1e6);
+    });
+  }
+  state.counters["makespan_us"] = std::stod(makespan);
+}
+BENCHMARK(plain_simgrid)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// One uneven all-to-all over every GPU, four links per GPU.
+void port(benchmark::State& state) {
+  run(state, one_exchange(static_cast<int>(state.range(0))), make_local_port_backend);
+}
+BENCHMARK(port)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// Two all-to-alls at once, on two lanes: every link is shared.
+Plan two_exchanges(int gpus) {
   test::PlanWriter w(gpus);
   w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Lane::token);
   w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Lane::param);
-  run(state, w.plan(), make_port_backend);
+  return w.plan();
 }
-BENCHMARK(port_overlapping)->Arg(256)->Arg(1024)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+void port_overlapping(benchmark::State& state) {
+  run(state, two_exchanges(static_cast<int>(state.range(0))), make_local_port_backend);
+}
+BENCHMARK(port_overlapping)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond);
 
 /// Layers of dispatch, eight kernels per GPU and combine, in groups of 8 GPUs.
 Plan layers_of(int layers, int gpus) {
@@ -98,13 +125,13 @@ Plan layers_of(int layers, int gpus) {
 }
 
 void port_layers(benchmark::State& state) {
-  run(state, layers_of(10, static_cast<int>(state.range(0))), make_port_backend);
+  run(state, layers_of(10, static_cast<int>(state.range(0))), make_local_port_backend);
 }
 BENCHMARK(port_layers)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 /// 101,376 ops of 48 layers on 256 GPUs: what a plan of many ops costs, its own memory included.
 void port_many_ops(benchmark::State& state) {
-  run(state, layers_of(48, 256), make_port_backend);
+  run(state, layers_of(48, 256), make_local_port_backend);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1e3;
@@ -119,32 +146,9 @@ void port_kernels(benchmark::State& state) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     for (int k = 0; k < 60; ++k) w.compute(gpu, Seconds(1e-6 * (10 + gpu % 7)), {dispatch});
   }
-  run(state, w.plan(), make_port_backend);
+  run(state, w.plan(), make_local_port_backend);
 }
 BENCHMARK(port_kernels)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
-
-/// One communication per pair; compare with plain_simgrid.
-void flow(benchmark::State& state) {
-  run(state, one_exchange(static_cast<int>(state.range(0))),
-      [](const Topology& topology, const GpuModels& gpus) {
-        return make_flow_backend(topology, gpus);
-      });
-}
-BENCHMARK(flow)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
-
-void plain_simgrid(benchmark::State& state) {
-  const auto gpus = static_cast<int>(state.range(0));
-  const Topology topology = test::nodes_of_8(gpus / 8);
-  const ByteMatrix traffic = uneven_all_to_all(gpus);
-  std::string makespan;
-  for (auto _ : state) {
-    makespan = run_in_child([&] {
-      return fmt::format("{:.9g}", plain_simgrid_exchange(topology, traffic).value * 1e6);
-    });
-  }
-  state.counters["makespan_us"] = std::stod(makespan);
-}
-BENCHMARK(plain_simgrid)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 }  // namespace moesim::bench

@@ -149,6 +149,26 @@ TEST_P(RandomPlans, AtFlowAGpuIsThroughOnceItsPeersHaveComeAndItsBytesHaveMoved)
   }
 }
 
+// A kernel of 0.4 ms takes 0.6 ms in an exchange of 1.005 ms, which does half of these meanwhile.
+TEST(Fidelity, KernelsAndExchangesSlowEachOtherAtAllOfThem) {
+  PlanWriter w(2);
+  w.compute(0, milliseconds(0.4));
+  w.exchange({0, 1}, {{0, 1, 50'000'000}});
+  GpuModels gpus = test_gpus(2);
+  auto slowed = std::make_shared<GpuModel>(*gpus[0]);
+  slowed->overlap = {1.5, 2};
+  gpus.assign(2, slowed);
+  const Topology topology = star(2);
+  for (const BackendCase& backend :
+       {port_case, served_case, flow_case, together_case, analytic_case}) {
+    const Timeline timeline = backend.make(topology, gpus)->run(w.plan());
+    EXPECT_NEAR(timeline.ops[0][0].end.value, 0.6e-3, 1e-8) << backend.name;
+    EXPECT_NEAR(timeline.ops[1][0].end.value, 1.305e-3, 1e-8) << backend.name;
+    EXPECT_NEAR(timeline.ops[1][1].end.value, backend.together ? 1.305e-3 : 1.005e-3, 1e-8)
+        << backend.name;
+  }
+}
+
 TEST(Fidelity, GivesTheSameTimesFromSeveralThreads) {
   const Topology topology = nodes_of_8(2);
   const Plan plan = random_plan(16, 24, 1);
