@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim-hw validate: measures, and lets the simulator compare when the job has ended.
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/measuring.h"
 #include "sim/base/files.h"
+#include "sim/base/processes.h"
 #include "sim/report/tolerance.h"
 
 namespace fs = std::filesystem;
@@ -28,32 +25,10 @@ std::string find_simulator() {
   for (const fs::path& place : {folder / "moesim", folder / "../../sim/cli/moesim"}) {
     if (::access(place.c_str(), X_OK) == 0) return place.lexically_normal();
   }
-  const char* path = std::getenv("PATH");
-  const std::string folders = path != nullptr ? path : "";
-  for (std::size_t at = 0; at < folders.size();) {
-    const std::size_t end = std::min(folders.find(':', at), folders.size());
-    const fs::path place = fs::path(folders.substr(at, end - at)) / "moesim";
-    if (::access(place.c_str(), X_OK) == 0) return place;
-    at = end + 1;
-  }
+  const std::string on_path = find_program("moesim");
+  if (!on_path.empty()) return on_path;
   throw Error("moesim is neither beside moesim-hw nor on PATH",
               "moesim-hw run --json FILE measures; moesim validate FILE compares elsewhere");
-}
-
-/// Runs a program to its end; its exit code.
-int run_program(const std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int failure =
-      ::posix_spawn(&child, words[0].c_str(), nullptr, nullptr, arguments.data(), ::environ);
-  if (failure != 0) {
-    throw std::runtime_error(fmt::format("{}: {}", words[0], std::strerror(failure)));
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : run_failed;
 }
 
 class ValidateCommand : public Command {
@@ -95,7 +70,7 @@ class ValidateCommand : public Command {
     if (!json_.empty()) words.insert(words.end(), {"--json", json_});
     const int code = run_program(words);
     if (!keep) fs::remove(file);
-    return code;
+    return code < 0 ? run_failed : code;
   }
 
  private:

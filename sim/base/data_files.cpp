@@ -9,6 +9,7 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/base/files.h"
 
 namespace fs = std::filesystem;
 
@@ -46,13 +47,13 @@ fs::path folder_of(const std::string& file) { return fs::path(file).parent_path(
 std::string beside(const std::string& from, const fs::path& name) {
   if (from.empty()) return "";
   const fs::path path = folder_of(from) / name;
-  return fs::exists(path) ? path.lexically_normal().string() : "";
+  return is_there(path) ? path.lexically_normal().string() : "";
 }
 
 std::string below_roots(const fs::path& name) {
   for (const std::string& root : data_roots()) {
     const fs::path path = fs::path(root) / name;
-    if (fs::exists(path)) return path.lexically_normal().string();
+    if (is_there(path)) return path.lexically_normal().string();
   }
   return "";
 }
@@ -63,9 +64,9 @@ fs::path relative_file(const std::string& kind, const std::string& name) {
 
 /// Whether `name` comes before all that could lie beside a file.
 bool comes_first(const std::string& name, const fs::path& relative) {
-  if (is_path_name(name)) return fs::exists(name);
+  if (is_path_name(name)) return is_there(name);
   const std::string root = given_root();
-  return !root.empty() && fs::exists(fs::path(root) / relative);
+  return !root.empty() && is_there(fs::path(root) / relative);
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ std::string as_named_in(const std::string& from, const std::string& kind, const 
 
 std::string data_file(const std::string& kind, const std::string& name, const std::string& from) {
   const std::string named = as_named_in(from, kind, name);
-  if (is_path_name(named) && fs::exists(named)) return named;
+  if (is_path_name(named) && is_there(named)) return named;
   const std::string found = below_roots(relative_file(kind, name));
   if (!found.empty()) return found;
   if (is_path_name(name)) {
@@ -100,7 +101,7 @@ std::string data_file(const std::string& kind, const std::string& name, const st
 }
 
 std::string trace_folder(const std::string& name, const std::string& from) {
-  if (name.empty() || fs::exists(name)) return name;
+  if (name.empty() || is_there(name)) return name;
   for (const std::string& found :
        {beside(from, name), below_roots(name), below_roots(fs::path("traces") / name)}) {
     if (!found.empty()) return found;

@@ -18,8 +18,18 @@
 
 namespace moesim {
 
+bool is_there(const std::string& path) {
+  std::error_code impossible;
+  return std::filesystem::exists(path, impossible);
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code impossible;
+  return std::filesystem::is_directory(path, impossible);
+}
+
 std::string read_file(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw error_in(path, "is a folder, not a file");
+  if (is_folder(path)) throw error_in(path, "is a folder, not a file");
   std::ifstream in(path, std::ios::binary);
   if (!in) throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   std::ostringstream text;
@@ -28,8 +38,8 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::string_view content) {
-  if (std::filesystem::is_directory(path)) throw error_in(path, "is a folder, not a file");
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
+  if (is_folder(path)) throw error_in(path, "is a folder, not a file");
+  if (is_there(path) && !std::filesystem::is_regular_file(path)) {
     throw error_in(path, "is not a regular file, which alone can be replaced in one go");
   }
   const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
@@ -47,8 +57,8 @@ void write_file(const std::string& path, std::string_view content) {
 void check_writable(const std::string& path) {
   if (path.empty()) throw Error("'--json' needs the name of a file");
   const std::filesystem::path parent = std::filesystem::absolute(path).parent_path();
-  if (std::filesystem::is_directory(path)) throw error_in(path, "is a folder, not a file");
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
+  if (is_folder(path)) throw error_in(path, "is a folder, not a file");
+  if (is_there(path) && !std::filesystem::is_regular_file(path)) {
     throw error_in(path, "is not a regular file, which alone can be replaced in one go");
   }
   if (!std::filesystem::is_directory(parent)) {

@@ -7,6 +7,10 @@
 
 namespace moesim {
 
+/// Whether a file or folder of this name is there; not where no file can have the name (too long).
+bool is_there(const std::string& path);
+bool is_folder(const std::string& path);
+
 /// The content of a file. Throws Error when it cannot be read.
 std::string read_file(const std::string& path);
 

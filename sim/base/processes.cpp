@@ -2,11 +2,14 @@
 #include "sim/base/processes.h"
 
 #include <signal.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <system_error>
 
@@ -81,6 +84,30 @@ bool read_more(int file, std::string& bytes) {
     bytes.append(buffer, static_cast<std::size_t>(count));
     return true;
   }
+}
+
+std::string find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  const std::string folders = path != nullptr ? path : "";
+  for (std::size_t at = 0; at < folders.size();) {
+    const std::size_t end = std::min(folders.find(':', at), folders.size());
+    const std::string program = std::filesystem::path(folders.substr(at, end - at)) / name;
+    if (::access(program.c_str(), X_OK) == 0) return program;
+    at = end + 1;
+  }
+  return "";
+}
+
+int run_program(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int failure =
+      ::posix_spawn(&child, words[0].c_str(), nullptr, nullptr, arguments.data(), ::environ);
+  if (failure != 0) throw std::system_error(failure, std::generic_category(), words[0]);
+  const int status = wait_for_end(child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace moesim

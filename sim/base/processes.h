@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moesim {
 
@@ -33,5 +34,12 @@ bool write_all(int file, std::string_view bytes);
 
 /// Waits for the next bytes and appends them; false at the end of the pipe.
 bool read_more(int file, std::string& bytes);
+
+/// The first program of that name in the folders of PATH; empty when there is none.
+std::string find_program(const std::string& name);
+
+/// Runs the program words[0], a path, with the words as its arguments. Returns its exit code, -1
+/// when a signal ended it. Throws std::system_error when it cannot be started.
+int run_program(const std::vector<std::string>& words);
 
 }  // namespace moesim

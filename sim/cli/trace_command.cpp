@@ -6,11 +6,11 @@
 
 #include <charconv>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "sim/base/data_files.h"
 #include "sim/base/error.h"
+#include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/flags/output_file.h"
@@ -44,7 +44,7 @@ void write_steps(const RoutingTrace& trace, const std::string& output, LongWork&
 /// A trace's folder by its path or name.
 std::string find_trace(const std::string& name) {
   std::string folder = trace_folder(name);
-  if (std::filesystem::exists(folder)) return folder;
+  if (is_there(folder)) return folder;
   throw error_in(name, "there is no such trace", hint_for_trace(name));
 }
 

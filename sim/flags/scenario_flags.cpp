@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
+
+#include "sim/base/files.h"
 
 namespace moesim {
 namespace {
@@ -14,7 +15,7 @@ std::vector<std::string> split(const std::vector<std::string>& given) {
   std::vector<std::string> values;
   for (const std::string& text : given) {
     std::size_t begin = 0;
-    const bool whole = std::filesystem::exists(text);
+    const bool whole = is_there(text);
     for (auto end = text.find(','); !whole && end != std::string::npos;
          end = text.find(',', begin)) {
       values.push_back(text.substr(begin, end - begin));

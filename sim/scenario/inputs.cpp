@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -14,8 +13,6 @@
 #include "sim/scenario/changes.h"
 #include "sim/scenario/fit_trace.h"
 #include "sim/trace/verify.h"
-
-namespace fs = std::filesystem;
 
 namespace moesim {
 namespace {
@@ -58,7 +55,7 @@ std::string find_file(const std::string& key, const std::string& kind, const std
 }
 
 void check_trace_exists(const std::string& path) {
-  if (!fs::exists(path)) {
+  if (!is_there(path)) {
     throw error_in(path, "'trace': there is no such folder", hint_for_trace(path));
   }
 }

@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <utility>
 
 #include "sim/base/data_files.h"
+#include "sim/base/files.h"
 #include "sim/scenario/changes.h"
-
-namespace fs = std::filesystem;
 
 namespace moesim {
 namespace {
@@ -172,7 +170,7 @@ std::vector<std::string> as_named_in(const std::string& file, const std::string&
 
 /// The scenario's file itself; a plain file needs no ending.
 std::string scenario_file(const std::string& given) {
-  if (fs::exists(given) && !fs::is_directory(given)) return given;
+  if (is_there(given) && !is_folder(given)) return given;
   return data_file("scenarios", given);
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "sim/base/files.h"
 #include "sim/trace/native_step.h"
 #include "sim/trace/trace_json.h"
 
@@ -76,10 +77,9 @@ void add(Hash& hash, const TraceStep& step, const TraceInfo& info) {
 }  // namespace
 
 RoutingTrace RoutingTrace::open(const std::string& directory) {
-  if (!std::filesystem::is_directory(directory)) {
-    throw error_in(directory, std::filesystem::exists(directory)
-                                  ? "is not a trace: a trace is a folder"
-                                  : "there is no such trace");
+  if (!is_folder(directory)) {
+    throw error_in(directory, is_there(directory) ? "is not a trace: a trace is a folder"
+                                                  : "there is no such trace");
   }
   TraceInfo info = read_trace_json(directory);
   std::vector<Diagnostic> problems;

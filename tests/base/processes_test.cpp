@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <system_error>
+
 namespace moesim {
 namespace {
 
@@ -41,6 +43,15 @@ TEST(StartChild, LetsAChildHaveChildren) {
                           }).first);
   };
   EXPECT_EQ(outcome_of(in_child).first, "grandchild");
+}
+
+TEST(RunProgram, TellsItsExitCode) {
+  const std::string shell = find_program("sh");
+  ASSERT_FALSE(shell.empty());
+  EXPECT_EQ(run_program({shell, "-c", "exit 3"}), 3);
+  EXPECT_EQ(run_program({shell, "-c", "kill -9 $$"}), -1);
+  EXPECT_THROW(run_program({"/no/such/program"}), std::system_error);
+  EXPECT_EQ(find_program("no-such-program"), "");
 }
 
 TEST(WriteAll, FailsWhereNobodyReads) {

@@ -158,6 +158,22 @@ TEST(CommandLine, EmptyValuesAreNotTakenForAbsentOnes) {
   }
 }
 
+TEST(CommandLine, NamesThatNoFileCanHaveAreBadInput) {
+  const std::string name(300, 'x');  // the file system refuses to look
+  const std::vector<std::vector<std::string>> commands = {
+      {"compare", name},
+      {"run", "--topology", name, "--model", "hand", "--trace", name, "--policy", name},
+      on_hand_trace("run", name, {"dedup"}),
+      on_hand_trace("compare", "pair", {name + "," + name + "y"}),
+      on_hand_trace("run", "pair", {"dedup"}, {"--json", name}),
+      {"trace", "info", name}};
+  for (const std::vector<std::string>& command : commands) {
+    const Outcome outcome = run_moesim(command);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(name));
+  }
+}
+
 TEST(CommandLine, TracesAreFoundBesideTheScenarioAndAmongShippedData) {
   const Scratch scratch;
   std::filesystem::create_directory_symlink(MOESIM_ROOT "/tests/fixtures/traces/hand",

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <thread>
 
+#include "sim/base/processes.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -75,6 +77,36 @@ TEST(Workers, MayReportAsManyStepsAsTheyLike) {
                         return Answer{1, {"done"}};
                       }};
   EXPECT_EQ(run_jobs(std::vector{job}, 1), (std::vector<Answer>{{1, {"done"}}}));
+}
+
+/// What `action` writes to standard error while that is a terminal.
+std::string on_a_terminal(const std::function<void()>& action) {
+  int terminal = -1, writer = -1;
+  if (::openpty(&terminal, &writer, nullptr, nullptr, nullptr) != 0) return "no terminal";
+  const int before = ::dup(STDERR_FILENO);
+  ::dup2(writer, STDERR_FILENO);
+  action();
+  std::fflush(stderr);
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(writer);
+  std::string text;
+  while (read_more(terminal, text)) continue;
+  ::close(terminal);
+  return text;
+}
+
+TEST(Workers, ShowTheirStepsOnATerminal) {
+  const auto stepping = [](const JobProgress& progress) {
+    for (int i = 1; i <= 2; ++i) progress(i, 2);
+    return Answer{};
+  };
+  const std::vector<AnswerJob> jobs = {{"pair dedup", stepping}, {"pair alltoall", stepping}};
+  EXPECT_EQ(on_a_terminal([&] { run_jobs(jobs, 1); }),
+            "\r\033[K[1/2] pair dedup: step 1 of 2\r\033[K[1/2] pair dedup: step 2 of 2"
+            "\r\033[K[2/2] pair alltoall: step 1 of 2\r\033[K[2/2] pair alltoall: step 2 of 2"
+            "\r\033[K");
+  EXPECT_EQ(on_a_terminal([] {}), "");
 }
 
 const std::vector<Diagnostic> two_places = {

@@ -3,23 +3,18 @@
 #include "sim/topology/show/draw.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/processes.h"
 #include "sim/base/units.h"
 #include "sim/topology/show/sketch.h"
 #include "sim/topology/show/summary.h"
-
-extern char** environ;
 
 namespace moesim {
 namespace {
@@ -168,30 +163,14 @@ std::string cluster(const Topology& topology, const Sketch& sketch, std::size_t 
   return out + fmt::format("  {{rank=same; edge [style=invis]; {}}}\n  }}\n", gpus);
 }
 
-std::optional<std::filesystem::path> find_dot() {
-  const char* path = std::getenv("PATH");
-  std::string rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const auto colon = rest.find(':');
-    const std::filesystem::path file = std::filesystem::path(rest.substr(0, colon)) / "dot";
-    if (access(file.c_str(), X_OK) == 0) return file;
-    rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
+/// Is gone when this is, if it ever was there.
+struct TemporaryFile {
+  std::string path;
+  ~TemporaryFile() {
+    std::error_code gone;
+    std::filesystem::remove(path, gone);
   }
-  return std::nullopt;
-}
-
-/// Runs `dot -Tsvg -o out in`.
-bool run_dot(const std::string& dot, const std::string& in, const std::string& out) {
-  std::array<std::string, 5> words = {"dot", "-Tsvg", "-o", out, in};
-  std::array<char*, 6> arguments{};
-  for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
-  pid_t child = 0;
-  if (posix_spawn(&child, dot.c_str(), nullptr, nullptr, arguments.data(), environ) != 0) {
-    return false;
-  }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
+};
 
 }  // namespace
 
@@ -221,21 +200,18 @@ void draw(const Topology& topology, const std::string& file) {
   if (suffix != ".svg") {
     throw Error(fmt::format("cannot draw to '{}'", file), "name a file that ends in .dot or .svg");
   }
-  const auto dot = find_dot();
-  if (!dot) {
+  const std::string dot = find_program("dot");
+  if (dot.empty()) {
     throw Error("drawing SVG needs the program 'dot'",
                 "install the Debian package graphviz, or draw to a .dot file");
   }
-  const std::string source = fmt::format("{}.{}.dot", file, getpid());
-  const std::string target = fmt::format("{}.{}.tmp", file, getpid());
-  write_file(source, draw_dot(topology));
-  const bool done = run_dot(dot->string(), source, target);
-  std::filesystem::remove(source);
-  if (!done) {
-    std::filesystem::remove(target);
+  const TemporaryFile source{fmt::format("{}.{}.dot", file, getpid())};
+  const TemporaryFile target{fmt::format("{}.{}.tmp", file, getpid())};
+  write_file(source.path, draw_dot(topology));
+  if (run_program({dot, "-Tsvg", "-o", target.path, source.path}) != 0) {
     throw Error(fmt::format("'dot' could not draw {}", file));
   }
-  std::filesystem::rename(target, file);
+  std::filesystem::rename(target.path, file);
 }
 
 }  // namespace moesim
