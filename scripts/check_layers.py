@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that no file includes what lies above or beside its layer.
+"""Checks that no file includes what lies above or beside its layer, and that policies see one EP group.
 
 usage: check_layers.py [ROOT]
 
@@ -53,6 +53,12 @@ ONLY_IN = {
     "nccl.h": "realhw/nccl",
 }
 
+# Policies work on the ranks of one EP group; sim/policy/ep_groups.h lifts what they decide to the cluster.
+POLICIES = tuple(f"sim/policy/{room}/" for room in ("dispatch", "placement", "routing", "schedule"))
+CLUSTER = re.compile(r"\b(?:gpu_count|host_count)\(|\bgroups(?:\(\))?\.gpus\(\)"
+                     r"|(?<!experts) [/%] (?:\w+(?:\(\))?\.)*ep\b")
+SPANS_GROUPS = {"sim/policy/placement/fsep/fsdp_ep.cpp"}
+
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 
@@ -89,6 +95,9 @@ def check(root):
         for number, line in enumerate(text.splitlines(), 1):
             include = INCLUDE.match(line)
             problem = breach(name, layer, *include.groups()) if include else None
+            code = line.split("//")[0]
+            if name.startswith(POLICIES) and name not in SPANS_GROUPS and CLUSTER.search(code):
+                problem = "policies see one EP group: sim/policy/ep_groups.h knows the cluster"
             if problem:
                 breaches.append(f"{name}:{number}: {problem}")
     return breaches

@@ -9,7 +9,10 @@ BAD_TREE = {
     "sim/trace/reader.h": '#include "sim/base/error.h"\n#include "sim/topology/route/graph.h"\n',
     "sim/topology/route/graph.cpp": "#include <boost/graph/adjacency_list.hpp>\n#include <fmt/format.h>\n",
     "sim/plan/plan.h": '#include "sim/trace/reader.h"\n#  include "sim/policy/dispatch.h"\n',
-    "sim/policy/dispatch/flat.cpp": '#include "sim/policy/dispatch.h"\n#include "sim/engine/port.h"\n',
+    "sim/policy/dispatch/flat.cpp": '#include "sim/policy/dispatch.h"\n#include "sim/engine/port.h"\n'
+                                    "int groups = topology.gpu_count() / context.ep;\n"
+                                    "int per_rank = experts / ep;  // of gpu_count()\nint rank = gpu % ep;\n",
+    "sim/policy/ep_groups.cpp": "int groups = topology.gpu_count() / ep;\n",
     "sim/engine/port.cpp": '#include <simgrid/s4u.hpp>\n#include "sim/policy/dispatch.h"\n',
     "sim/report/table.cpp": "// words\n#include <simgrid/s4u.hpp>\n#include <yaml-cpp/yaml.h>\n",
     "sim/compare/simulate.cpp": '#include "sim/engine/port.h"\n#include "sim/cli/commands.h"\n#include "sim/flags/usage.h"\n',
@@ -30,6 +33,8 @@ sim/extra/new.cpp:1: sim/extra is no known layer
 sim/model/kernel.cpp:1: include paths start at the root of the repository
 sim/plan/plan.h:2: sim/plan may not include sim/policy
 sim/policy/dispatch/flat.cpp:2: sim/policy may not include sim/engine
+sim/policy/dispatch/flat.cpp:3: policies see one EP group: sim/policy/ep_groups.h knows the cluster
+sim/policy/dispatch/flat.cpp:5: policies see one EP group: sim/policy/ep_groups.h knows the cluster
 sim/report/table.cpp:2: only sim/engine may include <simgrid/...>
 sim/report/table.cpp:3: only sim/base may include <yaml-cpp...>
 sim/trace/reader.h:2: sim/trace may not include sim/topology

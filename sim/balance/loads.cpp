@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/balance/loads.h"
 
+#include <algorithm>
+
 namespace moesim {
 
 std::vector<std::int64_t> LoadMatrix::per_expert() const {
@@ -10,6 +12,19 @@ std::vector<std::int64_t> LoadMatrix::per_expert() const {
     for (std::size_t e = 0; e < counts.size(); ++e) sums[e] += counts[e];
   }
   return sums;
+}
+
+LoadMatrix LoadMatrix::totals() const {
+  LoadMatrix row(1, experts_);
+  row.counts_ = per_expert();
+  return row;
+}
+
+LoadMatrix LoadMatrix::rows(GpuId first, int count) const {
+  LoadMatrix part(count, experts_);
+  const auto from = counts_.begin() + static_cast<std::ptrdiff_t>(index(first, ExpertId(0)));
+  std::copy_n(from, part.counts_.size(), part.counts_.begin());
+  return part;
 }
 
 LoadMatrix& LoadMatrix::operator+=(const LoadMatrix& other) {

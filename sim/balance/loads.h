@@ -28,6 +28,10 @@ class LoadMatrix {
   }
   /// Choices per expert over all sources.
   std::vector<std::int64_t> per_expert() const;
+  /// The same as one row.
+  LoadMatrix totals() const;
+  /// The rows of `count` sources from `first` on.
+  LoadMatrix rows(GpuId first, int count) const;
   /// Adds another matrix of the same shape.
   LoadMatrix& operator+=(const LoadMatrix& other);
   bool operator==(const LoadMatrix&) const = default;

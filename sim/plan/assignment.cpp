@@ -131,6 +131,42 @@ Assignment Assignment::part(GpuId first, int ranks) const {
   return part;
 }
 
+Assignment Assignment::joined(std::span<const Assignment> parts) {
+  SlotTable table;
+  bool split = false;
+  for (const Assignment& part : parts) {
+    for (auto& slots : part.placement_.table()) table.push_back(std::move(slots));
+    split |= part.split();
+  }
+  const int experts = parts.front().placement_.experts();
+  std::vector<std::vector<SlotId>> slot_of;
+  std::vector<Share> shares;
+  std::vector<std::size_t> first_share = {0};
+  std::int64_t before = 0;  // slots of the parts before
+  for (const Assignment& part : parts) {
+    for (int rank = 0; rank < part.placement_.gpus(); ++rank) {
+      auto& row = slot_of.emplace_back(part.slot_of_[static_cast<std::size_t>(rank)]);
+      for (SlotId& slot : row) slot = SlotId(before + slot.value);
+      for (int e = 0; split && e < experts; ++e) {
+        if (part.split()) {
+          for (const Share& share : part.shares(GpuId(rank), ExpertId(e))) {
+            shares.push_back({SlotId(before + share.slot.value), share.count});
+          }
+        } else {
+          shares.push_back({row[static_cast<std::size_t>(e)], 1});
+        }
+        first_share.push_back(shares.size());
+      }
+    }
+    before += part.placement_.slots();
+  }
+  Assignment all(Placement(experts, table), std::move(slot_of));
+  if (!split) return all;
+  all.shares_ = std::move(shares);
+  all.first_share_ = std::move(first_share);
+  return all;
+}
+
 AssignmentWalk::AssignmentWalk(const Assignment& assignment)
     : assignment_(assignment),
       experts_(static_cast<std::size_t>(assignment.placement().experts())) {

@@ -53,6 +53,9 @@ class Assignment {
   /// The `ranks` ranks from `first` on, renumbered from 0, as are their slots. Throws Error where
   /// one of them uses a slot of another rank, or an expert has no slot among them.
   Assignment part(GpuId first, int ranks) const;
+  /// One assignment after the other: the ranks and slots of each are renumbered to follow those of
+  /// the one before. All have the same experts.
+  static Assignment joined(std::span<const Assignment> parts);
 
  private:
   Placement placement_;

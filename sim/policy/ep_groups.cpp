@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -53,6 +54,17 @@ bool splits_hosts(const Topology& topology, const std::vector<Communicators>& of
   return false;
 }
 
+/// GPUs of a host; 0 unless all have equally many consecutive ones.
+int equal_hosts(const Topology& topology) {
+  const int gpus = topology.gpu_count();
+  if (gpus % topology.host_count() != 0) return 0;
+  const int size = gpus / topology.host_count();
+  for (int g = 0; g < gpus; ++g) {
+    if (topology.host_of(GpuId(g)) != g / size) return 0;
+  }
+  return size;
+}
+
 /// The levels of every EP group: [group][level].
 std::vector<std::vector<RankLevel>> nested_levels(const Topology& topology, int ep) {
   const int count = topology.gpu_count() / ep;
@@ -91,6 +103,7 @@ EpGroups::EpGroups(const Topology& topology, int ep) : topology_(&topology), siz
     throw Error(fmt::format("{} GPUs cannot form groups of ep = {}", gpus, ep),
                 "ep must divide the number of GPUs");
   }
+  gpus_per_host_ = equal_hosts(topology);
   auto levels = nested_levels(topology, ep);
   std::vector<Communicators> by_host;
   for (std::size_t g = 0; g < levels.size(); ++g) {
@@ -119,12 +132,12 @@ Communicators EpGroups::lifted(const std::vector<const Communicators*>& of_group
   return all;
 }
 
-ByteMatrix EpGroups::in_every_group(const ByteMatrix& of_group) const {
-  ByteMatrix all(of_group.unit());
+ByteMatrix EpGroups::joined(const std::vector<ByteMatrix>& of_group) const {
+  ByteMatrix all(of_group.front().unit());
   std::vector<ByteMatrix::Entry> row;
   for (int g = 0; g < count(); ++g) {
     for (int r = 0; r < size_; ++r) {
-      const auto entries = of_group.row(GpuId(r));
+      const auto entries = of_group[static_cast<std::size_t>(g)].row(GpuId(r));
       row.assign(entries.begin(), entries.end());
       for (auto& entry : row) entry.to = gpu(g, entry.to);
       all.add_row(row);
@@ -133,15 +146,91 @@ ByteMatrix EpGroups::in_every_group(const ByteMatrix& of_group) const {
   return all;
 }
 
+ByteMatrix EpGroups::in_every_group(const ByteMatrix& of_group) const {
+  return joined(std::vector<ByteMatrix>(static_cast<std::size_t>(count()), of_group));
+}
+
+Assignment EpGroups::in_every_group(const Assignment& of_group) const {
+  return Assignment::joined(std::vector<Assignment>(static_cast<std::size_t>(count()), of_group));
+}
+
+std::vector<ExpertTransfer> EpGroups::lifted(std::vector<ExpertTransfer> transfers,
+                                             int group) const {
+  for (ExpertTransfer& t : transfers) {
+    t.from = gpu(group, t.from);
+    t.to = gpu(group, t.to);
+  }
+  return transfers;
+}
+
+ByteMatrix EpGroups::traffic(std::span<const ExpertTransfer> transfers) const {
+  std::vector<std::map<GpuId, std::int64_t>> rows(static_cast<std::size_t>(topology_->gpu_count()));
+  for (const ExpertTransfer& t : transfers) {
+    if (t.from != t.to) rows[t.from.index()][t.to] += t.bytes.value;
+  }
+  std::int64_t unit = 0;
+  for (const auto& row : rows) {
+    for (const auto& entry : row) unit = std::gcd(unit, entry.second);
+  }
+  ByteMatrix traffic{Bytes(std::max<std::int64_t>(unit, 1))};
+  for (const auto& row : rows) {
+    std::vector<ByteMatrix::Entry> entries;
+    for (const auto& [to, bytes] : row) {
+      entries.push_back({to, static_cast<std::uint32_t>(bytes / unit)});
+    }
+    traffic.add_row(entries);
+  }
+  return traffic;
+}
+
+Seconds EpGroups::busiest_link(const ByteMatrix& traffic) const {
+  return price(*topology_, traffic)->alone.transfer;
+}
+
 Seconds EpGroups::slowest(const std::vector<ByteMatrix>& traffic) const {
   std::vector<ExchangePrice> together;
   for (const ByteMatrix& one : traffic) together.push_back(price(*topology_, one));
   return std::ranges::max(shared_times(together));
 }
 
-GroupPart EpGroups::part(const Batch& batch, const Assignment& assignment, int group) const {
+Batch EpGroups::part(const Batch& batch, int group) const {
   const auto ranks = batch.ranks.begin() + static_cast<std::ptrdiff_t>(first(group));
-  return {{batch.step, {ranks, ranks + size_}}, assignment.part(gpu(group, GpuId(0)), size_)};
+  return {batch.step, {ranks, ranks + size_}};
+}
+
+GroupPart EpGroups::part(const Batch& batch, const Assignment& assignment, int group) const {
+  return {part(batch, group), assignment.part(gpu(group, GpuId(0)), size_)};
+}
+
+LoadMatrix EpGroups::part(const LoadMatrix& loads, int group) const {
+  return loads.sources() == 0 ? loads : loads.rows(gpu(group, GpuId(0)), size_);
+}
+
+SlotTable EpGroups::part(const SlotTable& table, int group) const {
+  const auto ranks = table.begin() + static_cast<std::ptrdiff_t>(first(group));
+  return {ranks, ranks + size_};
+}
+
+std::optional<GroupNodes> EpGroups::nodes() const {
+  if (gpus_per_host_ == 0) return std::nullopt;
+  if (size_ % gpus_per_host_ == 0) return GroupNodes{size_ / gpus_per_host_, gpus_per_host_};
+  if (gpus_per_host_ % size_ == 0) return GroupNodes{1, size_};
+  return std::nullopt;
+}
+
+std::set<std::string> EpGroups::gpu_models() const {
+  std::set<std::string> names;
+  for (int g = 0; g < topology_->gpu_count(); ++g) names.insert(topology_->gpu_model(GpuId(g)));
+  return names;
+}
+
+int EpGroups::equal_blocks() const {
+  const int gpus = topology_->gpu_count();
+  int size = std::gcd(gpus, size_);
+  for (int g = 1; g < gpus; ++g) {
+    if (topology_->host_of(GpuId(g)) != topology_->host_of(GpuId(g - 1))) size = std::gcd(size, g);
+  }
+  return size;
 }
 
 }  // namespace moesim

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sim/balance/loads.h"
+#include "sim/balance/training/owners.h"
 #include "sim/base/byte_matrix.h"
 #include "sim/plan/assignment.h"
 #include "sim/policy/rank_space.h"
@@ -29,6 +34,12 @@ class GroupPart {
   Assignment assignment_;
 };
 
+/// EP groups on hosts that are nodes: whole ones, or parts of one.
+struct GroupNodes {
+  int nodes = 1;  // of one group
+  int gpus_per_node = 1;
+};
+
 /// Group g of G has the GPUs g x ep .. (g + 1) x ep - 1 of the cluster, which are its ranks
 /// 0 .. ep - 1. Cheap to copy. The topology must outlive it.
 class EpGroups {
@@ -39,10 +50,23 @@ class EpGroups {
   int count() const { return static_cast<int>(spaces_->size()); }
   /// Ranks of one group.
   int size() const { return size_; }
+  /// Of all groups, for what spans them.
+  int gpus() const { return count() * size_; }
   const RankSpace& ranks(int group) const { return (*spaces_)[static_cast<std::size_t>(group)]; }
   const std::vector<RankSpace>& spaces() const { return *spaces_; }
   /// The name of the cluster, for messages.
   const std::string& cluster() const { return topology_->name(); }
+  /// Links and what they yield; its GPUs are what gpu() says.
+  const Topology& network() const { return *topology_; }
+
+  /// The kinds of GPUs that there are, names in models/gpu.
+  std::set<std::string> gpu_models() const;
+  /// GPUs of every host; 0 unless all hosts have equally many consecutive GPUs.
+  int gpus_per_host() const { return gpus_per_host_; }
+  /// Nothing unless hosts are so, and EP groups are whole hosts or parts of one.
+  std::optional<GroupNodes> nodes() const;
+  /// The most consecutive GPUs that tile all hosts and all groups.
+  int equal_blocks() const;
 
   /// The GPU of a group's rank.
   GpuId gpu(int group, GpuId rank) const { return GpuId(first(group) + rank.value); }
@@ -51,18 +75,38 @@ class EpGroups {
   /// The GPU of a group's rank 0.
   std::int64_t first(int group) const { return std::int64_t{group} * size_; }
 
+  Batch part(const Batch& batch, int group) const;
   GroupPart part(const Batch& batch, const Assignment& assignment, int group) const;
+  LoadMatrix part(const LoadMatrix& loads, int group) const;
+  SlotTable part(const SlotTable& table, int group) const;
   /// Lists of ranks, group by group, as lists of GPUs.
   Communicators lifted(const std::vector<const Communicators*>& of_group) const;
-  /// The traffic of one group, in every group at once.
+  /// The traffic of every group at once; one unit for all.
+  ByteMatrix joined(const std::vector<ByteMatrix>& of_group) const;
   ByteMatrix in_every_group(const ByteMatrix& of_group) const;
+  Assignment in_every_group(const Assignment& of_group) const;
+  /// Transfers among the ranks of a group, among its GPUs.
+  std::vector<ExpertTransfer> lifted(std::vector<ExpertTransfer> transfers, int group) const;
+  /// Bytes by sender and receiver of transfers among all GPUs, what stays on its GPU left out;
+  /// O(transfers + GPUs) memory.
+  ByteMatrix traffic(std::span<const ExpertTransfer> transfers) const;
+  /// What every rank of a group has, such as slots, for every GPU.
+  template <class T>
+  std::vector<T> in_every_group(const std::vector<T>& of_group) const {
+    std::vector<T> all;
+    for (int g = 0; g < count(); ++g) all.insert(all.end(), of_group.begin(), of_group.end());
+    return all;
+  }
 
+  /// The longest time of a link under some traffic over the cluster, latencies aside.
+  Seconds busiest_link(const ByteMatrix& traffic) const;
   /// The time of the slowest of some exchanges over the cluster that start at once.
   Seconds slowest(const std::vector<ByteMatrix>& traffic) const;
 
  private:
   const Topology* topology_;
   int size_;
+  int gpus_per_host_ = 0;
   std::shared_ptr<const std::vector<RankSpace>> spaces_;
 };
 

@@ -9,39 +9,33 @@ namespace {
 
 /// The GPU of each expert's gradients in every group: [expert][group].
 std::vector<PartHolders> homes_of(const PlacementContext& context, const LayerDecision& decision) {
-  const auto groups = static_cast<std::size_t>(context.gpus / context.ep);
-  std::vector<PartHolders> homes(static_cast<std::size_t>(context.experts),
-                                 PartHolders(groups, GpuId(-1)));
-  const auto keep_first = [&](ExpertId expert, GpuId gpu) {
-    GpuId& home = homes[expert.index()][gpu.index() / static_cast<std::size_t>(context.ep)];
-    if (home.value < 0) home = gpu;
-  };
-  const Placement& placement = decision.assignment.placement();
-  for (std::int64_t g = 0; g < context.gpus; ++g) {
-    if (!decision.gradient_homes.empty()) {
-      for (const ExpertId e : decision.gradient_homes[static_cast<std::size_t>(g)]) {
-        keep_first(e, GpuId(g));
-      }
-      continue;
-    }
-    const std::int64_t first = placement.first_slot(GpuId(g)).value;
-    for (std::int64_t s = first; s < first + placement.slots_on(GpuId(g)); ++s) {
-      keep_first(placement.expert_in(SlotId(s)), GpuId(g));
+  const EpGroups& groups = context.groups;
+  const SlotTable homes = decision.gradient_homes.empty() ? decision.assignment.placement().table()
+                                                          : decision.gradient_homes;
+  std::vector<PartHolders> holders(
+      static_cast<std::size_t>(context.experts),
+      PartHolders(static_cast<std::size_t>(groups.count()), GpuId(-1)));
+  for (std::size_t g = 0; g < homes.size(); ++g) {
+    const GpuId gpu(static_cast<std::int64_t>(g));
+    for (const ExpertId e : homes[g]) {
+      GpuId& home = holders[e.index()][static_cast<std::size_t>(groups.group_of(gpu))];
+      if (home.value < 0) home = gpu;
     }
   }
-  for (const PartHolders& of_expert : homes) {
+  for (const PartHolders& of_expert : holders) {
     for (const GpuId gpu : of_expert) {
       if (gpu.value < 0) throw std::logic_error("an EP group lacks an expert's gradients");
     }
   }
-  return homes;
+  return holders;
 }
 
 /// Ranks of the same place in all groups hold the same part.
-std::vector<PartHolders> ranks_of(const PlacementContext& context) {
-  std::vector<PartHolders> parts(static_cast<std::size_t>(context.ep));
-  for (std::int64_t g = 0; g < context.gpus; ++g) {
-    parts[static_cast<std::size_t>(g % context.ep)].emplace_back(g);
+std::vector<PartHolders> ranks_of(const EpGroups& groups) {
+  std::vector<PartHolders> parts;
+  for (int r = 0; r < groups.size(); ++r) {
+    auto& holders = parts.emplace_back();
+    for (int g = 0; g < groups.count(); ++g) holders.push_back(groups.gpu(g, GpuId(r)));
   }
   return parts;
 }
@@ -76,18 +70,18 @@ ByteMatrix group_rings(const std::vector<PartHolders>& parts, int gpus, Bytes un
 
 std::optional<ParamExchange> gradient_sum(const PlacementContext& context,
                                           const LayerDecision& decision) {
-  const int groups = context.gpus / context.ep;
+  const int groups = context.groups.count();
   const bool summed = decision.gradients == GradientLayout::summed;
   if (groups == 1 || summed || context.state.gradient == 0) return std::nullopt;
   const bool sharded = decision.gradients == GradientLayout::sharded;
-  const auto parts = sharded ? ranks_of(context) : homes_of(context, decision);
+  const auto parts = sharded ? ranks_of(context.groups) : homes_of(context, decision);
   const std::int64_t expert = context.model.expert_parameters();
   const std::int64_t part =
-      sharded ? divided_up(expert, context.ep) * context.experts : expert;  // parameters
+      sharded ? divided_up(expert, context.groups.size()) * context.experts : expert;  // parameters
   const Bytes shard(divided_up(part, groups) * context.state.gradient);
   return ParamExchange{
       "sum-gradients",
-      group_rings(parts, context.gpus, shard, 2 * static_cast<std::uint32_t>(groups - 1)),
+      group_rings(parts, context.groups.gpus(), shard, 2 * static_cast<std::uint32_t>(groups - 1)),
       {},
       {}};
 }

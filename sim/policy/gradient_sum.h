@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of experts between EP groups: what keeps the replicas of a layer's experts equal where
-// `gpus` ranks form several groups of `ep` ranks that train on different tokens.
+// the cluster has several EP groups, which train on different tokens.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ using PartHolders = std::vector<GpuId>;
 ByteMatrix group_rings(const std::vector<PartHolders>& parts, int gpus, Bytes unit,
                        std::uint32_t units);
 
-/// The sum over all G = gpus / ep groups: a ring all-reduce of every part, in which each holder
+/// The sum over all G groups: a ring all-reduce of every part, in which each holder
 /// sends and receives 2 (G - 1) / G of its bytes (Patarasuk & Yuan, JPDC 2009). A reduce-scatter of
 /// gradients with an all-gather of updated weights, as a distributed optimizer has, moves the same.
 /// One exchange: its latency counts once. Nothing where there is one group, where gradients take

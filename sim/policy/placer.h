@@ -12,7 +12,7 @@
 #include "sim/model/moe_model.h"
 #include "sim/plan/assignment.h"
 #include "sim/plan/plan.h"
-#include "sim/topology/topology.h"
+#include "sim/policy/ep_groups.h"
 #include "sim/trace/batches.h"
 
 namespace moesim {
@@ -75,13 +75,11 @@ struct LayerDecision {
   SlotTable gradient_homes;  // [gpu] experts whose gradients it holds; empty: by first slots
 };
 
-/// What a planner may know when it is made; it may keep the references.
+/// What a planner may know when it is made; it may keep the reference.
 struct PlacementContext {
-  const Topology& topology;
+  EpGroups groups;  // every one of which exchanges tokens by itself
   const MoeModel& model;
   int experts = 0;
-  int gpus = 0;
-  int ep = 0;      // expert-parallel degree: every run of `ep` ranks exchanges by itself
   int layers = 0;  // replayed layers
   bool backward = true;
   TrainingState state = {};

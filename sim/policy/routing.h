@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "sim/model/moe_model.h"
-#include "sim/topology/topology.h"
+#include "sim/policy/ep_groups.h"
 #include "sim/trace/batches.h"
 #include "sim/trace/routing_trace.h"
 
@@ -18,12 +18,14 @@ struct RoutingChange {
   std::int64_t replaced_choices = 0;
 };
 
-/// What a routing mechanism may know when it is made; it may keep the references.
+/// What a routing mechanism may know when it is made; it may keep the model's reference.
 struct RoutingContext {
-  const Topology& topology;
+  /// Throws Error unless `ep`, the expert-parallel degree, divides the GPUs.
+  RoutingContext(const Topology& topology, const MoeModel& its_model, int its_experts, int ep)
+      : groups(topology, ep), model(its_model), experts(its_experts) {}
+  EpGroups groups;
   const MoeModel& model;
-  int experts = 0;
-  int ep = 0;  // expert-parallel degree
+  int experts;
 };
 
 /// The recorded choices of one layer and who holds their tokens.

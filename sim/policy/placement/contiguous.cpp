@@ -8,7 +8,8 @@ namespace {
 class Contiguous final : public Placer {
  public:
   explicit Contiguous(const PlacementContext& c)
-      : assignment_(contiguous_placement(c.experts, c.gpus, c.ep), c.ep) {}
+      : assignment_(c.groups.in_every_group(Assignment(
+            contiguous_placement(c.experts, c.groups.size(), c.groups.size()), c.groups.size()))) {}
   LayerDecision decide(const LayerRoutingNow&) override { return LayerDecision(assignment_); }
 
   bool looks() const override { return false; }

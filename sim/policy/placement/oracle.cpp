@@ -2,35 +2,34 @@
 // What planners are measured against: placements that know the future and move experts for nothing.
 // No real system has them.
 #include "sim/balance/best_slots.h"
-#include "sim/policy/placement/lagged.h"
 #include "sim/policy/policies.h"
 
 namespace moesim {
 namespace {
 
-/// The best slots of every run of `ep` ranks for some steps of a layer.
-SlotTable best_of_runs(const PlacementContext& context, int layer, int first_step, int steps) {
+/// The best slots of every EP group for some steps of a layer.
+Assignment best_assignment(const PlacementContext& context, int layer, int first_step, int steps) {
   std::vector<LoadMatrix> loads;
   for (int s = 0; s < steps; ++s) loads.push_back(context.recorded(first_step + s, layer));
-  SlotTable slots;
-  for (int first = 0; first < context.gpus; first += context.ep) {
+  std::vector<Assignment> assignments;
+  const int ep = context.groups.size();
+  for (int g = 0; g < context.groups.count(); ++g) {
     LoadHistory history;
     for (const LoadMatrix& step : loads) {
-      history.push_back(rows_of(step, first, context.ep).per_expert());
+      history.push_back(context.groups.part(step, g).per_expert());
     }
-    SlotTable run = best_slots(history, context.experts, context.ep);
-    std::move(run.begin(), run.end(), std::back_inserter(slots));
+    const SlotTable slots = best_slots(history, context.experts, ep);
+    assignments.emplace_back(Placement(context.experts, slots), ep);
   }
-  return slots;
+  return Assignment::joined(assignments);
 }
 
 /// One placement for the whole trace.
 class StaticBest final : public Placer {
  public:
-  explicit StaticBest(const PlacementContext& context) : context_(context) {
+  explicit StaticBest(const PlacementContext& context) {
     for (int layer = 0; layer < context.layers; ++layer) {
-      const SlotTable slots = best_of_runs(context, layer, context.first_step, context.steps);
-      layers_.emplace_back(Placement(context.experts, slots), context.ep);
+      layers_.push_back(best_assignment(context, layer, context.first_step, context.steps));
     }
   }
   LayerDecision decide(const LayerRoutingNow& now) override {
@@ -40,7 +39,6 @@ class StaticBest final : public Placer {
   bool looks() const override { return false; }
 
  private:
-  PlacementContext context_;
   std::vector<Assignment> layers_;
 };
 
@@ -49,8 +47,7 @@ class Clairvoyant final : public Placer {
  public:
   explicit Clairvoyant(const PlacementContext& context) : context_(context) {}
   LayerDecision decide(const LayerRoutingNow& now) override {
-    const SlotTable slots = best_of_runs(context_, now.layer, now.step, 1);
-    return LayerDecision(Assignment(Placement(context_.experts, slots), context_.ep));
+    return LayerDecision(best_assignment(context_, now.layer, now.step, 1));
   }
   bool reacts() const override { return true; }
   bool looks() const override { return false; }

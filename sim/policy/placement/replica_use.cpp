@@ -11,57 +11,48 @@
 namespace moesim {
 namespace {
 
-/// The slots of `all` on GPUs first..first + count - 1.
-std::vector<SlotId> among(const Placement& placement, const std::vector<SlotId>& all, int first,
-                          int count) {
-  std::vector<SlotId> slots;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(slots), [&](SlotId slot) {
-    const int gpu = placement.gpu_of(slot).value;
-    return gpu >= first && gpu < first + count;
-  });
-  return slots;
+template <class Condition>
+std::vector<SlotId> those_on(const Placement& slots, ExpertId expert, const Condition& condition) {
+  std::vector<SlotId> some;
+  std::ranges::copy_if(slots.slots_of(expert), std::back_inserter(some),
+                       [&](SlotId slot) { return condition(slots.gpu_of(slot)); });
+  return some;
 }
 
-std::vector<SlotId> usable(const Placement& placement, ExpertId expert, int rank, int ep,
-                           int gpus_per_node, ReplicaUse use) {
-  const auto run = among(placement, placement.slots_of(expert), rank / ep * ep, ep);
+std::vector<SlotId> usable(const Placement& slots, ExpertId expert, GpuId rank,
+                           const RankLevel& hosts, ReplicaUse use) {
   if (use == ReplicaUse::node_first) {
-    const auto own = among(placement, run, rank, 1);
+    auto own = those_on(slots, expert, [&](GpuId gpu) { return gpu == rank; });
     if (!own.empty()) return own;
-    const auto node = among(placement, run, rank / gpus_per_node * gpus_per_node, gpus_per_node);
-    if (!node.empty()) return node;
+    auto near = those_on(slots, expert,
+                         [&](GpuId gpu) { return hosts.group_of(gpu) == hosts.group_of(rank); });
+    if (!near.empty()) return near;
   }
-  return run.empty() ? placement.slots_of(expert) : run;
+  return slots.slots_of(expert);
 }
 
 }  // namespace
 
-int gpus_per_host(const Topology& topology, const std::string& who) {
-  const int gpus = topology.gpu_count();
-  const int size = gpus / topology.host_count();
-  for (int g = 0; g < gpus; ++g) {
-    if (gpus % topology.host_count() == 0 && topology.host_of(GpuId(g)) == g / size) continue;
-    throw Unsuitable(
-        fmt::format("'{}' needs hosts of equally many consecutive GPUs, which '{}' has not", who,
-                    topology.name()));
-  }
-  return size;
+int gpus_per_host(const EpGroups& groups, const std::string& who) {
+  if (groups.gpus_per_host() > 0) return groups.gpus_per_host();
+  throw Unsuitable(
+      fmt::format("'{}' needs hosts of equally many consecutive GPUs, which '{}' has not", who,
+                  groups.cluster()));
 }
 
-Assignment assign_replicas(Placement placement, int ep, int gpus_per_node, ReplicaUse use) {
-  std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(placement.gpus()));
-  for (int rank = 0; rank < placement.gpus(); ++rank) {
-    for (int e = 0; e < placement.experts(); ++e) {
-      auto slots = usable(placement, ExpertId(e), rank, ep, gpus_per_node, use);
-      std::rotate(slots.begin(),
-                  slots.begin() +
-                      static_cast<std::ptrdiff_t>(static_cast<std::size_t>(rank) % slots.size()),
-                  slots.end());
-      auto& mine = shares[static_cast<std::size_t>(rank)].emplace_back();
-      for (const SlotId slot : slots) mine.push_back({slot, 1});
+Assignment assign_replicas(const Placement& slots, const RankSpace& ranks, GpuId first,
+                           ReplicaUse use) {
+  std::vector<std::vector<Shares>> shares(static_cast<std::size_t>(slots.gpus()));
+  for (int r = 0; r < slots.gpus(); ++r) {
+    for (int e = 0; e < slots.experts(); ++e) {
+      auto some = usable(slots, ExpertId(e), GpuId(r), ranks.hosts(), use);
+      const auto start = static_cast<std::size_t>(first.value + r) % some.size();
+      std::ranges::rotate(some, some.begin() + static_cast<std::ptrdiff_t>(start));
+      auto& mine = shares[static_cast<std::size_t>(r)].emplace_back();
+      for (const SlotId slot : some) mine.push_back({slot, 1});
     }
   }
-  return Assignment(std::move(placement), shares);
+  return Assignment(slots, shares);
 }
 
 }  // namespace moesim

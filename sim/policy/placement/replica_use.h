@@ -5,25 +5,26 @@
 #include <string>
 #include <vector>
 
-#include "sim/plan/assignment.h"
-#include "sim/topology/topology.h"
+#include "sim/policy/ep_groups.h"
 
 namespace moesim {
 
-/// Whose replicas a rank may use: those in its expert-parallel run that are nearest, evenly.
+/// Whose replicas a rank may use: those in its EP group that are nearest, evenly.
 enum class ReplicaUse {
-  any,        // all of the run
-  node_first  // its own GPU's, else its node's, else all of the run
+  any,        // all of the group
+  node_first  // its own, else its node's, else all of the group
 };
 
 /// Names as they appear in YAML, in the order of ReplicaUse.
 inline const std::vector<std::string> replica_use_names = {"any", "node-first"};
 
-/// GPUs per host. Throws Error naming `who` unless hosts are runs of equally many GPUs.
-int gpus_per_host(const Topology& topology, const std::string& who);
+/// GPUs per host. Throws Unsuitable naming `who` unless all hosts have equally many consecutive
+/// GPUs.
+int gpus_per_host(const EpGroups& groups, const std::string& who);
 
-/// Choices go round robin over the replicas that a rank may use; ranks start at different ones, so
-/// that single choices spread too.
-Assignment assign_replicas(Placement placement, int ep, int gpus_per_node, ReplicaUse use);
+/// Choices go round-robin over the replicas that a rank may use; ranks start at different ones, so
+/// that single choices spread too: rank 0 at replica `first` modulo the replicas.
+Assignment assign_replicas(const Placement& slots, const RankSpace& ranks, GpuId first,
+                           ReplicaUse use);
 
 }  // namespace moesim

@@ -8,7 +8,7 @@
 
 namespace moesim {
 
-/// The GPU of every expert within a run of `ep` ranks, of the contiguous placement.
+/// The GPU of every expert within an EP group of `ep` ranks, of the contiguous placement.
 inline std::vector<GpuId> contiguous_gpus(int experts, int ep) {
   const Placement placement = contiguous_placement(experts, ep, ep);
   std::vector<GpuId> gpus;

@@ -25,7 +25,9 @@ int least_experts(const std::vector<int>& group_of, int kept) {
 
 }  // namespace
 
-GroupLimited::GroupLimited(GroupLimit limit, int top_k) : limit_(std::move(limit)) {
+GroupLimited::GroupLimited(GroupLimit limit, const RoutingContext& context)
+    : limit_(std::move(limit)), ep_groups_(context.groups) {
+  const int top_k = context.model.top_k;
   for (const auto& group_of : limit_.group_of) {
     for (const int group : group_of) {
       scores_.resize(std::max(scores_.size(), static_cast<std::size_t>(group) + 1));
@@ -48,8 +50,9 @@ IdRows GroupLimited::apply(const RecordedRouting& recorded, RoutingChange& chang
     popular_ = most_chosen(recorded, static_cast<int>(limit_.group_of[0].size()));
   }
   for_each_batch_token(recorded.batch, [&](GpuId rank, std::int64_t token) {
-    const std::size_t set = rank.index() / static_cast<std::size_t>(limit_.ranks_per_set);
-    limit_row(recorded, token, limit_.group_of[set]);
+    const bool alike = limit_.group_of.size() == 1;
+    const auto row = static_cast<std::size_t>(alike ? 0 : ep_groups_.group_of(rank));
+    limit_row(recorded, token, limit_.group_of[row]);
   });
   ids_.count_change(recorded, change);
   return ids_.view();

@@ -17,9 +17,8 @@ enum class GroupScore { best, max, sum };
 enum class Outside { replace, drop };
 
 struct GroupLimit {
-  /// [set][expert] group; rank r goes by set r / ranks_per_set.
+  /// [EP group][expert] group of experts; one row: the same in all EP groups.
   std::vector<std::vector<int>> group_of;
-  int ranks_per_set = 1;
   int kept = 1;
   GroupScore score = GroupScore::best;
   Outside outside = Outside::replace;
@@ -32,7 +31,7 @@ struct GroupLimit {
 class GroupLimited final : public Routing {
  public:
   /// Throws Error when a token's choices do not fit its kept groups.
-  GroupLimited(GroupLimit limit, int top_k);
+  GroupLimited(GroupLimit limit, const RoutingContext& context);
   IdRows apply(const RecordedRouting& recorded, RoutingChange& change) override;
 
  private:
@@ -43,6 +42,7 @@ class GroupLimited final : public Routing {
   bool keeps(int group) const;
 
   GroupLimit limit_;
+  EpGroups ep_groups_;
   RewrittenIds ids_;
   std::vector<ExpertId> popular_;
   struct Score {

@@ -23,7 +23,6 @@ void fill_groups(GroupLimit& limit, int groups, const RoutingContext& context) {
   }
   auto& group_of = limit.group_of.emplace_back();
   for (int e = 0; e < context.experts; ++e) group_of.push_back(e / (context.experts / n));
-  limit.ranks_per_set = context.topology.gpu_count();
   limit.kept = kept;
 }
 
@@ -39,7 +38,7 @@ RoutingMaker read_group_limited(const YamlMap& params) {
   return [=](const RoutingContext& context) {
     GroupLimit filled = limit;
     fill_groups(filled, groups, context);
-    return std::make_unique<GroupLimited>(std::move(filled), context.model.top_k);
+    return std::make_unique<GroupLimited>(std::move(filled), context);
   };
 }
 

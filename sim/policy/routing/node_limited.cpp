@@ -14,15 +14,13 @@ RoutingMaker read_node_limited(const YamlMap& params) {
   read_group_limit(params, limit);
   return [=](const RoutingContext& context) {
     GroupLimit filled = limit;
-    const std::vector<GpuId> gpus = contiguous_gpus(context.experts, context.ep);
-    for (int first = 0; first < context.topology.gpu_count(); first += context.ep) {
+    for (const RankSpace& ranks : context.groups.spaces()) {
       auto& group_of = filled.group_of.emplace_back();
-      for (const GpuId gpu : gpus) {
-        group_of.push_back(context.topology.host_of(GpuId(first + gpu.value)));
+      for (const GpuId rank : contiguous_gpus(context.experts, ranks.size())) {
+        group_of.push_back(ranks.hosts().group_of(rank));
       }
     }
-    filled.ranks_per_set = context.ep;
-    return std::make_unique<GroupLimited>(std::move(filled), context.model.top_k);
+    return std::make_unique<GroupLimited>(std::move(filled), context);
   };
 }
 

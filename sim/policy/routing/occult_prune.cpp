@@ -54,7 +54,7 @@ class OccultPrune final : public Routing {
       : experts_(context.experts),
         allowed_(allowed),
         by_(by),
-        gpu_of_(contiguous_gpus(context.experts, context.ep)) {}
+        gpu_of_(contiguous_gpus(context.experts, context.groups.size())) {}
 
   IdRows apply(const RecordedRouting& recorded, RoutingChange& change) override {
     ids_.copy(recorded);

@@ -47,7 +47,7 @@ class Replay {
                          ", dispatch: dedup, schedule: sequential}",
                      "test");
     placer_ = system.placement.make(
-        {topology_, model_, experts, gpus, ep == 0 ? gpus : ep, layers, true, {}, 0, 0, {}});
+        {EpGroups(topology_, ep == 0 ? gpus : ep), model_, experts, layers, true, {}, 0, 0, {}});
   }
 
   /// The slots of every layer in the next step.

@@ -23,8 +23,8 @@ class Play {
         "placement: " +
             placement + "}",
         "test");
-    PlacementContext context{topology, model_, model.experts, ranks_, ep, layers, backward, {}, 0,
-                             0,        {}};
+    PlacementContext context{
+        EpGroups(topology, ep), model_, model.experts, layers, backward, {}, 0, 0, {}};
     context.recorded = [this](int, int) { return loads_; };
     placer_ = system.placement.make(context);
   }

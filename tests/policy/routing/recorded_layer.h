@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -59,8 +60,9 @@ inline std::unique_ptr<Routing> make_routing(const std::string& text, const Reco
       "routing: " +
           text + "}",
       "test");
-  return system.routing.make({topology, model, recorded.experts(),
-                              ep == 0 ? static_cast<int>(recorded.batch.ranks.size()) : ep});
+  const int ranks = static_cast<int>(recorded.batch.ranks.size());
+  const int fitting = std::gcd(ranks, topology.gpu_count());
+  return system.routing.make({topology, model, recorded.experts(), ep == 0 ? fitting : ep});
 }
 
 struct Routed {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/balance/training/owners.h"
 #include "sim/policy/placement/replica_use.h"
 #include "sim/policy/unsuitable.h"
 
@@ -55,17 +54,18 @@ PairMatrix transitions_between(const std::vector<int>& layer, const std::vector<
 
 ProfiledPlanner::ProfiledPlanner(const PlacementContext& context, const ProfileOptions& options,
                                  Pairs pairs)
-    : Lagged(context, options.lagged,
-             contiguous_placement(context.experts, context.gpus, context.ep).table()),
+    : GroupPlanner(
+          context, options.when,
+          contiguous_placement(context.experts, context.groups.size(), context.groups.size())
+              .table()),
       kind_(pairs),
       offline_(options.offline),
-      window_(static_cast<std::size_t>(options.lagged.window)),
-      layers_(static_cast<std::size_t>(context.layers)) {}
+      pairs_(static_cast<std::size_t>(context.layers), Window<PairMatrix>(options.when.window)),
+      loads_(static_cast<std::size_t>(context.layers), Window<LoadMatrix>(options.when.window)) {}
 
 PairMatrix ProfiledPlanner::pairs_of(int layer) const {
-  PairMatrix sum(context().experts);
-  for (const PairMatrix& step : layers_[static_cast<std::size_t>(layer)].pairs) sum += step;
-  return sum;
+  const auto& pairs = pairs_[static_cast<std::size_t>(layer)];
+  return pairs.empty() ? PairMatrix(context().experts) : pairs.sum();
 }
 
 std::vector<PairMatrix> ProfiledPlanner::all_pairs() const {
@@ -76,72 +76,67 @@ std::vector<PairMatrix> ProfiledPlanner::all_pairs() const {
 
 std::vector<std::vector<std::int64_t>> ProfiledPlanner::all_loads() const {
   std::vector<std::vector<std::int64_t>> all;
-  for (const Seen& layer : layers_) {
-    auto& sum = all.emplace_back(static_cast<std::size_t>(context().experts));
-    for (const auto& step : layer.loads) {
-      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += step[e];
-    }
+  for (const auto& layer : loads_) {
+    all.push_back(layer.empty()
+                      ? std::vector<std::int64_t>(static_cast<std::size_t>(context().experts))
+                      : layer.sum().per_expert());
   }
   return all;
 }
 
-Assignment ProfiledPlanner::assign(Placement placement, const LayerRoutingNow&) {
-  return {placement, context().ep};
+std::optional<SlotTable> ProfiledPlanner::plan(const GroupLayer& at) {
+  if (at.group == 0) planned_ = place(at.layer);
+  return planned_;
 }
 
-void ProfiledPlanner::observe(const LayerRoutingNow& now) {
+void ProfiledPlanner::observe_all(const LayerRoutingNow& now) {
   const auto layer = static_cast<std::size_t>(now.layer);
-  const auto keep = [this](auto& history, auto newest) {
-    history.push_back(std::move(newest));
-    if (history.size() > window_) history.pop_front();
-  };
   std::vector<int> choices = batch_choices(now.batch, now.ids);
   const int top_k = now.ids.top_k(), experts = context().experts;
   if (kind_ == Pairs::co_choices) {
-    keep(layers_[layer].pairs, co_choices_of(choices, top_k, experts));
+    pairs_[layer].add(co_choices_of(choices, top_k, experts));
   } else if (layer > 0) {
-    keep(layers_[layer - 1].pairs, transitions_between(before_, choices, top_k, experts));
+    pairs_[layer - 1].add(transitions_between(before_, choices, top_k, experts));
   }
-  keep(layers_[layer].loads, now.loads.per_expert());
+  loads_[layer].add(now.loads.totals());
   if (kind_ == Pairs::transitions) before_ = std::move(choices);
 }
 
 /// Slots change from contiguous ones at the first decision, and again only if it kept them.
-ParamExchange ProfiledPlanner::migration(const SlotTable& before, const SlotTable& after) const {
-  const bool first =
-      before == contiguous_placement(context().experts, context().gpus, context().ep).table();
-  if (offline_ && first) return {"migrate", traffic_of({}, context().gpus), {}, {}};
-  return Lagged::migration(before, after);
+void ProfiledPlanner::move(LayerDecision& decision, const SlotTable& before,
+                           const SlotTable& after) const {
+  const SlotTable contiguous =
+      groups().in_every_group(contiguous_placement(context().experts, ep(), ep()).table());
+  if (!offline_ || before != contiguous) GroupPlanner::move(decision, before, after);
 }
 
-SlotTable AllLayersPlanner::replan(int layer, int run, const LoadMatrix&, const SlotTable&) {
-  if (layer == 0 && run == 0) planned_ = place();
+SlotTable AllLayersPlanner::place(int layer) {
+  if (layer == 0) planned_ = place_all();
   return planned_[static_cast<std::size_t>(layer)];
 }
 
 ProfileOptions read_profile_options(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
-  LaggedOptions defaults;
+  PlanningOptions defaults;
   defaults.interval = 1 << 20;
   defaults.first = defaults.window = static_cast<int>(params.integer("profile", steps, 4));
   const bool offline = params.choice("profiling", {"offline", "online"}, 0) == 0;
-  return {read_lagged_options(params, defaults), offline};
+  return {read_planning_options(params, defaults), offline};
 }
 
 void check_equal_slots(const PlacementContext& context, const std::string& who) {
-  if (context.experts % context.ep == 0) return;
+  if (context.experts % context.groups.size() == 0) return;
   throw Unsuitable(fmt::format("'{}' needs equally many experts on every rank: {} on {}", who,
-                               context.experts, context.ep),
+                               context.experts, context.groups.size()),
                    "another ep");
 }
 
-RunNodes run_nodes(const PlacementContext& context, const std::string& who) {
-  const int host = gpus_per_host(context.topology, who), ep = context.ep;
-  if (ep % host == 0) return {ep / host, host};
-  if (host % ep == 0) return {1, ep};
-  throw Unsuitable(
-      fmt::format("'{}' needs runs of whole nodes: {} ranks on nodes of {} GPUs", who, ep, host),
-      "another ep");
+GroupNodes whole_nodes(const PlacementContext& context, const std::string& who) {
+  const int host = gpus_per_host(context.groups, who);
+  if (const auto nodes = context.groups.nodes()) return *nodes;
+  throw Unsuitable(fmt::format("'{}' needs EP groups of whole nodes: {} ranks on nodes of {} GPUs",
+                               who, context.groups.size(), host),
+                   "another ep");
 }
 
 }  // namespace moesim

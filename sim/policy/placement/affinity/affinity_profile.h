@@ -2,11 +2,10 @@
 // Planners that decide from which experts tokens chose together, or one layer after the other.
 #pragma once
 
-#include <deque>
 #include <vector>
 
 #include "sim/balance/affinity/co_activation.h"
-#include "sim/policy/placement/lagged.h"
+#include "sim/policy/placement/group_planner.h"
 
 namespace moesim {
 
@@ -22,7 +21,7 @@ PairMatrix transitions_between(const std::vector<int>& layer, const std::vector<
 
 /// When a planner decides from its profile, and what the first decision costs.
 struct ProfileOptions {
-  LaggedOptions lagged = {};
+  PlanningOptions when = {};
   bool offline = false;  // its first slots are loaded with the model instead of moved
 };
 
@@ -31,8 +30,8 @@ struct ProfileOptions {
 /// decide once.
 ProfileOptions read_profile_options(const YamlMap& params);
 
-/// Remembers pairs of the newest steps, over all ranks: every run of ranks gets one placement.
-class ProfiledPlanner : public Lagged {
+/// Remembers pairs of the newest steps, over the ranks of all EP groups: all get one placement.
+class ProfiledPlanner : public GroupPlanner {
  public:
   enum class Pairs { co_choices, transitions };
 
@@ -45,20 +44,19 @@ class ProfiledPlanner : public Lagged {
   std::vector<PairMatrix> all_pairs() const;
   /// [layer][expert]: choices, summed over the window.
   std::vector<std::vector<std::int64_t>> all_loads() const;
-  Assignment assign(Placement placement, const LayerRoutingNow& now) override;
-  void observe(const LayerRoutingNow& now) override;
-  ParamExchange migration(const SlotTable& before, const SlotTable& after) const override;
+  /// The slots of a layer in any EP group.
+  virtual SlotTable place(int layer) = 0;
+  std::optional<SlotTable> plan(const GroupLayer& at) final;
+  void move(LayerDecision& decision, const SlotTable& before, const SlotTable& after) const final;
+  void observe_all(const LayerRoutingNow& now) override;
 
  private:
-  struct Seen {
-    std::deque<PairMatrix> pairs;
-    std::deque<std::vector<std::int64_t>> loads;
-  };
   Pairs kind_;
   bool offline_;
-  std::size_t window_;
-  std::vector<Seen> layers_;
-  std::vector<int> before_;  // choices of the layer before, in the same step
+  std::vector<Window<PairMatrix>> pairs_;  // [layer]
+  std::vector<Window<LoadMatrix>> loads_;  // [layer]
+  SlotTable planned_;                      // of the layer that is being decided
+  std::vector<int> before_;                // choices of the layer before, in the same step
 };
 
 /// Decides all layers at once, at the first layer of a step.
@@ -66,23 +64,18 @@ class AllLayersPlanner : public ProfiledPlanner {
  protected:
   AllLayersPlanner(const PlacementContext& context, const ProfileOptions& options)
       : ProfiledPlanner(context, options, Pairs::transitions) {}
-  /// The slots of one run of ranks: [layer].
-  virtual std::vector<SlotTable> place() = 0;
-  SlotTable replan(int layer, int run, const LoadMatrix& window, const SlotTable& current) override;
+  /// The slots of any EP group: [layer].
+  virtual std::vector<SlotTable> place_all() = 0;
+  SlotTable place(int layer) final;
 
  private:
   std::vector<SlotTable> planned_;
 };
 
-/// Throws Unsuitable naming `who` unless the ranks of a run hold equally many experts.
+/// Throws Unsuitable naming `who` unless the ranks of an EP group hold equally many experts.
 void check_equal_slots(const PlacementContext& context, const std::string& who);
 
-/// How the ranks of a run lie on nodes.
-struct RunNodes {
-  int nodes = 1;
-  int gpus_per_node = 1;
-};
-/// Throws Unsuitable naming `who` unless a run is a number of whole hosts or within one.
-RunNodes run_nodes(const PlacementContext& context, const std::string& who);
+/// Throws Unsuitable naming `who` unless an EP group is a number of whole hosts or within one.
+GroupNodes whole_nodes(const PlacementContext& context, const std::string& who);
 
 }  // namespace moesim

@@ -19,23 +19,19 @@ struct GroupingOptions {
 
 class DynamicGrouping final : public ProfiledPlanner {
  public:
-  DynamicGrouping(const PlacementContext& context, const LaggedOptions& options,
+  DynamicGrouping(const PlacementContext& context, const PlanningOptions& options,
                   GroupingOptions grouping)
       : ProfiledPlanner(context, {options}, Pairs::co_choices),
         grouping_(grouping),
-        parts_(grouping.on_nodes ? run_nodes(context, "dynamic-grouping")
-                                 : RunNodes{context.ep, 1}) {
+        parts_(grouping.on_nodes ? whole_nodes(context, "dynamic-grouping")
+                                 : GroupNodes{context.groups.size(), 1}) {
     check_equal_slots(context, "dynamic-grouping");
     similarity_.reserve(static_cast<std::size_t>(context.layers));
   }
 
  private:
-  SlotTable replan(int layer, int run, const LoadMatrix&, const SlotTable&) override {
-    if (run == 0) planned_ = place(static_cast<std::size_t>(layer));
-    return planned_;
-  }
-
-  SlotTable place(std::size_t layer) const {
+  SlotTable place(int of_layer) override {
+    const auto layer = static_cast<std::size_t>(of_layer);
     const int most = context().experts;
     const auto groups = similar_groups(without_weak_pairs(similarity_[layer], grouping_.floor),
                                        std::min(parts_.nodes * grouping_.groups_per_part, most), 1);
@@ -60,8 +56,8 @@ class DynamicGrouping final : public ProfiledPlanner {
     return table;
   }
 
-  void observe(const LayerRoutingNow& now) override {
-    ProfiledPlanner::observe(now);
+  void observe_all(const LayerRoutingNow& now) override {
+    ProfiledPlanner::observe_all(now);
     const auto layer = static_cast<std::size_t>(now.layer);
     const SquareMatrix newest = co_choice_similarity(
         co_choices_of(batch_choices(now.batch, now.ids), now.ids.top_k(), context().experts));
@@ -73,9 +69,8 @@ class DynamicGrouping final : public ProfiledPlanner {
   }
 
   GroupingOptions grouping_;
-  RunNodes parts_;
+  GroupNodes parts_;
   std::vector<SquareMatrix> similarity_;  // [layer]
-  SlotTable planned_;                     // of the layer that is being decided
 };
 
 }  // namespace
@@ -88,9 +83,9 @@ PlacementMaker read_dynamic_grouping(const YamlMap& params) {
   grouping.groups_per_part = static_cast<int>(params.integer("groups_per_part", {1, 1024}, 1));
   grouping.rate = params.number("rate", {0, 1}, grouping.rate);
   grouping.floor = params.number("floor", {0, 1}, grouping.floor);
-  LaggedOptions defaults;
+  PlanningOptions defaults;
   defaults.interval = 100;
-  const LaggedOptions options = read_lagged_options(params, defaults);
+  const PlanningOptions options = read_planning_options(params, defaults);
   return [=](const PlacementContext& context) {
     return std::make_unique<DynamicGrouping>(context, options, grouping);
   };

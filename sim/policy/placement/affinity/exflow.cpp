@@ -13,16 +13,18 @@ namespace {
 class ExFlow final : public AllLayersPlanner {
  public:
   ExFlow(const PlacementContext& context, const ProfileOptions& options, SwapSearch search)
-      : AllLayersPlanner(context, options), nodes_(run_nodes(context, "exflow")), search_(search) {
+      : AllLayersPlanner(context, options),
+        nodes_(whole_nodes(context, "exflow")),
+        search_(search) {
     check_equal_slots(context, "exflow");
   }
 
  private:
-  std::vector<SlotTable> place() override {
+  std::vector<SlotTable> place_all() override {
     return place_exflow(all_pairs(), context().experts, nodes_.nodes, nodes_.gpus_per_node,
                         search_);
   }
-  RunNodes nodes_;
+  GroupNodes nodes_;
   SwapSearch search_;
 };
 

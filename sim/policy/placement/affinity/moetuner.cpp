@@ -11,17 +11,20 @@
 namespace moesim {
 namespace {
 
-/// A token row over the narrowest link of the first way from GPU to GPU, for the ranks of a run.
+/// A token row over the narrowest link of the first path from rank to rank, in the first EP group.
 std::vector<double> seconds_per_token(const PlacementContext& c) {
-  const auto n = static_cast<std::size_t>(c.ep);
+  const int ranks = c.groups.size();
+  const auto n = static_cast<std::size_t>(ranks);
   std::vector<double> seconds(n * n);
-  for (int from = 0; from < c.ep; ++from) {
-    for (int to = 0; to < c.ep; ++to) {
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
       if (from == to) continue;
-      const Path way = c.topology.paths(GpuId(from), GpuId(to)).front();
+      const Topology& network = c.groups.network();
+      const Path path =
+          network.paths(c.groups.gpu(0, GpuId(from)), c.groups.gpu(0, GpuId(to))).front();
       double slowest = 0;
-      for (const LinkId link : way.links) {
-        const BytesPerSecond bandwidth = c.topology.links()[link.index()].bandwidth;
+      for (const LinkId link : path.links) {
+        const BytesPerSecond bandwidth = network.links()[link.index()].bandwidth;
         slowest = std::max(slowest, (c.model.row_bytes() / bandwidth).value);
       }
       seconds[GpuId(from).index() * n + GpuId(to).index()] = slowest;
@@ -36,9 +39,8 @@ class MoeTuner final : public AllLayersPlanner {
       : AllLayersPlanner(context, options) {}
 
  private:
-  std::vector<SlotTable> place() override {
-    return place_moetuner({all_loads(), all_pairs(), seconds_per_token(context()), context().ep})
-        .layers;
+  std::vector<SlotTable> place_all() override {
+    return place_moetuner({all_loads(), all_pairs(), seconds_per_token(context()), ep()}).layers;
   }
 };
 

@@ -16,11 +16,7 @@ class Occult final : public ProfiledPlanner {
   }
 
  private:
-  SlotTable replan(int layer, int run, const LoadMatrix&, const SlotTable&) override {
-    if (run == 0) planned_ = place_occult(pairs_of(layer), context().ep);
-    return planned_;
-  }
-  SlotTable planned_;  // of the layer that is being decided
+  SlotTable place(int layer) override { return place_occult(pairs_of(layer), ep()); }
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "sim/balance/fsep/baselines.h"
 #include "sim/balance/fsep/flex.h"
@@ -36,18 +35,11 @@ double seconds_per_byte(const Topology& topology, GpuId from, GpuId to) {
 
 }  // namespace
 
-int equal_blocks(const Topology& topology, int ep) {
-  int size = std::gcd(topology.gpu_count(), ep);
-  for (int g = 1; g < topology.gpu_count(); ++g) {
-    if (topology.host_of(GpuId(g)) != topology.host_of(GpuId(g - 1))) size = std::gcd(size, g);
-  }
-  return size;
-}
-
 FsepPlanner::FsepPlanner(const PlacementContext& context, const FsepPlannerOptions& options,
                          std::optional<int> slots)
-    : topology_(context.topology), options_(options), experts_(context.experts) {
-  grid_ = {context.ep, equal_blocks(topology_, context.ep), slots.value_or(1)};
+    : groups_(context.groups), options_(options), experts_(context.experts) {
+  // What FSEP calls a node: hosts, where they are equal and divide or are divided by the EP group.
+  grid_ = {groups_.size(), groups_.equal_blocks(), slots.value_or(1)};
   if (!slots) {
     while (grid_.slots_per_rank < experts_ && !suits(grid_.slots_per_rank)) ++grid_.slots_per_rank;
   } else if (!suits(*slots)) {
@@ -87,10 +79,10 @@ bool FsepPlanner::replans() const {
   return options_.planning != FsepPlanning::even && options_.planning != FsepPlanning::initial;
 }
 
-SlotTable FsepPlanner::replan(int begin, const LoadMatrix& loads, const SlotTable& current) const {
+SlotTable FsepPlanner::replan(int group, const LoadMatrix& loads, const SlotTable& current) const {
   switch (options_.planning) {
     case FsepPlanning::laer:
-      return fsep::plan(loads, grid_, {cost_, options_.even, options_.queue, links(begin)})
+      return fsep::plan(loads, grid_, {cost_, options_.even, options_.queue, links(group)})
           .choice()
           .placed.slots;
     case FsepPlanning::fsdp_ep:
@@ -104,14 +96,15 @@ SlotTable FsepPlanner::replan(int begin, const LoadMatrix& loads, const SlotTabl
   }
 }
 
-fsep::Links FsepPlanner::links(int begin) const {
+fsep::Links FsepPlanner::links(int group) const {
   if (!options_.cluster_bandwidths) return {};
-  return [this, begin](GpuId source, std::span<double> seconds) {
-    const GpuId from(begin + source.value);
+  return [this, group](GpuId source, std::span<double> seconds) {
+    const GpuId from = groups_.gpu(group, source);
     for (std::size_t to = 0; to < seconds.size(); ++to) {
-      const bool own = to == source.index();
-      seconds[to] = own ? 1 / cost_.same_rank.value
-                        : seconds_per_byte(topology_, from, GpuId(begin + static_cast<int>(to)));
+      const GpuId rank(static_cast<std::int64_t>(to));
+      seconds[to] = rank == source
+                        ? 1 / cost_.same_rank.value
+                        : seconds_per_byte(groups_.network(), from, groups_.gpu(group, rank));
     }
   };
 }

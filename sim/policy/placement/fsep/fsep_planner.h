@@ -35,11 +35,7 @@ struct FsepPlannerOptions {
   int flex_steps = 10;
 };
 
-/// The largest runs of consecutive GPUs that tile all hosts and all runs of `ep` ranks: hosts,
-/// where they are equal and divide or are divided by `ep`. What FSEP calls a node.
-int equal_blocks(const Topology& topology, int ep);
-
-/// Plans one expert-parallel run of ranks from loads, current slots and nothing else.
+/// Plans one EP group from loads, current slots and nothing else.
 class FsepPlanner {
  public:
   /// With no `slots` per rank as few as hold all experts and suit the planning. Throws Unsuitable
@@ -51,14 +47,14 @@ class FsepPlanner {
   SlotTable first() const;
   /// Whether there are ever others.
   bool replans() const;
-  /// Slots for the loads [ranks x experts] of the run that starts at rank `begin`.
-  SlotTable replan(int begin, const LoadMatrix& loads, const SlotTable& current) const;
+  /// Slots for the loads [ranks x experts] of an EP group.
+  SlotTable replan(int group, const LoadMatrix& loads, const SlotTable& current) const;
 
  private:
   bool suits(int slots) const;
-  fsep::Links links(int begin) const;
+  fsep::Links links(int group) const;
 
-  const Topology& topology_;
+  EpGroups groups_;
   FsepPlannerOptions options_;
   fsep::CostParameters cost_;
   int experts_;

@@ -11,18 +11,10 @@ std::int64_t shard_parameters(const MoeModel& model, const fsep::SlotGrid& grid)
   return (model.expert_parameters() + grid.ranks - 1) / grid.ranks;
 }
 
-/// The same exchange in every run of the cluster's ranks.
-ByteMatrix in_all_runs(const ByteMatrix& of_run, int gpus) {
-  ByteMatrix all(of_run.unit());
-  std::vector<ByteMatrix::Entry> row;
-  for (int rank = 0; rank < gpus; ++rank) {
-    const int begin = rank - rank % of_run.ranks();
-    const auto entries = of_run.row(GpuId(rank - begin));
-    row.assign(entries.begin(), entries.end());
-    for (auto& entry : row) entry.to = GpuId(begin + entry.to.value);
-    all.add_row(row);
-  }
-  return all;
+template <class T>
+std::vector<T> in_every_rank(const PlacementContext& context, const T& value) {
+  const auto ranks = static_cast<std::size_t>(context.groups.size());
+  return context.groups.in_every_group(std::vector<T>(ranks, value));
 }
 
 /// Any layout will do: all move the same.
@@ -38,20 +30,17 @@ Bytes fsep_chunk(const MoeModel& model, const fsep::SlotGrid& grid) {
 
 ParamExchange fsep_restore(const PlacementContext& context, const fsep::SlotGrid& grid) {
   const Bytes chunk = fsep_chunk(context.model, grid);
-  const ByteMatrix run = fsep::restore_exchange(any_layout(context, grid), chunk);
-  return {"restore", in_all_runs(run, context.gpus), {}, {}};
+  const ByteMatrix group = fsep::restore_exchange(any_layout(context, grid), chunk);
+  return {"restore", context.groups.in_every_group(group), {}, {}};
 }
 
 ParamExchange fsep_reduce(const PlacementContext& context, const fsep::SlotGrid& grid) {
   constexpr int sum_bytes = 4;  // fp32
   const Bytes chunk = fsep_chunk(context.model, grid);
-  const ByteMatrix run = fsep::reduce_exchange(any_layout(context, grid), chunk);
+  const ByteMatrix group = fsep::reduce_exchange(any_layout(context, grid), chunk);
   const MemoryBound sum{chunk * std::int64_t{grid.slots()},
                         Bytes(shard_parameters(context.model, grid) * context.experts * sum_bytes)};
-  return {"reduce",
-          in_all_runs(run, context.gpus),
-          {},
-          std::vector<MemoryBound>(static_cast<std::size_t>(context.gpus), sum)};
+  return {"reduce", context.groups.in_every_group(group), {}, in_every_rank(context, sum)};
 }
 
 std::vector<ExpertMemory> fsep_memory(const PlacementContext& context, const fsep::SlotGrid& grid) {
@@ -61,7 +50,7 @@ std::vector<ExpertMemory> fsep_memory(const PlacementContext& context, const fse
   const ExpertMemory memory{
       Bytes(kept * size_of(context.model.weights)), Bytes(kept * context.state.gradient),
       Bytes(kept * context.state.optimizer), context.backward ? training : restored};
-  return std::vector<ExpertMemory>(static_cast<std::size_t>(context.gpus), memory);
+  return in_every_rank(context, memory);
 }
 
 }  // namespace moesim

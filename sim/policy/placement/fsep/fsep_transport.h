@@ -13,8 +13,8 @@ namespace moesim {
 /// padded to the next whole parameter, as PyTorch's FSDP pads; upstream demands that N divides.
 Bytes fsep_chunk(const MoeModel& model, const fsep::SlotGrid& grid);
 
-/// Every rank's slots, filled from the shards of its run of N ranks; the diagonal is what a rank
-/// has itself.
+/// Every rank's slots, filled from the shards of its EP group of N ranks; the diagonal is what a
+/// rank has itself.
 ParamExchange fsep_restore(const PlacementContext& context, const fsep::SlotGrid& grid);
 
 /// Every slot's gradient to the ranks that keep its shards, each chunk by itself. They add up in

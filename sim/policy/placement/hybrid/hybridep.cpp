@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "sim/balance/hybrid/domains.h"
-#include "sim/policy/ep_groups.h"
 #include "sim/policy/placement/hybrid/hybridep_levels.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
@@ -31,9 +30,10 @@ class HybridEpPlacer final : public Placer {
   HybridEpPlacer(const PlacementContext& context, HybridEpOptions options)
       : context_(context),
         options_(std::move(options)),
-        workers_(domain_workers(EpGroups(context.topology, context.ep).ranks(0), options_.levels)),
+        workers_(domain_workers(context.groups.ranks(0), options_.levels)),
         codec_(expert_codec(context.model, options_.compression)),
-        home_(contiguous_placement(context.experts, context.ep, context.ep).table()) {
+        home_(contiguous_placement(context.experts, context.groups.size(), context.groups.size())
+                  .table()) {
     if (!options_.domains.empty()) check_domains();
   }
 
@@ -52,21 +52,21 @@ class HybridEpPlacer final : public Placer {
     if (fit) return;
     throw Unsuitable(fmt::format("'placement.domains' [{}] does not divide the levels [{}] of {} "
                                  "ranks on '{}'",
-                                 fmt::join(sizes, ", "), fmt::join(workers_, ", "), context_.ep,
-                                 context_.topology.name()),
+                                 fmt::join(sizes, ", "), fmt::join(workers_, ", "), groups().size(),
+                                 groups().cluster()),
                      "one size per level, coarsest first, or domains: auto");
   }
 
   std::vector<int> best_sizes(const Batch& batch, int top_k) const {
     if (!options_.domains.empty()) return options_.domains;
-    const std::int64_t tokens = batch.tokens() / context_.gpus;
+    const std::int64_t tokens = batch.tokens() / std::ssize(batch.ranks);
     StreamLayer layer;
     layer.tokens = context_.model.row_bytes() * (tokens * top_k);
-    layer.experts = codec_.expert() * ((context_.experts + context_.ep - 1) / context_.ep);
+    layer.experts = codec_.expert() * ((context_.experts + groups().size() - 1) / groups().size());
     layer.compression = options_.compression;
     layer.pre_expert = options_.pre_expert.value_or(
-        pre_expert_estimate(context_.model, context_.topology, tokens));
-    return best_domains(layer, stream_levels(context_.topology, workers_)).domains;
+        pre_expert_estimate(context_.model, groups().network(), tokens));
+    return best_domains(layer, stream_levels(groups(), workers_)).domains;
   }
 
   void decide_domains(const Batch& batch, int top_k) {
@@ -78,33 +78,30 @@ class HybridEpPlacer final : public Placer {
     decision_.emplace(assignment(domains, held));
     add_gathers(domains, held);
     if (context_.backward) add_reduces(domains);
-    decision_->memory = memory(held);
-    decision_->gradient_homes = contiguous_homes(context_.experts, context_.gpus, context_.ep);
+    decision_->memory = groups().in_every_group(memory(held));
+    decision_->gradient_homes = groups().in_every_group(
+        contiguous_homes(context_.experts, groups().size(), groups().size()));
   }
 
-  /// Every run of ranks holds the same; a rank uses the copy of its serving GPU.
+  /// Every EP group holds the same; a rank uses the copy of its serving rank.
   Assignment assignment(const ExpertDomains& domains, const SlotTable& held) const {
-    SlotTable table;
-    for (int g = 0; g < context_.gpus; ++g) table.push_back(held[run_index(g)]);
-    Placement placement(context_.experts, table);
+    Placement placement(context_.experts, held);
     std::vector<GpuId> home_of(static_cast<std::size_t>(context_.experts));
-    for (std::size_t g = 0; g < home_.size(); ++g) {
-      for (const ExpertId e : home_[g]) home_of[e.index()] = GpuId(static_cast<std::int64_t>(g));
+    for (std::size_t r = 0; r < home_.size(); ++r) {
+      for (const ExpertId e : home_[r]) home_of[e.index()] = GpuId(static_cast<std::int64_t>(r));
     }
     const auto slot_on = slots_by_expert(placement);
-    std::vector<std::vector<SlotId>> slot_of(table.size());
-    for (int g = 0; g < context_.gpus; ++g) {
-      const int rank = g % context_.ep;
-      auto& mine = slot_of[static_cast<std::size_t>(g)];
+    std::vector<std::vector<SlotId>> slot_of(held.size());
+    for (std::size_t r = 0; r < held.size(); ++r) {
       for (std::size_t e = 0; e < home_of.size(); ++e) {
-        const GpuId serving = domains.serving(GpuId(rank), home_of[e]);
-        mine.push_back(slot_on[static_cast<std::size_t>(g - rank) + serving.index()][e]);
+        const GpuId serving = domains.serving(GpuId(static_cast<std::int64_t>(r)), home_of[e]);
+        slot_of[r].push_back(slot_on[serving.index()][e]);
       }
     }
-    return Assignment(std::move(placement), std::move(slot_of));
+    return groups().in_every_group(Assignment(std::move(placement), std::move(slot_of)));
   }
 
-  /// [gpu][expert]; -1 where a GPU does not hold it.
+  /// [rank][expert]; -1 where a rank does not hold it.
   static std::vector<std::vector<SlotId>> slots_by_expert(const Placement& placement) {
     std::vector<std::vector<SlotId>> slots(
         static_cast<std::size_t>(placement.gpus()),
@@ -116,25 +113,12 @@ class HybridEpPlacer final : public Placer {
     return slots;
   }
 
-  std::size_t run_index(int gpu) const { return static_cast<std::size_t>(gpu % context_.ep); }
-
-  /// The exchange of one run, in all runs.
-  ByteMatrix in_all_runs(const ByteMatrix& one) const {
-    ByteMatrix all(one.unit());
-    for (int g = 0; g < context_.gpus; ++g) {
-      std::vector<ByteMatrix::Entry> row;
-      for (const auto& entry : one.row(GpuId(g % context_.ep))) {
-        row.push_back({GpuId(g - g % context_.ep + entry.to.value), entry.units});
-      }
-      all.add_row(row);
-    }
-    return all;
-  }
+  const EpGroups& groups() const { return context_.groups; }
 
   std::vector<ParamExchange> exchanges(const LevelExchanges& levels, const char* name) const {
     std::vector<ParamExchange> result;
     for (const ByteMatrix& level : levels) {
-      if (level.entries() > 0) result.push_back({name, in_all_runs(level), {}, {}});
+      if (level.entries() > 0) result.push_back({name, groups().in_every_group(level), {}, {}});
     }
     return result;
   }
@@ -145,12 +129,14 @@ class HybridEpPlacer final : public Placer {
     auto gather = exchanges(domains.gather_exchanges(home_, codec_.message()), "gather-experts");
     if (!gather.empty() && codec_.compresses()) {
       const KernelTraffic in = encode_traffic(codec_), out = decode_traffic(codec_);
-      for (int g = 0; g < context_.gpus; ++g) {
-        const auto own = static_cast<std::int64_t>(home_[run_index(g)].size());
-        const std::int64_t got = static_cast<std::int64_t>(held[run_index(g)].size()) - own;
-        gather.front().encode.push_back({in.read * own, in.written * own});
-        gather.back().decode.push_back({out.read * got, out.written * got});
+      std::vector<MemoryBound> encode, decode;
+      for (std::size_t r = 0; r < home_.size(); ++r) {
+        const std::int64_t own = std::ssize(home_[r]), got = std::ssize(held[r]) - own;
+        encode.push_back({in.read * own, in.written * own});
+        decode.push_back({out.read * got, out.written * got});
       }
+      gather.front().encode = groups().in_every_group(encode);
+      gather.back().decode = groups().in_every_group(decode);
     }
     if (options_.regather) decision_->regather = gather;
     decision_->gather = std::move(gather);
@@ -166,9 +152,10 @@ class HybridEpPlacer final : public Placer {
     }
   }
 
-  /// The all-reduce of the shared expert over a run, as a ring: 2 (G - 1) / G of it to the next.
+  /// The all-reduce of the shared expert over an EP group, as a ring: 2 (G - 1) / G of it to the
+  /// next.
   ByteMatrix shared_expert_ring() const {
-    const int n = context_.ep;
+    const int n = groups().size();
     std::vector<std::uint32_t> row(static_cast<std::size_t>(n));
     ByteMatrix ring(Bytes((shared_expert_payload(codec_).value + n - 1) / n));
     for (int g = 0; g < n; ++g) {
@@ -177,19 +164,18 @@ class HybridEpPlacer final : public Placer {
       ring.add_dense_row(row);
       row[next] = 0;
     }
-    return in_all_runs(ring);
+    return groups().in_every_group(ring);
   }
 
-  /// Gathered weights are kept from forward to backward unless they are gathered again; gathered
-  /// gradients are gone after the layer. A codec keeps the shared expert too.
+  /// Of one EP group. Gathered weights are kept from forward to backward unless they are gathered
+  /// again; gathered gradients are gone after the layer. A codec keeps the shared expert too.
   std::vector<ExpertMemory> memory(const SlotTable& held) const {
     const TrainingState& state = context_.state;
     const bool keeps = context_.backward && !options_.regather;
     std::vector<ExpertMemory> result;
-    for (int g = 0; g < context_.gpus; ++g) {
-      const auto own = static_cast<std::int64_t>(home_[run_index(g)].size()) * codec_.parameters;
-      const std::int64_t got =
-          static_cast<std::int64_t>(held[run_index(g)].size()) * codec_.parameters - own;
+    for (std::size_t r = 0; r < home_.size(); ++r) {
+      const std::int64_t own = std::ssize(home_[r]) * codec_.parameters;
+      const std::int64_t got = std::ssize(held[r]) * codec_.parameters - own;
       const std::int64_t shared = codec_.compresses() && got > 0 ? codec_.parameters : 0;
       const int width = codec_.value_bytes;
       result.push_back({Bytes((own + shared + (keeps ? got : 0)) * width),
@@ -203,7 +189,7 @@ class HybridEpPlacer final : public Placer {
   HybridEpOptions options_;
   std::vector<int> workers_;
   ExpertCodec codec_;
-  SlotTable home_;  // of one run
+  SlotTable home_;  // of one EP group
   std::optional<LayerDecision> decision_;
 };
 

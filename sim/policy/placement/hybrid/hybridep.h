@@ -14,7 +14,7 @@ namespace moesim {
 /// What every GPU gets out of a level when all exchange over it evenly: bytes that it sends to the
 /// other workers of the level over the time of the busiest link; latencies are left out, as in the
 /// stream model. `workers` as domain_workers gives them.
-std::vector<StreamLevel> stream_levels(const Topology& topology, const std::vector<int>& workers);
+std::vector<StreamLevel> stream_levels(const EpGroups& groups, const std::vector<int>& workers);
 
 /// PE when it is not given: the GEMMs of a layer's attention, where the model describes it, and of
 /// its shared experts, on the shipped model of rank 0's GPU. Scores, gate and kernel launches are

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "sim/base/data_files.h"
 #include "sim/model/gpu_model.h"
-#include "sim/plan/exchange_time.h"
 #include "sim/policy/placement/hybrid/hybridep.h"
 
 namespace moesim {
@@ -11,10 +8,10 @@ namespace {
 
 constexpr Bytes probe{1 << 20};  // from every worker to every other
 
-/// All workers of a level exchange evenly: GPUs whose places differ there alone.
-ByteMatrix even_exchange(int gpus, int workers, int stride) {
+/// All workers of a level exchange evenly: ranks whose places differ there alone.
+ByteMatrix even_exchange(int ranks, int workers, int stride) {
   ByteMatrix traffic(probe);
-  for (int from = 0; from < gpus; ++from) {
+  for (int from = 0; from < ranks; ++from) {
     const int first = from - from / stride % workers * stride;
     std::vector<ByteMatrix::Entry> row;
     for (int w = 0; w < workers; ++w) {
@@ -28,15 +25,16 @@ ByteMatrix even_exchange(int gpus, int workers, int stride) {
 
 }  // namespace
 
-std::vector<StreamLevel> stream_levels(const Topology& topology, const std::vector<int>& workers) {
+std::vector<StreamLevel> stream_levels(const EpGroups& groups, const std::vector<int>& workers) {
   std::vector<StreamLevel> levels;
   int stride = 1;
   for (const int count : workers) stride *= count;
   for (const int count : workers) {
     stride /= count;
-    const ExchangePrice even = price(topology, even_exchange(topology.gpu_count(), count, stride));
+    const Seconds time =
+        groups.busiest_link(groups.in_every_group(even_exchange(groups.size(), count, stride)));
     const double sent = static_cast<double>(probe.value) * (count - 1);
-    levels.push_back({count, BytesPerSecond(count > 1 ? sent / even->alone.transfer.value : 1)});
+    levels.push_back({count, BytesPerSecond(count > 1 ? sent / time.value : 1)});
   }
   return levels;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSeek EPLB (github.com/deepseek-ai/EPLB). It leaves the estimate of loads, the time of a
 // rebalance and the use of replicas to its caller: those are parameters here.
-#include "sim/balance/serving/window_load.h"
 #include "sim/policy/placement/replica_use.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
@@ -10,7 +9,7 @@ namespace moesim {
 namespace {
 
 struct EplbOptions {
-  LaggedOptions lagged;
+  PlanningOptions when;
   int slots = 0;   // per GPU, 0: derived
   int groups = 0;  // of experts, 0: the gate's
   ReplicaUse use = ReplicaUse::any;
@@ -19,22 +18,14 @@ struct EplbOptions {
 class Eplb final : public Serving {
  public:
   Eplb(const PlacementContext& c, const EplbOptions& o, const eplb::Shape& shape)
-      : Serving(c, o.lagged, initial(c, shape)),
-        shape_(shape),
-        use_(o.use),
-        gpus_per_host_(gpus_per_host(c.topology, "eplb")),
-        loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
+      : Serving(c, o.when, initial(c, shape)), shape_(shape), use_(o.use) {}
 
  protected:
-  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    if (!due(options(), steps)) return std::nullopt;
-    return eplb::rebalance(loads_[at(layer, run)].load(), shape_).table();
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    return eplb::rebalance(eplb::loads_of(seen(at.cell).sum()), shape_).table();
   }
-  Assignment assign(const Placement& placement, const LayerRoutingNow&) override {
-    return assign_replicas(placement, context().ep, gpus_per_host_, use_);
-  }
-  void observe(int layer, int run, const LoadMatrix& loads) override {
-    loads_[at(layer, run)].add(loads);
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return assign_replicas(slots, at.ranks, at.first_gpu, use_);
   }
 
  private:
@@ -46,8 +37,6 @@ class Eplb final : public Serving {
 
   eplb::Shape shape_;
   ReplicaUse use_;
-  int gpus_per_host_;
-  std::vector<WindowLoad> loads_;  // [layer and run]
 };
 
 }  // namespace
@@ -56,12 +45,12 @@ class Eplb final : public Serving {
 // steps whose loads are summed (1).
 // slots_per_gpu: default the experts of a rank, rounded up, and one more; groups: expert groups
 // that hierarchical placement keeps on a node, default the model's gate groups. replicas: any (all
-// of the run evenly, the default) or node-first. payload: weights (default) or state, what a slot
-// holds and migration carries; migration: blocks (default) or overlapped; planning_time (0 us) and
-// planning: hidden (default) or blocks.
+// of the EP group evenly, the default) or node-first. payload: weights (default) or state, what a
+// slot holds and migration carries; migration: blocks (default) or overlapped; planning_time (0 us)
+// and planning: hidden (default) or blocks.
 PlacementMaker read_eplb(const YamlMap& params) {
   EplbOptions o;
-  o.lagged = read_lagged_options(params, weights_only());
+  o.when = read_planning_options(params, weights_only());
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   o.use = static_cast<ReplicaUse>(params.choice("replicas", replica_use_names, 0));

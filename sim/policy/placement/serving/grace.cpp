@@ -12,7 +12,7 @@ namespace moesim {
 namespace {
 
 struct GraceOptions {
-  LaggedOptions lagged;  // first: the steps of the profile
+  PlanningOptions when;  // first: the steps of the profile
   double ratio = 0.15;
   GraceChoice choice = GraceChoice::topology_aware;
   GraceCopyLoad copy_load = GraceCopyLoad::conserved;
@@ -22,46 +22,44 @@ struct GraceOptions {
 
 class Grace final : public Serving {
  public:
-  Grace(const PlacementContext& c, const GraceOptions& o, RunShape shape, SlotTable initial)
-      : Serving(c, o.lagged, std::move(initial)),
+  Grace(const PlacementContext& c, const GraceOptions& o, GroupNodes nodes,
+        const SlotTable& initial)
+      : Serving(c, o.when, initial),
         o_(o),
-        shape_(shape),
+        nodes_(nodes),
         cells_(cells(), Cell{PairMatrix(c.experts),
                              std::vector<std::int64_t>(static_cast<std::size_t>(c.experts)),
-                             std::vector<double>(static_cast<std::size_t>(c.ep))}) {}
+                             std::vector<double>(static_cast<std::size_t>(c.groups.size()))}) {}
 
  protected:
-  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    if (steps != options().first) return std::nullopt;
-    Cell& cell = cells_[at(layer, run)];
+  bool due(const GroupLayer& at) const override { return at.steps == options().first; }
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    Cell& mine = cells_[at.cell];
     const SlotTable primaries =
-        place_grace(cell.affinity, shape_.nodes, shape_.gpus_per_node, o_.ratio, o_.seed);
-    const GraceReplicas replicas = replicate_grace(cell.loads, primaries, o_.copy_load);
-    cell.predicted = replicas.predicted;
+        place_grace(mine.affinity, nodes_.nodes, nodes_.gpus_per_node, o_.ratio, o_.seed);
+    const GraceReplicas replicas = replicate_grace(mine.loads, primaries, o_.copy_load);
+    mine.predicted = replicas.predicted;
     return with_replicas(primaries, replicas);
   }
-  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    return assign_by_run(placement, context().ep, [&](int run, const Placement& slots) {
-      return grace_shares(slots, cells_[at(now.layer, run)].predicted, shape_.gpus_per_node,
-                          o_.choice);
-    });
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return Assignment(
+        slots, grace_shares(slots, cells_[at.cell].predicted, nodes_.gpus_per_node, o_.choice));
   }
   void move(LayerDecision& decision, const SlotTable& before,
             const SlotTable& after) const override {
     if (!o_.offline) Serving::move(decision, before, after);
   }
-  void observe(int layer, int run, const LoadMatrix& loads) override {
-    std::vector<std::int64_t>& sums = cells_[at(layer, run)].loads;
-    const auto counts = loads.per_expert();
-    for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += counts[e];
-  }
-  /// Co-choices of the tokens of every run, while the profile lasts.
-  void observe_routing(const LayerRoutingNow& now) override {
-    if (++seen_ > options().first * context().layers) return;
-    for (int rank = 0; rank < context().gpus; ++rank) {
-      PairMatrix& affinity = cells_[at(now.layer, rank / context().ep)].affinity;
-      for (const TokenRun& run : now.batch.ranks[static_cast<std::size_t>(rank)]) {
-        for (std::int64_t t = run.first; t < run.first + run.count; ++t) add(now.ids, t, affinity);
+  /// Loads, and co-choices of the tokens while the profile lasts.
+  void observe(const GroupStep& at) override {
+    Cell& mine = cells_[at.cell];
+    const auto counts = at.loads.per_expert();
+    for (std::size_t e = 0; e < mine.loads.size(); ++e) mine.loads[e] += counts[e];
+    if (at.steps >= options().first) return;
+    for (const auto& runs : at.batch.ranks) {
+      for (const TokenRun& run : runs) {
+        for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+          add(at.ids, t, mine.affinity);
+        }
       }
     }
   }
@@ -70,7 +68,7 @@ class Grace final : public Serving {
   struct Cell {
     PairMatrix affinity;
     std::vector<std::int64_t> loads;  // [expert]
-    std::vector<double> predicted;    // [rank of the run]
+    std::vector<double> predicted;    // [rank]
   };
 
   static void add(const IdRows& ids, std::int64_t token, PairMatrix& affinity) {
@@ -84,9 +82,8 @@ class Grace final : public Serving {
   }
 
   GraceOptions o_;
-  RunShape shape_;
-  std::vector<Cell> cells_;  // [layer and run]
-  int seen_ = 0;             // steps x layers
+  GroupNodes nodes_;
+  std::vector<Cell> cells_;  // [cell]
 };
 
 }  // namespace
@@ -102,24 +99,25 @@ class Grace final : public Serving {
 PlacementMaker read_grace(const YamlMap& params) {
   GraceOptions o;
   o.offline = params.choice("profiling", {"offline", "online"}, 0) == 0;
-  o.lagged = read_transfer_options(params, weights_only());
+  o.when = read_transfer_options(params, weights_only());
   for (const char* key : {"migration", "planning_time", "planning"}) {
     const auto value = o.offline ? params.find(key) : std::nullopt;
     if (!value) continue;
     value->error(fmt::format("'placement.{}' has no effect: the profile is made offline", key),
                  fmt::format("say profiling: online, or leave '{}' out", key));
   }
-  o.lagged.first = static_cast<int>(params.integer("profile", {1, 1 << 20}, 1));
+  o.when.first = static_cast<int>(params.integer("profile", {1, 1 << 20}, 1));
   o.ratio = params.number("ratio", {0, 1}, 0.15);
   o.seed = static_cast<std::uint64_t>(params.integer("seed", {0, 1 << 30}, 1));
   o.choice = static_cast<GraceChoice>(params.choice("replicas", {"weighted", "topology-aware"}, 1));
   o.copy_load =
       static_cast<GraceCopyLoad>(params.choice("copy_load", {"conserved", "published"}, 0));
   return [o](const PlacementContext& c) {
-    const RunShape shape = run_shape(c, "grace");
-    SlotTable initial =
-        unless_unsuitable([&] { return contiguous_placement(c.experts, c.ep, c.ep).table(); });
-    return std::make_unique<Grace>(c, o, shape, std::move(initial));
+    const GroupNodes nodes = group_nodes(c.groups, "grace");
+    const int ranks = c.groups.size();
+    const SlotTable initial =
+        unless_unsuitable([&] { return contiguous_placement(c.experts, ranks, ranks).table(); });
+    return std::make_unique<Grace>(c, o, nodes, initial);
   };
 }
 

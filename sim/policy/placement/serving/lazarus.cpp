@@ -3,7 +3,6 @@
 // fails is one rank here; failures themselves are not simulated.
 #include "sim/balance/serving/lazarus.h"
 
-#include "sim/balance/serving/window_load.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
 
@@ -11,7 +10,7 @@ namespace moesim {
 namespace {
 
 struct LazarusOptions {
-  LaggedOptions lagged;
+  PlanningOptions when;
   int slots = 0;
   int least = 2;  // replicas of every expert
 };
@@ -19,29 +18,21 @@ struct LazarusOptions {
 class Lazarus final : public Serving {
  public:
   Lazarus(const PlacementContext& c, const LazarusOptions& o, const lazarus::Shape& shape)
-      : Serving(c, o.lagged, initial(c, o, shape)),
-        shape_(shape),
-        least_(o.least),
-        loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
+      : Serving(c, o.when, initial(c, o, shape)), shape_(shape), least_(o.least) {}
 
   static lazarus::Shape shape(const PlacementContext& c, const LazarusOptions& o) {
-    const int once = (c.experts + c.ep - 1) / c.ep;
-    return {c.ep, slots_per_gpu(c, o.slots > 0 ? o.slots : once * o.least + 1, "lazarus")};
+    const int ranks = c.groups.size();
+    const int once = (c.experts + ranks - 1) / ranks;
+    return {ranks, slots_per_gpu(c, o.slots > 0 ? o.slots : once * o.least + 1, "lazarus")};
   }
 
  protected:
-  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    if (!due(options(), steps)) return std::nullopt;
-    return lazarus::place(lazarus::replicas(loads_[at(layer, run)].load(), shape_, least_), shape_);
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    const auto loads = eplb::loads_of(seen(at.cell).sum());
+    return lazarus::place(lazarus::replicas(loads, shape_, least_), shape_);
   }
-  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    const int ep = context().ep;
-    return assign_by_run(placement, ep, [&](int run, const Placement& slots) {
-      return lazarus::shares(slots, rows_of(now.loads, run * ep, ep));
-    });
-  }
-  void observe(int layer, int run, const LoadMatrix& loads) override {
-    loads_[at(layer, run)].add(loads);
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return Assignment(slots, lazarus::shares(slots, at.loads));
   }
 
  private:
@@ -54,7 +45,6 @@ class Lazarus final : public Serving {
 
   lazarus::Shape shape_;
   int least_;
-  std::vector<WindowLoad> loads_;  // [layer and run]
 };
 
 }  // namespace
@@ -65,9 +55,9 @@ class Lazarus final : public Serving {
 // migration (blocks), planning_time (0 us), planning (hidden): as for eplb.
 PlacementMaker read_lazarus(const YamlMap& params) {
   LazarusOptions o;
-  LaggedOptions defaults;
+  PlanningOptions defaults;
   defaults.interval = defaults.first = defaults.window = 200;
-  o.lagged = read_lagged_options(params, defaults);
+  o.when = read_planning_options(params, defaults);
   o.least = static_cast<int>(params.integer("least_replicas", {1, 4096}, 2));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   return [o](const PlacementContext& context) {

@@ -4,7 +4,6 @@
 #include "sim/balance/serving/lplb.h"
 
 #include "sim/balance/serving/eplb.h"
-#include "sim/balance/serving/window_load.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
 
@@ -12,8 +11,8 @@ namespace moesim {
 namespace {
 
 struct LplbOptions {
-  LaggedOptions lagged;
-  lplb::Wiring wiring;  // empty: a ring of the GPUs of a host in the run
+  PlanningOptions when;
+  lplb::Wiring wiring;  // empty: a ring of the GPUs of a host in the EP group
   int per_class = 1;
   Seconds solving;
 };
@@ -21,33 +20,28 @@ struct LplbOptions {
 class Lplb final : public Serving {
  public:
   Lplb(const PlacementContext& c, const LplbOptions& o, int nodes, const lplb::Layout& initial)
-      : Serving(c, o.lagged, initial.table()),
+      : Serving(c, o.when, initial.table()),
         nodes_(nodes),
         solving_(o.solving),
-        layouts_(cells(), initial),
-        loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
+        layouts_(cells(), initial) {}
 
  protected:
-  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    if (!due(options(), steps)) return std::nullopt;
-    lplb::Layout& layout = layouts_[at(layer, run)];
-    layout = lplb::place(loads_[at(layer, run)].load(), layout.wiring, layout.per_class, nodes_,
-                         context().ep);
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    lplb::Layout& layout = layouts_[at.cell];
+    layout = lplb::place(eplb::loads_of(seen(at.cell).sum()), layout.wiring, layout.per_class,
+                         nodes_, ep());
     return layout.table();
   }
-  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    const int ep = context().ep;
-    return assign_by_run(placement, ep, [&](int run, const Placement&) {
-      const lplb::Layout& layout = layouts_[at(now.layer, run)];
-      const LoadMatrix loads = rows_of(now.loads, run * ep, ep);
-      return lplb::shares(layout, lplb::solve(layout, eplb::loads_of(loads)), loads);
-    });
-  }
-  void observe(int layer, int run, const LoadMatrix& loads) override {
-    loads_[at(layer, run)].add(loads);
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    const lplb::Layout& layout = layouts_[at.cell];
+    return Assignment(
+        std::move(slots),
+        lplb::shares(layout, lplb::solve(layout, eplb::loads_of(at.loads)), at.loads));
   }
   /// Every batch is solved once its gate has spoken, and dispatch waits for it.
-  void finish(LayerDecision& decision) const override {
+  void finish(LayerDecision& decision, const SlotTable& slots,
+              std::span<const StepSlots> steps) const override {
+    Serving::finish(decision, slots, steps);
     decision.planning = decision.planning + solving_;
     decision.planning_blocks = true;
     decision.after_gate = true;
@@ -56,8 +50,7 @@ class Lplb final : public Serving {
  private:
   int nodes_;
   Seconds solving_;
-  std::vector<lplb::Layout> layouts_;  // [layer and run]
-  std::vector<WindowLoad> loads_;      // [layer and run]
+  std::vector<lplb::Layout> layouts_;  // [cell]
 };
 
 lplb::Wiring read_wiring(const YamlMap& params) {
@@ -74,11 +67,11 @@ lplb::Wiring read_wiring(const YamlMap& params) {
 }
 
 std::unique_ptr<Placer> make_lplb(const PlacementContext& context, LplbOptions o) {
-  const RunShape shape = run_shape(context, "lplb");
+  const GroupNodes shape = group_nodes(context.groups, "lplb");
   if (o.wiring.empty()) o.wiring = lplb::ring(shape.gpus_per_node);
   const std::vector<double> even(static_cast<std::size_t>(context.experts), 1.0);
   const lplb::Layout initial = unless_unsuitable(
-      [&] { return lplb::place(even, o.wiring, o.per_class, shape.nodes, context.ep); });
+      [&] { return lplb::place(even, o.wiring, o.per_class, shape.nodes, context.groups.size()); });
   return std::make_unique<Lplb>(context, o, shape.nodes, initial);
 }
 
@@ -94,12 +87,12 @@ std::unique_ptr<Placer> make_lplb(const PlacementContext& context, LplbOptions o
 PlacementMaker read_lplb(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
   LplbOptions o;
-  o.lagged.moves_optimizer = false;
-  o.lagged.interval = static_cast<int>(params.integer("interval", steps, 1));
-  o.lagged.first = static_cast<int>(params.integer("first", steps, 1));
-  o.lagged.window = static_cast<int>(params.integer("window", steps, 1));
-  o.lagged.moves_optimizer = params.choice("payload", {"state", "weights"}, 1) == 0;
-  o.lagged.migrate_blocks = params.choice("migration", {"blocks", "overlapped"}, 0) == 0;
+  o.when.moves_optimizer = false;
+  o.when.interval = static_cast<int>(params.integer("interval", steps, 1));
+  o.when.first = static_cast<int>(params.integer("first", steps, 1));
+  o.when.window = static_cast<int>(params.integer("window", steps, 1));
+  o.when.moves_optimizer = params.choice("payload", {"state", "weights"}, 1) == 0;
+  o.when.migrate_blocks = params.choice("migration", {"blocks", "overlapped"}, 0) == 0;
   o.wiring = read_wiring(params);
   o.per_class = static_cast<int>(params.integer("experts_per_class", {1, 4096}, 1));
   o.solving = params.seconds("solving_time", Seconds(100e-6));

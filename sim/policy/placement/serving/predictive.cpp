@@ -2,7 +2,6 @@
 // Replication by predicted load. No publication describes it, every step is our interpretation; the
 // closest are GRACE-MoE (arXiv 2509.25041) and MoE-GPS (arXiv 2506.07366).
 #include <algorithm>
-#include <deque>
 
 #include "sim/balance/serving/eplb.h"
 #include "sim/balance/serving/path_profile.h"
@@ -16,7 +15,7 @@ namespace {
 enum class Predictor { last, ema, adjacent, oracle };
 
 struct PredictiveOptions {
-  LaggedOptions lagged;
+  PlanningOptions when;
   Predictor predictor = Predictor::ema;
   double beta = 0.9;
   int lag = 1;
@@ -25,12 +24,14 @@ struct PredictiveOptions {
 
 class Predictive final : public Serving {
  public:
-  Predictive(const PlacementContext& c, const PredictiveOptions& o, RunShape shape, SlotTable base)
-      : Serving(c, o.lagged, base),
+  Predictive(const PlacementContext& c, const PredictiveOptions& o, GroupNodes nodes,
+             SlotTable base)
+      : Serving(c, o.when, base),
         o_(o),
-        shape_(shape),
+        nodes_(nodes),
         base_(std::move(base)),
-        cells_(cells(), Cell{{}, prediction::Ema(o.beta), std::vector<double>(base_.size())}),
+        cells_(cells(), Cell{Window<LoadMatrix>(o.lag + 1), prediction::Ema(o.beta),
+                             std::vector<double>(base_.size())}),
         profiles_(static_cast<std::size_t>(c.layers), PathProfile(c.experts)) {}
   bool reacts() const override { return o_.predictor == Predictor::oracle; }
   std::vector<FirstPlan> first_plans() const override {
@@ -38,37 +39,29 @@ class Predictive final : public Serving {
   }
 
  protected:
-  std::optional<SlotTable> replan(int layer, int run, int steps,
-                                  const SlotTable& current) override {
-    if (!due(options(), steps)) return std::nullopt;
-    const std::vector<double> expected = predict(layer, run, steps);
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    const std::vector<double> expected = predict(at);
     if (expected.empty()) return std::nullopt;  // nothing is that old yet
     SlotTable extra;
     for (std::size_t g = 0; g < base_.size(); ++g) {
-      extra.emplace_back(current[g].begin() + static_cast<std::ptrdiff_t>(base_[g].size()),
-                         current[g].end());
+      extra.emplace_back(at.slots[g].begin() + static_cast<std::ptrdiff_t>(base_[g].size()),
+                         at.slots[g].end());
     }
     const prediction::Copies copies = prediction::replicate(expected, base_, extra, o_.extra_slots);
-    cells_[at(layer, run)].gpu_loads = copies.gpu_loads;
+    cells_[at.cell].gpu_loads = copies.gpu_loads;
     return prediction::table(base_, copies);
   }
-  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    const int ep = context().ep;
-    return assign_by_run(placement, ep, [&](int run, const Placement& slots) {
-      return prediction::shares(slots, rows_of(now.loads, run * ep, ep),
-                                cells_[at(now.layer, run)].gpu_loads, shape_.gpus_per_node);
-    });
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return Assignment(slots, prediction::shares(slots, at.loads, cells_[at.cell].gpu_loads,
+                                                nodes_.gpus_per_node));
   }
-  void observe(int layer, int run, const LoadMatrix& loads) override {
-    Cell& cell = cells_[at(layer, run)];
-    cell.newest.push_back(loads);
-    if (cell.newest.size() > static_cast<std::size_t>(o_.lag) + 1) cell.newest.pop_front();
-    if (cell.newest.size() >= static_cast<std::size_t>(o_.lag)) {
-      cell.ema.add(cell.newest[cell.newest.size() - static_cast<std::size_t>(o_.lag)]);
-    }
+  void observe(const GroupStep& at) override {
+    Cell& mine = cells_[at.cell];
+    mine.newest.add(at.loads);
+    if (mine.newest.size() >= o_.lag) mine.ema.add(mine.newest.newest(o_.lag - 1));
   }
-  /// Profiles which choices follow those of the layer before.
-  void observe_routing(const LayerRoutingNow& now) override {
+  /// Profiles which choices follow those of the layer before, of all EP groups together.
+  void observe_all(const LayerRoutingNow& now) override {
     if (o_.predictor != Predictor::adjacent) return;
     const auto choices = chosen(now);
     if (now.layer > 0) {
@@ -83,9 +76,9 @@ class Predictive final : public Serving {
 
  private:
   struct Cell {
-    std::deque<LoadMatrix> newest;  // lag + 1 at most
+    Window<LoadMatrix> newest;
     prediction::Ema ema;            // of all but the newest lag - 1
-    std::vector<double> gpu_loads;  // [rank of the run] predicted
+    std::vector<double> gpu_loads;  // [rank] predicted
   };
 
   /// [token] the experts it chose, over all ranks.
@@ -106,35 +99,33 @@ class Predictive final : public Serving {
   }
 
   /// Loads of the step that follows `steps` others; empty when unknown.
-  std::vector<double> predict(int layer, int run, int steps) const {
-    const Cell& cell = cells_[at(layer, run)];
-    const auto lag = static_cast<std::size_t>(o_.lag);
+  std::vector<double> predict(const GroupLayer& at) const {
+    const Cell& mine = cells_[at.cell];
     switch (o_.predictor) {
       case Predictor::oracle: {
-        const int step = context().first_step - context().warmup + steps;
-        const LoadMatrix now = context().recorded(step, layer);
-        return eplb::loads_of(rows_of(now, run * context().ep, context().ep));
+        const int step = context().first_step - context().warmup + at.steps;
+        return eplb::loads_of(groups().part(context().recorded(step, at.layer), at.group));
       }
       case Predictor::adjacent:
-        if (layer > 0) {  // that layer has seen this step already: the newest is not for us
-          const Cell& before = cells_[at(layer - 1, run)];
-          return expect_after(profiles_[static_cast<std::size_t>(layer)],
-                              eplb::loads_of(before.newest[before.newest.size() - 2]));
+        if (at.layer > 0) {  // that layer has seen this step already: the newest is not for us
+          const Cell& before = cells_[cell(at.layer - 1, at.group)];
+          return expect_after(profiles_[static_cast<std::size_t>(at.layer)],
+                              eplb::loads_of(before.newest.newest(1)));
         }
         [[fallthrough]];
       case Predictor::last:
-        if (cell.newest.size() < lag) return {};
-        return eplb::loads_of(cell.newest[cell.newest.size() - lag]);
+        if (mine.newest.size() < o_.lag) return {};
+        return eplb::loads_of(mine.newest.newest(o_.lag - 1));
       case Predictor::ema:
         break;
     }
-    return cell.ema.load();
+    return mine.ema.load();
   }
 
   PredictiveOptions o_;
-  RunShape shape_;
+  GroupNodes nodes_;
   SlotTable base_;
-  std::vector<Cell> cells_;                    // [layer and run]
+  std::vector<Cell> cells_;                    // [cell]
   std::vector<PathProfile> profiles_;          // [layer]
   std::vector<std::vector<ExpertId>> before_;  // [token] of the layer before
 };
@@ -150,11 +141,11 @@ class Predictive final : public Serving {
 PlacementMaker read_predictive(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
   PredictiveOptions o;
-  LaggedOptions defaults = weights_only();
+  PlanningOptions defaults = weights_only();
   defaults.migrate_blocks = false;
-  o.lagged = read_transfer_options(params, defaults);
-  o.lagged.interval = static_cast<int>(params.integer("interval", steps, 1));
-  o.lagged.first = static_cast<int>(params.integer("first", steps, 1));
+  o.when = read_transfer_options(params, defaults);
+  o.when.interval = static_cast<int>(params.integer("interval", steps, 1));
+  o.when.first = static_cast<int>(params.integer("first", steps, 1));
   o.predictor =
       static_cast<Predictor>(params.choice("predictor", {"last", "ema", "adjacent", "oracle"}, 1));
   if (o.predictor == Predictor::ema) o.beta = params.number("beta", {0, 1}, 0.9);
@@ -163,10 +154,11 @@ PlacementMaker read_predictive(const YamlMap& params) {
   }
   o.extra_slots = static_cast<int>(params.integer("extra_slots", {0, 4096}, 1));
   return [o](const PlacementContext& c) {
-    const RunShape shape = run_shape(c, "predictive-replication");
+    const GroupNodes nodes = group_nodes(c.groups, "predictive-replication");
+    const int ranks = c.groups.size();
     SlotTable base =
-        unless_unsuitable([&] { return contiguous_placement(c.experts, c.ep, c.ep).table(); });
-    return std::make_unique<Predictive>(c, o, shape, std::move(base));
+        unless_unsuitable([&] { return contiguous_placement(c.experts, ranks, ranks).table(); });
+    return std::make_unique<Predictive>(c, o, nodes, std::move(base));
   };
 }
 

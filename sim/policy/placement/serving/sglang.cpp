@@ -12,7 +12,7 @@ namespace moesim {
 namespace {
 
 struct SglangOptions {
-  LaggedOptions lagged;
+  PlanningOptions when;
   int slots = 0;
   int groups = 0;
   double threshold = 1;
@@ -23,45 +23,45 @@ struct SglangOptions {
 class Sglang final : public Serving {
  public:
   Sglang(const PlacementContext& c, const SglangOptions& o, const eplb::Shape& shape)
-      : Serving(c, o.lagged, initial(c, shape)),
+      : Serving(c, o.when, initial(c, shape)),
         o_(o),
         shape_(shape),
         cells_(cells(), {{}, initial(c, shape), std::nullopt}),
-        rebalances_(static_cast<std::size_t>(runs())) {
+        rebalances_(static_cast<std::size_t>(c.groups.count())) {
     for (Cell& cell : cells_) cell.loads.resize(static_cast<std::size_t>(c.experts));
   }
   std::vector<FirstPlan> first_plans() const override { return {{.after = options().interval}}; }
 
  protected:
-  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    if (layer == 0) {
-      rebalances_[static_cast<std::size_t>(run)] =
-          sglang::rebalances_after(steps, mean_utilisation(run), o_.threshold, options().interval);
+  bool due(const GroupLayer&) const override { return true; }
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    const auto group = static_cast<std::size_t>(at.group);
+    if (at.layer == 0) {
+      rebalances_[group] = sglang::rebalances_after(at.steps, mean_utilisation(at.group),
+                                                    o_.threshold, options().interval);
     }
-    Cell& cell = cells_[at(layer, run)];
-    if (rebalances_[static_cast<std::size_t>(run)]) {
-      const int chunk = o_.layers_per_chunk > 0 ? layer / o_.layers_per_chunk : 0;
-      cell.coming = Coming{steps + chunk, cell.loads};
-      cell.loads.assign(cell.loads.size(), 0.0);
+    Cell& mine = cells_[at.cell];
+    if (rebalances_[group]) {
+      const int chunk = o_.layers_per_chunk > 0 ? at.layer / o_.layers_per_chunk : 0;
+      mine.coming = Coming{at.steps + chunk, mine.loads};
+      mine.loads.assign(mine.loads.size(), 0.0);
     }
-    if (!cell.coming || cell.coming->step > steps) return std::nullopt;
-    cell.slots = eplb::rebalance(cell.coming->loads, shape_).table();
-    cell.coming.reset();
-    return cell.slots;
+    if (!mine.coming || mine.coming->step > at.steps) return std::nullopt;
+    mine.slots = eplb::rebalance(mine.coming->loads, shape_).table();
+    mine.coming.reset();
+    return mine.slots;
   }
-  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    if (o_.dynamic) {
-      return assign_by_choice(placement, context().ep, now,
-                              [](GpuId rank, ExpertId expert, auto choices, auto replicas) {
-                                return sglang::dynamic_shares(choices, replicas, rank, expert);
-                              });
-    }
-    return assign_by_run(placement, context().ep,
-                         [&](int, const Placement& slots) { return fixed(slots, now.layer); });
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    if (!o_.dynamic) return Assignment(slots, sglang::static_slots(slots, at.layer));
+    return assign_by_choice(at, slots,
+                            [&](GpuId rank, ExpertId expert, auto choices, auto replicas) {
+                              const GpuId gpu(at.first_gpu.value + rank.value);
+                              return sglang::dynamic_shares(choices, replicas, gpu, expert);
+                            });
   }
-  void observe(int layer, int run, const LoadMatrix& loads) override {
-    std::vector<double>& sums = cells_[at(layer, run)].loads;
-    const auto counts = loads.per_expert();
+  void observe(const GroupStep& at) override {
+    std::vector<double>& sums = cells_[at.cell].loads;
+    const auto counts = at.loads.per_expert();
     for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += static_cast<double>(counts[e]);
   }
 
@@ -78,22 +78,22 @@ class Sglang final : public Serving {
   };
 
   static SlotTable initial(const PlacementContext& c, const eplb::Shape& shape) {
-    return slots_in_turn(c.experts, c.ep, shape.slots / c.ep);
+    return slots_in_turn(c.experts, shape.gpus, shape.slots / shape.gpus);
   }
 
   /// Over the layers, copies of an expert sharing its load evenly (unstated: ours).
-  double mean_utilisation(int run) const {
+  double mean_utilisation(int group) const {
     double sum = 0;
     for (int layer = 0; layer < context().layers; ++layer) {
-      const Cell& cell = cells_[at(layer, run)];
-      std::vector<double> share = cell.loads;
+      const Cell& mine = cells_[cell(layer, group)];
+      std::vector<double> share = mine.loads;
       std::vector<int> copies(share.size());
-      for (const auto& gpu : cell.slots) {
+      for (const auto& gpu : mine.slots) {
         for (const ExpertId e : gpu) ++copies[e.index()];
       }
       for (std::size_t e = 0; e < share.size(); ++e) share[e] /= copies[e];
       std::vector<double> gpus;
-      for (const auto& gpu : cell.slots) {
+      for (const auto& gpu : mine.slots) {
         gpus.push_back(std::accumulate(gpu.begin(), gpu.end(), 0.0, [&](double load, ExpertId e) {
           return load + share[e.index()];
         }));
@@ -103,19 +103,10 @@ class Sglang final : public Serving {
     return sum / context().layers;
   }
 
-  static std::vector<std::vector<Shares>> fixed(const Placement& slots, int layer) {
-    std::vector<std::vector<Shares>> shares;
-    for (const auto& of_rank : sglang::static_slots(slots, layer)) {
-      auto& row = shares.emplace_back();
-      for (const SlotId slot : of_rank) row.push_back({{slot, 1}});
-    }
-    return shares;
-  }
-
   SglangOptions o_;
   eplb::Shape shape_;
-  std::vector<Cell> cells_;       // [layer and run]
-  std::vector<bool> rebalances_;  // [run], in this step
+  std::vector<Cell> cells_;       // [cell]
+  std::vector<bool> rebalances_;  // [EP group], in this step
 };
 
 }  // namespace
@@ -129,8 +120,8 @@ class Sglang final : public Serving {
 // payload (weights), migration (blocks), planning_time (0 us), planning (hidden): as for eplb.
 PlacementMaker read_sglang(const YamlMap& params) {
   SglangOptions o;
-  o.lagged = read_transfer_options(params, weights_only());
-  o.lagged.interval = static_cast<int>(params.integer("interval", {1, 1 << 20}, 1000));
+  o.when = read_transfer_options(params, weights_only());
+  o.when.interval = static_cast<int>(params.integer("interval", {1, 1 << 20}, 1000));
   o.threshold = params.number("threshold", {0, 1}, 1);
   o.layers_per_chunk = static_cast<int>(params.integer("layers_per_chunk", {0, 4096}, 0));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));

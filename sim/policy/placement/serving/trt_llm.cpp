@@ -12,7 +12,7 @@ namespace moesim {
 namespace {
 
 struct TrtLlmOptions {
-  LaggedOptions lagged;
+  PlanningOptions when;
   int slots = 0;
   int updates = 0;  // layers per iteration, 0: static
   double decay = 0.9;
@@ -34,7 +34,7 @@ SlotTable initial_slots(int experts, int ranks, int slots) {
 class TrtLlm final : public Serving {
  public:
   TrtLlm(const PlacementContext& c, const TrtLlmOptions& o, int slots)
-      : Serving(c, o.lagged, initial_slots(c.experts, c.ep, slots)),
+      : Serving(c, o.when, initial_slots(c.experts, c.groups.size(), slots)),
         o_(o),
         slots_(slots),
         rotation_(c.layers, std::max(o.updates, 1)),
@@ -45,22 +45,21 @@ class TrtLlm final : public Serving {
   }
 
  protected:
-  std::optional<SlotTable> replan(int layer, int run, int steps, const SlotTable&) override {
-    if (o_.updates == 0 || steps < options().first) return std::nullopt;
-    const std::vector<int> now = rotation_.layers_at(steps - options().first);
-    if (!std::binary_search(now.begin(), now.end(), layer)) return std::nullopt;
-    return trt_llm::place(loads_[at(layer, run)].load(), context().ep, slots_);
+  bool due(const GroupLayer& at) const override {
+    if (o_.updates == 0 || at.steps < options().first) return false;
+    const std::vector<int> now = rotation_.layers_at(at.steps - options().first);
+    return std::binary_search(now.begin(), now.end(), at.layer);
   }
-  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    return assign_by_choice(
-        placement, context().ep, now, [&](GpuId rank, ExpertId, auto choices, auto replicas) {
-          const int offset = o_.offset_by_rank ? rank.value % context().ep : 0;
-          return trt_llm::round_robin(choices, now.ids.top_k(), replicas, offset);
-        });
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    return trt_llm::place(loads_[at.cell].load(), ep(), slots_);
   }
-  void observe(int layer, int run, const LoadMatrix& loads) override {
-    loads_[at(layer, run)].add(loads);
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return assign_by_choice(at, slots, [&](GpuId rank, ExpertId, auto choices, auto replicas) {
+      const int offset = o_.offset_by_rank ? rank.value : 0;
+      return trt_llm::round_robin(choices, at.ids.top_k(), replicas, offset);
+    });
   }
+  void observe(const GroupStep& at) override { loads_[at.cell].add(at.loads); }
   /// No cluster has a link to host memory: what every GPU writes is a kernel on its copy lane,
   /// after an exchange of the GPU with itself, and the time over the host's link counts as
   /// planning.
@@ -73,7 +72,7 @@ class TrtLlm final : public Serving {
     for (std::size_t g = 0; g < gpus; ++g) {
       std::int64_t changed = 0;
       for (std::size_t s = 0; s < after[g].size(); ++s) changed += after[g][s] != before[g][s];
-      filled[g * gpus + g] = changed * slot_bytes().value;
+      filled[g * gpus + g] = changed * payload().value;
       written[g].written = Bytes(filled[g * gpus + g]);
       most = std::max(most, filled[g * gpus + g]);
     }
@@ -86,7 +85,7 @@ class TrtLlm final : public Serving {
   TrtLlmOptions o_;
   int slots_;
   trt_llm::Rotation rotation_;
-  std::vector<trt_llm::DecayedLoad> loads_;  // [layer and run]
+  std::vector<trt_llm::DecayedLoad> loads_;  // [cell]
 };
 
 }  // namespace
@@ -100,11 +99,11 @@ class TrtLlm final : public Serving {
 // migration: overlapped (default: the layer's experts wait) or blocks (the step waits).
 PlacementMaker read_trt_llm(const YamlMap& params) {
   TrtLlmOptions o;
-  o.lagged.moves_optimizer = false;
-  o.lagged.first = 1 + static_cast<int>(params.integer("warm_up", {0, 1 << 20}, 0));
-  o.lagged.planning = params.seconds("planning_time", Seconds(0));
-  o.lagged.planning_blocks = params.choice("planning", {"hidden", "blocks"}, 0) == 1;
-  o.lagged.migrate_blocks = params.choice("migration", {"blocks", "overlapped"}, 1) == 0;
+  o.when.moves_optimizer = false;
+  o.when.first = 1 + static_cast<int>(params.integer("warm_up", {0, 1 << 20}, 0));
+  o.when.planning = params.seconds("planning_time", Seconds(0));
+  o.when.planning_blocks = params.choice("planning", {"hidden", "blocks"}, 0) == 1;
+  o.when.migrate_blocks = params.choice("migration", {"blocks", "overlapped"}, 1) == 0;
   o.updates = static_cast<int>(params.integer("updates_per_iteration", {0, 4096}, 0));
   o.decay = params.number("decay", {0, 1}, 0.9);
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));

@@ -3,7 +3,6 @@
 // window of passes; the place of a choice in the batch picks the replica.
 #include "sim/balance/serving/vllm.h"
 
-#include "sim/balance/serving/window_load.h"
 #include "sim/policy/placement/serving/serving.h"
 #include "sim/policy/policies.h"
 
@@ -11,7 +10,7 @@ namespace moesim {
 namespace {
 
 struct VllmOptions {
-  LaggedOptions lagged;
+  PlanningOptions when;
   int slots = 0;
   int groups = 0;
   vllm::Rule rule = vllm::Rule::place;
@@ -20,35 +19,30 @@ struct VllmOptions {
 class Vllm final : public Serving {
  public:
   Vllm(const PlacementContext& c, const VllmOptions& o, const eplb::Shape& shape)
-      : Serving(c, o.lagged, slots_in_turn(c.experts, c.ep, shape.slots / c.ep)),
+      : Serving(c, o.when, slots_in_turn(c.experts, shape.gpus, shape.slots / shape.gpus)),
         shape_(shape),
-        rule_(o.rule),
-        loads_(cells(), WindowLoad(c.experts, o.lagged.window)) {}
+        rule_(o.rule) {}
   std::vector<FirstPlan> first_plans() const override {
     return {{.after = vllm::first_rebalance(options().interval)}};
   }
 
  protected:
-  std::optional<SlotTable> replan(int layer, int run, int steps,
-                                  const SlotTable& current) override {
-    if (!vllm::rebalances_after(steps, options().interval)) return std::nullopt;
-    return vllm::rebalance(loads_[at(layer, run)].load(), shape_, current);
+  bool due(const GroupLayer& at) const override {
+    return vllm::rebalances_after(at.steps, options().interval);
+  }
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    return vllm::rebalance(eplb::loads_of(seen(at.cell).sum()), shape_, at.slots);
   }
   /// Unlike upstream, which counts replicas in EPLB's order, by ascending slot.
-  Assignment assign(const Placement& placement, const LayerRoutingNow& now) override {
-    return assign_by_choice(placement, context().ep, now,
-                            [&](GpuId, ExpertId, auto choices, auto replicas) {
-                              return vllm::shares(rule_, choices, now.ids.top_k(), replicas);
-                            });
-  }
-  void observe(int layer, int run, const LoadMatrix& loads) override {
-    loads_[at(layer, run)].add(loads);
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return assign_by_choice(at, slots, [&](GpuId, ExpertId, auto choices, auto replicas) {
+      return vllm::shares(rule_, choices, at.ids.top_k(), replicas);
+    });
   }
 
  private:
   eplb::Shape shape_;
   vllm::Rule rule_;
-  std::vector<WindowLoad> loads_;  // [layer and run]
 };
 
 }  // namespace
@@ -61,9 +55,9 @@ class Vllm final : public Serving {
 PlacementMaker read_vllm(const YamlMap& params) {
   constexpr Range steps{1, 1 << 20};
   VllmOptions o;
-  o.lagged = read_transfer_options(params, weights_only());
-  o.lagged.interval = static_cast<int>(params.integer("interval", steps, 3000));
-  o.lagged.window = static_cast<int>(params.integer("window", steps, 1000));
+  o.when = read_transfer_options(params, weights_only());
+  o.when.interval = static_cast<int>(params.integer("interval", steps, 3000));
+  o.when.window = static_cast<int>(params.integer("window", steps, 1000));
   o.slots = static_cast<int>(params.integer("slots_per_gpu", {1, 4096}, 0));
   o.groups = static_cast<int>(params.integer("groups", {1, 4096}, 0));
   o.rule = static_cast<vllm::Rule>(params.choice("rule", {"place", "token-hash"}, 0));

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/placement/training/copier.h"
 
+#include <utility>
+
 namespace moesim {
 
-Copier::Copier(const PlacementContext& context, Broadcast how)
-    : context_(context),
-      how_(how),
-      homes_(contiguous_placement(context.experts, context.gpus, context.ep).table()) {}
+Copier::Copier(const PlacementContext& context, const CopyOptions& copies,
+               const PlanningOptions& options, Keeps keeps)
+    : GroupPlanner(context, options, contiguous_homes(context), keeps), copies_(copies) {}
 
-LayerDecision Copier::decide(const LayerRoutingNow& now) {
-  std::vector<StepCopies> runs;
-  for (int first = 0; first < context_.gpus; first += context_.ep) {
-    runs.push_back(copies(now, first, run_of(homes_, first, context_.ep)));
-  }
-  LayerDecision decision = with_copies(context_, homes_, runs, {how_, false});
-  decision.after_gate = decision.planned = reacts();
-  return decision;
+Assignment Copier::assign(const GroupStep& at, Placement slots) {
+  return own_or_home(at.slots, std::move(slots));
+}
+
+void Copier::finish(LayerDecision& decision, const SlotTable& homes,
+                    std::span<const StepSlots> steps) const {
+  move_copies(decision, context(), homes, steps, copies_);
 }
 
 }  // namespace moesim

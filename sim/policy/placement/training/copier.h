@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planners whose experts have contiguous homes, and copies that last for one step.
+// Planners whose experts have homes, and copies that last for one step.
 #pragma once
 
 #include "sim/policy/placement/training/expert_copies.h"
 
 namespace moesim {
 
-/// Asks for every run's copies in every step. What is copied depends on the step's gate where the
-/// planner reacts.
-class Copier : public Placer {
- public:
-  Copier(const PlacementContext& context, Broadcast how);
-  LayerDecision decide(const LayerRoutingNow& now) override;
-
+/// Homes are contiguous at first. A rank uses its own copy of an expert, else the home. Parameters
+/// are gathered and gradients reduced as the options say; homes keep memory for good, copies while
+/// the layer computes.
+class Copier : public GroupPlanner {
  protected:
-  /// The copies of the run that starts at rank `first`, whose experts have these homes.
-  virtual StepCopies copies(const LayerRoutingNow& now, int first, SlotTable homes) = 0;
-  const PlacementContext& context() const { return context_; }
+  Copier(const PlacementContext& context, const CopyOptions& copies,
+         const PlanningOptions& options = {}, Keeps keeps = Keeps::totals);
+  StepSlots in_step(const GroupStep& at) override = 0;
+  Assignment assign(const GroupStep& at, Placement slots) override;
+  void finish(LayerDecision& decision, const SlotTable& homes,
+              std::span<const StepSlots> steps) const final;
 
  private:
-  PlacementContext context_;
-  Broadcast how_;
-  SlotTable homes_;  // of all runs
+  CopyOptions copies_;
 };
 
 }  // namespace moesim

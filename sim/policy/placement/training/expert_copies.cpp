@@ -47,11 +47,12 @@ void chain(const Spread& s, Phases& phases) {
   }
 }
 
-void by_node(const Spread& s, const Topology& topology, Phases& phases) {
+void by_node(const Spread& s, const EpGroups& groups, Phases& phases) {
+  const auto node_of = [&](GpuId gpu) { return groups.network().host_of(gpu); };
   std::map<int, std::vector<GpuId>> nodes;
-  for (const GpuId to : s.to) nodes[topology.host_of(to)].push_back(to);
+  for (const GpuId to : s.to) nodes[node_of(to)].push_back(to);
   for (const auto& [node, members] : nodes) {
-    if (node == topology.host_of(s.home)) {
+    if (node == node_of(s.home)) {
       for (const GpuId to : members) phases[0].push_back({s.expert, s.home, to, s.bytes});
       continue;
     }
@@ -80,123 +81,72 @@ std::vector<ExpertMemory> memory_of_copies(const PlacementContext& context, cons
   return memory;
 }
 
-Assignment own_or_home(const PlacementContext& context, const SlotTable& homes,
-                       Placement placement) {
-  std::vector<std::vector<SlotId>> slot_of;
-  for (int first = 0; first < context.gpus; first += context.ep) {
-    std::vector<SlotId> home(static_cast<std::size_t>(context.experts));
-    for (int g = first; g < first + context.ep; ++g) {
-      const int slot = placement.first_slot(GpuId(g)).value;
-      const auto& own = homes[static_cast<std::size_t>(g)];
-      for (std::size_t i = 0; i < own.size(); ++i) {
-        home[own[i].index()] = SlotId(slot + static_cast<std::int64_t>(i));
-      }
-    }
-    for (int g = first; g < first + context.ep; ++g) {
-      auto& mine = slot_of.emplace_back(home);
-      const int slot = placement.first_slot(GpuId(g)).value;
-      for (int i = slot; i < slot + placement.slots_on(GpuId(g)); ++i) {
-        mine[placement.expert_in(SlotId(i)).index()] = SlotId(i);
-      }
-    }
-  }
-  return Assignment(std::move(placement), std::move(slot_of));
-}
-
 }  // namespace
 
-ByteMatrix off_gpu_traffic(std::span<const ExpertTransfer> transfers, int gpus) {
-  std::vector<std::map<GpuId, std::int64_t>> rows(static_cast<std::size_t>(gpus));
-  for (const ExpertTransfer& t : transfers) {
-    if (t.from != t.to) rows[t.from.index()][t.to] += t.bytes.value;
-  }
-  std::int64_t unit = 0;
-  for (const auto& row : rows) {
-    for (const auto& entry : row) unit = std::gcd(unit, entry.second);
-  }
-  ByteMatrix traffic{Bytes(std::max<std::int64_t>(unit, 1))};
-  for (const auto& row : rows) {
-    std::vector<ByteMatrix::Entry> entries;
-    for (const auto& [to, bytes] : row) {
-      entries.push_back({to, static_cast<std::uint32_t>(bytes / unit)});
-    }
-    traffic.add_row(entries);
-  }
-  return traffic;
-}
-
 std::vector<ParamExchange> broadcast(const std::string& name,
-                                     std::span<const ExpertTransfer> copies,
-                                     const Topology& topology, Broadcast how) {
+                                     std::span<const ExpertTransfer> copies, const EpGroups& groups,
+                                     Broadcast how) {
   Phases phases(2);
   if (how == Broadcast::direct) {
     phases[0].assign(copies.begin(), copies.end());
   } else {
     for (const Spread& spread : spreads_of(copies)) {
-      how == Broadcast::chain ? chain(spread, phases) : by_node(spread, topology, phases);
+      how == Broadcast::chain ? chain(spread, phases) : by_node(spread, groups, phases);
     }
   }
   std::vector<ParamExchange> exchanges;
   for (const auto& transfers : phases) {
-    ByteMatrix traffic = off_gpu_traffic(transfers, topology.gpu_count());
+    ByteMatrix traffic = groups.traffic(transfers);
     if (traffic.entries() > 0) exchanges.push_back({name, std::move(traffic), {}, {}});
   }
   return exchanges;
 }
 
 std::vector<ParamExchange> reduction(const std::string& name,
-                                     std::span<const ExpertTransfer> copies,
-                                     const Topology& topology, Broadcast how) {
+                                     std::span<const ExpertTransfer> copies, const EpGroups& groups,
+                                     Broadcast how) {
   std::vector<ExpertTransfer> outwards(copies.begin(), copies.end());
   for (ExpertTransfer& t : outwards) std::swap(t.from, t.to);
-  auto exchanges = broadcast(name, outwards, topology, how);
+  auto exchanges = broadcast(name, outwards, groups, how);
   std::ranges::reverse(exchanges);
   for (ParamExchange& e : exchanges) e.traffic = e.traffic.transposed();
   return exchanges;
 }
 
-std::vector<ExpertTransfer> from_rank(std::vector<ExpertTransfer> transfers, int first) {
-  for (ExpertTransfer& t : transfers) {
-    t.from = GpuId(t.from.value + first);
-    t.to = GpuId(t.to.value + first);
-  }
-  return transfers;
-}
-
-LayerDecision with_copies(const PlacementContext& context, const SlotTable& homes,
-                          std::span<const StepCopies> runs, const CopyOptions& options) {
-  Assignment assignment = own_or_home(context, homes, Placement(context.experts, joined(runs)));
-  return with_copies(context, homes, runs, options, std::move(assignment));
-}
-
-LayerDecision with_copies(const PlacementContext& context, const SlotTable& homes,
-                          std::span<const StepCopies> runs, const CopyOptions& options,
-                          Assignment assignment) {
-  LayerDecision decision(std::move(assignment));
+void move_copies(LayerDecision& decision, const PlacementContext& context, const SlotTable& homes,
+                 std::span<const StepSlots> steps, const CopyOptions& options) {
+  const EpGroups& groups = context.groups;
   std::vector<ExpertTransfer> gather, reduce;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    const int first = static_cast<int>(r) * context.ep;
-    std::ranges::copy(from_rank(runs[r].gather, first), std::back_inserter(gather));
-    std::ranges::copy(from_rank(runs[r].reduce, first), std::back_inserter(reduce));
+  for (std::size_t g = 0; g < steps.size(); ++g) {
+    const int group = static_cast<int>(g);
+    std::ranges::copy(groups.lifted(steps[g].gather, group), std::back_inserter(gather));
+    std::ranges::copy(groups.lifted(steps[g].reduce, group), std::back_inserter(reduce));
   }
-  decision.gather = broadcast("gather", gather, context.topology, options.how);
-  if (options.release) {
-    decision.regather = broadcast("regather", gather, context.topology, options.how);
-  }
-  decision.reduce = reduction("reduce", reduce, context.topology, options.how);
+  decision.gather = broadcast("gather", gather, groups, options.how);
+  if (options.release) decision.regather = broadcast("regather", gather, groups, options.how);
+  decision.reduce = reduction("reduce", reduce, groups, options.how);
   decision.memory = memory_of_copies(context, homes, decision.assignment.placement());
   decision.gradient_homes = homes;
-  return decision;
 }
 
-SlotTable joined(std::span<const StepCopies> runs) {
-  SlotTable table;
-  for (const StepCopies& run : runs) std::ranges::copy(run.table, std::back_inserter(table));
-  return table;
+Assignment own_or_home(const SlotTable& homes, Placement slots) {
+  std::vector<SlotId> home(static_cast<std::size_t>(slots.experts()));
+  for (std::size_t r = 0; r < homes.size(); ++r) {
+    const std::int64_t first = slots.first_slot(GpuId(static_cast<std::int64_t>(r))).value;
+    for (std::size_t i = 0; i < homes[r].size(); ++i) {
+      home[homes[r][i].index()] = SlotId(first + static_cast<std::int64_t>(i));
+    }
+  }
+  std::vector<std::vector<SlotId>> slot_of(homes.size(), home);
+  for (int s = 0; s < slots.slots(); ++s) {
+    slot_of[slots.gpu_of(SlotId(s)).index()][slots.expert_in(SlotId(s)).index()] = SlotId(s);
+  }
+  return Assignment(std::move(slots), std::move(slot_of));
 }
 
-SlotTable run_of(const SlotTable& table, int first, int ep) {
-  return {table.begin() + first, table.begin() + first + ep};
+SlotTable contiguous_homes(const PlacementContext& context) {
+  const int ranks = context.groups.size();
+  return contiguous_placement(context.experts, ranks, ranks).table();
 }
 
 Bytes weight_bytes(const PlacementContext& context) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Experts with one home in every expert-parallel run, and copies of some of them for one step.
+// Experts with one home in every EP group, and copies of some of them for one step.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/balance/training/owners.h"
-#include "sim/policy/placer.h"
+#include "sim/policy/placement/group_planner.h"
 
 namespace moesim {
 
@@ -25,45 +25,29 @@ inline const std::vector<std::string> broadcast_names = {"direct", "by-node", "c
 /// transfer per copy, all from the expert's home. By node, of a node's n GPUs that get expert e the
 /// (e mod n)-th receives it. Empty when nothing leaves its GPU.
 std::vector<ParamExchange> broadcast(const std::string& name,
-                                     std::span<const ExpertTransfer> copies,
-                                     const Topology& topology, Broadcast how);
+                                     std::span<const ExpertTransfer> copies, const EpGroups& groups,
+                                     Broadcast how);
 /// The same in reverse, summing on the way: `copies` lists one transfer per copy, all to the home.
 std::vector<ParamExchange> reduction(const std::string& name,
-                                     std::span<const ExpertTransfer> copies,
-                                     const Topology& topology, Broadcast how);
+                                     std::span<const ExpertTransfer> copies, const EpGroups& groups,
+                                     Broadcast how);
 
-/// Bytes by sender and receiver, what stays on its GPU left out; O(transfers + gpus) memory.
-ByteMatrix off_gpu_traffic(std::span<const ExpertTransfer> transfers, int gpus);
-
-/// The same transfers between ranks `first` and on.
-std::vector<ExpertTransfer> from_rank(std::vector<ExpertTransfer> transfers, int first);
-
-/// One run's step, in the run's own ranks: homes are the first slots of every GPU.
-struct StepCopies {
-  SlotTable table;
-  std::vector<ExpertTransfer> gather;  // parameters, home to copies
-  std::vector<ExpertTransfer> reduce;  // gradients, copies to home
-};
-
-/// What a layer moves for its copies, and where they are.
+/// What a layer moves for its copies.
 struct CopyOptions {
   Broadcast how = Broadcast::direct;
   bool release = false;  // copies are dropped after the forward and fetched again for the backward
 };
 
-/// The decision for runs of `ep` ranks: parameters gathered, gradients reduced, and the memory of
-/// homes and copies. Without `assignment` a rank uses its own copy of an expert, else the home.
-LayerDecision with_copies(const PlacementContext& context, const SlotTable& homes,
-                          std::span<const StepCopies> runs, const CopyOptions& options);
-LayerDecision with_copies(const PlacementContext& context, const SlotTable& homes,
-                          std::span<const StepCopies> runs, const CopyOptions& options,
-                          Assignment assignment);
+/// Completes a decision of experts with homes in every EP group and copies of one step, homes first
+/// on every rank: parameters gathered, gradients reduced, and the memory of homes and copies.
+void move_copies(LayerDecision& decision, const PlacementContext& context, const SlotTable& homes,
+                 std::span<const StepSlots> steps, const CopyOptions& options);
 
-/// The slots of all runs, one after the other.
-SlotTable joined(std::span<const StepCopies> runs);
+/// In one EP group: a rank uses its own copy of an expert, else the home.
+Assignment own_or_home(const SlotTable& homes, Placement slots);
 
-/// The rows of one run of `ep` ranks.
-SlotTable run_of(const SlotTable& table, int first, int ep);
+/// The slots of one EP group where experts lie in id order over its ranks.
+SlotTable contiguous_homes(const PlacementContext& context);
 
 /// Parameters and gradients of one expert.
 Bytes weight_bytes(const PlacementContext& context);

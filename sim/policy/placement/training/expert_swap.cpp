@@ -8,7 +8,6 @@
 #include <array>
 
 #include "sim/policy/depth_model.h"
-#include "sim/policy/placement/training/expert_copies.h"
 #include "sim/policy/placement/training/permuting.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
@@ -17,7 +16,7 @@ namespace moesim {
 namespace {
 
 struct SwapOptions {
-  LaggedOptions when;
+  PlanningOptions when;
   int pairs = 1;
   Maximum maximum;
   CountReading reading = CountReading::mean;
@@ -29,63 +28,57 @@ class ExpertSwapper final : public Permuting {
   ExpertSwapper(const PlacementContext& context, const SwapOptions& options)
       : Permuting(context, options.when),
         options_(options),
-        depth_model_(
-            EpGroups(context.topology, context.ep),
-            nesting_of(EpGroups(context.topology, context.ep), "'placement' cannot swap experts"),
-            Copies::per_group, options.reading, context.model.row_bytes()),
-        layers_(static_cast<std::size_t>(context.layers)) {
+        depth_model_(context.groups, nesting_of(context.groups, "'placement' cannot swap experts"),
+                     Copies::per_group, options.reading, context.model.row_bytes()),
+        next_(static_cast<std::size_t>(context.layers)) {
     const int levels = depth_model_.nesting().depth();
     if (options.depth > levels) {
       throw Unsuitable(
           fmt::format("'placement.depth' is {}, but {} ranks on '{}' nest only {} deep",
-                      options.depth, context.ep, context.topology.name(), levels));
+                      options.depth, ep(), groups().cluster(), levels));
     }
   }
 
  private:
-  struct Layer {
-    SlotTable now, next;  // of all runs
-    int steps = 0;
-  };
-
-  SlotTable replan(int layer, int run, const LoadMatrix&, const SlotTable&) override {
-    return run_of(layers_[static_cast<std::size_t>(layer)].next, run * context().ep, context().ep);
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    return groups().part(next_[static_cast<std::size_t>(at.layer)].table, at.group);
   }
 
-  /// The step's routing decides; the swap waits for the next step.
-  void observe(const LayerRoutingNow& now) override {
-    Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
-    if (layer.now.empty()) layer.next = initial(context());
-    layer.now = layer.next;
-    if (++layer.steps % options_.when.interval == 0) layer.next = after_swaps(layer.now, now);
+  /// The step's routing decides; the swap waits for the next step. The depth is that of the slowest
+  /// EP group.
+  void observe_all(const LayerRoutingNow& now) override {
+    Next& next = next_[static_cast<std::size_t>(now.layer)];
+    next.table = slots(now.layer);
+    if (++next.steps % options_.when.interval == 0) next.table = after_swaps(next.table, now);
   }
 
   SlotTable after_swaps(const SlotTable& table, const LayerRoutingNow& now) const {
-    const int ep = context().ep;
-    const Assignment assignment(Placement(context().experts, table), ep);
+    const Assignment assignment(Placement(context().experts, table), ep());
     const LayerTokens tokens{now.batch, now.ids, assignment};
     const SwapObjective objective{depth_model_.costs(tokens),
                                   options_.depth > 0 ? options_.depth : depth_model_.best(tokens),
                                   context().model.row_bytes(), options_.reading, options_.maximum};
     SlotTable result;
-    for (int first = 0; first < context().gpus; first += ep) {
-      const auto ranks =
-          std::span(now.batch.ranks)
-              .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(ep));
-      SlotTable run = run_of(table, first, ep);
+    for (int g = 0; g < groups().count(); ++g) {
+      const Batch batch = groups().part(now.batch, g);
+      SlotTable slots = groups().part(table, g);
       for (int i = 0; i < options_.pairs; ++i) {
-        const auto swap = find_swap(objective, run, {now.ids, ranks});
+        const auto swap = find_swap(objective, slots, {now.ids, batch.ranks});
         if (!swap) break;
-        run = swapped(std::move(run), swap->first, swap->second);
+        slots = swapped(std::move(slots), swap->first, swap->second);
       }
-      std::move(run.begin(), run.end(), std::back_inserter(result));
+      append(result, std::move(slots));
     }
     return result;
   }
 
+  struct Next {
+    SlotTable table;  // of all GPUs
+    int steps = 0;
+  };
   SwapOptions options_;
   DepthModel depth_model_;
-  std::vector<Layer> layers_;
+  std::vector<Next> next_;  // [layer]
 };
 
 }  // namespace

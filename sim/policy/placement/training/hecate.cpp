@@ -4,11 +4,10 @@
 // arXiv 2502.02581; no public code.
 #include "sim/balance/training/hecate.h"
 
-#include <deque>
+#include <algorithm>
 
-#include "sim/policy/placement/lagged.h"
 #include "sim/policy/placement/replica_use.h"
-#include "sim/policy/placement/training/expert_copies.h"
+#include "sim/policy/placement/training/copier.h"
 #include "sim/policy/placement/training/planner_rates.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
@@ -27,45 +26,19 @@ struct HecateSetting {
   PlannerRates rates;
 };
 
-class Hecate final : public Placer {
+class Hecate final : public Copier {
  public:
   Hecate(const PlacementContext& context, const HecateSetting& setting)
-      : context_(context),
+      : Copier(context, {setting.how, setting.release}, when(setting)),
         setting_(setting),
         node_size_(node_size(context, "hecate")),
-        host_size_(gpus_per_host(context.topology, "hecate")),
         throughput_(throughput_of(setting.rates, context)),
-        bandwidth_(bandwidth_of(setting.rates, context, CountedBytes::other_nodes)) {
+        bandwidth_(bandwidth_of(setting.rates, context, CountedBytes::other_nodes)),
+        dealt_(cells()) {
     if (!setting.dense && dense_time(context.model, throughput_, 1).value == 0) {
       throw Unsuitable("'hecate' hides transfers behind attention, of which the model says nothing",
                        "give the placement its 'dense_time', or another model");
     }
-    const auto shards = contiguous_placement(context.experts, context.gpus, context.ep).table();
-    layers_.assign(static_cast<std::size_t>(context.layers), {shards, {}, {}});
-  }
-
-  LayerDecision decide(const LayerRoutingNow& now) override {
-    const HecateLimits limits = limits_of(now.batch);
-    if (now.layer == 0 && steps_++ > 0 && (steps_ - 1) % setting_.interval == 0) reshard(limits);
-    Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
-    bool calibrated = false;
-    std::vector<StepCopies> runs;
-    for (int first = 0; first < context_.gpus; first += context_.ep) {
-      StepCopies run = replicate(layer, first, limits);
-      if (setting_.calibration_slots > 0) calibrated |= calibrate(layer, first, now, limits, run);
-      runs.push_back(std::move(run));
-    }
-    Assignment assignment = assign_replicas(Placement(context_.experts, joined(runs)), context_.ep,
-                                            host_size_, ReplicaUse::node_first);
-    LayerDecision decision = with_copies(context_, layer.shards, runs,
-                                         {setting_.how, setting_.release}, std::move(assignment));
-    decision.after_gate = calibrated;
-    decision.planned = calibrated || !layer.window.empty();
-    decision.migrate = std::move(layer.migrate);
-    layer.migrate.clear();
-    layer.window.push_back(now.loads);
-    if (layer.window.size() > static_cast<std::size_t>(setting_.window)) layer.window.pop_front();
-    return decision;
   }
 
   bool reacts() const override { return setting_.calibration_slots > 0; }
@@ -74,89 +47,85 @@ class Hecate final : public Placer {
   }
 
  private:
-  struct Layer {
-    SlotTable shards;
-    std::deque<LoadMatrix> window;
-    std::vector<ParamExchange> migrate;  // of the step to come
-  };
+  static PlanningOptions when(const HecateSetting& setting) {
+    PlanningOptions options;
+    options.interval = options.first = setting.interval;
+    options.window = setting.window;
+    return options;
+  }
 
   HecateLimits limits_of(const Batch& batch) const {
     HecateLimits limits;
     limits.dense = setting_.dense ? *setting_.dense
-                                  : dense_time(context_.model, throughput_, mean_tokens(batch));
+                                  : dense_time(context().model, throughput_, mean_tokens(batch));
     limits.bandwidth = bandwidth_;
-    limits.parameters = weight_bytes(context_);
-    limits.gradients = gradient_bytes(context_);
-    limits.free_slots.assign(static_cast<std::size_t>(context_.ep), setting_.free_slots);
+    limits.parameters = weight_bytes(context());
+    limits.gradients = gradient_bytes(context());
+    limits.free_slots.assign(static_cast<std::size_t>(ep()), setting_.free_slots);
     limits.gpus_per_node = node_size_;
     return limits;
   }
 
-  /// Choices per expert of a run over the window.
-  std::vector<std::int64_t> loads(const Layer& layer, int first) const {
-    std::vector<std::int64_t> sum(static_cast<std::size_t>(context_.experts));
-    for (const LoadMatrix& step : layer.window) {
-      const auto of_step = rows_of(step, first, context_.ep).per_expert();
-      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += of_step[e];
-    }
-    return sum;
-  }
-
-  /// No replicas in the first step, before which nothing is known.
-  StepCopies replicate(const Layer& layer, int first, const HecateLimits& limits) const {
-    SlotTable shards = run_of(layer.shards, first, context_.ep);
-    if (layer.window.empty()) return {std::move(shards), {}, {}};
-    Replication r = hecate_replicate(shards, loads(layer, first), limits);
-    return {std::move(r.table), std::move(r.gather), std::move(r.reduce)};
-  }
-
-  /// Adds replicas by the step's own loads where that pays; says whether it does.
-  bool calibrate(const Layer& layer, int first, const LayerRoutingNow& now, HecateLimits limits,
-                 StepCopies& run) const {
-    limits.free_slots.assign(static_cast<std::size_t>(context_.ep), setting_.calibration_slots);
-    const HecateCosts costs{context_.model.row_bytes(), bandwidth_,
-                            choice_time(context_.model, throughput_)};
-    auto more = hecate_calibrate(run_of(layer.shards, first, context_.ep), run.table,
-                                 rows_of(now.loads, first, context_.ep), limits, costs);
-    if (!more) return false;
-    run.table = std::move(more->table);
-    run.gather.insert(run.gather.end(), more->gather.begin(), more->gather.end());
-    run.reduce.insert(run.reduce.end(), more->reduce.begin(), more->reduce.end());
-    return true;
-  }
-
-  /// New owners for all layers at once, from the steps seen so far.
-  void reshard(const HecateLimits& limits) {
-    const Bytes state(context_.model.expert_parameters() *
-                      (size_of(context_.model.weights) + context_.state.optimizer));
-    std::vector<SlotTable> after(layers_.size());
-    std::vector<std::vector<ExpertTransfer>> moves(layers_.size());
-    for (int first = 0; first < context_.gpus; first += context_.ep) {
-      std::vector<std::vector<std::int64_t>> all;
-      for (const Layer& layer : layers_) all.push_back(loads(layer, first));
-      const auto tables =
-          hecate_shards(all, hidden_experts(limits, context_.experts), context_.ep, node_size_);
-      for (std::size_t l = 0; l < layers_.size(); ++l) {
-        const auto transfers =
-            reshard_transfers(run_of(layers_[l].shards, first, context_.ep), tables[l], state);
-        std::ranges::copy(from_rank(transfers, first), std::back_inserter(moves[l]));
-        std::ranges::copy(tables[l], std::back_inserter(after[l]));
+  /// New owners for all layers at once, at the first, from the steps seen so far.
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    if (at.layer == 0) {
+      std::vector<std::vector<std::int64_t>> loads;
+      for (int layer = 0; layer < context().layers; ++layer) {
+        loads.push_back(loads_seen(cell(layer, at.group)));
+      }
+      auto shards = hecate_shards(loads, hidden_experts(limits_of(at.batch), context().experts),
+                                  ep(), node_size_);
+      for (int layer = 0; layer < context().layers; ++layer) {
+        dealt_[cell(layer, at.group)] = std::move(shards[static_cast<std::size_t>(layer)]);
       }
     }
-    for (std::size_t l = 0; l < layers_.size(); ++l) {
-      layers_[l].shards = std::move(after[l]);
-      layers_[l].migrate = broadcast("migrate", moves[l], context_.topology, Broadcast::direct);
-    }
+    return dealt_[at.cell];
   }
 
-  PlacementContext context_;
+  /// No replicas in the first step, before which nothing is known; after the gate more of them by
+  /// the step's own loads, where that pays.
+  StepSlots in_step(const GroupStep& at) override {
+    HecateLimits limits = limits_of(at.batch);
+    StepSlots step{at.slots};
+    if (!seen(at.cell).empty()) {
+      Replication r = hecate_replicate(at.slots, loads_seen(at.cell), limits);
+      step = {std::move(r.table), std::move(r.gather), std::move(r.reduce), true};
+    }
+    if (setting_.calibration_slots == 0) return step;
+    limits.free_slots.assign(static_cast<std::size_t>(ep()), setting_.calibration_slots);
+    const HecateCosts costs{context().model.row_bytes(), bandwidth_,
+                            choice_time(context().model, throughput_)};
+    auto more = hecate_calibrate(at.slots, step.table, at.loads, limits, costs);
+    if (!more) return step;
+    step.table = std::move(more->table);
+    step.gather.insert(step.gather.end(), more->gather.begin(), more->gather.end());
+    step.reduce.insert(step.reduce.end(), more->reduce.begin(), more->reduce.end());
+    step.planned = step.after_gate = true;
+    return step;
+  }
+
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return assign_replicas(slots, at.ranks, at.first_gpu, ReplicaUse::node_first);
+  }
+
+  void move(LayerDecision& decision, const SlotTable& before,
+            const SlotTable& after) const override {
+    const Bytes state(context().model.expert_parameters() *
+                      (size_of(context().model.weights) + context().state.optimizer));
+    std::vector<ExpertTransfer> moves;
+    for (int g = 0; g < groups().count(); ++g) {
+      const auto of_group =
+          reshard_transfers(groups().part(before, g), groups().part(after, g), state);
+      std::ranges::copy(groups().lifted(of_group, g), std::back_inserter(moves));
+    }
+    decision.migrate = broadcast("migrate", moves, groups(), Broadcast::direct);
+  }
+
   HecateSetting setting_;
   int node_size_;
-  int host_size_;
   FlopsPerSecond throughput_;
   BytesPerSecond bandwidth_;
-  std::vector<Layer> layers_;
-  int steps_ = 0;
+  std::vector<SlotTable> dealt_;  // [cell] by the newest deal
 };
 
 }  // namespace

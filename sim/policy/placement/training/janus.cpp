@@ -3,7 +3,6 @@
 // bytes. Liu et al., SIGCOMM 2023.
 #include "sim/balance/training/janus.h"
 
-#include "sim/policy/placement/lagged.h"
 #include "sim/policy/placement/training/copier.h"
 #include "sim/policy/placement/training/planner_rates.h"
 #include "sim/policy/policies.h"
@@ -16,7 +15,7 @@ enum class Centric { cheaper, experts, data };
 class Janus final : public Copier {
  public:
   Janus(const PlacementContext& context, Centric centric, bool after_gate)
-      : Copier(context, Broadcast::by_node),
+      : Copier(context, {Broadcast::by_node}),
         centric_(centric),
         after_gate_(after_gate),
         node_size_(node_size(context, "janus")),
@@ -26,36 +25,36 @@ class Janus final : public Copier {
   bool looks() const override { return after_gate_; }
 
  private:
-  StepCopies copies(const LayerRoutingNow& now, int first, SlotTable homes) override {
-    StepCopies run{std::move(homes), {}, {}};
-    const JanusLayer layer = after_gate_ ? janus_layer(rows_of(now.loads, first, context().ep),
-                                                       run.table, node_size_, sizes_)
-                                         : ahead(now, run.table);
+  StepSlots in_step(const GroupStep& at) override {
+    StepSlots step{at.slots};
+    step.planned = step.after_gate = after_gate_;
+    const JanusLayer layer =
+        after_gate_ ? janus_layer(at.loads, at.slots, node_size_, sizes_) : ahead(at);
     const bool data = centric_ == Centric::cheaper ? layer.data_centric : centric_ == Centric::data;
-    if (data) fetch(layer, run);
-    return run;
+    if (data) fetch(layer, step);
+    return step;
   }
 
   /// Before the gate any expert may be needed and choices are taken to be even: tokens x K / E for
   /// each expert. Everything is multiplied by E, to compare whole bytes.
-  JanusLayer ahead(const LayerRoutingNow& now, const SlotTable& homes) const {
-    LoadMatrix even(context().ep, context().experts);
-    const auto choices = static_cast<std::int64_t>(mean_tokens(now.batch) * now.ids.top_k());
-    for (int s = 0; s < context().ep; ++s) {
+  JanusLayer ahead(const GroupStep& at) const {
+    LoadMatrix even(ep(), context().experts);
+    const auto choices = static_cast<std::int64_t>(mean_tokens(at.batch) * at.ids.top_k());
+    for (int s = 0; s < ep(); ++s) {
       for (int e = 0; e < context().experts; ++e) even.at(GpuId(s), ExpertId(e)) = choices;
     }
     return janus_layer(
-        even, homes, node_size_,
+        even, at.slots, node_size_,
         {sizes_.row, sizes_.parameters * context().experts, sizes_.gradients * context().experts});
   }
 
-  void fetch(const JanusLayer& layer, StepCopies& run) const {
-    const std::vector<GpuId> homes = owners_of(run.table);
+  void fetch(const JanusLayer& layer, StepSlots& step) const {
+    const std::vector<GpuId> homes = owners_of(step.table);
     for (const ExpertTransfer& t : layer.fetches) {
       const GpuId home = homes[t.expert.index()];
-      run.table[t.to.index()].push_back(t.expert);
-      run.gather.push_back({t.expert, home, t.to, sizes_.parameters});
-      run.reduce.push_back({t.expert, t.to, home, sizes_.gradients});
+      step.table[t.to.index()].push_back(t.expert);
+      step.gather.push_back({t.expert, home, t.to, sizes_.parameters});
+      step.reduce.push_back({t.expert, t.to, home, sizes_.gradients});
     }
   }
 

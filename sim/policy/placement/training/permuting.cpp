@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/placement/training/permuting.h"
 
+#include <algorithm>
+
 #include "sim/policy/placement/training/expert_copies.h"
 
 namespace moesim {
 
-Permuting::Permuting(const PlacementContext& context, const LaggedOptions& options)
-    : Lagged(context, options, initial(context)) {}
+Permuting::Permuting(const PlacementContext& context, const PlanningOptions& options)
+    : GroupPlanner(context, options, contiguous_homes(context)) {}
 
-SlotTable Permuting::initial(const PlacementContext& context) {
-  return contiguous_placement(context.experts, context.gpus, context.ep).table();
-}
-
-Assignment Permuting::assign(Placement placement, const LayerRoutingNow&) {
-  return Assignment(placement, context().ep);
-}
-
-ParamExchange Permuting::migration(const SlotTable& before, const SlotTable& after) const {
-  std::vector<ExpertTransfer> moves;
-  for (int first = 0; first < context().gpus; first += context().ep) {
-    const auto from = owners_of(run_of(before, first, context().ep));
-    const auto to = owners_of(run_of(after, first, context().ep));
+void Permuting::move(LayerDecision& decision, const SlotTable& before,
+                     const SlotTable& after) const {
+  std::vector<ExpertTransfer> all;
+  for (int g = 0; g < groups().count(); ++g) {
+    const auto from = owners_of(groups().part(before, g));
+    const auto to = owners_of(groups().part(after, g));
+    std::vector<ExpertTransfer> moves;
     for (std::size_t e = 0; e < from.size(); ++e) {
       if (from[e] == to[e]) continue;
-      moves.push_back({ExpertId(static_cast<std::int64_t>(e)), GpuId(from[e].value + first),
-                       GpuId(to[e].value + first), payload()});
+      moves.push_back({ExpertId(static_cast<std::int64_t>(e)), from[e], to[e], payload()});
     }
+    std::ranges::copy(groups().lifted(std::move(moves), g), std::back_inserter(all));
   }
-  return {"migrate", off_gpu_traffic(moves, context().gpus), {}, {}};
+  decision.migrate.push_back({"migrate", groups().traffic(all), {}, {}});
 }
 
 }  // namespace moesim

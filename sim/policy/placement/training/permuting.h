@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planners that deal the experts of a run out over its slots anew: every expert keeps one slot.
+// Planners that deal the experts of an EP group out over its slots anew: every expert keeps one
+// slot.
 #pragma once
 
-#include "sim/policy/placement/lagged.h"
+#include "sim/policy/placement/group_planner.h"
 
 namespace moesim {
 
-/// Starts contiguous. An expert that changes its GPU moves within its run, all at once.
-class Permuting : public Lagged {
+/// Starts contiguous. An expert that changes its rank moves within its EP group, all at once.
+class Permuting : public GroupPlanner {
  public:
-  Permuting(const PlacementContext& context, const LaggedOptions& options);
-
- protected:
-  /// The slots of all runs before the first decision.
-  static SlotTable initial(const PlacementContext& context);
+  Permuting(const PlacementContext& context, const PlanningOptions& options);
 
  private:
-  Assignment assign(Placement placement, const LayerRoutingNow& now) final;
-  ParamExchange migration(const SlotTable& before, const SlotTable& after) const final;
+  void move(LayerDecision& decision, const SlotTable& before, const SlotTable& after) const final;
 };
 
 }  // namespace moesim

@@ -5,29 +5,30 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "sim/base/data_files.h"
 #include "sim/model/gpu_model.h"
-#include "sim/plan/exchange_time.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
 
-/// One unit between any two different GPUs of a run, or of a run and different hosts.
-ByteMatrix uniform_traffic(const PlacementContext& context, bool across) {
-  ByteMatrix traffic{Bytes(1 << 20)};
-  for (int g = 0; g < context.gpus; ++g) {
-    const int first = g / context.ep * context.ep;
-    std::vector<ByteMatrix::Entry> row;
-    for (int to = first; to < first + context.ep; ++to) {
-      const bool other = context.topology.host_of(GpuId(to)) != context.topology.host_of(GpuId(g));
-      if (to != g && (other || !across)) row.push_back({GpuId(to), 1});
+/// One unit between any two different ranks of every EP group, or of one group and different hosts.
+ByteMatrix uniform_traffic(const EpGroups& groups, bool across) {
+  std::vector<ByteMatrix> of_group;
+  for (const RankSpace& ranks : groups.spaces()) {
+    ByteMatrix& traffic = of_group.emplace_back(Bytes(1 << 20));
+    const RankLevel& hosts = ranks.hosts();
+    for (int from = 0; from < ranks.size(); ++from) {
+      std::vector<ByteMatrix::Entry> row;
+      for (int to = 0; to < ranks.size(); ++to) {
+        const bool other = hosts.group_of(GpuId(to)) != hosts.group_of(GpuId(from));
+        if (to != from && (other || !across)) row.push_back({GpuId(to), 1});
+      }
+      traffic.add_row(row);
     }
-    traffic.add_row(row);
   }
-  return traffic;
+  return groups.joined(of_group);
 }
 
 }  // namespace
@@ -42,33 +43,28 @@ PlannerRates read_planner_rates(const YamlMap& params) {
 BytesPerSecond bandwidth_of(const PlannerRates& given, const PlacementContext& context,
                             CountedBytes reach) {
   if (given.bandwidth) return *given.bandwidth;
-  ByteMatrix traffic = uniform_traffic(context, reach == CountedBytes::other_nodes);
-  if (traffic.entries() == 0) traffic = uniform_traffic(context, false);
+  ByteMatrix traffic = uniform_traffic(context.groups, reach == CountedBytes::other_nodes);
+  if (traffic.entries() == 0) traffic = uniform_traffic(context.groups, false);
   BytesPerSecond fastest;
-  for (const Link& link : context.topology.links()) fastest = std::max(fastest, link.bandwidth);
-  if (traffic.entries() == 0) return fastest;  // runs of one GPU send nothing
-  const Seconds time = price(context.topology, traffic)->alone.transfer;
-  return BytesPerSecond(static_cast<double>(traffic.total().value) / context.gpus / time.value);
+  for (const Link& link : context.groups.network().links())
+    fastest = std::max(fastest, link.bandwidth);
+  if (traffic.entries() == 0) return fastest;  // groups of one GPU send nothing
+  const Seconds time = context.groups.busiest_link(traffic);
+  return BytesPerSecond(static_cast<double>(traffic.total().value) / traffic.ranks() / time.value);
 }
 
 FlopsPerSecond throughput_of(const PlannerRates& given, const PlacementContext& context) {
   if (given.throughput) return *given.throughput;
   FlopsPerSecond slowest(std::numeric_limits<double>::infinity());
-  std::map<std::string, FlopsPerSecond> known;
-  for (int g = 0; g < context.gpus; ++g) {
-    const std::string& name = context.topology.gpu_model(GpuId(g));
-    const auto [entry, added] = known.try_emplace(name);
-    if (added) {
-      const GpuModel gpu = read_gpu_model(data_file("models/gpu", name));
-      const auto peak = gpu.peak.find(context.model.weights);
-      if (peak == gpu.peak.end()) {
-        throw Unsuitable(
-            fmt::format("GPU '{}' has no peak for {}", name, name_of(context.model.weights)),
-            "give the placement its 'throughput'");
-      }
-      entry->second = peak->second * gpu.gemm_efficiency;
+  for (const std::string& name : context.groups.gpu_models()) {
+    const GpuModel gpu = read_gpu_model(data_file("models/gpu", name));
+    const auto peak = gpu.peak.find(context.model.weights);
+    if (peak == gpu.peak.end()) {
+      throw Unsuitable(
+          fmt::format("GPU '{}' has no peak for {}", name, name_of(context.model.weights)),
+          "give the placement its 'throughput'");
     }
-    slowest = std::min(slowest, entry->second);
+    slowest = std::min(slowest, peak->second * gpu.gemm_efficiency);
   }
   return slowest;
 }
@@ -88,19 +84,11 @@ double mean_tokens(const Batch& batch) {
 }
 
 int node_size(const PlacementContext& context, const std::string& who) {
-  const Topology& topology = context.topology;
-  const int hosts = topology.host_count();
-  const int size = context.gpus / hosts;
-  bool regular = context.gpus % hosts == 0;
-  for (int g = 0; regular && g < context.gpus; ++g) {
-    regular = topology.host_of(GpuId(g)) == g / size;
-  }
-  if (regular && context.ep % size == 0) return size;
-  if (regular && size % context.ep == 0) return context.ep;
+  if (const auto nodes = context.groups.nodes()) return nodes->gpus_per_node;
   throw Unsuitable(
-      fmt::format("'{}' needs hosts of equally many consecutive GPUs, and runs of {} "
+      fmt::format("'{}' needs hosts of equally many consecutive GPUs, and EP groups of {} "
                   "ranks that are whole hosts or parts of one; '{}' has not",
-                  who, context.ep, topology.name()));
+                  who, context.groups.size(), context.groups.cluster()));
 }
 
 }  // namespace moesim

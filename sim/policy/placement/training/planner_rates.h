@@ -21,8 +21,8 @@ PlannerRates read_planner_rates(const YamlMap& params);
 /// Whose bytes the bandwidth of a GPU counts.
 enum class CountedBytes { all_gpus, other_nodes };
 
-/// The given bandwidth, else what one GPU gets from a uniform all-to-all of all runs at once,
-/// latencies aside; with other_nodes only pairs on different hosts exchange, where a run has any.
+/// The given bandwidth, else what one GPU gets from a uniform all-to-all of all EP groups at once,
+/// latencies aside; with other_nodes only pairs on different hosts exchange, where a group has any.
 BytesPerSecond bandwidth_of(const PlannerRates& given, const PlacementContext& context,
                             CountedBytes reach);
 
@@ -40,8 +40,8 @@ Seconds dense_time(const MoeModel& model, FlopsPerSecond throughput, double toke
 /// Mean tokens per rank of a batch.
 double mean_tokens(const Batch& batch);
 
-/// GPUs per node within a run of `ep` ranks. Throws Unsuitable naming `who` when hosts do not have
-/// equally many consecutive GPUs, or runs and hosts cut each other.
+/// GPUs per node within an EP group. Throws Unsuitable naming `who` when hosts do not have
+/// equally many consecutive GPUs, or EP groups and hosts cut each other.
 int node_size(const PlacementContext& context, const std::string& who);
 
 }  // namespace moesim

@@ -3,7 +3,6 @@
 // Wang et al., arXiv 2411.10003; king0722/Pro-Prophet, load-balancing/search_algorithm.py.
 #include "sim/balance/training/pro_prophet.h"
 
-#include "sim/policy/placement/lagged.h"
 #include "sim/policy/placement/training/copier.h"
 #include "sim/policy/placement/training/planner_rates.h"
 #include "sim/policy/policies.h"
@@ -23,10 +22,9 @@ struct ProphetSetting {
 class ProProphet final : public Copier {
  public:
   ProProphet(const PlacementContext& context, const ProphetSetting& setting)
-      : Copier(context, setting.how),
+      : Copier(context, {setting.how}, when(setting), Keeps::by_rank),
         setting_(setting),
-        throughput_(throughput_of(setting.rates, context)),
-        last_(static_cast<std::size_t>(context.layers)) {
+        throughput_(throughput_of(setting.rates, context)) {
     model_.input = context.model.row_bytes();
     model_.parameters = weight_bytes(context);
     model_.gradients = gradient_bytes(context);
@@ -35,34 +33,30 @@ class ProProphet final : public Copier {
     model_.overlapped = setting.overlapped;
   }
 
-  LayerDecision decide(const LayerRoutingNow& now) override {
-    LoadMatrix& last = last_[static_cast<std::size_t>(now.layer)];
-    model_.dense_forward = dense_time(context().model, throughput_, mean_tokens(now.batch));
-    model_.dense_backward = model_.dense_forward * 2.0;
-    LayerDecision decision = Copier::decide(now);
-    decision.planned = last.sources() > 0;
-    decision.planning = decision.planned ? setting_.planning : Seconds(0);
-    last = now.loads;
-    return decision;
+ private:
+  static PlanningOptions when(const ProphetSetting& setting) {
+    PlanningOptions options;
+    options.planning = setting.planning;
+    return options;
   }
 
- private:
   /// No copies in the first step, before which nothing is known.
-  StepCopies copies(const LayerRoutingNow& now, int first, SlotTable homes) override {
-    const LoadMatrix& last = last_[static_cast<std::size_t>(now.layer)];
-    if (last.sources() == 0) return {std::move(homes), {}, {}};
-    const LoadMatrix loads = rows_of(last, first, context().ep);
+  StepSlots in_step(const GroupStep& at) override {
+    if (seen(at.cell).empty()) return {at.slots};
+    const LoadMatrix& last = seen(at.cell).newest();
+    ProphetModel model = model_;
+    model.dense_forward = dense_time(context().model, throughput_, mean_tokens(at.batch));
+    model.dense_backward = model.dense_forward * 2.0;
     ProphetOptions options{setting_.balance, setting_.excluded};
-    if (options.excluded < 0) options.excluded = excludable(loads);
-    options.excluded = std::min(options.excluded, context().ep - 1);
-    ProphetPlan p = prophet_plan(model_, options, loads, homes);
-    return {std::move(p.table), std::move(p.broadcast), std::move(p.reduce)};
+    if (options.excluded < 0) options.excluded = excludable(last);
+    options.excluded = std::min(options.excluded, ep() - 1);
+    ProphetPlan p = prophet_plan(model, options, last, at.slots);
+    return {std::move(p.table), std::move(p.broadcast), std::move(p.reduce), true};
   }
 
   ProphetSetting setting_;
   FlopsPerSecond throughput_;
   ProphetModel model_;
-  std::vector<LoadMatrix> last_;  // [layer] the step before; empty before the first
 };
 
 }  // namespace

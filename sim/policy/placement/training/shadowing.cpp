@@ -3,7 +3,6 @@
 // one step. He et al., PPoPP 2022; laekov/fastmoe at ee3c561, fmoe/fastermoe/shadow_policy.py.
 #include "sim/balance/training/shadowing.h"
 
-#include "sim/policy/placement/lagged.h"
 #include "sim/policy/placement/training/copier.h"
 #include "sim/policy/placement/training/planner_rates.h"
 #include "sim/policy/policies.h"
@@ -29,16 +28,15 @@ class Shadower final : public Copier {
  public:
   Shadower(const PlacementContext& context, ShadowRule rule, Broadcast how,
            const PlannerRates& rates)
-      : Copier(context, how), rule_(rule), model_(model_of(context, rates)) {}
+      : Copier(context, {how}), rule_(rule), model_(model_of(context, rates)) {}
 
   bool reacts() const override { return true; }
 
  private:
-  StepCopies copies(const LayerRoutingNow& now, int first, SlotTable homes) override {
-    const auto shadows =
-        choose_shadows(rule_, model_, rows_of(now.loads, first, context().ep), homes);
-    Shadowing s = shadow(homes, shadows, weight_bytes(context()), gradient_bytes(context()));
-    return {std::move(s.table), std::move(s.broadcast), std::move(s.reduce)};
+  StepSlots in_step(const GroupStep& at) override {
+    const auto shadows = choose_shadows(rule_, model_, at.loads, at.slots);
+    Shadowing s = shadow(at.slots, shadows, weight_bytes(context()), gradient_bytes(context()));
+    return {std::move(s.table), std::move(s.broadcast), std::move(s.reduce), true, true};
   }
 
   ShadowRule rule_;

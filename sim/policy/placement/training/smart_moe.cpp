@@ -14,8 +14,8 @@ class SmartMoe final : public Permuting {
   using Permuting::Permuting;
 
  private:
-  SlotTable replan(int, int, const LoadMatrix& window, const SlotTable& current) override {
-    return smart_moe_map(current, window.per_expert(), Bytes(0)).table;
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    return smart_moe_map(at.slots, loads_seen(at.cell), Bytes(0)).table;
   }
 };
 
@@ -25,10 +25,10 @@ class SmartMoe final : public Permuting {
 // whose loads are summed; payload (weights): or state, with the optimizer's; migration (blocks) or
 // overlapped; planning_time (0 s) of one decision, planning (hidden or blocks).
 PlacementMaker read_smart_moe(const YamlMap& params) {
-  LaggedOptions defaults;
+  PlanningOptions defaults;
   defaults.interval = 10;
   defaults.moves_optimizer = false;
-  LaggedOptions options = read_move_options(params, defaults);
+  PlanningOptions options = read_move_options(params, defaults);
   options.first = options.interval;
   options.window = static_cast<int>(params.integer("window", {1, 1 << 20}, 2));
   return [options](const PlacementContext& context) {

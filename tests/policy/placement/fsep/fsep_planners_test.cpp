@@ -67,7 +67,7 @@ TEST(FsepPlanner, TakesAsFewSlotsAsSuit) {
   const Topology topology = bare_nodes(3, 8);
   const auto slots = [&](FsepPlanning planning, int experts, bool queue = true) {
     const MoeModel model = fsep_model(experts);
-    const PlacementContext context{topology, model, experts, 24, 24, 1, true, {}, 0, 1, {}};
+    const PlacementContext context{EpGroups(topology, 24), model, experts, 1, true, {}, 0, 1, {}};
     return FsepPlanner(context, {.planning = planning, .queue = queue}, {}).grid().slots_per_rank;
   };
   EXPECT_EQ(slots(FsepPlanning::laer, 8), 1);
@@ -77,9 +77,9 @@ TEST(FsepPlanner, TakesAsFewSlotsAsSuit) {
 }
 
 TEST(FsepPlanner, NodesAreTheLargestEqualBlocks) {
-  EXPECT_EQ(equal_blocks(bare_nodes(3, 8), 24), 8);
-  EXPECT_EQ(equal_blocks(bare_nodes(2, 8), 4), 4);
-  EXPECT_EQ(equal_blocks(bare_nodes(4, 6), 8), 2);
+  EXPECT_EQ(EpGroups(bare_nodes(3, 8), 24).equal_blocks(), 8);
+  EXPECT_EQ(EpGroups(bare_nodes(2, 8), 4).equal_blocks(), 4);
+  EXPECT_EQ(EpGroups(bare_nodes(4, 6), 8).equal_blocks(), 2);
 }
 
 TEST(FsepPlanner, ChargesWhatTheClustersSlowestLinkTakes) {

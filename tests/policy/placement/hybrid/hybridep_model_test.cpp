@@ -33,13 +33,13 @@ TEST(HybridEpTest, LevelsStopAtHosts) {
 
 TEST(HybridEpTest, TheStreamModelGetsTheClustersBandwidths) {
   const TopologyFile file = read_topology(MOESIM_ROOT "/topologies/hybridep-m.yaml");
-  const auto levels = stream_levels(file.topology, {2, 8});
+  const auto levels = stream_levels(EpGroups(file.topology, 16), {2, 8});
   ASSERT_EQ(levels.size(), 2u);
   EXPECT_DOUBLE_EQ(levels[0].bandwidth.value, 1.25e9 / 8);  // 8 GPUs share 10 Gbit/s
   EXPECT_LE(levels[1].bandwidth.value, 16e9);
   EXPECT_GT(levels[1].bandwidth.value, 1e9);
   const Topology nodes = bare_nodes(2, 4);
-  const auto even = stream_levels(nodes, {2, 4});
+  const auto even = stream_levels(EpGroups(nodes, 8), {2, 4});
   EXPECT_DOUBLE_EQ(even[0].bandwidth.value, 50e9);  // a NIC each
   EXPECT_DOUBLE_EQ(even[1].bandwidth.value, 400e9);
 }
