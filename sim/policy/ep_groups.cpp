@@ -172,7 +172,8 @@ ByteMatrix EpGroups::traffic(std::span<const ExpertTransfer> transfers) const {
   for (const auto& row : rows) {
     for (const auto& entry : row) unit = std::gcd(unit, entry.second);
   }
-  ByteMatrix traffic{Bytes(std::max<std::int64_t>(unit, 1))};
+  unit = std::max<std::int64_t>(unit, 1);  // transfers without bytes, as gradients in inference
+  ByteMatrix traffic{Bytes(unit)};
   for (const auto& row : rows) {
     std::vector<ByteMatrix::Entry> entries;
     for (const auto& [to, bytes] : row) {

@@ -110,6 +110,13 @@ TEST(EpGroups, TrafficOfOneGroupIsLiftedToAll) {
   EXPECT_EQ(groups.traffic(groups.lifted({move}, 1)).at(GpuId(2), GpuId(3)), Bytes(6));
 }
 
+TEST(EpGroups, TransfersWithoutBytesAreNoTraffic) {
+  const EpGroups groups(topology_of({2, 2, 2}), 2);
+  const std::vector<ExpertTransfer> none = {{ExpertId(0), GpuId(0), GpuId(1), Bytes(0)}};
+  EXPECT_EQ(groups.traffic(none).entries(), 0u);
+  EXPECT_EQ(groups.traffic(none).ranks(), 4);
+}
+
 TEST(EpGroups, DegreesThatDoNotDivideTheGpusAreErrors) {
   EXPECT_THROW(EpGroups(topology_of({2, 2, 4}), 3), Error);
   EXPECT_THROW(EpGroups(topology_of({2, 2, 4}), 0), Error);
