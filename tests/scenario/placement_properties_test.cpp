@@ -75,8 +75,7 @@ bool reacts(const std::string& policy, const std::string& cluster) {
   const int ep = default_ep(topology.gpu_count(), model.experts);
   const auto none = [&](int, int) { return LoadMatrix(topology.gpu_count(), model.experts); };
   return read_system(data_file("models/system", policy))
-      .placement
-      .make({topology, model, model.experts, topology.gpu_count(), ep, 2, true, {}, 0, 1, none})
+      .placement.make({EpGroups(topology, ep), model, model.experts, 2, true, {}, 0, 1, none})
       ->reacts();
 }
 
