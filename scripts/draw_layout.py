@@ -80,6 +80,9 @@ def problems(graph, purposes):
 
 
 def main(arguments):
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0
     check = "--check" in arguments
     paths = [a for a in arguments if a != "--check"]
     root = pathlib.Path(paths[0] if paths else pathlib.Path(__file__).parents[1])
