@@ -20,7 +20,9 @@ namespace s4u = simgrid::s4u;
 class ServedEvents : public Events {
  public:
   explicit ServedEvents(std::size_t links) {
+    // SimGrid's stacks of 8 MiB are filled where malloc is told to, an actor for every event.
     std::vector<std::string> args = {"served", "--log=root.thresh:critical",
+                                     "--cfg=contexts/factory:raw", "--cfg=contexts/stack-size:256",
                                      "--cfg=surf/precision:1e-12"};
     std::vector<char*> argv;
     for (std::string& arg : args) argv.push_back(arg.data());
