@@ -26,8 +26,9 @@ BoundSums by_layers(const Scenario& scenario, const Inputs& inputs, const System
     StepPlanner planner(system, cluster.topology, inputs.model, inputs.trace, options);
     const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
     sums.phases.insert(planned.layers[0].dispatch->shape().size());
-    sums.add(explain(PricedPlan(planned.plan, cluster.topology), cluster.gpus, {{"port", port.get()}}),
-             cluster.topology, system.name);
+    sums.add(
+        explain(PricedPlan(planned.plan, cluster.topology), cluster.gpus, {{"port", port.get()}}),
+        cluster.topology, system.name);
   }
   return sums;
 }

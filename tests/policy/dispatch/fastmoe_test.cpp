@@ -61,9 +61,9 @@ TEST(FastMoe, TellsCountsOfLocalExpertsFirstAndExchangesInOrder) {
     if (forward && (op.exchange() != nullptr || op.label == "read-counts"))
       names.push_back(op.label);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"dispatch-counts", "read-counts",
-                                             "dispatch-expert-0", "dispatch-expert-1",
-                                             "combine-expert-1", "combine-expert-0"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"dispatch-counts", "read-counts", "dispatch-expert-0",
+                                             "dispatch-expert-1", "combine-expert-1",
+                                             "combine-expert-0"}));
   using Dense = std::vector<std::int64_t>;
   EXPECT_EQ(dense(*exchanges(plan, "dispatch-counts")[0]), (Dense{0, 16, 16, 0}));
   EXPECT_EQ(dense(*exchanges(plan, "dispatch-expert-0")[0]), (Dense{0, 16, 16, 0}));
