@@ -10,6 +10,7 @@
 
 #include "realhw/program/exchange_program.h"
 #include "realhw/program/op_text.h"
+#include "sim/base/sort_once.h"
 #include "sim/plan/check.h"
 
 namespace moesim {
@@ -26,8 +27,7 @@ std::vector<RankStep> steps_of(const Plan& plan, GpuId rank) {
       if (plan[after].lane != op.lane && plan[after].group.contains(rank))
         step.waits.push_back(after);
     }
-    std::sort(step.waits.begin(), step.waits.end());
-    step.waits.erase(std::unique(step.waits.begin(), step.waits.end()), step.waits.end());
+    sort_once(step.waits);
   }
   return steps;
 }

@@ -4,17 +4,13 @@
 
 #include <algorithm>
 
+#include "sim/base/sort_once.h"
 #include "sim/plan/part_graph.h"
 
 namespace moesim {
 namespace {
 
 constexpr OpId left_out(-1);
-
-void sort_once(std::vector<OpId>& ids) {
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-}
 
 /// Per op the nearest kept ops before it (itself not counted).
 std::vector<std::vector<OpId>> kept_before(const Plan& plan, const std::vector<OpId>& number) {

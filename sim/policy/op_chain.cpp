@@ -3,15 +3,12 @@
 
 #include <algorithm>
 
+#include "sim/base/sort_once.h"
+
 namespace moesim {
 namespace {
 
 constexpr OpId none(-1);
-
-void sort_once(std::vector<OpId>& ids) {
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-}
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/sort_once.h"
 #include "sim/topology/route/dijkstra.h"
 
 namespace moesim {
@@ -206,8 +207,7 @@ std::vector<TokenNeeds> needs_of(const Plan& plan) {
     for (const auto& [choice, gpu] : journey.holder) {
       if (gpu != journey.source) need.targets.push_back(gpu);
     }
-    std::sort(need.targets.begin(), need.targets.end());
-    need.targets.erase(std::unique(need.targets.begin(), need.targets.end()), need.targets.end());
+    sort_once(need.targets);
     if (!need.targets.empty()) needs.push_back(std::move(need));
   }
   return needs;

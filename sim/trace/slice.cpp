@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/sort_once.h"
+
 namespace moesim {
 namespace {
 
@@ -50,8 +52,7 @@ class SlicedStep : public TraceStep {
 std::vector<int> choose_layers(const SliceOptions& options, TraceInfo& info) {
   const std::vector<int> all = info.layers;
   if (!options.layers.empty()) info.layers = options.layers;
-  std::sort(info.layers.begin(), info.layers.end());
-  info.layers.erase(std::unique(info.layers.begin(), info.layers.end()), info.layers.end());
+  sort_once(info.layers);
   std::vector<int> indices;
   for (const int layer : info.layers) {
     const auto at = std::find(all.begin(), all.end(), layer);

@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/sort_once.h"
+
 namespace moesim {
 namespace {
 
@@ -92,9 +94,7 @@ class Cutter {
       if (fresh) borders_.types.push_back(make_type(std::move(drafts_[h])));
       host.type = at->second;
       host.fabric_up = host.up_switch;
-      std::sort(host.fabric_up.begin(), host.fabric_up.end());
-      host.fabric_up.erase(std::unique(host.fabric_up.begin(), host.fabric_up.end()),
-                           host.fabric_up.end());
+      sort_once(host.fabric_up);
     }
     return std::move(borders_);
   }
