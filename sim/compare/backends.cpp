@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/compare/backends.h"
 
+#include <algorithm>
+
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/flow_backend.h"
 #include "sim/engine/p2p_schedule.h"
@@ -9,11 +11,13 @@
 namespace moesim {
 
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
-                                               const ClusterInput& cluster, Beside beside) {
+                                               const ClusterInput& cluster,
+                                               const std::vector<Fidelity>& in_process) {
+  const bool flow = std::ranges::find(in_process, Fidelity::flow) != in_process.end();
   switch (fidelity) {
     case Fidelity::port:
-      return beside == Beside::flow ? make_port_backend(cluster.topology, cluster.gpus)
-                                    : make_local_port_backend(cluster.topology, cluster.gpus);
+      return flow ? make_port_backend(cluster.topology, cluster.gpus)
+                  : make_local_port_backend(cluster.topology, cluster.gpus);
     case Fidelity::flow:
       return make_flow_backend(cluster.topology, cluster.gpus,
                                {.peers = order == P2pOrder::nccl ? nccl_peers : 0});
@@ -21,6 +25,15 @@ std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order
       return make_analytic_backend(cluster.topology, cluster.gpus);
   }
   return nullptr;
+}
+
+std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
+    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster) {
+  std::vector<std::unique_ptr<SimulatedBackend>> backends;
+  for (const Fidelity fidelity : fidelities) {
+    backends.push_back(make_backend(fidelity, order, cluster, fidelities));
+  }
+  return backends;
 }
 
 std::string backend_name(Fidelity fidelity, P2pOrder order) {

@@ -4,19 +4,22 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sim/plan/backend.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
 
-/// Whether a process simulates at `flow` besides: then `port` takes a child process for every plan.
-enum class Beside { flow, no_flow };
-
-/// Simulates plans for a cluster, which must outlive it.
+/// Simulates plans for a cluster, which must outlive it. `in_process` are all the fidelities that
+/// the process simulates at: beside `flow`, `port` takes a child process for every plan.
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
                                                const ClusterInput& cluster,
-                                               Beside beside = Beside::flow);
+                                               const std::vector<Fidelity>& in_process);
+
+/// One for each fidelity.
+std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
+    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster);
 
 /// "port", "flow", "flow-nccl" or "analytic".
 std::string backend_name(Fidelity fidelity, P2pOrder order);

@@ -21,11 +21,10 @@ ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int l
   options.explicit_rows = true;
   StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace, options);
   const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
-  std::vector<std::unique_ptr<SimulatedBackend>> backends;
+  const auto backends = make_backends(fidelities, scenario.p2p_order, cluster);
   std::vector<NamedBackend> named;
-  for (const Fidelity fidelity : fidelities) {
-    backends.push_back(make_backend(fidelity, scenario.p2p_order, cluster));
-    named.push_back({backend_name(fidelity, scenario.p2p_order), backends.back().get()});
+  for (std::size_t f = 0; f < fidelities.size(); ++f) {
+    named.push_back({backend_name(fidelities[f], scenario.p2p_order), backends[f].get()});
   }
   const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
                               planner.replans_in_warmup() + (planned.replanned() ? 1 : 0)};

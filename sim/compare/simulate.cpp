@@ -77,29 +77,14 @@ Bytes smallest_gpu(const ClusterInput& cluster) {
   return least;
 }
 
-using Backends = std::vector<std::unique_ptr<SimulatedBackend>>;
-
-Beside beside(const PolicyRun& run) {
-  const auto& fidelities = run.scenario.fidelities;
-  const bool flow = std::ranges::find(fidelities, Fidelity::flow) != fidelities.end();
-  return flow ? Beside::flow : Beside::no_flow;
-}
-
-Backends backends_of(const PolicyRun& run) {
-  Backends backends;
-  for (const Fidelity fidelity : run.scenario.fidelities) {
-    backends.push_back(make_backend(fidelity, run.scenario.p2p_order, run.cluster, beside(run)));
-  }
-  return backends;
-}
-
 /// Plans each step once and simulates it at every fidelity before the next: planners look back, and
 /// plans of all steps would not fit. Bounds stay where it throws Unsuitable later.
 void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress& progress) {
   const ClusterInput& cluster = run.cluster;
   StepPlanner planner(run.system, cluster.topology, run.inputs.model, run.inputs.trace,
                       run.inputs.planner_options(run.scenario, cluster));
-  const Backends backends = backends_of(run);
+  const auto& fidelities = run.scenario.fidelities;
+  const auto backends = make_backends(fidelities, run.scenario.p2p_order, cluster);
   RunMetrics empty;
   empty.gpu_memory = smallest_gpu(cluster);
   empty.replans = planner.replans_in_warmup();
@@ -108,7 +93,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
     if (run.bounds && i == 0) {
-      const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster, beside(run));
+      const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster, fidelities);
       outcome.bounds = bounds_of(planner, planned, batches[i], cluster, *port);
     }
     const PricedPlan priced(planned.plan, cluster.topology);

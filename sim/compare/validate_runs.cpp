@@ -26,8 +26,8 @@ SimulatedCase simulate_measured(const MeasuredRun& run, const SystemSpec& system
   const ClusterInput& cluster = run.planned.clusters[0];
   StepPlanner planner(system, cluster.topology, run.planned.model, run.planned.trace,
                       run.planned.planner_options(run.scenario, cluster));
-  const auto backend =
-      make_backend(run.scenario.fidelities[0], run.scenario.p2p_order, run.simulated.clusters[0]);
+  const auto backend = make_backend(run.scenario.fidelities[0], run.scenario.p2p_order,
+                                    run.simulated.clusters[0], run.scenario.fidelities);
   const auto& batches = cluster.batches.batches;
   SimulatedCase simulated;
   for (std::size_t i = 0; i < batches.size(); ++i) {

@@ -26,7 +26,7 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
   for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
     const StepPlan planned =
         planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
-    const auto backend = make_backend(fidelity, scenario.p2p_order, cluster);
+    const auto backend = make_backend(fidelity, scenario.p2p_order, cluster, {Fidelity::flow});
     const PricedPlan priced(planned.plan, cluster.topology);
     add_step(metrics, priced, backend->run(priced));
     metrics.planning += planned.planning();
