@@ -9,13 +9,6 @@
 namespace moesim {
 namespace {
 
-/// Padded exchanges have one row a unit, in others the rows make up the bytes.
-Bytes row_bytes_of(const Exchange& exchange) {
-  if (exchange.rows.empty()) return Bytes(0);
-  if (exchange.padded) return exchange.traffic.unit();
-  return Bytes(exchange.traffic.total().value / static_cast<std::int64_t>(exchange.rows.size()));
-}
-
 std::vector<Parcel> listed(std::map<GpuId, Parcel>&& parcels, Bytes row_bytes) {
   std::vector<Parcel> list;
   for (auto& [peer, parcel] : parcels) {
@@ -31,6 +24,12 @@ std::vector<Parcel> listed(std::map<GpuId, Parcel>&& parcels, Bytes row_bytes) {
 }
 
 }  // namespace
+
+Bytes row_bytes_of(const Exchange& exchange) {
+  if (exchange.rows.empty()) return Bytes(0);
+  if (exchange.padded) return exchange.traffic.unit();
+  return Bytes(exchange.traffic.total().value / static_cast<std::int64_t>(exchange.rows.size()));
+}
 
 RankParcels parcels_of(const Exchange& exchange, GpuId rank) {
   std::map<GpuId, Parcel> sent, received;

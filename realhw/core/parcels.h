@@ -21,6 +21,10 @@ struct RankParcels {
   Bytes row_bytes;  // 0: the exchange lists no rows
 };
 
+/// Of every row; padded exchanges have one a unit, in others the rows make up the bytes. 0 without
+/// rows.
+Bytes row_bytes_of(const Exchange& exchange);
+
 /// Throws std::runtime_error when rows do not fit into the bytes of their parcel.
 RankParcels parcels_of(const Exchange& exchange, GpuId rank);
 

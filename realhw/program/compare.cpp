@@ -44,7 +44,7 @@ class LayerComparison {
       runs_ = runs_ || op.key.stage == Stage::experts;
       if (op.exchange() == nullptr || op.key.stage != Stage::combine) continue;
       if (op.exchange()->rows.empty()) continue;
-      const std::int64_t bytes = parcels_of(*op.exchange(), program.rank).row_bytes.value;
+      const std::int64_t bytes = row_bytes_of(*op.exchange()).value;
       const double rounding = 2 * rounding_of(format_for(bytes, step.shape.hidden));
       for (const RowMove& row : op.exchange()->rows) {
         for (int k = 0; k < routing_.top_k; ++k) {

@@ -7,14 +7,12 @@ namespace moesim {
 OpOrder::OpOrder(const Plan& plan)
     : plan_(plan),
       graph_(plan),
-      before_(graph_.size()),
       followers_(graph_.size()),
       position_(graph_.size()),
       seen_(graph_.size()) {
   std::size_t next = 0;
   for (const PartId part : graph_.order()) {
     position_[part.index()] = next++;
-    before_[part.index()] = graph_.before(part);
     for (const PartId earlier : graph_.before(part)) followers_[earlier.index()].push_back(part);
   }
 }
@@ -44,7 +42,7 @@ bool OpOrder::precedes(OpId a, OpId b, GpuId gpu) {
   const std::size_t begin = position_[first.index()], end = position_[last.index()];
   if (begin >= end) return false;
   if (plan_[b].kernels()) {
-    return reaches(before_, last, first,
+    return reaches(graph_.before(), last, first,
                    [begin](std::size_t position) { return position > begin; });
   }
   return reaches(followers_, first, last, [end](std::size_t position) { return position < end; });

@@ -24,9 +24,9 @@ class OpOrder {
 
   const Plan& plan_;
   PartGraph graph_;
-  std::vector<std::vector<PartId>> before_, followers_;
-  std::vector<std::size_t> position_;  // [part] in the graph's order
-  std::vector<std::uint32_t> seen_;    // [part] the last search that met it
+  std::vector<std::vector<PartId>> followers_;  // [part] those that wait for it
+  std::vector<std::size_t> position_;           // [part] in the graph's order
+  std::vector<std::uint32_t> seen_;             // [part] the last search that met it
   std::vector<PartId> open_;
   std::uint32_t search_ = 0;
 };

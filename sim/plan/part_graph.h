@@ -26,6 +26,7 @@ class PartGraph {
   OpId op(PartId part) const { return op_[part.index()]; }
   /// Those that a part waits for; some may be listed twice.
   const std::vector<PartId>& before(PartId part) const { return before_[part.index()]; }
+  const std::vector<std::vector<PartId>>& before() const { return before_; }  // [part]
   /// Every part behind those that it waits for.
   const std::vector<PartId>& order() const { return order_; }
 
