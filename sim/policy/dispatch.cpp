@@ -124,4 +124,16 @@ void Dispatch::wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wra
   for (RowEvaluationPtr& evaluation : evaluations_) evaluation = wrap(std::move(evaluation));
 }
 
+ByteMatrix traffic_among(const std::vector<GpuId>& members, const std::vector<std::uint32_t>& rows,
+                         std::size_t gpus, Bytes unit) {
+  ByteMatrix traffic(unit);
+  auto member = members.begin();
+  for (std::size_t from = 0; from < gpus; ++from) {
+    const bool sends = member != members.end() && member->index() == from;
+    traffic.add_dense_row({rows.data() + from * gpus, sends ? gpus : 0});
+    if (sends) ++member;
+  }
+  return traffic;
+}
+
 }  // namespace moesim

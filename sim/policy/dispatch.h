@@ -53,6 +53,10 @@ class RowEvaluation {
 };
 using RowEvaluationPtr = std::shared_ptr<const RowEvaluation>;
 
+/// What the members of a communicator send each other: of rows [from * gpus + to], as units.
+ByteMatrix traffic_among(const std::vector<GpuId>& members, const std::vector<std::uint32_t>& rows,
+                         std::size_t gpus, Bytes unit);
+
 /// A way for token copies to travel: its shape, and an evaluation for every EP group. Mechanisms
 /// are defined by one pure function, from which evaluate.h makes both. What wraps a dispatch wraps
 /// its evaluations alone: its shape and its choice stay.

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -164,24 +164,10 @@ std::vector<ExpertTransfer> EpGroups::lifted(std::vector<ExpertTransfer> transfe
 }
 
 ByteMatrix EpGroups::traffic(std::span<const ExpertTransfer> transfers) const {
-  std::vector<std::map<GpuId, std::int64_t>> rows(static_cast<std::size_t>(topology_->gpu_count()));
-  for (const ExpertTransfer& t : transfers) {
-    if (t.from != t.to) rows[t.from.index()][t.to] += t.bytes.value;
-  }
-  std::int64_t unit = 0;
-  for (const auto& row : rows) {
-    for (const auto& entry : row) unit = std::gcd(unit, entry.second);
-  }
-  unit = std::max<std::int64_t>(unit, 1);  // transfers without bytes, as gradients in inference
-  ByteMatrix traffic{Bytes(unit)};
-  for (const auto& row : rows) {
-    std::vector<ByteMatrix::Entry> entries;
-    for (const auto& [to, bytes] : row) {
-      entries.push_back({to, static_cast<std::uint32_t>(bytes / unit)});
-    }
-    traffic.add_row(entries);
-  }
-  return traffic;
+  std::vector<ExpertTransfer> moving;
+  std::ranges::copy_if(transfers, std::back_inserter(moving),
+                       [](const ExpertTransfer& t) { return t.from != t.to; });
+  return traffic_of(moving, topology_->gpu_count());
 }
 
 Seconds EpGroups::busiest_link(const ByteMatrix& traffic) const {

@@ -182,6 +182,16 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
   return after;
 }
 
+const std::vector<ByteMatrix>& LayerOps::traffic(const Step& s, int phase, bool back) {
+  auto& [out, turned] = traffic_[{s.layer, phase}];
+  if (out.empty()) out = phase_traffic(s.work, phase);
+  if (!back) return out;
+  if (turned.empty()) {
+    for (const ByteMatrix& matrix : out) turned.push_back(matrix.transposed());
+  }
+  return turned;
+}
+
 std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
                                       const std::vector<std::vector<OpId>>& after) {
   const DispatchShape& shape = s.work.dispatch->shape();
@@ -191,9 +201,8 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
       fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
   const OpKey key = s.key(OpKind::token_exchange, stage, phase);
   const bool back = stage == Stage::combine;
-  auto& traffic = traffic_[{s.layer, phase, back}];
-  if (traffic.empty()) traffic = phase_traffic(s.work, phase, back);
-  for (auto& [group, exchange] : phase_exchanges(s.work, phase, traffic, row, back)) {
+  const auto& moved = traffic(s, phase, back);
+  for (auto& [group, exchange] : phase_exchanges(s.work, phase, moved, row, back)) {
     std::vector<OpId> waits = waits_of(group, after);
     added.push_back(chain_.exchange(
         {label, key, shape.phase(phase).lane, group, std::move(waits), std::move(exchange)}));
@@ -244,7 +253,8 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     if (side.before != before) continue;
     // Out and back differ in nothing else.
     const int part = side_part(stage, phase, i);
-    for (auto& [group, exchange] : side_exchanges(s.work, phase, side, stage == Stage::combine)) {
+    const auto& moved = traffic(s, phase, stage == Stage::combine);
+    for (auto& [group, exchange] : side_exchanges(s.work, phase, moved, side)) {
       chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
                        s.key(OpKind::side_exchange, Stage::other, part),
                        shape.phase(phase).lane,

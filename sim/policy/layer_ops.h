@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/model/moe_model.h"
@@ -90,6 +90,9 @@ class LayerOps {
     Rows read;                                 // of those that arrived, that hold a choice
   };
   using KernelOf = std::function<Kernel(GpuId)>;
+  struct PhaseTraffic {
+    std::vector<ByteMatrix> out, turned;  // [communicator] as it goes out, and turned round
+  };
   const LayerWork& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   Step step(int layer, Pass pass) const;
   ExpertWork expert_work(const Step& s) const;
@@ -109,6 +112,7 @@ class LayerOps {
   std::vector<std::vector<OpId>> add_relays(const Step& s, Stage stage,
                                             const std::vector<int>& from, int to,
                                             const std::vector<std::vector<OpId>>& done);
+  const std::vector<ByteMatrix>& traffic(const Step& s, int phase, bool back);
   std::vector<OpId> add_phase(const Step& s, Stage stage, int phase,
                               const std::vector<std::vector<OpId>>& after);
   std::vector<OpId> add_minimum_times(const Step& s, Stage stage, int phase, const Mark& start,
@@ -123,8 +127,8 @@ class LayerOps {
   OpChain chain_;
   Group everybody_;
   std::vector<LayerSums> sums_;  // [layer]
-  /// By layer, phase and whether it is turned round: [communicator], for both passes.
-  std::map<std::tuple<int, int, bool>, std::vector<ByteMatrix>> traffic_;
+  /// By layer and phase, for both passes.
+  std::map<std::pair<int, int>, PhaseTraffic> traffic_;
   // [layer] per GPU the ops that the experts of a pass wait for
   std::vector<std::vector<OpId>> gathered_[2];
   std::vector<OpId> parameters_;  // on their way, nobody waits yet

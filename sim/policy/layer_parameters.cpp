@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/base/sort_once.h"
 #include "sim/policy/layer_step.h"
 
 namespace moesim {
@@ -103,8 +104,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Lane lane,
     before = chain_.per_gpu(last);
     add_kernels(OpKind::decode, move.decode);
     last = waits_of(members, before);
-    std::sort(last.begin(), last.end());
-    last.erase(std::unique(last.begin(), last.end()), last.end());
+    sort_once(last);
   }
   return last;
 }

@@ -6,19 +6,6 @@
 namespace moesim {
 namespace {
 
-/// The rows of one communicator, as units of a matrix.
-ByteMatrix traffic_of(const std::vector<std::uint32_t>& rows, std::size_t gpus,
-                      const std::vector<GpuId>& members, Bytes row_bytes) {
-  ByteMatrix result(row_bytes);
-  auto member = members.begin();
-  for (std::size_t from = 0; from < gpus; ++from) {
-    const bool sends = member != members.end() && member->index() == from;
-    result.add_dense_row({rows.data() + from * gpus, sends ? gpus : 0});
-    if (sends) ++member;
-  }
-  return result;
-}
-
 /// The explicit rows of every communicator of a phase.
 std::vector<std::vector<RowMove>> rows_of(const LayerWork& work, int phase, bool mirrored) {
   const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
@@ -64,12 +51,11 @@ std::vector<bool> continued_phases(const DispatchShape& shape) {
   return continued;
 }
 
-std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase, bool mirrored) {
+std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase) {
   const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
   std::vector<ByteMatrix> list;
   for (const auto& members : work.dispatch->shape().phase(phase).communicators) {
-    const ByteMatrix traffic = traffic_of(counts, work.counts.gpus(), members, Bytes(1));
-    list.push_back(mirrored ? traffic.transposed() : traffic);
+    list.push_back(traffic_among(members, counts, work.counts.gpus(), Bytes(1)));
   }
   return list;
 }
@@ -89,15 +75,15 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
 }
 
 std::vector<GroupExchange> side_exchanges(const LayerWork& work, int phase,
-                                          const SideExchange& side, bool mirrored) {
+                                          const std::vector<ByteMatrix>& traffic,
+                                          const SideExchange& side) {
+  const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
   std::vector<GroupExchange> exchanges;
-  for (const auto& members : work.dispatch->shape().phase(phase).communicators) {
-    const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
-    ByteMatrix traffic = side.per_pair.value > 0
-                             ? all_pairs(members, work.counts.gpus(), side.per_pair)
-                             : traffic_of(counts, work.counts.gpus(), members, side.per_row);
-    if (mirrored) traffic = traffic.transposed();
-    exchanges.push_back({members, {std::move(traffic), {}, false}});
+  for (std::size_t c = 0; c < communicators.size(); ++c) {
+    ByteMatrix of_side = side.per_pair.value > 0
+                             ? all_pairs(communicators[c], work.counts.gpus(), side.per_pair)
+                             : traffic[c].with_unit(side.per_row);
+    exchanges.push_back({communicators[c], {std::move(of_side), {}, false}});
   }
   return exchanges;
 }

@@ -17,18 +17,18 @@ struct GroupExchange {
   Exchange exchange;
 };
 
-/// The rows that each communicator of a phase moves, as units of one byte; `mirrored`: turned round
-/// for the way back.
-std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase, bool mirrored);
+/// The rows that each communicator of a phase moves on the way out, as units of one byte.
+std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase);
 
-/// One exchange per communicator of a phase; `traffic` is its phase_traffic, which forward and
-/// backward share.
+/// One exchange per communicator of a phase. `traffic` is its phase_traffic, turned round where
+/// `mirrored`: forward and backward share it.
 std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
                                            const std::vector<ByteMatrix>& traffic, Bytes row_bytes,
                                            bool mirrored);
 
-/// The side exchange of every communicator of a phase.
+/// The side exchange of every communicator of a phase, on the way that `traffic` goes.
 std::vector<GroupExchange> side_exchanges(const LayerWork& work, int phase,
-                                          const SideExchange& side, bool mirrored);
+                                          const std::vector<ByteMatrix>& traffic,
+                                          const SideExchange& side);
 
 }  // namespace moesim

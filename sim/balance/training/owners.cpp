@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <numeric>
+
 #include "sim/base/descending.h"
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
@@ -10,12 +14,22 @@
 namespace moesim {
 
 ByteMatrix traffic_of(std::span<const ExpertTransfer> transfers, int gpus) {
-  const auto n = static_cast<std::size_t>(gpus);
-  std::vector<std::int64_t> bytes(n * n);
-  for (const ExpertTransfer& t : transfers) {
-    bytes[t.from.index() * n + t.to.index()] += t.bytes.value;
+  std::vector<std::map<GpuId, std::int64_t>> rows(static_cast<std::size_t>(gpus));
+  for (const ExpertTransfer& t : transfers) rows[t.from.index()][t.to] += t.bytes.value;
+  std::int64_t unit = 0;
+  for (const auto& row : rows) {
+    for (const auto& entry : row) unit = std::gcd(unit, entry.second);
   }
-  return ByteMatrix::from_dense(gpus, bytes);
+  unit = std::max<std::int64_t>(unit, 1);  // transfers without bytes, as gradients in inference
+  ByteMatrix traffic{Bytes(unit)};
+  for (const auto& row : rows) {
+    std::vector<ByteMatrix::Entry> entries;
+    for (const auto& [to, bytes] : row) {
+      entries.push_back({to, static_cast<std::uint32_t>(bytes / unit)});
+    }
+    traffic.add_row(entries);
+  }
+  return traffic;
 }
 
 std::vector<GpuId> owners_of(const SlotTable& table) {

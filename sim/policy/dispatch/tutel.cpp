@@ -15,19 +15,6 @@ std::unique_ptr<Dispatch> flat_alltoall(const DispatchContext& context) {
   return in_every_group(context, [](const RankSpace& ranks) { return Flat<false>(ranks); });
 }
 
-/// What the members of a communicator send each other.
-ByteMatrix traffic_among(const std::vector<GpuId>& members, const std::vector<std::uint32_t>& rows,
-                         std::size_t gpus, Bytes row) {
-  ByteMatrix traffic(row);
-  auto member = members.begin();
-  for (std::size_t from = 0; from < gpus; ++from) {
-    const bool sends = member != members.end() && member->index() == from;
-    traffic.add_dense_row({rows.data() + from * gpus, sends ? gpus : 0});
-    if (sends) ++member;
-  }
-  return traffic;
-}
-
 /// The exchanges of a dispatch one way, all communicators of a phase at once.
 Seconds predicted(const Dispatch& dispatch, const EpGroups& groups, Bytes row,
                   const LayerTokens& tokens) {
