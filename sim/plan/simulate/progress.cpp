@@ -6,54 +6,21 @@
 
 #include <algorithm>
 #include <numeric>
-#include <span>
 #include <stdexcept>
 #include <utility>
 
 #include "sim/base/error.h"
 #include "sim/plan/check.h"
+#include "sim/plan/waits.h"
 
 namespace moesim {
-namespace {
-
-/// Calls visit(i, j) for every gpus[i] that is after_gpus[j]; both ascend.
-template <class Visit>
-void visit_common(std::span<const GpuId> gpus, std::span<const GpuId> after_gpus, Visit visit) {
-  if (after_gpus.size() == 1) {
-    const auto at = std::lower_bound(gpus.begin(), gpus.end(), after_gpus[0]);
-    if (at != gpus.end() && *at == after_gpus[0]) visit(at - gpus.begin(), 0);
-    return;
-  }
-  std::size_t j = 0;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    while (j < after_gpus.size() && after_gpus[j] < gpus[i]) ++j;
-    if (j < after_gpus.size() && after_gpus[j] == gpus[i]) {
-      visit(static_cast<std::ptrdiff_t>(i), static_cast<std::ptrdiff_t>(j));
-    }
-  }
-}
-
-}  // namespace
 
 template <class Visit>
 void Progress::visit_edges(Visit visit) const {
-  constexpr std::int64_t none = -1;
-  std::vector<std::int64_t> last(static_cast<std::size_t>(plan_.gpus) * lane_count, none);
-  for (std::size_t id = 0; id < plan_.ops.size(); ++id) {
-    const Op& op = plan_.ops[id];
-    const Group& gpus = op.group;
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
-      auto& before = last.at(gpus[i].index() * lane_count + static_cast<std::size_t>(op.lane));
-      const std::int64_t step = first_step_[id] + static_cast<std::int64_t>(i);
-      if (before != none) visit(before, step);
-      before = step;
-    }
-    for (OpId after : op.after) {
-      visit_common(gpus, plan_[after].group, [&](std::ptrdiff_t i, std::ptrdiff_t j) {
-        visit(first_step_[after.index()] + j, first_step_[id] + i);
-      });
-    }
-  }
+  for_each_wait(plan_, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
+    visit(first_step_[earlier.index()] + static_cast<std::int64_t>(its_member),
+          first_step_[op.index()] + static_cast<std::int64_t>(member));
+  });
 }
 
 bool is_computing(const Op& op) {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every GPU waits for before it starts an op.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "sim/plan/plan.h"
+
+namespace moesim {
+
+/// Calls visit(i, j) for every GPU in both groups, their i-th and j-th.
+template <class Visit>
+void for_each_common(const Group& a, const Group& b, Visit visit) {
+  if (b.size() == 1) {
+    if (const std::size_t i = a.member(b.front()); i < a.size()) visit(i, std::size_t{0});
+    return;
+  }
+  std::size_t j = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    while (j < b.size() && b[j] < a[i]) ++j;
+    if (j < b.size() && b[j] == a[i]) visit(i, j);
+  }
+}
+
+/// Calls visit(earlier, its member, op, member) for what an op waits for on each of its GPUs: the
+/// op before it on the GPU's lane, and those of its `after` that the GPU runs; op by op in the
+/// order of the plan. Some may come twice. Needs the plan's ids in range.
+template <class Visit>
+void for_each_wait(const Plan& plan, Visit visit) {
+  struct Last {
+    OpId op{-1};
+    std::size_t member = 0;
+  };
+  std::vector<Last> last(static_cast<std::size_t>(plan.gpus) * lane_count);
+  for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
+    const Op& op = plan[id];
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      Last& before = last.at(op.group[m].index() * lane_count + static_cast<std::size_t>(op.lane));
+      if (before.op.value >= 0) visit(before.op, before.member, id, m);
+      before = {id, m};
+    }
+    for (const OpId after : op.after) {
+      for_each_common(op.group, plan[after].group,
+                      [&](std::size_t m, std::size_t other) { visit(after, other, id, m); });
+    }
+  }
+}
+
+}  // namespace moesim
