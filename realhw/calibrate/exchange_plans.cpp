@@ -42,7 +42,7 @@ MicroPlan sweep(const std::string& name, const Topology& topology, const PeerSet
   MicroPlan micro{name, empty_plan(name, topology)};
   for (const Bytes size : sizes) {
     add_settle(micro.plan);
-    add_exchange(micro.plan, Probe::sized, Lane::token, set.traffic(peers, size));
+    add_exchange(micro.plan, Probe::sized, Stream::ep, set.traffic(peers, size));
   }
   return micro;
 }
@@ -55,17 +55,17 @@ MicroPlan overheads(const Topology& topology, const PeerSets& set) {
   constexpr int times = 4;
   for (int i = 0; i < times; ++i) {
     add_settle(micro.plan);
-    add_exchange(micro.plan, Probe::empty, Lane::token, set.traffic(0, Bytes(1)));
+    add_exchange(micro.plan, Probe::empty, Stream::ep, set.traffic(0, Bytes(1)));
     for (int peers = 1; peers <= set.most(); peers = std::min(2 * peers, set.most())) {
       add_settle(micro.plan);
-      add_exchange(micro.plan, Probe::tiny, Lane::token, set.traffic(peers, Bytes(1)));
+      add_exchange(micro.plan, Probe::tiny, Stream::ep, set.traffic(peers, Bytes(1)));
       if (peers == set.most()) break;
     }
   }
   return micro;
 }
 
-/// Two exchanges at once, on two lanes, of up to four of the largest sizes: how they share links.
+/// Two exchanges at once, on two streams, of up to four of the largest sizes: how they share links.
 /// The next pair starts when the second exchange of the last one has ended.
 MicroPlan in_pairs(const std::string& name, const Topology& topology, const PeerSets& first,
                    const PeerSets& second, const ExchangeSizes& sizes) {
@@ -76,9 +76,9 @@ MicroPlan in_pairs(const std::string& name, const Topology& topology, const Peer
   std::vector<OpId> before;
   for (std::size_t i = count; i > 0; --i) {
     const OpId settled = add_settle(micro.plan, before);
-    add_exchange(micro.plan, Probe::sized, Lane::token,
+    add_exchange(micro.plan, Probe::sized, Stream::ep,
                  first.traffic(first.most(), of_first[of_first.size() - i]), {});
-    before = {add_exchange(micro.plan, Probe::sized, Lane::token_2,
+    before = {add_exchange(micro.plan, Probe::sized, Stream::ep_2,
                            second.traffic(second.most(), of_second[of_second.size() - i]),
                            {settled})};
   }
@@ -124,7 +124,7 @@ MicroPlan uneven_sweep(const Topology& topology, const PeerSets& set, const Exch
   smaller.longest = sizes.longest * 0.5;
   for (const Bytes size : sizes_of(topology, set, set.most(), smaller, coarse)) {
     add_settle(micro.plan);
-    add_exchange(micro.plan, Probe::sized, Lane::token, uneven(set, size, seed++));
+    add_exchange(micro.plan, Probe::sized, Stream::ep, uneven(set, size, seed++));
   }
   return micro;
 }

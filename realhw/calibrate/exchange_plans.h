@@ -19,7 +19,7 @@ enum class ExchangePurpose {
   overhead,  // one byte to each of 1, 2, 4 ... peers ("tiny"), and exchanges of nothing ("empty")
   table,     // all-to-alls by size: what link tables are fitted to
   check,     // other exchanges by size: sends to one peer, everything at once, uneven traffic
-  together   // two exchanges at a time on two lanes
+  together   // two exchanges at a time on two streams
 };
 
 struct ExchangePlan {

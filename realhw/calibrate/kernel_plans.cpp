@@ -66,7 +66,7 @@ MicroPlan step_plan(const Topology& topology, MoeModel model, int experts, std::
 OpId add_kernel(Plan& plan, Probe probe, Kernel kernel, OpId after) {
   return plan.add({fmt::format("kernel {}", name_of(probe)),
                    key_of(probe),
-                   Lane::compute,
+                   Stream::compute,
                    Group::first(plan.gpus),
                    {after},
                    Kernels(std::move(kernel))});
@@ -136,7 +136,7 @@ MicroPlan overlap_plan(const Topology& topology, const MoeModel& model, const Ke
     return last;
   };
   const auto add_exchanges = [&](Probe probe) {
-    for (int i = 0; i < exchanges; ++i) add_exchange(plan, probe, Lane::token, traffic);
+    for (int i = 0; i < exchanges; ++i) add_exchange(plan, probe, Stream::ep, traffic);
   };
   const OpId alone = add_kernels(Probe::alone, add_settle(plan));
   add_settle(plan, {alone});

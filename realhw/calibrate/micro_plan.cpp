@@ -51,10 +51,11 @@ OpKey key_of(Probe probe) {
 
 bool is_probe(const Op& op, Probe probe) { return op.key == key_of(probe); }
 
-OpId add_exchange(Plan& plan, Probe probe, Lane lane, ByteMatrix traffic, std::vector<OpId> after) {
+OpId add_exchange(Plan& plan, Probe probe, Stream stream, ByteMatrix traffic,
+                  std::vector<OpId> after) {
   return add_joined(
       plan,
-      {fmt::format("exchange {}", name_of(probe)), key_of(probe), lane, {}, std::move(after), {}},
+      {fmt::format("exchange {}", name_of(probe)), key_of(probe), stream, {}, std::move(after), {}},
       std::move(traffic));
 }
 
@@ -66,7 +67,7 @@ OpId add_settle(Plan& plan, std::vector<OpId> after) {
     traffic.add_dense_row(row);
   }
   OpKey key{.kind = OpKind::settle};
-  return add_joined(plan, {name_of(key.kind), key, Lane::token, {}, std::move(after), {}},
+  return add_joined(plan, {name_of(key.kind), key, Stream::ep, {}, std::move(after), {}},
                     std::move(traffic));
 }
 

@@ -33,8 +33,8 @@ const char* name_of(Probe probe);
 OpKey key_of(Probe probe);
 bool is_probe(const Op& op, Probe probe);
 
-/// Appends an exchange on a lane. Without traffic it is still joined by all participants.
-OpId add_exchange(Plan& plan, Probe probe, Lane lane, ByteMatrix traffic,
+/// Appends an exchange on a stream. Without traffic it is still joined by all participants.
+OpId add_exchange(Plan& plan, Probe probe, Stream stream, ByteMatrix traffic,
                   std::vector<OpId> after = {});
 
 /// Appends an all-to-all of one byte per pair (OpKind::settle). A rank that has ended it knows that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that runs the kernels of one lane in order, so that the main thread moves messages
+// A thread that runs the kernels of one stream in order, so that the main thread moves messages
 // meanwhile: exchanges overlap compute as they do on a GPU.
 #pragma once
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "realhw/cuda/lane_streams.h"
+#include "realhw/cuda/cuda_streams.h"
 #include "realhw/cuda/loaded_calls.h"
 
 namespace moesim {
@@ -43,8 +43,8 @@ bool multiplies(const Call& call) {
 template <class Visit>
 void for_each_call(const RankProgram& program, Visit visit) {
   for (const RankStep& step : program.steps) {
-    for (const Call& call : step.before) visit(call, step.lane);
-    for (const Call& call : step.after) visit(call, step.lane);
+    for (const Call& call : step.before) visit(call, step.stream);
+    for (const Call& call : step.after) visit(call, step.stream);
   }
 }
 
@@ -62,16 +62,16 @@ class CudaDevice : public GpuDevice {
 
   void load(const RankProgram& program) override;
   void reset(bool poison) override;
-  void run(const Call& call, Lane lane) override;
+  void run(const Call& call, Stream stream) override;
   std::byte* data(BufferId buffer) override { return addresses_->buffers[buffer.index()]; }
   void read(Place from, std::span<std::byte> bytes) override;
   Findings findings() override;
 
   std::string description() const override { return description_; }
-  GpuStream stream(Lane lane) override { return (*streams_)[lane]; }
+  GpuStream stream(Stream stream) override { return (*streams_)[stream]; }
   void make_marks(std::size_t count) override { streams_->make_marks(count); }
-  void mark(std::size_t mark, Lane lane) override { streams_->mark(mark, lane); }
-  void wait(std::size_t mark, Lane lane) override { streams_->wait(mark, lane); }
+  void mark(std::size_t mark, Stream stream) override { streams_->mark(mark, stream); }
+  void wait(std::size_t mark, Stream stream) override { streams_->wait(mark, stream); }
   void start_clock() override { streams_->start_clock(); }
   bool passed(std::size_t mark) override { return streams_->passed(mark); }
   Clock::time_point time_of(std::size_t mark) override { return streams_->time_of(mark); }
@@ -84,30 +84,30 @@ class CudaDevice : public GpuDevice {
  private:
   void allocate(const RankProgram& program);
   void write_initial();
-  void make_gemm_lane(Lane lane);
+  void make_gemm_queue(Stream stream);
   DeviceFindings* device_findings() const {
     return reinterpret_cast<DeviceFindings*>(findings_.data());
   }
 
-  void run_call(const LoadedRowSums& call, Lane lane);
-  void run_call(const LoadedActivation& call, Lane lane);
-  void run_call(const LoadedPattern& call, Lane lane);
-  void run_call(const LoadedFiniteCheck& call, Lane lane);
-  void run_call(const LoadedCopy& call, Lane lane);
-  void run_call(const LoadedProduct& call, Lane lane);
-  void run_call(const MemoryBound& call, Lane lane);
-  void run_call(const HostWork* call, Lane lane);
+  void run_call(const LoadedRowSums& call, Stream stream);
+  void run_call(const LoadedActivation& call, Stream stream);
+  void run_call(const LoadedPattern& call, Stream stream);
+  void run_call(const LoadedFiniteCheck& call, Stream stream);
+  void run_call(const LoadedCopy& call, Stream stream);
+  void run_call(const LoadedProduct& call, Stream stream);
+  void run_call(const MemoryBound& call, Stream stream);
+  void run_call(const HostWork* call, Stream stream);
 
   int index_;
   CudaOptions options_;
   std::string description_;
-  std::optional<LaneStreams> streams_;
+  std::optional<CudaStreams> streams_;
   std::optional<Cublas> cublas_;
   std::optional<Addresses> addresses_;
   DeviceMemory memory_, scratch_, findings_;
   DeviceLists lists_;
   std::unordered_map<const Call*, LoadedCall> calls_;
-  std::array<std::unique_ptr<GemmLane>, lane_count> gemm_lanes_;
+  std::array<std::unique_ptr<GemmQueue>, stream_count> gemm_queues_;
 };
 
 /// Everything that takes memory or time on first use happens here, so that no timed step pays for
@@ -116,16 +116,17 @@ void CudaDevice::load(const RankProgram& program) {
   select(index_);
   allocate(program);
   bool products = false;
-  for_each_call(program, [&](const Call& call, Lane) { products = products || multiplies(call); });
+  for_each_call(program,
+                [&](const Call& call, Stream) { products = products || multiplies(call); });
   if (products) cublas_.emplace();
   CallLoader loader(*addresses_, cublas_ ? &*cublas_ : nullptr, options_.gemm, lists_);
-  for_each_call(program, [&](const Call& call, Lane lane) {
+  for_each_call(program, [&](const Call& call, Stream stream) {
     calls_.emplace(&call, loader.load(call));
-    if (multiplies(call)) make_gemm_lane(lane);
+    if (multiplies(call)) make_gemm_queue(stream);
   });
   lists_.upload();
   write_initial();
-  launch_fill(scratch_.data(), static_cast<std::int64_t>(scratch_.size()), (*streams_)[Lane{}]);
+  launch_fill(scratch_.data(), static_cast<std::int64_t>(scratch_.size()), (*streams_)[Stream{}]);
   streams_->synchronize();
 }
 
@@ -137,8 +138,8 @@ void CudaDevice::allocate(const RankProgram& program) {
     size += (static_cast<std::size_t>(buffer.bytes) + boundary - 1) / boundary * boundary;
   }
   std::int64_t scratch = 0;
-  for_each_call(program,
-                [&](const Call& call, Lane) { scratch = std::max(scratch, scratch_bytes(call)); });
+  for_each_call(
+      program, [&](const Call& call, Stream) { scratch = std::max(scratch, scratch_bytes(call)); });
   memory_ = DeviceMemory(size);
   scratch_ = DeviceMemory(static_cast<std::size_t>(scratch));
   findings_ = DeviceMemory(sizeof(DeviceFindings));
@@ -156,22 +157,22 @@ void CudaDevice::write_initial() {
     encoded.resize(initial.values.size() * size_of(format));
     encode(format, initial.values, encoded.data());
     check(cudaMemcpyAsync((*addresses_)[initial.at], encoded.data(), encoded.size(),
-                          cudaMemcpyHostToDevice, (*streams_)[Lane{}]));
+                          cudaMemcpyHostToDevice, (*streams_)[Stream{}]));
     streams_->synchronize();  // before `encoded` changes
   }
 }
 
-void CudaDevice::make_gemm_lane(Lane lane) {
-  auto& made = gemm_lanes_[static_cast<std::size_t>(lane)];
+void CudaDevice::make_gemm_queue(Stream stream) {
+  auto& made = gemm_queues_[static_cast<std::size_t>(stream)];
   if (made) return;
   const bool on_streams = options_.gemm == CudaOptions::Gemm::on_streams;
-  made = std::make_unique<GemmLane>(*cublas_, (*streams_)[lane], on_streams ? side_streams : 0);
+  made = std::make_unique<GemmQueue>(*cublas_, (*streams_)[stream], on_streams ? side_streams : 0);
 }
 
 void CudaDevice::reset(bool poison) {
   select(index_);
   streams_->synchronize();
-  const cudaStream_t stream = (*streams_)[Lane{}];
+  const cudaStream_t stream = (*streams_)[Stream{}];
   if (poison && memory_.size() > 0) {
     check(cudaMemsetAsync(memory_.data(), 0xff, memory_.size(), stream));
     write_initial();
@@ -186,55 +187,55 @@ void CudaDevice::reset(bool poison) {
   streams_->synchronize();
 }
 
-void CudaDevice::run(const Call& call, Lane lane) {
+void CudaDevice::run(const Call& call, Stream stream) {
   select(index_);
-  std::visit([&](const auto& loaded) { run_call(loaded, lane); }, calls_.at(&call));
+  std::visit([&](const auto& loaded) { run_call(loaded, stream); }, calls_.at(&call));
 }
 
-void CudaDevice::run_call(const LoadedRowSums& call, Lane lane) {
+void CudaDevice::run_call(const LoadedRowSums& call, Stream stream) {
   launch_row_sums(
       {call.rows, call.width, call.format, lists_[call.to], lists_[call.first], lists_[call.terms]},
-      (*streams_)[lane]);
+      (*streams_)[stream]);
 }
 
-void CudaDevice::run_call(const LoadedActivation& call, Lane lane) {
+void CudaDevice::run_call(const LoadedActivation& call, Stream stream) {
   ActivationList list = call.list;
   list.range = lists_[call.ranges];
-  launch_activation(list, (*streams_)[lane]);
+  launch_activation(list, (*streams_)[stream]);
 }
 
-void CudaDevice::run_call(const LoadedPattern& call, Lane lane) {
+void CudaDevice::run_call(const LoadedPattern& call, Stream stream) {
   const auto count = static_cast<std::int64_t>(call.ranges.count);
   if (call.compare) {
     launch_compare_pattern(lists_[call.ranges], count, &device_findings()->wrong_bytes,
-                           (*streams_)[lane]);
+                           (*streams_)[stream]);
   } else {
-    launch_write_pattern(lists_[call.ranges], count, (*streams_)[lane]);
+    launch_write_pattern(lists_[call.ranges], count, (*streams_)[stream]);
   }
 }
 
-void CudaDevice::run_call(const LoadedFiniteCheck& call, Lane lane) {
+void CudaDevice::run_call(const LoadedFiniteCheck& call, Stream stream) {
   launch_finite_check(lists_[call.ranges], static_cast<std::int64_t>(call.ranges.count),
-                      call.op.value, &device_findings()->first_not_finite, (*streams_)[lane]);
+                      call.op.value, &device_findings()->first_not_finite, (*streams_)[stream]);
 }
 
-void CudaDevice::run_call(const LoadedCopy& call, Lane lane) {
+void CudaDevice::run_call(const LoadedCopy& call, Stream stream) {
   if (call.bytes == 0) return;
   check(cudaMemcpyAsync(call.to, call.from, static_cast<std::size_t>(call.bytes),
-                        cudaMemcpyDeviceToDevice, (*streams_)[lane]));
+                        cudaMemcpyDeviceToDevice, (*streams_)[stream]));
 }
 
-void CudaDevice::run_call(const LoadedProduct& call, Lane lane) {
-  call->run(*gemm_lanes_[static_cast<std::size_t>(lane)], lists_);
+void CudaDevice::run_call(const LoadedProduct& call, Stream stream) {
+  call->run(*gemm_queues_[static_cast<std::size_t>(stream)], lists_);
 }
 
-void CudaDevice::run_call(const MemoryBound& call, Lane lane) {
+void CudaDevice::run_call(const MemoryBound& call, Stream stream) {
   launch_move(scratch_.data(), call.read.value, scratch_.data() + scratch_window,
-              call.written.value, scratch_window, (*streams_)[lane]);
+              call.written.value, scratch_window, (*streams_)[stream]);
 }
 
-void CudaDevice::run_call(const HostWork* call, Lane lane) {
-  check(cudaLaunchHostFunc((*streams_)[lane], sleep_for, const_cast<HostWork*>(call)));
+void CudaDevice::run_call(const HostWork* call, Stream stream) {
+  check(cudaLaunchHostFunc((*streams_)[stream], sleep_for, const_cast<HostWork*>(call)));
 }
 
 void CudaDevice::read(Place from, std::span<std::byte> bytes) {

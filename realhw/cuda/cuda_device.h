@@ -11,8 +11,8 @@ namespace moesim {
 
 struct CudaOptions {
   /// How the groups of a product run: `grouped` in one call of cuBLAS, which takes one type for all
-  /// matrices; `one_by_one` in a call each; `on_streams` so, spread over streams beside the lane's;
-  /// `automatic` grouped where that can be.
+  /// matrices; `one_by_one` in a call each; `on_streams` so, spread over CUDA streams beside the
+  /// plan's; `automatic` grouped where that can be.
   enum class Gemm { automatic, grouped, one_by_one, on_streams };
   Gemm gemm = Gemm::automatic;
 };

@@ -47,8 +47,8 @@ void HostDevice::reset(bool poison) {
   not_finite_in_ = -1;
 }
 
-void HostDevice::run(const Call& call, Lane lane) {
-  Workspace& workspace = workspaces_[static_cast<std::size_t>(lane)];
+void HostDevice::run(const Call& call, Stream stream) {
+  Workspace& workspace = workspaces_[static_cast<std::size_t>(stream)];
   std::visit([&](const auto& c) { run_call(c, workspace); }, call);
 }
 

@@ -11,18 +11,18 @@
 
 namespace moesim {
 
-/// Calls of one lane must follow each other; those of different lanes may run at once.
+/// Calls of one stream must follow each other; those of different streams may run at once.
 class HostDevice : public Device {
  public:
   void load(const RankProgram& program) override;
   void reset(bool poison) override;
-  void run(const Call& call, Lane lane) override;
+  void run(const Call& call, Stream stream) override;
   std::byte* data(BufferId buffer) override { return memory_[buffer.index()].data(); }
   void read(Place from, std::span<std::byte> bytes) override;
   Findings findings() override;
 
  private:
-  /// Memory that calls of a lane use besides buffers.
+  /// Memory that calls of a stream use besides buffers.
   struct Workspace {
     std::vector<float> row, sum, a, b, c;
     ScratchKernels scratch;
@@ -47,7 +47,7 @@ class HostDevice : public Device {
 
   const RankProgram* program_ = nullptr;
   std::vector<std::vector<std::byte>> memory_;  // [buffer]
-  std::array<Workspace, lane_count> workspaces_;
+  std::array<Workspace, stream_count> workspaces_;
   std::atomic<std::int64_t> wrong_bytes_ = 0;
   std::atomic<std::int32_t> not_finite_in_ = -1;
 };

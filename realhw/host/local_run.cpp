@@ -60,7 +60,7 @@ class LocalRun {
 
   void run_calls(std::size_t r, const RankStep& step, const std::vector<Call>& calls) {
     for (const Call& call : calls) {
-      if (!std::holds_alternative<HostWork>(call)) ranks_[r]->device.run(call, step.lane);
+      if (!std::holds_alternative<HostWork>(call)) ranks_[r]->device.run(call, step.stream);
     }
     throw_if_not_finite(ranks_[r]->device.findings(), ranks_[r]->step.plan,
                         ranks_[r]->program.rank);

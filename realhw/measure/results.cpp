@@ -80,7 +80,7 @@ Json step_json(const HardwareStep& step) {
   for (const auto& [kind, time] : step.ops.kinds) {
     ops.push_back({{"name", kind.name},
                    {"stage", name_of(kind.stage)},
-                   {"lane", name_of(kind.lane)},
+                   {"stream", name_of(kind.stream)},
                    {"time_s", time.value}});
   }
   return {{"plan_xxh3", step.plan},
@@ -95,7 +95,7 @@ std::map<std::string, Seconds> labelled(const Measured& m) {
   const double share = 1.0 / static_cast<double>(m.steps.size());
   for (const HardwareStep& step : m.steps) {
     for (const auto& [kind, time] : step.ops.kinds) {
-      times[kind.name + (carries_parameters(kind.lane) ? " (params)" : "")] += time * share;
+      times[kind.name + (carries_parameters(kind.stream) ? " (params)" : "")] += time * share;
     }
     times["waiting"] += step.ops.waiting * share;
   }

@@ -55,8 +55,8 @@ MpiStep::MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options)
   int found = 0;
   check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &found));
   last_tag_ = found != 0 ? *largest : 32767;
-  for (const Lane lane : {Lane::compute, Lane::copy}) {
-    kernels_[static_cast<std::size_t>(lane)] = std::make_unique<KernelThread>();
+  for (const Stream stream : {Stream::compute, Stream::copy}) {
+    kernels_[static_cast<std::size_t>(stream)] = std::make_unique<KernelThread>();
   }
   if (transport_ == Transport::alltoallv || together_) make_communicators();
 }
@@ -67,9 +67,9 @@ MpiStep::~MpiStep() {
   MPI_Comm_free(&comm_);
 }
 
-/// Makes one communicator for every lane and list of participants: collectives of one communicator
-/// must start in the same order on all its ranks, and a lane keeps an order. All ranks walk through
-/// the ops in one order, so no ranks wait for each other in a circle.
+/// Makes one communicator for every stream and list of participants: collectives of one
+/// communicator must start in the same order on all its ranks, and a stream keeps an order. All
+/// ranks walk through the ops in one order, so no ranks wait for each other in a circle.
 void MpiStep::make_communicators() {
   MPI_Group world;
   check(MPI_Comm_group(comm_, &world));
@@ -77,20 +77,20 @@ void MpiStep::make_communicators() {
     if (op.exchange() == nullptr) continue;
     const std::vector<GpuId>& gpus = op.group.list();
     if (!op.group.contains(program_.rank)) continue;
-    const auto [place, added] = group_comms_.try_emplace({op.lane, gpus}, MPI_COMM_NULL);
+    const auto [place, added] = group_comms_.try_emplace({op.stream, gpus}, MPI_COMM_NULL);
     if (!added) continue;
     std::vector<int> ranks;
     for (const GpuId gpu : gpus) ranks.push_back(gpu.value);
     MPI_Group group;
     check(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group));
-    check(MPI_Comm_create_group(comm_, group, static_cast<int>(op.lane), &place->second));
+    check(MPI_Comm_create_group(comm_, group, static_cast<int>(op.stream), &place->second));
     check(MPI_Group_free(&group));
   }
   check(MPI_Group_free(&world));
 }
 
 /// One loop starts what may start and collects what has ended. Kernels run on threads of their own,
-/// so that messages of all lanes progress meanwhile.
+/// so that messages of all streams progress meanwhile.
 std::vector<Stamp> MpiStep::run(bool verify) {
   verify_ = verify;
   device_.reset(verify);
@@ -119,7 +119,7 @@ std::vector<Stamp> MpiStep::run(bool verify) {
 void MpiStep::start(std::size_t step) {
   const RankStep& rank_step = program_.steps[step];
   if (plan_[rank_step.op].kernels() == nullptr) return start_exchange(step);
-  kernels_[static_cast<std::size_t>(rank_step.lane)]->submit(rank_step.op, [this, &rank_step] {
+  kernels_[static_cast<std::size_t>(rank_step.stream)]->submit(rank_step.op, [this, &rank_step] {
     drill_.at_start(rank_step);
     run_calls(rank_step.before, rank_step);
     run_calls(rank_step.after, rank_step);
@@ -130,7 +130,7 @@ void MpiStep::run_calls(const std::vector<Call>& calls, const RankStep& step) {
   for (const Call& call : calls) {
     if (!verify_ && only_verifies(call)) continue;
     drill_.before(call, step, device_);
-    device_.run(call, step.lane);
+    device_.run(call, step.stream);
   }
   if (verify_) throw_if_not_finite(device_.findings(), plan_, program_.rank);
 }
@@ -164,7 +164,7 @@ void MpiStep::post_barrier(std::size_t step, Flight& flight) {
   const RankStep& rank_step = program_.steps[step];
   const std::vector<GpuId>& gpus = plan_[rank_step.op].group.list();
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibarrier(group_comms_.at({rank_step.lane, gpus}), &request));
+  check(MPI_Ibarrier(group_comms_.at({rank_step.stream, gpus}), &request));
   add_request(step, flight, request);
 }
 
@@ -176,7 +176,7 @@ void MpiStep::add_request(std::size_t step, Flight& flight, MPI_Request request)
 
 void MpiStep::post_messages(std::size_t step, Flight& flight) {
   const RankStep& rank_step = program_.steps[step];
-  // Exchanges of two lanes may be under way between the same ranks: tags keep them apart.
+  // Exchanges of two streams may be under way between the same ranks: tags keep them apart.
   const int tag = rank_step.op.value % last_tag_;
   const auto post = [&](const Message& message, bool send) {
     for (std::int64_t sent = 0; sent < message.bytes; sent += longest_piece) {
@@ -219,7 +219,7 @@ void MpiStep::post_alltoallv(std::size_t step, Flight& flight) {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ialltoallv(bytes[0], flight.counts[0].data(), flight.offsets[0].data(), MPI_BYTE,
                        bytes[1], flight.counts[1].data(), flight.offsets[1].data(), MPI_BYTE,
-                       group_comms_.at({rank_step.lane, gpus}), &request));
+                       group_comms_.at({rank_step.stream, gpus}), &request));
   add_request(step, flight, request);
 }
 

@@ -64,11 +64,11 @@ class MpiStep : public StepRunner {
   FaultDrill drill_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int last_tag_ = 0;
-  std::map<std::pair<Lane, std::vector<GpuId>>, MPI_Comm> group_comms_;  // of collectives
+  std::map<std::pair<Stream, std::vector<GpuId>>, MPI_Comm> group_comms_;  // of collectives
   StepOrder order_;
-  std::array<std::unique_ptr<KernelThread>, lane_count> kernels_;  // of compute and copy
-  std::vector<std::size_t> step_of_;                               // [op]
-  std::map<std::size_t, Flight> flights_;                          // by step
+  std::array<std::unique_ptr<KernelThread>, stream_count> kernels_;  // of compute and copy
+  std::vector<std::size_t> step_of_;                                 // [op]
+  std::map<std::size_t, Flight> flights_;                            // by step
   std::vector<MPI_Request> requests_;
   std::vector<std::size_t> request_of_;  // [request] its exchange's step
   std::vector<int> completed_;

@@ -23,28 +23,28 @@ class NcclBackend : public HardwareBackend {
   std::unique_ptr<StepRunner> runner(const RealStep& step) override {
     const GpuId rank(job_.rank());
     auto device = parts_.make_device();  // selects its GPU, which communicators take
-    join_lanes(step.plan);
+    join_streams(step.plan);
     return std::make_unique<NcclStep>(step, compile(step, rank, options_.compile),
                                       std::move(device), communicators_, job_, options_);
   }
 
  private:
-  /// Every rank joins every lane's communicator, in the order of lanes.
-  void join_lanes(const Plan& plan) {
-    std::array<bool, lane_count> used{};
+  /// Every rank joins every stream's communicator, in the order of streams.
+  void join_streams(const Plan& plan) {
+    std::array<bool, stream_count> used{};
     for (const Op& op : plan.ops) {
-      if (op.exchange() != nullptr) used[static_cast<std::size_t>(op.lane)] = true;
+      if (op.exchange() != nullptr) used[static_cast<std::size_t>(op.stream)] = true;
     }
-    for (std::size_t lane = 0; lane < used.size(); ++lane) {
-      if (!used[lane] || communicators_[lane]) continue;
-      communicators_[lane] = std::make_unique<Communicator>(parts_.nccl, job_, options_.timeout);
+    for (std::size_t stream = 0; stream < used.size(); ++stream) {
+      if (!used[stream] || communicators_[stream]) continue;
+      communicators_[stream] = std::make_unique<Communicator>(parts_.nccl, job_, options_.timeout);
     }
   }
 
   Job& job_;
   NcclParts parts_;
   NcclOptions options_;
-  LaneCommunicators communicators_;
+  StreamCommunicators communicators_;
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 constexpr auto progress_pause = std::chrono::microseconds(20);
 
-/// Steps that may wait on lanes. CUDA blocks the host when a queue is full, and a blocked host
+/// Steps that may wait on streams. CUDA blocks the host when a queue is full, and a blocked host
 /// cannot see that nothing moves.
 constexpr std::size_t most_waiting = 64;
 
@@ -29,7 +29,7 @@ std::size_t end_of(std::size_t step) { return 2 * step + 1; }
 }  // namespace
 
 NcclStep::NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<GpuDevice> device,
-                   LaneCommunicators& communicators, Job& job, const NcclOptions& options)
+                   StreamCommunicators& communicators, Job& job, const NcclOptions& options)
     : step_(step),
       program_(std::move(program)),
       device_(std::move(device)),
@@ -59,12 +59,12 @@ std::vector<Stamp> NcclStep::run(bool verify) {
     throw std::runtime_error(
         fmt::format("rank {}, before the step: {}", program_.rank.value, e.what()));
   }
-  for (Ongoing& lane : lanes_) lane = {};
+  for (Ongoing& stream : streams_) stream = {};
   job_.barrier();
   last_progress_ = Clock::now();
   if (!verify && graph_ == Graph::captured) {
     for (const std::size_t step : order_) {
-      lanes_[static_cast<std::size_t>(program_.steps[step].lane)].steps.push_back(step);
+      streams_[static_cast<std::size_t>(program_.steps[step].stream)].steps.push_back(step);
     }
     device_->replay();
   } else {
@@ -95,11 +95,11 @@ void NcclStep::capture() {
 void NcclStep::put_all(bool verify) {
   for (const std::size_t step : order_) {
     watch_until(most_waiting);
-    lanes_[static_cast<std::size_t>(program_.steps[step].lane)].steps.push_back(step);
+    streams_[static_cast<std::size_t>(program_.steps[step].stream)].steps.push_back(step);
     try {
       put(step, verify);
     } catch (const Communicator::BackgroundError& e) {
-      fail(first_exchange_on(program_.steps[step].lane), e.what());
+      fail(first_exchange_on(program_.steps[step].stream), e.what());
     } catch (const std::runtime_error& e) {
       fail(program_.steps[step].op, e.what());
     }
@@ -109,17 +109,17 @@ void NcclStep::put_all(bool verify) {
 
 void NcclStep::put(std::size_t index, bool verify) {
   const RankStep& step = program_.steps[index];
-  for (const OpId op : step.waits) device_->wait(end_of(step_of_[op.index()]), step.lane);
-  device_->mark(start_of(index), step.lane);
+  for (const OpId op : step.waits) device_->wait(end_of(step_of_[op.index()]), step.stream);
+  device_->mark(start_of(index), step.stream);
   const auto put_calls = [&](const std::vector<Call>& calls) {
     for (const Call& call : calls) {
-      if (verify || !only_verifies(call)) device_->run(call, step.lane);
+      if (verify || !only_verifies(call)) device_->run(call, step.stream);
     }
   };
   put_calls(step.before);
   put_messages(step);
   put_calls(step.after);
-  device_->mark(end_of(index), step.lane);
+  device_->mark(end_of(index), step.stream);
 }
 
 void NcclStep::put_messages(const RankStep& step) {
@@ -132,32 +132,32 @@ void NcclStep::put_messages(const RankStep& step) {
     }
     return result;
   };
-  communicators_[static_cast<std::size_t>(step.lane)]->exchange(
-      parts(step.sends), parts(step.receives), device_->stream(step.lane));
+  communicators_[static_cast<std::size_t>(step.stream)]->exchange(
+      parts(step.sends), parts(step.receives), device_->stream(step.stream));
 }
 
 std::size_t NcclStep::ongoing() const {
   std::size_t count = 0;
-  for (const Ongoing& lane : lanes_) count += lane.steps.size() - lane.ended;
+  for (const Ongoing& stream : streams_) count += stream.steps.size() - stream.ended;
   return count;
 }
 
 OpId NcclStep::first_ongoing() const {
   OpId first(static_cast<std::int64_t>(step_.plan.ops.size()) - 1);
-  for (const Ongoing& lane : lanes_) {
-    if (lane.ended < lane.steps.size()) {
-      first = std::min(first, program_.steps[lane.steps[lane.ended]].op);
+  for (const Ongoing& stream : streams_) {
+    if (stream.ended < stream.steps.size()) {
+      first = std::min(first, program_.steps[stream.steps[stream.ended]].op);
     }
   }
   return first;
 }
 
-OpId NcclStep::first_exchange_on(Lane lane) {
+OpId NcclStep::first_exchange_on(Stream stream) {
   try {
     take_ended();
   } catch (const std::runtime_error&) {  // the message is to name the exchange
   }
-  const Ongoing& ongoing = lanes_[static_cast<std::size_t>(lane)];
+  const Ongoing& ongoing = streams_[static_cast<std::size_t>(stream)];
   for (std::size_t i = ongoing.ended; i < ongoing.steps.size(); ++i) {
     const RankStep& step = program_.steps[ongoing.steps[i]];
     if (!step.sends.empty() || !step.receives.empty()) return step.op;
@@ -166,7 +166,7 @@ OpId NcclStep::first_exchange_on(Lane lane) {
 }
 
 /// Returns when at most `most_ongoing` steps are under way; 0 waits for all other work of the
-/// lanes, too.
+/// streams, too.
 void NcclStep::watch_until(std::size_t most_ongoing) {
   const auto settled = [&] { return most_ongoing > 0 || device_->idle(); };
   while (true) {
@@ -185,9 +185,10 @@ void NcclStep::watch_until(std::size_t most_ongoing) {
 
 bool NcclStep::take_ended() {
   bool moved = false;
-  for (Ongoing& lane : lanes_) {
-    while (lane.ended < lane.steps.size() && device_->passed(end_of(lane.steps[lane.ended]))) {
-      ++lane.ended;
+  for (Ongoing& stream : streams_) {
+    while (stream.ended < stream.steps.size() &&
+           device_->passed(end_of(stream.steps[stream.ended]))) {
+      ++stream.ended;
       moved = true;
     }
   }
@@ -195,12 +196,12 @@ bool NcclStep::take_ended() {
 }
 
 void NcclStep::check_failures() {
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+  for (std::size_t l = 0; l < streams_.size(); ++l) {
     if (!communicators_[l]) continue;
     try {
       communicators_[l]->check();
     } catch (const std::runtime_error& e) {
-      fail(first_exchange_on(Lane(l)), e.what());
+      fail(first_exchange_on(Stream(l)), e.what());
     }
   }
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a plan on a GPU: a stream and a communicator per lane, one group of messages an
-// exchange.
+// One rank of a plan on a GPU: a CUDA stream and a communicator per stream of the plan, one group
+// of messages an exchange.
 #pragma once
 
 #include <array>
@@ -14,15 +14,15 @@
 
 namespace moesim {
 
-/// By lane; null where no exchange of any plan so far ran.
-using LaneCommunicators = std::array<std::unique_ptr<Communicator>, lane_count>;
+/// By stream; null where no exchange of any plan so far ran.
+using StreamCommunicators = std::array<std::unique_ptr<Communicator>, stream_count>;
 
 class NcclStep : public StepRunner {
  public:
-  /// What is given by reference must outlive it, and the communicators of the plan's lanes be
+  /// What is given by reference must outlive it, and the communicators of the plan's streams be
   /// there.
   NcclStep(const RealStep& step, RankProgram program, std::unique_ptr<GpuDevice> device,
-           LaneCommunicators& communicators, Job& job, const NcclOptions& options);
+           StreamCommunicators& communicators, Job& job, const NcclOptions& options);
 
   std::vector<Stamp> run(bool verify) override;
   Comparison compare(const CompareOptions& options) override;
@@ -33,7 +33,7 @@ class NcclStep : public StepRunner {
 
  private:
   enum class Graph { not_tried, captured, impossible };
-  struct Ongoing {  // steps of a lane that were put on it, and how many of them have ended
+  struct Ongoing {  // steps of a stream that were put on it, and how many of them have ended
     std::vector<std::size_t> steps;
     std::size_t ended = 0;
   };
@@ -48,19 +48,19 @@ class NcclStep : public StepRunner {
   std::vector<Stamp> stamps();
   std::size_t ongoing() const;
   OpId first_ongoing() const;
-  OpId first_exchange_on(Lane lane);  // that has not ended
+  OpId first_exchange_on(Stream stream);  // that has not ended
   void abort();
   [[noreturn]] void fail(OpId op, const std::string& what);
 
   const RealStep& step_;
   RankProgram program_;
   std::unique_ptr<GpuDevice> device_;
-  LaneCommunicators& communicators_;
+  StreamCommunicators& communicators_;
   Job& job_;
   NcclOptions options_;
-  std::vector<std::size_t> order_;    // in which steps are put on lanes, on all ranks alike
+  std::vector<std::size_t> order_;    // in which steps are put on streams, on all ranks alike
   std::vector<std::size_t> step_of_;  // [op]
-  std::array<Ongoing, lane_count> lanes_;
+  std::array<Ongoing, stream_count> streams_;
   Clock::time_point last_progress_;
   bool has_run_ = false;
   Graph graph_ = Graph::not_tried;

@@ -22,9 +22,9 @@ std::vector<RankStep> steps_of(const Plan& plan, GpuId rank) {
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     const Op& op = plan[id];
     if (!op.group.contains(rank)) continue;
-    RankStep& step = steps.emplace_back(RankStep{id, op.lane, {}, {}, {}, {}, {}});
+    RankStep& step = steps.emplace_back(RankStep{id, op.stream, {}, {}, {}, {}, {}});
     for (const OpId after : op.after) {
-      if (plan[after].lane != op.lane && plan[after].group.contains(rank))
+      if (plan[after].stream != op.stream && plan[after].group.contains(rank))
         step.waits.push_back(after);
     }
     sort_once(step.waits);

@@ -26,12 +26,12 @@ class Device {
   /// Before every run: puts initial values and zeros in their places and empties the findings.
   /// `poison`: fills all other memory with NaN, so that nothing unwritten passes for a result.
   virtual void reset(bool poison) = 0;
-  /// Executes a call of the loaded program, or queues it behind the earlier calls of the lane.
-  /// Calls of different lanes may come from different threads.
-  virtual void run(const Call& call, Lane lane) = 0;
+  /// Executes a call of the loaded program, or queues it behind the earlier calls of the stream.
+  /// Calls of different streams may come from different threads.
+  virtual void run(const Call& call, Stream stream) = 0;
   /// The buffer's memory, as transports take it.
   virtual std::byte* data(BufferId buffer) = 0;
-  /// Copies bytes of a buffer to the host, after all calls queued on any lane.
+  /// Copies bytes of a buffer to the host, after all calls queued on any stream.
   virtual void read(Place from, std::span<std::byte> bytes) = 0;
   virtual Findings findings() = 0;
 };

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t alignment = 16;
 
 bool moves_tokens(const Op& op) {
-  return carries_tokens(op.lane) &&
+  return carries_tokens(op.stream) &&
          (op.key.stage == Stage::dispatch || op.key.stage == Stage::combine) &&
          op.exchange()->traffic.total().value > 0;
 }
@@ -82,22 +82,22 @@ FiniteCheck ExchangePrograms::Side::finite_check(OpId op, std::int64_t hidden) c
 
 ExchangePrograms::ExchangePrograms(Draft& draft, std::function<LayerProgram*(const Op&)> layer_of)
     : draft_(draft), layer_of_(std::move(layer_of)) {
-  std::array<std::array<std::int64_t, 2>, lane_count> most{};
+  std::array<std::array<std::int64_t, 2>, stream_count> most{};
   for (const RankStep& step : draft.program.steps) {
     const Op& op = draft.op(step);
     if (op.exchange() == nullptr || moves_tokens(op)) continue;
     const RankParcels parcels = parcels_of(*op.exchange(), draft.program.rank);
-    auto& of_lane = most.at(static_cast<std::size_t>(op.lane));
-    of_lane[0] = std::max(of_lane[0], room_for(parcels.received));
-    of_lane[1] = std::max(of_lane[1], room_for(parcels.sent));
+    auto& of_stream = most.at(static_cast<std::size_t>(op.stream));
+    of_stream[0] = std::max(of_stream[0], room_for(parcels.received));
+    of_stream[1] = std::max(of_stream[1], room_for(parcels.sent));
   }
-  for (std::size_t lane = 0; lane < most.size(); ++lane) {
+  for (std::size_t stream = 0; stream < most.size(); ++stream) {
     for (const std::size_t sent : {0, 1}) {
-      if (most[lane][sent] == 0) continue;
-      shared_[lane][sent] =
-          draft.add_buffer(fmt::format("{} lane, {}", name_of(static_cast<Lane>(lane)),
+      if (most[stream][sent] == 0) continue;
+      shared_[stream][sent] =
+          draft.add_buffer(fmt::format("{} stream, {}", name_of(static_cast<Stream>(stream)),
                                        sent == 1 ? "sent" : "received"),
-                           most[lane][sent], RowFormat::float32);
+                           most[stream][sent], RowFormat::float32);
     }
   }
 }
@@ -105,7 +105,7 @@ ExchangePrograms::ExchangePrograms(Draft& draft, std::function<LayerProgram*(con
 ExchangePrograms::Side ExchangePrograms::place(const RankStep& step, const RankParcels& parcels,
                                                bool sent, bool rows) {
   Side side{sent ? parcels.sent : parcels.received, {}};
-  BufferId buffer = shared_[static_cast<std::size_t>(draft_.op(step).lane)][sent ? 1 : 0];
+  BufferId buffer = shared_[static_cast<std::size_t>(draft_.op(step).stream)][sent ? 1 : 0];
   const std::int64_t room = room_for(side.parcels);
   if (rows && room > 0) {
     const std::int64_t hidden = draft_.step.shape.hidden;

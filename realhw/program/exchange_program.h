@@ -13,8 +13,8 @@ namespace moesim {
 
 class ExchangePrograms {
  public:
-  /// `layer_of` finds the layer of an op, or null. Exchanges without numbers share buffers by lane,
-  /// whose exchanges never overlap on a rank.
+  /// `layer_of` finds the layer of an op, or null. Exchanges without numbers share buffers by
+  /// stream, whose exchanges never overlap on a rank.
   ExchangePrograms(Draft& draft, std::function<LayerProgram*(const Op&)> layer_of);
   /// Adds the messages of an exchange and what belongs before and after them.
   void add(RankStep& step);
@@ -28,7 +28,7 @@ class ExchangePrograms {
 
   Draft& draft_;
   std::function<LayerProgram*(const Op&)> layer_of_;
-  std::array<std::array<BufferId, 2>, lane_count> shared_;  // [lane][sent]
+  std::array<std::array<BufferId, 2>, stream_count> shared_;  // [stream][sent]
 };
 
 }  // namespace moesim

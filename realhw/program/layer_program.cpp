@@ -74,7 +74,7 @@ void LayerProgram::read_exchanges() {
   std::int64_t number = 0;  // of a row on the way back
   for (const RankStep& step : draft_.program.steps) {
     const Op& op = draft_.op(step);
-    if (op.exchange() == nullptr || op.key.layer != routing_.number || !carries_tokens(op.lane)) {
+    if (op.exchange() == nullptr || op.key.layer != routing_.number || !carries_tokens(op.stream)) {
       continue;
     }
     padded_ |= op.key.stage == Stage::dispatch && op.exchange()->padded;

@@ -129,8 +129,8 @@ struct Message {
 /// What the rank does in one op of the plan.
 struct RankStep {
   OpId op;
-  Lane lane = Lane::compute;
-  std::vector<OpId> waits;   // ops of this rank on other lanes that end before it, ascending
+  Stream stream = Stream::compute;
+  std::vector<OpId> waits;   // ops of this rank on other streams that end before it, ascending
   std::vector<Call> before;  // kernels; of an exchange the packing of what it sends
   std::vector<Message> sends, receives;  // of an exchange, ascending by peer
   std::vector<Call> after;               // of an exchange: what must follow its messages; checks
@@ -168,7 +168,7 @@ struct RankProgram {
   std::vector<Buffer> buffers;
   std::vector<InitialValues> initial;  // token vectors, output gradients, expert parameters
   std::vector<BufferId> zeroed;        // filled with zeros before every run (weight gradients)
-  std::vector<RankStep> steps;         // ascending by op: the order on every lane
+  std::vector<RankStep> steps;         // ascending by op: the order on every stream
   std::vector<LayerResults> layers;    // by index of RealStep::layers
 
   const Buffer& operator[](BufferId id) const { return buffers[id.index()]; }

@@ -10,10 +10,10 @@ namespace moesim {
 
 std::vector<std::vector<std::size_t>> steps_before(const std::vector<RankStep>& steps) {
   std::vector<std::vector<std::size_t>> before(steps.size());
-  std::array<std::optional<std::size_t>, lane_count> last;
+  std::array<std::optional<std::size_t>, stream_count> last;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const auto on_lane = std::exchange(last.at(static_cast<std::size_t>(steps[i].lane)), i);
-    if (on_lane) before[i].push_back(*on_lane);
+    const auto on_stream = std::exchange(last.at(static_cast<std::size_t>(steps[i].stream)), i);
+    if (on_stream) before[i].push_back(*on_stream);
     for (const OpId op : steps[i].waits) {
       const auto step = std::lower_bound(steps.begin(), steps.end(), op,
                                          [](const RankStep& s, OpId id) { return s.op < id; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ops one rank may start: those at the head of their lane whose waits have ended on it.
+// Which ops one rank may start: those at the head of their stream whose waits have ended on it.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace moesim {
 
 /// Per step of a program the steps that must end before it, by index: the one before it on its
-/// lane, and those it waits for.
+/// stream, and those it waits for.
 std::vector<std::vector<std::size_t>> steps_before(const std::vector<RankStep>& steps);
 
 class StepOrder {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The closed-form backend: every exchange takes its latency plus its busiest link's bytes /
 // bandwidth. The communicators of one phase count as simultaneous and share links; other exchanges
-// do not contend. Ops are scheduled on their lanes.
+// do not contend. Ops are scheduled on their streams.
 #pragma once
 
 #include <memory>

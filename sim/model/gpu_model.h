@@ -14,7 +14,7 @@ namespace moesim {
 /// Factors of contention, at least 1: how many times as long work takes while the other kind runs
 /// on the same GPU (both need its memory and multiprocessors).
 struct Overlap {
-  double compute = 1;        // kernels of the compute lane while the GPU is in an exchange
+  double compute = 1;        // kernels of the compute stream while the GPU is in an exchange
   double communication = 1;  // exchanges while one of their GPUs runs such a kernel
   bool any() const { return compute > 1 || communication > 1; }
 };

@@ -60,14 +60,15 @@ class Checker {
     }
     const bool sound = check_group(op);
     if (const Kernels* kernels = op.kernels()) {
-      if (op.lane != Lane::compute && op.lane != Lane::copy) {
-        mistake(fmt::format(": a kernel runs on lane compute or copy, not {}", name_of(op.lane)));
+      if (!runs_kernels(op.stream)) {
+        mistake(
+            fmt::format(": a kernel runs on stream compute or copy, not {}", name_of(op.stream)));
       }
       check_kernels(*kernels, op.group.size());
     } else {
-      if (!carries_tokens(op.lane) && !carries_parameters(op.lane)) {
-        mistake(fmt::format(": an exchange runs on lane token, token-2, param or dp, not {}",
-                            name_of(op.lane)));
+      if (runs_kernels(op.stream)) {
+        mistake(fmt::format(": an exchange runs on no stream of kernels, as {} is",
+                            name_of(op.stream)));
       }
       if (sound) {
         check_traffic(*op.exchange());

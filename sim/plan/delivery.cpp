@@ -29,7 +29,7 @@ std::map<LayerPass, TokenOps> group_ops(const Plan& plan) {
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     const Op& op = plan[id];
     const LayerPass key{op.key.layer, op.key.pass};
-    if (op.exchange() && carries_tokens(op.lane)) {
+    if (op.exchange() && carries_tokens(op.stream)) {
       groups[key].padded |= op.exchange()->padded;
       if (op.key.stage == Stage::dispatch) groups[key].dispatch.push_back(id);
       if (op.key.stage == Stage::combine) groups[key].combine.push_back(id);

@@ -19,7 +19,7 @@ struct LayerRouting {
 };
 
 /// Runs check_plan, then follows the explicit rows of every layer and pass. Each choice reaches the
-/// GPU of its slot exactly once, moved by the token-lane exchanges of Stage::dispatch in list
+/// GPU of its slot exactly once, moved by the token-stream exchanges of Stage::dispatch in list
 /// order; the expert GEMMs (Stage::experts, one group per slot of their GPU; GEMMs of one type and
 /// GPU are parts of one) compute as many rows per slot as chose it and wait for them; each result
 /// returns to its source exactly once through Stage::combine, after the GEMMs (weight gradients

@@ -126,7 +126,7 @@ class Parser {
   std::int64_t last_gpu() const { return plan_.gpus - 1; }
 
   void read_op(LineReader& reader) {
-    static const auto lanes = names_of<Lane>(lane_count);
+    static const auto streams = names_of<Stream>(stream_count);
     static const auto passes = names_of<Pass>(2);
     static const auto stages = names_of<Stage>(stage_count);
     reader.expect("op");
@@ -145,7 +145,7 @@ class Parser {
     op.key.role = type.role;
     const bool labelled = reader.accept("label");
     if (labelled) op.label = reader.name("the label of the op");
-    op.lane = static_cast<Lane>(reader.choice("a lane", lanes));
+    op.stream = static_cast<Stream>(reader.choice("a stream", streams));
     reader.expect("layer");
     if (!reader.accept("-"))
       op.key.layer = static_cast<int>(reader.integer("a layer", 0, most_ids));

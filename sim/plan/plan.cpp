@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order that lanes and waits give the ops of a plan.
+// The order that streams and waits give the ops of a plan.
 #include "sim/plan/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <queue>
 
@@ -11,27 +12,18 @@
 
 namespace moesim {
 
-const char* name_of(Lane lane) {
-  switch (lane) {
-    case Lane::compute:
-      return "compute";
-    case Lane::token:
-      return "token";
-    case Lane::param:
-      return "param";
-    case Lane::copy:
-      return "copy";
-    case Lane::token_2:
-      return "token-2";
-    case Lane::dp:
-      return "dp";
-  }
-  return "";
+const char* name_of(Stream stream) {
+  static constexpr std::array<const char*, stream_count> names = {
+      "compute", "ep",      "param",     "copy",      "ep-2",  "dp",      "tp",
+      "cp",      "pp-down", "pp-down-2", "pp-down-3", "pp-up", "pp-up-2", "pp-up-3"};
+  return names.at(static_cast<std::size_t>(stream));
 }
 
-bool carries_tokens(Lane lane) { return lane == Lane::token || lane == Lane::token_2; }
+bool runs_kernels(Stream stream) { return stream == Stream::compute || stream == Stream::copy; }
 
-bool carries_parameters(Lane lane) { return lane == Lane::param || lane == Lane::dp; }
+bool carries_tokens(Stream stream) { return stream == Stream::ep || stream == Stream::ep_2; }
+
+bool carries_parameters(Stream stream) { return stream == Stream::param || stream == Stream::dp; }
 
 const char* name_of(Stage stage) {
   switch (stage) {
@@ -67,7 +59,7 @@ OpId Plan::add(Op op) {
 std::vector<std::vector<OpId>> dependencies(const Plan& plan) {
   const OpId none(-1);
   std::vector<std::vector<OpId>> before(plan.ops.size());
-  std::vector<OpId> last(static_cast<std::size_t>(plan.gpus) * lane_count, none);
+  std::vector<OpId> last(static_cast<std::size_t>(plan.gpus) * stream_count, none);
   std::vector<OpId> listed_for(plan.ops.size(), none);  // the last op that each op was listed for
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
@@ -79,7 +71,7 @@ std::vector<std::vector<OpId>> dependencies(const Plan& plan) {
     };
     for (const OpId earlier : op.after) list(earlier);
     for (const GpuId gpu : op.group) {
-      OpId& tail = last[gpu.index() * lane_count + static_cast<std::size_t>(op.lane)];
+      OpId& tail = last[gpu.index() * stream_count + static_cast<std::size_t>(op.stream)];
       list(tail);
       tail = id;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan: ops of groups of GPUs on their lanes, with what they wait for. It is all that crosses
+// The plan: ops of groups of GPUs on their streams, with what they wait for. It is all that crosses
 // from policies to backends.
 #pragma once
 
@@ -16,15 +16,29 @@
 
 namespace moesim {
 
-/// Ops of one GPU on one lane run in list order, as on a CUDA stream.
-/// Kernels run on compute or copy, exchanges on the others: token-2 is for token exchanges that
-/// overlap those of token, param for expert parameters and gradients within an EP group, dp for
-/// gradients between EP groups, which no exchange of parameters has to wait for.
-enum class Lane { compute, token, param, copy, token_2, dp };
-inline constexpr int lane_count = 6;
-const char* name_of(Lane lane);
-bool carries_tokens(Lane lane);
-bool carries_parameters(Lane lane);  // or their gradients
+/// Ops of one GPU on one stream run in list order, as on a CUDA stream.
+enum class Stream : std::uint8_t {
+  compute,
+  ep,     // token exchanges ...
+  param,  // expert parameters and gradients within an EP group
+  copy,   // kernels beside those of compute
+  ep_2,   // ... and those that overlap them
+  dp,     // gradients between replicas, which no exchange of parameters has to wait for
+  tp,     // within a tensor-parallel group
+  cp,     // within a context-parallel group
+  // To the next pipeline stage and to the one before; a stage's neighbours are on different ones.
+  pp_down,
+  pp_down_2,
+  pp_down_3,
+  pp_up,
+  pp_up_2,
+  pp_up_3
+};
+inline constexpr int stream_count = static_cast<int>(Stream::pp_up_3) + 1;
+const char* name_of(Stream stream);
+bool runs_kernels(Stream stream);        // the others run exchanges
+bool carries_tokens(Stream stream);      // to and from experts
+bool carries_parameters(Stream stream);  // or their gradients
 
 /// What an op is for: dispatch, experts and combine are the ways of the tokens (backward of combine
 /// has the shape of dispatch and the reverse); gather, reduce and migrate move expert parameters,
@@ -92,9 +106,9 @@ struct OpKey {
 struct Op {
   std::string label;  // for people: "permute", "dispatch-inter-1"
   OpKey key;
-  Lane lane = Lane::compute;
+  Stream stream = Stream::compute;
   Group group;
-  std::vector<OpId> after;  // each GPU waits for those of them that it runs, of other lanes
+  std::vector<OpId> after;  // each GPU waits for those of them that it runs, of other streams
   std::variant<Kernels, Exchange> work;
 
   const Kernels* kernels() const { return std::get_if<Kernels>(&work); }
@@ -114,7 +128,7 @@ struct Plan {
 };
 
 /// Per op the ops that must end, on the GPUs that both run on, before it starts there: its `after`
-/// and its predecessors on the lane of every GPU; ascending, each once. Needs the plan's ids in
+/// and its predecessors on the stream of every GPU; ascending, each once. Needs the plan's ids in
 /// range (see check_plan).
 std::vector<std::vector<OpId>> dependencies(const Plan& plan);
 
@@ -122,11 +136,10 @@ std::vector<std::vector<OpId>> dependencies(const Plan& plan);
 /// ready). Throws Error naming an op of the cycle when there is none.
 std::vector<OpId> topological_order(const Plan& plan);
 
-/// Structural rules: ids in range, lanes fit the work (kernels on compute or copy, exchanges on
-/// token, param or dp), one kernel or one per member, of one kind and shape but for their rows,
-/// `after` names only ops that share a GPU with the waiting one, no cycles of ops, traffic and rows
-/// only between members, one row of the matrix per GPU of the plan. Throws
-/// Error with every mistake, each naming its op.
+/// Structural rules: ids in range, streams fit the work (runs_kernels), one kernel or one per
+/// member, of one kind and shape but for their rows, `after` names only ops that share a GPU with
+/// the waiting one, no cycles of ops, traffic and rows only between members, one row of the matrix
+/// per GPU of the plan. Throws Error with every mistake, each naming its op.
 void check_plan(const Plan& plan);
 
 }  // namespace moesim

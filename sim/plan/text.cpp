@@ -43,7 +43,7 @@ std::string key_text(const Op& op) {
   const OpKey& key = op.key;
   std::string text = name_of(OpType{key.kind, key.role, Pass::forward});
   if (op.label != name_of(key.type())) text += " label " + quoted(op.label);
-  text += fmt::format(" {} layer {} {} {}", name_of(op.lane),
+  text += fmt::format(" {} layer {} {} {}", name_of(op.stream),
                       key.layer < 0 ? "-" : std::to_string(key.layer), name_of(key.pass),
                       name_of(key.stage));
   if (key.microbatch != 0) text += fmt::format(" microbatch {}", key.microbatch);

@@ -25,7 +25,7 @@ void for_each_common(const Group& a, const Group& b, Visit visit) {
 }
 
 /// Calls visit(earlier, its member, op, member) for what an op waits for on each of its GPUs: the
-/// op before it on the GPU's lane, and those of its `after` that the GPU runs; op by op in the
+/// op before it on the GPU's stream, and those of its `after` that the GPU runs; op by op in the
 /// order of the plan. Some may come twice. Needs the plan's ids in range.
 template <class Visit>
 void for_each_wait(const Plan& plan, Visit visit) {
@@ -33,11 +33,12 @@ void for_each_wait(const Plan& plan, Visit visit) {
     OpId op{-1};
     std::size_t member = 0;
   };
-  std::vector<Last> last(static_cast<std::size_t>(plan.gpus) * lane_count);
+  std::vector<Last> last(static_cast<std::size_t>(plan.gpus) * stream_count);
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     const Op& op = plan[id];
     for (std::size_t m = 0; m < op.group.size(); ++m) {
-      Last& before = last.at(op.group[m].index() * lane_count + static_cast<std::size_t>(op.lane));
+      Last& before =
+          last.at(op.group[m].index() * stream_count + static_cast<std::size_t>(op.stream));
       if (before.op.value >= 0) visit(before.op, before.member, id, m);
       before = {id, m};
     }

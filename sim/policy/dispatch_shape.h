@@ -49,7 +49,7 @@ struct PhaseShape {
   /// Who exchanges with whom: every GPU is in exactly one.
   Communicators communicators;
   int previous = -1;                  // the phase whose rows it sends on; -1: from their sources
-  Lane lane = Lane::token;            // phases of different lanes may overlap
+  Stream stream = Stream::ep;         // phases of different streams may overlap
   MinimumTime dispatch_minimum = {};  // of the dispatch ...
   MinimumTime combine_minimum = {};   // ... and of the combine
   const MinimumTime& minimum(Stage stage) const {

@@ -187,7 +187,7 @@ void LayerOps::add_transpose(const Step& s, Stage stage, const Rows& rows) {
 
 void LayerOps::add_compute(const OpKey& key, const KernelOf& kernel_of, std::string label) {
   if (label.empty()) label = name_of(key.type());
-  Op op{std::move(label), key, Lane::compute, {}, {}, {}};
+  Op op{std::move(label), key, Stream::compute, {}, {}, {}};
   if (set_kernels(op, kernel_of)) chain_.compute(std::move(op));
 }
 

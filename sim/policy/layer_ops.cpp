@@ -148,9 +148,9 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
       for (const GpuId gpu : chain_.members(id)) after[gpu.index()].push_back(id);
     }
   }
-  const Lane lane = s.work.dispatch->shape().phase(to).lane;
-  const auto without_kernel = [&](std::vector<OpId>& waits) {  // its lane waits by itself
-    std::erase_if(waits, [&](OpId id) { return chain_.lane_of(id) == lane; });
+  const Stream stream = s.work.dispatch->shape().phase(to).stream;
+  const auto without_kernel = [&](std::vector<OpId>& waits) {  // its stream waits by itself
+    std::erase_if(waits, [&](OpId id) { return chain_.stream_of(id) == stream; });
   };
   if (!s.work.dispatch->shape().local_work.relay) {
     for (auto& waits : after) without_kernel(waits);
@@ -160,7 +160,7 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
   const RowSums& sent = s.sums.phases[static_cast<std::size_t>(to)];
   const std::int64_t row = std::int64_t{model_.hidden} * size_of(model_.activations);
   const OpKey key = s.key(OpKind::relay, stage, to);
-  Op relay{name_of(key.type()), key, Lane::compute, {}, {}, {}};
+  Op relay{name_of(key.type()), key, Stream::compute, {}, {}, {}};
   const bool any = set_kernels(relay, [&](GpuId gpu) {
     std::int64_t in = 0;
     for (const int phase : from) {
@@ -205,13 +205,13 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
   for (auto& [group, exchange] : phase_exchanges(s.work, phase, moved, row, back)) {
     std::vector<OpId> waits = waits_of(group, after);
     added.push_back(chain_.exchange(
-        {label, key, shape.phase(phase).lane, group, std::move(waits), std::move(exchange)}));
+        {label, key, shape.phase(phase).stream, group, std::move(waits), std::move(exchange)}));
   }
   return added;
 }
 
 /// Where a phase has a least time besides its bytes, every receiver spends it beside the exchange,
-/// on the copy lane: one phase after the other, as their exchanges.
+/// on the copy stream: one phase after the other, as their exchanges.
 std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int phase,
                                               const Mark& start,
                                               const std::vector<std::vector<OpId>>& after) {
@@ -223,7 +223,7 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
   const auto& rows = s.work.counts.on_wire()[static_cast<std::size_t>(phase)];
   Op op{fmt::format("{}-{}-minimum-time{}", name_of(stage), shape.name, s.suffix()),
         s.key(OpKind::minimum_time, stage, phase),
-        Lane::copy,
+        Stream::copy,
         {},
         {},
         {}};
@@ -257,7 +257,7 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     for (auto& [group, exchange] : side_exchanges(s.work, phase, moved, side)) {
       chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
                        s.key(OpKind::side_exchange, Stage::other, part),
-                       shape.phase(phase).lane,
+                       shape.phase(phase).stream,
                        group,
                        {},
                        std::move(exchange)});

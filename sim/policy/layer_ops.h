@@ -58,7 +58,7 @@ class LayerOps {
   void combine(int layer, Pass pass);
   void after_combine(int layer, Pass pass);
 
-  /// Expert parameters on the param lane, from `after` on.
+  /// Expert parameters on the param stream, from `after` on.
   void migrate(int layer, const Mark& after);
   void gather(int layer, Pass pass, const Mark& after);
   /// Gradients to their homes in every EP group, then summed over the groups.
@@ -118,7 +118,7 @@ class LayerOps {
   std::vector<OpId> add_minimum_times(const Step& s, Stage stage, int phase, const Mark& start,
                                       const std::vector<std::vector<OpId>>& after);
   void add_sides(const Step& s, Stage stage, int phase, bool before);
-  std::vector<OpId> add_param_exchanges(OpKey key, Lane lane,
+  std::vector<OpId> add_param_exchanges(OpKey key, Stream stream,
                                         const std::vector<ParamExchange>& exchanges,
                                         const Mark& after);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expert parameters and gradients on their way: the lanes param and dp of LayerOps.
+// Expert parameters and gradients on their way: the streams param and dp of LayerOps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Group concerned(const ByteMatrix& traffic) {
 void LayerOps::migrate(int layer, const Mark& after) {
   const Step s = step(layer, Pass::forward);
   const OpKey key = s.key(OpKind::parameter_exchange, Stage::migrate);
-  const auto last = add_param_exchanges(key, Lane::param, s.work.decision.migrate, after);
+  const auto last = add_param_exchanges(key, Stream::param, s.work.decision.migrate, after);
   gathered_[0][static_cast<std::size_t>(layer)] = last;
   if (s.work.decision.migrate_blocks)
     parameters_.insert(parameters_.end(), last.begin(), last.end());
@@ -42,7 +42,7 @@ void LayerOps::gather(int layer, Pass pass, const Mark& after) {
   const bool forward = pass == Pass::forward;
   const OpKey key = s.key(OpKind::parameter_exchange, Stage::gather);
   const auto last =
-      add_param_exchanges(key, Lane::param, forward ? decision.gather : decision.regather, after);
+      add_param_exchanges(key, Stream::param, forward ? decision.gather : decision.regather, after);
   auto& awaited = gathered_[forward ? 0 : 1][static_cast<std::size_t>(layer)];
   awaited.insert(awaited.end(), last.begin(), last.end());
 }
@@ -50,7 +50,7 @@ void LayerOps::gather(int layer, Pass pass, const Mark& after) {
 void LayerOps::reduce(int layer, const Mark& after) {
   const Step s = step(layer, Pass::backward);
   const OpKey key = s.key(OpKind::parameter_exchange, Stage::reduce);
-  const auto last = add_param_exchanges(key, Lane::param, s.work.decision.reduce, after);
+  const auto last = add_param_exchanges(key, Stream::param, s.work.decision.reduce, after);
   parameters_.insert(parameters_.end(), last.begin(), last.end());
   if (!s.work.gradient_sum) return;
   Mark whole = computed_[static_cast<std::size_t>(layer)];
@@ -59,7 +59,7 @@ void LayerOps::reduce(int layer, const Mark& after) {
     whole[g].insert(whole[g].end(), reduced[g].begin(), reduced[g].end());
   }
   const OpKey sum = s.key(OpKind::gradient_sum, Stage::reduce);
-  add_param_exchanges(sum, Lane::dp, {*s.work.gradient_sum}, whole);
+  add_param_exchanges(sum, Stream::dp, {*s.work.gradient_sum}, whole);
 }
 
 void LayerOps::wait_for_gather(int layer, Pass pass) {
@@ -73,7 +73,7 @@ void LayerOps::wait_for_parameters() {
 
 /// Each exchange follows the kernels that encode for it and what came before; returns what ends
 /// last.
-std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Lane lane,
+std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Stream stream,
                                                 const std::vector<ParamExchange>& exchanges,
                                                 const Mark& after) {
   std::vector<OpId> last;
@@ -87,7 +87,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Lane lane,
     const auto add_kernels = [&](OpKind kind, const std::vector<MemoryBound>& work) {
       OpKey codec = key;
       codec.kind = kind;
-      Op op{fmt::format("{}-{}", move.name, name_of(kind)), codec, Lane::copy, {}, {}, {}};
+      Op op{fmt::format("{}-{}", move.name, name_of(kind)), codec, Stream::copy, {}, {}, {}};
       const auto of_member = [&](GpuId gpu) {
         return members.contains(gpu) ? work[gpu.index()] : MemoryBound();
       };
@@ -98,7 +98,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Lane lane,
       for (const GpuId gpu : coding) before[gpu.index()] = {id};
     };
     add_kernels(OpKind::encode, move.encode);
-    last = {chain_.detached({move.name, key, lane, members, waits_of(members, before),
+    last = {chain_.detached({move.name, key, stream, members, waits_of(members, before),
                              Exchange{move.traffic, {}, false}})};
     if (move.decode.empty()) continue;
     before = chain_.per_gpu(last);

@@ -22,10 +22,10 @@ std::vector<OpId> waits_of(const Group& gpus, const Mark& mark) {
 
 OpChain::OpChain(Plan& plan) : plan_(plan) {
   const auto gpus = static_cast<std::size_t>(plan.gpus);
-  std::array<OpId, lane_count> nothing;
+  std::array<OpId, stream_count> nothing;
   nothing.fill(none);
   last_compute_.assign(gpus, none);
-  lane_knows_.assign(gpus, nothing);
+  stream_knows_.assign(gpus, nothing);
   awaited_.resize(gpus);
 }
 
@@ -45,26 +45,26 @@ OpId OpChain::compute(Op op) {
 OpId OpChain::kernel(Op op) {
   sort_once(op.after);
   const OpId id = plan_.add(std::move(op));
-  if (plan_[id].lane != Lane::compute) return id;
+  if (plan_[id].stream != Stream::compute) return id;
   for (const GpuId gpu : members(id)) last_compute_[gpu.index()] = id;
   return id;
 }
 
 OpId OpChain::exchange(Op op) {
   const Group members = op.group;
-  const auto lane = static_cast<std::size_t>(op.lane);
+  const auto stream = static_cast<std::size_t>(op.stream);
   for (const GpuId gpu : members) {
     const OpId compute = last_compute_[gpu.index()];
-    if (lane_knows_[gpu.index()][lane] == compute) continue;
+    if (stream_knows_[gpu.index()][stream] == compute) continue;
     op.after.push_back(compute);
-    lane_knows_[gpu.index()][lane] = compute;
+    stream_knows_[gpu.index()][stream] = compute;
   }
   sort_once(op.after);
   const OpId id = plan_.add(std::move(op));
   for (const GpuId gpu : members) {
     auto& awaited = awaited_[gpu.index()];
-    // An earlier exchange of the lane has ended when this one starts.
-    std::erase_if(awaited, [&](OpId other) { return plan_[other].lane == plan_[id].lane; });
+    // An earlier exchange of the stream has ended when this one starts.
+    std::erase_if(awaited, [&](OpId other) { return plan_[other].stream == plan_[id].stream; });
     awaited.push_back(id);
   }
   return id;

@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Per GPU the newest ops of its lanes: a point in time that later ops can wait for.
+/// Per GPU the newest ops of its streams: a point in time that later ops can wait for.
 using Mark = std::vector<std::vector<OpId>>;
 
 /// What some GPUs wait for, together: what one of them has done is no news to another that took
@@ -21,10 +21,10 @@ class OpChain {
   explicit OpChain(Plan& plan);
   int gpus() const { return plan_.gpus; }
 
-  /// A kernel on the compute lane, after every exchange that its GPUs have joined or been told to
+  /// A kernel on the compute stream, after every exchange that its GPUs have joined or been told to
   /// wait for since their last one.
   OpId compute(Op op);
-  /// A kernel on any lane, after what op.after names alone.
+  /// A kernel on any stream, after what op.after names alone.
   OpId kernel(Op op);
   /// A token exchange, after op.after and the newest compute of its participants; their next
   /// compute waits for it.
@@ -38,13 +38,14 @@ class OpChain {
   /// Of some ops those that each GPU takes part in.
   Mark per_gpu(const std::vector<OpId>& ops) const;
   const Group& members(OpId op) const { return plan_[op].group; }
-  Lane lane_of(OpId op) const { return plan_[op].lane; }
+  Stream stream_of(OpId op) const { return plan_[op].stream; }
 
  private:
   Plan& plan_;
-  std::vector<OpId> last_compute_;                        // [gpu]
-  std::vector<std::array<OpId, lane_count>> lane_knows_;  // [gpu] newest compute the lane waits for
-  std::vector<std::vector<OpId>> awaited_;                // [gpu]
+  std::vector<OpId> last_compute_;  // [gpu]
+  std::vector<std::array<OpId, stream_count>>
+      stream_knows_;                        // [gpu] newest compute the stream waits for
+  std::vector<std::vector<OpId>> awaited_;  // [gpu]
 };
 
 }  // namespace moesim

@@ -26,12 +26,12 @@ struct LayerRoutingNow {
   const LoadMatrix& loads;  // empty for planners that say they do not look
 };
 
-/// Expert parameters or their gradients on their way: one exchange of all GPUs on the param lane,
+/// Expert parameters or their gradients on their way: one exchange of all GPUs on the param stream,
 /// between kernels that make and use what is sent.
 struct ParamExchange {
   std::string name;                 // "restore", "migrate" ...
   ByteMatrix traffic;               // gpus x gpus
-  std::vector<MemoryBound> encode;  // [gpu] before it, on the copy lane; empty: none
+  std::vector<MemoryBound> encode;  // [gpu] before it, on the copy stream; empty: none
   std::vector<MemoryBound> decode;  // [gpu] after it
 };
 

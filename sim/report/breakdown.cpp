@@ -14,7 +14,7 @@ namespace {
 enum Kind { tokens, weights, gradients, kinds };
 
 Kind kind_of(const Op& op) {
-  if (carries_tokens(op.lane)) return tokens;
+  if (carries_tokens(op.stream)) return tokens;
   return op.key.stage == Stage::reduce ? gradients : weights;
 }
 

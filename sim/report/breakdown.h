@@ -10,10 +10,10 @@
 namespace moesim {
 
 /// Parts of the mean GPU's step. The first six add up to the step, so every moment counts once:
-/// everything but compute is time with an idle compute lane, and where several exchanges run at
+/// everything but compute is time with an idle compute stream, and where several exchanges run at
 /// once the first of the list counts.
 struct Breakdown {
-  Seconds compute;    // the compute lane works
+  Seconds compute;    // the compute stream works
   Seconds tokens;     // token exchanges move data, or their minimum times pass
   Seconds weights;    // exchanges of expert parameters move data, migrations included
   Seconds gradients;  // exchanges of gradients move data

@@ -210,7 +210,7 @@ std::vector<BoundReport> explain_bounds(const PricedPlan& priced,
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     const bool tokens = op.key.stage == Stage::dispatch || op.key.stage == Stage::combine;
-    const bool moves = op.exchange() != nullptr && carries_tokens(op.lane) && tokens;
+    const bool moves = op.exchange() != nullptr && carries_tokens(op.stream) && tokens;
     if (!moves && !is_minimum_time(op)) continue;
     groups[{op.key.pass, op.key.stage}].emplace_back(static_cast<std::int64_t>(i));
   }

@@ -45,7 +45,7 @@ HardwareStep read_step(const YamlMap& map) {
     const YamlMap op = item.map();
     const OpGroup kind{op.string("name"),
                        static_cast<Stage>(op.choice("stage", names_of<Stage>(stage_count))),
-                       static_cast<Lane>(op.choice("lane", names_of<Lane>(lane_count)))};
+                       static_cast<Stream>(op.choice("stream", names_of<Stream>(stream_count)))};
     step.ops.kinds[kind] = seconds(op, "time_s");
   }
   step.ops.waiting = seconds(map, "waiting_s");

@@ -9,7 +9,7 @@ namespace {
 bool starts_earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
 bool ends_before(const Interval& a, Seconds time) { return a.end <= time; }
 
-/// Ops of one GPU and lane are in order already.
+/// Ops of one GPU and stream are in order already.
 void sort_by_start(std::vector<Interval>& intervals) {
   if (std::is_sorted(intervals.begin(), intervals.end(), starts_earlier)) return;
   std::sort(intervals.begin(), intervals.end(), starts_earlier);
@@ -66,7 +66,7 @@ GpuIntervals compute_intervals(const Plan& plan, const Timeline& timeline) {
   GpuIntervals busy(static_cast<std::size_t>(plan.gpus));
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
-    if (op.kernels() == nullptr || op.lane != Lane::compute) continue;
+    if (op.kernels() == nullptr || op.stream != Stream::compute) continue;
     for (std::size_t m = 0; m < op.group.size(); ++m) {
       busy[op.group[m].index()].push_back(timeline.ops[i][m]);
     }

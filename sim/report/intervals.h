@@ -24,7 +24,7 @@ Seconds outside(const std::vector<Interval>& intervals, const std::vector<Interv
 /// Length of `intervals` within `busy`; both disjoint and ascending.
 Seconds inside(const std::vector<Interval>& intervals, const std::vector<Interval>& busy);
 
-/// When the compute lane of every GPU was busy; ascending, disjoint as it is one lane.
+/// When the compute stream of every GPU was busy; ascending, disjoint as it is one stream.
 GpuIntervals compute_intervals(const Plan& plan, const Timeline& timeline);
 
 }  // namespace moesim

@@ -42,11 +42,11 @@ struct Mean {
 struct LayerMetrics {
   Seconds forward,
       backward;           // from the first start to the last end of its kernels and token exchanges
-  Seconds compute;        // compute lane busy
+  Seconds compute;        // compute stream busy
   Seconds communication;  // in a token exchange, waiting included
   Seconds parameters;     // in an exchange of expert parameters or gradients
   Seconds gradients;      // the part of `parameters` in exchanges of gradients
-  Seconds exposed;        // in any exchange, with the compute lane idle
+  Seconds exposed;        // in any exchange, with the compute stream idle
   Mean load_max_over_mean;               // of one layer in one step: busiest over mean GPU
   std::vector<std::int64_t> link_bytes;  // [link]
   Traffic traffic;                       // of tokens

@@ -20,7 +20,7 @@ OpTimes op_times(const Plan& plan, const Timeline& timeline) {
       last_start = std::max(last_start, interval.start);
       last_end = std::max(last_end, interval.end);
     }
-    Seconds& sum = times.kinds[{op.label, op.key.stage, op.lane}];
+    Seconds& sum = times.kinds[{op.label, op.key.stage, op.stream}];
     if (op.kernels() != nullptr) {
       for (const Interval& of_gpu : timeline.ops[i]) sum += (of_gpu.end - of_gpu.start) * share;
       continue;

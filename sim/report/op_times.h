@@ -11,11 +11,11 @@
 
 namespace moesim {
 
-/// Ops of one label, stage and lane, forward and backward.
+/// Ops of one label, stage and stream, forward and backward.
 struct OpGroup {
   std::string name;
   Stage stage = Stage::other;
-  Lane lane = Lane::compute;
+  Stream stream = Stream::compute;
   auto operator<=>(const OpGroup&) const = default;
 };
 

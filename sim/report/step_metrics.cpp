@@ -114,14 +114,14 @@ class StepMetrics {
     if (!minimum_until_.empty()) longer = with_minimum_times(op, timeline_.ops[index]);
     const auto& intervals = longer.empty() ? timeline_.ops[index] : longer;
     // Parameters may travel long before or after.
-    const bool of_pass = carries_tokens(op.lane) || op.lane == Lane::compute;
+    const bool of_pass = carries_tokens(op.stream) || op.stream == Stream::compute;
     if (of_pass) spans_[{op.key.layer, op.key.pass}].cover(intervals);
     LayerMetrics& layer = layers_[op.key.layer];
     if (op.kernels() == nullptr) {
       return add_exchange(op, priced_[OpId(static_cast<std::int64_t>(index))]->loads, intervals,
                           layer);
     }
-    if (op.lane != Lane::compute) return;
+    if (op.stream != Stream::compute) return;
     for (const Interval& of_gpu : intervals) {
       layer.compute += (of_gpu.end - of_gpu.start) * (1.0 / plan_.gpus);
     }
@@ -154,11 +154,11 @@ class StepMetrics {
   /// A GPU is in a token exchange for its minimum time at least. What that takes of the next
   /// round's exchange belongs to its own.
   std::vector<Interval> with_minimum_times(const Op& op, std::vector<Interval> intervals) {
-    if (op.exchange() == nullptr || !carries_tokens(op.lane)) return intervals;
+    if (op.exchange() == nullptr || !carries_tokens(op.stream)) return intervals;
     for (std::size_t p = 0; p < intervals.size(); ++p) {
       const GpuId gpu = op.group[p];
       Interval& interval = intervals[p];
-      Seconds& taken = taken_until_[{op.lane, gpu}];
+      Seconds& taken = taken_until_[{op.stream, gpu}];
       const Seconds minimum = std::exchange(minimum_until_[gpu], Seconds(0));
       const bool longer = minimum > interval.end;
       interval.start = std::max(interval.start, taken);
@@ -171,7 +171,7 @@ class StepMetrics {
   void add_exchange(const Op& op, const LinkLoads& loads, const std::vector<Interval>& intervals,
                     LayerMetrics& layer) {
     const Exchange& exchange = *op.exchange();
-    const bool tokens = carries_tokens(op.lane);
+    const bool tokens = carries_tokens(op.stream);
     GpuIntervals& of_layer = exchanging_[op.key.layer];
     of_layer.resize(gpus());
     for (std::size_t p = 0; p < intervals.size(); ++p) {
@@ -194,10 +194,10 @@ class StepMetrics {
   std::map<int, LayerMetrics> layers_;
   std::map<int, GpuLoads> loads_;  // by layer
   std::map<std::pair<int, Pass>, Span> spans_;
-  std::map<int, GpuIntervals> exchanging_;                 // [layer][gpu]
-  GpuIntervals everywhere_;                                // [gpu]
-  std::map<GpuId, Seconds> minimum_until_;                 // of the exchange to come
-  std::map<std::pair<Lane, GpuId>, Seconds> taken_until_;  // by minimum times that were longer
+  std::map<int, GpuIntervals> exchanging_;                   // [layer][gpu]
+  GpuIntervals everywhere_;                                  // [gpu]
+  std::map<GpuId, Seconds> minimum_until_;                   // of the exchange to come
+  std::map<std::pair<Stream, GpuId>, Seconds> taken_until_;  // by minimum times that were longer
 };
 
 }  // namespace

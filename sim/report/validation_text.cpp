@@ -73,7 +73,7 @@ std::string error_text(Seconds measured, Seconds simulated) {
 std::string time_text(Seconds t) { return t > Seconds(0) ? to_string(t) : "-"; }
 
 std::string op_table(const ResultValidation& result) {
-  Rows rows = {{"policy", "op", "stage", "lane", "measured", "of step", "simulated", "error"}};
+  Rows rows = {{"policy", "op", "stage", "stream", "measured", "of step", "simulated", "error"}};
   for (const PolicyValidation& p : result.policies) {
     const auto add = [&](const std::vector<std::string>& names, Seconds measured,
                          Seconds simulated) {
@@ -82,7 +82,7 @@ std::string op_table(const ResultValidation& result) {
                              time_text(simulated), error_text(measured, simulated)});
     };
     for (const OpGroup& kind : kinds_of(p)) {
-      add({p.policy, kind.name, name_of(kind.stage), name_of(kind.lane)},
+      add({p.policy, kind.name, name_of(kind.stage), name_of(kind.stream)},
           time_of(p.measured_ops, kind), time_of(p.simulated_ops, kind));
     }
     add({p.policy, "waiting", "-", "-"}, p.measured_ops.waiting, p.simulated_ops.waiting);
@@ -140,7 +140,7 @@ Json ops_json(const PolicyValidation& p) {
   for (const OpGroup& kind : kinds_of(p)) {
     list.push_back({{"name", kind.name},
                     {"stage", name_of(kind.stage)},
-                    {"lane", name_of(kind.lane)},
+                    {"stream", name_of(kind.stream)},
                     {"measured_s", time_of(p.measured_ops, kind).value},
                     {"simulated_s", time_of(p.simulated_ops, kind).value}});
   }

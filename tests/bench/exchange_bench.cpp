@@ -83,11 +83,11 @@ void port(benchmark::State& state) {
 }
 BENCHMARK(port)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// Two all-to-alls at once, on two lanes: every link is shared.
+/// Two all-to-alls at once, on two streams: every link is shared.
 Plan two_exchanges(int gpus) {
   test::PlanWriter w(gpus);
-  w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Lane::token);
-  w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Lane::param);
+  w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Stream::ep);
+  w.traffic(all_of(gpus), uneven_all_to_all(gpus), {}, Stream::param);
   return w.plan();
 }
 

@@ -66,13 +66,13 @@ Plan iteration() {
               key.kind = OpKind::token_exchange;
               chain.exchange({"exchange",
                               key,
-                              Lane::token,
+                              Stream::ep,
                               group,
                               {},
                               Exchange{dispatch ? out : back, {}, false}});
             } else {
               key.kind = OpKind::fc1;
-              chain.compute({"kernel", key, Lane::compute, group, {}, i == 6 ? uneven : even});
+              chain.compute({"kernel", key, Stream::compute, group, {}, i == 6 ? uneven : even});
             }
           }
         }

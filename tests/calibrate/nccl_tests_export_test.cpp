@@ -26,19 +26,19 @@ constexpr const char* four_gpus = R"(moesim-plan 2
 name four
 gpus 4
 
-op 0 side-exchange label counts token layer 2 forward dispatch exchange 0,1 unit 4
+op 0 side-exchange label counts ep layer 2 forward dispatch exchange 0,1 unit 4
   1 -> 0:1
-op 1 side-exchange label counts token layer 2 forward dispatch exchange 2,3 unit 4
-op 2 token-exchange label dispatch token layer 2 forward dispatch exchange 0,1 unit 100
+op 1 side-exchange label counts ep layer 2 forward dispatch exchange 2,3 unit 4
+op 2 token-exchange label dispatch ep layer 2 forward dispatch exchange 0,1 unit 100
   0 -> 0:7 1:3
   1 -> 0:1
-op 3 token-exchange label dispatch token layer 2 forward dispatch exchange 2,3 unit 64
+op 3 token-exchange label dispatch ep layer 2 forward dispatch exchange 2,3 unit 64
   2 -> 3:2
-op 4 token-exchange label combine token layer 2 forward combine exchange 0-3 unit 16
+op 4 token-exchange label combine ep layer 2 forward combine exchange 0-3 unit 16
   0 -> 3:1
   1 -> 1:5
   2 -> 3:4
-op 5 side-exchange label "next counts" token layer 3 forward dispatch exchange 0-3 unit 4
+op 5 side-exchange label "next counts" ep layer 3 forward dispatch exchange 0-3 unit 4
   1 -> 1:5
 )";
 

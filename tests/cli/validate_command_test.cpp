@@ -39,7 +39,7 @@ Json perfect(const Scratch& scratch) {
                         {"ops",
                          {{{"name", "fc1"},
                            {"stage", "experts"},
-                           {"lane", "compute"},
+                           {"stream", "compute"},
                            {"time_s", 0.002}}}}}}}});
   }
   return {{"format", "moesim-hw-result"},
@@ -172,7 +172,7 @@ TEST_F(ValidateCommand, RefusesWhatIsNoMeasuredFile) {
   in_step("repeats_s", Json::array(), "repeats_s' is empty");
   in_step("repeats_s", {-1}, "must be");
   in_step("repeats_s", {"nan"}, "must be a number");
-  in_step("ops", {{{"name", "fc1"}, {"stage", "exprts"}, {"lane", "compute"}, {"time_s", 1}}},
+  in_step("ops", {{{"name", "fc1"}, {"stage", "exprts"}, {"stream", "compute"}, {"time_s", 1}}},
           "experts");
 }
 

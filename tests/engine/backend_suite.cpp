@@ -56,10 +56,10 @@ TEST_P(BackendOrder, ReportsTheMakespan) {
             std::max(timeline.ops[one.index()][0].end, timeline.ops[other.index()][0].end));
 }
 
-TEST_P(BackendOrder, RunsTheLanesOfAGpuAtOnce) {
+TEST_P(BackendOrder, RunsTheStreamsOfAGpuAtOnce) {
   PlanWriter w(2);
   const OpId compute = w.compute(0, milliseconds(3));
-  const OpId copy = w.compute(0, milliseconds(3), {}, Lane::copy);
+  const OpId copy = w.compute(0, milliseconds(3), {}, Stream::copy);
   const OpId exchange = w.exchange({0, 1}, {{0, 1, 1000}});
   const Timeline timeline = run(w.plan());
   const Interval& computes = timeline.ops[compute.index()][0];
@@ -69,17 +69,17 @@ TEST_P(BackendOrder, RunsTheLanesOfAGpuAtOnce) {
   EXPECT_LT(timeline.ops[exchange.index()][0].start, computes.end);
 }
 
-TEST_P(BackendOrder, RunsAnExchangeOfOneLaneBesideThatOfAnother) {
+TEST_P(BackendOrder, RunsAnExchangeOfOneStreamBesideThatOfAnother) {
   PlanWriter w(2);
   const OpId slow = w.compute(1, milliseconds(3));
   const OpId waiting = w.exchange({0, 1}, {{1, 0, 1000}}, {slow});
-  const OpId free = w.exchange({0, 1}, {{0, 1, 1000}, {1, 0, 1000}}, {}, Lane::param);
+  const OpId free = w.exchange({0, 1}, {{0, 1, 1000}, {1, 0, 1000}}, {}, Stream::param);
   const Timeline timeline = run(w.plan());
   EXPECT_LT(timeline.ops[waiting.index()][0].start, timeline.ops[slow.index()][0].end);
   EXPECT_LT(timeline.ops[free.index()][0].end, timeline.ops[waiting.index()][0].end);
 }
 
-/// Ops of all lanes at random, which wait for random earlier ones of the same GPU.
+/// Ops of all streams at random, which wait for random earlier ones of the same GPU.
 Plan random_plan(std::mt19937& random) {
   const auto below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
   PlanWriter w(2);
@@ -92,10 +92,11 @@ Plan random_plan(std::mt19937& random) {
       if (shared && below(8) == 0) after.emplace_back(earlier);
     }
     if (kind < 2) {
-      w.compute(gpu, milliseconds(0.01 * below(10)), after, kind == 0 ? Lane::compute : Lane::copy);
+      w.compute(gpu, milliseconds(0.01 * below(10)), after,
+                kind == 0 ? Stream::compute : Stream::copy);
     } else {
-      const Lane lane = kind == 2 ? Lane::token : kind == 3 ? Lane::token_2 : Lane::param;
-      w.exchange({0, 1}, {{0, 1, 1000 * below(50)}, {1, 0, 1000 * below(50)}}, after, lane);
+      const Stream stream = kind == 2 ? Stream::ep : kind == 3 ? Stream::ep_2 : Stream::param;
+      w.exchange({0, 1}, {{0, 1, 1000 * below(50)}, {1, 0, 1000 * below(50)}}, after, stream);
     }
   }
   return w.plan();
@@ -163,10 +164,10 @@ TEST_P(BackendTimes, LastsAsLongAsItsBusiestPort) {
   expect_interval(timeline.ops[0][2], 0, 1.205);
 }
 
-TEST_P(BackendTimes, OverlapsTheLanesOfAGpu) {
+TEST_P(BackendTimes, OverlapsTheStreamsOfAGpu) {
   PlanWriter w(2);
   const OpId compute = w.compute(0, milliseconds(3));
-  const OpId copy = w.compute(0, milliseconds(2), {}, Lane::copy);
+  const OpId copy = w.compute(0, milliseconds(2), {}, Stream::copy);
   const OpId exchange = w.exchange({0, 1}, {{0, 1, 50'000'000}});
   const Timeline timeline = run(w.plan());
   expect_interval(timeline.ops[compute.index()][0], 0, 3);
@@ -178,7 +179,7 @@ TEST_P(BackendTimes, WaitsForTheLatestOfSeveralOps) {
   for (const auto& [compute_ms, copy_ms] : {std::pair(1, 2), std::pair(2, 1)}) {
     PlanWriter w(1);
     w.compute(0, milliseconds(compute_ms));
-    const OpId copy = w.compute(0, milliseconds(copy_ms), {}, Lane::copy);
+    const OpId copy = w.compute(0, milliseconds(copy_ms), {}, Stream::copy);
     const OpId last = w.compute(0, milliseconds(1), {copy});
     expect_interval(run(w.plan()).ops[last.index()][0], 2, 3);
   }
@@ -201,8 +202,8 @@ TEST_P(BackendTimes, StartsWithItsLastParticipant) {
 
 TEST_P(BackendTimes, SharesAPortEvenly) {
   PlanWriter w(3);
-  const OpId big = w.exchange({0, 1}, {{0, 1, 50'000'000}}, {}, Lane::token);
-  const OpId small = w.exchange({0, 2}, {{0, 2, 25'000'000}}, {}, Lane::param);
+  const OpId big = w.exchange({0, 1}, {{0, 1, 50'000'000}}, {}, Stream::ep);
+  const OpId small = w.exchange({0, 2}, {{0, 2, 25'000'000}}, {}, Stream::param);
   const Timeline timeline = run(w.plan());
   const bool shares = GetParam().shares_links;
   expect_interval(timeline.ops[small.index()][0], 0, shares ? 1.005 : 0.505);
@@ -214,7 +215,7 @@ TEST_P(BackendTimes, SharesAPortFromWhenTheSecondExchangeBegins) {
   const OpId wait = w.compute(0, milliseconds(0.5));
   const OpId big = w.exchange({0, 1}, {{0, 1, 50'000'000}, {1, 0, 49'000'000}});
   const OpId small =
-      w.exchange({0, 2}, {{0, 2, 12'500'000}, {2, 0, 1'000'000}}, {wait}, Lane::param);
+      w.exchange({0, 2}, {{0, 2, 12'500'000}, {2, 0, 1'000'000}}, {wait}, Stream::param);
   const Timeline timeline = run(w.plan());
   const bool shares = GetParam().shares_links;
   expect_interval(timeline.ops[small.index()][0], 0.5, shares ? 1.005 : 0.755);
@@ -224,7 +225,7 @@ TEST_P(BackendTimes, SharesAPortFromWhenTheSecondExchangeBegins) {
 TEST_P(BackendTimes, SharesAPortEvenlyWhateverTheLatencies) {
   PlanWriter w(3);
   const OpId near = w.exchange({0, 1}, {{0, 1, 50'000'000}});
-  const OpId far = w.exchange({0, 2}, {{0, 2, 50'000'000}}, {}, Lane::param);
+  const OpId far = w.exchange({0, 2}, {{0, 2, 50'000'000}}, {}, Stream::param);
   const Timeline timeline = run(w.plan(), star(3, Seconds(0), true));
   const bool shares = GetParam().shares_links;
   expect_interval(timeline.ops[near.index()][0], 0, shares ? 1.985 : 1.005);
@@ -242,7 +243,7 @@ TEST_P(BackendTimes, LetsTheBusiestPortChangeWhenItIsShared) {
   // Alone, the first exchange ends with the port into GPU 2. The second holds up the one out of 0.
   PlanWriter w(4);
   const OpId first = w.exchange({0, 1, 2}, {{0, 2, 30'000'000}, {1, 2, 10'000'000}});
-  const OpId second = w.exchange({0, 3}, {{0, 3, 30'000'000}}, {}, Lane::param);
+  const OpId second = w.exchange({0, 3}, {{0, 3, 30'000'000}}, {}, Stream::param);
   const Timeline timeline = run(w.plan());
   const bool shares = GetParam().shares_links;
   expect_interval(timeline.ops[first.index()][0], 0, shares ? 1.205 : 0.805);
@@ -271,7 +272,7 @@ TEST_P(BackendTimes, RunsEveryPlanFromTimeZeroAndAlike) {
   PlanWriter w(3);
   const OpId compute = w.compute(1, Seconds(0.0012345));
   w.exchange({0, 1, 2}, {{0, 1, 1234567}, {1, 2, 7654321}}, {compute});
-  w.exchange({0, 2}, {{0, 2, 333333}, {2, 0, 1111111}}, {}, Lane::param);
+  w.exchange({0, 2}, {{0, 2, 333333}, {2, 0, 1111111}}, {}, Stream::param);
   PlanWriter other(3);
   other.exchange({0, 1}, {{0, 1, 98765}});
   const Topology topology = star(3);

@@ -57,7 +57,7 @@ TEST_P(Measured, ExchangesThatMeetShareTheTimeOfTheLink) {
   w.exchange({0, 3}, {{0, 3, 1'000'000}});
   w.exchange({1, 3}, {{1, 3, 4'000'000}});
   Plan plan = w.plan();
-  plan.ops[1].lane = Lane::token_2;
+  plan.ops[1].stream = Stream::ep_2;
   if (GetParam().name == "analytic") {
     for (Op& op : plan.ops) op.key.layer = 0;  // of one phase
   }

@@ -11,7 +11,7 @@
 namespace moesim::test {
 namespace {
 
-/// Random groups of GPUs exchange on both lanes, with kernels and waits in between.
+/// Random groups of GPUs exchange on both streams, with kernels and waits in between.
 Plan random_plan(int gpus, int exchanges, unsigned seed) {
   std::mt19937 random(seed);
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
@@ -26,7 +26,7 @@ Plan random_plan(int gpus, int exchanges, unsigned seed) {
       if (below(3) == 0) after.push_back(w.compute(gpu, Seconds(1e-6 * below(2000))));
     }
     w.traffic(group, uneven(group, gpus, 2e6, 4, random), after,
-              below(2) == 0 ? Lane::token : Lane::param);
+              below(2) == 0 ? Stream::ep : Stream::param);
   }
   return w.plan();
 }

@@ -136,22 +136,24 @@ class PlanWriter {
   explicit PlanWriter(int gpus) { plan_.gpus = gpus; }
 
   /// A kernel of `time` on a test GPU.
-  OpId compute(int gpu, Seconds time, std::vector<OpId> after = {}, Lane lane = Lane::compute) {
+  OpId compute(int gpu, Seconds time, std::vector<OpId> after = {},
+               Stream stream = Stream::compute) {
     const auto bytes = static_cast<std::int64_t>(time.value * 1e12 + 0.5);
-    return kernel(gpu, MemoryBound{Bytes(bytes), Bytes(0)}, std::move(after), lane);
+    return kernel(gpu, MemoryBound{Bytes(bytes), Bytes(0)}, std::move(after), stream);
   }
-  OpId kernel(int gpu, Kernel kernel, std::vector<OpId> after = {}, Lane lane = Lane::compute) {
-    return add("compute", lane, {GpuId(gpu)}, std::move(after), Kernels(std::move(kernel)));
+  OpId kernel(int gpu, Kernel kernel, std::vector<OpId> after = {},
+              Stream stream = Stream::compute) {
+    return add("compute", stream, {GpuId(gpu)}, std::move(after), Kernels(std::move(kernel)));
   }
   /// An exchange among `gpus`.
   OpId exchange(const std::vector<int>& gpus, const std::vector<Transfer>& transfers,
-                std::vector<OpId> after = {}, Lane lane = Lane::token) {
-    return traffic(gpus, matrix_of(plan_.gpus, transfers), std::move(after), lane);
+                std::vector<OpId> after = {}, Stream stream = Stream::ep) {
+    return traffic(gpus, matrix_of(plan_.gpus, transfers), std::move(after), stream);
   }
   OpId traffic(const std::vector<int>& gpus, ByteMatrix matrix, std::vector<OpId> after = {},
-               Lane lane = Lane::token) {
+               Stream stream = Stream::ep) {
     const std::vector<GpuId> group(gpus.begin(), gpus.end());
-    return add("exchange", lane, group, std::move(after), Exchange{std::move(matrix), {}, false});
+    return add("exchange", stream, group, std::move(after), Exchange{std::move(matrix), {}, false});
   }
 
   const Plan& plan() const { return plan_; }
@@ -159,11 +161,11 @@ class PlanWriter {
   void wait(OpId op, OpId after) { plan_.ops[op.index()].after.push_back(after); }
 
  private:
-  OpId add(std::string name, Lane lane, Group group, std::vector<OpId> after,
+  OpId add(std::string name, Stream stream, Group group, std::vector<OpId> after,
            std::variant<Kernels, Exchange> work) {
     Op op;
     op.label = std::move(name);
-    op.lane = lane;
+    op.stream = stream;
     op.group = std::move(group);
     op.after = std::move(after);
     op.work = std::move(work);

@@ -13,7 +13,7 @@
 namespace moesim::test {
 namespace {
 
-/// Kernels and exchanges of three lanes that share links.
+/// Kernels and exchanges of three streams that share links.
 Plan crowd(unsigned seed) {
   std::mt19937 random(seed);
   const auto below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
@@ -21,8 +21,8 @@ Plan crowd(unsigned seed) {
   for (int i = 0; i < 24; ++i) {
     w.compute(below(16), milliseconds(0.01 * below(10)));
     const int first = below(8), second = 8 + below(8);
-    const Lane lane = i % 3 == 0 ? Lane::token : i % 3 == 1 ? Lane::token_2 : Lane::param;
-    w.exchange({first, second}, {{first, second, 1000 * (1 + below(5000))}}, {}, lane);
+    const Stream stream = i % 3 == 0 ? Stream::ep : i % 3 == 1 ? Stream::ep_2 : Stream::param;
+    w.exchange({first, second}, {{first, second, 1000 * (1 + below(5000))}}, {}, stream);
   }
   return w.plan();
 }

@@ -201,8 +201,8 @@ TEST(PeersAtOnce, OverlappingExchangesAllEnd) {
   std::mt19937 random(11);
   PlanWriter w(16);
   w.traffic(all_of(16), uneven(all_of(16), 16, 1e6, 4, random));
-  w.traffic({0, 3, 9, 12}, uneven({0, 3, 9, 12}, 16, 1e6, 4, random), {}, Lane::param);
-  w.traffic({1, 2}, matrix_of(16, {}), {}, Lane::param);
+  w.traffic({0, 3, 9, 12}, uneven({0, 3, 9, 12}, 16, 1e6, 4, random), {}, Stream::param);
+  w.traffic({1, 2}, matrix_of(16, {}), {}, Stream::param);
   const auto backend = make_flow_backend(topology, test_gpus(16), {.peers = 8});
   const Timeline timeline = backend->run(w.plan());
   EXPECT_EQ(timeline.ops.size(), 3U);

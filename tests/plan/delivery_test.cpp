@@ -130,9 +130,9 @@ TEST_F(Delivery, FindsACycle) {
             "error: op 1 'fc1' waits for itself: it waits for op 3 'fc2', which waits for op 1\n");
 }
 
-TEST_F(Delivery, FindsAnOpOnAForeignLane) {
-  plan_.ops[fc2_0].lane = Lane::token;
-  EXPECT_EQ(verdict(), "error: op 3 'fc2': a kernel runs on lane compute or copy, not token\n");
+TEST_F(Delivery, FindsAnOpOnAForeignStream) {
+  plan_.ops[fc2_0].stream = Stream::ep;
+  EXPECT_EQ(verdict(), "error: op 3 'fc2': a kernel runs on stream compute or copy, not ep\n");
 }
 
 TEST_F(Delivery, FindsAWaitForAForeignOp) {

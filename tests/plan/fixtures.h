@@ -79,7 +79,7 @@ inline void set_rows(Op& op, std::vector<std::int64_t> m, std::size_t member = 0
 inline Op exchange(std::string name, std::initializer_list<int> gpus, ByteMatrix traffic,
                    std::initializer_list<int> after = {}) {
   Op op = named(std::move(name));
-  op.lane = Lane::token;
+  op.stream = Stream::ep;
   op.after = ids<OpId>(after);
   op.group = ids<GpuId>(gpus);
   op.work = Exchange{std::move(traffic), {}};

@@ -288,7 +288,7 @@ TEST(DeliveryMutations, OfAGroupsRowsAndWaitsAreCaught) {
     }
     Plan plan = right;
     plan.ops[op].after.clear();
-    // The second GEMM follows the first on its lane.
+    // The second GEMM follows the first on its stream.
     EXPECT_EQ(accepted(plan, world.routing), op == 2) << "op " << op;
     plan = right;
     std::erase(plan.ops.back().after, OpId(2));

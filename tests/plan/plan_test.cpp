@@ -17,11 +17,11 @@ std::string mistakes_of(const Plan& plan) {
   return error_of([&] { check_plan(plan); });
 }
 
-TEST(Plan, NamesItsLanesStagesAndPasses) {
-  EXPECT_STREQ(name_of(Lane::compute), "compute");
-  EXPECT_STREQ(name_of(Lane::token), "token");
-  EXPECT_STREQ(name_of(Lane::param), "param");
-  EXPECT_STREQ(name_of(Lane::copy), "copy");
+TEST(Plan, NamesItsStreamsStagesAndPasses) {
+  EXPECT_STREQ(name_of(Stream::compute), "compute");
+  EXPECT_STREQ(name_of(Stream::ep), "ep");
+  EXPECT_STREQ(name_of(Stream::param), "param");
+  EXPECT_STREQ(name_of(Stream::copy), "copy");
   EXPECT_STREQ(name_of(Stage::dispatch), "dispatch");
   EXPECT_STREQ(name_of(Stage::experts), "experts");
   EXPECT_STREQ(name_of(Stage::combine), "combine");
@@ -37,7 +37,7 @@ TEST(Plan, AddReturnsTheIndex) {
   EXPECT_EQ(plan[OpId(1)].label, "b");
 }
 
-TEST(Dependencies, AreWaitsAndThePredecessorsOnEveryLaneOfTheOp) {
+TEST(Dependencies, AreWaitsAndThePredecessorsOnEveryStreamOfTheOp) {
   const Plan plan = plan_of(2, {kernel("a", 0), kernel("b", 1), kernel("c", 0),
                                 exchange("x", {0, 1}, matrix(2, 1, {}), {1, 2}),
                                 exchange("y", {0, 1}, matrix(2, 1, {})), kernel("d", 1, {4, 1})});
@@ -73,7 +73,7 @@ TEST(Dependencies, GrowLinearlyWithTheGpus) {
 
 TEST(TopologicalOrder, TakesTheLowestReadyOpFirst) {
   Plan plan = plan_of(2, {kernel("a", 0, {2}), kernel("b", 1), kernel("c", 0), kernel("d", 1)});
-  plan.ops[2].lane = Lane::copy;
+  plan.ops[2].stream = Stream::copy;
   EXPECT_EQ(topological_order(plan), ids<OpId>({1, 2, 0, 3}));
 }
 
@@ -87,8 +87,8 @@ TEST(CheckPlan, AcceptsWhatTheRulesAllow) {
   Plan plan = plan_of(4, {kernel("a", 0), exchange("x", {0, 2}, matrix(4, 8, {{0, 2, 1}}), {0}),
                           exchange("y", {2, 3}, matrix(4, 8, {{3, 3, 5}}), {1}),
                           kernel("b", 2, {1, 2}), kernel("c", 1)});
-  plan.ops[2].lane = Lane::param;
-  plan.ops[4].lane = Lane::copy;
+  plan.ops[2].stream = Stream::param;
+  plan.ops[4].stream = Stream::copy;
   EXPECT_EQ(mistakes_of(plan), "");
 }
 
@@ -104,13 +104,13 @@ TEST(CheckPlan, KeepsGpusAndOpsInRange) {
             "error: op 2 'x': GPU 5 is not one of the plan's 0-1\n");
 }
 
-TEST(CheckPlan, KeepsKernelsAndExchangesOnTheirLanes) {
+TEST(CheckPlan, KeepsKernelsAndExchangesOnTheirStreams) {
   Plan plan = plan_of(1, {kernel("a", 0), exchange("x", {0}, matrix(1, 1, {}))});
-  plan.ops[0].lane = Lane::token;
-  plan.ops[1].lane = Lane::copy;
+  plan.ops[0].stream = Stream::ep;
+  plan.ops[1].stream = Stream::copy;
   EXPECT_EQ(mistakes_of(plan),
-            "error: op 0 'a': a kernel runs on lane compute or copy, not token\n"
-            "error: op 1 'x': an exchange runs on lane token, token-2, param or dp, not copy\n");
+            "error: op 0 'a': a kernel runs on stream compute or copy, not ep\n"
+            "error: op 1 'x': an exchange runs on no stream of kernels, as copy is\n");
 }
 
 TEST(CheckPlan, RejectsForeignWaits) {

@@ -22,7 +22,7 @@ Plan there_and_back() {
   return plan;
 }
 
-TEST(Slice, OfEverythingIsThePlanWithItsLanesSpelledOut) {
+TEST(Slice, OfEverythingIsThePlanWithItsStreamsSpelledOut) {
   const Plan plan = there_and_back();
   const Plan same = slice(plan, ids<OpId>({0, 1, 2, 3}));
   EXPECT_EQ(same.ops.size(), 4u);
@@ -44,7 +44,7 @@ TEST(Slice, TakesNoOrderFromAnotherGpuOfAGroup) {
   plan.add(kernels("sort", {0, 1}, {0}));
   plan.add(exchange("move", {1}, nothing(), {1}));
   Op back = exchange("back", {0, 1}, nothing(), {2});
-  back.lane = Lane::param;
+  back.stream = Stream::param;
   plan.add(std::move(back));
   OpOrder order(plan);
   EXPECT_TRUE(order.precedes(OpId(0), OpId(1), GpuId(0)));

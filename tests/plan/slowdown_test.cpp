@@ -43,22 +43,22 @@ class FixedNetwork : public Network {
 struct Case {
   OpId compute(int gpu, Kernel kernel, std::vector<OpId> after = {}) {
     return plan.add(
-        {"k", {}, Lane::compute, {GpuId(gpu)}, std::move(after), Kernels(std::move(kernel))});
+        {"k", {}, Stream::compute, {GpuId(gpu)}, std::move(after), Kernels(std::move(kernel))});
   }
   /// On both GPUs, by itself on each.
   OpId both(Kernel first, Kernel second, std::vector<OpId> after) {
     return plan.add({"k",
                      {},
-                     Lane::compute,
+                     Stream::compute,
                      {GpuId(0), GpuId(1)},
                      std::move(after),
                      Kernels(std::vector<Kernel>{std::move(first), std::move(second)})});
   }
-  OpId exchange(std::vector<OpId> after = {}, std::int64_t bytes = 1, Lane lane = Lane::token) {
+  OpId exchange(std::vector<OpId> after = {}, std::int64_t bytes = 1, Stream stream = Stream::ep) {
     const std::vector<std::int64_t> entries = {0, bytes, 0, 0};
     return plan.add({"x",
                      {},
-                     lane,
+                     stream,
                      {GpuId(0), GpuId(1)},
                      std::move(after),
                      Exchange{ByteMatrix::from_dense(2, entries), {}}});
@@ -226,7 +226,7 @@ TEST(Slowdown, FulfilsItsDefinitionOnRandomPlans) {
       } else if (below(3) > 0) {
         c.compute(below(2), work(1 + below(20)));
       } else {
-        c.exchange(after, 1, below(2) == 0 ? Lane::token : Lane::param);
+        c.exchange(after, 1, below(2) == 0 ? Stream::ep : Stream::param);
       }
     }
     const Overlap overlap{1 + 0.25 * below(6), 1 + 0.5 * below(6)};

@@ -39,10 +39,10 @@ Plan hand_made() {
   plan.add(at(kernel("fc1", 1, {2}, GroupedGemm{{4, 8, 8, 8, 0}, 2816, 2048, DataType::bf16}),
               Pass::backward, Stage::experts));
   Op move = exchange("move \"expert\" 7", {1}, matrix(2, 1, {}));
-  move.lane = Lane::param;
+  move.stream = Stream::param;
   plan.add(std::move(move));
   Op wait = kernel("wait", 0, {2});
-  wait.lane = Lane::copy;
+  wait.stream = Stream::copy;
   plan.add(std::move(wait));
   plan.ops[3].after = ids<OpId>({2, 4});
   return plan;
@@ -102,10 +102,10 @@ Plan random_plan(unsigned seed) {
     }
     op.group = draw(3) == 0 ? Group{GpuId(draw(plan.gpus))} : Group(gpus);
     if (draw(2) == 0) {
-      op.lane = draw(2) == 0 ? Lane::compute : Lane::copy;
+      op.stream = draw(2) == 0 ? Stream::compute : Stream::copy;
       op.work = random_kernels(op.group.size(), draw);
     } else {
-      op.lane = draw(2) == 0 ? Lane::token : Lane::param;
+      op.stream = draw(2) == 0 ? Stream::ep : Stream::param;
       Exchange work{ByteMatrix(Bytes(1 + draw(4096))), {}};
       const auto member = [&] { return op.group[random() % op.group.size()]; };
       for (int from = 0; from < plan.gpus; ++from) {
@@ -142,7 +142,7 @@ TEST(PlanText, BringsRandomPlansThereAndBack) {
 TEST(PlanText, AllowsCommentsBlanksAndCarriageReturns) {
   const std::string text =
       "# a plan\r\nmoesim-plan 2\r\n\r\nname n # the name\r\ngpus 2\r\n"
-      "op 0 probe token layer - forward other exchange 0,1 unit 8\r\n"
+      "op 0 probe ep layer - forward other exchange 0,1 unit 8\r\n"
       "\t0 -> 1:2   # two\r\n\r\n  # rows follow\r\n  rows 0 -> 5:1:0\r\n";
   Plan plan{"n", 2, {exchange("probe", {0, 1}, matrix(2, 8, {{0, 1, 2}}))}};
   std::get<Exchange>(plan.ops[0].work).rows = {{GpuId(0), GpuId(1), TokenId(5), 1}};
@@ -177,9 +177,9 @@ TEST(BadPlanText, WithoutItsHeader) {
             "       ^\n");
 }
 
-TEST(BadPlanText, WithAnUnknownLane) {
+TEST(BadPlanText, WithAnUnknownStream) {
   EXPECT_EQ(bad("op 0 gate compte layer - forward other gpus 0 memory read 1 written 1\n"),
-            "p:4:11: error: 'compte' is not a lane\n"
+            "p:4:11: error: 'compte' is not a stream\n"
             "  op 0 gate compte layer - forward other gpus 0 memory read 1 written 1\n"
             "            ^\n"
             "hint: did you mean 'compute'?\n");
@@ -247,7 +247,7 @@ TEST(BadPlanText, WithABadLabel) {
             "hint: known: \\\", \\\\ and \\x with two hex digits\n");
 }
 
-const std::string all_to_all = "op 0 probe token layer - forward other exchange 0-3 unit 8\n";
+const std::string all_to_all = "op 0 probe ep layer - forward other exchange 0-3 unit 8\n";
 
 TEST(BadPlanText, WithABadMatrix) {
   EXPECT_EQ(bad(all_to_all + "  0 -> 1:2 3\n"),
@@ -275,10 +275,10 @@ TEST(BadPlanText, WithBadRowsAndRanges) {
             "p:5:19: error: a choice must be 0 to 31, not 32\n"
             "    rows 0 -> 7:1:0,32\n"
             "                    ^\n");
-  EXPECT_EQ(bad("op 0 probe token layer - forward other exchange 3-0 unit 8\n"),
-            "p:4:49: error: the range 3-0 runs backwards\n"
-            "  op 0 probe token layer - forward other exchange 3-0 unit 8\n"
-            "                                                  ^\n");
+  EXPECT_EQ(bad("op 0 probe ep layer - forward other exchange 3-0 unit 8\n"),
+            "p:4:46: error: the range 3-0 runs backwards\n"
+            "  op 0 probe ep layer - forward other exchange 3-0 unit 8\n"
+            "                                               ^\n");
 }
 
 TEST(BadPlanText, WithLinesBelowAKernel) {
@@ -290,14 +290,14 @@ TEST(BadPlanText, WithLinesBelowAKernel) {
 }
 
 TEST(BadPlanText, ReportsEveryBadLineOnce) {
-  EXPECT_EQ(bad("op 0 probe tokn layer - forward other exchange 0-3 unit 8\n"
+  EXPECT_EQ(bad("op 0 probe comput layer - forward other exchange 0-3 unit 8\n"
                 "  skipped with its op\n"
                 "opp 1\n"
                 "op 1 gate compute layer x forward other gpus 0 memory read 1 written 1\n"),
-            "p:4:12: error: 'tokn' is not a lane\n"
-            "  op 0 probe tokn layer - forward other exchange 0-3 unit 8\n"
+            "p:4:12: error: 'comput' is not a stream\n"
+            "  op 0 probe comput layer - forward other exchange 0-3 unit 8\n"
             "             ^\n"
-            "hint: did you mean 'token'?\n"
+            "hint: did you mean 'compute'?\n"
             "p:6:1: error: expected 'op', not 'opp'\n"
             "  opp 1\n"
             "  ^\n"
@@ -308,10 +308,10 @@ TEST(BadPlanText, ReportsEveryBadLineOnce) {
 
 TEST(BadPlanText, PlacesStructuralMistakesAtTheirOps) {
   EXPECT_EQ(
-      bad("op 0 gate token layer - forward other gpus 0 memory read 1 written 1\n\n"
+      bad("op 0 gate ep layer - forward other gpus 0 memory read 1 written 1\n\n"
           "op 1 sort compute layer - forward other gpus 1 memory read 1 written 1 after 0\n"),
-      "p:4:1: error: op 0 'gate': a kernel runs on lane compute or copy, not token\n"
-      "  op 0 gate token layer - forward other gpus 0 memory read 1 written 1\n"
+      "p:4:1: error: op 0 'gate': a kernel runs on stream compute or copy, not ep\n"
+      "  op 0 gate ep layer - forward other gpus 0 memory read 1 written 1\n"
       "  ^\n"
       "p:6:1: error: op 1 'sort' on GPU 1 waits for the foreign op 0 'gate' on GPU 0: they share "
       "no GPU\n"

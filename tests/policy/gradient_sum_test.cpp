@@ -40,7 +40,7 @@ TEST(GroupRings, TwoGroupsAreEachOthersBothNeighbours) {
 /// Bytes of sum-gradients per GPU; empty: no such exchange.
 std::vector<std::int64_t> summed(const StepPlan& planned) {
   for (const Op& op : planned.plan.ops) {
-    if (op.lane == Lane::dp) return sent_by(op.exchange()->traffic);
+    if (op.stream == Stream::dp) return sent_by(op.exchange()->traffic);
   }
   return {};
 }
@@ -76,10 +76,10 @@ TEST(GradientSum, CopiesReturnToTheirHomesBeforeThatIsSummed) {
   const auto& ops = planned.plan.ops;
   std::vector<OpId> reduces;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].key.stage == Stage::reduce && ops[i].lane == Lane::param) {
+    if (ops[i].key.stage == Stage::reduce && ops[i].stream == Stream::param) {
       reduces.emplace_back(static_cast<std::int64_t>(i));
     }
-    if (ops[i].lane != Lane::dp) continue;
+    if (ops[i].stream != Stream::dp) continue;
     ASSERT_FALSE(reduces.empty());
     for (const OpId reduce : reduces) {
       EXPECT_TRUE(std::find(ops[i].after.begin(), ops[i].after.end(), reduce) !=
@@ -92,7 +92,7 @@ TEST(GradientSum, OnlyTheEndOfTheStepWaitsForIt) {
   const StepPlan planned = even_case(4, 2, 4, 2).plan("contiguous", "alltoall");
   const auto& ops = planned.plan.ops;
   std::vector<bool> sums(ops.size());
-  for (std::size_t i = 0; i < ops.size(); ++i) sums[i] = ops[i].lane == Lane::dp;
+  for (std::size_t i = 0; i < ops.size(); ++i) sums[i] = ops[i].stream == Stream::dp;
   EXPECT_EQ(std::count(sums.begin(), sums.end(), true), 1);
   for (const Op& op : ops) {
     for (const OpId after : op.after) EXPECT_FALSE(sums[after.index()]) << op.label;

@@ -58,11 +58,11 @@ class OverlapTest : public testing::Test {
     return fmt::format("{} {}{}", op.label, op.key.layer,
                        op.key.pass == Pass::backward ? "b" : "f");
   }
-  /// Each parameter exchange in the order of its lane: "name layer pass < what it waits for".
+  /// Each parameter exchange in the order of its stream: "name layer pass < what it waits for".
   std::vector<std::string> waits() const {
     std::vector<std::string> all;
     for (const Op& op : plan_.ops) {
-      if (op.lane != Lane::param) continue;
+      if (op.stream != Stream::param) continue;
       std::set<std::string> after;
       for (const OpId id : op.after) after.insert(title(plan_[id]));
       all.push_back(fmt::format("{} < {}", title(op), fmt::join(after, ", ")));
@@ -73,7 +73,7 @@ class OverlapTest : public testing::Test {
   std::vector<std::string> users() const {
     std::vector<std::string> all;
     for (std::size_t i = 0; i < plan_.ops.size(); ++i) {
-      if (plan_.ops[i].lane != Lane::param) continue;
+      if (plan_.ops[i].stream != Stream::param) continue;
       std::multiset<std::string> before;
       for (const Op& op : plan_.ops) {
         const bool waits = std::find(op.after.begin(), op.after.end(),

@@ -144,15 +144,15 @@ TEST(RowFormat, IsTheWidestThatFits) {
   EXPECT_THROW(format_for(63, 64), std::runtime_error);
 }
 
-RankStep rank_step(int op, Lane lane, std::vector<OpId> waits = {}) {
-  return {OpId(op), lane, std::move(waits), {}, {}, {}, {}};
+RankStep rank_step(int op, Stream stream, std::vector<OpId> waits = {}) {
+  return {OpId(op), stream, std::move(waits), {}, {}, {}, {}};
 }
 
-/// Two lanes; the last op waits for one of the other lane.
+/// Two streams; the last op waits for one of the other stream.
 RankProgram small_program() {
   RankProgram program;
-  program.steps = {rank_step(2, Lane::compute), rank_step(3, Lane::compute),
-                   rank_step(5, Lane::copy), rank_step(9, Lane::copy, {OpId(3)})};
+  program.steps = {rank_step(2, Stream::compute), rank_step(3, Stream::compute),
+                   rank_step(5, Stream::copy), rank_step(9, Stream::copy, {OpId(3)})};
   return program;
 }
 
@@ -188,7 +188,7 @@ TEST(HeldRows, SumsAreWholeAndTakenOnce) {
   EXPECT_EQ(rows.rows(TokenId(0)).size(), 1u);
 }
 
-/// What another lane makes is not there for an op that does not wait for it.
+/// What another stream makes is not there for an op that does not wait for it.
 TEST(HeldRows, GiveOnlyWhatEarlierOpsHaveMade) {
   const RankProgram program = small_program();
   const Ancestors ancestors(program);
@@ -201,7 +201,7 @@ TEST(HeldRows, GiveOnlyWhatEarlierOpsHaveMade) {
   rows.take_sum(TokenId(1), 0b1, OpId(3), terms);
 }
 
-TEST(StepOrder, FollowsLanesAndWaits) {
+TEST(StepOrder, FollowsStreamsAndWaits) {
   const RankProgram program = small_program();
   StepOrder order(program.steps);
   EXPECT_THAT(order.take_ready(), ElementsAre(0, 2));

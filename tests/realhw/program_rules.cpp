@@ -100,7 +100,7 @@ class Rules {
   struct Byte {
     Byte() { readers.fill(start); }
     OpId writer = nobody;
-    std::array<OpId, lane_count> readers;  // the last one of each lane
+    std::array<OpId, stream_count> readers;  // the last one of each stream
   };
 
   void calls(const RankStep& step, const std::vector<Call>& calls) {
@@ -128,7 +128,7 @@ class Rules {
           return tell(step, at, fmt::format("overwrites what op {} reads", reader.value));
         }
       }
-      (writes ? byte.writer : byte.readers.at(static_cast<std::size_t>(step.lane))) = step.op;
+      (writes ? byte.writer : byte.readers.at(static_cast<std::size_t>(step.stream))) = step.op;
     }
   }
 

@@ -65,7 +65,7 @@ TEST(RealWrong, AByteWithoutNumbersIsSeen) {
   RealCase c(one_layer("laer"));
   int changed = 0;
   const Comparison result = c.run([&](OpId id, GpuId, GpuId, std::span<std::byte> bytes) {
-    if (c.planned->plan[id].lane != Lane::param || changed > 0) return;
+    if (c.planned->plan[id].stream != Stream::param || changed > 0) return;
     bytes.back() ^= std::byte{1};
     ++changed;
   });

@@ -16,18 +16,18 @@ class BreakdownTest : public testing::Test {
     plan_.add(
         {"fc1",
          OpKey{.kind = OpKind::fc1, .pass = Pass::forward, .stage = Stage::experts, .layer = 0},
-         Lane::compute,
+         Stream::compute,
          {GpuId(gpu)},
          {},
          Kernels(MemoryBound{Bytes(1), Bytes(1)})});
     timeline_.ops.push_back({{Seconds(start), Seconds(end)}});
   }
   /// GPU g joins at starts[g]; both leave at `end`.
-  void exchange(Lane lane, Stage stage, std::array<double, 2> starts, double end) {
+  void exchange(Stream stream, Stage stage, std::array<double, 2> starts, double end) {
     const std::int64_t dense[] = {0, 1, 0, 0};
     plan_.add({"x",
                OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = stage, .layer = 0},
-               lane,
+               stream,
                {GpuId(0), GpuId(1)},
                {},
                Exchange{ByteMatrix::from_dense(2, dense), {}, false}});
@@ -49,7 +49,7 @@ class BreakdownTest : public testing::Test {
 TEST_F(BreakdownTest, WhoComesEarlyWaitsForTheSlowest) {
   compute(0, 0, 2);
   compute(1, 0, 6);
-  exchange(Lane::token, Stage::dispatch, {2, 6}, 9);
+  exchange(Stream::ep, Stage::dispatch, {2, 6}, 9);
   const Breakdown b = of(10);
   EXPECT_DOUBLE_EQ(b.compute.value, 4);
   EXPECT_DOUBLE_EQ(b.slowest_compute.value, 6);
@@ -62,9 +62,9 @@ TEST_F(BreakdownTest, WhoComesEarlyWaitsForTheSlowest) {
 }
 
 TEST_F(BreakdownTest, ExchangesBesideEachOtherCountOnce) {
-  exchange(Lane::token, Stage::dispatch, {0, 0}, 4);
-  exchange(Lane::param, Stage::gather, {2, 2}, 6);
-  exchange(Lane::dp, Stage::reduce, {1, 1}, 9);
+  exchange(Stream::ep, Stage::dispatch, {0, 0}, 4);
+  exchange(Stream::param, Stage::gather, {2, 2}, 6);
+  exchange(Stream::dp, Stage::reduce, {1, 1}, 9);
   const Breakdown b = of(9);
   EXPECT_DOUBLE_EQ(b.tokens.value, 4);
   EXPECT_DOUBLE_EQ(b.weights.value, 2);
@@ -75,7 +75,7 @@ TEST_F(BreakdownTest, ExchangesBesideEachOtherCountOnce) {
 TEST_F(BreakdownTest, WhatComputeHidesIsOverlapped) {
   compute(0, 0, 8);
   compute(1, 0, 8);
-  exchange(Lane::dp, Stage::reduce, {2, 2}, 9);
+  exchange(Stream::dp, Stage::reduce, {2, 2}, 9);
   const Breakdown b = of(9);
   EXPECT_DOUBLE_EQ(b.overlapped.value, 6);
   EXPECT_DOUBLE_EQ(b.gradients.value, 1);
@@ -88,7 +88,7 @@ TEST_F(BreakdownTest, WhatIsWhollyHiddenIsExactlyNothing) {
     compute(gpu, 0.1, 0.2);
     compute(gpu, 0.2, 0.9);
   }
-  exchange(Lane::dp, Stage::reduce, {0, 0}, 0.9);
+  exchange(Stream::dp, Stage::reduce, {0, 0}, 0.9);
   const Breakdown b = of(0.9);
   for (const Seconds part : {b.tokens, b.weights, b.gradients, b.waiting, b.idle}) {
     EXPECT_EQ(part.value, 0);

@@ -129,7 +129,7 @@ TEST(Explain, CountsRoundsOfAPhaseInChunks) {
 Op minimum(int gpu, std::int64_t nanoseconds) {
   Op op = kernel("send-minimum-time", gpu, {}, HostWork{nanoseconds});
   op.key.kind = OpKind::minimum_time;
-  op.lane = Lane::copy;
+  op.stream = Stream::copy;
   op.key.stage = Stage::dispatch;
   return op;
 }

@@ -20,17 +20,17 @@ const Topology& two_gpus() {
 Op kernel(int gpu) {
   return {"fc1",
           OpKey{.kind = OpKind::fc1, .pass = Pass::forward, .stage = Stage::experts, .layer = 0},
-          Lane::compute,
+          Stream::compute,
           {GpuId(gpu)},
           {},
           Kernels(GroupedGemm{{gpu == 0 ? 6 : 2}, 8, 8, DataType::bf16})};
 }
 
-Op exchange(Lane lane, Stage stage, std::int64_t bytes) {
+Op exchange(Stream stream, Stage stage, std::int64_t bytes) {
   const std::int64_t dense[] = {0, bytes, 0, 0};
-  return {"x",  OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = stage, .layer = 0},
-          lane, {GpuId(0), GpuId(1)},
-          {},   Exchange{ByteMatrix::from_dense(2, dense), {}, false}};
+  return {"x",    OpKey{.kind = OpKind::other, .pass = Pass::forward, .stage = stage, .layer = 0},
+          stream, {GpuId(0), GpuId(1)},
+          {},     Exchange{ByteMatrix::from_dense(2, dense), {}, false}};
 }
 
 /// Both GPUs compute from 2 to 6; tokens travel from 0 to 3, parameters from 1 to 8.
@@ -44,9 +44,9 @@ class MetricsTest : public ::testing::Test {
     };
     add(kernel(0), {{Seconds(2), Seconds(6)}});
     add(kernel(1), {{Seconds(2), Seconds(6)}});
-    add(exchange(Lane::token, Stage::dispatch, 100),
+    add(exchange(Stream::ep, Stage::dispatch, 100),
         {{Seconds(0), Seconds(3)}, {Seconds(0), Seconds(3)}});
-    add(exchange(Lane::param, Stage::migrate, 40),
+    add(exchange(Stream::param, Stage::migrate, 40),
         {{Seconds(1), Seconds(8)}, {Seconds(1), Seconds(8)}});
     timeline_.makespan = Seconds(8);
     add_step(run_, PricedPlan(plan_, topology_), timeline_);
@@ -85,13 +85,13 @@ TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {
                  .pass = Pass::forward,
                  .stage = Stage::dispatch,
                  .layer = 0},
-           Lane::copy,
+           Stream::copy,
            {GpuId(gpu)},
            {},
            Kernels(HostWork{5})},
           {{Seconds(start), Seconds(start == 0 ? 5 : 3)}});
     }
-    add(exchange(Lane::token, Stage::dispatch, 100),
+    add(exchange(Stream::ep, Stage::dispatch, 100),
         {{Seconds(start), Seconds(start + 2)}, {Seconds(start), Seconds(start + 2)}});
   }
   timeline.makespan = Seconds(5);

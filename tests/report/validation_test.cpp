@@ -27,8 +27,8 @@ TEST(OpTimes, CountsAnExchangeFromTheLastJoiningToTheLastEnd) {
   Timeline timeline;
   timeline.ops = {{seconds(0, 1)}, {seconds(0, 5)}, {seconds(1, 6), seconds(5, 8)}};
   const OpTimes times = op_times(w.plan(), timeline);
-  EXPECT_EQ((times.kinds.at({"compute", Stage::other, Lane::compute})), Seconds((1 + 5) / 4.0));
-  EXPECT_EQ((times.kinds.at({"exchange", Stage::other, Lane::token})), Seconds(2 * (8 - 5) / 4.0));
+  EXPECT_EQ((times.kinds.at({"compute", Stage::other, Stream::compute})), Seconds((1 + 5) / 4.0));
+  EXPECT_EQ((times.kinds.at({"exchange", Stage::other, Stream::ep})), Seconds(2 * (8 - 5) / 4.0));
   EXPECT_EQ(times.waiting, Seconds((5 - 1) / 4.0));
 }
 
@@ -42,10 +42,10 @@ TEST(OpTimes, WaitsNoLongerThanItsOwnExchangeLasts) {
   EXPECT_EQ(times.kinds.begin()->second, Seconds(1));
 }
 
-TEST(OpTimes, KeepsStagesAndLanesApart) {
+TEST(OpTimes, KeepsStagesAndStreamsApart) {
   PlanWriter w(1);
   w.compute(0, Seconds(1));
-  w.compute(0, Seconds(1), {}, Lane::copy);
+  w.compute(0, Seconds(1), {}, Stream::copy);
   Timeline timeline;
   timeline.ops = {{seconds(0, 1)}, {seconds(0, 2)}};
   EXPECT_EQ(op_times(w.plan(), timeline).kinds.size(), 2u);
@@ -135,9 +135,9 @@ TEST(Validation, NumbersThePlacesOnBothSides) {
 TEST(Validation, ShowsBothTimesOfAnOpAndThoseOfOneSideOnly) {
   Validation v = validation_of({{"a", {1}, 1}});
   PolicyValidation& p = v.results[0].policies[0];
-  p.measured_ops.kinds[{"fc1", Stage::experts, Lane::compute}] = Seconds(0.5);
-  p.simulated_ops.kinds[{"fc1", Stage::experts, Lane::compute}] = Seconds(0.4);
-  p.simulated_ops.kinds[{"fc2", Stage::experts, Lane::compute}] = Seconds(0.1);
+  p.measured_ops.kinds[{"fc1", Stage::experts, Stream::compute}] = Seconds(0.5);
+  p.simulated_ops.kinds[{"fc1", Stage::experts, Stream::compute}] = Seconds(0.4);
+  p.simulated_ops.kinds[{"fc2", Stage::experts, Stream::compute}] = Seconds(0.1);
   const std::string text = validation_text(v, "x");
   EXPECT_THAT(
       text, ::testing::ContainsRegex("a +fc1 +experts +compute +500 ms +50.0 % +400 ms +-20.0 %"));

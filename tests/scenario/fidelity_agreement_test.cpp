@@ -52,7 +52,7 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   // Parameters that move beside tokens get an even share of a link at `port`, one per flow at
   // `flow`, and slow nothing at `analytic`.
   const bool beside = std::ranges::any_of(planned.plan.ops, [](const Op& op) {
-    return op.exchange() != nullptr && op.lane != Lane::token;
+    return op.exchange() != nullptr && op.stream != Stream::ep;
   });
   // A crowded link recovers at `flow` as its flows end, at `port` it stays as crowded as it began.
   const bool crowded = std::ranges::any_of(topology.links(),

@@ -33,7 +33,7 @@ TEST_P(GradientSums, MoveWhatARingAllReduceNeeds) {
   std::int64_t bytes = 0;
   int sums = 0;
   for (const Op& op : planned.plan.ops) {
-    if (op.lane != Lane::dp) continue;
+    if (op.stream != Stream::dp) continue;
     ++sums;
     bytes += op.exchange()->traffic.off_diagonal().value;
     EXPECT_EQ(op.key.stage, Stage::reduce);

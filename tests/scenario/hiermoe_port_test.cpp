@@ -79,7 +79,7 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
       }
       Op op;
       op.label = dispatch.shape().phase(phase).name;
-      op.lane = Lane::token;
+      op.stream = Stream::ep;
       op.key.layer = 0;
       op.group = members;
       op.work = std::move(exchange);

@@ -28,7 +28,7 @@ cudaDataType cuda_type(RowFormat format) {
   return format == RowFormat::float32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-GemmLane::GemmLane(const Cublas& cublas, cudaStream_t stream, int side_streams)
+GemmQueue::GemmQueue(const Cublas& cublas, cudaStream_t stream, int side_streams)
     : cublas_(cublas), stream_(stream) {
   add_handle(stream);
   for (int i = 0; i < side_streams; ++i) {
@@ -42,13 +42,13 @@ GemmLane::GemmLane(const Cublas& cublas, cudaStream_t stream, int side_streams)
   }
 }
 
-GemmLane::~GemmLane() {
+GemmQueue::~GemmQueue() {
   for (const cublasHandle_t handle : handles_) cublas_.destroy(handle);
   for (const cudaStream_t stream : sides_) cudaStreamDestroy(stream);
   for (const cudaEvent_t event : events_) cudaEventDestroy(event);
 }
 
-void GemmLane::add_handle(cudaStream_t stream) {
+void GemmQueue::add_handle(cudaStream_t stream) {
   handles_.emplace_back();
   cublas_.check(cublas_.create(&handles_.back()));
   workspaces_.emplace_back(workspace_bytes);
@@ -61,19 +61,19 @@ void GemmLane::add_handle(cudaStream_t stream) {
                                         CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
 }
 
-void GemmLane::fork() {
+void GemmQueue::fork() {
   check(cudaEventRecord(events_[0], stream_));
   for (const cudaStream_t side : sides_) check(cudaStreamWaitEvent(side, events_[0], 0));
 }
 
-void GemmLane::join() {
+void GemmQueue::join() {
   for (std::size_t i = 0; i < sides_.size(); ++i) {
     check(cudaEventRecord(events_[i + 1], sides_[i]));
     check(cudaStreamWaitEvent(stream_, events_[i + 1], 0));
   }
 }
 
-cublasHandle_t GemmLane::side(std::size_t i) const { return handles_[1 + i % sides_.size()]; }
+cublasHandle_t GemmQueue::side(std::size_t i) const { return handles_[1 + i % sides_.size()]; }
 
 Product::Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay way,
                  DeviceLists& lists)
@@ -116,21 +116,21 @@ Product::Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay 
   c_list_ = lists.add(c_);
 }
 
-void Product::run(GemmLane& lane, const DeviceLists& lists) const {
+void Product::run(GemmQueue& queue, const DeviceLists& lists) const {
   if (c_.empty()) return;
-  if (way_ == GemmWay::grouped) return run_grouped(lane, lists);
+  if (way_ == GemmWay::grouped) return run_grouped(queue, lists);
   if (way_ == GemmWay::one_by_one) {
-    for (std::size_t g = 0; g < c_.size(); ++g) run_single(lane.handle(), g);
+    for (std::size_t g = 0; g < c_.size(); ++g) run_single(queue.handle(), g);
     return;
   }
-  lane.fork();
-  for (std::size_t g = 0; g < c_.size(); ++g) run_single(lane.side(g), g);
-  lane.join();
+  queue.fork();
+  for (std::size_t g = 0; g < c_.size(); ++g) run_single(queue.side(g), g);
+  queue.join();
 }
 
-void Product::run_grouped(GemmLane& lane, const DeviceLists& lists) const {
+void Product::run_grouped(GemmQueue& queue, const DeviceLists& lists) const {
   cublas_.check(cublas_.gemm_grouped(
-      lane.handle(), left_ops_.data(), right_ops_.data(), m_.data(), n_.data(), k_.data(),
+      queue.handle(), left_ops_.data(), right_ops_.data(), m_.data(), n_.data(), k_.data(),
       alpha_.data(), lists[left_list_], left_type_, left_ld_.data(), lists[right_list_],
       right_type_, right_ld_.data(), beta_.data(), lists[c_list_], c_type_, c_ld_.data(),
       static_cast<int>(c_.size()), ones_.data(), CUBLAS_COMPUTE_32F));

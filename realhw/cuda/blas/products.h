@@ -14,16 +14,16 @@ namespace moesim::cuda {
 
 using GemmWay = CudaOptions::Gemm;
 
-/// The handles of one lane. cuBLAS works in memory of ours, so that calls can be captured.
-class GemmLane {
+/// The handles of one queue. cuBLAS works in memory of ours, so that calls can be captured.
+class GemmQueue {
  public:
   /// `side_streams`: of on_streams, else 0.
-  GemmLane(const Cublas& cublas, cudaStream_t stream, int side_streams);
-  ~GemmLane();
-  GemmLane(const GemmLane&) = delete;
+  GemmQueue(const Cublas& cublas, cudaStream_t stream, int side_streams);
+  ~GemmQueue();
+  GemmQueue(const GemmQueue&) = delete;
 
   cublasHandle_t handle() const { return handles_[0]; }
-  /// Side streams follow the lane, and the lane follows them.
+  /// Side streams follow the queue, and the queue follows them.
   void fork();
   void join();
   /// The handle of the i-th product between fork and join.
@@ -35,7 +35,7 @@ class GemmLane {
   const Cublas& cublas_;
   cudaStream_t stream_;
   std::vector<cudaStream_t> sides_;
-  std::vector<cudaEvent_t> events_;  // of the lane, then of every side
+  std::vector<cudaEvent_t> events_;  // of the queue, then of every side
   std::vector<cublasHandle_t> handles_;
   std::vector<DeviceMemory> workspaces_;
 };
@@ -61,10 +61,10 @@ class Product {
   /// Adds to `lists` what must lie on the device. Throws std::runtime_error when a dimension
   /// exceeds int or `way` cannot run these types.
   Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay way, DeviceLists& lists);
-  void run(GemmLane& lane, const DeviceLists& lists) const;
+  void run(GemmQueue& queue, const DeviceLists& lists) const;
 
  private:
-  void run_grouped(GemmLane& lane, const DeviceLists& lists) const;
+  void run_grouped(GemmQueue& queue, const DeviceLists& lists) const;
   void run_single(cublasHandle_t handle, std::size_t group) const;
 
   const Cublas& cublas_;

@@ -24,7 +24,7 @@ void Progress::visit_edges(Visit visit) const {
 }
 
 bool is_computing(const Op& op) {
-  return op.lane == Lane::compute && op.kernels() != nullptr &&
+  return op.stream == Stream::compute && op.kernels() != nullptr &&
          !std::holds_alternative<HostWork>(op.kernels()->each().front());
 }
 

@@ -13,11 +13,11 @@
 namespace moesim {
 
 /// Whether exchanges slow an op where a GPU states an overlap, or are slowed by it: a kernel of the
-/// compute lane, not host work.
+/// compute stream, not host work.
 bool is_computing(const Op& op);
 
-/// Follows lane order and `after` edges per participant. Whoever drives it tells when each exchange
-/// ends, for all its participants or for one after the other.
+/// Follows stream order and `after` edges per participant. Whoever drives it tells when each
+/// exchange ends, for all its participants or for one after the other.
 class Progress {
  public:
   /// Whether kernels take their time by themselves, or end when told like exchanges: those that

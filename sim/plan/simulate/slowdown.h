@@ -13,15 +13,15 @@
 
 namespace moesim {
 
-/// Whether the GPUs state what their lanes cost each other.
+/// Whether the GPUs state what their streams cost each other.
 bool slows(const GpuModels& gpus);
 
-/// As long as a kernel of the compute lane runs while its GPU is in an exchange that carries data,
-/// from the GPU's own joining on, it advances by 1 / `compute` seconds a second. An exchange, from
-/// its last participant's joining on, advances by 1 / `communication` while a participant runs such
-/// a kernel, and the slowest participant counts: what the network takes for it is work for every
-/// participant. Where exchanges end for one GPU after the other, each counts for itself. Host work
-/// neither slows nor is slowed.
+/// As long as a kernel of the compute stream runs while its GPU is in an exchange that carries
+/// data, from the GPU's own joining on, it advances by 1 / `compute` seconds a second. An exchange,
+/// from its last participant's joining on, advances by 1 / `communication` while a participant runs
+/// such a kernel, and the slowest participant counts: what the network takes for it is work for
+/// every participant. Where exchanges end for one GPU after the other, each counts for itself. Host
+/// work neither slows nor is slowed.
 class Slowdown {
  public:
   /// Plan and events must outlive it; `ended` is called for kernels and exchanges.

@@ -90,7 +90,7 @@ DispatchShape DeepEpNormal::shape(const MoeModel& model) const {
     PhaseShape& added = shape.add(hop.name, hop.communicators);
     const bool first = phase % hops_ == 0;
     if (first) added.previous = -1;
-    added.lane = first ? Lane::token : Lane::token_2;
+    added.stream = first ? Stream::ep : Stream::ep_2;
     if (hops_ == 1 || !first) continue;
     added.dispatch_minimum = ring(parameters_.chunks.dispatch);
     added.combine_minimum = ring(parameters_.chunks.combine);

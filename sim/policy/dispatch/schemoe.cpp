@@ -18,7 +18,7 @@ class PipeA2A {
     if (!ranks_.spread()) return shape;
     PhaseShape& inter = shape.add("inter", ranks_.all());
     inter.previous = -1;
-    inter.lane = Lane::token_2;
+    inter.stream = Stream::ep_2;
     return shape;
   }
 

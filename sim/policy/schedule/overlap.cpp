@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expert parameters travel on their own lane while tokens are exchanged and computed. With gathers
-// launched when the dispatch of the layer before has ended and delayed gradient reduction it is the
-// schedule of FSEP (LAER-MoE, arXiv 2602.11686; PKU-DAIR/Hetu-Galvatron, branch laer-moe).
+// Expert parameters travel on their own stream while tokens are exchanged and computed. With
+// gathers launched when the dispatch of the layer before has ended and delayed gradient reduction
+// it is the schedule of FSEP (LAER-MoE, arXiv 2602.11686; PKU-DAIR/Hetu-Galvatron, branch
+// laer-moe).
 #include "sim/policy/policies.h"
 
 namespace moesim {
@@ -10,7 +11,7 @@ namespace {
 /// What launches the gather of a layer's parameters. "The layer before" is the one that the pass
 /// visits before; the gradients of a layer's combine are dispatched, those of its attention last.
 enum class Launch {
-  step,       // the start of the pass: all layers queue on the lane in their order
+  step,       // the start of the pass: all layers queue on the stream in their order
   attention,  // forward: the start of the layer's own attention; backward: of that before
   layer,      // the start of the layer before
   dispatch,   // the end of the dispatch of the layer before
@@ -65,7 +66,7 @@ class OverlapSchedule final : public Schedule {
 
   /// Upstream's first gather of the backward pass has no event to wait for; ours starts when the
   /// forward pass has ended, as the host is not modelled. A delayed reduction goes before the next
-  /// gather: both wait for the same and share the lane.
+  /// gather: both wait for the same and share the stream.
   void backward(LayerOps& ops) const {
     const int last = ops.layers() - 1;
     for (int layer = last; layer >= (launched_by(Launch::step) ? 0 : last); --layer) {

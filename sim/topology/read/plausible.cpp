@@ -22,7 +22,7 @@ struct Plausible {
 /// hold overheads of software, and for TCP.
 constexpr std::array<Plausible, 6> plausible = {{
     {"NVLink", 1e9, 900e9, nullptr, "NVLink 5, 1.8 TB/s both ways together", Seconds(1e-3)},
-    {"PCIe", 0.25e9, 128e9, "one lane of PCIe 1.0", "PCIe 6.0 x16, 64 GT/s", Seconds(1e-3)},
+    {"PCIe", 0.25e9, 128e9, "one stream of PCIe 1.0", "PCIe 6.0 x16, 64 GT/s", Seconds(1e-3)},
     {"a link between sockets", 1e9, 450e9, nullptr, "NVLink-C2C, 900 GB/s both ways together",
      Seconds(1e-3)},
     {"a NIC", 12.5e6, 100e9, "100 Mbit/s Ethernet", "800 Gbit/s, ConnectX-8", Seconds(10e-3)},

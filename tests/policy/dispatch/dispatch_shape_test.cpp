@@ -23,10 +23,10 @@ std::vector<std::string> all_dispatches() {
 
 /// Of all dispatches together, so that no part is tested by its default alone.
 struct Met {
-  bool lane = false, minimum = false, sides = false, beside = false, choice = false, row = false;
+  bool stream = false, minimum = false, sides = false, beside = false, choice = false, row = false;
   void add(const DispatchShape& shape) {
     for (const PhaseShape& phase : shape.phases) {
-      lane |= phase.lane != Lane::token;
+      stream |= phase.stream != Stream::ep;
       minimum |= phase.dispatch_minimum.per_turn.value > 0;
       beside |= &phase != &shape.phases[0] && phase.previous < 0;
     }
@@ -58,7 +58,7 @@ TEST(DispatchShape, PaddingKeepsEveryPartOfEveryDispatch) {
       met.add(chosen.shape());
     }
   }
-  EXPECT_TRUE(met.lane && met.minimum && met.sides && met.beside && met.choice && met.row);
+  EXPECT_TRUE(met.stream && met.minimum && met.sides && met.beside && met.choice && met.row);
 }
 
 TEST(DispatchShape, EveryGpuIsInOneCommunicatorOfEveryPhase) {

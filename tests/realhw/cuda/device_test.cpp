@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU as a device: its memory, lanes, marks and captures.
+// A GPU as a device: its memory, streams, marks and captures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,9 +23,9 @@ TEST(CudaDevice, PoisonsAllButInitialValuesAndZeros) {
   EXPECT_THAT(twins.read(*twins.gpu, other, 4), testing::Each(testing::IsNan()));
 }
 
-/// Two ops on two lanes, the second waiting for the first, which sleeps.
-struct TwoLanes {
-  TwoLanes() {
+/// Two ops on two streams, the second waiting for the first, which sleeps.
+struct TwoStreams {
+  TwoStreams() {
     from = twins.add(RowFormat::float32, 100, 0, std::vector<float>(100, 2.5f));
     middle = twins.add(RowFormat::float32, 100, 0);
     to = twins.add(RowFormat::float32, 100, 0);
@@ -38,14 +38,14 @@ struct TwoLanes {
   }
   void put() {
     GpuDevice& gpu = *twins.gpu;
-    gpu.mark(0, Lane::compute);
-    gpu.run(twins.program.steps[0].before[0], Lane::compute);
-    gpu.run(twins.program.steps[1].before[0], Lane::compute);
-    gpu.mark(1, Lane::compute);
-    gpu.wait(1, Lane::token);
-    gpu.mark(2, Lane::token);
-    gpu.run(twins.program.steps[2].before[0], Lane::token);
-    gpu.mark(3, Lane::token);
+    gpu.mark(0, Stream::compute);
+    gpu.run(twins.program.steps[0].before[0], Stream::compute);
+    gpu.run(twins.program.steps[1].before[0], Stream::compute);
+    gpu.mark(1, Stream::compute);
+    gpu.wait(1, Stream::ep);
+    gpu.mark(2, Stream::ep);
+    gpu.run(twins.program.steps[2].before[0], Stream::ep);
+    gpu.mark(3, Stream::ep);
   }
   void expect_ran(Clock::time_point started) {
     GpuDevice& gpu = *twins.gpu;
@@ -65,28 +65,28 @@ struct TwoLanes {
   Place from, middle, to;
 };
 
-TEST(CudaDevice, LanesWaitForMarks) {
-  TwoLanes lanes;
+TEST(CudaDevice, StreamsWaitForMarks) {
+  TwoStreams streams;
   for (int run = 0; run < 2; ++run) {
-    lanes.twins.gpu->reset(true);
-    lanes.twins.gpu->start_clock();
+    streams.twins.gpu->reset(true);
+    streams.twins.gpu->start_clock();
     const Clock::time_point started = Clock::now();
-    lanes.put();
-    EXPECT_FALSE(lanes.twins.gpu->passed(1));
-    lanes.expect_ran(started);
+    streams.put();
+    EXPECT_FALSE(streams.twins.gpu->passed(1));
+    streams.expect_ran(started);
   }
 }
 
 TEST(CudaDevice, ReplaysWhatWasCaptured) {
-  TwoLanes lanes;
-  GpuDevice& gpu = *lanes.twins.gpu;
+  TwoStreams streams;
+  GpuDevice& gpu = *streams.twins.gpu;
   gpu.reset(true);
   gpu.start_clock();
   const Clock::time_point first = Clock::now();
-  lanes.put();
-  lanes.expect_ran(first);
+  streams.put();
+  streams.expect_ran(first);
   gpu.begin_capture();
-  lanes.put();
+  streams.put();
   gpu.end_capture();
   for (int run = 0; run < 3; ++run) {
     gpu.reset(true);
@@ -95,21 +95,21 @@ TEST(CudaDevice, ReplaysWhatWasCaptured) {
     const Clock::time_point started = Clock::now();
     gpu.replay();
     EXPECT_FALSE(gpu.passed(1)) << "a mark of an earlier run";
-    lanes.expect_ran(started);
+    streams.expect_ran(started);
   }
 }
 
 TEST(CudaDevice, ForgetsACaptureThatFailed) {
-  TwoLanes lanes;
-  lanes.twins.gpu->begin_capture();
-  lanes.put();
-  lanes.twins.gpu->drop_capture();
-  EXPECT_THROW(lanes.twins.gpu->replay(), std::runtime_error);
-  lanes.twins.gpu->reset(true);
-  lanes.twins.gpu->start_clock();
+  TwoStreams streams;
+  streams.twins.gpu->begin_capture();
+  streams.put();
+  streams.twins.gpu->drop_capture();
+  EXPECT_THROW(streams.twins.gpu->replay(), std::runtime_error);
+  streams.twins.gpu->reset(true);
+  streams.twins.gpu->start_clock();
   const Clock::time_point started = Clock::now();
-  lanes.put();
-  lanes.expect_ran(started);
+  streams.put();
+  streams.expect_ran(started);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST(CudaScratch, RunsEveryKindOfWork) {
   twins.gpu = make_cuda_device(0);
   twins.gpu->load(twins.program);
   twins.gpu->reset(true);
-  for (const RankStep& step : twins.program.steps) twins.gpu->run(step.before[0], step.lane);
+  for (const RankStep& step : twins.program.steps) twins.gpu->run(step.before[0], step.stream);
   EXPECT_EQ(twins.gpu->findings().wrong_bytes, 0);  // waits for all of it
 }
 

@@ -55,7 +55,7 @@ class Twins {
     gpu->load(program);
     for (Device* device : std::initializer_list<Device*>{&host, gpu.get()}) {
       device->reset(true);
-      for (const RankStep& step : program.steps) device->run(step.before[0], step.lane);
+      for (const RankStep& step : program.steps) device->run(step.before[0], step.stream);
     }
   }
 

@@ -40,7 +40,7 @@ class HostDeviceTest : public testing::Test {
   void run(const Call& call) {
     device_.load(program_);
     device_.reset(true);
-    device_.run(call, Lane::compute);
+    device_.run(call, Stream::compute);
   }
   std::vector<float> read(Place at, std::int64_t elements) {
     return read_values(device_, program_, at, elements);
@@ -88,7 +88,7 @@ TEST_F(HostDeviceTest, MultipliesGroupsOfAllKinds) {
     EXPECT_THAT(read(c, 4), ElementsAre(1, 6, 4, 15));
     const GroupedProduct outer{Kind::outer, 3, 3, {{2, a, a, wide}}};
     run(outer);
-    device_.run(outer, Lane::compute);
+    device_.run(outer, Stream::compute);
     EXPECT_THAT(read(wide, 9), ElementsAre(34, 44, 54, 44, 58, 72, 54, 72, 90));
   }
 }
@@ -131,10 +131,10 @@ TEST_F(HostDeviceTest, WritesAndComparesPatterns) {
   Pattern pattern{false, OpId(4), {{GpuId(1), GpuId(2), 5, behind(at, 3), 20}}};
   run(pattern);
   pattern.compare = true;
-  device_.run(pattern, Lane::compute);
+  device_.run(pattern, Stream::compute);
   EXPECT_EQ(device_.findings().wrong_bytes, 0);
   device_.data(at.buffer)[10] ^= std::byte{1};
-  device_.run(pattern, Lane::compute);
+  device_.run(pattern, Stream::compute);
   EXPECT_EQ(device_.findings().wrong_bytes, 1);
   std::vector<std::byte> bytes(20);
   device_.data(at.buffer)[10] ^= std::byte{1};
@@ -154,8 +154,8 @@ TEST_F(HostDeviceTest, FindsTheFirstOpThatMadeWhatIsNotFinite) {
     const Place good = buffer(3, format, {1, 2, 3}), bad = buffer(3, format, {1, 2, no_number});
     run(FiniteCheck{OpId(5), {{good, 3}, {bad, 2}}});
     EXPECT_FALSE(device_.findings().not_finite_in) << name_of(format);
-    device_.run(FiniteCheck{OpId(6), {{good, 3}, {bad, 3}}}, Lane::compute);
-    device_.run(FiniteCheck{OpId(2), {{bad, 3}}}, Lane::compute);
+    device_.run(FiniteCheck{OpId(6), {{good, 3}, {bad, 3}}}, Stream::compute);
+    device_.run(FiniteCheck{OpId(2), {{bad, 3}}}, Stream::compute);
     EXPECT_EQ(device_.findings().not_finite_in, OpId(6)) << name_of(format);
     device_.reset(false);
     EXPECT_FALSE(device_.findings().not_finite_in);
@@ -188,7 +188,7 @@ TEST_F(HostDeviceTest, HostWorkTakesItsTime) {
 TEST_F(HostDeviceTest, ScratchWorkTouchesNoBuffer) {
   const Place at = floats({1, 2});
   run(Scratch{MemoryBound{Bytes(1000), Bytes(3000)}});
-  device_.run(Scratch{GroupedGemm{{3, 0, 2}, 4, 5}}, Lane::copy);
+  device_.run(Scratch{GroupedGemm{{3, 0, 2}, 4, 5}}, Stream::copy);
   EXPECT_THAT(read(at, 2), ElementsAre(1, 2));
 }
 

@@ -70,11 +70,11 @@ FakeGpu::~FakeGpu() {
   for (auto& stream : streams_) stream.reset();
 }
 
-void FakeGpu::run(const Call& call, Lane lane) {
+void FakeGpu::run(const Call& call, Stream stream) {
   if (only_verifies(call)) ++log_.checks;
-  at(lane).push([this, &call, lane](const auto&) {
+  at(stream).push([this, &call, stream](const auto&) {
     if (log_.calls_until_broken-- == 0) throw std::runtime_error("an illegal memory access");
-    host_.run(call, lane);
+    host_.run(call, stream);
   });
 }
 
@@ -82,28 +82,28 @@ void FakeGpu::make_marks(std::size_t count) {
   while (marks_.size() < count) marks_.emplace_back();
 }
 
-void FakeGpu::mark(std::size_t mark, Lane lane) {
+void FakeGpu::mark(std::size_t mark, Stream stream) {
   Mark& m = marks_[mark];
   m.put = run_.load();
   log_.most_waiting = std::max(log_.most_waiting.load(), ++waiting_marks_);
-  at(lane).push([this, &m](const auto&) {
+  at(stream).push([this, &m](const auto&) {
     --waiting_marks_;
     m.time = Clock::now();
     m.passed = run_.load();
   });
 }
 
-void FakeGpu::wait(std::size_t mark, Lane lane) {
+void FakeGpu::wait(std::size_t mark, Stream stream) {
   Mark& m = marks_[mark];
   ++log_.waits;
   if (m.put != run_) ++log_.waits_for_nothing;
-  at(lane).push([this, &m](const std::atomic<bool>& stop) {
+  at(stream).push([this, &m](const std::atomic<bool>& stop) {
     while (m.passed != run_ && !stop) std::this_thread::sleep_for(std::chrono::microseconds(20));
   });
 }
 
 void FakeGpu::start_clock() {
-  if (!idle()) throw std::logic_error("the clock starts while lanes are busy");
+  if (!idle()) throw std::logic_error("the clock starts while streams are busy");
   ++run_;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU in host memory: each lane is a thread that runs later what is put on it, in order.
+// A GPU in host memory: each stream is a thread that runs later what is put on it, in order.
 #pragma once
 
 #include <array>
@@ -53,28 +53,28 @@ class FakeGpu : public GpuDevice {
     std::atomic<int> captures = 0, replays = 0, waits = 0;
     std::atomic<int> waits_for_nothing = 0;  // for marks that were not put before
     std::atomic<int> checks = 0;             // calls that only verify
-    std::atomic<int> most_waiting = 0;       // marks on the lanes of one GPU
+    std::atomic<int> most_waiting = 0;       // marks on the streams of one GPU
     std::atomic<int> busy_when_freed = 0;    // GPUs: freeing memory waits for them for ever
     std::atomic<bool> refuse_capture = false;
     std::atomic<int> calls_until_broken = -1;  // over all GPUs; then one throws
   };
   explicit FakeGpu(Log& log) : log_(log) {}
-  /// Waits for the lanes, and then stops them, whatever they wait for.
+  /// Waits for the streams, and then stops them, whatever they wait for.
   ~FakeGpu() override;
 
   void load(const RankProgram& program) override { host_.load(program); }
   void reset(bool poison) override { host_.reset(poison); }
-  void run(const Call& call, Lane lane) override;
+  void run(const Call& call, Stream stream) override;
   std::byte* data(BufferId buffer) override { return host_.data(buffer); }
   void read(Place from, std::span<std::byte> bytes) override { host_.read(from, bytes); }
   Findings findings() override { return host_.findings(); }
 
   std::string description() const override { return "a fake GPU"; }
-  GpuStream stream(Lane lane) override { return reinterpret_cast<GpuStream>(&at(lane)); }
+  GpuStream stream(Stream stream) override { return reinterpret_cast<GpuStream>(&at(stream)); }
   static FakeStream& stream_of(GpuStream stream) { return *reinterpret_cast<FakeStream*>(stream); }
   void make_marks(std::size_t count) override;
-  void mark(std::size_t mark, Lane lane) override;
-  void wait(std::size_t mark, Lane lane) override;
+  void mark(std::size_t mark, Stream stream) override;
+  void wait(std::size_t mark, Stream stream) override;
   void start_clock() override;
   bool passed(std::size_t mark) override;
   Clock::time_point time_of(std::size_t mark) override { return marks_[mark].time; }
@@ -90,7 +90,7 @@ class FakeGpu : public GpuDevice {
     std::atomic<int> passed = 0;  // in this run
     Clock::time_point time;
   };
-  FakeStream& at(Lane lane) { return *streams_[static_cast<std::size_t>(lane)]; }
+  FakeStream& at(Stream stream) { return *streams_[static_cast<std::size_t>(stream)]; }
   void keep_in(std::vector<std::pair<FakeStream*, FakeStream::Task>>* kept);
 
   Log& log_;
@@ -99,8 +99,8 @@ class FakeGpu : public GpuDevice {
   std::deque<Mark> marks_;
   std::atomic<int> run_ = 1;  // counts start_clock() and begin_capture()
   std::vector<std::pair<FakeStream*, FakeStream::Task>> graph_;
-  std::array<std::unique_ptr<FakeStream>, lane_count> streams_ = [] {
-    std::array<std::unique_ptr<FakeStream>, lane_count> made;
+  std::array<std::unique_ptr<FakeStream>, stream_count> streams_ = [] {
+    std::array<std::unique_ptr<FakeStream>, stream_count> made;
     for (auto& stream : made) stream = std::make_unique<FakeStream>();
     return made;
   }();  // last: its threads use the others

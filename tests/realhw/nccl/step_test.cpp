@@ -102,7 +102,7 @@ std::string identifier(const testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(All, NcclPolicy, testing::ValuesIn(data_names("models/system")),
                          identifier);
 
-TEST(NcclStep, SendsEveryExchangeAsOneGroupOfItsLane) {
+TEST(NcclStep, SendsEveryExchangeAsOneGroupOfItsStream) {
   NcclCase c(small("laer"));
   std::vector<RankProgram> programs(static_cast<std::size_t>(c.ranks()));
   const auto thrown = c.run([&](NcclStep& step, Job& job) {
@@ -110,22 +110,22 @@ TEST(NcclStep, SendsEveryExchangeAsOneGroupOfItsLane) {
     programs[static_cast<std::size_t>(job.rank())] = step.program();
   });
   EXPECT_THAT(thrown, Each(""));
-  std::set<Lane> lanes;
+  std::set<Stream> streams;
   for (const Op& op : c.real.planned->plan.ops) {
-    if (op.exchange() != nullptr) lanes.insert(op.lane);
+    if (op.exchange() != nullptr) streams.insert(op.stream);
   }
-  EXPECT_THAT(lanes, SizeIs(testing::Ge(2u))) << "the case is too simple";
-  EXPECT_EQ(c.nccl.made(), c.ranks() * static_cast<int>(lanes.size()));
+  EXPECT_THAT(streams, SizeIs(testing::Ge(2u))) << "the case is too simple";
+  EXPECT_EQ(c.nccl.made(), c.ranks() * static_cast<int>(streams.size()));
   for (const RankProgram& program : programs) {
     int communicator = 0;
-    for (const Lane lane : lanes) {
+    for (const Stream stream : streams) {
       std::vector<FakeNccl::Group> groups = c.nccl.groups();
       std::erase_if(groups, [&](const FakeNccl::Group& g) {
         return g.rank != program.rank.value || g.communicator != communicator;
       });
       std::size_t at = 0;
       for (const RankStep& step : program.steps) {
-        if (step.lane != lane || (step.sends.empty() && step.receives.empty())) continue;
+        if (step.stream != stream || (step.sends.empty() && step.receives.empty())) continue;
         const auto as_given = [](const std::vector<Message>& messages) {
           std::vector<std::pair<int, std::size_t>> given;
           for (const Message& m : messages) given.emplace_back(m.peer.value, m.bytes);
@@ -141,17 +141,17 @@ TEST(NcclStep, SendsEveryExchangeAsOneGroupOfItsLane) {
   }
 }
 
-TEST(NcclStep, StampsOpsInTheOrderOfLanesAndWaits) {
+TEST(NcclStep, StampsOpsInTheOrderOfStreamsAndWaits) {
   NcclCase c(small("laer"));
   const auto thrown = c.run([&](NcclStep& step, Job&) {
     for (const bool verify : {true, false, false}) {
       const std::vector<Stamp> stamps = step.run(verify);
-      std::array<Clock::time_point, lane_count> last{};
+      std::array<Clock::time_point, stream_count> last{};
       for (const RankStep& s : step.program().steps) {
         const Stamp stamp = stamps[s.op.index()];
         EXPECT_LE(stamp.start, stamp.end);
-        EXPECT_GE(stamp.start, last[static_cast<std::size_t>(s.lane)]);
-        last[static_cast<std::size_t>(s.lane)] = stamp.end;
+        EXPECT_GE(stamp.start, last[static_cast<std::size_t>(s.stream)]);
+        last[static_cast<std::size_t>(s.stream)] = stamp.end;
         for (const OpId op : s.waits) EXPECT_GE(stamp.start, stamps[op.index()].end);
       }
     }

@@ -60,7 +60,7 @@ class TrtLlm final : public Serving {
     });
   }
   void observe(const GroupStep& at) override { loads_[at.cell].add(at.loads); }
-  /// No cluster has a link to host memory: what every GPU writes is a kernel on its copy lane,
+  /// No cluster has a link to host memory: what every GPU writes is a kernel on its copy stream,
   /// after an exchange of the GPU with itself, and the time over the host's link counts as
   /// planning.
   void move(LayerDecision& decision, const SlotTable& before,

@@ -41,7 +41,7 @@ TEST(FsdpEp, OneGroupHasNothingToGather) {
   const MoeModel model = fsep_model();
   const FsepSteps replay("fsdp-ep", bare_nodes(1, 4), model,
                          trace_of(model, 4, 1, 1, [](int) { return 0; }), 4);
-  for (const Op& op : replay.plans[0].plan.ops) EXPECT_NE(op.lane, Lane::param);
+  for (const Op& op : replay.plans[0].plan.ops) EXPECT_NE(op.stream, Stream::param);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST_P(PublishedVolume, OfThePlanAndItsMemory) {
   for (const StepPlan& step : replay.plans) {
     std::map<int, std::vector<std::int64_t>> sent, received;  // [layer][gpu]
     for (const Op& op : step.plan.ops) {
-      if (op.lane != Lane::param) continue;
+      if (op.stream != Stream::param) continue;
       const ByteMatrix& traffic = op.exchange()->traffic;
       EXPECT_EQ(traffic.unit(), Bytes(chunk));
       std::vector<std::int64_t> off_node(4);

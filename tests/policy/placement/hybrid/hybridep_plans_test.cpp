@@ -96,7 +96,7 @@ TEST(HybridEpTest, RunsOfRanksGatherByThemselves) {
   c.prove(planned);
   EXPECT_EQ(between(planned, "gather-experts"), (Sent{8, 8 * expert_bytes}));
   for (const Op* op : exchanges(planned.plan, "gather-experts")) {
-    EXPECT_EQ(op->lane, Lane::param);
+    EXPECT_EQ(op->stream, Stream::param);
     EXPECT_EQ(op->exchange()->traffic.at(GpuId(6), GpuId(7)), Bytes(expert_bytes));
     EXPECT_EQ(op->exchange()->traffic.at(GpuId(1), GpuId(2)), Bytes(0));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "realhw/cuda/lane_streams.h"
+#include "realhw/cuda/cuda_streams.h"
 
 #include <stdexcept>
 
@@ -16,13 +16,13 @@ cudaEvent_t make_event(unsigned flags) {
 
 }  // namespace
 
-LaneStreams::LaneStreams() {
+CudaStreams::CudaStreams() {
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  for (int lane = 0; lane < lane_count; ++lane) {
-    const auto l = static_cast<std::size_t>(lane);
+  for (int i = 0; i < stream_count; ++i) {
+    const auto l = static_cast<std::size_t>(i);
     // Messages first: their few blocks must not wait for a kernel that fills the GPU.
-    const bool kernels = Lane(lane) == Lane::compute || Lane(lane) == Lane::copy;
+    const bool kernels = runs_kernels(static_cast<Stream>(i));
     check(cudaStreamCreateWithPriority(&streams_[l], cudaStreamNonBlocking,
                                        kernels ? least : greatest));
     forks_[l] = make_event(cudaEventDisableTiming);
@@ -30,7 +30,7 @@ LaneStreams::LaneStreams() {
   for (cudaEvent_t& event : clock_events_) event = make_event(cudaEventDefault);
 }
 
-LaneStreams::~LaneStreams() {
+CudaStreams::~CudaStreams() {
   drop_capture();
   for (const Mark& mark : marks_) {
     cudaEventDestroy(mark.time);
@@ -41,25 +41,25 @@ LaneStreams::~LaneStreams() {
   for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
 }
 
-void LaneStreams::make_marks(std::size_t count) {
+void CudaStreams::make_marks(std::size_t count) {
   while (marks_.size() < count) {
     marks_.push_back({make_event(cudaEventDefault), make_event(cudaEventDisableTiming)});
   }
 }
 
-void LaneStreams::mark(std::size_t mark, Lane lane) {
-  const cudaStream_t stream = (*this)[lane];
+void CudaStreams::mark(std::size_t mark, Stream stream) {
+  const cudaStream_t cuda = (*this)[stream];
   // Within a graph only an external event gets a time, and only the other kind makes edges.
-  check(cudaEventRecordWithFlags(marks_[mark].time, stream,
+  check(cudaEventRecordWithFlags(marks_[mark].time, cuda,
                                  capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault));
-  check(cudaEventRecord(marks_[mark].fence, stream));
+  check(cudaEventRecord(marks_[mark].fence, cuda));
 }
 
-void LaneStreams::wait(std::size_t mark, Lane lane) {
-  check(cudaStreamWaitEvent((*this)[lane], marks_[mark].fence, 0));
+void CudaStreams::wait(std::size_t mark, Stream stream) {
+  check(cudaStreamWaitEvent((*this)[stream], marks_[mark].fence, 0));
 }
 
-void LaneStreams::start_clock() {
+void CudaStreams::start_clock() {
   synchronize();
   Clock::duration tightest = Clock::duration::max();
   for (const cudaEvent_t event : clock_events_) {
@@ -74,7 +74,7 @@ void LaneStreams::start_clock() {
   }
 }
 
-bool LaneStreams::passed(std::size_t mark) const {
+bool CudaStreams::passed(std::size_t mark) const {
   const cudaError_t state = cudaEventQuery(marks_[mark].time);
   if (state == cudaErrorNotReady) return false;
   check(state);
@@ -89,14 +89,14 @@ bool LaneStreams::passed(std::size_t mark) const {
   return milliseconds >= 0;
 }
 
-Clock::time_point LaneStreams::time_of(std::size_t mark) const {
+Clock::time_point CudaStreams::time_of(std::size_t mark) const {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, clock_event_, marks_[mark].time));
   return clock_time_ + std::chrono::duration_cast<Clock::duration>(
                            std::chrono::duration<double, std::milli>(milliseconds));
 }
 
-bool LaneStreams::idle() const {
+bool CudaStreams::idle() const {
   for (const cudaStream_t stream : streams_) {
     const cudaError_t state = cudaStreamQuery(stream);
     if (state == cudaErrorNotReady) return false;
@@ -105,11 +105,11 @@ bool LaneStreams::idle() const {
   return true;
 }
 
-void LaneStreams::synchronize() const {
+void CudaStreams::synchronize() const {
   for (const cudaStream_t stream : streams_) check(cudaStreamSynchronize(stream));
 }
 
-void LaneStreams::begin_capture() {
+void CudaStreams::begin_capture() {
   // Relaxed: communicators launch from threads of their own.
   check(cudaStreamBeginCapture(origin(), cudaStreamCaptureModeRelaxed));
   capturing_ = true;
@@ -119,10 +119,10 @@ void LaneStreams::begin_capture() {
   }
 }
 
-void LaneStreams::end_capture() {
-  for (std::size_t lane = 1; lane < streams_.size(); ++lane) {
-    check(cudaEventRecord(forks_[lane], streams_[lane]));
-    check(cudaStreamWaitEvent(origin(), forks_[lane], 0));
+void CudaStreams::end_capture() {
+  for (std::size_t stream = 1; stream < streams_.size(); ++stream) {
+    check(cudaEventRecord(forks_[stream], streams_[stream]));
+    check(cudaStreamWaitEvent(origin(), forks_[stream], 0));
   }
   cudaGraph_t graph = nullptr;
   capturing_ = false;
@@ -132,7 +132,7 @@ void LaneStreams::end_capture() {
   check(made);
 }
 
-void LaneStreams::drop_capture() {
+void CudaStreams::drop_capture() {
   if (capturing_) {
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(origin(), &graph);
@@ -144,7 +144,7 @@ void LaneStreams::drop_capture() {
   cudaGetLastError();
 }
 
-void LaneStreams::replay() {
+void CudaStreams::replay() {
   if (graph_ == nullptr) throw std::runtime_error("nothing was captured");
   check(cudaGraphLaunch(graph_, origin()));
 }

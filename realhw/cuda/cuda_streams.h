@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream per lane, marks on them, and what was captured from them.
+// A CUDA stream per stream of a plan, marks on them, and what was captured from them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,17 +13,19 @@
 namespace moesim::cuda {
 
 /// Contracts are those of GpuDevice.
-class LaneStreams {
+class CudaStreams {
  public:
-  LaneStreams();
-  ~LaneStreams();
-  LaneStreams(const LaneStreams&) = delete;
+  CudaStreams();
+  ~CudaStreams();
+  CudaStreams(const CudaStreams&) = delete;
 
-  cudaStream_t operator[](Lane lane) const { return streams_[static_cast<std::size_t>(lane)]; }
+  cudaStream_t operator[](Stream stream) const {
+    return streams_[static_cast<std::size_t>(stream)];
+  }
 
   void make_marks(std::size_t count);
-  void mark(std::size_t mark, Lane lane);
-  void wait(std::size_t mark, Lane lane);
+  void mark(std::size_t mark, Stream stream);
+  void wait(std::size_t mark, Stream stream);
 
   void start_clock();
   bool passed(std::size_t mark) const;
@@ -39,13 +41,13 @@ class LaneStreams {
  private:
   struct Mark {
     cudaEvent_t time = nullptr;   // recorded in every run
-    cudaEvent_t fence = nullptr;  // orders lanes; in a captured run it is no more than an edge
+    cudaEvent_t fence = nullptr;  // orders streams; in a captured run it is no more than an edge
   };
   cudaStream_t origin() const { return streams_[0]; }
 
-  std::array<cudaStream_t, lane_count> streams_{};
+  std::array<cudaStream_t, stream_count> streams_{};
   std::vector<Mark> marks_;
-  std::array<cudaEvent_t, lane_count> forks_{};  // of capture
+  std::array<cudaEvent_t, stream_count> forks_{};  // of capture
   std::array<cudaEvent_t, 8> clock_events_{};
   cudaEvent_t clock_event_ = nullptr;  // the one of them ...
   Clock::time_point clock_time_;       // ... that happened then
