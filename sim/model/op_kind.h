@@ -39,6 +39,24 @@ enum class OpKind : std::uint8_t {
   gradient_sum,        // of gradients between EP groups
   encode,              // compresses parameters before they travel
   decode,
+  // Of whole iterations: dense blocks ...
+  embedding,  // looks rows up; backward: adds gradients to them
+  norm,
+  attention_output,  // the projection behind the scores
+  dense_fc1,
+  dense_activation,
+  dense_fc2,
+  mtp_projection,  // joins a hidden state with the embedding of the next token
+  head,            // logits over the vocabulary
+  loss,            // cross entropy
+  // ... what groups exchange around them ...
+  tensor_exchange,   // of activations within a tensor-parallel group
+  context_exchange,  // of keys and values within a context-parallel group
+  stage_transfer,    // of activations or their gradients between pipeline stages
+  // ... and the end of the iteration.
+  gradient_exchange,  // of dense parameters between replicas
+  weight_exchange,    // of updated or sharded dense parameters
+  optimizer,
   // Of calibrations.
   settle,  // brings all ranks together
   probe,   // is measured; `part` tells which
