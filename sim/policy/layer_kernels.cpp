@@ -1,15 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the GPUs compute for a layer: the kernels of LayerOps.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "sim/policy/layer_step.h"
 
 namespace moesim {
+namespace {
+
+constexpr std::array<Role, 2> both_gradients = {Role::dgrad, Role::wgrad};
+constexpr std::array<Role, 1> weight_gradients = {Role::wgrad};
+
+}  // namespace
+
+std::span<const Role> LayerOps::backward_roles() const {
+  return {both_gradients.data(), cell_.weight_gradients_apart ? 1U : 2U};
+}
+
+void LayerOps::expert_weight_gradients(int layer) {
+  const Step s = step(layer, Pass::backward);
+  const ExpertWork work = expert_work(s);
+  add_fc2_gradients(s, work, weight_gradients);
+  add_fc1_gradients(s, work, weight_gradients);
+  computed_[static_cast<std::size_t>(layer)] = mark();
+}
+
+void LayerOps::other_weight_gradients(int layer) {
+  const Step s = step(layer, Pass::backward);
+  add_shared_experts(s, weight_gradients);
+  add_gate(s, weight_gradients);
+  add_attention(s, weight_gradients);
+}
 
 void LayerOps::attention(int layer, Pass pass) {
-  const Step s = step(layer, pass);
+  add_attention(step(layer, pass), backward_roles());
+}
+
+void LayerOps::add_attention(const Step& s, std::span<const Role> roles) {
   if (!model_.attention || s.work.attended == 0) return;
   const std::int64_t hidden = model_.hidden;
   const std::int64_t width = model_.attention->parameters / hidden;
@@ -20,14 +49,21 @@ void LayerOps::attention(int layer, Pass pass) {
     return GroupedGemm{
         {s.tokens(gpu)}, s.work.attended, model_.attention->score_width, model_.activations};
   };
-  if (pass == Pass::forward) {
-    add_compute(s.key(OpKind::attention_projections, Stage::other), projections);
-    add_compute(s.key(OpKind::attention_scores, Stage::other), scores);
+  if (s.pass == Pass::forward) {
+    add_compute(s, s.key(OpKind::attention_projections, Stage::other), projections);
+    add_compute(s, s.key(OpKind::attention_scores, Stage::other), scores);
     return;
   }
-  for (const Role role : {Role::dgrad, Role::wgrad}) {
-    add_compute(s.key(OpKind::attention_scores, Stage::other, role), scores);
-    add_compute(s.key(OpKind::attention_projections, Stage::other, role), projections);
+  for (const Role role : roles) {
+    // Both inputs of the scores are activations: neither gradient can wait.
+    if (!cell_.weight_gradients_apart) {
+      add_compute(s, s.key(OpKind::attention_scores, Stage::other, role), scores);
+    } else if (role == Role::dgrad) {
+      for (const Role both : both_gradients) {
+        add_compute(s, s.key(OpKind::attention_scores, Stage::other, both), scores);
+      }
+    }
+    add_compute(s, s.key(OpKind::attention_projections, Stage::other, role), projections);
   }
 }
 
@@ -35,10 +71,10 @@ void LayerOps::add_planning(const Step& s) {
   const LayerDecision& decision = s.work.decision;
   if (s.pass == Pass::backward || !decision.planning_blocks) return;
   const HostWork work{static_cast<std::int64_t>(std::llround(decision.planning.value * 1e9))};
-  add_compute(s.key(OpKind::planning, Stage::other), [&](GpuId) { return work; });
+  add_compute(s, s.key(OpKind::planning, Stage::other), [&](GpuId) { return work; });
 }
 
-void LayerOps::add_shared_experts(const Step& s) {
+void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
   const std::int64_t shared = std::int64_t{1} * model_.shared_experts * model_.shared_ffn;
   if (shared == 0) return;
   const std::int64_t up = shared * (model_.expert_matrices - 1);
@@ -48,13 +84,13 @@ void LayerOps::add_shared_experts(const Step& s) {
     };
   };
   if (s.pass == Pass::forward) {
-    add_compute(s.key(OpKind::shared_fc1, Stage::other), gemm(up, model_.hidden));
-    add_compute(s.key(OpKind::shared_fc2, Stage::other), gemm(model_.hidden, shared));
+    add_compute(s, s.key(OpKind::shared_fc1, Stage::other), gemm(up, model_.hidden));
+    add_compute(s, s.key(OpKind::shared_fc2, Stage::other), gemm(model_.hidden, shared));
     return;
   }
-  for (const Role role : {Role::dgrad, Role::wgrad}) {
-    add_compute(s.key(OpKind::shared_fc2, Stage::other, role), gemm(shared, model_.hidden));
-    add_compute(s.key(OpKind::shared_fc1, Stage::other, role), gemm(model_.hidden, up));
+  for (const Role role : roles) {
+    add_compute(s, s.key(OpKind::shared_fc2, Stage::other, role), gemm(shared, model_.hidden));
+    add_compute(s, s.key(OpKind::shared_fc1, Stage::other, role), gemm(model_.hidden, up));
   }
 }
 
@@ -63,16 +99,16 @@ void LayerOps::before_dispatch(int layer, Pass pass) {
   const bool forward = pass == Pass::forward;
   if (!s.work.decision.after_gate) add_planning(s);
   if (forward) {
-    add_compute(s.key(OpKind::gate, Stage::other), [&](GpuId gpu) {
+    add_compute(s, s.key(OpKind::gate, Stage::other), [&](GpuId gpu) {
       return GroupedGemm{{s.tokens(gpu)}, model_.experts, model_.hidden, model_.activations};
     });
-    add_shared_experts(s);
+    add_shared_experts(s, {});
   }
   const LocalWork& local = s.work.dispatch->shape().local_work;
   if (local.pack) {
     const OpKind kind = forward ? OpKind::permute : OpKind::unpermute;
-    add_memory(s.key(kind, Stage::dispatch), s.sums.packed, s.sums.packed, model_.hidden);
-    if (local.transpose_sent) add_transpose(s, Stage::dispatch, s.sums.packed);
+    add_memory(s, s.key(kind, Stage::dispatch), s.parts.packed(), s.parts.packed(), model_.hidden);
+    if (local.transpose_sent) add_transpose(s, Stage::dispatch, s.parts.packed());
   }
   if (s.work.decision.after_gate) add_planning(s);
 }
@@ -85,7 +121,7 @@ LayerOps::ExpertWork LayerOps::expert_work(const Step& s) const {
     const auto first = computed.begin() + placement.first_slot(gpu).value;
     const auto& m = work.m.emplace_back(first, first + placement.slots_on(gpu));
     work.rows.push_back(std::accumulate(m.begin(), m.end(), std::int64_t{0}));
-    work.read.push_back(std::min(s.sums.delivered[gpu.index()], work.rows.back()));
+    work.read.push_back(std::min(s.parts.delivered()[gpu.index()], work.rows.back()));
   }
   return work;
 }
@@ -95,7 +131,7 @@ void LayerOps::experts(int layer, Pass pass) {
   wait_for_gather(layer, pass);
   if (pass == Pass::forward) return experts_forward(s, Role::plain);
   experts_backward(s);
-  computed_[static_cast<std::size_t>(layer)] = mark();
+  if (!cell_.weight_gradients_apart) computed_[static_cast<std::size_t>(layer)] = mark();
 }
 
 void LayerOps::recompute_experts(int layer) {
@@ -109,44 +145,56 @@ void LayerOps::experts_forward(const Step& s, Role role) {
   const std::int64_t up = ffn * (model_.expert_matrices - 1);
   const bool again = role == Role::recompute;
   const ExpertWork work = expert_work(s);
-  const std::vector<std::int64_t>& arrived = s.sums.delivered;
+  const std::vector<std::int64_t>& arrived = s.parts.delivered();
   const bool transpose = !again && s.work.dispatch->shape().local_work.transpose_arrived;
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
-  if (!again) add_memory(s.key(OpKind::sort, Stage::dispatch), work.read, work.rows, model_.hidden);
-  add_compute(s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
+  if (!again)
+    add_memory(s, s.key(OpKind::sort, Stage::dispatch), work.read, work.rows, model_.hidden);
+  add_compute(s, s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
     return GroupedGemm{work.m[gpu.index()], up, model_.hidden, model_.weights};
   });
-  add_memory(s.key(OpKind::activation, Stage::experts, role),
+  add_memory(s, s.key(OpKind::activation, Stage::experts, role),
              times(work.rows, model_.expert_matrices - 1), work.rows, ffn);
-  add_compute(s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
+  add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
     return GroupedGemm{work.m[gpu.index()], model_.hidden, ffn, model_.weights};
   });
-  if (!again) add_memory(s.key(OpKind::reduce, Stage::combine), work.rows, arrived, model_.hidden);
+  if (!again)
+    add_memory(s, s.key(OpKind::reduce, Stage::combine), work.rows, arrived, model_.hidden);
   if (transpose) add_transpose(s, Stage::combine, arrived);
 }
 
 void LayerOps::experts_backward(const Step& s) {
   const std::int64_t ffn = model_.expert_ffn;
-  const std::int64_t up = ffn * (model_.expert_matrices - 1);
   const ExpertWork work = expert_work(s);
-  const std::vector<std::int64_t>& arrived = s.sums.delivered;
-  const auto fc2 = [&](GpuId gpu) {
-    return GroupedGemm{work.m[gpu.index()], ffn, model_.hidden, model_.weights};
-  };
-  const auto fc1 = [&](GpuId gpu) {
-    return GroupedGemm{work.m[gpu.index()], model_.hidden, up, model_.weights};
-  };
+  const std::vector<std::int64_t>& arrived = s.parts.delivered();
   const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
-  add_memory(s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);
-  add_compute(s.key(OpKind::fc2, Stage::experts, Role::dgrad), fc2);
-  add_compute(s.key(OpKind::fc2, Stage::experts, Role::wgrad), fc2);
-  add_memory(s.key(OpKind::activation, Stage::experts), times(work.rows, model_.expert_matrices),
+  add_memory(s, s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);
+  add_fc2_gradients(s, work, backward_roles());
+  add_memory(s, s.key(OpKind::activation, Stage::experts), times(work.rows, model_.expert_matrices),
              times(work.rows, model_.expert_matrices - 1), ffn);
-  add_compute(s.key(OpKind::fc1, Stage::experts, Role::dgrad), fc1);
-  add_compute(s.key(OpKind::fc1, Stage::experts, Role::wgrad), fc1);
-  add_memory(s.key(OpKind::sort, Stage::combine), work.rows, arrived, model_.hidden);
+  add_fc1_gradients(s, work, backward_roles());
+  add_memory(s, s.key(OpKind::sort, Stage::combine), work.rows, arrived, model_.hidden);
   if (transpose) add_transpose(s, Stage::combine, arrived);
+}
+
+void LayerOps::add_fc2_gradients(const Step& s, const ExpertWork& work,
+                                 std::span<const Role> roles) {
+  for (const Role role : roles) {
+    add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
+      return GroupedGemm{work.m[gpu.index()], model_.expert_ffn, model_.hidden, model_.weights};
+    });
+  }
+}
+
+void LayerOps::add_fc1_gradients(const Step& s, const ExpertWork& work,
+                                 std::span<const Role> roles) {
+  const std::int64_t up = std::int64_t{model_.expert_ffn} * (model_.expert_matrices - 1);
+  for (const Role role : roles) {
+    add_compute(s, s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
+      return GroupedGemm{work.m[gpu.index()], model_.hidden, up, model_.weights};
+    });
+  }
 }
 
 void LayerOps::after_combine(int layer, Pass pass) {
@@ -154,14 +202,19 @@ void LayerOps::after_combine(int layer, Pass pass) {
   const bool forward = pass == Pass::forward;
   const LocalWork& local = s.work.dispatch->shape().local_work;
   if (local.pack) {
-    if (local.transpose_sent) add_transpose(s, Stage::combine, s.sums.packed);
+    if (local.transpose_sent) add_transpose(s, Stage::combine, s.parts.packed());
     const OpKind kind = forward ? OpKind::unpermute : OpKind::permute;
-    add_memory(s.key(kind, Stage::combine), s.sums.packed, s.work.tokens_per_rank, model_.hidden);
+    add_memory(s, s.key(kind, Stage::combine), s.parts.packed(), s.work.tokens_per_rank,
+               model_.hidden);
   }
   if (forward) return;
-  add_shared_experts(s);
-  for (const Role role : {Role::dgrad, Role::wgrad}) {
-    add_compute(s.key(OpKind::gate, Stage::other, role), [&](GpuId gpu) {
+  add_shared_experts(s, backward_roles());
+  add_gate(s, backward_roles());
+}
+
+void LayerOps::add_gate(const Step& s, std::span<const Role> roles) {
+  for (const Role role : roles) {
+    add_compute(s, s.key(OpKind::gate, Stage::other, role), [&](GpuId gpu) {
       return GroupedGemm{{s.tokens(gpu)}, model_.hidden, model_.experts, model_.activations};
     });
   }
@@ -173,36 +226,30 @@ LayerOps::Rows LayerOps::times(const Rows& rows, std::int64_t factor) {
   return result;
 }
 
-void LayerOps::add_memory(const OpKey& key, const Rows& read, const Rows& written,
+void LayerOps::add_memory(const Step& s, const OpKey& key, const Rows& read, const Rows& written,
                           std::int64_t row_elements) {
   const std::int64_t row = row_elements * size_of(model_.activations);
-  add_compute(key, [&](GpuId gpu) {
+  add_compute(s, key, [&](GpuId gpu) {
     return MemoryBound{Bytes(read[gpu.index()] * row), Bytes(written[gpu.index()] * row)};
   });
 }
 
 void LayerOps::add_transpose(const Step& s, Stage stage, const Rows& rows) {
-  add_memory(s.key(OpKind::transpose, stage), rows, rows, model_.hidden);
+  add_memory(s, s.key(OpKind::transpose, stage), rows, rows, model_.hidden);
 }
 
-void LayerOps::add_compute(const OpKey& key, const KernelOf& kernel_of, std::string label) {
+void LayerOps::add_compute(const Step& s, const OpKey& key, const KernelOf& kernel_of,
+                           std::string label) {
   if (label.empty()) label = name_of(key.type());
   Op op{std::move(label), key, Stream::compute, {}, {}, {}};
-  if (set_kernels(op, kernel_of)) chain_.compute(std::move(op));
+  if (set_kernels(s, op, kernel_of)) chain_.compute(std::move(op));
 }
 
-bool LayerOps::set_kernels(Op& op, const KernelOf& kernel_of) const {
-  std::vector<GpuId> gpus;
-  std::vector<Kernel> each;
-  for (const GpuId gpu : everybody_) {
-    Kernel kernel = kernel_of(gpu);
-    if (is_empty(kernel)) continue;
-    gpus.push_back(gpu);
-    each.push_back(std::move(kernel));
-  }
-  if (gpus.empty()) return false;
-  op.group = gpus.size() == everybody_.size() ? everybody_ : Group(std::move(gpus));
-  op.work = Kernels(std::move(each));
+bool LayerOps::set_kernels(const Step& s, Op& op, const KernelOf& kernel_of) const {
+  const auto* made = s.parts.kernels(op.key, everybody_, kernel_of);
+  if (made == nullptr) return false;
+  op.group = made->group;
+  op.work = made->kernels;
   return true;
 }
 

@@ -39,42 +39,19 @@ void check_moves(const RowCounts& counts, const LayerWork& work) {
 
 }  // namespace
 
-LayerOps::LayerOps(Plan& plan, const MoeModel& model, const std::vector<LayerWork>& layers)
-    : model_(model), layers_(layers), chain_(plan), everybody_(Group::first(plan.gpus)) {
-  for (const LayerWork& layer : layers) sums_.push_back(sums_of(layer));
+LayerOps::LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLayer>& layers,
+                   Cell cell)
+    : model_(model),
+      layers_(layers),
+      chain_(chain),
+      cell_(cell),
+      everybody_(Group::first(chain.gpus())) {
   for (auto& of_pass : gathered_) of_pass.resize(layers.size());
   computed_.resize(layers.size());
 }
 
-LayerOps::LayerSums LayerOps::sums_of(const LayerWork& work) {
-  const RowCounts& counts = work.counts;
-  const std::size_t gpus = counts.gpus();
-  LayerSums sums;
-  sums.packed.resize(gpus);
-  sums.delivered.resize(gpus);
-  const std::vector<bool> continued = continued_phases(work.dispatch->shape());
-  for (std::size_t p = 0; p < counts.phases.size(); ++p) {
-    RowSums& phase = sums.phases.emplace_back();
-    phase.sent.resize(gpus);
-    phase.arrived.resize(gpus);
-    const auto& rows = counts.on_wire()[p];
-    for (std::size_t from = 0; from < gpus; ++from) {
-      for (std::size_t to = 0; to < gpus; ++to) {
-        phase.sent[from] += rows[from * gpus + to];
-        phase.arrived[to] += rows[from * gpus + to];
-      }
-    }
-    const bool first = work.dispatch->shape().phases[p].previous < 0;
-    for (std::size_t g = 0; g < gpus; ++g) {
-      if (first) sums.packed[g] += phase.sent[g];
-      if (!continued[p]) sums.delivered[g] += phase.arrived[g];
-    }
-  }
-  return sums;
-}
-
 LayerOps::Step LayerOps::step(int layer, Pass pass) const {
-  return {layer, at(layer), sums_[static_cast<std::size_t>(layer)], pass};
+  return {layer, at(layer), at(layer).work(), cell_, pass};
 }
 
 void LayerOps::forward(int layer) {
@@ -145,7 +122,7 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
   if (from.empty()) return after;
   for (const int phase : from) {
     for (const OpId id : done[static_cast<std::size_t>(phase)]) {
-      for (const GpuId gpu : chain_.members(id)) after[gpu.index()].push_back(id);
+      chain_.for_each_gpu(id, [&](GpuId gpu) { after[gpu.index()].push_back(id); });
     }
   }
   const Stream stream = s.work.dispatch->shape().phase(to).stream;
@@ -157,14 +134,14 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
     return after;
   }
   const bool back = stage == Stage::combine;
-  const RowSums& sent = s.sums.phases[static_cast<std::size_t>(to)];
+  const RowSums& sent = s.parts.phase(to);
   const std::int64_t row = std::int64_t{model_.hidden} * size_of(model_.activations);
   const OpKey key = s.key(OpKind::relay, stage, to);
   Op relay{name_of(key.type()), key, Stream::compute, {}, {}, {}};
-  const bool any = set_kernels(relay, [&](GpuId gpu) {
+  const bool any = set_kernels(s, relay, [&](GpuId gpu) {
     std::int64_t in = 0;
     for (const int phase : from) {
-      const RowSums& arrived = s.sums.phases[static_cast<std::size_t>(phase)];
+      const RowSums& arrived = s.parts.phase(phase);
       in += (back ? arrived.sent : arrived.arrived)[gpu.index()];
     }
     const std::int64_t out = (back ? sent.arrived : sent.sent)[gpu.index()];
@@ -182,16 +159,6 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
   return after;
 }
 
-const std::vector<ByteMatrix>& LayerOps::traffic(const Step& s, int phase, bool back) {
-  auto& [out, turned] = traffic_[{s.layer, phase}];
-  if (out.empty()) out = phase_traffic(s.work, phase);
-  if (!back) return out;
-  if (turned.empty()) {
-    for (const ByteMatrix& matrix : out) turned.push_back(matrix.transposed());
-  }
-  return turned;
-}
-
 std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
                                       const std::vector<std::vector<OpId>>& after) {
   const DispatchShape& shape = s.work.dispatch->shape();
@@ -201,7 +168,7 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
       fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
   const OpKey key = s.key(OpKind::token_exchange, stage, phase);
   const bool back = stage == Stage::combine;
-  const auto& moved = traffic(s, phase, back);
+  const auto& moved = s.parts.traffic(phase, back);
   for (auto& [group, exchange] : phase_exchanges(s.work, phase, moved, row, back)) {
     std::vector<OpId> waits = waits_of(group, after);
     added.push_back(chain_.exchange(
@@ -227,7 +194,7 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
         {},
         {},
         {}};
-  const bool any = set_kernels(op, [&](GpuId gpu) {
+  const bool any = set_kernels(s, op, [&](GpuId gpu) {
     const std::size_t to = gpu.index();
     std::uint32_t most = 0;
     for (std::size_t from = 0; from < gpus; ++from) {
@@ -253,7 +220,7 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     if (side.before != before) continue;
     // Out and back differ in nothing else.
     const int part = side_part(stage, phase, i);
-    const auto& moved = traffic(s, phase, stage == Stage::combine);
+    const auto& moved = s.parts.traffic(phase, stage == Stage::combine);
     for (auto& [group, exchange] : side_exchanges(s.work, phase, moved, side)) {
       chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
                        s.key(OpKind::side_exchange, Stage::other, part),
@@ -266,7 +233,7 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     const HostWork read{static_cast<std::int64_t>(std::llround(side.host.value * 1e9))};
     const OpKey key = s.key(OpKind::host_read, Stage::other, part);
     add_compute(
-        key, [&](GpuId) { return read; }, fmt::format("read-{}", side.name));
+        s, key, [&](GpuId) { return read; }, fmt::format("read-{}", side.name));
   }
 }
 

@@ -30,7 +30,7 @@ Group concerned(const ByteMatrix& traffic) {
 void LayerOps::migrate(int layer, const Mark& after) {
   const Step s = step(layer, Pass::forward);
   const OpKey key = s.key(OpKind::parameter_exchange, Stage::migrate);
-  const auto last = add_param_exchanges(key, Stream::param, s.work.decision.migrate, after);
+  const auto last = add_param_exchanges(s, key, Stream::param, s.work.decision.migrate, after);
   gathered_[0][static_cast<std::size_t>(layer)] = last;
   if (s.work.decision.migrate_blocks)
     parameters_.insert(parameters_.end(), last.begin(), last.end());
@@ -41,8 +41,8 @@ void LayerOps::gather(int layer, Pass pass, const Mark& after) {
   const LayerDecision& decision = s.work.decision;
   const bool forward = pass == Pass::forward;
   const OpKey key = s.key(OpKind::parameter_exchange, Stage::gather);
-  const auto last =
-      add_param_exchanges(key, Stream::param, forward ? decision.gather : decision.regather, after);
+  const auto last = add_param_exchanges(s, key, Stream::param,
+                                        forward ? decision.gather : decision.regather, after);
   auto& awaited = gathered_[forward ? 0 : 1][static_cast<std::size_t>(layer)];
   awaited.insert(awaited.end(), last.begin(), last.end());
 }
@@ -50,7 +50,7 @@ void LayerOps::gather(int layer, Pass pass, const Mark& after) {
 void LayerOps::reduce(int layer, const Mark& after) {
   const Step s = step(layer, Pass::backward);
   const OpKey key = s.key(OpKind::parameter_exchange, Stage::reduce);
-  const auto last = add_param_exchanges(key, Stream::param, s.work.decision.reduce, after);
+  const auto last = add_param_exchanges(s, key, Stream::param, s.work.decision.reduce, after);
   parameters_.insert(parameters_.end(), last.begin(), last.end());
   if (!s.work.gradient_sum) return;
   Mark whole = computed_[static_cast<std::size_t>(layer)];
@@ -59,7 +59,7 @@ void LayerOps::reduce(int layer, const Mark& after) {
     whole[g].insert(whole[g].end(), reduced[g].begin(), reduced[g].end());
   }
   const OpKey sum = s.key(OpKind::gradient_sum, Stage::reduce);
-  add_param_exchanges(sum, Stream::dp, {*s.work.gradient_sum}, whole);
+  add_param_exchanges(s, sum, Stream::dp, {*s.work.gradient_sum}, whole);
 }
 
 void LayerOps::wait_for_gather(int layer, Pass pass) {
@@ -73,7 +73,7 @@ void LayerOps::wait_for_parameters() {
 
 /// Each exchange follows the kernels that encode for it and what came before; returns what ends
 /// last.
-std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Stream stream,
+std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream stream,
                                                 const std::vector<ParamExchange>& exchanges,
                                                 const Mark& after) {
   std::vector<OpId> last;
@@ -91,7 +91,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(OpKey key, Stream stream,
       const auto of_member = [&](GpuId gpu) {
         return members.contains(gpu) ? work[gpu.index()] : MemoryBound();
       };
-      if (work.empty() || !set_kernels(op, of_member)) return;
+      if (work.empty() || !set_kernels(s, op, of_member)) return;
       const Group coding = op.group;
       op.after = waits_of(coding, before);
       const OpId id = chain_.kernel(std::move(op));

@@ -10,11 +10,12 @@ namespace moesim {
 
 struct LayerOps::Step {
   int layer;  // index
+  ReplayedLayer& parts;
   const LayerWork& work;
-  const LayerSums& sums;
+  Cell cell;
   Pass pass;
   OpKey key(OpKind kind, Stage stage, Role role = Role::plain, int part = 0) const {
-    return {kind, role, pass, stage, work.number, 0, 0, part};
+    return {kind, role, pass, stage, work.number, cell.microbatch, cell.chunk, part};
   }
   OpKey key(OpKind kind, Stage stage, int part) const {
     return key(kind, stage, Role::plain, part);

@@ -20,13 +20,23 @@ std::vector<OpId> waits_of(const Group& gpus, const Mark& mark) {
   return waits;
 }
 
-OpChain::OpChain(Plan& plan) : plan_(plan) {
-  const auto gpus = static_cast<std::size_t>(plan.gpus);
+OpChain::OpChain(Plan& plan)
+    : OpChain(plan, std::make_shared<const GpuSubset>(GpuSubset::all(plan.gpus))) {}
+
+OpChain::OpChain(Plan& plan, std::shared_ptr<const GpuSubset> subset)
+    : plan_(plan), gpus_(std::move(subset)) {
+  const auto gpus = static_cast<std::size_t>(gpus_->size());
   std::array<OpId, stream_count> nothing;
   nothing.fill(none);
   last_compute_.assign(gpus, none);
   stream_knows_.assign(gpus, nothing);
   awaited_.resize(gpus);
+}
+
+OpId OpChain::add(Op op) {
+  op.group = gpus_->in_plan(op.group);
+  sort_once(op.after);
+  return plan_.add(std::move(op));
 }
 
 OpId OpChain::compute(Op op) {
@@ -36,17 +46,16 @@ OpId OpChain::compute(Op op) {
     op.after.insert(op.after.end(), awaited.begin(), awaited.end());
     awaited.clear();
   }
-  sort_once(op.after);
-  const OpId id = plan_.add(std::move(op));
+  const OpId id = add(std::move(op));
   for (const GpuId gpu : group) last_compute_[gpu.index()] = id;
   return id;
 }
 
 OpId OpChain::kernel(Op op) {
-  sort_once(op.after);
-  const OpId id = plan_.add(std::move(op));
+  const Group group = op.group;
+  const OpId id = add(std::move(op));
   if (plan_[id].stream != Stream::compute) return id;
-  for (const GpuId gpu : members(id)) last_compute_[gpu.index()] = id;
+  for (const GpuId gpu : group) last_compute_[gpu.index()] = id;
   return id;
 }
 
@@ -59,8 +68,7 @@ OpId OpChain::exchange(Op op) {
     op.after.push_back(compute);
     stream_knows_[gpu.index()][stream] = compute;
   }
-  sort_once(op.after);
-  const OpId id = plan_.add(std::move(op));
+  const OpId id = add(std::move(op));
   for (const GpuId gpu : members) {
     auto& awaited = awaited_[gpu.index()];
     // An earlier exchange of the stream has ended when this one starts.
@@ -70,21 +78,18 @@ OpId OpChain::exchange(Op op) {
   return id;
 }
 
-OpId OpChain::detached(Op op) {
-  sort_once(op.after);
-  return plan_.add(std::move(op));
-}
+OpId OpChain::detached(Op op) { return add(std::move(op)); }
 
 void OpChain::require(const std::vector<OpId>& ops) {
   for (const OpId op : ops) {
-    for (const GpuId gpu : members(op)) awaited_[gpu.index()].push_back(op);
+    for_each_gpu(op, [&](GpuId gpu) { awaited_[gpu.index()].push_back(op); });
   }
 }
 
 Mark OpChain::per_gpu(const std::vector<OpId>& ops) const {
   Mark mark(awaited_.size());
   for (const OpId op : ops) {
-    for (const GpuId gpu : members(op)) mark[gpu.index()].push_back(op);
+    for_each_gpu(op, [&](GpuId gpu) { mark[gpu.index()].push_back(op); });
   }
   return mark;
 }

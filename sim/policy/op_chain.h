@@ -3,23 +3,29 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "sim/plan/plan.h"
+#include "sim/policy/gpu_subset.h"
 
 namespace moesim {
 
-/// Per GPU the newest ops of its streams: a point in time that later ops can wait for.
+/// Per GPU, under the numbers of a chain, ops that later ones can wait for: a point in time.
 using Mark = std::vector<std::vector<OpId>>;
 
 /// What some GPUs wait for, together: what one of them has done is no news to another that took
 /// part in it.
 std::vector<OpId> waits_of(const Group& gpus, const Mark& mark);
 
+/// Ops that follow each other through the layers of one microbatch on some GPUs of the plan. Ops
+/// come in with groups under the chain's own numbers.
 class OpChain {
  public:
+  /// Over all GPUs of the plan.
   explicit OpChain(Plan& plan);
-  int gpus() const { return plan_.gpus; }
+  OpChain(Plan& plan, std::shared_ptr<const GpuSubset> gpus);
+  int gpus() const { return gpus_->size(); }
 
   /// A kernel on the compute stream, after every exchange that its GPUs have joined or been told to
   /// wait for since their last one.
@@ -37,11 +43,20 @@ class OpChain {
   Mark mark() const;
   /// Of some ops those that each GPU takes part in.
   Mark per_gpu(const std::vector<OpId>& ops) const;
-  const Group& members(OpId op) const { return plan_[op].group; }
   Stream stream_of(OpId op) const { return plan_[op].stream; }
+  /// Calls visit(gpu) for each of the chain's GPUs, under its own number, that runs the op.
+  template <class Visit>
+  void for_each_gpu(OpId op, Visit visit) const {
+    for (const GpuId gpu : plan_[op].group) {
+      if (const GpuId own = gpus_->own(gpu); own.value >= 0) visit(own);
+    }
+  }
 
  private:
+  OpId add(Op op);
+
   Plan& plan_;
+  std::shared_ptr<const GpuSubset> gpus_;
   std::vector<OpId> last_compute_;  // [gpu]
   std::vector<std::array<OpId, stream_count>>
       stream_knows_;                        // [gpu] newest compute the stream waits for

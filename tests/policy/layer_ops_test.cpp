@@ -39,7 +39,7 @@ class LayerOpsTest : public testing::Test {
     dispatch_ = read_dedup(doc->root().map())({topology_.topology, model_, ep});
     layers_[0].dispatch = dispatch_.get();
   }
-  LayerOps ops() { return LayerOps(plan_, model_, layers_); }
+  LayerOps& ops() { return step_.emplace(plan_, model_, layers_).ops; }
 
   TopologyFile topology_ = read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml",
                                          {parse_override("nodes=1"), parse_override("node.gpus=2"),
@@ -48,6 +48,7 @@ class LayerOpsTest : public testing::Test {
   std::unique_ptr<Dispatch> dispatch_;
   std::vector<LayerWork> layers_ = {toy_work()};
   Plan plan_;
+  std::optional<StepOps> step_;
 };
 
 TEST_F(LayerOpsTest, ForwardRunsItsKernelsInOrder) {
@@ -74,7 +75,7 @@ TEST_F(LayerOpsTest, KernelsHaveTheShapesOfTheRouting) {
 }
 
 TEST_F(LayerOpsTest, CombineMirrorsDispatch) {
-  auto o = ops();
+  LayerOps& o = ops();
   o.forward(0);
   o.backward(0);
   check_plan(plan_);

@@ -49,8 +49,8 @@ class OverlapTest : public testing::Test {
     const auto doc = YamlDocument::from_text(params, "test");
     const auto schedule = read_overlap(doc->root().map())({topology_, model_});
     doc->finish();
-    LayerOps ops(plan_, model_, layers_);
-    schedule->issue(ops, backward);
+    StepOps step(plan_, model_, layers_);
+    schedule->issue(step.ops, backward);
     check_plan(plan_);
   }
 

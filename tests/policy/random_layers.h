@@ -184,7 +184,8 @@ inline Plan plan_of(const Dispatch& dispatch, const Tokens& tokens, const MoeMod
   const std::vector<LayerWork> layers = {work_of(dispatch, tokens, true)};
   Plan plan;
   plan.gpus = layers[0].counts.gpu_count;
-  LayerOps ops(plan, model, layers);
+  StepOps step(plan, model, layers);
+  LayerOps& ops = step.ops;
   ops.forward(0);
   ops.backward(0);
   check_plan(plan);
@@ -197,7 +198,8 @@ inline Plan exchanges_of(const Dispatch& dispatch, const Tokens& tokens, const M
   const std::vector<LayerWork> layers = {work_of(dispatch, tokens, false)};
   Plan plan;
   plan.gpus = layers[0].counts.gpu_count;
-  LayerOps ops(plan, model, layers);
+  StepOps step(plan, model, layers);
+  LayerOps& ops = step.ops;
   stage == Stage::dispatch ? ops.dispatch(0, Pass::forward) : ops.combine(0, Pass::forward);
   check_plan(plan);
   return plan;

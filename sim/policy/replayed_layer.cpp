@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/policy/replayed_layer.h"
+
+#include "sim/policy/phase_exchange.h"
+
+namespace moesim {
+
+ReplayedLayer::ReplayedLayer(const LayerWork& work) : work_(work) {
+  const RowCounts& counts = work.counts;
+  const std::size_t gpus = counts.gpus();
+  packed_.resize(gpus);
+  delivered_.resize(gpus);
+  const std::vector<bool> continued = continued_phases(work.dispatch->shape());
+  for (std::size_t p = 0; p < counts.phases.size(); ++p) {
+    RowSums& phase = phases_.emplace_back();
+    phase.sent.resize(gpus);
+    phase.arrived.resize(gpus);
+    const auto& rows = counts.on_wire()[p];
+    for (std::size_t from = 0; from < gpus; ++from) {
+      for (std::size_t to = 0; to < gpus; ++to) {
+        phase.sent[from] += rows[from * gpus + to];
+        phase.arrived[to] += rows[from * gpus + to];
+      }
+    }
+    const bool first = work.dispatch->shape().phases[p].previous < 0;
+    for (std::size_t g = 0; g < gpus; ++g) {
+      if (first) packed_[g] += phase.sent[g];
+      if (!continued[p]) delivered_[g] += phase.arrived[g];
+    }
+  }
+}
+
+const std::vector<ByteMatrix>& ReplayedLayer::traffic(int phase, bool back) {
+  auto& [out, turned] = traffic_[phase];
+  if (out.empty()) out = phase_traffic(work_, phase);
+  if (!back) return out;
+  if (turned.empty()) {
+    for (const ByteMatrix& matrix : out) turned.push_back(matrix.transposed());
+  }
+  return turned;
+}
+
+const ReplayedLayer::KernelsOfGroup* ReplayedLayer::kernels(OpKey key, const Group& everybody,
+                                                            const KernelOf& kernel_of) {
+  key.microbatch = key.chunk = 0;
+  const auto [known, is_new] = kernels_.try_emplace(key);
+  KernelsOfGroup& made = known->second;
+  if (is_new) {
+    std::vector<GpuId> gpus;
+    std::vector<Kernel> each;
+    for (const GpuId gpu : everybody) {
+      Kernel kernel = kernel_of(gpu);
+      if (is_empty(kernel)) continue;
+      gpus.push_back(gpu);
+      each.push_back(std::move(kernel));
+    }
+    made.group = gpus.size() == everybody.size() ? everybody : Group(std::move(gpus));
+    if (!each.empty()) made.kernels = Kernels(std::move(each));
+  }
+  return made.group.empty() ? nullptr : &made;
+}
+
+}  // namespace moesim

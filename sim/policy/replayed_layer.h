@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ops of a replayed layer are made of, worked out once for all microbatches that replay
+// it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/plan.h"
+#include "sim/policy/dispatch.h"
+#include "sim/policy/placer.h"
+
+namespace moesim {
+
+/// All that a plan needs to know of one replayed layer.
+struct LayerWork {
+  explicit LayerWork(LayerDecision d) : decision(std::move(d)) {}
+  const Assignment& assignment() const { return decision.assignment; }
+
+  int number = 0;  // model layer number
+  const Dispatch* dispatch = nullptr;
+  LayerDecision decision;
+  std::optional<ParamExchange> gradient_sum;  // over the EP groups, where this step has one
+  RowCounts counts;
+  std::vector<std::vector<RowMove>> rows;     // [phase], empty unless explicit rows were asked for
+  std::vector<std::int64_t> tokens_per_rank;  // [rank]
+  std::int64_t attended = 0;  // mean tokens that a token attends to, 0: attention is left out
+};
+
+class ReplayedLayer {
+ public:
+  /// `work` must outlive it.
+  explicit ReplayedLayer(const LayerWork& work);
+  const LayerWork& work() const { return work_; }
+
+  /// Rows per GPU, local copies included.
+  struct RowSums {
+    std::vector<std::int64_t> sent, arrived;
+  };
+  /// [phase]
+  const RowSums& phase(int p) const { return phases_[static_cast<std::size_t>(p)]; }
+  /// [gpu] rows that leave their sources, and that arrive at the experts.
+  const std::vector<std::int64_t>& packed() const { return packed_; }
+  const std::vector<std::int64_t>& delivered() const { return delivered_; }
+
+  /// [communicator] of a phase as it goes out, or turned round.
+  const std::vector<ByteMatrix>& traffic(int phase, bool back);
+
+  using KernelOf = std::function<Kernel(GpuId)>;
+  struct KernelsOfGroup {
+    Group group;
+    Kernels kernels;
+  };
+  /// The kernels of an op on the GPUs that have work for it, whatever its microbatch and chunk;
+  /// null when none has. `everybody`: all GPUs.
+  const KernelsOfGroup* kernels(OpKey key, const Group& everybody, const KernelOf& kernel_of);
+
+ private:
+  struct PhaseTraffic {
+    std::vector<ByteMatrix> out, turned;  // [communicator]
+  };
+  const LayerWork& work_;
+  std::vector<RowSums> phases_;
+  std::vector<std::int64_t> packed_, delivered_;
+  std::map<int, PhaseTraffic> traffic_;  // by phase, for both passes
+  std::map<OpKey, KernelsOfGroup> kernels_;
+};
+
+}  // namespace moesim
