@@ -22,6 +22,7 @@ SIM = COMPARE | {"sim/calibrate", "sim/flags", "sim/compare"}
 MAY_INCLUDE = {
     "sim/base": set(),
     "sim/topology": BASE,
+    "sim/pipeline": BASE,
     "sim/trace": BASE,
     "sim/model": BASE,
     "sim/plan": NOUNS,
