@@ -54,28 +54,6 @@ LayerOps::Step LayerOps::step(int layer, Pass pass) const {
   return {layer, at(layer), at(layer).work(), cell_, pass};
 }
 
-void LayerOps::forward(int layer) {
-  attention(layer, Pass::forward);
-  before_dispatch(layer, Pass::forward);
-  dispatch(layer, Pass::forward);
-  gather(layer, Pass::forward, mark());
-  experts(layer, Pass::forward);
-  combine(layer, Pass::forward);
-  after_combine(layer, Pass::forward);
-}
-
-void LayerOps::backward(int layer) {
-  before_dispatch(layer, Pass::backward);
-  dispatch(layer, Pass::backward);
-  gather(layer, Pass::backward, mark());
-  experts(layer, Pass::backward);
-  combine(layer, Pass::backward);
-  after_combine(layer, Pass::backward);
-  reduce(layer, mark());
-  wait_for_parameters();
-  attention(layer, Pass::backward);
-}
-
 void LayerOps::dispatch(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::dispatch); }
 
 void LayerOps::combine(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::combine); }

@@ -35,11 +35,6 @@ class LayerOps {
   int layers() const { return static_cast<int>(layers_.size()); }
   const LayerDecision& decision(int layer) const { return at(layer).work().decision; }
 
-  /// A whole pass with nothing overlapped: parameters are gathered before the experts, gradients
-  /// reduced after the pass, and everything waits for both.
-  void forward(int layer);
-  void backward(int layer);
-
   /// The pieces of a pass, in this order (attention comes last in the backward pass).
   void attention(int layer, Pass pass);
   void before_dispatch(int layer, Pass pass);  // gate, shared experts, permute

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedule mechanisms: in which order the ops of a step's layers are issued.
+// Schedule mechanisms: when expert parameters and their gradients move, and what is computed again.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,50 @@ struct ScheduleContext {
   const MoeModel& model;
 };
 
+/// Where a pass over the layers has come to.
+enum class Point {
+  pass_begins,   // at the layer that it visits first
+  layer_begins,  // forward: before attention, which comes last in the backward pass
+  routed,        // before the dispatch
+  dispatched,    // before the experts
+  computed,      // after the experts, before the combine
+  combined,      // after it
+  pass_ends      // at the layer that was visited last
+};
+
 class Schedule {
  public:
   virtual ~Schedule() = default;
-  /// Issues forward (and, where asked, backward) of all layers into the plan, with the parameters
-  /// that they migrate, gather and reduce.
-  virtual void issue(LayerOps& ops, bool backward) const = 0;
+  /// Adds what belongs at a point of a microbatch's pass through its layers.
+  virtual void at(Point point, LayerOps& ops, int layer, Pass pass) const = 0;
 };
+
+/// The pieces of one layer's pass, in their order, with what the schedule adds between them. What
+/// is not of the MoE layer, such as detailed attention, goes between them, too.
+class LayerPass {
+ public:
+  /// All of these must outlive it.
+  LayerPass(const Schedule& schedule, LayerOps& ops, int layer, Pass pass)
+      : schedule_(schedule), ops_(ops), layer_(layer), pass_(pass) {}
+  void begin() const { at(Point::layer_begins); }
+  void attention() const { ops_.attention(layer_, pass_); }
+  void route() const;  // what comes before the dispatch
+  void dispatch() const;
+  void experts() const;
+  void combine() const { ops_.combine(layer_, pass_); }
+  void join() const;  // what comes after the combine
+
+ private:
+  void at(Point point) const { schedule_.at(point, ops_, layer_, pass_); }
+  const Schedule& schedule_;
+  LayerOps& ops_;
+  int layer_;
+  Pass pass_;
+};
+
+/// Experts that change places, before anything else.
+void issue_migrations(LayerOps& ops);
+/// A step of one microbatch: forward and, where asked, backward, layer by layer.
+void issue_step(const Schedule& schedule, LayerOps& ops, bool backward);
 
 }  // namespace moesim

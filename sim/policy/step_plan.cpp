@@ -202,7 +202,7 @@ StepPlan StepPlanner::layer_with_rows(const StepPlan& planned, const Batch& batc
 void StepPlanner::add_ops(StepPlan& result) const {
   result.plan.ops.reserve(about_ops(result.layers, options_.backward));
   StepOps step(result.plan, model_, result.layers);
-  unless_unsuitable([&] { schedule_->issue(step.ops, options_.backward); });
+  unless_unsuitable([&] { issue_step(*schedule_, step.ops, options_.backward); });
   result.memory = memory_of(result.layers, model_, options_.state, options_.backward);
   check_plan(result.plan);
 }

@@ -7,6 +7,7 @@
 #include "sim/policy/policies.h"
 #include "sim/topology/reader.h"
 #include "tests/policy/layer_tokens.h"
+#include "tests/policy/sequential.h"
 
 namespace moesim {
 namespace {
@@ -52,7 +53,7 @@ class LayerOpsTest : public testing::Test {
 };
 
 TEST_F(LayerOpsTest, ForwardRunsItsKernelsInOrder) {
-  ops().forward(0);
+  issue_sequentially(ops(), false);
   check_plan(plan_);
   EXPECT_EQ(
       names_on(plan_, 1),
@@ -61,7 +62,7 @@ TEST_F(LayerOpsTest, ForwardRunsItsKernelsInOrder) {
 }
 
 TEST_F(LayerOpsTest, KernelsHaveTheShapesOfTheRouting) {
-  ops().forward(0);
+  issue_sequentially(ops(), false);
   for (const Op& op : plan_.ops) {
     if (op.label == "fc1") {
       EXPECT_EQ(std::get<GroupedGemm>(op.kernels()->of(1)),
@@ -76,8 +77,7 @@ TEST_F(LayerOpsTest, KernelsHaveTheShapesOfTheRouting) {
 
 TEST_F(LayerOpsTest, CombineMirrorsDispatch) {
   LayerOps& o = ops();
-  o.forward(0);
-  o.backward(0);
+  issue_sequentially(o, true);
   check_plan(plan_);
   std::vector<const Exchange*> exchanges;
   for (const Op& op : plan_.ops) {
@@ -93,7 +93,7 @@ TEST_F(LayerOpsTest, CombineMirrorsDispatch) {
 TEST_F(LayerOpsTest, EveryGroupOfRanksExchangesByItself) {
   use_dedup(1);
   layers_[0].counts.phases = {{2, 0, 0, 2}};
-  ops().forward(0);
+  issue_sequentially(ops(), false);
   check_plan(plan_);
   int exchanges = 0;
   for (const Op& op : plan_.ops) exchanges += op.exchange() != nullptr ? 1 : 0;
@@ -103,7 +103,7 @@ TEST_F(LayerOpsTest, EveryGroupOfRanksExchangesByItself) {
 TEST_F(LayerOpsTest, AnExchangeThatMovesNothingAlthoughTokensLeaveIsAnError) {
   layers_[0].counts.phases = {{0, 0, 0, 0}};
   try {
-    ops().forward(0);
+    issue_sequentially(ops(), false);
     FAIL();
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),

@@ -50,7 +50,7 @@ class OverlapTest : public testing::Test {
     const auto schedule = read_overlap(doc->root().map())({topology_, model_});
     doc->finish();
     StepOps step(plan_, model_, layers_);
-    schedule->issue(step.ops, backward);
+    issue_step(*schedule, step.ops, backward);
     check_plan(plan_);
   }
 

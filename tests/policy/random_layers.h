@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "sim/plan/delivery.h"
-#include "sim/policy/layer_ops.h"
 #include "tests/policy/layer_tokens.h"
+#include "tests/policy/sequential.h"
 
 namespace moesim {
 
@@ -185,9 +185,7 @@ inline Plan plan_of(const Dispatch& dispatch, const Tokens& tokens, const MoeMod
   Plan plan;
   plan.gpus = layers[0].counts.gpu_count;
   StepOps step(plan, model, layers);
-  LayerOps& ops = step.ops;
-  ops.forward(0);
-  ops.backward(0);
+  issue_sequentially(step.ops, true);
   check_plan(plan);
   return plan;
 }

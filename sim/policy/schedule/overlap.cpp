@@ -28,11 +28,8 @@ class OverlapSchedule final : public Schedule {
  public:
   explicit OverlapSchedule(OverlapOptions options) : options_(options) {}
 
-  void issue(LayerOps& ops, bool backward) const override {
-    for (int layer = 0; layer < ops.layers(); ++layer) ops.migrate(layer, {});
-    ops.wait_for_parameters();
-    forward(ops);
-    if (backward) this->backward(ops);
+  void at(Point point, LayerOps& ops, int layer, Pass pass) const override {
+    pass == Pass::forward ? forward(point, ops, layer) : backward(point, ops, layer);
   }
 
  private:
@@ -44,49 +41,47 @@ class OverlapSchedule final : public Schedule {
   }
   bool launched_by(Launch launch) const { return options_.gather == launch; }
 
-  void forward(LayerOps& ops) const {
-    const int layers = ops.layers();
-    for (int layer = 0; layer < (launched_by(Launch::step) ? layers : 1); ++layer) {
-      if (!launched_by(Launch::attention)) gather(ops, layer, Pass::forward, {});
-    }
-    if (options_.first_exposed && layers > 0) ops.wait_for_gather(0, Pass::forward);
-    for (int layer = 0; layer < layers; ++layer) {
+  void forward(Point point, LayerOps& ops, int layer) const {
+    if (point == Point::pass_begins) {
+      for (int l = 0; l < (launched_by(Launch::step) ? ops.layers() : 1); ++l) {
+        if (!launched_by(Launch::attention)) gather(ops, l, Pass::forward, {});
+      }
+      if (options_.first_exposed) ops.wait_for_gather(0, Pass::forward);
+    } else if (point == Point::layer_begins) {
       if (launched_by(Launch::layer)) gather(ops, layer + 1, Pass::forward, ops.mark());
       if (launched_by(Launch::attention)) gather(ops, layer, Pass::forward, ops.mark());
-      ops.attention(layer, Pass::forward);
-      ops.before_dispatch(layer, Pass::forward);
+    } else if (point == Point::routed) {
       if (ops.decision(layer).after_gate) ops.gather(layer, Pass::forward, ops.mark());
-      ops.dispatch(layer, Pass::forward);
+    } else if (point == Point::dispatched) {
       if (launched_by(Launch::dispatch)) gather(ops, layer + 1, Pass::forward, ops.mark());
-      ops.experts(layer, Pass::forward);
-      ops.combine(layer, Pass::forward);
-      ops.after_combine(layer, Pass::forward);
     }
   }
 
   /// Upstream's first gather of the backward pass has no event to wait for; ours starts when the
   /// forward pass has ended, as the host is not modelled. A delayed reduction goes before the next
   /// gather: both wait for the same and share the stream.
-  void backward(LayerOps& ops) const {
+  void backward(Point point, LayerOps& ops, int layer) const {
     const int last = ops.layers() - 1;
-    for (int layer = last; layer >= (launched_by(Launch::step) ? 0 : last); --layer) {
-      gather(ops, layer, Pass::backward, ops.mark());
-    }
-    for (int layer = last; layer >= 0; --layer) {
-      if (launched_by(Launch::layer)) gather(ops, layer - 1, Pass::backward, ops.mark());
-      ops.before_dispatch(layer, Pass::backward);
-      ops.dispatch(layer, Pass::backward);
+    const auto gather_next = [&](Launch launch) {
+      if (launched_by(launch)) gather(ops, layer - 1, Pass::backward, ops.mark());
+    };
+    if (point == Point::pass_begins) {
+      for (int l = last; l >= (launched_by(Launch::step) ? 0 : last); --l) {
+        gather(ops, l, Pass::backward, ops.mark());
+      }
+    } else if (point == Point::layer_begins) {
+      gather_next(Launch::layer);
+    } else if (point == Point::dispatched) {
       if (options_.delayed_reduce && layer < last) ops.reduce(layer + 1, ops.mark());
-      if (launched_by(Launch::dispatch)) gather(ops, layer - 1, Pass::backward, ops.mark());
+      gather_next(Launch::dispatch);
       if (options_.recompute) ops.recompute_experts(layer);
-      ops.experts(layer, Pass::backward);
+    } else if (point == Point::computed) {
       if (!options_.delayed_reduce) ops.reduce(layer, ops.mark());
-      ops.combine(layer, Pass::backward);
-      ops.after_combine(layer, Pass::backward);
-      if (launched_by(Launch::attention)) gather(ops, layer - 1, Pass::backward, ops.mark());
-      ops.attention(layer, Pass::backward);
+    } else if (point == Point::combined) {
+      gather_next(Launch::attention);
+    } else if (point == Point::pass_ends) {
+      if (options_.delayed_reduce) ops.reduce(layer, ops.mark());
     }
-    if (options_.delayed_reduce && last >= 0) ops.reduce(0, ops.mark());
   }
 
   OverlapOptions options_;

@@ -7,12 +7,13 @@ namespace {
 
 class Sequential final : public Schedule {
  public:
-  void issue(LayerOps& ops, bool backward) const override {
-    for (int layer = 0; layer < ops.layers(); ++layer) ops.migrate(layer, {});
+  /// Parameters are gathered before the experts, gradients reduced after the layer, and everything
+  /// waits for both.
+  void at(Point point, LayerOps& ops, int layer, Pass pass) const override {
+    if (point == Point::dispatched) ops.gather(layer, pass, ops.mark());
+    if (point != Point::combined || pass == Pass::forward) return;
+    ops.reduce(layer, ops.mark());
     ops.wait_for_parameters();
-    for (int layer = 0; layer < ops.layers(); ++layer) ops.forward(layer);
-    if (!backward) return;
-    for (int layer = ops.layers() - 1; layer >= 0; --layer) ops.backward(layer);
   }
 };
 
