@@ -27,7 +27,7 @@ ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int l
     named.push_back({backend_name(fidelities[f], scenario.p2p_order), backends[f].get()});
   }
   const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
-                              planner.replans_in_warmup() + (planned.replanned() ? 1 : 0)};
+                              planner.layers().replans_in_warmup() + (planned.replanned() ? 1 : 0)};
   return {inputs.trace.info().layers[static_cast<std::size_t>(layer)],
           explain(PricedPlan(planned.plan, cluster.topology), cluster.gpus, named), planned.change,
           planning_notes(planner, cluster, record)};

@@ -9,7 +9,7 @@ namespace moesim {
 
 std::vector<std::string> planning_notes(const StepPlanner& planner, const ClusterInput& cluster,
                                         const PlanningRecord& record) {
-  const std::vector<FirstPlan> plans = planner.first_plans();
+  const std::vector<FirstPlan> plans = planner.layers().first_plans();
   std::vector<std::string> notes;
   for (const FirstPlan& plan : plans) {
     if (plan.after < record.played) continue;

@@ -87,7 +87,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   const auto backends = make_backends(fidelities, run.scenario.p2p_order, cluster);
   RunMetrics empty;
   empty.gpu_memory = smallest_gpu(cluster);
-  empty.replans = planner.replans_in_warmup();
+  empty.replans = planner.layers().replans_in_warmup();
   outcome.metrics.assign(backends.size(), empty);
   const auto& batches = cluster.batches.batches;
   for (std::size_t i = 0; i < batches.size(); ++i) {

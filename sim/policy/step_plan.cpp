@@ -4,50 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "sim/policy/gradient_sum.h"
 #include "sim/policy/unsuitable.h"
-#include "sim/trace/id_counts.h"
 
 namespace moesim {
 namespace {
-
-std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
-  std::vector<std::int64_t> tokens;
-  for (const auto& runs : batch.ranks) {
-    tokens.push_back(0);
-    for (const TokenRun& run : runs) tokens.back() += run.count;
-  }
-  return tokens;
-}
-
-/// Tokens that a token attends to under a causal mask, the mean over the recorded step.
-std::int64_t mean_attended(const TraceStep& step) {
-  double pairs = 0, tokens = 0;
-  for (const double length : step.sequence_lengths()) {
-    pairs += length * (length + 1) / 2;
-    tokens += length;
-  }
-  return tokens > 0 ? static_cast<std::int64_t>(std::llround(pairs / tokens)) : 0;
-}
-
-ChosenExperts choices_of(const Batch& batch, IdRows ids) {
-  ChosenExperts chosen;
-  for (const auto& runs : batch.ranks) {
-    for (const TokenRun& run : runs) {
-      for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
-        auto& of_token = chosen.emplace_back();
-        for (int k = 0; k < ids.top_k(); ++k) {
-          const int expert = ids.at(t, k);
-          const bool dropped = ids.width() == 2 && expert == IdRows::dropped;
-          of_token.emplace_back(dropped ? -1 : expert);
-        }
-      }
-    }
-  }
-  return chosen;
-}
 
 /// Rather more ops than a plan will have. Room that is not used costs nothing, a list that grows is
 /// copied, and large plans take hundreds of megabytes.
@@ -65,104 +26,11 @@ std::size_t about_ops(const std::vector<LayerWork>& layers, bool backward) {
 
 }  // namespace
 
-LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
-  LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
-  std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
-  for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
-    std::fill(counts.begin(), counts.end(), 0);
-    for (const TokenRun& run : batch.ranks[rank]) count_ids(ids, run.first, run.count, counts);
-    std::copy(counts.begin(), counts.end(),
-              &loads.at(GpuId(static_cast<std::int64_t>(rank)), ExpertId(0)));
-  }
-  return loads;
-}
-
 StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
                          const RoutingTrace& trace, PlannerOptions options)
     : name_(system.name),
-      topology_(topology),
-      model_(model),
-      trace_(trace),
-      options_(std::move(options)),
-      placing_{unless_unsuitable([&] { return EpGroups(topology, options_.ep); }),
-               model,
-               trace.info().experts,
-               static_cast<int>(options_.layers.size()),
-               options_.backward,
-               options_.state,
-               options_.first_step,
-               static_cast<int>(options_.batches.size()),
-               [this](int step, int layer) { return recorded_loads(step, layer); },
-               static_cast<int>(options_.warmup.size())},
-      routing_(unless_unsuitable([&] {
-        return system.routing.make({topology, model, trace.info().experts, options_.ep});
-      })),
-      placer_(unless_unsuitable([&] { return system.placement.make(placing_); })),
-      dispatch_(unless_unsuitable([&] {
-        return system.dispatch.make({topology, model, options_.ep});
-      })),
-      schedule_(unless_unsuitable([&] {
-        return system.schedule.make({topology, model});
-      })) {
-  unless_unsuitable([&] { warm_up(); });
-}
-
-/// Of a counted step or one of the warm-up before them.
-LoadMatrix StepPlanner::recorded_loads(int step, int layer) const {
-  const std::int64_t from_first = step - options_.first_step;
-  const auto in_warmup = static_cast<std::size_t>(from_first + std::ssize(options_.warmup));
-  const Batch& batch = from_first < 0 ? options_.warmup[in_warmup]
-                                      : options_.batches[static_cast<std::size_t>(from_first)];
-  const int index = options_.layers[static_cast<std::size_t>(layer)];
-  return count_loads(batch, trace_.step(batch.step).ids(index), trace_.info().experts);
-}
-
-/// Decides as for steps that are planned, and drops what was decided.
-void StepPlanner::warm_up() {
-  if (!placer_->looks()) return;
-  int step = options_.first_step - static_cast<int>(options_.warmup.size());
-  for (const Batch& batch : options_.warmup) {
-    RoutingChange change;
-    bool planned = false;
-    for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
-      planned |= decide(batch, step, layer, routed(batch, layer, change)).planned;
-    }
-    replans_in_warmup_ += planned ? 1 : 0;
-    ++step;
-  }
-}
-
-IdRows StepPlanner::routed(const Batch& batch, std::size_t layer, RoutingChange& change) {
-  return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch}, change);
-}
-
-LayerDecision StepPlanner::decide(const Batch& batch, int step, std::size_t layer, IdRows ids) {
-  const LoadMatrix loads =
-      placer_->looks() ? count_loads(batch, ids, trace_.info().experts) : LoadMatrix();
-  return placer_->decide({step, static_cast<int>(layer), batch, ids, loads});
-}
-
-LayerWork StepPlanner::layer_work(const Batch& batch, int step, std::size_t layer,
-                                  StepPlan& result) {
-  const int index = options_.layers[layer];
-  const TraceStep& recorded = trace_.step(batch.step);
-  const IdRows ids = routed(batch, layer, result.change);
-  LayerWork work(decide(batch, step, layer, ids));
-  if (sums_gradients(step)) work.gradient_sum = gradient_sum(placing_, work.decision);
-  work.number = trace_.info().layers[static_cast<std::size_t>(index)];
-  work.tokens_per_rank = tokens_per_rank(batch);
-  if (options_.attention) work.attended = mean_attended(recorded);
-  const LayerTokens tokens{batch, ids, work.assignment()};
-  work.dispatch = &dispatch_->choose(tokens);
-  work.counts = work.dispatch->count(tokens);
-  if (options_.explicit_rows) add_rows(work, tokens, result);
-  return work;
-}
-
-void StepPlanner::add_rows(LayerWork& work, const LayerTokens& tokens, StepPlan& result) const {
-  work.rows = work.dispatch->rows(tokens);
-  result.chosen.push_back(choices_of(tokens.batch, tokens.ids));
-}
+      gpus_(topology.gpu_count()),
+      layers_(system, topology, model, trace, std::move(options)) {}
 
 Seconds StepPlan::planning() const {
   Seconds sum;
@@ -178,10 +46,11 @@ bool StepPlan::replanned() const {
 StepPlan StepPlanner::plan(const Batch& batch, int step) {
   StepPlan result;
   result.plan.name = fmt::format("{}-step{}", name_, step);
-  result.plan.gpus = topology_.gpu_count();
-  for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
-    result.layers.push_back(
-        unless_unsuitable([&] { return layer_work(batch, step, layer, result); }));
+  result.plan.gpus = gpus_;
+  for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers_.layers()); ++layer) {
+    LayerWork& work = result.layers.emplace_back(layers_.work(batch, step, layer, result.change));
+    if (!layers_.options().explicit_rows) continue;
+    result.chosen.push_back(layers_.add_rows(work, batch, layer));
   }
   add_ops(result);
   return result;
@@ -193,24 +62,18 @@ StepPlan StepPlanner::layer_with_rows(const StepPlan& planned, const Batch& batc
   result.plan.name = planned.plan.name;
   result.plan.gpus = planned.plan.gpus;
   LayerWork& work = result.layers.emplace_back(planned.layers[layer]);
-  const IdRows ids = routed(batch, layer, result.change);
-  add_rows(work, {batch, ids, work.assignment()}, result);
+  result.chosen.push_back(layers_.add_rows(work, batch, layer));
   add_ops(result);
   return result;
 }
 
 void StepPlanner::add_ops(StepPlan& result) const {
-  result.plan.ops.reserve(about_ops(result.layers, options_.backward));
-  StepOps step(result.plan, model_, result.layers);
-  unless_unsuitable([&] { issue_step(*schedule_, step.ops, options_.backward); });
-  result.memory = memory_of(result.layers, model_, options_.state, options_.backward);
+  const PlannerOptions& options = layers_.options();
+  result.plan.ops.reserve(about_ops(result.layers, options.backward));
+  StepOps step(result.plan, layers_.model(), result.layers);
+  unless_unsuitable([&] { issue_step(layers_.schedule(), step.ops, options.backward); });
+  result.memory = memory_of(result.layers, layers_.model(), options.state, options.backward);
   check_plan(result.plan);
-}
-
-int default_ep(int gpus, int experts) {
-  int ep = std::min(gpus, experts);
-  while (gpus % ep != 0) --ep;
-  return ep;
 }
 
 }  // namespace moesim

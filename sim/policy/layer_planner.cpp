@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/policy/layer_planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/policy/gradient_sum.h"
+#include "sim/policy/unsuitable.h"
+#include "sim/trace/id_counts.h"
+
+namespace moesim {
+namespace {
+
+std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
+  std::vector<std::int64_t> tokens;
+  for (const auto& runs : batch.ranks) {
+    tokens.push_back(0);
+    for (const TokenRun& run : runs) tokens.back() += run.count;
+  }
+  return tokens;
+}
+
+/// Tokens that a token attends to under a causal mask, the mean over the recorded step.
+std::int64_t mean_attended(const TraceStep& step) {
+  double pairs = 0, tokens = 0;
+  for (const double length : step.sequence_lengths()) {
+    pairs += length * (length + 1) / 2;
+    tokens += length;
+  }
+  return tokens > 0 ? static_cast<std::int64_t>(std::llround(pairs / tokens)) : 0;
+}
+
+ChosenExperts choices_of(const Batch& batch, IdRows ids) {
+  ChosenExperts chosen;
+  for (const auto& runs : batch.ranks) {
+    for (const TokenRun& run : runs) {
+      for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+        auto& of_token = chosen.emplace_back();
+        for (int k = 0; k < ids.top_k(); ++k) {
+          const int expert = ids.at(t, k);
+          const bool dropped = ids.width() == 2 && expert == IdRows::dropped;
+          of_token.emplace_back(dropped ? -1 : expert);
+        }
+      }
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
+LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
+  LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
+  std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
+  for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
+    std::fill(counts.begin(), counts.end(), 0);
+    for (const TokenRun& run : batch.ranks[rank]) count_ids(ids, run.first, run.count, counts);
+    std::copy(counts.begin(), counts.end(),
+              &loads.at(GpuId(static_cast<std::int64_t>(rank)), ExpertId(0)));
+  }
+  return loads;
+}
+
+LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
+                           const MoeModel& model, const RoutingTrace& trace, PlannerOptions options)
+    : model_(model),
+      trace_(trace),
+      options_(std::move(options)),
+      placing_{unless_unsuitable([&] { return EpGroups(topology, options_.ep); }),
+               model,
+               trace.info().experts,
+               static_cast<int>(options_.layers.size()),
+               options_.backward,
+               options_.state,
+               options_.first_step,
+               static_cast<int>(options_.batches.size()),
+               [this](int step, int layer) { return recorded_loads(step, layer); },
+               static_cast<int>(options_.warmup.size())},
+      routing_(unless_unsuitable([&] {
+        return system.routing.make({topology, model, trace.info().experts, options_.ep});
+      })),
+      placer_(unless_unsuitable([&] { return system.placement.make(placing_); })),
+      dispatch_(unless_unsuitable([&] {
+        return system.dispatch.make({topology, model, options_.ep});
+      })),
+      schedule_(unless_unsuitable([&] {
+        return system.schedule.make({topology, model});
+      })) {
+  unless_unsuitable([&] { warm_up(); });
+}
+
+/// Of a counted step or one of the warm-up before them.
+LoadMatrix LayerPlanner::recorded_loads(int step, int layer) const {
+  const std::int64_t from_first = step - options_.first_step;
+  const auto in_warmup = static_cast<std::size_t>(from_first + std::ssize(options_.warmup));
+  const Batch& batch = from_first < 0 ? options_.warmup[in_warmup]
+                                      : options_.batches[static_cast<std::size_t>(from_first)];
+  const int index = options_.layers[static_cast<std::size_t>(layer)];
+  return count_loads(batch, trace_.step(batch.step).ids(index), trace_.info().experts);
+}
+
+/// Decides as for steps that are planned, and drops what was decided.
+void LayerPlanner::warm_up() {
+  if (!placer_->looks()) return;
+  int step = options_.first_step - static_cast<int>(options_.warmup.size());
+  for (const Batch& batch : options_.warmup) {
+    RoutingChange change;
+    bool planned = false;
+    for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
+      planned |= decide(batch, step, layer, routed(batch, layer, change)).planned;
+    }
+    replans_in_warmup_ += planned ? 1 : 0;
+    ++step;
+  }
+}
+
+IdRows LayerPlanner::routed(const Batch& batch, std::size_t layer, RoutingChange& change) {
+  return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch}, change);
+}
+
+LayerDecision LayerPlanner::decide(const Batch& batch, int step, std::size_t layer, IdRows ids) {
+  const LoadMatrix loads =
+      placer_->looks() ? count_loads(batch, ids, trace_.info().experts) : LoadMatrix();
+  return placer_->decide({step, static_cast<int>(layer), batch, ids, loads});
+}
+
+LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer,
+                             RoutingChange& change) {
+  const int index = options_.layers[layer];
+  return unless_unsuitable([&] {
+    const IdRows ids = routed(batch, layer, change);
+    LayerWork work(decide(batch, step, layer, ids));
+    if (sums_gradients(step)) work.gradient_sum = gradient_sum(placing_, work.decision);
+    work.number = options_.numbers.empty() ? trace_.info().layers[static_cast<std::size_t>(index)]
+                                           : options_.numbers[layer];
+    work.tokens_per_rank = tokens_per_rank(batch);
+    if (options_.attention) work.attended = mean_attended(trace_.step(batch.step));
+    const LayerTokens tokens{batch, ids, work.assignment()};
+    work.dispatch = &dispatch_->choose(tokens);
+    work.counts = work.dispatch->count(tokens);
+    return work;
+  });
+}
+
+ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::size_t layer) {
+  return unless_unsuitable([&] {
+    RoutingChange told_before;
+    const IdRows ids = routed(batch, layer, told_before);
+    const LayerTokens tokens{batch, ids, work.assignment()};
+    work.rows = work.dispatch->rows(tokens);
+    return choices_of(batch, ids);
+  });
+}
+
+int default_ep(int gpus, int experts) {
+  int ep = std::min(gpus, experts);
+  while (gpus % ep != 0) --ep;
+  return ep;
+}
+
+}  // namespace moesim

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// From one batch of a trace to what the mechanisms of a system make of its layers.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/policy/placer.h"
+#include "sim/policy/replayed_layer.h"
+#include "sim/policy/routing.h"
+#include "sim/policy/schedule.h"
+#include "sim/policy/system.h"
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+struct PlannerOptions {
+  int ep = 0;               // expert-parallel degree
+  std::vector<int> layers;  // indices into TraceInfo::layers of the replayed layers
+  bool backward = true;
+  bool explicit_rows = false;  // token lists for real execution and check_delivery
+  bool attention = true;       // the model's attention as compute of every layer, where it is known
+  TrainingState state = {};
+  int accumulate = 1;  // steps that share a sum of expert gradients over the EP groups; 0: none
+  std::span<const Batch> batches = {};  // of all steps; only oracles look at them
+  int first_step = 0;                   // the number of the first of these
+  std::span<const Batch> warmup = {};   // of the steps just before, which planners see first
+  std::vector<int> numbers = {};  // model layers that they stand for; empty: those of the trace
+};
+
+/// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.
+using ChosenExperts = std::vector<std::vector<ExpertId>>;
+
+/// Decides layer by layer with the mechanisms of one system; stateful mechanisms see the batches of
+/// the warm-up first, then those of the calls in their order. Topology, model and trace must
+/// outlive it. What a mechanism refuses is Unsuitable: it is this case alone that cannot be.
+class LayerPlanner {
+ public:
+  LayerPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
+               const RoutingTrace& trace, PlannerOptions options);
+  // Mechanisms keep a reference to what it holds.
+  LayerPlanner(const LayerPlanner&) = delete;
+
+  const PlannerOptions& options() const { return options_; }
+  const MoeModel& model() const { return model_; }
+  const Schedule& schedule() const { return *schedule_; }
+  int layers() const { return static_cast<int>(options_.layers.size()); }
+
+  /// A layer (an index into the options' layers) of a batch, without rows. Adds to `change`.
+  LayerWork work(const Batch& batch, int step, std::size_t layer, RoutingChange& change);
+  /// Adds explicit rows to the work of a layer that was planned from this batch; returns what its
+  /// tokens chose.
+  ChosenExperts add_rows(LayerWork& work, const Batch& batch, std::size_t layer);
+
+  /// When the placement first decides from loads, steps of the warm-up included.
+  std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
+  /// Steps of the warm-up in which it did.
+  int replans_in_warmup() const { return replans_in_warmup_; }
+
+ private:
+  LoadMatrix recorded_loads(int step, int layer) const;
+  void warm_up();
+  IdRows routed(const Batch& batch, std::size_t layer, RoutingChange& change);
+  LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids);
+  bool sums_gradients(int step) const {
+    return options_.backward && options_.accumulate > 0 && (step + 1) % options_.accumulate == 0;
+  }
+
+  const MoeModel& model_;
+  const RoutingTrace& trace_;
+  PlannerOptions options_;
+  PlacementContext placing_;
+  int replans_in_warmup_ = 0;
+  std::unique_ptr<Routing> routing_;
+  std::unique_ptr<Placer> placer_;
+  std::unique_ptr<Dispatch> dispatch_;
+  std::unique_ptr<Schedule> schedule_;
+};
+
+/// Choices of every source rank for every expert.
+LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts);
+
+/// The largest expert-parallel degree that fits: a divisor of gpus, at most experts.
+int default_ep(int gpus, int experts);
+
+}  // namespace moesim
