@@ -13,6 +13,7 @@
 #include "sim/topology/route/loads.h"
 #include "sim/topology/route/paths.h"
 #include "sim/topology/route/routes.h"
+#include "sim/topology/seen_gpus.h"
 
 namespace moesim {
 
@@ -129,8 +130,8 @@ Topology::Parts checked(Topology::Parts parts) {
 
 }  // namespace
 
-struct Topology::Impl {
-  explicit Impl(Parts p)
+struct Topology::Cluster {
+  explicit Cluster(Parts p)
       : parts(checked(std::move(p))),
         routes(parts),
         crowds(std::any_of(parts.links.begin(), parts.links.end(),
@@ -140,25 +141,59 @@ struct Topology::Impl {
   bool crowds;  // some link yields less when crowded
 };
 
-Topology::Topology(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
+struct Topology::Impl {
+  std::shared_ptr<const Cluster> cluster;
+  SeenGpus gpus;
+  std::vector<int> host_of;  // per rank
+  int hosts;
+  std::vector<Level> levels;
+
+  static std::unique_ptr<Impl> whole(Parts parts) {
+    auto cluster = std::make_shared<const Cluster>(std::move(parts));
+    std::vector<int> host_of;
+    const auto gpus = static_cast<int>(cluster->parts.gpus.size());
+    for (int gpu = 0; gpu < gpus; ++gpu) host_of.push_back(cluster->routes.host_of(gpu));
+    return std::unique_ptr<Impl>(new Impl{cluster, SeenGpus(gpus), std::move(host_of),
+                                          cluster->routes.hosts(), cluster->parts.levels});
+  }
+
+  std::unique_ptr<Impl> slice(const std::vector<GpuId>& seen) const {
+    SeenGpus among = gpus.of(seen);
+    std::vector<int> hosts_seen;
+    for (const GpuId gpu : seen) hosts_seen.push_back(host_of[gpu.index()]);
+    hosts_seen = numbered_anew(hosts_seen);
+    const int count = std::ranges::max(hosts_seen) + 1;
+    return std::unique_ptr<Impl>(new Impl{cluster, std::move(among), std::move(hosts_seen), count,
+                                          levels_among(levels, seen)});
+  }
+};
+
+Topology::Topology(Parts parts) : impl_(Impl::whole(std::move(parts))) {}
+Topology::Topology(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Topology::~Topology() = default;
 Topology::Topology(Topology&&) noexcept = default;
 
-const std::string& Topology::name() const { return impl_->parts.name; }
-int Topology::gpu_count() const { return static_cast<int>(impl_->parts.gpus.size()); }
-int Topology::host_count() const { return impl_->routes.hosts(); }
-int Topology::host_of(GpuId gpu) const { return impl_->routes.host_of(gpu.value); }
-VertexId Topology::vertex_of(GpuId gpu) const { return impl_->parts.gpus[gpu.index()]; }
-const std::string& Topology::gpu_model(GpuId gpu) const {
-  return impl_->parts.gpu_model[gpu.index()];
+Topology Topology::of_gpus(const std::vector<GpuId>& gpus) const {
+  return Topology(impl_->slice(gpus));
 }
-const std::vector<Vertex>& Topology::vertices() const { return impl_->parts.vertices; }
-const std::vector<Link>& Topology::links() const { return impl_->parts.links; }
-const std::vector<LinkClass>& Topology::classes() const { return impl_->parts.classes; }
-const std::vector<Level>& Topology::levels() const { return impl_->parts.levels; }
-Seconds Topology::exchange_overhead() const { return impl_->parts.exchange_overhead; }
 
-Seconds Topology::peer_overhead() const { return impl_->parts.peer_overhead; }
+const std::string& Topology::name() const { return impl_->cluster->parts.name; }
+int Topology::gpu_count() const { return impl_->gpus.size(); }
+int Topology::host_count() const { return impl_->hosts; }
+int Topology::host_of(GpuId gpu) const { return impl_->host_of[gpu.index()]; }
+VertexId Topology::vertex_of(GpuId gpu) const {
+  return impl_->cluster->parts.gpus[impl_->gpus[gpu].index()];
+}
+const std::string& Topology::gpu_model(GpuId gpu) const {
+  return impl_->cluster->parts.gpu_model[impl_->gpus[gpu].index()];
+}
+const std::vector<Vertex>& Topology::vertices() const { return impl_->cluster->parts.vertices; }
+const std::vector<Link>& Topology::links() const { return impl_->cluster->parts.links; }
+const std::vector<LinkClass>& Topology::classes() const { return impl_->cluster->parts.classes; }
+const std::vector<Level>& Topology::levels() const { return impl_->levels; }
+Seconds Topology::exchange_overhead() const { return impl_->cluster->parts.exchange_overhead; }
+
+Seconds Topology::peer_overhead() const { return impl_->cluster->parts.peer_overhead; }
 
 Seconds Topology::overhead_of(const ByteMatrix& traffic) const {
   if (peer_overhead() == Seconds(0)) return exchange_overhead();
@@ -167,7 +202,7 @@ Seconds Topology::overhead_of(const ByteMatrix& traffic) const {
 
 std::vector<Path> Topology::paths(GpuId from, GpuId to) const {
   if (from == to) throw std::invalid_argument("paths: a GPU has no route to itself");
-  return all_paths(impl_->routes, from.value, to.value);
+  return all_paths(impl_->cluster->routes, impl_->gpus[from].value, impl_->gpus[to].value);
 }
 
 LinkUse LinkLoads::on(LinkId link) const {
@@ -180,13 +215,15 @@ LinkLoads Topology::loads(const ByteMatrix& traffic) const {
     throw std::invalid_argument(
         fmt::format("loads: a matrix of {} ranks on {} GPUs", traffic.ranks(), gpu_count()));
   }
-  LinkLoads loads = link_loads(impl_->routes, links().size(), traffic);
+  const Cluster& cluster = *impl_->cluster;
+  const ByteMatrix lifted = impl_->gpus.lifted(traffic);
+  LinkLoads loads = link_loads(cluster.routes, links().size(), lifted);
   const LinkLoads pairs =
-      impl_->crowds ? link_loads(impl_->routes, links().size(), pairs_of(traffic)) : LinkLoads{};
+      cluster.crowds ? link_loads(cluster.routes, links().size(), pairs_of(lifted)) : LinkLoads{};
   for (LinkUse& use : loads.uses) {
     const Link& link = links()[use.link.index()];
     const BytesPerSecond bandwidth =
-        impl_->crowds ? link.bandwidth_of(pairs.on(use.link).bytes.value) : link.bandwidth;
+        cluster.crowds ? link.bandwidth_of(pairs.on(use.link).bytes.value) : link.bandwidth;
     use.time = use.bytes / bandwidth;
     if (link.table) use.time.value /= link.part_of(use.bytes);
   }

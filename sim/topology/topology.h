@@ -116,6 +116,17 @@ class Topology {
   ~Topology();
   Topology(Topology&&) noexcept;
 
+  /// The same cluster seen by some of its GPUs alone, as a pipeline stage is. They become ranks
+  /// 0 .. n - 1 in the order given.
+  ///  - Vertices, links, their ids and the routes are those of the whole, and shared with it:
+  ///  cheap.
+  ///  - Hosts and groups of levels are those that have ranks, numbered by their first rank. The
+  ///    `host` of a vertex stays as in the whole.
+  ///  - A level whose groups are not consecutive ranks in that order is left out. In ascending
+  ///    order none is.
+  /// Throws std::invalid_argument unless there is a GPU, and each is one of gpu_count(), once.
+  Topology of_gpus(const std::vector<GpuId>& gpus) const;
+
   const std::string& name() const;
   int gpu_count() const;
   int host_count() const;
@@ -141,7 +152,9 @@ class Topology {
   LinkLoads loads(const ByteMatrix& traffic) const;
 
  private:
+  struct Cluster;  // what slices share
   struct Impl;
+  explicit Topology(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
