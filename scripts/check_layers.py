@@ -14,7 +14,7 @@ BASE = {"sim/base"}
 NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan"}
 BALANCE = PLAN | {"sim/balance"}
-POLICY = BALANCE | {"sim/policy"}
+POLICY = BALANCE | {"sim/policy", "sim/parallel", "sim/collective"}
 COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/report"}
 SIM = COMPARE | {"sim/calibrate", "sim/flags", "sim/compare"}
 
@@ -23,6 +23,8 @@ MAY_INCLUDE = {
     "sim/base": set(),
     "sim/topology": BASE,
     "sim/pipeline": BASE,
+    "sim/parallel": BASE | {"sim/topology"},
+    "sim/collective": BASE,
     "sim/trace": BASE,
     "sim/model": BASE,
     "sim/plan": NOUNS,
