@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/moe_model.h"
 
+#include <algorithm>
+
 namespace moesim {
 
 int size_of(DataType type) {
@@ -26,6 +28,20 @@ Bytes MoeModel::row_bytes() const {
 }
 std::int64_t MoeModel::expert_parameters() const {
   return std::int64_t{1} * expert_matrices * hidden * expert_ffn;
+}
+bool MoeModel::is_moe_layer(int number) const {
+  return std::ranges::binary_search(moe_layers, std::min(number, layers - 1));
+}
+
+std::string MoeModel::missing_of_whole() const {
+  std::string missing;
+  const auto add = [&](bool is_missing, const std::string& key) {
+    if (is_missing) missing += (missing.empty() ? "'" : ", '") + key + "'";
+  };
+  add(vocabulary == 0, "vocabulary");
+  add(!attention || !attention->shape, "attention.heads");
+  add(dense_ffn == 0 && moe_layers.size() < static_cast<std::size_t>(layers), "dense_ffn");
+  return missing;
 }
 
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mixture-of-experts architecture: what models/moe/*.yaml describes.
+// A transformer's architecture, with experts (models/moe/*.yaml) or without (models/dense/*.yaml).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
+#include "sim/model/attention_shape.h"
 
 namespace moesim {
 
@@ -17,10 +18,12 @@ const char* name_of(DataType type);
 
 enum class GateScore { softmax, sigmoid };
 
-/// The attention of one transformer layer, as far as its time goes: what else may hide transfers.
+/// The attention of one transformer layer. Without its shape it tells what hides transfers, not
+/// what a whole model takes.
 struct Attention {
   std::int64_t parameters = 0;   // weights of all its projections
   std::int64_t score_width = 0;  // over all heads: widths of query-key and value
+  std::optional<AttentionShape> shape = {};
 };
 
 struct MoeModel {
@@ -29,28 +32,43 @@ struct MoeModel {
   std::string source;
   int hidden = 0;               // width of a token vector
   int layers = 0;               // transformer layers in all
-  std::vector<int> moe_layers;  // 0-based numbers of the MoE layers, ascending
+  std::vector<int> moe_layers;  // 0-based numbers of the MoE layers, ascending; none: a dense model
   int experts = 0;              // routed experts per MoE layer
   int top_k = 0;
   int expert_ffn = 0;       // intermediate width of one routed expert
-  int expert_matrices = 3;  // 3: gated (gate, up, down), 2: plain (up, down)
+  int expert_matrices = 3;  // 3: gated (gate, up, down), 2: plain (up, down); dense layers too
   int shared_experts = 0;
-  int shared_ffn = 0;  // total intermediate width of one shared expert
+  int shared_ffn = 0;        // total intermediate width of one shared expert
+  bool shared_gate = false;  // one learned weight per token for the shared experts
+  bool router_bias = false;  // one number per expert
+  bool expert_bias = false;  // of both products of a routed expert
   DataType activations = DataType::bf16;
   DataType weights = DataType::bf16;
   GateScore gate_score = GateScore::softmax;
   int gate_groups = 1;       // group-limited gate: expert groups ...
   int gate_kept_groups = 1;  // ... of which a token may use this many
   std::optional<Attention> attention;
-  double total_parameters = 0;  // published total, an upper bound for checks; 0 when unknown
+  int vocabulary = 0;            // 0: the file describes no whole model
+  bool tied_embeddings = false;  // the head multiplies by the embedding's weights
+  int dense_ffn = 0;             // intermediate width of the layers without experts
+  int mtp = 0;                   // multi-token-prediction layers behind the last one
+  double total_parameters = 0;   // published total without these; 0 when unknown
 
   Bytes row_bytes() const;                 // one token vector: hidden x size_of(activations)
   std::int64_t expert_parameters() const;  // matrices x hidden x expert_ffn
+  bool is_moe_layer(int number) const;     // a multi-token-prediction layer is as the last layer
+  /// What a whole model's file would say and this one does not, empty when it is whole.
+  std::string missing_of_whole() const;
 };
 
 /// Reads models/moe/*.yaml; throws Error with all its mistakes.
 MoeModel read_moe_model(const std::string& path, const std::vector<Override>& overrides = {});
 MoeModel parse_moe_model(const std::string& text, const std::string& name,
                          const std::vector<Override>& overrides = {});
+
+/// Reads models/dense/*.yaml: a model without experts.
+MoeModel read_dense_model(const std::string& path, const std::vector<Override>& overrides = {});
+MoeModel parse_dense_model(const std::string& text, const std::string& name,
+                           const std::vector<Override>& overrides = {});
 
 }  // namespace moesim

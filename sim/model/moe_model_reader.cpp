@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads models/moe/*.yaml.
+// Reads models/moe/*.yaml and models/dense/*.yaml.
 #include <fmt/format.h>
 
 #include "sim/base/most.h"
+#include "sim/model/attention_reader.h"
 #include "sim/model/moe_model.h"
 
 namespace moesim {
 namespace {
 
 const std::vector<std::string> data_types = {"fp8", "bf16", "fp16", "fp32"};
-constexpr Range possible_size{1, 1 << 20};
 
 DataType data_type(const YamlMap& map, const std::string& key) {
   return static_cast<DataType>(map.choice(key, data_types));
@@ -52,35 +52,17 @@ void read_gate(const YamlMap& map, MoeModel& model) {
   }
 }
 
-/// Either the heads, or, for other forms of attention, what they amount to.
-void read_attention(const YamlMap& map, MoeModel& model) {
-  const auto value = map.find("attention");
-  if (!value) return;
-  const YamlMap attention = value->map();
-  if (attention.find("parameters")) {
-    model.attention = {attention.integer("parameters", {1, std::int64_t{1} << 40}),
-                       attention.integer("score_width", {1, std::int64_t{1} << 30})};
-    return;
+/// What experts leave open of a whole model.
+void read_whole(const YamlMap& map, MoeModel& model) {
+  model.vocabulary = static_cast<int>(map.integer("vocabulary", {1, 1 << 30}, 0));
+  model.tied_embeddings = map.boolean("tied_embeddings", false);
+  model.mtp = static_cast<int>(map.integer("mtp", {0, 16}, 0));
+  if (const auto attention = map.find("attention")) {
+    model.attention = read_attention(attention->map(), model.hidden);
   }
-  const std::int64_t heads = attention.integer("heads", possible_size);
-  const std::int64_t kv_heads = attention.integer("kv_heads", possible_size, heads);
-  const std::int64_t width = attention.integer("head_dim", possible_size);
-  model.attention = {model.hidden * width * (2 * heads + 2 * kv_heads), 2 * heads * width};
 }
 
-MoeModel read_model(YamlDocument& doc) {
-  const YamlMap map = doc.root().map();
-  MoeModel model;
-  model.name = map.string("name");
-  model.description = map.string("description", "");
-  model.source = map.string("source");
-  model.hidden = static_cast<int>(map.integer("hidden", possible_size));
-  model.layers = static_cast<int>(map.integer("layers", possible_size));
-  model.moe_layers = moe_layers(map, model.layers);
-  model.experts = static_cast<int>(map.integer("experts", {1, max_experts}));
-  model.top_k = static_cast<int>(map.integer("top_k", {1, 32}));
-  model.expert_ffn = static_cast<int>(map.integer("expert_ffn", possible_size));
-  model.expert_matrices = static_cast<int>(map.integer("expert_matrices", {2, 3}));
+void read_shared_experts(const YamlMap& map, MoeModel& model) {
   model.shared_experts = static_cast<int>(map.integer("shared_experts", {0, 1024}, 0));
   if (const auto shared = map.find("shared_ffn")) {
     model.shared_ffn = static_cast<int>(shared->integer(possible_size));
@@ -90,15 +72,54 @@ MoeModel read_model(YamlDocument& doc) {
   } else if (model.shared_experts > 0) {
     map.find("shared_experts")->error("'shared_experts' needs 'shared_ffn' beside it");
   }
-  model.activations = data_type(map, "activations");
-  model.weights = data_type(map, "weights");
-  model.total_parameters = map.number("total_parameters", non_negative, 0);
+  model.shared_gate = map.boolean("shared_gate", false);
+  if (map.good({"shared_experts"}) && model.shared_gate && model.shared_experts == 0) {
+    map.find("shared_gate")
+        ->error("'shared_gate' has no effect: 'shared_experts' is 0", "take it away");
+  }
+}
+
+void read_experts(const YamlMap& map, MoeModel& model) {
+  model.moe_layers = moe_layers(map, model.layers);
+  model.experts = static_cast<int>(map.integer("experts", {1, max_experts}));
+  model.top_k = static_cast<int>(map.integer("top_k", {1, 32}));
+  model.expert_ffn = static_cast<int>(map.integer("expert_ffn", possible_size));
+  model.expert_matrices = static_cast<int>(map.integer("expert_matrices", {2, 3}));
+  model.router_bias = map.boolean("router_bias", false);
+  model.expert_bias = map.boolean("expert_bias", false);
+  read_shared_experts(map, model);
+  if (const auto dense = map.find("dense_ffn")) {
+    model.dense_ffn = static_cast<int>(dense->integer(possible_size));
+    if (map.good({"layers", "moe_layers"}) &&
+        model.moe_layers.size() == static_cast<std::size_t>(model.layers)) {
+      dense->error("'dense_ffn' has no effect: every layer has experts", "take it away");
+    }
+  }
   read_gate(map, model);
-  read_attention(map, model);
   if (map.good({"top_k", "experts"}) && model.top_k > model.experts) {
     map.find("top_k")->error(
         fmt::format("'top_k' is {}, more than the {} experts", model.top_k, model.experts));
   }
+}
+
+void read_dense_layers(const YamlMap& map, MoeModel& model) {
+  model.dense_ffn = static_cast<int>(map.integer("dense_ffn", possible_size));
+  model.expert_matrices = static_cast<int>(map.integer("dense_matrices", {2, 3}));
+}
+
+MoeModel read_model(YamlDocument& doc, void (*read_layers)(const YamlMap&, MoeModel&)) {
+  const YamlMap map = doc.root().map();
+  MoeModel model;
+  model.name = map.string("name");
+  model.description = map.string("description", "");
+  model.source = map.string("source");
+  model.hidden = static_cast<int>(map.integer("hidden", possible_size));
+  model.layers = static_cast<int>(map.integer("layers", possible_size));
+  read_layers(map, model);
+  model.activations = data_type(map, "activations");
+  model.weights = data_type(map, "weights");
+  model.total_parameters = map.number("total_parameters", non_negative, 0);
+  read_whole(map, model);
   doc.finish();
   return model;
 }
@@ -106,12 +127,21 @@ MoeModel read_model(YamlDocument& doc) {
 }  // namespace
 
 MoeModel read_moe_model(const std::string& path, const std::vector<Override>& overrides) {
-  return read_model(*YamlDocument::from_file(path, overrides));
+  return read_model(*YamlDocument::from_file(path, overrides), read_experts);
 }
 
 MoeModel parse_moe_model(const std::string& text, const std::string& name,
                          const std::vector<Override>& overrides) {
-  return read_model(*YamlDocument::from_text(text, name, overrides));
+  return read_model(*YamlDocument::from_text(text, name, overrides), read_experts);
+}
+
+MoeModel read_dense_model(const std::string& path, const std::vector<Override>& overrides) {
+  return read_model(*YamlDocument::from_file(path, overrides), read_dense_layers);
+}
+
+MoeModel parse_dense_model(const std::string& text, const std::string& name,
+                           const std::vector<Override>& overrides) {
+  return read_model(*YamlDocument::from_text(text, name, overrides), read_dense_layers);
 }
 
 }  // namespace moesim

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/attention_reader.h"
+
+#include <fmt/format.h>
+
+namespace moesim {
+namespace {
+
+int size_in(const YamlMap& map, const std::string& key) {
+  return static_cast<int>(map.integer(key, possible_size));
+}
+
+void read_gqa(const YamlMap& map, AttentionShape& shape) {
+  shape.kv_heads = static_cast<int>(map.integer("kv_heads", possible_size, shape.heads));
+  shape.head_dim = size_in(map, "head_dim");
+  shape.qk_norm = map.boolean("qk_norm", false);
+  shape.output_gate = map.boolean("output_gate", false);
+  if (map.good({"heads", "kv_heads"}) && shape.heads % shape.kv_heads != 0) {
+    map.find("kv_heads")
+        ->error(fmt::format("'kv_heads' is {}, which does not divide {} heads", shape.kv_heads,
+                            shape.heads));
+  }
+}
+
+void read_mla(const YamlMap& map, AttentionShape& shape) {
+  shape.kv_heads = shape.heads;
+  shape.q_rank = static_cast<int>(map.integer("q_rank", {0, possible_size.max}, 0));
+  shape.kv_rank = size_in(map, "kv_rank");
+  shape.nope_dim = size_in(map, "nope_dim");
+  shape.rope_dim = size_in(map, "rope_dim");
+  shape.value_dim = size_in(map, "value_dim");
+}
+
+LinearAttention read_linear(const YamlMap& map) {
+  return {size_in(map, "key_heads"), size_in(map, "value_heads"), size_in(map, "key_dim"),
+          size_in(map, "value_dim"), size_in(map, "conv")};
+}
+
+/// Which layers have full attention, and what the others have.
+void read_other_layers(const YamlMap& map, AttentionShape& shape) {
+  if (const auto window = map.find("window")) {
+    shape.window = static_cast<int>(window->integer(possible_size));
+  }
+  if (const auto linear = map.find("linear")) shape.linear = read_linear(linear->map());
+  if (shape.window > 0 && shape.linear) {
+    map.find("linear")->error("'linear' and 'window' exclude each other");
+  }
+  const auto every = map.find("full_every");
+  if (every) shape.full_every = static_cast<int>(every->integer({2, possible_size.max}));
+  if (every && shape.window == 0 && !shape.linear) {
+    every->error("'full_every' has no effect: no layer has a 'window' or 'linear' attention",
+                 "take it away");
+  } else if (!every && (shape.window > 0 || shape.linear)) {
+    map.value().error("'window' and 'linear' need 'full_every' beside them",
+                      "full_every: 2 gives every second layer full attention");
+  }
+}
+
+/// A file may say both: the shape, and what it amounts to.
+void check_amount(const YamlMap& map, const std::string& key, std::int64_t derived) {
+  const auto value = map.find(key);
+  if (!value) return;
+  const std::int64_t stated = value->integer({1, 1e12});
+  if (map.good({key, "heads"}) && stated != derived) {
+    value->error(fmt::format("'{}' is {}, but the heads amount to {}", key, stated, derived),
+                 "take it away: it follows from the heads");
+  }
+}
+
+}  // namespace
+
+Attention read_attention(const YamlMap& map, std::int64_t hidden) {
+  if (map.find("parameters") && !map.find("heads")) {
+    return {map.integer("parameters", {1, std::int64_t{1} << 40}),
+            map.integer("score_width", {1, std::int64_t{1} << 30})};
+  }
+  AttentionShape shape;
+  shape.kind = static_cast<AttentionKind>(map.choice("kind", {"gqa", "mla"}, 0));
+  shape.heads = size_in(map, "heads");
+  if (shape.kind == AttentionKind::gqa) {
+    read_gqa(map, shape);
+  } else {
+    read_mla(map, shape);
+  }
+  shape.bias = map.boolean("bias", false);
+  shape.output_bias = map.boolean("output_bias", false);
+  shape.sinks = map.boolean("sinks", false);
+  read_other_layers(map, shape);
+  const Attention attention{shape.projections(hidden), shape.score_width(), shape};
+  check_amount(map, "parameters", attention.parameters);
+  check_amount(map, "score_width", attention.score_width);
+  return attention;
+}
+
+}  // namespace moesim

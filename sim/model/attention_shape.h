@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attention of a model in detail: what its projections, scores and caches are made of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace moesim {
+
+enum class AttentionKind {
+  gqa,  // grouped queries: kv_heads key-value heads serve the heads; as many of both: multi-head
+  mla   // multi-head latent attention (arXiv:2405.04434): queries and keys from compressed vectors
+};
+
+/// Gated delta net (arXiv:2412.06464): keeps one key_dim x value_dim state per value head, so its
+/// work does not grow with the sequence.
+struct LinearAttention {
+  int key_heads = 0;
+  int value_heads = 0;
+  int key_dim = 0;    // of one head, also of a query
+  int value_dim = 0;  // of one head
+  int conv = 0;       // tokens that its causal convolution sees
+  std::int64_t keys() const { return std::int64_t{1} * key_heads * key_dim; }
+  std::int64_t values() const { return std::int64_t{1} * value_heads * value_dim; }
+  /// Columns of the input projection: query, key, value, output gate, decay and rate.
+  std::int64_t projected() const { return 2 * keys() + 2 * values() + 2 * value_heads; }
+  std::int64_t convolved() const { return 2 * keys() + values(); }
+};
+
+/// Layers full_every - 1, 2 full_every - 1, ... attend to all tokens before; the others within the
+/// window, or by linear attention.
+struct AttentionShape {
+  AttentionKind kind = AttentionKind::gqa;
+  int heads = 0;
+  int kv_heads = 0;  // mla: as heads
+  int head_dim = 0;  // gqa: of a query, a key and a value
+  int q_rank = 0;    // mla: width of the compressed query; 0: projected in one piece
+  int kv_rank = 0;   // mla: width of the compressed key and value
+  int nope_dim = 0;  // mla: of a head's query and key, without position ...
+  int rope_dim = 0;  // ... and with it; one key of this part serves all heads
+  int value_dim = 0;
+  bool qk_norm = false;      // gqa: norms of queries and keys; mla has its own
+  bool bias = false;         // of the query, key and value projections
+  bool output_bias = false;  // of the output projection
+  bool output_gate = false;  // the query projection has as many columns again
+  bool sinks = false;        // one learned score per head
+  int full_every = 1;
+  int window = 0;  // tokens that a window layer attends to, its own with them; 0: no windows
+  std::optional<LinearAttention> linear;
+
+  std::int64_t query_width() const;   // over all heads
+  std::int64_t key_width() const;     // as scores read it, over all key heads
+  std::int64_t value_width() const;   // over all key-value heads
+  std::int64_t output_width() const;  // over all heads: rows of the output projection
+  /// Over all heads: a query-key product and its value; 2 x tokens x keys x this is the flop.
+  std::int64_t score_width() const { return query_width() + output_width(); }
+  /// Weights of a full layer's projections, without biases and norms.
+  std::int64_t projections(std::int64_t hidden) const;
+
+  bool is_full(int layer) const { return (layer + 1) % full_every == 0; }
+  bool is_linear(int layer) const { return linear && !is_full(layer); }
+  /// Mean keys per query on this layer, where a full layer has `attended` under the causal mask of
+  /// a sequence of 2 attended - 1 tokens: W - W (W - 1) / (2 sequence) within a window W.
+  double keys_of(int layer, double attended) const;
+};
+
+}  // namespace moesim

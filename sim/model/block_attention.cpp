@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of an attention block.
+#include <cmath>
+
+#include "sim/model/block_steps.h"
+
+namespace moesim {
+namespace {
+
+constexpr auto layernorm = RecomputeModule::layernorm;
+constexpr auto core_attn = RecomputeModule::core_attn;
+constexpr auto mla_up_proj = RecomputeModule::mla_up_proj;
+constexpr auto projections = OpKind::attention_projections;
+constexpr int statistics_bytes = 4;  // of a softmax: the logarithm of its sum, fp32
+
+/// Flash attention: the backward pass computes the scores again, and four products more, so that
+/// its flop are 5 / 2 of the forward's (arXiv:2307.08691).
+BlockStep scores_step(const MoeModel& model, std::int64_t queries, double keys,
+                      std::int64_t score_width) {
+  const auto products = [&](double factor) {
+    return GroupedGemm{{queries}, std::llround(factor * keys), score_width, model.activations};
+  };
+  return {OpKind::attention_scores, products(1), products(2.5), MemoryBound{}, {core_attn}};
+}
+
+/// Delta rule: four products of a head's state and a row per token; backward twice as many.
+BlockStep state_step(const MoeModel& model, std::int64_t tokens, std::int64_t values) {
+  const auto products = [&](std::int64_t factor) {
+    return GroupedGemm{
+        {tokens}, factor * model.attention->shape->linear->value_dim, values, model.activations};
+  };
+  return {OpKind::attention_scores, products(4), products(8), MemoryBound{}, {core_attn}};
+}
+
+void add_gqa(StepList& list, const AttentionShape& shape, std::int64_t hidden) {
+  const std::int64_t query = list.split(shape.query_width());
+  const std::int64_t key = list.split(shape.key_width());
+  const std::int64_t value = list.split(shape.value_width());
+  const std::int64_t gate = shape.output_gate ? query : 0;
+  list.linear(projections, list.all(), query + key + value + gate, hidden, {full_layer});
+  if (shape.qk_norm) {
+    list.norm(projections, list.all(), query + key, {full_layer});
+    list.keep(list.all(), query + key, list.element(), {full_layer});  // as it was before
+  }
+  list.memory(projections, list.all(), {query + key, query + key, query + key, query + key},
+              {full_layer});  // rotary embedding
+  list.keep(list.all(), query + key + value, list.element(), {full_layer});
+}
+
+void add_mla(StepList& list, const AttentionShape& shape, std::int64_t hidden) {
+  const std::int64_t heads = list.split(shape.heads);
+  const std::int64_t query = list.split(shape.query_width());
+  const std::int64_t up = heads * (shape.nope_dim + shape.value_dim);
+  const std::int64_t rotated = heads * shape.rope_dim;
+  const Recompute again{mla_up_proj};
+  // The projections down see the GPU's own rows; the group gathers their narrow results.
+  if (shape.q_rank > 0) {
+    list.linear(projections, list.own(), shape.q_rank, hidden, {full_layer});
+    list.norm(projections, list.own(), shape.q_rank, again);
+    list.linear(projections, list.all(), query, shape.q_rank, again);
+    list.keep(list.own(), shape.q_rank, list.element(), {full_layer});
+    list.keep_input(list.own(), shape.q_rank, again);
+  } else {
+    list.linear(projections, list.all(), query, hidden, again);
+  }
+  list.linear(projections, list.own(), shape.kv_rank + shape.rope_dim, hidden, {full_layer});
+  list.norm(projections, list.own(), shape.kv_rank, again);
+  list.linear(projections, list.all(), up, shape.kv_rank, again);
+  list.keep(list.own(), shape.kv_rank + shape.rope_dim, list.element(), {full_layer});
+  list.keep_input(list.own(), shape.kv_rank, again);
+  // Rotary embedding, and keys and values joined from their parts.
+  const std::int64_t read = rotated + up + shape.rope_dim, written = 2 * rotated + up;
+  list.memory(projections, list.all(), {read, written, written, read}, again);
+  list.keep(list.all(), 2 * query + heads * shape.value_dim, list.element(), again);
+}
+
+/// Projection, convolution and activation, states, gated norm.
+void add_linear_attention(StepList& list, const LinearAttention& linear, std::int64_t hidden) {
+  const std::int64_t projected = list.split(linear.projected());
+  const std::int64_t convolved = list.split(linear.convolved());
+  list.linear(projections, list.all(), projected, hidden, {full_layer});
+  list.memory(projections, list.all(), {convolved, convolved, 2 * convolved, convolved},
+              {full_layer});
+  list.keep(list.all(), projected + convolved, list.element(), {full_layer});
+}
+
+void add_output(StepList& list, std::int64_t hidden, std::int64_t width, bool gated) {
+  list.keep_both(list.all(), width,
+                 {full_layer});  // of the scores' own backward, and of the product's
+  if (gated) {
+    list.memory(OpKind::attention_output, list.all(), {2 * width, width, 3 * width, 2 * width},
+                {full_layer});
+    list.keep(list.all(), 2 * width, list.element(), {full_layer});  // gate and product
+  }
+  list.linear(OpKind::attention_output, list.all(), hidden, width, {full_layer});
+}
+
+}  // namespace
+
+void add_attention(StepList& list, const MoeModel& model, int layer, const BlockShard& shard) {
+  const AttentionShape& shape = *model.attention->shape;
+  const bool linear = shape.is_linear(layer), mla = shape.kind == AttentionKind::mla && !linear;
+  // A norm before plain projections is part of their kernel, which recomputation does not split.
+  const Recompute norm_again = mla ? Recompute{layernorm} : Recompute{full_layer};
+  if (layer > 0) list.residual(model.hidden, {full_layer});
+  list.norm(OpKind::norm, list.own(), model.hidden, norm_again);
+  list.keep(list.own(), model.hidden, list.element(), {});  // the layer's input
+  list.keep_input(list.own(), model.hidden, norm_again);
+  if (linear) {
+    const std::int64_t values = list.split(shape.linear->values());
+    add_linear_attention(list, *shape.linear, model.hidden);
+    list.step(state_step(model, list.all(), values));
+    return add_output(list, model.hidden, values, true);
+  }
+  if (mla) {
+    add_mla(list, shape, model.hidden);
+  } else {
+    add_gqa(list, shape, model.hidden);
+  }
+  const double keys = shape.keys_of(layer, static_cast<double>(shard.attended));
+  list.step(scores_step(model, list.all(), keys, list.split(shape.score_width())));
+  list.keep(list.all(), list.split(shape.heads), statistics_bytes, {core_attn});
+  add_output(list, model.hidden, list.split(shape.output_width()), shape.output_gate);
+}
+
+}  // namespace moesim

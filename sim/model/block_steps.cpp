@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/block_steps.h"
+
+namespace moesim {
+namespace {
+
+constexpr int gradient_bytes = 4;  // main gradients are fp32
+constexpr int gate_bytes = 9;  // per token and expert: logit and weight in fp32, and whether chosen
+
+BlockSteps embedding_steps(const MoeModel& model, StepList& list) {
+  const std::int64_t element = list.element();
+  const std::int64_t rows = list.all() * model.hidden * element;
+  // The gradient is of the table's size: zeroed, filled, then added to the main gradient.
+  const std::int64_t table =
+      list.split(model.vocabulary) * model.hidden * (element + gradient_bytes);
+  const MemoryBound look_up{Bytes(list.split(rows)), Bytes(rows)};
+  const MemoryBound gradient{Bytes(rows + table), Bytes(rows + table)};
+  list.step({OpKind::embedding, look_up, MemoryBound{}, gradient, {}});
+  return list.take();
+}
+
+BlockSteps dense_steps(const MoeModel& model, StepList& list) {
+  const std::int64_t ffn = list.split(model.dense_ffn);
+  const std::int64_t up = (model.expert_matrices - 1) * ffn;
+  const Recompute mlp{RecomputeModule::mlp};
+  list.residual(model.hidden, {full_layer});
+  list.norm(OpKind::norm, list.own(), model.hidden, mlp);
+  list.linear(OpKind::dense_fc1, list.all(), up, model.hidden, mlp);
+  list.memory(OpKind::dense_activation, list.all(), {up, ffn, ffn + up, up}, mlp);
+  list.linear(OpKind::dense_fc2, list.all(), model.hidden, ffn, mlp);
+  list.keep(list.own(), model.hidden, list.element(), {full_layer});
+  list.keep_input(list.own(), model.hidden, mlp);
+  list.keep(list.all(), up, list.element(), mlp);
+  list.keep_input(list.all(), ffn, mlp);
+  return list.take();
+}
+
+BlockSteps moe_steps(const MoeModel& model, StepList& list) {
+  const std::int64_t shared = list.split(std::int64_t{1} * model.shared_experts * model.shared_ffn);
+  const Recompute moe{RecomputeModule::moe};
+  const Recompute shared_experts{RecomputeModule::moe, RecomputeModule::shared_experts};
+  const Recompute norm{RecomputeModule::layernorm};
+  list.residual(model.hidden, {full_layer});
+  list.norm(OpKind::norm, list.own(), model.hidden, norm);
+  list.keep(list.own(), model.hidden, list.element(), {full_layer});
+  list.keep(list.own(), model.hidden, list.element(), norm);  // the router reads it as it is
+  list.keep(list.own(), model.experts, gate_bytes, moe);
+  list.keep(list.all(), shared * (model.expert_matrices - 1), list.element(), shared_experts);
+  list.keep_input(list.all(), shared, shared_experts);
+  return list.take();
+}
+
+BlockSteps mtp_steps(const MoeModel& model, StepList& list) {
+  const std::int64_t both = std::int64_t{2} * model.hidden;
+  list.norm(OpKind::norm, list.own(), both, {full_layer});
+  list.linear(OpKind::mtp_projection, list.all(), list.split(model.hidden), both, {full_layer});
+  list.keep(list.own(), both, list.element(), {});
+  list.keep_input(list.own(), both, {full_layer});
+  return list.take();
+}
+
+BlockSteps head_steps(const MoeModel& model, StepList& list) {
+  const std::int64_t words = list.split(model.vocabulary);
+  list.residual(model.hidden, {});
+  list.norm(OpKind::norm, list.own(), model.hidden, {});
+  list.linear(OpKind::head, list.all(), words, model.hidden, {});
+  // Fused cross entropy: reads logits for their maximum and their sum, leaves probabilities.
+  list.memory(OpKind::loss, list.all(), {2 * words, words, words, words}, {});
+  list.keep(list.own(), model.hidden, list.element(), {});
+  list.keep_input(list.own(), model.hidden, {});
+  list.keep(list.all(), words, list.element(), {});
+  return list.take();
+}
+
+}  // namespace
+
+void StepList::linear(OpKind kind, std::int64_t rows, std::int64_t n, std::int64_t k,
+                      const Recompute& again_by) {
+  const GroupedGemm forward{{rows}, n, k, gemm_type_}, gradient{{rows}, k, n, gemm_type_};
+  step({kind, forward, gradient, gradient, again_by});
+}
+
+void StepList::memory(OpKind kind, std::int64_t rows, const Widths& widths,
+                      const Recompute& again_by) {
+  const auto moved = [&](std::int64_t read, std::int64_t written) {
+    return MemoryBound{Bytes(rows * read * element_), Bytes(rows * written * element_)};
+  };
+  step({kind, moved(widths.read, widths.written), moved(widths.grad_read, widths.grad_written),
+        MemoryBound{}, again_by});
+}
+
+void StepList::residual(std::int64_t hidden, const Recompute& again_by) {
+  memory(OpKind::norm, own_, {2 * hidden, hidden, 2 * hidden, hidden}, again_by);
+}
+
+void StepList::norm(OpKind kind, std::int64_t rows, std::int64_t width, const Recompute& again_by) {
+  memory(kind, rows, {width, width, 2 * width, width}, again_by);
+}
+
+BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard) {
+  require_whole(model);
+  StepList list(model, shard);
+  switch (block) {
+    case BlockKind::embedding:
+      return embedding_steps(model, list);
+    case BlockKind::attention:
+      add_attention(list, model, layer, shard);
+      return list.take();
+    case BlockKind::dense_ffn:
+      return dense_steps(model, list);
+    case BlockKind::moe:
+      return moe_steps(model, list);
+    case BlockKind::mtp:
+      return mtp_steps(model, list);
+    case BlockKind::head:
+      return head_steps(model, list);
+  }
+  return {};
+}
+
+}  // namespace moesim

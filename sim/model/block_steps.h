@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block as a list of steps, from which follow its kernels, forward, backward and again, and what
+// is kept between. Private to sim/model.
+#pragma once
+
+#include <vector>
+
+#include "sim/model/blocks.h"
+
+namespace moesim {
+
+inline constexpr RecomputeModule full_layer = RecomputeModule::full;
+
+/// A tensor that some backward kernel reads, and the modules whose recomputation replaces it.
+struct KeptTensor {
+  Bytes bytes;
+  Recompute dropped_by;
+};
+
+struct BlockStep {
+  OpKind kind = OpKind::other;
+  Kernel forward;
+  Kernel dgrad = MemoryBound{};  // empty: none
+  Kernel wgrad = MemoryBound{};
+  Recompute again_by;  // modules that run it again
+};
+
+struct BlockSteps {
+  std::vector<BlockStep> steps;  // in the order of the forward pass
+  std::vector<KeptTensor> kept;
+};
+
+/// Adds steps and kept tensors; widths are elements of a row on this GPU.
+class StepList {
+ public:
+  StepList(const MoeModel& model, const BlockShard& shard)
+      : all_(shard.tokens),
+        own_(shard.own_tokens()),
+        tp_(shard.tp),
+        element_(size_of(model.activations)),
+        gemm_type_(shard.gemm_type) {}
+
+  std::int64_t all() const { return all_; }  // rows between gather and scatter of the group
+  std::int64_t own() const { return own_; }  // rows outside
+  int element() const { return element_; }
+  std::int64_t split(std::int64_t width) const { return (width + tp_ - 1) / tp_; }
+
+  void linear(OpKind kind, std::int64_t rows, std::int64_t n, std::int64_t k,
+              const Recompute& again_by);
+  /// Forward reads and writes these elements per row, as the gradient does.
+  struct Widths {
+    std::int64_t read = 0, written = 0, grad_read = 0, grad_written = 0;
+  };
+  void memory(OpKind kind, std::int64_t rows, const Widths& widths, const Recompute& again_by);
+  void step(BlockStep step) { result_.steps.push_back(std::move(step)); }
+  /// Adds what the block before left to the residual stream; its gradient adds both branches'.
+  void residual(std::int64_t hidden, const Recompute& again_by);
+  void norm(OpKind kind, std::int64_t rows, std::int64_t width, const Recompute& again_by);
+
+  void keep(std::int64_t rows, std::int64_t width, int element, const Recompute& dropped_by) {
+    result_.kept.push_back({Bytes(rows * width * element), dropped_by});
+  }
+  /// The input of a GEMM, which keeps it in its own type.
+  void keep_input(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
+    keep(rows, width, size_of(gemm_type_), dropped_by);
+  }
+  /// What keeps it as it is and a GEMM that keeps a copy in its own type, if it has another.
+  void keep_both(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
+    keep(rows, width, element_, dropped_by);
+    if (size_of(gemm_type_) != element_) keep_input(rows, width, dropped_by);
+  }
+  BlockSteps take() { return std::move(result_); }
+
+ private:
+  std::int64_t all_, own_;
+  int tp_, element_;
+  DataType gemm_type_;
+  BlockSteps result_;
+};
+
+void add_attention(StepList& list, const MoeModel& model, int layer, const BlockShard& shard);
+BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard);
+
+}  // namespace moesim

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/blocks.h"
+
+#include <ranges>
+
+#include "sim/model/block_steps.h"
+
+namespace moesim {
+namespace {
+
+using KernelPart = Kernel BlockStep::*;
+
+template <class Steps, class Wanted>
+std::vector<BlockKernel> kernels_of(const Steps& steps, KernelPart part, const Wanted& wanted) {
+  std::vector<BlockKernel> kernels;
+  for (const BlockStep& step : steps) {
+    if (wanted(step) && !is_empty(step.*part)) kernels.push_back({step.kind, step.*part});
+  }
+  return kernels;
+}
+
+constexpr auto every_step = [](const BlockStep&) { return true; };
+
+std::vector<BlockKernel> backward_kernels(const BlockSteps& block, KernelPart part) {
+  const auto& steps = block.steps;
+  return kernels_of(std::ranges::subrange(steps.rbegin(), steps.rend()), part, every_step);
+}
+
+}  // namespace
+
+std::int64_t BlockShard::own_tokens() const {
+  return sequence_parallel ? (tokens + tp - 1) / tp : tokens;
+}
+
+std::vector<BlockKernel> forward_kernels(const MoeModel& model, int layer, BlockKind block,
+                                         const BlockShard& shard) {
+  return kernels_of(steps_of(model, layer, block, shard).steps, &BlockStep::forward, every_step);
+}
+
+std::vector<BlockKernel> dgrad_kernels(const MoeModel& model, int layer, BlockKind block,
+                                       const BlockShard& shard) {
+  return backward_kernels(steps_of(model, layer, block, shard), &BlockStep::dgrad);
+}
+
+std::vector<BlockKernel> wgrad_kernels(const MoeModel& model, int layer, BlockKind block,
+                                       const BlockShard& shard) {
+  return backward_kernels(steps_of(model, layer, block, shard), &BlockStep::wgrad);
+}
+
+std::vector<BlockKernel> recomputed_kernels(const MoeModel& model, int layer, BlockKind block,
+                                            const BlockShard& shard, const Recompute& recompute) {
+  return kernels_of(steps_of(model, layer, block, shard).steps, &BlockStep::forward,
+                    [&](const BlockStep& step) { return recompute.covers(step.again_by); });
+}
+
+Bytes kept_activations(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard,
+                       const Recompute& recompute) {
+  Bytes kept;
+  for (const KeptTensor& tensor : steps_of(model, layer, block, shard).kept) {
+    if (!recompute.covers(tensor.dropped_by)) kept += tensor.bytes;
+  }
+  return kept;
+}
+
+Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType gemm_type,
+                              const Recompute& recompute) {
+  if (recompute.has(RecomputeModule::moe)) return Bytes(0);
+  constexpr int weight_bytes =
+      4;  // a row's gate weight, fp32, with which the activation multiplies
+  const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp;
+  const std::int64_t gemm = size_of(gemm_type);
+  std::int64_t row = model.hidden * gemm + weight_bytes;
+  row += ffn * (model.expert_matrices - 1) * size_of(model.activations);
+  if (!recompute.has(RecomputeModule::moe_act)) row += ffn * gemm;
+  return Bytes(rows * row);
+}
+
+}  // namespace moesim

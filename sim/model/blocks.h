@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one GPU computes and keeps for one block of a model: kernels by kind, forward and backward,
+// and bytes of activations. Routed and shared experts, router, permutation and dispatch belong to
+// the policies (sim/policy); the block `moe` has its norm alone here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/model/kernel.h"
+#include "sim/model/op_kind.h"
+#include "sim/model/parameters.h"
+#include "sim/model/recompute.h"
+
+namespace moesim {
+
+/// The share of one GPU.
+struct BlockShard {
+  std::int64_t tokens = 0;        // of a tensor-parallel group: micro batch x sequence / cp
+  std::int64_t attended = 0;      // mean keys per query under the causal mask, (sequence + 1) / 2
+  int tp = 1;                     // tensor-parallel GPUs
+  bool sequence_parallel = true;  // norms and residuals of tokens / tp on each of them
+  DataType gemm_type = DataType::bf16;  // of GEMMs and of the rows that they keep
+
+  std::int64_t own_tokens() const;  // that norms and residuals work on
+};
+
+struct BlockKernel {
+  OpKind kind = OpKind::other;
+  Kernel kernel;
+};
+
+// In launch order. `layer` is a number of the model, from 0; multi-token-prediction layers go on
+// from model.layers. The wgrad of a GEMM has the shape of its dgrad: rows, then the weights turned.
+std::vector<BlockKernel> forward_kernels(const MoeModel& model, int layer, BlockKind block,
+                                         const BlockShard& shard);
+/// Gradients by inputs: what the block before waits for.
+std::vector<BlockKernel> dgrad_kernels(const MoeModel& model, int layer, BlockKind block,
+                                       const BlockShard& shard);
+/// Gradients by weights, which nobody waits for but the optimizer.
+std::vector<BlockKernel> wgrad_kernels(const MoeModel& model, int layer, BlockKind block,
+                                       const BlockShard& shard);
+/// Of the forward kernels those that the backward pass runs again, before its own.
+std::vector<BlockKernel> recomputed_kernels(const MoeModel& model, int layer, BlockKind block,
+                                            const BlockShard& shard, const Recompute& recompute);
+
+/// Bytes that one GPU keeps of one microbatch between forward and backward, without the routed
+/// experts' rows; shared experts and router with them.
+Bytes kept_activations(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard,
+                       const Recompute& recompute);
+/// Bytes of the routed experts of one layer for `rows` (token, expert) rows that one GPU computes,
+/// each expert divided over `etp` GPUs.
+Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType gemm_type,
+                              const Recompute& recompute);
+
+}  // namespace moesim

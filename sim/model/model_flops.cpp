@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/model_flops.h"
+
+#include "sim/model/parameters.h"
+
+namespace moesim {
+namespace {
+
+/// Of one product with these weights: forward and both gradients, a multiplication and an addition
+/// each.
+double flop_of(std::int64_t weights) { return 6.0 * static_cast<double>(weights); }
+
+/// Query-key products and values of one token in a full or a window layer.
+double score_flop(const AttentionShape& shape, int layer, const FlopCount& count) {
+  AttentionShape counted = shape;
+  if (!count.windows) counted.window = 0;
+  // Megatron takes half of the sequence for the mean of 1 ... sequence.
+  const double half = static_cast<double>(count.sequence) / 2;
+  const double keys = counted.keys_of(layer, half);
+  return flop_of(shape.score_width()) * (count.causal ? keys : 2 * keys);
+}
+
+/// One token's update of the states and its look-up in them: four products of a state's size.
+double state_flop(const LinearAttention& linear) {
+  return flop_of(4 * linear.values() * linear.value_dim + linear.conv * linear.convolved());
+}
+
+}  // namespace
+
+ModelFlops training_flops(const MoeModel& model, const FlopCount& count) {
+  require_whole(model);
+  const AttentionShape& shape = *model.attention->shape;
+  const std::int64_t hidden = model.hidden;
+  const std::int64_t weights_per_width = model.expert_matrices * hidden;
+  const int mtp = count.mtp ? model.mtp : 0;
+  ModelFlops flops;
+  for (int layer = 0; layer < model.layers + mtp; ++layer) {
+    if (shape.is_linear(layer)) {
+      flops.projections += flop_of(hidden * (shape.linear->projected() + shape.linear->values()));
+      flops.scores += state_flop(*shape.linear);
+    } else {
+      flops.projections += flop_of(model.attention->parameters);
+      flops.scores += score_flop(shape, layer, count);
+    }
+    if (!model.is_moe_layer(layer)) {
+      flops.ffn += flop_of(weights_per_width * model.dense_ffn);
+      continue;
+    }
+    if (count.router) flops.router += flop_of(hidden * model.experts);
+    flops.shared += flop_of(weights_per_width * model.shared_experts * model.shared_ffn);
+    flops.routed += flop_of(model.expert_parameters() * model.top_k);
+  }
+  flops.mtp = flop_of(2 * hidden * hidden * mtp);
+  flops.head = flop_of(hidden * model.vocabulary * (1 + mtp));
+  return flops;
+}
+
+}  // namespace moesim

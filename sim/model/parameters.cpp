@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/parameters.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+BlockParameters operator+(const BlockParameters& a, const BlockParameters& b) {
+  return {a.split + b.split, a.whole + b.whole, a.routed + b.routed};
+}
+
+/// Biases of column-parallel projections are split as their columns; that of the output is not.
+BlockParameters gqa_parameters(const AttentionShape& shape, std::int64_t hidden) {
+  BlockParameters p{shape.projections(hidden), hidden, 0};
+  if (shape.bias) p.split += shape.query_width() + shape.key_width() + shape.value_width();
+  if (shape.output_bias) p.whole += hidden;
+  if (shape.sinks) p.split += shape.heads;
+  if (shape.qk_norm) p.whole += std::int64_t{2} * shape.head_dim;
+  return p;
+}
+
+/// The projections down to the compressed vectors are whole on every GPU, as are their norms.
+BlockParameters mla_parameters(const AttentionShape& shape, std::int64_t hidden) {
+  const std::int64_t down = hidden * (shape.q_rank + shape.kv_rank + shape.rope_dim);
+  BlockParameters p{shape.projections(hidden) - down, down + hidden, 0};
+  p.whole += shape.q_rank + shape.kv_rank;
+  if (shape.bias) p.whole += shape.q_rank + shape.kv_rank + shape.rope_dim;
+  if (shape.output_bias) p.whole += hidden;
+  if (shape.sinks) p.split += shape.heads;
+  return p;
+}
+
+/// Beside the projections: the convolution, one decay and one time step per value head, and the
+/// norm of a head's output.
+BlockParameters linear_parameters(const LinearAttention& linear, std::int64_t hidden) {
+  const std::int64_t projections = hidden * (linear.projected() + linear.values());
+  return {projections + linear.convolved() * linear.conv + std::int64_t{2} * linear.value_heads,
+          hidden + linear.value_dim, 0};
+}
+
+BlockParameters attention_parameters(const MoeModel& model, int layer) {
+  const AttentionShape& shape = *model.attention->shape;
+  if (shape.is_linear(layer)) return linear_parameters(*shape.linear, model.hidden);
+  return shape.kind == AttentionKind::gqa ? gqa_parameters(shape, model.hidden)
+                                          : mla_parameters(shape, model.hidden);
+}
+
+std::int64_t ffn_parameters(const MoeModel& model, std::int64_t width) {
+  return width * model.expert_matrices * model.hidden;
+}
+
+std::int64_t router_parameters(const MoeModel& model) {
+  return std::int64_t{1} * model.experts * (model.hidden + (model.router_bias ? 1 : 0));
+}
+
+std::int64_t shared_parameters(const MoeModel& model) {
+  return ffn_parameters(model, std::int64_t{1} * model.shared_experts * model.shared_ffn) +
+         (model.shared_gate ? model.hidden : 0);
+}
+
+/// Of one expert, with its biases.
+std::int64_t routed_parameters(const MoeModel& model) {
+  const std::int64_t biases =
+      std::int64_t{model.expert_matrices - 1} * model.expert_ffn + model.hidden;
+  return model.expert_parameters() + (model.expert_bias ? biases : 0);
+}
+
+BlockParameters moe_parameters(const MoeModel& model, std::int64_t experts) {
+  const std::int64_t gate = model.shared_gate ? model.hidden : 0;
+  return {shared_parameters(model) - gate, model.hidden + router_parameters(model) + gate,
+          routed_parameters(model) * experts};
+}
+
+Parameters count_parameters(const MoeModel& model, std::int64_t experts) {
+  require_whole(model);
+  const std::int64_t words = std::int64_t{1} * model.vocabulary * model.hidden;
+  Parameters p;
+  p.embedding = words;
+  p.head = model.tied_embeddings ? 0 : words;
+  p.norms = model.hidden;  // the last one
+  for (int layer = 0; layer < model.layers + model.mtp; ++layer) {
+    const BlockParameters attention = attention_parameters(model, layer);
+    const bool moe = model.is_moe_layer(layer);
+    const BlockParameters ffn =
+        moe ? moe_parameters(model, experts) : block_parameters(model, layer, BlockKind::dense_ffn);
+    if (layer >= model.layers) {
+      const BlockParameters join = block_parameters(model, layer, BlockKind::mtp);
+      p.mtp += (attention + ffn + join).total() + model.hidden;
+      continue;
+    }
+    p.norms += std::int64_t{2} * model.hidden;
+    p.attention += attention.total() - model.hidden;
+    if (moe) {
+      p.router += router_parameters(model);
+      p.shared += shared_parameters(model);
+      p.routed += ffn.routed;
+    } else {
+      p.dense_ffn += ffn.split;
+    }
+  }
+  return p;
+}
+
+}  // namespace
+
+std::int64_t Parameters::main() const {
+  return embedding + attention + norms + dense_ffn + router + shared + routed + head;
+}
+
+const char* name_of(BlockKind kind) {
+  static constexpr std::array names = {"embedding", "attention", "dense-ffn", "moe", "mtp", "head"};
+  return names.at(static_cast<std::size_t>(kind));
+}
+
+void require_whole(const MoeModel& model) {
+  const std::string missing = model.missing_of_whole();
+  if (missing.empty()) return;
+  throw Error(
+      fmt::format("the model '{}' is no whole model: its file lacks {}", model.name, missing),
+      "add them, or choose a model that has them (models/README.md)");
+}
+
+Parameters parameters_of(const MoeModel& model) { return count_parameters(model, model.experts); }
+Parameters active_parameters_of(const MoeModel& model) {
+  return count_parameters(model, model.top_k);
+}
+
+BlockParameters block_parameters(const MoeModel& model, int layer, BlockKind kind) {
+  require_whole(model);
+  const std::int64_t hidden = model.hidden;
+  const std::int64_t words = model.vocabulary * hidden;
+  switch (kind) {
+    case BlockKind::embedding:
+      return {words, 0, 0};
+    case BlockKind::attention:
+      return attention_parameters(model, layer);
+    case BlockKind::dense_ffn:
+      return {ffn_parameters(model, model.dense_ffn), hidden, 0};
+    case BlockKind::moe:
+      return moe_parameters(model, model.experts);
+    case BlockKind::mtp:
+      return {2 * hidden * hidden, 2 * hidden, 0};
+    case BlockKind::head:
+      return {model.tied_embeddings ? 0 : words, hidden, 0};
+  }
+  return {};
+}
+
+}  // namespace moesim

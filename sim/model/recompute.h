@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is computed again in the backward pass in place of being kept, in Megatron's words.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace moesim {
+
+enum class RecomputeModule {
+  core_attn,       // scores: statistics of the softmax
+  moe_act,         // activation between the products of routed experts
+  layernorm,       // outputs of norms that are kernels of their own: before MLA and before experts
+  mla_up_proj,     // queries, keys and values from their compressed vectors
+  mlp,             // dense FFN, from the output of its norm
+  moe,             // router, dispatch, experts, combine, from the output of the norm
+  shared_experts,  // from the output of the norm
+  full             // whole layers, from their inputs
+};
+inline constexpr int recompute_module_count = static_cast<int>(RecomputeModule::full) + 1;
+const char* name_of(RecomputeModule module);
+const std::vector<std::string>& recompute_module_names();  // by number
+
+/// A set of modules. `full` contains all others.
+class Recompute {
+ public:
+  Recompute() = default;
+  Recompute(std::initializer_list<RecomputeModule> modules);
+  void add(RecomputeModule module);
+  bool has(RecomputeModule module) const;  // by itself or by `full`
+  /// Whether one of these modules, which are not empty, is in the set; `full` covers all of them.
+  bool covers(const Recompute& modules) const;
+  bool empty() const { return bits_ == 0; }
+  std::string text() const;  // "layernorm + moe_act", "none"
+  bool operator==(const Recompute&) const = default;
+
+ private:
+  unsigned bits_ = 0;
+};
+
+}  // namespace moesim
