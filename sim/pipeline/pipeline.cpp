@@ -3,11 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "sim/base/error.h"
 #include "sim/pipeline/rank_orders.h"
 
 namespace moesim {
 namespace {
+
+constexpr std::int64_t most_passes = 1'000'000;  // far beyond any cluster
 
 bool is_interleaved(PipelineKind kind) {
   return kind == PipelineKind::interleaved || kind == PipelineKind::combined_interleaved;
@@ -24,6 +29,10 @@ void require(bool kept, const PipelineShape& shape, const std::string& rule,
 void check_shape(const PipelineShape& s) {
   require(s.ranks >= 1, s, fmt::format("{} pipeline ranks", s.ranks), "at least 1");
   require(s.microbatches >= 1, s, fmt::format("{} microbatches", s.microbatches), "at least 1");
+  require(std::int64_t{s.ranks} * s.microbatches <= most_passes / std::max(s.chunks, 1), s,
+          fmt::format("{} microbatches through {} pipeline ranks with {} chunks", s.microbatches,
+                      s.ranks, s.chunks),
+          fmt::format("at most {} passes of a microbatch through a chunk", most_passes));
   if (is_interleaved(s.kind)) {
     require(s.chunks >= 2, s, fmt::format("{} model chunk per rank", s.chunks),
             "at least 2; 1f1b and combined-1f1b have one");

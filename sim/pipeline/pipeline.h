@@ -102,7 +102,7 @@ class Pipeline {
   /// and of neighbours.
   std::vector<TurnAt> inputs(TurnAt at) const;
   /// All turns of all ranks in one order in which each follows its inputs and those before it on
-  /// its rank: round-robin over the ranks, one turn each while it need not wait.
+  /// its rank: one turn of each rank that need not wait, down the ranks and up again in turn.
   const std::vector<TurnAt>& order() const { return order_; }
 
  private:

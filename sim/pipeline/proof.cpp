@@ -87,9 +87,10 @@ void Pipeline::find_order() {
   const auto is_done = [&](TurnAt at) { return at.turn < done[static_cast<std::size_t>(at.rank)]; };
   std::size_t turns = 0;
   for (const Timetable& timetable : timetables_) turns += timetable.size();
-  while (order_.size() < turns) {
+  for (bool down = true; order_.size() < turns; down = !down) {
     const std::size_t before = order_.size();
-    for (int rank = 0; rank < ranks(); ++rank) {
+    for (int i = 0; i < ranks(); ++i) {
+      const int rank = down ? i : ranks() - 1 - i;
       int& next = done[static_cast<std::size_t>(rank)];
       const TurnAt at{.rank = rank, .turn = next};
       if (next == std::ssize(of(rank)) || !std::ranges::all_of(inputs(at), is_done)) continue;
