@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// DualPipe and DualPipeV (deepseek-ai/DualPipe; DeepSeek-V3, arXiv 2412.19437). A rank's near
+// DualPipe and DualPipeV (deepseek-ai/DualPipe; DeepSeek-V3, arXiv 2412.19437). A stage's near
 // passes come from the end of the pipeline that is closer to it, its far passes come back from the
 // other one.
 #include <algorithm>
 #include <queue>
 
-#include "sim/pipeline/rank_orders.h"
+#include "sim/pipeline/stage_orders.h"
 
 namespace moesim {
 namespace {
 
 enum Side { near, far };
 
-class DualpipeRank {
+class DualpipeStage {
  public:
-  DualpipeRank(const PipelineShape& shape, int rank) {
+  DualpipeStage(const PipelineShape& shape, int stage) {
     const bool v = shape.kind == PipelineKind::dualpipev;
-    const int from_other_end = v ? 2 * shape.ranks - 1 - rank : shape.ranks - 1 - rank;
-    half_ = v ? shape.ranks : shape.ranks / 2;
-    from_end_ = std::min(rank, from_other_end);
+    const int from_other_end = v ? 2 * shape.stages - 1 - stage : shape.stages - 1 - stage;
+    half_ = v ? shape.stages : shape.stages / 2;
+    from_end_ = std::min(stage, from_other_end);
     passes_ = v ? shape.microbatches : shape.microbatches / 2;
-    near_chunk_ = rank < from_other_end ? 0 : 1;
+    near_chunk_ = stage < from_other_end ? 0 : 1;
     second_half_ = v ? 0 : passes_;  // the first microbatch of chunk 1
   }
 
@@ -48,7 +48,7 @@ class DualpipeRank {
   }
 
  private:
-  /// Step 6: from the middle on, weight gradients are put off; odd ranks begin with the far side.
+  /// Step 6: from the middle on, weight gradients are put off; odd stages begin with the far side.
   void last_backwards(int i) {
     const int middle = (from_end_ + 1) / 2;
     const bool far_first = from_end_ % 2 == 1;
@@ -96,8 +96,8 @@ std::array<int, 8> dualpipe_steps(int from_end, int half, int passes) {
           to_middle,     from_end + 1, to_middle, from_end + 1};
 }
 
-Timetable dualpipe_order(const PipelineShape& shape, int rank) {
-  return DualpipeRank(shape, rank).order();
+Timetable dualpipe_order(const PipelineShape& shape, int stage) {
+  return DualpipeStage(shape, stage).order();
 }
 
 }  // namespace moesim

@@ -22,22 +22,22 @@ Seconds TurnCosts::of(const Turn& turn) const {
 
 IdealTimes ideal_times(const Pipeline& pipeline, const TurnCosts& costs) {
   IdealTimes times;
-  times.turns.resize(static_cast<std::size_t>(pipeline.ranks()));
+  times.turns.resize(static_cast<std::size_t>(pipeline.stages()));
   std::vector<Seconds> busy(times.turns.size());
   for (const TurnAt at : pipeline.order()) {
-    const auto rank = static_cast<std::size_t>(at.rank);
-    std::vector<TurnSpan>& mine = times.turns[rank];
+    const auto stage = static_cast<std::size_t>(at.stage);
+    std::vector<TurnSpan>& mine = times.turns[stage];
     Seconds start = mine.empty() ? Seconds() : mine.back().end;
     for (const TurnAt input : pipeline.inputs(at)) {
-      const auto& theirs = times.turns[static_cast<std::size_t>(input.rank)];
+      const auto& theirs = times.turns[static_cast<std::size_t>(input.stage)];
       start = std::max(start, theirs[static_cast<std::size_t>(input.turn)].end);
     }
     const Seconds cost = costs.of(pipeline.at(at));
     mine.push_back({.start = start, .end = start + cost});
-    busy[rank] += cost;
+    busy[stage] += cost;
     times.makespan = std::max(times.makespan, mine.back().end);
   }
-  for (const Seconds rank_busy : busy) times.bubble.push_back(times.makespan - rank_busy);
+  for (const Seconds stage_busy : busy) times.bubble.push_back(times.makespan - stage_busy);
   return times;
 }
 

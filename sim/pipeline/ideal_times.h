@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pipeline's order costs by itself: alike stages, transfers that take no time.
+// What a pipeline's order costs by itself: chunks that all take alike, transfers that take no time.
 #pragma once
 
 #include <vector>
@@ -21,15 +21,15 @@ struct TurnSpan {
 };
 
 struct IdealTimes {
-  std::vector<std::vector<TurnSpan>> turns;  // [rank][turn]
+  std::vector<std::vector<TurnSpan>> turns;  // [stage][turn]
   Seconds makespan;
-  std::vector<Seconds> bubble;  // [rank], makespan - busy time
+  std::vector<Seconds> bubble;  // [stage], makespan - busy time
 };
 
-/// A rank runs a turn as soon as it has run the one before and all inputs are there.
+/// A stage runs a turn as soon as it has run the one before and all inputs are there.
 IdealTimes ideal_times(const Pipeline& pipeline, const TurnCosts& costs);
 
-/// Activations that a rank holds during each of its turns, in passes of a microbatch through one
+/// Activations that a stage holds during each of its turns, in passes of a microbatch through one
 /// of its chunks: from the start of the forward until all gradients of the pass have been computed
 /// (the inputs of layers stay until the weight gradients).
 std::vector<int> live_activations(const Timetable& timetable);

@@ -2,7 +2,7 @@
 // Schedules of a warm-up, a steady state and a cool-down; they differ in how long the warm-up is.
 #include <algorithm>
 
-#include "sim/pipeline/rank_orders.h"
+#include "sim/pipeline/stage_orders.h"
 
 namespace moesim {
 namespace {
@@ -11,23 +11,23 @@ bool combines(PipelineKind kind) {
   return kind == PipelineKind::combined || kind == PipelineKind::combined_interleaved;
 }
 
-/// Forwards before the first backward of a rank. A merged turn's forward and backward must not
-/// depend on each other, hence one more and 2 per rank below, as in interleaved 1F1B.
-int warm_up(const PipelineShape& shape, int rank) {
-  const int below = shape.ranks - 1 - rank;
+/// Forwards before the first backward of a stage. A merged turn's forward and backward must not
+/// depend on each other, hence one more and 2 per stage below, as in interleaved 1F1B.
+int warm_up(const PipelineShape& shape, int stage) {
+  const int below = shape.stages - 1 - stage;
   const int passes = shape.microbatches * shape.chunks;
   if (shape.kind == PipelineKind::gpipe) return passes;
   if (shape.kind == PipelineKind::one_f_one_b) return std::min(below, passes);
   const int more = combines(shape.kind) ? 1 : 0;
-  return std::min(2 * below + (shape.chunks - 1) * shape.ranks + more, passes);
+  return std::min(2 * below + (shape.chunks - 1) * shape.stages + more, passes);
 }
 
-/// The k-th of a rank: P microbatches pass chunk 0, then chunk 1 ..., then the next P.
+/// The k-th of a stage: P microbatches pass chunk 0, then chunk 1 ..., then the next P.
 StageWork forward_of(const PipelineShape& shape, int k) {
-  const int group = shape.ranks * shape.chunks;
+  const int group = shape.stages * shape.chunks;
   return {.kind = WorkKind::forward,
-          .microbatch = k / group * shape.ranks + k % shape.ranks,
-          .chunk = k % group / shape.ranks};
+          .microbatch = k / group * shape.stages + k % shape.stages,
+          .chunk = k % group / shape.stages};
 }
 
 /// The same with the chunks from last to first; GPipe takes the microbatches from last to first.
@@ -41,9 +41,9 @@ StageWork backward_of(const PipelineShape& shape, int k) {
 
 }  // namespace
 
-Timetable one_f_one_b_order(const PipelineShape& shape, int rank) {
+Timetable one_f_one_b_order(const PipelineShape& shape, int stage) {
   const int passes = shape.microbatches * shape.chunks;
-  const int warm = warm_up(shape, rank);
+  const int warm = warm_up(shape, stage);
   Timetable order;
   for (int k = 0; k < warm; ++k) order.push_back({.work = forward_of(shape, k), .beside = {}});
   for (int k = warm; k < passes; ++k) {

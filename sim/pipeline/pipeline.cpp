@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "sim/base/error.h"
-#include "sim/pipeline/rank_orders.h"
+#include "sim/pipeline/stage_orders.h"
 
 namespace moesim {
 namespace {
@@ -27,33 +27,33 @@ void require(bool kept, const PipelineShape& shape, const std::string& rule,
 }
 
 void check_shape(const PipelineShape& s) {
-  require(s.ranks >= 1, s, fmt::format("{} pipeline ranks", s.ranks), "at least 1");
+  require(s.stages >= 1, s, fmt::format("{} pipeline stages", s.stages), "at least 1");
   require(s.microbatches >= 1, s, fmt::format("{} microbatches", s.microbatches), "at least 1");
-  require(std::int64_t{s.ranks} * s.microbatches <= most_passes / std::max(s.chunks, 1), s,
-          fmt::format("{} microbatches through {} pipeline ranks with {} chunks", s.microbatches,
-                      s.ranks, s.chunks),
+  require(std::int64_t{s.stages} * s.microbatches <= most_passes / std::max(s.chunks, 1), s,
+          fmt::format("{} microbatches through {} pipeline stages with {} chunks", s.microbatches,
+                      s.stages, s.chunks),
           fmt::format("at most {} passes of a microbatch through a chunk", most_passes));
   if (is_interleaved(s.kind)) {
-    require(s.chunks >= 2, s, fmt::format("{} model chunk per rank", s.chunks),
+    require(s.chunks >= 2, s, fmt::format("{} model chunk per stage", s.chunks),
             "at least 2; 1f1b and combined-1f1b have one");
-    require(s.microbatches % s.ranks == 0, s,
-            fmt::format("{} microbatches are no multiple of {} pipeline ranks", s.microbatches,
-                        s.ranks),
-            "a group of as many microbatches as ranks passes each chunk in turn");
+    require(s.microbatches % s.stages == 0, s,
+            fmt::format("{} microbatches are no multiple of {} pipeline stages", s.microbatches,
+                        s.stages),
+            "a group of as many microbatches as stages passes each chunk in turn");
   } else {
-    require(s.chunks == 1, s, fmt::format("{} model chunks per rank", s.chunks),
+    require(s.chunks == 1, s, fmt::format("{} model chunks per stage", s.chunks),
             "only interleaved and combined-interleaved choose their chunks");
   }
   if (!is_dual(s.kind)) return;
   const bool v = s.kind == PipelineKind::dualpipev;
-  require(v || s.ranks % 2 == 0, s, fmt::format("{} pipeline ranks are odd", s.ranks),
-          "the ranks of one half mirror those of the other");
+  require(v || s.stages % 2 == 0, s, fmt::format("{} pipeline stages are odd", s.stages),
+          "the stages of one half mirror those of the other");
   require(v || s.microbatches % 2 == 0, s, fmt::format("{} microbatches are odd", s.microbatches),
           "half of them enter at each end");
-  require(s.microbatches >= 2 * s.ranks, s,
-          fmt::format("{} microbatches are fewer than twice the {} pipeline ranks", s.microbatches,
-                      s.ranks),
-          fmt::format("at least {}", 2 * s.ranks));
+  require(s.microbatches >= 2 * s.stages, s,
+          fmt::format("{} microbatches are fewer than twice the {} pipeline stages", s.microbatches,
+                      s.stages),
+          fmt::format("at least {}", 2 * s.stages));
 }
 
 const PipelineShape& checked(const PipelineShape& shape) {
@@ -61,15 +61,15 @@ const PipelineShape& checked(const PipelineShape& shape) {
   return shape;
 }
 
-Timetable order_of(const PipelineShape& shape, int rank) {
-  if (shape.kind == PipelineKind::zb1p) return zb1p_order(shape, rank);
-  return is_dual(shape.kind) ? dualpipe_order(shape, rank) : one_f_one_b_order(shape, rank);
+Timetable order_of(const PipelineShape& shape, int stage) {
+  if (shape.kind == PipelineKind::zb1p) return zb1p_order(shape, stage);
+  return is_dual(shape.kind) ? dualpipe_order(shape, stage) : one_f_one_b_order(shape, stage);
 }
 
 std::vector<Timetable> orders_of(const PipelineShape& shape) {
   check_shape(shape);
   std::vector<Timetable> orders;
-  for (int rank = 0; rank < shape.ranks; ++rank) orders.push_back(order_of(shape, rank));
+  for (int stage = 0; stage < shape.stages; ++stage) orders.push_back(order_of(shape, stage));
   return orders;
 }
 
@@ -96,41 +96,42 @@ Pipeline::Pipeline(const PipelineShape& shape, std::vector<Timetable> timetables
 
 int Pipeline::chunks() const { return is_dual(shape_.kind) ? 2 : shape_.chunks; }
 
-int Pipeline::stages() const { return shape_.ranks * chunks() / copies(); }
+int Pipeline::positions() const { return shape_.stages * chunks() / copies(); }
 
-StagePlace Pipeline::place(int microbatch, int stage) const {
-  const int p = shape_.ranks;
+ChunkPlace Pipeline::place(int microbatch, int position) const {
+  const int p = shape_.stages;
   switch (shape_.kind) {
     case PipelineKind::dualpipe:
-      return microbatch < shape_.microbatches / 2 ? StagePlace{.rank = stage, .chunk = 0}
-                                                  : StagePlace{.rank = p - 1 - stage, .chunk = 1};
+      return microbatch < shape_.microbatches / 2
+                 ? ChunkPlace{.stage = position, .chunk = 0}
+                 : ChunkPlace{.stage = p - 1 - position, .chunk = 1};
     case PipelineKind::dualpipev:
-      return stage < p ? StagePlace{.rank = stage, .chunk = 0}
-                       : StagePlace{.rank = 2 * p - 1 - stage, .chunk = 1};
+      return position < p ? ChunkPlace{.stage = position, .chunk = 0}
+                          : ChunkPlace{.stage = 2 * p - 1 - position, .chunk = 1};
     default:
-      return {.rank = stage % p, .chunk = stage / p};
+      return {.stage = position % p, .chunk = position / p};
   }
 }
 
-int Pipeline::stage_of(StagePlace place) const {
-  if (!is_dual(shape_.kind)) return place.chunk * shape_.ranks + place.rank;
-  return place.chunk == 0 ? place.rank : stages() - 1 - place.rank;
+int Pipeline::position_of(ChunkPlace place) const {
+  if (!is_dual(shape_.kind)) return place.chunk * shape_.stages + place.stage;
+  return place.chunk == 0 ? place.stage : positions() - 1 - place.stage;
 }
 
 std::vector<TurnAt> Pipeline::inputs(TurnAt at) const {
   std::vector<TurnAt> found;
   const auto add = [&](const StageWork& work) {
-    const int stage = stage_of({.rank = at.rank, .chunk = work.chunk});
+    const int position = position_of({.stage = at.stage, .chunk = work.chunk});
     const auto needs = [&](WorkKind kind, int where) {
       found.push_back(turn_of(kind, work.microbatch, where));
     };
     if (work.kind == WorkKind::forward) {
-      if (stage > 0) needs(WorkKind::forward, stage - 1);
+      if (position > 0) needs(WorkKind::forward, position - 1);
     } else if (work.kind == WorkKind::weight_gradient) {
-      needs(WorkKind::input_gradient, stage);
+      needs(WorkKind::input_gradient, position);
     } else {
-      needs(WorkKind::forward, stage);
-      if (stage + 1 < stages()) needs(WorkKind::input_gradient, stage + 1);
+      needs(WorkKind::forward, position);
+      if (position + 1 < positions()) needs(WorkKind::input_gradient, position + 1);
     }
   };
   const Turn& turn = this->at(at);

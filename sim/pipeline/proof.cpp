@@ -21,7 +21,7 @@ std::string words(const Turn& turn) {
   return turn.beside ? words(turn.work) + " beside " + words(*turn.beside) : words(turn.work);
 }
 
-// turns_ holds forward, input gradient and weight gradient of every stage of every microbatch.
+// turns_ holds forward, input gradient and weight gradient of every position of every microbatch.
 constexpr int parts = 3;
 int part_of(WorkKind kind) {
   return kind == WorkKind::forward ? 0 : kind == WorkKind::weight_gradient ? 2 : 1;
@@ -31,26 +31,26 @@ bool is_none(TurnAt at) { return at.turn < 0; }
 
 }  // namespace
 
-TurnAt Pipeline::turn_of(WorkKind kind, int microbatch, int stage) const {
-  const int index = (microbatch * stages() + stage) * parts + part_of(kind);
+TurnAt Pipeline::turn_of(WorkKind kind, int microbatch, int position) const {
+  const int index = (microbatch * positions() + position) * parts + part_of(kind);
   return turns_[static_cast<std::size_t>(index)];
 }
 
 void Pipeline::index_works() {
-  if (std::ssize(timetables_) != ranks()) {
+  if (std::ssize(timetables_) != stages()) {
     throw std::logic_error(
-        fmt::format("{} timetables of {} pipeline ranks", timetables_.size(), ranks()));
+        fmt::format("{} timetables of {} pipeline stages", timetables_.size(), stages()));
   }
-  const int works = microbatches() * stages() * parts;
+  const int works = microbatches() * positions() * parts;
   turns_.assign(static_cast<std::size_t>(works), {});
-  for (int rank = 0; rank < ranks(); ++rank) {
-    for (int i = 0; i < static_cast<int>(of(rank).size()); ++i) {
-      const TurnAt at{.rank = rank, .turn = i};
+  for (int stage = 0; stage < stages(); ++stage) {
+    for (int i = 0; i < static_cast<int>(of(stage).size()); ++i) {
+      const TurnAt at{.stage = stage, .turn = i};
       const Turn& turn = this->at(at);
       index_work(turn.work, at);
       if (!turn.beside) continue;
       if (turn.work.kind != WorkKind::forward || turn.beside->kind != WorkKind::backward) {
-        throw std::logic_error(fmt::format("rank {} merges {}", rank, words(turn)));
+        throw std::logic_error(fmt::format("stage {} merges {}", stage, words(turn)));
       }
       index_work(*turn.beside, at);
     }
@@ -59,41 +59,44 @@ void Pipeline::index_works() {
   if (missing == turns_.end()) return;
   const int at = static_cast<int>(missing - turns_.begin());
   static constexpr const char* names[] = {"forward", "backward", "weight gradient"};
-  throw std::logic_error(fmt::format("no {} of microbatch {} at stage {}", names[at % parts],
-                                     at / parts / stages(), at / parts % stages()));
+  throw std::logic_error(fmt::format("no {} of microbatch {} at position {}", names[at % parts],
+                                     at / parts / positions(), at / parts % positions()));
 }
 
 void Pipeline::index_work(const StageWork& work, TurnAt at) {
-  const StagePlace here{.rank = at.rank, .chunk = work.chunk};
+  const ChunkPlace here{.stage = at.stage, .chunk = work.chunk};
   const bool known = work.microbatch >= 0 && work.microbatch < microbatches() && work.chunk >= 0 &&
                      work.chunk < chunks();
-  if (!known || place(work.microbatch, stage_of(here)) != here) {
-    throw std::logic_error(fmt::format("rank {} has no {}", at.rank, words(work)));
+  if (!known || place(work.microbatch, position_of(here)) != here) {
+    throw std::logic_error(fmt::format("stage {} has no {}", at.stage, words(work)));
   }
-  const int first = (work.microbatch * stages() + stage_of(here)) * parts;
+  const int at_position = work.microbatch * positions() + position_of(here);
+  const auto first = static_cast<std::size_t>(at_position) * parts;
   const int part = part_of(work.kind);
   const int last = work.kind == WorkKind::backward ? part_of(WorkKind::weight_gradient) : part;
   for (int i = part; i <= last; ++i) {
-    TurnAt& turn = turns_[static_cast<std::size_t>(first + i)];
+    TurnAt& turn = turns_[first + static_cast<std::size_t>(i)];
     if (!is_none(turn)) {
-      throw std::logic_error(fmt::format("rank {} runs {} twice", at.rank, words(work)));
+      throw std::logic_error(fmt::format("stage {} runs {} twice", at.stage, words(work)));
     }
     turn = at;
   }
 }
 
 void Pipeline::find_order() {
-  std::vector<int> done(timetables_.size(), 0);  // turns, [rank]
-  const auto is_done = [&](TurnAt at) { return at.turn < done[static_cast<std::size_t>(at.rank)]; };
+  std::vector<int> done(timetables_.size(), 0);  // turns, [stage]
+  const auto is_done = [&](TurnAt at) {
+    return at.turn < done[static_cast<std::size_t>(at.stage)];
+  };
   std::size_t turns = 0;
   for (const Timetable& timetable : timetables_) turns += timetable.size();
   for (bool down = true; order_.size() < turns; down = !down) {
     const std::size_t before = order_.size();
-    for (int i = 0; i < ranks(); ++i) {
-      const int rank = down ? i : ranks() - 1 - i;
-      int& next = done[static_cast<std::size_t>(rank)];
-      const TurnAt at{.rank = rank, .turn = next};
-      if (next == std::ssize(of(rank)) || !std::ranges::all_of(inputs(at), is_done)) continue;
+    for (int i = 0; i < stages(); ++i) {
+      const int stage = down ? i : stages() - 1 - i;
+      int& next = done[static_cast<std::size_t>(stage)];
+      const TurnAt at{.stage = stage, .turn = next};
+      if (next == std::ssize(of(stage)) || !std::ranges::all_of(inputs(at), is_done)) continue;
       order_.push_back(at);
       ++next;
     }
@@ -101,19 +104,19 @@ void Pipeline::find_order() {
   }
 }
 
-/// One line per rank that has not ended.
+/// One line per stage that has not ended.
 std::string Pipeline::stuck(const std::vector<int>& done) const {
   std::string text = "the pipeline deadlocks:";
-  for (int rank = 0; rank < ranks(); ++rank) {
-    const TurnAt at{.rank = rank, .turn = done[static_cast<std::size_t>(rank)]};
-    if (at.turn == std::ssize(of(rank))) continue;
+  for (int stage = 0; stage < stages(); ++stage) {
+    const TurnAt at{.stage = stage, .turn = done[static_cast<std::size_t>(stage)]};
+    if (at.turn == std::ssize(of(stage))) continue;
     std::vector<std::string> missing;
     for (const TurnAt input : inputs(at)) {
-      if (input.turn < done[static_cast<std::size_t>(input.rank)]) continue;
-      missing.push_back(fmt::format("rank {}, turn {}", input.rank, input.turn));
+      if (input.turn < done[static_cast<std::size_t>(input.stage)]) continue;
+      missing.push_back(fmt::format("stage {}, turn {}", input.stage, input.turn));
     }
-    text += fmt::format("\n  rank {}, turn {}: {} waits for {}", rank, at.turn, words(this->at(at)),
-                        fmt::join(missing, " and "));
+    text += fmt::format("\n  stage {}, turn {}: {} waits for {}", stage, at.turn,
+                        words(this->at(at)), fmt::join(missing, " and "));
   }
   return text;
 }

@@ -66,7 +66,7 @@ TEST(PipelineFormulas, GpipeAndOneForwardOneBackward) {
     const Pipeline plain = pipeline(Kind::one_f_one_b, p, m);
     EXPECT_NEAR(makespan(plain, t.turn()), expected, 1e-9 * expected);
     EXPECT_NEAR(makespan(pipeline(Kind::gpipe, p, m), t.turn()), expected, 1e-9 * expected);
-    for (int rank = 0; rank < p; ++rank) EXPECT_EQ(peaks(plain)[rank], std::min(p - rank, m));
+    for (int stage = 0; stage < p; ++stage) EXPECT_EQ(peaks(plain)[stage], std::min(p - stage, m));
   });
 }
 
@@ -93,8 +93,8 @@ TEST(PipelineFormulas, Combined) {
     const Pipeline merged = pipeline(Kind::combined, p, m);
     const double ends = p * (t.f + t.b());
     EXPECT_NEAR(makespan(merged, t.turn()), ends + (m - 1) * t.fb, 1e-7) << p << " " << m;
-    for (int rank = 0; rank < p; ++rank)
-      EXPECT_EQ(peaks(merged)[rank], std::min(2 * (p - rank), m));
+    for (int stage = 0; stage < p; ++stage)
+      EXPECT_EQ(peaks(merged)[stage], std::min(2 * (p - stage), m));
   });
 }
 

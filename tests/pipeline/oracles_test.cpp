@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/pipeline/rank_orders.h"
+#include "sim/pipeline/stage_orders.h"
 #include "tests/pipeline/pipelines.h"
 
 namespace moesim {
@@ -62,7 +62,7 @@ TEST(PipelineOracles, Zb1p) {
 
 struct DualCase {
   PipelineKind kind;
-  int ranks, microbatches;
+  int stages, microbatches;
   double slow, fast;  // makespans of FB 3 and FB 2
 };
 
@@ -75,14 +75,14 @@ TEST(PipelineOracles, DualPipe) {
                             {Kind::dualpipev, 2, 8, 50, 38},
                             {Kind::dualpipev, 4, 16, 102, 76},
                             {Kind::dualpipev, 4, 20, 126, 92}}) {
-    const Pipeline p = pipeline(c.kind, c.ranks, c.microbatches);
-    EXPECT_DOUBLE_EQ(makespan(p, costs(1, 1, 1, 3)), c.slow) << c.ranks << " " << c.microbatches;
-    EXPECT_DOUBLE_EQ(makespan(p, costs(1, 1, 1, 2)), c.fast) << c.ranks << " " << c.microbatches;
+    const Pipeline p = pipeline(c.kind, c.stages, c.microbatches);
+    EXPECT_DOUBLE_EQ(makespan(p, costs(1, 1, 1, 3)), c.slow) << c.stages << " " << c.microbatches;
+    EXPECT_DOUBLE_EQ(makespan(p, costs(1, 1, 1, 2)), c.fast) << c.stages << " " << c.microbatches;
   }
-  for (const int ranks : {4, 8, 16}) {
-    const Pipeline p = pipeline(Kind::dualpipe, ranks, 3 * ranks);
-    EXPECT_DOUBLE_EQ(worst_bubble(p, costs(1, 1, 1, 3)), ranks - 2);
-    EXPECT_DOUBLE_EQ(worst_bubble(p, costs(1, 1, 1, 2)), ranks / 2 - 1);
+  for (const int stages : {4, 8, 16}) {
+    const Pipeline p = pipeline(Kind::dualpipe, stages, 3 * stages);
+    EXPECT_DOUBLE_EQ(worst_bubble(p, costs(1, 1, 1, 3)), stages - 2);
+    EXPECT_DOUBLE_EQ(worst_bubble(p, costs(1, 1, 1, 2)), stages / 2 - 1);
   }
 }
 

@@ -82,51 +82,51 @@ std::vector<PipelineShape> many_shapes() {
 
 /// Follows the order of all turns with books of one's own.
 void expect_sound(const Pipeline& p) {
-  std::set<std::tuple<WorkKind, int, int>> done;  // kind of part, microbatch, stage
-  std::map<int, int> next;                        // turn, by rank
-  const auto has = [&](WorkKind kind, int microbatch, int stage) {
-    return done.contains({kind, microbatch, stage});
+  std::set<std::tuple<WorkKind, int, int>> done;  // kind of part, microbatch, position
+  std::map<int, int> next;                        // turn, by stage
+  const auto has = [&](WorkKind kind, int microbatch, int position) {
+    return done.contains({kind, microbatch, position});
   };
   using enum WorkKind;
   for (const TurnAt at : p.order()) {
-    ASSERT_EQ(at.turn, next[at.rank]++);
+    ASSERT_EQ(at.turn, next[at.stage]++);
     const Turn& turn = p.at(at);
     std::vector<StageWork> works = {turn.work};
     if (turn.beside) works.push_back(*turn.beside);
     for (const StageWork& work : works) {
       const int m = work.microbatch;
-      const int stage = p.stage_of({at.rank, work.chunk});
-      ASSERT_EQ(p.place(m, stage), (StagePlace{at.rank, work.chunk}));
+      const int position = p.position_of({at.stage, work.chunk});
+      ASSERT_EQ(p.place(m, position), (ChunkPlace{at.stage, work.chunk}));
       if (work.kind == forward) {
-        ASSERT_TRUE(stage == 0 || has(forward, m, stage - 1));
+        ASSERT_TRUE(position == 0 || has(forward, m, position - 1));
       } else if (work.kind == weight_gradient) {
-        ASSERT_TRUE(has(input_gradient, m, stage));
+        ASSERT_TRUE(has(input_gradient, m, position));
       } else {
-        ASSERT_TRUE(has(forward, m, stage));
-        ASSERT_TRUE(stage + 1 == p.stages() || has(input_gradient, m, stage + 1));
+        ASSERT_TRUE(has(forward, m, position));
+        ASSERT_TRUE(position + 1 == p.positions() || has(input_gradient, m, position + 1));
       }
     }
     for (const StageWork& work : works) {
-      const int stage = p.stage_of({at.rank, work.chunk});
+      const int position = p.position_of({at.stage, work.chunk});
       std::vector<WorkKind> parts = {work.kind};
       if (work.kind == backward) parts = {input_gradient, weight_gradient};
       for (const WorkKind part : parts) {
-        ASSERT_TRUE(done.insert({part, work.microbatch, stage}).second);
-        ASSERT_EQ(p.turn_of(part, work.microbatch, stage), at);
+        ASSERT_TRUE(done.insert({part, work.microbatch, position}).second);
+        ASSERT_EQ(p.turn_of(part, work.microbatch, position), at);
       }
     }
   }
-  ASSERT_EQ(done.size(), static_cast<std::size_t>(3 * p.microbatches() * p.stages()));
+  ASSERT_EQ(done.size(), static_cast<std::size_t>(3 * p.microbatches() * p.positions()));
 }
 
-TEST(PipelineOrder, EveryMicrobatchPassesEveryStageOnceAndInOrder) {
+TEST(PipelineOrder, EveryMicrobatchPassesEveryPositionOnceAndInOrder) {
   for (const PipelineShape& shape : many_shapes()) {
-    SCOPED_TRACE(name_of(shape.kind) + " P " + std::to_string(shape.ranks) + " m " +
+    SCOPED_TRACE(name_of(shape.kind) + " P " + std::to_string(shape.stages) + " m " +
                  std::to_string(shape.microbatches) + " v " + std::to_string(shape.chunks));
     const Pipeline p(shape);
     ASSERT_NO_FATAL_FAILURE(expect_sound(p));
-    for (int rank = 0; rank < p.ranks(); ++rank) {
-      const std::vector<int> live = live_activations(p.of(rank));
+    for (int stage = 0; stage < p.stages(); ++stage) {
+      const std::vector<int> live = live_activations(p.of(stage));
       ASSERT_GE(*std::min_element(live.begin(), live.end()), 1);  // of a turn's own
     }
   }
@@ -159,14 +159,15 @@ std::vector<Timetable> with_warm_up(int m, const std::vector<int>& warm_ups) {
 TEST(PipelineOrder, MergedTurnsWithoutOneMoreForwardDeadlock) {
   const PipelineShape shape{Kind::combined, 4, 8, 1};
   EXPECT_EQ(refusal(shape, with_warm_up(8, {7, 5, 3, 1})), "");
-  // 1F1B's warm-up and that of interleaved 1F1B: the last rank would merge both passes of one
+  // 1F1B's warm-up and that of interleaved 1F1B: the last stage would merge both passes of one
   // microbatch.
-  EXPECT_THAT(refusal(shape, with_warm_up(8, {3, 2, 1, 0})),
-              HasSubstr("the pipeline deadlocks:\n  rank 0, turn 3: forward of microbatch 3, chunk "
-                        "0 beside backward of microbatch 0, chunk 0 waits for rank 1, turn 2\n"));
+  EXPECT_THAT(
+      refusal(shape, with_warm_up(8, {3, 2, 1, 0})),
+      HasSubstr("the pipeline deadlocks:\n  stage 0, turn 3: forward of microbatch 3, chunk "
+                "0 beside backward of microbatch 0, chunk 0 waits for stage 1, turn 2\n"));
   EXPECT_THAT(refusal(shape, with_warm_up(8, {6, 4, 2, 0})),
-              HasSubstr("rank 3, turn 0: forward of microbatch 0, chunk 0 beside backward of "
-                        "microbatch 0, chunk 0 waits for rank 3, turn 0"));
+              HasSubstr("stage 3, turn 0: forward of microbatch 0, chunk 0 beside backward of "
+                        "microbatch 0, chunk 0 waits for stage 3, turn 0"));
 }
 
 TEST(PipelineOrder, OneMoreForwardThan1F1BIsCorrectButSlow) {
@@ -182,23 +183,23 @@ TEST(PipelineOrder, RefusesWhatIsNotWhole) {
   const Turn w{{WorkKind::weight_gradient, 0, 0}, {}};
   EXPECT_EQ(refusal(shape, {{f, b}}), "");
   EXPECT_EQ(refusal(shape, {{f, i, w}}), "");
-  EXPECT_EQ(refusal(shape, {}), "0 timetables of 1 pipeline ranks");
-  EXPECT_EQ(refusal(shape, {{f}}), "no backward of microbatch 0 at stage 0");
-  EXPECT_EQ(refusal(shape, {{f, i}}), "no weight gradient of microbatch 0 at stage 0");
+  EXPECT_EQ(refusal(shape, {}), "0 timetables of 1 pipeline stages");
+  EXPECT_EQ(refusal(shape, {{f}}), "no backward of microbatch 0 at position 0");
+  EXPECT_EQ(refusal(shape, {{f, i}}), "no weight gradient of microbatch 0 at position 0");
   EXPECT_EQ(refusal(shape, {{f, b, w}}),
-            "rank 0 runs weight gradient of microbatch 0, chunk 0 twice");
+            "stage 0 runs weight gradient of microbatch 0, chunk 0 twice");
   EXPECT_EQ(refusal(shape, {{{{WorkKind::forward, 1, 0}, {}}}}),
-            "rank 0 has no forward of microbatch 1, chunk 0");
+            "stage 0 has no forward of microbatch 1, chunk 0");
   EXPECT_EQ(
       refusal(shape, {{{b.work, f.work}}}),
-      "rank 0 merges backward of microbatch 0, chunk 0 beside forward of microbatch 0, chunk 0");
+      "stage 0 merges backward of microbatch 0, chunk 0 beside forward of microbatch 0, chunk 0");
   EXPECT_THAT(refusal(shape, {{b, f}}), HasSubstr("deadlocks"));
   EXPECT_THAT(refusal(shape, {{f, w, i}}), HasSubstr("deadlocks"));
   // A microbatch of the second half runs in chunks 1.
   Pipeline dual = pipeline(Kind::dualpipe, 2, 4);
   std::vector<Timetable> tables = {dual.of(0), dual.of(1)};
   tables[0][0].work.microbatch = 2;
-  EXPECT_EQ(refusal(dual.shape(), tables), "rank 0 has no forward of microbatch 2, chunk 0");
+  EXPECT_EQ(refusal(dual.shape(), tables), "stage 0 has no forward of microbatch 2, chunk 0");
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ inline TurnCosts costs(double f, double bi, double w, double fb = 0) {
           .merged = Seconds(fb)};
 }
 
-inline Pipeline pipeline(PipelineKind kind, int ranks, int microbatches, int chunks = 1) {
-  return Pipeline({.kind = kind, .ranks = ranks, .microbatches = microbatches, .chunks = chunks});
+inline Pipeline pipeline(PipelineKind kind, int stages, int microbatches, int chunks = 1) {
+  return Pipeline({.kind = kind, .stages = stages, .microbatches = microbatches, .chunks = chunks});
 }
 
 inline double makespan(const Pipeline& pipeline, const TurnCosts& costs) {
@@ -32,11 +32,11 @@ inline double worst_bubble(const Pipeline& pipeline, const TurnCosts& costs) {
   return std::max_element(bubble.begin(), bubble.end())->value;
 }
 
-/// The most activations that each rank holds at a time.
+/// The most activations that each stage holds at a time.
 inline std::vector<int> peaks(const Pipeline& pipeline) {
   std::vector<int> found;
-  for (int rank = 0; rank < pipeline.ranks(); ++rank) {
-    const std::vector<int> live = live_activations(pipeline.of(rank));
+  for (int stage = 0; stage < pipeline.stages(); ++stage) {
+    const std::vector<int> live = live_activations(pipeline.of(stage));
     found.push_back(*std::max_element(live.begin(), live.end()));
   }
   return found;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each schedule asks of a pipeline, and where its stages lie.
+// What each schedule asks of a pipeline, and where its positions lie.
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
@@ -20,28 +20,31 @@ std::string broken_rule(const PipelineShape& shape) {
 }
 
 TEST(PipelineShape, NamesTheRuleThatItBreaks) {
-  EXPECT_EQ(broken_rule({Kind::one_f_one_b, 0, 1, 1}), "1f1b: 0 pipeline ranks; at least 1");
+  EXPECT_EQ(broken_rule({Kind::one_f_one_b, 0, 1, 1}), "1f1b: 0 pipeline stages; at least 1");
   EXPECT_EQ(broken_rule({Kind::gpipe, 1, 0, 1}), "gpipe: 0 microbatches; at least 1");
   EXPECT_EQ(broken_rule({Kind::gpipe, 100'000, 2'000'000'000, 1}),
-            "gpipe: 2000000000 microbatches through 100000 pipeline ranks with 1 chunks; at most "
+            "gpipe: 2000000000 microbatches through 100000 pipeline stages with 1 chunks; at most "
             "1000000 passes of a microbatch through a chunk");
-  EXPECT_EQ(broken_rule({Kind::zb1p, 4, 8, 2}),
-            "zb1p: 2 model chunks per rank; only interleaved and combined-interleaved choose their "
-            "chunks");
-  EXPECT_EQ(broken_rule({Kind::combined_interleaved, 4, 8, 1}),
-            "combined-interleaved: 1 model chunk per rank; at least 2; 1f1b and combined-1f1b have "
-            "one");
+  EXPECT_EQ(
+      broken_rule({Kind::zb1p, 4, 8, 2}),
+      "zb1p: 2 model chunks per stage; only interleaved and combined-interleaved choose their "
+      "chunks");
+  EXPECT_EQ(
+      broken_rule({Kind::combined_interleaved, 4, 8, 1}),
+      "combined-interleaved: 1 model chunk per stage; at least 2; 1f1b and combined-1f1b have "
+      "one");
   EXPECT_EQ(broken_rule({Kind::interleaved, 4, 10, 2}),
-            "interleaved: 10 microbatches are no multiple of 4 pipeline ranks; a group of as many "
-            "microbatches as ranks passes each chunk in turn");
-  EXPECT_EQ(broken_rule({Kind::dualpipe, 3, 8, 1}),
-            "dualpipe: 3 pipeline ranks are odd; the ranks of one half mirror those of the other");
+            "interleaved: 10 microbatches are no multiple of 4 pipeline stages; a group of as many "
+            "microbatches as stages passes each chunk in turn");
+  EXPECT_EQ(
+      broken_rule({Kind::dualpipe, 3, 8, 1}),
+      "dualpipe: 3 pipeline stages are odd; the stages of one half mirror those of the other");
   EXPECT_EQ(broken_rule({Kind::dualpipe, 4, 9, 1}),
             "dualpipe: 9 microbatches are odd; half of them enter at each end");
   EXPECT_EQ(broken_rule({Kind::dualpipe, 4, 6, 1}),
-            "dualpipe: 6 microbatches are fewer than twice the 4 pipeline ranks; at least 8");
+            "dualpipe: 6 microbatches are fewer than twice the 4 pipeline stages; at least 8");
   EXPECT_EQ(broken_rule({Kind::dualpipev, 4, 7, 1}),
-            "dualpipev: 7 microbatches are fewer than twice the 4 pipeline ranks; at least 8");
+            "dualpipev: 7 microbatches are fewer than twice the 4 pipeline stages; at least 8");
   EXPECT_EQ(broken_rule({Kind::dualpipev, 3, 7, 1}), "");
 }
 
@@ -52,23 +55,23 @@ TEST(PipelineShape, NamesOfKinds) {
   EXPECT_EQ(name_of(Kind::dualpipev), "dualpipev");
 }
 
-TEST(PipelineShape, PlacesOfStages) {
+TEST(PipelineShape, PlacesOfPositions) {
   const Pipeline chunks({Kind::interleaved, 4, 4, 3});
-  EXPECT_EQ(chunks.stages(), 12);
-  EXPECT_EQ(chunks.place(2, 9), (StagePlace{1, 2}));
+  EXPECT_EQ(chunks.positions(), 12);
+  EXPECT_EQ(chunks.place(2, 9), (ChunkPlace{1, 2}));
   const Pipeline dual({Kind::dualpipe, 4, 8, 1});
-  EXPECT_EQ(dual.stages(), 4);
+  EXPECT_EQ(dual.positions(), 4);
   EXPECT_EQ(dual.chunks(), 2);
   EXPECT_EQ(dual.copies(), 2);
-  EXPECT_EQ(dual.place(3, 1), (StagePlace{1, 0}));
-  EXPECT_EQ(dual.place(4, 1), (StagePlace{2, 1}));
-  EXPECT_EQ(dual.stage_of({2, 0}), dual.stage_of({1, 1}));
+  EXPECT_EQ(dual.place(3, 1), (ChunkPlace{1, 0}));
+  EXPECT_EQ(dual.place(4, 1), (ChunkPlace{2, 1}));
+  EXPECT_EQ(dual.position_of({2, 0}), dual.position_of({1, 1}));
   const Pipeline v({Kind::dualpipev, 4, 8, 1});
-  EXPECT_EQ(v.stages(), 8);
+  EXPECT_EQ(v.positions(), 8);
   EXPECT_EQ(v.copies(), 1);
-  EXPECT_EQ(v.place(7, 3), (StagePlace{3, 0}));
-  EXPECT_EQ(v.place(7, 4), (StagePlace{3, 1}));
-  EXPECT_EQ(v.place(7, 7), (StagePlace{0, 1}));
+  EXPECT_EQ(v.place(7, 3), (ChunkPlace{3, 0}));
+  EXPECT_EQ(v.place(7, 4), (ChunkPlace{3, 1}));
+  EXPECT_EQ(v.place(7, 7), (ChunkPlace{0, 1}));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ std::vector<ChunkPiece> schemoe_order(int chunks);
 std::vector<ChunkPiece> fsmoe_order(int chunks, bool all_reduce);
 
 /// FasterMoE's smart schedule (PPoPP 2022; laekov/fastmoe, cuda/fastermoe/smart_schedule.h): chunk
-/// j is what a group of ranks exchanges with one partner (smart_partner); `groups` chunks. Shadows
+/// j is what a group of ranks exchanges with one partner (smart_partners); `groups` chunks. Shadows
 /// are broadcast behind the dispatches and computed last; in the backward pass they are computed
 /// first and their gradients reduced ahead of the combines.
 std::vector<ChunkPiece> smart_forward_order(int groups, int shadows);
