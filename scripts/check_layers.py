@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "sim/saved": PLAN,
     "sim/balance": PLAN,
     "sim/calibrate": PLAN,
-    "sim/policy": BALANCE,
+    "sim/policy": BALANCE | {"sim/collective"},
     "sim/scenario": POLICY | {"sim/saved"},
     "sim/flags": POLICY | {"sim/saved", "sim/scenario"},
     "sim/analytic": PLAN,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/gradient_sum.h"
 
-#include <map>
 #include <stdexcept>
+
+#include "sim/collective/ring.h"
 
 namespace moesim {
 namespace {
 
 /// The GPU of each expert's gradients in every group: [expert][group].
-std::vector<PartHolders> homes_of(const PlacementContext& context, const LayerDecision& decision) {
+std::vector<Ring> homes_of(const PlacementContext& context, const LayerDecision& decision) {
   const EpGroups& groups = context.groups;
   const SlotTable homes = decision.gradient_homes.empty() ? decision.assignment.placement().table()
                                                           : decision.gradient_homes;
-  std::vector<PartHolders> holders(
-      static_cast<std::size_t>(context.experts),
-      PartHolders(static_cast<std::size_t>(groups.count()), GpuId(-1)));
+  std::vector<Ring> holders(static_cast<std::size_t>(context.experts),
+                            Ring(static_cast<std::size_t>(groups.count()), GpuId(-1)));
   for (std::size_t g = 0; g < homes.size(); ++g) {
     const GpuId gpu(static_cast<std::int64_t>(g));
     for (const ExpertId e : homes[g]) {
@@ -22,7 +22,7 @@ std::vector<PartHolders> homes_of(const PlacementContext& context, const LayerDe
       if (home.value < 0) home = gpu;
     }
   }
-  for (const PartHolders& of_expert : holders) {
+  for (const Ring& of_expert : holders) {
     for (const GpuId gpu : of_expert) {
       if (gpu.value < 0) throw std::logic_error("an EP group lacks an expert's gradients");
     }
@@ -31,8 +31,8 @@ std::vector<PartHolders> homes_of(const PlacementContext& context, const LayerDe
 }
 
 /// Ranks of the same place in all groups hold the same part.
-std::vector<PartHolders> ranks_of(const EpGroups& groups) {
-  std::vector<PartHolders> parts;
+std::vector<Ring> ranks_of(const EpGroups& groups) {
+  std::vector<Ring> parts;
   for (int r = 0; r < groups.size(); ++r) {
     auto& holders = parts.emplace_back();
     for (int g = 0; g < groups.count(); ++g) holders.push_back(groups.gpu(g, GpuId(r)));
@@ -43,30 +43,6 @@ std::vector<PartHolders> ranks_of(const EpGroups& groups) {
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 }  // namespace
-
-ByteMatrix group_rings(const std::vector<PartHolders>& parts, int gpus, Bytes unit,
-                       std::uint32_t units) {
-  std::vector<std::map<GpuId, std::uint32_t>> next(static_cast<std::size_t>(gpus)), before = next;
-  for (const PartHolders& holders : parts) {
-    const std::size_t groups = holders.size();
-    for (std::size_t g = 0; g < groups; ++g) {
-      next[holders[g].index()][holders[(g + 1) % groups]] += units;
-      before[holders[g].index()][holders[(g + groups - 1) % groups]] += units;
-    }
-  }
-  ByteMatrix traffic(unit);
-  for (std::size_t g = 0; g < next.size(); ++g) {
-    std::map<GpuId, std::uint32_t> row;
-    for (const auto& [to, sent] : next[g]) row[to] += (sent + 1) / 2;
-    for (const auto& [to, sent] : before[g]) row[to] += sent / 2;
-    std::vector<ByteMatrix::Entry> entries;
-    for (const auto& [to, sent] : row) {
-      if (sent > 0) entries.push_back({to, sent});
-    }
-    traffic.add_row(entries);
-  }
-  return traffic;
-}
 
 std::optional<ParamExchange> gradient_sum(const PlacementContext& context,
                                           const LayerDecision& decision) {
@@ -81,7 +57,7 @@ std::optional<ParamExchange> gradient_sum(const PlacementContext& context,
   const Bytes shard(divided_up(part, groups) * context.state.gradient);
   return ParamExchange{
       "sum-gradients",
-      group_rings(parts, context.groups.gpus(), shard, 2 * static_cast<std::uint32_t>(groups - 1)),
+      ring_traffic(parts, context.groups.gpus(), shard, 2 * static_cast<std::uint32_t>(groups - 1)),
       {},
       {}};
 }

@@ -10,14 +10,6 @@
 
 namespace moesim {
 
-/// The GPUs that hold one part of a layer, one per EP group: [group].
-using PartHolders = std::vector<GpuId>;
-
-/// Every holder of a part passes `units` of it on along the ring of the groups, half of them either
-/// way, as NCCL does with its channels: bytes leave and enter a node by different NICs.
-ByteMatrix group_rings(const std::vector<PartHolders>& parts, int gpus, Bytes unit,
-                       std::uint32_t units);
-
 /// The sum over all G groups: a ring all-reduce of every part, in which each holder
 /// sends and receives 2 (G - 1) / G of its bytes (Patarasuk & Yuan, JPDC 2009). A reduce-scatter of
 /// gradients with an all-gather of updated weights, as a distributed optimizer has, moves the same.

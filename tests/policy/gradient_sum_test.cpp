@@ -21,22 +21,6 @@ std::vector<std::int64_t> sent_by(const ByteMatrix& traffic) {
   return sent;
 }
 
-TEST(GroupRings, HalfGoesEitherWay) {
-  // One part in four groups, held by GPUs 0, 3, 4 and 7; three units each.
-  const ByteMatrix ring = group_rings({{GpuId(0), GpuId(3), GpuId(4), GpuId(7)}}, 8, Bytes(10), 3);
-  EXPECT_EQ(ring.at(GpuId(0), GpuId(3)), Bytes(20));
-  EXPECT_EQ(ring.at(GpuId(0), GpuId(7)), Bytes(10));
-  EXPECT_EQ(ring.at(GpuId(7), GpuId(0)), Bytes(20));
-  EXPECT_EQ(ring.at(GpuId(7), GpuId(4)), Bytes(10));
-  EXPECT_EQ(ring.total(), Bytes(4 * 30));
-}
-
-TEST(GroupRings, TwoGroupsAreEachOthersBothNeighbours) {
-  const ByteMatrix ring = group_rings({{GpuId(0), GpuId(1)}}, 2, Bytes(10), 3);
-  EXPECT_EQ(ring.at(GpuId(0), GpuId(1)), Bytes(30));
-  EXPECT_EQ(ring.at(GpuId(1), GpuId(0)), Bytes(30));
-}
-
 /// Bytes of sum-gradients per GPU; empty: no such exchange.
 std::vector<std::int64_t> summed(const StepPlan& planned) {
   for (const Op& op : planned.plan.ops) {

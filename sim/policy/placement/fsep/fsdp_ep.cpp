@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FSDP around expert parallelism, the reference point of FSEP: every EP group holds the experts
 // once, and the copies of an expert in all groups keep a shard each.
-#include "sim/policy/gradient_sum.h"
+#include "sim/collective/ring.h"
 #include "sim/policy/policies.h"
 
 namespace moesim {
@@ -27,7 +27,7 @@ std::int64_t shard_parameters(const PlacementContext& context) {
 ParamExchange rings(const PlacementContext& context, std::string name) {
   const EpGroups& groups = context.groups;
   const SlotTable slots = strided_slots(context);
-  std::vector<PartHolders> experts(static_cast<std::size_t>(context.experts));
+  std::vector<Ring> experts(static_cast<std::size_t>(context.experts));
   for (std::size_t r = 0; r < slots.size(); ++r) {
     for (const ExpertId e : slots[r]) {
       for (int g = 0; g < groups.count(); ++g) {
@@ -38,7 +38,7 @@ ParamExchange rings(const PlacementContext& context, std::string name) {
   const Bytes shard(shard_parameters(context) * size_of(context.model.weights));
   return {
       std::move(name),
-      group_rings(experts, groups.gpus(), shard, static_cast<std::uint32_t>(groups.count() - 1)),
+      ring_traffic(experts, groups.gpus(), shard, static_cast<std::uint32_t>(groups.count() - 1)),
       {},
       {}};
 }
