@@ -35,6 +35,8 @@ std::vector<RankStep> steps_of(const Plan& plan, GpuId rank) {
 void add_scratch(const Kernel& kernel, RankStep& step) {
   if (const auto* host = std::get_if<HostWork>(&kernel)) {
     step.before.emplace_back(*host);
+  } else if (const auto* attention = std::get_if<FusedAttention>(&kernel)) {
+    step.before.emplace_back(Scratch{gemm_of_equal_flops(*attention)});
   } else {
     step.before.emplace_back(Scratch{kernel});
   }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "sim/base/yaml.h"
 
@@ -13,6 +12,8 @@ namespace {
 
 constexpr Range fraction{0.01, 1};
 constexpr Range slow_down{1, 1000};
+constexpr Range multiprocessors{1, 100000};
+constexpr DataType all_types[] = {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32};
 
 GpuModel read_gpu(YamlDocument& doc) {
   const YamlMap map = doc.root().map();
@@ -24,7 +25,7 @@ GpuModel read_gpu(YamlDocument& doc) {
   gpu.memory_bandwidth = map.bandwidth("memory_bandwidth");
   if (const auto peak = map.get("peak")) {
     const YamlMap rates = peak->map();
-    for (DataType type : {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
+    for (DataType type : all_types) {
       if (const auto rate = rates.find(name_of(type))) gpu.peak[type] = rate->compute_rate();
     }
     if (rates.keys().empty())
@@ -33,9 +34,16 @@ GpuModel read_gpu(YamlDocument& doc) {
   if (const auto efficiency = map.find("efficiency")) {
     gpu.gemm_efficiency = efficiency->map().number("gemm", fraction, 1);
     gpu.memory_efficiency = efficiency->map().number("memory", fraction, 1);
+    if (const auto training = efficiency->map().find("training")) {
+      for (DataType type : all_types) {
+        gpu.training[type] = training->map().number(name_of(type), fraction, 1);
+      }
+    }
   }
   gpu.launch_overhead = map.seconds("launch_overhead", Seconds(0));
+  if (map.find("sms")) gpu.sms = static_cast<int>(map.integer("sms", multiprocessors));
   gpu.tables = read_kernel_tables(map);
+  gpu.fitted = read_fitted_kernels(map);
   if (const auto overlap = map.find("overlap")) {
     gpu.overlap.compute = overlap->map().number("compute", slow_down, 1);
     gpu.overlap.communication = overlap->map().number("communication", slow_down, 1);
@@ -47,30 +55,6 @@ GpuModel read_gpu(YamlDocument& doc) {
 }
 
 }  // namespace
-
-Flops flops_of(const Kernel& kernel) {
-  const auto* gemm = std::get_if<GroupedGemm>(&kernel);
-  if (gemm == nullptr) return Flops(0);
-  const auto rows = std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
-  return Flops(2.0 * static_cast<double>(rows) * static_cast<double>(gemm->n) *
-               static_cast<double>(gemm->k));
-}
-
-Bytes memory_traffic_of(const Kernel& kernel) {
-  if (const auto* bound = std::get_if<MemoryBound>(&kernel)) return bound->read + bound->written;
-  if (std::holds_alternative<HostWork>(kernel)) return Bytes(0);
-  const auto& gemm = std::get<GroupedGemm>(kernel);
-  std::int64_t elements = 0;
-  for (std::int64_t m : gemm.m) {
-    if (m > 0) elements += m * gemm.k + m * gemm.n + gemm.n * gemm.k;
-  }
-  return Bytes(elements * size_of(gemm.type));
-}
-
-bool is_empty(const Kernel& kernel) {
-  if (const auto* host = std::get_if<HostWork>(&kernel)) return host->nanoseconds == 0;
-  return memory_traffic_of(kernel).value == 0;
-}
 
 Seconds GpuModel::time(const Kernel& kernel, const OpType& op) const {
   if (const auto* host = std::get_if<HostWork>(&kernel)) {
@@ -84,20 +68,53 @@ Seconds GpuModel::time(const Kernel& kernel, const OpType& op) const {
           static_cast<double>(gemm->n * gemm->k) / static_cast<double>(table->n * table->k);
       return table->time(gemm->m) * ratio;
     }
-  } else if (const MemoryTable* table = tables.find_memory(op)) {
+  } else if (const MemoryTable* table = tables.find_memory(op);
+             table != nullptr && std::holds_alternative<MemoryBound>(kernel)) {
     return table->bytes.at(static_cast<double>(traffic.value));
   }
-  Seconds work = traffic / (memory_bandwidth * memory_efficiency);
-  if (const auto* gemm = std::get_if<GroupedGemm>(&kernel)) {
-    const auto rate = peak.find(gemm->type);
-    if (rate == peak.end()) {
-      throw Error(fmt::format("GPU model '{}' has no peak for {}", name, name_of(gemm->type)),
-                  fmt::format("add '{}' to its 'peak', or choose another data type in the model",
-                              name_of(gemm->type)));
-    }
-    work = std::max(work, flops_of(kernel) / (rate->second * gemm_efficiency));
+  return roofline_time(kernel, op).total;
+}
+
+FlopsPerSecond GpuModel::rate(DataType type) const {
+  const auto found = peak.find(type);
+  if (found == peak.end()) {
+    throw Error(fmt::format("GPU model '{}' has no peak for {}", name, name_of(type)),
+                fmt::format("add '{}' to its 'peak', or choose another data type in the model",
+                            name_of(type)));
   }
-  return launch_overhead + work;
+  const auto slower = training.find(type);
+  return slower == training.end() ? found->second : found->second * slower->second;
+}
+
+KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const {
+  const Roofline any{launch_overhead, gemm_efficiency, memory_efficiency};
+  const auto type = type_of(kernel);
+  if (!type) {
+    KernelTime time{launch_overhead, {}, {}, {}};
+    time.memory = memory_traffic_of(kernel) / (memory_bandwidth * memory_efficiency);
+    time.total = time.launch + time.memory;
+    return time;
+  }
+  const Roofline* of_kind = fitted.find(kernel);
+  return (of_kind != nullptr ? *of_kind : any).time(kernel, op, rate(*type), memory_bandwidth);
+}
+
+KernelBound GpuModel::bound(const Kernel& kernel, const OpType& op) const {
+  const KernelTime by_itself = roofline_time(kernel, op);
+  if (by_itself.launch >= time(kernel, op) - by_itself.launch) return KernelBound::launch;
+  return by_itself.compute > by_itself.memory ? KernelBound::compute : KernelBound::memory;
+}
+
+const char* name_of(KernelBound bound) {
+  switch (bound) {
+    case KernelBound::launch:
+      return "launch";
+    case KernelBound::compute:
+      return "compute";
+    case KernelBound::memory:
+      return "memory";
+  }
+  return "";
 }
 
 GpuModel read_gpu_model(const std::string& path, const std::vector<Override>& overrides) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/model/kernel_tables.h"
+#include "sim/model/roofline.h"
 
 namespace moesim {
 
@@ -19,8 +20,12 @@ struct Overlap {
   bool any() const { return compute > 1 || communication > 1; }
 };
 
-/// Measured tables (KernelTables), and for kernels that they do not cover the roofline (Williams et
-/// al., CACM 52(4), 2009):
+/// What most of a kernel's time is.
+enum class KernelBound { launch, compute, memory };
+const char* name_of(KernelBound bound);
+
+/// Measured tables (KernelTables), for kernels that they do not cover fitted rooflines, and for the
+/// rest one roofline of all kernels:
 ///
 ///   launch_overhead + max(flops / (peak x gemm_efficiency), bytes / (memory_bandwidth x
 ///   memory_efficiency))
@@ -34,12 +39,20 @@ struct GpuModel {
   double gemm_efficiency = 1;               // part of the peak that large kernels reach
   double memory_efficiency = 1;             // the same of the bandwidth
   Seconds launch_overhead;                  // per kernel
+  std::map<DataType, double> training;  // compute rate of a training step / of the kernels alone
+  int sms = 0;                          // multiprocessors; 0: unstated
   KernelTables tables;
+  FittedKernels fitted;
   Overlap overlap;
 
   /// Zero for an empty kernel. `op` is what the kernel is for: tables may be of single ops. Throws
   /// Error when the GPU has neither a table nor a peak for the kernel's type.
   Seconds time(const Kernel& kernel, const OpType& op = {}) const;
+  KernelBound bound(const Kernel& kernel, const OpType& op = {}) const;
+
+ private:
+  FlopsPerSecond rate(DataType type) const;
+  KernelTime roofline_time(const Kernel& kernel, const OpType& op) const;
 };
 
 /// One model per rank; GPUs of one kind share it.

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "sim/base/types.h"
 #include "sim/model/moe_model.h"
+#include "sim/model/op_kind.h"
 
 namespace moesim {
 
@@ -20,6 +22,29 @@ struct GroupedGemm {
   std::int64_t k = 0;
   DataType type = DataType::bf16;
   bool operator==(const GroupedGemm&) const = default;
+};
+
+/// What the kernels of one attention have in common.
+struct AttentionHeads {
+  int heads = 0;     // of queries, on one GPU
+  int kv_heads = 0;  // of keys and values: fewer for grouped queries
+  int qk_width = 0;  // per head, of a query and of a key
+  int v_width = 0;   // per head, of a value
+  DataType type = DataType::bf16;
+  Pass pass = Pass::forward;
+  bool operator==(const AttentionHeads&) const = default;
+};
+
+/// Scores, softmax and weighted values in one kernel that stores no scores (FlashAttention, arXiv
+/// 2205.14135). Forward: two products of `attended` columns per query and head, flop = 2 x queries
+/// x attended x heads x (qk_width + v_width). Backward: five, since it computes the scores again: 2
+/// x queries x attended x heads x (3 qk_width + 2 v_width); all that the forward reads or writes is
+/// read, and a gradient of it read or written.
+struct FusedAttention {
+  std::int64_t queries = 0;   // tokens, of all sequences together
+  std::int64_t attended = 0;  // keys per query, masked ones left out: their mean over the queries
+  AttentionHeads shape;
+  bool operator==(const FusedAttention&) const = default;
 };
 
 /// A kernel bound by memory traffic: permute, activation, weighted reduce.
@@ -36,11 +61,18 @@ struct HostWork {
   bool operator==(const HostWork&) const = default;
 };
 
-using Kernel = std::variant<GroupedGemm, MemoryBound, HostWork>;
+using Kernel = std::variant<GroupedGemm, MemoryBound, HostWork, FusedAttention>;
 
 bool is_empty(const Kernel& kernel);  // nothing to compute, move or wait for
 
-Flops flops_of(const Kernel& kernel);  // 2 m n k summed over groups; 0 for other kernels
+/// 2 m n k summed over groups; of attention as above; 0 for other kernels.
+Flops flops_of(const Kernel& kernel);
+/// Every operand once.
 Bytes memory_traffic_of(const Kernel& kernel);
+/// What a kernel multiplies; none for kernels that do not.
+std::optional<DataType> type_of(const Kernel& kernel);
+
+/// A product of as many flop, for machines that have no such kernel.
+GroupedGemm gemm_of_equal_flops(const FusedAttention& attention);
 
 }  // namespace moesim

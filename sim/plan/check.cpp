@@ -17,6 +17,9 @@ std::string gpus_text(const Op& op) {
 
 bool differ_in_sizes_alone(const Kernel& a, const Kernel& b) {
   if (a.index() != b.index()) return false;
+  if (const auto* attention = std::get_if<FusedAttention>(&a)) {
+    return attention->shape == std::get<FusedAttention>(b).shape;
+  }
   const auto* gemm = std::get_if<GroupedGemm>(&a);
   if (gemm == nullptr) return true;
   const auto& other = std::get<GroupedGemm>(b);
@@ -103,12 +106,30 @@ class Checker {
       if (host->nanoseconds < 0) mistake(": a wait of less than 0 ns");
       return;
     }
+    if (const auto* attention = std::get_if<FusedAttention>(&kernel)) {
+      return check_attention(*attention);
+    }
     const auto& gemm = std::get<GroupedGemm>(kernel);
     if (gemm.n < 1 || gemm.k < 1) {
       mistake(fmt::format(": a GEMM needs n and k above 0, not {} and {}", gemm.n, gemm.k));
     }
     if (std::any_of(gemm.m.begin(), gemm.m.end(), [](std::int64_t m) { return m < 0; })) {
       mistake(": a group of the GEMM has fewer than 0 rows");
+    }
+  }
+
+  void check_attention(const FusedAttention& attention) {
+    const AttentionHeads& shape = attention.shape;
+    if (attention.queries < 0 || attention.attended < 0) {
+      mistake(": attention of fewer than 0 queries or keys");
+    }
+    if (shape.qk_width < 1 || shape.v_width < 1) {
+      mistake(fmt::format(": attention needs widths above 0, not {} and {}", shape.qk_width,
+                          shape.v_width));
+    }
+    if (shape.kv_heads < 1 || shape.heads < 1 || shape.heads % shape.kv_heads != 0) {
+      mistake(fmt::format(": {} heads of queries do not share {} of keys evenly", shape.heads,
+                          shape.kv_heads));
     }
   }
 

@@ -32,6 +32,21 @@ std::string each_size(const Kernels& kernels, Size size) {
   return sizes_text(sizes);
 }
 
+std::string attention_text(const Kernels& kernels, const AttentionHeads& shape) {
+  return fmt::format(
+      "attention {} {} queries {} attended {} heads {} kv-heads {} qk {} v {}", name_of(shape.type),
+      name_of(shape.pass),
+      each_size<FusedAttention>(kernels, [](const FusedAttention& k) { return k.queries; }),
+      each_size<FusedAttention>(kernels, [](const FusedAttention& k) { return k.attended; }),
+      shape.heads, shape.kv_heads, shape.qk_width, shape.v_width);
+}
+
+DataType read_type(LineReader& reader) {
+  static const std::vector<std::string> types = {name_of(DataType::fp8), name_of(DataType::bf16),
+                                                 name_of(DataType::fp16), name_of(DataType::fp32)};
+  return static_cast<DataType>(reader.choice("a data type", types));
+}
+
 /// A number for all members, or one for each.
 std::vector<std::int64_t> read_sizes(LineReader& reader, std::string_view what,
                                      std::size_t members) {
@@ -42,6 +57,73 @@ std::vector<std::int64_t> read_sizes(LineReader& reader, std::string_view what,
                 "one for all of them, or one for each");
   }
   return sizes;
+}
+
+/// Two such numbers of each member, as kernels.
+template <class Make>
+std::vector<Kernel> pairs(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b,
+                          Make make) {
+  std::vector<Kernel> each;
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    each.emplace_back(make(a.size() == 1 ? a[0] : a[i], b.size() == 1 ? b[0] : b[i]));
+  }
+  return each;
+}
+
+std::vector<Kernel> read_gemm(LineReader& reader) {
+  GroupedGemm gemm;
+  gemm.type = read_type(reader);
+  reader.expect("m");
+  const auto lists = reader.size_lists("the rows of a group");
+  reader.expect("n");
+  gemm.n = reader.integer("n", 1, most_size);
+  reader.expect("k");
+  gemm.k = reader.integer("k", 1, most_size);
+  std::vector<Kernel> each;
+  for (const auto& m : lists) {
+    gemm.m = m;
+    each.emplace_back(gemm);
+  }
+  return each;
+}
+
+std::vector<Kernel> read_memory(LineReader& reader, std::size_t members) {
+  reader.expect("read");
+  const auto read = read_sizes(reader, "bytes read", members);
+  reader.expect("written");
+  const auto written = read_sizes(reader, "bytes written", members);
+  return pairs(read, written, [](std::int64_t in, std::int64_t out) {
+    return MemoryBound{Bytes(in), Bytes(out)};
+  });
+}
+
+std::vector<Kernel> read_host(LineReader& reader, std::size_t members) {
+  std::vector<Kernel> each;
+  for (const auto ns : read_sizes(reader, "nanoseconds", members)) each.push_back(HostWork{ns});
+  reader.expect("ns");
+  return each;
+}
+
+std::vector<Kernel> read_attention(LineReader& reader, std::size_t members) {
+  AttentionHeads shape;
+  shape.type = read_type(reader);
+  shape.pass =
+      static_cast<Pass>(reader.choice("a pass", {name_of(Pass::forward), name_of(Pass::backward)}));
+  reader.expect("queries");
+  const auto queries = read_sizes(reader, "queries", members);
+  reader.expect("attended");
+  const auto attended = read_sizes(reader, "attended keys", members);
+  const auto number = [&](const char* word) {
+    reader.expect(word);
+    return static_cast<int>(reader.integer(word, 1, std::numeric_limits<std::int16_t>::max()));
+  };
+  shape.heads = number("heads");
+  shape.kv_heads = number("kv-heads");
+  shape.qk_width = number("qk");
+  shape.v_width = number("v");
+  return pairs(queries, attended, [&](std::int64_t q, std::int64_t a) {
+    return FusedAttention{q, a, shape};
+  });
 }
 
 }  // namespace
@@ -58,6 +140,9 @@ std::string to_text(const Kernels& kernels) {
     return fmt::format("host {} ns", each_size<HostWork>(
                                          kernels, [](const HostWork& k) { return k.nanoseconds; }));
   }
+  if (const auto* attention = std::get_if<FusedAttention>(&first)) {
+    return attention_text(kernels, attention->shape);
+  }
   const auto& gemm = std::get<GroupedGemm>(first);
   std::string m;
   for (const Kernel& kernel : kernels.each()) {
@@ -67,38 +152,11 @@ std::string to_text(const Kernels& kernels) {
 }
 
 Kernels read_kernels(LineReader& reader, std::size_t members) {
-  std::vector<Kernel> each;
-  const auto kind = reader.choice("a kernel", {"gemm", "memory", "host"});
-  if (kind == 0) {
-    static const std::vector<std::string> types = {name_of(DataType::fp8), name_of(DataType::bf16),
-                                                   name_of(DataType::fp16),
-                                                   name_of(DataType::fp32)};
-    GroupedGemm gemm;
-    gemm.type = static_cast<DataType>(reader.choice("a data type", types));
-    reader.expect("m");
-    const auto lists = reader.size_lists("the rows of a group");
-    reader.expect("n");
-    gemm.n = reader.integer("n", 1, most_size);
-    reader.expect("k");
-    gemm.k = reader.integer("k", 1, most_size);
-    for (const auto& m : lists) {
-      gemm.m = m;
-      each.emplace_back(gemm);
-    }
-  } else if (kind == 2) {
-    for (const auto ns : read_sizes(reader, "nanoseconds", members)) each.push_back(HostWork{ns});
-    reader.expect("ns");
-  } else {
-    reader.expect("read");
-    const auto read = read_sizes(reader, "bytes read", members);
-    reader.expect("written");
-    const auto written = read_sizes(reader, "bytes written", members);
-    for (std::size_t i = 0; i < std::max(read.size(), written.size()); ++i) {
-      each.push_back(MemoryBound{Bytes(read.size() == 1 ? read[0] : read[i]),
-                                 Bytes(written.size() == 1 ? written[0] : written[i])});
-    }
-  }
-  return Kernels(std::move(each));
+  const auto kind = reader.choice("a kernel", {"gemm", "memory", "host", "attention"});
+  return Kernels(kind == 0   ? read_gemm(reader)
+                 : kind == 1 ? read_memory(reader, members)
+                 : kind == 2 ? read_host(reader, members)
+                             : read_attention(reader, members));
 }
 
 }  // namespace moesim

@@ -45,10 +45,18 @@ const char* name_of(Stage stage) {
   return "";
 }
 
-Kernels::Kernels(std::vector<Kernel> each) : each_(std::move(each)) {
-  const bool equal = std::all_of(each_.begin(), each_.end(),
-                                 [&](const Kernel& kernel) { return kernel == each_.front(); });
-  if (equal) each_.resize(1);
+Kernels::Kernels() {
+  static const auto nothing = std::make_shared<const std::vector<Kernel>>(1, Kernel(MemoryBound()));
+  each_ = nothing;
+}
+
+Kernels::Kernels(Kernel all) : Kernels(std::vector<Kernel>{std::move(all)}) {}
+
+Kernels::Kernels(std::vector<Kernel> each) {
+  const bool equal = std::all_of(each.begin(), each.end(),
+                                 [&](const Kernel& kernel) { return kernel == each.front(); });
+  if (equal) each = std::vector<Kernel>{std::move(each.front())};
+  each_ = std::make_shared<const std::vector<Kernel>>(std::move(each));
 }
 
 OpId Plan::add(Op op) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -60,23 +61,27 @@ struct RowMove {
   bool operator==(const RowMove&) const = default;
 };
 
-/// A kernel on every GPU of a group, each by itself: they differ in their sizes alone.
+/// A kernel on every GPU of a group, each by itself: they differ in their sizes alone. Copies share
+/// them, since microbatches repeat the same kernels.
 class Kernels {
  public:
+  Kernels();  // nothing to do
   /// The same on all members.
-  Kernels(Kernel all = MemoryBound()) : each_{std::move(all)} {}
+  Kernels(Kernel all);
   /// [member], at least one.
   explicit Kernels(std::vector<Kernel> each);
 
   const Kernel& of(std::size_t member) const {
-    return each_.size() == 1 ? each_[0] : each_[member];
+    return each().size() == 1 ? each()[0] : each()[member];
   }
   /// One for all members, or one per member.
-  const std::vector<Kernel>& each() const { return each_; }
-  bool operator==(const Kernels&) const = default;
+  const std::vector<Kernel>& each() const { return *each_; }
+  bool operator==(const Kernels& other) const {
+    return each_ == other.each_ || each() == other.each();
+  }
 
  private:
-  std::vector<Kernel> each_;
+  std::shared_ptr<const std::vector<Kernel>> each_;
 };
 
 /// One grouped collective phase. It starts when the last GPU of its group has joined and ends for

@@ -46,12 +46,12 @@ Plan slice(const Plan& plan, const std::vector<OpId>& kept) {
   const auto before = kept_before(plan, number);
   Plan result{plan.name, plan.gpus, {}};
   for (const OpId id : kept) {
-    Op op = plan[id];
+    result.ops.push_back(plan[id]);
+    Op& op = result.ops.back();
     op.after.clear();
     for (const OpId earlier : before[id.index()]) {
       if (plan[earlier].group.meets(op.group)) op.after.push_back(number[earlier.index()]);
     }
-    result.add(std::move(op));
   }
   return result;
 }

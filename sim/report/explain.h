@@ -69,9 +69,6 @@ struct PhaseReport {
 /// the busiest link.
 std::string bound_by(const PhaseReport& phase, const Topology& topology);
 
-enum class KernelBound { launch, compute, memory };
-const char* name_of(KernelBound bound);
-
 /// The kernels of one name and pass.
 struct KernelReport {
   std::string name;

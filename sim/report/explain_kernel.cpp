@@ -5,31 +5,6 @@
 #include "sim/report/explain.h"
 
 namespace moesim {
-namespace {
-
-KernelBound bound_of(const Kernel& kernel, const GpuModel& gpu, const OpType& op) {
-  const Seconds work = gpu.time(kernel, op) - gpu.launch_overhead;
-  if (gpu.launch_overhead >= work) return KernelBound::launch;
-  const auto* gemm = std::get_if<GroupedGemm>(&kernel);
-  const Seconds memory = memory_traffic_of(kernel) / (gpu.memory_bandwidth * gpu.memory_efficiency);
-  if (gemm == nullptr) return KernelBound::memory;
-  const Seconds compute = flops_of(kernel) / (gpu.peak.at(gemm->type) * gpu.gemm_efficiency);
-  return compute > memory ? KernelBound::compute : KernelBound::memory;
-}
-
-}  // namespace
-
-const char* name_of(KernelBound bound) {
-  switch (bound) {
-    case KernelBound::launch:
-      return "launch";
-    case KernelBound::compute:
-      return "compute";
-    case KernelBound::memory:
-      return "memory";
-  }
-  return "";
-}
 
 KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, const GpuModels& gpus) {
   KernelReport report;
@@ -60,7 +35,7 @@ KernelReport explain_kernel(const Plan& plan, const std::vector<OpId>& ops, cons
     const GpuModel& gpu = *gpus[report.slowest.index()];
     if (const Seconds time = gpu.time(kernel, key.type()); time > longest) {
       longest = time;
-      report.bound = bound_of(kernel, gpu, key.type());
+      report.bound = gpu.bound(kernel, key.type());
     }
   }
   return report;

@@ -178,6 +178,36 @@ TEST(CheckPlan, RejectsRowsAndShapesWithoutMeaning) {
             "error: op 2 'x': a row of token -1\n");
 }
 
+TEST(CheckPlan, RejectsAttentionWithoutMeaning) {
+  const AttentionHeads sound{8, 2, 64, 64};
+  AttentionHeads uneven = sound, flat = sound;
+  uneven.kv_heads = 3;
+  flat.v_width = 0;
+  EXPECT_EQ(mistakes_of(plan_of(1, {kernel("a", 0, {}, FusedAttention{4, 2, sound}),
+                                    kernel("b", 0, {}, FusedAttention{-1, 2, sound}),
+                                    kernel("c", 0, {}, FusedAttention{4, 2, uneven}),
+                                    kernel("d", 0, {}, FusedAttention{4, 2, flat})})),
+            "error: op 1 'b': attention of fewer than 0 queries or keys\n"
+            "error: op 2 'c': 8 heads of queries do not share 3 of keys evenly\n"
+            "error: op 3 'd': attention needs widths above 0, not 64 and 0\n");
+  EXPECT_EQ(mistakes_of(
+                plan_of(2, {kernels("a", {0, 1}, {},
+                                    Kernels(std::vector<Kernel>{FusedAttention{4, 2, sound},
+                                                                FusedAttention{5, 3, sound}})),
+                            kernels("b", {0, 1}, {},
+                                    Kernels(std::vector<Kernel>{FusedAttention{4, 2, sound},
+                                                                FusedAttention{4, 2, uneven}}))})),
+            "error: op 1 'b': its kernels differ in more than their sizes\n");
+}
+
+TEST(Kernels, AreSharedByCopies) {
+  const Kernels some(std::vector<Kernel>{MemoryBound{Bytes(1), Bytes(2)}, MemoryBound()});
+  const Kernels copy = some;
+  EXPECT_EQ(&copy.each(), &some.each());
+  EXPECT_EQ(Kernels(std::vector<Kernel>(some.each())), some);
+  EXPECT_NE(Kernels(), some);
+}
+
 TEST(CheckPlan, KnowsTheKernelsOfAGroup) {
   const auto gemm = [](std::int64_t m, std::int64_t n) {
     return Kernel(GroupedGemm{{m}, n, 4, DataType::bf16});

@@ -75,6 +75,19 @@ TEST(Program, AGemmWithoutAGroupForEverySlotIsNamed) {
           HasSubstr("rank 2, op"), HasSubstr("'fc2' of layer 1: fc2 has 3 groups for 4 slots"))));
 }
 
+TEST(Program, AttentionIsAProductOfAsManyFlop) {
+  RealCase c(one_layer("megatron"));
+  const FusedAttention attention{10, 100, {8, 2, 64, 32, DataType::bf16, Pass::backward}};
+  for (Op& op : c.planned->plan.ops) {
+    if (op.label == "gate") op.work = Kernels(attention);
+  }
+  for (const auto& rank : c.ranks()) {
+    const RankStep& gate = step_of(c.planned->plan, rank->program, "gate");
+    EXPECT_EQ(flops_of(std::get<Scratch>(gate.before[0]).kernel), flops_of(attention));
+  }
+  c.run();
+}
+
 TEST(Program, RowsStayWhereTheyAreReceived) {
   RealCase c(one_layer("megatron"));
   for (const auto& rank : c.ranks()) {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/kernel.h"
+
+#include <numeric>
+
+namespace moesim {
+namespace {
+
+/// Widths of all heads' operands of the products that a kernel multiplies.
+std::int64_t product_width(const AttentionHeads& shape) {
+  const std::int64_t qk = shape.qk_width, v = shape.v_width;
+  return shape.heads * (shape.pass == Pass::forward ? qk + v : 3 * qk + 2 * v);
+}
+
+struct FlopsOf {
+  Flops operator()(const GroupedGemm& gemm) const {
+    const auto rows = std::accumulate(gemm.m.begin(), gemm.m.end(), std::int64_t{0});
+    return Flops(2.0 * static_cast<double>(rows) * static_cast<double>(gemm.n) *
+                 static_cast<double>(gemm.k));
+  }
+  Flops operator()(const FusedAttention& attention) const {
+    return Flops(2.0 * static_cast<double>(attention.queries) *
+                 static_cast<double>(attention.attended) *
+                 static_cast<double>(product_width(attention.shape)));
+  }
+  Flops operator()(const MemoryBound&) const { return Flops(0); }
+  Flops operator()(const HostWork&) const { return Flops(0); }
+};
+
+struct TrafficOf {
+  Bytes operator()(const GroupedGemm& gemm) const {
+    std::int64_t elements = 0;
+    for (const std::int64_t m : gemm.m) {
+      if (m > 0) elements += m * gemm.k + m * gemm.n + gemm.n * gemm.k;
+    }
+    return Bytes(elements * size_of(gemm.type));
+  }
+  Bytes operator()(const FusedAttention& attention) const {
+    if (attention.attended == 0) return Bytes(0);
+    const AttentionHeads& shape = attention.shape;
+    const std::int64_t width =
+        (std::int64_t{shape.heads} + shape.kv_heads) * (shape.qk_width + shape.v_width);
+    const int operands = shape.pass == Pass::forward ? 1 : 2;
+    return Bytes(attention.queries * width * operands * size_of(shape.type));
+  }
+  Bytes operator()(const MemoryBound& kernel) const { return kernel.read + kernel.written; }
+  Bytes operator()(const HostWork&) const { return Bytes(0); }
+};
+
+}  // namespace
+
+Flops flops_of(const Kernel& kernel) { return std::visit(FlopsOf(), kernel); }
+
+Bytes memory_traffic_of(const Kernel& kernel) { return std::visit(TrafficOf(), kernel); }
+
+std::optional<DataType> type_of(const Kernel& kernel) {
+  if (const auto* gemm = std::get_if<GroupedGemm>(&kernel)) return gemm->type;
+  if (const auto* attention = std::get_if<FusedAttention>(&kernel)) return attention->shape.type;
+  return std::nullopt;
+}
+
+bool is_empty(const Kernel& kernel) {
+  if (const auto* host = std::get_if<HostWork>(&kernel)) return host->nanoseconds == 0;
+  return memory_traffic_of(kernel).value == 0;
+}
+
+GroupedGemm gemm_of_equal_flops(const FusedAttention& attention) {
+  return {{attention.queries},
+          attention.attended,
+          product_width(attention.shape),
+          attention.shape.type};
+}
+
+}  // namespace moesim

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/roofline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace moesim {
+namespace {
+
+constexpr Range part{0.01, 1};
+constexpr Range lengths{0, 1e6};
+
+bool many_groups(const GroupedGemm& gemm) {
+  return std::ranges::count_if(gemm.m, [](std::int64_t m) { return m > 0; }) > 1;
+}
+
+/// flop x losses
+Flops with_losses(const Roofline& roofline, const GroupedGemm& gemm, const OpType& op) {
+  const bool over_rows = op.role == Role::wgrad;
+  const double more = many_groups(gemm) && !over_rows ? roofline.group_rows : 0;
+  double rows = 0;
+  for (const std::int64_t m : gemm.m) {
+    if (m > 0) rows += static_cast<double>(m) + more + (over_rows ? roofline.half_sum : 0);
+  }
+  const double loss = over_rows ? 1 : 1 + roofline.half_sum / static_cast<double>(gemm.k);
+  return Flops(2.0 * rows * static_cast<double>(gemm.n) * static_cast<double>(gemm.k) * loss);
+}
+
+Flops with_losses(const Roofline& roofline, const FusedAttention& attention) {
+  const AttentionHeads& shape = attention.shape;
+  const double width = (shape.qk_width + shape.v_width) / 2.0;
+  const double slower = shape.pass == Pass::backward ? roofline.backward : 1;
+  return flops_of(attention) * ((1 + roofline.half_keys / static_cast<double>(attention.attended)) *
+                                (1 + roofline.half_width / width) / slower);
+}
+
+Flops with_losses(const Roofline& roofline, const Kernel& kernel, const OpType& op) {
+  if (const auto* gemm = std::get_if<GroupedGemm>(&kernel)) return with_losses(roofline, *gemm, op);
+  return with_losses(roofline, std::get<FusedAttention>(kernel));
+}
+
+Seconds together(Seconds compute, Seconds memory, double sharpness) {
+  const Seconds longer = std::max(compute, memory);
+  if (std::isinf(sharpness)) return longer;
+  const double ratio = std::min(compute, memory) / longer;
+  return longer * std::pow(1 + std::pow(ratio, sharpness), 1 / sharpness);
+}
+
+Roofline read_roofline(const YamlMap& map) {
+  Roofline roofline;
+  roofline.launch = map.seconds("launch", Seconds(0));
+  roofline.efficiency = map.number("efficiency", part);
+  roofline.memory = map.number("memory", part, 1);
+  roofline.sharpness = map.number("sharpness", {1, 1000}, roofline.sharpness);
+  return roofline;
+}
+
+template <class Rest>
+FittedKernels::ByType read_by_type(const YamlMap& map, const char* key, Rest read_rest) {
+  FittedKernels::ByType fitted;
+  const auto value = map.find(key);
+  if (!value) return fitted;
+  const YamlMap types = value->map();
+  for (const DataType type : {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
+    const auto of_type = types.find(name_of(type));
+    if (!of_type) continue;
+    const YamlMap fields = of_type->map();
+    fitted[type] = read_roofline(fields);
+    read_rest(fields, fitted[type]);
+  }
+  return fitted;
+}
+
+}  // namespace
+
+KernelTime Roofline::time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
+                          BytesPerSecond bandwidth) const {
+  KernelTime time;
+  time.launch = launch;
+  time.compute = with_losses(*this, kernel, op) / (peak * efficiency);
+  time.memory = memory_traffic_of(kernel) / (bandwidth * memory);
+  time.total = launch + together(time.compute, time.memory, sharpness);
+  return time;
+}
+
+const Roofline* FittedKernels::find(const Kernel& kernel) const {
+  const auto in = [&](const ByType& fitted, DataType type) {
+    const auto found = fitted.find(type);
+    return found == fitted.end() ? nullptr : &found->second;
+  };
+  if (const auto* attending = std::get_if<FusedAttention>(&kernel)) {
+    return in(attention, attending->shape.type);
+  }
+  const auto* gemms = std::get_if<GroupedGemm>(&kernel);
+  if (gemms == nullptr) return nullptr;
+  const Roofline* grouped = many_groups(*gemms) ? in(grouped_gemm, gemms->type) : nullptr;
+  return grouped != nullptr ? grouped : in(gemm, gemms->type);
+}
+
+FittedKernels read_fitted_kernels(const YamlMap& map) {
+  FittedKernels fitted;
+  const auto value = map.find("kernels");
+  if (!value) return fitted;
+  const YamlMap kinds = value->map();
+  const auto gemm = [](const YamlMap& fields, Roofline& roofline) {
+    roofline.half_sum = fields.number("half_sum", lengths, 0);
+    roofline.group_rows = fields.number("group_rows", lengths, 0);
+  };
+  fitted.gemm = read_by_type(kinds, "gemm", gemm);
+  fitted.grouped_gemm = read_by_type(kinds, "grouped_gemm", gemm);
+  fitted.attention =
+      read_by_type(kinds, "attention", [](const YamlMap& fields, Roofline& roofline) {
+        roofline.half_keys = fields.number("half_keys", lengths, 0);
+        roofline.half_width = fields.number("half_width", lengths, 0);
+        roofline.backward = fields.number("backward", part, 1);
+      });
+  return fitted;
+}
+
+}  // namespace moesim

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rooflines (Williams et al., CACM 52(4), 2009) with what real kernels lose: in the corner, in
+// short sums, in groups that do not fill their tiles.
+#pragma once
+
+#include <limits>
+#include <map>
+
+#include "sim/base/yaml.h"
+#include "sim/model/kernel.h"
+
+namespace moesim {
+
+/// What a kernel's time consists of:
+///
+///   launch + (compute^sharpness + memory^sharpness)^(1 / sharpness)
+struct KernelTime {
+  Seconds launch, compute, memory;
+  Seconds total;
+};
+
+/// The times of one kind of kernels in one data type:
+///
+///   compute = flop x losses / (peak x efficiency), memory = bytes / (memory_bandwidth x memory)
+///
+/// A loss is 1 + half / length: at a length of `half` a kernel reaches half of its efficiency.
+struct Roofline {
+  Seconds launch;
+  double efficiency = 1;  // part of the peak that large kernels reach
+  double memory = 1;      // the same of the bandwidth
+  double sharpness = std::numeric_limits<double>::infinity();  // of the corner; the larger of both
+  // GEMMs:
+  double half_sum = 0;  // by the length of their sums: k, or the rows for gradients by weights
+  double group_rows =
+      0;  // that each group with rows computes besides its own, where there are many
+  // Attention:
+  double half_keys = 0;   // by the keys per query
+  double half_width = 0;  // by the mean of both widths per head
+  double backward = 1;    // efficiency of the backward pass / of the forward pass
+
+  /// For a peak of the kernel's type and a bandwidth of the memory.
+  KernelTime time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
+                  BytesPerSecond bandwidth) const;
+};
+
+/// Rooflines of a GPU that were fitted to measured kernels.
+struct FittedKernels {
+  using ByType = std::map<DataType, Roofline>;
+  ByType gemm;          // of one group, and of many where there is no other
+  ByType grouped_gemm;  // of several groups
+  ByType attention;
+
+  /// Null where nothing was fitted.
+  const Roofline* find(const Kernel& kernel) const;
+};
+
+/// The key `kernels` of a GPU model.
+FittedKernels read_fitted_kernels(const YamlMap& map);
+
+}  // namespace moesim

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/roofline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/base/data_files.h"
+#include "sim/model/gpu_model.h"
+
+namespace moesim {
+namespace {
+
+// 1 flop and 1 byte take 1 us at most: times are counts.
+GpuModel fitted_gpu(const std::string& kernels, const std::string& more = "") {
+  return parse_gpu_model(
+      "name: g\nsource: a test\nmemory: 1 GB\nmemory_bandwidth: 1 MB/s\n"
+      "peak: {bf16: 1 MFLOP/s, fp8: 2 MFLOP/s}\nlaunch_overhead: 100 us\n" +
+          more + "kernels:\n" + kernels,
+      "g.yaml");
+}
+
+double us_on(const GpuModel& gpu, const Kernel& kernel, OpType op = {OpKind::fc1}) {
+  return gpu.time(kernel, op).value * 1e6;
+}
+
+TEST(Roofline, RoundsItsCorner) {
+  // 2 x 4 x 8 x 8 = 512 flop at half the peak, (32 + 32 + 64) x 2 bytes at a quarter: 1,024 us each
+  const GroupedGemm gemm{{4}, 8, 8, DataType::bf16};
+  const auto with = [&](const std::string& sharpness) {
+    return us_on(fitted_gpu("  gemm:\n    bf16: {efficiency: 0.5, memory: 0.25, launch: 7 us" +
+                            sharpness + "}\n"),
+                 gemm);
+  };
+  EXPECT_NEAR(with(""), 7 + 1024, 1e-6);
+  EXPECT_NEAR(with(", sharpness: 2"), 7 + 1024 * std::sqrt(2.0), 1e-6);
+  EXPECT_NEAR(with(", sharpness: 1"), 7 + 2048, 1e-6);
+}
+
+TEST(Roofline, ShortSumsReachHalfOfTheEfficiencyAtTheirHalfLength) {
+  const GpuModel gpu = fitted_gpu("  gemm:\n    bf16: {efficiency: 1, half_sum: 8}\n");
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 8, DataType::bf16}), 2 * 2 * 64 * 64 * 8, 1e-6);
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 24, DataType::bf16}), 2 * 64 * 64 * (24 + 8), 1e-6);
+  // The gradient by the weights sums over the rows.
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 24, DataType::bf16},
+                    {OpKind::fc1, Role::wgrad, Pass::backward}),
+              2 * (64 + 8) * 64 * 24, 1e-6);
+}
+
+TEST(Roofline, GroupsComputeMoreRowsThanTheyHave) {
+  const GpuModel gpu = fitted_gpu("  gemm:\n    bf16: {efficiency: 1, group_rows: 10}\n");
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64, 0, 6}, 64, 64, DataType::bf16}),
+              2 * (64 + 6 + 20) * 64 * 64, 1e-6);
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64, 0}, 64, 64, DataType::bf16}), 2 * 64 * 64 * 64, 1e-6);
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{60, 4}, 64, 64, DataType::bf16},
+                    {OpKind::fc1, Role::wgrad, Pass::backward}),
+              2 * 64 * 64 * 64, 1e-6);
+}
+
+TEST(Roofline, GroupsMayHaveOneOfTheirOwn) {
+  const GpuModel gpu = fitted_gpu(
+      "  gemm:\n    bf16: {efficiency: 1}\n  grouped_gemm:\n    bf16: {efficiency: 0.5}\n");
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64, 64}, 64, 64, DataType::bf16}), 2.0 * 2 * 128 * 64 * 64,
+              1e-6);
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{128}, 64, 64, DataType::bf16}), 2.0 * 128 * 64 * 64, 1e-6);
+}
+
+TEST(Roofline, AttentionLosesWithFewKeysAndNarrowHeads) {
+  const GpuModel gpu = fitted_gpu(
+      "  attention:\n    bf16: {efficiency: 0.5, half_keys: 100, half_width: 48, backward: 0.8}\n");
+  const FusedAttention forward{1000, 300, {8, 2, 64, 32, DataType::bf16}};
+  const double flop = 2.0 * 1000 * 300 * 8 * 96;
+  EXPECT_NEAR(us_on(gpu, forward), flop * (400.0 / 300) * 2 / 0.5, 1e-3);
+  FusedAttention backward = forward;
+  backward.shape.pass = Pass::backward;
+  EXPECT_NEAR(us_on(gpu, backward), flop / 96 * (3 * 64 + 2 * 32) * (400.0 / 300) * 2 / 0.5 / 0.8,
+              1e-3);
+}
+
+TEST(Roofline, OtherTypesAndKernelsTakeTheModelsOwn) {
+  const GpuModel gpu = fitted_gpu("  gemm:\n    bf16: {efficiency: 0.5}\n");
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 64, DataType::fp8}), 100 + 64 * 64 * 64, 1e-6);
+  EXPECT_NEAR(us_on(gpu, MemoryBound{Bytes(10), Bytes(5)}), 115, 1e-6);
+}
+
+TEST(Roofline, TrainingMaySlowTheComputingOfAType) {
+  const GpuModel gpu =
+      fitted_gpu("  gemm:\n    bf16: {efficiency: 1}\n", "efficiency: {training: {bf16: 0.5}}\n");
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 64, DataType::bf16}), 2 * 2 * 64 * 64 * 64, 1e-6);
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 64, DataType::fp8}), 100 + 64 * 64 * 64, 1e-6);
+}
+
+TEST(Roofline, SaysWhatBindsAKernel) {
+  const GpuModel gpu = fitted_gpu("  gemm:\n    bf16: {efficiency: 1, launch: 500 us}\n");
+  const auto bound = [&](std::int64_t m, std::int64_t k) {
+    return gpu.bound(GroupedGemm{{m}, 64, k, DataType::bf16});
+  };
+  EXPECT_EQ(bound(64, 64), KernelBound::compute);
+  EXPECT_EQ(bound(1, 2), KernelBound::launch);  // 256 flop, 388 bytes: 388 us
+  EXPECT_EQ(bound(1, 4), KernelBound::memory);  // 512 flop, 648 bytes
+  EXPECT_EQ(gpu.bound(MemoryBound{Bytes(101), Bytes(0)}), KernelBound::memory);
+}
+
+TEST(Roofline, AnEfficiencyIsDue) {
+  try {
+    fitted_gpu("  gemm:\n    bf16: {memory: 0.5}\n");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("efficiency"));
+  }
+}
+
+}  // namespace
+}  // namespace moesim
