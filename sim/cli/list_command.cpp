@@ -12,6 +12,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/model/gpu_model.h"
+#include "sim/model/parameters.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/system.h"
 #include "sim/report/table.h"
@@ -30,16 +31,39 @@ void print_section(const std::string& title, const Rows& rows, std::size_t left)
   fmt::print("{}\n", text);
 }
 
+/// Total and active parameters of a whole model, in 1e9.
+std::vector<std::string> parameter_columns(const MoeModel& model) {
+  if (!model.missing_of_whole().empty()) return {"-", "-"};
+  const auto billions = [](const Parameters& p) {
+    return fmt::format("{:.1f}", static_cast<double>(p.main()) / 1e9);
+  };
+  return {billions(parameters_of(model)), billions(active_parameters_of(model))};
+}
+
 void list_models() {
-  Rows rows = {
-      {"  model", "description", "hidden", "MoE layers", "experts", "top-k", "expert ffn"}};
+  Rows rows = {{"  model", "description", "hidden", "layers", "MoE layers", "experts", "top-k",
+                "expert ffn", "parameters, 1e9", "active"}};
   for (const std::string& name : data_names("models/moe")) {
     const MoeModel m = read_moe_model(data_file("models/moe", name));
-    rows.push_back({"  " + name, m.description, std::to_string(m.hidden),
+    const auto parameters = parameter_columns(m);
+    rows.push_back({"  " + name, m.description, std::to_string(m.hidden), std::to_string(m.layers),
                     std::to_string(m.moe_layers.size()), std::to_string(m.experts),
-                    std::to_string(m.top_k), std::to_string(m.expert_ffn)});
+                    std::to_string(m.top_k), std::to_string(m.expert_ffn), parameters[0],
+                    parameters[1]});
   }
   print_section("models (models/moe)", rows, 2);
+}
+
+void list_dense_models() {
+  Rows rows = {
+      {"  model", "description", "hidden", "layers", "ffn", "vocabulary", "parameters, 1e9"}};
+  for (const std::string& name : data_names("models/dense")) {
+    const MoeModel m = read_dense_model(data_file("models/dense", name));
+    rows.push_back({"  " + name, m.description, std::to_string(m.hidden), std::to_string(m.layers),
+                    std::to_string(m.dense_ffn), std::to_string(m.vocabulary),
+                    parameter_columns(m)[0]});
+  }
+  print_section("dense models (models/dense)", rows, 2);
 }
 
 void list_gpus() {
@@ -124,13 +148,11 @@ struct Section {
   void (*print)();
 };
 
-const std::vector<Section> sections = {{"policies", list_policies},
-                                       {"mechanisms", list_mechanisms},
-                                       {"topologies", list_topologies},
-                                       {"models", list_models},
-                                       {"gpus", list_gpus},
-                                       {"scenarios", list_scenarios},
-                                       {"traces", list_traces}};
+const std::vector<Section> sections = {
+    {"policies", list_policies},         {"mechanisms", list_mechanisms},
+    {"topologies", list_topologies},     {"models", list_models},
+    {"dense-models", list_dense_models}, {"gpus", list_gpus},
+    {"scenarios", list_scenarios},       {"traces", list_traces}};
 
 void list(const std::string& what) {
   std::vector<std::string> names;
@@ -151,7 +173,8 @@ void add_list_command(CommandLine& app) {
       app.add_subcommand("list", "Lists policies, topologies, models, scenarios and traces");
   command.add_option(
       "WHAT", *what,
-      "policies, mechanisms, topologies, models, gpus, scenarios or traces (default all)");
+      "policies, mechanisms, topologies, models, dense-models, gpus, scenarios or traces (default "
+      "all)");
   command.callback([what] { list(*what); });
 }
 

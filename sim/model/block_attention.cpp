@@ -29,7 +29,7 @@ BlockStep state_step(const MoeModel& model, std::int64_t tokens, std::int64_t va
     return GroupedGemm{
         {tokens}, factor * model.attention->shape->linear->value_dim, values, model.activations};
   };
-  return {OpKind::attention_scores, products(4), products(8), MemoryBound{}, {core_attn}};
+  return {OpKind::attention_scores, products(4), products(8), MemoryBound{}, {full_layer}};
 }
 
 void add_gqa(StepList& list, const AttentionShape& shape, std::int64_t hidden) {

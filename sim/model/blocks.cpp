@@ -2,6 +2,8 @@
 #include "sim/model/blocks.h"
 
 #include <ranges>
+#include <set>
+#include <utility>
 
 #include "sim/model/block_steps.h"
 
@@ -24,6 +26,19 @@ constexpr auto every_step = [](const BlockStep&) { return true; };
 std::vector<BlockKernel> backward_kernels(const BlockSteps& block, KernelPart part) {
   const auto& steps = block.steps;
   return kernels_of(std::ranges::subrange(steps.rbegin(), steps.rend()), part, every_step);
+}
+
+using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
+
+void add_expert_shapes(WeightShapes& shapes, const MoeModel& model, const StepList& list, int etp) {
+  const auto add = [&](std::int64_t ffn) {
+    shapes.emplace(ffn * (model.expert_matrices - 1), model.hidden);
+    shapes.emplace(model.hidden, ffn);
+  };
+  add((model.expert_ffn + etp - 1) / etp);
+  if (model.shared_experts > 0) {
+    add(list.split(std::int64_t{1} * model.shared_experts * model.shared_ffn));
+  }
 }
 
 }  // namespace
@@ -73,6 +88,23 @@ Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp,
   row += ffn * (model.expert_matrices - 1) * size_of(model.activations);
   if (!recompute.has(RecomputeModule::moe_act)) row += ffn * gemm;
   return Bytes(rows * row);
+}
+
+Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>& blocks,
+                            const BlockShard& shard, int etp) {
+  WeightShapes shapes;
+  for (const HeldBlock& held : blocks) {
+    if (held.block == BlockKind::moe) {
+      add_expert_shapes(shapes, model, StepList(model, shard), etp);
+    }
+    for (const BlockKernel& kernel : forward_kernels(model, held.layer, held.block, shard)) {
+      const auto* gemm = std::get_if<GroupedGemm>(&kernel.kernel);
+      if (gemm && kernel.kind != OpKind::attention_scores) shapes.emplace(gemm->n, gemm->k);
+    }
+  }
+  Bytes total;
+  for (const auto& [n, k] : shapes) total += Bytes(n * k * size_of(model.weights));
+  return total;
 }
 
 }  // namespace moesim

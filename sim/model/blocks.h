@@ -53,4 +53,15 @@ Bytes kept_activations(const MoeModel& model, int layer, BlockKind block, const 
 Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp, DataType gemm_type,
                               const Recompute& recompute);
 
+/// A block of a layer that a GPU holds.
+struct HeldBlock {
+  int layer = 0;
+  BlockKind block = BlockKind::embedding;
+};
+/// Bytes of the placeholders that GEMMs hand on as gradients of their weights where they add to the
+/// main gradients themselves (Megatron's gradient accumulation fusion): one of each weight's
+/// shape, whatever the number of layers.
+Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>& blocks,
+                            const BlockShard& shard, int etp);
+
 }  // namespace moesim

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/blocks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/model/model_flops.h"
+#include "tests/model/whole_model.h"
+
+namespace moesim {
+namespace {
+
+using Kernels = std::vector<BlockKernel>;
+
+double gemm_flops(const Kernels& kernels, bool scores) {
+  double flops = 0;
+  for (const BlockKernel& k : kernels) {
+    if ((k.kind == OpKind::attention_scores) == scores) flops += flops_of(k.kernel).value;
+  }
+  return flops;
+}
+
+/// All blocks of the layers, and embedding and head.
+std::vector<HeldBlock> all_blocks(const MoeModel& model) {
+  std::vector<HeldBlock> blocks = {{0, BlockKind::embedding}};
+  for (int layer = 0; layer < model.layers; ++layer) {
+    blocks.push_back({layer, BlockKind::attention});
+    blocks.push_back({layer, model.is_moe_layer(layer) ? BlockKind::moe : BlockKind::dense_ffn});
+  }
+  blocks.push_back({model.layers - 1, BlockKind::head});
+  return blocks;
+}
+
+class BlocksOf : public testing::TestWithParam<std::string> {
+ protected:
+  MoeModel model_ = shipped_model(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(All, BlocksOf, testing::ValuesIn(whole_models()),
+                         [](const auto& model) { return test_name(model.param); });
+
+TEST_P(BlocksOf, ComputeTheModelsFlop) {
+  const std::int64_t sequence = 4096;
+  const BlockShard shard{sequence, sequence / 2};
+  double products = 0, scores = 0, scores_backward = 0;
+  for (const auto& [layer, block] : all_blocks(model_)) {
+    const Kernels forward = forward_kernels(model_, layer, block, shard);
+    const Kernels dgrad = dgrad_kernels(model_, layer, block, shard);
+    const Kernels wgrad = wgrad_kernels(model_, layer, block, shard);
+    EXPECT_DOUBLE_EQ(gemm_flops(forward, false), gemm_flops(dgrad, false));
+    EXPECT_DOUBLE_EQ(gemm_flops(forward, false), gemm_flops(wgrad, false));
+    EXPECT_EQ(gemm_flops(wgrad, true), 0);
+    products += 3 * gemm_flops(forward, false);
+    scores += gemm_flops(forward, true);
+    scores_backward += gemm_flops(dgrad, true);
+  }
+  const ModelFlops flops = training_flops(model_, {.sequence = sequence, .mtp = false});
+  EXPECT_NEAR(products / (flops.projections + flops.ffn + flops.head) / sequence, 1, 1e-9);
+  // Keys of windows are rounded to whole ones; linear attention's convolution is no product.
+  const bool linear = model_.attention->shape->linear.has_value();
+  EXPECT_NEAR(3 * scores / flops.scores / sequence, 1, linear ? 5e-3 : 2e-3);
+  // Model flop have twice the forward for the backward pass; flash attention takes 5 / 2.
+  EXPECT_NEAR(scores_backward / scores, 2.5, linear ? 0.5 : 2e-3);
+}
+
+TEST_P(BlocksOf, AreDividedByTensorParallelGpus) {
+  const std::int64_t queries = 8192;
+  for (const int tp : {2, 4}) {
+    for (const auto& [layer, block] : all_blocks(model_)) {
+      if (layer > 3) continue;
+      const BlockShard whole{queries, queries / 2}, shard{queries, queries / 2, tp};
+      const auto flops = [&](const BlockShard& of, bool scores) {
+        return gemm_flops(forward_kernels(model_, layer, block, of), scores);
+      };
+      EXPECT_NEAR(tp * flops(shard, false) / std::max(1.0, flops(whole, false)), 1,
+                  flops(whole, false) == 0 ? 1 : 1e-3);
+      EXPECT_DOUBLE_EQ(tp * flops(shard, true), flops(whole, true));
+      const Bytes all = kept_activations(model_, layer, block, whole, {});
+      const Bytes one = kept_activations(model_, layer, block, shard, {});
+      EXPECT_NEAR(static_cast<double>(one.value * tp), static_cast<double>(all.value),
+                  1e-3 * static_cast<double>(all.value));
+    }
+  }
+}
+
+TEST_P(BlocksOf, KeepLessTheMoreIsComputedAgain) {
+  const BlockShard shard{4096, 2048, 2};
+  for (const auto& [layer, block] : all_blocks(model_)) {
+    if (layer > 3 && layer < model_.layers - 1) continue;
+    const Bytes all = kept_activations(model_, layer, block, shard, {});
+    EXPECT_TRUE(recomputed_kernels(model_, layer, block, shard, {}).empty());
+    for (int i = 0; i < recompute_module_count; ++i) {
+      const Recompute one{static_cast<RecomputeModule>(i)};
+      const Bytes kept = kept_activations(model_, layer, block, shard, one);
+      const Kernels again = recomputed_kernels(model_, layer, block, shard, one);
+      EXPECT_LE(kept, all);
+      // Router and shared experts, whose kernels are not these, are dropped too.
+      if (block != BlockKind::moe) {
+        EXPECT_EQ(kept < all, !again.empty()) << one.text();
+      }
+      EXPECT_LE(again.size(), forward_kernels(model_, layer, block, shard).size());
+    }
+  }
+}
+
+TEST(Blocks, KeepWhatKorthikantiCounts) {
+  // arXiv:2205.05198, section 4: s b h (34 + 5 a s / h) bytes a layer, of which 2 + 1 + 1 are masks
+  // of dropout, which these models do without, and 5 a s / h are scores, of which flash attention
+  // keeps 4 bytes a query and head.
+  const MoeModel model = parse_dense_model(
+      "name: x\nsource: none\nhidden: 1024\nlayers: 2\ndense_ffn: 4096\ndense_matrices: 2\n"
+      "activations: bf16\nweights: bf16\nvocabulary: 1000\n"
+      "attention: {heads: 16, head_dim: 64}\n",
+      "m.yaml");
+  const std::int64_t queries = 2048, sbh = queries * 1024;
+  const auto layer = [&](const BlockShard& shard, const Recompute& recompute) {
+    const Bytes both = kept_activations(model, 1, BlockKind::attention, shard, recompute) +
+                       kept_activations(model, 1, BlockKind::dense_ffn, shard, recompute);
+    const bool statistics = !recompute.has(RecomputeModule::core_attn);
+    return both.value - (statistics ? queries * 16 * 4 / shard.tp : 0);
+  };
+  EXPECT_EQ(layer({queries, 1024}, {}), 32 * sbh);
+  EXPECT_EQ(layer({queries, 1024}, {RecomputeModule::core_attn}), 32 * sbh);
+  // Equation 2, tensor parallel alone: 10 + 24 / t, less the two masks that are not divided.
+  EXPECT_EQ(layer({queries, 1024, 8, false}, {}), 8 * sbh + 24 * sbh / 8);
+  // Equation 4, with sequence parallelism: 34 / t.
+  EXPECT_EQ(layer({queries, 1024, 8, true}, {}), 32 * sbh / 8);
+  // Full recomputation: the layer's input.
+  EXPECT_EQ(layer({queries, 1024}, {RecomputeModule::full}), 2 * sbh);
+}
+
+TEST(Blocks, ComputeAgainWhatModulesName) {
+  const MoeModel model = shipped_model("deepseek-v3");
+  const BlockShard shard{4096, 2048};
+  const auto kinds = [&](BlockKind block, RecomputeModule module) {
+    std::vector<OpKind> result;
+    for (const BlockKernel& k : recomputed_kernels(model, 5, block, shard, {module})) {
+      result.push_back(k.kind);
+    }
+    return result;
+  };
+  const OpKind projections = OpKind::attention_projections;
+  EXPECT_THAT(kinds(BlockKind::attention, RecomputeModule::core_attn),
+              testing::ElementsAre(OpKind::attention_scores));
+  EXPECT_THAT(kinds(BlockKind::attention, RecomputeModule::layernorm),
+              testing::ElementsAre(OpKind::norm));
+  // Norm and projection up of queries, of keys and values, and rotary embedding.
+  EXPECT_EQ(kinds(BlockKind::attention, RecomputeModule::mla_up_proj),
+            std::vector<OpKind>(5, projections));
+  EXPECT_THAT(kinds(BlockKind::dense_ffn, RecomputeModule::mlp),
+              testing::ElementsAre(OpKind::norm, OpKind::dense_fc1, OpKind::dense_activation,
+                                   OpKind::dense_fc2));
+  EXPECT_EQ(kinds(BlockKind::attention, RecomputeModule::full).size(),
+            forward_kernels(model, 5, BlockKind::attention, shard).size());
+  // Queries, keys and values, and the normed vectors that they come from.
+  const auto kept = [&](const Recompute& recompute) {
+    return kept_activations(model, 5, BlockKind::attention, shard, recompute).value;
+  };
+  EXPECT_EQ(kept({}) - kept({RecomputeModule::mla_up_proj}),
+            std::int64_t{4096} * 2 * (128 * (192 + 192 + 128) + 1536 + 512));
+}
+
+TEST(Blocks, OfRoutedExpertsKeepRows) {
+  const MoeModel model = shipped_model("qwen3-30b-a3b");
+  const auto kept = [&](DataType type, int etp, const Recompute& recompute) {
+    return kept_expert_activations(model, 1000, etp, type, recompute).value;
+  };
+  // Input 2048, two inner rows and their product of 768, and the gate's weight.
+  EXPECT_EQ(kept(DataType::bf16, 1, {}), 1000 * (2 * (2048 + 3 * 768) + 4));
+  EXPECT_EQ(kept(DataType::fp8, 1, {}), 1000 * (2048 + 2 * 2 * 768 + 768 + 4));
+  EXPECT_EQ(kept(DataType::bf16, 2, {}), 1000 * (2 * (2048 + 3 * 384) + 4));
+  EXPECT_EQ(kept(DataType::bf16, 1, {RecomputeModule::moe_act}), 1000 * (2 * (2048 + 2 * 768) + 4));
+  EXPECT_EQ(kept(DataType::bf16, 1, {RecomputeModule::moe}), 0);
+  EXPECT_EQ(kept(DataType::bf16, 1, {RecomputeModule::full}), 0);
+}
+
+TEST(Blocks, OfWindowLayersAttendToLess) {
+  const MoeModel model = shipped_model("gpt-oss-120b");
+  const BlockShard shard{4096, 2048};
+  const auto scores = [&](int layer) {
+    return gemm_flops(forward_kernels(model, layer, BlockKind::attention, shard), true);
+  };
+  EXPECT_DOUBLE_EQ(scores(1) / scores(0), 2048 / 126.0);  // 128 - 128 x 127 / (2 x 4095), rounded
+}
+
+TEST(Blocks, ReadTheEmbeddingsTableOnlyForItsGradient) {
+  const MoeModel model = shipped_model("llama-3-8b");
+  const BlockShard shard{4096, 2048};
+  const auto traffic = [](const Kernels& kernels) {
+    Bytes total;
+    for (const BlockKernel& k : kernels) total += memory_traffic_of(k.kernel);
+    return total.value;
+  };
+  const std::int64_t rows = std::int64_t{4096} * 4096 * 2;
+  EXPECT_EQ(traffic(forward_kernels(model, 0, BlockKind::embedding, shard)), 2 * rows);
+  EXPECT_TRUE(dgrad_kernels(model, 0, BlockKind::embedding, shard).empty());
+  EXPECT_EQ(traffic(wgrad_kernels(model, 0, BlockKind::embedding, shard)),
+            2 * (rows + std::int64_t{128256} * 4096 * 6));
+}
+
+}  // namespace
+}  // namespace moesim
