@@ -13,14 +13,19 @@ constexpr auto mla_up_proj = RecomputeModule::mla_up_proj;
 constexpr auto projections = OpKind::attention_projections;
 constexpr int statistics_bytes = 4;  // of a softmax: the logarithm of its sum, fp32
 
-/// Flash attention: the backward pass computes the scores again, and four products more, so that
-/// its flop are 5 / 2 of the forward's (arXiv:2307.08691).
-BlockStep scores_step(const MoeModel& model, std::int64_t queries, double keys,
-                      std::int64_t score_width) {
-  const auto products = [&](double factor) {
-    return GroupedGemm{{queries}, std::llround(factor * keys), score_width, model.activations};
-  };
-  return {OpKind::attention_scores, products(1), products(2.5), MemoryBound{}, {core_attn}};
+BlockStep scores_step(const MoeModel& model, const StepList& list, double keys) {
+  const AttentionShape& shape = *model.attention->shape;
+  const bool mla = shape.kind == AttentionKind::mla;
+  AttentionHeads heads{static_cast<int>(list.split(shape.heads)),
+                       static_cast<int>(list.split(shape.kv_heads)),
+                       mla ? shape.nope_dim + shape.rope_dim : shape.head_dim,
+                       mla ? shape.value_dim : shape.head_dim,
+                       model.activations,
+                       Pass::forward};
+  const FusedAttention forward{list.all(), std::llround(keys), heads};
+  heads.pass = Pass::backward;
+  const FusedAttention backward{list.all(), std::llround(keys), heads};
+  return {OpKind::attention_scores, forward, backward, MemoryBound{}, {core_attn}};
 }
 
 /// Delta rule: four products of a head's state and a row per token; backward twice as many.
@@ -118,7 +123,7 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
     add_gqa(list, shape, model.hidden);
   }
   const double keys = shape.keys_of(layer, static_cast<double>(shard.attended));
-  list.step(scores_step(model, list.all(), keys, list.split(shape.score_width())));
+  list.step(scores_step(model, list, keys));
   list.keep(list.all(), list.split(shape.heads), statistics_bytes, {core_attn});
   add_output(list, model.hidden, list.split(shape.output_width()), shape.output_gate);
 }
