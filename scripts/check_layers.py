@@ -14,7 +14,7 @@ BASE = {"sim/base"}
 NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan"}
 BALANCE = PLAN | {"sim/balance"}
-POLICY = BALANCE | {"sim/policy", "sim/parallel", "sim/collective"}
+POLICY = BALANCE | {"sim/policy", "sim/parallel", "sim/pipeline", "sim/collective"}
 COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/report"}
 SIM = COMPARE | {"sim/calibrate", "sim/flags", "sim/compare"}
 

@@ -94,11 +94,46 @@ void ScenarioFlags::add_to(CommandLine& command) {
            "bytes of the gradient of an expert parameter (default 2)");
   add_text(command, "--optimizer-bytes", "optimizer_bytes", false,
            "bytes of the optimizer state of an expert parameter (default 12)");
+  add_iteration(command);
   command
       .add_option("--set", set_,
                   "changes an input, after the changes of the file: topology.PATH=VALUE, "
                   "model.PATH=VALUE, gpu.PATH=VALUE, policy.PATH=VALUE; one of several: "
-                  "policy:NAME.PATH=VALUE")
+                  "policy:NAME.PATH=VALUE; or a key of an iteration: parallel.dp=4")
+      .one_value_each();
+}
+
+void ScenarioFlags::add_iteration(CommandLine& command) {
+  add_text(command, "--tp", "parallel.tp", false,
+           "iteration: tensor-parallel degree (default 1); those without a flag: --set "
+           "parallel.KEY=VALUE");
+  add_text(command, "--cp", "parallel.cp", false, "iteration: context-parallel degree (default 1)");
+  add_text(command, "--pp", "parallel.pp", false, "iteration: pipeline stages (default 1)");
+  add_text(command, "--vpp", "parallel.vpp", false,
+           "iteration: chunks of layers per stage (default 1)");
+  add_text(command, "--etp", "parallel.etp", false,
+           "iteration: tensor-parallel degree of experts (default: tp)");
+  add_text(command, "--global-batch", "batch.global", false, "iteration: its sequences");
+  add_text(command, "--micro-batch", "batch.micro", false,
+           "iteration: sequences of a microbatch (default 1)");
+  add_text(command, "--sequence", "batch.sequence", false, "iteration: tokens of a sequence");
+  add_text(command, "--pipeline", "pipeline", true,
+           fmt::format("iteration: {} (default: 1f1b, with --vpp interleaved)",
+                       fmt::join(pipeline_kind_names(), ", ")));
+  command
+      .add_option(
+          "--recompute", recompute_,
+          fmt::format("iteration: what runs again in the backward pass: none (default), {}; "
+                      "several: a,b",
+                      fmt::join(recompute_module_names(), ", ")))
+      .one_value_each();
+  add_text(command, "--zero", "zero", false,
+           "iteration: what replicas share: 0 nothing, 1 (default) optimizer state, 2 gradients "
+           "too, 3 parameters too");
+  command
+      .add_option("--routing", routing_,
+                  "iteration: recorded (default), or balanced: as many tokens for every expert; "
+                  "several: a,b")
       .one_value_each();
 }
 
@@ -107,6 +142,8 @@ Scenario ScenarioFlags::read() const {
   add_list(flags, "topology", topology_);
   add_list(flags, "policy", policy_);
   add_list(flags, "fidelity", fidelity_);
+  add_list(flags, "recompute", recompute_);
+  add_list(flags, "routing", routing_);
   const bool word = layers_.size() == 1 && !layers_[0].empty() &&
                     layers_[0].find_first_not_of("0123456789") != std::string::npos;
   if (!layers_.empty()) {

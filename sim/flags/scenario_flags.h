@@ -21,9 +21,10 @@ class ScenarioFlags {
   /// A flag that changes one key of the scenario; text that YAML must not interpret is quoted.
   void add_text(CommandLine& command, const std::string& flag, const std::string& key, bool quoted,
                 const std::string& description);
+  void add_iteration(CommandLine& command);
 
   std::string file_;
-  std::vector<std::string> topology_, policy_, fidelity_, set_, layers_;
+  std::vector<std::string> topology_, policy_, fidelity_, set_, layers_, recompute_, routing_;
   std::vector<Override> flags_;  // those with one value, as they were given
 };
 

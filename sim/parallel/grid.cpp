@@ -89,6 +89,8 @@ void check_sizes(const ParallelSizes& s, int gpus) {
 
 }  // namespace
 
+void check_axis_order(const std::string& order) { axes_of(order); }
+
 const char* name_of(ParallelAxis axis) {
   static constexpr const char* names[] = {"tp",  "cp",  "dp",    "pp",    "ep",
                                           "etp", "edp", "tp-cp", "dp-cp", "etp-ep"};

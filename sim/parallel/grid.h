@@ -28,6 +28,9 @@ struct ParallelSizes {
   bool operator==(const ParallelSizes&) const = default;
 };
 
+/// Throws Error for what is no axis in an order, or twice in it.
+void check_axis_order(const std::string& order);
+
 /// What the GPUs of a group differ in.
 enum class ParallelAxis {
   tp,

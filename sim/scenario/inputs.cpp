@@ -243,6 +243,10 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
 }
 
 Inputs open_inputs(const Scenario& scenario) {
+  if (scenario.iteration) {
+    throw Error("whole training iterations are read and checked, but not simulated yet",
+                "leave 'parallel' and 'batch' out to simulate steps");
+  }
   check_names(scenario);
   RoutingTrace trace = RoutingTrace::open(scenario.trace);
   const auto model_overrides = scenario.overrides_of("model", scenario.model);

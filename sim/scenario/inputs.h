@@ -42,9 +42,10 @@ struct Inputs {
   PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
 };
 
-/// Opens everything a scenario names. Throws Error for what cannot be: more experts or choices than
-/// the model, unknown layers, two policies or clusters of one name, and, where it holds for every
-/// cluster, an expert-parallel degree that does not fit, too few tokens, unknown steps.
+/// Opens everything a scenario of steps names. Throws Error for what cannot be: an iteration, more
+/// experts or choices than the model, unknown layers, two policies or clusters of one name, and,
+/// where it holds for every cluster, an expert-parallel degree that does not fit, too few tokens,
+/// unknown steps.
 Inputs open_inputs(const Scenario& scenario);
 
 }  // namespace moesim

@@ -188,6 +188,25 @@ void check_reached(const Scenario& s, const std::vector<Override>& changes,
   if (!lost.empty()) throw Error(lost);
 }
 
+struct SortedFlags {
+  std::vector<Override> keys;     // what they change in the scenario itself
+  std::vector<Override> changes;  // of inputs, named "set"
+};
+
+SortedFlags sorted_out(const std::vector<Override>& flags) {
+  SortedFlags sorted;
+  for (const Override& flag : flags) {
+    if (flag.path != "set") {
+      sorted.keys.push_back(flag);
+    } else if (flag.value.find('=') != std::string::npos && is_iteration_key(flag.value)) {
+      sorted.keys.push_back(parse_override(flag.value));
+    } else {
+      sorted.changes.push_back(flag);
+    }
+  }
+  return sorted;
+}
+
 }  // namespace
 
 std::vector<Override> Scenario::overrides_of(const std::string& input,
@@ -198,9 +217,7 @@ std::vector<Override> Scenario::overrides_of(const std::string& input,
 Scenario read_scenario(const std::string& given, const std::vector<Override>& flags) {
   if (given.empty()) require_flags(flags);
   const std::string path = given.empty() ? "" : scenario_file(given);
-  std::vector<Override> keys;  // what the flags change in the scenario itself
-  std::copy_if(flags.begin(), flags.end(), std::back_inserter(keys),
-               [](const Override& flag) { return flag.path != "set"; });
+  const auto [keys, changes] = sorted_out(flags);
   const auto doc = path.empty() ? YamlDocument::from_text("{}", "command line", keys)
                                 : YamlDocument::from_file(path, keys);
   const YamlMap map = doc->root().map();
@@ -225,10 +242,13 @@ Scenario read_scenario(const std::string& given, const std::vector<Override>& fl
   s.gradient_bytes = static_cast<int>(map.integer("gradient_bytes", {0, 1024}, 2));
   s.optimizer_bytes = static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, 12));
   s.accumulate = accumulate(map);
+  const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
+  s.iteration = read_iteration(map, ep_flagged);
+  if (s.iteration) s.ep = s.iteration->parallel.ep;
   s.set = changes_in_file(map);
   doc->finish();
   check_reached(s, s.set, flags);
-  const std::vector<Override> flagged = changes_by_flags(flags);
+  const std::vector<Override> flagged = changes_by_flags(changes);
   check_reached(s, flagged, {});
   s.set.insert(s.set.end(), flagged.begin(), flagged.end());
   return s;

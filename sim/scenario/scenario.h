@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
+#include "sim/scenario/iteration_spec.h"
 
 namespace moesim {
 
@@ -44,9 +45,10 @@ struct Scenario {
   bool backward = true;
   bool attention = true;  // as compute of every layer, where the model describes it
   MemoryCheck memory = MemoryCheck::replayed;
-  int accumulate = 1;         // steps that share a sum of expert gradients; 0: never summed
-  int gradient_bytes = 2;     // per expert parameter
-  int optimizer_bytes = 12;   // per expert parameter
+  int accumulate = 1;        // steps that share a sum of expert gradients; 0: never summed
+  int gradient_bytes = 2;    // per expert parameter
+  int optimizer_bytes = 12;  // per expert parameter
+  std::optional<IterationSpec> iteration;  // whole training iterations in place of steps
   std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*; one alone: policy:NAME.*
 
   /// The changes of the input ("topology", "model", "gpu" or "policy") of that name (changes_of).
@@ -55,7 +57,8 @@ struct Scenario {
 
 /// Reads a scenario file (a path, or a name among the data), or the flags alone when `given` is
 /// empty; flags win over the file. Flags named "set" hold one input.path=value each and come after
-/// those of the file. Throws Error with all mistakes.
+/// those of the file; those of the scenario's own keys (is_iteration_key) change these. Throws
+/// Error with all mistakes.
 Scenario read_scenario(const std::string& given, const std::vector<Override>& flags);
 
 }  // namespace moesim

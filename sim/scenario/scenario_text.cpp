@@ -15,6 +15,62 @@ std::string steps_text(const StepRange& range) {
   return "all";
 }
 
+Json parallel_json(const IterationSpec& spec) {
+  const ParallelSizes& sizes = spec.parallel;
+  Json json = {{"tp", sizes.tp}, {"cp", sizes.cp}, {"pp", sizes.pp}, {"ep", sizes.ep}};
+  if (sizes.etp) json["etp"] = *sizes.etp;
+  if (sizes.dp) json["dp"] = *sizes.dp;
+  json["order"] = sizes.order;
+  if (!spec.layout.empty()) {
+    json["layout"] = spec.layout;
+  } else {
+    json["vpp"] = sizes.vpp;
+  }
+  if (spec.first_stage_layers) json["first_stage_layers"] = *spec.first_stage_layers;
+  if (spec.last_stage_layers) json["last_stage_layers"] = *spec.last_stage_layers;
+  if (spec.embedding_as_layer) json["embedding_as_layer"] = true;
+  if (spec.loss_as_layer) json["loss_as_layer"] = true;
+  return json;
+}
+
+template <class Value>
+const std::string& word(const std::vector<std::string>& names, Value value) {
+  return names[static_cast<std::size_t>(value)];
+}
+
+/// "full" has all others in it.
+Json modules_of(const Recompute& recompute) {
+  if (recompute.has(RecomputeModule::full)) return name_of(RecomputeModule::full);
+  Json modules = Json::array();
+  for (int m = 0; m < recompute_module_count; ++m) {
+    const auto module = static_cast<RecomputeModule>(m);
+    if (recompute.has(module)) modules.push_back(name_of(module));
+  }
+  return modules;
+}
+
+void add_iteration(Json& json, const IterationSpec& spec) {
+  json["parallel"] = parallel_json(spec);
+  json["batch"] = {
+      {"global", spec.global_batch}, {"micro", spec.micro_batch}, {"sequence", spec.sequence}};
+  json["pipeline"] = name_of(spec.pipeline);
+  json["recompute"] = modules_of(spec.recompute);
+  json["zero"] = spec.zero;
+  json["precision"] = word(training_precision_names, spec.precision);
+  json["overlap"] = {{"gradients", spec.overlap.gradients},
+                     {"parameters", spec.overlap.parameters},
+                     {"all_to_all", spec.overlap.all_to_all},
+                     {"delay_wgrad", spec.overlap.delay_wgrad}};
+  json["routing"] = Json::array();
+  for (const RoutingSource source : spec.routing) {
+    json["routing"].push_back(word(routing_source_names, source));
+  }
+  if (spec.distinct_microbatches > 0) {
+    json["microbatches"] = {{"distinct", spec.distinct_microbatches}};
+  }
+  json["optimizer"] = word(optimizer_names, spec.optimizer);
+}
+
 }  // namespace
 
 std::string to_text(const Scenario& s) {
@@ -28,17 +84,20 @@ std::string to_text(const Scenario& s) {
                {"steps", steps_text(s.steps)}};
   if (s.warmup > 0) json["warmup"] = s.warmup;
   if (s.p2p_order == P2pOrder::nccl) json["p2p_order"] = "nccl";
-  if (s.ep) json["ep"] = *s.ep;
+  if (s.ep && !s.iteration) json["ep"] = *s.ep;
   if (s.tokens_per_rank) json["tokens_per_rank"] = *s.tokens_per_rank;
   if (s.recorded_layers) json["layers"] = "recorded";
   if (!s.layers.empty()) json["layers"] = s.layers;
-  json["pass"] = s.backward ? "forward+backward" : "forward";
-  json["attention"] = s.attention;
+  if (!s.iteration) {
+    json["pass"] = s.backward ? "forward+backward" : "forward";
+    json["attention"] = s.attention;
+  }
   json["memory"] = memory_checks[static_cast<std::size_t>(s.memory)];
   if (s.accumulate == 0) json["accumulate"] = "never";
   if (s.accumulate > 1) json["accumulate"] = s.accumulate;
   json["gradient_bytes"] = s.gradient_bytes;
   json["optimizer_bytes"] = s.optimizer_bytes;
+  if (s.iteration) add_iteration(json, *s.iteration);
   if (!s.set.empty()) json["set"] = set;
   return json.dump(1) + "\n";
 }

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the keys of an iteration, and says which rule a combination of them breaks.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "sim/parallel/layout_text.h"
+#include "sim/scenario/iteration_spec.h"
+
+namespace moesim {
+namespace {
+
+constexpr Range degree{1, 1 << 20};
+
+int small_integer(const YamlMap& map, const std::string& key, Range range, int absent) {
+  return static_cast<int>(map.integer(key, range, absent));
+}
+
+/// Records the first mistake that `check` throws at the value.
+template <class Check>
+void said_at(const YamlValue& value, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    const Diagnostic& d = error.diagnostics().front();
+    const std::string place = d.column > 0 ? fmt::format(", character {}", d.column) : "";
+    value.error(fmt::format("'{}'{}: {}", value.path(), place, d.message), d.hint);
+  }
+}
+
+/// The chunks that a layout has; mistakes are recorded.
+int chunks_of_layout(const YamlValue& layout, int pp) {
+  int chunks = 1;
+  said_at(layout, [&] {
+    const auto positions = static_cast<int>(unroll_layout(layout.string()).size());
+    if (positions % pp != 0) {
+      throw Error(fmt::format("{} virtual stages, which pp = {} does not divide", positions, pp));
+    }
+    chunks = positions / pp;
+  });
+  return chunks;
+}
+
+void read_layers_of_stages(const YamlMap& map, IterationSpec& spec) {
+  ParallelSizes& sizes = spec.parallel;
+  const auto layout = map.find("layout");
+  if (layout) spec.layout = layout->string();
+  if (layout && map.good({"layout", "pp"})) sizes.vpp = chunks_of_layout(*layout, sizes.pp);
+  for (const char* key : {"first_stage_layers", "last_stage_layers"}) {
+    const auto value = map.find(key);
+    if (!value) continue;
+    const auto layers = static_cast<int>(value->integer({0, 1 << 20}));
+    (std::string(key) == "first_stage_layers" ? spec.first_stage_layers : spec.last_stage_layers) =
+        layers;
+  }
+  spec.embedding_as_layer = map.boolean("embedding_as_layer", false);
+  spec.loss_as_layer = map.boolean("loss_as_layer", false);
+  for (const char* key :
+       {"vpp", "first_stage_layers", "last_stage_layers", "embedding_as_layer", "loss_as_layer"}) {
+    const auto value = map.find(key);
+    if (!value || !layout) continue;
+    value->error(fmt::format("'{}' beside 'parallel.layout'", value->path()),
+                 "a layout says where every layer is");
+  }
+}
+
+void read_parallel(const YamlMap& map, IterationSpec& spec) {
+  ParallelSizes& sizes = spec.parallel;
+  sizes.tp = small_integer(map, "tp", degree, 1);
+  sizes.cp = small_integer(map, "cp", degree, 1);
+  sizes.pp = small_integer(map, "pp", degree, 1);
+  sizes.vpp = small_integer(map, "vpp", degree, 1);
+  sizes.ep = small_integer(map, "ep", degree, 1);
+  if (const auto etp = map.find("etp")) sizes.etp = static_cast<int>(etp->integer(degree));
+  if (const auto dp = map.find("dp")) sizes.dp = static_cast<int>(dp->integer(degree));
+  if (const auto order = map.find("order")) {
+    sizes.order = order->string();
+    if (map.good({"order"})) said_at(*order, [&] { check_axis_order(sizes.order); });
+  }
+  read_layers_of_stages(map, spec);
+  if (sizes.vpp > 1 && sizes.pp == 1 && map.good({"vpp", "pp", "layout"})) {
+    const auto value = map.find("layout") ? map.find("layout") : map.find("vpp");
+    value->error(fmt::format("'{}' makes {} chunks of one stage", value->path(), sizes.vpp),
+                 "several chunks need pp > 1");
+  }
+}
+
+/// The schedule, against the stages and chunks that it is to run.
+void read_pipeline(const YamlMap& scenario, IterationSpec& spec) {
+  ParallelSizes& sizes = spec.parallel;
+  const auto value = scenario.find("pipeline");
+  if (!value) {
+    if (sizes.vpp > 1) spec.pipeline = PipelineKind::interleaved;
+    return;
+  }
+  spec.pipeline = static_cast<PipelineKind>(value->choice(pipeline_kind_names()));
+  if (!scenario.good({"pipeline", "parallel"})) return;
+  const std::string& name = name_of(spec.pipeline);
+  const std::string chunks = fmt::format("'pipeline: {}' with {} chunk{} per stage", name,
+                                         sizes.vpp, sizes.vpp == 1 ? "" : "s");
+  if (spec.pipeline == PipelineKind::interleaved ||
+      spec.pipeline == PipelineKind::combined_interleaved) {
+    if (sizes.vpp < 2) {
+      value->error(chunks, "vpp >= 2 makes several; 1f1b and combined-1f1b have one");
+    }
+    return;
+  }
+  // The two chunks that a stage of DualPipeV holds are its schedule's own.
+  const bool v = spec.pipeline == PipelineKind::dualpipev && !spec.layout.empty();
+  if (sizes.vpp != (v ? 2 : 1)) {
+    value->error(chunks, v ? "a layout for dualpipev has 2 x pp virtual stages"
+                           : "interleaved and combined-interleaved have several");
+  }
+  sizes.vpp = 1;
+  if (spec.pipeline == PipelineKind::dualpipe && sizes.pp % 2 != 0) {
+    value->error(fmt::format("'pipeline: dualpipe' with pp = {}", sizes.pp),
+                 "pp must be even: the stages of one half mirror those of the other");
+  }
+}
+
+void read_batch(const YamlMap& map, IterationSpec& spec) {
+  spec.global_batch = static_cast<int>(map.integer("global", {1, 1 << 30}));
+  spec.micro_batch = small_integer(map, "micro", degree, 1);
+  spec.sequence = static_cast<int>(map.integer("sequence", {1, 1 << 30}));
+  const ParallelSizes& sizes = spec.parallel;
+  const std::int64_t at_once = std::int64_t{spec.micro_batch} * sizes.dp.value_or(1);
+  if (map.good({"global", "micro"}) && spec.global_batch % at_once != 0) {
+    map.find("global")->error(
+        fmt::format("'batch.global' is {} with micro batches of {}{}", spec.global_batch,
+                    spec.micro_batch, sizes.dp ? fmt::format(" for dp = {}", *sizes.dp) : ""),
+        "micro x dp must divide the global batch");
+  }
+  const std::int64_t shares = std::int64_t{sizes.tp} * sizes.cp;
+  const std::int64_t halves = sizes.cp > 1 ? 2 * std::int64_t{sizes.cp} : 1;
+  if (map.good({"sequence"}) && (spec.sequence % shares != 0 || spec.sequence % halves != 0)) {
+    map.find("sequence")
+        ->error(fmt::format("'batch.sequence' is {} with tp = {} and cp = {}", spec.sequence,
+                            sizes.tp, sizes.cp),
+                "tp x cp must divide it, and 2 x cp where cp > 1: each takes an early and a late "
+                "part, so "
+                "that the causal mask gives all the same work");
+  }
+}
+
+void read_state(const YamlMap& scenario, IterationSpec& spec) {
+  spec.zero = small_integer(scenario, "zero", {0, 3}, 1);
+  spec.precision =
+      static_cast<TrainingPrecision>(scenario.choice("precision", training_precision_names, 0));
+  spec.optimizer = static_cast<OptimizerKind>(scenario.choice("optimizer", optimizer_names, 0));
+  const auto value = scenario.find("recompute");
+  if (!value) return;
+  const auto items = value->is_list() ? value->list() : std::vector<YamlValue>{*value};
+  if (items.size() == 1 && items[0].is_scalar() && items[0].string() == "none") return;
+  for (const YamlValue& item : items) {
+    const int module = item.choice(recompute_module_names());
+    if (scenario.good({"recompute"})) spec.recompute.add(static_cast<RecomputeModule>(module));
+  }
+  if (spec.recompute.has(RecomputeModule::full)) spec.recompute = {RecomputeModule::full};
+}
+
+/// What the interleaved all-to-alls of Megatron-Core's combined 1F1B exclude (arXiv 2603.07685).
+void check_combined(const YamlMap& scenario, const IterationSpec& spec) {
+  const auto pipeline = scenario.find("pipeline");
+  const bool combined = spec.pipeline == PipelineKind::combined ||
+                        spec.pipeline == PipelineKind::combined_interleaved;
+  if (!combined || !spec.overlap.all_to_all || !scenario.good({"recompute", "parallel"})) return;
+  const std::string name = fmt::format("'pipeline: {}'", name_of(spec.pipeline));
+  if (spec.parallel.ep == 1) {
+    pipeline->error(name + " with ep = 1", "it overlaps all-to-alls between experts: ep > 1");
+  }
+  if (spec.recompute.has(RecomputeModule::moe)) {
+    const bool all = spec.recompute.has(RecomputeModule::full);
+    scenario.find("recompute")
+        ->error(fmt::format("'recompute: {}' with {}", all ? "full" : "moe", name),
+                "a layer whose dispatch runs again in the backward pass cannot be interleaved");
+  }
+}
+
+void read_overlap(const YamlMap& scenario, IterationSpec& spec) {
+  OverlapSpec& overlap = spec.overlap;
+  overlap.all_to_all = merges_passes(spec.pipeline);
+  const auto value = scenario.find("overlap");
+  if (value) {
+    const YamlMap map = value->map();
+    overlap.gradients = map.boolean("gradients", false);
+    overlap.parameters = map.boolean("parameters", false);
+    overlap.all_to_all = map.boolean("all_to_all", overlap.all_to_all);
+    overlap.delay_wgrad = map.boolean("delay_wgrad", false);
+    const bool sound = scenario.good({"pipeline", "zero"});
+    if (overlap.all_to_all && !merges_passes(spec.pipeline) && sound) {
+      map.find("all_to_all")
+          ->error(fmt::format("'overlap.all_to_all' with 'pipeline: {}'", name_of(spec.pipeline)),
+                  "combined-1f1b, combined-interleaved, dualpipe and dualpipev merge passes");
+    } else if (overlap.delay_wgrad && !overlap.all_to_all && sound) {
+      map.find("delay_wgrad")
+          ->error("'overlap.delay_wgrad' without 'overlap.all_to_all'",
+                  "delayed weight gradients run beside the all-to-alls of a merged pair");
+    }
+    if (overlap.parameters && !(overlap.gradients && spec.zero > 0) && sound) {
+      map.find("parameters")
+          ->error("'overlap.parameters' without 'overlap.gradients', or with 'zero: 0'",
+                  "parameters are gathered where ZeRO has scattered them: overlap both");
+    }
+  }
+  check_combined(scenario, spec);
+}
+
+void read_replay(const YamlMap& scenario, IterationSpec& spec) {
+  if (const auto value = scenario.find("microbatches")) {
+    spec.distinct_microbatches = static_cast<int>(value->map().integer("distinct", degree));
+  }
+  const auto value = scenario.find("routing");
+  if (!value) return;
+  spec.routing.clear();
+  const auto items = value->is_list() ? value->list() : std::vector<YamlValue>{*value};
+  if (items.empty()) value->error("'routing' is an empty list");
+  for (const YamlValue& item : items) {
+    const auto source = static_cast<RoutingSource>(item.choice(routing_source_names));
+    if (std::ranges::find(spec.routing, source) != spec.routing.end() &&
+        scenario.good({"routing"})) {
+      item.error(fmt::format("'routing' has '{}' twice", item.string()));
+    }
+    spec.routing.push_back(source);
+  }
+}
+
+/// `parallel.ep` and the key `ep` that steps have are one.
+void read_ep(const YamlMap& scenario, bool flagged, IterationSpec& spec) {
+  const auto ep = scenario.find("ep");
+  if (!ep) return;
+  const auto parallel = scenario.find("parallel");
+  if (!flagged && parallel && parallel->is_map() && parallel->map_or_empty().find("ep")) {
+    ep->error("'ep' beside 'parallel.ep'", "leave one of them out");
+  }
+  spec.parallel.ep = static_cast<int>(ep->integer(degree));
+}
+
+}  // namespace
+
+std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged) {
+  const auto parallel = scenario.find("parallel");
+  const auto batch = scenario.find("batch");
+  if (!parallel && !batch) {
+    for (const std::string& key : iteration_keys) {
+      const auto value = scenario.find(key);
+      if (!value) continue;
+      value->error(fmt::format("'{}' belongs to a whole iteration", key),
+                   "a scenario with 'parallel' and 'batch' is one");
+    }
+    return std::nullopt;
+  }
+  IterationSpec spec;
+  if (parallel) read_parallel(parallel->map(), spec);
+  read_ep(scenario, ep_flagged, spec);
+  read_pipeline(scenario, spec);
+  if (const auto sizes = scenario.get("batch")) read_batch(sizes->map(), spec);
+  read_state(scenario, spec);
+  read_overlap(scenario, spec);
+  read_replay(scenario, spec);
+  for (const char* key : {"tokens_per_rank", "accumulate", "pass", "attention"}) {
+    const auto value = scenario.find(key);
+    if (!value) continue;
+    value->error(fmt::format("'{}' is of steps, and this is a whole iteration", key),
+                 "'batch' and 'parallel' say its tokens and passes");
+  }
+  return spec;
+}
+
+}  // namespace moesim

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// An iteration on a cluster: sizes against GPUs, microbatches against the schedule, layers against
+// its positions.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/scenario/iteration_spec.h"
+
+namespace moesim {
+namespace {
+
+int microbatches_of(const IterationSpec& spec, int dp) {
+  const std::int64_t of_step = std::int64_t{spec.micro_batch} * dp;
+  if (spec.global_batch % of_step == 0) return static_cast<int>(spec.global_batch / of_step);
+  throw Error(
+      fmt::format("a global batch of {} cannot be cut into micro batches of {} for {} replicas",
+                  spec.global_batch, spec.micro_batch, dp),
+      "micro x dp must divide the global batch");
+}
+
+LayerLayout layout_of(const IterationSpec& spec, const Pipeline& pipeline, int layers, int mtp) {
+  LayerSplit split;
+  split.layers = layers;
+  split.mtp = mtp;
+  split.pp = pipeline.stages();
+  split.vpp = pipeline.positions() / pipeline.stages();
+  split.in_first_stage = spec.first_stage_layers;
+  split.in_last_stage = spec.last_stage_layers;
+  split.account_for_embedding = spec.embedding_as_layer;
+  split.account_for_loss = spec.loss_as_layer;
+  return spec.layout.empty() ? LayerLayout(split) : LayerLayout(spec.layout, split);
+}
+
+}  // namespace
+
+IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers) {
+  Grid grid(spec.parallel, gpus);
+  const int microbatches = microbatches_of(spec, grid.size(ParallelAxis::dp));
+  Pipeline pipeline({.kind = spec.pipeline,
+                     .stages = spec.parallel.pp,
+                     .microbatches = microbatches,
+                     .chunks = spec.parallel.vpp});
+  LayerLayout layout = layout_of(spec, pipeline, layers, mtp_layers);
+  return {std::move(grid), microbatches, std::move(pipeline), std::move(layout)};
+}
+
+}  // namespace moesim

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a scenario says about whole training iterations: parallelism, batch, schedule, memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/yaml.h"
+#include "sim/model/recompute.h"
+#include "sim/parallel/grid.h"
+#include "sim/parallel/layer_layout.h"
+#include "sim/pipeline/pipeline.h"
+
+namespace moesim {
+
+/// Whose tokens an iteration replays: the trace's, or as many for every expert (forced balance, as
+/// benchmarks have it).
+enum class RoutingSource { recorded, balanced };
+extern const std::vector<std::string> routing_source_names;
+
+/// Numbers of the GEMMs.
+enum class TrainingPrecision { bf16, fp16, fp8, fp8_blockwise, mxfp8, nvfp4 };
+extern const std::vector<std::string> training_precision_names;
+
+enum class OptimizerKind { adam, muon };
+extern const std::vector<std::string> optimizer_names;
+
+/// What runs beside computation.
+struct OverlapSpec {
+  bool gradients = false;   // sums of gradients beside the backward pass, bucket by bucket
+  bool parameters = false;  // gathers of parameters beside the forward pass
+  bool all_to_all = false;  // dispatch and combine of a pass beside the other pass of a merged pair
+  bool delay_wgrad = false;  // weight gradients come after the combine of their layer
+  bool operator==(const OverlapSpec&) const = default;
+};
+
+/// Keys of a scenario that has `parallel` or `batch`; docs/scenarios.md says what each means.
+struct IterationSpec {
+  ParallelSizes parallel;  // vpp as the layout has it, where there is one
+  std::string layout;      // Megatron-Core's text, empty: none
+  // Options of LayerSplit.
+  std::optional<int> first_stage_layers = {}, last_stage_layers = {};
+  bool embedding_as_layer = false, loss_as_layer = false;
+  int global_batch = 0;  // sequences
+  int micro_batch = 1;   // sequences
+  int sequence = 0;      // tokens
+  PipelineKind pipeline = PipelineKind::one_f_one_b;
+  Recompute recompute;
+  int zero = 1;
+  TrainingPrecision precision = TrainingPrecision::bf16;
+  OverlapSpec overlap;
+  std::vector<RoutingSource> routing = {RoutingSource::recorded};  // cases side by side
+  int distinct_microbatches = 0;  // recorded ones that are replayed by turns; 0: all there are
+  OptimizerKind optimizer = OptimizerKind::adam;
+  bool operator==(const IterationSpec&) const = default;
+};
+
+/// Whether the schedule runs a forward merged with a backward of another microbatch.
+bool merges_passes(PipelineKind kind);
+
+/// The keys that an iteration alone has.
+extern const std::vector<std::string> iteration_keys;
+/// Whether a path such as "parallel.tp" is one of these keys, or below one.
+bool is_iteration_key(const std::string& path);
+
+/// Nothing when the scenario has neither `parallel` nor `batch`. Mistakes are recorded in the
+/// document, wrong combinations with the rule that they break. The key `ep` beside `parallel.ep` is
+/// one of them unless a flag says it (`ep_flagged`), which wins.
+std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged);
+
+/// What the sizes make of a cluster and a model.
+struct IterationShape {
+  Grid grid;
+  int microbatches;  // per replica: global batch / (micro batch x dp)
+  Pipeline pipeline;
+  LayerLayout layers;  // at the pipeline's positions
+};
+/// Throws Error naming the rule that the spec breaks on so many GPUs, or with so many layers.
+IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers);
+
+}  // namespace moesim

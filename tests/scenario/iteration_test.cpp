@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of whole iterations: what they mean, the rule that each wrong combination breaks, and flags.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/scenario/inputs.h"
+#include "sim/scenario/scenario_text.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string inputs_text =
+    "topology: h100-rail\nmodel: deepseek-v3\ntrace: /no/such\npolicy: megatron\n";
+
+Scenario read_keys(const std::string& keys, const std::vector<Override>& flags = {}) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "iteration_test.yaml";
+  write_file(path.string(), inputs_text + keys);
+  const Scenario scenario = read_scenario(path.string(), flags);
+  std::filesystem::remove(path);
+  return scenario;
+}
+
+IterationSpec spec_of(const std::string& keys, const std::vector<Override>& flags = {}) {
+  return read_keys(keys, flags).iteration.value();
+}
+
+/// The mistakes of a scenario of an iteration with these keys.
+std::string mistakes_of(const std::string& keys, const std::vector<Override>& flags = {}) {
+  try {
+    read_keys(keys, flags);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string batch = "batch: {global: 64, sequence: 4096}\n";
+
+TEST(Iteration, IsNoneWithoutParallelAndBatch) { EXPECT_FALSE(read_keys("").iteration); }
+
+TEST(Iteration, HasMegatronsDefaults) {
+  const IterationSpec spec = spec_of(batch);
+  EXPECT_EQ(spec.parallel, ParallelSizes{});
+  EXPECT_EQ(spec.global_batch, 64);
+  EXPECT_EQ(spec.micro_batch, 1);
+  EXPECT_EQ(spec.sequence, 4096);
+  EXPECT_EQ(spec.pipeline, PipelineKind::one_f_one_b);
+  EXPECT_TRUE(spec.recompute.empty());
+  EXPECT_EQ(spec.zero, 1);
+  EXPECT_EQ(spec.overlap, OverlapSpec{});
+  EXPECT_EQ(spec.routing, std::vector{RoutingSource::recorded});
+}
+
+TEST(Iteration, ReadsAPublishedRun) {
+  // DeepSeek-V3 on 1,024 H100 (arXiv 2603.07685): TP2 PP8 EP64 VPP4, its layout has 32 parts.
+  const Scenario scenario = read_keys(
+      "parallel: {tp: 2, pp: 8, ep: 64, etp: 1, layout: 'Et*3|(tt|)*29m|L'}\n"
+      "batch: {global: 8192, micro: 1, sequence: 4096}\n"
+      "pipeline: combined-interleaved\n"
+      "recompute: [mla_up_proj, mlp]\n"
+      "precision: fp8-blockwise\n"
+      "overlap: {gradients: true, parameters: true, delay_wgrad: true}\n"
+      "routing: [balanced, recorded]\n"
+      "microbatches: {distinct: 4}\n"
+      "optimizer: muon\n");
+  const IterationSpec& spec = *scenario.iteration;
+  EXPECT_EQ(scenario.ep, 64);
+  EXPECT_EQ(spec.parallel, (ParallelSizes{.tp = 2, .pp = 8, .vpp = 4, .ep = 64, .etp = 1}));
+  EXPECT_EQ(spec.pipeline, PipelineKind::combined_interleaved);
+  EXPECT_EQ(spec.recompute, (Recompute{RecomputeModule::mla_up_proj, RecomputeModule::mlp}));
+  EXPECT_EQ(spec.precision, TrainingPrecision::fp8_blockwise);
+  EXPECT_EQ(spec.overlap, (OverlapSpec{true, true, true, true}));
+  EXPECT_EQ(spec.routing, (std::vector{RoutingSource::balanced, RoutingSource::recorded}));
+  EXPECT_EQ(spec.distinct_microbatches, 4);
+  EXPECT_EQ(spec.optimizer, OptimizerKind::muon);
+
+  const IterationShape shape = shape_of(spec, 1024, 61, 1);
+  EXPECT_EQ(shape.grid.size(ParallelAxis::dp), 64);
+  EXPECT_EQ(shape.microbatches, 128);
+  EXPECT_EQ(shape.pipeline.positions(), 32);
+  EXPECT_EQ(shape.layers.layers(0), 3);
+}
+
+TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
+  for (const std::string keys :
+       {"", "parallel: {tp: 2, pp: 4, vpp: 2, etp: 1, dp: 2, order: tp-cp-ep-pp-dp}\n",
+        "parallel: {pp: 2, layout: Ett|ttL}\nzero: 3\nprecision: mxfp8\n",
+        "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
+        "parallel: {pp: 4, first_stage_layers: 2, last_stage_layers: 3}\nrecompute: [mlp, full]\n",
+        "recompute: [moe_act, layernorm]\nrouting: balanced\nmicrobatches: {distinct: 2}\n",
+        "parallel: {pp: 4, embedding_as_layer: true, loss_as_layer: true}\nep: 2\n",
+        "parallel: {pp: 4, ep: 2}\npipeline: combined-1f1b\noverlap: {all_to_all: false}\n"}) {
+    const Scenario scenario = read_keys(keys + batch);
+    const auto path = std::filesystem::path(testing::TempDir()) / "iteration_again.yaml";
+    write_file(path.string(), to_text(scenario));
+    const Scenario again = read_scenario(path.string(), {});
+    std::filesystem::remove(path);
+    EXPECT_EQ(again.iteration, scenario.iteration) << keys;
+    EXPECT_EQ(again.ep, scenario.ep) << keys;
+  }
+}
+
+TEST(Iteration, FlagsAndSetReachTheKeys) {
+  const std::string keys = "parallel: {tp: 2, ep: 4}\n" + batch;
+  const IterationSpec spec = spec_of(keys, {{"parallel.tp", "4", "--tp 4"},
+                                            {"ep", "8", "--ep 8"},
+                                            {"set", "parallel.dp=2", "s"},
+                                            {"set", "zero=2", "s"},
+                                            {"set", "overlap.gradients=true", "s"}});
+  EXPECT_EQ(spec.parallel.tp, 4);
+  EXPECT_EQ(spec.parallel.ep, 8);
+  EXPECT_EQ(spec.parallel.dp, 2);
+  EXPECT_EQ(spec.zero, 2);
+  EXPECT_TRUE(spec.overlap.gradients);
+  // Flags alone make an iteration of a file of steps.
+  const IterationSpec flagged = spec_of("ep: 2\n", {{"parallel.pp", "2", "--pp 2"},
+                                                    {"batch.global", "8", "--global-batch 8"},
+                                                    {"batch.sequence", "16", "--sequence 16"}});
+  EXPECT_EQ(flagged.parallel.pp, 2);
+  EXPECT_EQ(flagged.parallel.ep, 2);
+}
+
+TEST(Iteration, EveryMistakeIsSaidAtItsLine) {
+  EXPECT_THAT(mistakes_of("parallel: {tp: 0, layuot: E}\nbatch: {global: 64}\nzero: 4\n"),
+              AllOf(HasSubstr(":5:16: error: 'parallel.tp' is 0, must be between 1 and 1048576\n"),
+                    HasSubstr(":5:19: error: unknown key 'layuot' in 'parallel'\n"),
+                    HasSubstr("hint: did you mean 'layout'?\n"),
+                    HasSubstr(":6:8: error: 'batch' lacks the key 'sequence'\n"),
+                    HasSubstr(":7:7: error: 'zero' is 4, must be between 0 and 3\n")));
+  EXPECT_THAT(mistakes_of(batch, {{"parallel.tp", "x", "--tp x"}}), HasSubstr("--tp x: error"));
+}
+
+TEST(Iteration, WrongCombinationsNameTheirRule) {
+  const auto of = [](const std::string& keys) { return mistakes_of(keys + batch); };
+  EXPECT_THAT(mistakes_of("parallel: {tp: 2}\n"), HasSubstr("batch"));
+  EXPECT_THAT(mistakes_of("zero: 2\n"), HasSubstr("'zero' belongs to a whole iteration"));
+  EXPECT_THAT(of("parallel: {vpp: 2}\n"), HasSubstr("several chunks need pp > 1"));
+  EXPECT_THAT(of("parallel: {order: tp-xp}\n"), HasSubstr("has no axis 'xp'"));
+  EXPECT_THAT(of("parallel: {ep: 2}\nep: 2\n"), HasSubstr("'ep' beside 'parallel.ep'"));
+  EXPECT_THAT(of("parallel: {dp: 3}\n"), HasSubstr("micro x dp must divide the global batch"));
+  EXPECT_THAT(of("parallel: {tp: 3}\n"), HasSubstr("tp x cp must divide it"));
+  EXPECT_THAT(mistakes_of("parallel: {cp: 2}\nbatch: {global: 4, sequence: 6}\n"),
+              HasSubstr("2 x cp where cp > 1"));
+  EXPECT_THAT(of("parallel: {pp: 2, layout: 'Et|x|L'}\n"),
+              AllOf(HasSubstr(":5:"), HasSubstr("'parallel.layout', character 4: 'x' is no part")));
+  EXPECT_THAT(of("parallel: {pp: 2, layout: 'Et|t|L'}\n"),
+              HasSubstr("3 virtual stages, which pp = 2 does not divide"));
+  EXPECT_THAT(of("parallel: {pp: 2, vpp: 2, layout: 'Et|tL'}\n"),
+              HasSubstr("'parallel.vpp' beside 'parallel.layout'"));
+  EXPECT_THAT(of("parallel: {pp: 4}\npipeline: interleaved\n"),
+              HasSubstr("'pipeline: interleaved' with 1 chunk per stage"));
+  EXPECT_THAT(of("parallel: {pp: 4, vpp: 2}\npipeline: zb1p\n"),
+              HasSubstr("'pipeline: zb1p' with 2 chunks per stage"));
+  EXPECT_THAT(of("parallel: {pp: 3}\npipeline: dualpipe\n"), HasSubstr("pp must be even"));
+  EXPECT_THAT(of("parallel: {pp: 2, layout: Et|tL}\npipeline: dualpipev\n"),
+              HasSubstr("2 x pp virtual stages"));
+  EXPECT_THAT(of("parallel: {pp: 4}\npipeline: combined-1f1b\n"), HasSubstr("with ep = 1"));
+  EXPECT_THAT(of("parallel: {pp: 4, ep: 2}\npipeline: combined-1f1b\nrecompute: [full]\n"),
+              HasSubstr("'recompute: full' with 'pipeline: combined-1f1b'"));
+  EXPECT_THAT(of("parallel: {pp: 4, ep: 2}\npipeline: combined-1f1b\nrecompute: moe\n"),
+              HasSubstr("'recompute: moe' with"));
+  EXPECT_THAT(of("overlap: {all_to_all: true}\n"),
+              HasSubstr("'overlap.all_to_all' with 'pipeline: 1f1b'"));
+  EXPECT_THAT(of("overlap: {delay_wgrad: true}\n"),
+              HasSubstr("'overlap.delay_wgrad' without 'overlap.all_to_all'"));
+  EXPECT_THAT(of("overlap: {parameters: true}\n"), HasSubstr("overlap both"));
+  EXPECT_THAT(of("overlap: {gradients: true, parameters: true}\nzero: 0\n"),
+              HasSubstr("overlap both"));
+  EXPECT_THAT(of("routing: [balanced, balanced]\n"), HasSubstr("'routing' has 'balanced' twice"));
+  EXPECT_THAT(of("recompute: [mla_up]\n"), HasSubstr("mla_up_proj"));
+  EXPECT_THAT(of("tokens_per_rank: 4\n"), HasSubstr("'tokens_per_rank' is of steps"));
+  EXPECT_THAT(of("accumulate: 4\n"), HasSubstr("'accumulate' is of steps"));
+}
+
+TEST(Iteration, OnAClusterBreaksFurtherRules) {
+  const auto of = [](const std::string& keys, int gpus, int layers) -> std::string {
+    try {
+      shape_of(spec_of(keys + batch), gpus, layers, 0);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(of("parallel: {pp: 4}\n", 16, 8), "");
+  EXPECT_THAT(of("parallel: {pp: 3}\n", 16, 8), HasSubstr("tp x cp x pp must divide"));
+  EXPECT_THAT(of("parallel: {pp: 4}\n", 12, 8),
+              HasSubstr("a global batch of 64 cannot be cut into micro batches of 1 for 3"));
+  EXPECT_THAT(of("parallel: {pp: 4}\npipeline: dualpipe\n", 64, 8),
+              HasSubstr("4 microbatches are fewer than twice the 4 pipeline stages"));
+  EXPECT_THAT(of("parallel: {pp: 4}\n", 16, 3), HasSubstr("3 layers on pp 4"));
+  EXPECT_THAT(of("parallel: {pp: 4, first_stage_layers: 1}\n", 16, 8),
+              HasSubstr("7 layers cannot be shared evenly by 3"));
+}
+
+TEST(Iteration, DualPipeVPutsTwoPartsOnEveryStage) {
+  const IterationShape shape =
+      shape_of(spec_of("parallel: {pp: 2}\npipeline: dualpipev\n" + batch), 2, 8, 0);
+  EXPECT_EQ(shape.pipeline.positions(), 4);
+  EXPECT_EQ(shape.layers.positions(), 4);
+  EXPECT_EQ(shape.pipeline.place(0, 3).stage, 0);
+}
+
+TEST(Iteration, IsNotSimulatedYet) {
+  try {
+    open_inputs(read_keys(batch));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("not simulated yet"));
+  }
+}
+
+}  // namespace
+}  // namespace moesim
