@@ -31,16 +31,14 @@ Bytes row_bytes_of(const Exchange& exchange) {
   return Bytes(exchange.traffic.total().value / static_cast<std::int64_t>(exchange.rows.size()));
 }
 
-RankParcels parcels_of(const Exchange& exchange, GpuId rank) {
+RankParcels parcels_of(const Op& op, GpuId rank) {
   std::map<GpuId, Parcel> sent, received;
-  const ByteMatrix& traffic = exchange.traffic;
-  for (GpuId from(0); from.value < traffic.ranks(); ++from.value) {
-    for (const auto& entry : traffic.row(from)) {
-      const Parcel parcel{from, entry.to, traffic.bytes(entry), {}};
-      if (from == rank) sent.emplace(entry.to, parcel);
-      if (entry.to == rank) received.emplace(from, parcel);
-    }
-  }
+  const Exchange& exchange = *op.exchange();
+  op.traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
+    const Parcel parcel{from, to, bytes, {}};
+    if (from == rank) sent.emplace(to, parcel);
+    if (to == rank) received.emplace(from, parcel);
+  });
   for (std::size_t i = 0; i < exchange.rows.size(); ++i) {
     const RowMove& row = exchange.rows[i];
     const auto index = static_cast<std::uint32_t>(i);

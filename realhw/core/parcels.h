@@ -25,7 +25,8 @@ struct RankParcels {
 /// rows.
 Bytes row_bytes_of(const Exchange& exchange);
 
-/// Throws std::runtime_error when rows do not fit into the bytes of their parcel.
-RankParcels parcels_of(const Exchange& exchange, GpuId rank);
+/// Of an exchange; rounds are not told apart, all bytes go at once. Throws std::runtime_error when
+/// rows do not fit into the bytes of their parcel.
+RankParcels parcels_of(const Op& op, GpuId rank);
 
 }  // namespace moesim

@@ -86,7 +86,7 @@ ExchangePrograms::ExchangePrograms(Draft& draft, std::function<LayerProgram*(con
   for (const RankStep& step : draft.program.steps) {
     const Op& op = draft.op(step);
     if (op.exchange() == nullptr || moves_tokens(op)) continue;
-    const RankParcels parcels = parcels_of(*op.exchange(), draft.program.rank);
+    const RankParcels parcels = parcels_of(op, draft.program.rank);
     auto& of_stream = most.at(static_cast<std::size_t>(op.stream));
     of_stream[0] = std::max(of_stream[0], room_for(parcels.received));
     of_stream[1] = std::max(of_stream[1], room_for(parcels.sent));
@@ -125,7 +125,7 @@ ExchangePrograms::Side ExchangePrograms::place(const RankStep& step, const RankP
 
 void ExchangePrograms::add(RankStep& step) {
   const Op& op = draft_.op(step);
-  const RankParcels parcels = parcels_of(*op.exchange(), draft_.program.rank);
+  const RankParcels parcels = parcels_of(op, draft_.program.rank);
   const bool rows = moves_tokens(op);
   LayerProgram* layer = rows ? layer_of_(op) : nullptr;
   if (rows && parcels.row_bytes.value == 0) throw std::runtime_error("the plan lists no rows");

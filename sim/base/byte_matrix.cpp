@@ -89,4 +89,21 @@ ByteMatrix ByteMatrix::transposed() const {
   return result;
 }
 
+ByteMatrix ByteMatrix::among(std::span<const GpuId> some) const {
+  if (std::ssize(some) == ranks()) return *this;
+  ByteMatrix result(unit_);
+  std::vector<Entry> kept;
+  for (const GpuId from : some) {
+    kept.clear();
+    auto member = some.begin();
+    for (const Entry& e : row(from)) {
+      member = std::lower_bound(member, some.end(), e.to);
+      if (member == some.end()) break;
+      if (*member == e.to) kept.push_back({GpuId(member - some.begin()), e.units});
+    }
+    result.add_row(kept);
+  }
+  return result;
+}
+
 }  // namespace moesim

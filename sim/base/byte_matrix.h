@@ -12,8 +12,9 @@
 
 namespace moesim {
 
-/// Sparse ranks x ranks matrix in compressed rows: bytes from a source GPU to a destination GPU, as
-/// whole multiples of one unit (such as a token row), 8 bytes an entry.
+/// Sparse ranks x ranks matrix in compressed rows: bytes from a source rank to a destination rank,
+/// as whole multiples of one unit (such as a token row), 8 bytes an entry. Ranks are the members of
+/// a group, or all GPUs of a cluster.
 /// Destinations ascend within a row, entries are > 0; the diagonal is data that stays on its GPU.
 /// Copies share their entries: the exchanges of a plan that move the same rows take room once.
 class ByteMatrix {
@@ -53,6 +54,8 @@ class ByteMatrix {
   Bytes total() const;         // the diagonal included
   Bytes off_diagonal() const;  // what really leaves its GPU
   ByteMatrix transposed() const;
+  /// The rows and columns of some ranks, ascending; itself where these are all.
+  ByteMatrix among(std::span<const GpuId> ranks) const;
   bool operator==(const ByteMatrix& other) const {
     return unit_ == other.unit_ && (rows_ == other.rows_ || *rows_ == *other.rows_);
   }

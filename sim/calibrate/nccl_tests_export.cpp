@@ -47,13 +47,9 @@ using Cells = std::map<std::pair<int, int>, std::int64_t>;  // (from, to) -> byt
 Cells off_diagonal(const Plan& plan, const std::vector<OpId>& ops) {
   Cells cells;
   for (const OpId op : ops) {
-    const ByteMatrix& traffic = plan[op].exchange()->traffic;
-    for (int from = 0; from < traffic.ranks(); ++from) {
-      for (const ByteMatrix::Entry& entry : traffic.row(GpuId(from))) {
-        if (entry.to.value == from) continue;
-        cells[{from, static_cast<int>(entry.to.value)}] += traffic.bytes(entry).value;
-      }
-    }
+    plan[op].traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
+      if (from != to) cells[{from.value, to.value}] += bytes.value;
+    });
   }
   return cells;
 }

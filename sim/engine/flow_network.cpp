@@ -47,8 +47,8 @@ class FlowNetwork : public Network {
     }
     std::size_t planes = 0;
     for (const Op& op : plan_.ops) {
-      if (const Exchange* exchange = op.exchange()) {
-        planes = std::max(planes, find_ways(exchange->traffic));
+      if (op.exchange()) {
+        planes = std::max(planes, find_ways(op.traffic()));
       }
     }
     simulator_.add_planes(static_cast<int>(planes), topology_.gpu_count());
@@ -71,7 +71,7 @@ class FlowNetwork : public Network {
  private:
   /// An exchange that somebody has joined and that has not ended for all.
   struct Active {
-    const ByteMatrix* traffic;
+    GroupTraffic traffic;
     const PricedExchange* price;
     std::unique_ptr<PeerOrder> order;
     std::size_t participants;                           // for whom it has not ended
@@ -94,7 +94,7 @@ class FlowNetwork : public Network {
       const std::size_t l = use.link.index();
       const Link& link = topology_.links()[l];
       if (!link.table) continue;
-      exchange.parts.emplace_back(l, link.part_of(use.bytes));
+      exchange.parts.emplace_back(l, link.part_of(use.bytes, exchange.traffic.rounds));
       parts_[l].sum += exchange.parts.back().second;
       ++parts_[l].exchanges;
     }
@@ -112,20 +112,18 @@ class FlowNetwork : public Network {
   }
 
   Active& active(OpId op) {
-    const auto [place, fresh] = active_.try_emplace(op);
-    if (!fresh) return place->second;
-    const Exchange& exchange = *plan_[op].exchange();
-    const Group& group = plan_[op].group;
+    const auto known = active_.find(op);
+    if (known != active_.end()) return known->second;
+    const GroupTraffic traffic = plan_[op].traffic();
     std::vector<int> nodes;
-    for (const GpuId gpu : group) nodes.push_back(topology_.host_of(gpu));
-    place->second = {
-        &exchange.traffic,
-        priced_[op].get(),
-        std::make_unique<PeerOrder>(group.list(), nodes, exchange.traffic, options_.peers),
-        group.size(),
-        {},
-        {}};
-    return place->second;
+    for (const GpuId gpu : traffic.members) nodes.push_back(topology_.host_of(gpu));
+    Active fresh{traffic,
+                 priced_[op].get(),
+                 std::make_unique<PeerOrder>(traffic, nodes, options_.peers),
+                 traffic.members.size(),
+                 {},
+                 {}};
+    return active_.emplace(op, std::move(fresh)).first->second;
   }
 
   /// Sends the data of some pairs once all have joined that do so at this time: flows of a sender
@@ -157,7 +155,7 @@ class FlowNetwork : public Network {
     std::vector<Simulator::Flow> flows;
     std::map<Pair, int> left;  // flows of a pair
     for (const Pair& pair : pairs) {
-      left[pair] = add_flows(pair, exchange.traffic->at(pair.first, pair.second), flows);
+      left[pair] = add_flows(pair, exchange.traffic, flows);
     }
     std::stable_sort(flows.begin(), flows.end(),
                      [](const auto& a, const auto& b) { return a.start < b.start; });
@@ -200,28 +198,28 @@ class FlowNetwork : public Network {
   }
 
   /// Looks up the ways of every pair with traffic; returns the largest number of ways of a pair.
-  std::size_t find_ways(const ByteMatrix& traffic) {
+  std::size_t find_ways(const GroupTraffic& traffic) {
     std::size_t most = 0;
-    for (int rank = 0; rank < traffic.ranks(); ++rank) {
-      const GpuId from(rank);
-      for (const auto& entry : traffic.row(from)) {
-        if (entry.to == from) continue;
-        auto& ways = ways_[{from, entry.to}];
-        if (ways.empty()) {
-          for (Path& path : topology_.paths(from, entry.to)) {
-            Seconds latency(0);
-            for (LinkId link : path.links) latency += topology_.links()[link.index()].latency;
-            ways.push_back({std::move(path.links), path.share, latency});
-          }
+    traffic.for_each([&](GpuId from, GpuId to, Bytes) {
+      if (to == from) return;
+      auto& ways = ways_[{from, to}];
+      if (ways.empty()) {
+        for (Path& path : topology_.paths(from, to)) {
+          Seconds latency(0);
+          for (LinkId link : path.links) latency += topology_.links()[link.index()].latency;
+          ways.push_back({std::move(path.links), path.share, latency});
         }
-        most = std::max(most, ways.size());
       }
-    }
+      most = std::max(most, ways.size());
+    });
     return most;
   }
 
-  /// A flow for each way of the pair, after the latency of that way; returns how many.
-  int add_flows(const Pair& pair, Bytes total, std::vector<Simulator::Flow>& flows) const {
+  /// A flow for each way of the pair, after the latency of that way in all rounds; returns how
+  /// many.
+  int add_flows(const Pair& pair, const GroupTraffic& traffic,
+                std::vector<Simulator::Flow>& flows) const {
+    const Bytes total = traffic.at(pair.first, pair.second);
     double share = 0;
     std::int64_t sent = 0;
     int count = 0;
@@ -232,7 +230,7 @@ class FlowNetwork : public Network {
       sent += bytes;
       if (bytes == 0) continue;
       flows.push_back({static_cast<int>(i), pair.first, pair.second, Bytes(bytes),
-                       simulator_.now() + ways[i].latency});
+                       simulator_.now() + ways[i].latency * traffic.rounds});
       ++count;
     }
     return count;

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <numeric>
+#include <optional>
 
 namespace moesim {
 namespace {
@@ -47,31 +48,22 @@ int P2pSchedule::receiver(int rank, int round) const {
   return groups_[static_cast<std::size_t>(group)][static_cast<std::size_t>(local)];
 }
 
-PeerOrder::PeerOrder(const std::vector<GpuId>& participants, const std::vector<int>& nodes,
-                     const ByteMatrix& traffic, int peers) {
-  const auto add = [&](GpuId from, GpuId to, int batch) {
-    gpus_[from].batches[batch].push_back({from, to});
-    gpus_[to].batches[batch].push_back({from, to});
-  };
-  for (const GpuId gpu : participants) gpus_[gpu];
-  if (peers == 0) {
-    for (const auto& [from, gpu] : gpus_) {
-      for (const ByteMatrix::Entry& entry : traffic.row(from)) {
-        if (entry.to != from) add(from, entry.to, 0);
-      }
+PeerOrder::PeerOrder(const GroupTraffic& traffic, const std::vector<int>& nodes, int peers) {
+  for (const GpuId gpu : traffic.members) gpus_[gpu];
+  std::optional<P2pSchedule> schedule;
+  if (peers > 0) schedule.emplace(nodes);
+  const ByteMatrix moved = traffic.moved();
+  std::vector<int> round_of(nodes.size());  // in which the member is sent to
+  for (int rank = 0; rank < moved.ranks(); ++rank) {
+    for (int round = 0; schedule && round < schedule->rounds(); ++round) {
+      round_of[static_cast<std::size_t>(schedule->receiver(rank, round))] = round;
     }
-    return;
-  }
-  const P2pSchedule schedule(nodes);
-  for (std::size_t rank = 0; rank < participants.size(); ++rank) {
-    const GpuId from = participants[rank];
-    std::map<GpuId, int> round_of;
-    for (int round = 0; round < schedule.rounds(); ++round) {
-      const int receiver = schedule.receiver(static_cast<int>(rank), round);
-      round_of[participants[static_cast<std::size_t>(receiver)]] = round;
-    }
-    for (const ByteMatrix::Entry& entry : traffic.row(from)) {
-      if (entry.to != from) add(from, entry.to, round_of.at(entry.to) / peers);
+    for (const ByteMatrix::Entry& entry : moved.row(GpuId(rank))) {
+      if (entry.to.value == rank) continue;
+      const int batch = schedule ? round_of[entry.to.index()] / peers : 0;
+      const Pair pair(traffic.gpu(GpuId(rank)), traffic.gpu(entry.to));
+      gpus_[pair.first].batches[batch].push_back(pair);
+      gpus_[pair.second].batches[batch].push_back(pair);
     }
   }
 }

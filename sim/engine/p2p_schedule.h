@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/byte_matrix.h"
+#include "sim/base/group_traffic.h"
 #include "sim/base/types.h"
 
 namespace moesim {
@@ -49,9 +49,8 @@ class PeerOrder {
  public:
   using Pair = std::pair<GpuId, GpuId>;  // from, to
 
-  /// `nodes[i]` is the node of participants[i]. Pairs without bytes take no part. 0 peers: all.
-  PeerOrder(const std::vector<GpuId>& participants, const std::vector<int>& nodes,
-            const ByteMatrix& traffic, int peers);
+  /// `nodes[i]` is the node of member i. Pairs without bytes take no part. 0 peers: all.
+  PeerOrder(const GroupTraffic& traffic, const std::vector<int>& nodes, int peers);
 
   /// A GPU has joined: the pairs that may begin now.
   std::vector<Pair> join(GpuId gpu);

@@ -136,10 +136,13 @@ class Checker {
   /// Records who joins this op; false when the lists below make no sense without it.
   bool check_group(const Op& op) {
     const Group& gpus = op.group;
-    if (gpus.empty()) mistake(": an op needs a GPU or more");
+    if (gpus.empty()) {
+      mistake(": an op needs a GPU or more");
+      return false;
+    }
     if (std::adjacent_find(gpus.begin(), gpus.end(), std::greater_equal<>()) != gpus.end()) {
       mistake(": its GPUs do not ascend");
-      may_order_ = false;
+      return may_order_ = false;
     }
     for (const GpuId gpu : gpus) {
       if (!is_gpu(gpu)) return false;
@@ -155,17 +158,17 @@ class Checker {
     if (traffic.unit().value < 1) {
       mistake(fmt::format(": a traffic unit of {} bytes", traffic.unit().value));
     }
-    if (traffic.ranks() != plan_.gpus) {
-      mistake(fmt::format(": a traffic matrix of {} rows in a plan of {} GPUs", traffic.ranks(),
-                          plan_.gpus));
-      return;
+    if (exchange.rounds < 1) mistake(fmt::format(": {} rounds", exchange.rounds));
+    const int members = static_cast<int>(plan_[id_].group.size());
+    if (traffic.ranks() != members) {
+      return mistake(
+          fmt::format(": a traffic matrix of {} rows for {} GPUs", traffic.ranks(), members));
     }
-    for (GpuId from(0); from.value < plan_.gpus; ++from.value) {
-      for (const ByteMatrix::Entry& entry : traffic.row(from)) {
-        if (joins(from) && joins(entry.to)) continue;
-        mistake(fmt::format(": traffic from GPU {} to {}, but GPU {} takes no part", from.value,
-                            entry.to.value, joins(from) ? entry.to.value : from.value));
-        return;
+    for (int row = 0; row < members; ++row) {
+      for (const ByteMatrix::Entry& entry : traffic.row(GpuId(row))) {
+        if (entry.to.value >= 0 && entry.to.value < members) continue;
+        return mistake(
+            fmt::format(": an entry of its traffic in column {} of {}", entry.to.value, members));
       }
     }
   }

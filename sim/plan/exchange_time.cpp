@@ -45,10 +45,14 @@ ExchangeTime exchange_time(const LinkLoads& loads) {
   return time;
 }
 
-ExchangePrice price(const Topology& topology, const ByteMatrix& traffic) {
+ExchangePrice price(const Topology& topology, const GroupTraffic& traffic) {
   PricedExchange exchange{topology.loads(traffic), {}};
   exchange.alone = exchange_time(exchange.loads);
   return std::make_shared<const PricedExchange>(std::move(exchange));
+}
+
+ExchangePrice price(const Topology& topology, const ByteMatrix& traffic) {
+  return price(topology, GroupTraffic{traffic, topology.all_gpus()});
 }
 
 std::vector<Seconds> shared_times(const std::vector<ExchangePrice>& exchanges) {

@@ -35,6 +35,8 @@ struct PricedExchange {
 /// Shared by all who need it, since it takes long to work out.
 using ExchangePrice = std::shared_ptr<const PricedExchange>;
 
+ExchangePrice price(const Topology& topology, const GroupTraffic& traffic);
+/// Of a matrix over all GPUs.
 ExchangePrice price(const Topology& topology, const ByteMatrix& traffic);
 
 /// How long exchanges take that all join together and share the links evenly: every link serves

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -46,6 +47,9 @@ class Group {
   bool meets(const Group& other) const;
   bool operator==(const Group& other) const {
     return gpus_ == other.gpus_ || *gpus_ == *other.gpus_;
+  }
+  std::strong_ordering operator<=>(const Group& other) const {
+    return gpus_ == other.gpus_ ? std::strong_ordering::equal : *gpus_ <=> *other.gpus_;
   }
 
  private:

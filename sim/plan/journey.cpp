@@ -136,28 +136,30 @@ void check_rows_fill_traffic(const Plan& plan, OpId id, Mistakes& mistakes) {
     return mistake(fmt::format(": {} rows of one size cannot make {} bytes", count, total));
   }
   const std::int64_t row_bytes = exchange.padded ? exchange.traffic.unit().value : total / count;
-  const auto gpus = static_cast<std::size_t>(plan.gpus);
-  std::vector<std::size_t> next(gpus + 1);
-  for (const RowMove& row : exchange.rows) ++next[row.from.index() + 1];
-  for (std::size_t gpu = 0; gpu < gpus; ++gpu) next[gpu + 1] += next[gpu];
-  std::vector<GpuId> targets(exchange.rows.size());  // grouped by source
-  for (const RowMove& row : exchange.rows) targets[next[row.from.index()]++] = row.to;
-  std::vector<std::int64_t> excess(gpus);  // bytes of the rows less those of the matrix
-  std::size_t begin = 0;
-  for (GpuId from(0); from.value < plan.gpus; begin = next[from.index()], ++from.value) {
-    const std::size_t end = next[from.index()];
-    for (const auto& entry : exchange.traffic.row(from)) {
-      excess[entry.to.index()] -= exchange.traffic.bytes(entry).value;
-    }
-    for (std::size_t i = begin; i < end; ++i) excess[targets[i].index()] += row_bytes;
-    const auto check = [&](GpuId to) {
-      const std::int64_t more = std::exchange(excess[to.index()], 0);
+  const Group& group = plan[id].group;
+  const ByteMatrix traffic = plan[id].traffic().moved();
+  const std::size_t members = group.size();
+  std::vector<std::size_t> next(members + 1);
+  for (const RowMove& row : exchange.rows) ++next[group.member(row.from) + 1];
+  for (std::size_t m = 0; m < members; ++m) next[m + 1] += next[m];
+  std::vector<std::size_t> targets(exchange.rows.size());  // members, grouped by source
+  for (const RowMove& row : exchange.rows) {
+    targets[next[group.member(row.from)]++] = group.member(row.to);
+  }
+  std::vector<std::int64_t> excess(members);  // bytes of the rows less those of the matrix
+  for (std::size_t from = 0, begin = 0; from < members; begin = next[from], ++from) {
+    const std::size_t end = next[from];
+    const auto entries = traffic.row(GpuId(static_cast<std::int64_t>(from)));
+    for (const auto& entry : entries) excess[entry.to.index()] -= traffic.bytes(entry).value;
+    for (std::size_t i = begin; i < end; ++i) excess[targets[i]] += row_bytes;
+    const auto check = [&](std::size_t to) {
+      const std::int64_t more = std::exchange(excess[to], 0);
       if (more == 0 || (exchange.padded && more < 0)) return;
-      const std::int64_t bytes = exchange.traffic.at(from, to).value;
+      const std::int64_t bytes = plan[id].traffic().at(group[from], group[to]).value;
       mistake(fmt::format(": rows of {} bytes from GPU {} to {} make {} bytes, the matrix has {}",
-                          row_bytes, from.value, to.value, bytes + more, bytes));
+                          row_bytes, group[from].value, group[to].value, bytes + more, bytes));
     };
-    for (const auto& entry : exchange.traffic.row(from)) check(entry.to);
+    for (const auto& entry : entries) check(entry.to.index());
     for (std::size_t i = begin; i < end; ++i) check(targets[i]);
   }
 }

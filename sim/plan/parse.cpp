@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -167,7 +168,9 @@ class Parser {
     if (reader.accept("after"))
       op.after = to_ids<OpId>(reader.ids("an op to wait for", op_count_ - 1));
     reader.expect_end();
-    if (op.exchange()) exchange_ = Below::exchange;
+    // What moves between whom cannot be said unless the list is sound, which find_mistakes says.
+    const bool ascends = std::ranges::is_sorted(op.group, std::less_equal<>());
+    if (op.exchange()) exchange_ = ascends ? Below::exchange : Below::skip;
     plan_.ops.back() = std::move(op);
   }
 
@@ -190,6 +193,10 @@ class Parser {
     reader.expect("unit");
     exchange.traffic = ByteMatrix(Bytes(reader.integer("bytes of a unit", 1, most)));
     exchange.padded = reader.accept("padded");
+    exchange.transposed = reader.accept("transposed");
+    if (reader.accept("rounds")) {
+      exchange.rounds = static_cast<int>(reader.integer("rounds", 1, most_ids));
+    }
     return exchange;
   }
 
@@ -203,23 +210,35 @@ class Parser {
     if (reader.accept("rows")) {
       read_rows(reader, exchange.rows);
     } else {
-      read_matrix_row(reader, exchange.traffic);
+      read_matrix_row(reader, plan_.ops.back().group, exchange.traffic);
     }
   }
 
-  void read_matrix_row(LineReader& reader, ByteMatrix& traffic) {
+  /// Which member of the exchange a GPU is. Its list ascends, unless that is a mistake already.
+  GpuId read_member(LineReader& reader, std::string_view word, const Group& group) const {
+    const GpuId gpu(reader.integer_in(word, "a GPU", 0, last_gpu()));
+    const std::size_t member = group.member(gpu);
+    if (member == group.size()) {
+      reader.fail(word, fmt::format("GPU {} takes no part in the exchange", gpu.value),
+                  "list it behind 'exchange'");
+    }
+    return GpuId(static_cast<std::int64_t>(member));
+  }
+
+  void read_matrix_row(LineReader& reader, const Group& group, ByteMatrix& traffic) {
     const std::string_view source = reader.word("a GPU");
-    const std::int64_t from = reader.integer_in(source, "a GPU", 0, last_gpu());
-    if (from < traffic.ranks()) {
-      reader.fail(source, fmt::format("the matrix row of GPU {} comes too late", from),
+    const GpuId from = read_member(reader, source, group);
+    if (from.value < traffic.ranks()) {
+      reader.fail(source,
+                  fmt::format("the matrix row of GPU {} comes too late", group[from.index()].value),
                   "rows ascend by source, each GPU once");
     }
     reader.expect("->");
-    while (traffic.ranks() < from) traffic.add_row({});
+    while (traffic.ranks() < from.value) traffic.add_row({});
     std::vector<ByteMatrix::Entry> row;
     do {
       const auto entry = reader.parts("GPU:units");
-      row.push_back({GpuId(reader.integer_in(entry[0], "a GPU", 0, last_gpu())),
+      row.push_back({read_member(reader, entry[0], group),
                      static_cast<std::uint32_t>(
                          reader.integer_in(entry[1], "units", 1, std::int64_t{0xffffffff}))});
     } while (!reader.at_end());
@@ -227,7 +246,8 @@ class Parser {
     const auto bad = std::adjacent_find(row.begin(), row.end(), same_or_less);
     if (bad != row.end()) {
       reader.fail(source,
-                  fmt::format("destination {} follows {}", std::next(bad)->to.value, bad->to.value),
+                  fmt::format("destination {} follows {}", group[std::next(bad)->to.index()].value,
+                              group[bad->to.index()].value),
                   "destinations ascend, each GPU once");
     }
     traffic.add_row(row);
@@ -251,8 +271,10 @@ class Parser {
   /// Completes the matrix of the exchange that the lines so far belong to.
   void close_exchange() {
     if (exchange_ != Below::exchange) return;
-    ByteMatrix& traffic = std::get<Exchange>(plan_.ops.back().work).traffic;
-    while (traffic.ranks() < plan_.gpus) traffic.add_row({});
+    Op& op = plan_.ops.back();
+    Exchange& exchange = std::get<Exchange>(op.work);
+    while (exchange.traffic.ranks() < std::ssize(op.group.list())) exchange.traffic.add_row({});
+    if (exchange.transposed) exchange.traffic = exchange.traffic.transposed();
   }
 
   const std::string& file_;

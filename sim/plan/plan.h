@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/base/byte_matrix.h"
+#include "sim/base/group_traffic.h"
 #include "sim/model/kernel.h"
 #include "sim/model/op_kind.h"
 #include "sim/plan/group.h"
@@ -86,10 +87,24 @@ class Kernels {
 
 /// One grouped collective phase. It starts when the last GPU of its group has joined and ends for
 /// all of them together; entries of the matrix are in flight at once.
+///
+/// Row and column i of `traffic` are the i-th member of the op's group. Entry (i, j) is what member
+/// i sends to member j; where `transposed`, what j sends to i. So the way there and the way back,
+/// forward and backward share the entries of one matrix. They do not share a price, since links may
+/// differ by direction.
+///
+/// `rounds` steps follow each other and move 1 / rounds of the bytes each, as a ring of n ranks has
+/// 2 (n - 1) for an all-reduce and n - 1 for an all-gather or a reduce-scatter; the matrix has the
+/// bytes of all rounds. With one round of the overhead o [s] and the latency l [s],
+///   time = rounds x (o + l) + the bytes of all rounds on the busiest link / its bandwidth,
+/// where a link with a measured table yields what it does to the bytes of one round. Every fidelity
+/// lets overhead and latency pass at the start, then the bytes of all rounds flow.
 struct Exchange {
-  ByteMatrix traffic;
+  ByteMatrix traffic;         // members x members
   std::vector<RowMove> rows;  // explicit token lists, only when the plan was asked for them
   bool padded = false;        // rows of one unit each may leave room in the matrix
+  bool transposed = false;    // rows of `traffic` receive
+  int rounds = 1;
   bool operator==(const Exchange&) const = default;
 };
 
@@ -118,6 +133,11 @@ struct Op {
 
   const Kernels* kernels() const { return std::get_if<Kernels>(&work); }
   const Exchange* exchange() const { return std::get_if<Exchange>(&work); }
+  /// What an exchange moves, and between which GPUs. Looks at the op.
+  GroupTraffic traffic() const {
+    const Exchange& moves = std::get<Exchange>(work);
+    return {moves.traffic, group, moves.transposed, moves.rounds};
+  }
   bool operator==(const Op&) const = default;
 };
 
@@ -143,8 +163,8 @@ std::vector<OpId> topological_order(const Plan& plan);
 
 /// Structural rules: ids in range, streams fit the work (runs_kernels), one kernel or one per
 /// member, of one kind and shape but for their rows, `after` names only ops that share a GPU with
-/// the waiting one, no cycles of ops, traffic and rows only between members, one row of the matrix
-/// per GPU of the plan. Throws Error with every mistake, each naming its op.
+/// the waiting one, no cycles of ops, rows only between members, one row of the matrix per member,
+/// a round or more. Throws Error with every mistake, each naming its op.
 void check_plan(const Plan& plan);
 
 }  // namespace moesim

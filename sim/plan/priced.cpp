@@ -2,6 +2,7 @@
 #include "sim/plan/priced.h"
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "sim/plan/check.h"
@@ -11,12 +12,15 @@ namespace moesim {
 PricedPlan::PricedPlan(const Plan& plan, const Topology& topology)
     : plan_(plan), topology_(topology), prices_(plan.ops.size()) {
   check_gpus(plan, static_cast<std::size_t>(topology.gpu_count()));
-  std::map<std::pair<const void*, Bytes>, ExchangePrice> price_of;  // by the traffic's identity
+  // By the matrix's identity, and all else that the price depends on.
+  using Key = std::tuple<std::pair<const void*, Bytes>, bool, int, Group>;
+  std::map<Key, ExchangePrice> price_of;
   for (std::size_t op = 0; op < prices_.size(); ++op) {
     const Exchange* exchange = plan.ops[op].exchange();
     if (exchange == nullptr) continue;
-    const auto [known, fresh] = price_of.try_emplace(exchange->traffic.identity());
-    if (fresh) known->second = price(topology, exchange->traffic);
+    const auto [known, fresh] = price_of.try_emplace(
+        {exchange->traffic.identity(), exchange->transposed, exchange->rounds, plan.ops[op].group});
+    if (fresh) known->second = price(topology, plan.ops[op].traffic());
     prices_[op] = known->second;
   }
 }

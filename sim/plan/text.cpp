@@ -52,14 +52,25 @@ std::string key_text(const Op& op) {
   return text;
 }
 
-void append_exchange_lines(std::string& text, const Exchange& exchange) {
+/// `unit 4096 padded transposed rounds 6`: what is so.
+std::string traits_text(const Exchange& exchange) {
+  std::string text = fmt::format("unit {}", exchange.traffic.unit().value);
+  if (exchange.padded) text += " padded";
+  if (exchange.transposed) text += " transposed";
+  if (exchange.rounds != 1) text += fmt::format(" rounds {}", exchange.rounds);
+  return text;
+}
+
+/// Bytes by the GPUs that they leave, also where the matrix is kept turned round.
+void append_exchange_lines(std::string& text, const Op& op) {
+  const Exchange& exchange = *op.exchange();
   auto out = std::back_inserter(text);
-  const ByteMatrix& traffic = exchange.traffic;
-  for (GpuId from(0); from.value < traffic.ranks(); ++from.value) {
-    if (traffic.row(from).empty()) continue;
-    fmt::format_to(out, "  {} ->", from.value);
-    for (const ByteMatrix::Entry& entry : traffic.row(from)) {
-      fmt::format_to(out, " {}:{}", entry.to.value, entry.units);
+  const ByteMatrix traffic = op.traffic().moved();
+  for (int from = 0; from < traffic.ranks(); ++from) {
+    if (traffic.row(GpuId(from)).empty()) continue;
+    fmt::format_to(out, "  {} ->", op.group[static_cast<std::size_t>(from)].value);
+    for (const ByteMatrix::Entry& entry : traffic.row(GpuId(from))) {
+      fmt::format_to(out, " {}:{}", op.group[entry.to.index()].value, entry.units);
     }
     text += '\n';
   }
@@ -92,13 +103,11 @@ std::string to_text(const Plan& plan) {
     if (const Kernels* kernels = op.kernels()) {
       fmt::format_to(out, "gpus {} {}", gpus, to_text(*kernels));
     } else {
-      const Exchange& exchange = *op.exchange();
-      fmt::format_to(out, "exchange {} unit {}{}", gpus, exchange.traffic.unit().value,
-                     exchange.padded ? " padded" : "");
+      fmt::format_to(out, "exchange {} {}", gpus, traits_text(*op.exchange()));
     }
     if (!op.after.empty()) fmt::format_to(out, " after {}", list_text(op.after));
     text += '\n';
-    if (const Exchange* exchange = op.exchange()) append_exchange_lines(text, *exchange);
+    if (op.exchange()) append_exchange_lines(text, op);
   }
   return text;
 }

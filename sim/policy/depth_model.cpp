@@ -78,7 +78,11 @@ const CollectiveCosts& DepthModel::costs(const LayerTokens& tokens) const {
       std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>((row_ * rows).value, 1)));
   const auto known = costs_.find(size);
   if (known != costs_.end()) return known->second;
-  const auto time = [&](const CommunicatorTraffic& t) { return groups_.slowest(t); };
+  const auto time = [&, everybody = Group::first(groups_.gpus())](const CommunicatorTraffic& list) {
+    std::vector<GroupTraffic> together;
+    for (const ByteMatrix& traffic : list) together.push_back({traffic, everybody});
+    return groups_.slowest(together);
+  };
   const Bytes bytes(static_cast<std::int64_t>(size));
   return costs_.emplace(size, fit_collective_costs(nesting_, groups_.count(), time, bytes))
       .first->second;

@@ -3,6 +3,7 @@
 #include "sim/policy/dispatch.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -127,11 +128,15 @@ void Dispatch::wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wra
 ByteMatrix traffic_among(const std::vector<GpuId>& members, const std::vector<std::uint32_t>& rows,
                          std::size_t gpus, Bytes unit) {
   ByteMatrix traffic(unit);
-  auto member = members.begin();
-  for (std::size_t from = 0; from < gpus; ++from) {
-    const bool sends = member != members.end() && member->index() == from;
-    traffic.add_dense_row({rows.data() + from * gpus, sends ? gpus : 0});
-    if (sends) ++member;
+  std::vector<std::uint32_t> row(members.size());
+  const auto sum = [](std::span<const std::uint32_t> counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  };
+  for (const GpuId from : members) {
+    const std::span sent(rows.data() + from.index() * gpus, gpus);
+    for (std::size_t m = 0; m < members.size(); ++m) row[m] = sent[members[m].index()];
+    if (sum(row) != sum(sent)) throw std::logic_error("rows leave their communicator");
+    traffic.add_dense_row(row);
   }
   return traffic;
 }

@@ -53,7 +53,8 @@ class RowEvaluation {
 };
 using RowEvaluationPtr = std::shared_ptr<const RowEvaluation>;
 
-/// What the members of a communicator send each other: of rows [from * gpus + to], as units.
+/// What the members of a communicator send each other, members x members: of rows [from * gpus +
+/// to], as units. Throws std::logic_error where a member sends rows to others.
 ByteMatrix traffic_among(const std::vector<GpuId>& members, const std::vector<std::uint32_t>& rows,
                          std::size_t gpus, Bytes unit);
 

@@ -174,9 +174,9 @@ Seconds EpGroups::busiest_link(const ByteMatrix& traffic) const {
   return price(*topology_, traffic)->alone.transfer;
 }
 
-Seconds EpGroups::slowest(const std::vector<ByteMatrix>& traffic) const {
+Seconds EpGroups::slowest(const std::vector<GroupTraffic>& traffic) const {
   std::vector<ExchangePrice> together;
-  for (const ByteMatrix& one : traffic) together.push_back(price(*topology_, one));
+  for (const GroupTraffic& one : traffic) together.push_back(price(*topology_, one));
   return std::ranges::max(shared_times(together));
 }
 

@@ -12,7 +12,7 @@
 
 #include "sim/balance/loads.h"
 #include "sim/balance/training/owners.h"
-#include "sim/base/byte_matrix.h"
+#include "sim/base/group_traffic.h"
 #include "sim/plan/assignment.h"
 #include "sim/policy/rank_space.h"
 #include "sim/topology/topology.h"
@@ -101,7 +101,7 @@ class EpGroups {
   /// The longest time of a link under some traffic over the cluster, latencies aside.
   Seconds busiest_link(const ByteMatrix& traffic) const;
   /// The time of the slowest of some exchanges over the cluster that start at once.
-  Seconds slowest(const std::vector<ByteMatrix>& traffic) const;
+  Seconds slowest(const std::vector<GroupTraffic>& traffic) const;
 
  private:
   const Topology* topology_;

@@ -146,7 +146,7 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
       fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
   const OpKey key = s.key(OpKind::token_exchange, stage, phase);
   const bool back = stage == Stage::combine;
-  const auto& moved = s.parts.traffic(phase, back);
+  const auto& moved = s.parts.traffic(phase);
   for (auto& [group, exchange] : phase_exchanges(s.work, phase, moved, row, back)) {
     std::vector<OpId> waits = waits_of(group, after);
     added.push_back(chain_.exchange(
@@ -198,8 +198,9 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     if (side.before != before) continue;
     // Out and back differ in nothing else.
     const int part = side_part(stage, phase, i);
-    const auto& moved = s.parts.traffic(phase, stage == Stage::combine);
-    for (auto& [group, exchange] : side_exchanges(s.work, phase, moved, side)) {
+    const auto& moved = s.parts.traffic(phase);
+    const bool back = stage == Stage::combine;
+    for (auto& [group, exchange] : side_exchanges(s.work, phase, moved, side, back)) {
       chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
                        s.key(OpKind::side_exchange, Stage::other, part),
                        shape.phase(phase).stream,

@@ -8,24 +8,6 @@
 #include "sim/policy/layer_step.h"
 
 namespace moesim {
-namespace {
-
-/// GPUs that send or receive, ascending.
-Group concerned(const ByteMatrix& traffic) {
-  std::vector<bool> takes_part(static_cast<std::size_t>(traffic.ranks()));
-  for (int g = 0; g < traffic.ranks(); ++g) {
-    for (const auto& entry : traffic.row(GpuId(g))) {
-      takes_part[static_cast<std::size_t>(g)] = takes_part[entry.to.index()] = true;
-    }
-  }
-  std::vector<GpuId> gpus;
-  for (int g = 0; g < traffic.ranks(); ++g) {
-    if (takes_part[static_cast<std::size_t>(g)]) gpus.emplace_back(g);
-  }
-  return gpus;
-}
-
-}  // namespace
 
 void LayerOps::migrate(int layer, const Mark& after) {
   const Step s = step(layer, Pass::forward);
@@ -80,7 +62,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream
   key.part = -1;
   for (const ParamExchange& move : exchanges) {
     ++key.part;
-    const Group members = concerned(move.traffic);
+    const auto& [whole, members, traffic] = s.parts.concerned(move.traffic);
     if (members.empty()) continue;
     Mark before = last.empty() ? after : chain_.per_gpu(last);
     before.resize(static_cast<std::size_t>(chain_.gpus()));
@@ -99,7 +81,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream
     };
     add_kernels(OpKind::encode, move.encode);
     last = {chain_.detached({move.name, key, stream, members, waits_of(members, before),
-                             Exchange{move.traffic, {}, false}})};
+                             Exchange{traffic, {}, false}})};
     if (move.decode.empty()) continue;
     before = chain_.per_gpu(last);
     add_kernels(OpKind::decode, move.decode);

@@ -24,18 +24,13 @@ std::vector<std::vector<RowMove>> rows_of(const LayerWork& work, int phase, bool
 }
 
 /// The same bytes between any two members.
-ByteMatrix all_pairs(const std::vector<GpuId>& members, std::size_t gpus, Bytes bytes) {
+ByteMatrix all_pairs(std::size_t members, Bytes bytes) {
   ByteMatrix result(bytes);
-  std::vector<ByteMatrix::Entry> row;
-  for (std::size_t from = 0; from < gpus; ++from) {
-    row.clear();
-    const GpuId gpu(static_cast<std::int64_t>(from));
-    if (std::binary_search(members.begin(), members.end(), gpu)) {
-      for (const GpuId to : members) {
-        if (to != gpu) row.push_back({to, 1});
-      }
-    }
-    result.add_row(row);
+  std::vector<std::uint32_t> row(members, 1);
+  for (std::size_t from = 0; from < members; ++from) {
+    row[from] = 0;
+    result.add_dense_row(row);
+    row[from] = 1;
   }
   return result;
 }
@@ -68,7 +63,7 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
   std::vector<GroupExchange> exchanges;
   for (std::size_t c = 0; c < communicators.size(); ++c) {
     Exchange exchange{traffic[c].with_unit(row_bytes), std::move(rows[c]),
-                      !work.counts.padded_phases.empty()};
+                      !work.counts.padded_phases.empty(), mirrored};
     exchanges.push_back({communicators[c], std::move(exchange)});
   }
   return exchanges;
@@ -76,14 +71,13 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
 
 std::vector<GroupExchange> side_exchanges(const LayerWork& work, int phase,
                                           const std::vector<ByteMatrix>& traffic,
-                                          const SideExchange& side) {
+                                          const SideExchange& side, bool mirrored) {
   const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
   std::vector<GroupExchange> exchanges;
   for (std::size_t c = 0; c < communicators.size(); ++c) {
-    ByteMatrix of_side = side.per_pair.value > 0
-                             ? all_pairs(communicators[c], work.counts.gpus(), side.per_pair)
-                             : traffic[c].with_unit(side.per_row);
-    exchanges.push_back({communicators[c], {std::move(of_side), {}, false}});
+    ByteMatrix of_side = side.per_pair.value > 0 ? all_pairs(communicators[c].size(), side.per_pair)
+                                                 : traffic[c].with_unit(side.per_row);
+    exchanges.push_back({communicators[c], {std::move(of_side), {}, false, mirrored}});
   }
   return exchanges;
 }

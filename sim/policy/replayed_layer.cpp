@@ -4,6 +4,24 @@
 #include "sim/policy/phase_exchange.h"
 
 namespace moesim {
+namespace {
+
+/// GPUs that send or receive, ascending.
+Group members_of(const ByteMatrix& traffic) {
+  std::vector<bool> takes_part(static_cast<std::size_t>(traffic.ranks()));
+  for (int g = 0; g < traffic.ranks(); ++g) {
+    for (const auto& entry : traffic.row(GpuId(g))) {
+      takes_part[static_cast<std::size_t>(g)] = takes_part[entry.to.index()] = true;
+    }
+  }
+  std::vector<GpuId> gpus;
+  for (int g = 0; g < traffic.ranks(); ++g) {
+    if (takes_part[static_cast<std::size_t>(g)]) gpus.emplace_back(g);
+  }
+  return gpus;
+}
+
+}  // namespace
 
 ReplayedLayer::ReplayedLayer(const LayerWork& work) : work_(work) {
   const RowCounts& counts = work.counts;
@@ -30,14 +48,19 @@ ReplayedLayer::ReplayedLayer(const LayerWork& work) : work_(work) {
   }
 }
 
-const std::vector<ByteMatrix>& ReplayedLayer::traffic(int phase, bool back) {
-  auto& [out, turned] = traffic_[phase];
+const std::vector<ByteMatrix>& ReplayedLayer::traffic(int phase) {
+  std::vector<ByteMatrix>& out = traffic_[phase];
   if (out.empty()) out = phase_traffic(work_, phase);
-  if (!back) return out;
-  if (turned.empty()) {
-    for (const ByteMatrix& matrix : out) turned.push_back(matrix.transposed());
+  return out;
+}
+
+const ReplayedLayer::Concerned& ReplayedLayer::concerned(const ByteMatrix& whole) {
+  const auto [known, is_new] = concerned_.try_emplace(whole.identity());
+  if (is_new) {
+    const Group members = members_of(whole);
+    known->second = {whole, members, whole.among(members)};
   }
-  return turned;
+  return known->second;
 }
 
 const ReplayedLayer::KernelsOfGroup* ReplayedLayer::kernels(OpKey key, const Group& everybody,

@@ -47,8 +47,15 @@ class ReplayedLayer {
   const std::vector<std::int64_t>& packed() const { return packed_; }
   const std::vector<std::int64_t>& delivered() const { return delivered_; }
 
-  /// [communicator] of a phase as it goes out, or turned round.
-  const std::vector<ByteMatrix>& traffic(int phase, bool back);
+  /// [communicator] of a phase as it goes out, for both ways and passes.
+  const std::vector<ByteMatrix>& traffic(int phase);
+  /// What the GPUs that send or receive exchange among themselves.
+  struct Concerned {
+    ByteMatrix whole;  // over all GPUs; its identity stays taken
+    Group members;
+    ByteMatrix traffic;
+  };
+  const Concerned& concerned(const ByteMatrix& whole);
 
   using KernelOf = std::function<Kernel(GpuId)>;
   struct KernelsOfGroup {
@@ -60,13 +67,11 @@ class ReplayedLayer {
   const KernelsOfGroup* kernels(OpKey key, const Group& everybody, const KernelOf& kernel_of);
 
  private:
-  struct PhaseTraffic {
-    std::vector<ByteMatrix> out, turned;  // [communicator]
-  };
   const LayerWork& work_;
   std::vector<RowSums> phases_;
   std::vector<std::int64_t> packed_, delivered_;
-  std::map<int, PhaseTraffic> traffic_;  // by phase, for both passes
+  std::map<int, std::vector<ByteMatrix>> traffic_;                // by phase
+  std::map<std::pair<const void*, Bytes>, Concerned> concerned_;  // by identity
   std::map<OpKey, KernelsOfGroup> kernels_;
 };
 

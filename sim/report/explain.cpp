@@ -27,17 +27,14 @@ Seconds time_of(const PricedPlan& plan, const Ops& ops, const NamedBackend& by) 
   return by.backend->run(PricedPlan(part, plan, ops)).makespan;
 }
 
-void add_reach(ReachTotals& reach, const Exchange& exchange, const Topology& topology) {
+void add_reach(ReachTotals& reach, const Op& op, const Topology& topology) {
   const auto distance = [&topology](GpuId from, GpuId to) -> std::size_t {
     if (from == to) return 0;
     return topology.host_of(from) == topology.host_of(to) ? 1 : 2;
   };
-  for (int g = 0; g < exchange.traffic.ranks(); ++g) {
-    for (const auto& entry : exchange.traffic.row(GpuId(g))) {
-      reach.bytes[distance(GpuId(g), entry.to)] += exchange.traffic.bytes(entry);
-    }
-  }
-  for (const RowMove& row : exchange.rows) ++reach.rows[distance(row.from, row.to)];
+  op.traffic().for_each(
+      [&](GpuId from, GpuId to, Bytes bytes) { reach.bytes[distance(from, to)] += bytes; });
+  for (const RowMove& row : op.exchange()->rows) ++reach.rows[distance(row.from, row.to)];
 }
 
 void add_loads(LinkLoads& sum, const LinkLoads& loads) {
@@ -156,7 +153,6 @@ PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::v
     }
     phase.name = plan[id].label;
     phase.pass = plan[id].key.pass;
-    const Exchange& exchange = *plan[id].exchange();
     const int members = static_cast<int>(group.size());
     phase.least_gpus = std::min(phase.least_gpus, members);
     phase.most_gpus = std::max(phase.most_gpus, members);
@@ -164,7 +160,7 @@ PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::v
     for (const GpuId gpu : group) {
       phase.rounds = std::max(phase.rounds, ++exchanges[gpu]);
     }
-    add_reach(phase.reach, exchange, topology);
+    add_reach(phase.reach, plan[id], topology);
     add_loads(loads, priced[id]->loads);
   }
   phase.communicators = static_cast<int>(communicators.size());
@@ -222,7 +218,7 @@ std::vector<BoundReport> explain_bounds(const PricedPlan& priced,
     for (const OpId id : ops) {
       if (plan[id].exchange() == nullptr) continue;  // a minimum time
       const Exchange& exchange = *plan[id].exchange();
-      add_reach(reach, exchange, topology);
+      add_reach(reach, plan[id], topology);
       if (exchange.rows.empty()) continue;
       const Bytes row = exchange.padded
                             ? exchange.traffic.unit()

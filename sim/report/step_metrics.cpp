@@ -18,23 +18,16 @@ namespace {
 
 /// Where an exchange's bytes go, and a check that they appear on the tiers they need and no other.
 Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topology) {
-  const ByteMatrix& matrix = op.exchange()->traffic;
   Traffic traffic;
-  for (int g = 0; g < matrix.ranks(); ++g) {
-    const auto row = matrix.row(GpuId(g));
-    if (row.empty()) continue;
-    const int host = topology.host_of(GpuId(g));
-    for (const auto& entry : row) {
-      const Bytes bytes = matrix.bytes(entry);
-      if (entry.to == GpuId(g)) {
-        traffic.same_gpu += bytes;
-      } else if (topology.host_of(entry.to) == host) {
-        traffic.same_host += bytes;
-      } else {
-        traffic.other_host += bytes;
-      }
+  op.traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
+    if (from == to) {
+      traffic.same_gpu += bytes;
+    } else if (topology.host_of(from) == topology.host_of(to)) {
+      traffic.same_host += bytes;
+    } else {
+      traffic.other_host += bytes;
     }
-  }
+  });
   traffic.link_class.assign(topology.classes().size(), 0);
   const std::vector<Link>& links = topology.links();
   for (const LinkUse& use : loads.uses) {

@@ -12,46 +12,28 @@
 
 namespace moesim {
 
-SeenGpus::SeenGpus(int cluster) {
+SeenGpus::SeenGpus(int cluster) : cluster_(cluster) {
   for (const GpuId gpu : ids<GpuId>(cluster)) gpus_.push_back(gpu);
 }
 
 SeenGpus::SeenGpus(std::vector<GpuId> gpus, int cluster)
-    : gpus_(std::move(gpus)), rank_of_(static_cast<std::size_t>(cluster), -1) {
+    : gpus_(std::move(gpus)), cluster_(cluster) {
   if (gpus_.empty()) throw std::invalid_argument("a slice of a cluster without GPUs");
-  for (const GpuId rank : ids_of<GpuId>(gpus_)) {
-    const GpuId gpu = gpus_[rank.index()];
-    if (gpu.value < 0 || gpu.value >= cluster || rank_of_[gpu.index()] >= 0) {
+  std::vector<bool> seen(static_cast<std::size_t>(cluster));
+  for (const GpuId gpu : gpus_) {
+    if (gpu.value < 0 || gpu.value >= cluster || seen[gpu.index()]) {
       throw std::invalid_argument(
           fmt::format("GPU {} of {} twice in a slice, or in none", gpu.value, cluster));
     }
-    rank_of_[gpu.index()] = rank.value;
+    seen[gpu.index()] = true;
   }
 }
 
 SeenGpus SeenGpus::of(const std::vector<GpuId>& seen) const {
   // Checked as ranks of this one first: the message speaks of what the caller gave.
   SeenGpus slice(seen, size());
-  const std::size_t cluster = rank_of_.empty() ? gpus_.size() : rank_of_.size();
   for (GpuId& gpu : slice.gpus_) gpu = gpus_[gpu.index()];
-  return SeenGpus(std::move(slice.gpus_), static_cast<int>(cluster));
-}
-
-ByteMatrix SeenGpus::lifted(const ByteMatrix& traffic) const {
-  if (rank_of_.empty()) return traffic;
-  ByteMatrix all(traffic.unit());
-  std::vector<ByteMatrix::Entry> row;
-  for (const int rank : rank_of_) {
-    row.clear();
-    if (rank >= 0) {
-      const auto entries = traffic.row(GpuId(rank));
-      row.assign(entries.begin(), entries.end());
-      for (ByteMatrix::Entry& entry : row) entry.to = gpus_[entry.to.index()];
-      std::ranges::sort(row, {}, &ByteMatrix::Entry::to);
-    }
-    all.add_row(row);
-  }
-  return all;
+  return SeenGpus(std::move(slice.gpus_), cluster_);
 }
 
 std::vector<int> numbered_anew(const std::vector<int>& numbers) {

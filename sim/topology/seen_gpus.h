@@ -22,12 +22,9 @@ class SeenGpus {
   /// Those of `seen`, which counts in ranks of this one.
   SeenGpus of(const std::vector<GpuId>& seen) const;
 
-  /// Traffic between ranks as traffic between GPUs of the cluster.
-  ByteMatrix lifted(const ByteMatrix& traffic) const;
-
  private:
   std::vector<GpuId> gpus_;
-  std::vector<int> rank_of_;  // per GPU of the cluster, -1: none; empty where all have theirs
+  int cluster_;  // how many GPUs it has
 };
 
 /// The groups that `gpus` have part in, numbered by their first rank. A level whose groups are not

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/id_vector.h"
 #include "sim/topology/route/loads.h"
 #include "sim/topology/route/paths.h"
 #include "sim/topology/route/routes.h"
@@ -38,8 +39,10 @@ BytesPerSecond Link::bandwidth_of(std::int64_t number) const {
                         part * (bandwidth.value - crowded.bandwidth.value));
 }
 
-double Link::part_of(Bytes size) const {
-  return table ? (size / bandwidth) / table->time(size) : 1;
+double Link::part_of(Bytes size, int rounds) const {
+  if (!table) return 1;
+  const Bytes round((size.value + rounds - 1) / rounds);
+  return (round / bandwidth) / table->time(round);
 }
 
 namespace {
@@ -128,6 +131,12 @@ Topology::Parts checked(Topology::Parts parts) {
   return parts;
 }
 
+std::vector<GpuId> ranks_of(int gpus) {
+  std::vector<GpuId> ranks;
+  for (const GpuId rank : ids<GpuId>(gpus)) ranks.push_back(rank);
+  return ranks;
+}
+
 }  // namespace
 
 struct Topology::Cluster {
@@ -147,6 +156,7 @@ struct Topology::Impl {
   std::vector<int> host_of;  // per rank
   int hosts;
   std::vector<Level> levels;
+  std::vector<GpuId> ranks;
 
   static std::unique_ptr<Impl> whole(Parts parts) {
     auto cluster = std::make_shared<const Cluster>(std::move(parts));
@@ -154,7 +164,8 @@ struct Topology::Impl {
     const auto gpus = static_cast<int>(cluster->parts.gpus.size());
     for (int gpu = 0; gpu < gpus; ++gpu) host_of.push_back(cluster->routes.host_of(gpu));
     return std::unique_ptr<Impl>(new Impl{cluster, SeenGpus(gpus), std::move(host_of),
-                                          cluster->routes.hosts(), cluster->parts.levels});
+                                          cluster->routes.hosts(), cluster->parts.levels,
+                                          ranks_of(gpus)});
   }
 
   std::unique_ptr<Impl> slice(const std::vector<GpuId>& seen) const {
@@ -164,7 +175,8 @@ struct Topology::Impl {
     hosts_seen = numbered_anew(hosts_seen);
     const int count = std::ranges::max(hosts_seen) + 1;
     return std::unique_ptr<Impl>(new Impl{cluster, std::move(among), std::move(hosts_seen), count,
-                                          levels_among(levels, seen)});
+                                          levels_among(levels, seen),
+                                          ranks_of(static_cast<int>(seen.size()))});
   }
 };
 
@@ -179,6 +191,7 @@ Topology Topology::of_gpus(const std::vector<GpuId>& gpus) const {
 
 const std::string& Topology::name() const { return impl_->cluster->parts.name; }
 int Topology::gpu_count() const { return impl_->gpus.size(); }
+std::span<const GpuId> Topology::all_gpus() const { return impl_->ranks; }
 int Topology::host_count() const { return impl_->hosts; }
 int Topology::host_of(GpuId gpu) const { return impl_->host_of[gpu.index()]; }
 VertexId Topology::vertex_of(GpuId gpu) const {
@@ -211,23 +224,33 @@ LinkUse LinkLoads::on(LinkId link) const {
 }
 
 LinkLoads Topology::loads(const ByteMatrix& traffic) const {
-  if (traffic.ranks() != gpu_count()) {
-    throw std::invalid_argument(
-        fmt::format("loads: a matrix of {} ranks on {} GPUs", traffic.ranks(), gpu_count()));
+  return loads(GroupTraffic{traffic, all_gpus()});
+}
+
+LinkLoads Topology::loads(const GroupTraffic& traffic) const {
+  if (traffic.matrix.ranks() != std::ssize(traffic.members)) {
+    throw std::invalid_argument(fmt::format("loads: a matrix of {} ranks on {} GPUs",
+                                            traffic.matrix.ranks(), traffic.members.size()));
   }
   const Cluster& cluster = *impl_->cluster;
-  const ByteMatrix lifted = impl_->gpus.lifted(traffic);
-  LinkLoads loads = link_loads(cluster.routes, links().size(), lifted);
-  const LinkLoads pairs =
-      cluster.crowds ? link_loads(cluster.routes, links().size(), pairs_of(lifted)) : LinkLoads{};
+  const ByteMatrix moved = traffic.moved();
+  std::vector<GpuId> gpus;  // as the cluster numbers them
+  for (const GpuId member : traffic.members) gpus.push_back(impl_->gpus[member]);
+  const auto put = [&](const ByteMatrix& matrix) {
+    return link_loads(cluster.routes, links().size(), matrix, gpus);
+  };
+  LinkLoads loads = put(moved);
+  const LinkLoads pairs = cluster.crowds ? put(pairs_of(moved)) : LinkLoads{};
   for (LinkUse& use : loads.uses) {
     const Link& link = links()[use.link.index()];
     const BytesPerSecond bandwidth =
         cluster.crowds ? link.bandwidth_of(pairs.on(use.link).bytes.value) : link.bandwidth;
     use.time = use.bytes / bandwidth;
-    if (link.table) use.time.value /= link.part_of(use.bytes);
+    if (link.table) use.time.value /= link.part_of(use.bytes, traffic.rounds);
+    use.first = use.first * traffic.rounds;
   }
-  loads.overhead = overhead_of(traffic);
+  loads.latency = loads.latency * traffic.rounds;
+  loads.overhead = overhead_of(moved) * traffic.rounds;
   return loads;
 }
 

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "sim/base/byte_matrix.h"
+#include "sim/base/group_traffic.h"
 #include "sim/base/types.h"
 #include "sim/topology/bandwidth_table.h"
 
@@ -49,8 +51,9 @@ struct Link {
 
   /// What the link yields to `number` pairs of GPUs together.
   BytesPerSecond bandwidth_of(std::int64_t number) const;
-  /// What it yields to one exchange that puts `size` bytes (> 0) on it, as a share of `bandwidth`.
-  double part_of(Bytes size) const;
+  /// What it yields to one exchange that puts `size` bytes (> 0) on it, in rounds of equal parts,
+  /// as a share of `bandwidth`.
+  double part_of(Bytes size, int rounds = 1) const;
 };
 
 /// Links that are reported together, such as "nvlink" or "nic".
@@ -81,8 +84,8 @@ struct LinkUse {
   /// bytes.
   Seconds time;
   /// The least latency of the routes through the link, since a link starts with the first route
-  /// that reaches it. Routes to GPUs that are entered alike are taken together; of equal-cost paths
-  /// the longest counts.
+  /// that reaches it; rounds times. Routes to GPUs that are entered alike are taken together; of
+  /// equal-cost paths the longest counts.
   Seconds first;
   bool operator==(const LinkUse&) const = default;
 };
@@ -90,8 +93,8 @@ struct LinkUse {
 /// What an exchange asks of the links, and the latencies of the routes it uses.
 struct LinkLoads {
   std::vector<LinkUse> uses;  // links that carry bytes, ascending: few of many
-  Seconds latency;            // largest route latency over the pairs with traffic
-  Seconds overhead;           // Topology::overhead_of
+  Seconds latency;            // rounds x the largest route latency over the pairs with traffic
+  Seconds overhead;           // rounds x Topology::overhead_of
 
   /// What it asks of one link, maybe nothing.
   LinkUse on(LinkId link) const;
@@ -129,6 +132,8 @@ class Topology {
 
   const std::string& name() const;
   int gpu_count() const;
+  /// 0 .. gpu_count() - 1.
+  std::span<const GpuId> all_gpus() const;
   int host_count() const;
   int host_of(GpuId gpu) const;
   VertexId vertex_of(GpuId gpu) const;
@@ -139,16 +144,18 @@ class Topology {
   const std::vector<Level>& levels() const;
   Seconds exchange_overhead() const;
   Seconds peer_overhead() const;
-  /// What an exchange takes besides latency and bytes: exchange_overhead() + peer_overhead() x the
-  /// largest number of other GPUs that one GPU sends to, or receives from.
+  /// What a round of an exchange takes besides latency and bytes: exchange_overhead() +
+  /// peer_overhead() x the largest number of other GPUs that one GPU sends to, or receives from.
   Seconds overhead_of(const ByteMatrix& traffic) const;
 
   /// All equal-cost paths between two different GPUs, in a fixed order (lowest link ids first).
   std::vector<Path> paths(GpuId from, GpuId to) const;
 
   /// Puts every off-diagonal entry on its route. Equal-cost paths share evenly; the odd bytes go to
-  /// the lowest link ids. O(entries + GPUs x fabric switches): paths of single pairs would be too
-  /// many at thousands of GPUs.
+  /// the lowest link ids. O(entries + members x fabric switches): paths of single pairs would be
+  /// too many at thousands of GPUs.
+  LinkLoads loads(const GroupTraffic& traffic) const;
+  /// Of a matrix over all GPUs.
   LinkLoads loads(const ByteMatrix& traffic) const;
 
  private:

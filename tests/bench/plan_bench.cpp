@@ -19,17 +19,12 @@ Group group_of(int index) {
 }
 
 /// The uneven rows of one layer in one EP group.
-ByteMatrix rows_of(const Group& group, int gpus, std::mt19937& random) {
+ByteMatrix rows_of_group(std::mt19937& random) {
   ByteMatrix rows(Bytes(14336));
-  std::vector<ByteMatrix::Entry> row;
-  for (GpuId from(0); from.value < gpus; ++from.value) {
-    row.clear();
-    if (group.contains(from)) {
-      for (const GpuId to : group) {
-        row.push_back({to, std::uniform_int_distribution<std::uint32_t>(1, 64)(random)});
-      }
-    }
-    rows.add_row(row);
+  std::vector<std::uint32_t> row(group_size);
+  for (int from = 0; from < group_size; ++from) {
+    for (auto& units : row) units = std::uniform_int_distribution<std::uint32_t>(1, 64)(random);
+    rows.add_dense_row(row);
   }
   return rows;
 }
@@ -55,7 +50,7 @@ Plan iteration() {
   for (int g = 0; g < groups; ++g) {
     const Group group = group_of(g);
     for (int layer = 0; layer < layers; ++layer) {
-      const ByteMatrix out = rows_of(group, plan.gpus, random), back = out.transposed();
+      const ByteMatrix rows = rows_of_group(random);
       const Kernels uneven = uneven_gemm(random);
       for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
         for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -64,12 +59,8 @@ Plan iteration() {
             OpKey key{.pass = pass, .layer = layer, .microbatch = microbatch, .part = i};
             if (dispatch || combine) {
               key.kind = OpKind::token_exchange;
-              chain.exchange({"exchange",
-                              key,
-                              Stream::ep,
-                              group,
-                              {},
-                              Exchange{dispatch ? out : back, {}, false}});
+              chain.exchange(
+                  {"exchange", key, Stream::ep, group, {}, Exchange{rows, {}, false, combine}});
             } else {
               key.kind = OpKind::fc1;
               chain.compute({"kernel", key, Stream::compute, group, {}, i == 6 ? uneven : even});

@@ -126,8 +126,8 @@ TEST_P(RandomPlans, AtFlowAGpuIsThroughOnceItsPeersHaveComeAndItsBytesHaveMoved)
   const Plan plan = random_plan(16, 24, GetParam());
   const Timeline flow = flow_case.make(topology, test_gpus(16))->run(plan);
   for (std::size_t id = 0; id < plan.ops.size(); ++id) {
-    const Exchange* exchange = plan.ops[id].exchange();
-    if (exchange == nullptr) continue;
+    if (plan.ops[id].exchange() == nullptr) continue;
+    const GroupTraffic moved = plan.ops[id].traffic();
     const auto& gpus = plan.ops[id].group;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
       // A GPU cannot be through before each peer has joined, and what it sends or receives alone
@@ -136,8 +136,8 @@ TEST_P(RandomPlans, AtFlowAGpuIsThroughOnceItsPeersHaveComeAndItsBytesHaveMoved)
       std::int64_t sent = 0, received = 0;
       for (std::size_t j = 0; j < gpus.size(); ++j) {
         if (i == j) continue;
-        const Bytes out = exchange->traffic.at(gpus[i], gpus[j]);
-        const Bytes in = exchange->traffic.at(gpus[j], gpus[i]);
+        const Bytes out = moved.at(gpus[i], gpus[j]);
+        const Bytes in = moved.at(gpus[j], gpus[i]);
         if (out + in > Bytes(0)) joined = std::max(joined, flow.ops[id][j].start);
         const bool nvlink = gpus[i].value / 8 == gpus[j].value / 8;
         if (!nvlink) sent += out.value, received += in.value;

@@ -150,10 +150,11 @@ class PlanWriter {
                 std::vector<OpId> after = {}, Stream stream = Stream::ep) {
     return traffic(gpus, matrix_of(plan_.gpus, transfers), std::move(after), stream);
   }
-  OpId traffic(const std::vector<int>& gpus, ByteMatrix matrix, std::vector<OpId> after = {},
+  /// What the matrix, over all GPUs, has between these.
+  OpId traffic(const std::vector<int>& gpus, const ByteMatrix& matrix, std::vector<OpId> after = {},
                Stream stream = Stream::ep) {
-    const std::vector<GpuId> group(gpus.begin(), gpus.end());
-    return add("exchange", stream, group, std::move(after), Exchange{std::move(matrix), {}, false});
+    const Group group(std::vector<GpuId>(gpus.begin(), gpus.end()));
+    return add("exchange", stream, group, std::move(after), Exchange{matrix.among(group), {}});
   }
 
   const Plan& plan() const { return plan_; }

@@ -89,7 +89,7 @@ TEST(PeerOrder, ServesOneRoundAfterTheOther) {
   const std::vector<GpuId> gpus = {GpuId(0), GpuId(1), GpuId(2)};
   const auto pair = [](int from, int to) { return PeerOrder::Pair(GpuId(from), GpuId(to)); };
   using Pairs = std::vector<PeerOrder::Pair>;
-  PeerOrder order(gpus, {0, 0, 0}, all, 1);
+  PeerOrder order({all, gpus}, {0, 0, 0}, 1);
   EXPECT_EQ(join_all(order, gpus), (Pairs{pair(0, 1), pair(1, 2), pair(2, 0)}));
   EXPECT_EQ(order.end(pair(0, 1)), Pairs{});  // GPU 0 still receives, GPU 1 still sends
   EXPECT_EQ(order.end(pair(1, 2)), Pairs{});  // GPU 1 is done, but whom it serves next is not
@@ -101,7 +101,8 @@ TEST(PeerOrder, PairsBeginWhenBothHaveJoinedAndAGpuIsDoneWithItsOwn) {
   const ByteMatrix chain = matrix_of(4, {{0, 1, 1}, {1, 2, 1}});
   const PeerOrder::Pair first(GpuId(0), GpuId(1)), second(GpuId(1), GpuId(2));
   using Pairs = std::vector<PeerOrder::Pair>;
-  PeerOrder order({GpuId(0), GpuId(1), GpuId(2), GpuId(3)}, {0, 0, 0, 0}, chain, 0);
+  const Group gpus = Group::first(4);
+  PeerOrder order({chain, gpus}, {0, 0, 0, 0}, 0);
   EXPECT_FALSE(order.done(GpuId(3)));  // has not joined
   EXPECT_EQ(order.join(GpuId(3)), Pairs{});
   EXPECT_TRUE(order.done(GpuId(3)));
@@ -133,7 +134,7 @@ TEST(PeerOrder, MovesEveryPairOnce) {
       }
       traffic.add_dense_row(row);
     }
-    PeerOrder order(gpus, nodes_of({8, 16}), traffic, peers);
+    PeerOrder order({traffic, gpus}, nodes_of({8, 16}), peers);
     std::vector<PeerOrder::Pair> open = join_all(order, gpus);
     while (!open.empty()) {  // ends them in random order
       std::swap(open[random() % open.size()], open.back());

@@ -20,7 +20,7 @@ std::vector<T> ids(std::initializer_list<int> values) {
   return list;
 }
 
-/// The matrix of a plan of `ranks` GPUs with the given {from, to, units}, ascending.
+/// The matrix of `ranks` members with the given {from, to, units}, ascending.
 inline ByteMatrix matrix(int ranks, int unit, std::vector<std::array<std::uint32_t, 3>> entries) {
   ByteMatrix result{Bytes(unit)};
   for (std::uint32_t from = 0; from < static_cast<std::uint32_t>(ranks); ++from) {

@@ -84,8 +84,8 @@ TEST(TopologicalOrder, NamesTheCycle) {
 }
 
 TEST(CheckPlan, AcceptsWhatTheRulesAllow) {
-  Plan plan = plan_of(4, {kernel("a", 0), exchange("x", {0, 2}, matrix(4, 8, {{0, 2, 1}}), {0}),
-                          exchange("y", {2, 3}, matrix(4, 8, {{3, 3, 5}}), {1}),
+  Plan plan = plan_of(4, {kernel("a", 0), exchange("x", {0, 2}, matrix(2, 8, {{0, 1, 1}}), {0}),
+                          exchange("y", {2, 3}, matrix(2, 8, {{1, 1, 5}}), {1}),
                           kernel("b", 2, {1, 2}), kernel("c", 1)});
   plan.ops[2].stream = Stream::param;
   plan.ops[4].stream = Stream::copy;
@@ -116,8 +116,8 @@ TEST(CheckPlan, KeepsKernelsAndExchangesOnTheirStreams) {
 TEST(CheckPlan, RejectsForeignWaits) {
   EXPECT_EQ(
       mistakes_of(plan_of(
-          4, {kernel("a", 0), kernel("b", 1, {0}), exchange("x", {2, 3}, matrix(4, 1, {}), {0}),
-              exchange("y", {0, 1}, matrix(4, 1, {}), {2}), kernel("c", 0, {2})})),
+          4, {kernel("a", 0), kernel("b", 1, {0}), exchange("x", {2, 3}, matrix(2, 1, {}), {0}),
+              exchange("y", {0, 1}, matrix(2, 1, {}), {2}), kernel("c", 0, {2})})),
       "error: op 1 'b' on GPU 1 waits for the foreign op 0 'a' on GPU 0: they share no GPU\n"
       "error: op 2 'x' on GPUs 2,3 waits for the foreign op 0 'a' on GPU 0: "
       "they share no GPU\n"
@@ -143,14 +143,13 @@ TEST(CheckPlan, ShortensLongCycles) {
 
 TEST(CheckPlan, KeepsTrafficAndRowsBetweenParticipants) {
   Plan plan = plan_of(
-      3, {exchange("x", {0, 1}, matrix(3, 1, {{0, 2, 1}})),
-          exchange("y", {0, 1}, matrix(3, 1, {{2, 2, 1}})), exchange("z", {0, 1}, matrix(2, 1, {})),
-          exchange("r", {0, 1}, matrix(3, 1, {}))});
+      3, {exchange("x", {0, 1}, matrix(2, 1, {{0, 2, 1}})),
+          exchange("y", {0, 2}, matrix(2, 1, {{1, 1, 1}})), exchange("z", {0, 1}, matrix(3, 1, {})),
+          exchange("r", {0, 1}, matrix(2, 1, {}))});
   std::get<Exchange>(plan.ops[3].work).rows = {{GpuId(0), GpuId(2), TokenId(5), 1}};
   EXPECT_EQ(mistakes_of(plan),
-            "error: op 0 'x': traffic from GPU 0 to 2, but GPU 2 takes no part\n"
-            "error: op 1 'y': traffic from GPU 2 to 2, but GPU 2 takes no part\n"
-            "error: op 2 'z': a traffic matrix of 2 rows in a plan of 3 GPUs\n"
+            "error: op 0 'x': an entry of its traffic in column 2 of 2\n"
+            "error: op 2 'z': a traffic matrix of 3 rows for 2 GPUs\n"
             "error: op 3 'r': the row of token 5 goes from GPU 0 to 2, but GPU 2 takes no part\n");
 }
 

@@ -10,7 +10,7 @@
 namespace moesim::test {
 namespace {
 
-ByteMatrix nothing() { return matrix(2, 1, {}); }
+ByteMatrix nothing(int members = 2) { return matrix(members, 1, {}); }
 
 // 0 send -> 1 sort on GPU 0 -> 2 back; 3 sort on GPU 1 -> 2.
 Plan there_and_back() {
@@ -42,7 +42,7 @@ TEST(Slice, TakesNoOrderFromAnotherGpuOfAGroup) {
   Plan plan{"plan", 2, {}};
   plan.add(kernels("send", {0}));
   plan.add(kernels("sort", {0, 1}, {0}));
-  plan.add(exchange("move", {1}, nothing(), {1}));
+  plan.add(exchange("move", {1}, nothing(1), {1}));
   Op back = exchange("back", {0, 1}, nothing(), {2});
   back.stream = Stream::param;
   plan.add(std::move(back));

@@ -10,6 +10,7 @@
 #include <random>
 #include <sstream>
 
+#include "sim/base/id_vector.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
@@ -38,7 +39,7 @@ Plan hand_made() {
   plan.add(at(std::move(dispatch), Pass::forward, Stage::dispatch));
   plan.add(at(kernel("fc1", 1, {2}, GroupedGemm{{4, 8, 8, 8, 0}, 2816, 2048, DataType::bf16}),
               Pass::backward, Stage::experts));
-  Op move = exchange("move \"expert\" 7", {1}, matrix(2, 1, {}));
+  Op move = exchange("move \"expert\" 7", {1}, matrix(1, 1, {}));
   move.stream = Stream::param;
   plan.add(std::move(move));
   Op wait = kernel("wait", 0, {2});
@@ -111,12 +112,13 @@ Plan random_plan(unsigned seed) {
     } else {
       op.stream = draw(2) == 0 ? Stream::ep : Stream::param;
       Exchange work{ByteMatrix(Bytes(1 + draw(4096))), {}};
+      work.transposed = draw(2) == 0;
+      work.rounds = 1 + draw(3);
       const auto member = [&] { return op.group[random() % op.group.size()]; };
-      for (int from = 0; from < plan.gpus; ++from) {
+      for (std::size_t from = 0; from < op.group.size(); ++from) {
         std::vector<ByteMatrix::Entry> row;
-        for (const GpuId to : op.group) {
-          if (op.group.contains(GpuId(from)) && draw(2) == 0)
-            row.push_back({to, 1 + static_cast<std::uint32_t>(random()) / 2});
+        for (const GpuId to : moesim::ids_of<GpuId>(op.group.list())) {
+          if (draw(2) == 0) row.push_back({to, 1 + static_cast<std::uint32_t>(random()) / 2});
         }
         work.traffic.add_row(row);
       }
@@ -141,6 +143,23 @@ TEST(PlanText, BringsRandomPlansThereAndBack) {
     ASSERT_EQ(read, plan) << "seed " << seed << "\n" << text;
     ASSERT_EQ(to_text(read), text) << "seed " << seed;
   }
+}
+
+TEST(PlanText, WritesBytesAsTheyMove) {
+  Plan plan{"n", 8, {exchange("probe", {1, 3, 6}, matrix(3, 8, {{0, 1, 2}, {1, 2, 5}}))}};
+  EXPECT_EQ(to_text(plan).substr(std::string("moesim-plan 2\nname n\ngpus 8\n\n").size()),
+            "op 0 probe ep layer - forward other exchange 1,3,6 unit 8\n"
+            "  1 -> 3:2\n"
+            "  3 -> 6:5\n");
+  auto& work = std::get<Exchange>(plan.ops[0].work);
+  work.transposed = true;
+  work.rounds = 4;
+  const std::string turned = to_text(plan);
+  EXPECT_EQ(turned.substr(std::string("moesim-plan 2\nname n\ngpus 8\n\n").size()),
+            "op 0 probe ep layer - forward other exchange 1,3,6 unit 8 transposed rounds 4\n"
+            "  3 -> 1:2\n"
+            "  6 -> 3:5\n");
+  EXPECT_EQ(parse_plan(turned, "test"), plan);
 }
 
 TEST(PlanText, AllowsCommentsBlanksAndCarriageReturns) {
@@ -272,6 +291,24 @@ TEST(BadPlanText, WithABadMatrix) {
             "p:5:10: error: units must be 1 to 4294967295, not 0\n"
             "    1 -> 2:0\n"
             "           ^\n");
+  EXPECT_EQ(bad("op 0 probe ep layer - forward other exchange 0,2 unit 8\n  0 -> 1:1 2:1\n"),
+            "p:5:8: error: GPU 1 takes no part in the exchange\n"
+            "    0 -> 1:1 2:1\n"
+            "         ^\n"
+            "hint: list it behind 'exchange'\n");
+  EXPECT_EQ(bad("op 0 probe ep layer - forward other exchange 0,2 unit 8\n  1 -> 2:1\n"),
+            "p:5:3: error: GPU 1 takes no part in the exchange\n"
+            "    1 -> 2:1\n"
+            "    ^\n"
+            "hint: list it behind 'exchange'\n");
+  EXPECT_EQ(bad("op 0 probe ep layer - forward other exchange 2,0 unit 8\n  0 -> 1:1 2:1\n"),
+            "p:4:1: error: op 0 'probe': its GPUs do not ascend\n"
+            "  op 0 probe ep layer - forward other exchange 2,0 unit 8\n"
+            "  ^\n");
+  EXPECT_EQ(bad("op 0 probe ep layer - forward other exchange 0,2 unit 8 rounds 0\n"),
+            "p:4:64: error: rounds must be 1 to 2147483647, not 0\n"
+            "  op 0 probe ep layer - forward other exchange 0,2 unit 8 rounds 0\n"
+            "                                                                 ^\n");
 }
 
 TEST(BadPlanText, WithBadRowsAndRanges) {

@@ -72,9 +72,12 @@ class Splitter {
       std::erase_if(exchange->rows,
                     [&](const RowMove& r) { return piece_of(op, r.token) != piece; });
       exchange->traffic = ByteMatrix(unit);
-      for (GpuId from(0); from.value < plan_.gpus; ++from.value) {
-        std::vector<std::uint32_t> units(static_cast<std::size_t>(plan_.gpus));
-        for (const RowMove& row : exchange->rows) units[row.to.index()] += row.from == from ? 1 : 0;
+      exchange->transposed = false;
+      for (const GpuId from : op.group) {
+        std::vector<std::uint32_t> units(op.group.size());
+        for (const RowMove& row : exchange->rows) {
+          units[op.group.member(row.to)] += row.from == from ? 1 : 0;
+        }
         exchange->traffic.add_dense_row(units);
       }
       return;

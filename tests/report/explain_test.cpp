@@ -41,10 +41,10 @@ Explanation explain_with_formula(const Plan& plan, const Topology& topology) {
 Plan two_pairs() {
   Plan plan{"plan", 4, {}};
   plan.add(kernel("pack", 0, {}, MemoryBound{Bytes(1'000'000), Bytes(1'000'000)}));
-  plan.add(sending("send", {0, 1}, matrix(4, 5'000'000, {{{0, 0, 1}}, {{0, 1, 1}}}),
+  plan.add(sending("send", {0, 1}, matrix(2, 5'000'000, {{{0, 0, 1}}, {{0, 1, 1}}}),
                    {row(0, 0, 0), row(0, 1, 1)}, {0}));
   plan.add(
-      sending("send", {2, 3}, matrix(4, 5'000'000, {{{3, 2, 2}}}), {row(3, 2, 2), row(3, 2, 3)}));
+      sending("send", {2, 3}, matrix(2, 5'000'000, {{{1, 0, 2}}}), {row(3, 2, 2), row(3, 2, 3)}));
   return plan;
 }
 
@@ -139,7 +139,7 @@ TEST(Explain, CountsAMinimumTimeInItsPhase) {
   Plan plan{"plan", 4, {}};
   plan.add(minimum(3, 300'000));
   plan.add(
-      sending("send", {2, 3}, matrix(4, 5'000'000, {{{2, 3, 2}}}), {row(2, 3, 0), row(2, 3, 1)}));
+      sending("send", {2, 3}, matrix(2, 5'000'000, {{{0, 1, 2}}}), {row(2, 3, 0), row(2, 3, 1)}));
   const Topology topology = star(4, milliseconds(0.01));
   const Explanation e = explain_with_formula(plan, topology);
   EXPECT_TRUE(e.kernels.empty());

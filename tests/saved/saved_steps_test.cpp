@@ -136,9 +136,9 @@ TEST_F(SavedStepsFile, KeepsTheCluster) {
   EXPECT_EQ(is.exchange_overhead(), was.exchange_overhead());
   EXPECT_EQ(is.peer_overhead(), was.peer_overhead());
   ASSERT_EQ(is.links().size(), was.links().size());
-  const ByteMatrix& traffic = [&]() -> const ByteMatrix& {
+  const GroupTraffic traffic = [&] {
     for (const Op& op : planned().policies[0].steps[0].plan.ops) {
-      if (const Exchange* exchange = op.exchange()) return exchange->traffic;
+      if (op.exchange()) return op.traffic();
     }
     throw std::logic_error("no exchange");
   }();

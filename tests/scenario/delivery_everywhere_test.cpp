@@ -39,7 +39,7 @@ void expect_conserved(const Topology& topology, const LinkLoads& loads) {
 }
 
 /// What every GPU sends and receives net of what passes through it is its row and column.
-void expect_matrix_on_links(const Topology& topology, const ByteMatrix& traffic,
+void expect_matrix_on_links(const Topology& topology, const GroupTraffic& traffic,
                             const LinkLoads& loads) {
   std::vector<std::int64_t> net(static_cast<std::size_t>(topology.gpu_count()));
   std::vector<int> gpu_at(topology.vertices().size(), -1);
@@ -54,25 +54,19 @@ void expect_matrix_on_links(const Topology& topology, const ByteMatrix& traffic,
     if (const int from = gpu_at[link.from.index()]; from >= 0)
       net[static_cast<std::size_t>(from)] -= use.bytes.value;
   }
-  for (int from = 0; from < traffic.ranks(); ++from) {
-    for (const auto& entry : traffic.row(GpuId(from))) {
-      net[static_cast<std::size_t>(from)] += traffic.bytes(entry).value;
-      net[entry.to.index()] -= traffic.bytes(entry).value;
-    }
-  }
+  traffic.for_each([&](GpuId from, GpuId to, Bytes bytes) {
+    net[from.index()] += bytes.value;
+    net[to.index()] -= bytes.value;
+  });
   EXPECT_EQ(std::count(net.begin(), net.end(), 0), static_cast<std::ptrdiff_t>(net.size()));
 }
 
 /// Traffic of one host stays on its tier; traffic between hosts crosses the fabric at least once.
-void expect_tiers(const Topology& topology, const ByteMatrix& traffic, const LinkLoads& loads) {
+void expect_tiers(const Topology& topology, const GroupTraffic& traffic, const LinkLoads& loads) {
   std::int64_t between_hosts = 0;
-  for (int from = 0; from < traffic.ranks(); ++from) {
-    for (const auto& entry : traffic.row(GpuId(from))) {
-      if (topology.host_of(GpuId(from)) != topology.host_of(entry.to)) {
-        between_hosts += traffic.bytes(entry).value;
-      }
-    }
-  }
+  traffic.for_each([&](GpuId from, GpuId to, Bytes bytes) {
+    if (topology.host_of(from) != topology.host_of(to)) between_hosts += bytes.value;
+  });
   std::int64_t outer = 0;
   for (const LinkUse& use : loads.uses) {
     const auto link_class = static_cast<std::size_t>(topology.links()[use.link.index()].link_class);
@@ -106,7 +100,7 @@ TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
   prove_delivery(planned, batches.batches.back());
   for (const Op& op : planned.plan.ops) {
     if (op.exchange() == nullptr) continue;
-    const ByteMatrix& traffic = op.exchange()->traffic;
+    const GroupTraffic traffic = op.traffic();
     const LinkLoads loads = topology.loads(traffic);
     expect_conserved(topology, loads);
     expect_matrix_on_links(topology, traffic, loads);

@@ -70,19 +70,12 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
   for (int phase = 0; phase < dispatch.shape().size(); ++phase) {
     const auto& rows = counts.phases[static_cast<std::size_t>(phase)];
     for (const std::vector<GpuId>& members : dispatch.shape().phase(phase).communicators) {
-      Exchange exchange{ByteMatrix(row), {}, false};
-      for (std::size_t from = 0; from < counts.gpus(); ++from) {
-        const bool sends = std::find(members.begin(), members.end(),
-                                     GpuId(static_cast<std::int64_t>(from))) != members.end();
-        exchange.traffic.add_dense_row(
-            {rows.data() + from * counts.gpus(), sends ? counts.gpus() : 0});
-      }
       Op op;
       op.label = dispatch.shape().phase(phase).name;
       op.stream = Stream::ep;
       op.key.layer = 0;
       op.group = members;
-      op.work = std::move(exchange);
+      op.work = Exchange{traffic_among(members, rows, counts.gpus(), row), {}};
       plan.add(std::move(op));
     }
   }

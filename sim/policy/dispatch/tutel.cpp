@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-to-alls of equal parts, and Tutel's choice between the flat one and 2DH (microsoft/tutel at
 // 82af7aa; Hwang et al., arXiv 2206.03382).
+#include <deque>
 #include <memory>
 
 #include "sim/policy/dispatch/flat.h"
@@ -21,9 +22,11 @@ Seconds predicted(const Dispatch& dispatch, const EpGroups& groups, Bytes row,
   const RowCounts counts = dispatch.count(tokens);
   Seconds time;
   for (std::size_t p = 0; p < counts.phases.size(); ++p) {
-    std::vector<ByteMatrix> traffic;
+    std::deque<ByteMatrix> matrices;
+    std::vector<GroupTraffic> traffic;
     for (const auto& members : dispatch.shape().phases[p].communicators) {
-      traffic.push_back(traffic_among(members, counts.phases[p], counts.gpus(), row));
+      matrices.push_back(traffic_among(members, counts.phases[p], counts.gpus(), row));
+      traffic.push_back({matrices.back(), members});
     }
     time += groups.slowest(traffic);
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pass over the matrix sums units per destination and per (source, entrance); the sums are then
 // pushed out of the hosts, through the fabric and into the hosts along the equal-cost next hops.
+// Only entrances of members count, as most exchanges join a few hosts of many.
 #include "sim/topology/route/loads.h"
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "sim/topology/route/link_sums.h"
 
@@ -13,17 +15,28 @@ namespace {
 
 class Loader {
  public:
-  Loader(const Routes& routes, std::size_t links, const ByteMatrix& traffic)
+  Loader(const Routes& routes, std::size_t links, const ByteMatrix& traffic,
+         std::span<const GpuId> members)
       : routes_(routes),
         traffic_(traffic),
-        entrances_(routes.entrances().size()),
+        members_(members),
         sums_(links),
-        inbound_(static_cast<std::size_t>(traffic.ranks()), 0),
-        entering_(static_cast<std::size_t>(routes.fabric().size())),
-        first_in_(entrances_, Load().latency) {}
+        inbound_(members.size(), 0),
+        entering_(static_cast<std::size_t>(routes.fabric().size())) {
+    find_entrances();
+    first_in_.assign(entrances_, Load().latency);
+  }
 
   LinkLoads run() {
-    for (int h = 0; h < routes_.hosts(); ++h) leave_host(h);
+    const std::vector<int> by_host = members_by_host();
+    const auto host_of = [&](int member) { return routes_.host_of(gpu(member)); };
+    for (auto first = by_host.begin(); first != by_host.end();) {
+      const int host = host_of(*first);
+      const auto last =
+          std::find_if(first, by_host.end(), [&](int m) { return host_of(m) != host; });
+      leave_host(host, {first, last});
+      first = last;
+    }
     if (crosses_) {
       cross_fabric();
       enter_hosts();
@@ -34,10 +47,38 @@ class Loader {
  private:
   using Entries = std::span<const ByteMatrix::Entry>;
 
+  int gpu(int member) const { return members_[static_cast<std::size_t>(member)].value; }
+
+  void find_entrances() {
+    for (const GpuId member : members_) {
+      const int entrance = routes_.entrance_of(member.value);
+      entrance_.push_back(entrance);
+      if (entrance >= 0 && (used_.empty() || used_.back() != entrance)) used_.push_back(entrance);
+    }
+    std::ranges::sort(used_);
+    used_.erase(std::ranges::unique(used_).begin(), used_.end());
+    for (int& entrance : entrance_) {
+      if (entrance < 0) continue;
+      entrance = static_cast<int>(std::ranges::lower_bound(used_, entrance) - used_.begin());
+    }
+    entrances_ = used_.size();
+  }
+
+  const Entrance& entrance(std::size_t e) const {
+    return routes_.entrances()[static_cast<std::size_t>(used_[e])];
+  }
+
+  std::vector<int> members_by_host() const {
+    std::vector<int> members(members_.size());
+    std::iota(members.begin(), members.end(), 0);
+    std::ranges::stable_sort(members, {}, [&](int m) { return routes_.host_of(gpu(m)); });
+    return members;
+  }
+
   /// Units for GPUs of other hosts. Everything else works on these sums, so the number of pairs
   /// counts here alone.
   void sum_remote(Entries entries, std::int64_t* sums) {
-    const int* entrance = routes_.entrances_of_gpus().data();
+    const int* entrance = entrance_.data();
     std::int64_t* inbound = inbound_.data();
     for (const ByteMatrix::Entry& e : entries) {
       sums[entrance[e.to.index()]] += e.units;
@@ -45,30 +86,24 @@ class Loader {
     }
   }
 
-  /// Asked first, because most exchanges join a few hosts of many.
-  bool sends(const Host& host) const {
-    return std::ranges::any_of(host.gpus,
-                               [&](int gpu) { return !traffic_.row(GpuId(gpu)).empty(); });
-  }
-
-  void leave_host(int h) {
+  void leave_host(int h, std::span<const int> members) {
     const Host& host = routes_.host(h);
-    if (!sends(host)) return;
     const std::size_t gpus = host.gpus.size();
     remote_.assign(gpus * entrances_, 0);
     local_.assign(gpus * gpus, 0);
-    for (std::size_t g = 0; g < gpus; ++g) {
-      const GpuId from(host.gpus[g]);
-      const Entries row = traffic_.row(from);
-      const auto rank = [](const ByteMatrix::Entry& e) { return e.to.value; };
-      const auto first = std::ranges::lower_bound(row, host.gpus.front(), {}, rank);
-      const auto last = std::ranges::upper_bound(row, host.gpus.back(), {}, rank);
+    for (const int from : members) {
+      const auto g = static_cast<std::size_t>(routes_.local_of(gpu(from)));
+      const Entries row = traffic_.row(GpuId(from));
+      const auto member = [](const ByteMatrix::Entry& e) { return e.to.value; };
+      const auto first = std::ranges::lower_bound(row, members.front(), {}, member);
+      const auto last = std::ranges::upper_bound(row, members.back(), {}, member);
       sum_remote({row.begin(), first}, &remote_[g * entrances_]);
       sum_remote({last, row.end()}, &remote_[g * entrances_]);
       for (auto e = first; e != last; ++e) {
-        if (e->to == from) continue;
-        if (routes_.stays_inside(from.value, e->to.value)) {
-          const auto to = static_cast<std::size_t>(routes_.local_of(e->to.value));
+        if (e->to.value == from) continue;
+        const int there = gpu(e->to.value);
+        if (routes_.stays_inside(gpu(from), there)) {
+          const auto to = static_cast<std::size_t>(routes_.local_of(there));
           local_[to * gpus + g] += traffic_.bytes(*e).value;
         } else {
           sum_remote({e, e + 1}, &remote_[g * entrances_]);
@@ -122,13 +157,12 @@ class Loader {
       for (std::size_t e = 0; e < entrances_; ++e) {
         const std::int64_t units = remote_[g * entrances_ + e];
         if (units == 0) continue;
-        const auto number = static_cast<std::size_t>(attachment.egress_of[e]);
+        const auto number = static_cast<std::size_t>(egress_of(attachment, e));
         const Egress& egress = egresses[number];
         Load load{units * traffic_.unit().value};
         for (const Egress::Exit& exit : egress.exits[g]) {
           const int v = host.up_switch[static_cast<std::size_t>(exit.port)];
-          const double latency =
-              exit.latency + routes_.entrances()[e].latency[static_cast<std::size_t>(v)];
+          const double latency = exit.latency + entrance(e).latency[static_cast<std::size_t>(v)];
           sums_.note_latency(latency);
           load.latency = std::min(load.latency, latency);
         }
@@ -145,8 +179,8 @@ class Loader {
       if (egresses[n].single) push_out(host, egresses[n], &leaving_[n * gpus], 1);
     }
     for (std::size_t e = 0; e < entrances_; ++e) {
-      if (attachment.egress_of[e] < 0) continue;
-      const Egress& egress = egresses[static_cast<std::size_t>(attachment.egress_of[e])];
+      if (egress_of(attachment, e) < 0) continue;
+      const Egress& egress = egresses[static_cast<std::size_t>(egress_of(attachment, e))];
       if (egress.single) continue;
       if (!push_out(host, egress, &choosing_[e], entrances_)) continue;
       const HostType& type = routes_.type(host);
@@ -154,6 +188,10 @@ class Loader {
         entering_[static_cast<std::size_t>(host.up_switch[p])][e] += through_port_[p];
       }
     }
+  }
+
+  int egress_of(const Attachment& attachment, std::size_t e) const {
+    return attachment.egress_of[static_cast<std::size_t>(used_[e])];
   }
 
   /// Pushes load[g * stride] from every GPU g; through_port_ says what left by which port.
@@ -189,13 +227,14 @@ class Loader {
         for (std::size_t k = 0; k < count; ++k) at[k][v] = entering_[v][start + k];
       }
       for (std::size_t k = 0; k < count; ++k) {
-        cross_fabric(routes_.entrances()[start + k], at[k]);
+        cross_fabric(start + k, at[k]);
       }
     }
   }
 
   /// Sends what lies at the fabric's vertices to one entrance, from the farthest vertex on.
-  void cross_fabric(const Entrance& entrance, std::vector<Load>& at) {
+  void cross_fabric(std::size_t e, std::vector<Load>& at) {
+    const Entrance& entrance = this->entrance(e);
     if (entrance.gpu >= 0) arrived_.assign(routes_.downs(entrance.gpu).size(), {});
     for (const int v : entrance.order) {
       const auto here = static_cast<std::size_t>(v);
@@ -210,8 +249,7 @@ class Loader {
       }
       if (entrance.gpu >= 0) add_down_hops(entrance, v);
       if (hops_.empty()) {  // the only end: enter_hosts takes over
-        double& first = first_in_[static_cast<std::size_t>(&entrance - &routes_.entrances()[0])];
-        first = std::min(first, load.latency);
+        first_in_[e] = std::min(first_in_[e], load.latency);
         continue;
       }
       Dag::split(load, hops_.size(), [&](std::size_t k, const Load& part) {
@@ -242,13 +280,14 @@ class Loader {
 
   /// GPUs entered from one fabric vertex: all that is bound for them comes from there.
   void enter_hosts() {
-    for (int gpu = 0; gpu < traffic_.ranks(); ++gpu) {
-      const std::int64_t units = inbound_[static_cast<std::size_t>(gpu)];
+    for (std::size_t m = 0; m < members_.size(); ++m) {
+      const std::int64_t units = inbound_[m];
       if (units == 0) continue;
-      const auto entrance = static_cast<std::size_t>(routes_.entrance_of(gpu));
-      if (routes_.entrances()[entrance].gpu >= 0) continue;
+      const auto e = static_cast<std::size_t>(entrance_[m]);
+      if (entrance(e).gpu >= 0) continue;
+      const int gpu = members_[m].value;
       arrived_.assign(routes_.downs(gpu).size(), {});
-      Dag::split({units * traffic_.unit().value, first_in_[entrance]}, arrived_.size(),
+      Dag::split({units * traffic_.unit().value, first_in_[e]}, arrived_.size(),
                  [&](std::size_t k, const Load& part) { arrived_[k] = part; });
       enter_host(gpu, arrived_);
     }
@@ -269,10 +308,13 @@ class Loader {
 
   const Routes& routes_;
   const ByteMatrix& traffic_;
-  std::size_t entrances_;
+  std::span<const GpuId> members_;
+  std::vector<int> used_;      // the entrances of members, ascending; others below are places here
+  std::size_t entrances_ = 0;  // how many
+  std::vector<int> entrance_;  // per member, -1: nothing outside its host needs to reach it
   LinkSums sums_;
   bool crosses_ = false;                     // whether anything leaves its host
-  std::vector<std::int64_t> inbound_;        // units per GPU from outside its host
+  std::vector<std::int64_t> inbound_;        // units per member from outside its host
   std::vector<std::vector<Load>> entering_;  // per fabric vertex and entrance
   std::vector<double> first_in_;             // per entrance the least latency of a route
 
@@ -287,8 +329,9 @@ class Loader {
 
 }  // namespace
 
-LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic) {
-  return Loader(routes, links, traffic).run();
+LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic,
+                     std::span<const GpuId> members) {
+  return Loader(routes, links, traffic, members).run();
 }
 
 }  // namespace moesim

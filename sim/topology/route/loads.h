@@ -6,7 +6,9 @@
 
 namespace moesim {
 
-/// See Topology::loads, without times; `links` is the number of links.
-LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic);
+/// See Topology::loads, without times; `links` is the number of links. Entry (i, j) goes from
+/// member i to member j.
+LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic,
+                     std::span<const GpuId> members);
 
 }  // namespace moesim

@@ -76,7 +76,7 @@ TEST_F(Metadata, ProbabilitiesTakeTheWayOfTheRowsAndTheirGradientsReturn) {
   EXPECT_EQ(probs[0]->exchange()->traffic.at(GpuId(1), GpuId(0)), Bytes(4));
   const auto back = exchanges(p, "combine-probs-grad");
   ASSERT_EQ(back.size(), 1u);
-  EXPECT_EQ(back[0]->exchange()->traffic, probs[0]->exchange()->traffic.transposed());
+  EXPECT_EQ(back[0]->traffic().moved(), probs[0]->traffic().moved().transposed());
   EXPECT_TRUE(exchanges(p, "combine-probs").empty());
   EXPECT_TRUE(exchanges(p, "dispatch-probs-grad").empty());
 }

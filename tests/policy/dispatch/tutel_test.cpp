@@ -45,11 +45,11 @@ std::pair<std::set<std::int64_t>, std::int64_t> messages(const Plan& plan,
   std::set<std::int64_t> sizes;
   std::int64_t sum = 0;
   for (const Op* op : exchanges(plan, name)) {
-    for (const auto& entry : op->exchange()->traffic.row(GpuId(0))) {
-      if (entry.to == GpuId(0)) continue;
-      sizes.insert(op->exchange()->traffic.bytes(entry).value);
-      sum += op->exchange()->traffic.bytes(entry).value;
-    }
+    op->traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
+      if (from != GpuId(0) || to == from) return;
+      sizes.insert(bytes.value);
+      sum += bytes.value;
+    });
   }
   return {sizes, sum};
 }
@@ -177,7 +177,7 @@ TEST(Tutel, TheChoiceIsThatOfTheClosedForm) {
       for (int phase = 0; phase < dispatch->shape().size(); ++phase) {
         std::vector<ExchangePrice> together;
         for (const Op* op : exchanges(plan, "dispatch-" + dispatch->shape().phase(phase).name)) {
-          together.push_back(price(layer.topology(), op->exchange()->traffic));
+          together.push_back(price(layer.topology(), op->traffic()));
         }
         sum += std::ranges::max(shared_times(together)).value;
       }

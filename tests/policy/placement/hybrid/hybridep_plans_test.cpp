@@ -97,8 +97,8 @@ TEST(HybridEpTest, RunsOfRanksGatherByThemselves) {
   EXPECT_EQ(between(planned, "gather-experts"), (Sent{8, 8 * expert_bytes}));
   for (const Op* op : exchanges(planned.plan, "gather-experts")) {
     EXPECT_EQ(op->stream, Stream::param);
-    EXPECT_EQ(op->exchange()->traffic.at(GpuId(6), GpuId(7)), Bytes(expert_bytes));
-    EXPECT_EQ(op->exchange()->traffic.at(GpuId(1), GpuId(2)), Bytes(0));
+    EXPECT_EQ(op->traffic().at(GpuId(6), GpuId(7)), Bytes(expert_bytes));
+    EXPECT_EQ(op->traffic().at(GpuId(1), GpuId(2)), Bytes(0));
   }
 }
 
@@ -109,8 +109,8 @@ TEST(HybridEpTest, BackwardReducesWhatWasGatheredTheOtherWayRound) {
   const auto reduces = exchanges(planned.plan, "reduce-gradients");
   ASSERT_EQ(gathers.size(), 2u);
   ASSERT_EQ(reduces.size(), 2u);
-  EXPECT_EQ(gathers[0]->exchange()->traffic.transposed(), reduces[1]->exchange()->traffic);
-  EXPECT_EQ(gathers[1]->exchange()->traffic.transposed(), reduces[0]->exchange()->traffic);
+  EXPECT_EQ(gathers[0]->traffic().moved().transposed(), reduces[1]->traffic().moved());
+  EXPECT_EQ(gathers[1]->traffic().moved().transposed(), reduces[0]->traffic().moved());
   const OpId first(reduces[0] - planned.plan.ops.data());
   EXPECT_THAT(reduces[1]->after, testing::Contains(first));
   EXPECT_EQ(

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes that move among a group of GPUs: a matrix over its members, read either way.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "sim/base/byte_matrix.h"
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// Entry (i, j) of the matrix goes from member i to member j; where it is transposed, from j to i.
+/// Looks at what others own.
+struct GroupTraffic {
+  const ByteMatrix& matrix;        // members x members
+  std::span<const GpuId> members;  // ascending
+  bool transposed = false;         // so that the way back needs no matrix of its own
+  int rounds = 1;                  // one after the other, each moves 1 / rounds of the bytes
+
+  /// The GPU of a row or column of the matrix.
+  GpuId gpu(GpuId member) const { return members[member.index()]; }
+
+  /// Calls visit(from, to, bytes) with GPUs for every entry, by rows of the matrix: where the order
+  /// of the senders counts, go through moved().
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (int row = 0; row < matrix.ranks(); ++row) {
+      const GpuId member(row), here = gpu(member);
+      for (const ByteMatrix::Entry& entry : matrix.row(member)) {
+        const GpuId there = gpu(entry.to);
+        const Bytes bytes = matrix.bytes(entry);
+        transposed ? visit(there, here, bytes) : visit(here, there, bytes);
+      }
+    }
+  }
+
+  /// From one GPU to another, both members.
+  Bytes at(GpuId from, GpuId to) const {
+    const auto member = [&](GpuId gpu) {
+      return GpuId(std::ranges::lower_bound(members, gpu) - members.begin());
+    };
+    return transposed ? matrix.at(member(to), member(from)) : matrix.at(member(from), member(to));
+  }
+
+  /// members x members as the bytes move: a copy of its own where it is transposed.
+  ByteMatrix moved() const { return transposed ? matrix.transposed() : matrix; }
+};
+
+}  // namespace moesim
