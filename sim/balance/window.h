@@ -17,6 +17,8 @@ class Window {
     values_.push_back(std::move(value));
     if (values_.size() > most_) values_.pop_front();
   }
+  /// By +=; there must be one.
+  void add_to_newest(const T& value) { values_.back() += value; }
   bool empty() const { return values_.empty(); }
   int size() const { return static_cast<int>(values_.size()); }
   /// The value `age` steps before the newest, which has age 0.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/policy/gradient_sum.h"
 #include "sim/policy/unsuitable.h"
 #include "sim/trace/id_counts.h"
 
@@ -107,7 +106,7 @@ void LayerPlanner::warm_up() {
     RoutingChange change;
     bool planned = false;
     for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
-      planned |= decide(batch, step, layer, routed(batch, layer, change)).planned;
+      planned |= decide(batch, step, layer, routed(batch, layer, change), true).planned;
     }
     replans_in_warmup_ += planned ? 1 : 0;
     ++step;
@@ -118,19 +117,20 @@ IdRows LayerPlanner::routed(const Batch& batch, std::size_t layer, RoutingChange
   return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch}, change);
 }
 
-LayerDecision LayerPlanner::decide(const Batch& batch, int step, std::size_t layer, IdRows ids) {
+LayerDecision LayerPlanner::decide(const Batch& batch, int step, std::size_t layer, IdRows ids,
+                                   bool begins_iteration) {
   const LoadMatrix loads =
       placer_->looks() ? count_loads(batch, ids, trace_.info().experts) : LoadMatrix();
-  return placer_->decide({step, static_cast<int>(layer), batch, ids, loads});
+  return placer_->decide({step, static_cast<int>(layer), batch, ids, loads, begins_iteration});
 }
 
-LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer,
-                             RoutingChange& change) {
+LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
+                             bool begins_iteration) {
   const int index = options_.layers[layer];
   return unless_unsuitable([&] {
     const IdRows ids = routed(batch, layer, change);
-    LayerWork work(decide(batch, step, layer, ids));
-    if (sums_gradients(step)) work.gradient_sum = gradient_sum(placing_, work.decision);
+    LayerWork work(decide(batch, step, layer, ids, begins_iteration));
+    if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);
     work.number = options_.numbers.empty() ? trace_.info().layers[static_cast<std::size_t>(index)]
                                            : options_.numbers[layer];
     work.tokens_per_rank = tokens_per_rank(batch);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/policy/gradient_sum.h"
 #include "sim/policy/placer.h"
 #include "sim/policy/replayed_layer.h"
 #include "sim/policy/routing.h"
@@ -49,10 +50,16 @@ class LayerPlanner {
   int layers() const { return static_cast<int>(options_.layers.size()); }
 
   /// A layer (an index into the options' layers) of a batch, without rows. Adds to `change`.
-  LayerWork work(const Batch& batch, int step, std::size_t layer, RoutingChange& change);
+  LayerWork work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
+                 bool begins_iteration = true);
   /// Adds explicit rows to the work of a layer that was planned from this batch; returns what its
   /// tokens chose.
   ChosenExperts add_rows(LayerWork& work, const Batch& batch, std::size_t layer);
+
+  /// The sum of a layer's gradients over the EP groups, for who does not want one in every step.
+  std::optional<ParamExchange> gradient_sum(const LayerDecision& decision) const {
+    return moesim::gradient_sum(placing_, decision);
+  }
 
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
@@ -63,7 +70,8 @@ class LayerPlanner {
   LoadMatrix recorded_loads(int step, int layer) const;
   void warm_up();
   IdRows routed(const Batch& batch, std::size_t layer, RoutingChange& change);
-  LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids);
+  LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids,
+                       bool begins_iteration);
   bool sums_gradients(int step) const {
     return options_.backward && options_.accumulate > 0 && (step + 1) % options_.accumulate == 0;
   }

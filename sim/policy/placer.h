@@ -24,6 +24,9 @@ struct LayerRoutingNow {
   const Batch& batch;
   IdRows ids;               // of the whole recorded step, after the routing mechanism
   const LoadMatrix& loads;  // empty for planners that say they do not look
+  /// Whether experts may change places before it. Within an iteration they may not: gradients of
+  /// earlier microbatches lie where they are.
+  bool begins_iteration = true;
 };
 
 /// Expert parameters or their gradients on their way: one exchange of all GPUs on the param stream,

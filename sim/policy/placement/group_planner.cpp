@@ -36,6 +36,7 @@ GroupLayer GroupPlanner::at(const LayerRoutingNow& now, int group, const Batch& 
 
 LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
   Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
+  const bool begins = now.begins_iteration || plans_between_microbatches();
   bool planned = false, after_gate = false;
   SlotTable next;
   std::vector<StepSlots> steps;
@@ -44,7 +45,7 @@ LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
     const Batch batch = groups().part(now.batch, g);
     SlotTable slots = groups().part(layer.slots, g);
     const GroupLayer before = at(now, g, batch, slots);
-    if (layer.steps > 0 && due(before)) {
+    if (begins && layer.steps > 0 && due(before)) {
       if (auto wanted = plan(before)) {
         planned = true;
         slots = std::move(*wanted);
@@ -73,9 +74,11 @@ LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
     const LoadMatrix loads = groups().part(now.loads, g);
     observe({at(now, g, batch, slots), now.ids, loads});
     if (loads.sources() == 0) continue;
-    windows_[cell(now.layer, g)].add(keeps_ == Keeps::totals ? loads.totals() : loads);
+    auto& window = windows_[cell(now.layer, g)];
+    LoadMatrix seen = keeps_ == Keeps::totals ? loads.totals() : loads;
+    begins ? window.add(std::move(seen)) : window.add_to_newest(seen);
   }
-  ++layer.steps;
+  if (begins) ++layer.steps;
   observe_all(now);
   return decision;
 }

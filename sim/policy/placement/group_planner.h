@@ -47,6 +47,8 @@ struct StepSlots {
 /// 3. `assign`: who uses which;
 /// 4. `move` and `finish`: what a change of slots moves, and what the slots take and cost;
 /// 5. `observe`: what there is to remember of the step. A window of loads is kept here.
+/// The microbatches of an iteration are one step to it, and their loads one entry of the window,
+/// unless it plans between them.
 class GroupPlanner : public Placer {
  public:
   LayerDecision decide(const LayerRoutingNow& now) final;
@@ -74,6 +76,8 @@ class GroupPlanner : public Placer {
   virtual void finish(LayerDecision&, const SlotTable& /*slots*/,
                       std::span<const StepSlots> /*steps*/) const {}
   virtual void observe(const GroupStep&) {}
+  /// Whether slots may change within an iteration, since no gradients lie in them.
+  virtual bool plans_between_microbatches() const { return false; }
   /// Once per step and layer, for what is seen of all EP groups together.
   virtual void observe_all(const LayerRoutingNow&) {}
 

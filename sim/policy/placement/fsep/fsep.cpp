@@ -53,6 +53,7 @@ class Fsep final : public GroupPlanner {
   bool due(const GroupLayer& at) const override {
     return planner_.replans() && GroupPlanner::due(at);
   }
+  bool plans_between_microbatches() const override { return true; }
   std::optional<SlotTable> plan(const GroupLayer& at) override {
     return planner_.replan(at.group, seen(at.cell).sum(), at.slots);
   }
