@@ -14,7 +14,8 @@ BASE = {"sim/base"}
 NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan"}
 BALANCE = PLAN | {"sim/balance"}
-POLICY = BALANCE | {"sim/policy", "sim/parallel", "sim/pipeline", "sim/collective"}
+PIPELINE = {"sim/parallel", "sim/pipeline", "sim/collective"}
+POLICY = BALANCE | {"sim/policy", "sim/iteration"} | PIPELINE
 COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/report"}
 SIM = COMPARE | {"sim/calibrate", "sim/flags", "sim/compare"}
 
@@ -32,6 +33,7 @@ MAY_INCLUDE = {
     "sim/balance": PLAN,
     "sim/calibrate": PLAN,
     "sim/policy": BALANCE | {"sim/collective"},
+    "sim/iteration": BALANCE | PIPELINE | {"sim/policy"},
     "sim/scenario": POLICY | {"sim/saved"},
     "sim/flags": POLICY | {"sim/saved", "sim/scenario"},
     "sim/analytic": PLAN,

@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
-#include "sim/model/layer_numbers.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/fit_trace.h"
+#include "sim/scenario/replayed_layers.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
@@ -82,52 +83,6 @@ void require_equal(const Scenario& scenario, const char* what, const char* key, 
       fmt::format("'{}': the trace has {} {}, the model '{}' has {}", key, trace, what, model_name,
                   model),
       fmt::format("choose the model that was recorded, or say --set model.{}={}", key, trace));
-}
-
-/// A dense layer has no experts: its routing is another model's, or its number is wrong.
-void check_not_dense(const Scenario& scenario, const std::vector<int>& numbers,
-                     const MoeModel& model, std::vector<Diagnostic>& warnings) {
-  const std::vector<int> dense = dense_layers(numbers, model);
-  if (dense.empty()) return;
-  const std::string message = "'layers': " + dense_layers_text(dense, model);
-  if (scenario.recorded_layers) {
-    warnings.push_back({Severity::warning, scenario.trace, 0, 0, message, "",
-                        "they are replayed because of 'layers: recorded'"});
-    return;
-  }
-  throw error_in(scenario.trace, message,
-                 "replay others, or say 'layers: recorded' to replay them all the same; `moesim "
-                 "trace synth --model` numbers as the model does");
-}
-
-/// Indices of the replayed layers; a count that differs from the model's is a warning.
-std::vector<int> choose_layers(const Scenario& scenario, const TraceInfo& trace,
-                               const MoeModel& model, std::vector<Diagnostic>& warnings) {
-  std::vector<int> chosen;
-  for (int number : scenario.layers) {
-    const auto it = std::find(trace.layers.begin(), trace.layers.end(), number);
-    if (it == trace.layers.end()) {
-      throw Error(fmt::format("'layers': layer {} is not in the trace", number),
-                  "recorded: " + numbers_text(trace.layers));
-    }
-    chosen.push_back(static_cast<int>(it - trace.layers.begin()));
-  }
-  if (!chosen.empty()) {
-    check_not_dense(scenario, scenario.layers, model, warnings);
-    return chosen;
-  }
-  check_not_dense(scenario, trace.layers, model, warnings);
-  if (trace.layers != model.moe_layers && !scenario.recorded_layers) {
-    warnings.push_back(
-        {Severity::warning, scenario.trace, 0, 0,
-         fmt::format("'layers': the trace has {} MoE layers ({}), the model '{}' has {} ({}); only "
-                     "the recorded ones are replayed",
-                     trace.layers.size(), numbers_text(trace.layers), model.name,
-                     model.moe_layers.size(), numbers_text(model.moe_layers)),
-         "", "say 'layers: recorded' when that is meant"});
-  }
-  for (std::size_t i = 0; i < trace.layers.size(); ++i) chosen.push_back(static_cast<int>(i));
-  return chosen;
 }
 
 /// What `read` returns. A change that is meant for one of several inputs and fails at another gets
@@ -223,6 +178,49 @@ void check_ids_of(const std::string& folder, const RoutingTrace& trace,
   }
 }
 
+/// All but how the trace fits the clusters.
+Inputs open_all(const Scenario& scenario) {
+  check_names(scenario);
+  RoutingTrace trace = RoutingTrace::open(scenario.trace);
+  const auto model_overrides = scenario.overrides_of("model", scenario.model);
+  const std::string model_path = data_file("models/moe", scenario.model);
+  Inputs inputs{
+      std::move(trace), {}, read_moe_model(model_path, model_overrides), {}, {}, {}, {}, {}, {}};
+  inputs.trace_file = {inputs.trace.info().name, inputs.trace.hash()};
+  inputs.model_file = input_file(scenario.model, model_path, model_overrides);
+  const TraceInfo& info = inputs.trace.info();
+  const MoeModel& model = inputs.model;
+  Mistakes mistakes;
+  mistakes.collect([&] {
+    require_equal(scenario, "experts", "experts", info.experts, model.experts, model.name);
+  });
+  mistakes.collect([&] {
+    require_equal(scenario, "choices a token", "top_k", info.top_k, model.top_k, model.name);
+  });
+  mistakes.throw_any();
+  // An iteration has all layers of the model: recorded ones stand for those that are not.
+  if (!scenario.iteration) {
+    inputs.layers = choose_layers(scenario, info, inputs.model, inputs.warnings);
+  } else {
+    inputs.layers.resize(info.layers.size());
+    std::iota(inputs.layers.begin(), inputs.layers.end(), 0);
+  }
+  check_ids_of(scenario.trace, inputs.trace, inputs.layers);
+  for (const std::string& name : scenario.policies) {
+    const auto overrides = scenario.overrides_of("policy", name);
+    const std::string path = data_file("models/system", name);
+    inputs.systems.push_back(read_changed("policy", scenario.policies.size(), overrides,
+                                          [&] { return read_system(path, overrides); }));
+    inputs.system_files.push_back(input_file(name, path, overrides));
+  }
+  for (const std::string& name : scenario.topologies) {
+    inputs.clusters.push_back(open_cluster(scenario, name, inputs.warnings));
+  }
+  check_distinct(inputs);
+  warn_of_gpu_changes(scenario, inputs);
+  return inputs;
+}
+
 }  // namespace
 
 PlannerOptions Inputs::planner_options(const Scenario& scenario,
@@ -244,42 +242,18 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
 
 Inputs open_inputs(const Scenario& scenario) {
   if (scenario.iteration) {
-    throw Error("whole training iterations are read and checked, but not simulated yet",
-                "leave 'parallel' and 'batch' out to simulate steps");
+    throw Error(
+        "the scenario describes whole iterations, and this takes steps",
+        "moesim run and compare take iterations; a step has neither 'parallel' nor 'batch'");
   }
-  check_names(scenario);
-  RoutingTrace trace = RoutingTrace::open(scenario.trace);
-  const auto model_overrides = scenario.overrides_of("model", scenario.model);
-  const std::string model_path = data_file("models/moe", scenario.model);
-  Inputs inputs{
-      std::move(trace), {}, read_moe_model(model_path, model_overrides), {}, {}, {}, {}, {}, {}};
-  inputs.trace_file = {inputs.trace.info().name, inputs.trace.hash()};
-  inputs.model_file = input_file(scenario.model, model_path, model_overrides);
-  const TraceInfo& info = inputs.trace.info();
-  const MoeModel& model = inputs.model;
-  Mistakes mistakes;
-  mistakes.collect([&] {
-    require_equal(scenario, "experts", "experts", info.experts, model.experts, model.name);
-  });
-  mistakes.collect([&] {
-    require_equal(scenario, "choices a token", "top_k", info.top_k, model.top_k, model.name);
-  });
-  mistakes.throw_any();
-  inputs.layers = choose_layers(scenario, info, inputs.model, inputs.warnings);
-  check_ids_of(scenario.trace, inputs.trace, inputs.layers);
-  for (const std::string& name : scenario.policies) {
-    const auto overrides = scenario.overrides_of("policy", name);
-    const std::string path = data_file("models/system", name);
-    inputs.systems.push_back(read_changed("policy", scenario.policies.size(), overrides,
-                                          [&] { return read_system(path, overrides); }));
-    inputs.system_files.push_back(input_file(name, path, overrides));
-  }
-  for (const std::string& name : scenario.topologies) {
-    inputs.clusters.push_back(open_cluster(scenario, name, inputs.warnings));
-  }
-  check_distinct(inputs);
-  warn_of_gpu_changes(scenario, inputs);
+  Inputs inputs = open_all(scenario);
   fit_trace(scenario, inputs.trace, inputs.clusters);
+  return inputs;
+}
+
+Inputs open_iteration_inputs(const Scenario& scenario) {
+  Inputs inputs = open_all(scenario);
+  for (ClusterInput& cluster : inputs.clusters) cluster.ep = scenario.iteration->parallel.ep;
   return inputs;
 }
 

@@ -47,5 +47,7 @@ struct Inputs {
 /// where it holds for every cluster, an expert-parallel degree that does not fit, too few tokens,
 /// unknown steps.
 Inputs open_inputs(const Scenario& scenario);
+/// The same for a scenario of whole iterations, whose microbatches are cut by their planner.
+Inputs open_iteration_inputs(const Scenario& scenario);
 
 }  // namespace moesim

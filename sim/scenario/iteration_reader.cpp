@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the keys of an iteration, and says which rule a combination of them breaks.
+#include "sim/scenario/iteration_reader.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "sim/base/error.h"
 #include "sim/parallel/layout_text.h"
-#include "sim/scenario/iteration_spec.h"
 
 namespace moesim {
+
+const std::vector<std::string> iteration_keys = {
+    "parallel",  "batch",   "pipeline", "recompute",    "zero",
+    "precision", "overlap", "routing",  "microbatches", "optimizer"};
+
+bool is_iteration_key(const std::string& path) {
+  const std::string key = path.substr(0, path.find_first_of(".="));
+  return std::ranges::find(iteration_keys, key) != iteration_keys.end();
+}
+
 namespace {
 
 constexpr Range degree{1, 1 << 20};

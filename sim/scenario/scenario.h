@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
-#include "sim/scenario/iteration_spec.h"
+#include "sim/iteration/iteration_spec.h"
 
 namespace moesim {
 

@@ -207,12 +207,12 @@ TEST(Iteration, DualPipeVPutsTwoPartsOnEveryStage) {
   EXPECT_EQ(shape.pipeline.place(0, 3).stage, 0);
 }
 
-TEST(Iteration, IsNotSimulatedYet) {
+TEST(Iteration, IsNoStep) {
   try {
     open_inputs(read_keys(batch));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("not simulated yet"));
+    EXPECT_THAT(error.what(), HasSubstr("describes whole iterations"));
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scenario says about whole training iterations: parallelism, batch, schedule, memory.
+// What is said about a whole training iteration: parallelism, batch, schedule, memory.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/yaml.h"
 #include "sim/model/recompute.h"
 #include "sim/parallel/grid.h"
 #include "sim/parallel/layer_layout.h"
@@ -59,16 +58,6 @@ struct IterationSpec {
 
 /// Whether the schedule runs a forward merged with a backward of another microbatch.
 bool merges_passes(PipelineKind kind);
-
-/// The keys that an iteration alone has.
-extern const std::vector<std::string> iteration_keys;
-/// Whether a path such as "parallel.tp" is one of these keys, or below one.
-bool is_iteration_key(const std::string& path);
-
-/// Nothing when the scenario has neither `parallel` nor `batch`. Mistakes are recorded in the
-/// document, wrong combinations with the rule that they break. The key `ep` beside `parallel.ep` is
-/// one of them unless a flag says it (`ep_flagged`), which wins.
-std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged);
 
 /// What the sizes make of a cluster and a model.
 struct IterationShape {

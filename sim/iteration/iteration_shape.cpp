@@ -6,9 +6,20 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/scenario/iteration_spec.h"
+#include "sim/iteration/iteration_spec.h"
 
 namespace moesim {
+
+const std::vector<std::string> routing_source_names = {"recorded", "balanced"};
+const std::vector<std::string> training_precision_names = {"bf16",          "fp16",  "fp8",
+                                                           "fp8-blockwise", "mxfp8", "nvfp4"};
+const std::vector<std::string> optimizer_names = {"adam", "muon"};
+
+bool merges_passes(PipelineKind kind) {
+  return kind == PipelineKind::combined || kind == PipelineKind::combined_interleaved ||
+         kind == PipelineKind::dualpipe || kind == PipelineKind::dualpipev;
+}
+
 namespace {
 
 int microbatches_of(const IterationSpec& spec, int dp) {

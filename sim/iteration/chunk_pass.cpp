@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/iteration/chunk_pass.h"
+
+#include <algorithm>
+
+namespace moesim {
+
+ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart)
+    : chunk_(chunk),
+      cell_{microbatch, chunk.chunk},
+      weights_apart_(weights_apart),
+      chain_(chunk.stage.plan(), chunk.stage.gpus()),
+      ops_(chain_, chunk.stage.model(), chunk.layers.of(microbatch, chunk.chunk).replayed,
+           {microbatch, chunk.chunk, weights_apart}) {
+  const auto& numbers = chunk.layers.numbers(chunk.chunk);
+  for (const StagePart& part : chunk.parts) {
+    if (part.kind != StagePartKind::layer) continue;
+    const auto at = std::ranges::find(numbers, part.number);
+    list_.push_back(
+        {part.number, at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin())});
+  }
+}
+
+LayerPass ChunkPass::pass(const Layer& layer, Pass way) const {
+  return {chunk_.layers.planner().schedule(), ops_, layer.moe, way};
+}
+
+void ChunkPass::block(Pass way, int layer, BlockKind kind) {
+  if (way == Pass::forward) {
+    chunk_.blocks.forward(chain_, cell_, layer, kind);
+  } else {
+    chunk_.blocks.backward(chain_, cell_, layer, kind, weights_apart_);
+  }
+}
+
+void ChunkPass::sum_gradients(const StagePart& part) {
+  if (last_ && chunk_.sums != nullptr) chunk_.sums->sum(chain_, cell_, part);
+}
+
+/// The coarse attention of a model that is not whole is an op of its MoE layers.
+void ChunkPass::attention(const Layer& layer, Pass way) {
+  if (chunk_.whole) {
+    block(way, layer.number, BlockKind::attention);
+  } else if (layer.moe >= 0) {
+    pass(layer, way).attention();
+  }
+}
+
+void ChunkPass::around(StagePartKind kind, Pass way) {
+  if (!chunk_.whole) return;
+  for (const StagePart& part : chunk_.parts) {
+    if (part.kind != kind) continue;
+    const BlockKind as = kind == StagePartKind::embedding ? BlockKind::embedding : BlockKind::head;
+    block(way, 0, as);
+    if (way == Pass::backward && !weights_apart_) sum_gradients(part);
+  }
+}
+
+void ChunkPass::at_edge(Point point, Pass way) {
+  if (ops_.layers() == 0) return;
+  const bool first = (point == Point::pass_begins) == (way == Pass::forward);
+  chunk_.layers.planner().schedule().at(point, ops_, first ? 0 : ops_.layers() - 1, way);
+}
+
+/// What a layer's combine brought is joined as late as it is needed, so that the stream of kernels
+/// does not wait for it while it could work for another microbatch.
+void ChunkPass::join_before(std::size_t index) {
+  if (index > 0 && list_[index - 1].moe >= 0) pass(list_[index - 1], Pass::forward).join();
+}
+
+PassPieces ChunkPass::empty_pass() const {
+  PassPieces pieces;
+  pieces.layers.resize(list_.size());
+  return pieces;
+}
+
+PassPieces ChunkPass::forward() {
+  PassPieces pieces = empty_pass();
+  pieces.begin = [this] {
+    at_edge(Point::pass_begins, Pass::forward);
+    around(StagePartKind::embedding, Pass::forward);
+  };
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    const Layer layer = list_[i];
+    auto& list = pieces.layers[i];
+    if (layer.moe < 0) {
+      list.push_back({LayerPart::attention, [this, i, layer] {
+                        join_before(i);
+                        attention(layer, Pass::forward);
+                      }});
+      list.push_back({LayerPart::mlp,
+                      [this, layer] { block(Pass::forward, layer.number, BlockKind::dense_ffn); }});
+      continue;
+    }
+    list.push_back({LayerPart::attention, [this, i, layer] {
+                      join_before(i);
+                      pass(layer, Pass::forward).begin();
+                      attention(layer, Pass::forward);
+                      if (chunk_.whole) block(Pass::forward, layer.number, BlockKind::moe);
+                      pass(layer, Pass::forward).route();
+                    }});
+    list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::forward).dispatch(); }});
+    list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::forward).experts(); }});
+    list.push_back({LayerPart::combine, [this, layer] { pass(layer, Pass::forward).combine(); }});
+  }
+  pieces.end = [this] {
+    join_before(list_.size());
+    around(StagePartKind::head, Pass::forward);
+    at_edge(Point::pass_ends, Pass::forward);
+  };
+  return pieces;
+}
+
+void ChunkPass::begin_backward_of(const Layer& layer) {
+  if (layer.moe < 0) return;
+  pass(layer, Pass::backward).begin();
+  pass(layer, Pass::backward).route();
+}
+
+/// The combine of the forward pass is turned round first: what LayerPass calls the dispatch of the
+/// backward pass is the piece `combine`.
+PassPieces ChunkPass::backward() {
+  PassPieces pieces = empty_pass();
+  pieces.begin = [this] {
+    around(StagePartKind::head, Pass::backward);
+    at_edge(Point::pass_begins, Pass::backward);
+    if (!list_.empty()) begin_backward_of(list_.back());
+  };
+  for (std::size_t i = list_.size(); i-- > 0;) {
+    const Layer layer = list_[i];
+    auto& list = pieces.layers[i];
+    const auto begin_next = [this, i] {
+      if (i > 0) begin_backward_of(list_[i - 1]);
+    };
+    if (layer.moe < 0) {
+      list.push_back({LayerPart::mlp, [this, layer] {
+                        block(Pass::backward, layer.number, BlockKind::dense_ffn);
+                      }});
+      list.push_back({LayerPart::attention, [this, layer, begin_next] {
+                        attention(layer, Pass::backward);
+                        if (!weights_apart_) sum_gradients({StagePartKind::layer, layer.number});
+                        begin_next();
+                      }});
+      continue;
+    }
+    list.push_back({LayerPart::combine, [this, layer] { pass(layer, Pass::backward).dispatch(); }});
+    list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::backward).experts(); }});
+    list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::backward).combine(); }});
+    list.push_back({LayerPart::attention, [this, layer, begin_next] {
+                      pass(layer, Pass::backward).join();
+                      if (chunk_.whole) block(Pass::backward, layer.number, BlockKind::moe);
+                      attention(layer, Pass::backward);
+                      if (!weights_apart_) sum_gradients({StagePartKind::layer, layer.number});
+                      begin_next();
+                    }});
+  }
+  pieces.end = [this] {
+    around(StagePartKind::embedding, Pass::backward);
+    at_edge(Point::pass_ends, Pass::backward);
+  };
+  return pieces;
+}
+
+PassPieces ChunkPass::weight_gradients() {
+  PassPieces pieces = empty_pass();
+  const auto weights = [this](int layer, BlockKind kind) {
+    if (chunk_.whole) chunk_.blocks.weight_gradients(chain_, cell_, layer, kind);
+  };
+  const auto beside = [this, weights](StagePartKind kind, BlockKind block_kind) {
+    for (const StagePart& part : chunk_.parts) {
+      if (part.kind != kind) continue;
+      weights(0, block_kind);
+      sum_gradients(part);
+    }
+  };
+  pieces.begin = [beside] { beside(StagePartKind::head, BlockKind::head); };
+  for (std::size_t i = list_.size(); i-- > 0;) {
+    const Layer layer = list_[i];
+    auto& list = pieces.layers[i];
+    list.push_back({LayerPart::mlp, [this, layer, weights] {
+                      if (layer.moe >= 0) return ops_.expert_weight_gradients(layer.moe);
+                      weights(layer.number, BlockKind::dense_ffn);
+                    }});
+    list.push_back({LayerPart::attention, [this, layer, weights] {
+                      if (layer.moe >= 0) ops_.other_weight_gradients(layer.moe);
+                      weights(layer.number, BlockKind::attention);
+                      sum_gradients({StagePartKind::layer, layer.number});
+                    }});
+  }
+  pieces.end = [beside] { beside(StagePartKind::embedding, BlockKind::embedding); };
+  return pieces;
+}
+
+void add_pass(const PassPieces& pass, Pass way) {
+  pass.begin();
+  for (std::size_t i = 0; i < pass.layers.size(); ++i) {
+    const std::size_t layer = way == Pass::forward ? i : pass.layers.size() - 1 - i;
+    for (const PassPiece& piece : pass.layers[layer]) piece.add();
+  }
+  pass.end();
+}
+
+void add_merged(const PassPieces& forward, const PassPieces& backward, const PassPieces* weights) {
+  forward.begin();
+  backward.begin();
+  const auto order = combined_layers(static_cast<int>(forward.layers.size()),
+                                     static_cast<int>(backward.layers.size()),
+                                     {.delay_weight_gradients = weights != nullptr});
+  if (weights != nullptr) weights->begin();
+  for (const LayerPiece& at : order) {
+    const PassPieces& pass = at.kind == WorkKind::forward           ? forward
+                             : at.kind == WorkKind::weight_gradient ? *weights
+                                                                    : backward;
+    for (const PassPiece& piece : pass.layers[static_cast<std::size_t>(at.layer)]) {
+      if (piece.part == at.part) piece.add();
+    }
+  }
+  forward.end();
+  backward.end();
+  if (weights != nullptr) weights->end();
+}
+
+}  // namespace moesim

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// One microbatch in the layers that a chunk of a pipeline stage holds: its passes, cut into pieces
+// that those of another microbatch can go between.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "sim/iteration/block_ops.h"
+#include "sim/iteration/optimizer_ops.h"
+#include "sim/iteration/stage_layers.h"
+#include "sim/parallel/layer_layout.h"
+#include "sim/pipeline/layer/combined_layers.h"
+
+namespace moesim {
+
+/// A part of a layer's pass. Layers without experts have no dispatch and no combine. In the
+/// backward pass the combine comes first; `attention` is all that is computed before the dispatch
+/// forward, and after its gradients have come back.
+struct PassPiece {
+  LayerPart part;
+  std::function<void()> add;
+};
+
+/// A pass through a chunk.
+struct PassPieces {
+  std::function<void()> begin;
+  std::vector<std::vector<PassPiece>> layers;  // [layer of the chunk], its pieces in their order
+  std::function<void()> end;
+};
+
+/// What the passes of one chunk share.
+struct ChunkParts {
+  const StageSpace& stage;
+  BlockOps& blocks;
+  StageLayers& layers;
+  int chunk = 0;
+  std::vector<StagePart> parts;  // of the model, in their order; without layers that are left out
+  bool whole = true;             // whether the model says what is around its experts
+  OptimizerOps* sums = nullptr;  // where the iteration ends with an update
+};
+
+class ChunkPass {
+ public:
+  /// `chunk` must outlive it. `weights_apart`: gradients by weights are a pass of their own.
+  ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart);
+  ChunkPass(const ChunkPass&) = delete;
+
+  /// The next pass starts when these have ended.
+  void require(const std::vector<OpId>& ops) { chain_.require(ops); }
+  Mark mark() const { return chain_.mark(); }
+  bool weights_apart() const { return weights_apart_; }
+  /// No other microbatch adds to the chunk's gradients: they are summed as they are done.
+  void sums_gradients() { last_ = true; }
+  /// Experts that change places, before the first microbatch.
+  void migrate() { issue_migrations(ops_); }
+
+  PassPieces forward();
+  PassPieces backward();
+  /// Of a backward pass that left them out.
+  PassPieces weight_gradients();
+
+ private:
+  struct Layer {
+    int number = 0;
+    int moe = -1;  // index into the chunk's MoE layers; below 0: a dense layer
+  };
+  LayerPass pass(const Layer& layer, Pass way) const;
+  void block(Pass way, int layer, BlockKind kind);
+  void attention(const Layer& layer, Pass way);
+  void around(StagePartKind kind, Pass way);
+  void begin_backward_of(const Layer& layer);
+  void join_before(std::size_t index);
+  PassPieces empty_pass() const;
+  void at_edge(Point point, Pass way);
+  void sum_gradients(const StagePart& part);
+
+  const ChunkParts& chunk_;
+  WorkCell cell_;
+  bool weights_apart_, last_ = false;
+  std::vector<Layer> list_;
+  mutable OpChain chain_;
+  mutable LayerOps ops_;
+};
+
+/// Adds a pass by itself, its layers first to last or the other way.
+void add_pass(const PassPieces& pass, Pass way);
+/// Adds a forward merged with the backward of another microbatch: the tokens of one travel while
+/// the other computes. `weights`: of the backward, where they are apart; else null.
+void add_merged(const PassPieces& forward, const PassPieces& backward, const PassPieces* weights);
+
+}  // namespace moesim

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// An iteration as its planner takes it.
+#pragma once
+
+#include "sim/iteration/iteration_spec.h"
+#include "sim/policy/placer.h"
+
+namespace moesim {
+
+struct IterationOptions {
+  IterationSpec spec = {};
+  TrainingState state = {};
+  bool optimizer = true;  // the end of the iteration: sums of gradients, update, new weights
+
+  /// Of GEMMs: all forms of 8 bits and less count as fp8.
+  DataType gemm_type() const {
+    switch (spec.precision) {
+      case TrainingPrecision::bf16:
+        return DataType::bf16;
+      case TrainingPrecision::fp16:
+        return DataType::fp16;
+      default:
+        return DataType::fp8;
+    }
+  }
+};
+
+}  // namespace moesim

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/iteration/iteration_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "sim/base/sort_once.h"
+#include "sim/iteration/chunk_pass.h"
+#include "sim/iteration/transfers.h"
+#include "sim/plan/check.h"
+#include "sim/policy/unsuitable.h"
+
+namespace moesim {
+/// The plan of one iteration as it grows.
+class IterationPlanner::Iteration {
+ public:
+  Iteration(const IterationPlanner& planner, Plan& plan)
+      : planner_(planner), plan_(plan), transfers_(stages_) {
+    const int stages = planner.shape_.pipeline.stages();
+    for (int r = 0; r < stages; ++r) {
+      stages_.emplace_back(plan, planner.shape_.grid, r, planner.model_, planner.options_);
+    }
+    for (int r = 0; r < stages; ++r) add_stage(r);
+  }
+
+  void add_all() {
+    const Pipeline& pipeline = planner_.shape_.pipeline;
+    for (const TurnAt at : pipeline.order()) {
+      const Turn& turn = pipeline.at(at);
+      if (turn.beside) {
+        add_merged_works(at.stage, turn.work, *turn.beside);
+      } else {
+        add(at.stage, turn.work);
+      }
+    }
+    for (int r = 0; r < pipeline.stages(); ++r) {
+      if (OptimizerOps* optimizer = optimizers_[static_cast<std::size_t>(r)].get()) {
+        optimizer->finish(done_[static_cast<std::size_t>(r)]);
+      }
+    }
+  }
+
+ private:
+  using PassKey = std::tuple<int, int, int>;  // stage, microbatch, chunk
+
+  void add_stage(int r) {
+    const StageSpace& stage = stages_[static_cast<std::size_t>(r)];
+    StageLayers& layers = *planner_.layers_[static_cast<std::size_t>(r)];
+    blocks_.push_back(std::make_unique<BlockOps>(stage));
+    std::vector<StagePart> all;
+    auto& chunks = chunks_.emplace_back();
+    for (int chunk = 0; chunk < planner_.shape_.pipeline.chunks(); ++chunk) {
+      const auto parts = planner_.parts(r, chunk);
+      all.insert(all.end(), parts.begin(), parts.end());
+      chunks.push_back(std::make_unique<ChunkParts>(
+          ChunkParts{stage, *blocks_.back(), layers, chunk, parts, planner_.whole_}));
+    }
+    auto& optimizer = optimizers_.emplace_back();
+    if (planner_.options_.optimizer) {
+      optimizer = std::make_unique<OptimizerOps>(
+          stage, layers, *planner_.clusters_[static_cast<std::size_t>(r)], all, planner_.whole_);
+    }
+    for (auto& chunk : chunks) chunk->sums = optimizer.get();
+    done_.emplace_back(stage.everybody().size());
+    left_.emplace_back(chunks.size(), 0);
+    for (const Turn& turn : planner_.shape_.pipeline.of(r)) {
+      for (const StageWork* work : {&turn.work, turn.beside ? &*turn.beside : nullptr}) {
+        if (work == nullptr) continue;
+        if (ends_gradients(*work)) ++left(r, work->chunk);
+        const bool delayed = work != &turn.work && planner_.options_.spec.overlap.delay_wgrad;
+        if (work->kind == WorkKind::weight_gradient || delayed) {
+          apart_.insert({r, work->microbatch, work->chunk});
+        }
+      }
+    }
+  }
+
+  static bool ends_gradients(const StageWork& work) {
+    return work.kind == WorkKind::backward || work.kind == WorkKind::weight_gradient;
+  }
+  int& left(int stage, int chunk) {
+    return left_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)];
+  }
+
+  ChunkPass& pass(int stage, const StageWork& work) {
+    const PassKey key{stage, work.microbatch, work.chunk};
+    auto& made = passes_[key];
+    if (!made) {
+      const auto& chunk =
+          *chunks_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(work.chunk)];
+      made = std::make_unique<ChunkPass>(chunk, work.microbatch, apart_.contains(key));
+      if (!migrated_.insert({stage, work.chunk}).second) return *made;
+      made->migrate();
+    }
+    return *made;
+  }
+
+  /// The pass of a work, whose inputs have arrived.
+  ChunkPass& begin(int stage, const StageWork& work) {
+    ChunkPass& made = pass(stage, work);
+    const bool whole = work.kind == WorkKind::backward;
+    if ((whole || work.kind == WorkKind::weight_gradient) && --left(stage, work.chunk) == 0) {
+      made.sums_gradients();
+    }
+    if (work.kind != WorkKind::weight_gradient) receive(made, stage, work, way_of(work));
+    return made;
+  }
+
+  void end(ChunkPass& made, int stage, const StageWork& work) {
+    if (work.kind != WorkKind::weight_gradient) send(made, stage, work, way_of(work));
+    done_[static_cast<std::size_t>(stage)] = made.mark();
+    if (ends_gradients(work)) passes_.erase({stage, work.microbatch, work.chunk});
+  }
+
+  static Pass way_of(const StageWork& work) {
+    return work.kind == WorkKind::forward ? Pass::forward : Pass::backward;
+  }
+
+  void add(int stage, const StageWork& work) {
+    ChunkPass& made = begin(stage, work);
+    if (work.kind == WorkKind::forward) {
+      add_pass(made.forward(), Pass::forward);
+    } else {
+      if (work.kind != WorkKind::weight_gradient) add_pass(made.backward(), Pass::backward);
+      if (work.kind != WorkKind::input_gradient && made.weights_apart()) {
+        add_pass(made.weight_gradients(), Pass::backward);
+      }
+    }
+    end(made, stage, work);
+  }
+
+  void add_merged_works(int stage, const StageWork& forward, const StageWork& backward) {
+    ChunkPass& there = begin(stage, forward);
+    ChunkPass& back = begin(stage, backward);
+    const PassPieces weights = back.weights_apart() ? back.weight_gradients() : PassPieces();
+    add_merged(there.forward(), back.backward(), back.weights_apart() ? &weights : nullptr);
+    end(there, stage, forward);
+    end(back, stage, backward);
+  }
+
+  using ArrivalKey = std::tuple<Pass, int, int>;  // microbatch, position
+
+  void receive(ChunkPass& made, int stage, const StageWork& work, Pass way) {
+    const int position = planner_.shape_.pipeline.position_of({stage, work.chunk});
+    const auto arrived = arrivals_.find({way, work.microbatch, position});
+    if (arrived == arrivals_.end()) return;
+    made.require(arrived->second);
+    arrivals_.erase(arrived);
+  }
+
+  void send(ChunkPass& made, int stage, const StageWork& work, Pass way) {
+    const Pipeline& pipeline = planner_.shape_.pipeline;
+    const int position = pipeline.position_of({stage, work.chunk});
+    const int next = way == Pass::forward ? position + 1 : position - 1;
+    if (next < 0 || next >= pipeline.positions()) return;
+    const ChunkPlace to = pipeline.place(work.microbatch, next);
+    arrivals_[{way, work.microbatch, next}] = transfers_.add(
+        plan_, stage, to.stage, {work.microbatch, work.chunk}, way, position, made.mark());
+  }
+
+  const IterationPlanner& planner_;
+  Plan& plan_;
+  std::vector<StageSpace> stages_;
+  Transfers transfers_;
+  std::vector<std::unique_ptr<BlockOps>> blocks_;                 // [stage]
+  std::vector<std::vector<std::unique_ptr<ChunkParts>>> chunks_;  // [stage][chunk]
+  std::vector<std::unique_ptr<OptimizerOps>> optimizers_;         // [stage]; null: no update
+  std::map<PassKey, std::unique_ptr<ChunkPass>> passes_;          // that have begun
+  std::map<ArrivalKey, std::vector<OpId>> arrivals_;              // that nobody waits for yet
+  std::set<PassKey> apart_;                 // whose gradients by weights are passes of their own
+  std::set<std::pair<int, int>> migrated_;  // stage, chunk
+  std::vector<std::vector<int>> left_;      // [stage][chunk] passes that end gradients
+  std::vector<Mark> done_;                  // [stage]
+};
+
+IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& topology,
+                                   const MoeModel& model, const RoutingTrace& trace,
+                                   IterationOptions options)
+    : name_(system.name),
+      topology_(topology),
+      model_(model),
+      options_(std::move(options)),
+      whole_(model.missing_of_whole().empty()),
+      shape_(shape_of(options_.spec, topology.gpu_count(), model.layers, 0)),
+      microbatches_(make_microbatches(trace, shape_, options_.spec)) {
+  PlannerOptions layer_options;
+  layer_options.ep = options_.spec.parallel.ep;
+  layer_options.state = options_.state;
+  layer_options.accumulate = 0;  // the end of the iteration sums
+  layer_options.batches = microbatches_.distinct;
+  for (int stage = 0; stage < shape_.grid.stages(); ++stage) {
+    clusters_.push_back(std::make_unique<Topology>(topology.of_gpus(shape_.grid.stage(stage))));
+    std::vector<std::vector<int>> chunks;
+    for (int chunk = 0; chunk < shape_.pipeline.chunks(); ++chunk) {
+      auto& numbers = chunks.emplace_back();
+      for (const StagePart& part : parts(stage, chunk)) {
+        const bool moe = part.kind == StagePartKind::layer &&
+                         std::ranges::binary_search(model.moe_layers, part.number);
+        if (moe) numbers.push_back(part.number);
+      }
+    }
+    layers_.push_back(std::make_unique<StageLayers>(system, *clusters_.back(), model, trace,
+                                                    microbatches_.distinct, std::move(chunks),
+                                                    layer_options));
+  }
+}
+
+IterationPlanner::~IterationPlanner() = default;
+
+std::vector<StagePart> IterationPlanner::parts(int stage, int chunk) const {
+  return shape_.layers.parts(shape_.pipeline.position_of({stage, chunk}));
+}
+
+IterationPlan IterationPlanner::plan(int iteration) {
+  IterationPlan result;
+  result.plan.name = fmt::format("{}-iteration{}", name_, iteration);
+  result.plan.gpus = topology_.gpu_count();
+  result.tokens = std::int64_t{options_.spec.global_batch} * options_.spec.sequence;
+  const int first = iteration * static_cast<int>(microbatches_.distinct.size());
+  for (auto& layers : layers_) layers->plan(first, result.change);
+  unless_unsuitable([&] { Iteration(*this, result.plan).add_all(); });
+  check_plan(result.plan);
+  return result;
+}
+
+}  // namespace moesim

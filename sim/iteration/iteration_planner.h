@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a model, a grid, a pipeline and recorded routing to the plan of a whole training iteration.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/iteration/iteration_options.h"
+#include "sim/iteration/microbatches.h"
+#include "sim/iteration/stage_layers.h"
+#include "sim/policy/routing.h"
+
+namespace moesim {
+
+struct IterationPlan {
+  Plan plan;
+  RoutingChange change;
+  std::int64_t tokens = 0;  // of all replicas
+};
+
+/// Plans iterations one after the other. Every pipeline stage is a cluster of its own for the
+/// policy; every microbatch is a step of its planners. Topology, model and trace must outlive it.
+class IterationPlanner {
+ public:
+  /// Throws Error naming the rule that the options break, and Unsuitable as LayerPlanner.
+  IterationPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
+                   const RoutingTrace& trace, IterationOptions options);
+  ~IterationPlanner();
+
+  /// A plan that obeys the rules of check_plan.
+  IterationPlan plan(int iteration);
+
+  const IterationShape& shape() const { return shape_; }
+  const Microbatches& microbatches() const { return microbatches_; }
+
+ private:
+  class Iteration;
+  std::vector<StagePart> parts(int stage, int chunk) const;
+
+  std::string name_;
+  const Topology& topology_;
+  const MoeModel& model_;
+  IterationOptions options_;
+  bool whole_;  // the model says what is around its experts
+  IterationShape shape_;
+  Microbatches microbatches_;
+  std::vector<std::unique_ptr<Topology>> clusters_;   // [stage]
+  std::vector<std::unique_ptr<StageLayers>> layers_;  // [stage]
+};
+
+}  // namespace moesim

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/iteration/microbatches.h"
+
+#include <algorithm>
+
+namespace moesim {
+namespace {
+
+/// The i-th of `parts` equal parts of some tokens; the first parts get the odd ones.
+std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int parts) {
+  std::int64_t tokens = 0;
+  for (const TokenRun& run : runs) tokens += run.count;
+  const auto cut = [&](int at) {
+    return tokens / parts * at + std::min<std::int64_t>(at, tokens % parts);
+  };
+  std::int64_t skip = cut(i), left = cut(i + 1) - cut(i);
+  std::vector<TokenRun> result;
+  for (const TokenRun& run : runs) {
+    const std::int64_t skipped = std::min(skip, run.count);
+    const std::int64_t taken = std::min(left, run.count - skipped);
+    if (taken > 0) result.push_back({run.first + skipped, taken});
+    skip -= skipped;
+    left -= taken;
+  }
+  return result;
+}
+
+/// From one rank per replica to the GPUs of a stage.
+Batch spread(const Batch& of_replicas, const Grid& grid) {
+  Batch batch{of_replicas.step, {}};
+  const int tp = grid.size(ParallelAxis::tp), parts = grid.size(ParallelAxis::tp_cp);
+  for (const GpuId gpu : grid.stage(0)) {
+    const GridPlace place = grid.place(gpu);
+    const auto& runs = of_replicas.ranks[static_cast<std::size_t>(place.dp)];
+    batch.ranks.push_back(part_of(runs, place.cp * tp + place.tp, parts));
+  }
+  return batch;
+}
+
+}  // namespace
+
+Microbatches make_microbatches(const RoutingTrace& trace, const IterationShape& shape,
+                               const IterationSpec& spec) {
+  const Grid& grid = shape.grid;
+  const int replicas = grid.size(ParallelAxis::dp);
+  const int wanted = spec.distinct_microbatches > 0
+                         ? std::min(spec.distinct_microbatches, shape.microbatches)
+                         : shape.microbatches;
+  const std::int64_t tokens = std::int64_t{spec.micro_batch} * spec.sequence;
+  Microbatches result;
+  result.trace_tokens = trace.total_tokens();
+  const std::int64_t largest = [&] {  // whole sequences do not fill all replicas alike
+    std::int64_t most = 0;
+    for (int s = 0; s < trace.step_count(); ++s) most = std::max(most, trace.step(s).tokens());
+    return std::max<std::int64_t>(most, 1);
+  }();
+  auto repeat = static_cast<int>((tokens * replicas + largest - 1) / largest);
+  std::vector<Batch> batches;
+  while (batches.empty()) {
+    try {
+      batches = make_batches(trace, {replicas, tokens, repeat}).batches;
+    } catch (const Error&) {
+      constexpr int most = 1 << 20;
+      if (repeat > most) throw;
+      ++repeat;
+    }
+  }
+  for (const Batch& batch : batches) {
+    if (std::ssize(result.distinct) == wanted) break;
+    result.distinct.push_back(spread(batch, grid));
+    result.tokens += batch.tokens();
+  }
+  return result;
+}
+
+}  // namespace moesim

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/iteration/stage_layers.h"
+
+#include <algorithm>
+
+namespace moesim {
+
+int recorded_layer(const TraceInfo& trace, const MoeModel& model, int number) {
+  const auto same = std::ranges::find(trace.layers, number);
+  if (same != trace.layers.end()) return static_cast<int>(same - trace.layers.begin());
+  const auto place = std::ranges::lower_bound(model.moe_layers, number) - model.moe_layers.begin();
+  return static_cast<int>(place % std::ssize(trace.layers));
+}
+
+PlannerOptions StageLayers::with_layers(const std::vector<std::vector<int>>& chunks,
+                                        const MoeModel& model, const RoutingTrace& trace,
+                                        PlannerOptions options) {
+  for (const auto& numbers : chunks) {
+    for (const int number : numbers) {
+      options.numbers.push_back(number);
+      options.layers.push_back(recorded_layer(trace.info(), model, number));
+    }
+  }
+  return options;
+}
+
+StageLayers::StageLayers(const SystemSpec& system, const Topology& cluster, const MoeModel& model,
+                         const RoutingTrace& trace, const std::vector<Batch>& microbatches,
+                         std::vector<std::vector<int>> chunks, PlannerOptions options)
+    : chunks_(std::move(chunks)),
+      microbatches_(microbatches),
+      planner_(system, cluster, model, trace,
+               with_layers(chunks_, model, trace, std::move(options))) {}
+
+void StageLayers::plan(int step, RoutingChange& change) {
+  planned_.clear();
+  for (std::size_t m = 0; m < microbatches_.size(); ++m) {
+    auto& chunks = planned_.emplace_back();
+    std::size_t layer = 0;
+    for (const auto& numbers : chunks_) {
+      auto made = std::make_unique<ChunkLayers>();
+      for (std::size_t i = 0; i < numbers.size(); ++i, ++layer) {
+        made->works.push_back(
+            planner_.work(microbatches_[m], step + static_cast<int>(m), layer, change, m == 0));
+      }
+      made->replayed = {made->works.begin(), made->works.end()};
+      chunks.push_back(std::move(made));
+    }
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The MoE layers of one pipeline stage, as the mechanisms of a system make them of every
+// microbatch.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/policy/layer_planner.h"
+
+namespace moesim {
+
+/// The layers of one chunk in one microbatch: what LayerOps works on.
+struct ChunkLayers {
+  std::vector<LayerWork> works;
+  std::vector<ReplayedLayer> replayed;  // of these works
+};
+
+class StageLayers {
+ public:
+  /// `chunks`: numbers of the model's MoE layers in each chunk of the stage. `cluster` is the
+  /// stage's own part of the topology. All of these must outlive it.
+  StageLayers(const SystemSpec& system, const Topology& cluster, const MoeModel& model,
+              const RoutingTrace& trace, const std::vector<Batch>& microbatches,
+              std::vector<std::vector<int>> chunks, PlannerOptions options);
+
+  /// Decides all layers in all microbatches that differ, those of step `step` of the planner on.
+  void plan(int step, RoutingChange& change);
+
+  ChunkLayers& of(int microbatch, int chunk) {
+    auto& chunks = planned_[static_cast<std::size_t>(microbatch) % planned_.size()];
+    return *chunks[static_cast<std::size_t>(chunk)];
+  }
+  /// Of the microbatch that was decided last.
+  ChunkLayers& last(int chunk) { return of(static_cast<int>(planned_.size()) - 1, chunk); }
+  int chunks() const { return static_cast<int>(chunks_.size()); }
+  const LayerPlanner& planner() const { return planner_; }
+  const std::vector<int>& numbers(int chunk) const {
+    return chunks_[static_cast<std::size_t>(chunk)];
+  }
+
+ private:
+  static PlannerOptions with_layers(const std::vector<std::vector<int>>& chunks,
+                                    const MoeModel& model, const RoutingTrace& trace,
+                                    PlannerOptions options);
+
+  std::vector<std::vector<int>> chunks_;
+  const std::vector<Batch>& microbatches_;
+  LayerPlanner planner_;
+  std::vector<std::vector<std::unique_ptr<ChunkLayers>>> planned_;  // [microbatch][chunk]
+};
+
+/// The recorded layer that stands for a MoE layer of the model: that of its number, else the
+/// recorded ones in turn. An index into TraceInfo::layers.
+int recorded_layer(const TraceInfo& trace, const MoeModel& model, int number);
+
+}  // namespace moesim

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/iteration/transfers.h"
+
+#include <algorithm>
+
+#include "sim/base/sort_once.h"
+
+namespace moesim {
+
+const Transfers::Way& Transfers::way(int from, int to) {
+  const auto [known, is_new] = ways_.try_emplace({from, to});
+  Way& way = known->second;
+  if (!is_new) return way;
+  const StageSpace& sender = stages_[static_cast<std::size_t>(from)];
+  const StageSpace& receiver = stages_[static_cast<std::size_t>(to)];
+  for (const Group& cell : sender.cells()) {
+    const Group sends = sender.gpus()->in_plan(cell), receives = receiver.gpus()->in_plan(cell);
+    std::vector<GpuId> both(sends.begin(), sends.end());
+    both.insert(both.end(), receives.begin(), receives.end());
+    std::ranges::sort(both);
+    const Group group(std::move(both));
+    ByteMatrix traffic(sender.activations());
+    for (const GpuId gpu : group) {
+      const std::size_t i = sends.member(gpu);
+      if (i == sends.size()) {
+        traffic.add_row({});
+        continue;
+      }
+      const GpuId partner(static_cast<std::int64_t>(group.member(receives[i])));
+      traffic.add_row(std::vector<ByteMatrix::Entry>{{partner, 1}});
+    }
+    way.groups.push_back(group);
+    way.traffic.push_back(std::move(traffic));
+  }
+  return way;
+}
+
+Stream Transfers::stream(int from, int to) const {
+  const int last = static_cast<int>(stages_.size()) - 1;
+  if (to == from + 1) return from % 2 == 0 ? Stream::pp_down : Stream::pp_down_2;
+  if (from == to + 1) return to % 2 == 0 ? Stream::pp_up : Stream::pp_up_2;
+  return from == last ? Stream::pp_down_3 : Stream::pp_up_3;
+}
+
+std::vector<OpId> Transfers::add(Plan& plan, int from, int to, WorkCell cell, Pass pass,
+                                 int position, const Mark& done) {
+  std::vector<OpId> ops;
+  if (from == to) {
+    for (const auto& of_gpu : done) ops.insert(ops.end(), of_gpu.begin(), of_gpu.end());
+    sort_once(ops);
+    return ops;
+  }
+  const OpKey key{.kind = OpKind::stage_transfer,
+                  .pass = pass,
+                  .microbatch = cell.microbatch,
+                  .chunk = cell.chunk,
+                  .part = position};
+  const Way& on = way(from, to);
+  const auto& cells = stages_[static_cast<std::size_t>(from)].cells();
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    std::vector<OpId> after = waits_of(cells[c], done);
+    sort_once(after);
+    ops.push_back(plan.add({name_of(key.type()), key, stream(from, to), on.groups[c],
+                            std::move(after), Exchange{on.traffic[c], {}, false}}));
+  }
+  return ops;
+}
+
+}  // namespace moesim

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of a scenario that describe a whole training iteration.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/yaml.h"
+#include "sim/iteration/iteration_spec.h"
+
+namespace moesim {
+
+/// The keys that an iteration alone has.
+extern const std::vector<std::string> iteration_keys;
+/// Whether a path such as "parallel.tp" is one of these keys, or below one.
+bool is_iteration_key(const std::string& path);
+
+/// Nothing when the scenario has neither `parallel` nor `batch`. Mistakes are recorded in the
+/// document, wrong combinations with the rule that they break. The key `ep` beside `parallel.ep` is
+/// one of them unless a flag says it (`ep_flagged`), which wins.
+std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged);
+
+}  // namespace moesim

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole models on grids of all kinds: bounds that every iteration keeps.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "sim/report/iteration_metrics.h"
+#include "tests/iteration/fixtures.h"
+
+namespace moesim {
+namespace {
+
+struct Case {
+  PipelineKind kind;
+  int tp, pp, vpp, ep;
+};
+
+class WholeModel : public testing::TestWithParam<Case> {
+ protected:
+  IterationOptions options() const {
+    const Case c = GetParam();
+    IterationOptions o;
+    o.spec.parallel = {.tp = c.tp, .pp = c.pp, .vpp = c.vpp, .ep = c.ep, .etp = 1};
+    o.spec.pipeline = c.kind;
+    o.spec.global_batch = 16 / c.tp / c.pp * 8;
+    o.spec.sequence = 512;
+    o.spec.distinct_microbatches = 2;
+    return o;
+  }
+  IterationPlan plan(const IterationOptions& o) const {
+    IterationPlanner planner(test::policy("alltoall"), topology_, model_, trace_, o);
+    return planner.plan(0);
+  }
+
+  Topology topology_ = test::h100_nodes(2);
+  MoeModel model_ = test::whole(8);
+  RoutingTrace trace_ = test::tokens_for(model_, 32 * 512, 512);
+};
+
+TEST_P(WholeModel, ComputesWhatTheModelAsksOnce) {
+  const IterationPlan iteration = plan(options());
+  std::map<OpType, double> flop;
+  for (const Op& op : iteration.plan.ops) {
+    if (op.kernels() == nullptr) continue;
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      flop[op.key.type()] += flops_of(op.kernels()->of(m)).value;
+    }
+  }
+  const double tokens = static_cast<double>(iteration.tokens);
+  const double experts = 2.0 * tokens * 4 * 3 * 1024 * 512 * 7;
+  EXPECT_NEAR((flop[{OpKind::fc1}] + flop[{OpKind::fc2}]) / experts, 1, 1e-9);
+  const double dense = 2.0 * tokens * 3 * 1024 * 4096;
+  EXPECT_NEAR((flop[{OpKind::dense_fc1}] + flop[{OpKind::dense_fc2}]) / dense, 1, 1e-9);
+  for (const OpKind kind : {OpKind::fc1, OpKind::fc2, OpKind::dense_fc1, OpKind::dense_fc2}) {
+    for (const Role role : {Role::dgrad, Role::wgrad}) {
+      EXPECT_NEAR((flop[{kind, role, Pass::backward}]) / flop[{kind}], 1, 1e-9) << name_of(kind);
+    }
+  }
+}
+
+TEST_P(WholeModel, IsNoFasterThanItsBusiestGpuAndItsPartsAddUp) {
+  const IterationPlan iteration = plan(options());
+  const auto backend = make_port_backend(topology_, test::h100s(16));
+  const IterationTimes times = iteration_times(iteration.plan, backend->run(iteration.plan));
+  EXPECT_GE(times.iteration, times.slowest_compute);
+  double sum = 0;
+  for (const Seconds part : times.parts) {
+    EXPECT_GE(part.value, 0);
+    sum += part.value;
+  }
+  EXPECT_NEAR(sum / times.iteration.value, 1, 1e-9);
+}
+
+TEST_P(WholeModel, SumsEveryGradientOnceAndUpdatesOnEveryGpu) {
+  const IterationPlan iteration = plan(options());
+  std::multiset<int> summed;
+  std::size_t updated = 0;
+  for (const Op& op : iteration.plan.ops) {
+    if (op.key.kind == OpKind::gradient_sum) summed.insert(op.key.layer);
+    if (op.key.kind == OpKind::optimizer) updated += op.group.size();
+  }
+  EXPECT_EQ(updated, 16u);
+  const Case c = GetParam();
+  const std::size_t groups = static_cast<std::size_t>(16 / c.pp / c.ep);
+  const std::size_t copies = c.kind == PipelineKind::dualpipe ? 2 : 1;
+  for (int layer = 1; layer < 8; ++layer) {
+    EXPECT_EQ(summed.count(layer), groups > 1 ? copies : 0) << layer;
+  }
+}
+
+std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+  std::string name = fmt::format("{}_tp{}_pp{}_vpp{}_ep{}", name_of(info.param.kind), info.param.tp,
+                                 info.param.pp, info.param.vpp, info.param.ep);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Grids, WholeModel,
+                         testing::Values(Case{PipelineKind::one_f_one_b, 1, 1, 1, 16},
+                                         Case{PipelineKind::one_f_one_b, 1, 1, 1, 8},
+                                         Case{PipelineKind::one_f_one_b, 2, 2, 1, 4},
+                                         Case{PipelineKind::one_f_one_b, 4, 4, 1, 4},
+                                         Case{PipelineKind::gpipe, 1, 4, 1, 2},
+                                         Case{PipelineKind::interleaved, 1, 2, 2, 8},
+                                         Case{PipelineKind::combined, 1, 2, 1, 8},
+                                         Case{PipelineKind::combined_interleaved, 2, 2, 2, 8},
+                                         Case{PipelineKind::zb1p, 1, 4, 1, 4},
+                                         Case{PipelineKind::dualpipe, 1, 4, 1, 4},
+                                         Case{PipelineKind::dualpipev, 1, 2, 1, 8}),
+                         name_of_case);
+
+}  // namespace
+}  // namespace moesim
