@@ -7,6 +7,7 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
 #include "sim/flags/output_file.h"
@@ -37,6 +38,18 @@ ComparisonResult run_cases(const RunOptions& options, const Scenario& scenario,
   return result;
 }
 
+void run_iterations(const RunOptions& options, const Scenario& scenario) {
+  if (options.bounds) throw Error("--bounds are of steps, and the scenario describes iterations");
+  const Inputs inputs = open_iteration_inputs(scenario);
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  const auto cases = simulate_iterations(scenario, inputs, options.worker_count());
+  if (options.json.asked()) {
+    options.json.write(iterations_json(scenario, inputs, cases, MOESIM_VERSION));
+  }
+  fmt::print(options.json.beside(), "{}{}", iteration_header(scenario, inputs, MOESIM_VERSION),
+             iteration_table(cases));
+}
+
 void run(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
   const auto count =
@@ -46,6 +59,7 @@ void run(const RunOptions& options) {
         fmt::format("'run' takes one topology, policy and fidelity; these make {} cases", count),
         "moesim compare shows several side by side");
   }
+  if (scenario.iteration) return run_iterations(options, scenario);
   const Inputs inputs = open_inputs(scenario);
   const std::vector<CaseResult> cases = run_cases(options, scenario, inputs).cases;
   fmt::print(options.json.beside(), "{}{}\n{}", result_header(scenario, inputs, MOESIM_VERSION),
@@ -54,6 +68,7 @@ void run(const RunOptions& options) {
 
 void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
+  if (scenario.iteration) return run_iterations(options, scenario);
   const Inputs inputs = open_inputs(scenario);
   const auto [cases, bounds] = run_cases(options, scenario, inputs);
   fmt::print(options.json.beside(), "{}{}", result_header(scenario, inputs, MOESIM_VERSION),

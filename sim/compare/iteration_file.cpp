@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands above the table of iterations, and their JSON file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/compare/backends.h"
+#include "sim/compare/iterations.h"
+#include "sim/compare/result_file.h"
+#include "sim/model/parameters.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What of the model is no part of the iteration.
+std::string left_out(const MoeModel& model) {
+  const std::string missing = model.missing_of_whole();
+  if (!missing.empty()) {
+    return fmt::format("# '{}' describes its experts alone ({}): dense blocks are left out\n",
+                       model.name, missing);
+  }
+  return model.mtp > 0 ? "# multi-token-prediction layers are left out\n" : "";
+}
+
+std::string grid_text(const IterationSpec& spec, const IterationShape& shape) {
+  const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
+  std::string text = fmt::format("tp {} cp {} pp {}", size(ParallelAxis::tp),
+                                 size(ParallelAxis::cp), shape.pipeline.stages());
+  if (shape.pipeline.chunks() > 1) text += fmt::format(" (x{} chunks)", shape.pipeline.chunks());
+  return text + fmt::format(" dp {}, experts: etp {} ep {} edp {}; {}, ZeRO {}, {}",
+                            size(ParallelAxis::dp), size(ParallelAxis::etp), size(ParallelAxis::ep),
+                            size(ParallelAxis::edp), name_of(spec.pipeline), spec.zero,
+                            training_precision_names[static_cast<std::size_t>(spec.precision)]);
+}
+
+std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape) {
+  std::string text = fmt::format("{} sequences of {} tokens in {} microbatches per replica",
+                                 spec.global_batch, spec.sequence, shape.microbatches);
+  if (spec.distinct_microbatches > 0 && spec.distinct_microbatches < shape.microbatches) {
+    text += fmt::format(", {} of them distinct", spec.distinct_microbatches);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
+                             const std::string& version) {
+  const TraceInfo& info = inputs.trace.info();
+  const IterationSpec& spec = *scenario.iteration;
+  const MoeModel& model = inputs.model;
+  std::string text = fmt::format("# moesim {}\n# model {}: {} layers, {} experts, top-{}", version,
+                                 model.name, model.layers, model.experts, model.top_k);
+  if (model.missing_of_whole().empty()) {
+    text += fmt::format(", {:.1f}e9 parameters, {:.1f}e9 of them active",
+                        static_cast<double>(parameters_of(model).main()) * 1e-9,
+                        static_cast<double>(active_parameters_of(model).main()) * 1e-9);
+  }
+  text += fmt::format("\n# trace {}: {} tokens, {} recorded layers{}\n", info.name,
+                      inputs.trace.total_tokens(), info.layers.size(),
+                      info.layers == model.moe_layers
+                          ? ""
+                          : fmt::format(", in turn for the model's {}", model.moe_layers.size()));
+  for (const ClusterInput& c : inputs.clusters) {
+    const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model.layers, 0);
+    text += fmt::format("# {}: {} GPUs on {} hosts: {}\n#   {}\n", c.topology.name(),
+                        c.topology.gpu_count(), c.topology.host_count(), grid_text(spec, shape),
+                        microbatch_text(spec, shape));
+  }
+  text += left_out(model);
+  text += fmt::format("# simulated{}; times of an iteration, forward, backward and update\n",
+                      scenario.fidelities.size() == 1
+                          ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
+                          : "");
+  return text;
+}
+
+std::string iterations_json(const Scenario& scenario, const Inputs& inputs,
+                            const std::vector<IterationCase>& cases, const std::string& version) {
+  Json policies = Json::array(), topologies = Json::array(), results = Json::array();
+  for (const InputFile& file : inputs.system_files) policies.push_back(file_json(file));
+  for (const ClusterInput& c : inputs.clusters) topologies.push_back(file_json(c.file));
+  for (const IterationCase& c : cases) results.push_back(iteration_json(c));
+  const Json document = {{"format", "moesim-iterations"},
+                         {"format_version", 1},
+                         {"moesim", version},
+                         {"trace", file_json(inputs.trace_file)},
+                         {"model", file_json(inputs.model_file)},
+                         {"policies", policies},
+                         {"topologies", topologies},
+                         {"set", changes_json(scenario)},
+                         {"cases", results}};
+  return document.dump(1) + "\n";
+}
+
+}  // namespace moesim

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/report/iteration_metrics.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/plan/phases.h"
+#include "sim/report/intervals.h"
+
+namespace moesim {
+namespace {
+
+constexpr auto part_index = [](IterationPart part) { return static_cast<std::size_t>(part); };
+
+IterationPart part_of_kernel(OpKind kind) {
+  switch (kind) {
+    case OpKind::attention_projections:
+    case OpKind::attention_scores:
+    case OpKind::attention_output:
+      return IterationPart::attention;
+    case OpKind::fc1:
+    case OpKind::activation:
+    case OpKind::fc2:
+      return IterationPart::experts;
+    case OpKind::optimizer:
+      return IterationPart::optimizer;
+    case OpKind::embedding:
+    case OpKind::norm:
+    case OpKind::dense_fc1:
+    case OpKind::dense_activation:
+    case OpKind::dense_fc2:
+    case OpKind::mtp_projection:
+    case OpKind::head:
+    case OpKind::loss:
+      return IterationPart::dense;
+    default:
+      return IterationPart::moe_other;
+  }
+}
+
+/// Transfers between stages are part of the bubble.
+IterationPart part_of_exchange(const Op& op) {
+  switch (op.stream) {
+    case Stream::tp:
+      return IterationPart::tensor;
+    case Stream::cp:
+      return IterationPart::context;
+    case Stream::dp:
+    case Stream::param:
+      return op.key.stage == Stage::reduce ? IterationPart::gradients : IterationPart::weights;
+    default:
+      return carries_tokens(op.stream) ? IterationPart::tokens : IterationPart::bubble;
+  }
+}
+
+constexpr std::array exchange_parts = {IterationPart::tokens, IterationPart::tensor,
+                                       IterationPart::context, IterationPart::weights,
+                                       IterationPart::gradients};
+
+/// One GPU in the whole iteration.
+struct GpuTimes {
+  std::array<Seconds, iteration_part_count> kernels{};
+  std::vector<Interval> busy;    // with kernels of the compute stream
+  std::vector<Interval> joined;  // to exchanges within the stage
+  std::array<std::vector<Interval>, iteration_part_count> moving;
+};
+
+void add_exchange(const Op& op, const std::vector<Interval>& intervals,
+                  std::vector<GpuTimes>& gpus) {
+  const IterationPart part = part_of_exchange(op);
+  if (part == IterationPart::bubble) return;
+  Seconds begin(0);
+  for (const Interval& of_gpu : intervals) begin = std::max(begin, of_gpu.start);
+  for (std::size_t m = 0; m < intervals.size(); ++m) {
+    GpuTimes& gpu = gpus[op.group[m].index()];
+    gpu.joined.push_back(intervals[m]);
+    const Seconds end = intervals[m].end;
+    if (begin < end) gpu.moving[part_index(part)].push_back({begin, end});
+  }
+}
+
+std::vector<GpuTimes> times_of_gpus(const Plan& plan, const Timeline& timeline) {
+  std::vector<GpuTimes> gpus(static_cast<std::size_t>(plan.gpus));
+  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+    const Op& op = plan.ops[i];
+    const auto& intervals = timeline.ops[i];
+    if (op.exchange() != nullptr) {
+      add_exchange(op, intervals, gpus);
+      continue;
+    }
+    for (std::size_t m = 0; m < intervals.size(); ++m) {
+      GpuTimes& gpu = gpus[op.group[m].index()];
+      if (is_minimum_time(op)) {
+        gpu.joined.push_back(intervals[m]);
+        gpu.moving[part_index(IterationPart::tokens)].push_back(intervals[m]);
+      } else if (op.stream == Stream::compute) {
+        const auto part = part_index(part_of_kernel(op.key.kind));
+        gpu.kernels[part] += intervals[m].end - intervals[m].start;
+        gpu.busy.push_back(intervals[m]);
+      }
+    }
+  }
+  return gpus;
+}
+
+void add_gpu(GpuTimes gpu, Seconds makespan, IterationTimes& sum) {
+  std::vector<Interval> told = united(std::move(gpu.busy));
+  const std::vector<Interval> busy = told;
+  for (std::size_t p = 0; p < gpu.kernels.size(); ++p) sum.parts[p] += gpu.kernels[p];
+  sum.slowest_compute = std::max(sum.slowest_compute, length(busy));
+  const auto tell = [&](IterationPart part, const std::vector<Interval>& when) {
+    sum.parts[part_index(part)] += outside(when, told);
+    told.insert(told.end(), when.begin(), when.end());
+    told = united(std::move(told));
+  };
+  for (const IterationPart part : exchange_parts) {
+    auto& moving = gpu.moving[part_index(part)];
+    if (!moving.empty()) tell(part, united(std::move(moving)));
+  }
+  const auto joined = united(std::move(gpu.joined));
+  sum.overlapped += inside(joined, busy);
+  tell(IterationPart::waiting, joined);
+  sum.parts[part_index(IterationPart::bubble)] += outside({{Seconds(0), makespan}}, told);
+}
+
+}  // namespace
+
+const char* name_of(IterationPart part) {
+  static constexpr std::array<const char*, iteration_part_count> names = {
+      "attention", "experts", "moe other", "dense",     "optimizer", "tokens",
+      "tensor",    "context", "weights",   "gradients", "waiting",   "bubble"};
+  return names.at(part_index(part));
+}
+
+IterationTimes iteration_times(const Plan& plan, const Timeline& timeline) {
+  IterationTimes sum;
+  sum.iteration = timeline.makespan;
+  for (GpuTimes& gpu : times_of_gpus(plan, timeline)) {
+    add_gpu(std::move(gpu), timeline.makespan, sum);
+  }
+  const double mean = 1.0 / std::max(1, plan.gpus);
+  for (Seconds& part : sum.parts) part = part * mean;
+  sum.overlapped = sum.overlapped * mean;
+  return sum;
+}
+
+double expert_load_max_over_mean(const Plan& plan) {
+  double sum = 0;
+  int count = 0;
+  for (const Op& op : plan.ops) {
+    if (op.key.type() != OpType{OpKind::fc1}) continue;
+    std::int64_t all = 0, most = 0;
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      const auto* gemm = std::get_if<GroupedGemm>(&op.kernels()->of(m));
+      if (gemm == nullptr) continue;
+      const auto rows = std::accumulate(gemm->m.begin(), gemm->m.end(), std::int64_t{0});
+      all += rows;
+      most = std::max(most, rows);
+    }
+    if (all == 0) continue;
+    sum +=
+        static_cast<double>(most) * static_cast<double>(op.group.size()) / static_cast<double>(all);
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+}  // namespace moesim

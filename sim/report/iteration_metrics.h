@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the time of a training iteration consists of. Every part is defined in docs/metrics.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/plan/plan.h"
+#include "sim/plan/timeline.h"
+
+namespace moesim {
+
+/// Parts of the mean GPU's iteration; they add up to it. Every moment counts once: kernels of the
+/// compute stream first, and of exchanges that run at once the first of the list.
+enum class IterationPart {
+  attention,  // kernels: projections, scores, output
+  experts,    // products and activations of routed experts
+  moe_other,  // gate, shared experts, and what moves rows about
+  dense,      // norms, dense FFN, embedding, head, loss
+  optimizer,
+  tokens,     // exposed: exchanges of tokens move data
+  tensor,     // of tensor-parallel groups
+  context,    // of context-parallel groups
+  weights,    // of expert parameters within EP groups, and of updated weights
+  gradients,  // between replicas
+  waiting,    // in such an exchange that the slowest participant has not joined yet
+  bubble,     // no kernel, and no exchange but those between pipeline stages
+};
+inline constexpr int iteration_part_count = static_cast<int>(IterationPart::bubble) + 1;
+const char* name_of(IterationPart part);
+
+struct IterationTimes {
+  Seconds iteration;
+  std::array<Seconds, iteration_part_count> parts{};
+  Seconds slowest_compute;  // of the GPU that computes longest
+  Seconds overlapped;       // time of the mean GPU in exchanges that compute hides
+
+  Seconds of(IterationPart part) const { return parts[static_cast<std::size_t>(part)]; }
+  bool operator==(const IterationTimes&) const = default;
+};
+
+IterationTimes iteration_times(const Plan& plan, const Timeline& timeline);
+
+/// Rows of the routed experts of the busiest GPU over those of the mean one, by GPUs that work on
+/// the same layer: the mean over layers and microbatches.
+double expert_load_max_over_mean(const Plan& plan);
+
+}  // namespace moesim

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/report/iteration_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "sim/base/units.h"
+#include "sim/report/table.h"
+
+namespace moesim {
+namespace {
+
+using IterationRows = std::vector<std::vector<std::string>>;
+
+/// A case beside those that it is compared with: of its topology and fidelity.
+struct Shown {
+  const IterationCase& of;
+  const IterationCase& first;
+  const IterationCase* balanced = nullptr;  // of the first policy
+  const IterationCase* recorded = nullptr;
+
+  double time() const { return of.metrics.times.iteration.value; }
+};
+
+struct IterationColumn {
+  std::string name;
+  std::function<std::string(const Shown&)> cell;
+  std::function<bool(const Shown&)> told = nullptr;  // null: always shown
+};
+
+double time_of(const IterationCase& c) { return c.metrics.times.iteration.value; }
+
+std::string share(double part) { return fmt::format("{:.1f} %", 100 * part); }
+
+/// Of the time that recorded routing costs the first policy.
+std::optional<double> won_back(const Shown& s) {
+  if (s.balanced == nullptr || s.recorded == nullptr || &s.of == s.recorded) return std::nullopt;
+  if (s.of.routing != "recorded") return std::nullopt;
+  const double lost = time_of(*s.recorded) - time_of(*s.balanced);
+  if (lost <= 0) return std::nullopt;
+  return (time_of(*s.recorded) - s.time()) / lost;
+}
+
+std::vector<IterationColumn> rate_columns() {
+  return {
+      {"iteration", [](const Shown& s) { return to_string(s.of.metrics.times.iteration); }},
+      {"speedup",
+       [](const Shown& s) { return fmt::format("{:.3f}x", time_of(s.first) / s.time()); }},
+      {"over balanced",
+       [](const Shown& s) {
+         if (s.balanced == nullptr) return std::string("-");
+         return fmt::format("{:+.1f} %", 100 * (s.time() / time_of(*s.balanced) - 1));
+       },
+       [](const Shown& s) { return s.balanced != nullptr; }},
+      {"won back",
+       [](const Shown& s) {
+         const auto won = won_back(s);
+         return won ? fmt::format("{:.0f} %", 100 * *won) : "-";
+       },
+       [](const Shown& s) { return won_back(s).has_value(); }},
+      {"tokens/s/GPU",
+       [](const Shown& s) { return fmt::format("{:.0f}", s.of.tokens_per_second()); }},
+      {"TFLOP/s/GPU", [](const Shown& s) { return fmt::format("{:.1f}", s.of.tflops()); },
+       [](const Shown& s) { return s.of.metrics.flop_per_token > 0; }},
+      {"MFU", [](const Shown& s) { return share(s.of.mfu()); },
+       [](const Shown& s) { return s.of.mfu() > 0; }},
+      {"bubble",
+       [](const Shown& s) {
+         return share(s.of.metrics.times.of(IterationPart::bubble).value / s.time());
+       }},
+      {"waiting",
+       [](const Shown& s) {
+         return share(s.of.metrics.times.of(IterationPart::waiting).value / s.time());
+       }},
+      {"load max/mean",
+       [](const Shown& s) { return fmt::format("{:.2f}", s.of.metrics.load_max_over_mean); }},
+  };
+}
+
+std::vector<IterationColumn> part_columns() {
+  std::vector<IterationColumn> columns;
+  for (int p = 0; p < iteration_part_count; ++p) {
+    const auto part = static_cast<IterationPart>(p);
+    columns.push_back(
+        {name_of(part), [part](const Shown& s) { return to_string(s.of.metrics.times.of(part)); },
+         [part](const Shown& s) { return s.of.metrics.times.of(part).value > 1e-6 * s.time(); }});
+  }
+  columns.push_back({"overlapped",
+                     [](const Shown& s) { return to_string(s.of.metrics.times.overlapped); },
+                     [](const Shown& s) { return s.of.metrics.times.overlapped.value > 0; }});
+  return columns;
+}
+
+/// What names a case: topology and fidelity only where cases differ in them.
+std::vector<IterationColumn> key_columns(const std::vector<Shown>& cases) {
+  const auto differ = [&](auto field) {
+    return std::ranges::any_of(
+        cases, [&](const Shown& s) { return s.of.*field != cases.front().of.*field; });
+  };
+  std::vector<IterationColumn> keys;
+  if (differ(&IterationCase::topology)) {
+    keys.push_back({"topology", [](const Shown& s) { return s.of.topology; }});
+  }
+  keys.push_back({"policy", [](const Shown& s) { return s.of.policy; }});
+  keys.push_back({"routing", [](const Shown& s) { return s.of.routing; }});
+  if (differ(&IterationCase::fidelity)) {
+    keys.push_back({"fidelity", [](const Shown& s) { return s.of.fidelity; }});
+  }
+  return keys;
+}
+
+std::string table_of(const std::vector<Shown>& cases, const std::vector<IterationColumn>& columns) {
+  std::vector<IterationColumn> shown = key_columns(cases);
+  const std::size_t left = shown.size();
+  for (const IterationColumn& c : columns) {
+    if (!c.told || std::ranges::any_of(cases, c.told)) shown.push_back(c);
+  }
+  IterationRows rows(1);
+  for (const IterationColumn& c : shown) rows[0].push_back(c.name);
+  for (const Shown& s : cases) {
+    auto& row = rows.emplace_back();
+    for (const IterationColumn& c : shown) row.push_back(c.cell(s));
+  }
+  return align(rows, left);
+}
+
+Shown shown(const IterationCase& c, const std::vector<IterationCase>& cases) {
+  const auto beside = [&](const IterationCase& other) {
+    return other.ran() && other.topology == c.topology && other.fidelity == c.fidelity;
+  };
+  Shown s{c, *std::ranges::find_if(cases, beside)};
+  for (const IterationCase& other : cases) {
+    if (!beside(other) || other.policy != s.first.policy) continue;
+    (other.routing == "balanced" ? s.balanced : s.recorded) = &other;
+  }
+  return s;
+}
+
+}  // namespace
+
+void IterationMetrics::add(const IterationTimes& other, double load) {
+  const double before = static_cast<double>(iterations) / (iterations + 1), now = 1 - before;
+  const auto mean = [&](Seconds& a, Seconds b) { a = a * before + b * now; };
+  mean(times.iteration, other.iteration);
+  for (std::size_t p = 0; p < times.parts.size(); ++p) mean(times.parts[p], other.parts[p]);
+  mean(times.slowest_compute, other.slowest_compute);
+  mean(times.overlapped, other.overlapped);
+  load_max_over_mean = load_max_over_mean * before + load * now;
+  ++iterations;
+}
+
+double IterationCase::tokens_per_second() const {
+  return static_cast<double>(metrics.tokens) / metrics.times.iteration.value / gpus;
+}
+double IterationCase::tflops() const {
+  return tokens_per_second() * metrics.flop_per_token * 1e-12;
+}
+double IterationCase::mfu() const {
+  return metrics.peak_flops > 0 ? tflops() * 1e12 / metrics.peak_flops : 0;
+}
+
+std::string iteration_table(const std::vector<IterationCase>& cases) {
+  std::vector<Shown> ran;
+  for (const IterationCase& c : cases) {
+    if (c.ran()) ran.push_back(shown(c, cases));
+  }
+  std::string text;
+  if (!ran.empty()) {
+    text = table_of(ran, rate_columns()) + "\n# the mean GPU's iteration\n" +
+           table_of(ran, part_columns());
+  }
+  for (const IterationCase& c : cases) {
+    if (!c.ran()) {
+      text += fmt::format("# {} on {} was not run: {}\n", c.policy, c.topology, c.unsuitable);
+    }
+    for (const std::string& note : c.metrics.notes) {
+      text += fmt::format("# {} ({}) {}\n", c.policy, c.routing, note);
+    }
+  }
+  return text;
+}
+
+nlohmann::ordered_json iteration_json(const IterationCase& c) {
+  nlohmann::ordered_json json = {{"topology", c.topology},
+                                 {"policy", c.policy},
+                                 {"routing", c.routing},
+                                 {"fidelity", c.fidelity}};
+  if (!c.ran()) {
+    json["unsuitable"] = c.unsuitable;
+    return json;
+  }
+  const IterationMetrics& m = c.metrics;
+  nlohmann::ordered_json parts;
+  for (int p = 0; p < iteration_part_count; ++p) {
+    const auto part = static_cast<IterationPart>(p);
+    parts[name_of(part)] = m.times.of(part).value;
+  }
+  json.update({{"iteration_s", m.times.iteration.value},
+               {"iterations", m.iterations},
+               {"tokens", m.tokens},
+               {"tokens_per_s_per_gpu", c.tokens_per_second()},
+               {"flop_per_token", m.flop_per_token},
+               {"tflops_per_gpu", c.tflops()},
+               {"mfu", c.mfu()},
+               {"parts_s", parts},
+               {"slowest_compute_s", m.times.slowest_compute.value},
+               {"overlapped_s", m.times.overlapped.value},
+               {"load_max_over_mean", m.load_max_over_mean},
+               {"ops", m.ops},
+               {"notes", m.notes}});
+  return json;
+}
+
+}  // namespace moesim

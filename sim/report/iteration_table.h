@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Iterations side by side: what real routing costs, and what each policy wins back.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/report/iteration_metrics.h"
+
+namespace moesim {
+
+/// One policy on one cluster, on recorded tokens or on balanced ones: means over its iterations.
+struct IterationMetrics {
+  IterationTimes times;
+  int iterations = 0;
+  std::int64_t tokens = 0;              // of one iteration
+  double flop_per_token = 0;            // model flop, forward and backward; 0: unknown
+  double peak_flops = 0;                // of the mean GPU, per second; 0: unknown
+  double load_max_over_mean = 0;        // see expert_load_max_over_mean
+  std::int64_t ops = 0;                 // of a plan
+  std::vector<std::string> notes = {};  // sentences whose subject is the policy
+
+  void add(const IterationTimes& other, double load);
+  bool operator==(const IterationMetrics&) const = default;
+};
+
+struct IterationCase {
+  std::string topology, policy, routing, fidelity;
+  int gpus = 0;
+  IterationMetrics metrics = {};
+  std::string unsuitable = {};  // why it was not run, else empty
+
+  bool ran() const { return unsuitable.empty(); }
+  double tokens_per_second() const;  // and GPU
+  double tflops() const;             // model TFLOP/s of a GPU
+  double mfu() const;                // of the GPU's peak
+};
+
+/// Two tables: times and rates; then what an iteration of the mean GPU consists of. Lines that
+/// start with # follow: what was not run, and notes. The first case of each topology and fidelity
+/// is the baseline of the speedups; `won back` is the part of what recorded routing costs the first
+/// policy, against balanced routing, that another one saves.
+std::string iteration_table(const std::vector<IterationCase>& cases);
+
+/// A case in `--json`; schema: docs/metrics.md.
+nlohmann::ordered_json iteration_json(const IterationCase& c);
+
+}  // namespace moesim
