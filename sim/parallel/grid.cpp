@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -144,6 +145,15 @@ Grid::Grid(const ParallelSizes& sizes, int gpus) : vpp_(sizes.vpp) {
   add(ParallelAxis::etp, expert, {"tp"});
   add(ParallelAxis::edp, expert, {"dp"});
   add(ParallelAxis::etp_ep, expert, {"tp", "ep"});
+}
+
+std::vector<GpuId> Grid::stage_by(ParallelAxis axis, int pp) const {
+  if (axis == ParallelAxis::pp) throw std::invalid_argument("pipelines do not lie within a stage");
+  std::vector<GpuId> gpus;
+  for (const auto& group : groups(axis)) {
+    if (place(group.front()).pp == pp) gpus.insert(gpus.end(), group.begin(), group.end());
+  }
+  return gpus;
 }
 
 int Grid::member(ParallelAxis axis, GpuId gpu) const {

@@ -76,6 +76,9 @@ class Grid {
   GridPlace place(GpuId gpu) const { return places_[gpu.index()]; }
   /// All GPUs of a pipeline stage, 0 .. pp - 1, ascending.
   const std::vector<GpuId>& stage(int pp) const { return stages_[static_cast<std::size_t>(pp)]; }
+  /// The same, the groups of an axis within stages one after the other: those of EP groups are then
+  /// consecutive ranks of Topology::of_gpus, whatever their places in the cluster.
+  std::vector<GpuId> stage_by(ParallelAxis axis, int pp) const;
   int stages() const { return static_cast<int>(stages_.size()); }
 
   /// Groups ascend in their first GPU, GPUs in their group: the member with index i has coordinate

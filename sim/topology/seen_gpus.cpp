@@ -51,8 +51,7 @@ std::vector<Level> levels_among(const std::vector<Level>& levels, const std::vec
     std::vector<int> group_of;
     for (const GpuId gpu : gpus) group_of.push_back(level.group_of[gpu.index()]);
     group_of = numbered_anew(group_of);
-    if (!std::ranges::is_sorted(group_of)) continue;  // a group comes back after another one
-    const int groups = group_of.back() + 1;
+    const int groups = std::ranges::max(group_of) + 1;
     result.push_back({level.name, std::move(group_of), groups});
   }
   return result;

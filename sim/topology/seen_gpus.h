@@ -27,8 +27,7 @@ class SeenGpus {
   int cluster_;  // how many GPUs it has
 };
 
-/// The groups that `gpus` have part in, numbered by their first rank. A level whose groups are not
-/// consecutive ranks is left out.
+/// The groups that `gpus` have part in, numbered by their first rank.
 std::vector<Level> levels_among(const std::vector<Level>& levels, const std::vector<GpuId>& gpus);
 
 /// Numbers from 0 on in place of others, by their first places.

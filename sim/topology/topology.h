@@ -125,8 +125,7 @@ class Topology {
   ///  cheap.
   ///  - Hosts and groups of levels are those that have ranks, numbered by their first rank. The
   ///    `host` of a vertex stays as in the whole.
-  ///  - A level whose groups are not consecutive ranks in that order is left out. In ascending
-  ///    order none is.
+  ///  - Levels nest as in the whole. Their groups are consecutive ranks if the order is ascending.
   /// Throws std::invalid_argument unless there is a GPU, and each is one of gpu_count(), once.
   Topology of_gpus(const std::vector<GpuId>& gpus) const;
 

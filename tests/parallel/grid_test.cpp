@@ -75,6 +75,13 @@ TEST(Grid, TakesTpForEtpUnlessItIsGiven) {
   EXPECT_EQ(lists(grid.groups(ParallelAxis::etp_ep)), (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
 }
 
+TEST(Grid, ListsAStageGroupByGroup) {
+  const Grid grid({.tp = 2, .pp = 2, .ep = 4}, 16);  // etp 2
+  EXPECT_EQ(lists({grid.stage_by(ParallelAxis::ep, 1)}), (Lists{{8, 10, 12, 14, 9, 11, 13, 15}}));
+  EXPECT_EQ(grid.stage_by(ParallelAxis::tp, 1), grid.stage(1));
+  EXPECT_THROW(grid.stage_by(ParallelAxis::pp, 0), std::invalid_argument);
+}
+
 /// Every rank with the coordinates that add up to it, found by counting through all of them.
 std::map<int, std::map<std::string, int>> by_counting(
     const std::vector<std::pair<std::string, int>>& axes) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/topology/reader.h"
 #include "tests/policy/random_layers.h"
 
 namespace moesim {
@@ -53,6 +54,46 @@ TEST(EpGroups, PartsOfAnAssignmentJoinToTheWhole) {
     }
   }
   EXPECT_GT(split, 10);
+}
+
+/// The ranks of the first EP group by level, its hosts last.
+std::vector<Communicators> levels_of(const EpGroups& groups) {
+  const RankSpace& ranks = groups.ranks(0);
+  std::vector<Communicators> levels;
+  for (int l = 0; l < ranks.depth(); ++l) levels.push_back(ranks.level(l).groups());
+  levels.push_back(ranks.hosts().groups());
+  return levels;
+}
+
+TEST(EpGroups, OfAPipelineStageAreThoseOfAClusterOfItsOwn) {
+  const auto nodes = [](int count) {
+    const std::string text =
+        "node:\n"
+        "  gpu: h100-sxm\n"
+        "  gpus: 4\n"
+        "  nvlink: {kind: switch, bandwidth: 400 GB/s, latency: 1 us}\n"
+        "  pcie: {bandwidth: 64 GB/s, latency: 2 us}\n"
+        "  nics: {count: 4, bandwidth: 50 GB/s, latency: 3 us}\n"
+        "fabric: {kind: rail}\n";
+    return parse_topology("nodes: " + std::to_string(count) + "\n" + text, "test.yaml").topology;
+  };
+  const Topology whole = nodes(6), alone = nodes(2);
+  std::vector<GpuId> stage, by_turns;
+  for (int gpu = 8; gpu < 16; ++gpu) stage.emplace_back(gpu);
+  for (int i = 0; i < 8; ++i) by_turns.emplace_back(8 + i % 4 * 2 + i / 4);
+  const Topology slice = whole.of_gpus(stage);
+  for (const int ep : {2, 4, 8}) {
+    const EpGroups groups(slice, ep), expected(alone, ep);
+    EXPECT_EQ(levels_of(groups), levels_of(expected));
+    EXPECT_EQ(groups.gpus_per_host(), 4);
+    EXPECT_EQ(groups.equal_blocks(), expected.equal_blocks());
+  }
+  // Expert tensor parallelism between neighbours: ranks of an EP group are two GPUs apart.
+  const Topology apart = whole.of_gpus(by_turns);
+  const EpGroups groups(apart, 4);
+  EXPECT_EQ(levels_of(groups).back(), (Communicators{{GpuId(0), GpuId(1)}, {GpuId(2), GpuId(3)}}));
+  EXPECT_EQ(groups.ranks(0).depth(), 2);
+  EXPECT_EQ(groups.gpus_per_host(), 0);
 }
 
 TEST(EpGroups, ASlotOfAnotherGroupIsAnError) {
