@@ -23,7 +23,7 @@ struct LinearAttention {
   std::int64_t keys() const { return std::int64_t{1} * key_heads * key_dim; }
   std::int64_t values() const { return std::int64_t{1} * value_heads * value_dim; }
   /// Columns of the input projection: query, key, value, output gate, decay and rate.
-  std::int64_t projected() const { return 2 * keys() + 2 * values() + 2 * value_heads; }
+  std::int64_t projected() const { return 2 * (keys() + values() + value_heads); }
   std::int64_t convolved() const { return 2 * keys() + values(); }
 };
 

@@ -104,10 +104,12 @@ void add_output(StepList& list, std::int64_t hidden, std::int64_t width, bool ga
 
 void add_attention(StepList& list, const MoeModel& model, int layer, const BlockShard& shard) {
   const AttentionShape& shape = *model.attention->shape;
-  const bool linear = shape.is_linear(layer), mla = shape.kind == AttentionKind::mla && !linear;
+  const int kind = kind_of_layer(model, layer);
+  const bool linear = shape.is_linear(kind), mla = shape.kind == AttentionKind::mla && !linear;
   // A norm before plain projections is part of their kernel, which recomputation does not split.
   const Recompute norm_again = mla ? Recompute{layernorm} : Recompute{full_layer};
-  if (layer > 0) list.residual(model.hidden, {full_layer});
+  const bool starts = layer == 0 || layer >= model.layers;  // behind an embedding or a projection
+  if (!starts) list.residual(model.hidden, {full_layer});
   list.norm(OpKind::norm, list.own(), model.hidden, norm_again);
   list.keep(list.own(), model.hidden, list.element(), {});  // the layer's input
   list.keep_input(list.own(), model.hidden, norm_again);
@@ -122,7 +124,7 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   } else {
     add_gqa(list, shape, model.hidden);
   }
-  const double keys = shape.keys_of(layer, static_cast<double>(shard.attended));
+  const double keys = shape.keys_of(kind, static_cast<double>(shard.attended));
   list.step(scores_step(model, list, keys));
   list.keep(list.all(), list.split(shape.heads), statistics_bytes, {core_attn});
   add_output(list, model.hidden, list.split(shape.output_width()), shape.output_gate);

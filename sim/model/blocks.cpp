@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/blocks.h"
 
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -12,11 +11,14 @@ namespace {
 
 using KernelPart = Kernel BlockStep::*;
 
-template <class Steps, class Wanted>
-std::vector<BlockKernel> kernels_of(const Steps& steps, KernelPart part, const Wanted& wanted) {
+/// Of the steps from `first` to `last` that are wanted and have such a kernel.
+template <class Iterator, class Wanted>
+std::vector<BlockKernel> kernels_of(Iterator first, Iterator last, KernelPart part,
+                                    const Wanted& wanted) {
   std::vector<BlockKernel> kernels;
-  for (const BlockStep& step : steps) {
-    if (wanted(step) && !is_empty(step.*part)) kernels.push_back({step.kind, step.*part});
+  for (; first != last; ++first) {
+    const Kernel& kernel = (*first).*part;
+    if (wanted(*first) && !is_empty(kernel)) kernels.push_back({first->kind, kernel});
   }
   return kernels;
 }
@@ -24,8 +26,7 @@ std::vector<BlockKernel> kernels_of(const Steps& steps, KernelPart part, const W
 constexpr auto every_step = [](const BlockStep&) { return true; };
 
 std::vector<BlockKernel> backward_kernels(const BlockSteps& block, KernelPart part) {
-  const auto& steps = block.steps;
-  return kernels_of(std::ranges::subrange(steps.rbegin(), steps.rend()), part, every_step);
+  return kernels_of(block.steps.rbegin(), block.steps.rend(), part, every_step);
 }
 
 using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
@@ -49,7 +50,8 @@ std::int64_t BlockShard::own_tokens() const {
 
 std::vector<BlockKernel> forward_kernels(const MoeModel& model, int layer, BlockKind block,
                                          const BlockShard& shard) {
-  return kernels_of(steps_of(model, layer, block, shard).steps, &BlockStep::forward, every_step);
+  const auto steps = steps_of(model, layer, block, shard).steps;
+  return kernels_of(steps.begin(), steps.end(), &BlockStep::forward, every_step);
 }
 
 std::vector<BlockKernel> dgrad_kernels(const MoeModel& model, int layer, BlockKind block,
@@ -64,7 +66,8 @@ std::vector<BlockKernel> wgrad_kernels(const MoeModel& model, int layer, BlockKi
 
 std::vector<BlockKernel> recomputed_kernels(const MoeModel& model, int layer, BlockKind block,
                                             const BlockShard& shard, const Recompute& recompute) {
-  return kernels_of(steps_of(model, layer, block, shard).steps, &BlockStep::forward,
+  const auto steps = steps_of(model, layer, block, shard).steps;
+  return kernels_of(steps.begin(), steps.end(), &BlockStep::forward,
                     [&](const BlockStep& step) { return recompute.covers(step.again_by); });
 }
 

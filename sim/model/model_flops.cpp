@@ -35,12 +35,13 @@ ModelFlops training_flops(const MoeModel& model, const FlopCount& count) {
   const int mtp = count.mtp ? model.mtp : 0;
   ModelFlops flops;
   for (int layer = 0; layer < model.layers + mtp; ++layer) {
-    if (shape.is_linear(layer)) {
+    const int kind = kind_of_layer(model, layer);
+    if (shape.is_linear(kind)) {
       flops.projections += flop_of(hidden * (shape.linear->projected() + shape.linear->values()));
       flops.scores += state_flop(*shape.linear);
     } else {
       flops.projections += flop_of(model.attention->parameters);
-      flops.scores += score_flop(shape, layer, count);
+      flops.scores += score_flop(shape, kind, count);
     }
     if (!model.is_moe_layer(layer)) {
       flops.ffn += flop_of(weights_per_width * model.dense_ffn);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "sim/base/error.h"
@@ -45,7 +46,9 @@ BlockParameters linear_parameters(const LinearAttention& linear, std::int64_t hi
 
 BlockParameters attention_parameters(const MoeModel& model, int layer) {
   const AttentionShape& shape = *model.attention->shape;
-  if (shape.is_linear(layer)) return linear_parameters(*shape.linear, model.hidden);
+  if (shape.is_linear(kind_of_layer(model, layer))) {
+    return linear_parameters(*shape.linear, model.hidden);
+  }
   return shape.kind == AttentionKind::gqa ? gqa_parameters(shape, model.hidden)
                                           : mla_parameters(shape, model.hidden);
 }
@@ -116,6 +119,8 @@ const char* name_of(BlockKind kind) {
   static constexpr std::array names = {"embedding", "attention", "dense-ffn", "moe", "mtp", "head"};
   return names.at(static_cast<std::size_t>(kind));
 }
+
+int kind_of_layer(const MoeModel& model, int layer) { return std::min(layer, model.layers - 1); }
 
 void require_whole(const MoeModel& model) {
   const std::string missing = model.missing_of_whole();

@@ -52,6 +52,9 @@ struct BlockParameters {
 /// alone: it shares the embedding's weights (a stage that has both not, has a copy of them).
 BlockParameters block_parameters(const MoeModel& model, int layer, BlockKind kind);
 
+/// The number of the layer that this one is like: a multi-token-prediction layer is like the last.
+int kind_of_layer(const MoeModel& model, int layer);
+
 /// Throws Error with what a whole model's file would say and this one does not.
 void require_whole(const MoeModel& model);
 

@@ -20,14 +20,15 @@ double gemm_flops(const Kernels& kernels, bool scores) {
   return flops;
 }
 
-/// All blocks of the layers, and embedding and head.
+/// In the order in which a token meets them.
 std::vector<HeldBlock> all_blocks(const MoeModel& model) {
   std::vector<HeldBlock> blocks = {{0, BlockKind::embedding}};
-  for (int layer = 0; layer < model.layers; ++layer) {
+  for (int layer = 0; layer < model.layers + model.mtp; ++layer) {
+    if (layer >= model.layers) blocks.push_back({layer, BlockKind::mtp});
     blocks.push_back({layer, BlockKind::attention});
     blocks.push_back({layer, model.is_moe_layer(layer) ? BlockKind::moe : BlockKind::dense_ffn});
+    if (layer >= model.layers - 1) blocks.push_back({layer, BlockKind::head});
   }
-  blocks.push_back({model.layers - 1, BlockKind::head});
   return blocks;
 }
 
@@ -53,8 +54,9 @@ TEST_P(BlocksOf, ComputeTheModelsFlop) {
     scores += gemm_flops(forward, true);
     scores_backward += gemm_flops(dgrad, true);
   }
-  const ModelFlops flops = training_flops(model_, {.sequence = sequence, .mtp = false});
-  EXPECT_NEAR(products / (flops.projections + flops.ffn + flops.head) / sequence, 1, 1e-9);
+  const ModelFlops flops = training_flops(model_, {.sequence = sequence});
+  const double in_blocks = flops.projections + flops.ffn + flops.mtp + flops.head;
+  EXPECT_NEAR(products / in_blocks / sequence, 1, 1e-9);
   // Keys of windows are rounded to whole ones; linear attention's convolution is no product.
   const bool linear = model_.attention->shape->linear.has_value();
   EXPECT_NEAR(3 * scores / flops.scores / sequence, 1, linear ? 5e-3 : 2e-3);
@@ -70,7 +72,7 @@ TEST_P(BlocksOf, AreDividedByTensorParallelGpus) {
   const std::int64_t queries = 8192;
   for (const int tp : {2, 4}) {
     for (const auto& [layer, block] : all_blocks(model_)) {
-      if (layer > 3) continue;
+      if (layer > 3 && layer < model_.layers - 1) continue;
       const BlockShard whole{queries, queries / 2}, shard{queries, queries / 2, tp};
       const auto flops = [&](const BlockShard& of, bool scores) {
         return gemm_flops(forward_kernels(model_, layer, block, of), scores);

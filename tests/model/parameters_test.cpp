@@ -127,6 +127,15 @@ TEST(Parameters, ActiveOnesRoundToWhatModelsAreNamedFor) {
   }
 }
 
+TEST(Parameters, OfMultiTokenPredictionAreAsTheLastLayers) {
+  const MoeModel model = shipped_model("qwen3-next-80b-a3b");
+  const auto attention = [&](int layer) {
+    return block_parameters(model, layer, BlockKind::attention).total();
+  };
+  EXPECT_EQ(attention(48), attention(47));
+  EXPECT_NE(attention(48), attention(44));  // linear
+}
+
 TEST(Parameters, OfATiedHead) {
   MoeModel model = shipped_model("llama-3-8b");
   const std::int64_t apart = parameters_of(model).total();
