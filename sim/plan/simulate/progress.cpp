@@ -15,11 +15,15 @@
 
 namespace moesim {
 
+/// Between steps: what happens within a chain is no edge.
 template <class Visit>
 void Progress::visit_edges(Visit visit) const {
   for_each_wait(plan_, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
-    visit(first_step_[earlier.index()] + static_cast<std::int64_t>(its_member),
-          first_step_[op.index()] + static_cast<std::int64_t>(member));
+    const auto from = static_cast<std::size_t>(head_[earlier.index()]);
+    const auto to = static_cast<std::size_t>(head_[op.index()]);
+    if (from == to) return;
+    visit(first_step_[from] + static_cast<std::int64_t>(its_member),
+          first_step_[to] + static_cast<std::int64_t>(member));
   });
 }
 
@@ -28,45 +32,34 @@ bool is_computing(const Op& op) {
          !std::holds_alternative<HostWork>(op.kernels()->each().front());
 }
 
-Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends)
-    : plan_(plan), kernel_ends_(kernel_ends) {
-  check_gpus(plan, gpus.size());
-  const std::size_t ops = plan.ops.size();
-  std::size_t steps = 0;
-  for (const Op& op : plan.ops) steps += op.group.size();
-  // Millions, of which each list takes what it needs and no more.
-  steps_.reserve(steps);
-  duration_.reserve(steps);
-  first_step_.push_back(0);
-  timeline_.ops.resize(ops);
-  for (std::size_t id = 0; id < ops; ++id) {
-    const std::size_t count = plan.ops[id].group.size();
-    steps_.insert(steps_.end(), count, Joining{static_cast<std::int32_t>(id), 0, Seconds(0)});
-    first_step_.push_back(static_cast<std::int64_t>(steps_.size()));
-    absent_.push_back(static_cast<std::int32_t>(count));
-    const Op& op = plan.ops[id];
+Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus) {
+  first_.reserve(plan.ops.size() + 1);
+  for (const Op& op : plan.ops) {
+    first_.push_back(static_cast<std::int64_t>(times_.size()));
+    const Kernels* kernels = op.kernels();
+    if (kernels == nullptr) continue;
+    const auto& gpu_of = [&](GpuId gpu) { return gpus[gpu.index()].get(); };
+    const bool agree = kernels->each().size() == 1 && std::ranges::all_of(op.group, [&](GpuId gpu) {
+                         return gpu_of(gpu) == gpu_of(op.group.front());
+                       });
+    const std::size_t count = agree ? 1 : op.group.size();
     for (std::size_t m = 0; m < count; ++m) {
-      const Kernels* kernels = op.kernels();
-      duration_.push_back(kernels ? gpus[op.group[m].index()]->time(kernels->of(m), op.key.type())
-                                  : Seconds(0));
+      times_.push_back(gpu_of(op.group[m])->time(kernels->of(m), op.key.type()));
     }
-    timeline_.ops[id].resize(count);
   }
-  unfinished_ = absent_;
+  first_.push_back(static_cast<std::int64_t>(times_.size()));
+}
 
-  first_dependent_.resize(steps_.size() + 1);
-  visit_edges([&](std::int64_t before, std::int64_t step) {
-    ++first_dependent_[static_cast<std::size_t>(before) + 1];
-    ++steps_[static_cast<std::size_t>(step)].waits;
-  });
-  std::partial_sum(first_dependent_.begin(), first_dependent_.end(), first_dependent_.begin());
-  dependents_.resize(static_cast<std::size_t>(first_dependent_.back()));
-  std::vector<std::int32_t> next = first_dependent_;
-  visit_edges([&](std::int64_t before, std::int64_t step) {
-    dependents_[static_cast<std::size_t>(next[static_cast<std::size_t>(before)]++)] =
-        static_cast<std::int32_t>(step);
-  });
-
+Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends)
+    : plan_(plan),
+      kernel_ends_(kernel_ends),
+      durations_((check_gpus(plan, gpus.size()), plan), gpus) {
+  timeline_.ops.resize(plan.ops.size());
+  for (std::size_t id = 0; id < plan.ops.size(); ++id) {
+    timeline_.ops[id].resize(plan.ops[id].group.size());
+  }
+  find_chains();
+  make_steps();
   std::vector<std::int64_t> free;
   for (std::size_t step = 0; step < steps_.size(); ++step) {
     if (steps_[step].waits == 0) free.push_back(static_cast<std::int64_t>(step));
@@ -75,15 +68,82 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
   propagate();
 }
 
+bool Progress::runs_by_itself(std::size_t op) const {
+  return plan_.ops[op].kernels() != nullptr &&
+         (kernel_ends_ == KernelEnds::timed || !is_computing(plan_.ops[op]));
+}
+
+/// Exact, since all that happens to a chain happens to its first op, and all that it causes to
+/// those who wait for its last.
+void Progress::find_chains() {
+  constexpr std::int32_t none = -1, several = -2;
+  const std::size_t ops = plan_.ops.size();
+  std::vector<std::int32_t> before(ops, none), behind(ops, none);
+  const auto note = [](std::int32_t& only, std::size_t other) {
+    if (only == none) only = static_cast<std::int32_t>(other);
+    if (only != static_cast<std::int32_t>(other)) only = several;
+  };
+  for_each_wait(plan_, [&](OpId earlier, std::size_t, OpId op, std::size_t) {
+    note(before[op.index()], earlier.index());
+    note(behind[earlier.index()], op.index());
+  });
+  next_in_chain_.assign(ops, none);
+  head_.resize(ops);
+  std::iota(head_.begin(), head_.end(), 0);
+  for (std::size_t op = 0; op < ops; ++op) {
+    if (before[op] < 0) continue;
+    const auto earlier = static_cast<std::size_t>(before[op]);
+    const Op &first = plan_.ops[earlier], &second = plan_.ops[op];
+    if (behind[earlier] != static_cast<std::int32_t>(op) || !runs_by_itself(earlier) ||
+        !runs_by_itself(op)) {
+      continue;
+    }
+    if (earlier > op || first.stream != second.stream || !(first.group == second.group)) continue;
+    next_in_chain_[earlier] = static_cast<std::int32_t>(op);
+    head_[op] = head_[earlier];
+  }
+}
+
+/// Millions of steps, of which each list takes what it needs and no more.
+void Progress::make_steps() {
+  const std::size_t ops = plan_.ops.size();
+  std::size_t steps = 0;
+  const auto is_head = [&](std::size_t op) { return head_[op] == static_cast<std::int32_t>(op); };
+  for (std::size_t op = 0; op < ops; ++op) {
+    if (is_head(op)) steps += plan_.ops[op].group.size();
+  }
+  steps_.reserve(steps);
+  first_step_.assign(ops, -1);
+  for (std::size_t op = 0; op < ops; ++op) {
+    const std::size_t count = plan_.ops[op].group.size();
+    absent_.push_back(static_cast<std::int32_t>(count));
+    if (!is_head(op)) continue;
+    first_step_[op] = static_cast<std::int64_t>(steps_.size());
+    steps_.insert(steps_.end(), count, Joining{static_cast<std::int32_t>(op), 0, Seconds(0)});
+  }
+  unfinished_ = absent_;
+  // Counted one place late, so that filling the lists moves each start to where it belongs.
+  first_dependent_.resize(steps_.size() + 2);
+  visit_edges([&](std::int64_t before, std::int64_t step) {
+    ++first_dependent_[static_cast<std::size_t>(before) + 2];
+    ++steps_[static_cast<std::size_t>(step)].waits;
+  });
+  std::partial_sum(first_dependent_.begin(), first_dependent_.end(), first_dependent_.begin());
+  dependents_.resize(static_cast<std::size_t>(first_dependent_.back()));
+  visit_edges([&](std::int64_t before, std::int64_t step) {
+    auto& next = first_dependent_[static_cast<std::size_t>(before) + 1];
+    dependents_[static_cast<std::size_t>(next++)] = static_cast<std::int32_t>(step);
+  });
+}
+
 std::vector<Progress::Joined> Progress::take_joined() {
   std::ranges::sort(joined_, {}, [](const Joined& j) { return std::pair(j.op, j.participant); });
   return std::exchange(joined_, {});
 }
 
 void Progress::end(OpId op, Seconds at) {
-  for (auto step = first_step_[op.index()]; step < first_step_[op.index() + 1]; ++step) {
-    ended_.push_back({step, at});
-  }
+  const auto members = static_cast<std::int64_t>(plan_[op].group.size());
+  for (std::int64_t m = 0; m < members; ++m) ended_.push_back({first_step_[op.index()] + m, at});
   propagate();
 }
 
@@ -95,17 +155,31 @@ void Progress::end(OpId op, std::int32_t participant, Seconds at) {
 void Progress::join(std::int64_t step, Seconds at) {
   const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(step)].op);
   const auto participant = static_cast<std::int32_t>(step - first_step_[op]);
+  if (runs_by_itself(op)) return run_chain(op, participant, at);
   timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
   --absent_[op];
-  const bool kernel = plan_.ops[op].kernels() != nullptr;
-  if (kernel && (kernel_ends_ == KernelEnds::timed || !is_computing(plan_.ops[op]))) {
-    ended_.push_back({step, at + duration_[static_cast<std::size_t>(step)]});
-    return;
-  }
   joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt});
   if (absent_[op] == 0) {
     joined_.back().all = std::ranges::max(timeline_.ops[op], {}, &Interval::start).start;
   }
+}
+
+/// All but the end of the last, which is told to those who wait for it.
+void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
+  const std::int64_t step = first_step_[op] + member;
+  while (true) {
+    Interval& interval = timeline_.ops[op][static_cast<std::size_t>(member)];
+    interval.start = at;
+    --absent_[op];
+    at += durations_.of(op, member);
+    if (next_in_chain_[op] < 0) break;
+    interval.end = at;
+    --unfinished_[op];
+    op = static_cast<std::size_t>(next_in_chain_[op]);
+  }
+  timeline_.ops[op][static_cast<std::size_t>(member)].end = at;
+  --unfinished_[op];
+  ended_.push_back({step, at});
 }
 
 void Progress::propagate() {
@@ -113,8 +187,10 @@ void Progress::propagate() {
     const auto [ended, at] = ended_.back();
     ended_.pop_back();
     const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(ended)].op);
-    --unfinished_[op];
-    timeline_.ops[op][static_cast<std::size_t>(ended - first_step_[op])].end = at;
+    if (!runs_by_itself(op)) {
+      --unfinished_[op];
+      timeline_.ops[op][static_cast<std::size_t>(ended - first_step_[op])].end = at;
+    }
     timeline_.makespan = std::max(timeline_.makespan, at);
     const auto last = first_dependent_[static_cast<std::size_t>(ended) + 1];
     for (auto d = first_dependent_[static_cast<std::size_t>(ended)]; d < last; ++d) {

@@ -44,20 +44,41 @@ class Progress {
   void end(OpId op, std::int32_t participant, Seconds at);
   /// What a kernel takes by itself on a participant; 0 of an exchange.
   Seconds duration(OpId op, std::int32_t participant) const {
-    return duration_[static_cast<std::size_t>(first_step_[op.index()] + participant)];
+    return durations_.of(op.index(), participant);
   }
   /// Throws std::runtime_error naming the ops still waiting when any op has not ended.
   Timeline finish();
 
  private:
+  /// What kernels take, once for all members of an op where they agree.
+  class Durations {
+   public:
+    Durations(const Plan& plan, const GpuModels& gpus);
+    Seconds of(std::size_t op, std::int32_t member) const {
+      const std::int64_t first = first_[op], count = first_[op + 1] - first;
+      if (count == 0) return Seconds(0);
+      return times_[static_cast<std::size_t>(count == 1 ? first : first + member)];
+    }
+
+   private:
+    std::vector<std::int64_t> first_;  // per op, and one past the last
+    std::vector<Seconds> times_;
+  };
   template <class Visit>
   void visit_edges(Visit visit) const;
+  /// Whether it ends without being told.
+  bool runs_by_itself(std::size_t op) const;
+  void find_chains();
+  void make_steps();
   void join(std::int64_t step, Seconds at);
+  void run_chain(std::size_t op, std::int32_t member, Seconds at);
   void propagate();
 
-  // A step is one op on one of its GPUs; the steps of an op are consecutive.
+  // A step is a chain of ops on one of their GPUs: kernels of one group that follow each other, of
+  // which nobody else waits for any but the last, or else a single op. The steps of a chain are
+  // consecutive.
   struct Joining {
-    std::int32_t op = 0;
+    std::int32_t op = 0;     // the first of the chain
     std::int32_t waits = 0;  // ops it still waits for
     Seconds at;              // latest end of those that have ended
   };
@@ -68,11 +89,13 @@ class Progress {
 
   const Plan& plan_;
   KernelEnds kernel_ends_;
-  std::vector<std::int64_t> first_step_;  // per op, and one past the last
+  Durations durations_;
+  std::vector<std::int32_t> next_in_chain_;  // per op; below 0: the last
+  std::vector<std::int32_t> head_;           // per op: the first of its chain
+  std::vector<std::int64_t> first_step_;     // per op that is the first
   std::vector<Joining> steps_;
   std::vector<std::int32_t> first_dependent_;  // per step, into dependents_
   std::vector<std::int32_t> dependents_;       // steps of the same GPU that wait for the step
-  std::vector<Seconds> duration_;              // per step, of kernels
   std::vector<std::int32_t> absent_;           // per op, participants that have not joined
   std::vector<std::int32_t> unfinished_;       // per op, participants for whom it has not ended
   std::vector<Ended> ended_;                   // not yet told to their dependents
