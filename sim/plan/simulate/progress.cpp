@@ -15,13 +15,13 @@
 
 namespace moesim {
 
-/// Between steps: what happens within a chain is no edge.
+/// Between steps: the links of a chain are none.
 template <class Visit>
 void Progress::visit_edges(Visit visit) const {
   for_each_wait(plan_, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
     const auto from = static_cast<std::size_t>(head_[earlier.index()]);
     const auto to = static_cast<std::size_t>(head_[op.index()]);
-    if (from == to) return;
+    if (next_in_chain_[earlier.index()] == static_cast<std::int32_t>(op.value)) return;
     visit(first_step_[from] + static_cast<std::int64_t>(its_member),
           first_step_[to] + static_cast<std::int64_t>(member));
   });
@@ -98,7 +98,7 @@ void Progress::find_chains() {
         !runs_by_itself(op)) {
       continue;
     }
-    if (earlier > op || first.stream != second.stream || !(first.group == second.group)) continue;
+    if (earlier >= op || first.stream != second.stream || !(first.group == second.group)) continue;
     next_in_chain_[earlier] = static_cast<std::int32_t>(op);
     head_[op] = head_[earlier];
   }
