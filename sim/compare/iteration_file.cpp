@@ -8,6 +8,7 @@
 #include "sim/compare/backends.h"
 #include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
+#include "sim/iteration/microbatches.h"
 #include "sim/model/parameters.h"
 
 namespace moesim {
@@ -36,11 +37,16 @@ std::string grid_text(const IterationSpec& spec, const IterationShape& shape) {
                             training_precision_names[static_cast<std::size_t>(spec.precision)]);
 }
 
-std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape) {
+std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape,
+                            const RoutingTrace& trace) {
   std::string text = fmt::format("{} sequences of {} tokens in {} microbatches per replica",
                                  spec.global_batch, spec.sequence, shape.microbatches);
   if (spec.distinct_microbatches > 0 && spec.distinct_microbatches < shape.microbatches) {
     text += fmt::format(", {} of them distinct", spec.distinct_microbatches);
+  }
+  const int repeat = make_microbatches(trace, shape, spec).repeat;
+  if (repeat > 1) {
+    text += fmt::format("; the trace is short: each recorded step is played {} times", repeat);
   }
   return text;
 }
@@ -68,7 +74,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model.layers, 0);
     text += fmt::format("# {}: {} GPUs on {} hosts: {}\n#   {}\n", c.topology.name(),
                         c.topology.gpu_count(), c.topology.host_count(), grid_text(spec, shape),
-                        microbatch_text(spec, shape));
+                        microbatch_text(spec, shape, inputs.trace));
   }
   text += left_out(model);
   text += fmt::format("# simulated{}; times of an iteration, forward, backward and update\n",

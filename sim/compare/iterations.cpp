@@ -88,9 +88,12 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
   empty.flop_per_token = flop_per_token(run);
   empty.peak_flops = mean_peak(run.cluster, options.gemm_type());
   outcome.metrics.assign(backends.size(), empty);
-  const int iterations = std::max(1, run.scenario.steps.last - run.scenario.steps.first);
+  const StepRange& asked = run.scenario.steps;
+  const int first = asked.last < 0 ? run.scenario.warmup : asked.first;
+  const int iterations = asked.last < 0 ? 1 : asked.last - asked.first;
+  for (int i = std::max(0, first - run.scenario.warmup); i < first; ++i) planner.warm_up(i);
   for (int i = 0; i < iterations; ++i) {
-    const IterationPlan planned = planner.plan(i);
+    const IterationPlan planned = planner.plan(first + i);
     const PricedPlan priced(planned.plan, run.cluster.topology);
     const double load = expert_load_max_over_mean(planned.plan);
     for (std::size_t f = 0; f < backends.size(); ++f) {
@@ -100,6 +103,11 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
       metrics.add(iteration_times(planned.plan, backends[f]->run(priced)), load);
     }
     progress(i + 1, iterations);
+  }
+  if (!planner.plans_from_loads() || planner.replanned()) return;
+  for (IterationMetrics& metrics : outcome.metrics) {
+    metrics.notes.push_back(
+        "never planned from loads: it has seen too few iterations (--warmup N shows it N more)");
   }
 }
 

@@ -191,7 +191,7 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
   layer_options.ep = options_.spec.parallel.ep;
   layer_options.state = options_.state;
   layer_options.accumulate = 0;  // the end of the iteration sums
-  layer_options.batches = microbatches_.distinct;
+  layer_options.batches = microbatches_.recorded;
   for (int stage = 0; stage < shape_.grid.stages(); ++stage) {
     clusters_.push_back(std::make_unique<Topology>(topology.of_gpus(shape_.grid.stage(stage))));
     std::vector<std::vector<int>> chunks;
@@ -203,9 +203,8 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
         if (moe) numbers.push_back(part.number);
       }
     }
-    layers_.push_back(std::make_unique<StageLayers>(system, *clusters_.back(), model, trace,
-                                                    microbatches_.distinct, std::move(chunks),
-                                                    layer_options));
+    layers_.push_back(std::make_unique<StageLayers>(
+        system, *clusters_.back(), model, trace, microbatches_, std::move(chunks), layer_options));
   }
 }
 
@@ -215,13 +214,21 @@ std::vector<StagePart> IterationPlanner::parts(int stage, int chunk) const {
   return shape_.layers.parts(shape_.pipeline.position_of({stage, chunk}));
 }
 
+void IterationPlanner::decide(int iteration, RoutingChange& change) {
+  for (auto& layers : layers_) replanned_ |= layers->plan(iteration, change);
+}
+
+void IterationPlanner::warm_up(int iteration) {
+  RoutingChange change;
+  decide(iteration, change);
+}
+
 IterationPlan IterationPlanner::plan(int iteration) {
   IterationPlan result;
   result.plan.name = fmt::format("{}-iteration{}", name_, iteration);
   result.plan.gpus = topology_.gpu_count();
   result.tokens = std::int64_t{options_.spec.global_batch} * options_.spec.sequence;
-  const int first = iteration * static_cast<int>(microbatches_.distinct.size());
-  for (auto& layers : layers_) layers->plan(first, result.change);
+  decide(iteration, result.change);
   unless_unsuitable([&] { Iteration(*this, result.plan).add_all(); });
   check_plan(result.plan);
   return result;

@@ -29,6 +29,11 @@ class IterationPlanner {
 
   /// A plan that obeys the rules of check_plan.
   IterationPlan plan(int iteration);
+  /// Shows an iteration to the planners without a plan of it.
+  void warm_up(int iteration);
+  /// Whether the placement decides from loads at all, and whether it has so far.
+  bool plans_from_loads() const { return !layers_.front()->planner().first_plans().empty(); }
+  bool replanned() const { return replanned_; }
 
   const IterationShape& shape() const { return shape_; }
   const Microbatches& microbatches() const { return microbatches_; }
@@ -36,6 +41,7 @@ class IterationPlanner {
  private:
   class Iteration;
   std::vector<StagePart> parts(int stage, int chunk) const;
+  void decide(int iteration, RoutingChange& change);
 
   std::string name_;
   const Topology& topology_;
@@ -44,6 +50,7 @@ class IterationPlanner {
   bool whole_;  // the model says what is around its experts
   IterationShape shape_;
   Microbatches microbatches_;
+  bool replanned_ = false;
   std::vector<std::unique_ptr<Topology>> clusters_;   // [stage]
   std::vector<std::unique_ptr<StageLayers>> layers_;  // [stage]
 };

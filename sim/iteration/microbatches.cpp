@@ -43,12 +43,11 @@ Microbatches make_microbatches(const RoutingTrace& trace, const IterationShape& 
                                const IterationSpec& spec) {
   const Grid& grid = shape.grid;
   const int replicas = grid.size(ParallelAxis::dp);
-  const int wanted = spec.distinct_microbatches > 0
-                         ? std::min(spec.distinct_microbatches, shape.microbatches)
-                         : shape.microbatches;
   const std::int64_t tokens = std::int64_t{spec.micro_batch} * spec.sequence;
   Microbatches result;
-  result.trace_tokens = trace.total_tokens();
+  result.distinct = spec.distinct_microbatches > 0
+                        ? std::min(spec.distinct_microbatches, shape.microbatches)
+                        : shape.microbatches;
   const std::int64_t largest = [&] {  // whole sequences do not fill all replicas alike
     std::int64_t most = 0;
     for (int s = 0; s < trace.step_count(); ++s) most = std::max(most, trace.step(s).tokens());
@@ -65,11 +64,8 @@ Microbatches make_microbatches(const RoutingTrace& trace, const IterationShape& 
       ++repeat;
     }
   }
-  for (const Batch& batch : batches) {
-    if (std::ssize(result.distinct) == wanted) break;
-    result.distinct.push_back(spread(batch, grid));
-    result.tokens += batch.tokens();
-  }
+  result.repeat = repeat;
+  for (const Batch& batch : batches) result.recorded.push_back(spread(batch, grid));
   return result;
 }
 

@@ -10,11 +10,16 @@
 namespace moesim {
 
 struct Microbatches {
-  /// Those that differ, in their order: of the iteration's microbatch m, number m modulo their
-  /// count. Ranks are the GPUs of a pipeline stage, ascending.
-  std::vector<Batch> distinct;
-  std::int64_t trace_tokens = 0;  // recorded
-  std::int64_t tokens = 0;        // that the distinct ones hold
+  /// All that the trace yields, in their order. Ranks are the GPUs of a pipeline stage, ascending.
+  std::vector<Batch> recorded;
+  int repeat = 1;    // how often every recorded step is played, so that it fills them
+  int distinct = 1;  // of an iteration, whose microbatch m replays number m modulo this
+  /// Those of an iteration; the trace begins again where it ends.
+  const Batch& of(int iteration, int number) const {
+    const auto at = static_cast<std::size_t>(iteration) * static_cast<std::size_t>(distinct) +
+                    static_cast<std::size_t>(number);
+    return recorded[at % recorded.size()];
+  }
 };
 
 /// Every replica gets whole sequences of the trace, as make_batches deals them out, and cuts them

@@ -25,28 +25,33 @@ PlannerOptions StageLayers::with_layers(const std::vector<std::vector<int>>& chu
 }
 
 StageLayers::StageLayers(const SystemSpec& system, const Topology& cluster, const MoeModel& model,
-                         const RoutingTrace& trace, const std::vector<Batch>& microbatches,
+                         const RoutingTrace& trace, const Microbatches& microbatches,
                          std::vector<std::vector<int>> chunks, PlannerOptions options)
     : chunks_(std::move(chunks)),
       microbatches_(microbatches),
       planner_(system, cluster, model, trace,
                with_layers(chunks_, model, trace, std::move(options))) {}
 
-void StageLayers::plan(int step, RoutingChange& change) {
+bool StageLayers::plan(int iteration, RoutingChange& change) {
   planned_.clear();
-  for (std::size_t m = 0; m < microbatches_.size(); ++m) {
+  bool replanned = false;
+  for (int m = 0; m < microbatches_.distinct; ++m) {
+    const Batch& batch = microbatches_.of(iteration, m);
+    const auto step = static_cast<int>((std::int64_t{iteration} * microbatches_.distinct + m) %
+                                       std::ssize(microbatches_.recorded));
     auto& chunks = planned_.emplace_back();
     std::size_t layer = 0;
     for (const auto& numbers : chunks_) {
       auto made = std::make_unique<ChunkLayers>();
       for (std::size_t i = 0; i < numbers.size(); ++i, ++layer) {
-        made->works.push_back(
-            planner_.work(microbatches_[m], step + static_cast<int>(m), layer, change, m == 0));
+        made->works.push_back(planner_.work(batch, step, layer, change, m == 0));
+        replanned |= made->works.back().decision.planned;
       }
       made->replayed = {made->works.begin(), made->works.end()};
       chunks.push_back(std::move(made));
     }
   }
+  return replanned;
 }
 
 }  // namespace moesim

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/iteration/microbatches.h"
 #include "sim/policy/layer_planner.h"
 
 namespace moesim {
@@ -21,11 +22,12 @@ class StageLayers {
   /// `chunks`: numbers of the model's MoE layers in each chunk of the stage. `cluster` is the
   /// stage's own part of the topology. All of these must outlive it.
   StageLayers(const SystemSpec& system, const Topology& cluster, const MoeModel& model,
-              const RoutingTrace& trace, const std::vector<Batch>& microbatches,
+              const RoutingTrace& trace, const Microbatches& microbatches,
               std::vector<std::vector<int>> chunks, PlannerOptions options);
 
-  /// Decides all layers in all microbatches that differ, those of step `step` of the planner on.
-  void plan(int step, RoutingChange& change);
+  /// Decides all layers in all microbatches of an iteration that differ. Whether any got new slots,
+  /// from loads.
+  bool plan(int iteration, RoutingChange& change);
 
   ChunkLayers& of(int microbatch, int chunk) {
     auto& chunks = planned_[static_cast<std::size_t>(microbatch) % planned_.size()];
@@ -45,7 +47,7 @@ class StageLayers {
                                     PlannerOptions options);
 
   std::vector<std::vector<int>> chunks_;
-  const std::vector<Batch>& microbatches_;
+  const Microbatches& microbatches_;
   LayerPlanner planner_;
   std::vector<std::vector<std::unique_ptr<ChunkLayers>>> planned_;  // [microbatch][chunk]
 };
