@@ -11,7 +11,7 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
       weights_apart_(weights_apart),
       chain_(chunk.stage.plan(), chunk.stage.gpus()),
       ops_(chain_, chunk.stage.model(), chunk.layers.of(microbatch, chunk.chunk).replayed,
-           {microbatch, chunk.chunk, weights_apart}) {
+           {microbatch, chunk.chunk, weights_apart, chunk.stage.options().gemm_type()}) {
   const auto& numbers = chunk.layers.numbers(chunk.chunk);
   for (const StagePart& part : chunk.parts) {
     if (part.kind != StagePartKind::layer) continue;

@@ -43,7 +43,7 @@ void LayerOps::add_attention(const Step& s, std::span<const Role> roles) {
   const std::int64_t hidden = model_.hidden;
   const std::int64_t width = model_.attention->parameters / hidden;
   const auto projections = [&](GpuId gpu) {
-    return GroupedGemm{{s.tokens(gpu)}, width, hidden, model_.weights};
+    return GroupedGemm{{s.tokens(gpu)}, width, hidden, gemm_type()};
   };
   const auto scores = [&](GpuId gpu) {
     return GroupedGemm{
@@ -79,9 +79,7 @@ void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
   if (shared == 0) return;
   const std::int64_t up = shared * (model_.expert_matrices - 1);
   const auto gemm = [&](std::int64_t n, std::int64_t k) {
-    return [&s, n, k, this](GpuId gpu) {
-      return GroupedGemm{{s.tokens(gpu)}, n, k, model_.weights};
-    };
+    return [&s, n, k, this](GpuId gpu) { return GroupedGemm{{s.tokens(gpu)}, n, k, gemm_type()}; };
   };
   if (s.pass == Pass::forward) {
     add_compute(s, s.key(OpKind::shared_fc1, Stage::other), gemm(up, model_.hidden));
@@ -151,12 +149,12 @@ void LayerOps::experts_forward(const Step& s, Role role) {
   if (!again)
     add_memory(s, s.key(OpKind::sort, Stage::dispatch), work.read, work.rows, model_.hidden);
   add_compute(s, s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
-    return GroupedGemm{work.m[gpu.index()], up, model_.hidden, model_.weights};
+    return GroupedGemm{work.m[gpu.index()], up, model_.hidden, gemm_type()};
   });
   add_memory(s, s.key(OpKind::activation, Stage::experts, role),
              times(work.rows, model_.expert_matrices - 1), work.rows, ffn);
   add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
-    return GroupedGemm{work.m[gpu.index()], model_.hidden, ffn, model_.weights};
+    return GroupedGemm{work.m[gpu.index()], model_.hidden, ffn, gemm_type()};
   });
   if (!again)
     add_memory(s, s.key(OpKind::reduce, Stage::combine), work.rows, arrived, model_.hidden);
@@ -182,7 +180,7 @@ void LayerOps::add_fc2_gradients(const Step& s, const ExpertWork& work,
                                  std::span<const Role> roles) {
   for (const Role role : roles) {
     add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
-      return GroupedGemm{work.m[gpu.index()], model_.expert_ffn, model_.hidden, model_.weights};
+      return GroupedGemm{work.m[gpu.index()], model_.expert_ffn, model_.hidden, gemm_type()};
     });
   }
 }
@@ -192,7 +190,7 @@ void LayerOps::add_fc1_gradients(const Step& s, const ExpertWork& work,
   const std::int64_t up = std::int64_t{model_.expert_ffn} * (model_.expert_matrices - 1);
   for (const Role role : roles) {
     add_compute(s, s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
-      return GroupedGemm{work.m[gpu.index()], model_.hidden, up, model_.weights};
+      return GroupedGemm{work.m[gpu.index()], model_.hidden, up, gemm_type()};
     });
   }
 }

@@ -3,6 +3,7 @@
 // exchanges are in layer_ops.cpp, kernels in layer_kernels.cpp, parameters in layer_parameters.cpp.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ class LayerOps {
     int microbatch = 0;
     int chunk = 0;
     bool weight_gradients_apart = false;
+    std::optional<DataType> gemm_type = {};  // of products with weights; default: the weights'
   };
   /// All of these must outlive it.
   LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLayer>& layers)
@@ -73,6 +75,7 @@ class LayerOps {
   using KernelOf = ReplayedLayer::KernelOf;
   ReplayedLayer& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   Step step(int layer, Pass pass) const;
+  DataType gemm_type() const { return cell_.gemm_type.value_or(model_.weights); }
   ExpertWork expert_work(const Step& s) const;
   void add_planning(const Step& s);
   /// The roles of the backward pass as it goes, unless gradients by weights are apart.

@@ -90,6 +90,19 @@ TEST_P(WholeModel, SumsEveryGradientOnceAndUpdatesOnEveryGpu) {
   }
 }
 
+TEST_P(WholeModel, MultipliesByWeightsInTheTypeThatIsAskedFor) {
+  IterationOptions o = options();
+  o.spec.precision = TrainingPrecision::fp8;
+  for (const Op& op : plan(o).plan.ops) {
+    const auto* gemm =
+        op.kernels() == nullptr ? nullptr : std::get_if<GroupedGemm>(&op.kernels()->of(0));
+    if (gemm == nullptr) continue;
+    const bool routes = op.key.kind == OpKind::gate || op.key.kind == OpKind::attention_scores;
+    const bool head = op.key.kind == OpKind::head;
+    if (!routes && !head) EXPECT_EQ(gemm->type, DataType::fp8) << op.label;
+  }
+}
+
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {
   std::string name = fmt::format("{}_tp{}_pp{}_vpp{}_ep{}", name_of(info.param.kind), info.param.tp,
                                  info.param.pp, info.param.vpp, info.param.ep);
