@@ -4,6 +4,16 @@
 #include <algorithm>
 
 namespace moesim {
+namespace {
+
+/// A model whose file describes its experts alone keeps their type, as steps do.
+std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
+  if (!chunk.whole) return std::nullopt;
+  return chunk.stage.options().gemm_type();
+}
+
+}  // namespace
+
 
 ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart)
     : chunk_(chunk),
@@ -11,7 +21,7 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
       weights_apart_(weights_apart),
       chain_(chunk.stage.plan(), chunk.stage.gpus()),
       ops_(chain_, chunk.stage.model(), chunk.layers.of(microbatch, chunk.chunk).replayed,
-           {microbatch, chunk.chunk, weights_apart, chunk.stage.options().gemm_type()}) {
+           {microbatch, chunk.chunk, weights_apart, gemm_type_of(chunk)}) {
   const auto& numbers = chunk.layers.numbers(chunk.chunk);
   for (const StagePart& part : chunk.parts) {
     if (part.kind != StagePartKind::layer) continue;
