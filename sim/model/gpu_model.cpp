@@ -12,6 +12,7 @@ namespace {
 
 constexpr Range fraction{0.01, 1};
 constexpr Range slow_down{1, 1000};
+constexpr Range correction{0.01, 2};
 constexpr Range multiprocessors{1, 100000};
 constexpr DataType all_types[] = {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32};
 
@@ -36,7 +37,7 @@ GpuModel read_gpu(YamlDocument& doc) {
     gpu.memory_efficiency = efficiency->map().number("memory", fraction, 1);
     if (const auto training = efficiency->map().find("training")) {
       for (DataType type : all_types) {
-        gpu.training[type] = training->map().number(name_of(type), fraction, 1);
+        gpu.training[type] = training->map().number(name_of(type), correction, 1);
       }
     }
   }

@@ -127,8 +127,8 @@ class Checker {
       mistake(fmt::format(": attention needs widths above 0, not {} and {}", shape.qk_width,
                           shape.v_width));
     }
-    if (shape.kv_heads < 1 || shape.heads < 1 || shape.heads % shape.kv_heads != 0) {
-      mistake(fmt::format(": {} heads of queries do not share {} of keys evenly", shape.heads,
+    if (shape.kv_heads < 1 || shape.heads < shape.kv_heads) {
+      mistake(fmt::format(": {} heads of queries cannot share {} of keys", shape.heads,
                           shape.kv_heads));
     }
   }
@@ -155,6 +155,7 @@ class Checker {
 
   void check_traffic(const Exchange& exchange) {
     const ByteMatrix& traffic = exchange.traffic;
+    if (exchange.sms < 0) mistake(": it takes fewer than 0 multiprocessors");
     if (traffic.unit().value < 1) {
       mistake(fmt::format(": a traffic unit of {} bytes", traffic.unit().value));
     }

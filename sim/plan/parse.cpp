@@ -197,6 +197,7 @@ class Parser {
     if (reader.accept("rounds")) {
       exchange.rounds = static_cast<int>(reader.integer("rounds", 1, most_ids));
     }
+    if (reader.accept("sms")) exchange.sms = static_cast<int>(reader.integer("sms", 1, most_ids));
     return exchange;
   }
 

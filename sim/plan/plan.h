@@ -105,6 +105,7 @@ struct Exchange {
   bool padded = false;        // rows of one unit each may leave room in the matrix
   bool transposed = false;    // rows of `traffic` receive
   int rounds = 1;
+  int sms = 0;                // multiprocessors that it takes on each of its GPUs
   bool operator==(const Exchange&) const = default;
 };
 

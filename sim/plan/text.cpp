@@ -58,6 +58,7 @@ std::string traits_text(const Exchange& exchange) {
   if (exchange.padded) text += " padded";
   if (exchange.transposed) text += " transposed";
   if (exchange.rounds != 1) text += fmt::format(" rounds {}", exchange.rounds);
+  if (exchange.sms != 0) text += fmt::format(" sms {}", exchange.sms);
   return text;
 }
 

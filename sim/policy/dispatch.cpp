@@ -120,6 +120,11 @@ std::vector<std::vector<RowMove>> Dispatch::rows(const LayerTokens& tokens) cons
   return all;
 }
 
+void Dispatch::set_sms(int sms) {
+  shape_.sms = sms;
+  for (auto& option : options_) option->set_sms(sms);
+}
+
 void Dispatch::wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wrap) {
   for (auto& option : options_) option->wrap(wrap);
   for (RowEvaluationPtr& evaluation : evaluations_) evaluation = wrap(std::move(evaluation));

@@ -81,6 +81,8 @@ class Dispatch {
   const std::vector<std::unique_ptr<Dispatch>>& options() const { return options_; }
   /// Puts wrap(evaluation) in the place of every evaluation, those of options included.
   void wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wrap);
+  /// The multiprocessors that its exchanges of rows take, those of options included.
+  void set_sms(int sms);
 
  private:
   std::optional<EpGroups> groups_;  // unless there are options

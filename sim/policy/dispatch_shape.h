@@ -80,6 +80,7 @@ struct DispatchShape {
   std::vector<PhaseShape> phases;  // each after the one whose rows it sends on
   LocalWork local_work;
   std::array<WireFormat, 4> wires;  // dispatch and combine, forward and backward each
+  int sms = 0;                      // multiprocessors that the exchanges of rows take
 };
 
 /// Phases by the phase whose rows they send on.

@@ -64,6 +64,7 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
   for (std::size_t c = 0; c < communicators.size(); ++c) {
     Exchange exchange{traffic[c].with_unit(row_bytes), std::move(rows[c]),
                       !work.counts.padded_phases.empty(), mirrored};
+    exchange.sms = work.dispatch->shape().sms;
     exchanges.push_back({communicators[c], std::move(exchange)});
   }
   return exchanges;

@@ -24,6 +24,21 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
   return {names[index], table[index].read(params)};
 }
 
+/// A dispatch of any kind may state the multiprocessors that its exchanges take.
+Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map) {
+  auto chosen = mechanism(map, "dispatch", dispatch_mechanisms());
+  const auto value = map.find("dispatch");
+  if (!value || !value->is_map()) return chosen;
+  const auto sms = static_cast<int>(value->map().integer("sms", {0, 1000}, 0));
+  if (sms == 0) return chosen;
+  chosen.make = [make = chosen.make, sms](const DispatchContext& context) {
+    auto made = make(context);
+    made->set_sms(sms);
+    return made;
+  };
+  return chosen;
+}
+
 SystemSpec read(YamlDocument& doc) {
   const YamlMap map = doc.root().map();
   SystemSpec system;
@@ -32,7 +47,7 @@ SystemSpec read(YamlDocument& doc) {
   system.source = map.string("source");
   system.routing = mechanism(map, "routing", routing_mechanisms());
   system.placement = mechanism(map, "placement", placement_mechanisms());
-  system.dispatch = mechanism(map, "dispatch", dispatch_mechanisms());
+  system.dispatch = dispatch(map);
   system.schedule = mechanism(map, "schedule", schedule_mechanisms());
   doc.finish();
   return system;

@@ -167,27 +167,29 @@ TEST(CheckPlan, RejectsRowsAndShapesWithoutMeaning) {
                           kernel("b", 0, {}, MemoryBound{Bytes(-1), Bytes(0)}),
                           exchange("x", {0}, matrix(1, 0, {}))});
   plan.ops[1].key.layer = -2;
+  std::get<Exchange>(plan.ops[2].work).sms = -1;
   std::get<Exchange>(plan.ops[2].work).rows = {{GpuId(0), GpuId(0), TokenId(-1), 1}};
   EXPECT_EQ(mistakes_of(plan),
             "error: op 0 'a': a GEMM needs n and k above 0, not 0 and 4\n"
             "error: op 0 'a': a group of the GEMM has fewer than 0 rows\n"
             "error: op 1 'b': there is no layer -2\n"
             "error: op 1 'b': bytes below 0\n"
+            "error: op 2 'x': it takes fewer than 0 multiprocessors\n"
             "error: op 2 'x': a traffic unit of 0 bytes\n"
             "error: op 2 'x': a row of token -1\n");
 }
 
 TEST(CheckPlan, RejectsAttentionWithoutMeaning) {
   const AttentionHeads sound{8, 2, 64, 64};
-  AttentionHeads uneven = sound, flat = sound;
-  uneven.kv_heads = 3;
+  AttentionHeads crowded = sound, flat = sound;
+  crowded.kv_heads = 9;
   flat.v_width = 0;
   EXPECT_EQ(mistakes_of(plan_of(1, {kernel("a", 0, {}, FusedAttention{4, 2, sound}),
                                     kernel("b", 0, {}, FusedAttention{-1, 2, sound}),
-                                    kernel("c", 0, {}, FusedAttention{4, 2, uneven}),
+                                    kernel("c", 0, {}, FusedAttention{4, 2, crowded}),
                                     kernel("d", 0, {}, FusedAttention{4, 2, flat})})),
             "error: op 1 'b': attention of fewer than 0 queries or keys\n"
-            "error: op 2 'c': 8 heads of queries do not share 3 of keys evenly\n"
+            "error: op 2 'c': 8 heads of queries cannot share 9 of keys\n"
             "error: op 3 'd': attention needs widths above 0, not 64 and 0\n");
   EXPECT_EQ(mistakes_of(
                 plan_of(2, {kernels("a", {0, 1}, {},
@@ -195,7 +197,7 @@ TEST(CheckPlan, RejectsAttentionWithoutMeaning) {
                                                                 FusedAttention{5, 3, sound}})),
                             kernels("b", {0, 1}, {},
                                     Kernels(std::vector<Kernel>{FusedAttention{4, 2, sound},
-                                                                FusedAttention{4, 2, uneven}}))})),
+                                                                FusedAttention{4, 2, crowded}}))})),
             "error: op 1 'b': its kernels differ in more than their sizes\n");
 }
 

@@ -21,6 +21,9 @@ GpuModels gpus_with(Overlap overlap, int count = 2) {
   auto gpu = std::make_shared<GpuModel>();
   gpu->memory_bandwidth = BytesPerSecond(1000);
   gpu->overlap = overlap;
+  gpu->name = "g";
+  gpu->sms = 132;
+  gpu->peak[DataType::fp8] = FlopsPerSecond(20'000);
   return GpuModels(static_cast<std::size_t>(count), gpu);
 }
 
@@ -54,14 +57,12 @@ struct Case {
                      std::move(after),
                      Kernels(std::vector<Kernel>{std::move(first), std::move(second)})});
   }
-  OpId exchange(std::vector<OpId> after = {}, std::int64_t bytes = 1, Stream stream = Stream::ep) {
+  OpId exchange(std::vector<OpId> after = {}, std::int64_t bytes = 1, Stream stream = Stream::ep,
+                int sms = 0) {
     const std::vector<std::int64_t> entries = {0, bytes, 0, 0};
-    return plan.add({"x",
-                     {},
-                     stream,
-                     {GpuId(0), GpuId(1)},
-                     std::move(after),
-                     Exchange{ByteMatrix::from_dense(2, entries), {}}});
+    Exchange exchange{ByteMatrix::from_dense(2, entries), {}};
+    exchange.sms = sms;
+    return plan.add({"x", {}, stream, {GpuId(0), GpuId(1)}, std::move(after), std::move(exchange)});
   }
   Timeline run(Overlap overlap, double exchange_ms) {
     const Topology topology = test::star(2);
@@ -152,6 +153,67 @@ TEST(Slowdown, LeavesHostWorkAndEmptyExchangesAlone) {
   const OpId kernel = idle.compute(0, work(10));
   idle.exchange({}, 0);
   EXPECT_NEAR(idle.end_ms(idle.run({.compute = 3}, 50), kernel), 10, 1e-9);
+}
+
+/// 100 s of computing, 30 s of memory traffic.
+Kernel product() { return GroupedGemm{{100}, 100, 100, DataType::fp8}; }
+
+TEST(Slowdown, ExchangesTakeMultiprocessorsFromWhatComputes) {
+  Case c;
+  const OpId computes = c.compute(0, product());
+  const OpId moves = c.compute(1, work(100'000));
+  const OpId exchange = c.exchange({}, 1, Stream::ep, 33);
+  const Timeline inside = c.run({}, 1e6);
+  EXPECT_NEAR(c.end_ms(inside, computes), 100'000 * 132.0 / 99, 1e-6);
+  EXPECT_NEAR(c.end_ms(inside, moves), 100'000, 1e-6);
+  EXPECT_NEAR(c.end_ms(inside, exchange), 1e6, 1e-6);
+  // In the exchange's 40 s it does 30.
+  EXPECT_NEAR(c.end_ms(c.run({}, 40'000), computes), 110'000, 1e-6);
+}
+
+TEST(Slowdown, ExchangesThatTakeNoneCostNothing) {
+  Case c;
+  const OpId kernel = c.compute(0, product());
+  c.exchange();
+  c.exchange({kernel}, 1, Stream::param, 33);
+  EXPECT_NEAR(c.end_ms(c.run({}, 40'000), kernel), 100'000, 1e-6);
+}
+
+TEST(Slowdown, MultiprocessorsTakenAddUp) {
+  Case c;
+  const OpId kernel = c.compute(0, product());
+  c.exchange({}, 1, Stream::ep, 33);
+  c.exchange({}, 1, Stream::param, 33);
+  // In 40 s it does 20.
+  EXPECT_NEAR(c.end_ms(c.run({}, 40'000), kernel), 120'000, 1e-6);
+  c.exchange({}, 1, Stream::dp, 100);  // one is left of 132: in 40 s it does 40 / 132
+  EXPECT_NEAR(c.end_ms(c.run({}, 40'000), kernel), 140'000 - 40'000.0 / 132, 1e-6);
+}
+
+TEST(Slowdown, MultiprocessorsTakenMultiplyAnOverlap) {
+  Case c;
+  const OpId computes = c.compute(0, product());
+  const OpId moves = c.compute(1, work(100'000));
+  const OpId exchange = c.exchange({}, 1, Stream::ep, 33);
+  // Half as fast, and two thirds as fast; the exchange is slowed by both GPUs to the end.
+  const Timeline timeline = c.run({.compute = 1.5, .communication = 2}, 20'000);
+  EXPECT_NEAR(c.end_ms(timeline, exchange), 40'000, 1e-6);
+  EXPECT_NEAR(c.end_ms(timeline, computes), 120'000, 1e-6);
+  EXPECT_NEAR(c.end_ms(timeline, moves), 100'000 + 40'000 / 3.0, 1e-6);
+}
+
+TEST(Slowdown, RefusesExchangesThatTakeMoreMultiprocessorsThanThereAre) {
+  Case c;
+  c.exchange({}, 1, Stream::ep, 132);
+  EXPECT_EQ(test::error_of([&] { c.run({}, 1); }),
+            "error: op 0 'x' takes 132 multiprocessors, but GPU model 'g' has 132\n");
+  GpuModel unstated;
+  unstated.name = "g";
+  const GpuModels gpus(2, std::make_shared<GpuModel>(unstated));
+  EXPECT_EQ(
+      test::error_of([&] { slows(c.plan, gpus); }),
+      "error: op 0 'x' takes 132 multiprocessors, but GPU model 'g' does not say how many it has\n"
+      "hint: add 'sms' to it\n");
 }
 
 /// What is left of an interval where the others of the list cover it only with 1 / factor.

@@ -126,6 +126,7 @@ Plan random_plan(unsigned seed) {
         work.rows.push_back({member(), member(), TokenId(draw(1 << 30)),
                              1 + static_cast<Choices>(random() % 0xffffffff)});
       }
+      work.sms = draw(3);
       op.work = std::move(work);
     }
     // Waits across GPUs are foreign: keep those that share one.

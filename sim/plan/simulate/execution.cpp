@@ -44,7 +44,7 @@ class Driver {
   Progress& progress_;
   Events& events_;
   Network* network_ = nullptr;
-  Slowdown* slowdown_ = nullptr;  // none where no GPU states an overlap
+  Slowdown* slowdown_ = nullptr;  // none where nothing slows anything
 };
 
 }  // namespace
@@ -52,13 +52,14 @@ class Driver {
 Execution::Execution(const PricedPlan& plan, const GpuModels& gpus)
     : plan_(plan),
       gpus_(gpus),
+      slowed_(slows(plan.plan(), gpus)),
       progress_(plan.plan(), gpus,
-                slows(gpus) ? Progress::KernelEnds::told : Progress::KernelEnds::timed) {}
+                slowed_ ? Progress::KernelEnds::told : Progress::KernelEnds::timed) {}
 
 Timeline Execution::run(Events& events, const MakeNetwork& make_network) && {
   Driver driver(plan_, progress_, events);
   const Network::Ended end = [&](OpId op, std::int32_t who) { driver.end(op, who); };
-  if (slows(gpus_)) {
+  if (slowed_) {
     Slowdown slowdown(plan_, gpus_, events, end);
     driver.drive(*make_network([&](OpId op, std::int32_t who) { slowdown.carried(op, who); }),
                  &slowdown);

@@ -24,6 +24,7 @@ class Execution {
  private:
   const PricedPlan& plan_;
   const GpuModels& gpus_;
+  bool slowed_;
   Progress progress_;
 };
 

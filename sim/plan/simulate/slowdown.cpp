@@ -1,25 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/simulate/slowdown.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "sim/plan/check.h"
 
 namespace moesim {
 
-bool slows(const GpuModels& gpus) {
-  return std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.any(); });
+namespace {
+
+bool takes_sms(const Plan& plan) {
+  return std::ranges::any_of(plan.ops,
+                             [](const Op& op) { return op.exchange() && op.exchange()->sms > 0; });
+}
+
+void check_sms(const Plan& plan, OpId id, const GpuModel& gpu) {
+  const int taken = plan[id].exchange()->sms;
+  if (taken < gpu.sms) return;
+  const std::string takes = fmt::format("{} takes {} multiprocessors, but GPU model '{}' ",
+                                        describe(plan, id), taken, gpu.name);
+  if (gpu.sms > 0) throw Error(takes + fmt::format("has {}", gpu.sms));
+  throw Error(takes + "does not say how many it has", "add 'sms' to it");
+}
+
+}  // namespace
+
+bool slows(const Plan& plan, const GpuModels& gpus) {
+  check_gpus(plan, gpus.size());
+  const bool takes = takes_sms(plan);
+  for (OpId id(0); takes && id.index() < plan.ops.size(); ++id.value) {
+    const Exchange* exchange = plan[id].exchange();
+    if (exchange == nullptr || exchange->sms == 0) continue;
+    for (const GpuId gpu : plan[id].group) check_sms(plan, id, *gpus[gpu.index()]);
+  }
+  return takes || std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.any(); });
 }
 
 Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events,
                    Network::Ended ended)
-    : plan_(plan), events_(events), ended_(std::move(ended)) {
-  for (const auto& gpu : gpus) {
-    const auto& [compute, communication] = gpu->overlap;
-    gpus_.push_back({SlowedWork(compute), SlowedWork(communication)});
-  }
+    : plan_(plan), takes_sms_(takes_sms(plan.plan())), events_(events), ended_(std::move(ended)) {
+  for (const auto& gpu : gpus) gpus_.push_back({gpu.get(), {}, {}, {}});
+}
+
+/// By what exchanges cost them now.
+void Slowdown::slow_kernels(Gpu& gpu) {
+  const double by_memory = gpu.exchanging > 0 ? gpu.model->overlap.compute : 1;
+  const int sms = gpu.model->sms;
+  const double by_sms =
+      gpu.sms_taken > 0 ? static_cast<double>(sms) / std::max(1, sms - gpu.sms_taken) : 1;
+  gpu.other_kernels.set_factor(events_.now(), by_memory);
+  gpu.bound_by_compute.set_factor(events_.now(), by_memory * by_sms);
+}
+
+void Slowdown::slow_exchanges(Gpu& gpu) {
+  gpu.exchanges.set_factor(events_.now(), gpu.computing > 0 ? gpu.model->overlap.communication : 1);
 }
 
 GpuId Slowdown::gpu_of(OpId op, std::int32_t participant) const {
@@ -49,8 +88,13 @@ void Slowdown::start_kernel(OpId op, std::int32_t participant, Seconds duration)
   Gpu& gpu = at(id);
   const Seconds now = events_.now();
   ++gpu.computing;
-  gpu.exchanges.set_slow(now, true);
-  gpu.kernels.add({op, participant, now + duration, gpu.kernels.lost(now)});
+  slow_exchanges(gpu);
+  const Op& kernel = plan_.plan()[op];
+  const bool needs_sms =
+      takes_sms_ && gpu.model->bound(kernel.kernels()->of(static_cast<std::size_t>(participant)),
+                                     kernel.key.type()) == KernelBound::compute;
+  SlowedWork& kernels = needs_sms ? gpu.bound_by_compute : gpu.other_kernels;
+  kernels.add({op, participant, now + duration, kernels.lost(now)});
   changed(id);
 }
 
@@ -59,8 +103,10 @@ void Slowdown::enter(OpId exchange, std::int32_t participant) {
   if (active == active_.end()) return;  // through at the very time when it joined
   active->second.participants[static_cast<std::size_t>(participant)].inside = true;
   const GpuId id = gpu_of(exchange, participant);
-  ++at(id).exchanging;
-  at(id).kernels.set_slow(events_.now(), true);
+  Gpu& gpu = at(id);
+  ++gpu.exchanging;
+  gpu.sms_taken += plan_.plan()[exchange].exchange()->sms;
+  slow_kernels(gpu);
   changed(id);
 }
 
@@ -98,10 +144,11 @@ void Slowdown::add_work(OpId exchange, std::int32_t participant) {
 void Slowdown::end_work(GpuId id) {
   Gpu& gpu = at(id);
   const Seconds now = events_.now();
-  const std::vector<SlowedWork::Item> kernels = gpu.kernels.take_ended(now);
+  std::vector<SlowedWork::Item> kernels = gpu.bound_by_compute.take_ended(now);
+  std::ranges::copy(gpu.other_kernels.take_ended(now), std::back_inserter(kernels));
   const std::vector<SlowedWork::Item> exchanges = gpu.exchanges.take_ended(now);
   gpu.computing -= static_cast<int>(kernels.size());
-  gpu.exchanges.set_slow(now, gpu.computing > 0);
+  slow_exchanges(gpu);
   changed(id);
   for (const SlowedWork::Item& kernel : kernels) ended_(kernel.op, kernel.participant);
   for (const SlowedWork::Item& exchange : exchanges) end_exchange(exchange);
@@ -124,7 +171,9 @@ void Slowdown::leave(OpId exchange, std::int32_t participant) {
   if (!active_.at(exchange).participants[static_cast<std::size_t>(participant)].inside) return;
   const GpuId id = gpu_of(exchange, participant);
   Gpu& gpu = at(id);
-  gpu.kernels.set_slow(events_.now(), --gpu.exchanging > 0);
+  --gpu.exchanging;
+  gpu.sms_taken -= plan_.plan()[exchange].exchange()->sms;
+  slow_kernels(gpu);
   changed(id);
 }
 
@@ -133,7 +182,8 @@ void Slowdown::changed(GpuId id) {
   Gpu& gpu = at(id);
   const std::int64_t change = ++gpu.changes;
   const Seconds now = events_.now();
-  const Seconds next = std::min(gpu.kernels.next(now), gpu.exchanges.next(now));
+  const Seconds next = std::min(
+      {gpu.bound_by_compute.next(now), gpu.other_kernels.next(now), gpu.exchanges.next(now)});
   if (!std::isfinite(next.value)) return;
   events_.call(next, [this, id, change] {
     if (at(id).changes == change) end_work(id);

@@ -13,8 +13,9 @@
 
 namespace moesim {
 
-/// Whether the GPUs state what their streams cost each other.
-bool slows(const GpuModels& gpus);
+/// Whether the GPUs state what their streams cost each other, or exchanges take multiprocessors.
+/// Throws Error naming an exchange that takes more than its GPUs have, or say.
+bool slows(const Plan& plan, const GpuModels& gpus);
 
 /// As long as a kernel of the compute stream runs while its GPU is in an exchange that carries
 /// data, from the GPU's own joining on, it advances by 1 / `compute` seconds a second. An exchange,
@@ -22,6 +23,9 @@ bool slows(const GpuModels& gpus);
 /// such a kernel, and the slowest participant counts: what the network takes for it is work for
 /// every participant. Where exchanges end for one GPU after the other, each counts for itself. Host
 /// work neither slows nor is slowed.
+///
+/// Exchanges also take multiprocessors (Exchange::sms), as long as their GPU is in them: what is
+/// bound by computing then advances by (sms - taken) / sms besides, one being left at least.
 class Slowdown {
  public:
   /// Plan and events must outlive it; `ended` is called for kernels and exchanges.
@@ -34,9 +38,11 @@ class Slowdown {
 
  private:
   struct Gpu {
-    SlowedWork kernels, exchanges;
+    const GpuModel* model;
+    SlowedWork bound_by_compute, other_kernels, exchanges;
     int computing = 0;   // kernels that it runs
     int exchanging = 0;  // exchanges with data that it is in
+    int sms_taken = 0;   // by these
     std::int64_t changes = 0;
   };
   struct Participant {
@@ -51,6 +57,8 @@ class Slowdown {
     bool together = false;  // it ends for all at once
   };
 
+  void slow_kernels(Gpu& gpu);
+  void slow_exchanges(Gpu& gpu);
   void start_kernel(OpId op, std::int32_t participant, Seconds duration);
   void enter(OpId exchange, std::int32_t participant);
   void all_joined(OpId exchange);
@@ -63,6 +71,7 @@ class Slowdown {
   Gpu& at(GpuId gpu) { return gpus_[gpu.index()]; }
 
   const PricedPlan& plan_;
+  bool takes_sms_;
   Events& events_;
   Network::Ended ended_;
   std::vector<Gpu> gpus_;

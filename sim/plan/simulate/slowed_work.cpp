@@ -8,18 +8,18 @@
 namespace moesim {
 
 Seconds SlowedWork::lost(Seconds now) const {
-  return slow_ ? lost_ + (now - changed_) * (1 - 1 / factor_) : lost_;
+  return factor_ > 1 ? lost_ + (now - changed_) * (1 - 1 / factor_) : lost_;
 }
 
-void SlowedWork::set_slow(Seconds now, bool slow) {
+void SlowedWork::set_factor(Seconds now, double factor) {
   lost_ = lost(now);
   changed_ = now;
-  slow_ = slow;
+  factor_ = factor;
 }
 
 Seconds SlowedWork::end_of(const Item& item, Seconds now) const {
   const Seconds due = item.due + (lost(now) - item.lost);
-  return slow_ && due > now ? now + (due - now) * factor_ : due;
+  return factor_ > 1 && due > now ? now + (due - now) * factor_ : due;
 }
 
 Seconds SlowedWork::next(Seconds now) const {

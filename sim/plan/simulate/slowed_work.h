@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work of one kind on a GPU, slowed now and then by work of the other kind.
+// Work of one kind on a GPU, slowed now and then by work of another kind.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace moesim {
 
-/// Kernels or exchanges of one GPU. Of each second in which it does work of the other kind as well,
-/// they lose 1 - 1 / factor.
+/// Kernels or exchanges of one GPU, which take `factor` times as long at times: of each second they
+/// lose 1 - 1 / factor.
 class SlowedWork {
  public:
   struct Item {
@@ -20,9 +20,8 @@ class SlowedWork {
     Seconds lost;  // lost() when it began
   };
 
-  explicit SlowedWork(double factor) : factor_(factor) {}
-
-  void set_slow(Seconds now, bool slow);
+  /// From now on; at least 1.
+  void set_factor(Seconds now, double factor);
   /// Time lost since the plan began, at the time of the last change.
   Seconds lost(Seconds now) const;
   void add(const Item& item) { items_.push_back(item); }
@@ -34,8 +33,7 @@ class SlowedWork {
  private:
   Seconds end_of(const Item& item, Seconds now) const;
 
-  double factor_;
-  bool slow_ = false;
+  double factor_ = 1;
   Seconds changed_, lost_;
   std::vector<Item> items_;
 };

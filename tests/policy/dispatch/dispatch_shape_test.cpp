@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "sim/policy/dispatch/padding.h"
 #include "sim/policy/policies.h"
 #include "tests/policy/random_layers.h"
@@ -93,6 +95,25 @@ TEST(DispatchShape, TurnsThatAreBegunTakeTheirWholeTime) {
 
 TEST(DispatchShape, ADispatchThatIsChosenForEveryLayerHasNoShapeOfItsOwn) {
   EXPECT_THROW(make_dispatch("tutel")->shape(), std::logic_error);
+}
+
+TEST(DispatchShape, ExchangesOfRowsMayTakeMultiprocessors) {
+  std::mt19937 random(62);
+  const RandomLayer layer(random);
+  const auto taken = [&](const std::string& text) {
+    std::map<std::string, int> sms;
+    const auto dispatch = layer.dispatch(text);
+    const Dispatch& chosen = dispatch->choose(layer.tokens.view());
+    for (const Op& op : plan_of(chosen, layer.tokens, layer.model).ops) {
+      if (op.exchange()) sms[name_of(op.key.kind)] = op.exchange()->sms;
+    }
+    return sms;
+  };
+  const std::map<std::string, int> none = {{"side-exchange", 0}, {"token-exchange", 0}};
+  const std::map<std::string, int> some = {{"side-exchange", 0}, {"token-exchange", 20}};
+  EXPECT_EQ(taken("{kind: alltoall, probs: true}"), none);
+  EXPECT_EQ(taken("{kind: alltoall, probs: true, sms: 20}"), some);
+  EXPECT_EQ(taken("{kind: hierarchical, depth: auto, sms: 20}").at("token-exchange"), 20);
 }
 
 }  // namespace

@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fits the rooflines of a GPU model (`kernels` of models/gpu/*.yaml) to published kernel times.
+
+usage: fit_kernels.py FOLDER [NAME ...]          (default: all fits below)
+
+FOLDER holds the tables as CSV files, plain or gzipped: those of ai-dynamo/aiconfigurator in `aiconfigurator/`, of
+alibaba/InferSim in `infersim_h20_h800/`, of deepseek-ai/DeepGEMM in `published/`. Fits the formula of
+sim/model/roofline.h to seven of ten shapes by the least mean of |log(formula / measured)|, and prints the fitted
+values, then the errors of the other three of ten by decade of flop. Shapes are drawn by a hash, so that the result is
+the same every time.
+"""
+import csv
+import gzip
+import math
+import sys
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TERA = 1e12
+SAMPLE = 500  # shapes per decade of flop that a fit looks at; errors are of all that were held out
+
+
+@dataclass
+class Row:
+    """One measured call: kernels in a row, and what runs beside them."""
+    shape: str
+    kernels: list  # (flop by efficiency parameters, bytes)
+    side: float    # bytes of memory-bound work beside them
+    seconds: float
+    flop: float
+
+
+@dataclass
+class Gpu:
+    peak: dict
+    bandwidth: float
+
+
+A100 = Gpu({"bf16": 312 * TERA}, 2.039 * TERA)
+H100 = Gpu({"bf16": 989.4 * TERA, "fp8": 1978.9 * TERA}, 3.35 * TERA)
+B200 = Gpu({"bf16": 2250 * TERA, "fp8": 4500 * TERA}, 8 * TERA)
+SIZE = {"bf16": 2, "fp8": 1}
+
+
+@dataclass
+class Fit:
+    """What is fitted: parameters in order, their first guesses, and those that stay as they are."""
+    name: str
+    gpu: Gpu
+    type: str
+    read: object
+    start: dict
+    fixed: dict = field(default_factory=dict)
+    least_flop: float = 1e9
+    also: dict = field(default_factory=dict)  # name -> rows that only test
+
+
+def table(path):
+    found = next((p for p in (path, path.with_name(path.name + ".gz")) if p.exists()), None)
+    if found is None:
+        raise FileNotFoundError(f"{path}[.gz]")
+    opened = gzip.open(found, "rt", newline="") if found.suffix == ".gz" else open(found, newline="")
+    with opened as lines:
+        return list(csv.DictReader(lines))
+
+
+# The formula: sim/model/roofline.cpp.
+
+def gemm(m, n, k, size, groups=1):
+    """`groups` of m rows each; results are of two bytes."""
+    rows = groups * m
+    moved = size * (rows * k + groups * n * k) + 2 * rows * n
+
+    def flop(p):
+        padded = rows + (groups * p.get("group_rows", 0) if groups > 1 else 0)
+        return 2 * padded * n * k * (1 + p.get("half_sum", 0) / k)
+
+    return (flop, moved)
+
+
+def attention(queries, attended, heads, kv_heads, qk, v, size):
+    moved = queries * (heads + kv_heads) * (qk + v) * size
+    products = 2 * queries * attended * heads * (qk + v)
+
+    def flop(p):
+        return products * (1 + p["half_keys"] / attended) * (1 + p["half_width"] / ((qk + v) / 2))
+
+    return (flop, moved)
+
+
+def seconds(fit, p, row):
+    peak = fit.gpu.peak[fit.type] * p["efficiency"]
+    bandwidth = fit.gpu.bandwidth * p["memory"]
+    total = p["launch"] * 1e-6 + row.side / bandwidth
+    for flop, moved in row.kernels:
+        compute, memory = flop(p) / peak, moved / bandwidth
+        longer = max(compute, memory)
+        ratio = min(compute, memory) / longer
+        total += longer * (1 + ratio ** p["sharpness"]) ** (1 / p["sharpness"])
+    return total
+
+
+# Tables.
+
+def dense(file, dtype, size, kernel=""):
+    """aiconfigurator's GEMMs; those of fp8 time the cast of the activations, too."""
+    def read(folder):
+        for r in table(folder / "aiconfigurator" / file):
+            if r["gemm_dtype"] != dtype or kernel not in r["kernel_source"]:
+                continue
+            m, n, k = (int(r[c]) for c in "mnk")
+            cast = m * k * 3 if size == 1 else 0
+            yield Row(f"{m} {n} {k}", [gemm(m, n, k, size)], cast, float(r["latency"]) * 1e-3, 2.0 * m * n * k)
+    return read
+
+
+def published_fp8(folder):
+    """GEMMs and grouped GEMMs of DeepGEMM on H800, without casts."""
+    def row(groups, m, n, k, time):
+        return Row(f"{groups} {m} {n} {k}", [gemm(m, n, k, 1, groups)], 0, time, 2.0 * groups * m * n * k)
+
+    for r in table(folder / "published/deepgemm_published_h800_fp8.csv"):
+        groups, m, n, k = (int(r[c]) for c in ("groups", "m_per_group", "n", "k"))
+        yield row(groups, m, n, k, 2.0 * groups * m * n * k / (float(r["TFLOPS"]) * TERA))
+    for r in table(folder / "infersim_h20_h800/gemm_h800_data.csv"):
+        yield row(1, int(r["m"]), int(r["n"]), int(r["k"]), float(r["latency_us"]) * 1e-6)
+    for r in table(folder / "infersim_h20_h800/grouped_gemm_prefill_h800_data.csv"):
+        groups, m = int(r["num_local_experts"]), int(r["tokens_per_expert"])
+        hidden, ffn = int(r["hidden_size"]), int(r["intermediate_size"])
+        yield row(groups, m, 2 * ffn, hidden, float(r["up_proj_us"]) * 1e-6)
+        yield row(groups, m, hidden, ffn, float(r["down_proj_us"]) * 1e-6)
+
+
+PLAIN = ((2688, 1856), (4096, 2688), (1024, 2688), (2048, 5120))  # two matrices per expert: Nemotron
+
+
+def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn, experts: True):
+    """A fused MoE layer of aiconfigurator on one GPU: two GEMMs per expert, activation, weighted sum, casts."""
+    def read(folder):
+        for r in table(folder / "aiconfigurator" / file):
+            if r["moe_dtype"] != dtype or r["distribution"] != distribution or r["moe_ep_size"] != "1":
+                continue
+            tokens, hidden, top_k = int(r["num_tokens"]), int(r["hidden_size"]), int(r["topk"])
+            ffn, groups = int(r["inter_size"]) // int(r["moe_tp_size"]), int(r["num_experts"])
+            if not keep(hidden, int(r["inter_size"]), groups) or ffn < 256:
+                continue
+            up = 1 if (hidden, int(r["inter_size"])) in PLAIN else 2
+            rows = tokens * top_k
+            groups = min(groups, rows)
+            side = 2 * ((1 + up) * rows * ffn + rows * hidden + tokens * hidden)
+            if size == 1:
+                side += 3 * (tokens * hidden + rows * ffn)
+            m = rows / groups
+            kernels = [gemm(m, up * ffn, hidden, size, groups), gemm(m, hidden, ffn, size, groups)]
+            yield Row(f"{hidden} {ffn} {top_k} {groups} {tokens}", kernels, side, float(r["latency"]) * 1e-3,
+                      2.0 * rows * hidden * ffn * (1 + up))
+    return read
+
+
+def prefill(file):
+    """Causal attention of whole sequences in bfloat16, without windows."""
+    def read(folder):
+        for r in table(folder / "aiconfigurator" / file):
+            if r["attn_dtype"] != "bfloat16" or r["kv_cache_dtype"] != "bfloat16" or r["step"] != "0":
+                continue
+            batch, length, heads, width = (int(r[c]) for c in ("batch_size", "isl", "num_heads", "head_dim"))
+            kv_heads = int(r["num_key_value_heads"]) or heads
+            if int(r.get("window_size") or 0) != 0 or width > 256 or heads % kv_heads != 0:
+                continue
+            attended = (length + 1) / 2
+            kernel = attention(batch * length, attended, heads, kv_heads, width, width, 2)
+            yield Row(f"{batch} {length} {heads} {kv_heads} {width}", [kernel], 0, float(r["latency"]) * 1e-3,
+                      4.0 * batch * length * attended * heads * width)
+    return read
+
+
+def received(file):
+    """Experts of a rank behind DeepEP on H100, SGLang: DeepGEMM's grouped GEMMs, activation, casts, gather and sum."""
+    def read(folder):
+        for r in table(folder / "aiconfigurator" / file):
+            ranks, tokens, hidden, ffn = (int(r[c]) for c in ("moe_ep_size", "num_tokens", "hidden_size", "inter_size"))
+            if r["distribution"] != "uniform" or ranks > 16:
+                continue
+            groups, rows = int(r["num_experts"]) // ranks, tokens * int(r["topk"]) / ranks
+            side = rows * (2 * 3 * ffn + 3 * ffn + 2 * hidden + 4 * hidden)
+            m = rows / groups
+            kernels = [gemm(m, 2 * ffn, hidden, 1, groups), gemm(m, hidden, ffn, 1, groups)]
+            yield Row(f"{ranks} {tokens}", kernels, side, float(r["latency"]) * 1e-3, 6.0 * rows * hidden * ffn)
+    return read
+
+
+def mla(file):
+    """Multi-head latent attention of a prefill, unabsorbed: 192 wide queries and keys, 128 wide values."""
+    def read(folder):
+        for r in table(folder / "aiconfigurator" / file):
+            if r["mla_dtype"] != "bfloat16" or r["kv_cache_dtype"] != "bfloat16" or r["step"] != "0":
+                continue
+            batch, length, heads = int(r["batch_size"]), int(r["isl"]), int(r["num_heads"])
+            attended = (length + 1) / 2
+            kernel = attention(batch * length, attended, heads, heads, 192, 128, 2)
+            yield Row(f"{batch} {length} {heads}", [kernel], 0, float(r["latency"]) * 1e-3,
+                      2.0 * batch * length * attended * heads * 320)
+    return read
+
+
+GEMM = {"efficiency": 0.7, "memory": 0.8, "launch": 5.0, "sharpness": 3.0, "half_sum": 100.0}
+GROUPED = {**GEMM, "group_rows": 50.0}
+ATTENTION = {"efficiency": 0.7, "launch": 10.0, "half_keys": 150.0, "half_width": 20.0}
+GEMM_A100, GEMM_H100, GEMM_B200 = (f"gemm_perf_{g}.csv" for g in (
+    "a100_sxm_vllm0.14.0", "h100_sxm_vllm0.24.0", "b200_sxm_vllm0.24.0"))
+MOE_A100, MOE_H100, MOE_B200 = (f.replace("gemm", "moe") for f in (GEMM_A100, GEMM_H100, GEMM_B200))
+
+
+def tuned(hidden, ffn, count):
+    return count == 8  # Mixtral: the serving engine has tuned settings for these shapes
+
+
+TILE = {"group_rows": 64.0}  # assumed: half a tile of 128 rows
+
+FITS = [
+    Fit("a100 gemm", A100, "bf16", dense(GEMM_A100, "bfloat16", 2), GEMM, TILE,
+        also={"MoE, Triton": experts(MOE_A100, "bfloat16", 2, "power_law_1.01"),
+              "MoE of Mixtral, Triton": experts(MOE_A100, "bfloat16", 2, "power_law_1.01", tuned)}),
+    Fit("h100 gemm", H100, "bf16", dense(GEMM_H100, "bfloat16", 2), GEMM, TILE,
+        also={"MoE, Triton": experts(MOE_H100, "bfloat16", 2),
+              "MoE of Mixtral, Triton": experts(MOE_H100, "bfloat16", 2, keep=tuned)}),
+    Fit("h100 gemm fp8", H100, "fp8", published_fp8, GROUPED,
+        also={"fp8_block, DeepGEMM, vLLM": dense(GEMM_H100, "fp8_block", 1, "DeepGemm"),
+              "fp8, CUTLASS, vLLM": dense(GEMM_H100, "fp8", 1),
+              "MoE behind DeepEP, DeepGEMM, SGLang": received("wideep_context_moe_h100_sxm.csv")}),
+    Fit("b200 gemm", B200, "bf16", dense(GEMM_B200, "bfloat16", 2), GEMM),
+    Fit("b200 gemm fp8", B200, "fp8", dense(GEMM_B200, "fp8_block", 1, "DeepGemm"), GEMM, least_flop=1e11,
+        also={"fp8, CUTLASS, vLLM": dense(GEMM_B200, "fp8", 1)}),
+    Fit("a100 MoE", A100, "bf16", experts(MOE_A100, "bfloat16", 2, "power_law_1.01"), GROUPED),
+    Fit("h100 MoE", H100, "bf16", experts(MOE_H100, "bfloat16", 2), GROUPED),
+    Fit("h100 MoE of Mixtral", H100, "bf16", experts(MOE_H100, "bfloat16", 2, keep=tuned), GROUPED),
+    Fit("b200 MoE", B200, "bf16", experts(MOE_B200, "bfloat16", 2), GROUPED),
+    Fit("b200 MoE fp8", B200, "fp8", experts(MOE_B200, "fp8", 1), GROUPED),
+    Fit("a100 attention", A100, "bf16", prefill("context_attention_a100_sxm_vllm0.14.0.csv"), ATTENTION,
+        {"memory": 0.8, "sharpness": 1.0, "half_width": 0.0}),
+    Fit("h100 attention", H100, "bf16", prefill("context_attention_h100_sxm_vllm0.24.0.csv"), ATTENTION,
+        {"memory": 0.87, "sharpness": 1.0},
+        also={"MLA, TensorRT-LLM": mla("context_mla_h100_sxm_trtllm1.3.0rc20.csv")}),
+    Fit("b200 attention", B200, "bf16", prefill("context_attention_b200_sxm_vllm0.24.0.csv"), ATTENTION,
+        {"memory": 0.78, "sharpness": 1.0}),
+]
+
+
+# The fit.
+
+def draw(shape):
+    return zlib.crc32(shape.encode()) % 1000 / 1000
+
+
+def held_out(row):
+    return draw(row.shape) < 0.3
+
+
+def decade(flop):
+    return math.floor(math.log10(flop))
+
+
+def sample(rows):
+    """As many of each decade, where there are as many: small kernels are the most by number, not by time."""
+    by_decade = {}
+    for row in sorted(rows, key=lambda row: draw(row.shape)):
+        by_decade.setdefault(decade(row.flop), []).append(row)
+    return [row for some in by_decade.values() for row in some[:SAMPLE]]
+
+
+def cost(fit, p, rows):
+    return sum(abs(math.log(seconds(fit, p, row) / row.seconds)) for row in rows) / len(rows)
+
+
+LIMITS = {"efficiency": (0.01, 1), "memory": (0.01, 1), "sharpness": (1, 100), "launch": (0.1, 1000)}  # launch in us
+
+
+def minimum(fit, rows):
+    """Coordinate descent in the logarithms of the parameters."""
+    names = [n for n in fit.start if n not in fit.fixed]
+    p = {**fit.start, **fit.fixed}
+    step = dict.fromkeys(names, 0.3)
+    best = cost(fit, p, rows)
+    while max(step.values()) > 0.005:
+        for name in names:
+            for factor in (math.exp(step[name]), math.exp(-step[name])):
+                low, high = LIMITS.get(name, (1e-3, 1e6))
+                tried = {**p, name: min(high, max(low, p[name] * factor))}
+                value = cost(fit, tried, rows)
+                if value < best:
+                    p, best = tried, value
+                    step[name] *= 1.2
+                    break
+            else:
+                step[name] *= 0.5
+    return p
+
+
+def percentile(values, part):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(part * len(values)))]
+
+
+def print_errors(fit, p, rows, title):
+    errors = [(row.flop, seconds(fit, p, row) / row.seconds - 1) for row in rows]
+    decades = [(10.0 ** d, 10.0 ** (d + 1)) for d in range(8, 15)]
+    for low, high in [*decades, (fit.least_flop, math.inf)]:
+        some = [e for flop, e in errors if low <= flop < high]
+        if len(some) < 5:
+            continue
+        sizes = [abs(e) for e in some]
+        print(f"  {title}: flop {low:.0e}{'' if high < math.inf else ' and more'}: {len(some)} shapes, median "
+              f"{percentile(sizes, 0.5):.1%}, 90th percentile {percentile(sizes, 0.9):.1%}, "
+              f"signed median {percentile(some, 0.5):+.1%}")
+
+
+def run(fit, folder):
+    rows = list(fit.read(folder))
+    large = [row for row in rows if row.flop >= fit.least_flop]
+    known = sample([row for row in large if not held_out(row)])
+    p = minimum(fit, known)
+    values = ", ".join(f"{name}: {value:.3g}" for name, value in p.items())
+    print(f"{fit.name}: {{{values}}}  # {len(known)} of {len(rows)} rows")
+    print_errors(fit, p, [row for row in rows if held_out(row)], "held out")
+    for name, read in fit.also.items():
+        print_errors(fit, p, list(read(folder)), name)
+
+
+def main(arguments):
+    if not arguments or arguments[0].startswith("-"):
+        sys.exit(__doc__)
+    folder, names = Path(arguments[0]), arguments[1:]
+    unknown = set(names) - {fit.name for fit in FITS}
+    if unknown:
+        sys.exit(f"fit_kernels.py: no fit '{min(unknown)}'\nhint: one of {', '.join(fit.name for fit in FITS)}")
+    try:
+        for fit in FITS:
+            if not names or fit.name in names:
+                run(fit, folder)
+    except FileNotFoundError as error:
+        sys.exit(f"fit_kernels.py: no table {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

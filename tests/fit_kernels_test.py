@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/fit_kernels.py finds the constants that made its tables, and says how far it is off."""
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = "context_attention_a100_sxm_vllm0.14.0.csv"
+COLUMNS = "batch_size,isl,num_heads,num_key_value_heads,head_dim,attn_dtype,kv_cache_dtype,step,latency"
+
+
+def fit(*arguments):
+    done = subprocess.run([sys.executable, ROOT / "scripts/fit_kernels.py", *arguments], capture_output=True,
+                          text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def seconds(batch, length, heads, kv_heads):
+    """Of attention that reaches half of A100's peak with as many keys as 100, and 0.8 of its bandwidth."""
+    attended = (length + 1) / 2
+    compute = 4 * batch * length * attended * heads * 128 * (1 + 100 / attended) / (0.5 * 312e12)
+    memory = 2 * 2 * batch * length * (heads + kv_heads) * 128 / (0.8 * 2.039e12)
+    return 20e-6 + compute + memory
+
+
+def write_table(folder, noise):
+    draw = random.Random(1)
+    lines = [COLUMNS]
+    for length in (512, 1024, 2048, 4096, 8192):
+        for batch in (1, 2, 4, 8, 16):
+            for heads in (8, 16, 32, 64):
+                time = seconds(batch, length, heads, 8) * draw.uniform(1 - noise, 1 + noise)
+                lines.append(f"{batch},{length},{heads},8,128,bfloat16,bfloat16,0,{time * 1e3!r}")
+    (folder / "aiconfigurator").mkdir()
+    (folder / "aiconfigurator" / TABLE).write_text("\n".join(lines) + "\n")
+
+
+class FitKernels(unittest.TestCase):
+    def fitted(self, noise):
+        with tempfile.TemporaryDirectory() as folder:
+            write_table(Path(folder), noise)
+            code, out, err = fit(folder, "a100 attention")
+        self.assertEqual(code, 0, err)
+        values = {name: float(value) for name, value in re.findall(r"(\w+): ([0-9.e+-]+)", out.splitlines()[0])}
+        last = out.splitlines()[-1]
+        return values, [float(value) for value in re.findall(r"([0-9.]+)%", last)]
+
+    def test_finds_what_made_the_table(self):
+        values, errors = self.fitted(noise=0)
+        self.assertAlmostEqual(values["efficiency"], 0.5, delta=0.01)
+        self.assertAlmostEqual(values["half_keys"], 100, delta=5)
+        self.assertAlmostEqual(values["launch"], 20, delta=1)
+        self.assertLess(errors[1], 1)  # 90th percentile of what it has not seen
+
+    def test_says_how_far_it_is_off(self):
+        _, errors = self.fitted(noise=0.1)
+        self.assertAlmostEqual(errors[0], 5, delta=2)
+
+    def test_refuses_what_there_is_not(self):
+        code, _, err = fit("/nowhere", "a100 attention")
+        self.assertEqual((code, err), (1, f"fit_kernels.py: no table /nowhere/aiconfigurator/{TABLE}[.gz]\n"))
+        code, _, err = fit("/nowhere", "a100 atention")
+        self.assertEqual(code, 1)
+        self.assertTrue(err.startswith("fit_kernels.py: no fit 'a100 atention'\nhint: one of a100 gemm, "), err)
+
+
+if __name__ == "__main__":
+    unittest.main()
