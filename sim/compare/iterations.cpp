@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -73,6 +74,21 @@ double mean_peak(const ClusterInput& cluster, DataType type) {
   return sum / static_cast<double>(cluster.gpus.size());
 }
 
+/// The fullest GPU of an iteration.
+FullestGpu fullest_of(const IterationMemory& memory, const GpuModels& gpus) {
+  const GpuId gpu = fullest(memory.peaks);
+  const MemoryPeak& peak = memory.peaks[gpu.index()];
+  FullestGpu told{peak.use.total(), Bytes(0), gpus[gpu.index()]->memory, gpu, peak.when()};
+  for (int p = 0; p < memory_part_count; ++p) {
+    const auto part = static_cast<MemoryPart>(p);
+    told.parts.push_back({name_of(part), peak.use.of(part)});
+  }
+  double sum = 0;
+  for (const MemoryPeak& each : memory.peaks) sum += static_cast<double>(each.use.total().value);
+  told.mean = Bytes(std::llround(sum / static_cast<double>(memory.peaks.size())));
+  return told;
+}
+
 void run_iterations(const IterationRun& run, IterationOutcome& outcome,
                     const JobProgress& progress) {
   const IterationOptions options = options_of(run.scenario);
@@ -94,18 +110,27 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
   for (int i = std::max(0, first - run.scenario.warmup); i < first; ++i) planner.warm_up(i);
   for (int i = 0; i < iterations; ++i) {
     const IterationPlan planned = planner.plan(first + i);
+    if (run.scenario.memory != MemoryCheck::ignore) {
+      check_memory(planned.memory.peaks, run.cluster.gpus, run.system.name);
+    }
+    const FullestGpu fullest = fullest_of(planned.memory, run.cluster.gpus);
     const PricedPlan priced(planned.plan, run.cluster.topology);
     const double load = expert_load_max_over_mean(planned.plan);
     for (std::size_t f = 0; f < backends.size(); ++f) {
       IterationMetrics& metrics = outcome.metrics[f];
       metrics.tokens = planned.tokens;
       metrics.ops = std::ssize(planned.plan.ops);
+      if (metrics.fullest.peak < fullest.peak) metrics.fullest = fullest;
       metrics.add(iteration_times(planned.plan, backends[f]->run(priced)), load);
     }
     progress(i + 1, iterations);
   }
-  if (!planner.plans_from_loads() || planner.replanned()) return;
+  const bool never = planner.plans_from_loads() && !planner.replanned();
   for (IterationMetrics& metrics : outcome.metrics) {
+    const FullestGpu& gpu = metrics.fullest;
+    metrics.notes.push_back(fmt::format("fills GPU {} most, {}{}", gpu.gpu.value, gpu.when,
+                                        gpu.fits() ? "" : ": more than it has (!)"));
+    if (!never) continue;
     metrics.notes.push_back(
         "never planned from loads: it has seen too few iterations (--warmup N shows it N more)");
   }

@@ -10,6 +10,7 @@
 
 #include "sim/base/sort_once.h"
 #include "sim/iteration/chunk_pass.h"
+#include "sim/iteration/stage_memory.h"
 #include "sim/iteration/transfers.h"
 #include "sim/plan/check.h"
 #include "sim/policy/unsuitable.h"
@@ -42,6 +43,25 @@ class IterationPlanner::Iteration {
         optimizer->finish(done_[static_cast<std::size_t>(r)]);
       }
     }
+  }
+
+  IterationMemory memory() const {
+    IterationMemory result{MemoryPeaks(static_cast<std::size_t>(plan_.gpus)), {}};
+    const auto of_stage = [&](std::size_t r) {
+      std::vector<const ChunkParts*> chunks;
+      for (const auto& chunk : chunks_[r]) chunks.push_back(chunk.get());
+      return StageMemory(stages_[r], planner_.shape_.pipeline, static_cast<int>(r), chunks);
+    };
+    for (std::size_t r = 0; r < stages_.size(); ++r) {
+      const StageMemory stage = of_stage(r);
+      for (GpuId own(0); own.value < stage.gpus(); ++own.value) {
+        result.peaks[stages_[r].gpus()->in_plan(own).index()] = stage.peak(own);
+      }
+    }
+    const GpuId most = fullest(result.peaks);
+    const auto r = static_cast<std::size_t>(result.peaks[most.index()].stage);
+    result.curve = of_stage(r).curve(stages_[r].gpus()->own(most));
+    return result;
   }
 
  private:
@@ -229,7 +249,11 @@ IterationPlan IterationPlanner::plan(int iteration) {
   result.plan.gpus = topology_.gpu_count();
   result.tokens = std::int64_t{options_.spec.global_batch} * options_.spec.sequence;
   decide(iteration, result.change);
-  unless_unsuitable([&] { Iteration(*this, result.plan).add_all(); });
+  unless_unsuitable([&] {
+    Iteration grown(*this, result.plan);
+    grown.add_all();
+    result.memory = grown.memory();
+  });
   check_plan(result.plan);
   return result;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/iteration/iteration_memory.h"
 #include "sim/iteration/iteration_options.h"
 #include "sim/iteration/microbatches.h"
 #include "sim/iteration/stage_layers.h"
@@ -16,6 +17,7 @@ struct IterationPlan {
   Plan plan;
   RoutingChange change;
   std::int64_t tokens = 0;  // of all replicas
+  IterationMemory memory;
 };
 
 /// Plans iterations one after the other. Every pipeline stage is a cluster of its own for the

@@ -5,6 +5,7 @@
 
 #include "sim/base/sort_once.h"
 #include "sim/collective/collective.h"
+#include "sim/iteration/stage_parameters.h"
 #include "sim/policy/memory.h"
 
 namespace moesim {
@@ -29,21 +30,7 @@ OptimizerOps::OptimizerOps(const StageSpace& stage, StageLayers& layers, const T
 
 std::int64_t OptimizerOps::dense_parameters(const StagePart& part) const {
   if (!whole_) return 0;
-  const MoeModel& model = stage_.model();
-  const auto of = [&](BlockKind kind) {
-    const BlockParameters p = block_parameters(model, part.number, kind);
-    return p.split / stage_.shard().tp + p.whole;
-  };
-  switch (part.kind) {
-    case StagePartKind::embedding:
-      return of(BlockKind::embedding);
-    case StagePartKind::head:
-      return of(BlockKind::head);
-    default:
-      break;
-  }
-  const bool moe = std::ranges::binary_search(model.moe_layers, part.number);
-  return of(BlockKind::attention) + of(moe ? BlockKind::moe : BlockKind::dense_ffn);
+  return moesim::dense_parameters(stage_.model(), stage_.shard().tp, part);
 }
 
 std::int64_t OptimizerOps::dense_parameters() const {

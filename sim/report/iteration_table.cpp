@@ -78,6 +78,12 @@ std::vector<IterationColumn> rate_columns() {
        }},
       {"load max/mean",
        [](const Shown& s) { return fmt::format("{:.2f}", s.of.metrics.load_max_over_mean); }},
+      {"peak memory",
+       [](const Shown& s) {
+         const FullestGpu& gpu = s.of.metrics.fullest;
+         return to_string(gpu.peak) + (gpu.fits() ? "" : "!");
+       },
+       [](const Shown& s) { return s.of.metrics.fullest.peak.value > 0; }},
   };
 }
 
@@ -92,6 +98,20 @@ std::vector<IterationColumn> part_columns() {
   columns.push_back({"overlapped",
                      [](const Shown& s) { return to_string(s.of.metrics.times.overlapped); },
                      [](const Shown& s) { return s.of.metrics.times.overlapped.value > 0; }});
+  return columns;
+}
+
+std::vector<IterationColumn> memory_columns(const std::vector<Shown>& cases) {
+  std::vector<IterationColumn> columns;
+  columns.push_back({"peak", [](const Shown& s) { return to_string(s.of.metrics.fullest.peak); }});
+  columns.push_back(
+      {"mean GPU", [](const Shown& s) { return to_string(s.of.metrics.fullest.mean); }});
+  for (std::size_t p = 0; p < cases.front().of.metrics.fullest.parts.size(); ++p) {
+    const auto part = [p](const Shown& s) { return s.of.metrics.fullest.parts.at(p).bytes; };
+    columns.push_back({cases.front().of.metrics.fullest.parts[p].name,
+                       [part](const Shown& s) { return to_string(part(s)); },
+                       [part](const Shown& s) { return part(s).value > 0; }});
+  }
   return columns;
 }
 
@@ -172,6 +192,10 @@ std::string iteration_table(const std::vector<IterationCase>& cases) {
   if (!ran.empty()) {
     text = table_of(ran, rate_columns()) + "\n# the mean GPU's iteration\n" +
            table_of(ran, part_columns());
+    if (ran.front().of.metrics.fullest.peak.value > 0) {
+      text += "\n# memory of the fullest GPU at its fullest moment\n" +
+              table_of(ran, memory_columns(ran));
+    }
   }
   for (const IterationCase& c : cases) {
     if (!c.ran()) {
@@ -183,6 +207,21 @@ std::string iteration_table(const std::vector<IterationCase>& cases) {
   }
   return text;
 }
+
+namespace {
+
+nlohmann::ordered_json fullest_json(const FullestGpu& gpu) {
+  nlohmann::ordered_json parts;
+  for (const NamedBytes& part : gpu.parts) parts[part.name] = part.bytes.value;
+  return {{"bytes", gpu.peak.value},
+          {"mean_bytes", gpu.mean.value},
+          {"gpu_memory_bytes", gpu.memory.value},
+          {"gpu", gpu.gpu.value},
+          {"when", gpu.when},
+          {"parts_bytes", parts}};
+}
+
+}  // namespace
 
 nlohmann::ordered_json iteration_json(const IterationCase& c) {
   nlohmann::ordered_json json = {{"topology", c.topology},
@@ -211,6 +250,7 @@ nlohmann::ordered_json iteration_json(const IterationCase& c) {
                {"overlapped_s", m.times.overlapped.value},
                {"load_max_over_mean", m.load_max_over_mean},
                {"ops", m.ops},
+               {"peak_memory", fullest_json(m.fullest)},
                {"notes", m.notes}});
   return json;
 }

@@ -7,9 +7,27 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/types.h"
 #include "sim/report/iteration_metrics.h"
 
 namespace moesim {
+
+struct NamedBytes {
+  std::string name;
+  Bytes bytes;
+  bool operator==(const NamedBytes&) const = default;
+};
+
+/// The fullest GPU of an iteration at its fullest moment.
+struct FullestGpu {
+  Bytes peak, mean;  // mean: of all GPUs' peaks
+  Bytes memory;      // that the GPU has
+  GpuId gpu;
+  std::string when = {};               // "in turn 3 of ..."
+  std::vector<NamedBytes> parts = {};  // that add up to the peak
+  bool fits() const { return peak <= memory; }
+  bool operator==(const FullestGpu&) const = default;
+};
 
 /// One policy on one cluster, on recorded tokens or on balanced ones: means over its iterations.
 struct IterationMetrics {
@@ -20,6 +38,7 @@ struct IterationMetrics {
   double peak_flops = 0;                // of the mean GPU, per second; 0: unknown
   double load_max_over_mean = 0;        // see expert_load_max_over_mean
   std::int64_t ops = 0;                 // of a plan
+  FullestGpu fullest = {};              // of all iterations
   std::vector<std::string> notes = {};  // sentences whose subject is the policy
 
   void add(const IterationTimes& other, double load);
@@ -38,10 +57,10 @@ struct IterationCase {
   double mfu() const;                // of the GPU's peak
 };
 
-/// Two tables: times and rates; then what an iteration of the mean GPU consists of. Lines that
-/// start with # follow: what was not run, and notes. The first case of each topology and fidelity
-/// is the baseline of the speedups; `won back` is the part of what recorded routing costs the first
-/// policy, against balanced routing, that another one saves.
+/// Three tables: times and rates; what an iteration of the mean GPU consists of; the memory of the
+/// fullest GPU by part. Lines that start with # follow: what was not run, and notes. The first case
+/// of each topology and fidelity is the baseline of the speedups; `won back` is the part of what
+/// recorded routing costs the first policy, against balanced routing, that another one saves.
 std::string iteration_table(const std::vector<IterationCase>& cases);
 
 /// A case in `--json`; schema: docs/metrics.md.

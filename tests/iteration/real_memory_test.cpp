@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planned peaks against those that real runs allocated. Sources: docs/memory-of-iterations.md.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/iteration/fixtures.h"
+
+namespace moesim {
+namespace {
+
+constexpr double gib = 1024.0 * 1024 * 1024;
+
+MoeModel first_layers(const std::string& name, int layers) {
+  MoeModel model = read_moe_model(data_file("models/moe", name));
+  model.layers = layers;
+  model.mtp = 0;
+  std::erase_if(model.moe_layers, [&](int number) { return number >= layers; });
+  return model;
+}
+
+double peak_gib(const MoeModel& model, const IterationOptions& options) {
+  static const Topology topology = test::h100_nodes(1);
+  const int replicas = 8 / options.spec.parallel.tp / options.spec.parallel.pp;
+  const RoutingTrace trace = test::tokens_for(model, std::int64_t{replicas} * options.spec.sequence,
+                                              options.spec.sequence);
+  IterationPlanner planner(test::policy("alltoall"), topology, model, trace, options);
+  const IterationMemory memory = planner.plan(0).memory;
+  const MemoryPeak& peak = memory.peaks[fullest(memory.peaks).index()];
+  testing::Test::RecordProperty("gib", std::to_string(peak.use.total().value / gib));
+  testing::Test::RecordProperty("parts", text_of_parts(peak.use));
+  testing::Test::RecordProperty("when", peak.when());
+  return static_cast<double>(peak.use.total().value) / gib;
+}
+
+struct CutModel {
+  std::string model;
+  int pp, ep;
+  double gib;
+};
+
+class SimuMaxPeak : public testing::TestWithParam<CutModel> {};
+
+TEST_P(SimuMaxPeak, IsPredictedWithin5Percent) {
+  const CutModel run = GetParam();
+  // The fullest GPU starts from the first microbatches; later ones add nothing to it.
+  IterationOptions options;
+  options.spec.parallel = {.tp = 1, .pp = run.pp, .ep = run.ep, .etp = 1};
+  options.spec.global_batch = 4 * 8 / run.pp;
+  options.spec.sequence = 4096;
+  options.spec.distinct_microbatches = 1;
+  options.state = {4, 12};
+  EXPECT_NEAR(peak_gib(first_layers(run.model, 4), options) / run.gib, 1, 0.05);
+}
+INSTANTIATE_TEST_SUITE_P(
+    B200, SimuMaxPeak,
+    testing::Values(CutModel{"deepseek-v2", 1, 8, 45.63}, CutModel{"deepseek-v2", 2, 4, 44.70},
+                    CutModel{"deepseek-v3", 1, 8, 104.30}, CutModel{"deepseek-v3", 2, 4, 114.00}),
+    [](const auto& run) {
+      return (run.param.model == "deepseek-v2" ? "deepseek_v2_pp" : "deepseek_v3_pp") +
+             std::to_string(run.param.pp);
+    });
+
+struct Recomputed {
+  std::string name;
+  Recompute recompute;
+  double gb;
+};
+
+class MoonlightPeak : public testing::TestWithParam<Recomputed> {};
+
+TEST_P(MoonlightPeak, IsPredictedWithin5Percent) {
+  IterationOptions options;
+  options.spec.parallel = {.tp = 2, .ep = 8, .etp = 1};
+  options.spec.global_batch = 4;
+  options.spec.sequence = 4096;
+  options.spec.recompute = GetParam().recompute;
+  options.state = {2, 8};  // bf16 gradients and moments, fp32 weights
+  const MoeModel model = read_moe_model(data_file("models/moe", "moonlight-16b-a3b"));
+  EXPECT_NEAR(peak_gib(model, options) / GetParam().gb, 1, 0.05);
+}
+INSTANTIATE_TEST_SUITE_P(
+    H100, MoonlightPeak,
+    testing::Values(
+        Recomputed{"none", {}, 36.618},
+        Recomputed{"core_attn", {RecomputeModule::core_attn}, 36.614},
+        Recomputed{"moe_act", {RecomputeModule::moe_act}, 35.941},
+        Recomputed{"mla_up_proj", {RecomputeModule::mla_up_proj}, 35.902},
+        Recomputed{"mla_up_proj_mlp", {RecomputeModule::mla_up_proj, RecomputeModule::mlp}, 35.917},
+        Recomputed{
+            "layernorm_moe_act", {RecomputeModule::layernorm, RecomputeModule::moe_act}, 35.949}),
+    [](const auto& run) { return run.param.name; });
+
+}  // namespace
+}  // namespace moesim
