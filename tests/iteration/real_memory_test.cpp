@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "tests/iteration/fixtures.h"
 
@@ -15,7 +16,8 @@ MoeModel first_layers(const std::string& name, int layers) {
   MoeModel model = read_moe_model(data_file("models/moe", name));
   model.layers = layers;
   model.mtp = 0;
-  std::erase_if(model.moe_layers, [&](int number) { return number >= layers; });
+  model.moe_layers.resize(static_cast<std::size_t>(layers - 1));
+  std::iota(model.moe_layers.begin(), model.moe_layers.end(), 1);
   return model;
 }
 
@@ -27,10 +29,11 @@ double peak_gib(const MoeModel& model, const IterationOptions& options) {
   IterationPlanner planner(test::policy("alltoall"), topology, model, trace, options);
   const IterationMemory memory = planner.plan(0).memory;
   const MemoryPeak& peak = memory.peaks[fullest(memory.peaks).index()];
-  testing::Test::RecordProperty("gib", std::to_string(peak.use.total().value / gib));
+  const double peak_bytes = static_cast<double>(peak.use.total().value);
+  testing::Test::RecordProperty("gib", std::to_string(peak_bytes / gib));
   testing::Test::RecordProperty("parts", text_of_parts(peak.use));
   testing::Test::RecordProperty("when", peak.when());
-  return static_cast<double>(peak.use.total().value) / gib;
+  return peak_bytes / gib;
 }
 
 struct CutModel {
