@@ -11,7 +11,6 @@
 #include "sim/plan/check.h"
 
 namespace moesim {
-
 namespace {
 
 bool takes_sms(const Plan& plan) {
