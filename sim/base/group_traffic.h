@@ -16,7 +16,7 @@ struct GroupTraffic {
   const ByteMatrix& matrix;        // members x members
   std::span<const GpuId> members;  // ascending
   bool transposed = false;         // so that the way back needs no matrix of its own
-  int rounds = 1;                  // one after the other, each moves 1 / rounds of the bytes
+  int rounds = 1;                  // steps whose latency counts, of one collective
 
   /// The GPU of a row or column of the matrix.
   GpuId gpu(GpuId member) const { return members[member.index()]; }

@@ -94,7 +94,7 @@ class FlowNetwork : public Network {
       const std::size_t l = use.link.index();
       const Link& link = topology_.links()[l];
       if (!link.table) continue;
-      exchange.parts.emplace_back(l, link.part_of(use.bytes, exchange.traffic.rounds));
+      exchange.parts.emplace_back(l, link.part_of(use.bytes));
       parts_[l].sum += exchange.parts.back().second;
       ++parts_[l].exchanges;
     }

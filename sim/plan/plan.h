@@ -93,12 +93,12 @@ class Kernels {
 /// forward and backward share the entries of one matrix. They do not share a price, since links may
 /// differ by direction.
 ///
-/// `rounds` steps follow each other and move 1 / rounds of the bytes each, as a ring of n ranks has
-/// 2 (n - 1) for an all-reduce and n - 1 for an all-gather or a reduce-scatter; the matrix has the
-/// bytes of all rounds. With one round of the overhead o [s] and the latency l [s],
-///   time = rounds x (o + l) + the bytes of all rounds on the busiest link / its bandwidth,
-/// where a link with a measured table yields what it does to the bytes of one round. Every fidelity
-/// lets overhead and latency pass at the start, then the bytes of all rounds flow.
+/// `rounds` steps follow each other inside one collective, as a ring of n ranks has 2 (n - 1) for an
+/// all-reduce and n - 1 for an all-gather or a reduce-scatter; the matrix has the bytes of all of
+/// them. With the overhead o [s] of an exchange and the latency l [s] of a step,
+///   time = o + rounds x l + the bytes of all rounds on the busiest link / its bandwidth,
+/// since the collective is launched once and its steps overlap in parts of the message. Every
+/// fidelity lets overhead and latency pass at the start, then the bytes of all rounds flow.
 struct Exchange {
   ByteMatrix traffic;         // members x members
   std::vector<RowMove> rows;  // explicit token lists, only when the plan was asked for them

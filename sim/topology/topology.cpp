@@ -39,10 +39,8 @@ BytesPerSecond Link::bandwidth_of(std::int64_t number) const {
                         part * (bandwidth.value - crowded.bandwidth.value));
 }
 
-double Link::part_of(Bytes size, int rounds) const {
-  if (!table) return 1;
-  const Bytes round((size.value + rounds - 1) / rounds);
-  return (round / bandwidth) / table->time(round);
+double Link::part_of(Bytes size) const {
+  return table ? (size / bandwidth) / table->time(size) : 1;
 }
 
 namespace {
@@ -246,11 +244,11 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     const BytesPerSecond bandwidth =
         cluster.crowds ? link.bandwidth_of(pairs.on(use.link).bytes.value) : link.bandwidth;
     use.time = use.bytes / bandwidth;
-    if (link.table) use.time.value /= link.part_of(use.bytes, traffic.rounds);
+    if (link.table) use.time.value /= link.part_of(use.bytes);
     use.first = use.first * traffic.rounds;
   }
   loads.latency = loads.latency * traffic.rounds;
-  loads.overhead = overhead_of(moved) * traffic.rounds;
+  loads.overhead = overhead_of(moved);
   return loads;
 }
 

@@ -51,9 +51,8 @@ struct Link {
 
   /// What the link yields to `number` pairs of GPUs together.
   BytesPerSecond bandwidth_of(std::int64_t number) const;
-  /// What it yields to one exchange that puts `size` bytes (> 0) on it, in rounds of equal parts,
-  /// as a share of `bandwidth`.
-  double part_of(Bytes size, int rounds = 1) const;
+  /// What it yields to one exchange that puts `size` bytes (> 0) on it, as a share of `bandwidth`.
+  double part_of(Bytes size) const;
 };
 
 /// Links that are reported together, such as "nvlink" or "nic".
@@ -94,7 +93,7 @@ struct LinkUse {
 struct LinkLoads {
   std::vector<LinkUse> uses;  // links that carry bytes, ascending: few of many
   Seconds latency;            // rounds x the largest route latency over the pairs with traffic
-  Seconds overhead;           // rounds x Topology::overhead_of
+  Seconds overhead;           // Topology::overhead_of
 
   /// What it asks of one link, maybe nothing.
   LinkUse on(LinkId link) const;
