@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sim/policy/memory.h"
+
 namespace moesim {
 namespace {
 
@@ -49,7 +51,20 @@ PassBytes bytes_of(const StageSpace& stage, const HeldBlock& held) {
   return bytes;
 }
 
+/// What ZeRO gathers for a block at work (from 3 on its weights), and gradients of its own that are
+/// not yet handed out (from 2 on).
+void add_shared(PassBytes& bytes, const IterationOptions& options, Bytes weights, Bytes gradients) {
+  if (options.spec.zero > 2) bytes.gathered += weights;
+  if (options.spec.zero > 1) bytes.backward += gradients;
+}
+
 }  // namespace
+
+std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
+                                            const TrainingState& state) {
+  if (!work.decision.memory.empty()) return work.decision.memory;
+  return whole_experts(work.assignment().placement(), model, state);
+}
 
 std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model) {
   const auto layer = [&](int number) {
@@ -82,7 +97,14 @@ std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
   for (const StagePart& part : chunk.parts) {
     for (const HeldBlock& held : blocks_of(part, model)) {
       ChunkBlock block{held, {}, -1};
-      if (chunk.whole) block.bytes = bytes_of(chunk.stage, held);
+      if (chunk.whole) {
+        const BlockParameters p = block_parameters(model, held.layer, held.block);
+        const std::int64_t own = p.split / chunk.stage.shard().tp + p.whole;
+        const IterationOptions& options = chunk.stage.options();
+        block.bytes = bytes_of(chunk.stage, held);
+        add_shared(block.bytes, options, Bytes(own * size_of(model.weights)),
+                   Bytes(own * options.state.gradient));
+      }
       if (held.block == BlockKind::moe) {
         const auto at = std::ranges::find(numbers, held.layer);
         if (at != numbers.end()) block.moe = static_cast<int>(at - numbers.begin());
@@ -116,6 +138,8 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
   for (const ReplayedLayer& replayed : layers.replayed) {
     const LayerWork& work = replayed.work();
     const Placement& placement = work.assignment().placement();
+    const auto memory = memory_of_experts(work, model, stage.options().state);
+    const bool shared = work.decision.gradients == GradientLayout::summed;  // by itself
     auto& of_layer = result.emplace_back(work.counts.gpus());
     for (GpuId gpu(0); gpu.index() < of_layer.size(); ++gpu.value) {
       const auto first = work.counts.computed().begin() + placement.first_slot(gpu).value;
@@ -131,9 +155,9 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
       bytes.forward = Bytes(moved * model.hidden * element);
       bytes.backward =
           Bytes(std::max(moved * model.hidden, rows * (model.hidden + inner)) * element);
-      if (!work.decision.memory.empty()) {
-        bytes.gathered = work.decision.memory[gpu.index()].gathered;
-      }
+      const ExpertMemory& experts = memory[gpu.index()];
+      bytes.gathered = experts.gathered;
+      if (!shared) add_shared(bytes, stage.options(), experts.weights, experts.gradients);
     }
   }
   return result;

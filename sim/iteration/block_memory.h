@@ -17,7 +17,7 @@ struct PassBytes {
   Bytes waiting;   // from input gradients to weight gradients where these are apart
   Bytes forward;   // beside what is kept, while it works
   Bytes backward;  // beside what is kept and there again
-  Bytes gathered;  // parameters, and their gradients
+  Bytes gathered;  // parameters of other GPUs, and their gradients
 };
 
 /// A block of a chunk in the order of the forward pass.
@@ -30,6 +30,10 @@ struct ChunkBlock {
 /// The blocks of a part of the model.
 std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model);
 std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk);
+
+/// [GPU of the stage] state of a layer's experts, as its placement has it or of whole ones.
+std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
+                                            const TrainingState& state);
 
 /// [MoE layer of the chunk][GPU of the stage] of a microbatch with these rows.
 std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "sim/iteration/stage_parameters.h"
-#include "sim/policy/memory.h"
 
 namespace moesim {
 namespace {
@@ -56,32 +55,31 @@ class StageMemory::Walk {
     const StageWork& work() const { return work_; }
     Bytes transfers() const { return transfers_; }
     const ChunkBlock& block() const { return at(done_); }
-    /// Of the block at work, experts included.
-    Bytes sum(Bytes PassBytes::*part) const {
-      Bytes bytes = block().bytes.*part;
-      if (block().moe >= 0) bytes += experts_[static_cast<std::size_t>(block().moe)][gpu_].*part;
-      return bytes;
-    }
+    /// Of the block at work.
+    Bytes sum(Bytes PassBytes::*part) const { return sum(block(), part); }
     Bytes working() const {
       if (!left()) return Bytes(0);
       if (work_.kind == WorkKind::forward) return sum(&PassBytes::forward);
       if (work_.kind == WorkKind::weight_gradient) return Bytes(0);
       return sum(&PassBytes::backward) + sum(&PassBytes::again);
     }
-    /// Of the layer at work and the next one, which is on its way.
+    /// Of the layer at work and the next one, which is on its way: two blocks each.
     Bytes gathered() const {
       Bytes bytes;
-      int layers = 0;
-      for (std::size_t i = done_; i < blocks_.size() && layers < 2; ++i) {
-        if (at(i).moe < 0) continue;
-        bytes += experts_[static_cast<std::size_t>(at(i).moe)][gpu_].gathered;
-        ++layers;
+      for (std::size_t i = done_; i < std::min(done_ + 4, blocks_.size()); ++i) {
+        bytes += sum(at(i), &PassBytes::gathered);
       }
       return bytes;
     }
     void next() { ++done_; }
 
    private:
+    /// With the routed experts on this GPU.
+    Bytes sum(const ChunkBlock& block, Bytes PassBytes::*part) const {
+      Bytes bytes = block.bytes.*part;
+      if (block.moe >= 0) bytes += experts_[static_cast<std::size_t>(block.moe)][gpu_].*part;
+      return bytes;
+    }
     const ChunkBlock& at(std::size_t i) const {
       return blocks_[work_.kind == WorkKind::forward ? i : blocks_.size() - 1 - i];
     }
@@ -178,9 +176,7 @@ void StageMemory::add_state() {
 
 void StageMemory::add_experts(const LayerWork& work) {
   const IterationOptions& options = stage_.options();
-  const auto memory = work.decision.memory.empty() ? whole_experts(work.assignment().placement(),
-                                                                   stage_.model(), options.state)
-                                                   : work.decision.memory;
+  const std::vector<ExpertMemory> memory = memory_of_experts(work, stage_.model(), options.state);
   // What a placement shares among all replicas by itself is shared already.
   const bool shared = work.decision.gradients == GradientLayout::summed;
   const auto replicas =

@@ -146,6 +146,20 @@ TEST_F(IterationMemoryTest, StateIsDividedAsTheStageOfZeroSays) {
   }
 }
 
+TEST_F(IterationMemoryTest, GradientsOfTheBlockAtWorkAreWholeBeforeZeroSharesThem) {
+  const MoeModel model = all_chosen(4);
+  IterationOptions o = options(PipelineKind::one_f_one_b, 1, 1, 2);
+  o.spec.parallel.ep = 4;
+  const auto moe = [&](int zero) {
+    o.spec.zero = zero;
+    const MemoryPeak peak = memory(model, o).peaks[0];
+    EXPECT_EQ(peak.block, BlockKind::moe);
+    return peak.use.of(MemoryPart::working);
+  };
+  const BlockParameters p = block_parameters(model, 3, BlockKind::moe);
+  EXPECT_EQ(moe(2), moe(1) + Bytes(4 * (p.whole + p.split + p.routed / 4)));
+}
+
 TEST_F(IterationMemoryTest, FullRecomputationKeepsTheInputsOfLayers) {
   const MoeModel model = all_chosen(8);
   IterationOptions o = options(PipelineKind::one_f_one_b, 4, 1, 8);
