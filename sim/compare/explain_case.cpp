@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -16,11 +17,14 @@ namespace moesim {
 ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int layer,
                            const std::vector<Fidelity>& fidelities) {
   const ClusterInput& cluster = inputs.clusters[0];
-  PlannerOptions options = inputs.planner_options(scenario, cluster);
-  options.layers = {layer};
-  options.explicit_rows = true;
-  StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace, options);
-  const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
+  const Batch& batch = cluster.batches.batches[0];
+  StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace,
+                      inputs.planner_options(scenario, cluster));
+  // All layers, since some policies place a layer's experts by what tokens choose in others.
+  const StepPlan planned = planner.plan(batch, cluster.first_step);
+  const auto place = std::ranges::find(inputs.layers, layer) - inputs.layers.begin();
+  const StepPlan explained =
+      planner.layer_with_rows(planned, batch, static_cast<std::size_t>(place));
   const auto backends = make_backends(fidelities, scenario.p2p_order, cluster);
   std::vector<NamedBackend> named;
   for (std::size_t f = 0; f < fidelities.size(); ++f) {
@@ -29,8 +33,8 @@ ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int l
   const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
                               planner.layers().replans_in_warmup() + (planned.replanned() ? 1 : 0)};
   return {inputs.trace.info().layers[static_cast<std::size_t>(layer)],
-          explain(PricedPlan(planned.plan, cluster.topology), cluster.gpus, named), planned.change,
-          planning_notes(planner, cluster, record)};
+          explain(PricedPlan(explained.plan, cluster.topology), cluster.gpus, named),
+          explained.change, planning_notes(planner, cluster, record)};
 }
 
 std::string explain_header(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,

@@ -142,10 +142,10 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
   });
 }
 
-ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::size_t layer) {
+ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::size_t layer,
+                                     RoutingChange& change) {
   return unless_unsuitable([&] {
-    RoutingChange told_before;
-    const IdRows ids = routed(batch, layer, told_before);
+    const IdRows ids = routed(batch, layer, change);
     const LayerTokens tokens{batch, ids, work.assignment()};
     work.rows = work.dispatch->rows(tokens);
     return choices_of(batch, ids);

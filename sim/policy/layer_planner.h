@@ -52,9 +52,10 @@ class LayerPlanner {
   /// A layer (an index into the options' layers) of a batch, without rows. Adds to `change`.
   LayerWork work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                  bool begins_iteration = true);
-  /// Adds explicit rows to the work of a layer that was planned from this batch; returns what its
-  /// tokens chose.
-  ChosenExperts add_rows(LayerWork& work, const Batch& batch, std::size_t layer);
+  /// Adds explicit rows to the work of a layer that was planned from this batch, and to `change`
+  /// what its routing altered; returns what its tokens chose.
+  ChosenExperts add_rows(LayerWork& work, const Batch& batch, std::size_t layer,
+                         RoutingChange& change);
 
   /// The sum of a layer's gradients over the EP groups, for who does not want one in every step.
   std::optional<ParamExchange> gradient_sum(const LayerDecision& decision) const {

@@ -50,7 +50,8 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers_.layers()); ++layer) {
     LayerWork& work = result.layers.emplace_back(layers_.work(batch, step, layer, result.change));
     if (!layers_.options().explicit_rows) continue;
-    result.chosen.push_back(layers_.add_rows(work, batch, layer));
+    RoutingChange counted;
+    result.chosen.push_back(layers_.add_rows(work, batch, layer, counted));
   }
   add_ops(result);
   return result;
@@ -62,7 +63,7 @@ StepPlan StepPlanner::layer_with_rows(const StepPlan& planned, const Batch& batc
   result.plan.name = planned.plan.name;
   result.plan.gpus = planned.plan.gpus;
   LayerWork& work = result.layers.emplace_back(planned.layers[layer]);
-  result.chosen.push_back(layers_.add_rows(work, batch, layer));
+  result.chosen.push_back(layers_.add_rows(work, batch, layer, result.change));
   add_ops(result);
   return result;
 }

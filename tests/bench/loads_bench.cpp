@@ -60,8 +60,19 @@ void loads(benchmark::State& state) {
   label(state, c, topology);
 }
 
+/// Of the first 64 GPUs, as an EP group.
+void group_loads(benchmark::State& state) {
+  const Case& c = cases[static_cast<std::size_t>(state.range(0))];
+  const Topology topology = open(c);
+  const ByteMatrix traffic = uneven(64);
+  const auto group = topology.all_gpus().first(64);
+  for (auto _ : state) benchmark::DoNotOptimize(topology.loads({traffic, group}).uses.data());
+  label(state, c, topology);
+}
+
 BENCHMARK(build)->DenseRange(0, 5)->Unit(benchmark::kMillisecond);
 BENCHMARK(loads)->DenseRange(0, 5)->Unit(benchmark::kMillisecond);
+BENCHMARK(group_loads)->DenseRange(0, 5)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace moesim
