@@ -170,7 +170,7 @@ void require_a_case(const std::vector<IterationCase>& cases) {
   for (const IterationCase& c : cases) {
     if (c.ran()) return;
     const std::string reason =
-        fmt::format("{} on {} was not run: {}", c.policy, c.topology, c.unsuitable);
+        fmt::format("{} ({}) on {} was not run: {}", c.policy, c.routing, c.topology, c.unsuitable);
     if (told.insert(reason).second) reasons.push_back({Severity::error, "", 0, 0, reason, "", ""});
   }
   throw Error(reasons);

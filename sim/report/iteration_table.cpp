@@ -199,7 +199,8 @@ std::string iteration_table(const std::vector<IterationCase>& cases) {
   }
   for (const IterationCase& c : cases) {
     if (!c.ran()) {
-      text += fmt::format("# {} on {} was not run: {}\n", c.policy, c.topology, c.unsuitable);
+      text += fmt::format("# {} ({}) on {} was not run: {}\n", c.policy, c.routing, c.topology,
+                          c.unsuitable);
     }
     for (const std::string& note : c.metrics.notes) {
       text += fmt::format("# {} ({}) {}\n", c.policy, c.routing, note);
