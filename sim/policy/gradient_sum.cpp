@@ -8,8 +8,9 @@
 namespace moesim {
 namespace {
 
-/// The GPU of each expert's gradients in every group: [expert][group].
-std::vector<Ring> homes_of(const PlacementContext& context, const LayerDecision& decision) {
+/// Adds the GPU of each expert's gradients in every group of a copy: [expert][group].
+void add_homes(std::vector<Ring>& rings, const PlacementContext& context,
+               const LayerDecision& decision, int first) {
   const EpGroups& groups = context.groups;
   const SlotTable homes = decision.gradient_homes.empty() ? decision.assignment.placement().table()
                                                           : decision.gradient_homes;
@@ -27,39 +28,66 @@ std::vector<Ring> homes_of(const PlacementContext& context, const LayerDecision&
       if (gpu.value < 0) throw std::logic_error("an EP group lacks an expert's gradients");
     }
   }
-  return holders;
+  rings.resize(holders.size());
+  for (std::size_t e = 0; e < holders.size(); ++e) {
+    for (const GpuId gpu : holders[e]) rings[e].emplace_back(first + gpu.value);
+  }
 }
 
 /// Ranks of the same place in all groups hold the same part.
-std::vector<Ring> ranks_of(const EpGroups& groups) {
-  std::vector<Ring> parts;
+void add_ranks(std::vector<Ring>& rings, const EpGroups& groups, int first) {
+  rings.resize(static_cast<std::size_t>(groups.size()));
   for (int r = 0; r < groups.size(); ++r) {
-    auto& holders = parts.emplace_back();
-    for (int g = 0; g < groups.count(); ++g) holders.push_back(groups.gpu(g, GpuId(r)));
+    for (int g = 0; g < groups.count(); ++g) {
+      rings[static_cast<std::size_t>(r)].emplace_back(first + groups.gpu(g, GpuId(r)).value);
+    }
   }
-  return parts;
+}
+
+/// Every GPU of a copy holds a part of its own.
+void add_gpus(std::vector<Ring>& rings, int gpus, int first) {
+  rings.resize(static_cast<std::size_t>(gpus));
+  for (int g = 0; g < gpus; ++g) rings[static_cast<std::size_t>(g)].emplace_back(first + g);
 }
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 }  // namespace
 
+std::optional<ParamExchange> expert_ring(const PlacementContext& context,
+                                         const std::vector<const LayerDecision*>& copies,
+                                         const ExpertRing& ring) {
+  const EpGroups& groups = context.groups;
+  const std::int64_t expert = context.model.expert_parameters();
+  std::int64_t part = expert;  // parameters that a ring passes round
+  std::vector<Ring> rings;
+  int first = 0;
+  for (const LayerDecision* decision : copies) {
+    switch (decision->gradients) {
+      case GradientLayout::homes:
+        add_homes(rings, context, *decision, first);
+        break;
+      case GradientLayout::sharded:
+        add_ranks(rings, groups, first);
+        part = divided_up(expert, groups.size()) * context.experts;
+        break;
+      case GradientLayout::summed:
+        add_gpus(rings, groups.gpus(), first);
+        part = divided_up(expert, groups.gpus()) * context.experts;
+        break;
+    }
+    first += groups.gpus();
+  }
+  const std::int64_t holders = std::ssize(rings.front());
+  if (holders == 1 || ring.bytes == 0) return std::nullopt;
+  const Bytes shard(divided_up(part, holders) * ring.bytes);
+  const auto passed = static_cast<std::uint32_t>(ring.times * (holders - 1));
+  return ParamExchange{ring.name, ring_traffic(rings, first, shard, passed), {}, {}};
+}
+
 std::optional<ParamExchange> gradient_sum(const PlacementContext& context,
                                           const LayerDecision& decision) {
-  const int groups = context.groups.count();
-  const bool summed = decision.gradients == GradientLayout::summed;
-  if (groups == 1 || summed || context.state.gradient == 0) return std::nullopt;
-  const bool sharded = decision.gradients == GradientLayout::sharded;
-  const auto parts = sharded ? ranks_of(context.groups) : homes_of(context, decision);
-  const std::int64_t expert = context.model.expert_parameters();
-  const std::int64_t part =
-      sharded ? divided_up(expert, context.groups.size()) * context.experts : expert;  // parameters
-  const Bytes shard(divided_up(part, groups) * context.state.gradient);
-  return ParamExchange{
-      "sum-gradients",
-      ring_traffic(parts, context.groups.gpus(), shard, 2 * static_cast<std::uint32_t>(groups - 1)),
-      {},
-      {}};
+  return expert_ring(context, {&decision}, {"sum-gradients", context.state.gradient, 2});
 }
 
 }  // namespace moesim

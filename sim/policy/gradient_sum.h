@@ -10,6 +10,20 @@
 
 namespace moesim {
 
+/// What the holders of the same part of an expert pass round in a ring of all of them.
+struct ExpertRing {
+  std::string name;
+  int bytes = 0;  // per parameter
+  int times = 1;  // 2: an all-reduce, 1: a reduce-scatter or an all-gather
+};
+
+/// A ring exchange of a layer's experts among all EP groups of some copies of the layer, which hold
+/// the same experts on GPUs of their own: GPU g of copy c is number c x gpus + g of the traffic.
+/// One exchange: its latency counts once. Nothing where every part has one holder, or no bytes.
+std::optional<ParamExchange> expert_ring(const PlacementContext& context,
+                                         const std::vector<const LayerDecision*>& copies,
+                                         const ExpertRing& ring);
+
 /// The sum over all G groups: a ring all-reduce of every part, in which each holder
 /// sends and receives 2 (G - 1) / G of its bytes (Patarasuk & Yuan, JPDC 2009). A reduce-scatter of
 /// gradients with an all-gather of updated weights, as a distributed optimizer has, moves the same.

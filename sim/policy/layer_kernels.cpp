@@ -31,8 +31,17 @@ void LayerOps::other_weight_gradients(int layer) {
   const Step s = step(layer, Pass::backward);
   add_shared_experts(s, weight_gradients);
   add_gate(s, weight_gradients);
-  add_attention(s, weight_gradients);
 }
+
+void LayerOps::attention_weight_gradients(int layer) {
+  add_attention(step(layer, Pass::backward), weight_gradients);
+}
+
+bool LayerOps::runs_again(RecomputeModule module) const {
+  return cell_.recompute.has(module) && !cell_.recompute.has(RecomputeModule::moe);
+}
+
+void LayerOps::recompute_attention(int layer) { add_attention(step_again(layer), {}); }
 
 void LayerOps::attention(int layer, Pass pass) {
   add_attention(step(layer, pass), backward_roles());
@@ -69,7 +78,7 @@ void LayerOps::add_attention(const Step& s, std::span<const Role> roles) {
 
 void LayerOps::add_planning(const Step& s) {
   const LayerDecision& decision = s.work.decision;
-  if (s.pass == Pass::backward || !decision.planning_blocks) return;
+  if (s.pass == Pass::backward || s.again || !decision.planning_blocks) return;
   const HostWork work{static_cast<std::int64_t>(std::llround(decision.planning.value * 1e9))};
   add_compute(s, s.key(OpKind::planning, Stage::other), [&](GpuId) { return work; });
 }
@@ -92,9 +101,10 @@ void LayerOps::add_shared_experts(const Step& s, std::span<const Role> roles) {
   }
 }
 
-void LayerOps::before_dispatch(int layer, Pass pass) {
-  const Step s = step(layer, pass);
-  const bool forward = pass == Pass::forward;
+void LayerOps::before_dispatch(int layer, Pass pass) { add_before_dispatch(step(layer, pass)); }
+
+void LayerOps::add_before_dispatch(const Step& s) {
+  const bool forward = s.pass == Pass::forward;
   if (!s.work.decision.after_gate) add_planning(s);
   if (forward) {
     add_compute(s, s.key(OpKind::gate, Stage::other), [&](GpuId gpu) {
@@ -127,36 +137,40 @@ LayerOps::ExpertWork LayerOps::expert_work(const Step& s) const {
 void LayerOps::experts(int layer, Pass pass) {
   const Step s = step(layer, pass);
   wait_for_gather(layer, pass);
-  if (pass == Pass::forward) return experts_forward(s, Role::plain);
+  if (pass == Pass::forward) return experts_forward(s, false);
   experts_backward(s);
   if (!cell_.weight_gradients_apart) computed_[static_cast<std::size_t>(layer)] = mark();
 }
 
 void LayerOps::recompute_experts(int layer) {
-  const Step s = step(layer, Pass::backward);
+  if (experts_again_[static_cast<std::size_t>(layer)]) return;
+  experts_again_[static_cast<std::size_t>(layer)] = true;
   wait_for_gather(layer, Pass::backward);
-  experts_forward(s, Role::recompute);
+  experts_forward(step_again(layer), true);
 }
 
-void LayerOps::experts_forward(const Step& s, Role role) {
+void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
+  add_memory(s, s.key(OpKind::activation, Stage::experts),
+             times(work.rows, model_.expert_matrices - 1), work.rows, model_.expert_ffn);
+}
+
+void LayerOps::experts_forward(const Step& s, bool alone) {
   const std::int64_t ffn = model_.expert_ffn;
   const std::int64_t up = ffn * (model_.expert_matrices - 1);
-  const bool again = role == Role::recompute;
   const ExpertWork work = expert_work(s);
   const std::vector<std::int64_t>& arrived = s.parts.delivered();
-  const bool transpose = !again && s.work.dispatch->shape().local_work.transpose_arrived;
+  const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
-  if (!again)
+  if (!alone)
     add_memory(s, s.key(OpKind::sort, Stage::dispatch), work.read, work.rows, model_.hidden);
-  add_compute(s, s.key(OpKind::fc1, Stage::experts, role), [&](GpuId gpu) {
+  add_compute(s, s.key(OpKind::fc1, Stage::experts), [&](GpuId gpu) {
     return GroupedGemm{work.m[gpu.index()], up, model_.hidden, gemm_type()};
   });
-  add_memory(s, s.key(OpKind::activation, Stage::experts, role),
-             times(work.rows, model_.expert_matrices - 1), work.rows, ffn);
-  add_compute(s, s.key(OpKind::fc2, Stage::experts, role), [&](GpuId gpu) {
+  add_activation(s, work);
+  add_compute(s, s.key(OpKind::fc2, Stage::experts), [&](GpuId gpu) {
     return GroupedGemm{work.m[gpu.index()], model_.hidden, ffn, gemm_type()};
   });
-  if (!again)
+  if (!alone)
     add_memory(s, s.key(OpKind::reduce, Stage::combine), work.rows, arrived, model_.hidden);
   if (transpose) add_transpose(s, Stage::combine, arrived);
 }
@@ -168,6 +182,8 @@ void LayerOps::experts_backward(const Step& s) {
   const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
   add_memory(s, s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);
+  const bool ran_again = experts_again_[static_cast<std::size_t>(s.layer)];
+  if (runs_again(RecomputeModule::moe_act) && !ran_again) add_activation(step_again(s.layer), work);
   add_fc2_gradients(s, work, backward_roles());
   add_memory(s, s.key(OpKind::activation, Stage::experts), times(work.rows, model_.expert_matrices),
              times(work.rows, model_.expert_matrices - 1), ffn);
@@ -195,9 +211,10 @@ void LayerOps::add_fc1_gradients(const Step& s, const ExpertWork& work,
   }
 }
 
-void LayerOps::after_combine(int layer, Pass pass) {
-  const Step s = step(layer, pass);
-  const bool forward = pass == Pass::forward;
+void LayerOps::after_combine(int layer, Pass pass) { add_after_combine(step(layer, pass)); }
+
+void LayerOps::add_after_combine(const Step& s) {
+  const bool forward = s.pass == Pass::forward;
   const LocalWork& local = s.work.dispatch->shape().local_work;
   if (local.pack) {
     if (local.transpose_sent) add_transpose(s, Stage::combine, s.parts.packed());
@@ -206,6 +223,7 @@ void LayerOps::after_combine(int layer, Pass pass) {
                model_.hidden);
   }
   if (forward) return;
+  if (runs_again(RecomputeModule::shared_experts)) add_shared_experts(step_again(s.layer), {});
   add_shared_experts(s, backward_roles());
   add_gate(s, backward_roles());
 }

@@ -47,6 +47,8 @@ LayerOps::LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLa
       cell_(cell),
       everybody_(Group::first(chain.gpus())) {
   for (auto& of_pass : gathered_) of_pass.resize(layers.size());
+  for (auto& of_pass : gathers_) of_pass.resize(layers.size());
+  experts_again_.resize(layers.size());
   computed_.resize(layers.size());
 }
 
@@ -54,9 +56,27 @@ LayerOps::Step LayerOps::step(int layer, Pass pass) const {
   return {layer, at(layer), at(layer).work(), cell_, pass};
 }
 
+LayerOps::Step LayerOps::step_again(int layer) const {
+  Step s = step(layer, Pass::forward);
+  s.again = true;
+  return s;
+}
+
 void LayerOps::dispatch(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::dispatch); }
 
 void LayerOps::combine(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::combine); }
+
+void LayerOps::recompute(int layer) {
+  const Step s = step_again(layer);
+  add_before_dispatch(s);
+  add_exchanges(s, Stage::dispatch);
+  gather(layer, Pass::backward, mark());
+  wait_for_gather(layer, Pass::backward);
+  experts_forward(s, false);
+  experts_again_[static_cast<std::size_t>(layer)] = true;
+  add_exchanges(s, Stage::combine);
+  add_after_combine(s);
+}
 
 /// Phases in their order, or mirrored: a phase follows those that continue it on the way out.
 void LayerOps::add_exchanges(const Step& s, Stage stage) {

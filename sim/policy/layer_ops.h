@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/model/moe_model.h"
+#include "sim/model/recompute.h"
 #include "sim/plan/plan.h"
 #include "sim/policy/op_chain.h"
 #include "sim/policy/replayed_layer.h"
@@ -22,13 +23,14 @@ namespace moesim {
 /// exchange that would move nothing although its ranks hold tokens throws std::logic_error.
 class LayerOps {
  public:
-  /// Which of the iteration's work the ops belong to, and whether gradients by weights wait until
-  /// they are asked for.
+  /// Which of the iteration's work the ops belong to, whether gradients by weights wait until they
+  /// are asked for, and what the backward pass computes again.
   struct Cell {
     int microbatch = 0;
     int chunk = 0;
     bool weight_gradients_apart = false;
     std::optional<DataType> gemm_type = {};  // of products with weights; default: the weights'
+    Recompute recompute = {};
   };
   /// All of these must outlive it.
   LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLayer>& layers)
@@ -42,16 +44,23 @@ class LayerOps {
   void before_dispatch(int layer, Pass pass);  // gate, shared experts, permute
   void dispatch(int layer, Pass pass);
   void experts(int layer, Pass pass);  // waits for what was gathered for it
-  void recompute_experts(int layer);   // their forward again, before their backward
+  /// Their forward again, before their backward, unless it has run again.
+  void recompute_experts(int layer);
   void combine(int layer, Pass pass);
   void after_combine(int layer, Pass pass);
-  /// The gradients by weights of a backward pass that left them out: of the experts, and of what is
-  /// beside them.
+  /// From the gate to the combine, or attention, once more: in the backward pass, before the
+  /// layer's own. Nobody plans again, and what was gathered for it serves the gradients, too.
+  void recompute(int layer);
+  void recompute_attention(int layer);
+  /// The gradients by weights of a backward pass that left them out: of the experts, of what is
+  /// beside them, of attention.
   void expert_weight_gradients(int layer);
   void other_weight_gradients(int layer);
+  void attention_weight_gradients(int layer);
 
   /// Expert parameters on the param stream, from `after` on.
   void migrate(int layer, const Mark& after);
+  /// Once per pass, whoever asks first.
   void gather(int layer, Pass pass, const Mark& after);
   /// Gradients to their homes in every EP group, then summed over the groups.
   void reduce(int layer, const Mark& after);
@@ -76,6 +85,11 @@ class LayerOps {
   ReplayedLayer& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   Step step(int layer, Pass pass) const;
   DataType gemm_type() const { return cell_.gemm_type.value_or(model_.weights); }
+  Step step_again(int layer) const;
+  /// Whether this runs again by itself, not as a part of all that does.
+  bool runs_again(RecomputeModule module) const;
+  void add_before_dispatch(const Step& s);
+  void add_after_combine(const Step& s);
   ExpertWork expert_work(const Step& s) const;
   void add_planning(const Step& s);
   /// The roles of the backward pass as it goes, unless gradients by weights are apart.
@@ -83,7 +97,9 @@ class LayerOps {
   void add_attention(const Step& s, std::span<const Role> roles);
   void add_shared_experts(const Step& s, std::span<const Role> roles);
   void add_gate(const Step& s, std::span<const Role> roles);
-  void experts_forward(const Step& s, Role role);
+  /// `alone`: without what brings rows to the experts and takes them away.
+  void experts_forward(const Step& s, bool alone);
+  void add_activation(const Step& s, const ExpertWork& work);
   void experts_backward(const Step& s);
   void add_fc1_gradients(const Step& s, const ExpertWork& work, std::span<const Role> roles);
   void add_fc2_gradients(const Step& s, const ExpertWork& work, std::span<const Role> roles);
@@ -116,8 +132,10 @@ class LayerOps {
   Group everybody_;
   // [layer] per GPU the ops that the experts of a pass wait for
   std::vector<std::vector<OpId>> gathered_[2];
-  std::vector<OpId> parameters_;  // on their way, nobody waits yet
-  std::vector<Mark> computed_;    // [layer] the end of its weight gradients
+  std::vector<bool> gathers_[2];     // [layer] whether the gather of a pass has been launched
+  std::vector<bool> experts_again_;  // [layer] whether their forward has run again
+  std::vector<OpId> parameters_;     // on their way, nobody waits yet
+  std::vector<Mark> computed_;       // [layer] the end of its weight gradients
 };
 
 /// The ops of a plan with one microbatch, over all of its GPUs.

@@ -22,6 +22,9 @@ void LayerOps::gather(int layer, Pass pass, const Mark& after) {
   const Step s = step(layer, pass);
   const LayerDecision& decision = s.work.decision;
   const bool forward = pass == Pass::forward;
+  auto launched = gathers_[forward ? 0 : 1].begin() + layer;
+  if (*launched) return;
+  *launched = true;
   const OpKey key = s.key(OpKind::parameter_exchange, Stage::gather);
   const auto last = add_param_exchanges(s, key, Stream::param,
                                         forward ? decision.gather : decision.regather, after);

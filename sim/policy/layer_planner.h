@@ -61,6 +61,11 @@ class LayerPlanner {
   std::optional<ParamExchange> gradient_sum(const LayerDecision& decision) const {
     return moesim::gradient_sum(placing_, decision);
   }
+  /// What the replicas of a layer's experts pass round.
+  std::optional<ParamExchange> expert_ring(const std::vector<const LayerDecision*>& copies,
+                                           const ExpertRing& ring) const {
+    return moesim::expert_ring(placing_, copies, ring);
+  }
 
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
