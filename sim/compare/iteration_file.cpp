@@ -19,11 +19,9 @@ using Json = nlohmann::ordered_json;
 /// What of the model is no part of the iteration.
 std::string left_out(const MoeModel& model) {
   const std::string missing = model.missing_of_whole();
-  if (!missing.empty()) {
-    return fmt::format("# '{}' describes its experts alone ({}): dense blocks are left out\n",
-                       model.name, missing);
-  }
-  return model.mtp > 0 ? "# multi-token-prediction layers are left out\n" : "";
+  if (missing.empty()) return "";
+  return fmt::format("# '{}' describes its experts alone ({}): dense blocks are left out\n",
+                     model.name, missing);
 }
 
 std::string grid_text(const IterationSpec& spec, const IterationShape& shape) {
@@ -71,7 +69,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                           ? ""
                           : fmt::format(", in turn for the model's {}", model.moe_layers.size()));
   for (const ClusterInput& c : inputs.clusters) {
-    const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model.layers, 0);
+    const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
     text += fmt::format("# {}: {} GPUs on {} hosts: {}\n#   {}\n", c.topology.name(),
                         c.topology.gpu_count(), c.topology.host_count(), grid_text(spec, shape),
                         microbatch_text(spec, shape, inputs.trace));

@@ -60,7 +60,6 @@ double flop_per_token(const IterationRun& run) {
   if (!run.inputs.model.missing_of_whole().empty()) return 0;
   FlopCount count;
   count.sequence = run.scenario.iteration->sequence;
-  count.mtp = false;  // their layers are no part of the iteration yet
   return training_flops(run.inputs.model, count).total();
 }
 
@@ -93,7 +92,7 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
                     const JobProgress& progress) {
   const IterationOptions options = options_of(run.scenario);
   const IterationShape shape =
-      shape_of(options.spec, run.cluster.topology.gpu_count(), run.inputs.model.layers, 0);
+      shape_of(options.spec, run.cluster.topology.gpu_count(), run.inputs.model);
   const bool balanced = run.routing == RoutingSource::balanced;
   const RoutingTrace made =
       balanced ? balanced_tokens(run, shape) : RoutingTrace(run.inputs.trace.info(), {});

@@ -12,7 +12,8 @@ namespace {
 bool is_own(OpKind kind) { return kind == OpKind::norm || kind == OpKind::loss; }
 
 bool gathers(BlockKind block) {
-  return block == BlockKind::attention || block == BlockKind::dense_ffn || block == BlockKind::head;
+  return block == BlockKind::attention || block == BlockKind::dense_ffn ||
+         block == BlockKind::mtp || block == BlockKind::head;
 }
 
 }  // namespace
@@ -44,9 +45,12 @@ void BlockOps::forward(OpChain& chain, WorkCell cell, int layer, BlockKind block
   add(chain, cell, layer, block, Part::forward);
 }
 
+void BlockOps::recompute(OpChain& chain, WorkCell cell, int layer, BlockKind block) {
+  add(chain, cell, layer, block, Part::again);
+}
+
 void BlockOps::backward(OpChain& chain, WorkCell cell, int layer, BlockKind block,
                         bool weights_apart) {
-  add(chain, cell, layer, block, Part::again);
   add(chain, cell, layer, block, Part::inputs);
   if (!weights_apart) add(chain, cell, layer, block, Part::weights);
 }
@@ -68,9 +72,12 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
             .layer = layer,
             .microbatch = cell.microbatch,
             .chunk = cell.chunk};
-  const bool exchanges =
-      stage_.shard().tp > 1 && gathers(block) && (forward || part == Part::inputs);
   const auto shared = [](const Made& m) { return !is_own(m.kind); };
+  // What runs again begins at the gather only if it is the whole block behind its norm.
+  const bool whole =
+      part != Part::again || std::ranges::count_if(kernels, shared) ==
+                                 std::ranges::count_if(made(layer, block, Part::forward), shared);
+  const bool exchanges = stage_.shard().tp > 1 && gathers(block) && part != Part::weights && whole;
   const auto first = std::ranges::find_if(kernels, shared) - kernels.begin();
   const auto last = kernels.rend() - std::ranges::find_if(kernels.rbegin(), kernels.rend(), shared);
   // The part of a key tells kernels of one kind apart; blocks of a layer share kinds, such as
@@ -80,7 +87,8 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
     if (exchanges && i == first) add_tensor_exchange(chain, key, true);
     const Made& m = kernels[static_cast<std::size_t>(i)];
     key.kind = m.kind;
-    if (forward && m.kind == OpKind::attention_scores) add_context_exchange(chain, key);
+    if ((forward || part == Part::again) && m.kind == OpKind::attention_scores)
+      add_context_exchange(chain, key);
     chain.compute({name_of(key.type()), key, Stream::compute, stage_.everybody(), {}, m.kernels});
     if (exchanges && i + 1 == last && block != BlockKind::head) {
       add_tensor_exchange(chain, key, false);

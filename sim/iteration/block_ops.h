@@ -27,7 +27,10 @@ class BlockOps {
   explicit BlockOps(const StageSpace& stage) : stage_(stage) {}
 
   void forward(OpChain& chain, WorkCell cell, int layer, BlockKind block);
-  /// Input gradients, after what is computed again; then weight gradients unless they are apart.
+  /// What the backward pass computes again, before its own kernels. A block whose kernels all run
+  /// again exchanges again, too.
+  void recompute(OpChain& chain, WorkCell cell, int layer, BlockKind block);
+  /// Input gradients, then weight gradients unless they are apart.
   void backward(OpChain& chain, WorkCell cell, int layer, BlockKind block, bool weights_apart);
   void weight_gradients(OpChain& chain, WorkCell cell, int layer, BlockKind block);
 

@@ -12,8 +12,11 @@ std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
   return chunk.stage.options().gemm_type();
 }
 
-}  // namespace
+BlockKind block_of(StagePartKind kind) {
+  return kind == StagePartKind::embedding ? BlockKind::embedding : BlockKind::head;
+}
 
+}  // namespace
 
 ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart)
     : chunk_(chunk),
@@ -21,13 +24,15 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
       weights_apart_(weights_apart),
       chain_(chunk.stage.plan(), chunk.stage.gpus()),
       ops_(chain_, chunk.stage.model(), chunk.layers.of(microbatch, chunk.chunk).replayed,
-           {microbatch, chunk.chunk, weights_apart, gemm_type_of(chunk)}) {
+           {microbatch, chunk.chunk, weights_apart, gemm_type_of(chunk),
+            chunk.stage.options().spec.recompute}) {
   const auto& numbers = chunk.layers.numbers(chunk.chunk);
-  for (const StagePart& part : chunk.parts) {
-    if (part.kind != StagePartKind::layer) continue;
-    const auto at = std::ranges::find(numbers, part.number);
-    list_.push_back(
-        {part.number, at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin())});
+  for (std::size_t p = 0; p < chunk.parts.size(); ++p) {
+    const StagePart& part = chunk.parts[p];
+    const int number = layer_number(chunk.stage.model(), part);
+    if (number < 0) continue;
+    const auto at = std::ranges::find(numbers, number);
+    list_.push_back({number, at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin()), p});
   }
 }
 
@@ -38,30 +43,86 @@ LayerPass ChunkPass::pass(const Layer& layer, Pass way) const {
 void ChunkPass::block(Pass way, int layer, BlockKind kind) {
   if (way == Pass::forward) {
     chunk_.blocks.forward(chain_, cell_, layer, kind);
-  } else {
-    chunk_.blocks.backward(chain_, cell_, layer, kind, weights_apart_);
+    return;
   }
+  // Of layers that run again as a whole nothing is left to be run here.
+  const auto whole = kind == BlockKind::moe ? RecomputeModule::moe : RecomputeModule::full;
+  if (!recomputes(whole)) chunk_.blocks.recompute(chain_, cell_, layer, kind);
+  chunk_.blocks.backward(chain_, cell_, layer, kind, weights_apart_);
+}
+
+bool ChunkPass::recomputes(RecomputeModule module) const {
+  return chunk_.stage.options().spec.recompute.has(module);
+}
+
+/// Of a layer all that its backward pass needs to have run again before it begins.
+void ChunkPass::compute_again(const Layer& layer) {
+  const auto again = [&](BlockKind kind) {
+    if (chunk_.whole) chunk_.blocks.recompute(chain_, cell_, layer.number, kind);
+  };
+  if (recomputes(RecomputeModule::full)) {
+    if (chunk_.parts[layer.part].kind == StagePartKind::mtp) again(BlockKind::mtp);
+    again(BlockKind::attention);
+    if (!chunk_.whole && layer.moe >= 0) ops_.recompute_attention(layer.moe);
+    if (layer.moe < 0) again(BlockKind::dense_ffn);
+  }
+  if (layer.moe < 0 || !recomputes(RecomputeModule::moe)) return;
+  again(BlockKind::moe);
+  ops_.recompute(layer.moe);
 }
 
 void ChunkPass::sum_gradients(const StagePart& part) {
-  if (last_ && chunk_.sums != nullptr) chunk_.sums->sum(chain_, cell_, part);
+  if (chunk_.sums != nullptr) chunk_.sums->sum(chain_, cell_, part, last_);
 }
 
-/// The coarse attention of a model that is not whole is an op of its MoE layers.
+/// While a part runs, the weights of the next one travel.
+void ChunkPass::require_weights(std::size_t part, Pass way) {
+  if (chunk_.sums == nullptr) return;
+  chunk_.sums->require(chain_, cell_, chunk_.stage, chunk_.parts[part], way);
+  const bool last = way == Pass::forward ? part + 1 == chunk_.parts.size() : part == 0;
+  if (last) return;
+  const StagePart& next = chunk_.parts[way == Pass::forward ? part + 1 : part - 1];
+  const bool without_weights = way == Pass::backward && next.kind == StagePartKind::embedding;
+  if (!without_weights) chunk_.sums->fetch(chain_, cell_, next, way);
+}
+
+/// The coarse attention of a model that is not whole is an op of its MoE layers. A layer of
+/// multi-token prediction joins what it gets with the embedding of the next token first.
 void ChunkPass::attention(const Layer& layer, Pass way) {
+  const bool joins = chunk_.parts[layer.part].kind == StagePartKind::mtp;
+  if (joins && way == Pass::forward) {
+    block(way, layer.number, BlockKind::embedding);
+    block(way, layer.number, BlockKind::mtp);
+  }
   if (chunk_.whole) {
     block(way, layer.number, BlockKind::attention);
   } else if (layer.moe >= 0) {
     pass(layer, way).attention();
   }
+  if (joins && way == Pass::backward) {
+    block(way, layer.number, BlockKind::mtp);
+    block(way, layer.number, BlockKind::embedding);
+  }
+}
+
+/// The head runs once more for each layer of multi-token prediction, under its number.
+std::vector<int> ChunkPass::runs_of(StagePartKind kind, Pass way) const {
+  std::vector<int> numbers = {0};
+  const MoeModel& model = chunk_.stage.model();
+  const int more = kind == StagePartKind::head ? model.mtp : 0;
+  for (int i = 0; i < more; ++i) numbers.push_back(model.layers + i);
+  if (way == Pass::backward) std::ranges::reverse(numbers);
+  return numbers;
 }
 
 void ChunkPass::around(StagePartKind kind, Pass way) {
   if (!chunk_.whole) return;
-  for (const StagePart& part : chunk_.parts) {
+  for (std::size_t p = 0; p < chunk_.parts.size(); ++p) {
+    const StagePart& part = chunk_.parts[p];
     if (part.kind != kind) continue;
-    const BlockKind as = kind == StagePartKind::embedding ? BlockKind::embedding : BlockKind::head;
-    block(way, 0, as);
+    const bool needs = way == Pass::forward || kind == StagePartKind::head;
+    if (needs) require_weights(p, way);
+    for (const int number : runs_of(kind, way)) block(way, number, block_of(kind));
     if (way == Pass::backward && !weights_apart_) sum_gradients(part);
   }
 }
@@ -96,6 +157,7 @@ PassPieces ChunkPass::forward() {
     if (layer.moe < 0) {
       list.push_back({LayerPart::attention, [this, i, layer] {
                         join_before(i);
+                        require_weights(layer.part, Pass::forward);
                         attention(layer, Pass::forward);
                       }});
       list.push_back({LayerPart::mlp,
@@ -104,6 +166,7 @@ PassPieces ChunkPass::forward() {
     }
     list.push_back({LayerPart::attention, [this, i, layer] {
                       join_before(i);
+                      require_weights(layer.part, Pass::forward);
                       pass(layer, Pass::forward).begin();
                       attention(layer, Pass::forward);
                       if (chunk_.whole) block(Pass::forward, layer.number, BlockKind::moe);
@@ -122,9 +185,10 @@ PassPieces ChunkPass::forward() {
 }
 
 void ChunkPass::begin_backward_of(const Layer& layer) {
-  if (layer.moe < 0) return;
-  pass(layer, Pass::backward).begin();
-  pass(layer, Pass::backward).route();
+  require_weights(layer.part, Pass::backward);
+  if (layer.moe >= 0) pass(layer, Pass::backward).begin();
+  compute_again(layer);
+  if (layer.moe >= 0) pass(layer, Pass::backward).route();
 }
 
 /// The combine of the forward pass is turned round first: what LayerPass calls the dispatch of the
@@ -148,7 +212,7 @@ PassPieces ChunkPass::backward() {
                       }});
       list.push_back({LayerPart::attention, [this, layer, begin_next] {
                         attention(layer, Pass::backward);
-                        if (!weights_apart_) sum_gradients({StagePartKind::layer, layer.number});
+                        if (!weights_apart_) sum_gradients(chunk_.parts[layer.part]);
                         begin_next();
                       }});
       continue;
@@ -160,7 +224,7 @@ PassPieces ChunkPass::backward() {
                       pass(layer, Pass::backward).join();
                       if (chunk_.whole) block(Pass::backward, layer.number, BlockKind::moe);
                       attention(layer, Pass::backward);
-                      if (!weights_apart_) sum_gradients({StagePartKind::layer, layer.number});
+                      if (!weights_apart_) sum_gradients(chunk_.parts[layer.part]);
                       begin_next();
                     }});
   }
@@ -176,14 +240,14 @@ PassPieces ChunkPass::weight_gradients() {
   const auto weights = [this](int layer, BlockKind kind) {
     if (chunk_.whole) chunk_.blocks.weight_gradients(chain_, cell_, layer, kind);
   };
-  const auto beside = [this, weights](StagePartKind kind, BlockKind block_kind) {
+  const auto beside = [this, weights](StagePartKind kind) {
     for (const StagePart& part : chunk_.parts) {
       if (part.kind != kind) continue;
-      weights(0, block_kind);
+      for (const int number : runs_of(kind, Pass::backward)) weights(number, block_of(kind));
       sum_gradients(part);
     }
   };
-  pieces.begin = [beside] { beside(StagePartKind::head, BlockKind::head); };
+  pieces.begin = [beside] { beside(StagePartKind::head); };
   for (std::size_t i = list_.size(); i-- > 0;) {
     const Layer layer = list_[i];
     auto& list = pieces.layers[i];
@@ -193,11 +257,17 @@ PassPieces ChunkPass::weight_gradients() {
                     }});
     list.push_back({LayerPart::attention, [this, layer, weights] {
                       if (layer.moe >= 0) ops_.other_weight_gradients(layer.moe);
+                      const bool coarse = layer.moe >= 0 && !chunk_.whole;
+                      if (coarse) ops_.attention_weight_gradients(layer.moe);
                       weights(layer.number, BlockKind::attention);
-                      sum_gradients({StagePartKind::layer, layer.number});
+                      if (chunk_.parts[layer.part].kind == StagePartKind::mtp) {
+                        weights(layer.number, BlockKind::mtp);
+                        weights(layer.number, BlockKind::embedding);
+                      }
+                      sum_gradients(chunk_.parts[layer.part]);
                     }});
   }
-  pieces.end = [beside] { beside(StagePartKind::embedding, BlockKind::embedding); };
+  pieces.end = [beside] { beside(StagePartKind::embedding); };
   return pieces;
 }
 

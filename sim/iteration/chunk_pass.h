@@ -63,17 +63,22 @@ class ChunkPass {
  private:
   struct Layer {
     int number = 0;
-    int moe = -1;  // index into the chunk's MoE layers; below 0: a dense layer
+    int moe = -1;          // index into the chunk's MoE layers; below 0: a dense layer
+    std::size_t part = 0;  // index into the chunk's parts
   };
   LayerPass pass(const Layer& layer, Pass way) const;
   void block(Pass way, int layer, BlockKind kind);
   void attention(const Layer& layer, Pass way);
+  std::vector<int> runs_of(StagePartKind kind, Pass way) const;
   void around(StagePartKind kind, Pass way);
   void begin_backward_of(const Layer& layer);
+  bool recomputes(RecomputeModule module) const;
+  void compute_again(const Layer& layer);
   void join_before(std::size_t index);
   PassPieces empty_pass() const;
   void at_edge(Point point, Pass way);
   void sum_gradients(const StagePart& part);
+  void require_weights(std::size_t part, Pass way);
 
   const ChunkParts& chunk_;
   WorkCell cell_;

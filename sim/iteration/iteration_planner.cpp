@@ -26,6 +26,7 @@ class IterationPlanner::Iteration {
       stages_.emplace_back(plan, planner.shape_.grid, r, planner.model_, planner.options_);
     }
     for (int r = 0; r < stages; ++r) add_stage(r);
+    if (planner.options_.optimizer) add_optimizers();
   }
 
   void add_all() {
@@ -38,10 +39,12 @@ class IterationPlanner::Iteration {
         add(at.stage, turn.work);
       }
     }
-    for (int r = 0; r < pipeline.stages(); ++r) {
-      if (OptimizerOps* optimizer = optimizers_[static_cast<std::size_t>(r)].get()) {
-        optimizer->finish(done_[static_cast<std::size_t>(r)]);
+    for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+      std::vector<const Mark*> done;
+      for (const int r : copies_of(static_cast<int>(i))) {
+        done.push_back(&done_[static_cast<std::size_t>(r)]);
       }
+      optimizers_[i]->finish(done);
     }
   }
 
@@ -67,24 +70,45 @@ class IterationPlanner::Iteration {
  private:
   using PassKey = std::tuple<int, int, int>;  // stage, microbatch, chunk
 
+  /// The stages that hold the same layers as stage r, itself the first.
+  std::vector<int> copies_of(int r) const {
+    if (planner_.shape_.pipeline.copies() == 1) return {r};
+    return {r, planner_.shape_.pipeline.stages() - 1 - r};
+  }
+
+  void add_optimizers() {
+    const Pipeline& pipeline = planner_.shape_.pipeline;
+    for (int first = 0; first < pipeline.stages() / pipeline.copies(); ++first) {
+      std::vector<const StageSpace*> stages;
+      std::vector<StageLayers*> layers;
+      std::vector<StagePart> parts;
+      for (int chunk = 0; chunk < pipeline.chunks(); ++chunk) {
+        const auto of_chunk = planner_.parts(first, chunk);
+        parts.insert(parts.end(), of_chunk.begin(), of_chunk.end());
+      }
+      for (const int r : copies_of(first)) {
+        stages.push_back(&stages_[static_cast<std::size_t>(r)]);
+        layers.push_back(planner_.layers_[static_cast<std::size_t>(r)].get());
+      }
+      OptimizerOps& made = *optimizers_.emplace_back(
+          std::make_unique<OptimizerOps>(LayerReplicas(std::move(stages), planner_.topology_),
+                                         std::move(layers), std::move(parts), planner_.whole_));
+      made.begin();
+      for (const int r : copies_of(first)) {
+        for (auto& chunk : chunks_[static_cast<std::size_t>(r)]) chunk->sums = &made;
+      }
+    }
+  }
+
   void add_stage(int r) {
     const StageSpace& stage = stages_[static_cast<std::size_t>(r)];
     StageLayers& layers = *planner_.layers_[static_cast<std::size_t>(r)];
     blocks_.push_back(std::make_unique<BlockOps>(stage));
-    std::vector<StagePart> all;
     auto& chunks = chunks_.emplace_back();
     for (int chunk = 0; chunk < planner_.shape_.pipeline.chunks(); ++chunk) {
-      const auto parts = planner_.parts(r, chunk);
-      all.insert(all.end(), parts.begin(), parts.end());
-      chunks.push_back(std::make_unique<ChunkParts>(
-          ChunkParts{stage, *blocks_.back(), layers, chunk, parts, planner_.whole_}));
+      chunks.push_back(std::make_unique<ChunkParts>(ChunkParts{
+          stage, *blocks_.back(), layers, chunk, planner_.parts(r, chunk), planner_.whole_}));
     }
-    auto& optimizer = optimizers_.emplace_back();
-    if (planner_.options_.optimizer) {
-      optimizer = std::make_unique<OptimizerOps>(
-          stage, layers, *planner_.clusters_[static_cast<std::size_t>(r)], all, planner_.whole_);
-    }
-    for (auto& chunk : chunks) chunk->sums = optimizer.get();
     done_.emplace_back(stage.everybody().size());
     left_.emplace_back(chunks.size(), 0);
     for (const Turn& turn : planner_.shape_.pipeline.of(r)) {
@@ -178,8 +202,21 @@ class IterationPlanner::Iteration {
     const int next = way == Pass::forward ? position + 1 : position - 1;
     if (next < 0 || next >= pipeline.positions()) return;
     const ChunkPlace to = pipeline.place(work.microbatch, next);
-    arrivals_[{way, work.microbatch, next}] = transfers_.add(
-        plan_, stage, to.stage, {work.microbatch, work.chunk}, way, position, made.mark());
+    arrivals_[{way, work.microbatch, next}] =
+        transfers_.add(plan_, stage, to.stage, {work.microbatch, work.chunk}, way, position,
+                       made.mark(), 1 + predicted_by(way == Pass::forward ? position : next));
+  }
+
+  /// Layers of multi-token prediction at this position or before: what each leaves goes on to the
+  /// head.
+  int predicted_by(int position) const {
+    int count = 0;
+    for (int p = 0; p <= position; ++p) {
+      for (const StagePart& part : planner_.shape_.layers.parts(p)) {
+        count += part.kind == StagePartKind::mtp ? 1 : 0;
+      }
+    }
+    return count;
   }
 
   const IterationPlanner& planner_;
@@ -188,7 +225,7 @@ class IterationPlanner::Iteration {
   Transfers transfers_;
   std::vector<std::unique_ptr<BlockOps>> blocks_;                 // [stage]
   std::vector<std::vector<std::unique_ptr<ChunkParts>>> chunks_;  // [stage][chunk]
-  std::vector<std::unique_ptr<OptimizerOps>> optimizers_;         // [stage]; null: no update
+  std::vector<std::unique_ptr<OptimizerOps>> optimizers_;         // [stage] of the first copies
   std::map<PassKey, std::unique_ptr<ChunkPass>> passes_;          // that have begun
   std::map<ArrivalKey, std::vector<OpId>> arrivals_;              // that nobody waits for yet
   std::set<PassKey> apart_;                 // whose gradients by weights are passes of their own
@@ -205,8 +242,9 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
       model_(model),
       options_(std::move(options)),
       whole_(model.missing_of_whole().empty()),
-      shape_(shape_of(options_.spec, topology.gpu_count(), model.layers, 0)),
+      shape_(shape_of(options_.spec, topology.gpu_count(), model)),
       microbatches_(make_microbatches(trace, shape_, options_.spec)) {
+  check_can_plan(options_.spec, shape_.grid);
   PlannerOptions layer_options;
   layer_options.ep = options_.spec.parallel.ep;
   layer_options.state = options_.state;
@@ -218,9 +256,8 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
     for (int chunk = 0; chunk < shape_.pipeline.chunks(); ++chunk) {
       auto& numbers = chunks.emplace_back();
       for (const StagePart& part : parts(stage, chunk)) {
-        const bool moe = part.kind == StagePartKind::layer &&
-                         std::ranges::binary_search(model.moe_layers, part.number);
-        if (moe) numbers.push_back(part.number);
+        const int number = layer_number(model, part);
+        if (number >= 0 && model.is_moe_layer(number)) numbers.push_back(number);
       }
     }
     layers_.push_back(std::make_unique<StageLayers>(

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/moe_model.h"
 #include "sim/model/recompute.h"
 #include "sim/parallel/grid.h"
 #include "sim/parallel/layer_layout.h"
@@ -68,5 +69,10 @@ struct IterationShape {
 };
 /// Throws Error naming the rule that the spec breaks on so many GPUs, or with so many layers.
 IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers);
+/// With the layers of a model; those of multi-token prediction are there if it is whole.
+IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model);
+/// Throws Error for what nobody can plan yet: experts divided over tensor groups, EP groups that
+/// are not consecutive GPUs of their stage, ZeRO 2 and 3 over the copies of DualPipe.
+void check_can_plan(const IterationSpec& spec, const Grid& grid);
 
 }  // namespace moesim

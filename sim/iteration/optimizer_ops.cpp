@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "sim/base/sort_once.h"
-#include "sim/collective/collective.h"
-#include "sim/iteration/stage_parameters.h"
 #include "sim/policy/memory.h"
 
 namespace moesim {
@@ -15,131 +13,157 @@ namespace {
 /// moments in fp32; then the last three and the weight.
 constexpr std::int64_t update_reads = 16, update_writes = 12;
 
-std::int64_t shared_out(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
+constexpr OpId no_op(-1);
 
 }  // namespace
 
-OptimizerOps::OptimizerOps(const StageSpace& stage, StageLayers& layers, const Topology& cluster,
+OptimizerOps::OptimizerOps(LayerReplicas replicas, std::vector<StageLayers*> layers,
                            std::vector<StagePart> parts, bool whole)
-    : stage_(stage), layers_(layers), parts_(std::move(parts)), whole_(whole) {
-  std::vector<int> node_of;
-  const Group replicas = stage.groups(ParallelAxis::dp_cp).front();
-  for (const GpuId gpu : replicas) node_of.push_back(cluster.host_of(gpu));
-  nodes_ = by_node(node_of);
-}
-
-std::int64_t OptimizerOps::dense_parameters(const StagePart& part) const {
-  if (!whole_) return 0;
-  return moesim::dense_parameters(stage_.model(), stage_.shard().tp, part);
-}
+    : exchanges_(std::move(replicas), layers, whole),
+      layers_(std::move(layers)),
+      parts_(std::move(parts)) {}
 
 std::int64_t OptimizerOps::dense_parameters() const {
   std::int64_t sum = 0;
-  for (const StagePart& part : parts_) sum += dense_parameters(part);
+  for (const StagePart& part : parts_) sum += exchanges_.dense_parameters(part);
   return sum;
 }
 
-void OptimizerOps::sum(OpChain& chain, WorkCell, const StagePart& part) {
-  if (!stage_.options().spec.overlap.gradients) {
-    waiting_.push_back(part);
+std::vector<OpId> OptimizerOps::gather(const StagePart& part, WorkCell cell, Pass pass,
+                                       const std::vector<OpId>& after) {
+  std::vector<OpId> ops = exchanges_.dense_weights(part, cell, pass, after);
+  const auto experts = exchanges_.expert_weights(part, cell, pass, after);
+  ops.insert(ops.end(), experts.begin(), experts.end());
+  return ops;
+}
+
+void OptimizerOps::begin() {
+  if (!gathers_at_begin()) return;
+  for (const StagePart& part : parts_) {
+    const auto ops = gather(part, {}, Pass::forward, {});
+    for (const StageSpace* stage : exchanges_.replicas().stages()) {
+      new_weights_[{stage, key_of(part)}] = ops;
+    }
+  }
+}
+
+void OptimizerOps::fetch(const OpChain& chain, WorkCell cell, const StagePart& part, Pass pass) {
+  if (zero() < 3 || !overlap().parameters) return;
+  std::vector<OpId> after = waits_of(Group::first(chain.gpus()), chain.mark());
+  sort_once(after);
+  fetched_[{cell.microbatch, cell.chunk, pass, key_of(part)}] = gather(part, cell, pass, after);
+}
+
+void OptimizerOps::require(OpChain& chain, WorkCell cell, const StageSpace& stage,
+                           const StagePart& part, Pass pass) {
+  // Later microbatches follow the first on the stream of kernels.
+  if (const auto found = new_weights_.find({&stage, key_of(part)}); found != new_weights_.end()) {
+    chain.require(found->second);
+    new_weights_.erase(found);
+  }
+  if (zero() < 3) return;
+  const auto fetched = fetched_.find({cell.microbatch, cell.chunk, pass, key_of(part)});
+  if (fetched != fetched_.end()) {
+    chain.require(fetched->second);
+    fetched_.erase(fetched);
     return;
   }
-  std::vector<OpId> after = waits_of(stage_.everybody(), chain.mark());
+  std::vector<OpId> after = waits_of(Group::first(chain.gpus()), chain.mark());
   sort_once(after);
-  add_experts(part, after);
-  add_dense(part, after);
+  chain.require(gather(part, cell, pass, after));
 }
 
-OpId OptimizerOps::add(OpKey key, const ByteMatrix& among_replicas, int rounds,
-                       std::vector<OpId> after) {
-  Exchange exchange{
-      stage_.in_cell(stage_.everybody(), ParallelAxis::dp_cp, among_replicas), {}, false};
-  exchange.rounds = rounds;
-  return stage_.plan().add({name_of(key.type()), key, Stream::dp,
-                            stage_.gpus()->in_plan(stage_.everybody()), std::move(after),
-                            std::move(exchange)});
+std::vector<OpId> OptimizerOps::sum_now(const StagePart& part, WorkCell cell,
+                                        const std::vector<OpId>& after) {
+  const bool scatters = zero() > 1 || gathers_at_begin();
+  const auto ops = exchanges_.gradients(part, cell, scatters, after);
+  // Those of a later microbatch follow on the same stream.
+  if (zero() > 1 && !ops.empty()) sums_.clear();
+  sums_.insert(sums_.end(), ops.begin(), ops.end());
+  return ops;
 }
 
-void OptimizerOps::add_dense(const StagePart& part, const std::vector<OpId>& after) {
-  const auto replicas =
-      static_cast<std::int64_t>(stage_.groups(ParallelAxis::dp_cp).front().size());
-  const Bytes gradients(dense_parameters(part) * stage_.options().state.gradient);
-  if (replicas == 1 || gradients.value == 0) return;
-  const bool shards = stage_.options().spec.zero > 0;
-  const auto [traffic, rounds] =
-      shards ? reduce_scatter(nodes_, Bytes(shared_out(gradients.value, replicas)))
-             : all_reduce(nodes_, gradients);
-  const OpKey key{.kind = OpKind::gradient_exchange,
-                  .pass = Pass::backward,
-                  .stage = Stage::reduce,
-                  .layer = part.kind == StagePartKind::layer ? part.number : -1,
-                  .part = static_cast<int>(part.kind)};
-  sums_.push_back(add(key, traffic, rounds, after));
-}
-
-void OptimizerOps::add_experts(const StagePart& part, const std::vector<OpId>& after) {
-  for (int chunk = 0; chunk < layers_.chunks(); ++chunk) {
-    const auto& numbers = layers_.numbers(chunk);
-    const auto at = std::ranges::find(numbers, part.number);
-    if (part.kind != StagePartKind::layer || at == numbers.end()) continue;
-    const LayerWork& work =
-        layers_.last(chunk).works[static_cast<std::size_t>(at - numbers.begin())];
-    const auto sum = layers_.planner().gradient_sum(work.decision);
-    if (!sum) continue;
-    const OpKey key{.kind = OpKind::gradient_sum,
-                    .pass = Pass::backward,
-                    .stage = Stage::reduce,
-                    .layer = part.number};
-    sums_.push_back(
-        stage_.plan().add({sum->name, key, Stream::dp, stage_.gpus()->in_plan(stage_.everybody()),
-                           after, Exchange{sum->traffic, {}, false}}));
+void OptimizerOps::sum(OpChain& chain, WorkCell cell, const StagePart& part, bool last) {
+  if (!last && zero() < 2) return;
+  Awaited& awaited = awaited_[key_of(part)];
+  if (!overlap().gradients && zero() < 2) {
+    if (awaited.stages++ == 0) waiting_.push_back(part);
+    return;
   }
-}
-
-void OptimizerOps::finish(const Mark& done) {
-  std::vector<OpId> after = waits_of(stage_.everybody(), done);
+  const auto now = waits_of(Group::first(chain.gpus()), chain.mark());
+  awaited.after.insert(awaited.after.end(), now.begin(), now.end());
+  if (++awaited.stages < static_cast<int>(layers_.size())) return;
+  std::vector<OpId> after = std::move(awaited.after);
+  awaited_.erase(key_of(part));
   sort_once(after);
-  for (const StagePart& part : waiting_) {
-    add_experts(part, after);
-    add_dense(part, after);
-  }
-  after.insert(after.end(), sums_.begin(), sums_.end());
-  const auto replicas =
-      static_cast<std::int64_t>(stage_.groups(ParallelAxis::dp_cp).front().size());
-  const bool shards = stage_.options().spec.zero > 0;
-  const std::int64_t dense = dense_parameters();
-  const std::int64_t updated = shards ? shared_out(dense, replicas) : dense;
-  const std::int64_t expert_replicas =
-      shards ? static_cast<std::int64_t>(stage_.groups(ParallelAxis::edp).front().size()) : 1;
-  std::vector<std::int64_t> experts(stage_.everybody().size());
-  for (int chunk = 0; chunk < layers_.chunks(); ++chunk) {
-    for (const LayerWork& work : layers_.last(chunk).works) {
-      const auto memory = work.decision.memory.empty()
-                              ? whole_experts(work.assignment().placement(), stage_.model(), {})
-                              : work.decision.memory;
-      for (std::size_t g = 0; g < experts.size(); ++g) {
-        experts[g] += memory[g].weights.value / size_of(stage_.model().weights) / expert_replicas;
+  const auto ops = sum_now(part, zero() < 2 ? WorkCell() : cell, after);
+  if (!overlap().gradients) chain.require(ops);
+}
+
+std::int64_t OptimizerOps::updated_dense() const {
+  const std::int64_t replicas = zero() > 0 ? exchanges_.replicas().of_dense() : 1;
+  return (dense_parameters() + replicas - 1) / replicas;
+}
+
+std::vector<std::int64_t> OptimizerOps::expert_parameters() const {
+  const LayerReplicas& replicas = exchanges_.replicas();
+  const MoeModel& model = replicas.stage().model();
+  const std::int64_t shards = zero() > 0 ? replicas.of_experts() : 1;
+  std::vector<std::int64_t> experts(replicas.everybody().size());
+  for (std::size_t s = 0; s < layers_.size(); ++s) {
+    const StageSpace& stage = *replicas.stages()[s];
+    const Group& gpus = stage.gpus()->in_plan(stage.everybody());
+    for (int chunk = 0; chunk < layers_[s]->chunks(); ++chunk) {
+      for (const LayerWork& work : layers_[s]->last(chunk).works) {
+        const auto memory = work.decision.memory.empty()
+                                ? whole_experts(work.assignment().placement(), model, {})
+                                : work.decision.memory;
+        for (std::size_t g = 0; g < gpus.size(); ++g) {
+          experts[replicas.everybody().member(gpus[g])] +=
+              memory[g].weights.value / size_of(model.weights) / shards;
+        }
       }
     }
   }
+  return experts;
+}
+
+OpId OptimizerOps::add_update(const std::vector<OpId>& after) {
+  const LayerReplicas& replicas = exchanges_.replicas();
+  const std::vector<std::int64_t> experts = expert_parameters();
+  const std::int64_t dense = updated_dense();
+  if (dense + *std::ranges::max_element(experts) == 0) return no_op;
+  const std::int64_t written = update_writes + size_of(replicas.stage().model().weights);
   std::vector<Kernel> each;
   for (const std::int64_t of_experts : experts) {
-    const std::int64_t parameters = updated + of_experts;
-    each.emplace_back(
-        MemoryBound{Bytes(parameters * update_reads),
-                    Bytes(parameters * (update_writes + size_of(stage_.model().weights)))});
+    const std::int64_t parameters = dense + of_experts;
+    each.emplace_back(MemoryBound{Bytes(parameters * update_reads), Bytes(parameters * written)});
   }
-  OpKey key{.kind = OpKind::optimizer, .pass = Pass::backward};
-  if (updated + *std::ranges::max_element(experts) == 0) return;
-  const OpId update = stage_.plan().add({name_of(key.type()), key, Stream::compute,
-                                         stage_.gpus()->in_plan(stage_.everybody()), after,
-                                         Kernels(std::move(each))});
-  if (!shards || replicas == 1 || dense == 0) return;
-  key.kind = OpKind::weight_exchange;
-  key.stage = Stage::gather;
-  const auto [traffic, rounds] =
-      all_gather(nodes_, Bytes(updated * size_of(stage_.model().weights)));
-  add(key, traffic, rounds, {update});
+  const OpKey key{.kind = OpKind::optimizer, .pass = Pass::backward};
+  return replicas.stage().plan().add({name_of(key.type()), key, Stream::compute,
+                                      replicas.everybody(), after, Kernels(std::move(each))});
+}
+
+void OptimizerOps::finish(const std::vector<const Mark*>& done) {
+  const LayerReplicas& replicas = exchanges_.replicas();
+  std::vector<OpId> after;
+  for (const Mark* mark : done) {
+    const auto waits = waits_of(Group::first(static_cast<int>(mark->size())), *mark);
+    after.insert(after.end(), waits.begin(), waits.end());
+  }
+  sort_once(after);
+  for (const StagePart& part : waiting_) sum_now(part, {}, after);
+  after.insert(after.end(), sums_.begin(), sums_.end());
+  const OpId update = add_update(after);
+  const bool gathers = zero() > 0 && zero() < 3 && !gathers_at_begin();
+  if (update == no_op || !gathers) return;
+  if (replicas.of_dense() > 1 && dense_parameters() > 0) {
+    exchanges_.all_dense_weights(dense_parameters(), {update});
+  }
+  if (zero() < 2) return;  // new weights of experts went round with their gradients
+  for (const StagePart& part : parts_) {
+    exchanges_.expert_weights(part, {}, Pass::backward, {update});
+  }
 }
 
 }  // namespace moesim

@@ -5,10 +5,16 @@
 
 namespace moesim {
 
+int layer_number(const MoeModel& model, const StagePart& part) {
+  if (part.kind == StagePartKind::layer) return part.number;
+  return part.kind == StagePartKind::mtp ? model.layers + part.number : -1;
+}
+
 int recorded_layer(const TraceInfo& trace, const MoeModel& model, int number) {
   const auto same = std::ranges::find(trace.layers, number);
   if (same != trace.layers.end()) return static_cast<int>(same - trace.layers.begin());
-  const auto place = std::ranges::lower_bound(model.moe_layers, number) - model.moe_layers.begin();
+  const auto before = std::ranges::lower_bound(model.moe_layers, number);
+  const auto place = before - model.moe_layers.begin() + std::max(0, number - model.layers);
   return static_cast<int>(place % std::ssize(trace.layers));
 }
 
@@ -31,6 +37,15 @@ StageLayers::StageLayers(const SystemSpec& system, const Topology& cluster, cons
       microbatches_(microbatches),
       planner_(system, cluster, model, trace,
                with_layers(chunks_, model, trace, std::move(options))) {}
+
+const LayerWork* StageLayers::last_of(int number) {
+  for (int chunk = 0; chunk < chunks(); ++chunk) {
+    for (const LayerWork& work : last(chunk).works) {
+      if (work.number == number) return &work;
+    }
+  }
+  return nullptr;
+}
 
 bool StageLayers::plan(int iteration, RoutingChange& change) {
   planned_.clear();

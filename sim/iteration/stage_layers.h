@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/iteration/microbatches.h"
+#include "sim/parallel/layer_layout.h"
 #include "sim/policy/layer_planner.h"
 
 namespace moesim {
@@ -35,6 +36,8 @@ class StageLayers {
   }
   /// Of the microbatch that was decided last.
   ChunkLayers& last(int chunk) { return of(static_cast<int>(planned_.size()) - 1, chunk); }
+  /// Of it a layer; null where the stage has no MoE layer of that number.
+  const LayerWork* last_of(int number);
   int chunks() const { return static_cast<int>(chunks_.size()); }
   const LayerPlanner& planner() const { return planner_; }
   const std::vector<int>& numbers(int chunk) const {
@@ -51,6 +54,10 @@ class StageLayers {
   LayerPlanner planner_;
   std::vector<std::vector<std::unique_ptr<ChunkLayers>>> planned_;  // [microbatch][chunk]
 };
+
+/// The number of a layer of the model, or of multi-token prediction behind them; of other parts
+/// below 0.
+int layer_number(const MoeModel& model, const StagePart& part);
 
 /// The recorded layer that stands for a MoE layer of the model: that of its number, else the
 /// recorded ones in turn. An index into TraceInfo::layers.

@@ -43,7 +43,7 @@ Stream Transfers::stream(int from, int to) const {
 }
 
 std::vector<OpId> Transfers::add(Plan& plan, int from, int to, WorkCell cell, Pass pass,
-                                 int position, const Mark& done) {
+                                 int position, const Mark& done, int tensors) {
   std::vector<OpId> ops;
   if (from == to) {
     for (const auto& of_gpu : done) ops.insert(ops.end(), of_gpu.begin(), of_gpu.end());
@@ -60,8 +60,9 @@ std::vector<OpId> Transfers::add(Plan& plan, int from, int to, WorkCell cell, Pa
   for (std::size_t c = 0; c < cells.size(); ++c) {
     std::vector<OpId> after = waits_of(cells[c], done);
     sort_once(after);
+    const Bytes unit(on.traffic[c].unit().value * tensors);
     ops.push_back(plan.add({name_of(key.type()), key, stream(from, to), on.groups[c],
-                            std::move(after), Exchange{on.traffic[c], {}, false}}));
+                            std::move(after), Exchange{on.traffic[c].with_unit(unit), {}, false}}));
   }
   return ops;
 }

@@ -18,9 +18,10 @@ class Transfers {
   /// `stages` must outlive it.
   explicit Transfers(const std::vector<StageSpace>& stages) : stages_(stages) {}
 
-  /// What the receivers wait for: the transfers, or `done` itself within a stage.
+  /// What the receivers wait for: the transfers, or `done` itself within a stage. `tensors`: that
+  /// travel, each of a microbatch's activations.
   std::vector<OpId> add(Plan& plan, int from, int to, WorkCell cell, Pass pass, int position,
-                        const Mark& done);
+                        const Mark& done, int tensors = 1);
 
  private:
   struct Way {
