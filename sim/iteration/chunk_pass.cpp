@@ -12,6 +12,11 @@ std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
   return chunk.stage.options().gemm_type();
 }
 
+LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apart) {
+  return {microbatch, chunk.chunk, weights_apart, gemm_type_of(chunk),
+          chunk.stage.options().spec.recompute};
+}
+
 BlockKind block_of(StagePartKind kind) {
   return kind == StagePartKind::embedding ? BlockKind::embedding : BlockKind::head;
 }
@@ -24,8 +29,11 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
       weights_apart_(weights_apart),
       chain_(chunk.stage.plan(), chunk.stage.gpus()),
       ops_(chain_, chunk.stage.model(), chunk.layers.of(microbatch, chunk.chunk).replayed,
-           {microbatch, chunk.chunk, weights_apart, gemm_type_of(chunk),
-            chunk.stage.options().spec.recompute}) {
+           cell_of(chunk, microbatch, weights_apart)),
+      apart_chain_(chunk.stage.plan(), chunk.stage.gpus()),
+      apart_ops_(apart_chain_, chunk.stage.model(),
+                 chunk.layers.of(microbatch, chunk.chunk).replayed,
+                 cell_of(chunk, microbatch, weights_apart)) {
   const auto& numbers = chunk.layers.numbers(chunk.chunk);
   for (std::size_t p = 0; p < chunk.parts.size(); ++p) {
     const StagePart& part = chunk.parts[p];
@@ -34,6 +42,15 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
     const auto at = std::ranges::find(numbers, number);
     list_.push_back({number, at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin()), p});
   }
+}
+
+Mark ChunkPass::end() const {
+  Mark all = chain_.mark();
+  const Mark apart = apart_chain_.mark();
+  for (std::size_t g = 0; g < all.size(); ++g) {
+    all[g].insert(all[g].end(), apart[g].begin(), apart[g].end());
+  }
+  return all;
 }
 
 LayerPass ChunkPass::pass(const Layer& layer, Pass way) const {
@@ -71,8 +88,8 @@ void ChunkPass::compute_again(const Layer& layer) {
   ops_.recompute(layer.moe);
 }
 
-void ChunkPass::sum_gradients(const StagePart& part) {
-  if (chunk_.sums != nullptr) chunk_.sums->sum(chain_, cell_, part, last_);
+void ChunkPass::sum_gradients(OpChain& chain, const StagePart& part) {
+  if (chunk_.sums != nullptr) chunk_.sums->sum(chain, cell_, part, last_);
 }
 
 /// While a part runs, the weights of the next one travel.
@@ -123,7 +140,7 @@ void ChunkPass::around(StagePartKind kind, Pass way) {
     const bool needs = way == Pass::forward || kind == StagePartKind::head;
     if (needs) require_weights(p, way);
     for (const int number : runs_of(kind, way)) block(way, number, block_of(kind));
-    if (way == Pass::backward && !weights_apart_) sum_gradients(part);
+    if (way == Pass::backward && !weights_apart_) sum_gradients(chain_, part);
   }
 }
 
@@ -212,7 +229,7 @@ PassPieces ChunkPass::backward() {
                       }});
       list.push_back({LayerPart::attention, [this, layer, begin_next] {
                         attention(layer, Pass::backward);
-                        if (!weights_apart_) sum_gradients(chunk_.parts[layer.part]);
+                        if (!weights_apart_) sum_gradients(chain_, chunk_.parts[layer.part]);
                         begin_next();
                       }});
       continue;
@@ -224,7 +241,7 @@ PassPieces ChunkPass::backward() {
                       pass(layer, Pass::backward).join();
                       if (chunk_.whole) block(Pass::backward, layer.number, BlockKind::moe);
                       attention(layer, Pass::backward);
-                      if (!weights_apart_) sum_gradients(chunk_.parts[layer.part]);
+                      if (!weights_apart_) sum_gradients(chain_, chunk_.parts[layer.part]);
                       begin_next();
                     }});
   }
@@ -238,13 +255,13 @@ PassPieces ChunkPass::backward() {
 PassPieces ChunkPass::weight_gradients() {
   PassPieces pieces = empty_pass();
   const auto weights = [this](int layer, BlockKind kind) {
-    if (chunk_.whole) chunk_.blocks.weight_gradients(chain_, cell_, layer, kind);
+    if (chunk_.whole) chunk_.blocks.weight_gradients(apart_chain_, cell_, layer, kind);
   };
   const auto beside = [this, weights](StagePartKind kind) {
     for (const StagePart& part : chunk_.parts) {
       if (part.kind != kind) continue;
       for (const int number : runs_of(kind, Pass::backward)) weights(number, block_of(kind));
-      sum_gradients(part);
+      sum_gradients(apart_chain_, part);
     }
   };
   pieces.begin = [beside] { beside(StagePartKind::head); };
@@ -252,52 +269,23 @@ PassPieces ChunkPass::weight_gradients() {
     const Layer layer = list_[i];
     auto& list = pieces.layers[i];
     list.push_back({LayerPart::mlp, [this, layer, weights] {
-                      if (layer.moe >= 0) return ops_.expert_weight_gradients(layer.moe);
+                      if (layer.moe >= 0) return apart_ops_.expert_weight_gradients(layer.moe);
                       weights(layer.number, BlockKind::dense_ffn);
                     }});
     list.push_back({LayerPart::attention, [this, layer, weights] {
-                      if (layer.moe >= 0) ops_.other_weight_gradients(layer.moe);
+                      if (layer.moe >= 0) apart_ops_.other_weight_gradients(layer.moe);
                       const bool coarse = layer.moe >= 0 && !chunk_.whole;
-                      if (coarse) ops_.attention_weight_gradients(layer.moe);
+                      if (coarse) apart_ops_.attention_weight_gradients(layer.moe);
                       weights(layer.number, BlockKind::attention);
                       if (chunk_.parts[layer.part].kind == StagePartKind::mtp) {
                         weights(layer.number, BlockKind::mtp);
                         weights(layer.number, BlockKind::embedding);
                       }
-                      sum_gradients(chunk_.parts[layer.part]);
+                      sum_gradients(apart_chain_, chunk_.parts[layer.part]);
                     }});
   }
   pieces.end = [beside] { beside(StagePartKind::embedding); };
   return pieces;
-}
-
-void add_pass(const PassPieces& pass, Pass way) {
-  pass.begin();
-  for (std::size_t i = 0; i < pass.layers.size(); ++i) {
-    const std::size_t layer = way == Pass::forward ? i : pass.layers.size() - 1 - i;
-    for (const PassPiece& piece : pass.layers[layer]) piece.add();
-  }
-  pass.end();
-}
-
-void add_merged(const PassPieces& forward, const PassPieces& backward, const PassPieces* weights) {
-  forward.begin();
-  backward.begin();
-  const auto order = combined_layers(static_cast<int>(forward.layers.size()),
-                                     static_cast<int>(backward.layers.size()),
-                                     {.delay_weight_gradients = weights != nullptr});
-  if (weights != nullptr) weights->begin();
-  for (const LayerPiece& at : order) {
-    const PassPieces& pass = at.kind == WorkKind::forward           ? forward
-                             : at.kind == WorkKind::weight_gradient ? *weights
-                                                                    : backward;
-    for (const PassPiece& piece : pass.layers[static_cast<std::size_t>(at.layer)]) {
-      if (piece.part == at.part) piece.add();
-    }
-  }
-  forward.end();
-  backward.end();
-  if (weights != nullptr) weights->end();
 }
 
 }  // namespace moesim

@@ -48,7 +48,10 @@ class ChunkPass {
 
   /// The next pass starts when these have ended.
   void require(const std::vector<OpId>& ops) { chain_.require(ops); }
+  /// What the next pass of the microbatch waits for: not the gradients by weights that are apart.
   Mark mark() const { return chain_.mark(); }
+  /// All that has been added.
+  Mark end() const;
   bool weights_apart() const { return weights_apart_; }
   /// No other microbatch adds to the chunk's gradients: they are summed as they are done.
   void sums_gradients() { last_ = true; }
@@ -77,7 +80,7 @@ class ChunkPass {
   void join_before(std::size_t index);
   PassPieces empty_pass() const;
   void at_edge(Point point, Pass way);
-  void sum_gradients(const StagePart& part);
+  void sum_gradients(OpChain& chain, const StagePart& part);
   void require_weights(std::size_t part, Pass way);
 
   const ChunkParts& chunk_;
@@ -86,6 +89,10 @@ class ChunkPass {
   std::vector<Layer> list_;
   mutable OpChain chain_;
   mutable LayerOps ops_;
+  // Gradients by weights that are apart: on the stream of kernels they follow what they need, and
+  // no exchange waits for them.
+  OpChain apart_chain_;
+  LayerOps apart_ops_;
 };
 
 /// Adds a pass by itself, its layers first to last or the other way.

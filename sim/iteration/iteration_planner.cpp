@@ -33,11 +33,12 @@ class IterationPlanner::Iteration {
     const Pipeline& pipeline = planner_.shape_.pipeline;
     for (const TurnAt at : pipeline.order()) {
       const Turn& turn = pipeline.at(at);
-      if (turn.beside) {
+      if (turn.beside && planner_.options_.spec.overlap.all_to_all) {
         add_merged_works(at.stage, turn.work, *turn.beside);
-      } else {
-        add(at.stage, turn.work);
+        continue;
       }
+      add(at.stage, turn.work);
+      if (turn.beside) add(at.stage, *turn.beside);
     }
     for (std::size_t i = 0; i < optimizers_.size(); ++i) {
       std::vector<const Mark*> done;
@@ -156,7 +157,7 @@ class IterationPlanner::Iteration {
 
   void end(ChunkPass& made, int stage, const StageWork& work) {
     if (work.kind != WorkKind::weight_gradient) send(made, stage, work, way_of(work));
-    done_[static_cast<std::size_t>(stage)] = made.mark();
+    done_[static_cast<std::size_t>(stage)] = made.end();
     if (ends_gradients(work)) passes_.erase({stage, work.microbatch, work.chunk});
   }
 

@@ -59,6 +59,7 @@ class IdealPipeline : public testing::TestWithParam<Shape> {
     options.spec.parallel.pp = s.pp;
     options.spec.parallel.vpp = s.vpp;
     options.spec.pipeline = s.kind;
+    options.spec.overlap.all_to_all = merges_passes(s.kind);
     options.spec.global_batch = s.microbatches;
     options.spec.sequence = 4096;
     options.optimizer = false;

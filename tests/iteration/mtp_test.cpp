@@ -26,6 +26,7 @@ class MtpTest : public testing::TestWithParam<PipelineKind> {
     o.spec.parallel = {.tp = tp, .pp = 2, .ep = 4, .etp = 1};
     if (GetParam() == PipelineKind::combined_interleaved) o.spec.parallel.vpp = 2;
     o.spec.pipeline = GetParam();
+    o.spec.overlap.all_to_all = merges_passes(GetParam());
     o.spec.global_batch = 32;
     o.spec.sequence = 512;
     IterationPlanner planner(test::policy("alltoall"), topology, m, trace, o);

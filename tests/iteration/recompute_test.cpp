@@ -17,6 +17,7 @@ class RecomputeInIterations : public testing::TestWithParam<PipelineKind> {
     IterationOptions o;
     o.spec.parallel = {.tp = 2, .cp = 2, .pp = 2, .vpp = 1, .ep = 8, .etp = 1};
     o.spec.pipeline = GetParam();
+    o.spec.overlap.all_to_all = merges_passes(GetParam());
     o.spec.global_batch = 16;
     o.spec.sequence = 512;
     o.spec.recompute = recompute;

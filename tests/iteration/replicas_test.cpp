@@ -18,6 +18,7 @@ class ReplicasTest : public testing::Test {
     IterationOptions o;
     o.spec.parallel = {.tp = 1, .pp = pp, .ep = ep, .etp = 1};
     o.spec.pipeline = kind;
+    o.spec.overlap.all_to_all = merges_passes(kind);
     o.spec.global_batch = 16 / pp * 8;
     o.spec.sequence = 512;
     o.spec.distinct_microbatches = 1;

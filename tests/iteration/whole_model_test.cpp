@@ -24,6 +24,7 @@ class WholeModel : public testing::TestWithParam<Case> {
     IterationOptions o;
     o.spec.parallel = {.tp = c.tp, .pp = c.pp, .vpp = c.vpp, .ep = c.ep, .etp = 1};
     o.spec.pipeline = c.kind;
+    o.spec.overlap.all_to_all = merges_passes(c.kind);
     o.spec.global_batch = 16 / c.tp / c.pp * 8;
     o.spec.sequence = 512;
     o.spec.distinct_microbatches = 2;
