@@ -42,7 +42,8 @@ std::string microbatch_text(const IterationSpec& spec, const IterationShape& sha
   if (spec.distinct_microbatches > 0 && spec.distinct_microbatches < shape.microbatches) {
     text += fmt::format(", {} of them distinct", spec.distinct_microbatches);
   }
-  const int repeat = make_microbatches(trace, shape, spec).repeat;
+  const bool recorded = trace.step_count() > 0;
+  const int repeat = recorded ? make_microbatches(trace, shape, spec).repeat : 1;
   if (repeat > 1) {
     text += fmt::format("; the trace is short: each recorded step is played {} times", repeat);
   }
@@ -63,11 +64,14 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                         static_cast<double>(parameters_of(model).main()) * 1e-9,
                         static_cast<double>(active_parameters_of(model).main()) * 1e-9);
   }
-  text += fmt::format("\n# trace {}: {} tokens, {} recorded layers{}\n", info.name,
-                      inputs.trace.total_tokens(), info.layers.size(),
-                      info.layers == model.moe_layers
-                          ? ""
-                          : fmt::format(", in turn for the model's {}", model.moe_layers.size()));
+  text +=
+      scenario.trace.empty()
+          ? "\n# no trace: as many tokens for every expert\n"
+          : fmt::format("\n# trace {}: {} tokens, {} recorded layers{}\n", info.name,
+                        inputs.trace.total_tokens(), info.layers.size(),
+                        info.layers == model.moe_layers
+                            ? ""
+                            : fmt::format(", in turn for the model's {}", model.moe_layers.size()));
   for (const ClusterInput& c : inputs.clusters) {
     const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
     text += fmt::format("# {}: {} GPUs on {} hosts: {}\n#   {}\n", c.topology.name(),

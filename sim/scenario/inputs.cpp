@@ -68,7 +68,7 @@ void check_names(const Scenario& scenario) {
     mistakes.collect([&] { find_file("'topology'", "topologies", name); });
   }
   mistakes.collect([&] { find_file("'model'", "models/moe", scenario.model); });
-  mistakes.collect([&] { check_trace_exists(scenario.trace); });
+  if (!scenario.trace.empty()) mistakes.collect([&] { check_trace_exists(scenario.trace); });
   for (const std::string& name : scenario.policies) {
     mistakes.collect([&] { find_file("'policy'", "models/system", name); });
   }
@@ -178,14 +178,21 @@ void check_ids_of(const std::string& folder, const RoutingTrace& trace,
   }
 }
 
+/// The trace of the scenario, or an empty one of the model's shape.
+RoutingTrace trace_of(const Scenario& scenario, const MoeModel& model) {
+  if (!scenario.trace.empty()) return RoutingTrace::open(scenario.trace);
+  return {{"none", model.name, model.experts, model.top_k, model.moe_layers, Phase::synthetic, {}},
+          {}};
+}
+
 /// All but how the trace fits the clusters.
 Inputs open_all(const Scenario& scenario) {
   check_names(scenario);
-  RoutingTrace trace = RoutingTrace::open(scenario.trace);
   const auto model_overrides = scenario.overrides_of("model", scenario.model);
   const std::string model_path = data_file("models/moe", scenario.model);
-  Inputs inputs{
-      std::move(trace), {}, read_moe_model(model_path, model_overrides), {}, {}, {}, {}, {}, {}};
+  MoeModel read = read_moe_model(model_path, model_overrides);
+  RoutingTrace trace = trace_of(scenario, read);
+  Inputs inputs{std::move(trace), {}, std::move(read), {}, {}, {}, {}, {}, {}};
   inputs.trace_file = {inputs.trace.info().name, inputs.trace.hash()};
   inputs.model_file = input_file(scenario.model, model_path, model_overrides);
   const TraceInfo& info = inputs.trace.info();

@@ -151,7 +151,11 @@ void read_layers(const YamlMap& map, Scenario& scenario) {
 void require_flags(const std::vector<Override>& flags) {
   std::vector<std::string> missing;
   for (const char* key : {"topology", "model", "trace", "policy"}) {
-    const auto names_it = [&](const Override& flag) { return flag.path == key; };
+    // Balanced routing alone plays nothing recorded.
+    const auto names_it = [&](const Override& flag) {
+      return flag.path == key || (std::string(key) == "trace" && flag.path == "routing" &&
+                                  flag.value == "balanced");
+    };
     if (std::none_of(flags.begin(), flags.end(), names_it)) {
       missing.push_back(fmt::format("--{}", key));
     }
@@ -224,7 +228,11 @@ Scenario read_scenario(const std::string& given, const std::vector<Override>& fl
   Scenario s;
   s.topologies = as_named_in(path, "topologies", names(map, "topology"));
   s.model = moesim::as_named_in(path, "models/moe", name(map, "model"));
-  s.trace = trace_folder(name(map, "trace"), path);
+  const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
+  s.iteration = read_iteration(map, ep_flagged);
+  const bool recorded =
+      !s.iteration || std::ranges::count(s.iteration->routing, RoutingSource::recorded) > 0;
+  if (recorded || map.find("trace")) s.trace = trace_folder(name(map, "trace"), path);
   s.policies = as_named_in(path, "models/system", names(map, "policy"));
   s.fidelities = fidelities(map);
   s.p2p_order = p2p_order(map, s.fidelities);
@@ -242,8 +250,6 @@ Scenario read_scenario(const std::string& given, const std::vector<Override>& fl
   s.gradient_bytes = static_cast<int>(map.integer("gradient_bytes", {0, 1024}, 2));
   s.optimizer_bytes = static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, 12));
   s.accumulate = accumulate(map);
-  const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
-  s.iteration = read_iteration(map, ep_flagged);
   if (s.iteration) s.ep = s.iteration->parallel.ep;
   s.set = changes_in_file(map);
   doc->finish();

@@ -107,6 +107,25 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
   }
 }
 
+TEST(Iteration, OfBalancedRoutingAloneNeedsNoTrace) {
+  const auto read = [](const std::string& routing) {
+    std::vector<Override> flags;
+    for (const char* flag : {"topology=h100-rail", "model=qwen3-30b-a3b", "policy=megatron",
+                             "batch.global=64", "batch.sequence=4096"}) {
+      flags.push_back(parse_override(flag));
+    }
+    flags.push_back(parse_override("routing=" + routing));
+    return read_scenario("", flags);
+  };
+  const Scenario scenario = read("balanced");
+  EXPECT_TRUE(scenario.trace.empty());
+  EXPECT_THAT(to_text(scenario), testing::Not(HasSubstr("trace")));
+  const Inputs inputs = open_iteration_inputs(scenario);
+  EXPECT_EQ(inputs.trace.step_count(), 0);
+  EXPECT_EQ(inputs.trace.info().experts, 128);
+  EXPECT_THROW(read("[balanced, recorded]"), Error);
+}
+
 TEST(Iteration, FlagsAndSetReachTheKeys) {
   const std::string keys = "parallel: {tp: 2, ep: 4}\n" + batch;
   const IterationSpec spec = spec_of(keys, {{"parallel.tp", "4", "--tp 4"},

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/predict_rows.py reads its rows, and sums up what became of them."""
+import argparse
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+try:
+    import predict_rows as rows
+except ModuleNotFoundError as missing:  # PyYAML
+    print(missing)
+    sys.exit(77)
+
+MOESIM = sys.argv.pop() if len(sys.argv) > 1 else ""
+
+
+class PredictRows(unittest.TestCase):
+    def test_reads_every_row(self):
+        sections = rows.read_rows()
+        self.assertEqual({"A-H100", "A-B200", "B.1", "B.2", "C.1", "D", "E.1", "E.2", "F", "G", "H"} -
+                         {s["id"] for s in sections}, set())
+        for section in sections:
+            self.assertEqual(len({r["id"] for r in section["all"]}), len(section["all"]))
+            for row in section["all"]:
+                self.assertTrue((ROOT / "models/moe" / f"{row['model']}.yaml").exists(), row["model"])
+                self.assertTrue(rows.gpu_name(row["machine"]["gpu"], "measured"))
+                self.assertGreaterEqual(rows.microbatches(row), 1)
+
+    def test_a_repeated_row_keeps_what_it_does_not_change(self):
+        table = {r["id"]: r for s in rows.read_rows() if s["id"] == "A-B200" for r in s["all"]}
+        self.assertEqual(rows.scenario(table["qwen3-30b-26.02"], "measured")["batch"],
+                         {"global": 512, "micro": 1, "sequence": 4096})
+
+    def test_measured_values_become_seconds(self):
+        row = {"global": 512, "sequence": 4096, "gpus": 8, "unit": "tokens", "measured": 26214.4}
+        self.assertAlmostEqual(rows.measured_seconds(row, {}), 10)
+        row.update(unit="mfu", measured=50)
+        self.assertAlmostEqual(rows.measured_seconds(row, {"flop_per_token": 989.5e12 / 52428.8}), 10)
+
+    def test_percentile_and_order(self):
+        self.assertEqual(rows.percentile([5, 1, 4, 2, 3, 10, 9, 8, 7, 6], 90), 9)
+        rates = [(1, 1), (2, 2), (2.04, 1.9), (1.5, 3)]
+        results = [{"measured_rate": m, "rate": p} for m, p in rates]
+        # 2 and 2.04 are too near; 1.5 is measured below both, and predicted above.
+        self.assertEqual(rows.ranked(results), (5, 3))
+
+    def test_further_microbatches_take_what_the_last_ones_took(self):
+        first = {"iteration_s": 3.0, "overlapped_s": 0.0, "parts_s": {"experts": 2.0}, "took_s": 1}
+        second = {"iteration_s": 5.0, "overlapped_s": 1.0, "parts_s": {"experts": 4.0}, "took_s": 1}
+        self.assertEqual(rows.extended(first, second, 2)["iteration_s"], 9.0)
+        self.assertEqual(rows.extended(first, second, 2)["parts_s"], {"experts": 8.0})
+
+    @unittest.skipIf(not MOESIM, "no moesim")
+    def test_predicts_a_row(self):
+        row = next(r for s in rows.read_rows() if s["id"] == "H" for r in s["all"])
+        args = argparse.Namespace(gpu="measured", unfitted=False, whole=False, moesim=MOESIM, timeout=300)
+        case, why = rows.predict(row, args)
+        self.assertEqual(why, "")
+        result = rows.result_of(row, case, why)
+        self.assertLess(abs(result["error"]), 0.5)
+
+
+if __name__ == "__main__":
+    unittest.main()
