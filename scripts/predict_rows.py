@@ -21,7 +21,7 @@ import yaml
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROWS = os.path.join(ROOT, "tests", "rows", "rows.yaml")
-PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout")
+PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer", "loss_as_layer")
 KNOWN = set(PARALLEL) | {
     "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher",
     "pipeline", "delay_wgrad", "recompute", "zero", "mtp", "set", "measured", "note", "overlap"}
@@ -246,6 +246,12 @@ def summary(section, results):
     return text
 
 
+def write_json(path, results):
+    if path:
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(results, f, indent=1)
+
+
 def markdown(sections, everything):
     """The tables of docs/results/whole-steps.md."""
     lines = []
@@ -292,6 +298,7 @@ def main():
                 continue
             results.append(result_of(row, *predict(row, args)))
             print(line_of(results[-1]), flush=True)
+            write_json(args.json, everything + results)
         if results:
             everything += results
             summaries.append(summary(section, results))
@@ -303,9 +310,6 @@ def main():
     if args.markdown:
         with open(args.markdown, "w", encoding="utf-8") as f:
             f.write(markdown(sections, everything))
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as f:
-            json.dump(everything, f, indent=1)
     return 0
 
 
