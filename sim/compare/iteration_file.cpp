@@ -79,6 +79,9 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                         microbatch_text(spec, shape, inputs.trace));
   }
   text += left_out(model);
+  if (spec.optimizer != OptimizerKind::adam) {
+    text += "# the update is planned as Adam's: that of Muon is left out\n";
+  }
   text += fmt::format("# simulated{}; times of an iteration, forward, backward and update\n",
                       scenario.fidelities.size() == 1
                           ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
