@@ -17,8 +17,8 @@ struct ExplainedCase {
   std::vector<std::string> notes;  // sentences whose subject is the policy
 };
 
-/// One layer of the first step of a scenario of one topology and one policy, as the comparison plans
-/// it; `layer` is one of Inputs::layers. Throws Unsuitable.
+/// One layer of the first step of a scenario of one topology and one policy, as the comparison
+/// plans it; `layer` is one of Inputs::layers. Throws Unsuitable.
 ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int layer,
                            const std::vector<Fidelity>& fidelities);
 

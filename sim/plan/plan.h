@@ -93,9 +93,9 @@ class Kernels {
 /// forward and backward share the entries of one matrix. They do not share a price, since links may
 /// differ by direction.
 ///
-/// `rounds` steps follow each other inside one collective, as a ring of n ranks has 2 (n - 1) for an
-/// all-reduce and n - 1 for an all-gather or a reduce-scatter; the matrix has the bytes of all of
-/// them. With the overhead o [s] of an exchange and the latency l [s] of a step,
+/// `rounds` steps follow each other inside one collective, as a ring of n ranks has 2 (n - 1) for
+/// an all-reduce and n - 1 for an all-gather or a reduce-scatter; the matrix has the bytes of all
+/// of them. With the overhead o [s] of an exchange and the latency l [s] of a step,
 ///   time = o + rounds x l + the bytes of all rounds on the busiest link / its bandwidth,
 /// since the collective is launched once and its steps overlap in parts of the message. Every
 /// fidelity lets overhead and latency pass at the start, then the bytes of all rounds flow.
@@ -105,7 +105,7 @@ struct Exchange {
   bool padded = false;        // rows of one unit each may leave room in the matrix
   bool transposed = false;    // rows of `traffic` receive
   int rounds = 1;
-  int sms = 0;                // multiprocessors that it takes on each of its GPUs
+  int sms = 0;  // multiprocessors that it takes on each of its GPUs
   bool operator==(const Exchange&) const = default;
 };
 

@@ -153,8 +153,8 @@ void require_flags(const std::vector<Override>& flags) {
   for (const char* key : {"topology", "model", "trace", "policy"}) {
     // Balanced routing alone plays nothing recorded.
     const auto names_it = [&](const Override& flag) {
-      return flag.path == key || (std::string(key) == "trace" && flag.path == "routing" &&
-                                  flag.value == "balanced");
+      return flag.path == key ||
+             (std::string(key) == "trace" && flag.path == "routing" && flag.value == "balanced");
     };
     if (std::none_of(flags.begin(), flags.end(), names_it)) {
       missing.push_back(fmt::format("--{}", key));

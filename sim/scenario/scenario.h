@@ -32,7 +32,7 @@ struct Scenario {
   std::vector<std::string> topologies;  // names or paths
   std::string model;                    // name or path
   std::string trace;  // a trace directory, as it was found; empty where nothing recorded is played
-  std::vector<std::string> policies;    // names of models/system, or paths
+  std::vector<std::string> policies;  // names of models/system, or paths
   std::vector<Fidelity> fidelities;
   P2pOrder p2p_order = P2pOrder::all_at_once;
   std::optional<int> ep;  // expert-parallel degree; default: as large as fits
