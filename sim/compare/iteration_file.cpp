@@ -2,7 +2,6 @@
 // What stands above the table of iterations, and their JSON file.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/compare/backends.h"

@@ -15,6 +15,13 @@ constexpr std::int64_t update_reads = 16, update_writes = 12;
 
 constexpr OpId no_op(-1);
 
+/// What all GPUs of a chain have done so far.
+std::vector<OpId> newest_of(const OpChain& chain) {
+  std::vector<OpId> ops = waits_of(Group::first(chain.gpus()), chain.mark());
+  sort_once(ops);
+  return ops;
+}
+
 }  // namespace
 
 OptimizerOps::OptimizerOps(LayerReplicas replicas, std::vector<StageLayers*> layers,
@@ -49,9 +56,8 @@ void OptimizerOps::begin() {
 
 void OptimizerOps::fetch(const OpChain& chain, WorkCell cell, const StagePart& part, Pass pass) {
   if (zero() < 3 || !overlap().parameters) return;
-  std::vector<OpId> after = waits_of(Group::first(chain.gpus()), chain.mark());
-  sort_once(after);
-  fetched_[{cell.microbatch, cell.chunk, pass, key_of(part)}] = gather(part, cell, pass, after);
+  fetched_[{cell.microbatch, cell.chunk, pass, key_of(part)}] =
+      gather(part, cell, pass, newest_of(chain));
 }
 
 void OptimizerOps::require(OpChain& chain, WorkCell cell, const StageSpace& stage,
@@ -68,9 +74,7 @@ void OptimizerOps::require(OpChain& chain, WorkCell cell, const StageSpace& stag
     fetched_.erase(fetched);
     return;
   }
-  std::vector<OpId> after = waits_of(Group::first(chain.gpus()), chain.mark());
-  sort_once(after);
-  chain.require(gather(part, cell, pass, after));
+  chain.require(gather(part, cell, pass, newest_of(chain)));
 }
 
 std::vector<OpId> OptimizerOps::sum_now(const StagePart& part, WorkCell cell,
@@ -90,7 +94,7 @@ void OptimizerOps::sum(OpChain& chain, WorkCell cell, const StagePart& part, boo
     if (awaited.stages++ == 0) waiting_.push_back(part);
     return;
   }
-  const auto now = waits_of(Group::first(chain.gpus()), chain.mark());
+  const std::vector<OpId> now = newest_of(chain);
   awaited.after.insert(awaited.after.end(), now.begin(), now.end());
   if (++awaited.stages < static_cast<int>(layers_.size())) return;
   std::vector<OpId> after = std::move(awaited.after);
