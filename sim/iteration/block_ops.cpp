@@ -96,21 +96,21 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
   }
 }
 
-void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis,
-                             const ByteMatrix& of_group, int rounds) {
-  auto& of_cells = traffic_[{axis, key.kind == OpKind::tensor_exchange}];
+template <class Make>
+void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, Make make) {
+  std::vector<Exchange>& of_cells = exchanges_[axis];
   if (of_cells.empty()) {
-    for (const Group& cell : stage_.cells())
-      of_cells.push_back(stage_.in_cell(cell, axis, of_group));
+    const CollectiveTraffic of_group = make();
+    for (const Group& cell : stage_.cells()) {
+      of_cells.push_back({stage_.in_cell(cell, axis, of_group.traffic), {}, false});
+      of_cells.back().rounds = of_group.rounds;
+    }
   }
   const Mark now = chain.mark();
   const Stream stream = axis == ParallelAxis::tp ? Stream::tp : Stream::cp;
   for (std::size_t c = 0; c < of_cells.size(); ++c) {
     const Group& cell = stage_.cells()[c];
-    Exchange exchange{of_cells[c], {}, false};
-    exchange.rounds = rounds;
-    chain.exchange(
-        {name_of(key.type()), key, stream, cell, waits_of(cell, now), std::move(exchange)});
+    chain.exchange({name_of(key.type()), key, stream, cell, waits_of(cell, now), of_cells[c]});
   }
 }
 
@@ -118,8 +118,8 @@ void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis
 void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
   key.kind = OpKind::tensor_exchange;
   key.part = key.part * 2 + (gather ? 0 : 1);
-  const auto [traffic, rounds] = all_gather(one_node(stage_.shard().tp), stage_.activations());
-  add_exchanges(chain, key, ParallelAxis::tp, traffic, rounds);
+  add_exchanges(chain, key, ParallelAxis::tp,
+                [&] { return all_gather(one_node(stage_.shard().tp), stage_.activations()); });
 }
 
 /// Keys and values pass once round the context group (ring attention, arXiv 2310.01889).
@@ -131,8 +131,8 @@ void BlockOps::add_context_exchange(OpChain& chain, OpKey key) {
   const std::int64_t width = (shape.key_width() + shape.value_width()) / stage_.shard().tp;
   const Bytes keys(stage_.shard().tokens * width * size_of(stage_.model().activations));
   key.kind = OpKind::context_exchange;
-  const auto [traffic, rounds] = ring_shift(members, keys, members - 1);
-  add_exchanges(chain, key, ParallelAxis::cp, traffic, rounds);
+  add_exchanges(chain, key, ParallelAxis::cp,
+                [&] { return ring_shift(members, keys, members - 1); });
 }
 
 }  // namespace moesim

@@ -42,14 +42,15 @@ class BlockOps {
   };
   const std::vector<Made>& made(int layer, BlockKind block, Part part);
   void add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part);
-  void add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis,
-                     const ByteMatrix& of_group, int rounds);
+  /// One in every cell; `make` says what the members of a group move, and is asked once.
+  template <class Make>
+  void add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, Make make);
   void add_tensor_exchange(OpChain& chain, OpKey key, bool gather);
   void add_context_exchange(OpChain& chain, OpKey key);
 
   const StageSpace& stage_;
   std::map<std::tuple<int, BlockKind, Part>, std::vector<Made>> made_;
-  std::map<std::tuple<ParallelAxis, bool>, std::vector<ByteMatrix>> traffic_;  // [cell]
+  std::map<ParallelAxis, std::vector<Exchange>> exchanges_;  // [cell]
 };
 
 }  // namespace moesim
