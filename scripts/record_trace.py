@@ -21,6 +21,8 @@ import math
 import os
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "python"))  # the package moesim
+
 SCRIPT = "scripts/record_trace.py"
 LICENCE = ("Only expert ids, gate weights and sequence lengths are recorded; no text and no model "
            "weights. The trace is under Apache-2.0, like the project.")
@@ -91,26 +93,6 @@ def learning_rate(step, args):
     return args.learning_rate * (0.55 + 0.45 * math.cos(math.pi * progress))
 
 
-class RouterRecorder:
-    """Keeps what the routers return in a forward pass, one entry per layer, while `on` is true."""
-
-    def __init__(self, model):
-        self.on, self.ids, self.weights = False, [], []
-        for layer in model.layers:
-            layer.moe.router.register_forward_hook(self.hook)
-
-    def hook(self, _module, _inputs, output):
-        if self.on:
-            self.ids.append(output[0].detach().cpu().numpy())
-            self.weights.append(output[1].detach().cpu().numpy())
-
-    def take(self):
-        """Returns (ids, weights), each a list of [tokens, k] per layer, and forgets them."""
-        taken = self.ids, self.weights
-        self.ids, self.weights = [], []
-        return taken
-
-
 def provenance(args, argv, corpus, parameters, device, package_version):
     import torch
     names = ["python3-torch", "libopenblas0-pthread"]
@@ -142,14 +124,16 @@ def provenance(args, argv, corpus, parameters, device, package_version):
 def train(args, corpus, model, device, writer):
     """Trains for args.steps steps and records some of them; returns nothing."""
     import torch
-    recorder, chosen = RouterRecorder(model), set(recorded_steps(args.steps, args.record))
+    from moesim import Recorder, watch_huggingface
+    recorder = Recorder(writer, keep=set(recorded_steps(args.steps, args.record)).__contains__)
+    recorder.number = 1
+    watch_huggingface(model, recorder)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.1)
     for step in range(1, args.steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, args)
         rows, domains = corpus.batch(args.sequences)
         batch = torch.from_numpy(rows).to(device)
-        recorder.on = step in chosen
         logits, balance = model(batch[:, :-1])
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
         optimizer.zero_grad(set_to_none=True)
@@ -158,15 +142,15 @@ def train(args, corpus, model, device, writer):
         optimizer.step()
         if sys.stderr.isatty():
             print(f"\rstep {step}/{args.steps}  loss {loss.item():.3f} ", end="", file=sys.stderr)
-        if recorder.on:
-            record(writer, recorder, step, loss.item(), balance.item() / args.layers, domains)
+        ids = recorder.step([args.length] * len(domains))
+        if ids is not None:
+            report(writer, ids, step, loss.item(), balance.item() / args.layers, domains)
+    recorder.close()
 
 
-def record(writer, recorder, step, loss, balance, domains):
-    """Adds the step to the trace, its loss to the provenance, and prints one line."""
+def report(writer, ids, step, loss, balance, domains):
+    """Adds the loss of a recorded step to the provenance, and prints one line."""
     import numpy as np
-    ids, weights = map(np.stack, recorder.take())
-    writer.append(step, ids, weights, [ids.shape[1] // len(domains)] * len(domains))
     writer.header["provenance"]["recorded"].append({
         "step": step, "loss": round(loss, 4), "balance_loss": round(balance, 4),
         "domains": " ".join(domains)})
@@ -194,7 +178,7 @@ def main(argv):
              "/usr/bin/python3")
     from record.corpus import Corpus, CorpusError, package_version
     from record.model import MoeLanguageModel
-    from record.trace_writer import TraceWriter
+    from moesim import TraceWriter
 
     device = args.device
     if device == "auto":
@@ -211,12 +195,9 @@ def main(argv):
     model = MoeLanguageModel(corpus.vocabulary, args.length, args.layers, args.hidden, args.heads,
                              args.ffn, args.experts, args.top_k).to(device)
     parameters = sum(p.numel() for p in model.parameters())
-    writer = TraceWriter(args.out, {
-        "format": "moesim-trace", "version": 1,
-        "name": args.name or os.path.basename(os.path.normpath(args.out)),
-        "model": args.model_name, "experts": args.experts, "top_k": args.top_k,
-        "layers": list(range(args.layers)), "phase": "training", "expert_ids": "logical",
-        "provenance": provenance(args, argv, corpus, parameters, device, package_version)})
+    writer = TraceWriter(args.out, experts=args.experts, top_k=args.top_k, layers=range(args.layers), name=args.name,
+                         model=args.model_name,
+                         provenance=provenance(args, argv, corpus, parameters, device, package_version))
     try:
         train(args, corpus, model, device, writer)
     except KeyboardInterrupt:

@@ -21,8 +21,9 @@ FENCE = re.compile(r"^```(?P<language>\w*)[ ]?(?P<name>\S*)\n(?P<body>.*?)^```$"
 
 def environment(moesim):
     """A shell in which `moesim` is on the path and names are found, as after an installation."""
-    path = os.pathsep.join([str(pathlib.Path(moesim).resolve().parent), os.environ["PATH"]])
-    return os.environ | {"PATH": path, "MOESIM_DATA": str(ROOT), "PYTHONPATH": str(ROOT / "python")}
+    path = os.pathsep.join([str(pathlib.Path(moesim).resolve().parent), str(pathlib.Path(sys.executable).parent),
+                            os.environ["PATH"]])
+    return os.environ | {"PATH": path, "MOESIM_DATA": str(ROOT), "PYTHONPATH": str(ROOT / "scripts" / "python")}
 
 
 def matches(pattern, line):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of record_trace.py: the corpus, the tokenizer, the model and the trace writer."""
+"""Parts of record_trace.py: the corpus, the tokenizer and the model."""

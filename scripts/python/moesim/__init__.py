@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records the routing of mixture-of-experts models, and runs moesim from Python.
+
+    from moesim import Recorder, TraceWriter, watch_huggingface     # record
+    from moesim import Trace                                        # read
+    from moesim import run, compare                                 # simulate
+"""
+
+from moesim.recorder import Recorder
+from moesim.results import MoesimError, Result, compare, run
+from moesim.trace import Step, Trace, TraceError, TraceWriter, merge_ranks
+from moesim.watch import watch_huggingface, watch_megatron, watch_sglang, watch_vllm
+
+__all__ = ["MoesimError", "Recorder", "Result", "Step", "Trace", "TraceError", "TraceWriter", "compare",
+           "merge_ranks", "run", "watch_huggingface", "watch_megatron", "watch_sglang", "watch_vllm"]

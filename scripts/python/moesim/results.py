@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs moesim and hands back what it wrote, as records."""
+
+import json
+import os
+import shutil
+import subprocess
+
+
+class MoesimError(RuntimeError):
+    """What moesim said on standard error; `code` is its exit code: 2 for bad input."""
+
+    def __init__(self, code, message):
+        super().__init__(message.strip())
+        self.code = code
+
+
+def flat(value, prefix=""):
+    """A nested dict as one level, keys joined by dots; lists stay values."""
+    out = {}
+    for key, item in value.items():
+        if isinstance(item, dict):
+            out.update(flat(item, f"{prefix}{key}."))
+        else:
+            out[prefix + key] = item
+    return out
+
+
+class Result:
+    """What a comparison found: `document`, as `--json` writes it; `cases`, a dict per row of the table."""
+
+    def __init__(self, document):
+        self.document = document
+        self.cases = document["cases"]
+
+    @classmethod
+    def read(cls, path):
+        """Reads a file of `--json`."""
+        with open(path, encoding="utf-8") as file:
+            return cls(json.load(file))
+
+    @property
+    def time(self):
+        """The name of the time that cases are compared by: step_s, or iteration_s of whole iterations."""
+        return "iteration_s" if self.document["format"] == "moesim-iterations" else "step_s"
+
+    def records(self):
+        """A flat dict per case, as `pandas.DataFrame(result.records())` takes it. Figures of single layers are left out."""
+        return [{key: item for key, item in flat(case).items() if key != "layers"} for case in self.cases]
+
+    def best(self, **where):
+        """The fastest case, of those whose fields are as given: `best(topology="h100-rail")`."""
+        chosen = [case for case in self.cases if all(case.get(key) == item for key, item in where.items())]
+        if not chosen:
+            raise LookupError(f"no case with {where}")
+        return min(chosen, key=lambda case: case[self.time])
+
+
+def program():
+    """moesim: $MOESIM, else the one on the path, else that of a build beside this package."""
+    beside = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, "build", "sim", "cli", "moesim")
+    found = os.environ.get("MOESIM") or shutil.which("moesim") or (beside if os.path.exists(beside) else None)
+    if not found:
+        raise MoesimError(2, "moesim is not on the path: build it, or name it in $MOESIM")
+    return found
+
+
+def arguments(flags):
+    """Keyword arguments as flags: tokens_per_rank=4096 is --tokens-per-rank 4096, a list is repeated by commas, True a flag
+    without a value; `set={"topology.nodes": 8}` is --set topology.nodes=8."""
+    out = []
+    for name, value in flags.items():
+        flag = "--" + name.replace("_", "-")
+        if name == "set":
+            for path, item in (value.items() if isinstance(value, dict) else (entry.split("=", 1) for entry in value)):
+                out += [flag, f"{path}={item}"]
+        elif value is True:
+            out.append(flag)
+        elif value is not None and value is not False:
+            out += [flag, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)]
+    return out
+
+
+def call(command, scenario, flags):
+    words = [program(), command, *([os.fspath(scenario)] if scenario else []), *arguments(flags), "--json", "-"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise MoesimError(done.returncode, done.stderr)
+    return Result(json.loads(done.stdout))
+
+
+def run(scenario=None, **flags):
+    """`moesim run SCENARIO`: one policy on one cluster. Throws MoesimError."""
+    return call("run", scenario, flags)
+
+
+def compare(scenario=None, **flags):
+    """`moesim compare SCENARIO`: several policies, topologies or fidelities. Throws MoesimError."""
+    return call("compare", scenario, flags)
