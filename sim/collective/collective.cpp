@@ -121,6 +121,26 @@ CollectiveTraffic all_gather(const MemberNodes& nodes, Bytes part) {
   return ring_collective(nodes, part, 1);
 }
 
+CollectiveTraffic all_gather(const std::vector<std::int64_t>& parts, Bytes unit) {
+  const std::size_t members = parts.size();
+  std::int64_t one_way = 0, other_way = 0;  // of all parts
+  for (const std::int64_t part : parts) {
+    one_way += (part + 1) / 2;
+    other_way += part / 2;
+  }
+  if (members == 1 || one_way == 0) return nothing(static_cast<int>(members));
+  ByteMatrix traffic(unit);
+  for (std::size_t m = 0; m < members; ++m) {
+    const std::size_t next = (m + 1) % members, before = (m + members - 1) % members;
+    std::vector<std::uint32_t> row(members);
+    // A neighbour has its own part.
+    row[next] += static_cast<std::uint32_t>(one_way - (parts[next] + 1) / 2);
+    row[before] += static_cast<std::uint32_t>(other_way - parts[before] / 2);
+    traffic.add_dense_row(row);
+  }
+  return {traffic, static_cast<int>(members) - 1};
+}
+
 CollectiveTraffic reduce_scatter(const MemberNodes& nodes, Bytes part) {
   return ring_collective(nodes, part, 1);
 }

@@ -33,7 +33,10 @@ MemberNodes by_node(const std::vector<int>& node_of_member);
 
 /// Every member has `part` bytes and ends with those of all.
 CollectiveTraffic all_gather(const MemberNodes& nodes, Bytes part);
-/// Every member has n parts and ends with the sum of one.
+/// The same of parts in different sizes, as lists of rows are: parts[i] units of member i.
+CollectiveTraffic all_gather(const std::vector<std::int64_t>& parts, Bytes unit);
+/// Every member has n parts and ends with the sum of one. The traffic is that of the all-gather of
+/// these parts, turned round.
 CollectiveTraffic reduce_scatter(const MemberNodes& nodes, Bytes part);
 /// Every member has `bytes` and ends with their sum.
 CollectiveTraffic all_reduce(const MemberNodes& nodes, Bytes bytes);

@@ -2,6 +2,7 @@
 #include "sim/iteration/block_memory.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "sim/policy/memory.h"
 
@@ -137,16 +138,14 @@ std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
   std::vector<std::vector<PassBytes>> result;
   for (const ReplayedLayer& replayed : layers.replayed) {
     const LayerWork& work = replayed.work();
-    const Placement& placement = work.assignment().placement();
-    const auto memory = memory_of_experts(work, model, stage.options().state);
+    const auto memory = memory_of_experts(work, stage.expert_model(), stage.options().state);
     const bool shared = work.decision.gradients == GradientLayout::summed;  // by itself
     auto& of_layer = result.emplace_back(work.counts.gpus());
     for (GpuId gpu(0); gpu.index() < of_layer.size(); ++gpu.value) {
-      const auto first = work.counts.computed().begin() + placement.first_slot(gpu).value;
-      std::int64_t rows = 0;
-      for (int slot = 0; slot < placement.slots_on(gpu); ++slot) rows += first[slot];
+      const auto of_slots = replayed.computed(gpu);
+      const std::int64_t rows = std::accumulate(of_slots.begin(), of_slots.end(), std::int64_t{0});
       const std::int64_t packed = replayed.packed()[gpu.index()];
-      const std::int64_t arrived = replayed.delivered()[gpu.index()];
+      const std::int64_t arrived = replayed.gathered()[gpu.index()];
       PassBytes& bytes = of_layer[gpu.index()];
       bytes.kept = row * rows;
       bytes.again = (whole_row + row * -1) * rows;

@@ -124,8 +124,7 @@ void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
 
 /// Keys and values pass once round the context group (ring attention, arXiv 2310.01889).
 void BlockOps::add_context_exchange(OpChain& chain, OpKey key) {
-  const std::vector<Group> groups = stage_.groups(ParallelAxis::cp);
-  const auto members = static_cast<int>(groups.front().size());
+  const auto members = static_cast<int>(stage_.groups(ParallelAxis::cp).front().size());
   if (members == 1 || !stage_.model().attention->shape) return;
   const AttentionShape& shape = *stage_.model().attention->shape;
   const std::int64_t width = (shape.key_width() + shape.value_width()) / stage_.shard().tp;

@@ -28,10 +28,10 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
       cell_{microbatch, chunk.chunk},
       weights_apart_(weights_apart),
       chain_(chunk.stage.plan(), chunk.stage.gpus()),
-      ops_(chain_, chunk.stage.model(), chunk.layers.of(microbatch, chunk.chunk).replayed,
+      ops_(chain_, chunk.stage.expert_model(), chunk.layers.of(microbatch, chunk.chunk).replayed,
            cell_of(chunk, microbatch, weights_apart)),
       apart_chain_(chunk.stage.plan(), chunk.stage.gpus()),
-      apart_ops_(apart_chain_, chunk.stage.model(),
+      apart_ops_(apart_chain_, chunk.stage.expert_model(),
                  chunk.layers.of(microbatch, chunk.chunk).replayed,
                  cell_of(chunk, microbatch, weights_apart)) {
   const auto& numbers = chunk.layers.numbers(chunk.chunk);

@@ -13,6 +13,7 @@
 #include "sim/iteration/stage_memory.h"
 #include "sim/iteration/transfers.h"
 #include "sim/plan/check.h"
+#include "sim/policy/expert_tensors.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -243,16 +244,20 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
       model_(model),
       options_(std::move(options)),
       whole_(model.missing_of_whole().empty()),
+      expert_model_(model),
       shape_(shape_of(options_.spec, topology.gpu_count(), model)),
       microbatches_(make_microbatches(trace, shape_, options_.spec)) {
-  check_can_plan(options_.spec, shape_.grid);
+  check_can_plan(options_.spec);
+  expert_model_ = with_parts_of_experts(model, shape_.grid.size(ParallelAxis::etp));
   PlannerOptions layer_options;
   layer_options.ep = options_.spec.parallel.ep;
   layer_options.state = options_.state;
   layer_options.accumulate = 0;  // the end of the iteration sums
   layer_options.batches = microbatches_.recorded;
   for (int stage = 0; stage < shape_.grid.stages(); ++stage) {
-    clusters_.push_back(std::make_unique<Topology>(topology.of_gpus(shape_.grid.stage(stage))));
+    clusters_.push_back(std::make_unique<Topology>(
+        topology.of_gpus(shape_.grid.stage_by(ParallelAxis::ep, stage))));
+    layer_options.tensor_sharers = tensor_sharers(shape_.grid, stage);
     std::vector<std::vector<int>> chunks;
     for (int chunk = 0; chunk < shape_.pipeline.chunks(); ++chunk) {
       auto& numbers = chunks.emplace_back();
@@ -261,8 +266,9 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
         if (number >= 0 && model.is_moe_layer(number)) numbers.push_back(number);
       }
     }
-    layers_.push_back(std::make_unique<StageLayers>(
-        system, *clusters_.back(), model, trace, microbatches_, std::move(chunks), layer_options));
+    layers_.push_back(std::make_unique<StageLayers>(system, *clusters_.back(), expert_model_, trace,
+                                                    microbatches_, std::move(chunks),
+                                                    layer_options));
   }
 }
 

@@ -49,7 +49,8 @@ class IterationPlanner {
   const Topology& topology_;
   const MoeModel& model_;
   IterationOptions options_;
-  bool whole_;  // the model says what is around its experts
+  bool whole_;             // the model says what is around its experts
+  MoeModel expert_model_;  // with experts as wide as the parts of them that a GPU holds
   IterationShape shape_;
   Microbatches microbatches_;
   bool replanned_ = false;

@@ -71,8 +71,7 @@ struct IterationShape {
 IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers);
 /// With the layers of a model; those of multi-token prediction are there if it is whole.
 IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model);
-/// Throws Error for what nobody can plan yet: experts divided over tensor groups, EP groups that
-/// are not consecutive GPUs of their stage, ZeRO 2 and 3 over the copies of DualPipe.
-void check_can_plan(const IterationSpec& spec, const Grid& grid);
+/// Throws Error for what nobody can plan yet: ZeRO 2 and 3 over the copies of DualPipe.
+void check_can_plan(const IterationSpec& spec);
 
 }  // namespace moesim

@@ -14,8 +14,7 @@ LayerReplicas::LayerReplicas(std::vector<const StageSpace*> stages, const Topolo
     const auto groups = stage->groups(ParallelAxis::dp_cp);
     dense_.resize(groups.size());
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      const Group& members = stage->gpus()->in_plan(groups[g]);
-      dense_[g].insert(dense_[g].end(), members.begin(), members.end());
+      for (const GpuId own : groups[g]) dense_[g].push_back(stage->gpus()->in_plan(own));
     }
   }
   std::ranges::sort(all);
@@ -35,12 +34,11 @@ ByteMatrix LayerReplicas::in_dense_groups(const ByteMatrix& of_group) const {
 }
 
 ByteMatrix LayerReplicas::from_stages(const ByteMatrix& all) const {
-  if (stages_.size() == 1) return all;
   std::vector<GpuId> members;
   for (const StageSpace* stage : stages_) {
-    const Group& gpus = stage->gpus()->in_plan(stage->everybody());
-    members.insert(members.end(), gpus.begin(), gpus.end());
+    for (const GpuId own : stage->everybody()) members.push_back(stage->gpus()->in_plan(own));
   }
+  if (members == everybody_.list()) return all;
   return among({members}, all);
 }
 

@@ -29,7 +29,7 @@ std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int part
 Batch spread(const Batch& of_replicas, const Grid& grid) {
   Batch batch{of_replicas.step, {}};
   const int tp = grid.size(ParallelAxis::tp), parts = grid.size(ParallelAxis::tp_cp);
-  for (const GpuId gpu : grid.stage(0)) {
+  for (const GpuId gpu : grid.stage_by(ParallelAxis::ep, 0)) {
     const GridPlace place = grid.place(gpu);
     const auto& runs = of_replicas.ranks[static_cast<std::size_t>(place.dp)];
     batch.ranks.push_back(part_of(runs, place.cp * tp + place.tp, parts));

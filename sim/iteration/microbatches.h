@@ -10,7 +10,8 @@
 namespace moesim {
 
 struct Microbatches {
-  /// All that the trace yields, in their order. Ranks are the GPUs of a pipeline stage, ascending.
+  /// All that the trace yields, in their order. Ranks are the GPUs of a pipeline stage, EP group
+  /// after EP group.
   std::vector<Batch> recorded;
   int repeat = 1;    // how often every recorded step is played, so that it fills them
   int distinct = 1;  // of an iteration, whose microbatch m replays number m modulo this

@@ -111,20 +111,19 @@ std::int64_t OptimizerOps::updated_dense() const {
 
 std::vector<std::int64_t> OptimizerOps::expert_parameters() const {
   const LayerReplicas& replicas = exchanges_.replicas();
-  const MoeModel& model = replicas.stage().model();
+  const MoeModel& model = replicas.stage().expert_model();
   const std::int64_t shards = zero() > 0 ? replicas.of_experts() : 1;
   std::vector<std::int64_t> experts(replicas.everybody().size());
   for (std::size_t s = 0; s < layers_.size(); ++s) {
     const StageSpace& stage = *replicas.stages()[s];
-    const Group& gpus = stage.gpus()->in_plan(stage.everybody());
     for (int chunk = 0; chunk < layers_[s]->chunks(); ++chunk) {
       for (const LayerWork& work : layers_[s]->last(chunk).works) {
         const auto memory = work.decision.memory.empty()
                                 ? whole_experts(work.assignment().placement(), model, {})
                                 : work.decision.memory;
-        for (std::size_t g = 0; g < gpus.size(); ++g) {
-          experts[replicas.everybody().member(gpus[g])] +=
-              memory[g].weights.value / size_of(model.weights) / shards;
+        for (const GpuId own : stage.everybody()) {
+          experts[replicas.everybody().member(stage.gpus()->in_plan(own))] +=
+              memory[own.index()].weights.value / size_of(model.weights) / shards;
         }
       }
     }

@@ -2,12 +2,29 @@
 #include "sim/iteration/stage_layers.h"
 
 #include <algorithm>
+#include <map>
 
 namespace moesim {
 
 int layer_number(const MoeModel& model, const StagePart& part) {
   if (part.kind == StagePartKind::layer) return part.number;
   return part.kind == StagePartKind::mtp ? model.layers + part.number : -1;
+}
+
+TensorSharers tensor_sharers(const Grid& grid, int stage) {
+  TensorSharers sharers;
+  if (grid.size(ParallelAxis::etp) == 1) return sharers;
+  std::map<int, int> number;  // of a group of the grid among those of the stage
+  for (const GpuId gpu : grid.stage_by(ParallelAxis::ep, stage)) {
+    number.try_emplace(grid.group_of(ParallelAxis::ep, gpu), static_cast<int>(number.size()));
+  }
+  for (const auto& group : grid.groups(ParallelAxis::etp)) {
+    const GridPlace place = grid.place(group.front());
+    if (place.pp != stage || place.ep != 0) continue;
+    auto& list = sharers.emplace_back();
+    for (const GpuId gpu : group) list.push_back(number.at(grid.group_of(ParallelAxis::ep, gpu)));
+  }
+  return sharers;
 }
 
 int recorded_layer(const TraceInfo& trace, const MoeModel& model, int number) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/iteration/microbatches.h"
+#include "sim/parallel/grid.h"
 #include "sim/parallel/layer_layout.h"
 #include "sim/policy/layer_planner.h"
 
@@ -58,6 +59,10 @@ class StageLayers {
 /// The number of a layer of the model, or of multi-token prediction behind them; of other parts
 /// below 0.
 int layer_number(const MoeModel& model, const StagePart& part);
+
+/// Which EP groups of a pipeline stage, in the order of Grid::stage_by, share the tensors of their
+/// experts; none where etp is 1.
+TensorSharers tensor_sharers(const Grid& grid, int stage);
 
 /// The recorded layer that stands for a MoE layer of the model: that of its number, else the
 /// recorded ones in turn. An index into TraceInfo::layers.

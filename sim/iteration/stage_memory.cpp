@@ -147,7 +147,7 @@ void StageMemory::add_state() {
   const MoeModel& model = stage_.model();
   const IterationOptions& options = stage_.options();
   const int zero = options.spec.zero;
-  const std::int64_t replicas = std::ssize(stage_.groups(ParallelAxis::dp_cp).front().list());
+  const std::int64_t replicas = std::ssize(stage_.groups(ParallelAxis::dp_cp).front());
   std::int64_t dense = 0;
   std::vector<HeldBlock> held;
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
@@ -176,7 +176,8 @@ void StageMemory::add_state() {
 
 void StageMemory::add_experts(const LayerWork& work) {
   const IterationOptions& options = stage_.options();
-  const std::vector<ExpertMemory> memory = memory_of_experts(work, stage_.model(), options.state);
+  const std::vector<ExpertMemory> memory =
+      memory_of_experts(work, stage_.expert_model(), options.state);
   // What a placement shares among all replicas by itself is shared already.
   const bool shared = work.decision.gradients == GradientLayout::summed;
   const auto replicas =

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/policy/expert_tensors.h"
+
 namespace moesim {
 namespace {
 
 /// Merges lists of GPUs that share one into the least disjoint groups that hold them whole.
-std::vector<Group> joined(int gpus, const std::vector<std::vector<Group>>& lists) {
+std::vector<Group> joined(int gpus, const std::vector<GpuGroups>& lists) {
   std::vector<int> root(static_cast<std::size_t>(gpus));
   std::iota(root.begin(), root.end(), 0);
   const auto find = [&](std::size_t g) {
@@ -16,7 +18,7 @@ std::vector<Group> joined(int gpus, const std::vector<std::vector<Group>>& lists
     return g;
   };
   for (const auto& groups : lists) {
-    for (const Group& group : groups) {
+    for (const auto& group : groups) {
       for (const GpuId gpu : group) {
         const std::size_t a = find(group.front().index()), b = find(gpu.index());
         root[std::max(a, b)] = static_cast<int>(std::min(a, b));
@@ -37,8 +39,9 @@ StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& 
     : plan_(plan),
       grid_(grid),
       model_(model),
+      expert_model_(with_parts_of_experts(model, grid.size(ParallelAxis::etp))),
       options_(options),
-      gpus_(std::make_shared<const GpuSubset>(grid.stage(stage), grid.gpus())),
+      gpus_(std::make_shared<const GpuSubset>(grid.stage_by(ParallelAxis::ep, stage), grid.gpus())),
       everybody_(Group::first(gpus_->size())) {
   const std::int64_t sequence = options.spec.sequence;
   shard_.tokens = options.spec.micro_batch * sequence / grid.size(ParallelAxis::cp);
@@ -52,13 +55,12 @@ Bytes StageSpace::activations() const {
   return Bytes(shard_.own_tokens() * model_.hidden * size_of(model_.activations));
 }
 
-std::vector<Group> StageSpace::groups(ParallelAxis axis) const {
-  std::vector<Group> result;
+GpuGroups StageSpace::groups(ParallelAxis axis) const {
+  GpuGroups result;
   for (const auto& list : grid_.groups(axis)) {
     if (gpus_->own(list.front()).value < 0) continue;
-    std::vector<GpuId> own;
+    auto& own = result.emplace_back();
     for (const GpuId gpu : list) own.push_back(gpus_->own(gpu));
-    result.emplace_back(std::move(own));
   }
   return result;
 }
@@ -66,7 +68,7 @@ std::vector<Group> StageSpace::groups(ParallelAxis axis) const {
 ByteMatrix StageSpace::in_cell(const Group& cell, ParallelAxis axis,
                                const ByteMatrix& of_group) const {
   std::vector<std::vector<ByteMatrix::Entry>> rows(cell.size());
-  for (const Group& group : groups(axis)) {
+  for (const auto& group : groups(axis)) {
     if (!cell.contains(group.front())) continue;
     for (std::size_t i = 0; i < group.size(); ++i) {
       for (const auto& entry : of_group.row(GpuId(static_cast<std::int64_t>(i)))) {
@@ -74,6 +76,7 @@ ByteMatrix StageSpace::in_cell(const Group& cell, ParallelAxis axis,
         rows[cell.member(group[i])].push_back(
             {GpuId(static_cast<std::int64_t>(cell.member(to))), entry.units});
       }
+      std::ranges::sort(rows[cell.member(group[i])], {}, &ByteMatrix::Entry::to);
     }
   }
   ByteMatrix result(of_group.unit());

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/plan/group.h"
+#include "sim/plan/plan.h"
 
 namespace moesim {
 
@@ -21,14 +21,27 @@ class GpuSubset {
   int size() const { return static_cast<int>(chosen_.size()); }
   GpuId in_plan(GpuId own) const { return chosen_[own.index()]; }
   /// One list per group of numbers, however often it is asked for.
-  const Group& in_plan(const Group& own) const;
+  const Group& in_plan(const Group& own) const { return members(own).group; }
   /// The number of a GPU of the plan; below 0 where it is not among them.
   GpuId own(GpuId in_plan) const { return own_[in_plan.index()]; }
+  /// From a group under own numbers to the plan's: kernels and traffic of members follow them where
+  /// own numbers ascend otherwise than the plan's.
+  void to_plan(Op& op) const;
 
  private:
+  /// A group of the plan, and which own member each of its members is; empty: in the same order.
+  struct Members {
+    Group group;
+    std::vector<std::size_t> order;
+    // What has been put in order, by identity, which what it was made of keeps taken.
+    std::map<const void*, std::pair<ByteMatrix, ByteMatrix>> traffic;
+    std::map<const void*, std::pair<Kernels, Kernels>> kernels;
+  };
+  Members& members(const Group& own) const;
+
   std::vector<GpuId> chosen_;
   std::vector<GpuId> own_;  // [GPU of the plan]
-  mutable std::map<std::vector<GpuId>, Group> groups_;
+  mutable std::map<std::vector<GpuId>, Members> groups_;
 };
 
 }  // namespace moesim

@@ -8,38 +8,43 @@
 namespace moesim {
 namespace {
 
-/// Adds the GPU of each expert's gradients in every group of a copy: [expert][group].
-void add_homes(std::vector<Ring>& rings, const PlacementContext& context,
-               const LayerDecision& decision, int first) {
+/// [part of tensors] the EP groups that hold it.
+std::vector<std::vector<int>> groups_by_part(const EpGroups& groups, const TensorSharers& sharers) {
+  std::vector<std::vector<int>> by_part(sharers.empty() ? 1 : sharers.front().size());
+  for (const auto& list : sharers) {
+    for (std::size_t part = 0; part < list.size(); ++part) by_part[part].push_back(list[part]);
+  }
+  for (int g = 0; sharers.empty() && g < groups.count(); ++g) by_part[0].push_back(g);
+  return by_part;
+}
+
+/// Adds the GPU of each expert's gradients in some groups of a copy: [expert][group].
+void add_homes(std::vector<Ring>::iterator rings, const PlacementContext& context,
+               const LayerDecision& decision, const std::vector<int>& among, int first) {
   const EpGroups& groups = context.groups;
   const SlotTable homes = decision.gradient_homes.empty() ? decision.assignment.placement().table()
                                                           : decision.gradient_homes;
-  std::vector<Ring> holders(static_cast<std::size_t>(context.experts),
-                            Ring(static_cast<std::size_t>(groups.count()), GpuId(-1)));
-  for (std::size_t g = 0; g < homes.size(); ++g) {
-    const GpuId gpu(static_cast<std::int64_t>(g));
-    for (const ExpertId e : homes[g]) {
-      GpuId& home = holders[e.index()][static_cast<std::size_t>(groups.group_of(gpu))];
-      if (home.value < 0) home = gpu;
+  for (const int group : among) {
+    std::vector<GpuId> home(static_cast<std::size_t>(context.experts), GpuId(-1));
+    for (int r = 0; r < groups.size(); ++r) {
+      const GpuId gpu = groups.gpu(group, GpuId(r));
+      for (const ExpertId e : homes[gpu.index()]) {
+        if (home[e.index()].value < 0) home[e.index()] = gpu;
+      }
     }
-  }
-  for (const Ring& of_expert : holders) {
-    for (const GpuId gpu : of_expert) {
-      if (gpu.value < 0) throw std::logic_error("an EP group lacks an expert's gradients");
+    for (std::size_t e = 0; e < home.size(); ++e) {
+      if (home[e].value < 0) throw std::logic_error("an EP group lacks an expert's gradients");
+      rings[static_cast<std::ptrdiff_t>(e)].emplace_back(first + home[e].value);
     }
-  }
-  rings.resize(holders.size());
-  for (std::size_t e = 0; e < holders.size(); ++e) {
-    for (const GpuId gpu : holders[e]) rings[e].emplace_back(first + gpu.value);
   }
 }
 
-/// Ranks of the same place in all groups hold the same part.
-void add_ranks(std::vector<Ring>& rings, const EpGroups& groups, int first) {
-  rings.resize(static_cast<std::size_t>(groups.size()));
+/// Ranks of the same place in some groups hold the same part.
+void add_ranks(std::vector<Ring>::iterator rings, const EpGroups& groups,
+               const std::vector<int>& among, int first) {
   for (int r = 0; r < groups.size(); ++r) {
-    for (int g = 0; g < groups.count(); ++g) {
-      rings[static_cast<std::size_t>(r)].emplace_back(first + groups.gpu(g, GpuId(r)).value);
+    for (const int group : among) {
+      rings[r].emplace_back(first + groups.gpu(group, GpuId(r)).value);
     }
   }
 }
@@ -56,19 +61,29 @@ std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + b
 
 std::optional<ParamExchange> expert_ring(const PlacementContext& context,
                                          const std::vector<const LayerDecision*>& copies,
-                                         const ExpertRing& ring) {
+                                         const ExpertRing& ring, const TensorSharers& sharers) {
   const EpGroups& groups = context.groups;
   const std::int64_t expert = context.model.expert_parameters();
+  const auto by_part = groups_by_part(groups, sharers);
   std::int64_t part = expert;  // parameters that a ring passes round
   std::vector<Ring> rings;
   int first = 0;
+  // The rings of a part of the tensors, `each` of them.
+  const auto of_part = [&](std::size_t tensors, int each) {
+    rings.resize(by_part.size() * static_cast<std::size_t>(each));
+    return rings.begin() + static_cast<std::ptrdiff_t>(tensors) * each;
+  };
   for (const LayerDecision* decision : copies) {
     switch (decision->gradients) {
       case GradientLayout::homes:
-        add_homes(rings, context, *decision, first);
+        for (std::size_t t = 0; t < by_part.size(); ++t) {
+          add_homes(of_part(t, context.experts), context, *decision, by_part[t], first);
+        }
         break;
       case GradientLayout::sharded:
-        add_ranks(rings, groups, first);
+        for (std::size_t t = 0; t < by_part.size(); ++t) {
+          add_ranks(of_part(t, groups.size()), groups, by_part[t], first);
+        }
         part = divided_up(expert, groups.size()) * context.experts;
         break;
       case GradientLayout::summed:

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/policy/placer.h"
+#include "sim/policy/expert_tensors.h"
 
 namespace moesim {
 
@@ -20,9 +20,10 @@ struct ExpertRing {
 /// A ring exchange of a layer's experts among all EP groups of some copies of the layer, which hold
 /// the same experts on GPUs of their own: GPU g of copy c is number c x gpus + g of the traffic.
 /// One exchange: its latency counts once. Nothing where every part has one holder, or no bytes.
+/// EP groups that hold other parts of the experts' tensors have rings of their own.
 std::optional<ParamExchange> expert_ring(const PlacementContext& context,
                                          const std::vector<const LayerDecision*>& copies,
-                                         const ExpertRing& ring);
+                                         const ExpertRing& ring, const TensorSharers& sharers = {});
 
 /// The sum over all G groups: a ring all-reduce of every part, in which each holder
 /// sends and receives 2 (G - 1) / G of its bytes (Patarasuk & Yuan, JPDC 2009). A reduce-scatter of

@@ -123,13 +123,11 @@ void LayerOps::add_before_dispatch(const Step& s) {
 
 LayerOps::ExpertWork LayerOps::expert_work(const Step& s) const {
   const Placement& placement = s.work.assignment().placement();
-  const auto& computed = s.work.counts.computed();
   ExpertWork work;
   for (GpuId gpu(0); gpu.value < placement.gpus(); ++gpu.value) {
-    const auto first = computed.begin() + placement.first_slot(gpu).value;
-    const auto& m = work.m.emplace_back(first, first + placement.slots_on(gpu));
+    const auto& m = work.m.emplace_back(s.parts.computed(gpu));
     work.rows.push_back(std::accumulate(m.begin(), m.end(), std::int64_t{0}));
-    work.read.push_back(std::min(s.parts.delivered()[gpu.index()], work.rows.back()));
+    work.read.push_back(std::min(s.parts.gathered()[gpu.index()], work.rows.back()));
   }
   return work;
 }
@@ -158,7 +156,7 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
   const std::int64_t ffn = model_.expert_ffn;
   const std::int64_t up = ffn * (model_.expert_matrices - 1);
   const ExpertWork work = expert_work(s);
-  const std::vector<std::int64_t>& arrived = s.parts.delivered();
+  const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
   if (!alone)
@@ -178,7 +176,7 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
 void LayerOps::experts_backward(const Step& s) {
   const std::int64_t ffn = model_.expert_ffn;
   const ExpertWork work = expert_work(s);
-  const std::vector<std::int64_t>& arrived = s.parts.delivered();
+  const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
   add_memory(s, s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);

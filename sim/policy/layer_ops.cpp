@@ -78,6 +78,24 @@ void LayerOps::recompute(int layer) {
   add_after_combine(s);
 }
 
+/// Between the dispatch and the experts, and between them and the combine; returns per GPU what
+/// follows them.
+Mark LayerOps::add_tensor_exchanges(const Step& s, Stage stage) {
+  const bool back = stage == Stage::combine;
+  const Bytes row(std::int64_t{model_.hidden} * size_of(model_.activations));
+  const OpKey key = s.key(OpKind::tensor_exchange, stage);
+  const Mark now = chain_.mark();
+  std::vector<OpId> added;
+  std::vector<Exchange> exchanges = s.parts.tensor_exchanges(row, back);
+  for (std::size_t g = 0; g < exchanges.size(); ++g) {
+    const Group& group = (*s.work.tensor_groups)[g];
+    added.push_back(
+        chain_.exchange({fmt::format("{}-rows{}", back ? "scatter" : "gather", s.suffix()), key,
+                         Stream::tp, group, waits_of(group, now), std::move(exchanges[g])}));
+  }
+  return chain_.per_gpu(added);
+}
+
 /// Phases in their order, or mirrored: a phase follows those that continue it on the way out.
 void LayerOps::add_exchanges(const Step& s, Stage stage) {
   const DispatchShape& shape = s.work.dispatch->shape();
@@ -94,7 +112,10 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
     }
   }
   std::vector<std::vector<OpId>> done(static_cast<std::size_t>(phases));
-  if (!back) {
+  Mark scattered;
+  if (back) {
+    scattered = add_tensor_exchanges(s, stage);
+  } else {
     check_moves(s.work.counts, s.work);
     add_sides(s, stage, 0, true);
   }
@@ -102,13 +123,14 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
   for (int i = 0; i < phases; ++i) {
     const int phase = back ? phases - 1 - i : i;
     const auto& from = sources[static_cast<std::size_t>(phase)];
-    const auto after = add_relays(s, stage, from, phase, done);
+    const auto after = back && from.empty() ? scattered : add_relays(s, stage, from, phase, done);
     const auto minimums = add_minimum_times(s, stage, phase, start, after);
     auto& ended = done[static_cast<std::size_t>(phase)] = add_phase(s, stage, phase, after);
     chain_.require(minimums);
     ended.insert(ended.end(), minimums.begin(), minimums.end());
     add_sides(s, stage, phase, false);
   }
+  if (!back) add_tensor_exchanges(s, stage);
 }
 
 /// On the way out a relay copies each row to its next hops; on the way back it adds up the parts of

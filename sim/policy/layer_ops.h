@@ -113,6 +113,7 @@ class LayerOps {
   bool set_kernels(const Step& s, Op& op, const KernelOf& kernel_of) const;
   void add_transpose(const Step& s, Stage stage, const Rows& rows);
   void add_exchanges(const Step& s, Stage stage);
+  Mark add_tensor_exchanges(const Step& s, Stage stage);
   std::vector<std::vector<OpId>> add_relays(const Step& s, Stage stage,
                                             const std::vector<int>& from, int to,
                                             const std::vector<std::vector<OpId>>& done);

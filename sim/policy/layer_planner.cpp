@@ -85,7 +85,16 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
       schedule_(unless_unsuitable([&] {
         return system.schedule.make({topology, model});
       })) {
+  if (!options_.tensor_sharers.empty()) {
+    tensor_groups_ = std::make_shared<const std::vector<Group>>(
+        tensor_groups(placing_.groups, options_.tensor_sharers));
+  }
   unless_unsuitable([&] { warm_up(); });
+}
+
+LoadMatrix LayerPlanner::loads_of(const Batch& batch, IdRows ids) const {
+  return joint_loads(count_loads(batch, ids, trace_.info().experts), placing_.groups,
+                     options_.tensor_sharers);
 }
 
 /// Of a counted step or one of the warm-up before them.
@@ -95,7 +104,7 @@ LoadMatrix LayerPlanner::recorded_loads(int step, int layer) const {
   const Batch& batch = from_first < 0 ? options_.warmup[in_warmup]
                                       : options_.batches[static_cast<std::size_t>(from_first)];
   const int index = options_.layers[static_cast<std::size_t>(layer)];
-  return count_loads(batch, trace_.step(batch.step).ids(index), trace_.info().experts);
+  return loads_of(batch, trace_.step(batch.step).ids(index));
 }
 
 /// Decides as for steps that are planned, and drops what was decided.
@@ -119,9 +128,11 @@ IdRows LayerPlanner::routed(const Batch& batch, std::size_t layer, RoutingChange
 
 LayerDecision LayerPlanner::decide(const Batch& batch, int step, std::size_t layer, IdRows ids,
                                    bool begins_iteration) {
-  const LoadMatrix loads =
-      placer_->looks() ? count_loads(batch, ids, trace_.info().experts) : LoadMatrix();
-  return placer_->decide({step, static_cast<int>(layer), batch, ids, loads, begins_iteration});
+  const LoadMatrix loads = placer_->looks() ? loads_of(batch, ids) : LoadMatrix();
+  LayerDecision decision =
+      placer_->decide({step, static_cast<int>(layer), batch, ids, loads, begins_iteration});
+  check_shared(decision, placing_.groups, options_.tensor_sharers);
+  return decision;
 }
 
 LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
@@ -133,6 +144,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);
     work.number = options_.numbers.empty() ? trace_.info().layers[static_cast<std::size_t>(index)]
                                            : options_.numbers[layer];
+    work.tensor_groups = tensor_groups_;
     work.tokens_per_rank = tokens_per_rank(batch);
     if (options_.attention) work.attended = mean_attended(trace_.step(batch.step));
     const LayerTokens tokens{batch, ids, work.assignment()};

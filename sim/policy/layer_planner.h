@@ -28,7 +28,8 @@ struct PlannerOptions {
   std::span<const Batch> batches = {};  // of all steps; only oracles look at them
   int first_step = 0;                   // the number of the first of these
   std::span<const Batch> warmup = {};   // of the steps just before, which planners see first
-  std::vector<int> numbers = {};  // model layers that they stand for; empty: those of the trace
+  std::vector<int> numbers = {};      // model layers that they stand for; empty: those of the trace
+  TensorSharers tensor_sharers = {};  // of EP groups; the model has their parts of the experts
 };
 
 /// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.
@@ -64,7 +65,7 @@ class LayerPlanner {
   /// What the replicas of a layer's experts pass round.
   std::optional<ParamExchange> expert_ring(const std::vector<const LayerDecision*>& copies,
                                            const ExpertRing& ring) const {
-    return moesim::expert_ring(placing_, copies, ring);
+    return moesim::expert_ring(placing_, copies, ring, options_.tensor_sharers);
   }
 
   /// When the placement first decides from loads, steps of the warm-up included.
@@ -74,6 +75,7 @@ class LayerPlanner {
 
  private:
   LoadMatrix recorded_loads(int step, int layer) const;
+  LoadMatrix loads_of(const Batch& batch, IdRows ids) const;
   void warm_up();
   IdRows routed(const Batch& batch, std::size_t layer, RoutingChange& change);
   LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids,
@@ -86,6 +88,7 @@ class LayerPlanner {
   const RoutingTrace& trace_;
   PlannerOptions options_;
   PlacementContext placing_;
+  std::shared_ptr<const std::vector<Group>> tensor_groups_;  // null: experts are whole
   int replans_in_warmup_ = 0;
   std::unique_ptr<Routing> routing_;
   std::unique_ptr<Placer> placer_;

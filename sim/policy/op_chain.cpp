@@ -34,7 +34,7 @@ OpChain::OpChain(Plan& plan, std::shared_ptr<const GpuSubset> subset)
 }
 
 OpId OpChain::add(Op op) {
-  op.group = gpus_->in_plan(op.group);
+  gpus_->to_plan(op);
   sort_once(op.after);
   op.after.shrink_to_fit();  // it held the waits of every GPU, most of them the same
   return plan_.add(std::move(op));

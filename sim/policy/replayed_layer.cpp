@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/replayed_layer.h"
 
+#include <algorithm>
+
+#include "sim/collective/collective.h"
 #include "sim/policy/phase_exchange.h"
 
 namespace moesim {
@@ -46,6 +49,53 @@ ReplayedLayer::ReplayedLayer(const LayerWork& work) : work_(work) {
       if (!continued[p]) delivered_[g] += phase.arrived[g];
     }
   }
+  gathered_ = delivered_;
+  if (!work.tensor_groups) return;
+  sharing_.resize(gpus);
+  for (const Group& group : *work.tensor_groups) {
+    std::int64_t all = 0;
+    for (const GpuId gpu : group) all += delivered_[gpu.index()];
+    for (const GpuId gpu : group) {
+      gathered_[gpu.index()] = all;
+      sharing_[gpu.index()] = &group;
+    }
+  }
+}
+
+std::vector<std::int64_t> ReplayedLayer::computed(GpuId gpu) const {
+  const Placement& placement = work_.assignment().placement();
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(placement.slots_on(gpu)));
+  const auto add = [&](GpuId holder) {
+    const auto first = work_.counts.computed().begin() + placement.first_slot(holder).value;
+    for (std::size_t slot = 0; slot < rows.size(); ++slot) {
+      rows[slot] += first[static_cast<std::ptrdiff_t>(slot)];
+    }
+  };
+  if (sharing_.empty()) {
+    add(gpu);
+  } else {
+    for (const GpuId holder : *sharing_[gpu.index()]) add(holder);
+  }
+  return rows;
+}
+
+std::vector<Exchange> ReplayedLayer::tensor_exchanges(Bytes row, bool back) {
+  if (!work_.tensor_groups) return {};
+  if (gathers_.empty()) {
+    for (const Group& group : *work_.tensor_groups) {
+      std::vector<std::int64_t> parts;
+      for (const GpuId gpu : group) parts.push_back(delivered_[gpu.index()]);
+      const CollectiveTraffic moves = all_gather(parts, Bytes(1));
+      gathers_.push_back({moves.traffic, {}, false});
+      gathers_.back().rounds = std::max(1, moves.rounds);
+    }
+  }
+  std::vector<Exchange> exchanges = gathers_;
+  for (Exchange& exchange : exchanges) {
+    exchange.traffic = exchange.traffic.with_unit(row);
+    exchange.transposed = back;
+  }
+  return exchanges;
 }
 
 const std::vector<ByteMatrix>& ReplayedLayer::traffic(int phase) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,6 +30,8 @@ struct LayerWork {
   std::vector<std::vector<RowMove>> rows;     // [phase], empty unless explicit rows were asked for
   std::vector<std::int64_t> tokens_per_rank;  // [rank]
   std::int64_t attended = 0;  // mean tokens that a token attends to, 0: attention is left out
+  /// GPUs that hold parts of the same experts' tensors; null: experts are whole.
+  std::shared_ptr<const std::vector<Group>> tensor_groups;
 };
 
 class ReplayedLayer {
@@ -43,9 +46,15 @@ class ReplayedLayer {
   };
   /// [phase]
   const RowSums& phase(int p) const { return phases_[static_cast<std::size_t>(p)]; }
-  /// [gpu] rows that leave their sources, and that arrive at the experts.
+  /// [gpu] rows that leave their sources, and that arrive where their experts are.
   const std::vector<std::int64_t>& packed() const { return packed_; }
   const std::vector<std::int64_t>& delivered() const { return delivered_; }
+  /// [gpu] those that its experts get: what all GPUs with parts of their tensors were delivered.
+  const std::vector<std::int64_t>& gathered() const { return gathered_; }
+  /// [slot on the GPU] rows that its expert computes.
+  std::vector<std::int64_t> computed(GpuId gpu) const;
+  /// [tensor group] the all-gather of rows of so many bytes, or the reduce-scatter of their sums.
+  std::vector<Exchange> tensor_exchanges(Bytes row, bool back);
 
   /// [communicator] of a phase as it goes out, for both ways and passes.
   const std::vector<ByteMatrix>& traffic(int phase);
@@ -69,7 +78,9 @@ class ReplayedLayer {
  private:
   const LayerWork& work_;
   std::vector<RowSums> phases_;
-  std::vector<std::int64_t> packed_, delivered_;
+  std::vector<std::int64_t> packed_, delivered_, gathered_;
+  std::vector<const Group*> sharing_;                             // [gpu] its tensor group
+  std::vector<Exchange> gathers_;                                 // [tensor group] of bytes
   std::map<int, std::vector<ByteMatrix>> traffic_;                // by phase
   std::map<std::pair<const void*, Bytes>, Concerned> concerned_;  // by identity
   std::map<OpKey, KernelsOfGroup> kernels_;

@@ -52,6 +52,20 @@ TEST(RingTraffic, HalfGoesEitherWay) {
   EXPECT_EQ(ring.total(), Bytes(4 * 30));
 }
 
+TEST(AllGather, OfPartsInDifferentSizes) {
+  // Each member sends all parts but its neighbour's, half of a part either way.
+  const CollectiveTraffic of_three = all_gather({6, 0, 3}, Bytes(10));
+  EXPECT_EQ(of_three.rounds, 2);
+  EXPECT_EQ(received(of_three.traffic), (std::vector<std::int64_t>{30, 90, 60}));
+  EXPECT_EQ(of_three.traffic.at(GpuId(0), GpuId(1)), Bytes(50));  // 3 of 6 and 2 of 3
+  EXPECT_EQ(of_three.traffic.at(GpuId(0), GpuId(2)), Bytes(30));
+  for (const int members : {1, 2, 5}) {
+    const CollectiveTraffic equal = all_gather(each(members, 4), Bytes(10));
+    EXPECT_EQ(sent(equal.traffic), sent(all_gather(one_node(members), Bytes(40)).traffic));
+    EXPECT_EQ(equal.rounds, all_gather(one_node(members), Bytes(40)).rounds);
+  }
+}
+
 TEST(RingTraffic, TwoGpusAreEachOthersBothNeighbours) {
   const ByteMatrix ring = ring_traffic({{GpuId(0), GpuId(1)}}, 2, Bytes(10), 3);
   EXPECT_EQ(ring.at(GpuId(0), GpuId(1)), Bytes(30));

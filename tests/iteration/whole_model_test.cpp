@@ -14,7 +14,7 @@ namespace {
 
 struct Case {
   PipelineKind kind;
-  int tp, pp, vpp, ep;
+  int tp, pp, vpp, ep, etp = 1;
 };
 
 class WholeModel : public testing::TestWithParam<Case> {
@@ -22,7 +22,7 @@ class WholeModel : public testing::TestWithParam<Case> {
   IterationOptions options() const {
     const Case c = GetParam();
     IterationOptions o;
-    o.spec.parallel = {.tp = c.tp, .pp = c.pp, .vpp = c.vpp, .ep = c.ep, .etp = 1};
+    o.spec.parallel = {.tp = c.tp, .pp = c.pp, .vpp = c.vpp, .ep = c.ep, .etp = c.etp};
     o.spec.pipeline = c.kind;
     o.spec.overlap.all_to_all = merges_passes(c.kind);
     o.spec.global_batch = 16 / c.tp / c.pp * 8;
@@ -84,7 +84,7 @@ TEST_P(WholeModel, SumsEveryGradientOnceAndUpdatesOnEveryGpu) {
   }
   EXPECT_EQ(updated, 16u);
   const Case c = GetParam();
-  const std::size_t groups = static_cast<std::size_t>(16 / c.pp / c.ep);
+  const std::size_t groups = static_cast<std::size_t>(16 / c.pp / c.ep / c.etp);
   const std::size_t copies = c.kind == PipelineKind::dualpipe ? 2 : 1;
   for (int layer = 1; layer < 8; ++layer) {
     EXPECT_EQ(summed.count(layer), groups * copies > 1 ? 1 : 0) << layer;
@@ -106,25 +106,24 @@ TEST_P(WholeModel, MultipliesByWeightsInTheTypeThatIsAskedFor) {
 }
 
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {
-  std::string name = fmt::format("{}_tp{}_pp{}_vpp{}_ep{}", name_of(info.param.kind), info.param.tp,
-                                 info.param.pp, info.param.vpp, info.param.ep);
+  std::string name =
+      fmt::format("{}_tp{}_pp{}_vpp{}_ep{}_etp{}", name_of(info.param.kind), info.param.tp,
+                  info.param.pp, info.param.vpp, info.param.ep, info.param.etp);
   std::ranges::replace(name, '-', '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Grids, WholeModel,
-                         testing::Values(Case{PipelineKind::one_f_one_b, 1, 1, 1, 16},
-                                         Case{PipelineKind::one_f_one_b, 1, 1, 1, 8},
-                                         Case{PipelineKind::one_f_one_b, 2, 2, 1, 4},
-                                         Case{PipelineKind::one_f_one_b, 4, 4, 1, 4},
-                                         Case{PipelineKind::gpipe, 1, 4, 1, 2},
-                                         Case{PipelineKind::interleaved, 1, 2, 2, 8},
-                                         Case{PipelineKind::combined, 1, 2, 1, 8},
-                                         Case{PipelineKind::combined_interleaved, 2, 2, 2, 8},
-                                         Case{PipelineKind::zb1p, 1, 4, 1, 4},
-                                         Case{PipelineKind::dualpipe, 1, 4, 1, 4},
-                                         Case{PipelineKind::dualpipev, 1, 2, 1, 8}),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    Grids, WholeModel,
+    testing::Values(
+        Case{PipelineKind::one_f_one_b, 1, 1, 1, 16}, Case{PipelineKind::one_f_one_b, 1, 1, 1, 8},
+        Case{PipelineKind::one_f_one_b, 2, 2, 1, 4}, Case{PipelineKind::one_f_one_b, 4, 4, 1, 4},
+        Case{PipelineKind::one_f_one_b, 2, 2, 1, 2, 2}, Case{PipelineKind::combined, 1, 2, 1, 4, 2},
+        Case{PipelineKind::dualpipe, 1, 4, 1, 2, 2}, Case{PipelineKind::gpipe, 1, 4, 1, 2},
+        Case{PipelineKind::interleaved, 1, 2, 2, 8}, Case{PipelineKind::combined, 1, 2, 1, 8},
+        Case{PipelineKind::combined_interleaved, 2, 2, 2, 8}, Case{PipelineKind::zb1p, 1, 4, 1, 4},
+        Case{PipelineKind::dualpipe, 1, 4, 1, 4}, Case{PipelineKind::dualpipev, 1, 2, 1, 8}),
+    name_of_case);
 
 }  // namespace
 }  // namespace moesim
