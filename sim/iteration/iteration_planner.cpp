@@ -204,21 +204,9 @@ class IterationPlanner::Iteration {
     const int next = way == Pass::forward ? position + 1 : position - 1;
     if (next < 0 || next >= pipeline.positions()) return;
     const ChunkPlace to = pipeline.place(work.microbatch, next);
-    arrivals_[{way, work.microbatch, next}] =
-        transfers_.add(plan_, stage, to.stage, {work.microbatch, work.chunk}, way, position,
-                       made.mark(), 1 + predicted_by(way == Pass::forward ? position : next));
-  }
-
-  /// Layers of multi-token prediction at this position or before: what each leaves goes on to the
-  /// head.
-  int predicted_by(int position) const {
-    int count = 0;
-    for (int p = 0; p <= position; ++p) {
-      for (const StagePart& part : planner_.shape_.layers.parts(p)) {
-        count += part.kind == StagePartKind::mtp ? 1 : 0;
-      }
-    }
-    return count;
+    arrivals_[{way, work.microbatch, next}] = transfers_.add(
+        plan_, stage, to.stage, {work.microbatch, work.chunk}, way, position, made.mark(),
+        1 + predicted_by(planner_.shape_.layers, way == Pass::forward ? position : next));
   }
 
   const IterationPlanner& planner_;

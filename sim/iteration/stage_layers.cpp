@@ -11,6 +11,14 @@ int layer_number(const MoeModel& model, const StagePart& part) {
   return part.kind == StagePartKind::mtp ? model.layers + part.number : -1;
 }
 
+int predicted_by(const LayerLayout& layers, int position) {
+  int count = 0;
+  for (int p = 0; p <= position; ++p) {
+    for (const StagePart& part : layers.parts(p)) count += part.kind == StagePartKind::mtp ? 1 : 0;
+  }
+  return count;
+}
+
 TensorSharers tensor_sharers(const Grid& grid, int stage) {
   TensorSharers sharers;
   if (grid.size(ParallelAxis::etp) == 1) return sharers;

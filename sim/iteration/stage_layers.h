@@ -56,6 +56,10 @@ class StageLayers {
   std::vector<std::vector<std::unique_ptr<ChunkLayers>>> planned_;  // [microbatch][chunk]
 };
 
+/// Layers of multi-token prediction at a position of the pipeline or before: what each leaves goes
+/// on to the head.
+int predicted_by(const LayerLayout& layers, int position);
+
 /// The number of a layer of the model, or of multi-token prediction behind them; of other parts
 /// below 0.
 int layer_number(const MoeModel& model, const StagePart& part);
