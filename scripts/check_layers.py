@@ -17,7 +17,7 @@ BALANCE = PLAN | {"sim/balance"}
 PIPELINE = {"sim/parallel", "sim/pipeline", "sim/collective"}
 POLICY = BALANCE | {"sim/policy", "sim/iteration"} | PIPELINE
 COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/report"}
-SIM = COMPARE | {"sim/calibrate", "sim/flags", "sim/compare"}
+SIM = COMPARE | {"sim/calibrate", "sim/flags", "sim/compare", "sim/html"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -39,6 +39,7 @@ MAY_INCLUDE = {
     "sim/analytic": PLAN,
     "sim/engine": PLAN,
     "sim/report": PLAN,
+    "sim/html": BASE,
     "sim/compare": COMPARE,
     "sim/cli": SIM,
     "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/report"},

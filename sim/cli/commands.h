@@ -17,5 +17,6 @@ void add_topology_command(CommandLine& app);
 void add_trace_command(CommandLine& app);
 void add_calibrate_command(CommandLine& app);
 void add_validate_command(CommandLine& app);
+void add_report_command(CommandLine& app);
 
 }  // namespace moesim

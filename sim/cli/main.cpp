@@ -33,6 +33,7 @@ int run(int argc, char** argv) {
   moesim::add_trace_command(app);
   moesim::add_calibrate_command(app);
   moesim::add_validate_command(app);
+  moesim::add_report_command(app);
   fmt::print("{}", app.parse(argc, argv));
   if (std::fflush(stdout) != 0) {
     throw std::runtime_error(fmt::format("cannot write the output: {}", std::strerror(errno)));

@@ -2,6 +2,7 @@
 // moesim run and moesim compare: one case in detail, or a grid of cases in one table.
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "sim/compare/simulate.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/html/report_page.h"
 #include "sim/report/table.h"
 
 namespace moesim {
@@ -19,9 +21,18 @@ namespace {
 
 struct RunOptions {
   ScenarioFlags scenario;
-  OutputFile json;
+  OutputFile json, report;
   int workers = 0;
   bool bounds = false;
+  /// `document`: of all results.
+  void write(const std::function<std::string()>& document) const {
+    if (!json.asked() && !report.asked()) return;
+    const std::string text = document();
+    json.write(text);
+    if (report.asked()) report.write(report_page({{"", text}}, MOESIM_VERSION));
+  }
+  /// Where what people read goes.
+  std::FILE* beside() const { return json.beside() == stderr ? stderr : report.beside(); }
   int worker_count() const {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     return workers > 0 ? workers : cores;
@@ -32,9 +43,7 @@ ComparisonResult run_cases(const RunOptions& options, const Scenario& scenario,
                            const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   auto result = simulate(scenario, inputs, {options.worker_count(), options.bounds});
-  if (options.json.asked()) {
-    options.json.write(result_json(scenario, inputs, result.cases, MOESIM_VERSION));
-  }
+  options.write([&] { return result_json(scenario, inputs, result.cases, MOESIM_VERSION); });
   return result;
 }
 
@@ -43,10 +52,8 @@ void run_iterations(const RunOptions& options, const Scenario& scenario) {
   const Inputs inputs = open_iteration_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const auto cases = simulate_iterations(scenario, inputs, options.worker_count());
-  if (options.json.asked()) {
-    options.json.write(iterations_json(scenario, inputs, cases, MOESIM_VERSION));
-  }
-  fmt::print(options.json.beside(), "{}{}", iteration_header(scenario, inputs, MOESIM_VERSION),
+  options.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); });
+  fmt::print(options.beside(), "{}{}", iteration_header(scenario, inputs, MOESIM_VERSION),
              iteration_table(cases));
 }
 
@@ -62,7 +69,7 @@ void run(const RunOptions& options) {
   if (scenario.iteration) return run_iterations(options, scenario);
   const Inputs inputs = open_inputs(scenario);
   const std::vector<CaseResult> cases = run_cases(options, scenario, inputs).cases;
-  fmt::print(options.json.beside(), "{}{}\n{}", result_header(scenario, inputs, MOESIM_VERSION),
+  fmt::print(options.beside(), "{}{}\n{}", result_header(scenario, inputs, MOESIM_VERSION),
              comparison_table(cases), layer_table(cases[0]));
 }
 
@@ -71,10 +78,10 @@ void compare(const RunOptions& options) {
   if (scenario.iteration) return run_iterations(options, scenario);
   const Inputs inputs = open_inputs(scenario);
   const auto [cases, bounds] = run_cases(options, scenario, inputs);
-  fmt::print(options.json.beside(), "{}{}", result_header(scenario, inputs, MOESIM_VERSION),
+  fmt::print(options.beside(), "{}{}", result_header(scenario, inputs, MOESIM_VERSION),
              comparison_table(cases));
   if (!options.bounds) return;
-  fmt::print(options.json.beside(),
+  fmt::print(options.beside(),
              "\n# token exchanges of one step alone, all layers together, against the least that "
              "any dispatch needs\n{}",
              bounds_table(bounds));
@@ -85,6 +92,7 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
   CommandLine command = app.add_subcommand(name, description);
   options->scenario.add_to(command);
   options->json.add_to(command, "--json", "writes everything printed, and more, to a file");
+  options->report.add_to(command, "--report", "draws the results as one HTML file");
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
   command.callback([options, callback] { callback(*options); });

@@ -24,12 +24,12 @@ std::FILE* stream_beside(const std::string& path) {
   return path == standard_output ? stderr : stdout;
 }
 
-void OutputFile::add_to(CommandLine& command, const std::string& names, const std::string& what) {
+Flag OutputFile::add_to(CommandLine& command, const std::string& names, const std::string& what) {
   const auto keep = [this](const std::string& path) {
     if (path != standard_output) check_writable(path);
     path_ = path;
   };
-  command.add_option(names, keep, what + "; - prints it, and the rest to standard error");
+  return command.add_option(names, keep, what + "; - prints it, and the rest to standard error");
 }
 
 void OutputFile::write(const std::string& text) const {

@@ -20,7 +20,7 @@ class OutputFile {
  public:
   /// Adds the option; a path that cannot be written is an Error as soon as it is read. The command
   /// must not outlive this.
-  void add_to(CommandLine& command, const std::string& names, const std::string& what);
+  Flag add_to(CommandLine& command, const std::string& names, const std::string& what);
 
   bool asked() const { return path_.has_value(); }
   /// Nothing when it was not asked for.

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim report: results as one page that opens without a network.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "sim/base/files.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/version.h"
+#include "sim/flags/output_file.h"
+#include "sim/html/report_page.h"
+
+namespace moesim {
+namespace {
+
+struct ReportOptions {
+  std::vector<std::string> files;
+  OutputFile output;
+};
+
+void write_report(const ReportOptions& options) {
+  std::vector<ReportedResult> results;
+  for (const std::string& file : options.files) results.push_back({file, read_file(file)});
+  options.output.write(report_page(results, MOESIM_VERSION));
+  if (!report_has_charts()) {
+    fmt::print(stderr, "note: the report has tables alone, as this moesim was built without D3\n");
+  }
+}
+
+}  // namespace
+
+void add_report_command(CommandLine& app) {
+  const auto options = std::make_shared<ReportOptions>();
+  CommandLine command =
+      app.add_subcommand("report", "Draws results as one HTML file that opens without a network");
+  command.add_option("RESULT", options->files, "files of moesim run, compare or validate --json")
+      .required();
+  options->output.add_to(command, "-o,--output", "where the report goes").required();
+  command.callback([options] { write_report(*options); });
+}
+
+}  // namespace moesim

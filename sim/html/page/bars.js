@@ -1,0 +1,133 @@
+// Stacked bars: what the time of every case consists of.
+
+const BAR = {height: 24, gap: 6, left: 190, right: 150, width: 1120};
+
+const nameOf = (shown, several) => [shown.policy, several.routing && shown.routing, several.fidelity && shown.fidelity]
+  .filter(Boolean).join(" · ");
+
+const fillOf = part => part.hatched ? "url(#hatch)" : `var(--${part.hue})`;
+
+/** Grid lines and an axis of times above the bars; the unit stands at its end. */
+function timeAxis(svg, scale, most, height, left) {
+  const [size, name] = unitOf(most, TIME_UNITS);
+  const inUnits = scale.copy().domain(scale.domain().map(value => value / size));
+  const axis = svg.append("g").attr("class", "axis grid").attr("transform", `translate(${left},18)`)
+    .call(d3.axisTop(inUnits).ticks(7).tickSizeInner(-(height - 18)).tickFormat(value => digits(value)));
+  axis.selectAll(".tick line").attr("class", "line");
+  svg.append("text").attr("class", "unit").attr("x", left + scale.range()[1] + 16).attr("y", 9).text(name);
+}
+
+/** The parts of one case as [{part, seconds, from}], those in `hidden` left out. */
+function stackOf(shown, hidden) {
+  let from = 0;
+  return shown.parts.filter(({part, seconds}) => seconds > 0 && !hidden.has(part.key)).map(each => {
+    const placed = {...each, from, shown};
+    from += each.seconds;
+    return placed;
+  });
+}
+
+function caseTip(shown, result) {
+  return {
+    title: `${shown.policy} on ${shown.topology}${shown.routing ? `, ${shown.routing} routing` : ""}`,
+    rows: [[`one ${result.unit}`, `${seconds(shown.time)} (${times(shown.speedup)})`],
+      ...shown.parts.filter(each => each.seconds > 0)
+        .map(({part, seconds: value}) => [part.name, `${seconds(value)} · ${percent(value / shown.time)}`, part])],
+  };
+}
+
+/** Bars of one group on its own scale, or on one that `most` says. */
+function drawGroup(cases, {result, view, hidden, shares, most}) {
+  const inner = BAR.width - BAR.left - BAR.right;
+  const height = 26 + cases.length * (BAR.height + BAR.gap);
+  const svg = d3.create("svg").attr("viewBox", `0 0 ${BAR.width} ${height}`).attr("width", BAR.width).attr("role", "group");
+  const scale = d3.scaleLinear([0, shares ? 1 : most], [0, inner]);
+  if (shares) {
+    svg.append("g").attr("class", "axis grid").attr("transform", `translate(${BAR.left},18)`)
+      .call(d3.axisTop(scale).ticks(6).tickSizeInner(-(height - 18)).tickFormat(value => percent(value)));
+  } else {
+    timeAxis(svg, scale, most, height, BAR.left);
+  }
+  const rows = svg.selectAll(".row").data(cases).join("g").attr("class", "row")
+    .attr("transform", (_, i) => `translate(0,${24 + i * (BAR.height + BAR.gap)})`)
+    .attr("tabindex", 0).attr("role", "button")
+    .attr("aria-pressed", shown => String(view.chosen === shown))
+    .attr("aria-label", shown => `${nameOf(shown, result.several)}: ${seconds(shown.time)}`);
+  rows.append("rect").attr("class", "back").attr("x", 0).attr("y", -3).attr("width", BAR.width).attr("height", BAR.height + 6).attr("rx", 5);
+  rows.append("text").attr("class", shown => shown.best ? "strong" : null).attr("x", BAR.left - 10).attr("y", 16)
+    .attr("text-anchor", "end").text(shown => nameOf(shown, result.several));
+  const width = (shown, value) => scale(shares ? value / shown.time : value);
+  rows.each(function (shown) {
+    const row = d3.select(this);
+    const stack = stackOf(shown, hidden);
+    for (const each of stack) {
+      const x = BAR.left + width(shown, each.from), wide = width(shown, each.seconds);
+      const bar = row.append("rect").attr("class", "part").attr("data-part", each.part.key)
+        .attr("x", x).attr("width", Math.max(wide, .5)).attr("height", BAR.height)
+        .attr("fill", fillOf(each.part));
+      tells(bar.node(), () => ({
+        title: `${shown.policy}: ${each.part.name}`, text: each.part.meaning,
+        rows: [["time", seconds(each.seconds)], [`of the ${result.unit}`, percent(each.seconds / shown.time, 1)]],
+      }));
+      if (wide > 46) {
+        row.append("text").attr("class", `within ${lettersOn(each.part)}`)
+          .attr("x", x + wide / 2).attr("y", 16).attr("text-anchor", "middle").text(percent(each.seconds / shown.time));
+      }
+    }
+    const end = d3.sum(stack, each => width(shown, each.seconds));
+    const total = row.append("text").attr("x", BAR.left + end + 8).attr("y", 16);
+    total.append("tspan").attr("class", "strong").text(seconds(shown.time));
+    if (shown.speedup !== undefined) total.append("tspan").attr("class", "soft").attr("dx", 7).text(times(shown.speedup));
+    if (shown.best) total.append("tspan").attr("dx", 7).attr("class", "soft").text("fastest");
+    if (shown.altered) total.append("tspan").attr("dx", 7).attr("class", "soft").text("alters choices");
+    tells(this, () => caseTip(shown, result));
+    activates(this, () => view.change({chosen: shown}));
+  });
+  return svg.node();
+}
+
+/** Names of parts that some case has, as switches. */
+function partLegend(result, hidden, redraw) {
+  const present = PARTS[result.kind].concat(result.cases.flatMap(shown => shown.parts.map(each => each.part)))
+    .filter((part, i, all) => all.findIndex(other => other.key === part.key) === i)
+    .filter(part => result.cases.some(shown => shown.parts.some(each => each.part.key === part.key && each.seconds > 1e-5 * shown.time)));
+  return element("ul", {class: "legend", "aria-label": "parts; click to hide"}, present.map(part => {
+    const toggle = element("button", {type: "button", "aria-pressed": "true", onclick: () => {
+      if (!hidden.delete(part.key)) hidden.add(part.key);
+      toggle.setAttribute("aria-pressed", String(!hidden.has(part.key)));
+      redraw();
+    }}, swatch(part), part.name);
+    tells(toggle, () => ({title: part.name, text: part.meaning}));
+    return element("li", {}, toggle);
+  }));
+}
+
+const MOST_BARS = 150;  // of a group; what lies beyond is in the table, and is said
+
+function barSection(id, result, view) {
+  const hidden = new Set(), drawing = element("div", {class: "chart"});
+  let scale = "own";
+  const redraw = () => {
+    const groups = grouped(view.ran(), groupOf);
+    const visible = shown => d3.sum(stackOf(shown, hidden), each => each.seconds);
+    const most = d3.max(view.ran(), visible) || 1;
+    drawing.replaceChildren(...[...groups].map(([, cases]) => {
+      const drawn = cases.slice(0, MOST_BARS);
+      const own = d3.max(cases, visible) || 1;
+      const {topology, fidelity} = cases[0];
+      return element("figure", {class: "facet", "data-cases": drawn.length},
+        element("figcaption", {}, topology, " ", element("small", {}, `${result.several.fidelity ? `at ${fidelity}, ` : ""}speedups over ${cases[0].first.policy}`,
+          drawn.length < cases.length ? `; the first ${drawn.length} of ${cases.length} cases in this order, all are in the table` : "")),
+        drawGroup(drawn, {result, view, hidden, shares: scale === "shares", most: scale === "one" ? most : own}));
+    }));
+    if (!groups.size) drawing.append(element("p", {class: "said"}, "No case that ran passes the filter."));
+  };
+  const scales = [{value: "own", text: "each cluster its own"}, {value: "one", text: "one for all clusters"}, {value: "shares", text: `shares of the ${result.unit}`}];
+  const controls = element("div", {class: "controls"}, chooser("scale", scales, "own", value => { scale = value; redraw(); }));
+  const made = section(id, "Time", `Where does the time of ${result.unit === "step" ? "a step" : "an iteration"} go?`,
+    `The mean GPU's ${result.unit}; the parts add up to it. Every moment counts once, and communication only where no kernel hides it. ` +
+    (result.cases.some(shown => shown.pictures) ? "Click a bar to draw that case below." : ""), controls, partLegend(result, hidden, redraw), drawing);
+  made.classList.add("long");
+  view.follow(redraw);
+  return made;
+}

@@ -1,0 +1,96 @@
+// Puts the report together: per result its answer in one line, its charts, its table, its inputs.
+
+const CHARTS = typeof d3 !== "undefined";
+const report = JSON.parse(document.getElementById("data").textContent);
+
+const short = name => name.replace(/^.*\//, "");
+
+/** What to read first: the fastest of every cluster, else of all. */
+function answersOf(result) {
+  const groups = [...result.groups.values()];
+  const shown = groups.slice(0, 4).map(cases => {
+    const best = cases.find(each => each.best) || cases[0];
+    const gain = best.speedup > 1 ? `${times(best.speedup)} as fast as ${best.first.policy}` : "the first policy";
+    return [`fastest on ${best.topology}${result.several.fidelity ? ` at ${best.fidelity}` : ""}`, nameOf(best, {}),
+      `${seconds(best.time)} per ${result.unit}, ${gain}; most of it ${best.bound.part.name} (${percent(best.bound.seconds / best.time)})`];
+  });
+  if (groups.length > 4) shown.push(["and", `${groups.length - 4} more`, "groups of one cluster and fidelity: see below"]);
+  return shown;
+}
+
+function titleOf(result) {
+  const best = [...new Set([...result.groups.values()].map(cases => (cases.find(each => each.best) || cases[0]).policy))];
+  const ran = result.cases.filter(shown => shown.ran).length;
+  if (ran === 1) return `${result.cases.find(shown => shown.ran).policy}: what one ${result.unit} is made of`;
+  if (best.length === 1) return `${best[0]} is the fastest of ${counted(ran, "case")}`;
+  const wins = name => [...result.groups.values()].filter(cases => cases.some(each => each.best && each.policy === name)).length;
+  if (!result.several.fidelity && best.length <= 3) {
+    return `Fastest: ${listed(best.map((name, i) => `${name} on ${i ? wins(name) : counted(wins(name), "cluster")}`))}`;
+  }
+  return `No policy is the fastest everywhere: ${counted(ran, "case")}`;
+}
+
+const answerList = answers => element("ul", {class: "answers"}, answers.map(([what, figure, beside]) => element("li", {},
+  element("div", {class: "what"}, what), element("div", {class: "figure"}, figure), element("div", {class: "beside"}, beside))));
+
+function inputSection(id, result) {
+  const {document} = result;
+  const notes = [...(document.warnings || []).map(text => `warning: ${text}`),
+    ...result.cases.flatMap(shown => (shown.notes || []).map(text => `${nameOf(shown, result.several || {})} on ${shown.topology} ${text}`)),
+    ...result.cases.filter(shown => !shown.ran).map(shown => `${shown.policy} on ${shown.topology} was not run: ${shown.unsuitable}`)];
+  const MOST = 12;
+  const items = list => list.map(text => element("li", {}, text));
+  return section(id, "Inputs", "Where do these figures come from?",
+    "Inputs by name and hash: the same inputs give the same figures, whatever machine computes them.",
+    element("dl", {class: "inputs"}, result.inputs.map(([what, text]) => [element("dt", {}, what),
+      element("dd", {}, (Array.isArray(text) ? text : [text]).map((line, i) => [i ? element("br") : "", String(line)]))])),
+    notes.length ? element("ul", {class: "notes"}, items(notes.slice(0, MOST))) : "",
+    notes.length > MOST ? element("details", {}, element("summary", {}, `${notes.length - MOST} more notes`), element("ul", {class: "notes"}, items(notes.slice(MOST)))) : "");
+}
+
+function caseSections(id, result) {
+  const view = new View(result);
+  view.chosen = result.cases.find(shown => shown.best) || result.cases.find(shown => shown.ran);
+  return {
+    title: titleOf(result), answers: answersOf(result), bar: result.cases.length > 1 ? filterBar(view) : "",
+    sections: [CHARTS ? barSection(`${id}-time`, result, view) : "", tableSection(`${id}-cases`, result, view)],
+  };
+}
+
+function article(result, index) {
+  const id = `r${index + 1}`;
+  const made = result.kind === "validation"
+    ? CHARTS ? validationSections(id, result) : {title: "Measured against simulated", answers: [], sections: []}
+    : caseSections(id, result);
+  const inputs = inputSection(`${id}-inputs`, result);
+  return element("article", {id}, element("h1", {}, made.title), element("p", {class: "setting"}, result.setting),
+    answerList(made.answers), made.bar || "", made.sections, inputs);
+}
+
+function contents(articles) {
+  const links = articles.flatMap(each => [...each.querySelectorAll("section")]);
+  document.getElementById("contents").append(...links.map(part =>
+    element("a", {href: `#${part.id}`}, articles.length > 1 ? `${part.parentNode.id.slice(1)}: ${part.dataset.title}` : part.dataset.title)));
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+function useTheme(name) {
+  document.documentElement.dataset.theme = name;
+  document.getElementById("theme").textContent = name === "dark" ? "Light" : "Dark";
+}
+useTheme(dark.matches ? "dark" : "light");
+dark.addEventListener("change", () => useTheme(dark.matches ? "dark" : "light"));
+document.getElementById("theme").addEventListener("click", () =>
+  useTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+
+const main = document.getElementById("results");
+if (!CHARTS) {
+  main.append(element("p", {class: "banner"},
+    "This report has no charts: moesim was built without D3. Tables and inputs are complete. To have charts, install D3 (Debian: node-d3), configure and build again."));
+}
+const articles = report.results.map(resultOf).map(article);
+main.append(...articles);
+contents(articles);
+document.title = `${articles.length ? articles[0].querySelector("h1").textContent : "no result"} – moesim report`;
+document.getElementById("footer").append(`Written by moesim ${report.moesim}. All times are simulated unless they are called measured. ` +
+  `This file needs no network.`);

@@ -1,0 +1,117 @@
+// From the documents of --json to what the page shows: every kind of result as cases of one form.
+
+/** {key, seconds} of all parts that a case has. They add up to its time. */
+function partsOf(kind, raw) {
+  const stored = kind === "steps" ? raw.breakdown : raw.parts_s;
+  return Object.entries(stored).map(([key, value]) => ({part: partNamed(kind, key), seconds: value}));
+}
+
+function stepCase(raw) {
+  return {
+    time: raw.step_s, gpus: raw.gpus, steps: raw.steps, load: raw.total.load_max_over_mean,
+    memory: raw.peak_memory_bytes, room: raw.gpu_memory_bytes, notes: raw.notes || [],
+    offHost: raw.total.traffic.other_host_bytes / raw.steps,
+    parameterBytes: (raw.total.parameter_traffic.same_host_bytes + raw.total.parameter_traffic.other_host_bytes) / raw.steps,
+    slowest: raw.slowest_compute_s, overlapped: raw.overlapped_communication_s, planning: raw.planning_s,
+    busiest: raw.total.peak_link, migrated: raw.total.migrated_bytes / raw.steps,
+    altered: (raw.dropped_choices + raw.replaced_choices) / raw.steps,
+  };
+}
+
+function iterationCase(raw) {
+  return {
+    time: raw.iteration_s, steps: raw.iterations, load: raw.load_max_over_mean,
+    memory: raw.peak_memory.bytes, room: raw.peak_memory.gpu_memory_bytes, notes: raw.notes || [],
+    slowest: raw.slowest_compute_s, overlapped: raw.overlapped_s, tokens: raw.tokens_per_s_per_gpu,
+    tflops: raw.tflops_per_gpu || null, mfu: raw.mfu || null, fullest: raw.peak_memory,
+  };
+}
+
+function caseOf(kind, raw, index) {
+  const names = {
+    index, raw, kind, topology: raw.topology, policy: raw.policy, routing: raw.routing || "", fidelity: raw.fidelity,
+    ran: raw.unsuitable === undefined, unsuitable: raw.unsuitable || "",
+  };
+  if (!names.ran) return {...names, time: null, parts: [], notes: []};
+  const made = {...names, ...(kind === "steps" ? stepCase(raw) : iterationCase(raw)), parts: partsOf(kind, raw)};
+  made.bound = made.parts.reduce((most, each) => each.seconds > most.seconds ? each : most);
+  return made;
+}
+
+/** key -> values, in the order of their first. */
+function grouped(values, keyOf) {
+  const groups = new Map();
+  for (const value of values) {
+    const key = keyOf(value);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(value);
+  }
+  return groups;
+}
+
+/** Cases that compare: of one topology and fidelity. */
+const groupOf = shown => `${shown.topology} ${shown.fidelity}`;
+
+/** Speedups over the first case of a group that ran, and the group's fastest. No rivals are balanced routing, and
+ *  policies that drop or replace choices: they compute something else. */
+function compareWithin(cases) {
+  const groups = grouped(cases.filter(shown => shown.ran), groupOf);
+  for (const rivals of groups.values()) {
+    const first = rivals.find(shown => shown.routing !== "balanced") || rivals[0];
+    const running = rivals.filter(shown => !shown.altered && (shown.routing !== "balanced" || first.routing === "balanced"));
+    const least = Math.min(...running.map(shown => shown.time));
+    for (const shown of rivals) {
+      shown.first = first;
+      shown.speedup = first.time / shown.time;
+      shown.best = running.includes(shown) && shown.time === least && running.length > 1;
+    }
+  }
+  return groups;
+}
+
+const named = file => file ? `${file.name}${file.xxh3 ? ` (xxh3 ${file.xxh3})` : ""}` : "";
+
+/** [[what, text]] of where the figures come from. */
+function inputsOf(document, name) {
+  const many = files => (files || []).map(named).filter(Boolean);
+  const topologies = document.topologies || (document.clusters || []).map(cluster => cluster.topology);
+  const gpus = (document.clusters || []).flatMap(cluster => cluster.gpu_models || []);
+  const seeds = Object.entries(document.seeds || {}).map(([what, seed]) => `${what}: ${seed === null ? "none" : seed}`);
+  return [
+    ["result file", name], ["simulated by", `moesim ${document.moesim}`],
+    ["trace", named(document.trace)], ["model", named(document.model)],
+    ["topologies", many(topologies)], ["GPU models", [...new Set(many(gpus))]], ["policies", many(document.policies)],
+    ["changed", document.set], ["layers", document.layers && document.layers.join(", ")], ["pass", document.pass],
+    ["repeat", document.repeat > 1 ? `${document.repeat}×` : ""],
+    ["gradients are summed", document.accumulate === undefined ? "" :
+      document.accumulate === "never" ? "never" : `every ${counted(document.accumulate, "step")}`],
+    ["seeds", seeds],
+  ].filter(([, text]) => Array.isArray(text) ? text.length : text);
+}
+
+function settingOf(document) {
+  const clusters = document.clusters || document.topologies || [];
+  return [document.model && `model ${document.model.name}`, document.trace && document.trace.name && `trace ${document.trace.name}`,
+    clusters.length > 1 ? counted(clusters.length, "cluster") : ""].filter(Boolean).join(" · ");
+}
+
+const KINDS = {"moesim-result": "steps", "moesim-iterations": "iterations"};
+
+/** A document with its cases: {kind, name, document, cases, groups, inputs}. */
+function resultOf({name, document}) {
+  if (document.format === "moesim-validation") {
+    return {kind: "validation", name, document, cases: [], inputs: inputsOf(document, name), setting: ""};
+  }
+  const kind = KINDS[document.format];
+  const cases = document.cases.map((raw, index) => caseOf(kind, raw, index));
+  const groups = compareWithin(cases);
+  return {
+    kind, name, document, cases, groups, inputs: inputsOf(document, name), setting: settingOf(document),
+    unit: kind === "steps" ? "step" : "iteration",
+    several: {
+      topology: new Set(cases.map(shown => shown.topology)).size > 1,
+      fidelity: new Set(cases.map(shown => shown.fidelity)).size > 1,
+      routing: new Set(cases.map(shown => shown.routing)).size > 1,
+    },
+  };
+}

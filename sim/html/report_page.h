@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results as one HTML page that opens without a network. What it shows: docs/report.md.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesim {
+
+/// A document of `--json`, and the name of the file that it is from (empty: the run itself).
+struct ReportedResult {
+  std::string name;
+  std::string json;
+};
+
+/// Throws Error where a document is no result of moesim that the page can show.
+std::string report_page(const std::vector<ReportedResult>& results, std::string_view version);
+
+/// Whether the charting library was there when this was built; without it a page has tables alone.
+bool report_has_charts();
+
+}  // namespace moesim

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports in a real browser without a network: charts hold what the results say, nobody complains, controls work.
+
+usage: report_test.py MOESIM
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+from browser import Browser, find_browser  # noqa: E402
+
+MOESIM = sys.argv.pop(1)
+SCRATCH = tempfile.TemporaryDirectory(prefix="moesim-report-")
+MOST_BYTES = 3_000_000
+SWEEP = ("alltoall,dedup,deepep-low-latency,deepep-normal,deepspeed,deepspeed-hierarchical,eplb,exflow,fastermoe,fastmoe,fsdp-ep,"
+         "fsep-flexmoe,fsep-fsdp-ep,fsep-smartmoe,grace-moe,hd2-smartmoe,hecate,hiermoe,hiermoe-h2,hiermoe-hd,hiermoe-hd2,hiermoe-hd3,"
+         "hybridep,hybridep-exact,janus,laer,laer-even,laer-no-comm-opt,lazarus,llep,lplb,megatron,megatron-allgather,moetuner,"
+         "occult,pro-prophet,schemoe,sglang-eplb,smartmoe,static-best,trt-llm,tutel,tutel-2dh,tutel-linear,vllm-eplb")
+
+
+def moesim(*arguments):
+    return subprocess.run([MOESIM, *map(str, arguments)], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def reported(name, *arguments):
+    """(the report, its result) of a run or a comparison."""
+    report, result = (pathlib.Path(SCRATCH.name, f"{name}.{suffix}") for suffix in ("html", "json"))
+    if not report.exists():
+        moesim(*arguments, "--report", report, "--json", result)
+    return report, json.loads(result.read_text(encoding="utf-8"))
+
+
+def quickstart():
+    return reported("quickstart", "compare", "scenarios/quickstart.yaml")
+
+
+def sweep():
+    return reported("sweep", "compare", "--topology", "h100-rail,laer-a100,b200-hgx", "--model", "gpt-oss-20b",
+                    "--trace", "traces/tiny-moe-train", "--layers", "recorded", "--steps", "0", "--tokens-per-rank", "64",
+                    "--policy", SWEEP)
+
+
+def iteration():
+    return reported("iteration", "compare", "scenarios/iteration.yaml", "--steps", "12", "--warmup", "2",
+                    "--policy", "alltoall,llep", "--set", "batch.global=16")
+
+
+class ReportTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.page = Browser().__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.page.__exit__()
+
+    def open(self, report):
+        self.page.open(report)
+        self.page.hover("h1")
+        self.addCleanup(lambda: self.assertEqual(self.page.complaints(), []))
+
+    def count(self, selector):
+        return self.page.value(f"document.querySelectorAll({json.dumps(selector)}).length")
+
+    def texts(self, selector):
+        return self.page.value(f"[...document.querySelectorAll({json.dumps(selector)})].map(each => each.textContent)")
+
+    def lengths(self, row):
+        """part -> width of its bar in a row of bars."""
+        return dict(self.page.value(f"""[...document.querySelectorAll(".facet .row")[{row}].querySelectorAll(".part")]
+            .map(bar => [bar.dataset.part, Number(bar.getAttribute("width"))])"""))
+
+    def choose(self, label, value):
+        self.page.value(f"""(() => {{
+            const list = document.querySelector('select[aria-label="{label}"]');
+            list.value = {json.dumps(value)};
+            list.dispatchEvent(new Event("change"));
+        }})()""")
+
+
+class Quickstart(ReportTest):
+    def setUp(self):
+        report, self.result = quickstart()
+        self.open(report)
+
+    def test_every_case_has_a_bar_and_a_line(self):
+        self.assertEqual(self.count(".facet .row"), len(self.result["cases"]))
+        self.assertEqual(self.count("tbody tr"), len(self.result["cases"]))
+        self.assertEqual(self.count(".facet"), 3)
+
+    def test_bars_are_as_long_as_their_parts(self):
+        for row in (0, 7, 14):
+            case = self.result["cases"][row]
+            lengths = self.lengths(row)
+            total = sum(lengths.values())
+            for part, width in lengths.items():
+                self.assertAlmostEqual(width / total, case["breakdown"][part] / case["step_s"], delta=0.003)
+        longest = [max(sum(self.lengths(row).values()) for row in range(at, at + 5)) for at in (0, 5, 10)]
+        self.assertAlmostEqual(min(longest), max(longest), delta=3)  # each cluster has its own scale
+
+    def test_one_scale_for_all(self):
+        self.choose("scale", "one")
+        ratio = sum(self.lengths(0).values()) / sum(self.lengths(4).values())
+        self.assertAlmostEqual(ratio, self.result["cases"][0]["step_s"] / self.result["cases"][4]["step_s"], delta=0.01)
+        self.assertLess(sum(self.lengths(14).values()), 4)
+
+    def test_the_filter_holds_for_bars_and_table(self):
+        self.page.click("input[type=search]")
+        self.page.write("llep rail")
+        self.assertEqual(self.texts(".facet .row text:first-of-type"), ["llep"])
+        self.assertEqual(self.count("tbody tr"), 1)
+        self.assertEqual(self.texts(".count"), ["1 of 15 cases"])
+
+    def test_a_list_of_clusters_filters(self):
+        self.choose("topology", "h100-rail")
+        self.assertEqual((self.count(".facet"), self.count("tbody tr")), (1, 5))
+
+    def test_the_order(self):
+        self.choose("order", "time")
+        self.assertEqual(self.texts("tbody tr:first-child td")[:2], ["llep", "gb200-nvl72"])
+
+    def test_hovering_tells_the_figures(self):
+        self.page.hover(".facet .row .part", 1)
+        said = self.page.value("document.getElementById('tip').hidden ? '' : document.getElementById('tip').textContent")
+        self.assertIn("alltoall: tokens", said)
+        self.page.hover("h1")
+        self.assertTrue(self.page.value("document.getElementById('tip').hidden"))
+
+    def test_hidden_parts_leave_the_bars(self):
+        self.page.click(".legend button", 1)
+        self.assertNotIn("tokens_s", self.lengths(0))
+
+    def test_sorting_by_a_column(self):
+        steps = [case["step_s"] for case in self.result["cases"]]
+        fastest = self.result["cases"][steps.index(min(steps))]
+        self.page.click("th button", 2)
+        self.assertEqual(self.texts("tbody tr:first-child td")[0], fastest["policy"])
+        self.page.click("th button", 2)
+        slowest = self.result["cases"][steps.index(max(steps))]
+        self.assertEqual(self.texts("tbody tr:first-child td")[0], slowest["policy"])
+
+    def test_keys_reach_a_bar(self):
+        self.page.value("document.querySelectorAll('.facet .row')[3].focus({focusVisible: true})")
+        self.page.press("Enter", "\r")
+        self.assertEqual(self.page.value("document.querySelector('.facet .row[aria-pressed=true]').getAttribute('aria-label')")
+                         .split(":")[0], "hybridep-exact")
+
+    def test_light_and_dark(self):
+        ground = "getComputedStyle(document.body).backgroundColor"
+        self.assertEqual(self.page.value(ground), "rgb(255, 255, 255)")
+        self.page.click("#theme")
+        self.assertEqual(self.page.value(ground), "rgb(20, 23, 28)")
+
+    def test_it_prints(self):
+        pdf = self.page.pdf()
+        self.assertTrue(pdf.startswith(b"%PDF"))
+        self.assertGreater(len(pdf), 20_000)
+
+    def test_inputs_are_named_with_their_hashes(self):
+        inputs = self.texts("dl.inputs")[0]
+        for value in (self.result["trace"]["xxh3"], self.result["model"]["xxh3"], self.result["moesim"]):
+            self.assertIn(value, inputs)
+
+
+class Sweep(ReportTest):
+    def setUp(self):
+        self.report, self.result = sweep()
+        self.open(self.report)
+
+    def test_more_than_a_hundred_cases(self):
+        ran = [case for case in self.result["cases"] if "unsuitable" not in case]
+        self.assertGreater(len(ran), 100)
+        self.assertEqual(self.count(".facet .row"), len(ran))
+        self.assertEqual(self.count("tbody tr"), len(self.result["cases"]))
+        self.assertEqual(self.count("tr.unsuitable"), len(self.result["cases"]) - len(ran))
+        self.assertLess(self.report.stat().st_size, MOST_BYTES)
+
+    def test_policies_that_alter_choices_are_no_winners(self):
+        for case in self.result["cases"]:
+            if "unsuitable" not in case and case["dropped_choices"] > 0:
+                self.assertNotIn(case["policy"], self.texts(".answers .figure"))
+
+
+class Iteration(ReportTest):
+    def setUp(self):
+        report, self.result = iteration()
+        self.open(report)
+
+    def test_parts_of_an_iteration(self):
+        self.assertEqual(self.count(".facet .row"), len(self.result["cases"]))
+        case, lengths = self.result["cases"][1], self.lengths(1)
+        total = sum(lengths.values())
+        for part, width in lengths.items():
+            self.assertAlmostEqual(width / total, case["parts_s"][part] / case["iteration_s"], delta=0.004)
+
+
+class Alone(ReportTest):
+    def test_several_results_in_one_report(self):
+        results = [pathlib.Path(SCRATCH.name, f"{made[0].stem}.json") for made in (quickstart(), iteration())]
+        report = pathlib.Path(SCRATCH.name, "several.html")
+        moesim("report", *results, "-o", report)
+        self.open(report)
+        self.assertEqual(self.count("article"), 2)
+        self.assertEqual(self.count(".facet"), 4)
+
+    def test_names_are_no_markup(self):
+        result = quickstart()[1]
+        evil = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 1'>"
+        result["cases"][0]["policy"] = result["trace"]["name"] = result["warnings"] = evil
+        result["warnings"] = [evil]
+        changed, report = pathlib.Path(SCRATCH.name, "evil.json"), pathlib.Path(SCRATCH.name, "evil.html")
+        changed.write_text(json.dumps(result), encoding="utf-8")
+        moesim("report", changed, "-o", report)
+        self.open(report)
+        self.assertEqual(self.page.value("typeof window.taken"), "undefined")
+        self.assertIn(evil, self.texts("tbody tr:first-child td")[0])
+
+    def test_without_the_library_tables_stay(self):
+        report, result = quickstart()
+        text = report.read_text(encoding="utf-8")
+        before, _, rest = text.partition("<script>")
+        plain = pathlib.Path(SCRATCH.name, "plain.html")
+        plain.write_text(before + rest.partition("</script>")[2], encoding="utf-8")
+        self.open(plain)
+        self.assertIn("no charts", self.texts(".banner")[0])
+        self.assertEqual(self.count("tbody tr"), len(result["cases"]))
+        self.assertEqual(self.count(".facet"), 0)
+
+
+if __name__ == "__main__":
+    if find_browser() is None:
+        print("no Chromium (Debian: chromium-headless-shell): reports are not opened")
+        sys.exit(77)
+    unittest.main()
