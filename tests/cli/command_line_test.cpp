@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"",
                 "error: moesim needs a command\n"
                 "hint: one of run, compare, plan, explain, list, topology, trace, calibrate, "
-                "validate\n"},
+                "validate, report\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",
