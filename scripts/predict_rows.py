@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts the published iterations of tests/rows/rows.yaml, and holds them against what was measured.
 
-  scripts/predict_rows.py [--only SECTION[/ROW] ...] [--unfitted] [--json FILE] [--markdown FILE]
+  scripts/predict_rows.py [--only SECTION[/ROW] ...] [--unfitted] [--json FILE] [--page FILE]
 
 Every row is a scenario for `moesim run`: balanced routing, two distinct microbatches, one process.
 Nothing is fitted to a row: rows of one machine share its topology, those of a GPU its model.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
@@ -16,121 +17,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import yaml
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ROWS = os.path.join(ROOT, "tests", "rows", "rows.yaml")
-PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer", "loss_as_layer")
-KNOWN = set(PARALLEL) | {
-    "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher",
-    "pipeline", "delay_wgrad", "recompute", "zero", "mtp", "set", "measured", "note", "overlap"}
+import rows_page
+from published_rows import FITTED, ROOT, fewer, measured_seconds, microbatches, read_rows, scenario
+from rows_page import percentile
 
-
-RAN = {}
-FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
-
-
-def read_rows(path=ROWS):
-    """All rows, each with the keys of its section and of the row that it repeats."""
-    with open(path, encoding="utf-8") as f:
-        data = yaml.safe_load(f)
-    FITTED.update(data.get("fitted", {}))
-    sections = []
-    for section in data["sections"]:
-        known = {}
-        for row in list(section.get("rows", [])) + in_series(section):
-            repeated = known.get(row.get("same"), {})
-            full = {**data["defaults"], **section.get("base", {}), **repeated, **row}
-            unknown = set(full) - KNOWN
-            if unknown or ("same" in row and not repeated):
-                raise ValueError(f"{section['id']}/{row['id']}: {unknown or row['same']}?")
-            known[row["id"]] = {k: v for k, v in full.items() if k not in ("measured", "note", "id")}
-            full["machine"] = data["machines"][section["machine"]]
-            full["dispatch"] = data["dispatchers"][full["dispatcher"]]
-            full["unit"] = section["unit"]
-            full["section"] = section["id"]
-            full["source"] = section["source"]
-            section.setdefault("all", []).append(full)
-        sections.append(section)
-    return sections
-
-
-def in_series(section):
-    """The rows of a series: one per number of GPUs."""
-    rows = []
-    for series in section.get("series", []):
-        for gpus, measured in zip(series["gpus"], series["measured"], strict=True):
-            rows.append({**series, "id": f"{series['id']}-{gpus}", "gpus": gpus, "measured": measured})
-    return rows
-
-
-def scenario(row, gpu_suffix, fitted=True):
-    """The row as a scenario of moesim."""
-    machine, dispatch = row["machine"], row["dispatch"]
-    parallel = {k: row[k] for k in PARALLEL if k in row}
-    overlap = dict(row.get("overlap", {}))
-    if row.get("delay_wgrad"):
-        overlap["delay_wgrad"] = True
-    out = {
-        "topology": machine["topology"],
-        "model": row["model"],
-        "policy": dispatch["policy"],
-        "parallel": parallel,
-        "batch": {k: row[k] for k in ("global", "micro", "sequence")},
-        "routing": "balanced",
-        "microbatches": {"distinct": 2},
-        "precision": row.get("precision", "bf16"),
-        "zero": row.get("zero", 1),
-        "recompute": row.get("recompute", ["none"]),
-        "memory": "ignore",
-    }
-    if "pipeline" in row:
-        out["pipeline"] = row["pipeline"]
-    if overlap:
-        out["overlap"] = overlap
-    changes = [f"topology.nodes={-(-row['gpus'] // machine['node'])}",
-               f"topology.node.gpu={gpu_name(machine['gpu'], gpu_suffix)}"]
-    if fitted:
-        kept = FITTED.get(machine["gpu"], {})
-        changes += [f"gpu.efficiency.training.{t}={v}" for t, v in kept.items()]
-    changes += dispatch.get("set", []) + row.get("set", [])
-    out["set"] = changes
-    return out
-
-
-def gpu_name(gpu, suffix):
-    for name in (f"{gpu}-{suffix}", f"{gpu}-sxm", f"{gpu}-sxm-80gb", gpu):
-        if os.path.exists(os.path.join(ROOT, "models", "gpu", name + ".yaml")):
-            return name
-    raise ValueError(f"no model of GPU {gpu}")
-
-
-def measured_seconds(row, predicted):
-    """What was measured as seconds. TFLOP/s and MFU become so with the flop that moesim counts."""
-    unit, value = row["unit"], row["measured"]
-    tokens = row["global"] * row["sequence"]
-    if unit == "s":
-        return value
-    if unit == "ms":
-        return value * 1e-3
-    if unit == "tokens":
-        return tokens / (row["gpus"] * value)
-    peak = 989.5 if unit == "mfu" else 100.0
-    return tokens * predicted["flop_per_token"] / (row["gpus"] * value / 100 * peak * 1e12)
-
-
-def microbatches(row):
-    replicas = row["gpus"] // (row.get("tp", 1) * row.get("cp", 1) * row.get("pp", 1))
-    return row["global"] // (row["micro"] * replicas)
-
-
-def fewer(row):
-    """Two numbers of microbatches that show what each further one takes, or none for short rows."""
-    pp, chunks = row.get("pp", 1), row.get("vpp", 1)
-    first = pp * max(2 + chunks // 4, -(-16 // pp))
-    second = first + pp * max(1, 8 // pp)
-    return (first, second) if microbatches(row) > 1.25 * second else None
+RAN = {}  # of this run and, with --cache, of earlier ones of the same program and data
 
 
 def predict(row, args):
@@ -165,8 +60,29 @@ def run(row, args):
     """One `moesim run`; scenarios that have run before are not run again."""
     key = json.dumps(scenario(row, args.gpu, not args.unfitted), sort_keys=True)
     if key not in RAN:
-        RAN[key] = simulate(row, args)
+        RAN[key] = remembered(key, lambda: simulate(row, args), args)
     return RAN[key]
+
+
+def remembered(key, simulated, args):
+    if not args.cache:
+        return simulated()
+    if "inputs" not in RAN:
+        RAN["inputs"] = digest_of_inputs(args.moesim)
+    path = Path(args.cache) / (hashlib.sha256((RAN["inputs"] + key).encode()).hexdigest() + ".json")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(simulated()), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def digest_of_inputs(moesim):
+    """Of the program and all that it may read."""
+    root = Path(os.environ.get("MOESIM_DATA", ROOT))
+    digest = hashlib.sha256(Path(moesim).read_bytes())
+    for path in sorted(p for kind in ("models", "topologies") for p in (root / kind).rglob("*.yaml")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def simulate(row, args):
@@ -184,12 +100,6 @@ def simulate(row, args):
             case = json.load(f)["cases"][0]
         case["took_s"] = time.monotonic() - start
         return case, ""
-
-
-def percentile(values, part):
-    """The least value that so many per cent of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * part // 100) - 1))]
 
 
 def ranked(results):
@@ -217,6 +127,9 @@ def result_of(row, case, why):
     out.update(predicted_s=predicted, measured_s=measured, error=predicted / measured - 1,
                rate=work / predicted, measured_rate=work / measured,
                parts=case["parts_s"], overlapped=case["overlapped_s"], took_s=case["took_s"])
+    if "memory" in row:
+        out.update(memory_gib=case["peak_memory"]["bytes"] / 2**30, measured_gib=row["memory"])
+        out.update(memory_error=out["memory_gib"] / row["memory"] - 1)
     return out
 
 
@@ -225,24 +138,34 @@ def line_of(r):
         return f"{r['section']:7} {r['id']:24} not predicted: {r['why']}"
     parts = " ".join(f"{k.replace(' ', '-')} {v / r['predicted_s']:.0%}"
                      for k, v in r["parts"].items() if v > 0.015 * r["predicted_s"])
+    memory = f"; {r['memory_gib']:.2f} GiB ({r['memory_error']:+.1%})" if "memory_gib" in r else ""
     return (f"{r['section']:7} {r['id']:24} {r['predicted_s']:8.3f} {r['measured_s']:8.3f} "
-            f"{r['error']:+7.1%}  {parts}; {r['took_s']:.0f} s")
+            f"{r['error']:+7.1%}  {parts}{memory}; {r['took_s']:.0f} s")
 
 
-def summary(section, results):
+def summed_up(section, results):
+    """What the predictions of a section are worth."""
     ran = [r for r in results if "error" in r]
-    if not ran:
-        return f"{section['id']}: no row predicted"
     errors = [abs(r["error"]) for r in ran]
-    pairs, right = ranked(ran)
-    text = (f"{section['id']}: {len(ran)} of {len(results)} rows, median {statistics.median(errors):.1%}, "
-            f"90th percentile {percentile(errors, 90):.1%}, order {right} of {pairs}")
     by_id = {r["id"]: r for r in ran}
-    for before, after in section.get("gains", []):
-        if before in by_id and after in by_id:
-            a, b = by_id[before], by_id[after]
-            text += (f"; {before} / {after}: {a['predicted_s'] / b['predicted_s']:.3f}, "
-                     f"measured {a['measured_s'] / b['measured_s']:.3f}")
+    gains = [(a, b, by_id[a]["predicted_s"] / by_id[b]["predicted_s"],
+              by_id[a]["measured_s"] / by_id[b]["measured_s"])
+             for a, b in section.get("gains", []) if a in by_id and b in by_id]
+    pairs, right = ranked(ran)
+    return {"section": section["id"], "rows": len(results), "ran": len(ran), "errors": errors,
+            "pairs": pairs, "right": right, "gains": gains,
+            "memory": [abs(r["memory_error"]) for r in ran if "memory_error" in r]}
+
+
+def line_of_section(of):
+    if not of["ran"]:
+        return f"{of['section']}: no row predicted"
+    text = (f"{of['section']}: {of['ran']} of {of['rows']} rows, median {statistics.median(of['errors']):.1%}, "
+            f"90th percentile {percentile(of['errors'], 90):.1%}, order {of['right']} of {of['pairs']}")
+    text += "".join(f"; {a} / {b}: {predicted:.3f}, measured {measured:.3f}"
+                    for a, b, predicted, measured in of["gains"])
+    if of["memory"]:
+        text += f"; peak memory off by at most {max(of['memory']):.1%}"
     return text
 
 
@@ -250,26 +173,6 @@ def write_json(path, results):
     if path:
         with open(path, "w", encoding="utf-8") as f:
             json.dump(results, f, indent=1)
-
-
-def markdown(sections, everything):
-    """The tables of docs/results/whole-steps.md."""
-    lines = []
-    for section in sections:
-        results = [r for r in everything if r["section"] == section["id"]]
-        if not results:
-            continue
-        lines += ["", f"### {section['id']}: {section['title']}", "", f"Source: {section['source']}.", "",
-                  "| row | predicted, s | measured, s | error | most of it |", "|---|---|---|---|---|"]
-        for r in results:
-            if "error" not in r:
-                lines.append(f"| {r['id']} | - | - | - | not predicted: {r['why'][:90]} |")
-                continue
-            most = sorted(r["parts"].items(), key=lambda part: -part[1])[:3]
-            told = ", ".join(f"{k} {v / r['predicted_s']:.0%}" for k, v in most)
-            lines.append(f"| {r['id']} | {r['predicted_s']:.2f} | {r['measured_s']:.2f} | {r['error']:+.1%} | {told} |")
-        lines += ["", summary(section, results) + "."]
-    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -281,15 +184,16 @@ def main():
     parser.add_argument("--unfitted", action="store_true", help="leaves out what was fitted")
     parser.add_argument("--fit", action="append", default=[], help="GPU.TYPE=VALUE in its place")
     parser.add_argument("--whole", action="store_true", help="runs all microbatches of every row")
+    parser.add_argument("--cache", help="folder of what has run before, kept")
     parser.add_argument("--json", help="writes all results")
-    parser.add_argument("--markdown", help="writes them as tables")
+    parser.add_argument("--page", help="writes the tables of this page (docs/results/whole-steps.md) anew")
     args = parser.parse_args()
-    everything, summaries = [], []
     sections = read_rows()
     for change in args.fit:
         place, value = change.split("=")
         gpu, kind = place.split(".")
         FITTED.setdefault(gpu, {})[kind] = float(value)
+    everything, judged = [], []
     for section in sections:
         results = []
         for row in section["all"]:
@@ -301,15 +205,13 @@ def main():
             write_json(args.json, everything + results)
         if results:
             everything += results
-            summaries.append(summary(section, results))
-    ran = [abs(r["error"]) for r in everything if "error" in r]
-    print("\n" + "\n".join(summaries))
-    if ran:
-        print(f"all: {len(ran)} of {len(everything)} rows, median {statistics.median(ran):.1%}, "
-              f"90th percentile {percentile(ran, 90):.1%}")
-    if args.markdown:
-        with open(args.markdown, "w", encoding="utf-8") as f:
-            f.write(markdown(sections, everything))
+            judged.append((section, summed_up(section, results)))
+    print("\n" + "\n".join(line_of_section(of) for _, of in judged))
+    total = rows_page.total_of(judged)
+    if total:
+        print(total)
+    if args.page:
+        rows_page.write(args.page, judged, everything)
     return 0
 
 

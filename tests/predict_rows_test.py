@@ -9,6 +9,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 try:
     import predict_rows as rows
+    import published_rows
+    import rows_page
 except ModuleNotFoundError as missing:  # PyYAML
     print(missing)
     sys.exit(77)
@@ -25,7 +27,7 @@ class PredictRows(unittest.TestCase):
             self.assertEqual(len({r["id"] for r in section["all"]}), len(section["all"]))
             for row in section["all"]:
                 self.assertTrue((ROOT / "models/moe" / f"{row['model']}.yaml").exists(), row["model"])
-                self.assertTrue(rows.gpu_name(row["machine"]["gpu"], "measured"))
+                self.assertTrue(published_rows.gpu_name(row["machine"]["gpu"], "measured"))
                 self.assertGreaterEqual(rows.microbatches(row), 1)
 
     def test_a_repeated_row_keeps_what_it_does_not_change(self):
@@ -55,7 +57,7 @@ class PredictRows(unittest.TestCase):
     @unittest.skipIf(not MOESIM, "no moesim")
     def test_predicts_a_row(self):
         row = next(r for s in rows.read_rows() if s["id"] == "H" for r in s["all"])
-        args = argparse.Namespace(gpu="measured", unfitted=False, whole=False, moesim=MOESIM, timeout=300)
+        args = argparse.Namespace(gpu="measured", unfitted=False, whole=False, moesim=MOESIM, timeout=300, cache=None)
         case, why = rows.predict(row, args)
         self.assertEqual(why, "")
         result = rows.result_of(row, case, why)

@@ -3,9 +3,13 @@
 #pragma once
 
 #include "sim/iteration/iteration_spec.h"
+#include "sim/model/training_traffic.h"
 #include "sim/policy/placer.h"
 
 namespace moesim {
+
+/// What kernels of an iteration in this precision move beside their operands.
+TrainingTraffic training_traffic(TrainingPrecision precision);
 
 struct IterationOptions {
   IterationSpec spec = {};

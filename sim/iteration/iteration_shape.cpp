@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/iteration/iteration_spec.h"
+#include "sim/iteration/iteration_options.h"
 
 namespace moesim {
 
@@ -18,6 +18,28 @@ const std::vector<std::string> optimizer_names = {"adam", "muon"};
 bool merges_passes(PipelineKind kind) {
   return kind == PipelineKind::combined || kind == PipelineKind::combined_interleaved ||
          kind == PipelineKind::dualpipe || kind == PipelineKind::dualpipev;
+}
+
+/// An element is read in 2 bytes and written in two layouts of 1 byte each, which products of rows
+/// and of columns read. A scale per tensor needs a pass for the maximum before (Transformer
+/// Engine's current scaling). Scales: 4 bytes per 128 elements (blockwise), 1 per 32 (MXFP8), 1 per
+/// 16 and two layouts of half a byte behind a pass for the maximum (NVFP4).
+TrainingTraffic training_traffic(TrainingPrecision precision) {
+  constexpr double main_gradient = 4 + 4;  // fp32, read and written
+  switch (precision) {
+    case TrainingPrecision::fp8:
+      return {main_gradient, 2 + 2 + 2, 2};
+    case TrainingPrecision::fp8_blockwise:
+      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1};
+    case TrainingPrecision::mxfp8:
+      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1};
+    case TrainingPrecision::nvfp4:
+      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2};
+    case TrainingPrecision::bf16:
+    case TrainingPrecision::fp16:
+      break;
+  }
+  return {main_gradient, 0, 0};
 }
 
 namespace {

@@ -97,7 +97,16 @@ KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const
     return time;
   }
   const Roofline* of_kind = fitted.find(kernel);
-  return (of_kind != nullptr ? *of_kind : any).time(kernel, op, rate(*type), memory_bandwidth);
+  const Roofline& roofline = of_kind != nullptr ? *of_kind : any;
+  KernelTime time = roofline.time(kernel, op, rate(*type), memory_bandwidth,
+                                  training_traffic.of_gradient(kernel, op));
+  const TrainingTraffic::Cast cast = training_traffic.of_cast(kernel, op);
+  if (cast.bytes.value > 0) {
+    const Seconds casts = cast.bytes / (memory_bandwidth * memory_efficiency);
+    time.memory += casts;
+    time.total += cast.kernels * launch_overhead + casts;
+  }
+  return time;
 }
 
 KernelBound GpuModel::bound(const Kernel& kernel, const OpType& op) const {

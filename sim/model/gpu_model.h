@@ -9,6 +9,7 @@
 
 #include "sim/model/kernel_tables.h"
 #include "sim/model/roofline.h"
+#include "sim/model/training_traffic.h"
 
 namespace moesim {
 
@@ -44,6 +45,7 @@ struct GpuModel {
   KernelTables tables;
   FittedKernels fitted;
   Overlap overlap;
+  TrainingTraffic training_traffic;  // of iterations, by their precision; no key of the file
 
   /// Zero for an empty kernel. `op` is what the kernel is for: tables may be of single ops. Throws
   /// Error when the GPU has neither a table nor a peak for the kernel's type.

@@ -30,7 +30,8 @@ Flops with_losses(const Roofline& roofline, const GroupedGemm& gemm, const OpTyp
 Flops with_losses(const Roofline& roofline, const FusedAttention& attention) {
   const AttentionHeads& shape = attention.shape;
   const double width = (shape.qk_width + shape.v_width) / 2.0;
-  const double slower = shape.pass == Pass::backward ? roofline.backward : 1;
+  const double slower = (shape.pass == Pass::backward ? roofline.backward : 1) *
+                        (shape.qk_width != shape.v_width ? roofline.uneven : 1);
   return flops_of(attention) * ((1 + roofline.half_keys / static_cast<double>(attention.attended)) *
                                 (1 + roofline.half_width / width) / slower);
 }
@@ -75,11 +76,11 @@ FittedKernels::ByType read_by_type(const YamlMap& map, const char* key, Rest rea
 }  // namespace
 
 KernelTime Roofline::time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
-                          BytesPerSecond bandwidth) const {
+                          BytesPerSecond bandwidth, Bytes more) const {
   KernelTime time;
   time.launch = launch;
   time.compute = with_losses(*this, kernel, op) / (peak * efficiency);
-  time.memory = memory_traffic_of(kernel) / (bandwidth * memory);
+  time.memory = (memory_traffic_of(kernel) + more) / (bandwidth * memory);
   time.total = launch + together(time.compute, time.memory, sharpness);
   return time;
 }
@@ -113,6 +114,7 @@ FittedKernels read_fitted_kernels(const YamlMap& map) {
       read_by_type(kinds, "attention", [](const YamlMap& fields, Roofline& roofline) {
         roofline.half_keys = fields.number("half_keys", lengths, 0);
         roofline.half_width = fields.number("half_width", lengths, 0);
+        roofline.uneven = fields.number("uneven", part, 1);
         roofline.backward = fields.number("backward", part, 1);
       });
   return fitted;

@@ -36,11 +36,13 @@ struct Roofline {
   // Attention:
   double half_keys = 0;   // by the keys per query
   double half_width = 0;  // by the mean of both widths per head
+  double uneven = 1;      // efficiency where queries and values differ in width (MLA) / elsewhere
   double backward = 1;    // efficiency of the backward pass / of the forward pass
 
-  /// For a peak of the kernel's type and a bandwidth of the memory.
+  /// For a peak of the kernel's type and a bandwidth of the memory; `more`: bytes beside those of
+  /// its operands.
   KernelTime time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
-                  BytesPerSecond bandwidth) const;
+                  BytesPerSecond bandwidth, Bytes more = Bytes(0)) const;
 };
 
 /// Rooflines of a GPU that were fitted to measured kernels.

@@ -91,7 +91,8 @@ std::vector<int> layers_per_position(const LayerSplit& s) {
     throw std::invalid_argument("a split of layers with a size below 1");
   }
   const int count = s.pp * s.vpp;
-  if (s.layers < count) {
+  const int counted = s.layers + (s.account_for_embedding ? 1 : 0) + (s.account_for_loss ? 1 : 0);
+  if (counted < count) {
     refuse(fmt::format("{} layers on pp {} x vpp {} = {} stages and chunks", s.layers, s.pp, s.vpp,
                        count),
            "each holds at least one layer, unless a layout says otherwise");

@@ -10,6 +10,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/iteration/iteration_options.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/fit_trace.h"
 #include "sim/scenario/replayed_layers.h"
@@ -113,7 +114,11 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
       const auto overrides = scenario.overrides_of("gpu", name);
       const std::string path =
           find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
-      model = std::make_shared<const GpuModel>(read_gpu_model(path, overrides));
+      GpuModel read = read_gpu_model(path, overrides);
+      if (scenario.iteration) {
+        read.training_traffic = training_traffic(scenario.iteration->precision);
+      }
+      model = std::make_shared<const GpuModel>(std::move(read));
       cluster.gpu_files.push_back(input_file(name, path, overrides));
     }
     cluster.gpus.push_back(model);

@@ -2,14 +2,18 @@
 // The shipped fits near rates that their tables' authors and others have published.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "sim/base/data_files.h"
 #include "sim/model/gpu_model.h"
 
 namespace moesim {
 namespace {
 
-double tflops(const std::string& gpu, const Kernel& kernel, OpType op = {OpKind::fc1}) {
-  const GpuModel model = read_gpu_model(data_file("models/gpu", gpu));
+double tflops(const std::string& gpu, const Kernel& kernel, OpType op = {OpKind::fc1},
+              TrainingTraffic traffic = {}) {
+  GpuModel model = read_gpu_model(data_file("models/gpu", gpu));
+  model.training_traffic = traffic;
   return flops_of(kernel).value / model.time(kernel, op).value * 1e-12;
 }
 
@@ -34,6 +38,28 @@ TEST(MeasuredGpus, MultiplyGroupsInFp8AsDeepGemmPublishes) {
   expect_within(0.1, tflops("h800-measured", groups(4, 8192, 4096, 7168)), 1346);
   expect_within(0.1, tflops("h800-measured", groups(4, 8192, 7168, 2048)), 1214);
   expect_within(0.1, tflops("h800-measured", groups(1, 4096, 4096, 7168)), 1410);
+}
+
+TEST(MeasuredGpus, TrainAsFastAsSimuMaxTimed) {
+  // MooreThreads/SimuMax 4dcaae51, b200_bf16_ceperm.json: parts of 2,250 TFLOP/s.
+  const OpType wgrad{OpKind::fc1, Role::wgrad, Pass::backward};
+  expect_within(0.1, tflops("b200-training", GroupedGemm{{4096}, 8192, 10240}), 0.498 * 2250);
+  const auto experts = [](int count, std::int64_t rows) {
+    return GroupedGemm{std::vector<std::int64_t>(static_cast<std::size_t>(count), rows), 3072,
+                       5120};
+  };
+  expect_within(0.1, tflops("b200-training", experts(40, 9832)), 0.475 * 2250);
+  for (const auto& [count, rows, part] :
+       {std::tuple{160, 154, 0.094}, {80, 308, 0.162}, {40, 616, 0.258}, {20, 1232, 0.328}}) {
+    expect_within(0.2, tflops("b200-training", experts(count, rows), wgrad, {8, 0, 0}),
+                  part * 2250);
+  }
+  // Their flop of attention have no causal mask.
+  const auto mla = [](Pass pass) {
+    return FusedAttention{4096, 2048, {64, 64, 192, 128, DataType::bf16, pass}};
+  };
+  expect_within(0.15, tflops("b200-training", mla(Pass::forward)), 0.885 * 2250 / 2);
+  expect_within(0.15, tflops("b200-training", mla(Pass::backward)), 0.609 * 2250 / 2 * 832 / 800);
 }
 
 TEST(MeasuredGpus, AttendAsFastAsFlashAttention) {

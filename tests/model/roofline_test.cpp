@@ -78,6 +78,15 @@ TEST(Roofline, AttentionLosesWithFewKeysAndNarrowHeads) {
               1e-3);
 }
 
+TEST(Roofline, AttentionMayBeSlowerWithUnevenWidths) {
+  const GpuModel gpu = fitted_gpu("  attention:\n    bf16: {efficiency: 1, uneven: 0.8}\n");
+  const auto with = [&](int values) {
+    return us_on(gpu, FusedAttention{1000, 300, {8, 2, 64, values, DataType::bf16}});
+  };
+  EXPECT_NEAR(with(64), 2.0 * 1000 * 300 * 8 * 128, 1e-3);
+  EXPECT_NEAR(with(32), 2.0 * 1000 * 300 * 8 * 96 / 0.8, 1e-3);
+}
+
 TEST(Roofline, OtherTypesAndKernelsTakeTheModelsOwn) {
   const GpuModel gpu = fitted_gpu("  gemm:\n    bf16: {efficiency: 0.5}\n");
   EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 64, DataType::fp8}), 100 + 64 * 64 * 64, 1e-6);

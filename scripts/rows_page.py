@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of docs/results/whole-steps.md; its other words are written by hand."""
+
+import statistics
+
+TOTALS = ("<!-- totals: written by scripts/predict_rows.py -->", "<!-- end of totals -->")
+ROWS = ("<!-- rows: written by scripts/predict_rows.py -->", "<!-- end of rows -->")
+
+
+def percentile(values, part):
+    """The least value that so many per cent of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * part // 100) - 1))]
+
+
+def total_of(judged):
+    """One sentence over all sections whose times are judged, or nothing."""
+    timed = [of for section, of in judged if section.get("times", True)]
+    errors = [e for of in timed for e in of["errors"]]
+    if not errors:
+        return ""
+    rows, pairs = sum(of["rows"] for of in timed), sum(of["pairs"] for of in timed)
+    text = (f"{len(errors)} of {rows} published rows are predicted: median absolute error "
+            f"{statistics.median(errors):.1%}, 90th percentile {percentile(errors, 90):.1%}")
+    return text + (f"; {sum(of['right'] for of in timed) / pairs:.0%} of pairs in order" if pairs else "")
+
+
+def totals(judged):
+    lines = [total_of(judged) + ".", "",
+             "| section | rows | median error | 90th percentile | pairs in order | "
+             "overlap gains, predicted / measured | peak memory, at most |",
+             "|---|---|---|---|---|---|---|"]
+    for section, of in judged:
+        if not of["ran"]:
+            continue
+        timed = section.get("times", True)
+        gains = ", ".join(f"{p:.2f} / {m:.2f}" for _, _, p, m in of["gains"]) or "-"
+        cells = [section["id"], f"{of['ran']} of {of['rows']}",
+                 f"{statistics.median(of['errors']):.1%}" if timed else "not judged",
+                 f"{percentile(of['errors'], 90):.1%}" if timed else "-",
+                 f"{of['right']} of {of['pairs']}" if timed else "-", gains,
+                 f"{max(of['memory']):.1%}" if of["memory"] else "-"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def told(r):
+    """What takes most of the time, and the memory where somebody measured it."""
+    most = sorted(r["parts"].items(), key=lambda part: -part[1])[:3]
+    text = ", ".join(f"{k} {v / r['predicted_s']:.0%}" for k, v in most)
+    if "memory_gib" in r:
+        text += f"; {r['memory_gib']:.2f} of {r['measured_gib']:.2f} GiB, {r['memory_error']:+.1%}"
+    return text
+
+
+def rows(judged, everything):
+    lines = []
+    for section, _ in judged:
+        lines += [f"### {section['id']}: {section['title']}", "", f"Source: {section['source']}.", "",
+                  "| row | predicted, s | measured, s | error | most of it |", "|---|---|---|---|---|"]
+        for r in (r for r in everything if r["section"] == section["id"]):
+            if "error" not in r:
+                lines.append(f"| {r['id']} | - | - | - | not predicted: {r['why'][:90]} |")
+                continue
+            lines.append(f"| {r['id']} | {r['predicted_s']:.2f} | {r['measured_s']:.2f} | "
+                         f"{r['error']:+.1%} | {told(r)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def replaced(page, marks, text):
+    begin, end = page.index(marks[0]) + len(marks[0]), page.index(marks[1])
+    return page[:begin] + "\n" + text + "\n" + page[end:]
+
+
+def write(path, judged, everything):
+    with open(path, encoding="utf-8") as f:
+        page = f.read()
+    page = replaced(page, TOTALS, totals(judged))
+    page = replaced(page, ROWS, rows(judged, everything))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(page)

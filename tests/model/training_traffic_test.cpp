@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/training_traffic.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/model/gpu_model.h"
+
+namespace moesim {
+namespace {
+
+constexpr OpType forward_fc1{OpKind::fc1}, dgrad_fc1{OpKind::fc1, Role::dgrad, Pass::backward},
+    wgrad_fc1{OpKind::fc1, Role::wgrad, Pass::backward};
+
+// 1 byte takes 1 us, products take no time.
+GpuModel slow_memory(const TrainingTraffic& traffic) {
+  GpuModel gpu = parse_gpu_model(
+      "name: g\nsource: a test\nmemory: 1 GB\nmemory_bandwidth: 1 MB/s\n"
+      "peak: {bf16: 1e6 TFLOP/s, fp8: 1e6 TFLOP/s}\nlaunch_overhead: 1000 us\n",
+      "g.yaml");
+  gpu.training_traffic = traffic;
+  return gpu;
+}
+
+double us_of(const GpuModel& gpu, const Kernel& kernel, OpType op) {
+  return gpu.time(kernel, op).value * 1e6;
+}
+
+TEST(TrainingTraffic, GradientsByWeightsAddToMainGradientsInFp32) {
+  const GpuModel plain = slow_memory({}), training = slow_memory({8, 0, 0});
+  const GroupedGemm gemm{{4, 0, 6}, 5, 7, DataType::bf16};
+  // Two groups have rows: 2 x 35 weights, written in 2 bytes, or read and written in 4 each.
+  EXPECT_NEAR(us_of(plain, gemm, wgrad_fc1), 1000 + 2 * (10 * (5 + 7) + 70), 1e-6);
+  EXPECT_NEAR(us_of(training, gemm, wgrad_fc1), 1000 + 2 * 10 * (5 + 7) + 8 * 70, 1e-6);
+  for (const OpType op : {forward_fc1, dgrad_fc1}) {
+    EXPECT_EQ(us_of(training, gemm, op), us_of(plain, gemm, op));
+  }
+  // The scores of a coarse attention have no weights, and what only moves memory no gradient.
+  const OpType scores{OpKind::attention_scores, Role::wgrad, Pass::backward};
+  EXPECT_EQ(us_of(training, gemm, scores), us_of(plain, gemm, scores));
+  EXPECT_NEAR(us_of(training, MemoryBound{Bytes(3), Bytes(4)}, wgrad_fc1), 1007, 1e-6);
+}
+
+TEST(TrainingTraffic, EightBitProductsQuantizeTheirRowsBefore) {
+  const GpuModel plain = slow_memory({}), training = slow_memory({1, 6, 2});
+  const GroupedGemm gemm{{4, 0, 6}, 5, 7, DataType::fp8};
+  for (const OpType op : {forward_fc1, dgrad_fc1}) {
+    // 10 rows of 7, and two kernels for each of the two groups.
+    EXPECT_NEAR(us_of(training, gemm, op), us_of(plain, gemm, op) + 6 * 70 + 4 * 1000, 1e-6);
+  }
+  EXPECT_EQ(us_of(training, gemm, wgrad_fc1), us_of(plain, gemm, wgrad_fc1));
+  GroupedGemm wide = gemm;
+  wide.type = DataType::bf16;
+  EXPECT_EQ(us_of(training, wide, forward_fc1), us_of(plain, wide, forward_fc1));
+}
+
+}  // namespace
+}  // namespace moesim
