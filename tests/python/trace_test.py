@@ -5,6 +5,7 @@ usage: trace_test.py MOESIM
 """
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -147,6 +148,23 @@ class Traces(unittest.TestCase):
             self.assertGreaterEqual(len(numbers), ended - 1)
         self.assertGreaterEqual(len(numbers), 20)
         self.verify(self.path)
+
+
+class Package(unittest.TestCase):
+    def test_it_installs_from_the_checkout(self):
+        for module in ("venv", "pip", "setuptools", "wheel"):
+            if subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True, check=False).returncode != 0:
+                self.skipTest(f"no Python package {module}")
+        with tempfile.TemporaryDirectory() as folder:
+            source, fresh = pathlib.Path(folder) / "source", pathlib.Path(folder) / "fresh"
+            shutil.copytree(ROOT / "scripts/python", source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+            for command in ([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", fresh],
+                            [fresh / "bin/python", "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", source],
+                            [fresh / "bin/python", "-c", "import moesim; moesim.TraceWriter('t', experts=8, top_k=2, layers=[0])"]):
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue((pathlib.Path(folder) / "t/trace.json").exists())
+            self.assertTrue(list(fresh.glob("lib/*/site-packages/moesim/__init__.py")))
 
 
 class Results(unittest.TestCase):
