@@ -17,7 +17,7 @@ BALANCE = PLAN | {"sim/balance"}
 PIPELINE = {"sim/parallel", "sim/pipeline", "sim/collective"}
 POLICY = BALANCE | {"sim/policy", "sim/iteration"} | PIPELINE
 COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/report"}
-SIM = COMPARE | {"sim/calibrate", "sim/flags", "sim/compare", "sim/html"}
+SIM = COMPARE | {"sim/calibrate", "sim/export", "sim/flags", "sim/compare", "sim/html"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "sim/saved": PLAN,
     "sim/balance": PLAN,
     "sim/calibrate": PLAN,
+    "sim/export": PLAN,
     "sim/policy": BALANCE | {"sim/collective"},
     "sim/iteration": BALANCE | PIPELINE | {"sim/policy"},
     "sim/scenario": POLICY | {"sim/saved"},

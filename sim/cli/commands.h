@@ -11,6 +11,7 @@ namespace moesim {
 void add_run_command(CommandLine& app);
 void add_compare_command(CommandLine& app);
 void add_plan_command(CommandLine& app);
+void add_export_command(CommandLine& app);
 void add_explain_command(CommandLine& app);
 void add_list_command(CommandLine& app);
 void add_topology_command(CommandLine& app);

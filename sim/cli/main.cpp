@@ -27,6 +27,7 @@ int run(int argc, char** argv) {
   moesim::add_run_command(app);
   moesim::add_compare_command(app);
   moesim::add_plan_command(app);
+  moesim::add_export_command(app);
   moesim::add_explain_command(app);
   moesim::add_list_command(app);
   moesim::add_topology_command(app);

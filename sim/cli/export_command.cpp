@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim export: what policies decide, for the engines and simulators of others.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "sim/cli/commands.h"
+#include "sim/export/engine_placement.h"
+#include "sim/export/goal.h"
+#include "sim/flags/output_file.h"
+#include "sim/flags/scenario_flags.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+namespace {
+
+struct ExportOptions {
+  ScenarioFlags scenario;
+  std::string out = "-";
+  std::string format;
+};
+
+/// The chosen steps of a scenario of one topology and one policy, planned one after the other.
+class Planned {
+ public:
+  explicit Planned(const Scenario& scenario) : inputs_(open_inputs(checked(scenario))) {
+    for (const Diagnostic& w : inputs_.warnings) fmt::print(stderr, "{}", w.str());
+    const ClusterInput& in = inputs_.clusters[0];
+    planner_ = std::make_unique<StepPlanner>(inputs_.systems[0], in.topology, inputs_.model,
+                                             inputs_.trace, inputs_.planner_options(scenario, in));
+  }
+  const Inputs& inputs() const { return inputs_; }
+  const ClusterInput& cluster() const { return inputs_.clusters[0]; }
+  int steps() const { return static_cast<int>(cluster().batches.batches.size()); }
+  /// Steps are asked for in their order.
+  StepPlan step(int index) {
+    return planner_->plan(cluster().batches.batches[static_cast<std::size_t>(index)],
+                          cluster().first_step + index);
+  }
+
+ private:
+  static const Scenario& checked(const Scenario& scenario) {
+    if (scenario.topologies.size() * scenario.policies.size() == 1) return scenario;
+    throw Error("'export' takes one topology and one policy");
+  }
+
+  Inputs inputs_;
+  std::unique_ptr<StepPlanner> planner_;
+};
+
+EnginePlacement placement_of(const StepPlan& step, const Planned& planned) {
+  EnginePlacement placement{planned.inputs().model.experts, planned.inputs().model.layers, {}};
+  const int ep = planned.cluster().ep;
+  for (const LayerWork& layer : step.layers) {
+    const Placement& slots = layer.assignment().placement();
+    const SlotTable first = slots.table(GpuId(0), ep);
+    for (int gpu = ep; gpu < slots.gpus(); gpu += ep) {
+      if (slots.table(GpuId(gpu), ep) == first) continue;
+      throw Error(fmt::format("layer {}: the EP groups of GPUs 0 and {} have different placements",
+                              layer.number, gpu),
+                  "engines know one: simulate one EP group");
+    }
+    placement.layers.push_back({layer.number, first});
+  }
+  return placement;
+}
+
+void export_placement(const ExportOptions& options) {
+  const Scenario scenario = options.scenario.read();
+  Planned planned(scenario);
+  std::optional<StepPlan> last;
+  for (int step = 0; step < planned.steps(); ++step) last = planned.step(step);
+  const EnginePlacement placement = placement_of(*last, planned);
+  write_output(options.out, engine_placement_text(placement, options.format));
+  fmt::print(stream_beside(options.out), "{} of {} MoE layers as {} has them in step {}\n",
+             placement.layers.size(), planned.inputs().model.moe_layers.size(),
+             planned.inputs().systems[0].name, planned.cluster().first_step + planned.steps() - 1);
+}
+
+void export_goal(const ExportOptions& options) {
+  const Scenario scenario = options.scenario.read();
+  Planned planned(scenario);
+  const StepPlan step = planned.step(0);
+  write_output(options.out, to_goal(step.plan, planned.cluster().gpus));
+  fmt::print(stream_beside(options.out), "{} ops of {} GPUs\n", step.plan.ops.size(),
+             step.plan.gpus);
+}
+
+std::shared_ptr<ExportOptions> add_export(CommandLine& command) {
+  const auto options = std::make_shared<ExportOptions>();
+  options->scenario.add_to(command);
+  command.add_option("-o,--out", options->out, "the file to write; - (default) prints it");
+  return options;
+}
+
+}  // namespace
+
+void add_export_command(CommandLine& app) {
+  CommandLine exports = app.add_subcommand("export", "Writes placements and plans for other tools");
+  exports.require_subcommand();
+  CommandLine placement = exports.add_subcommand(
+      "placement", "Writes where the experts are in the last step, for a serving engine");
+  const auto of_placement = add_export(placement);
+  placement
+      .add_option("--format", of_placement->format,
+                  fmt::format("one of: {}", fmt::join(engine_formats(), ", ")))
+      .required();
+  placement.callback([of_placement] { export_placement(*of_placement); });
+  CommandLine goal = exports.add_subcommand(
+      "goal", "Writes the plan of the first step as a GOAL schedule, as LogGOPSim and ATLAHS read");
+  const auto of_goal = add_export(goal);
+  goal.callback([of_goal] { export_goal(*of_goal); });
+}
+
+}  // namespace moesim
