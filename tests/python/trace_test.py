@@ -132,6 +132,29 @@ class Traces(unittest.TestCase):
         with self.assertRaisesRegex(TraceError, "twice"):
             recorder.close()
 
+    def test_an_archive_is_imported_again(self):
+        writer, ids = TraceWriter(self.path, **SHAPE), draw(6)
+        writer.append(ids, [4, 2], weights=np.random.default_rng(2).random((2, 6, 2)))
+        archive, back = self.path.with_suffix(".npz"), self.path.with_name("back")
+        moesim.save_npz(Trace(self.path), archive)
+        subprocess.run([MOESIM, "trace", "import", "npz", archive, "-o", back, "--experts", "8", "--layers", "1,3"],
+                       capture_output=True, check=True)
+        np.testing.assert_array_equal(Trace(back)[0].ids, ids)
+        np.testing.assert_array_equal(Trace(back)[0].weights, Trace(self.path)[0].weights)
+        self.assertEqual(Trace(back)[0].sequence_lengths.tolist(), [4, 2])
+
+    def test_a_table_has_every_expert_of_every_step(self):
+        writer = TraceWriter(self.path, **SHAPE)
+        writer.append(draw(6), [6], number=5)
+        writer.append(draw(6, seed=2), [6], number=9)
+        table = self.path.with_suffix(".csv")
+        moesim.save_csv(Trace(self.path), table)
+        lines = table.read_text(encoding="utf-8").splitlines()
+        self.assertEqual((lines[0], len(lines)), ("step,layer,expert,tokens", 1 + 2 * 2 * 8))
+        loads = Trace(self.path).loads()
+        self.assertIn(f"9,3,4,{loads[1, 1, 4]}", lines)
+        self.assertEqual(sum(int(line.split(",")[3]) for line in lines[1:]), loads.sum())
+
     def test_a_killed_job_loses_one_step_at_most(self):
         environment = {"PYTHONPATH": str(ROOT / "scripts/python"), "PATH": "/usr/bin:/bin"}
         moments = random.Random(1)

@@ -4,6 +4,8 @@
 usage: watch_test.py
 """
 import collections
+import hashlib
+import json
 import pathlib
 import sys
 import tempfile
@@ -13,7 +15,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "scripts/python"), str(ROOT / "scripts")]
 try:
     import numpy as np
-    from moesim import Recorder, Trace, TraceError, TraceWriter, watch_huggingface, watch_megatron, watch_sglang, watch_vllm
+    from moesim import (Recorder, Trace, TraceError, TraceWriter, save_megatron, watch_huggingface, watch_megatron,
+                        watch_sglang, watch_vllm)
 except ImportError as error:
     print(f"skipped: no Python package {error.name}")
     sys.exit(77)
@@ -220,6 +223,21 @@ class Models(Stub):
         trace = Trace(self.path)
         self.assertEqual((len(trace), trace[2].tokens), (3, 64))
         self.assertEqual(trace.loads().sum(), 3 * 2 * 64 * 2)
+
+    def test_a_trace_in_the_form_proposed_for_megatron(self):
+        TraceWriter(self.path, experts=8, top_k=2, layers=[1, 2]).append(self.ids, [5])
+        folder = self.path.with_name("megatron")
+        save_megatron(Trace(self.path), folder, hidden_size=16)
+        for layer in (1, 2):
+            manifest = json.loads((folder / f"layer-{layer}/manifest.json").read_text(encoding="utf-8"))
+            self.assertEqual((manifest["logical_layer_id"], manifest["num_experts"], manifest["topk"]), (layer, 8, 2))
+            for name, tensor in manifest["tensors"].items():
+                saved = folder / f"layer-{layer}" / tensor["file"]
+                self.assertEqual(hashlib.sha256(saved.read_bytes()).hexdigest(), tensor["sha256"])
+                self.assertEqual(list(torch.load(saved).shape), tensor["shape"], name)
+            gates = torch.load(folder / f"layer-{layer}/tensors/gates.pt")
+            np.testing.assert_allclose(gates.sum(1), 1, atol=1e-4)
+            np.testing.assert_array_equal(torch.load(folder / f"layer-{layer}/tensors/expert_ids.pt"), self.ids[layer - 1])
 
 
 if __name__ == "__main__":

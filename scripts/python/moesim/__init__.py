@@ -6,10 +6,11 @@
     from moesim import run, compare                                 # simulate
 """
 
+from moesim.export import save_csv, save_megatron, save_npz
 from moesim.recorder import Recorder
 from moesim.results import MoesimError, Result, compare, run
 from moesim.trace import Step, Trace, TraceError, TraceWriter, merge_ranks
 from moesim.watch import watch_huggingface, watch_megatron, watch_sglang, watch_vllm
 
 __all__ = ["MoesimError", "Recorder", "Result", "Step", "Trace", "TraceError", "TraceWriter", "compare",
-           "merge_ranks", "run", "watch_huggingface", "watch_megatron", "watch_sglang", "watch_vllm"]
+           "merge_ranks", "run", "save_csv", "save_megatron", "save_npz", "watch_huggingface", "watch_megatron", "watch_sglang", "watch_vllm"]
