@@ -16,12 +16,13 @@ PLAN = NOUNS | {"sim/plan"}
 BALANCE = PLAN | {"sim/balance"}
 PIPELINE = {"sim/parallel", "sim/pipeline", "sim/collective"}
 POLICY = BALANCE | {"sim/policy", "sim/iteration"} | PIPELINE
-COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/report"}
+COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
 SIM = COMPARE | {"sim/calibrate", "sim/export", "sim/flags", "sim/compare", "sim/html"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
     "sim/base": set(),
+    "sim/print": BASE,
     "sim/topology": BASE,
     "sim/pipeline": BASE,
     "sim/parallel": BASE | {"sim/topology"},
@@ -36,10 +37,10 @@ MAY_INCLUDE = {
     "sim/policy": BALANCE | {"sim/collective"},
     "sim/iteration": BALANCE | PIPELINE | {"sim/policy"},
     "sim/scenario": POLICY | {"sim/saved"},
-    "sim/flags": POLICY | {"sim/saved", "sim/scenario"},
+    "sim/flags": POLICY | {"sim/print", "sim/saved", "sim/scenario"},
     "sim/analytic": PLAN,
     "sim/engine": PLAN,
-    "sim/report": PLAN,
+    "sim/report": PLAN | {"sim/print"},
     "sim/html": BASE,
     "sim/compare": COMPARE,
     "sim/cli": SIM,

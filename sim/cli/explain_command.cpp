@@ -9,7 +9,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/compare/explain_case.h"
-#include "sim/flags/output_file.h"
+#include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/report/explain_text.h"
 
@@ -19,7 +19,7 @@ namespace {
 struct ExplainOptions {
   ScenarioFlags scenario;
   std::optional<int> layer;
-  OutputFile json;
+  ResultOutput output;
   bool flow = false;
 };
 
@@ -52,11 +52,11 @@ void explain(const ExplainOptions& options) {
   const int layer = choose_layer(options, inputs);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const ExplainedCase c = explain_case(scenario, inputs, layer, fidelities(options, scenario));
-  if (options.json.asked()) {
-    options.json.write(explain_document(scenario, inputs, c, MOESIM_VERSION));
-  }
-  fmt::print(options.json.beside(), "{}{}", explain_header(scenario, inputs, c, MOESIM_VERSION),
-             explain_text(c.explanation, inputs.clusters[0].topology));
+  Printout printout;
+  printout.add(explain_header(scenario, inputs, c, MOESIM_VERSION))
+      .add(explain_text(c.explanation, inputs.clusters[0].topology));
+  options.output.write([&] { return explain_document(scenario, inputs, c, MOESIM_VERSION); },
+                       printout);
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ void add_explain_command(CommandLine& app) {
   command.add_option("--layer", options->layer,
                      "model layer number (default: the first replayed layer)");
   command.add_flag("--flow", options->flow, "simulates at fidelity flow, too (slow)");
-  options->json.add_to(command, "--json", "writes all figures to a file");
+  options->output.add_to(command, "writes all figures to a file");
   command.callback([options] { explain(*options); });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/base/data_files.h"
@@ -11,95 +12,77 @@
 #include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/flags/print_flags.h"
 #include "sim/model/gpu_model.h"
 #include "sim/model/parameters.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/system.h"
-#include "sim/report/table.h"
 #include "sim/scenario/scenario.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/routing_trace.h"
+#include "sim/trace/trace_json.h"
 
 namespace moesim {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
-
-void print_section(const std::string& title, const Rows& rows, std::size_t left) {
-  fmt::print("{}\n", title);
-  std::string text = align(rows, left);
-  fmt::print("{}\n", text);
+/// A table of the section; the column "description" is prose.
+Table table_of_section(const std::string& name, std::size_t keys,
+                       const std::vector<std::string>& columns) {
+  Table table(name, keys, columns);
+  for (TableColumn& c : table.columns) {
+    if (c.name == "description") c.kind = TableColumn::Kind::prose;
+  }
+  return table;
 }
 
 /// Total and active parameters of a whole model, in 1e9.
-std::vector<std::string> parameter_columns(const MoeModel& model) {
+std::vector<Cell> parameter_columns(const MoeModel& model) {
   if (!model.missing_of_whole().empty()) return {"-", "-"};
   const auto billions = [](const Parameters& p) {
-    return fmt::format("{:.1f}", static_cast<double>(p.main()) / 1e9);
+    const double number = static_cast<double>(p.main()) / 1e9;
+    return Cell(fmt::format("{:.1f}", number), number);
   };
   return {billions(parameters_of(model)), billions(active_parameters_of(model))};
 }
 
-void list_models() {
-  Rows rows = {{"  model", "description", "hidden", "layers", "MoE layers", "experts", "top-k",
-                "expert ffn", "parameters, 1e9", "active"}};
+Table list_models() {
+  Table table =
+      table_of_section("models", 1,
+                       {"model", "description", "experts", "top-k", "layers", "parameters, 1e9",
+                        "active", "hidden", "MoE layers", "expert ffn"});
   for (const std::string& name : data_names("models/moe")) {
     const MoeModel m = read_moe_model(data_file("models/moe", name));
     const auto parameters = parameter_columns(m);
-    rows.push_back({"  " + name, m.description, std::to_string(m.hidden), std::to_string(m.layers),
-                    std::to_string(m.moe_layers.size()), std::to_string(m.experts),
-                    std::to_string(m.top_k), std::to_string(m.expert_ffn), parameters[0],
-                    parameters[1]});
+    table.rows.push_back({name, m.description, m.experts, m.top_k, m.layers, parameters[0],
+                          parameters[1], m.hidden, std::ssize(m.moe_layers), m.expert_ffn});
   }
-  print_section("models (models/moe)", rows, 2);
+  return table;
 }
 
-void list_dense_models() {
-  Rows rows = {
-      {"  model", "description", "hidden", "layers", "ffn", "vocabulary", "parameters, 1e9"}};
+Table list_dense_models() {
+  Table table = table_of_section(
+      "dense-models", 1,
+      {"model", "description", "layers", "parameters, 1e9", "hidden", "ffn", "vocabulary"});
   for (const std::string& name : data_names("models/dense")) {
     const MoeModel m = read_dense_model(data_file("models/dense", name));
-    rows.push_back({"  " + name, m.description, std::to_string(m.hidden), std::to_string(m.layers),
-                    std::to_string(m.dense_ffn), std::to_string(m.vocabulary),
-                    parameter_columns(m)[0]});
+    table.rows.push_back({name, m.description, m.layers, parameter_columns(m)[0], m.hidden,
+                          m.dense_ffn, m.vocabulary});
   }
-  print_section("dense models (models/dense)", rows, 2);
+  return table;
 }
 
-void list_gpus() {
-  Rows rows = {{"  gpu", "description", "memory", "bandwidth", "bf16"}};
+Table list_gpus() {
+  Table table = table_of_section("gpus", 1, {"gpu", "description", "memory", "bandwidth", "bf16"});
   for (const std::string& name : data_names("models/gpu")) {
     const GpuModel g = read_gpu_model(data_file("models/gpu", name));
     const auto bf16 = g.peak.find(DataType::bf16);
-    rows.push_back({"  " + name, g.description, to_string(g.memory), to_string(g.memory_bandwidth),
-                    bf16 == g.peak.end() ? "-" : to_string(bf16->second)});
+    table.rows.push_back({name, g.description, g.memory,
+                          Cell(to_string(g.memory_bandwidth), g.memory_bandwidth.value, "B/s"),
+                          bf16 == g.peak.end()
+                              ? Cell("-")
+                              : Cell(to_string(bf16->second), bf16->second.value, "FLOP/s")});
   }
-  print_section("gpus (models/gpu)", rows, 2);
-}
-
-void list_topologies() {
-  Rows rows = {{"  topology", "GPUs", "hosts", "GPU model"}};
-  for (const std::string& name : data_names("topologies")) {
-    const Topology t = std::move(read_topology(data_file("topologies", name)).topology);
-    rows.push_back({"  " + name, std::to_string(t.gpu_count()), std::to_string(t.host_count()),
-                    t.gpu_model(GpuId(0))});
-  }
-  print_section("topologies", rows, 1);
-}
-
-void list_policies() {
-  Rows rows = {{"  policy", "routing", "placement", "dispatch", "schedule", "description"}};
-  for (const std::string& name : data_names("models/system")) {
-    const SystemSpec s = read_system(data_file("models/system", name));
-    rows.push_back({"  " + name, s.routing.name, s.placement.name, s.dispatch.name, s.schedule.name,
-                    s.description});
-  }
-  print_section("policies (models/system)", rows, 6);
-}
-
-template <class Table>
-void add_mechanisms(Rows& rows, const std::string& kind, const Table& table) {
-  for (const auto& m : table) rows.push_back({"  " + kind, m.name, m.description});
+  return table;
 }
 
 /// The first sentence of the comment at the top of a scenario file.
@@ -114,68 +97,116 @@ std::string description_in(const std::string& path) {
   return text;
 }
 
-void list_scenarios() {
-  Rows rows = {{"  scenario", "description"}};
-  for (const std::string& name : data_names("scenarios")) {
-    rows.push_back({"  " + name, description_in(data_file("scenarios", name))});
+Table list_topologies() {
+  Table table =
+      table_of_section("topologies", 1, {"topology", "description", "GPUs", "hosts", "GPU model"});
+  for (const std::string& name : data_names("topologies")) {
+    const TopologyFile read = read_topology(data_file("topologies", name));
+    const Topology& t = read.topology;
+    const auto described = nlohmann::json::parse(read.resolved).value("description", "");
+    table.rows.push_back({name, described, t.gpu_count(), t.host_count(), t.gpu_model(GpuId(0))});
   }
-  print_section("scenarios", rows, 2);
+  return table;
 }
 
-void list_traces() {
-  Rows rows = {{"  trace", "steps", "tokens", "layers", "experts", "top-k"}};
+Table list_policies() {
+  Table table = table_of_section(
+      "policies", 1, {"policy", "routing", "placement", "dispatch", "schedule", "description"});
+  for (const std::string& name : data_names("models/system")) {
+    const SystemSpec s = read_system(data_file("models/system", name));
+    table.rows.push_back(
+        {name, s.routing.name, s.placement.name, s.dispatch.name, s.schedule.name, s.description});
+  }
+  for (TableColumn& c : table.columns) {
+    if (c.kind == TableColumn::Kind::figure) c.kind = TableColumn::Kind::words;
+  }
+  return table;
+}
+
+template <class Mechanisms>
+void add_mechanisms(Table& table, const std::string& kind, const Mechanisms& mechanisms) {
+  for (const auto& m : mechanisms) table.rows.push_back({kind, m.name, m.description});
+}
+
+Table list_scenarios() {
+  Table table = table_of_section("scenarios", 1, {"scenario", "description"});
+  for (const std::string& name : data_names("scenarios")) {
+    table.rows.push_back({name, description_in(data_file("scenarios", name))});
+  }
+  return table;
+}
+
+Table list_traces() {
+  Table table = table_of_section(
+      "traces", 1, {"trace", "description", "steps", "tokens", "layers", "experts", "top-k"});
   for (const std::string& name : data_names("traces")) {
     const RoutingTrace trace = RoutingTrace::open(trace_folder(name));
     const TraceInfo& info = trace.info();
-    rows.push_back({"  " + name, std::to_string(trace.step_count()),
-                    std::to_string(trace.total_tokens()), std::to_string(info.layers.size()),
-                    std::to_string(info.experts), std::to_string(info.top_k)});
+    table.rows.push_back({name, fmt::format("{} of {}", to_string(info.phase), info.model),
+                          trace.step_count(), trace.total_tokens(), std::ssize(info.layers),
+                          info.experts, info.top_k});
   }
-  print_section("traces", rows, 1);
+  return table;
 }
 
-void list_mechanisms() {
-  Rows rows = {{"  kind", "mechanism", "description"}};
-  add_mechanisms(rows, "routing", routing_mechanisms());
-  add_mechanisms(rows, "placement", placement_mechanisms());
-  add_mechanisms(rows, "dispatch", dispatch_mechanisms());
-  add_mechanisms(rows, "schedule", schedule_mechanisms());
-  print_section("mechanisms", rows, 3);
+Table list_mechanisms() {
+  Table table = table_of_section("mechanisms", 2, {"kind", "mechanism", "description"});
+  add_mechanisms(table, "routing", routing_mechanisms());
+  add_mechanisms(table, "placement", placement_mechanisms());
+  add_mechanisms(table, "dispatch", dispatch_mechanisms());
+  add_mechanisms(table, "schedule", schedule_mechanisms());
+  return table;
 }
 
 struct Section {
   std::string name;
-  void (*print)();
+  std::string title;
+  Table (*table)();
 };
 
 const std::vector<Section> sections = {
-    {"policies", list_policies},         {"mechanisms", list_mechanisms},
-    {"topologies", list_topologies},     {"models", list_models},
-    {"dense-models", list_dense_models}, {"gpus", list_gpus},
-    {"scenarios", list_scenarios},       {"traces", list_traces}};
+    {"policies", "policies (models/system)", list_policies},
+    {"mechanisms", "mechanisms", list_mechanisms},
+    {"topologies", "topologies", list_topologies},
+    {"models", "models (models/moe)", list_models},
+    {"dense-models", "dense models (models/dense)", list_dense_models},
+    {"gpus", "gpus (models/gpu)", list_gpus},
+    {"scenarios", "scenarios", list_scenarios},
+    {"traces", "traces", list_traces}};
 
-void list(const std::string& what) {
+struct ListOptions {
+  std::string what;
+  PrintFlags print;
+};
+
+void list(const ListOptions& options) {
   std::vector<std::string> names;
+  Printout printout;
   for (const Section& section : sections) {
     names.push_back(section.name);
-    if (what.empty() || what == section.name) section.print();
+    if (!options.what.empty() && options.what != section.name) continue;
+    if (!printout.parts().empty()) printout.add("\n");
+    printout.add("# " + section.title + "\n").add(section.table());
   }
-  if (!what.empty() && std::find(names.begin(), names.end(), what) == names.end()) {
-    throw Error(fmt::format("nothing to list under '{}'", what), did_you_mean(what, names));
+  if (printout.parts().empty()) {
+    throw Error(fmt::format("nothing to list under '{}'", options.what),
+                did_you_mean(options.what, names));
   }
+  options.print.print(printout);
 }
 
 }  // namespace
 
 void add_list_command(CommandLine& app) {
-  const auto what = std::make_shared<std::string>();
+  const auto options = std::make_shared<ListOptions>();
   CommandLine command =
       app.add_subcommand("list", "Lists policies, topologies, models, scenarios and traces");
   command.add_option(
-      "WHAT", *what,
+      "WHAT", options->what,
       "policies, mechanisms, topologies, models, dense-models, gpus, scenarios or traces (default "
       "all)");
-  command.callback([what] { list(*what); });
+  options->print.add_to(command);
+  command.callback([options] { list(*options); });
 }
 
 }  // namespace moesim

@@ -2,7 +2,6 @@
 // moesim run and moesim compare: one case in detail, or a grid of cases in one table.
 #include <fmt/format.h>
 
-#include <functional>
 #include <memory>
 #include <thread>
 
@@ -11,7 +10,7 @@
 #include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
-#include "sim/flags/output_file.h"
+#include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/report/table.h"
@@ -21,18 +20,9 @@ namespace {
 
 struct RunOptions {
   ScenarioFlags scenario;
-  OutputFile json, report;
+  ResultOutput output;
   int workers = 0;
   bool bounds = false;
-  /// `document`: of all results.
-  void write(const std::function<std::string()>& document) const {
-    if (!json.asked() && !report.asked()) return;
-    const std::string text = document();
-    json.write(text);
-    if (report.asked()) report.write(report_page({{"", text}}, MOESIM_VERSION));
-  }
-  /// Where what people read goes.
-  std::FILE* beside() const { return json.beside() == stderr ? stderr : report.beside(); }
   int worker_count() const {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     return workers > 0 ? workers : cores;
@@ -42,9 +32,7 @@ struct RunOptions {
 ComparisonResult run_cases(const RunOptions& options, const Scenario& scenario,
                            const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  auto result = simulate(scenario, inputs, {options.worker_count(), options.bounds});
-  options.write([&] { return result_json(scenario, inputs, result.cases, MOESIM_VERSION); });
-  return result;
+  return simulate(scenario, inputs, {options.worker_count(), options.bounds});
 }
 
 void run_iterations(const RunOptions& options, const Scenario& scenario) {
@@ -52,9 +40,10 @@ void run_iterations(const RunOptions& options, const Scenario& scenario) {
   const Inputs inputs = open_iteration_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const auto cases = simulate_iterations(scenario, inputs, options.worker_count());
-  options.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); });
-  fmt::print(options.beside(), "{}{}", iteration_header(scenario, inputs, MOESIM_VERSION),
-             iteration_table(cases));
+  Printout printout;
+  printout.add(iteration_header(scenario, inputs, MOESIM_VERSION)).add(iteration_table(cases));
+  options.output.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
+                       printout);
 }
 
 void run(const RunOptions& options) {
@@ -69,30 +58,40 @@ void run(const RunOptions& options) {
   if (scenario.iteration) return run_iterations(options, scenario);
   const Inputs inputs = open_inputs(scenario);
   const std::vector<CaseResult> cases = run_cases(options, scenario, inputs).cases;
-  fmt::print(options.beside(), "{}{}\n{}", result_header(scenario, inputs, MOESIM_VERSION),
-             comparison_table(cases), layer_table(cases[0]));
+  Printout printout;
+  printout.add(result_header(scenario, inputs, MOESIM_VERSION)).add(comparison_table(cases));
+  printout.add("\n").add(layer_table(cases[0]));
+  options.output.write([&] { return result_json(scenario, inputs, cases, MOESIM_VERSION); },
+                       printout);
 }
 
 void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
   if (scenario.iteration) return run_iterations(options, scenario);
   const Inputs inputs = open_inputs(scenario);
-  const auto [cases, bounds] = run_cases(options, scenario, inputs);
-  fmt::print(options.beside(), "{}{}", result_header(scenario, inputs, MOESIM_VERSION),
-             comparison_table(cases));
-  if (!options.bounds) return;
-  fmt::print(options.beside(),
-             "\n# token exchanges of one step alone, all layers together, against the least that "
-             "any dispatch needs\n{}",
-             bounds_table(bounds));
+  const ComparisonResult result = run_cases(options, scenario, inputs);
+  Printout printout;
+  printout.add(result_header(scenario, inputs, MOESIM_VERSION)).add(comparison_table(result.cases));
+  if (options.bounds) {
+    printout
+        .add(
+            "\n# token exchanges of one step alone, all layers together, against the least that "
+            "any dispatch needs\n")
+        .add(bounds_table(result.bounds));
+  }
+  options.output.write([&] { return result_json(scenario, inputs, result.cases, MOESIM_VERSION); },
+                       printout);
 }
 
 CommandLine add(CommandLine& app, const std::string& name, const std::string& description,
                 const std::shared_ptr<RunOptions>& options, void (*callback)(const RunOptions&)) {
   CommandLine command = app.add_subcommand(name, description);
   options->scenario.add_to(command);
-  options->json.add_to(command, "--json", "writes everything printed, and more, to a file");
-  options->report.add_to(command, "--report", "draws the results as one HTML file");
+  options->output.add_to(command, "writes everything printed, and more, to a file");
+  options->output.add_page(command, "--report", "draws the results as one HTML file",
+                           [](const std::string& document) {
+                             return report_page({{"", document}}, MOESIM_VERSION);
+                           });
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
   command.callback([options, callback] { callback(*options); });

@@ -10,8 +10,7 @@
 #include "sim/base/data_files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
-#include "sim/flags/output_file.h"
-#include "sim/report/table.h"
+#include "sim/flags/print_flags.h"
 #include "sim/topology/reader.h"
 #include "sim/topology/show/draw.h"
 #include "sim/topology/show/summary.h"
@@ -23,7 +22,7 @@ struct TopologyOptions {
   std::string name;
   std::vector<std::string> set;
   std::string out;
-  OutputFile json;
+  ResultOutput output;
 };
 
 TopologyFile open_topology(const TopologyOptions& options) {
@@ -50,29 +49,47 @@ std::string halves(const Bisection& b) {
   return fmt::format("bisection, {} | {} {}s", b.first, b.second, b.level);
 }
 
-void print_summary(const Topology& topology, const Summary& summary, std::FILE* out) {
-  fmt::print(out, "{}: {} GPUs on {} hosts, exchange overhead {}\n\n", topology.name(),
-             topology.gpu_count(), topology.host_count(), to_string(topology.exchange_overhead()));
-  std::vector<std::vector<std::string>> rows = {{"level", "groups", "GPUs each"}};
+/// The only value as a number, too.
+template <class T>
+Cell range_cell(const Span<T>& span) {
+  return span.least == span.most ? Cell(span.least) : Cell(range(span));
+}
+Cell range_cell(const Span<BytesPerSecond>& span) {
+  Cell cell(range(span));
+  if (span.least == span.most) cell = {cell.text, span.least.value, "B/s"};
+  return cell;
+}
+
+Printout summary_text(const Topology& topology, const Summary& summary) {
+  Printout printout;
+  printout.add(fmt::format("{}: {} GPUs on {} hosts, exchange overhead {}\n\n", topology.name(),
+                           topology.gpu_count(), topology.host_count(),
+                           to_string(topology.exchange_overhead())));
+  Table levels("levels", 1, {"level", "groups", "GPUs each"});
   for (const LevelSummary& l : summary.levels) {
-    rows.push_back({l.name, std::to_string(l.groups), range(l.gpus)});
+    levels.rows.push_back({l.name, l.groups, range_cell(l.gpus)});
   }
-  fmt::print(out, "{}\n", align(rows, 1));
-  rows = {{"links", "tier", "count", "bandwidth", "latency"}};
+  Table links("links", 2, {"links", "tier", "count", "bandwidth", "latency"});
   for (const ClassSummary& c : summary.classes) {
-    rows.push_back(
-        {c.name, name_of(c.tier), std::to_string(c.links), range(c.bandwidth), range(c.latency)});
+    links.rows.push_back(
+        {c.name, name_of(c.tier), c.links, range_cell(c.bandwidth), range_cell(c.latency)});
   }
-  fmt::print(out, "{}\n", align(rows, 2));
-  rows = {{"one direction", "bandwidth"}};
+  Table out("bandwidths", 1, {"one direction", "bandwidth"});
   for (const GpuBandwidth& g : summary.gpus) {
-    rows.push_back({"out of a GPU, " + g.link_class, range(g.out)});
+    out.rows.push_back({"out of a GPU, " + g.link_class, range_cell(g.out)});
   }
-  if (summary.node_out.most.value > 0) rows.push_back({"out of a node", range(summary.node_out)});
+  if (summary.node_out.most.value > 0) {
+    out.rows.push_back({"out of a node", range_cell(summary.node_out)});
+  }
   if (topology.gpu_count() > 1) {
-    rows.push_back({halves(summary.bisection), to_string(summary.bisection.bandwidth)});
+    const BytesPerSecond half = summary.bisection.bandwidth;
+    out.rows.push_back({halves(summary.bisection), Cell(to_string(half), half.value, "B/s")});
   }
-  fmt::print(out, "{}", align(rows, 1));
+  return printout.add(std::move(levels))
+      .add("\n")
+      .add(std::move(links))
+      .add("\n")
+      .add(std::move(out));
 }
 
 using Json = nlohmann::ordered_json;
@@ -117,8 +134,8 @@ Json summary_json(const TopologyFile& file, const Summary& summary) {
 void show(const TopologyOptions& options) {
   const TopologyFile file = open_topology(options);
   const Summary summary = summarize(file.topology);
-  print_summary(file.topology, summary, options.json.beside());
-  if (options.json.asked()) options.json.write(summary_json(file, summary).dump(2) + "\n");
+  options.output.write([&] { return summary_json(file, summary).dump(2) + "\n"; },
+                       summary_text(file.topology, summary));
 }
 
 void find_gpu_model(const std::string& model, const std::string& topology) {
@@ -165,7 +182,7 @@ void add_topology_command(CommandLine& app) {
     return command;
   };
   CommandLine shown = add("show", "Prints levels, capacities and bisection bandwidth");
-  options->json.add_to(shown, "--json", "writes all of it to a file");
+  options->output.add_to(shown, "writes all of it to a file");
   shown.callback([options] { show(*options); });
   add("check", "Finds mistakes, missing routes and fields without effect").callback([options] {
     check(*options);

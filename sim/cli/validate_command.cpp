@@ -9,7 +9,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/compare/validate_runs.h"
-#include "sim/flags/output_file.h"
+#include "sim/flags/print_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/report/tolerance.h"
 #include "sim/report/validation.h"
@@ -20,7 +20,7 @@ namespace {
 struct ValidateOptions {
   std::vector<std::string> files, set;
   std::string topology, fidelity = "port", tolerance = "12 %";
-  OutputFile json, report;
+  ResultOutput output;
 };
 
 /// What the measured plans are simulated on, beside what they were made of.
@@ -57,11 +57,8 @@ void validate_files(const ValidateOptions& options) {
   }
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const Validation validation{validate_runs(runs, cores), tolerance};
-  const std::string document = validation_json(validation, MOESIM_VERSION);
-  options.json.write(document);
-  if (options.report.asked()) options.report.write(report_page({{"", document}}, MOESIM_VERSION));
-  fmt::print(options.json.beside() == stderr ? stderr : options.report.beside(), "{}",
-             validation_text(validation, MOESIM_VERSION));
+  options.output.write([&] { return validation_json(validation, MOESIM_VERSION); },
+                       validation_text(validation, MOESIM_VERSION));
   if (!validation.objections().empty()) throw std::runtime_error("the simulator is not valid here");
 }
 
@@ -81,8 +78,11 @@ void add_validate_command(CommandLine& app) {
       .add_option("--set", options->set,
                   "changes what the plans are simulated on: topology.PATH=VALUE, gpu.PATH=VALUE")
       .one_value_each();
-  options->json.add_to(command, "--json", "writes everything printed, and more, to a file");
-  options->report.add_to(command, "--report", "draws the comparison as one HTML file");
+  options->output.add_to(command, "writes everything printed, and more, to a file");
+  options->output.add_page(command, "--report", "draws the comparison as one HTML file",
+                           [](const std::string& document) {
+                             return report_page({{"", document}}, MOESIM_VERSION);
+                           });
   command.callback([options] { validate_files(*options); });
 }
 

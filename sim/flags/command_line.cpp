@@ -68,6 +68,12 @@ Flag CommandLine::add_flag(const std::string& names, bool& value, const std::str
   return Flag(app_->add_flag(names, value, description));
 }
 
+Flag CommandLine::add_flag(const std::string& names, std::function<void()> note,
+                           const std::string& description) {
+  const auto told = [note = std::move(note)](std::int64_t) { note(); };
+  return Flag(app_->add_flag_function(names, told, description));
+}
+
 void CommandLine::callback(std::function<void()> action) { app_->callback(std::move(action)); }
 
 void CommandLine::version(const std::string& text) { app_->set_version_flag("--version", text); }

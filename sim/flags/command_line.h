@@ -64,6 +64,9 @@ class CommandLine {
   Flag add_option(const std::string& names, std::function<void(const std::string&)> keep,
                   const std::string& description);
   Flag add_flag(const std::string& names, bool& value, const std::string& description);
+  /// A flag whose presence is told to `note`.
+  Flag add_flag(const std::string& names, std::function<void()> note,
+                const std::string& description);
   /// What the command does once everything is read; may throw Error.
   void callback(std::function<void()> action);
 

@@ -7,12 +7,11 @@
 #include <stdexcept>
 
 #include "sim/base/units.h"
-#include "sim/report/table.h"
 
 namespace moesim {
 namespace {
 
-std::vector<std::string> bounds_row(const PolicyBounds& of) {
+std::vector<Cell> bounds_row(const PolicyBounds& of) {
   const BoundSums& sums = of.sums;
   std::string classes;
   for (std::size_t c = 0; c < sums.classes.size(); ++c) {
@@ -24,10 +23,10 @@ std::vector<std::string> bounds_row(const PolicyBounds& of) {
   return {of.topology->name(),
           of.policy,
           fmt::format("{}", fmt::join(sums.phases, "-")),
-          to_string(sums.alone),
-          to_string(sums.bound),
-          sums.least_ratio > 0 ? fmt::format("{:.2f}x", sums.least_ratio) : "-",
-          to_string(sums.between_hosts),
+          sums.alone,
+          sums.bound,
+          sums.least_ratio > 0 ? ratio_cell(sums.least_ratio, 2) : Cell("-"),
+          sums.between_hosts,
           classes};
 }
 
@@ -56,12 +55,12 @@ void BoundSums::add(const Explanation& layer, const Topology& topology, const st
   }
 }
 
-std::string bounds_table(const std::vector<PolicyBounds>& policies) {
-  std::vector<std::vector<std::string>> rows = {{"topology", "policy", "phases", "exchanges",
-                                                 "least", "nearest", "off-host bytes",
-                                                 "bytes per link class"}};
-  for (const PolicyBounds& of : policies) rows.push_back(bounds_row(of));
-  return align(rows, 3);
+Table bounds_table(const std::vector<PolicyBounds>& policies) {
+  Table table("bounds", 3,
+              {"topology", "policy", "phases", "exchanges", "least", "nearest", "off-host bytes",
+               "bytes per link class"});
+  for (const PolicyBounds& of : policies) table.rows.push_back(bounds_row(of));
+  return table;
 }
 
 }  // namespace moesim

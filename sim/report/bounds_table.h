@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/print/table.h"
 #include "sim/report/explain.h"
 
 namespace moesim {
@@ -31,6 +32,6 @@ struct PolicyBounds {
 
 /// Phases, time of the token exchanges alone, the sum of their lower bounds, the movement nearest
 /// to its own, bytes between hosts and per link class.
-std::string bounds_table(const std::vector<PolicyBounds>& policies);
+Table bounds_table(const std::vector<PolicyBounds>& policies);
 
 }  // namespace moesim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two tables of one comparison, narrow enough to be read: which case is fastest and what binds it,
-// and what it moves and holds. Every column is defined in docs/metrics.md.
+// The table of a comparison: which case is fastest and what binds it, and what it moves and holds.
+// Every column is defined in docs/metrics.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +12,6 @@
 
 namespace moesim {
 namespace {
-
-using Rows = std::vector<std::vector<std::string>>;
 
 /// A case of the table.
 struct Ran {
@@ -28,28 +26,27 @@ struct Ran {
   Seconds per_step(Seconds sum) const { return Seconds(sum.value / static_cast<double>(steps())); }
 };
 
-/// A column stands only in tables in which it is always shown or some case has something to say.
+/// A column tells something where it always does or where some case has something to say.
 struct Column {
   const char* name;
-  std::string (*cell)(const Ran& c);
+  Cell (*cell)(const Ran& c);
   double (*value)(const Ran& c) = nullptr;  // 0: nothing to say
 };
 
-std::string bytes_per_step(const Ran& c, Bytes sum) {
-  return to_string(Bytes(sum.value / c.steps()));
-}
-std::string choices_per_step(const Ran& c, std::int64_t sum) {
-  return fmt::format("{:.0f}", static_cast<double>(sum) / static_cast<double>(c.steps()));
+Cell bytes_per_step(const Ran& c, Bytes sum) { return Bytes(sum.value / c.steps()); }
+Cell choices_per_step(const Ran& c, std::int64_t sum) {
+  const double choices = static_cast<double>(sum) / static_cast<double>(c.steps());
+  return {fmt::format("{:.0f}", choices), choices};
 }
 
 /// Which part of the step is the largest.
-std::string bound_by(const Ran& c) {
+Cell bound_by(const Ran& c) {
   const Binding most = binding_part(c.breakdown());
   if (most.time == Seconds(0)) return "-";
   return fmt::format("{} {:.0f} %", most.what, 100 * (c.per_step(most.time) / c.run().mean_step()));
 }
 
-std::string busiest_link(const Ran& c) {
+Cell busiest_link(const Ran& c) {
   const Topology& topology = *c.of.topology;
   const auto peak = peak_link(c.total().link_bytes, c.run().time_of_steps(), topology);
   if (!peak) return "-";
@@ -69,25 +66,28 @@ Bytes parameter_bytes(const Ran& c) {
 }
 
 const std::vector<Column> times = {
-    {"step", [](const Ran& c) { return to_string(c.run().mean_step()); }},
-    {"speedup", [](const Ran& c) { return fmt::format("{:.2f}x", c.speedup); }},
+    {"step", [](const Ran& c) { return Cell(c.run().mean_step()); }},
+    {"speedup", [](const Ran& c) { return ratio_cell(c.speedup, 2); }},
     {"bound by", bound_by},
-    {"compute", [](const Ran& c) { return to_string(c.per_step(c.total().compute)); }},
-    {"slowest", [](const Ran& c) { return to_string(c.per_step(c.breakdown().slowest_compute)); }},
-    {"exposed", [](const Ran& c) { return to_string(c.per_step(c.total().exposed)); }},
-    {"waiting", [](const Ran& c) { return to_string(c.per_step(c.breakdown().waiting)); }},
-    {"overlapped", [](const Ran& c) { return to_string(c.per_step(c.breakdown().overlapped)); }},
-    {"grads", [](const Ran& c) { return to_string(c.per_step(c.total().gradients)); },
+    {"compute", [](const Ran& c) { return Cell(c.per_step(c.total().compute)); }},
+    {"exposed", [](const Ran& c) { return Cell(c.per_step(c.total().exposed)); }},
+    {"slowest", [](const Ran& c) { return Cell(c.per_step(c.breakdown().slowest_compute)); }},
+    {"waiting", [](const Ran& c) { return Cell(c.per_step(c.breakdown().waiting)); }},
+    {"overlapped", [](const Ran& c) { return Cell(c.per_step(c.breakdown().overlapped)); }},
+    {"grads", [](const Ran& c) { return Cell(c.per_step(c.total().gradients)); },
      [](const Ran& c) { return c.total().gradients.value; }},
-    {"params", [](const Ran& c) { return to_string(weights_time(c)); },
+    {"params", [](const Ran& c) { return Cell(weights_time(c)); },
      [](const Ran& c) { return weights_time(c).value; }},
-    {"planning", [](const Ran& c) { return to_string(c.per_step(c.run().planning)); },
+    {"planning", [](const Ran& c) { return Cell(c.per_step(c.run().planning)); },
      [](const Ran& c) { return c.run().planning.value; }},
 };
 
 const std::vector<Column> volumes = {
     {"load max/mean",
-     [](const Ran& c) { return fmt::format("{:.2f}", c.total().load_max_over_mean.value()); }},
+     [](const Ran& c) {
+       const double load = c.total().load_max_over_mean.value();
+       return Cell(fmt::format("{:.2f}", load), load);
+     }},
     {"off-host bytes",
      [](const Ran& c) { return bytes_per_step(c, c.total().traffic.other_host); }},
     {"busiest link", busiest_link},
@@ -99,11 +99,13 @@ const std::vector<Column> volumes = {
      [](const Ran& c) { return static_cast<double>(c.run().dropped_choices); }},
     {"replaced choices", [](const Ran& c) { return choices_per_step(c, c.run().replaced_choices); },
      [](const Ran& c) { return static_cast<double>(c.run().replaced_choices); }},
-    {"memory", [](const Ran& c) { return to_string(c.run().peak_memory); }},
+    {"memory", [](const Ran& c) { return Cell(c.run().peak_memory); }},
     {"all layers",
      [](const Ran& c) {
        const bool overfull = c.run().model_memory > c.run().gpu_memory;
-       return to_string(c.run().model_memory) + (overfull ? "!" : "");
+       Cell cell(c.run().model_memory);
+       if (overfull) cell.text += "!";
+       return cell;
      },
      [](const Ran& c) {
        return static_cast<double>((c.run().model_memory - c.run().peak_memory).value);
@@ -112,29 +114,29 @@ const std::vector<Column> volumes = {
 
 /// What names a case: the fidelity only where cases differ in it.
 std::vector<Column> keys_of(const std::vector<Ran>& cases) {
-  std::vector<Column> keys = {{"topology", [](const Ran& c) { return c.of.name.topology; }},
-                              {"policy", [](const Ran& c) { return c.of.name.policy; }}};
+  std::vector<Column> keys = {{"topology", [](const Ran& c) { return Cell(c.of.name.topology); }},
+                              {"policy", [](const Ran& c) { return Cell(c.of.name.policy); }}};
   const bool differ = std::any_of(cases.begin(), cases.end(), [&](const Ran& c) {
     return c.of.name.fidelity != cases.front().of.name.fidelity;
   });
-  if (differ) keys.push_back({"fidelity", [](const Ran& c) { return c.of.name.fidelity; }});
+  if (differ) keys.push_back({"fidelity", [](const Ran& c) { return Cell(c.of.name.fidelity); }});
   return keys;
 }
 
-std::string table_of(const std::vector<Ran>& cases, const std::vector<Column>& keys,
-                     const std::vector<Column>& columns) {
-  Rows rows(cases.size() + 1);
-  const auto add = [&](const Column& column) {
-    const bool shown =
+Table table_of(const std::vector<Ran>& cases) {
+  Table table("cases", {});
+  table.rows.resize(cases.size());
+  const auto add = [&](const Column& column, TableColumn::Kind kind, int block) {
+    const bool telling =
         column.value == nullptr ||
         std::any_of(cases.begin(), cases.end(), [&](const Ran& c) { return column.value(c) != 0; });
-    if (!shown) return;
-    rows[0].emplace_back(column.name);
-    for (std::size_t i = 0; i < cases.size(); ++i) rows[i + 1].push_back(column.cell(cases[i]));
+    table.columns.push_back({column.name, kind, block, telling});
+    for (std::size_t i = 0; i < cases.size(); ++i) table.rows[i].push_back(column.cell(cases[i]));
   };
-  std::for_each(keys.begin(), keys.end(), add);
-  std::for_each(columns.begin(), columns.end(), add);
-  return align(rows, keys.size());
+  for (const Column& c : keys_of(cases)) add(c, TableColumn::Kind::key, 0);
+  for (const Column& c : times) add(c, TableColumn::Kind::figure, 0);
+  for (const Column& c : volumes) add(c, TableColumn::Kind::figure, 1);
+  return table;
 }
 
 /// The cases that ran, each with its speedup; what keeps others from the table goes to `notes`,
@@ -168,13 +170,13 @@ std::vector<Ran> cases_run(const std::vector<CaseResult>& cases, std::vector<std
 
 }  // namespace
 
-std::string comparison_table(const std::vector<CaseResult>& cases) {
+Printout comparison_table(const std::vector<CaseResult>& cases) {
   std::vector<std::string> notes;
   const std::vector<Ran> ran = cases_run(cases, notes);
-  const std::vector<Column> keys = keys_of(ran);
-  std::string text = table_of(ran, keys, times) + "\n" + table_of(ran, keys, volumes);
-  for (const std::string& note : notes) text += fmt::format("# {}\n", note);
-  return text + notes_below(cases);
+  Printout printout;
+  printout.add(table_of(ran));
+  for (const std::string& note : notes) printout.add(fmt::format("# {}\n", note));
+  return printout.add(notes_below(cases));
 }
 
 }  // namespace moesim

@@ -8,13 +8,11 @@
 #include <numeric>
 
 #include "sim/base/units.h"
-#include "sim/report/table.h"
 
 namespace moesim {
 namespace {
 
-using Row = std::vector<std::string>;
-using Rows = std::vector<Row>;
+using Row = std::vector<Cell>;
 
 std::string gpu_name(const Topology& topology, GpuId gpu) {
   return topology.vertices()[topology.vertex_of(gpu).index()].name;
@@ -51,107 +49,108 @@ std::string work_of(const KernelReport& kernel) {
   return fmt::format("{:.4g} {}FLOP", number, *prefix == ' ' ? "" : std::string(1, *prefix));
 }
 
-std::string order_table(const Explanation& e, Pass pass, const Topology& topology) {
-  Rows rows = {{"step", "GPUs", "mean", "max", "slowest GPU", "work there", "bound by"}};
+Table order_table(const Explanation& e, Pass pass, const Topology& topology) {
+  Table table(fmt::format("{} order", name_of(pass)), 1,
+              {"step", "GPUs", "mean", "max", "bound by", "slowest GPU", "work there"});
   for (const StepOfLayer& step : e.order) {
     if (step.phase) {
       const PhaseReport& phase = e.phases[step.index];
       if (phase.pass != pass) continue;
-      rows.push_back({"> " + phase.name, members(phase), "", to_string(phase.times[0].in_layer), "",
-                      "", bound_by(phase, topology)});
+      table.rows.push_back({"> " + phase.name, members(phase), "", phase.times[0].in_layer,
+                            bound_by(phase, topology), "", ""});
     } else {
       const KernelReport& kernel = e.kernels[step.index];
       if (kernel.pass != pass) continue;
-      rows.push_back({kernel.name, std::to_string(kernel.gpus), to_string(kernel.mean),
-                      to_string(kernel.max), gpu_name(topology, kernel.slowest), work_of(kernel),
-                      name_of(kernel.bound)});
+      table.rows.push_back({kernel.name, kernel.gpus, kernel.mean, kernel.max,
+                            name_of(kernel.bound), gpu_name(topology, kernel.slowest),
+                            work_of(kernel)});
     }
   }
-  return align(rows, 1);
+  return table;
 }
 
-std::string reach_table(const Explanation& e, Pass pass) {
-  Rows rows = {{"phase", "GPUs", "rounds", "rows", "on GPU", "in host", "off host", "bytes",
-                "on GPU", "in host", "off host"}};
+Table reach_table(const Explanation& e, Pass pass) {
+  Table table(fmt::format("{} moves", name_of(pass)), 1,
+              {"phase", "GPUs", "bytes", "off host", "in host", "on GPU", "rounds", "rows",
+               "rows off host", "rows in host", "rows on GPU"});
   for (const PhaseReport& phase : e.phases) {
     if (phase.pass != pass) continue;
     const auto& [counts, bytes] = phase.reach;
     const auto total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-    Row row = {phase.name, members(phase), std::to_string(phase.rounds),
-               total == 0 ? "-" : std::to_string(total)};
-    for (const std::int64_t count : counts) {
-      row.push_back(total == 0 ? "-" : std::to_string(count));
-    }
-    row.push_back(to_string(std::accumulate(bytes.begin(), bytes.end(), Bytes(0))));
-    for (const Bytes b : bytes) row.push_back(to_string(b));
-    rows.push_back(row);
+    Row row = {phase.name, members(phase), std::accumulate(bytes.begin(), bytes.end(), Bytes(0))};
+    row.insert(row.end(), bytes.rbegin(), bytes.rend());
+    const auto shown = [&](std::int64_t count) { return total == 0 ? Cell("-") : Cell(count); };
+    row.insert(row.end(), {phase.rounds, shown(total)});
+    for (auto count = counts.rbegin(); count != counts.rend(); ++count)
+      row.push_back(shown(*count));
+    table.rows.push_back(std::move(row));
   }
-  return align(rows, 1);
+  return table;
 }
 
-std::string link_table(const Explanation& e, Pass pass, const Topology& topology) {
-  Rows rows = {{"phase", "class", "busiest link", "its load", "takes", "x mean", "links used",
-                "bytes on all"}};
+Table link_table(const Explanation& e, Pass pass, const Topology& topology) {
+  Table table(fmt::format("{} links", name_of(pass)), 3,
+              {"phase", "class", "busiest link", "its load", "takes", "x mean", "links used",
+               "bytes on all"});
   for (const PhaseReport& phase : e.phases) {
     if (phase.pass != pass) continue;
     for (std::size_t c = 0; c < phase.classes.size(); ++c) {
       const ClassLoad& load = phase.classes[c];
       const char* mark = static_cast<int>(c) == phase.busiest_class ? " *" : "";
-      rows.push_back({c == 0 ? phase.name : "", class_name(topology, load) + mark,
-                      link_name(topology, load.busiest), to_string(load.busiest_bytes),
-                      to_string(load.busiest_time), fmt::format("{:.2f}", load.over_mean),
-                      fmt::format("{}/{}", load.used, load.links), to_string(Bytes(load.bytes))});
+      table.rows.push_back({c == 0 ? phase.name : "", class_name(topology, load) + mark,
+                            link_name(topology, load.busiest), load.busiest_bytes,
+                            load.busiest_time,
+                            Cell(fmt::format("{:.2f}", load.over_mean), load.over_mean),
+                            fmt::format("{}/{}", load.used, load.links), Bytes(load.bytes)});
     }
-    if (phase.classes.empty()) rows.push_back({phase.name, "none", "nothing leaves its GPU"});
+    if (phase.classes.empty()) {
+      table.rows.push_back({phase.name, "none", "nothing leaves its GPU"});
+    }
   }
-  return align(rows, 3);
+  return table;
 }
 
-std::string time_table(const Explanation& e, Pass pass) {
+Table time_table(const Explanation& e, Pass pass) {
   const bool minimums = std::any_of(e.phases.begin(), e.phases.end(), [](const PhaseReport& phase) {
     return phase.minimum > Seconds(0);
   });
-  Rows rows = {{"phase", "by", "overhead", "latency", "transfer"}};
-  if (minimums) rows[0].emplace_back("minimum time");
-  rows[0].insert(rows[0].end(), {"alone", "in layer", "wait (mean)"});
+  Table table(fmt::format("{} times", name_of(pass)), 2,
+              {"phase", "by", "alone", "in layer", "wait (mean)", "overhead", "latency", "transfer",
+               "minimum time"});
+  table.columns.back().telling = minimums;
   for (const PhaseReport& phase : e.phases) {
     if (phase.pass != pass) continue;
     const ExchangeTime& closed = phase.closed_form;
-    Row& formula = rows.emplace_back(Row{phase.name, "closed form", to_string(closed.overhead),
-                                         to_string(closed.latency), to_string(closed.transfer)});
-    if (minimums) formula.push_back(to_string(phase.minimum));
-    formula.push_back(to_string(phase.closed_form_total()));
+    table.rows.push_back({phase.name, "closed form", phase.closed_form_total(), "", "",
+                          closed.overhead, closed.latency, closed.transfer, phase.minimum});
     for (const PhaseTime& time : phase.times) {
-      Row& row = rows.emplace_back(Row{"", time.fidelity});
-      row.resize(minimums ? 6 : 5);
-      row.insert(row.end(),
-                 {to_string(time.alone), to_string(time.in_layer), to_string(time.wait)});
+      table.rows.push_back({"", time.fidelity, time.alone, time.in_layer, time.wait});
     }
   }
-  return align(rows, 2);
+  return table;
 }
 
-std::string bound_table(const Explanation& e) {
-  Rows rows = {{"pass", "stage", "row", "off host", "moved", "tightest port", "bound"}};
+Table bound_table(const Explanation& e) {
+  std::vector<std::string> names = {"pass", "stage", "bound"};
   for (const auto& [fidelity, time] : e.layer) {
-    rows[0].push_back(fidelity);
-    rows[0].emplace_back("x");
+    names.push_back(fidelity);
+    names.push_back("x " + fidelity);
   }
+  names.insert(names.end(), {"tightest port", "row", "off host", "moved"});
+  Table table("bounds", 2, names);
   for (const BoundReport& report : e.bounds) {
-    Row row = {name_of(report.pass),
-               name_of(report.stage),
-               to_string(report.row),
-               to_string(report.least.between_hosts),
-               to_string(report.between_hosts),
-               report.least.port.empty() ? "-" : report.least.port,
-               to_string(report.bound())};
+    const bool bound = report.bound().value > 0;
+    Row row = {name_of(report.pass), name_of(report.stage), report.bound()};
     for (const auto& [fidelity, time] : report.achieved) {
-      row.push_back(to_string(time));
-      row.push_back(report.bound().value > 0 ? fmt::format("{:.2f}", time / report.bound()) : "-");
+      const double ratio = bound ? time / report.bound() : 0;
+      row.push_back(time);
+      row.push_back(bound ? Cell(fmt::format("{:.2f}", ratio), ratio) : Cell("-"));
     }
-    rows.push_back(row);
+    row.insert(row.end(), {report.least.port.empty() ? "-" : report.least.port, report.row,
+                           report.least.between_hosts, report.between_hosts});
+    table.rows.push_back(std::move(row));
   }
-  return align(rows, 2);
+  return table;
 }
 
 bool has_pass(const Explanation& e, Pass pass) {
@@ -163,26 +162,27 @@ bool has_pass(const Explanation& e, Pass pass) {
 
 }  // namespace
 
-std::string explain_text(const Explanation& e, const Topology& topology) {
-  std::string text;
+Printout explain_text(const Explanation& e, const Topology& topology) {
+  Printout printout;
+  const auto add = [&](const std::string& title, Table table) {
+    printout.add("\n" + title + "\n").add(std::move(table));
+  };
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     if (!has_pass(e, pass)) continue;
-    text += fmt::format(
-        "\n{}: the layer in order (> exchanges: time at {} in the layer)\n{}"
-        "\n{}: what moves\n{}"
-        "\n{}: links (* the busiest of the phase)\n{}"
-        "\n{}: times of the exchanges\n{}",
-        name_of(pass), e.phases[0].times[0].fidelity, order_table(e, pass, topology), name_of(pass),
-        reach_table(e, pass), name_of(pass), link_table(e, pass, topology), name_of(pass),
-        time_table(e, pass));
+    const std::string name = name_of(pass);
+    add(fmt::format("{}: the layer in order (> exchanges: time at {} in the layer)", name,
+                    e.phases[0].times[0].fidelity),
+        order_table(e, pass, topology));
+    add(name + ": what moves", reach_table(e, pass));
+    add(name + ": links (* the busiest of the phase)", link_table(e, pass, topology));
+    add(name + ": times of the exchanges", time_table(e, pass));
   }
-  text += fmt::format("\nwhat no dispatch can beat, and all exchanges of the stage alone\n{}",
-                      bound_table(e));
-  text += "\nlayer alone:";
+  add("what no dispatch can beat, and all exchanges of the stage alone", bound_table(e));
+  std::string alone = "\nlayer alone:";
   for (const auto& [fidelity, time] : e.layer) {
-    text += fmt::format("  {} {}", fidelity, to_string(time));
+    alone += fmt::format("  {} {}", fidelity, to_string(time));
   }
-  return text + "\n";
+  return printout.add(alone + "\n");
 }
 
 }  // namespace moesim

@@ -5,12 +5,13 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "sim/print/table.h"
 #include "sim/report/explain.h"
 
 namespace moesim {
 
 /// The page: per pass the layer in order, what moves, links and times; then the lower bounds.
-std::string explain_text(const Explanation& explanation, const Topology& topology);
+Printout explain_text(const Explanation& explanation, const Topology& topology);
 
 /// The same figures, unrounded, as one JSON object (schema: docs/explain.md).
 nlohmann::ordered_json explain_json(const Explanation& explanation, const Topology& topology);

@@ -9,12 +9,9 @@
 #include <optional>
 
 #include "sim/base/units.h"
-#include "sim/report/table.h"
 
 namespace moesim {
 namespace {
-
-using IterationRows = std::vector<std::vector<std::string>>;
 
 /// A case beside those that it is compared with: of its topology and fidelity.
 struct Shown {
@@ -28,13 +25,18 @@ struct Shown {
 
 struct IterationColumn {
   std::string name;
-  std::function<std::string(const Shown&)> cell;
-  std::function<bool(const Shown&)> told = nullptr;  // null: always shown
+  std::function<Cell(const Shown&)> cell;
+  std::function<bool(const Shown&)> told = nullptr;  // null: always telling
+  std::string id = {};
 };
 
 double time_of(const IterationCase& c) { return c.metrics.times.iteration.value; }
 
-std::string share(double part) { return fmt::format("{:.1f} %", 100 * part); }
+Cell share(double part) { return percent_cell(part, 1); }
+
+Cell number_cell(double value, int digits) {
+  return {fmt::format("{:.{}f}", value, digits), value};
+}
 
 /// Of the time that recorded routing costs the first policy.
 std::optional<double> won_back(const Shown& s) {
@@ -47,24 +49,23 @@ std::optional<double> won_back(const Shown& s) {
 
 std::vector<IterationColumn> rate_columns() {
   return {
-      {"iteration", [](const Shown& s) { return to_string(s.of.metrics.times.iteration); }},
-      {"speedup",
-       [](const Shown& s) { return fmt::format("{:.3f}x", time_of(s.first) / s.time()); }},
+      {"iteration", [](const Shown& s) { return Cell(s.of.metrics.times.iteration); }},
+      {"speedup", [](const Shown& s) { return ratio_cell(time_of(s.first) / s.time(), 3); }},
       {"over balanced",
        [](const Shown& s) {
-         if (s.balanced == nullptr) return std::string("-");
-         return fmt::format("{:+.1f} %", 100 * (s.time() / time_of(*s.balanced) - 1));
+         if (s.balanced == nullptr) return Cell("-");
+         const double over = s.time() / time_of(*s.balanced) - 1;
+         return Cell(fmt::format("{:+.1f} %", 100 * over), over);
        },
        [](const Shown& s) { return s.balanced != nullptr; }},
       {"won back",
        [](const Shown& s) {
          const auto won = won_back(s);
-         return won ? fmt::format("{:.0f} %", 100 * *won) : "-";
+         return won ? percent_cell(*won, 0) : Cell("-");
        },
        [](const Shown& s) { return won_back(s).has_value(); }},
-      {"tokens/s/GPU",
-       [](const Shown& s) { return fmt::format("{:.0f}", s.of.tokens_per_second()); }},
-      {"TFLOP/s/GPU", [](const Shown& s) { return fmt::format("{:.1f}", s.of.tflops()); },
+      {"tokens/s/GPU", [](const Shown& s) { return number_cell(s.of.tokens_per_second(), 0); }},
+      {"TFLOP/s/GPU", [](const Shown& s) { return number_cell(s.of.tflops(), 1); },
        [](const Shown& s) { return s.of.metrics.flop_per_token > 0; }},
       {"MFU", [](const Shown& s) { return share(s.of.mfu()); },
        [](const Shown& s) { return s.of.mfu() > 0; }},
@@ -77,40 +78,50 @@ std::vector<IterationColumn> rate_columns() {
          return share(s.of.metrics.times.of(IterationPart::waiting).value / s.time());
        }},
       {"load max/mean",
-       [](const Shown& s) { return fmt::format("{:.2f}", s.of.metrics.load_max_over_mean); }},
+       [](const Shown& s) { return number_cell(s.of.metrics.load_max_over_mean, 2); }},
       {"peak memory",
        [](const Shown& s) {
          const FullestGpu& gpu = s.of.metrics.fullest;
-         return to_string(gpu.peak) + (gpu.fits() ? "" : "!");
+         Cell cell(gpu.peak);
+         if (!gpu.fits()) cell.text += "!";
+         return cell;
        },
        [](const Shown& s) { return s.of.metrics.fullest.peak.value > 0; }},
   };
 }
 
+/// What policies differ in first.
+constexpr IterationPart parts_by_interest[] = {
+    IterationPart::experts,   IterationPart::tokens,    IterationPart::waiting,
+    IterationPart::bubble,    IterationPart::gradients, IterationPart::weights,
+    IterationPart::tensor,    IterationPart::context,   IterationPart::attention,
+    IterationPart::moe_other, IterationPart::dense,     IterationPart::optimizer};
+static_assert(std::size(parts_by_interest) == iteration_part_count);
+
 std::vector<IterationColumn> part_columns() {
   std::vector<IterationColumn> columns;
-  for (int p = 0; p < iteration_part_count; ++p) {
-    const auto part = static_cast<IterationPart>(p);
+  for (const IterationPart part : parts_by_interest) {
     columns.push_back(
-        {name_of(part), [part](const Shown& s) { return to_string(s.of.metrics.times.of(part)); },
-         [part](const Shown& s) { return s.of.metrics.times.of(part).value > 1e-6 * s.time(); }});
+        {name_of(part), [part](const Shown& s) { return Cell(s.of.metrics.times.of(part)); },
+         [part](const Shown& s) { return s.of.metrics.times.of(part).value > 1e-6 * s.time(); },
+         fmt::format("{} time", name_of(part))});
   }
   columns.push_back({"overlapped",
-                     [](const Shown& s) { return to_string(s.of.metrics.times.overlapped); },
+                     [](const Shown& s) { return Cell(s.of.metrics.times.overlapped); },
                      [](const Shown& s) { return s.of.metrics.times.overlapped.value > 0; }});
   return columns;
 }
 
 std::vector<IterationColumn> memory_columns(const std::vector<Shown>& cases) {
   std::vector<IterationColumn> columns;
-  columns.push_back({"peak", [](const Shown& s) { return to_string(s.of.metrics.fullest.peak); }});
-  columns.push_back(
-      {"mean GPU", [](const Shown& s) { return to_string(s.of.metrics.fullest.mean); }});
+  columns.push_back({"peak", [](const Shown& s) { return Cell(s.of.metrics.fullest.peak); }});
+  columns.push_back({"mean GPU", [](const Shown& s) { return Cell(s.of.metrics.fullest.mean); }});
   for (std::size_t p = 0; p < cases.front().of.metrics.fullest.parts.size(); ++p) {
     const auto part = [p](const Shown& s) { return s.of.metrics.fullest.parts.at(p).bytes; };
     columns.push_back({cases.front().of.metrics.fullest.parts[p].name,
-                       [part](const Shown& s) { return to_string(part(s)); },
-                       [part](const Shown& s) { return part(s).value > 0; }});
+                       [part](const Shown& s) { return Cell(part(s)); },
+                       [part](const Shown& s) { return part(s).value > 0; },
+                       "memory " + cases.front().of.metrics.fullest.parts[p].name});
   }
   return columns;
 }
@@ -123,29 +134,35 @@ std::vector<IterationColumn> key_columns(const std::vector<Shown>& cases) {
   };
   std::vector<IterationColumn> keys;
   if (differ(&IterationCase::topology)) {
-    keys.push_back({"topology", [](const Shown& s) { return s.of.topology; }});
+    keys.push_back({"topology", [](const Shown& s) { return Cell(s.of.topology); }});
   }
-  keys.push_back({"policy", [](const Shown& s) { return s.of.policy; }});
-  keys.push_back({"routing", [](const Shown& s) { return s.of.routing; }});
+  keys.push_back({"policy", [](const Shown& s) { return Cell(s.of.policy); }});
+  keys.push_back({"routing", [](const Shown& s) { return Cell(s.of.routing); }});
   if (differ(&IterationCase::fidelity)) {
-    keys.push_back({"fidelity", [](const Shown& s) { return s.of.fidelity; }});
+    keys.push_back({"fidelity", [](const Shown& s) { return Cell(s.of.fidelity); }});
   }
   return keys;
 }
 
-std::string table_of(const std::vector<Shown>& cases, const std::vector<IterationColumn>& columns) {
-  std::vector<IterationColumn> shown = key_columns(cases);
-  const std::size_t left = shown.size();
-  for (const IterationColumn& c : columns) {
-    if (!c.told || std::ranges::any_of(cases, c.told)) shown.push_back(c);
-  }
-  IterationRows rows(1);
-  for (const IterationColumn& c : shown) rows[0].push_back(c.name);
-  for (const Shown& s : cases) {
-    auto& row = rows.emplace_back();
-    for (const IterationColumn& c : shown) row.push_back(c.cell(s));
-  }
-  return align(rows, left);
+Table table_of(const std::vector<Shown>& cases) {
+  Table table("cases", {});
+  table.titles = {"", "# the mean GPU's iteration",
+                  "# memory of the fullest GPU at its fullest moment"};
+  table.rows.resize(cases.size());
+  const auto add = [&](const std::vector<IterationColumn>& columns, TableColumn::Kind kind,
+                       int block) {
+    for (const IterationColumn& c : columns) {
+      const bool telling = !c.told || std::ranges::any_of(cases, c.told);
+      table.columns.push_back({c.name, kind, block, telling, c.id});
+      for (std::size_t i = 0; i < cases.size(); ++i) table.rows[i].push_back(c.cell(cases[i]));
+    }
+  };
+  add(key_columns(cases), TableColumn::Kind::key, 0);
+  add(rate_columns(), TableColumn::Kind::figure, 0);
+  add(part_columns(), TableColumn::Kind::figure, 1);
+  const bool filled = cases.front().of.metrics.fullest.peak.value > 0;
+  if (filled) add(memory_columns(cases), TableColumn::Kind::figure, 2);
+  return table;
 }
 
 Shown shown(const IterationCase& c, const std::vector<IterationCase>& cases) {
@@ -183,30 +200,23 @@ double IterationCase::mfu() const {
   return metrics.peak_flops > 0 ? tflops() * 1e12 / metrics.peak_flops : 0;
 }
 
-std::string iteration_table(const std::vector<IterationCase>& cases) {
+Printout iteration_table(const std::vector<IterationCase>& cases) {
   std::vector<Shown> ran;
   for (const IterationCase& c : cases) {
     if (c.ran()) ran.push_back(shown(c, cases));
   }
-  std::string text;
-  if (!ran.empty()) {
-    text = table_of(ran, rate_columns()) + "\n# the mean GPU's iteration\n" +
-           table_of(ran, part_columns());
-    if (ran.front().of.metrics.fullest.peak.value > 0) {
-      text += "\n# memory of the fullest GPU at its fullest moment\n" +
-              table_of(ran, memory_columns(ran));
-    }
-  }
+  Printout printout;
+  if (!ran.empty()) printout.add(table_of(ran));
   for (const IterationCase& c : cases) {
     if (!c.ran()) {
-      text += fmt::format("# {} ({}) on {} was not run: {}\n", c.policy, c.routing, c.topology,
-                          c.unsuitable);
+      printout.add(fmt::format("# {} ({}) on {} was not run: {}\n", c.policy, c.routing, c.topology,
+                               c.unsuitable));
     }
     for (const std::string& note : c.metrics.notes) {
-      text += fmt::format("# {} ({}) {}\n", c.policy, c.routing, note);
+      printout.add(fmt::format("# {} ({}) {}\n", c.policy, c.routing, note));
     }
   }
-  return text;
+  return printout;
 }
 
 namespace {

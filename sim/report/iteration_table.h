@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/print/table.h"
 #include "sim/report/iteration_metrics.h"
 
 namespace moesim {
@@ -57,11 +58,12 @@ struct IterationCase {
   double mfu() const;                // of the GPU's peak
 };
 
-/// Three tables: times and rates; what an iteration of the mean GPU consists of; the memory of the
-/// fullest GPU by part. Lines that start with # follow: what was not run, and notes. The first case
-/// of each topology and fidelity is the baseline of the speedups; `won back` is the part of what
-/// recorded routing costs the first policy, against balanced routing, that another one saves.
-std::string iteration_table(const std::vector<IterationCase>& cases);
+/// A table of three blocks: times and rates; what an iteration of the mean GPU consists of; the
+/// memory of the fullest GPU by part. Lines that start with # follow: what was not run, and notes.
+/// The first case of each topology and fidelity is the baseline of the speedups; `won back` is the
+/// part of what recorded routing costs the first policy, against balanced routing, that another one
+/// saves.
+Printout iteration_table(const std::vector<IterationCase>& cases);
 
 /// A case in `--json`; schema: docs/metrics.md.
 nlohmann::ordered_json iteration_json(const IterationCase& c);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/print/table.h"
 #include "sim/report/hardware_result.h"
 
 namespace moesim {
@@ -63,7 +64,7 @@ ResultValidation validate(const HardwareResult& measured,
                           const std::vector<SimulatedCase>& simulated);
 
 /// What a person reads; `simulator` is its version.
-std::string validation_text(const Validation& validation, const std::string& simulator);
+Printout validation_text(const Validation& validation, const std::string& simulator);
 std::string validation_json(const Validation& validation, const std::string& simulator);
 
 }  // namespace moesim

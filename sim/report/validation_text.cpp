@@ -7,14 +7,12 @@
 
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
-#include "sim/report/table.h"
 #include "sim/report/validation.h"
 
 namespace moesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Rows = std::vector<std::vector<std::string>>;
 
 std::string counted(std::int64_t number, const std::string& noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
@@ -32,19 +30,23 @@ std::string measured_header(const ResultValidation& result) {
       result.fidelity);
 }
 
-std::string step_table(const ResultValidation& result) {
-  Rows rows = {{"policy", "measured", "spread", "simulated", "error", "place measured", "simulated",
-                "#wrong"}};
+Printout step_table(const ResultValidation& result) {
+  Table table("policies", 1,
+              {"policy", "measured", "simulated", "error", "spread", "place measured",
+               "place simulated", "#wrong"});
   for (const PolicyValidation& p : result.policies) {
-    rows.push_back({p.policy, to_string(p.measured), percent(p.spread), to_string(p.simulated),
-                    signed_percent(p.error()), std::to_string(p.measured_place),
-                    std::to_string(p.simulated_place), std::to_string(p.wrong)});
+    table.rows.push_back(
+        {p.policy, p.measured, p.simulated, Cell(signed_percent(p.error()), p.error()),
+         Cell(percent(p.spread), p.spread), p.measured_place, p.simulated_place, p.wrong});
   }
-  std::string text = align(rows, 1);
+  Printout printout;
+  printout.add(std::move(table));
   for (const HardwareCase& c : result.measured.cases) {
-    if (!c.unsuitable.empty()) text += fmt::format("{}: not run: {}", c.policy, c.unsuitable);
+    if (!c.unsuitable.empty()) {
+      printout.add(fmt::format("{}: not run: {}", c.policy, c.unsuitable));
+    }
   }
-  return text;
+  return printout;
 }
 
 Seconds time_of(const OpTimes& times, const OpGroup& kind) {
@@ -65,21 +67,24 @@ std::vector<OpGroup> kinds_of(const PolicyValidation& p) {
   return kinds;
 }
 
-std::string error_text(Seconds measured, Seconds simulated) {
-  const bool both = measured > Seconds(0) && simulated > Seconds(0);
-  return both ? signed_percent(simulated / measured - 1) : "-";
+Cell error_cell(Seconds measured, Seconds simulated) {
+  if (measured <= Seconds(0) || simulated <= Seconds(0)) return "-";
+  const double error = simulated / measured - 1;
+  return {signed_percent(error), error};
 }
 
-std::string time_text(Seconds t) { return t > Seconds(0) ? to_string(t) : "-"; }
+Cell time_cell(Seconds t) { return t > Seconds(0) ? Cell(t) : Cell("-"); }
 
-std::string op_table(const ResultValidation& result) {
-  Rows rows = {{"policy", "op", "stage", "stream", "measured", "of step", "simulated", "error"}};
+Table op_table(const ResultValidation& result) {
+  Table table("ops", 4,
+              {"policy", "op", "stage", "stream", "measured", "simulated", "error", "of step"});
   for (const PolicyValidation& p : result.policies) {
     const auto add = [&](const std::vector<std::string>& names, Seconds measured,
                          Seconds simulated) {
-      auto& row = rows.emplace_back(names);
-      row.insert(row.end(), {time_text(measured), percent(measured / p.measured),
-                             time_text(simulated), error_text(measured, simulated)});
+      auto& row = table.rows.emplace_back(names.begin(), names.end());
+      const double part = measured / p.measured;
+      row.insert(row.end(), {time_cell(measured), time_cell(simulated),
+                             error_cell(measured, simulated), Cell(percent(part), part)});
     };
     for (const OpGroup& kind : kinds_of(p)) {
       add({p.policy, kind.name, name_of(kind.stage), name_of(kind.stream)},
@@ -87,7 +92,7 @@ std::string op_table(const ResultValidation& result) {
     }
     add({p.policy, "waiting", "-", "-"}, p.measured_ops.waiting, p.simulated_ops.waiting);
   }
-  return align(rows, 4);
+  return table;
 }
 
 std::string order_text(const ResultValidation& result) {
@@ -184,24 +189,25 @@ Json result_json(const ResultValidation& result) {
 
 }  // namespace
 
-std::string validation_text(const Validation& validation, const std::string& simulator) {
-  std::string text = fmt::format(
+Printout validation_text(const Validation& validation, const std::string& simulator) {
+  Printout printout;
+  printout.add(fmt::format(
       "# moesim {}: measured against simulated. step: mean over steps; spread: (most - least) / "
       "median of repeats\n"
       "# ops: mean over ranks, sum over a step; exchanges from the last joining to the last end, "
       "waiting before apart\n",
-      simulator);
+      simulator));
   for (const ResultValidation& result : validation.results) {
-    text += fmt::format("\n{}{}\n{}\n{}", measured_header(result), step_table(result),
-                        op_table(result), order_text(result));
+    printout.add("\n" + measured_header(result)).add(step_table(result)).add("\n");
+    printout.add(op_table(result)).add("\n" + order_text(result));
   }
   const Named worst = worst_of(validation);
-  text += fmt::format("\nstep time: mean absolute error {}, worst {} ({}); tolerance {}\n{}",
-                      percent(validation.mean_error()), signed_percent(worst.error), worst.name,
-                      percent(validation.tolerance), restless_text(validation));
+  printout.add(fmt::format("\nstep time: mean absolute error {}, worst {} ({}); tolerance {}\n{}",
+                           percent(validation.mean_error()), signed_percent(worst.error),
+                           worst.name, percent(validation.tolerance), restless_text(validation)));
   const auto objections = validation.objections();
-  if (objections.empty()) return text + "valid\n";
-  return text + fmt::format("not valid: {}\n", fmt::join(objections, "; "));
+  if (objections.empty()) return printout.add("valid\n");
+  return printout.add(fmt::format("not valid: {}\n", fmt::join(objections, "; ")));
 }
 
 std::string validation_json(const Validation& validation, const std::string& simulator) {

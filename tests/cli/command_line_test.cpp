@@ -202,14 +202,14 @@ TEST(CommandLine, TracesAreFoundBesideTheScenarioAndAmongShippedData) {
 TEST(CommandLine, ListShowsEverySection) {
   const Outcome all = run_moesim({"list"});
   EXPECT_EQ(all.code, 0);
-  for (const char* title : {"policies (", "mechanisms\n", "topologies\n", "models (", "gpus ("}) {
+  for (const char* title : {"# policies (", "# mechanisms\n", "# topologies\n", "# models (", "# gpus ("}) {
     EXPECT_THAT(all.out, HasSubstr(title));
   }
   const Outcome gpus = run_moesim({"list", "gpus"});
   EXPECT_EQ(gpus.out,
-            "gpus (models/gpu)\n"
-            "  gpu    description  memory  bandwidth         bf16\n"
-            "  round                10 GB     1 TB/s  100 TFLOP/s\n\n");
+            "# gpus (models/gpu)\n"
+            "gpu    description  memory  bandwidth         bf16\n"
+            "round                10 GB     1 TB/s  100 TFLOP/s\n");
   EXPECT_THAT(all.out, HasSubstr(gpus.out));
 }
 

@@ -77,7 +77,7 @@ TEST(ExplainCommand, NamesTheMinimumTimeThatBinds) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
               testing::ContainsRegex("\n> dispatch-inter-1 .* 32 us  .* minimum time\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("transfer  minimum time  "));
+  EXPECT_THAT(outcome.out, HasSubstr("transfer  minimum time\n"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("\ndispatch-inter-1-minimum-time")));
   const Json page = Json::parse(content(scratch.file("e.json")));
   const Json& dispatch = page["steps"][1];

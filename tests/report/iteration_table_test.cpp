@@ -21,13 +21,13 @@ IterationCase with_peak(const std::string& policy, std::int64_t gb) {
 }
 
 TEST(IterationTable, MarksPeaksThatAreMoreThanTheGpuHas) {
-  const std::string text = iteration_table({with_peak("fits", 80), with_peak("full", 81)});
+  const std::string text = iteration_table({with_peak("fits", 80), with_peak("full", 81)}).text();
   EXPECT_THAT(text, testing::HasSubstr("80 GB\n"));
   EXPECT_THAT(text, testing::HasSubstr("81 GB!\n"));
 }
 
 TEST(IterationTable, ShowsThePartsOfThePeakThatAreThere) {
-  const std::string text = iteration_table({with_peak("a", 40)});
+  const std::string text = iteration_table({with_peak("a", 40)}).text();
   EXPECT_THAT(text, testing::HasSubstr("# memory of the fullest GPU"));
   EXPECT_THAT(text, testing::HasSubstr("activations"));
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("weights")));
@@ -36,7 +36,7 @@ TEST(IterationTable, ShowsThePartsOfThePeakThatAreThere) {
 TEST(IterationTable, SaysWhichRoutingDidNotRun) {
   IterationCase c = with_peak("a", 40);
   c.unsuitable = "too full";
-  EXPECT_EQ(iteration_table({c}), "# a (recorded) on cluster was not run: too full\n");
+  EXPECT_EQ(iteration_table({c}).text(), "# a (recorded) on cluster was not run: too full\n");
 }
 
 TEST(IterationTable, WritesThePeakWithItsPartsAsJson) {

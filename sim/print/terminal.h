@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of the terminal that somebody sits at.
+#pragma once
+
+#include <cstdio>
+
+namespace moesim {
+
+/// Characters of a line; 0 where the stream is no terminal.
+int terminal_width(std::FILE* stream);
+
+/// Terminals alone, and neither where NO_COLOR is set (https://no-color.org) nor where TERM is
+/// dumb.
+bool takes_color(std::FILE* stream);
+
+/// Whether nobody wants to see progress and hints (--quiet), in all of the process.
+bool is_quiet();
+void be_quiet();
+
+}  // namespace moesim

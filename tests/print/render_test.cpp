@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// One printout for files, terminals and programs.
+#include "sim/print/render.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// Two keys, three figures in two blocks, and one with nothing to say.
+Printout cases() {
+  Table table("cases", {});
+  using Kind = TableColumn::Kind;
+  table.columns = {{"topology", Kind::key, 0, true},  {"policy", Kind::key, 0, true},
+                   {"step", Kind::figure, 0, true},   {"speedup", Kind::figure, 0, true},
+                   {"grads", Kind::figure, 0, false}, {"load max/mean", Kind::figure, 1, true},
+                   {"memory", Kind::figure, 1, true}};
+  table.titles = {"", "# what is held"};
+  table.rows = {
+      {"rail", "dedup", Seconds(0.002), ratio_cell(1, 2), Seconds(0), "1.50", Bytes(2000)},
+      {"rail", "a,\"b\"", Seconds(0.0010051), ratio_cell(1.99, 2), Seconds(0), "1.10",
+       Bytes(33'554'432)}};
+  return Printout().add("# header\n").add(table).add("# note: one\n");
+}
+
+std::string rendered(const PrintStyle& style) { return render(cases(), style).text; }
+
+TEST(Render, AFileHasAllColumnsThatTellSomething) {
+  EXPECT_EQ(cases().text(),
+            "# header\n"
+            "topology  policy      step  speedup\n"
+            "rail      dedup       2 ms    1.00x\n"
+            "rail      a,\"b\"   1.005 ms    1.99x\n"
+            "\n"
+            "# what is held\n"
+            "topology  policy  load max/mean    memory\n"
+            "rail      dedup            1.50      2 kB\n"
+            "rail      a,\"b\"            1.10  33.55 MB\n"
+            "# note: one\n");
+}
+
+TEST(Render, ATerminalHasTheFirstColumnsThatFit) {
+  const std::string text = rendered({.width = 30});
+  EXPECT_EQ(text,
+            "# header\n"
+            "topology  policy      step\n"
+            "rail      dedup       2 ms\n"
+            "rail      a,\"b\"   1.005 ms\n"
+            "\n"
+            "# what is held\n"
+            "topology  policy\n"
+            "rail      dedup\n"
+            "rail      a,\"b\"\n"
+            "# note: one\n"
+            "# more columns: speedup,\n"
+            "#   load-max-mean, memory\n"
+            "#   (--wide shows all,\n"
+            "#   --columns a,b these)\n");
+  EXPECT_THAT(rendered({.width = 30, .hint = false}), Not(HasSubstr("--wide")));
+  EXPECT_EQ(rendered({.width = 41}), cases().text());
+}
+
+TEST(Render, ChosenColumnsStandInOneBlock) {
+  EXPECT_EQ(rendered({.columns = {"memory", "grads"}}),
+            "# header\n"
+            "topology  policy    memory  grads\n"
+            "rail      dedup       2 kB   0 ns\n"
+            "rail      a,\"b\"   33.55 MB   0 ns\n"
+            "# note: one\n");
+}
+
+TEST(Render, AnUnknownColumnIsAnError) {
+  try {
+    rendered({.columns = {"memori"}});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "error: --columns: there is no column 'memori'\nhint: did you mean 'memory'?\n");
+  }
+  EXPECT_THROW(rendered({.sort = "-steps!"}), Error);
+}
+
+TEST(Render, SortsByNumbersNotByTheirText) {
+  EXPECT_THAT(rendered({.sort = "step"}), HasSubstr("speedup\nrail      a,"));
+  EXPECT_THAT(rendered({.sort = "-step"}), HasSubstr("speedup\nrail      dedup"));
+  EXPECT_THAT(rendered({.sort = "-memory"}), HasSubstr("speedup\nrail      a,"));  // 33 MB > 2 kB
+  EXPECT_THAT(rendered({.sort = "policy"}), HasSubstr("speedup\nrail      a,"));
+}
+
+TEST(Render, CsvHasFullNumbersAndAlwaysTheSameColumns) {
+  const Rendered csv = render(cases(), {.format = PrintFormat::csv});
+  EXPECT_EQ(csv.text,
+            "topology,policy,step [s],speedup,grads [s],load max/mean,memory [B]\n"
+            "rail,dedup,0.002,1,0,1.50,2000\n"
+            "rail,\"a,\"\"b\"\"\",0.0010051,1.99,0,1.10,33554432\n");
+  EXPECT_EQ(csv.beside, "# header\n# note: one\n");
+}
+
+TEST(Render, JsonHasTablesByName) {
+  const Rendered json = render(cases(), {.format = PrintFormat::json});
+  const auto rows = nlohmann::json::parse(json.text)["cases"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1]["policy"], "a,\"b\"");
+  EXPECT_EQ(rows[1]["step [s]"], 0.0010051);
+  EXPECT_EQ(rows[0]["memory [B]"], 2000);
+}
+
+TEST(Render, MarkdownHasTheBlocksAsTables) {
+  EXPECT_EQ(rendered({.format = PrintFormat::markdown, .columns = {"step"}}),
+            "- header\n\n"
+            "| topology | policy | step |\n"
+            "| --- | --- | ---: |\n"
+            "| rail | dedup | 2 ms |\n"
+            "| rail | a,\"b\" | 1.005 ms |\n\n"
+            "- note: one\n");
+}
+
+TEST(Render, ColoursOnlyWhereTheyAreAskedFor) {
+  EXPECT_THAT(rendered({}), Not(HasSubstr("\x1b[")));
+  EXPECT_THAT(rendered({.color = true}), HasSubstr("\x1b[1mtopology"));
+}
+
+TEST(Render, NamesAreCutBeforeFiguresGo) {
+  Table table("t", 1, {"policy", "step", "speedup", "memory"});
+  table.rows = {{"predictive-replication-interpretation", "2 ms", "1.00x", "2 kB"}};
+  EXPECT_EQ(render(Printout().add(table), {.width = 40, .hint = false}).text,
+            "policy                     step  speedup\n"
+            "predictive-r..erpretation  2 ms    1.00x\n");
+}
+
+TEST(Render, SentencesAreWrappedBesideTheirNames) {
+  Table table("t", 1, {"name", "description", "GPUs"});
+  table.columns[1].kind = TableColumn::Kind::prose;
+  table.rows = {{"rail", "nodes of eight with one NIC per GPU on a rail-optimized fabric", 32}};
+  EXPECT_EQ(render(Printout().add(table), {.width = 52}).text,
+            "name  description                               GPUs\n"
+            "rail  nodes of eight with one NIC per GPU on a    32\n"
+            "      rail-optimized fabric\n");
+}
+
+}  // namespace
+}  // namespace moesim
