@@ -85,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"",
                 "error: moesim needs a command\n"
-                "hint: one of run, compare, plan, explain, list, topology, trace, calibrate, "
-                "validate, report\n"},
+                "hint: one of run, compare, plan, export, explain, list, topology, trace, "
+                "calibrate, validate, report\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",
@@ -202,7 +202,8 @@ TEST(CommandLine, TracesAreFoundBesideTheScenarioAndAmongShippedData) {
 TEST(CommandLine, ListShowsEverySection) {
   const Outcome all = run_moesim({"list"});
   EXPECT_EQ(all.code, 0);
-  for (const char* title : {"# policies (", "# mechanisms\n", "# topologies\n", "# models (", "# gpus ("}) {
+  for (const char* title :
+       {"# policies (", "# mechanisms\n", "# topologies\n", "# models (", "# gpus ("}) {
     EXPECT_THAT(all.out, HasSubstr(title));
   }
   const Outcome gpus = run_moesim({"list", "gpus"});
