@@ -100,6 +100,8 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
   const auto backends = make_backends(run.scenario.fidelities, run.scenario.p2p_order, run.cluster);
   IterationMetrics empty;
   empty.flop_per_token = flop_per_token(run);
+  const bool hosts =
+      std::ranges::any_of(run.cluster.gpus, [](const auto& gpu) { return gpu->host.takes_time(); });
   empty.peak_flops = mean_peak(run.cluster, options.gemm_type());
   outcome.metrics.assign(backends.size(), empty);
   const StepRange& asked = run.scenario.steps;
@@ -119,7 +121,7 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
       metrics.tokens = planned.tokens;
       metrics.ops = std::ssize(planned.plan.ops);
       if (metrics.fullest.peak < fullest.peak) metrics.fullest = fullest;
-      metrics.add(iteration_times(planned.plan, backends[f]->run(priced)), load);
+      metrics.add(iteration_times(planned.plan, backends[f]->run(priced), hosts), load);
     }
     progress(i + 1, iterations);
   }

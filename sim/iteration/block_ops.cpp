@@ -80,9 +80,7 @@ void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Pa
   const bool exchanges = stage_.shard().tp > 1 && gathers(block) && part != Part::weights && whole;
   const auto first = std::ranges::find_if(kernels, shared) - kernels.begin();
   const auto last = kernels.rend() - std::ranges::find_if(kernels.rbegin(), kernels.rend(), shared);
-  // The part of a key tells kernels of one kind apart; blocks of a layer share kinds, such as
-  // norms.
-  key.part = static_cast<int>(block) << 8;
+  key.part = part_in(block);
   for (std::ptrdiff_t i = 0; i < std::ssize(kernels); ++i, ++key.part) {
     if (exchanges && i == first) add_tensor_exchange(chain, key, true);
     const Made& m = kernels[static_cast<std::size_t>(i)];

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/host_model.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/recompute.h"
 #include "sim/parallel/grid.h"
@@ -54,6 +55,7 @@ struct IterationSpec {
   std::vector<RoutingSource> routing = {RoutingSource::recorded};  // cases side by side
   int distinct_microbatches = 0;  // recorded ones that are replayed by turns; 0: all there are
   OptimizerKind optimizer = OptimizerKind::adam;
+  std::optional<HostModel> host;  // of all GPUs, in place of what their models say
   bool operator==(const IterationSpec&) const = default;
 };
 

@@ -14,6 +14,11 @@
 
 namespace moesim {
 
+/// What `part` of an op's key says about it: its block, as blocks of a layer share kinds, and its
+/// place among the block's kernels.
+constexpr int part_in(BlockKind block) { return static_cast<int>(block) << 8; }
+constexpr BlockKind block_in(int part) { return static_cast<BlockKind>(part >> 8); }
+
 /// The share of one GPU.
 struct BlockShard {
   std::int64_t tokens = 0;        // of a tensor-parallel group: micro batch x sequence / cp

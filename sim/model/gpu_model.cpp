@@ -49,6 +49,7 @@ GpuModel read_gpu(YamlDocument& doc) {
     gpu.overlap.compute = overlap->map().number("compute", slow_down, 1);
     gpu.overlap.communication = overlap->map().number("communication", slow_down, 1);
   }
+  if (const auto of_host = map.find("host")) gpu.host = read_host_model(of_host->map());
   map.find("fit");  // for people
   map.find("provenance");
   doc.finish();
@@ -58,8 +59,8 @@ GpuModel read_gpu(YamlDocument& doc) {
 }  // namespace
 
 Seconds GpuModel::time(const Kernel& kernel, const OpType& op) const {
-  if (const auto* host = std::get_if<HostWork>(&kernel)) {
-    return Seconds(static_cast<double>(host->nanoseconds) * 1e-9);
+  if (const auto* work = std::get_if<HostWork>(&kernel)) {
+    return Seconds(static_cast<double>(work->nanoseconds) * 1e-9);
   }
   const Bytes traffic = memory_traffic_of(kernel);
   if (traffic.value == 0) return Seconds(0);

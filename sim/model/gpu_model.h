@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/host_model.h"
 #include "sim/model/kernel_tables.h"
 #include "sim/model/roofline.h"
 #include "sim/model/training_traffic.h"
@@ -46,6 +47,7 @@ struct GpuModel {
   FittedKernels fitted;
   Overlap overlap;
   TrainingTraffic training_traffic;  // of iterations, by their precision; no key of the file
+  HostModel host;
 
   /// Zero for an empty kernel. `op` is what the kernel is for: tables may be of single ops. Throws
   /// Error when the GPU has neither a table nor a peak for the kernel's type.

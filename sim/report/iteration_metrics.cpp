@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/plan/phases.h"
+#include "sim/plan/waits.h"
 #include "sim/report/intervals.h"
 
 namespace moesim {
@@ -62,6 +63,7 @@ struct GpuTimes {
   std::array<Seconds, iteration_part_count> kernels{};
   std::vector<Interval> busy;    // with kernels of the compute stream
   std::vector<Interval> joined;  // to exchanges within the stage
+  std::vector<Interval> held;    // an op that could run was not issued
   std::array<std::vector<Interval>, iteration_part_count> moving;
 };
 
@@ -94,13 +96,32 @@ std::vector<GpuTimes> times_of_gpus(const Plan& plan, const Timeline& timeline) 
         gpu.joined.push_back(intervals[m]);
         gpu.moving[part_index(IterationPart::tokens)].push_back(intervals[m]);
       } else if (op.stream == Stream::compute) {
-        const auto part = part_index(part_of_kernel(op.key.kind));
+        const bool of_host = std::holds_alternative<HostWork>(op.kernels()->each().front());
+        const auto part = part_index(of_host ? IterationPart::host : part_of_kernel(op.key.kind));
         gpu.kernels[part] += intervals[m].end - intervals[m].start;
         gpu.busy.push_back(intervals[m]);
       }
     }
   }
   return gpus;
+}
+
+/// What waits for nobody is held until it starts: ops follow each other but for their hosts.
+void add_held(const Plan& plan, const Timeline& timeline, std::vector<GpuTimes>& gpus) {
+  std::vector<std::vector<Seconds>> ready(plan.ops.size());
+  for (std::size_t i = 0; i < plan.ops.size(); ++i) ready[i].resize(plan.ops[i].group.size());
+  for_each_wait(plan, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
+    Seconds& at = ready[op.index()][member];
+    at = std::max(at, timeline.ops[earlier.index()][its_member].end);
+  });
+  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+    for (std::size_t m = 0; m < ready[i].size(); ++m) {
+      const Seconds start = timeline.ops[i][m].start;
+      if (ready[i][m] < start) {
+        gpus[plan.ops[i].group[m].index()].held.push_back({ready[i][m], start});
+      }
+    }
+  }
 }
 
 void add_gpu(GpuTimes gpu, Seconds makespan, IterationTimes& sum) {
@@ -117,6 +138,7 @@ void add_gpu(GpuTimes gpu, Seconds makespan, IterationTimes& sum) {
     auto& moving = gpu.moving[part_index(part)];
     if (!moving.empty()) tell(part, united(std::move(moving)));
   }
+  tell(IterationPart::host, united(std::move(gpu.held)));
   const auto joined = united(std::move(gpu.joined));
   sum.overlapped += inside(joined, busy);
   tell(IterationPart::waiting, joined);
@@ -127,15 +149,17 @@ void add_gpu(GpuTimes gpu, Seconds makespan, IterationTimes& sum) {
 
 const char* name_of(IterationPart part) {
   static constexpr std::array<const char*, iteration_part_count> names = {
-      "attention", "experts", "moe other", "dense",     "optimizer", "tokens",
-      "tensor",    "context", "weights",   "gradients", "waiting",   "bubble"};
+      "attention", "experts", "moe other", "dense", "optimizer", "tokens", "tensor",
+      "context",   "weights", "gradients", "host",  "waiting",   "bubble"};
   return names.at(part_index(part));
 }
 
-IterationTimes iteration_times(const Plan& plan, const Timeline& timeline) {
+IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts) {
   IterationTimes sum;
   sum.iteration = timeline.makespan;
-  for (GpuTimes& gpu : times_of_gpus(plan, timeline)) {
+  std::vector<GpuTimes> gpus = times_of_gpus(plan, timeline);
+  if (hosts) add_held(plan, timeline, gpus);
+  for (GpuTimes& gpu : gpus) {
     add_gpu(std::move(gpu), timeline.makespan, sum);
   }
   const double mean = 1.0 / std::max(1, plan.gpus);

@@ -25,6 +25,7 @@ enum class IterationPart {
   context,    // of context-parallel groups
   weights,    // of expert parameters within EP groups, and of updated weights
   gradients,  // between replicas
+  host,       // an op could run that the host has not issued, or the host itself works for the GPU
   waiting,    // in such an exchange that the slowest participant has not joined yet
   bubble,     // no kernel, and no exchange but those between pipeline stages
 };
@@ -41,7 +42,8 @@ struct IterationTimes {
   bool operator==(const IterationTimes&) const = default;
 };
 
-IterationTimes iteration_times(const Plan& plan, const Timeline& timeline);
+/// `hosts`: whether the hosts of the GPUs took time (HostModel); if not, none was behind.
+IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts = false);
 
 /// Rows of the routed experts of the busiest GPU over those of the mean one, by GPUs that work on
 /// the same layer: the mean over layers and microbatches.

@@ -117,6 +117,7 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
       GpuModel read = read_gpu_model(path, overrides);
       if (scenario.iteration) {
         read.training_traffic = training_traffic(scenario.iteration->precision);
+        if (scenario.iteration->host) read.host = *scenario.iteration->host;
       }
       model = std::make_shared<const GpuModel>(std::move(read));
       cluster.gpu_files.push_back(input_file(name, path, overrides));

@@ -12,8 +12,8 @@
 namespace moesim {
 
 const std::vector<std::string> iteration_keys = {
-    "parallel",  "batch",   "pipeline", "recompute",    "zero",
-    "precision", "overlap", "routing",  "microbatches", "optimizer"};
+    "parallel", "batch",   "pipeline",     "recompute", "zero", "precision",
+    "overlap",  "routing", "microbatches", "optimizer", "host"};
 
 bool is_iteration_key(const std::string& path) {
   const std::string key = path.substr(0, path.find_first_of(".="));
@@ -269,6 +269,7 @@ std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_fla
   read_state(scenario, spec);
   read_overlap(scenario, spec);
   read_replay(scenario, spec);
+  if (const auto host = scenario.find("host")) spec.host = read_host_model(host->map());
   for (const char* key : {"tokens_per_rank", "accumulate", "pass", "attention"}) {
     const auto value = scenario.find(key);
     if (!value) continue;

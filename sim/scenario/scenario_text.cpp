@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/units.h"
+
 namespace moesim {
 namespace {
 
@@ -49,6 +51,16 @@ Json modules_of(const Recompute& recompute) {
   return modules;
 }
 
+Json host_json(const HostModel& host) {
+  Json json = {{"per_kernel", to_string(host.per_kernel)},
+               {"per_module", to_string(host.per_module)},
+               {"per_collective", to_string(host.per_collective)},
+               {"per_graph", to_string(host.per_graph)},
+               {"graphs", host.graphs.names()}};
+  for (const OpKind kind : host.waits_for) json["waits_for"].push_back(name_of(kind));
+  return json;
+}
+
 void add_iteration(Json& json, const IterationSpec& spec) {
   json["parallel"] = parallel_json(spec);
   json["batch"] = {
@@ -69,6 +81,7 @@ void add_iteration(Json& json, const IterationSpec& spec) {
     json["microbatches"] = {{"distinct", spec.distinct_microbatches}};
   }
   json["optimizer"] = word(optimizer_names, spec.optimizer);
+  if (spec.host) json["host"] = host_json(*spec.host);
 }
 
 }  // namespace

@@ -8,8 +8,7 @@
 #include <random>
 
 #include "sim/plan/check.h"
-#include "sim/plan/simulate/execution.h"
-#include "tests/engine/fixtures.h"
+#include "tests/plan/fixed_network.h"
 
 namespace moesim {
 namespace {
@@ -26,22 +25,6 @@ GpuModels gpus_with(Overlap overlap, int count = 2) {
   gpu->peak[DataType::fp8] = FlopsPerSecond(20'000);
   return GpuModels(static_cast<std::size_t>(count), gpu);
 }
-
-/// Every exchange takes the same time, for all together.
-class FixedNetwork : public Network {
- public:
-  FixedNetwork(Events& events, Seconds time, Ended ended)
-      : events_(events), time_(time), ended_(std::move(ended)) {}
-  void join(const Progress::Joined& joined) override {
-    if (!joined.all) return;
-    events_.call(*joined.all + time_, [this, op = joined.op] { ended_(op, everyone); });
-  }
-
- private:
-  Events& events_;
-  Seconds time_;
-  Ended ended_;
-};
 
 struct Case {
   OpId compute(int gpu, Kernel kernel, std::vector<OpId> after = {}) {
@@ -65,12 +48,7 @@ struct Case {
     return plan.add({"x", {}, stream, {GpuId(0), GpuId(1)}, std::move(after), std::move(exchange)});
   }
   Timeline run(Overlap overlap, double exchange_ms) {
-    const Topology topology = test::star(2);
-    const PricedPlan priced(plan, topology);
-    EventQueue events;
-    return Execution(priced, gpus_with(overlap)).run(events, [&](Network::Ended ended) {
-      return std::make_unique<FixedNetwork>(events, Seconds(exchange_ms * 1e-3), std::move(ended));
-    });
+    return test::run_with_fixed_exchanges(plan, gpus_with(overlap), Seconds(exchange_ms * 1e-3));
   }
   static double end_ms(const Timeline& timeline, OpId op) {
     return timeline.ops[op.index()].front().end.value * 1e3;

@@ -96,7 +96,8 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
         "parallel: {pp: 4, first_stage_layers: 2, last_stage_layers: 3}\nrecompute: [mlp, full]\n",
         "recompute: [moe_act, layernorm]\nrouting: balanced\nmicrobatches: {distinct: 2}\n",
         "parallel: {pp: 4, embedding_as_layer: true, loss_as_layer: true}\nep: 2\n",
-        "parallel: {pp: 4, ep: 2}\npipeline: combined-1f1b\noverlap: {all_to_all: false}\n"}) {
+        "parallel: {pp: 4, ep: 2}\npipeline: combined-1f1b\noverlap: {all_to_all: false}\n",
+        "host: {per_kernel: 10 us, graphs: [attn, moe_router], waits_for: [stage-transfer]}\n"}) {
     const Scenario scenario = read_keys(keys + batch);
     const auto path = std::filesystem::path(testing::TempDir()) / "iteration_again.yaml";
     write_file(path.string(), to_text(scenario));
@@ -105,6 +106,21 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
     EXPECT_EQ(again.iteration, scenario.iteration) << keys;
     EXPECT_EQ(again.ep, scenario.ep) << keys;
   }
+}
+
+TEST(Iteration, HostOfTheScenarioIsThatOfEveryGpu) {
+  std::vector<Override> flags;
+  for (const char* flag : {"topology=h100-rail", "model=qwen3-30b-a3b", "policy=megatron",
+                           "batch.global=64", "batch.sequence=4096", "routing=balanced"}) {
+    flags.push_back(parse_override(flag));
+  }
+  const auto host_of = [&](const char* flag) {
+    auto given = flags;
+    if (flag != nullptr) given.push_back(parse_override(flag));
+    return open_iteration_inputs(read_scenario("", given)).clusters.at(0).gpus.at(0)->host;
+  };
+  EXPECT_FALSE(host_of(nullptr).takes_time());
+  EXPECT_EQ(host_of("host.per_kernel=10us").per_kernel, Seconds(10e-6));
 }
 
 TEST(Iteration, OfBalancedRoutingAloneNeedsNoTrace) {

@@ -15,10 +15,16 @@
 
 namespace moesim {
 
+template <class Visit>
+void Progress::visit_waits(Visit visit) const {
+  for_each_wait(plan_, visit);
+  if (host_.takes_time()) host_.for_each_wait(visit);
+}
+
 /// Between steps: the links of a chain are none.
 template <class Visit>
 void Progress::visit_edges(Visit visit) const {
-  for_each_wait(plan_, [&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
+  visit_waits([&](OpId earlier, std::size_t its_member, OpId op, std::size_t member) {
     const auto from = static_cast<std::size_t>(head_[earlier.index()]);
     const auto to = static_cast<std::size_t>(head_[op.index()]);
     if (next_in_chain_[earlier.index()] == static_cast<std::int32_t>(op.value)) return;
@@ -53,7 +59,9 @@ Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus) {
 Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends)
     : plan_(plan),
       kernel_ends_(kernel_ends),
-      durations_((check_gpus(plan, gpus.size()), plan), gpus) {
+      durations_((check_gpus(plan, gpus.size()), plan), gpus),
+      host_(plan, gpus,
+            [this](std::size_t op, std::int32_t member) { return durations_.of(op, member); }) {
   timeline_.ops.resize(plan.ops.size());
   for (std::size_t id = 0; id < plan.ops.size(); ++id) {
     timeline_.ops[id].resize(plan.ops[id].group.size());
@@ -83,7 +91,7 @@ void Progress::find_chains() {
     if (only == none) only = static_cast<std::int32_t>(other);
     if (only != static_cast<std::int32_t>(other)) only = several;
   };
-  for_each_wait(plan_, [&](OpId earlier, std::size_t, OpId op, std::size_t) {
+  visit_waits([&](OpId earlier, std::size_t, OpId op, std::size_t) {
     note(before[op.index()], earlier.index());
     note(behind[earlier.index()], op.index());
   });
@@ -156,6 +164,7 @@ void Progress::join(std::int64_t step, Seconds at) {
   const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(step)].op);
   const auto participant = static_cast<std::int32_t>(step - first_step_[op]);
   if (runs_by_itself(op)) return run_chain(op, participant, at);
+  at = start(op, participant, at);
   timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
   --absent_[op];
   joined_.push_back({OpId(static_cast<std::int64_t>(op)), participant, at, std::nullopt});
@@ -169,9 +178,10 @@ void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
   const std::int64_t step = first_step_[op] + member;
   while (true) {
     Interval& interval = timeline_.ops[op][static_cast<std::size_t>(member)];
-    interval.start = at;
+    interval.start = at = start(op, member, at);
     --absent_[op];
     at += durations_.of(op, member);
+    tell_host(op, member, at);
     if (next_in_chain_[op] < 0) break;
     interval.end = at;
     --unfinished_[op];
@@ -188,8 +198,10 @@ void Progress::propagate() {
     ended_.pop_back();
     const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(ended)].op);
     if (!runs_by_itself(op)) {
+      const std::int64_t member = ended - first_step_[op];
       --unfinished_[op];
-      timeline_.ops[op][static_cast<std::size_t>(ended - first_step_[op])].end = at;
+      timeline_.ops[op][static_cast<std::size_t>(member)].end = at;
+      tell_host(op, static_cast<std::int32_t>(member), at);
     }
     timeline_.makespan = std::max(timeline_.makespan, at);
     const auto last = first_dependent_[static_cast<std::size_t>(ended) + 1];

@@ -2,12 +2,14 @@
 // How far a plan has come while its times are computed: joins, starts and ends of every op.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "sim/model/gpu_model.h"
 #include "sim/plan/plan.h"
+#include "sim/plan/simulate/host_program.h"
 #include "sim/plan/timeline.h"
 
 namespace moesim {
@@ -16,8 +18,9 @@ namespace moesim {
 /// compute stream, not host work.
 bool is_computing(const Op& op);
 
-/// Follows stream order and `after` edges per participant. Whoever drives it tells when each
-/// exchange ends, for all its participants or for one after the other.
+/// Follows stream order and `after` edges per participant, and the hosts that issue the ops.
+/// Whoever drives it tells when each exchange ends, for all its participants or for one after the
+/// other.
 class Progress {
  public:
   /// Whether kernels take their time by themselves, or end when told like exchanges: those that
@@ -64,6 +67,9 @@ class Progress {
     std::vector<std::int64_t> first_;  // per op, and one past the last
     std::vector<Seconds> times_;
   };
+  /// visit(earlier, its member, op, member): of the GPUs, and of their hosts.
+  template <class Visit>
+  void visit_waits(Visit visit) const;
   template <class Visit>
   void visit_edges(Visit visit) const;
   /// Whether it ends without being told.
@@ -71,6 +77,13 @@ class Progress {
   void find_chains();
   void make_steps();
   void join(std::int64_t step, Seconds at);
+  /// The earliest start of an op whose waits have ended.
+  Seconds start(std::size_t op, std::int32_t member, Seconds ready) const {
+    return host_.takes_time() ? std::max(ready, host_.issued(op, member)) : ready;
+  }
+  void tell_host(std::size_t op, std::int32_t member, Seconds end) {
+    if (host_.takes_time()) host_.ended(op, member, end);
+  }
   void run_chain(std::size_t op, std::int32_t member, Seconds at);
   void propagate();
 
@@ -90,6 +103,7 @@ class Progress {
   const Plan& plan_;
   KernelEnds kernel_ends_;
   Durations durations_;
+  HostProgram host_;
   std::vector<std::int32_t> next_in_chain_;  // per op; below 0: the last
   std::vector<std::int32_t> head_;           // per op: the first of its chain
   std::vector<std::int64_t> first_step_;     // per op that is the first

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels and modules of each op in eager execution: the table of docs/host.md.
+#include <algorithm>
+#include <array>
+
+#include "sim/model/host_model.h"
+
+namespace moesim {
+namespace {
+
+/// Launches of an op, and the modules that it belongs to.
+struct EagerCalls {
+  int forward = 1, backward = 1;  // kernels; of gradients by weights there is one
+  int modules = 0;                // forward, and once in the backward pass
+};
+
+EagerCalls eager_calls(OpKind kind, bool product) {
+  switch (kind) {
+    case OpKind::attention_projections:
+      return product ? EagerCalls{1, 1, 1} : EagerCalls{2, 3, 0};  // queries and keys by themselves
+    case OpKind::attention_scores:
+      return {1, 3, 1};  // backward: sums of output x gradient, the products, queries' type
+    case OpKind::gate:
+      return {8, 8, 1};
+    case OpKind::norm:
+      return {1, 2, 0};  // backward: by rows, then the weight's over all rows
+    case OpKind::attention_output:
+    case OpKind::shared_fc1:
+    case OpKind::shared_fc2:
+    case OpKind::fc1:
+    case OpKind::fc2:
+    case OpKind::dense_fc1:
+    case OpKind::dense_fc2:
+    case OpKind::mtp_projection:
+    case OpKind::head:
+      return {1, 1, 1};
+    case OpKind::permute:
+      return {14, 1, 1};  // with counts and splits of the exchange
+    case OpKind::sort:
+    case OpKind::reduce:
+      return {2, 1, 1};
+    case OpKind::unpermute:
+      return {1, 1, 1};
+    case OpKind::embedding:
+      return {3, 3, 1};
+    case OpKind::loss:
+      return {12, 4, 1};
+    case OpKind::optimizer:
+      return {8, 8, 0};
+    default:
+      return {};
+  }
+}
+
+bool in_moe_layer(OpKind kind) {
+  static constexpr std::array kinds = {
+      OpKind::gate,      OpKind::shared_fc1, OpKind::shared_fc2,     OpKind::permute,
+      OpKind::transpose, OpKind::sort,       OpKind::token_exchange, OpKind::side_exchange,
+      OpKind::relay,     OpKind::fc1,        OpKind::activation,     OpKind::fc2,
+      OpKind::reduce,    OpKind::unpermute};
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+bool in_router(OpKind kind) {
+  return kind == OpKind::gate || kind == OpKind::shared_fc1 || kind == OpKind::shared_fc2;
+}
+
+/// By its kind alone, where that stands in one block.
+std::optional<BlockKind> block_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::attention_projections:
+    case OpKind::attention_scores:
+    case OpKind::attention_output:
+    case OpKind::context_exchange:
+      return BlockKind::attention;
+    case OpKind::dense_fc1:
+    case OpKind::dense_activation:
+    case OpKind::dense_fc2:
+      return BlockKind::dense_ffn;
+    default:
+      return in_moe_layer(kind) ? std::optional(BlockKind::moe) : std::nullopt;
+  }
+}
+
+}  // namespace
+
+HostCalls host_calls(const OpType& op, const Kernel* kernel) {
+  if (kernel == nullptr) return {.collectives = 1};
+  if (std::holds_alternative<HostWork>(*kernel)) return {};  // has a time of its own
+  const auto* gemm = std::get_if<GroupedGemm>(kernel);
+  const EagerCalls calls = eager_calls(op.kind, gemm != nullptr);
+  const bool runs_forward = op.pass == Pass::forward || op.role == Role::recompute;
+  // Products of experts are launched one by one, and so are the casts of what comes in.
+  const int groups = gemm != nullptr ? static_cast<int>(gemm->m.size()) : 1;
+  if (op.role == Role::wgrad) return {.kernels = groups};
+  const int casts = gemm != nullptr && gemm->type == DataType::fp8 ? groups : 0;
+  const int launches = runs_forward ? calls.forward : calls.backward;
+  return {.kernels = launches + groups - 1 + casts, .modules = calls.modules};
+}
+
+bool captured(const GraphModules& graphs, const OpType& op, std::optional<BlockKind> block) {
+  if (graphs.empty()) return false;
+  if (graphs.has(GraphModule::full_iteration)) return true;
+  if (!block) block = block_of(op.kind);
+  if (!block) return false;
+  switch (*block) {
+    case BlockKind::attention:
+      return graphs.has(GraphModule::attn);
+    case BlockKind::dense_ffn:
+      return graphs.has(GraphModule::mlp);
+    case BlockKind::moe:
+      if (graphs.has(GraphModule::moe)) return true;
+      if (op.kind == OpKind::permute) return graphs.has(GraphModule::moe_preprocess);
+      return (in_router(op.kind) || op.kind == OpKind::norm) && graphs.has(GraphModule::moe_router);
+    default:
+      return false;
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/plan/simulate/host_program.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+namespace moesim {
+namespace {
+
+/// What has to be equal of ops in one graph.
+using GraphKey = std::tuple<int, int, int, Pass, bool>;
+
+GraphKey graph_of(const GraphModules& graphs, const OpKey& key) {
+  if (graphs.has(GraphModule::full_iteration)) return {};
+  return {key.layer, key.microbatch, key.chunk, key.pass, key.role == Role::recompute};
+}
+
+std::optional<BlockKind> block_of(const OpKey& key) {
+  if (key.layer < 0) return std::nullopt;
+  if (key.kind == OpKind::norm) return block_in(key.part);
+  if (key.kind == OpKind::tensor_exchange) return block_in(key.part / 2);
+  return std::nullopt;
+}
+
+/// One GPU's host at a place of its program.
+struct Host {
+  Seconds elapsed;                     // since it last waited
+  std::int32_t wait = -1;              // for which that was
+  std::optional<GraphKey> graph = {};  // that it issued last, where nothing came behind
+};
+
+/// What issuing an op takes, and how many launches that is.
+struct Issue {
+  Seconds time;
+  int launches = 0;
+};
+
+Issue issue_of(const HostModel& model, Host& host, const Op& op, const Kernel* kernel) {
+  if (captured(model.graphs, op.key.type(), block_of(op.key))) {
+    const GraphKey graph = graph_of(model.graphs, op.key);
+    const bool issued = host.graph == graph;
+    host.graph = graph;
+    return issued ? Issue() : Issue{model.per_graph, 1};
+  }
+  host.graph.reset();
+  const HostCalls calls = host_calls(op.key.type(), kernel);
+  return {model.time(calls), calls.kernels};
+}
+
+/// What an op that takes `duration` on its GPU is held for, from when its host comes to it.
+Seconds held(const Issue& issue, Seconds duration) {
+  if (issue.launches <= 1) return issue.time;
+  const double others = 1 - 1.0 / issue.launches;
+  return std::max(issue.time * (1 - others), issue.time - duration * others);
+}
+
+}  // namespace
+
+HostProgram::HostProgram(const Plan& plan, const GpuModels& gpus, const Duration& duration)
+    : plan_(plan) {
+  if (std::ranges::none_of(gpus, [](const auto& gpu) { return gpu->host.takes_time(); })) return;
+  for (const auto& gpu : gpus) {
+    for (const OpKind kind : gpu->host.waits_for) {
+      waits_for_.at(static_cast<std::size_t>(kind)) = true;
+    }
+  }
+  issue_all(gpus, duration);
+}
+
+bool HostProgram::waits(const Op& op) const {
+  if (waits_for_.at(static_cast<std::size_t>(op.key.kind))) return true;
+  return op.stream == Stream::compute && op.kernels() != nullptr &&
+         std::holds_alternative<HostWork>(op.kernels()->each().front());
+}
+
+void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {
+  std::vector<Host> hosts(gpus.size());
+  std::size_t members = 0;
+  for (const Op& op : plan_.ops) members += op.group.size();
+  issued_.reserve(members);
+  wait_.reserve(members);
+  for (std::size_t id = 0; id < plan_.ops.size(); ++id) {
+    const Op& op = plan_.ops[id];
+    first_.push_back(static_cast<std::int64_t>(issued_.size()));
+    first_wait_.push_back(-1);
+    const bool waited = waits(op);
+    if (waited) {
+      first_wait_.back() = static_cast<std::int32_t>(resumed_.size());
+      resumed_.resize(resumed_.size() + op.group.size());
+    }
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      const GpuId gpu = op.group[m];
+      Host& host = hosts[gpu.index()];
+      const Kernel* kernel = op.kernels() != nullptr ? &op.kernels()->of(m) : nullptr;
+      const Issue issue = issue_of(gpus[gpu.index()]->host, host, op, kernel);
+      issued_.push_back(host.elapsed + held(issue, duration(id, static_cast<std::int32_t>(m))));
+      wait_.push_back(host.wait);
+      host.elapsed += issue.time;
+      if (!waited) continue;
+      host = {Seconds(0), first_wait_.back() + static_cast<std::int32_t>(m)};
+    }
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/host_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/yaml.h"
+#include "tests/plan/fixtures.h"
+
+namespace moesim {
+namespace {
+
+HostModel read_host(const std::string& text) {
+  const auto document = YamlDocument::from_text(text, "host");
+  const HostModel host = read_host_model(document->root().map());
+  document->finish();
+  return host;
+}
+
+TEST(HostModel, TakesNoTimeUnlessItSaysSo) {
+  EXPECT_FALSE(HostModel().takes_time());
+  EXPECT_FALSE(read_host("{graphs: none}").takes_time());
+  EXPECT_TRUE(read_host("{per_module: 1 us}").takes_time());
+}
+
+TEST(HostModel, ReadsItsKeys) {
+  const HostModel host = read_host(
+      "{per_kernel: 10 us, per_module: 40 us, graphs: [attn, moe_router], waits_for: "
+      "[stage-transfer]}");
+  EXPECT_EQ(host.per_kernel, Seconds(10e-6));
+  EXPECT_EQ(host.per_collective, host.per_kernel + host.per_module);
+  EXPECT_EQ(host.per_graph, host.per_collective);
+  EXPECT_EQ(host.graphs, (GraphModules{GraphModule::attn, GraphModule::moe_router}));
+  EXPECT_THAT(host.waits_for, testing::ElementsAre(OpKind::stage_transfer));
+  EXPECT_NEAR(host.time({.kernels = 3, .modules = 1, .collectives = 2}).value, 170e-6, 1e-12);
+  EXPECT_EQ(host.text(),
+            "10 us per kernel, 40 us more per module, 50 us per collective call; CUDA graphs of "
+            "attn, moe_router, 50 us each");
+}
+
+TEST(HostModel, SaysWhatIsWrong) {
+  EXPECT_THAT(test::error_of([] { read_host("{graphs: [atn]}"); }), testing::HasSubstr("attn"));
+  EXPECT_THAT(test::error_of([] { read_host("{waits_for: [fc1-wgrad]}"); }),
+              testing::HasSubstr("'fc1-wgrad' is no kind of op"));
+}
+
+HostCalls calls_of(const std::string& type, const Kernel& kernel) {
+  return host_calls(*find_op_type(type), &kernel);
+}
+
+TEST(HostCalls, CountProductsOfExpertsOneByOne) {
+  const GroupedGemm sixteen{std::vector<std::int64_t>(16, 8), 64, 64, DataType::bf16};
+  EXPECT_EQ(calls_of("fc1", sixteen), (HostCalls{.kernels = 16, .modules = 1}));
+  EXPECT_EQ(calls_of("fc1-dgrad", sixteen), (HostCalls{.kernels = 16, .modules = 1}));
+  EXPECT_EQ(calls_of("fc1-wgrad", sixteen), (HostCalls{.kernels = 16}));
+  GroupedGemm cast = sixteen;
+  cast.type = DataType::fp8;  // with a cast of each expert's rows, which both gradients share
+  EXPECT_EQ(calls_of("fc2", cast).kernels, 32);
+  EXPECT_EQ(calls_of("fc2-dgrad", cast).kernels, 32);
+  EXPECT_EQ(calls_of("fc2-wgrad", cast).kernels, 16);
+}
+
+TEST(HostCalls, CountWhatRunsAgainAsTheForwardPass) {
+  const FusedAttention scores{};
+  EXPECT_EQ(calls_of("attention-scores-recompute", scores), calls_of("attention-scores", scores));
+  EXPECT_EQ(calls_of("attention-scores-dgrad", scores).kernels, 3);
+}
+
+TEST(HostCalls, OfExchangesAreCollectivesAndHostWorkHasItsOwnTime) {
+  EXPECT_EQ(host_calls({OpKind::token_exchange}, nullptr), (HostCalls{.collectives = 1}));
+  EXPECT_EQ(calls_of("host-read", HostWork{5}), HostCalls());
+}
+
+TEST(GraphModules, CaptureTheirPartsOfALayer) {
+  const auto in = [](GraphModules graphs, const std::string& type,
+                     std::optional<BlockKind> block = std::nullopt) {
+    return captured(graphs, *find_op_type(type), block);
+  };
+  using enum GraphModule;
+  EXPECT_TRUE(in({attn}, "attention-scores-dgrad"));
+  EXPECT_TRUE(in({attn}, "norm", BlockKind::attention));
+  EXPECT_FALSE(in({attn}, "norm", BlockKind::moe));
+  EXPECT_TRUE(in({moe_router}, "norm", BlockKind::moe));
+  EXPECT_TRUE(in({moe_router}, "shared-fc2"));
+  EXPECT_FALSE(in({moe_router}, "permute"));
+  EXPECT_TRUE(in({moe_preprocess}, "permute"));
+  EXPECT_FALSE(in({attn, moe_router, moe_preprocess}, "fc1"));
+  EXPECT_FALSE(in({attn, moe_router, moe_preprocess}, "token-exchange"));
+  EXPECT_TRUE(in({moe}, "token-exchange"));
+  EXPECT_TRUE(in({mlp}, "dense-fc1"));
+  EXPECT_FALSE(in({attn, mlp, moe}, "optimizer"));
+  EXPECT_TRUE(in({full_iteration}, "optimizer"));
+  EXPECT_FALSE(in({}, "attention-scores"));
+}
+
+}  // namespace
+}  // namespace moesim

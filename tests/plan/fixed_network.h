@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exchanges that take a stated time, whatever they move.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "sim/plan/simulate/execution.h"
+#include "tests/engine/fixtures.h"
+
+namespace moesim::test {
+
+/// Every exchange takes the same time, for all together.
+class FixedNetwork : public Network {
+ public:
+  FixedNetwork(Events& events, Seconds time, Ended ended)
+      : events_(events), time_(time), ended_(std::move(ended)) {}
+  void join(const Progress::Joined& joined) override {
+    if (!joined.all) return;
+    events_.call(*joined.all + time_, [this, op = joined.op] { ended_(op, everyone); });
+  }
+
+ private:
+  Events& events_;
+  Seconds time_;
+  Ended ended_;
+};
+
+inline Timeline run_with_fixed_exchanges(const Plan& plan, const GpuModels& gpus, Seconds time) {
+  const Topology topology = star(plan.gpus);
+  const PricedPlan priced(plan, topology);
+  EventQueue events;
+  return Execution(priced, gpus).run(events, [&](Network::Ended ended) {
+    return std::make_unique<FixedNetwork>(events, time, std::move(ended));
+  });
+}
+
+}  // namespace moesim::test
