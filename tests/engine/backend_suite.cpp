@@ -175,6 +175,30 @@ TEST_P(BackendTimes, OverlapsTheStreamsOfAGpu) {
   expect_interval(timeline.ops[exchange.index()][0], 0, 1.005);
 }
 
+TEST_P(BackendTimes, StartsNothingThatTheHostHasNotIssued) {
+  PlanWriter w(2);
+  const OpId first = w.compute(0, milliseconds(1));
+  const OpId second = w.compute(0, milliseconds(0.1));
+  const OpId exchange = w.exchange({0, 1}, {{0, 1, 50'000'000}}, {second});
+  const OpId third = w.compute(0, milliseconds(1), {exchange});
+  const OpId read = w.kernel(0, HostWork{1'000'000});
+  const OpId last = w.compute(0, milliseconds(1));
+  auto gpu = std::make_shared<GpuModel>(*test_gpus(2).front());
+  gpu->host.per_kernel = milliseconds(0.5);
+  gpu->host.per_collective = milliseconds(1);
+  const Timeline timeline = GetParam().make(star(2), {gpu, gpu})->run(w.plan());
+  const auto expect = [&](OpId op, std::size_t member, double start_ms, double end_ms) {
+    expect_interval(timeline.ops[op.index()][member], start_ms, end_ms);
+  };
+  expect(first, 0, 0.5, 1.5);
+  expect(second, 0, 1.5, 1.6);
+  expect(exchange, 0, 2, 3.005);
+  expect(exchange, 1, 1, 3.005);
+  expect(third, 0, 3.005, 4.005);  // issued long before
+  expect(read, 0, 4.005, 5.005);   // the host waits for it
+  expect(last, 0, 5.505, 6.505);
+}
+
 TEST_P(BackendTimes, WaitsForTheLatestOfSeveralOps) {
   for (const auto& [compute_ms, copy_ms] : {std::pair(1, 2), std::pair(2, 1)}) {
     PlanWriter w(1);

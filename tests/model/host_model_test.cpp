@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/error.h"
 #include "sim/base/yaml.h"
-#include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
@@ -15,6 +15,15 @@ HostModel read_host(const std::string& text) {
   const HostModel host = read_host_model(document->root().map());
   document->finish();
   return host;
+}
+
+std::string mistake_of_host(const std::string& text) {
+  try {
+    read_host(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 TEST(HostModel, TakesNoTimeUnlessItSaysSo) {
@@ -27,7 +36,7 @@ TEST(HostModel, ReadsItsKeys) {
   const HostModel host = read_host(
       "{per_kernel: 10 us, per_module: 40 us, graphs: [attn, moe_router], waits_for: "
       "[stage-transfer]}");
-  EXPECT_EQ(host.per_kernel, Seconds(10e-6));
+  EXPECT_DOUBLE_EQ(host.per_kernel.value, 10e-6);
   EXPECT_EQ(host.per_collective, host.per_kernel + host.per_module);
   EXPECT_EQ(host.per_graph, host.per_collective);
   EXPECT_EQ(host.graphs, (GraphModules{GraphModule::attn, GraphModule::moe_router}));
@@ -39,8 +48,8 @@ TEST(HostModel, ReadsItsKeys) {
 }
 
 TEST(HostModel, SaysWhatIsWrong) {
-  EXPECT_THAT(test::error_of([] { read_host("{graphs: [atn]}"); }), testing::HasSubstr("attn"));
-  EXPECT_THAT(test::error_of([] { read_host("{waits_for: [fc1-wgrad]}"); }),
+  EXPECT_THAT(mistake_of_host("{graphs: [atn]}"), testing::HasSubstr("attn"));
+  EXPECT_THAT(mistake_of_host("{waits_for: [fc1-wgrad]}"),
               testing::HasSubstr("'fc1-wgrad' is no kind of op"));
 }
 

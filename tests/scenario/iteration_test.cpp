@@ -120,7 +120,7 @@ TEST(Iteration, HostOfTheScenarioIsThatOfEveryGpu) {
     return open_iteration_inputs(read_scenario("", given)).clusters.at(0).gpus.at(0)->host;
   };
   EXPECT_FALSE(host_of(nullptr).takes_time());
-  EXPECT_EQ(host_of("host.per_kernel=10us").per_kernel, Seconds(10e-6));
+  EXPECT_DOUBLE_EQ(host_of("host.per_kernel=10us").per_kernel.value, 10e-6);
 }
 
 TEST(Iteration, OfBalancedRoutingAloneNeedsNoTrace) {

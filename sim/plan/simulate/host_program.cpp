@@ -19,7 +19,9 @@ GraphKey graph_of(const GraphModules& graphs, const OpKey& key) {
 std::optional<BlockKind> block_of(const OpKey& key) {
   if (key.layer < 0) return std::nullopt;
   if (key.kind == OpKind::norm) return block_in(key.part);
-  if (key.kind == OpKind::tensor_exchange) return block_in(key.part / 2);
+  if (key.kind == OpKind::tensor_exchange) {
+    return key.stage == Stage::other ? block_in(key.part / 2) : BlockKind::moe;
+  }
   return std::nullopt;
 }
 
@@ -28,6 +30,7 @@ struct Host {
   Seconds elapsed;                     // since it last waited
   std::int32_t wait = -1;              // for which that was
   std::optional<GraphKey> graph = {};  // that it issued last, where nothing came behind
+  std::optional<OpKey> call = {};      // of tokens, where no kernel came behind
 };
 
 /// What issuing an op takes, and how many launches that is.
@@ -36,14 +39,29 @@ struct Issue {
   int launches = 0;
 };
 
+/// Phases of a dispatch that no kernel divides are one call.
+bool continues_call(Host& host, const Op& op, const Kernel* kernel) {
+  if (kernel != nullptr) {
+    if (!std::holds_alternative<HostWork>(*kernel)) host.call.reset();
+    return false;
+  }
+  OpKey key = op.key;
+  key.part = 0;
+  const bool continues = op.key.kind == OpKind::token_exchange && host.call == key;
+  host.call = key;
+  return continues;
+}
+
 Issue issue_of(const HostModel& model, Host& host, const Op& op, const Kernel* kernel) {
   if (captured(model.graphs, op.key.type(), block_of(op.key))) {
     const GraphKey graph = graph_of(model.graphs, op.key);
     const bool issued = host.graph == graph;
+    host.call.reset();
     host.graph = graph;
     return issued ? Issue() : Issue{model.per_graph, 1};
   }
   host.graph.reset();
+  if (continues_call(host, op, kernel)) return {};
   const HostCalls calls = host_calls(op.key.type(), kernel);
   return {model.time(calls), calls.kernels};
 }

@@ -15,7 +15,8 @@ namespace moesim {
 /// Every GPU has a host, which issues the GPU's ops in the order of the plan and runs ahead of it
 /// without bound, but for what it waits for (waits). An op starts no earlier than it was issued. A
 /// captured op is issued with the graph that it belongs to: ops of one layer, microbatch and pass
-/// that the host issues next to each other.
+/// that the host issues next to each other. Phases of a dispatch without a kernel between them are
+/// one call.
 ///
 /// An op of k kernels that take d on the GPU, which the host issues in c after h, is held until
 ///   h + max(c / k, c - d (k - 1) / k),
