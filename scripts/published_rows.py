@@ -10,7 +10,7 @@ ROWS = os.path.join(ROOT, "tests", "rows", "rows.yaml")
 PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer", "loss_as_layer",
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
-    "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host",
+    "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
     "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "state", "note", "overlap"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
@@ -74,6 +74,9 @@ def scenario(row, gpu_suffix, fitted=True):
         out["pipeline"] = row["pipeline"]
     if overlap:
         out["overlap"] = overlap
+    host = row.get("host", machine.get("host"))
+    if host:
+        out["host"] = {**host, "graphs": row["graphs"]} if row.get("graphs") else host
     out.update(row.get("state", {}))
     changes = [f"topology.nodes={-(-row['gpus'] // machine['node'])}",
                f"topology.node.gpu={gpu_name(machine['gpu'], gpu_suffix)}"]
