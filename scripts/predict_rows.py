@@ -91,8 +91,11 @@ def simulate(row, args):
         with open(path, "w", encoding="utf-8") as f:
             yaml.safe_dump(scenario(row, args.gpu, not args.unfitted), f)
         start = time.monotonic()
-        ran = subprocess.run([args.moesim, "run", path, "--workers", "1", "--json", result],
-                             capture_output=True, text=True, check=False, timeout=args.timeout)
+        try:
+            ran = subprocess.run([args.moesim, "run", path, "--workers", "1", "--json", result],
+                                 capture_output=True, text=True, check=False, timeout=args.timeout)
+        except subprocess.TimeoutExpired:
+            return None, f"not simulated within {args.timeout:.0f} s"
         if ran.returncode != 0:
             lines = [x for x in ran.stderr.strip().splitlines() if "error:" in x] or ["failed"]
             return None, lines[0].split("error: ", 1)[-1]
