@@ -130,6 +130,7 @@ def result_of(row, case, why):
     out.update(predicted_s=predicted, measured_s=measured, error=predicted / measured - 1,
                rate=work / predicted, measured_rate=work / measured,
                parts=case["parts_s"], overlapped=case["overlapped_s"], took_s=case["took_s"])
+    out["measured_parts"] = row.get("parts", {})
     if "memory" in row:
         out.update(memory_gib=case["peak_memory"]["bytes"] / 2**30, measured_gib=row["memory"])
         out.update(memory_error=out["memory_gib"] / row["memory"] - 1)

@@ -11,7 +11,7 @@ PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer"
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
     "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
-    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "state", "note", "overlap"}
+    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "state", "note", "overlap"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
 
@@ -30,7 +30,7 @@ def read_rows(path=ROWS):
             unknown = set(full) - KNOWN
             if unknown or ("same" in row and not repeated):
                 raise ValueError(f"{section['id']}/{row['id']}: {unknown or row['same']}?")
-            known[row["id"]] = {k: v for k, v in full.items() if k not in ("measured", "memory", "note", "id")}
+            known[row["id"]] = {k: v for k, v in full.items() if k not in ("measured", "memory", "parts", "note", "id")}
             full["machine"] = data["machines"][section["machine"]]
             full["dispatch"] = data["dispatchers"][full["dispatcher"]]
             full["unit"] = section["unit"]

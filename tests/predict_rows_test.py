@@ -2,6 +2,7 @@
 """scripts/predict_rows.py reads its rows, and sums up what became of them."""
 import argparse
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -34,6 +35,40 @@ class PredictRows(unittest.TestCase):
         table = {r["id"]: r for s in rows.read_rows() if s["id"] == "A-B200" for r in s["all"]}
         self.assertEqual(rows.scenario(table["qwen3-30b-26.02"], "measured")["batch"],
                          {"global": 512, "micro": 1, "sequence": 4096})
+
+    def test_machines_and_dispatches_say_links_hosts_and_multiprocessors(self):
+        table = {f"{s['id']}/{r['id']}": rows.scenario(r, "measured")
+                 for s in rows.read_rows() for r in s["all"]}
+        overlap, plain = table["B.1/overlap"], table["B.1/no-overlap"]
+        self.assertIn("topology.node.nics.bandwidth=43.5 GB/s", overlap["set"])
+        self.assertIn("policy.dispatch.sms=16", overlap["set"])
+        self.assertNotIn("policy.dispatch.sms=16", plain["set"])  # nothing runs beside it
+        self.assertEqual(overlap["host"]["graphs"], ["moe_router", "moe_preprocess"])
+        self.assertNotIn("graphs", table["B.2/overlap"]["host"])
+        self.assertNotIn("host", table["G/dualpipe"])
+        self.assertIn("topology.node.gpu=b200-training", table["H/ep8-4"]["set"])
+        self.assertEqual(table["H/ep8-4"]["gradient_bytes"], 4)
+
+    def test_writes_the_tables_of_the_page_between_their_marks(self):
+        section = {"id": "X", "title": "two rows", "source": "a test"}
+        known = {"section": "X", "model": "m", "gpus": 1, "unit": "s", "measured_parts": {"bubble": 1}}
+        everything = [
+            {**known, "id": "a", "error": 0.25, "predicted_s": 5, "measured_s": 4, "rate": 1, "measured_rate": 2,
+             "parts": {"bubble": 2, "experts": 3}},
+            {**known, "id": "b", "why": "too large"}]
+        judged = [(section, rows.summed_up(section, everything))]
+        self.assertIn("1 of 2 published rows are predicted: median absolute error 25.0%",
+                      rows_page.total_of(judged))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "page.md"
+            path.write_text("\n".join(("before", *rows_page.TOTALS, "between", *rows_page.ROWS, "after")))
+            rows_page.write(path, judged, everything)
+            rows_page.write(path, judged, everything)  # once more, in place of what is there
+            page = path.read_text()
+        for text in ("before\n", "between\n", "\nafter", "| X | 1 of 2 | 25.0% | 25.0% | 0 of 0 | - | - |",
+                     "| a | 5.00 | 4.00 | +25.0% | experts 60%, bubble 40%; bubble 2.00 of 1.00 s |",
+                     "| b | - | - | - | not predicted: too large |"):
+            self.assertEqual(page.count(text), 1, text)
 
     def test_measured_values_become_seconds(self):
         row = {"global": 512, "sequence": 4096, "gpus": 8, "unit": "tokens", "measured": 26214.4}
