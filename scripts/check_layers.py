@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "sim/trace": BASE,
     "sim/model": BASE,
     "sim/plan": NOUNS,
-    "sim/saved": PLAN,
+    "sim/saved": PLAN | {"sim/parallel"},
     "sim/balance": PLAN,
     "sim/calibrate": PLAN,
     "sim/export": PLAN,

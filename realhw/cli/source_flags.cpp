@@ -6,6 +6,7 @@
 #include "realhw/measure/saved_source.h"
 #ifdef MOESIM_SCENARIOS
 #include "realhw/measure/planned_source.h"
+#include "sim/scenario/policy_iterations.h"
 #endif
 
 namespace moesim {
@@ -20,7 +21,10 @@ std::unique_ptr<StepSource> planned(const Scenario& scenario) {
   if (scenario.p2p_order != P2pOrder::all_at_once) {
     throw Error("'p2p_order' has no effect on hardware", "leave it out");
   }
-  return planned_source(scenario, open_inputs(scenario));
+  if (!scenario.iteration) return planned_source(scenario, open_inputs(scenario));
+  Inputs inputs = open_iteration_inputs(scenario);
+  check_can_execute(scenario, inputs.model);
+  return planned_source(scenario, std::move(inputs));
 }
 #endif
 

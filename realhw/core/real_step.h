@@ -2,11 +2,13 @@
 // What all ranks of a step share: the plan, the experts' shape, and the routing.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "realhw/core/expert_shape.h"
 #include "realhw/core/routed_layer.h"
 #include "sim/plan/plan.h"
+#include "sim/saved/held_iteration.h"
 
 namespace moesim {
 
@@ -20,6 +22,7 @@ struct RealStep {
   const Plan& plan;
   ExpertShape shape;
   std::vector<RoutedLayer> layers;
+  std::optional<HeldIteration> iteration = {};  // the step is a whole one
 };
 
 }  // namespace moesim

@@ -22,6 +22,8 @@ Comparison& Comparison::operator+=(const Comparison& other) {
   weight_gradients += other.weight_gradients;
   wrong_weight_gradients += other.wrong_weight_gradients;
   wrong_bytes += other.wrong_bytes;
+  weights += other.weights;
+  wrong_weights += other.wrong_weights;
   return *this;
 }
 

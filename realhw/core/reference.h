@@ -17,15 +17,18 @@ struct Comparison {
   std::int64_t input_gradients = 0, wrong_input_gradients = 0;
   std::int64_t weight_gradients = 0, wrong_weight_gradients = 0;
   std::int64_t wrong_bytes = 0;
+  std::int64_t weights = 0, wrong_weights = 0;  // after the update of an iteration
 
   std::int64_t wrong() const {
-    return wrong_outputs + wrong_input_gradients + wrong_weight_gradients + wrong_bytes;
+    return wrong_outputs + wrong_input_gradients + wrong_weight_gradients + wrong_bytes +
+           wrong_weights;
   }
   Comparison& operator+=(const Comparison& other);
 };
 
 struct CompareOptions {
   int tokens = -1;  // of a rank and layer, evenly spread; -1: all, with all weight gradients
+  int runs = 1;     // since memory was poisoned: each goes on from the weights of the one before
 };
 
 /// One expert, one row at a time. Its parameters are rounded like those of the compared step, so

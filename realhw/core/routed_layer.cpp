@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/core/routed_layer.h"
 
+#include <fmt/format.h>
+
 #include "realhw/core/numbers.h"
 
 namespace moesim {
@@ -20,6 +22,11 @@ RoutedLayer::RoutedLayer(ServedLayer layer)
       weight[id.index()] = static_cast<float>(raw_gate_weight(number, token, k) / sum);
     }
   }
+}
+
+std::string RoutedLayer::name() const {
+  if (microbatch == 0) return fmt::format("layer {}", number);
+  return fmt::format("microbatch {}, layer {}", microbatch, number);
 }
 
 }  // namespace moesim

@@ -2,8 +2,10 @@
 // One layer's routing as execution needs it: the slot and the gate weight of every choice.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "sim/plan/plan.h"
 #include "sim/saved/served_layer.h"
 
 namespace moesim {
@@ -21,6 +23,9 @@ struct RoutedLayer : ServedLayer {
   TokenId token_of(ChoiceId choice) const { return TokenId(choice.value / top_k); }
   GpuId gpu_of(ChoiceId choice) const { return placement.gpu_of(slot[choice.index()]); }
   bool dropped(ChoiceId choice) const { return slot[choice.index()].value < 0; }
+  /// Whether an op belongs to the layer in its microbatch.
+  bool is_of(const OpKey& key) const { return key.layer == number && key.microbatch == microbatch; }
+  std::string name() const;  // "layer 3", of later microbatches "microbatch 2, layer 3"
 
   std::vector<Choices> kept;  // [token] choices that were not dropped
   std::vector<float> weight;  // [choice] gate weights; those kept of a token sum to 1

@@ -73,6 +73,7 @@ class CallLoader {
   LoadedCall load_call(const FiniteCheck& call);
   LoadedCall load_call(const Scratch& call);
   LoadedCall load_call(const HostWork& call) { return &call; }
+  LoadedCall load_call(const DenseCall& call);
 
   const Addresses& addresses_;
   const Cublas* cublas_;

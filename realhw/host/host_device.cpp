@@ -10,6 +10,7 @@
 #include "realhw/core/expert_shape.h"
 #include "realhw/core/gemm.h"
 #include "realhw/core/numbers.h"
+#include "realhw/host/dense_kernels.h"
 
 namespace moesim {
 namespace {
@@ -34,7 +35,8 @@ void HostDevice::write_initial() {
   }
 }
 
-/// No call writes to initial values, so they are written again only over poison.
+/// Initial values are written again only over poison: nothing but an iteration's update changes
+/// them, from which the next iteration goes on.
 void HostDevice::reset(bool poison) {
   if (poison) {
     for (auto& memory : memory_) std::memset(memory.data(), poison_byte, memory.size());
@@ -163,6 +165,10 @@ void HostDevice::run_call(const FiniteCheck& check, Workspace& workspace) {
 
 void HostDevice::run_call(const Scratch& scratch, Workspace& workspace) {
   workspace.scratch.run(scratch.kernel);
+}
+
+void HostDevice::run_call(const DenseCall& call, Workspace&) {
+  run_dense(call, [this](Place place) { return reinterpret_cast<float*>(at(place)); });
 }
 
 void HostDevice::run_call(const HostWork& work, Workspace&) {

@@ -42,6 +42,7 @@ class HostDevice : public Device {
   void run_call(const FiniteCheck& check, Workspace& workspace);
   void run_call(const Scratch& scratch, Workspace& workspace);
   void run_call(const HostWork& work, Workspace& workspace);
+  void run_call(const DenseCall& call, Workspace& workspace);
   void multiply_group(const GroupedProduct& product, const GroupedProduct::Group& group,
                       Workspace& workspace);
 

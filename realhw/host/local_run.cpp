@@ -39,6 +39,11 @@ class LocalRun {
   }
 
  private:
+  /// A step that a rank is in, and the round of its messages that it waits for.
+  struct Joined {
+    std::size_t step = 0, round = 0;
+  };
+
   const RankStep& step(std::size_t r, std::size_t i) const { return ranks_[r]->program.steps[i]; }
 
   bool advance(std::size_t r) {
@@ -46,14 +51,22 @@ class LocalRun {
     for (const std::size_t i : orders_[r].take_ready()) {
       moved = true;
       run_calls(r, step(r, i), step(r, i).before);
-      send(r, step(r, i));
-      joined_[r].push_back(i);
+      send(r, step(r, i), 0);
+      joined_[r].push_back({i, 0});
     }
-    std::erase_if(joined_[r], [&](std::size_t i) {
-      if (!receive(r, step(r, i))) return false;
-      run_calls(r, step(r, i), step(r, i).after);
-      orders_[r].end(i);
-      return moved = true;
+    std::erase_if(joined_[r], [&](Joined& joined) {
+      const RankStep& of = step(r, joined.step);
+      while (receive(r, of, joined.round)) {
+        moved = true;
+        run_calls(r, of, of.after_of(joined.round));
+        if (joined.round == of.more.size()) {
+          orders_[r].end(joined.step);
+          return true;
+        }
+        run_calls(r, of, of.more[joined.round].before);
+        send(r, of, ++joined.round);
+      }
+      return false;
     });
     return moved;
   }
@@ -66,10 +79,10 @@ class LocalRun {
                         ranks_[r]->program.rank);
   }
 
-  void send(std::size_t r, const RankStep& step) {
+  void send(std::size_t r, const RankStep& step, std::size_t round) {
     const GpuId from = ranks_[r]->program.rank;
-    for (const Message& message : step.sends) {
-      auto& bytes = messages_[{step.op, from, message.peer}];
+    for (const Message& message : step.sends_of(round)) {
+      auto& bytes = messages_[{step.op, round, from, message.peer}];
       const std::byte* at = ranks_[r]->device.data(message.at.buffer) + message.at.offset;
       bytes.assign(at, at + message.bytes);
       if (tamper_) tamper_(step.op, from, message.peer, bytes);
@@ -77,13 +90,13 @@ class LocalRun {
   }
 
   /// False: some message is not there yet.
-  bool receive(std::size_t r, const RankStep& step) {
+  bool receive(std::size_t r, const RankStep& step, std::size_t round) {
     const GpuId to = ranks_[r]->program.rank;
-    for (const Message& message : step.receives) {
-      if (messages_.count({step.op, message.peer, to}) == 0) return false;
+    for (const Message& message : step.receives_of(round)) {
+      if (messages_.count({step.op, round, message.peer, to}) == 0) return false;
     }
-    for (const Message& message : step.receives) {
-      const auto sent = messages_.extract({step.op, message.peer, to});
+    for (const Message& message : step.receives_of(round)) {
+      const auto sent = messages_.extract({step.op, round, message.peer, to});
       std::byte* at = ranks_[r]->device.data(message.at.buffer) + message.at.offset;
       std::copy(sent.mapped().begin(), sent.mapped().end(), at);
     }
@@ -93,8 +106,8 @@ class LocalRun {
   std::vector<std::unique_ptr<LocalRank>>& ranks_;
   const Tamper& tamper_;
   std::vector<StepOrder> orders_;
-  std::vector<std::vector<std::size_t>> joined_;  // [rank] steps that it is in
-  std::map<std::tuple<OpId, GpuId, GpuId>, std::vector<std::byte>> messages_;
+  std::vector<std::vector<Joined>> joined_;  // [rank]
+  std::map<std::tuple<OpId, std::size_t, GpuId, GpuId>, std::vector<std::byte>> messages_;
 };
 
 }  // namespace

@@ -12,8 +12,9 @@ namespace {
 Comparison over_ranks(Job& job, const Comparison& c) {
   const auto sums =
       sums_over_ranks(job, {c.outputs, c.wrong_outputs, c.input_gradients, c.wrong_input_gradients,
-                            c.weight_gradients, c.wrong_weight_gradients, c.wrong_bytes});
-  return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6]};
+                            c.weight_gradients, c.wrong_weight_gradients, c.wrong_bytes, c.weights,
+                            c.wrong_weights});
+  return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7], sums[8]};
 }
 
 /// What a step is like however long it takes.
@@ -28,7 +29,9 @@ void add_facts(RunMetrics& metrics, const ExecutableStep& step) {
 
 RealStep real_step(const ExecutableStep& step, const StepsOrigin& origin) {
   const ExpertShape shape(origin.hidden, origin.expert_ffn, origin.gated);
-  return {step.plan, shape, {step.layers.begin(), step.layers.end()}};
+  RealStep real{step.plan, shape, {step.layers.begin(), step.layers.end()}};
+  real.iteration = step.iteration;
+  return real;
 }
 
 MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& step,

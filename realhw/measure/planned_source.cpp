@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/measure/planned_source.h"
 
+#include "sim/scenario/policy_iterations.h"
 #include "sim/scenario/policy_steps.h"
 
 namespace moesim {
@@ -22,18 +23,31 @@ class PlannedSource : public StepSource {
     return names;
   }
   void begin(std::size_t policy) override {
-    steps_.emplace(scenario_, inputs_, inputs_.clusters[0], inputs_.systems[policy]);
+    steps_.reset();
+    iterations_.reset();
+    const SystemSpec& system = inputs_.systems[policy];
+    if (scenario_.iteration) {
+      iterations_.emplace(scenario_, inputs_, inputs_.clusters[0], system);
+    } else {
+      steps_.emplace(scenario_, inputs_, inputs_.clusters[0], system);
+    }
   }
   std::optional<ExecutableStep> next() override {
-    if (steps_->done()) return std::nullopt;
-    return steps_->next();
+    return iterations_ ? next_of(*iterations_) : next_of(*steps_);
   }
 
  private:
+  template <class Steps>
+  static std::optional<ExecutableStep> next_of(Steps& steps) {
+    if (steps.done()) return std::nullopt;
+    return steps.next();
+  }
+
   Scenario scenario_;
   Inputs inputs_;
   StepsOrigin origin_;
   std::optional<PolicySteps> steps_;
+  std::optional<PolicyIterations> iterations_;
 };
 
 }  // namespace

@@ -71,7 +71,9 @@ Json compared_json(const Comparison& c) {
           {"wrong_input_gradients", c.wrong_input_gradients},
           {"weight_gradients", c.weight_gradients},
           {"wrong_weight_gradients", c.wrong_weight_gradients},
-          {"wrong_bytes", c.wrong_bytes}};
+          {"wrong_bytes", c.wrong_bytes},
+          {"weights", c.weights},
+          {"wrong_weights", c.wrong_weights}};
 }
 
 Json step_json(const HardwareStep& step) {
@@ -132,12 +134,16 @@ std::string hardware_header(const HardwareJob& job, const StepsOrigin& origin,
                             const Topology& cluster) {
   return fmt::format(
       "# moesim-hw, {}, {} ranks on {} host{}, for {} of {} GPUs\n"
-      "# trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} steps of {} tokens per rank\n"
+      "# trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} {} of {} tokens per rank\n"
       "# measured; {}; step: median of {} repeats after {}, mean over steps; ops: of the median\n",
       job.description, job.ranks, job.hosts, job.hosts == 1 ? "" : "s", cluster.name(),
       cluster.gpu_count(), origin.trace.name, origin.model_name, origin.hidden, origin.expert_ffn,
-      origin.layers, origin.steps, origin.tokens_per_rank,
-      origin.backward ? "forward and backward" : "forward only", job.repeats, job.warmup);
+      origin.layers, origin.steps, origin.iteration ? "iterations" : "steps",
+      origin.tokens_per_rank,
+      origin.iteration  ? "forward, backward and update"
+      : origin.backward ? "forward and backward"
+                        : "forward only",
+      job.repeats, job.warmup);
 }
 
 std::string hardware_table(const std::vector<Measured>& cases) {

@@ -6,19 +6,14 @@
 
 #include <algorithm>
 #include <exception>
-#include <limits>
 #include <stdexcept>
 #include <thread>
 
 #include "realhw/program/compile.h"
 #include "realhw/program/op_text.h"
-#include "sim/plan/check.h"
 
 namespace moesim {
 namespace {
-
-/// MPI counts in int: longer messages go in pieces, which arrive in order.
-constexpr std::int64_t longest_piece = std::int64_t{1} << 30;
 
 /// Rests for 1/32 of the time waited so far, up to a limit. There may be more ranks than cores, and
 /// a rank that polls keeps others from computing and sending; a short wait must stay short, though.
@@ -67,32 +62,11 @@ MpiStep::~MpiStep() {
   MPI_Comm_free(&comm_);
 }
 
-/// Makes one communicator for every stream and list of participants: collectives of one
-/// communicator must start in the same order on all its ranks, and a stream keeps an order. All
-/// ranks walk through the ops in one order, so no ranks wait for each other in a circle.
-void MpiStep::make_communicators() {
-  MPI_Group world;
-  check(MPI_Comm_group(comm_, &world));
-  for (const Op& op : plan_.ops) {
-    if (op.exchange() == nullptr) continue;
-    const std::vector<GpuId>& gpus = op.group.list();
-    if (!op.group.contains(program_.rank)) continue;
-    const auto [place, added] = group_comms_.try_emplace({op.stream, gpus}, MPI_COMM_NULL);
-    if (!added) continue;
-    std::vector<int> ranks;
-    for (const GpuId gpu : gpus) ranks.push_back(gpu.value);
-    MPI_Group group;
-    check(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group));
-    check(MPI_Comm_create_group(comm_, group, static_cast<int>(op.stream), &place->second));
-    check(MPI_Group_free(&group));
-  }
-  check(MPI_Group_free(&world));
-}
-
 /// One loop starts what may start and collects what has ended. Kernels run on threads of their own,
 /// so that messages of all streams progress meanwhile.
 std::vector<Stamp> MpiStep::run(bool verify) {
   verify_ = verify;
+  runs_ = verify ? 1 : runs_ + 1;
   device_.reset(verify);
   order_.reset();
   stamps_.assign(plan_.ops.size(), {});
@@ -150,77 +124,25 @@ void MpiStep::advance(std::size_t step) {
   using Part = Flight::Part;
   Flight& flight = flights_.at(step);
   while (flight.open == 0) {
+    if (flight.part == Part::move && begin_next_round(step, flight)) continue;
     flight.part = static_cast<Part>(static_cast<int>(flight.part) + 1);
     if (flight.part == Part::ended) return end_exchange(step);
     if (flight.part == Part::move) {
-      transport_ == Transport::p2p ? post_messages(step, flight) : post_alltoallv(step, flight);
+      post(step, flight);
     } else if (together_) {
       post_barrier(step, flight);
     }
   }
 }
 
-void MpiStep::post_barrier(std::size_t step, Flight& flight) {
+/// What a round has brought is taken before the next one packs its messages.
+bool MpiStep::begin_next_round(std::size_t step, Flight& flight) {
   const RankStep& rank_step = program_.steps[step];
-  const std::vector<GpuId>& gpus = plan_[rank_step.op].group.list();
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibarrier(group_comms_.at({rank_step.stream, gpus}), &request));
-  add_request(step, flight, request);
-}
-
-void MpiStep::add_request(std::size_t step, Flight& flight, MPI_Request request) {
-  requests_.push_back(request);
-  request_of_.push_back(step);
-  ++flight.open;
-}
-
-void MpiStep::post_messages(std::size_t step, Flight& flight) {
-  const RankStep& rank_step = program_.steps[step];
-  // Exchanges of two streams may be under way between the same ranks: tags keep them apart.
-  const int tag = rank_step.op.value % last_tag_;
-  const auto post = [&](const Message& message, bool send) {
-    for (std::int64_t sent = 0; sent < message.bytes; sent += longest_piece) {
-      const auto count = static_cast<int>(std::min(longest_piece, message.bytes - sent));
-      std::byte* bytes = at(message.at) + sent;
-      MPI_Request request = MPI_REQUEST_NULL;
-      check(send ? MPI_Isend(bytes, count, MPI_BYTE, message.peer.value, tag, comm_, &request)
-                 : MPI_Irecv(bytes, count, MPI_BYTE, message.peer.value, tag, comm_, &request));
-      add_request(step, flight, request);
-    }
-  };
-  // Receives first: a message that finds its receive posted needs no copy.
-  for (const Message& message : rank_step.receives) post(message, false);
-  for (const Message& message : rank_step.sends) post(message, true);
-}
-
-/// All that a rank sends, or receives, lies in one buffer.
-void MpiStep::post_alltoallv(std::size_t step, Flight& flight) {
-  const RankStep& rank_step = program_.steps[step];
-  const std::vector<GpuId>& gpus = plan_[rank_step.op].group.list();
-  std::byte* bytes[2] = {nullptr, nullptr};
-  for (const int side : {0, 1}) {
-    const auto& messages = side == 0 ? rank_step.sends : rank_step.receives;
-    auto& counts = flight.counts[side];
-    auto& offsets = flight.offsets[side];
-    counts.assign(gpus.size(), 0);
-    offsets.assign(gpus.size(), 0);
-    for (const Message& message : messages) {
-      if (message.at.offset + message.bytes > std::numeric_limits<int>::max()) {
-        throw std::runtime_error(
-            fmt::format("{} is too large for MPI_Ialltoallv, which counts in int",
-                        describe(plan_, rank_step.op)));
-      }
-      const auto peer = std::lower_bound(gpus.begin(), gpus.end(), message.peer) - gpus.begin();
-      counts[static_cast<std::size_t>(peer)] = static_cast<int>(message.bytes);
-      offsets[static_cast<std::size_t>(peer)] = static_cast<int>(message.at.offset);
-      bytes[side] = device_.data(message.at.buffer);
-    }
-  }
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ialltoallv(bytes[0], flight.counts[0].data(), flight.offsets[0].data(), MPI_BYTE,
-                       bytes[1], flight.counts[1].data(), flight.offsets[1].data(), MPI_BYTE,
-                       group_comms_.at({rank_step.stream, gpus}), &request));
-  add_request(step, flight, request);
+  if (flight.round == rank_step.more.size()) return false;
+  run_calls(rank_step.after_of(flight.round), rank_step);
+  run_calls(rank_step.more[flight.round++].before, rank_step);
+  post(step, flight);
+  return true;
 }
 
 void MpiStep::end(std::size_t step, Clock::time_point at) {
@@ -231,7 +153,7 @@ void MpiStep::end(std::size_t step, Clock::time_point at) {
 void MpiStep::end_exchange(std::size_t step) {
   const Clock::time_point at = Clock::now();  // checks that follow are no part of the exchange
   flights_.erase(step);
-  run_calls(program_.steps[step].after, program_.steps[step]);
+  run_calls(program_.steps[step].last_calls(), program_.steps[step]);
   end(step, at);
 }
 

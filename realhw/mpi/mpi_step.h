@@ -27,13 +27,14 @@ class MpiStep : public StepRunner {
 
   std::vector<Stamp> run(bool verify) override;
   Comparison compare(const CompareOptions& options) override {
-    return moesim::compare(step_, program_, device_, options);
+    return moesim::compare(step_, program_, device_, {options.tokens, runs_});
   }
 
  private:
   struct Flight {                            // an exchange whose messages are on their way
     std::vector<int> counts[2], offsets[2];  // of alltoallv, which reads them until it ends
     int open = 0;                            // requests
+    std::size_t round = 0;                   // of RankStep::more, from 1 on
     /// The parts of an exchange; those before and after its messages are of exchanges together.
     enum class Part { join, move, leave, ended } part = Part::join;
   };
@@ -44,6 +45,8 @@ class MpiStep : public StepRunner {
   void run_calls(const std::vector<Call>& calls, const RankStep& step);
   void advance(std::size_t step);
   void post_barrier(std::size_t step, Flight& flight);
+  void post(std::size_t step, Flight& flight);
+  bool begin_next_round(std::size_t step, Flight& flight);
   void post_messages(std::size_t step, Flight& flight);
   void post_alltoallv(std::size_t step, Flight& flight);
   void add_request(std::size_t step, Flight& flight, MPI_Request request);
@@ -74,6 +77,7 @@ class MpiStep : public StepRunner {
   std::vector<int> completed_;
   std::vector<Stamp> stamps_;
   bool verify_ = true;
+  int runs_ = 0;  // since the last one that was verified, itself with them
   Clock::time_point last_progress_;
 };
 

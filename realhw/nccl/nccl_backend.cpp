@@ -21,6 +21,10 @@ class NcclBackend : public HardwareBackend {
   std::string description() const override { return parts_.description; }
 
   std::unique_ptr<StepRunner> runner(const RealStep& step) override {
+    if (step.iteration) {
+      throw Error("the backend 'nccl' cannot execute whole iterations yet",
+                  "--backend mpi runs them on CPUs");
+    }
     const GpuId rank(job_.rank());
     auto device = parts_.make_device();  // selects its GPU, which communicators take
     join_streams(step.plan);

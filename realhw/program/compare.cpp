@@ -10,6 +10,7 @@
 
 #include "realhw/core/numbers.h"
 #include "realhw/core/parcels.h"
+#include "realhw/program/compare_iteration.h"
 
 namespace moesim {
 namespace {
@@ -177,6 +178,7 @@ Comparison compare(const RealStep& step, const RankProgram& program, Device& dev
                    const CompareOptions& options) {
   Comparison result;
   result.wrong_bytes = device.findings().wrong_bytes;
+  if (step.iteration) return result += compare_iteration(step, program, device, options.runs);
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       LayerComparison(step, i, pass, program, device).run(options, result);

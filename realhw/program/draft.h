@@ -2,6 +2,7 @@
 // A program while it is compiled: the state that the parts of the compiler share.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,25 @@ class Ancestors {
   std::vector<std::vector<std::uint64_t>> before_;  // [step] a bit per step
 };
 
+/// The parameters of a layer's experts on the rank, which all microbatches compute with.
+struct ExpertBuffers {
+  std::vector<ExpertId> experts;  // [slot]
+  BufferId parameters{-1}, gradients{-1};
+};
+
 struct Draft {
   BufferId add_buffer(std::string name, std::int64_t bytes, RowFormat format);
   const Op& op(const RankStep& rank_step) const { return step.plan[rank_step.op]; }
   /// The rank's own, of a kernel op.
   const Kernel& kernel(const RankStep& rank_step) const {
     return op(rank_step).kernels()->of(op(rank_step).group.member(program.rank));
+  }
+  /// Whether an exchange moves activations, gradients or weights of an iteration, not tokens or
+  /// patterns.
+  bool moves_training(const OpKey& key) const {
+    return step.iteration &&
+           (key.kind == OpKind::stage_transfer || key.kind == OpKind::gradient_exchange ||
+            key.kind == OpKind::weight_exchange || key.kind == OpKind::gradient_sum);
   }
   /// Bytes of a row of a matrix.
   std::int64_t row_bytes(std::int64_t width) const {
@@ -41,6 +55,7 @@ struct Draft {
   const RealStep& step;
   RankProgram& program;
   const Ancestors& ancestors;
+  std::map<int, ExpertBuffers> experts = {};  // by layer
 };
 
 }  // namespace moesim

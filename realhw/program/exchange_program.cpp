@@ -85,7 +85,7 @@ ExchangePrograms::ExchangePrograms(Draft& draft, std::function<LayerProgram*(con
   std::array<std::array<std::int64_t, 2>, stream_count> most{};
   for (const RankStep& step : draft.program.steps) {
     const Op& op = draft.op(step);
-    if (op.exchange() == nullptr || moves_tokens(op)) continue;
+    if (op.exchange() == nullptr || moves_tokens(op) || draft.moves_training(op.key)) continue;
     const RankParcels parcels = parcels_of(op, draft.program.rank);
     auto& of_stream = most.at(static_cast<std::size_t>(op.stream));
     of_stream[0] = std::max(of_stream[0], room_for(parcels.received));

@@ -45,17 +45,32 @@ ExpertProgram::ExpertProgram(Draft& draft, const RoutedLayer& routing, bool trai
       h_gradient_(matrix("h gradient", backward_, shape_.up())),
       input_gradient_(matrix("input gradient", backward_, shape_.hidden)) {
   if (slots() == 0) return;
-  place_parameters();
-  if (!trains) return;
-  gradients_ = draft.add_buffer(
-      fmt::format("layer {} parameter gradients", routing.number),
+  const auto [known, is_new] = draft.experts.try_emplace(routing.number);
+  ExpertBuffers& buffers = known->second;
+  if (is_new) {
+    buffers.experts = experts_;
+    place_parameters(buffers);
+    if (trains) place_gradients(buffers);
+  }
+  if (buffers.experts != experts_) {
+    throw std::runtime_error(
+        fmt::format("layer {} has other experts in microbatch {} than in the first", routing.number,
+                    routing.microbatch));
+  }
+  parameters_ = buffers.parameters;
+  gradients_ = buffers.gradients;
+}
+
+void ExpertProgram::place_gradients(ExpertBuffers& buffers) {
+  buffers.gradients = draft_.add_buffer(
+      fmt::format("layer {} parameter gradients", routing_.number),
       static_cast<std::int64_t>(slots()) * (elements(1) + elements(2)) * gradient_bytes,
       RowFormat::float32);
-  draft.program.zeroed.push_back(gradients_);
+  draft_.program.zeroed.push_back(buffers.gradients);
 }
 
 SlotMatrix ExpertProgram::matrix(const char* name, const PassRows& pass, std::int64_t width) {
-  return {draft_, fmt::format("layer {} {}", routing_.number, name), pass.first_row, width};
+  return {draft_, fmt::format("{} {}", routing_.name(), name), pass.first_row, width};
 }
 
 /// Every slot has room for the rows that a GEMM computes, and for those that chose it.
@@ -67,8 +82,7 @@ std::vector<std::int64_t> ExpertProgram::first_rows(const OpType& kernel) const 
   }
   for (const RankStep& step : draft_.program.steps) {
     const Op& op = draft_.op(step);
-    if (op.key.layer != routing_.number || op.key.stage != Stage::experts ||
-        op.key.type() != kernel) {
+    if (!routing_.is_of(op.key) || op.key.stage != Stage::experts || op.key.type() != kernel) {
       continue;
     }
     const auto* gemm = std::get_if<GroupedGemm>(&draft_.kernel(step));
@@ -82,8 +96,8 @@ std::vector<std::int64_t> ExpertProgram::first_rows(const OpType& kernel) const 
   return first;
 }
 
-void ExpertProgram::place_parameters() {
-  parameters_ = draft_.add_buffer(
+void ExpertProgram::place_parameters(ExpertBuffers& buffers) {
+  buffers.parameters = parameters_ = draft_.add_buffer(
       fmt::format("layer {} parameters", routing_.number),
       draft_.row_bytes(static_cast<std::int64_t>(slots()) * (elements(1) + elements(2))),
       draft_.program.matrices);

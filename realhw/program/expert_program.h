@@ -60,7 +60,8 @@ class ExpertProgram {
   PassRows& rows_of(Pass pass) { return pass == Pass::forward ? forward_ : backward_; }
   SlotMatrix matrix(const char* name, const PassRows& pass, std::int64_t width);
   std::vector<std::int64_t> first_rows(const OpType& kernel) const;
-  void place_parameters();
+  void place_parameters(ExpertBuffers& buffers);
+  void place_gradients(ExpertBuffers& buffers);
   void add_slot_rows(Pass pass, const std::vector<std::vector<ChoiceRow>>& by_slot, RankStep& step);
   void pad(Pass pass, RankStep& step);
   void find_kept_rows(const std::vector<Piece>& added, RankStep& step);

@@ -36,9 +36,46 @@ LayerProgram::LayerProgram(Draft& draft, const RoutedLayer& routing)
       forward_(draft.ancestors, routing.tokens()),
       backward_(draft.ancestors, routing.tokens()),
       experts_(draft, routing, has_backward(draft.step.plan, routing.number)) {
-  place_tokens(Pass::forward);
-  if (has_backward(draft.step.plan, routing.number)) place_tokens(Pass::backward);
+  if (!draft.step.iteration) {
+    place_tokens(Pass::forward);
+    if (has_backward(draft.step.plan, routing.number)) place_tokens(Pass::backward);
+  }
   read_exchanges();
+}
+
+std::vector<TokenId> LayerProgram::own_tokens() const {
+  std::vector<TokenId> tokens;
+  for (TokenId token(0); token.value < routing_.tokens(); ++token.value) {
+    if (routing_.source[token.index()] == draft_.program.rank) tokens.push_back(token);
+  }
+  return tokens;
+}
+
+void LayerProgram::enter(Pass pass, Place first, OpId made_by) {
+  for (const TokenId token : own_tokens()) {
+    rows(pass).out.add(token, {routing_.kept[token.index()], {first}, made_by});
+    first.offset += draft_.row_bytes(draft_.step.shape.hidden);
+  }
+}
+
+std::vector<TokenResult> LayerProgram::take_sums(Pass pass, OpId op) {
+  HeldRows& back = rows(pass).back;
+  take_unreleased(pass, &op);
+  std::vector<TokenResult> list;
+  for (const TokenId token : own_tokens()) {
+    TokenResult& result = list.emplace_back(TokenResult{token, routing_.kept[token.index()], {}});
+    back.take_sum(token, result.choices, op, result.terms);
+  }
+  return list;
+}
+
+/// Results that no kernel hands to the way back.
+void LayerProgram::take_unreleased(Pass pass, const OpId* op) {
+  for (const ChoiceRow& result : experts_.take_results(pass, op)) {
+    const float weight = pass == Pass::forward ? routing_.weight[result.choice.index()] : 1.0f;
+    rows(pass).back.add(routing_.token_of(result.choice),
+                        {bit_of(routing_, result.choice), {result.at, weight}, OpId(-1)});
+  }
 }
 
 void LayerProgram::place_tokens(Pass pass) {
@@ -74,7 +111,7 @@ void LayerProgram::read_exchanges() {
   std::int64_t number = 0;  // of a row on the way back
   for (const RankStep& step : draft_.program.steps) {
     const Op& op = draft_.op(step);
-    if (op.exchange() == nullptr || op.key.layer != routing_.number || !carries_tokens(op.stream)) {
+    if (op.exchange() == nullptr || !routing_.is_of(op.key) || !carries_tokens(op.stream)) {
       continue;
     }
     padded_ |= op.key.stage == Stage::dispatch && op.exchange()->padded;
@@ -187,17 +224,11 @@ LayerResults LayerProgram::results() {
 }
 
 std::vector<TokenResult> LayerProgram::results(Pass pass) {
-  HeldRows& back = rows(pass).back;
-  for (const ChoiceRow& result : experts_.take_results(pass, nullptr)) {  // no kernel released them
-    const float weight = pass == Pass::forward ? routing_.weight[result.choice.index()] : 1.0f;
-    back.add(routing_.token_of(result.choice),
-             {bit_of(routing_, result.choice), {result.at, weight}, OpId(-1)});
-  }
+  take_unreleased(pass, nullptr);
   std::vector<TokenResult> list;
-  for (TokenId token(0); token.value < routing_.tokens(); ++token.value) {
-    if (routing_.source[token.index()] != draft_.program.rank) continue;
+  for (const TokenId token : own_tokens()) {
     TokenResult& result = list.emplace_back(TokenResult{token, 0, {}});
-    for (const HeldRow& row : back.rows(token)) {
+    for (const HeldRow& row : rows(pass).back.rows(token)) {
       result.choices |= row.choices;
       result.terms.push_back(row.value);
     }

@@ -20,6 +20,11 @@ class LayerProgram {
   void store(const RankStep& step, const RowMove& row, Place at);
   /// Adds the calls of a kernel that computes with token rows. False: it is none of these.
   bool add_kernel(RankStep& step);
+  /// In an iteration, what comes from the blocks around: one row per own token, or its gradient.
+  void enter(Pass pass, Place first, OpId made_by);
+  /// In an iteration, what goes on: the results of every own token, all of them. Throws
+  /// std::runtime_error when some are not there for `op`.
+  std::vector<TokenResult> take_sums(Pass pass, OpId op);
   /// What the rank holds once the step has ended.
   LayerResults results();
 
@@ -43,6 +48,8 @@ class LayerProgram {
   PassRows& rows(Pass pass) { return pass == Pass::forward ? forward_ : backward_; }
   void read_exchanges();
   void place_tokens(Pass pass);
+  std::vector<TokenId> own_tokens() const;
+  void take_unreleased(Pass pass, const OpId* op);
   void gather(RankStep& step);
   void release(RankStep& step);
   std::vector<TokenResult> results(Pass pass);

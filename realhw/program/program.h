@@ -5,17 +5,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "realhw/core/row_format.h"
+#include "realhw/program/dense_calls.h"
+#include "realhw/program/iteration_results.h"
+#include "realhw/program/place.h"
 #include "sim/model/kernel.h"
 #include "sim/plan/plan.h"
 
 namespace moesim {
-
-using BufferId = Id<struct BufferTag>;
 
 /// Memory of a device, allocated once. Elements of one format lie densely in it; messages may have
 /// bytes beside their elements.
@@ -23,13 +25,6 @@ struct Buffer {
   std::string name;  // "layer 0 forward input", "op 12 received"
   std::int64_t bytes = 0;
   RowFormat format = RowFormat::float32;
-};
-
-/// A row or a matrix in a buffer: where its first element lies, in bytes.
-struct Place {
-  BufferId buffer;
-  std::int64_t offset = 0;
-  bool operator==(const Place&) const = default;
 };
 
 /// Result row i is the sum of weight x row over the terms first[i] to first[i + 1]; without terms
@@ -112,7 +107,7 @@ struct Scratch {
 };
 
 using Call = std::variant<RowSums, GroupedProduct, Activation, LocalCopy, Pattern, FiniteCheck,
-                          Scratch, HostWork>;
+                          Scratch, HostWork, DenseCall>;
 
 /// Whether a call only proves something. Measured runs leave it out, since real training has none.
 inline bool only_verifies(const Call& call) {
@@ -126,6 +121,14 @@ struct Message {
   std::int64_t bytes = 0;  // > 0
 };
 
+/// A part of an exchange that begins when the messages of the part before have come and its calls
+/// are done: rings pass on what has just arrived.
+struct Round {
+  std::vector<Call> before;
+  std::vector<Message> sends, receives;  // ascending by peer
+  std::vector<Call> after;
+};
+
 /// What the rank does in one op of the plan.
 struct RankStep {
   OpId op;
@@ -134,6 +137,19 @@ struct RankStep {
   std::vector<Call> before;  // kernels; of an exchange the packing of what it sends
   std::vector<Message> sends, receives;  // of an exchange, ascending by peer
   std::vector<Call> after;               // of an exchange: what must follow its messages; checks
+  std::vector<Round> more = {};          // of an exchange: its further rounds
+
+  const std::vector<Message>& sends_of(std::size_t round) const {
+    return round == 0 ? sends : more[round - 1].sends;
+  }
+  const std::vector<Message>& receives_of(std::size_t round) const {
+    return round == 0 ? receives : more[round - 1].receives;
+  }
+  const std::vector<Call>& after_of(std::size_t round) const {
+    return round == 0 ? after : more[round - 1].after;
+  }
+  /// What follows the messages of the last round.
+  const std::vector<Call>& last_calls() const { return after_of(more.size()); }
 };
 
 /// Values that buffers hold when a step starts.
@@ -169,7 +185,8 @@ struct RankProgram {
   std::vector<InitialValues> initial;  // token vectors, output gradients, expert parameters
   std::vector<BufferId> zeroed;        // filled with zeros before every run (weight gradients)
   std::vector<RankStep> steps;         // ascending by op: the order on every stream
-  std::vector<LayerResults> layers;    // by index of RealStep::layers
+  std::vector<LayerResults> layers;    // by index of RealStep::layers; none of an iteration
+  std::optional<IterationResults> iteration = {};
 
   const Buffer& operator[](BufferId id) const { return buffers[id.index()]; }
 };

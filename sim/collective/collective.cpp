@@ -31,18 +31,6 @@ Ring turned(const std::vector<GpuId>& node, std::size_t first) {
   return ring;
 }
 
-/// See MemberNodes. On one node they would all be the same ring.
-std::vector<Ring> rings_through(const MemberNodes& nodes) {
-  std::vector<Ring> rings(nodes.size() == 1 ? 1 : smallest(nodes));
-  for (std::size_t r = 0; r < rings.size(); ++r) {
-    for (const auto& node : nodes) {
-      const Ring part = turned(node, r);
-      rings[r].insert(rings[r].end(), part.begin(), part.end());
-    }
-  }
-  return rings;
-}
-
 /// Traffic without bytes.
 CollectiveTraffic nothing(int members) {
   CollectiveTraffic none;
@@ -115,6 +103,17 @@ MemberNodes by_node(const std::vector<int>& node_of_member) {
   MemberNodes result;
   for (auto& entry : nodes) result.push_back(std::move(entry.second));
   return result;
+}
+
+std::vector<Ring> rings_through(const MemberNodes& nodes) {
+  std::vector<Ring> rings(nodes.size() == 1 ? 1 : smallest(nodes));
+  for (std::size_t r = 0; r < rings.size(); ++r) {
+    for (const auto& node : nodes) {
+      const Ring part = turned(node, r);
+      rings[r].insert(rings[r].end(), part.begin(), part.end());
+    }
+  }
+  return rings;
 }
 
 CollectiveTraffic all_gather(const MemberNodes& nodes, Bytes part) {

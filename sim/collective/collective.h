@@ -26,6 +26,8 @@ using MemberNodes = std::vector<std::vector<GpuId>>;
 MemberNodes one_node(int members);
 /// Members by some number of their node.
 MemberNodes by_node(const std::vector<int>& node_of_member);
+/// The rings that collectives take. On one node they would all be the same ring.
+std::vector<std::vector<GpuId>> rings_through(const MemberNodes& nodes);
 
 /// Ring collectives, in which each of n members sends and receives (n - 1) parts, half of them
 /// either way round, in n - 1 rounds; all_reduce is both, of parts of bytes / n (Patarasuk & Yuan,

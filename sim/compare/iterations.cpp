@@ -14,6 +14,7 @@
 #include "sim/iteration/iteration_planner.h"
 #include "sim/model/model_flops.h"
 #include "sim/policy/unsuitable.h"
+#include "sim/scenario/policy_iterations.h"
 
 namespace moesim {
 namespace {
@@ -31,12 +32,6 @@ struct IterationOutcome {
   std::vector<IterationMetrics> metrics;  // of each fidelity
   std::string unsuitable;
 };
-
-IterationOptions options_of(const Scenario& scenario) {
-  IterationOptions options{*scenario.iteration};
-  options.state = {scenario.gradient_bytes, scenario.optimizer_bytes};
-  return options;
-}
 
 /// As many tokens as the microbatches that differ take.
 RoutingTrace balanced_tokens(const IterationRun& run, const IterationShape& shape) {
@@ -89,7 +84,7 @@ FullestGpu fullest_of(const IterationMemory& memory, const GpuModels& gpus) {
 
 void run_iterations(const IterationRun& run, IterationOutcome& outcome,
                     const JobProgress& progress) {
-  const IterationOptions options = options_of(run.scenario);
+  const IterationOptions options = iteration_options(run.scenario);
   const IterationShape shape =
       shape_of(options.spec, run.cluster.topology.gpu_count(), run.inputs.model);
   const bool balanced = run.routing == RoutingSource::balanced;
@@ -104,9 +99,7 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
       std::ranges::any_of(run.cluster.gpus, [](const auto& gpu) { return gpu->host.takes_time(); });
   empty.peak_flops = mean_peak(run.cluster, options.gemm_type());
   outcome.metrics.assign(backends.size(), empty);
-  const StepRange& asked = run.scenario.steps;
-  const int first = asked.last < 0 ? run.scenario.warmup : asked.first;
-  const int iterations = asked.last < 0 ? 1 : asked.last - asked.first;
+  const auto [first, iterations] = asked_iterations(run.scenario);
   for (int i = std::max(0, first - run.scenario.warmup); i < first; ++i) planner.warm_up(i);
   for (int i = 0; i < iterations; ++i) {
     const IterationPlan planned = planner.plan(first + i);

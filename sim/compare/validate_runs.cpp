@@ -7,6 +7,8 @@
 
 #include "sim/compare/backends.h"
 #include "sim/compare/workers.h"
+#include "sim/scenario/policy_iterations.h"
+#include "sim/scenario/policy_steps.h"
 
 namespace moesim {
 namespace {
@@ -21,22 +23,40 @@ Scenario moved(Scenario scenario, const SimulatedOn& on) {
   return scenario;
 }
 
+/// Adds what the simulator says of one more of the measured plans.
+void add_simulated(SimulatedCase& simulated, SimulatedBackend& backend, const Plan& plan,
+                   int plans) {
+  const Timeline timeline = backend.run(plan);
+  simulated.plans.push_back(hash_of_plan(plan));
+  simulated.steps.push_back(timeline.makespan);
+  simulated.ops.add(op_times(plan, timeline), 1.0 / plans);
+}
+
 SimulatedCase simulate_measured(const MeasuredRun& run, const SystemSpec& system,
                                 const JobProgress& progress) {
   const ClusterInput& cluster = run.planned.clusters[0];
-  StepPlanner planner(system, cluster.topology, run.planned.model, run.planned.trace,
-                      run.planned.planner_options(run.scenario, cluster));
   const auto backend = make_backend(run.scenario.fidelities[0], run.scenario.p2p_order,
                                     run.simulated.clusters[0], run.scenario.fidelities);
-  const auto& batches = cluster.batches.batches;
   SimulatedCase simulated;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
-    const Timeline timeline = backend->run(planned.plan);
-    simulated.plans.push_back(hash_of_plan(planned.plan));
-    simulated.steps.push_back(timeline.makespan);
-    simulated.ops.add(op_times(planned.plan, timeline), 1.0 / static_cast<double>(batches.size()));
-    progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
+  if (run.scenario.iteration) {
+    const auto [first, count] = asked_iterations(run.scenario);
+    IterationPlanner planner(system, cluster.topology, run.planned.model, run.planned.trace,
+                             iteration_options(run.scenario));
+    for (int i = std::max(0, first - run.scenario.warmup); i < first; ++i) planner.warm_up(i);
+    for (int i = 0; i < count; ++i) {
+      add_simulated(simulated, *backend, planner.plan(first + i).plan, count);
+      progress(i + 1, count);
+    }
+    return simulated;
+  }
+  StepPlanner planner(system, cluster.topology, run.planned.model, run.planned.trace,
+                      run.planned.planner_options(run.scenario, cluster));
+  const auto& batches = cluster.batches.batches;
+  const auto count = static_cast<int>(batches.size());
+  for (int i = 0; i < count; ++i) {
+    const Batch& batch = batches[static_cast<std::size_t>(i)];
+    add_simulated(simulated, *backend, planner.plan(batch, cluster.first_step + i).plan, count);
+    progress(i + 1, count);
   }
   return simulated;
 }
@@ -62,12 +82,15 @@ std::vector<const SystemSpec*> measured_systems(const MeasuredRun& run) {
 
 std::string setting(const MeasuredRun& run) {
   const Inputs& inputs = run.planned;
-  const ClusterInput& cluster = inputs.clusters[0];
+  const StepsOrigin origin = origin_of(run.scenario, inputs, inputs.clusters[0], "");
+  const char* passes = origin.iteration  ? "forward, backward and update"
+                       : origin.backward ? "forward and backward"
+                                         : "forward only";
   return fmt::format(
-      "trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} steps of {} tokens per rank, {}",
+      "trace {}, model {}: hidden {}, expert ffn {}, {} layers, {} {} of {} tokens per rank, {}",
       inputs.trace.info().name, inputs.model.name, inputs.model.hidden, inputs.model.expert_ffn,
-      inputs.layers.size(), cluster.batches.batches.size(), cluster.batches.tokens_per_rank,
-      run.scenario.backward ? "forward and backward" : "forward only");
+      origin.layers, origin.steps, origin.iteration ? "iterations" : "steps",
+      origin.tokens_per_rank, passes);
 }
 
 }  // namespace
@@ -76,8 +99,9 @@ MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
   HardwareResult measured = read_hardware_result(path);
   Scenario scenario = read_scenario("", measured.scenario);
   scenario.fidelities = {on.fidelity};
-  Inputs planned = open_inputs(scenario);
-  Inputs simulated = open_inputs(moved(scenario, on));
+  const auto open = scenario.iteration ? open_iteration_inputs : open_inputs;
+  Inputs planned = open(scenario);
+  Inputs simulated = open(moved(scenario, on));
   const int gpus = planned.clusters[0].topology.gpu_count();
   const Topology& topology = simulated.clusters[0].topology;
   if (topology.gpu_count() != gpus) {

@@ -47,7 +47,7 @@ class ChunkPass {
   ChunkPass(const ChunkPass&) = delete;
 
   /// The next pass starts when these have ended.
-  void require(const std::vector<OpId>& ops) { chain_.require(ops); }
+  void require(const std::vector<OpId>& ops) { chain_.begin_after(ops); }
   /// What the next pass of the microbatch waits for: not the gradients by weights that are apart.
   Mark mark() const { return chain_.mark(); }
   /// All that has been added.

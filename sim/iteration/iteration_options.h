@@ -14,7 +14,8 @@ TrainingTraffic training_traffic(TrainingPrecision precision);
 struct IterationOptions {
   IterationSpec spec = {};
   TrainingState state = {};
-  bool optimizer = true;  // the end of the iteration: sums of gradients, update, new weights
+  bool optimizer = true;       // the end of the iteration: sums of gradients, update, new weights
+  bool explicit_rows = false;  // token lists for real execution
 
   /// Of GEMMs: all forms of 8 bits and less count as fp8.
   DataType gemm_type() const {

@@ -241,6 +241,7 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
   layer_options.ep = options_.spec.parallel.ep;
   layer_options.state = options_.state;
   layer_options.accumulate = 0;  // the end of the iteration sums
+  layer_options.explicit_rows = options_.explicit_rows;
   layer_options.batches = microbatches_.recorded;
   for (int stage = 0; stage < shape_.grid.stages(); ++stage) {
     clusters_.push_back(std::make_unique<Topology>(

@@ -39,10 +39,14 @@ class IterationPlanner {
 
   const IterationShape& shape() const { return shape_; }
   const Microbatches& microbatches() const { return microbatches_; }
+  const IterationOptions& options() const { return options_; }
+  /// What lies at a place of the pipeline.
+  std::vector<StagePart> parts(int stage, int chunk) const;
+  /// Of a stage's layers what the last plan has decided.
+  StageLayers& layers_of(int stage) const { return *layers_[static_cast<std::size_t>(stage)]; }
 
  private:
   class Iteration;
-  std::vector<StagePart> parts(int stage, int chunk) const;
   void decide(int iteration, RoutingChange& change);
 
   std::string name_;

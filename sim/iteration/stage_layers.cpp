@@ -86,6 +86,9 @@ bool StageLayers::plan(int iteration, RoutingChange& change) {
       for (std::size_t i = 0; i < numbers.size(); ++i, ++layer) {
         made->works.push_back(planner_.work(batch, step, layer, change, m == 0));
         replanned |= made->works.back().decision.planned;
+        if (!planner_.options().explicit_rows) continue;
+        RoutingChange counted;
+        made->chosen.push_back(planner_.add_rows(made->works.back(), batch, layer, counted));
       }
       made->replayed = {made->works.begin(), made->works.end()};
       chunks.push_back(std::move(made));

@@ -17,6 +17,7 @@ namespace moesim {
 struct ChunkLayers {
   std::vector<LayerWork> works;
   std::vector<ReplayedLayer> replayed;  // of these works
+  std::vector<ChosenExperts> chosen;    // [work], only with explicit rows
 };
 
 class StageLayers {

@@ -55,6 +55,12 @@ GpuSubset::Members& GpuSubset::members(const Group& own) const {
 void GpuSubset::to_plan(Op& op) const {
   Members& known = members(op.group);
   op.group = known.group;
+  if (auto* exchange = std::get_if<Exchange>(&op.work)) {
+    for (RowMove& row : exchange->rows) {
+      row.from = in_plan(row.from);
+      row.to = in_plan(row.to);
+    }
+  }
   if (known.order.empty()) return;
   if (auto* exchange = std::get_if<Exchange>(&op.work)) {
     const ByteMatrix traffic = exchange->traffic;

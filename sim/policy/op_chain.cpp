@@ -31,6 +31,7 @@ OpChain::OpChain(Plan& plan, std::shared_ptr<const GpuSubset> subset)
   last_compute_.assign(gpus, none);
   stream_knows_.assign(gpus, nothing);
   awaited_.resize(gpus);
+  arriving_.resize(gpus);
 }
 
 OpId OpChain::add(Op op) {
@@ -46,6 +47,7 @@ OpId OpChain::compute(Op op) {
     auto& awaited = awaited_[gpu.index()];
     op.after.insert(op.after.end(), awaited.begin(), awaited.end());
     awaited.clear();
+    arriving_[gpu.index()].clear();
   }
   const OpId id = add(std::move(op));
   for (const GpuId gpu : group) last_compute_[gpu.index()] = id;
@@ -64,6 +66,8 @@ OpId OpChain::exchange(Op op) {
   const Group members = op.group;
   const auto stream = static_cast<std::size_t>(op.stream);
   for (const GpuId gpu : members) {
+    const auto& arriving = arriving_[gpu.index()];
+    op.after.insert(op.after.end(), arriving.begin(), arriving.end());
     const OpId compute = last_compute_[gpu.index()];
     if (stream_knows_[gpu.index()][stream] == compute) continue;
     op.after.push_back(compute);
@@ -84,6 +88,13 @@ OpId OpChain::detached(Op op) { return add(std::move(op)); }
 void OpChain::require(const std::vector<OpId>& ops) {
   for (const OpId op : ops) {
     for_each_gpu(op, [&](GpuId gpu) { awaited_[gpu.index()].push_back(op); });
+  }
+}
+
+void OpChain::begin_after(const std::vector<OpId>& ops) {
+  require(ops);
+  for (const OpId op : ops) {
+    for_each_gpu(op, [&](GpuId gpu) { arriving_[gpu.index()].push_back(op); });
   }
 }
 

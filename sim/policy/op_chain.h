@@ -39,6 +39,9 @@ class OpChain {
   OpId detached(Op op);
   /// The next compute of every GPU that takes part in one of these ops waits for it.
   void require(const std::vector<OpId>& ops);
+  /// The next op of every GPU that takes part in one of these waits for it, also an exchange: what
+  /// it works on has to arrive first.
+  void begin_after(const std::vector<OpId>& ops);
   /// What every GPU has done so far: exchanges that nothing waits for yet, else its newest compute.
   Mark mark() const;
   /// Of some ops those that each GPU takes part in.
@@ -59,8 +62,9 @@ class OpChain {
   std::shared_ptr<const GpuSubset> gpus_;
   std::vector<OpId> last_compute_;  // [gpu]
   std::vector<std::array<OpId, stream_count>>
-      stream_knows_;                        // [gpu] newest compute the stream waits for
-  std::vector<std::vector<OpId>> awaited_;  // [gpu]
+      stream_knows_;                         // [gpu] newest compute the stream waits for
+  std::vector<std::vector<OpId>> awaited_;   // [gpu]
+  std::vector<std::vector<OpId>> arriving_;  // [gpu] of these, what exchanges wait for, too
 };
 
 }  // namespace moesim

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/base/files.h"
 #include "sim/plan/plan.h"
+#include "sim/saved/held_iteration.h"
 #include "sim/saved/served_layer.h"
 #include "sim/topology/topology.h"
 
@@ -23,6 +25,7 @@ struct ExecutableStep {
   Bytes peak_memory;                // of the fullest GPU
   std::int64_t dropped_choices = 0;
   std::int64_t replaced_choices = 0;
+  std::optional<HeldIteration> iteration = {};  // of a whole one; such are in no file
 };
 
 struct SavedPolicy {
@@ -42,6 +45,7 @@ struct StepsOrigin {
   int layers = 0, steps = 0;
   std::int64_t tokens_per_rank = 0;
   bool backward = true;
+  bool iteration = false;  // the steps are whole iterations; such are in no file
 };
 
 struct SavedSteps {

@@ -6,7 +6,7 @@
 namespace moesim {
 
 ServedLayer served(const LayerRouting& routing) {
-  ServedLayer layer{routing.layer, 0, routing.assignment->placement(), routing.source, {}, {}};
+  ServedLayer layer{routing.layer, 0, routing.assignment->placement(), routing.source, {}, {}, 0};
   for (const auto& chosen : routing.chosen) {
     layer.top_k = std::max(layer.top_k, static_cast<int>(chosen.size()));
   }

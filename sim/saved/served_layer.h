@@ -17,6 +17,7 @@ struct ServedLayer {
   std::vector<GpuId> source;     // [token]
   std::vector<ExpertId> expert;  // [choice] below 0: dropped
   std::vector<SlotId> slot;      // [choice] below 0: dropped
+  int microbatch = 0;            // of the iteration
 
   int tokens() const { return static_cast<int>(source.size()); }
 };

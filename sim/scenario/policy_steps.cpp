@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/policy/unsuitable.h"
+#include "sim/scenario/policy_iterations.h"
 #include "sim/scenario/proof.h"
 #include "sim/scenario/scenario_text.h"
 
@@ -57,6 +58,14 @@ StepsOrigin origin_of(const Scenario& scenario, const Inputs& inputs, const Clus
   origin.steps = static_cast<int>(cluster.batches.batches.size());
   origin.tokens_per_rank = cluster.batches.tokens_per_rank;
   origin.backward = scenario.backward;
+  if (scenario.iteration) {
+    const IterationSpec& spec = *scenario.iteration;
+    origin.iteration = true;
+    origin.layers = inputs.model.layers;
+    origin.steps = asked_iterations(scenario).count;
+    origin.tokens_per_rank = std::int64_t{spec.global_batch} * spec.sequence /
+                             (cluster.topology.gpu_count() / spec.parallel.pp);
+  }
   return origin;
 }
 

@@ -66,6 +66,33 @@ class MpiRun(unittest.TestCase):
         self.assertIn("dropped choices", done.stdout)
         self.assertIn("8 ranks on 1 host", done.stdout)
 
+    def test_whole_iterations_compute_right_numbers(self):
+        small = ["--set", "model.hidden=32", "--set", "model.attention.head_dim=8", "--sequence", "8"]
+        combined = ["--pipeline", "combined-1f1b", "--set", "overlap.all_to_all=true"]
+        for changes in ([], combined, combined + ["--ep", "2", "--transport", "alltoallv", "--together"]):
+            with self.subTest(changes=changes), tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "result.json"
+                # Three iterations, each from the weights of the one before.
+                done = run("run", str(ROOT / "scenarios/iteration-hardware.yaml"), *small, *changes, "--warmup-runs",
+                           "0", "--repeats", "2", "--json", str(path))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                case = json.loads(path.read_text())["cases"][0]
+                self.assertEqual(case["wrong"], 0)
+                # first and last run of 16 sequences of 8 tokens, what enters 8 blocks and the head, and a loss
+                self.assertEqual(case["compared"]["outputs"], 2 * 16 * 8 * (9 * 32 + 1))
+                self.assertEqual(case["compared"]["input_gradients"], 2 * 16 * 8 * 9 * 32)
+                self.assertGreater(case["compared"]["weight_gradients"], 100000)
+                self.assertGreater(case["compared"]["weights"], 100000)
+                names = {op["name"] for op in case["measured_steps"][0]["ops"]}
+                self.assertLessEqual({"stage-transfer", "stage-transfer-grad", "gradient-exchange-grad", "loss",
+                                      "attention-scores-dgrad", "optimizer-grad"}, names)
+                self.assertIn("forward, backward and update", done.stdout)
+
+    def test_iterations_that_nobody_can_execute_are_bad_input(self):
+        done = run("run", str(ROOT / "scenarios/iteration-hardware.yaml"), "--zero", "3", ranks=2)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stderr.count("hardware cannot execute zero = 3 yet"), 1, done.stderr)
+
     def test_alltoallv_carries_the_same(self):
         done = run("run", *SCENARIO, "--policy", "hiermoe-hd2", "--policy", "schemoe", "--policy",
                    "laer", "--warmup-runs", "0", "--repeats", "1", "--transport", "alltoallv")

@@ -53,6 +53,57 @@ class Touched {
   }
   void operator()(const Scratch&) {}
   void operator()(const HostWork&) {}
+  void operator()(const DenseCall& call) { std::visit(*this, call); }
+  void operator()(const RowNorm& norm) {
+    for (const auto& range : norm.ranges) {
+      read(range.gain, norm.width);
+      for (std::int64_t row = 0; row < range.rows; ++row) {
+        const auto at = [&](Place place) {
+          place.offset += row * range.stride * float_bytes;
+          return place;
+        };
+        read(at(range.x), norm.width);
+        if (norm.gradient) read(at(range.dout), norm.width);
+        write(at(norm.gradient ? range.dx : range.out), norm.width);
+      }
+      if (!norm.gradient) continue;
+      read(range.dgain, norm.width);
+      write(range.dgain, norm.width);
+    }
+  }
+  void operator()(const Rotary& rotary) {
+    read(rotary.from, rotary.rows * rotary.heads.width());
+    write(rotary.to, rotary.rows * rotary.heads.width());
+  }
+  void operator()(const CausalAttention& attention) {
+    const std::int64_t rows = attention.sequences * attention.sequence;
+    const std::int64_t width = attention.heads.width(), out = attention.heads.out_width();
+    read(attention.rows, rows * width);
+    if (attention.gradient) read(attention.dout, rows * out);
+    attention.gradient ? write(attention.drows, rows * width) : write(attention.out, rows * out);
+  }
+  void operator()(const CrossEntropy& loss) {
+    const std::int64_t all = std::ssize(loss.labels) * loss.words;
+    read(loss.gradient ? loss.shares : loss.logits, all);
+    write(loss.gradient ? loss.dlogits : loss.shares, all);
+    if (!loss.gradient) write(loss.losses, std::ssize(loss.labels));
+  }
+  void operator()(const AddValues& add) {
+    for (const auto& range : add.ranges) {
+      read(range.from, range.elements);
+      read(range.to, range.elements);
+      write(range.to, range.elements);
+    }
+  }
+  void operator()(const AdamUpdate& update) {
+    for (const auto& range : update.ranges) {
+      read(range.gradients, range.elements);
+      for (const Place at : {range.first, range.second, range.weights}) {
+        read(at, range.elements);
+        write(at, range.elements);
+      }
+    }
+  }
 
  private:
   std::int64_t bytes(Place at, std::int64_t elements) const {
@@ -88,9 +139,16 @@ class Rules {
       const RankStep& step = program_.steps[i];
       told_ = false;
       calls(step, step.before);
-      for (const Message& message : step.sends) touch(step, message.at, message.bytes, false);
-      for (const Message& message : step.receives) touch(step, message.at, message.bytes, true);
-      calls(step, step.after);
+      for (std::size_t round = 0; round <= step.more.size(); ++round) {
+        if (round > 0) calls(step, step.more[round - 1].before);
+        for (const Message& message : step.sends_of(round)) {
+          touch(step, message.at, message.bytes, false);
+        }
+        for (const Message& message : step.receives_of(round)) {
+          touch(step, message.at, message.bytes, true);
+        }
+        calls(step, step.after_of(round));
+      }
     }
     return std::move(broken_);
   }

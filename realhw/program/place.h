@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where values lie on a device.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+using BufferId = Id<struct BufferTag>;
+
+/// A row or a matrix in a buffer: where its first element lies, in bytes.
+struct Place {
+  BufferId buffer;
+  std::int64_t offset = 0;
+  bool operator==(const Place&) const = default;
+};
+
+inline constexpr std::int64_t float_bytes = 4;
+
+}  // namespace moesim

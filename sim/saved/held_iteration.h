@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the execution of a whole iteration needs beside its plan: the model, who holds which part of
+// it, and what an iteration's tokens are.
+#pragma once
+
+#include <vector>
+
+#include "sim/model/moe_model.h"
+#include "sim/parallel/layer_layout.h"
+#include "sim/plan/group.h"
+
+namespace moesim {
+
+/// A place of the pipeline on a stage.
+struct HeldChunk {
+  int position = 0;
+  std::vector<StagePart> parts;  // in the order in which a token passes them
+};
+
+struct HeldStage {
+  Group gpus;  // every one is a data-parallel replica with microbatches of its own
+  std::vector<HeldChunk> chunks;
+  /// Orders in which the replicas pass dense gradients and weights on, each with an equal share.
+  std::vector<std::vector<GpuId>> rings;
+};
+
+struct HeldIteration {
+  MoeModel model;
+  std::vector<HeldStage> stages;
+  int microbatches = 0;             // of each replica
+  int micro_batch = 0;              // sequences of a microbatch
+  int sequence = 0;                 // tokens
+  int zero = 0;                     // at most 1
+  bool gathers_parameters = false;  // zero 1: at the beginning instead of the end
+
+  int positions() const {
+    int count = 0;
+    for (const HeldStage& stage : stages) count += static_cast<int>(stage.chunks.size());
+    return count;
+  }
+  std::int64_t rows() const { return std::int64_t{micro_batch} * sequence; }
+  std::int64_t replicas() const { return static_cast<std::int64_t>(stages.front().gpus.size()); }
+};
+
+}  // namespace moesim

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What arrives from another stage comes before all that works on it.
+#include <gtest/gtest.h>
+
+#include "tests/iteration/fixtures.h"
+
+namespace moesim {
+namespace {
+
+class Arrivals : public testing::TestWithParam<const char*> {};
+
+TEST_P(Arrivals, ComeBeforeAllOpsOfTheirPass) {
+  const Topology topology = test::h100_nodes(1);
+  const MoeModel model = test::whole(4);
+  const RoutingTrace trace = test::tokens_for(model, 8 * 64, 64);
+  IterationOptions options;
+  options.spec.parallel = {.tp = 1, .pp = 2, .ep = 4, .etp = 1};
+  options.spec.global_batch = 8;
+  options.spec.sequence = 64;
+  IterationPlanner planner(test::policy(GetParam()), topology, model, trace, options);
+  const Plan plan = planner.plan(0).plan;
+  // [op] the transfers that must have ended before it
+  std::vector<std::vector<bool>> behind(plan.ops.size(), std::vector<bool>(plan.ops.size()));
+  const auto direct = dependencies(plan);
+  for (const OpId op : topological_order(plan)) {
+    for (const OpId before : direct[op.index()]) {
+      behind[op.index()][before.index()] = true;
+      for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+        if (behind[before.index()][i]) behind[op.index()][i] = true;
+      }
+    }
+  }
+  int checked = 0;
+  for (std::size_t t = 0; t < plan.ops.size(); ++t) {
+    const Op& transfer = plan.ops[t];
+    if (transfer.key.kind != OpKind::stage_transfer) continue;
+    const bool forward = transfer.key.pass == Pass::forward;
+    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+      const Op& op = plan.ops[i];
+      const bool receives = forward == (op.group.front().value >= 4);
+      if (op.key.layer < 0 || op.key.stage == Stage::reduce || !receives ||
+          op.key.pass != transfer.key.pass || op.key.microbatch != transfer.key.microbatch) {
+        continue;
+      }
+      EXPECT_TRUE(behind[i][t]) << op.label << " of layer " << op.key.layer;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 50);
+}
+
+// The first op of deepep-normal's backward pass is an exchange.
+INSTANTIATE_TEST_SUITE_P(Policies, Arrivals,
+                         testing::Values("alltoall", "deepep-normal", "hiermoe-hd2"));
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole iterations by all ranks in one process: every element as one process without parallelism
+// computes it, and every mistake found.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "realhw/core/reference_iteration.h"
+#include "realhw/host/local_run.h"
+#include "sim/policy/unsuitable.h"
+#include "sim/scenario/policy_iterations.h"
+#include "tests/realhw/program_rules.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+
+/// Paths in the scenario and values.
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+/// The shipped scenario with changes, its first policy planned.
+class RealIteration {
+ public:
+  explicit RealIteration(const Changes& changes)
+      : scenario_(read_scenario(MOESIM_ROOT "/scenarios/iteration-hardware.yaml", flags(changes))),
+        inputs_(open_iteration_inputs(scenario_)) {
+    PolicyIterations planned(scenario_, inputs_, inputs_.clusters[0], inputs_.systems[0]);
+    step_ = planned.next();
+    const MoeModel& model = inputs_.model;
+    real_ = std::make_unique<RealStep>(
+        step_.plan, ExpertShape(model),
+        std::vector<RoutedLayer>(step_.layers.begin(), step_.layers.end()));
+    real_->iteration = step_.iteration;
+  }
+
+  std::vector<std::unique_ptr<LocalRank>>& ranks() {
+    if (ranks_.empty()) ranks_ = all_ranks(*real_);
+    return ranks_;
+  }
+  Comparison compare_all() {
+    Comparison sum;
+    for (auto& rank : ranks()) sum += compare(*real_, rank->program, rank->device);
+    return sum;
+  }
+  Comparison run(const Tamper& tamper = {}) {
+    run_locally(ranks(), tamper);
+    return compare_all();
+  }
+  ExecutableStep& step() { return step_; }
+  const RealStep& real() const { return *real_; }
+
+ private:
+  static std::vector<Override> flags(const Changes& changes) {
+    // As small as it can be with every kind of part.
+    std::vector<Override> list = {{"set", "model.hidden=32", "test"},
+                                  {"set", "model.expert_ffn=8", "test"},
+                                  {"set", "model.dense_ffn=24", "test"},
+                                  {"set", "model.shared_ffn=8", "test"},
+                                  {"set", "model.attention.head_dim=8", "test"},
+                                  {"set", "model.vocabulary=40", "test"},
+                                  {"batch.sequence", "4", "test"}};
+    for (const auto& [path, value] : changes) list.push_back({path, value, "test"});
+    return list;
+  }
+
+  Scenario scenario_;
+  Inputs inputs_;
+  ExecutableStep step_;
+  std::unique_ptr<RealStep> real_;
+  std::vector<std::unique_ptr<LocalRank>> ranks_;
+};
+
+std::vector<std::string> rules_broken(RealIteration& real) {
+  std::vector<std::string> broken;
+  for (const auto& rank : real.ranks()) {
+    for (std::string& rule : broken_rules(rank->program)) {
+      broken.push_back(fmt::format("rank {}: {}", rank->program.rank.value, rule));
+    }
+  }
+  return broken;
+}
+
+struct IterationOption {
+  const char* name;
+  Changes changes;
+};
+
+class ExecutedIteration : public testing::TestWithParam<IterationOption> {};
+
+TEST_P(ExecutedIteration, ComputesWhatOneProcessDoes) {
+  RealIteration real(GetParam().changes);
+  const Comparison found = real.run();
+  EXPECT_EQ(found.wrong(), 0);
+  // 16 sequences of 4 tokens, 8 blocks of 4 layers and the head, 32 columns; a loss per token.
+  EXPECT_EQ(found.outputs, 16 * 4 * (9 * 32 + 1));
+  EXPECT_EQ(found.input_gradients, 16 * 4 * 9 * 32);
+  // Each parameter at least once: replicas, or their shards.
+  const std::int64_t parameters = parameters_of(real.step().iteration->model).total();
+  EXPECT_GE(found.weight_gradients, parameters);
+  EXPECT_GE(found.weights, parameters);
+  EXPECT_THAT(rules_broken(real), testing::IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ExecutedIteration,
+    testing::Values(
+        IterationOption{"one_f_one_b", {}},
+        IterationOption{"combined",
+                        {{"pipeline", "combined-1f1b"}, {"overlap.all_to_all", "true"}}},
+        IterationOption{"combined_with_delayed_weights",
+                        {{"pipeline", "combined-1f1b"},
+                         {"overlap.all_to_all", "true"},
+                         {"overlap.delay_wgrad", "true"}}},
+        IterationOption{"zero_bubble", {{"pipeline", "zb1p"}, {"zero", "0"}}},
+        IterationOption{"interleaved", {{"pipeline", "interleaved"}, {"parallel.vpp", "2"}}},
+        IterationOption{"two_expert_groups", {{"parallel.ep", "2"}, {"zero", "0"}}},
+        IterationOption{"eight_replicas", {{"parallel.pp", "1"}}},
+        IterationOption{
+            "four_stages",
+            {{"parallel.pp", "4"}, {"parallel.ep", "2"}, {"overlap.gradients", "true"}}},
+        IterationOption{"gathered_at_the_beginning",
+                        {{"overlap.gradients", "true"}, {"overlap.parameters", "true"}}},
+        IterationOption{"hierarchical", {{"policy", "hiermoe-hd2"}}}),
+    [](const auto& option) { return std::string(option.param.name); });
+
+/// Adds 1 to one float32 in the first message of an op of this label.
+Tamper changing(const Plan& plan, const std::string& label, bool& struck) {
+  return [&plan, label, &struck](OpId op, GpuId, GpuId, std::span<std::byte> bytes) {
+    if (struck || plan[op].label != label) return;
+    struck = true;
+    float value = 0;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    value += 1;
+    std::memcpy(bytes.data(), &value, sizeof value);
+  };
+}
+
+TEST(WrongIteration, IsFoundByOneElementOfAnyMessage) {
+  RealIteration real(Changes{{"parallel.ep", "2"}});
+  for (const char* label :
+       {"stage-transfer", "stage-transfer-grad", "gradient-exchange-grad", "weight-exchange-grad",
+        "sum-gradients", "dispatch-alltoall", "combine-alltoall-grad"}) {
+    bool struck = false;
+    EXPECT_GT(real.run(changing(real.step().plan, label, struck)).wrong(), 0) << label;
+    EXPECT_TRUE(struck) << label;
+  }
+}
+
+TEST(WrongIteration, IsFoundByOneElementOfWhatRanksHold) {
+  RealIteration real(Changes{});
+  EXPECT_EQ(real.run().wrong(), 0);
+  LocalRank& rank = *real.ranks()[5];
+  const IterationResults& results = *rank.program.iteration;
+  const auto broken = [&](Place at) {
+    auto* value = reinterpret_cast<float*>(rank.device.data(at.buffer) + at.offset);
+    const float before = std::exchange(*value, *value + 0.25f);
+    const std::int64_t wrong = real.compare_all().wrong();
+    *value = before;
+    return wrong;
+  };
+  EXPECT_EQ(broken(results.values.back().at), 1);
+  EXPECT_EQ(broken(results.losses.front().at), 1);
+  EXPECT_EQ(broken(results.dense.front().weights), 1);
+  EXPECT_EQ(broken(results.experts.front().gradients), 1);
+}
+
+TEST(WrongIteration, IsNoPlanThatDoesNotWait) {
+  RealIteration real(Changes{});
+  Plan& plan = real.step().plan;
+  const auto strip = [&](const char* label) {
+    for (Op& op : plan.ops) {
+      if (op.label == label) op.after.clear();
+    }
+  };
+  strip("gradient-exchange-grad");
+  EXPECT_THAT([&] { compile(real.real(), GpuId(0)); },
+              testing::ThrowsMessage<std::runtime_error>(
+                  HasSubstr("it does not wait for all gradients that it takes")));
+}
+
+std::string refusal(const Changes& changes) {
+  try {
+    RealIteration real(changes);
+  } catch (const Error& e) {
+    return e.diagnostics().front().message;
+  }
+  return "none";
+}
+
+TEST(RefusedIteration, NamesTheRule) {
+  EXPECT_THAT(refusal({{"parallel.tp", "2"}, {"parallel.etp", "1"}}), HasSubstr("tp = 2"));
+  EXPECT_THAT(refusal({{"zero", "2"}}), HasSubstr("zero = 2"));
+  EXPECT_THAT(refusal({{"recompute", "moe"}}), HasSubstr("recomputation"));
+  EXPECT_THAT(refusal({{"set", "model.activations=bf16"}}), HasSubstr("bf16 activations"));
+  EXPECT_THAT(refusal({{"gradient_bytes", "2"}}), HasSubstr("gradients of 2 bytes"));
+  EXPECT_THAT(refusal({{"policy", "clairvoyant"}}), HasSubstr("change places between"));
+  EXPECT_THAT(refusal({{"policy", "deepep-normal"}}), HasSubstr("narrower than fp32"));
+  EXPECT_THAT(refusal({{"policy", "laer"}}), HasSubstr("experts' parameters travel"));
+}
+
+/// A model that has every kind of part, as small as finite differences want it.
+TEST(ReferenceIteration, HasTheGradientsOfFiniteDifferences) {
+  RealIteration real(Changes{{"batch.global", "8"}, {"batch.sequence", "3"}});
+  const HeldIteration& held = *real.step().iteration;
+  const auto loss = [&](auto change) {
+    ReferenceIteration reference(held, real.real().layers);
+    change(reference);
+    reference.compute_gradients();
+    return reference.loss();
+  };
+  ReferenceIteration reference(held, real.real().layers);
+  reference.compute_gradients();
+  constexpr double step = 1e-4;
+  const auto check = [&](auto tensor_of, double expected, std::size_t i, const std::string& name) {
+    const auto moved = [&](double by) {
+      return loss([&](ReferenceIteration& r) { tensor_of(r).weights[i] += by; });
+    };
+    EXPECT_NEAR((moved(step) - moved(-step)) / (2 * step), expected,
+                1e-7 + 1e-3 * std::fabs(expected))
+        << name << " element " << i;
+  };
+  for (const HeldStage& stage : held.stages) {
+    for (const StagePart& part : stage.chunks[0].parts) {
+      const DenseTensors tensors(held.model, part);
+      for (const DenseTensor& tensor : tensors.all()) {
+        const auto at = static_cast<std::size_t>(tensor.offset + tensor.rows * tensor.columns / 2);
+        check([&](ReferenceIteration& r) -> TrainedTensor& { return r.dense(part); },
+              reference.dense(part).gradients[at], at,
+              fmt::format("part {} {} tensor {}", static_cast<int>(part.kind), part.number,
+                          static_cast<int>(tensor.id)));
+      }
+    }
+  }
+  for (const ExpertId expert : {ExpertId(3), ExpertId(17)}) {
+    for (const std::size_t at : {std::size_t{5}, std::size_t{600}}) {
+      check([&](ReferenceIteration& r) -> TrainedTensor& { return r.expert(2, expert); },
+            reference.expert(2, expert).gradients[at], at, fmt::format("expert {}", expert.value));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moesim
