@@ -66,7 +66,7 @@ ByteMatrix sum(const ByteMatrix& a, const ByteMatrix& b) {
 CollectiveTraffic in_two_levels(const MemberNodes& nodes, Bytes part, int times) {
   const int members = members_of(nodes);
   const std::size_t size = smallest(nodes);
-  if (std::ranges::any_of(nodes, [&](const auto& node) { return node.size() != size; })) {
+  if (!equal_nodes(nodes)) {
     throw std::invalid_argument("a hierarchical collective on nodes of different sizes");
   }
   if (members == 1 || part == Bytes(0)) return nothing(members);
@@ -88,6 +88,11 @@ Bytes part_of(Bytes bytes, const MemberNodes& nodes) {
 }
 
 }  // namespace
+
+bool equal_nodes(const MemberNodes& nodes) {
+  return std::ranges::all_of(nodes,
+                             [&](const auto& node) { return node.size() == nodes.front().size(); });
+}
 
 MemberNodes one_node(int members) {
   MemberNodes nodes(1);
@@ -190,17 +195,6 @@ CollectiveTraffic tree_all_reduce(const MemberNodes& nodes, Bytes bytes) {
   return {traffic, 2 * (depth + static_cast<int>(chain))};
 }
 
-CollectiveTraffic all_to_all(int members, Bytes bytes) {
-  if (members == 1 || bytes == Bytes(0)) return nothing(members);
-  ByteMatrix traffic(bytes);
-  for (int from = 0; from < members; ++from) {
-    std::vector<std::uint32_t> row(static_cast<std::size_t>(members), 1);
-    row[static_cast<std::size_t>(from)] = 0;
-    traffic.add_dense_row(row);
-  }
-  return {traffic, 1};
-}
-
 CollectiveTraffic ring_shift(int members, Bytes bytes, int times) {
   if (members == 1 || bytes == Bytes(0) || times == 0) return nothing(members);
   ByteMatrix traffic(bytes);
@@ -209,16 +203,6 @@ CollectiveTraffic ring_shift(int members, Bytes bytes, int times) {
     traffic.add_row({&entry, 1});
   }
   return {traffic, times};
-}
-
-CollectiveTraffic send(int members, GpuId from, GpuId to, Bytes bytes) {
-  if (from == to || bytes == Bytes(0)) return nothing(members);
-  ByteMatrix traffic(bytes);
-  for (const GpuId member : ids<GpuId>(members)) {
-    const ByteMatrix::Entry entry{to, member == from ? 1U : 0U};
-    traffic.add_row({&entry, 1});
-  }
-  return {traffic, 1};
 }
 
 }  // namespace moesim

@@ -29,6 +29,8 @@ MemberNodes by_node(const std::vector<int>& node_of_member);
 /// The rings that collectives take. On one node they would all be the same ring.
 std::vector<std::vector<GpuId>> rings_through(const MemberNodes& nodes);
 
+bool equal_nodes(const MemberNodes& nodes);
+
 /// Ring collectives, in which each of n members sends and receives (n - 1) parts, half of them
 /// either way round, in n - 1 rounds; all_reduce is both, of parts of bytes / n (Patarasuk & Yuan,
 /// JPDC 2009). Parts are whole bytes, padded. One member does nothing.
@@ -46,7 +48,7 @@ CollectiveTraffic all_reduce(const MemberNodes& nodes, Bytes bytes);
 /// The same in two levels, for nodes of one size k: between the members of equal index of all m
 /// nodes, and inside the nodes. An all-reduce scatters inside, sums between, gathers inside; its
 /// rounds are 2 (k - 1) + 2 (m - 1), and 1 / k of the bytes leave a node by each of its members.
-/// Throws std::invalid_argument for nodes of different sizes.
+/// Throws std::invalid_argument for nodes of different sizes (see equal_nodes).
 CollectiveTraffic hierarchical_all_gather(const MemberNodes& nodes, Bytes part);
 CollectiveTraffic hierarchical_reduce_scatter(const MemberNodes& nodes, Bytes part);
 CollectiveTraffic hierarchical_all_reduce(const MemberNodes& nodes, Bytes bytes);
@@ -58,12 +60,8 @@ CollectiveTraffic hierarchical_all_reduce(const MemberNodes& nodes, Bytes bytes)
 /// small sums.
 CollectiveTraffic tree_all_reduce(const MemberNodes& nodes, Bytes bytes);
 
-/// Every member sends `bytes` to each other one, all at once.
-CollectiveTraffic all_to_all(int members, Bytes bytes);
 /// Every member passes `bytes` to the next one, `times` times in turn: keys and values of ring
 /// attention go members - 1 times.
 CollectiveTraffic ring_shift(int members, Bytes bytes, int times = 1);
-/// One member sends to one other.
-CollectiveTraffic send(int members, GpuId from, GpuId to, Bytes bytes);
 
 }  // namespace moesim

@@ -91,6 +91,11 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
     text += host_text(c);
   }
   text += left_out(model);
+  if (spec.collective != ReplicaCollective::ring) {
+    text += spec.collective == ReplicaCollective::tree
+                ? "# dense gradients are summed up and down two trees of nodes\n"
+                : "# dense gradients are summed within nodes, then between them\n";
+  }
   if (spec.optimizer != OptimizerKind::adam) {
     text += "# the update is planned as Adam's: that of Muon is left out\n";
   }

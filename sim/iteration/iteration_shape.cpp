@@ -14,6 +14,7 @@ const std::vector<std::string> routing_source_names = {"recorded", "balanced"};
 const std::vector<std::string> training_precision_names = {"bf16",          "fp16",  "fp8",
                                                            "fp8-blockwise", "mxfp8", "nvfp4"};
 const std::vector<std::string> optimizer_names = {"adam", "muon"};
+const std::vector<std::string> replica_collective_names = {"ring", "two-level", "tree"};
 
 bool merges_passes(PipelineKind kind) {
   return kind == PipelineKind::combined || kind == PipelineKind::combined_interleaved ||

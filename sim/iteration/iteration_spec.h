@@ -28,6 +28,11 @@ extern const std::vector<std::string> training_precision_names;
 enum class OptimizerKind { adam, muon };
 extern const std::vector<std::string> optimizer_names;
 
+/// How replicas sum dense gradients and gather weights: on rings through the nodes, in two levels
+/// (within nodes, then between the members of equal index), or sums up and down two trees.
+enum class ReplicaCollective { ring, two_level, tree };
+extern const std::vector<std::string> replica_collective_names;
+
 /// What runs beside computation.
 struct OverlapSpec {
   bool gradients = false;   // sums of gradients beside the backward pass, bucket by bucket
@@ -56,6 +61,7 @@ struct IterationSpec {
   int distinct_microbatches = 0;  // recorded ones that are replayed by turns; 0: all there are
   OptimizerKind optimizer = OptimizerKind::adam;
   std::optional<HostModel> host;  // of all GPUs, in place of what their models say
+  ReplicaCollective collective = ReplicaCollective::ring;
   bool operator==(const IterationSpec&) const = default;
 };
 

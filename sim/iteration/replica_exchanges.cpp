@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/base/error.h"
 #include "sim/iteration/stage_parameters.h"
 
 namespace moesim {
@@ -22,7 +23,13 @@ OpKey key_of(OpKind kind, Stage stage, Pass pass, WorkCell cell) {
 
 ReplicaExchanges::ReplicaExchanges(LayerReplicas replicas, std::vector<StageLayers*> layers,
                                    bool whole)
-    : replicas_(std::move(replicas)), layers_(std::move(layers)), whole_(whole) {}
+    : replicas_(std::move(replicas)), layers_(std::move(layers)), whole_(whole) {
+  const IterationSpec& spec = replicas_.stage().options().spec;
+  if (spec.collective == ReplicaCollective::two_level && !equal_nodes(replicas_.nodes())) {
+    throw Error("replicas of dense parameters with unlike numbers on their nodes",
+                "collective: two-level needs as many on each; ring has no such rule");
+  }
+}
 
 std::int64_t ReplicaExchanges::dense_parameters(const StagePart& part) const {
   const StageSpace& stage = replicas_.stage();
@@ -74,12 +81,7 @@ std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell ce
   const Bytes bytes(dense_parameters(part) * options.state.gradient);
   if (replicas == 1 || bytes.value == 0) return added;
   const auto [known, is_new] = dense_.try_emplace({part.kind, part.number, Moved::gradients});
-  if (is_new) {
-    known->second = in_dense_groups(
-        options.spec.zero > 0
-            ? reduce_scatter(replicas_.nodes(), Bytes(part_for_each(bytes.value, replicas)))
-            : all_reduce(replicas_.nodes(), bytes));
-  }
+  if (is_new) known->second = sum_of(bytes);
   const OpKey key = key_of(OpKind::gradient_exchange, Stage::reduce, Pass::backward, cell);
   added.push_back(add(name_of(key.type()), key, part, Stream::dp, known->second, after));
   return added;
@@ -104,10 +106,28 @@ std::vector<OpId> ReplicaExchanges::dense_weights(const StagePart& part, WorkCel
   return {add(name_of(key.type()), key, part, Stream::param, known->second, after)};
 }
 
+Exchange ReplicaExchanges::sum_of(Bytes gradients) const {
+  const IterationSpec& spec = replicas_.stage().options().spec;
+  const MemberNodes& nodes = replicas_.nodes();
+  const bool levels = spec.collective == ReplicaCollective::two_level;
+  if (spec.zero > 0) {
+    const Bytes part(part_for_each(gradients.value, replicas_.of_dense()));
+    return in_dense_groups(levels ? hierarchical_reduce_scatter(nodes, part)
+                                  : reduce_scatter(nodes, part));
+  }
+  if (spec.collective == ReplicaCollective::tree) {
+    return in_dense_groups(tree_all_reduce(nodes, gradients));
+  }
+  return in_dense_groups(levels ? hierarchical_all_reduce(nodes, gradients)
+                                : all_reduce(nodes, gradients));
+}
+
 Exchange ReplicaExchanges::gather_of(std::int64_t parameters) const {
   const std::int64_t shard = part_for_each(parameters, replicas_.of_dense());
-  return in_dense_groups(
-      all_gather(replicas_.nodes(), Bytes(shard * size_of(replicas_.stage().model().weights))));
+  const Bytes part(shard * size_of(replicas_.stage().model().weights));
+  const bool levels = replicas_.stage().options().spec.collective == ReplicaCollective::two_level;
+  return in_dense_groups(levels ? hierarchical_all_gather(replicas_.nodes(), part)
+                                : all_gather(replicas_.nodes(), part));
 }
 
 OpId ReplicaExchanges::all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after) {

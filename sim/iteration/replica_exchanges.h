@@ -44,6 +44,7 @@ class ReplicaExchanges {
   OpId add(std::string label, OpKey key, const StagePart& part, Stream stream, Exchange exchange,
            const std::vector<OpId>& after);
   Exchange gather_of(std::int64_t parameters) const;
+  Exchange sum_of(Bytes gradients) const;
   Exchange in_dense_groups(const CollectiveTraffic& of_group) const;
   const Exchange* experts(const StagePart& part, Moved moved, const ExpertRing& ring);
 

@@ -159,7 +159,7 @@ class Checker {
     if (traffic.unit().value < 1) {
       mistake(fmt::format(": a traffic unit of {} bytes", traffic.unit().value));
     }
-    if (exchange.rounds < 1) mistake(fmt::format(": {} rounds", exchange.rounds));
+    if (exchange.rounds < 0) mistake(fmt::format(": {} rounds", exchange.rounds));
     const int members = static_cast<int>(plan_[id_].group.size());
     if (traffic.ranks() != members) {
       return mistake(

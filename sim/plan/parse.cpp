@@ -195,7 +195,7 @@ class Parser {
     exchange.padded = reader.accept("padded");
     exchange.transposed = reader.accept("transposed");
     if (reader.accept("rounds")) {
-      exchange.rounds = static_cast<int>(reader.integer("rounds", 1, most_ids));
+      exchange.rounds = static_cast<int>(reader.integer("rounds", 0, most_ids));
     }
     if (reader.accept("sms")) exchange.sms = static_cast<int>(reader.integer("sms", 1, most_ids));
     return exchange;

@@ -41,7 +41,9 @@ bool LayerOps::runs_again(RecomputeModule module) const {
   return cell_.recompute.has(module) && !cell_.recompute.has(RecomputeModule::moe);
 }
 
-void LayerOps::recompute_attention(int layer) { add_attention(step_again(layer), {}); }
+void LayerOps::recompute_attention(int layer) {
+  add_attention(step(layer, Pass::forward).run_again(), {});
+}
 
 void LayerOps::attention(int layer, Pass pass) {
   add_attention(step(layer, pass), backward_roles());
@@ -133,10 +135,12 @@ LayerOps::ExpertWork LayerOps::expert_work(const Step& s) const {
 }
 
 void LayerOps::experts(int layer, Pass pass) {
-  const Step s = step(layer, pass);
   wait_for_gather(layer, pass);
-  if (pass == Pass::forward) return experts_forward(s, false);
-  experts_backward(s);
+  for (const Step& s : chunk_steps(step(layer, pass))) {
+    pass == Pass::forward ? experts_forward(s, false) : experts_backward(s);
+  }
+  join_chunks();
+  if (pass == Pass::forward) return;
   if (!cell_.weight_gradients_apart) computed_[static_cast<std::size_t>(layer)] = mark();
 }
 
@@ -144,7 +148,7 @@ void LayerOps::recompute_experts(int layer) {
   if (experts_again_[static_cast<std::size_t>(layer)]) return;
   experts_again_[static_cast<std::size_t>(layer)] = true;
   wait_for_gather(layer, Pass::backward);
-  experts_forward(step_again(layer), true);
+  experts_forward(step(layer, Pass::forward).run_again(), true);
 }
 
 void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
@@ -181,7 +185,7 @@ void LayerOps::experts_backward(const Step& s) {
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
   add_memory(s, s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);
   const bool ran_again = experts_again_[static_cast<std::size_t>(s.layer)];
-  if (runs_again(RecomputeModule::moe_act) && !ran_again) add_activation(step_again(s.layer), work);
+  if (runs_again(RecomputeModule::moe_act) && !ran_again) add_activation(s.run_again(), work);
   add_fc2_gradients(s, work, backward_roles());
   add_memory(s, s.key(OpKind::activation, Stage::experts), times(work.rows, model_.expert_matrices),
              times(work.rows, model_.expert_matrices - 1), ffn);
@@ -221,7 +225,7 @@ void LayerOps::add_after_combine(const Step& s) {
                model_.hidden);
   }
   if (forward) return;
-  if (runs_again(RecomputeModule::shared_experts)) add_shared_experts(step_again(s.layer), {});
+  if (runs_again(RecomputeModule::shared_experts)) add_shared_experts(s.run_again(), {});
   add_shared_experts(s, backward_roles());
   add_gate(s, backward_roles());
 }
@@ -256,7 +260,7 @@ void LayerOps::add_compute(const Step& s, const OpKey& key, const KernelOf& kern
                            std::string label) {
   if (label.empty()) label = name_of(key.type());
   Op op{std::move(label), key, Stream::compute, {}, {}, {}};
-  if (set_kernels(s, op, kernel_of)) chain_.compute(std::move(op));
+  if (set_kernels(s, op, kernel_of)) s.chain.compute(std::move(op));
 }
 
 bool LayerOps::set_kernels(const Step& s, Op& op, const KernelOf& kernel_of) const {

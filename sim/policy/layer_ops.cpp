@@ -53,29 +53,56 @@ LayerOps::LayerOps(OpChain& chain, const MoeModel& model, std::vector<ReplayedLa
 }
 
 LayerOps::Step LayerOps::step(int layer, Pass pass) const {
-  return {layer, at(layer), at(layer).work(), cell_, pass};
+  return {layer, at(layer), at(layer).work(), cell_, pass, chain_};
 }
 
-LayerOps::Step LayerOps::step_again(int layer) const {
-  Step s = step(layer, Pass::forward);
-  s.again = true;
-  return s;
+void LayerOps::begin_chunks(int layer) {
+  const std::size_t chunks = at(layer).chunks().size();
+  chunk_chains_.clear();
+  chunk_chains_.reserve(chunks);
+  for (std::size_t c = 0; c < chunks; ++c) chunk_chains_.emplace_back(chain_);
 }
 
-void LayerOps::dispatch(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::dispatch); }
+void LayerOps::join_chunks() {
+  if (!chunk_chains_.empty()) chain_.join(chunk_chains_);
+}
 
-void LayerOps::combine(int layer, Pass pass) { add_exchanges(step(layer, pass), Stage::combine); }
+std::vector<LayerOps::Step> LayerOps::chunk_steps(const Step& whole) {
+  if (chunk_chains_.empty()) return {whole};
+  std::vector<Step> steps;
+  for (std::size_t c = 0; c < chunk_chains_.size(); ++c) {
+    ReplayedLayer& part = whole.parts.chunks()[c];
+    steps.push_back({whole.layer, part, part.work(), cell_, whole.pass, chunk_chains_[c],
+                     static_cast<int>(c), whole.again});
+  }
+  return steps;
+}
+
+void LayerOps::dispatch(int layer, Pass pass) {
+  begin_chunks(layer);
+  for (const Step& s : chunk_steps(step(layer, pass))) add_exchanges(s, Stage::dispatch);
+  join_chunks();
+}
+
+void LayerOps::combine(int layer, Pass pass) {
+  for (const Step& s : chunk_steps(step(layer, pass))) add_exchanges(s, Stage::combine);
+  join_chunks();
+}
 
 void LayerOps::recompute(int layer) {
-  const Step s = step_again(layer);
-  add_before_dispatch(s);
-  add_exchanges(s, Stage::dispatch);
+  const Step whole = step(layer, Pass::forward).run_again();
+  add_before_dispatch(whole);
+  begin_chunks(layer);
+  const std::vector<Step> chunks = chunk_steps(whole);
+  for (const Step& s : chunks) add_exchanges(s, Stage::dispatch);
+  join_chunks();
   gather(layer, Pass::backward, mark());
   wait_for_gather(layer, Pass::backward);
-  experts_forward(s, false);
+  for (const Step& s : chunks) experts_forward(s, false);
   experts_again_[static_cast<std::size_t>(layer)] = true;
-  add_exchanges(s, Stage::combine);
-  add_after_combine(s);
+  for (const Step& s : chunks) add_exchanges(s, Stage::combine);
+  join_chunks();
+  add_after_combine(whole);
 }
 
 /// Between the dispatch and the experts, and between them and the combine; returns per GPU what
@@ -84,16 +111,16 @@ Mark LayerOps::add_tensor_exchanges(const Step& s, Stage stage) {
   const bool back = stage == Stage::combine;
   const Bytes row(std::int64_t{model_.hidden} * size_of(model_.activations));
   const OpKey key = s.key(OpKind::tensor_exchange, stage);
-  const Mark now = chain_.mark();
+  const Mark now = s.chain.mark();
   std::vector<OpId> added;
   std::vector<Exchange> exchanges = s.parts.tensor_exchanges(row, back);
   for (std::size_t g = 0; g < exchanges.size(); ++g) {
     const Group& group = (*s.work.tensor_groups)[g];
     added.push_back(
-        chain_.exchange({fmt::format("{}-rows{}", back ? "scatter" : "gather", s.suffix()), key,
-                         Stream::tp, group, waits_of(group, now), std::move(exchanges[g])}));
+        s.chain.exchange({fmt::format("{}-rows{}", back ? "scatter" : "gather", s.suffix()), key,
+                          Stream::tp, group, waits_of(group, now), std::move(exchanges[g])}));
   }
-  return chain_.per_gpu(added);
+  return s.chain.per_gpu(added);
 }
 
 /// Phases in their order, or mirrored: a phase follows those that continue it on the way out.
@@ -119,14 +146,14 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
     check_moves(s.work.counts, s.work);
     add_sides(s, stage, 0, true);
   }
-  const Mark start = chain_.mark();
+  const Mark start = s.chain.mark();
   for (int i = 0; i < phases; ++i) {
     const int phase = back ? phases - 1 - i : i;
     const auto& from = sources[static_cast<std::size_t>(phase)];
     const auto after = back && from.empty() ? scattered : add_relays(s, stage, from, phase, done);
     const auto minimums = add_minimum_times(s, stage, phase, start, after);
     auto& ended = done[static_cast<std::size_t>(phase)] = add_phase(s, stage, phase, after);
-    chain_.require(minimums);
+    s.chain.require(minimums);
     ended.insert(ended.end(), minimums.begin(), minimums.end());
     add_sides(s, stage, phase, false);
   }
@@ -138,16 +165,16 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
 std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
                                                     const std::vector<int>& from, int to,
                                                     const std::vector<std::vector<OpId>>& done) {
-  std::vector<std::vector<OpId>> after(static_cast<std::size_t>(chain_.gpus()));
+  std::vector<std::vector<OpId>> after(static_cast<std::size_t>(s.chain.gpus()));
   if (from.empty()) return after;
   for (const int phase : from) {
     for (const OpId id : done[static_cast<std::size_t>(phase)]) {
-      chain_.for_each_gpu(id, [&](GpuId gpu) { after[gpu.index()].push_back(id); });
+      s.chain.for_each_gpu(id, [&](GpuId gpu) { after[gpu.index()].push_back(id); });
     }
   }
   const Stream stream = s.work.dispatch->shape().phase(to).stream;
   const auto without_kernel = [&](std::vector<OpId>& waits) {  // its stream waits by itself
-    std::erase_if(waits, [&](OpId id) { return chain_.stream_of(id) == stream; });
+    std::erase_if(waits, [&](OpId id) { return s.chain.stream_of(id) == stream; });
   };
   if (!s.work.dispatch->shape().local_work.relay) {
     for (auto& waits : after) without_kernel(waits);
@@ -170,7 +197,7 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
   const Group relaying = relay.group;
   if (any) {
     relay.after = waits_of(relaying, after);
-    const OpId id = chain_.kernel(std::move(relay));
+    const OpId id = s.chain.kernel(std::move(relay));
     for (const GpuId gpu : relaying) after[gpu.index()] = {id};
   }
   for (const GpuId gpu : everybody_) {
@@ -191,7 +218,7 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
   const auto& moved = s.parts.traffic(phase);
   for (auto& [group, exchange] : phase_exchanges(s.work, phase, moved, row, back)) {
     std::vector<OpId> waits = waits_of(group, after);
-    added.push_back(chain_.exchange(
+    added.push_back(s.chain.exchange(
         {label, key, shape.phase(phase).stream, group, std::move(waits), std::move(exchange)}));
   }
   return added;
@@ -228,7 +255,7 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
   op.after = waits_of(op.group, start);
   const auto relayed = waits_of(op.group, after);
   op.after.insert(op.after.end(), relayed.begin(), relayed.end());
-  added.push_back(chain_.kernel(std::move(op)));
+  added.push_back(s.chain.kernel(std::move(op)));
   return added;
 }
 
@@ -243,12 +270,12 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     const auto& moved = s.parts.traffic(phase);
     const bool back = stage == Stage::combine;
     for (auto& [group, exchange] : side_exchanges(s.work, phase, moved, side, back)) {
-      chain_.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
-                       s.key(OpKind::side_exchange, Stage::other, part),
-                       shape.phase(phase).stream,
-                       group,
-                       {},
-                       std::move(exchange)});
+      s.chain.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
+                        s.key(OpKind::side_exchange, Stage::other, part),
+                        shape.phase(phase).stream,
+                        group,
+                        {},
+                        std::move(exchange)});
     }
     if (!before) continue;
     const HostWork read{static_cast<std::int64_t>(std::llround(side.host.value * 1e9))};

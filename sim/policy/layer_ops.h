@@ -84,8 +84,12 @@ class LayerOps {
   using KernelOf = ReplayedLayer::KernelOf;
   ReplayedLayer& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   Step step(int layer, Pass pass) const;
+  /// The chunks of a layer, each on a chain of its own from begin_chunks on; the whole layer where
+  /// there are none.
+  std::vector<Step> chunk_steps(const Step& whole);
+  void begin_chunks(int layer);
+  void join_chunks();
   DataType gemm_type() const { return cell_.gemm_type.value_or(model_.weights); }
-  Step step_again(int layer) const;
   /// Whether this runs again by itself, not as a part of all that does.
   bool runs_again(RecomputeModule module) const;
   void add_before_dispatch(const Step& s);
@@ -129,6 +133,7 @@ class LayerOps {
   const MoeModel& model_;
   std::vector<ReplayedLayer>& layers_;
   OpChain& chain_;
+  std::vector<OpChain> chunk_chains_;  // of the layer at work
   Cell cell_;
   Group everybody_;
   // [layer] per GPU the ops that the experts of a pass wait for

@@ -48,7 +48,9 @@ void LayerOps::reduce(int layer, const Mark& after) {
 }
 
 void LayerOps::wait_for_gather(int layer, Pass pass) {
-  chain_.require(gathered_[pass == Pass::forward ? 0 : 1][static_cast<std::size_t>(layer)]);
+  const auto& awaited = gathered_[pass == Pass::forward ? 0 : 1][static_cast<std::size_t>(layer)];
+  chain_.require(awaited);
+  for (OpChain& chunk : chunk_chains_) chunk.require(awaited);
 }
 
 void LayerOps::wait_for_parameters() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/policy/layer_chunks.h"
 #include "sim/policy/unsuitable.h"
 #include "sim/trace/id_counts.h"
 
@@ -150,6 +151,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     const LayerTokens tokens{batch, ids, work.assignment()};
     work.dispatch = &dispatch_->choose(tokens);
     work.counts = work.dispatch->count(tokens);
+    work.chunks = chunks_of(work, tokens, placing_.groups, schedule_->chunking());
     return work;
   });
 }
@@ -160,6 +162,7 @@ ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::s
     const IdRows ids = routed(batch, layer, change);
     const LayerTokens tokens{batch, ids, work.assignment()};
     work.rows = work.dispatch->rows(tokens);
+    add_chunk_rows(work, tokens, placing_.groups, schedule_->chunking());
     return choices_of(batch, ids);
   });
 }

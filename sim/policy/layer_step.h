@@ -14,11 +14,21 @@ struct LayerOps::Step {
   const LayerWork& work;
   Cell cell;
   Pass pass;
+  OpChain& chain;
+  int chunk = 0;       // of the layer's tokens
   bool again = false;  // the work of the forward pass once more, in the backward pass
   OpKey key(OpKind kind, Stage stage, Role role = Role::plain, int part = 0) const {
     if (again) role = Role::recompute;
     const Pass in = again ? Pass::backward : pass;
-    return {kind, role, in, stage, work.number, cell.microbatch, cell.chunk, part};
+    constexpr int most_parts = 256;  // of a chunk
+    return {
+        kind, role, in, stage, work.number, cell.microbatch, cell.chunk, part + chunk * most_parts};
+  }
+  Step run_again() const {
+    Step s = *this;
+    s.pass = Pass::forward;
+    s.again = true;
+    return s;
   }
   OpKey key(OpKind kind, Stage stage, int part) const {
     return key(kind, stage, Role::plain, part);

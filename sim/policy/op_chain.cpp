@@ -98,6 +98,23 @@ void OpChain::begin_after(const std::vector<OpId>& ops) {
   }
 }
 
+void OpChain::join(const std::vector<OpChain>& parts) {
+  for (std::size_t gpu = 0; gpu < awaited_.size(); ++gpu) {
+    awaited_[gpu].clear();
+    arriving_[gpu].clear();
+    stream_knows_[gpu].fill(none);
+    for (const OpChain& part : parts) {
+      last_compute_[gpu] = std::max(last_compute_[gpu], part.last_compute_[gpu]);
+      awaited_[gpu].insert(awaited_[gpu].end(), part.awaited_[gpu].begin(),
+                           part.awaited_[gpu].end());
+      arriving_[gpu].insert(arriving_[gpu].end(), part.arriving_[gpu].begin(),
+                            part.arriving_[gpu].end());
+    }
+    sort_once(awaited_[gpu]);
+    sort_once(arriving_[gpu]);
+  }
+}
+
 Mark OpChain::per_gpu(const std::vector<OpId>& ops) const {
   Mark mark(awaited_.size());
   for (const OpId op : ops) {

@@ -42,6 +42,8 @@ class OpChain {
   /// The next op of every GPU that takes part in one of these waits for it, also an exchange: what
   /// it works on has to arrive first.
   void begin_after(const std::vector<OpId>& ops);
+  /// Goes on from where all of some chains have come to, which have begun as copies of it.
+  void join(const std::vector<OpChain>& parts);
   /// What every GPU has done so far: exchanges that nothing waits for yet, else its newest compute.
   Mark mark() const;
   /// Of some ops those that each GPU takes part in.

@@ -65,6 +65,7 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
     Exchange exchange{traffic[c].with_unit(row_bytes), std::move(rows[c]),
                       !work.counts.padded_phases.empty(), mirrored};
     exchange.sms = work.dispatch->shape().sms;
+    if (work.goes_on) exchange.rounds = 0;
     exchanges.push_back({communicators[c], std::move(exchange)});
   }
   return exchanges;

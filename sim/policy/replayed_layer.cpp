@@ -26,7 +26,8 @@ Group members_of(const ByteMatrix& traffic) {
 
 }  // namespace
 
-ReplayedLayer::ReplayedLayer(const LayerWork& work) : work_(work) {
+ReplayedLayer::ReplayedLayer(const LayerWork& work)
+    : work_(work), chunks_(work.chunks.begin(), work.chunks.end()) {
   const RowCounts& counts = work.counts;
   const std::size_t gpus = counts.gpus();
   packed_.resize(gpus);
@@ -87,7 +88,7 @@ std::vector<Exchange> ReplayedLayer::tensor_exchanges(Bytes row, bool back) {
       for (const GpuId gpu : group) parts.push_back(delivered_[gpu.index()]);
       const CollectiveTraffic moves = all_gather(parts, Bytes(1));
       gathers_.push_back({moves.traffic, {}, false});
-      gathers_.back().rounds = std::max(1, moves.rounds);
+      gathers_.back().rounds = work_.goes_on ? 0 : std::max(1, moves.rounds);
     }
   }
   std::vector<Exchange> exchanges = gathers_;

@@ -32,6 +32,10 @@ struct LayerWork {
   std::int64_t attended = 0;  // mean tokens that a token attends to, 0: attention is left out
   /// GPUs that hold parts of the same experts' tensors; null: experts are whole.
   std::shared_ptr<const std::vector<Group>> tensor_groups;
+  /// The same for chunks of its rows, where they travel by themselves (layer_chunks.h); of the
+  /// decision they have the assignment alone.
+  std::vector<LayerWork> chunks;
+  bool goes_on = false;  // a chunk whose exchanges go on with those of the one before
 };
 
 class ReplayedLayer {
@@ -39,6 +43,7 @@ class ReplayedLayer {
   /// `work` must outlive it.
   explicit ReplayedLayer(const LayerWork& work);
   const LayerWork& work() const { return work_; }
+  std::vector<ReplayedLayer>& chunks() { return chunks_; }
 
   /// Rows per GPU, local copies included.
   struct RowSums {
@@ -77,6 +82,7 @@ class ReplayedLayer {
 
  private:
   const LayerWork& work_;
+  std::vector<ReplayedLayer> chunks_;
   std::vector<RowSums> phases_;
   std::vector<std::int64_t> packed_, delivered_, gathered_;
   std::vector<const Group*> sharing_;                             // [gpu] its tensor group

@@ -25,11 +25,31 @@ enum class Point {
   pass_ends      // at the layer that was visited last
 };
 
+/// What a chunk of a layer's rows consists of: an equal part of every rank's tokens (Tutel, arXiv
+/// 2206.03382), or what each group of ranks sends to one other (FasterMoE's smart schedule, PPoPP
+/// 2022).
+enum class ChunkBy { tokens, partners };
+
+/// Chunks that a layer dispatches, computes and combines by themselves: while the experts compute
+/// one, others travel.
+struct Chunking {
+  int count = 1;
+  ChunkBy by = ChunkBy::tokens;
+  /// Chunks are parts of one exchange, which pays its overhead and latency once, as where a kernel
+  /// sends or receives rows while it computes others (Comet, arXiv 2502.19811).
+  bool streamed = false;
+};
+
 class Schedule {
  public:
   virtual ~Schedule() = default;
   /// Adds what belongs at a point of a microbatch's pass through its layers.
   virtual void at(Point point, LayerOps& ops, int layer, Pass pass) const = 0;
+  const Chunking& chunking() const { return chunking_; }
+  void set_chunking(const Chunking& chunking) { chunking_ = chunking; }
+
+ private:
+  Chunking chunking_;
 };
 
 /// The pieces of one layer's pass, in their order, with what the schedule adds between them. What

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/system.h"
 
+#include <fmt/format.h>
+
 #include "sim/policy/policies.h"
 
 namespace moesim {
@@ -39,6 +41,33 @@ Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map) {
   return chosen;
 }
 
+/// A schedule of any kind may cut layers into chunks.
+Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map) {
+  auto chosen = mechanism(map, "schedule", schedule_mechanisms());
+  const auto value = map.find("schedule");
+  if (!value || !value->is_map()) return chosen;
+  const YamlMap params = value->map();
+  Chunking chunking;
+  chunking.count = static_cast<int>(params.integer("chunks", {1, 256}, 1));
+  chunking.by = static_cast<ChunkBy>(params.choice("chunk", {"tokens", "partners"}, 0));
+  chunking.streamed = params.boolean("streamed", false);
+  if (chunking.count == 1) {
+    for (const char* key : {"chunk", "streamed"}) {
+      const auto given = params.find(key);
+      if (!given) continue;
+      given->error(fmt::format("'schedule.{}' has no effect: there is one chunk", key),
+                   "say chunks: 2 or more");
+    }
+    return chosen;
+  }
+  chosen.make = [make = chosen.make, chunking](const ScheduleContext& context) {
+    auto made = make(context);
+    made->set_chunking(chunking);
+    return made;
+  };
+  return chosen;
+}
+
 SystemSpec read(YamlDocument& doc) {
   const YamlMap map = doc.root().map();
   SystemSpec system;
@@ -48,7 +77,7 @@ SystemSpec read(YamlDocument& doc) {
   system.routing = mechanism(map, "routing", routing_mechanisms());
   system.placement = mechanism(map, "placement", placement_mechanisms());
   system.dispatch = dispatch(map);
-  system.schedule = mechanism(map, "schedule", schedule_mechanisms());
+  system.schedule = schedule(map);
   doc.finish();
   return system;
 }

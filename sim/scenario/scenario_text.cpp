@@ -82,6 +82,9 @@ void add_iteration(Json& json, const IterationSpec& spec) {
   }
   json["optimizer"] = word(optimizer_names, spec.optimizer);
   if (spec.host) json["host"] = host_json(*spec.host);
+  if (spec.collective != ReplicaCollective::ring) {
+    json["collective"] = word(replica_collective_names, spec.collective);
+  }
 }
 
 }  // namespace

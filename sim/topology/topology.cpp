@@ -248,7 +248,7 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     use.first = use.first * traffic.rounds;
   }
   loads.latency = loads.latency * traffic.rounds;
-  loads.overhead = overhead_of(moved);
+  if (traffic.rounds > 0) loads.overhead = overhead_of(moved);  // else it goes on with another
   return loads;
 }
 

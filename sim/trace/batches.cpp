@@ -166,4 +166,22 @@ Batches make_batches(const RoutingTrace& trace, const BatchOptions& options) {
   return result;
 }
 
+std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int parts) {
+  std::int64_t tokens = 0;
+  for (const TokenRun& run : runs) tokens += run.count;
+  const auto cut = [&](int at) {
+    return tokens / parts * at + std::min<std::int64_t>(at, tokens % parts);
+  };
+  std::int64_t skip = cut(i), left = cut(i + 1) - cut(i);
+  std::vector<TokenRun> result;
+  for (const TokenRun& run : runs) {
+    const std::int64_t skipped = std::min(skip, run.count);
+    const std::int64_t taken = std::min(left, run.count - skipped);
+    if (taken > 0) result.push_back({run.first + skipped, taken});
+    skip -= skipped;
+    left -= taken;
+  }
+  return result;
+}
+
 }  // namespace moesim

@@ -15,6 +15,9 @@ struct TokenRun {
   std::int64_t count = 0;
 };
 
+/// The i-th of `parts` equal parts of some tokens; the first parts get the odd ones.
+std::vector<TokenRun> part_of(const std::vector<TokenRun>& runs, int i, int parts);
+
 /// The tokens of one simulated step.
 struct Batch {
   int step = 0;                              // index of the recorded step

@@ -154,6 +154,45 @@ TEST_F(ReplicasTest, ShareWhatZeroSays) {
   }
 }
 
+TEST_F(ReplicasTest, SumOnRingsInTwoLevelsOrTrees) {
+  // Two stages of 8 GPUs, each on a node of its own, or one of both nodes.
+  const auto between_nodes = [](const Op& op) {
+    const ByteMatrix traffic = op.traffic().moved();
+    double bytes = 0;
+    for (std::size_t m = 0; m < op.group.size(); ++m) {
+      for (const auto& entry : traffic.row(GpuId(static_cast<std::int64_t>(m)))) {
+        const bool leaves = op.group[m].value / 8 != op.group[entry.to.index()].value / 8;
+        if (leaves) bytes += static_cast<double>(traffic.bytes(entry).value);
+      }
+    }
+    return bytes;
+  };
+  const double gradients = 2 * dense_parameters(2);
+  const auto sum_of = [&](ReplicaCollective collective, int zero) {
+    IterationOptions o = options(PipelineKind::one_f_one_b, 1, 8);
+    o.spec.collective = collective;
+    o.spec.zero = zero;
+    const Plan iteration = plan(o);
+    const auto of_layer = [](const Op& op) {
+      return op.key.kind == OpKind::gradient_exchange && op.key.layer == 2;
+    };
+    return *std::ranges::find_if(iteration.ops, of_layer);
+  };
+  for (const int zero : {0, 1}) {
+    const double times = zero == 0 ? 2 : 1;
+    const Op ring = sum_of(ReplicaCollective::ring, zero);
+    const Op levels = sum_of(ReplicaCollective::two_level, zero);
+    EXPECT_BYTES(sent(ring), times * 15 * gradients);
+    EXPECT_EQ(ring.exchange()->rounds, times * 15);
+    EXPECT_BYTES(sent(levels), times * 15 * gradients);
+    EXPECT_EQ(levels.exchange()->rounds, times * (7 + 1));
+    EXPECT_BYTES(between_nodes(levels), times * 2 * gradients / 2);
+  }
+  const Op tree = sum_of(ReplicaCollective::tree, 0);
+  EXPECT_BYTES(sent(tree), 2 * 15 * gradients);
+  EXPECT_EQ(tree.exchange()->rounds, 2 * (1 + 7));
+}
+
 TEST_F(ReplicasTest, KernelsWaitForTheirWeights) {
   for (const int zero : {1, 3}) {
     IterationOptions o = options(PipelineKind::one_f_one_b, 2, 4);

@@ -69,7 +69,8 @@ TEST(Iteration, ReadsAPublishedRun) {
       "overlap: {gradients: true, parameters: true, delay_wgrad: true}\n"
       "routing: [balanced, recorded]\n"
       "microbatches: {distinct: 4}\n"
-      "optimizer: muon\n");
+      "optimizer: muon\n"
+      "collective: two-level\n");
   const IterationSpec& spec = *scenario.iteration;
   EXPECT_EQ(scenario.ep, 64);
   EXPECT_EQ(spec.parallel, (ParallelSizes{.tp = 2, .pp = 8, .vpp = 4, .ep = 64, .etp = 1}));
@@ -80,6 +81,7 @@ TEST(Iteration, ReadsAPublishedRun) {
   EXPECT_EQ(spec.routing, (std::vector{RoutingSource::balanced, RoutingSource::recorded}));
   EXPECT_EQ(spec.distinct_microbatches, 4);
   EXPECT_EQ(spec.optimizer, OptimizerKind::muon);
+  EXPECT_EQ(spec.collective, ReplicaCollective::two_level);
 
   const IterationShape shape = shape_of(spec, 1024, 61, 1);
   EXPECT_EQ(shape.grid.size(ParallelAxis::dp), 64);
@@ -92,7 +94,7 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
   for (const std::string keys :
        {"", "parallel: {tp: 2, pp: 4, vpp: 2, etp: 1, dp: 2, order: tp-cp-ep-pp-dp}\n",
         "parallel: {pp: 2, layout: Ett|ttL}\nzero: 3\nprecision: mxfp8\n",
-        "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
+        "zero: 0\ncollective: tree\n", "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
         "parallel: {pp: 4, first_stage_layers: 2, last_stage_layers: 3}\nrecompute: [mlp, full]\n",
         "recompute: [moe_act, layernorm]\nrouting: balanced\nmicrobatches: {distinct: 2}\n",
         "parallel: {pp: 4, embedding_as_layer: true, loss_as_layer: true}\nep: 2\n",

@@ -8,8 +8,7 @@ namespace moesim {
 /// that must wait holds up those behind it.
 enum class LayerLane {
   compute,
-  exchange,       // all-to-all, between nodes where a layer tells the two apart
-  node_exchange,  // within a node
+  exchange,  // all-to-all
 };
 
 }  // namespace moesim

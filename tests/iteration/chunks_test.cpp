@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers in chunks of their tokens: delivered as a whole, in Tutel's and FSMoE's times.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "sim/analytic/analytic_backend.h"
+#include "sim/engine/flow_backend.h"
+#include "sim/plan/delivery.h"
+#include "sim/plan/exchange_time.h"
+#include "sim/policy/step_plan.h"
+#include "sim/trace/memory_step.h"
+#include "tests/iteration/fixtures.h"
+
+namespace moesim {
+namespace {
+
+SystemSpec in_chunks(const std::string& dispatch, int chunks, const char* by = "tokens") {
+  return parse_system(
+      fmt::format("name: test\nsource: test\nrouting: identity\nplacement: contiguous\n"
+                  "dispatch: {}\nschedule: {{kind: sequential, chunks: {}{}}}\n",
+                  dispatch, chunks, chunks > 1 ? fmt::format(", chunk: {}", by) : ""),
+      "test");
+}
+
+/// One choice each, token t of expert t modulo the experts: any so many tokens on end go to all.
+RoutingTrace even_trace(const MoeModel& model, std::int64_t tokens) {
+  TraceInfo info;
+  info.model = info.name = model.name;
+  info.experts = model.experts;
+  info.top_k = 1;
+  info.layers = {model.moe_layers.front()};
+  info.phase = Phase::synthetic;
+  StepArrays arrays;
+  arrays.ids = IdArray(info.experts, tokens);
+  for (std::int64_t t = 0; t < tokens; ++t) arrays.ids.set(t, static_cast<int>(t % info.experts));
+  arrays.sequence_lengths.assign(static_cast<std::size_t>(tokens / info.experts), info.experts);
+  return RoutingTrace(info, {make_step(info, std::move(arrays))});
+}
+
+/// Two nodes of some GPUs, links that cost nothing but their bytes.
+Topology bare_pair(int gpus) {
+  return std::move(
+      parse_topology(
+          fmt::format(
+              "source: test\nexchange_overhead: 0 us\nnodes: 2\nnode:\n  gpu: h100-sxm\n"
+              "  gpus: {0}\n  nvlink: {{kind: switch, bandwidth: 200 GB/s, latency: 0 us}}\n"
+              "  nics: {{count: {0}, bandwidth: 50 GB/s, latency: 0 us}}\n"
+              "fabric: {{kind: switch}}\n",
+              gpus),
+          "test.yaml")
+          .topology);
+}
+
+struct ChunkCase {
+  const char* dispatch;
+  const char* by;
+  std::vector<int> counts;
+};
+
+class DispatchInChunks : public testing::TestWithParam<ChunkCase> {};
+
+TEST_P(DispatchInChunks, DeliversEveryRow) {
+  const Topology topology = test::h100_nodes(2);
+  const MoeModel model = test::tiny();
+  const RoutingTrace trace = test::tokens_for(model, 16 * 32, 32);
+  std::int64_t moved_at_once = 0;
+  for (const int chunks : GetParam().counts) {
+    PlannerOptions options;
+    options.ep = 8;
+    options.layers = {0};
+    options.explicit_rows = true;
+    const Batches batches = make_batches(trace, {16, 32, 1});
+    StepPlanner planner(in_chunks(GetParam().dispatch, chunks, GetParam().by), topology, model,
+                        trace, options);
+    const StepPlan planned = planner.plan(batches.batches[0], 0);
+    LayerRouting routing;
+    routing.layer = planned.layers[0].number;
+    routing.chosen = planned.chosen[0];
+    for (int rank = 0; rank < 16; ++rank) {
+      routing.source.insert(routing.source.end(), 32, GpuId(rank));
+    }
+    routing.assignment = &planned.layers[0].assignment();
+    check_delivery(planned.plan, {routing});
+    std::int64_t moved = 0;
+    int dispatches = 0;
+    for (const Op& op : planned.plan.ops) {
+      if (op.key.kind != OpKind::token_exchange) continue;
+      moved += op.exchange()->traffic.total().value;
+      ++dispatches;
+    }
+    if (chunks == 1) moved_at_once = moved;
+    if (!std::string_view(GetParam().dispatch).starts_with("{kind: tutel")) {
+      EXPECT_EQ(moved, moved_at_once);
+    }
+    EXPECT_EQ(dispatches % chunks, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DispatchInChunks,
+                         testing::Values(ChunkCase{"alltoall", "tokens", {1, 2, 5}},
+                                         ChunkCase{"dedup", "tokens", {1, 2, 5}},
+                                         ChunkCase{
+                                             "{kind: hierarchical, depth: 1}", "tokens", {1, 3}},
+                                         ChunkCase{"deepep-normal", "tokens", {1, 4}},
+                                         ChunkCase{"{kind: tutel, padding: max}", "tokens", {1, 2}},
+                                         ChunkCase{"alltoall", "partners", {1, 2, 4, 8}},
+                                         ChunkCase{"dedup", "partners", {1, 2, 4, 8}}));
+
+/// As in FasterMoE's code: in chunk j a group of ranks sends to the j-th after it.
+TEST(Chunks, OfPartnersPairGroupsOfRanks) {
+  const Topology topology = test::h100_nodes(2);
+  const MoeModel model = test::tiny();
+  const RoutingTrace trace = test::tokens_for(model, 16 * 32, 32);
+  PlannerOptions options;
+  options.ep = 16;
+  options.layers = {0};
+  const Batches batches = make_batches(trace, {16, 32, 1});
+  StepPlanner planner(in_chunks("alltoall", 4, "partners"), topology, model, trace, options);
+  const Plan plan = planner.plan(batches.batches[0], 0).plan;
+  int step = 0;
+  for (const Op& op : plan.ops) {
+    if (op.key.kind != OpKind::token_exchange || op.key.pass != Pass::forward) continue;
+    const bool back = op.key.stage == Stage::combine;
+    const ByteMatrix traffic = op.traffic().moved();
+    for (GpuId from(0); from.value < 16; ++from.value) {
+      for (const auto& entry : traffic.row(from)) {
+        const int ahead = (static_cast<int>(entry.to.value / 4 - from.value / 4) + 4) % 4;
+        EXPECT_EQ(ahead, back ? (4 - step % 4) % 4 : step % 4);
+      }
+    }
+    ++step;
+  }
+  EXPECT_EQ(step, 8);
+}
+
+class ChunkTimes : public testing::Test {
+ protected:
+  /// Start of the first and end of the last of some ops on GPU 0.
+  struct Span {
+    double first = 1e9, last = 0, sum = 0;
+    int ops = 0;
+  };
+  std::map<std::string, Span> spans(const Plan& plan, const Timeline& timeline) const {
+    std::map<std::string, Span> spans;
+    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+      const Op& op = plan.ops[i];
+      if (op.group.front() != GpuId(0) || op.key.pass != Pass::forward) continue;
+      const OpKind kind = op.key.kind;
+      const bool moves = kind == OpKind::token_exchange || kind == OpKind::tensor_exchange;
+      const bool computes = kind == OpKind::sort || kind == OpKind::fc1 || kind == OpKind::fc2 ||
+                            kind == OpKind::activation || kind == OpKind::reduce;
+      if (!moves && !computes) continue;
+      Span& span = spans[moves ? fmt::format("{}-{}", name_of(kind), name_of(op.key.stage)) : "x"];
+      double start = 0;  // of an exchange: when all have joined
+      for (const Interval& member : timeline.ops[i]) start = std::max(start, member.start.value);
+      if (computes) start = timeline.ops[i][0].start.value;
+      span.first = std::min(span.first, start);
+      span.last = std::max(span.last, timeline.ops[i][0].end.value);
+      span.sum += timeline.ops[i][0].end.value - start;
+      ++span.ops;
+    }
+    return spans;
+  }
+};
+
+TEST_F(ChunkTimes, AreTutelsClosedForm) {
+  const Topology topology = bare_pair(2);
+  MoeModel model = test::tiny();
+  model.top_k = 1;
+  const std::int64_t tokens = 256 * model.experts;
+  const RoutingTrace trace = even_trace(model, 4 * tokens);
+  for (const int ffn : {64, 2048, 16384}) {
+    model.expert_ffn = ffn;
+    for (const int r : {1, 2, 4, 8}) {
+      PlannerOptions options;
+      options.ep = 4;
+      options.layers = {0};
+      options.backward = false;
+      const Batches batches = make_batches(trace, {4, tokens, 1});
+      StepPlanner planner(in_chunks("alltoall", r), topology, model, trace, options);
+      const Plan plan = planner.plan(batches.batches[0], 0).plan;
+      auto of = spans(plan, make_port_backend(topology, test::h100s(4))->run(plan));
+      const Span out = of["token-exchange-dispatch"], back = of["token-exchange-combine"];
+      EXPECT_EQ(out.ops, r);
+      const double a1 = out.sum / r, x = of["x"].sum / r, a2 = back.sum / r;
+      const double closed =
+          std::max({r * (a1 + a2), a1 + r * x + a2, r * a1 + x + a2, a1 + x + r * a2});
+      EXPECT_NEAR((back.last - out.first) / closed, 1, 1e-9) << ffn << ' ' << r;
+    }
+  }
+}
+
+/// FSMoE's four cases, for gathers and scatters of one length: expert parallel between nodes, parts
+/// of experts within them.
+TEST_F(ChunkTimes, AreFsMoesClosedForm) {
+  const Topology topology = bare_pair(2);
+  MoeModel model = test::tiny();
+  model.top_k = 1;
+  const int sequence = 256 * model.experts;
+  const RoutingTrace trace = even_trace(model, 4 * sequence);
+  for (const int ffn : {64, 2048, 16384}) {
+    model.expert_ffn = ffn;
+    for (const int r : {1, 2, 4, 8}) {
+      IterationOptions options;
+      options.spec.parallel = {.ep = 2, .etp = 2};
+      options.spec.global_batch = 4 * sequence / model.experts;
+      options.spec.micro_batch = sequence / model.experts;
+      options.spec.sequence = model.experts;
+      options.optimizer = false;
+      IterationPlanner planner(in_chunks("alltoall", r), topology, model, trace, options);
+      Plan plan = planner.plan(0).plan;
+      const int layer = model.moe_layers.front();
+      std::vector<std::size_t> others;
+      auto timeline = make_port_backend(topology, test::h100s(4))->run(plan);
+      for (std::size_t i = plan.ops.size(); i-- > 0;) {
+        if (plan.ops[i].key.layer == layer) continue;
+        plan.ops.erase(plan.ops.begin() + static_cast<std::ptrdiff_t>(i));
+        timeline.ops.erase(timeline.ops.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      auto of = spans(plan, timeline);
+      const Span out = of["token-exchange-dispatch"], back = of["token-exchange-combine"];
+      const double a2a = out.sum / r, x = of["x"].sum / r;
+      const double ag = of["tensor-exchange-dispatch"].sum / r;
+      EXPECT_NEAR(back.sum / r / a2a, 1, 1e-9);
+      EXPECT_NEAR(of["tensor-exchange-combine"].sum / r / ag, 1, 1e-9);
+      const double closed = std::max(
+          {2 * r * a2a, 2 * a2a + 2 * ag + r * x, 2 * r * a2a + 2 * ag, 2 * a2a + 2 * r * ag});
+      EXPECT_NEAR((back.last - out.first) / closed, 1, 1e-9) << ffn << ' ' << r;
+    }
+  }
+}
+
+TEST(Chunks, ComputeInIterationsWhatTheWholeDoes) {
+  const Topology topology = test::h100_nodes(2);
+  const MoeModel model = test::whole(4);
+  const RoutingTrace trace = test::tokens_for(model, 32 * 512, 512);
+  std::map<OpType, double> at_once;
+  for (const int chunks : {1, 3}) {
+    for (const PipelineKind kind : {PipelineKind::one_f_one_b, PipelineKind::combined}) {
+      IterationOptions options;
+      options.spec.parallel = {.pp = 2, .ep = 8, .etp = 1};
+      options.spec.pipeline = kind;
+      options.spec.overlap.all_to_all = true;
+      options.spec.recompute.add(RecomputeModule::moe);
+      options.spec.global_batch = 32;
+      options.spec.sequence = 512;
+      IterationPlanner planner(in_chunks("dedup", chunks), topology, model, trace, options);
+      const Plan plan = planner.plan(0).plan;
+      std::map<OpType, double> flop;
+      for (const Op& op : plan.ops) {
+        if (op.kernels() == nullptr) continue;
+        for (std::size_t m = 0; m < op.group.size(); ++m) {
+          flop[op.key.type()] += flops_of(op.kernels()->of(m)).value;
+        }
+      }
+      if (at_once.empty()) at_once = flop;
+      EXPECT_EQ(flop, at_once);
+      EXPECT_GT(make_port_backend(topology, test::h100s(16))->run(plan).makespan.value, 0);
+    }
+  }
+}
+
+TEST(Chunks, AreRefusedWhereRanksSpreadAnExpertsTokens) {
+  const Topology topology = test::h100_nodes(2);
+  const MoeModel model = test::tiny();
+  const RoutingTrace trace = test::tokens_for(model, 16 * 32, 32);
+  PlannerOptions options;
+  options.ep = 16;
+  options.layers = {0};
+  const Batches batches = make_batches(trace, {16, 32, 1});
+  const SystemSpec system = read_system(data_file("models/system", "trt-llm"),
+                                        {parse_override("schedule={kind: overlap, chunks: 2}")});
+  try {
+    StepPlanner planner(system, topology, model, trace, options);
+    for (int step = 0; step < 10; ++step) planner.plan(batches.batches[0], step);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("which chunks cut short"));
+  }
+}
+
+/// A GPU whose kernels take as long as their rows, links with overhead and latency: what a chunk
+/// costs more than a part of the whole is the start of its exchange.
+class StreamedChunks : public testing::Test {
+ protected:
+  static constexpr int ranks = 4;
+
+  StreamedChunks() {
+    model_.top_k = 1;
+    model_.expert_ffn = 4096;
+    tokens_ = 4096 * model_.experts;
+  }
+  static Topology links(int nic) {
+    return std::move(
+        parse_topology(
+            fmt::format("source: test\nexchange_overhead: 10 us\nnodes: 4\nnode:\n  gpu: "
+                        "h100-sxm\n  gpus: 1\n  nics: {{count: 1, bandwidth: {} GB/s, latency: 1 "
+                        "us}}\nfabric: {{kind: switch}}\n",
+                        nic),
+            "test.yaml")
+            .topology);
+  }
+  /// Of the ops from the first dispatch to the last combine of the forward pass.
+  double time(const Topology& topology, int chunks, bool streamed) const {
+    const RoutingTrace trace = even_trace(model_, ranks * tokens_);
+    PlannerOptions options;
+    options.ep = ranks;
+    options.layers = {0};
+    options.backward = false;
+    options.attention = false;
+    SystemSpec system = parse_system(
+        fmt::format("name: test\nsource: test\nrouting: identity\nplacement: contiguous\ndispatch: "
+                    "alltoall\nschedule: {{kind: sequential, chunks: {}{}}}\n",
+                    chunks, streamed ? ", streamed: true" : ""),
+        "test");
+    const Batches batches = make_batches(trace, {ranks, tokens_, 1});
+    StepPlanner planner(system, topology, model_, trace, options);
+    const Plan plan = planner.plan(batches.batches[0], 0).plan;
+    const GpuModels gpus(ranks, linear_);
+    const auto run = [&](const auto& backend) {
+      const Timeline timeline = backend->run(plan);
+      double begin = 1e9, end = 0;
+      for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+        if (plan.ops[i].key.kind != OpKind::token_exchange) continue;
+        for (const Interval& interval : timeline.ops[i]) {
+          if (plan.ops[i].key.stage == Stage::dispatch)
+            begin = std::min(begin, interval.start.value);
+          end = std::max(end, interval.end.value);
+        }
+      }
+      return end - begin;
+    };
+    const double by_port = run(make_port_backend(topology, gpus));
+    EXPECT_NEAR(run(make_analytic_backend(topology, gpus)) / by_port, 1, 1e-9);
+    EXPECT_NEAR(run(make_flow_backend(topology, gpus)) / by_port, 1, 1e-3);
+    return by_port;
+  }
+  /// Without the starts of its exchanges: bytes that leave a NIC, and a NIC's rate.
+  double exchange(int nic) const {
+    const double remote = static_cast<double>(tokens_) * (ranks - 1) / ranks;
+    return remote * model_.hidden * size_of(model_.activations) / (nic * 1e9);
+  }
+  /// Overhead and latency of an exchange: what it takes without bytes.
+  static double start_of(const Topology& topology) {
+    ByteMatrix nothing(Bytes(1));
+    for (int from = 0; from < ranks; ++from) {
+      const ByteMatrix::Entry entry{GpuId((from + 1) % ranks), 1};
+      nothing.add_row({&entry, 1});
+    }
+    const ExchangeTime alone = price(topology, nothing)->alone;
+    return (alone.overhead + alone.latency).value;
+  }
+
+  MoeModel model_ = test::tiny();
+  std::int64_t tokens_;
+  std::shared_ptr<const GpuModel> linear_ = std::make_shared<const GpuModel>(parse_gpu_model(
+      "name: h100-sxm\nsource: test\nmemory: 80 GB\nmemory_bandwidth: 1000 TB/s\npeak: {bf16: 100 "
+      "TFLOP/s, fp32: 100 TFLOP/s}\nefficiency: {gemm: 1, memory: 1}\nlaunch_overhead: 0 us\n",
+      "test"));
+};
+
+TEST_F(StreamedChunks, TakeWhatTheLastPrefixTakes) {
+  for (const int nic : {10, 50, 400}) {
+    const Topology topology = links(nic);
+    const double whole = time(topology, 1, false), start = start_of(topology);
+    const double a = exchange(nic), x = whole - 2 * (start + a);  // of exchanges, of kernels
+    EXPECT_GT(x, 0);
+    double before = whole;
+    for (const int r : {2, 4, 16}) {
+      const double streamed = time(topology, r, true);
+      // The end of a chunk's experts: the latest of all prefixes that arrived, and what was left.
+      std::vector<double> computed;
+      for (int i = 1; i <= r; ++i) {
+        double end = 0;
+        for (int j = 1; j <= i; ++j) end = std::max(end, start + j * a / r + (i - j + 1) * x / r);
+        computed.push_back(end);
+      }
+      double lane = start + a;
+      for (int i = 0; i < r; ++i) {
+        lane = std::max(lane, computed[static_cast<std::size_t>(i)]) + (i == 0 ? start : 0) + a / r;
+      }
+      EXPECT_NEAR(streamed / lane, 1, 1e-9) << nic << ' ' << r;
+      EXPECT_LE(streamed, before * (1 + 1e-9));
+      EXPECT_LE(streamed, time(topology, r, false) * (1 + 1e-9));
+      EXPECT_GE(streamed, std::max(2 * (start + a), start + x));
+      before = streamed;
+    }
+    const double limit = std::max(2 * (start + a), start + x);  // of chunks without end
+    EXPECT_LE(time(topology, 64, true) - limit, start + (2 * a + x) / 64) << nic;
+  }
+}
+
+}  // namespace
+}  // namespace moesim
