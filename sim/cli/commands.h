@@ -19,5 +19,6 @@ void add_trace_command(CommandLine& app);
 void add_calibrate_command(CommandLine& app);
 void add_validate_command(CommandLine& app);
 void add_report_command(CommandLine& app);
+void add_whatif_command(CommandLine& app);
 
 }  // namespace moesim

@@ -9,6 +9,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/compare/explain_case.h"
+#include "sim/compare/explain_iteration.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/report/explain_text.h"
@@ -20,7 +21,7 @@ struct ExplainOptions {
   ScenarioFlags scenario;
   std::optional<int> layer;
   ResultOutput output;
-  bool flow = false;
+  bool flow = false, elasticities = false;
 };
 
 /// The index of the layer to explain in TraceInfo::layers.
@@ -43,10 +44,31 @@ std::vector<Fidelity> fidelities(const ExplainOptions& options, const Scenario& 
   return list;
 }
 
+void explain_whole(const ExplainOptions& options, const Scenario& scenario) {
+  if (options.layer || options.flow) {
+    throw Error(fmt::format("{} is of a layer, and the scenario describes iterations",
+                            options.layer ? "--layer" : "--flow"),
+                "--fidelity chooses that of the iteration");
+  }
+  const Inputs inputs = open_iteration_inputs(scenario);
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  const ExplainedIteration e = explain_iteration(scenario, inputs, options.elasticities);
+  Printout printout;
+  printout.add(explain_iteration_header(scenario, inputs, e, MOESIM_VERSION))
+      .add(iteration_explanation_text(e.explanation));
+  options.output.write(
+      [&] { return explain_iteration_document(scenario, inputs, e, MOESIM_VERSION); }, printout);
+}
+
 void explain(const ExplainOptions& options) {
   const Scenario scenario = options.scenario.read();
   if (scenario.topologies.size() * scenario.policies.size() != 1) {
     throw Error("'explain' takes one topology and one policy");
+  }
+  if (scenario.iteration) return explain_whole(options, scenario);
+  if (options.elasticities) {
+    throw Error("--elasticities are of an iteration here",
+                "moesim compare --elasticities has those of steps");
   }
   const Inputs inputs = open_inputs(scenario);
   const int layer = choose_layer(options, inputs);
@@ -64,11 +86,13 @@ void explain(const ExplainOptions& options) {
 void add_explain_command(CommandLine& app) {
   const auto options = std::make_shared<ExplainOptions>();
   CommandLine command = app.add_subcommand(
-      "explain", "Shows where the time of one layer goes, and the least time possible");
+      "explain", "Shows where the time of a layer or of an iteration goes, and the least time");
   options->scenario.add_to(command);
   command.add_option("--layer", options->layer,
                      "model layer number (default: the first replayed layer)");
   command.add_flag("--flow", options->flow, "simulates at fidelity flow, too (slow)");
+  command.add_flag("--elasticities", options->elasticities,
+                   "iteration: simulates it again with 10 % more of each resource");
   options->output.add_to(command, "writes all figures to a file");
   command.callback([options] { explain(*options); });
 }

@@ -29,6 +29,7 @@ int run(int argc, char** argv) {
   moesim::add_plan_command(app);
   moesim::add_export_command(app);
   moesim::add_explain_command(app);
+  moesim::add_whatif_command(app);
   moesim::add_list_command(app);
   moesim::add_topology_command(app);
   moesim::add_trace_command(app);

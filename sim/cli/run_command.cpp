@@ -13,6 +13,7 @@
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/html/report_page.h"
+#include "sim/report/path_report.h"
 #include "sim/report/table.h"
 
 namespace moesim {
@@ -22,26 +23,37 @@ struct RunOptions {
   ScenarioFlags scenario;
   ResultOutput output;
   int workers = 0;
-  bool bounds = false;
+  bool bounds = false, elasticities = false;
   int worker_count() const {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     return workers > 0 ? workers : cores;
   }
+  ComparisonOptions asked() const { return {worker_count(), bounds, elasticities}; }
 };
 
 ComparisonResult run_cases(const RunOptions& options, const Scenario& scenario,
                            const Inputs& inputs) {
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  return simulate(scenario, inputs, {options.worker_count(), options.bounds});
+  return simulate(scenario, inputs, options.asked());
+}
+
+void add_elasticities(Printout& printout, const std::string& name,
+                      const std::vector<Elasticity>& list) {
+  if (list.empty()) return;
+  printout.add(fmt::format("\n# {}: what the same plan takes with more of a resource\n", name))
+      .add(elasticity_table(list));
 }
 
 void run_iterations(const RunOptions& options, const Scenario& scenario) {
-  if (options.bounds) throw Error("--bounds are of steps, and the scenario describes iterations");
   const Inputs inputs = open_iteration_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  const auto cases = simulate_iterations(scenario, inputs, options.worker_count());
+  const auto cases = simulate_iterations(scenario, inputs, options.asked());
   Printout printout;
   printout.add(iteration_header(scenario, inputs, MOESIM_VERSION)).add(iteration_table(cases));
+  for (const IterationCase& c : cases) {
+    add_elasticities(printout, fmt::format("{} ({}) on {}", c.policy, c.routing, c.topology),
+                     c.metrics.elasticities);
+  }
   options.output.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
                        printout);
 }
@@ -61,6 +73,9 @@ void run(const RunOptions& options) {
   Printout printout;
   printout.add(result_header(scenario, inputs, MOESIM_VERSION)).add(comparison_table(cases));
   printout.add("\n").add(layer_table(cases[0]));
+  const RunMetrics& metrics = cases[0].metrics;
+  printout.add("\n# the critical path of a step\n")
+      .add(path_table(metrics.path, static_cast<double>(metrics.steps.size())));
   options.output.write([&] { return result_json(scenario, inputs, cases, MOESIM_VERSION); },
                        printout);
 }
@@ -72,6 +87,10 @@ void compare(const RunOptions& options) {
   const ComparisonResult result = run_cases(options, scenario, inputs);
   Printout printout;
   printout.add(result_header(scenario, inputs, MOESIM_VERSION)).add(comparison_table(result.cases));
+  for (const CaseResult& c : result.cases) {
+    add_elasticities(printout, fmt::format("{} on {}", c.name.policy, c.name.topology),
+                     c.metrics.elasticities);
+  }
   if (options.bounds) {
     printout
         .add(
@@ -111,7 +130,9 @@ void add_compare_command(CommandLine& app) {
       add(app, "compare", "Compares policies, topologies and fidelities in one table", options,
           compare);
   command.add_flag("--bounds", options->bounds,
-                   "adds a table of the token exchanges alone, their lower bounds and link bytes");
+                   "adds tables of what no such plan can beat, and of the token exchanges alone");
+  command.add_flag("--elasticities", options->elasticities,
+                   "adds what 10 % more of each resource is worth, by simulating again");
 }
 
 }  // namespace moesim

@@ -41,4 +41,8 @@ std::string backend_name(Fidelity fidelity, P2pOrder order) {
   return fidelity == Fidelity::flow && order == P2pOrder::nccl ? name + "-nccl" : name;
 }
 
+ExchangeRules exchange_rules(Fidelity fidelity) {
+  return {.links_shared = fidelity != Fidelity::analytic, .together = fidelity != Fidelity::flow};
+}
+
 }  // namespace moesim

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/plan/backend.h"
+#include "sim/report/time_bounds.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
@@ -23,5 +24,8 @@ std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
 
 /// "port", "flow", "flow-nccl" or "analytic".
 std::string backend_name(Fidelity fidelity, P2pOrder order);
+
+/// How a fidelity treats exchanges, for bounds of its times.
+ExchangeRules exchange_rules(Fidelity fidelity);
 
 }  // namespace moesim

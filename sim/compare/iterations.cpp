@@ -4,51 +4,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <set>
 
 #include "sim/compare/backends.h"
+#include "sim/compare/elasticities.h"
+#include "sim/compare/iteration_run.h"
 #include "sim/compare/workers.h"
-#include "sim/iteration/balanced_trace.h"
 #include "sim/iteration/iteration_planner.h"
 #include "sim/model/model_flops.h"
 #include "sim/policy/unsuitable.h"
-#include "sim/scenario/policy_iterations.h"
 
 namespace moesim {
 namespace {
-
-/// One policy on one cluster and one kind of routing: what a worker runs.
-struct IterationRun {
-  const Scenario& scenario;
-  const Inputs& inputs;
-  const ClusterInput& cluster;
-  const SystemSpec& system;
-  RoutingSource routing;
-};
 
 struct IterationOutcome {
   std::vector<IterationMetrics> metrics;  // of each fidelity
   std::string unsuitable;
 };
-
-/// As many tokens as the microbatches that differ take.
-RoutingTrace balanced_tokens(const IterationRun& run, const IterationShape& shape) {
-  const IterationSpec& spec = *run.scenario.iteration;
-  const MoeModel& model = run.inputs.model;
-  constexpr int enough = 4;  // microbatches: random choices of many tokens differ little
-  const int microbatches = std::min(enough, shape.microbatches);
-  TraceInfo info;
-  info.model = model.name;
-  info.experts = model.experts;
-  info.top_k = model.top_k;
-  info.layers = model.moe_layers;
-  return balanced_trace(std::move(info),
-                        std::int64_t{microbatches} * spec.micro_batch * spec.sequence *
-                            shape.grid.size(ParallelAxis::dp),
-                        spec.sequence);
-}
 
 double flop_per_token(const IterationRun& run) {
   if (!run.inputs.model.missing_of_whole().empty()) return 0;
@@ -67,45 +40,16 @@ double mean_peak(const ClusterInput& cluster, DataType type) {
   return sum / static_cast<double>(cluster.gpus.size());
 }
 
-/// The fullest GPU of an iteration.
-FullestGpu fullest_of(const IterationMemory& memory, const GpuModels& gpus) {
-  const GpuId gpu = fullest(memory.peaks);
-  const MemoryPeak& peak = memory.peaks[gpu.index()];
-  FullestGpu told{peak.use.total(), Bytes(0), gpus[gpu.index()]->memory, gpu, peak.when()};
-  for (int p = 0; p < memory_part_count; ++p) {
-    const auto part = static_cast<MemoryPart>(p);
-    told.parts.push_back({name_of(part), peak.use.of(part)});
-  }
-  double sum = 0;
-  for (const MemoryPeak& each : memory.peaks) sum += static_cast<double>(each.use.total().value);
-  told.mean = Bytes(std::llround(sum / static_cast<double>(memory.peaks.size())));
-  return told;
-}
-
-void run_iterations(const IterationRun& run, IterationOutcome& outcome,
-                    const JobProgress& progress) {
-  const IterationOptions options = iteration_options(run.scenario);
-  const IterationShape shape =
-      shape_of(options.spec, run.cluster.topology.gpu_count(), run.inputs.model);
-  const bool balanced = run.routing == RoutingSource::balanced;
-  const RoutingTrace made =
-      balanced ? balanced_tokens(run, shape) : RoutingTrace(run.inputs.trace.info(), {});
-  const RoutingTrace& trace = balanced ? made : run.inputs.trace;
-  IterationPlanner planner(run.system, run.cluster.topology, run.inputs.model, trace, options);
+void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
+                    IterationOutcome& outcome, const JobProgress& progress) {
+  PlannedIterations iterations(run);
   const auto backends = make_backends(run.scenario.fidelities, run.scenario.p2p_order, run.cluster);
   IterationMetrics empty;
   empty.flop_per_token = flop_per_token(run);
-  const bool hosts =
-      std::ranges::any_of(run.cluster.gpus, [](const auto& gpu) { return gpu->host.takes_time(); });
-  empty.peak_flops = mean_peak(run.cluster, options.gemm_type());
+  empty.peak_flops = mean_peak(run.cluster, iterations.options().gemm_type());
   outcome.metrics.assign(backends.size(), empty);
-  const auto [first, iterations] = asked_iterations(run.scenario);
-  for (int i = std::max(0, first - run.scenario.warmup); i < first; ++i) planner.warm_up(i);
-  for (int i = 0; i < iterations; ++i) {
-    const IterationPlan planned = planner.plan(first + i);
-    if (run.scenario.memory != MemoryCheck::ignore) {
-      check_memory(planned.memory.peaks, run.cluster.gpus, run.system.name);
-    }
+  for (int i = 0; i < iterations.count(); ++i) {
+    const IterationPlan planned = iterations.plan(i);
     const FullestGpu fullest = fullest_of(planned.memory, run.cluster.gpus);
     const PricedPlan priced(planned.plan, run.cluster.topology);
     const double load = expert_load_max_over_mean(planned.plan);
@@ -114,10 +58,23 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
       metrics.tokens = planned.tokens;
       metrics.ops = std::ssize(planned.plan.ops);
       if (metrics.fullest.peak < fullest.peak) metrics.fullest = fullest;
-      metrics.add(iteration_times(planned.plan, backends[f]->run(priced), hosts), load);
+      const Timeline timeline = backends[f]->run(priced);
+      metrics.add(iteration_times(planned.plan, timeline, hosts_take_time(run.cluster.gpus)), load);
+      metrics.path.add(path_sums(critical_path(planned.plan, timeline), priced, run.cluster.gpus));
+      if (asked.bounds) {
+        if (!metrics.bounds) metrics.bounds.emplace();
+        metrics.bounds->add(time_bounds(priced, timeline, run.cluster.gpus,
+                                        exchange_rules(run.scenario.fidelities[f])));
+      }
+      if (asked.elasticities && i == 0) {
+        const SimulatedAt at{run.scenario.fidelities[f], run.scenario.p2p_order,
+                             run.scenario.fidelities};
+        metrics.elasticities = elasticities(planned.plan, run.cluster, at, timeline.makespan);
+      }
     }
-    progress(i + 1, iterations);
+    progress(i + 1, iterations.count());
   }
+  const IterationPlanner& planner = iterations.planner();
   const bool never = planner.plans_from_loads() && !planner.replanned();
   for (IterationMetrics& metrics : outcome.metrics) {
     const FullestGpu& gpu = metrics.fullest;
@@ -129,10 +86,11 @@ void run_iterations(const IterationRun& run, IterationOutcome& outcome,
   }
 }
 
-IterationOutcome outcome_of_run(const IterationRun& run, const JobProgress& progress) {
+IterationOutcome outcome_of_run(const IterationRun& run, const ComparisonOptions& asked,
+                                const JobProgress& progress) {
   IterationOutcome outcome;
   try {
-    run_iterations(run, outcome, progress);
+    run_iterations(run, asked, outcome, progress);
   } catch (const Unsuitable& e) {
     outcome = {{}, e.diagnostics().front().message};
   }
@@ -172,7 +130,7 @@ void require_a_case(const std::vector<IterationCase>& cases) {
 }  // namespace
 
 std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const Inputs& inputs,
-                                               int workers) {
+                                               const ComparisonOptions& options) {
   std::vector<IterationRun> runs;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (const IterationRun& run : runs_on(scenario, inputs, cluster)) runs.push_back(run);
@@ -181,9 +139,11 @@ std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const I
   for (const IterationRun& run : runs) {
     jobs.push_back({fmt::format("{} {} {}", run.cluster.topology.name(), run.system.name,
                                 routing_source_names[static_cast<std::size_t>(run.routing)]),
-                    [&run](const JobProgress& progress) { return outcome_of_run(run, progress); }});
+                    [&run, &options](const JobProgress& progress) {
+                      return outcome_of_run(run, options, progress);
+                    }});
   }
-  const auto outcomes = run_jobs(jobs, workers);
+  const auto outcomes = run_jobs(jobs, options.workers);
   std::vector<IterationCase> cases;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (std::size_t f = 0; f < scenario.fidelities.size(); ++f) {

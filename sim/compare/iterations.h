@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/compare/simulate.h"
 #include "sim/report/iteration_table.h"
 #include "sim/scenario/inputs.h"
 
@@ -14,7 +15,7 @@ namespace moesim {
 /// In the order topology, fidelity, then balanced routing before the recorded one of every policy.
 /// The inputs must outlive the result. Throws Error with all reasons when no case can run.
 std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const Inputs& inputs,
-                                               int workers);
+                                               const ComparisonOptions& options);
 
 /// The header lines above the table: version, inputs, grid, batch, and what is left out.
 std::string iteration_header(const Scenario& scenario, const Inputs& inputs,

@@ -10,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/compare/backends.h"
 #include "sim/compare/bounds.h"
+#include "sim/compare/elasticities.h"
 #include "sim/compare/planning_notes.h"
 #include "sim/compare/workers.h"
 #include "sim/policy/unsuitable.h"
@@ -23,7 +24,7 @@ struct PolicyRun {
   const Inputs& inputs;
   const ClusterInput& cluster;
   const SystemSpec& system;
-  bool bounds;  // are asked for
+  const ComparisonOptions& asked;
 };
 
 /// What it hands back: metrics of each fidelity, or why there are none.
@@ -77,6 +78,12 @@ Bytes smallest_gpu(const ClusterInput& cluster) {
   return least;
 }
 
+void add_bounds(RunMetrics& metrics, const PricedPlan& plan, const Timeline& timeline,
+                const PolicyRun& run, Fidelity fidelity) {
+  if (!metrics.bounds) metrics.bounds.emplace();
+  metrics.bounds->add(time_bounds(plan, timeline, run.cluster.gpus, exchange_rules(fidelity)));
+}
+
 /// Plans each step once and simulates it at every fidelity before the next: planners look back, and
 /// plans of all steps would not fit. Bounds stay where it throws Unsuitable later.
 void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress& progress) {
@@ -92,7 +99,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   const auto& batches = cluster.batches.batches;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
-    if (run.bounds && i == 0) {
+    if (run.asked.bounds && i == 0) {
       const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster, fidelities);
       outcome.bounds = bounds_of(planner, planned, batches[i], cluster, *port);
     }
@@ -100,7 +107,16 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
     for (std::size_t f = 0; f < backends.size(); ++f) {
       add_memory(outcome.metrics[f], planned, run);
       add_planning(outcome.metrics[f], planned);
-      add_step(outcome.metrics[f], priced, backends[f]->run(priced));
+      const Timeline timeline = backends[f]->run(priced);
+      add_step(outcome.metrics[f], priced, timeline);
+      const auto path = critical_path(priced.plan(), timeline);
+      outcome.metrics[f].path.add(path_sums(path, priced, cluster.gpus));
+      if (run.asked.bounds) add_bounds(outcome.metrics[f], priced, timeline, run, fidelities[f]);
+      if (run.asked.elasticities && i == 0) {
+        const SimulatedAt at{fidelities[f], run.scenario.p2p_order, fidelities};
+        outcome.metrics[f].elasticities =
+            elasticities(planned.plan, cluster, at, timeline.makespan);
+      }
     }
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
   }
@@ -132,7 +148,7 @@ std::vector<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& 
   std::vector<WorkerJob<PolicyOutcome>> jobs;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (const SystemSpec& system : inputs.systems) {
-      const PolicyRun run{scenario, inputs, cluster, system, options.bounds};
+      const PolicyRun run{scenario, inputs, cluster, system, options};
       jobs.push_back(
           {fmt::format("{} {} {}", cluster.topology.name(), system.name,
                        fmt::join(fidelities, "+")),

@@ -11,8 +11,9 @@
 namespace moesim {
 
 struct ComparisonOptions {
-  int workers = 1;      // processes; the results do not depend on their number
-  bool bounds = false;  // asks for them, too
+  int workers = 1;            // processes; the results do not depend on their number
+  bool bounds = false;        // asks for them, too: TimeBounds, and those of the token exchanges
+  bool elasticities = false;  // of the first step or iteration
 };
 
 struct ComparisonResult {

@@ -60,7 +60,8 @@ GpuModel read_gpu(YamlDocument& doc) {
 
 Seconds GpuModel::time(const Kernel& kernel, const OpType& op) const {
   if (const auto* work = std::get_if<HostWork>(&kernel)) {
-    return Seconds(static_cast<double>(work->nanoseconds) * 1e-9);
+    const double factor = op.kind == OpKind::minimum_time ? 1 : host_time;  // that is the network's
+    return Seconds(static_cast<double>(work->nanoseconds) * 1e-9) * factor;
   }
   const Bytes traffic = memory_traffic_of(kernel);
   if (traffic.value == 0) return Seconds(0);

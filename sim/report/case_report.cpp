@@ -5,6 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/report/path_report.h"
+#include "sim/report/time_bounds_table.h"
+
 namespace moesim {
 namespace {
 
@@ -84,6 +87,7 @@ Json case_json(const CaseResult& c) {
                  {"total", layer_json(run.total, steps, run.time_of_steps(), *c.topology)},
                  {"breakdown", breakdown_json(run.breakdown, steps)},
                  {"bound_by", binding_part(run.breakdown).what},
+                 {"critical_path", path_json(run.path, steps)},
                  {"slowest_compute_s", run.breakdown.slowest_compute.value / steps},
                  {"overlapped_communication_s", run.breakdown.overlapped.value / steps},
                  {"planning_s", run.planning.value / steps},
@@ -95,6 +99,8 @@ Json case_json(const CaseResult& c) {
                  {"replaced_choices", run.replaced_choices},
                  {"notes", run.notes},
                  {"layers", layers}});
+  if (!run.elasticities.empty()) result["elasticities"] = elasticities_json(run.elasticities);
+  if (run.bounds) result["time_bounds"] = time_bounds_json(*run.bounds * (1 / steps));
   return result;
 }
 

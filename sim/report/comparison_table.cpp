@@ -9,6 +9,7 @@
 #include "sim/base/units.h"
 #include "sim/report/notes.h"
 #include "sim/report/table.h"
+#include "sim/report/time_bounds_table.h"
 
 namespace moesim {
 namespace {
@@ -65,7 +66,7 @@ Bytes parameter_bytes(const Ran& c) {
   return c.total().parameter_traffic.same_host + c.total().parameter_traffic.other_host;
 }
 
-const std::vector<Column> times = {
+const std::vector<Column> time_columns = {
     {"step", [](const Ran& c) { return Cell(c.run().mean_step()); }},
     {"speedup", [](const Ran& c) { return ratio_cell(c.speedup, 2); }},
     {"bound by", bound_by},
@@ -134,8 +135,15 @@ Table table_of(const std::vector<Ran>& cases) {
     for (std::size_t i = 0; i < cases.size(); ++i) table.rows[i].push_back(column.cell(cases[i]));
   };
   for (const Column& c : keys_of(cases)) add(c, TableColumn::Kind::key, 0);
-  for (const Column& c : times) add(c, TableColumn::Kind::figure, 0);
+  for (const Column& c : time_columns) add(c, TableColumn::Kind::figure, 0);
   for (const Column& c : volumes) add(c, TableColumn::Kind::figure, 1);
+  std::vector<BoundedRow> bounded;
+  for (const Ran& c : cases) {
+    if (!c.run().bounds) return table;
+    const double steps = static_cast<double>(c.steps());
+    bounded.push_back({c.run().mean_step(), *c.run().bounds * (1 / steps)});
+  }
+  if (!bounded.empty()) add_time_bounds(table, 2, bounded);
   return table;
 }
 

@@ -8,26 +8,12 @@
 #include <numeric>
 
 #include "sim/base/units.h"
+#include "sim/report/names.h"
 
 namespace moesim {
 namespace {
 
 using Row = std::vector<Cell>;
-
-std::string gpu_name(const Topology& topology, GpuId gpu) {
-  return topology.vertices()[topology.vertex_of(gpu).index()].name;
-}
-
-/// "node0.nic0 -> leaf0"; what both names begin with is told once: "node0.gpu1 -> nic1".
-std::string link_name(const Topology& topology, LinkId id) {
-  const Link& link = topology.links()[id.index()];
-  const std::string& from = topology.vertices()[link.from.index()].name;
-  const std::string& to = topology.vertices()[link.to.index()].name;
-  const std::size_t dot = from.rfind('.');
-  const bool inside =
-      dot != std::string::npos && dot == to.rfind('.') && from.compare(0, dot, to, 0, dot) == 0;
-  return fmt::format("{} -> {}", from, inside ? to.substr(dot + 1) : to);
-}
 
 std::string class_name(const Topology& topology, const ClassLoad& load) {
   return topology.classes()[static_cast<std::size_t>(load.link_class)].name;

@@ -124,13 +124,15 @@ void add_held(const Plan& plan, const Timeline& timeline, std::vector<GpuTimes>&
   }
 }
 
-void add_gpu(GpuTimes gpu, Seconds makespan, IterationTimes& sum) {
+IterationTimes times_of(GpuTimes gpu, Seconds makespan) {
+  IterationTimes times;
+  times.iteration = makespan;
+  times.parts = gpu.kernels;
   std::vector<Interval> told = united(std::move(gpu.busy));
   const std::vector<Interval> busy = told;
-  for (std::size_t p = 0; p < gpu.kernels.size(); ++p) sum.parts[p] += gpu.kernels[p];
-  sum.slowest_compute = std::max(sum.slowest_compute, length(busy));
+  times.slowest_compute = length(busy);
   const auto tell = [&](IterationPart part, const std::vector<Interval>& when) {
-    sum.parts[part_index(part)] += outside(when, told);
+    times.parts[part_index(part)] += outside(when, told);
     told.insert(told.end(), when.begin(), when.end());
     told = united(std::move(told));
   };
@@ -140,12 +142,19 @@ void add_gpu(GpuTimes gpu, Seconds makespan, IterationTimes& sum) {
   }
   tell(IterationPart::host, united(std::move(gpu.held)));
   const auto joined = united(std::move(gpu.joined));
-  sum.overlapped += inside(joined, busy);
+  times.overlapped = inside(joined, busy);
   tell(IterationPart::waiting, joined);
-  sum.parts[part_index(IterationPart::bubble)] += outside({{Seconds(0), makespan}}, told);
+  const Seconds bubble = outside({{Seconds(0), makespan}}, told);
+  times.parts[part_index(IterationPart::bubble)] += bubble;
+  times.busiest = makespan - bubble;
+  return times;
 }
 
 }  // namespace
+
+IterationPart part_of(const Op& op) {
+  return op.exchange() != nullptr ? part_of_exchange(op) : part_of_kernel(op.key.kind);
+}
 
 const char* name_of(IterationPart part) {
   static constexpr std::array<const char*, iteration_part_count> names = {
@@ -154,13 +163,29 @@ const char* name_of(IterationPart part) {
   return names.at(part_index(part));
 }
 
-IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts) {
-  IterationTimes sum;
-  sum.iteration = timeline.makespan;
+bool hosts_take_time(const GpuModels& gpus) {
+  return std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->host.takes_time(); });
+}
+
+std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timeline& timeline,
+                                                   bool hosts) {
+  std::vector<IterationTimes> times;
   std::vector<GpuTimes> gpus = times_of_gpus(plan, timeline);
   if (hosts) add_held(plan, timeline, gpus);
   for (GpuTimes& gpu : gpus) {
-    add_gpu(std::move(gpu), timeline.makespan, sum);
+    times.push_back(times_of(std::move(gpu), timeline.makespan));
+  }
+  return times;
+}
+
+IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts) {
+  IterationTimes sum;
+  sum.iteration = timeline.makespan;
+  for (const IterationTimes& gpu : iteration_times_by_gpu(plan, timeline, hosts)) {
+    for (std::size_t p = 0; p < sum.parts.size(); ++p) sum.parts[p] += gpu.parts[p];
+    sum.slowest_compute = std::max(sum.slowest_compute, gpu.slowest_compute);
+    sum.overlapped += gpu.overlapped;
+    sum.busiest = std::max(sum.busiest, gpu.busiest);
   }
   const double mean = 1.0 / std::max(1, plan.gpus);
   for (Seconds& part : sum.parts) part = part * mean;

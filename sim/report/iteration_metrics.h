@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/gpu_model.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
 
@@ -31,18 +32,27 @@ enum class IterationPart {
 };
 inline constexpr int iteration_part_count = static_cast<int>(IterationPart::bubble) + 1;
 const char* name_of(IterationPart part);
+/// The part that an op counts for while it works; `bubble` of transfers between pipeline stages.
+IterationPart part_of(const Op& op);
 
 struct IterationTimes {
   Seconds iteration;
   std::array<Seconds, iteration_part_count> parts{};
   Seconds slowest_compute;  // of the GPU that computes longest
   Seconds overlapped;       // time of the mean GPU in exchanges that compute hides
+  Seconds busiest;          // of the GPU with the shortest bubble: all but that
 
   Seconds of(IterationPart part) const { return parts[static_cast<std::size_t>(part)]; }
   bool operator==(const IterationTimes&) const = default;
 };
 
-/// `hosts`: whether the hosts of the GPUs took time (HostModel); if not, none was behind.
+/// Whether the hosts of some GPUs take time (HostModel); if not, none is behind its GPU.
+bool hosts_take_time(const GpuModels& gpus);
+
+/// [GPU] of each by itself: `slowest_compute` is its own. `hosts`: see above.
+std::vector<IterationTimes> iteration_times_by_gpu(const Plan& plan, const Timeline& timeline,
+                                                   bool hosts = false);
+/// Of the mean GPU.
 IterationTimes iteration_times(const Plan& plan, const Timeline& timeline, bool hosts = false);
 
 /// Rows of the routed experts of the busiest GPU over those of the mean one, by GPUs that work on

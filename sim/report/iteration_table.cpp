@@ -9,6 +9,8 @@
 #include <optional>
 
 #include "sim/base/units.h"
+#include "sim/report/path_report.h"
+#include "sim/report/time_bounds_table.h"
 
 namespace moesim {
 namespace {
@@ -77,6 +79,7 @@ std::vector<IterationColumn> rate_columns() {
        [](const Shown& s) {
          return share(s.of.metrics.times.of(IterationPart::waiting).value / s.time());
        }},
+      {"critical path", [](const Shown& s) { return Cell(path_text(s.of.metrics.path)); }},
       {"load max/mean",
        [](const Shown& s) { return number_cell(s.of.metrics.load_max_over_mean, 2); }},
       {"peak memory",
@@ -162,6 +165,13 @@ Table table_of(const std::vector<Shown>& cases) {
   add(part_columns(), TableColumn::Kind::figure, 1);
   const bool filled = cases.front().of.metrics.fullest.peak.value > 0;
   if (filled) add(memory_columns(cases), TableColumn::Kind::figure, 2);
+  std::vector<BoundedRow> bounded;
+  for (const Shown& s : cases) {
+    const IterationMetrics& m = s.of.metrics;
+    if (!m.bounds) return table;
+    bounded.push_back({m.times.iteration, *m.bounds * (1.0 / m.iterations)});
+  }
+  add_time_bounds(table, 3, bounded);
   return table;
 }
 
@@ -186,6 +196,7 @@ void IterationMetrics::add(const IterationTimes& other, double load) {
   for (std::size_t p = 0; p < times.parts.size(); ++p) mean(times.parts[p], other.parts[p]);
   mean(times.slowest_compute, other.slowest_compute);
   mean(times.overlapped, other.overlapped);
+  mean(times.busiest, other.busiest);
   load_max_over_mean = load_max_over_mean * before + load * now;
   ++iterations;
 }
@@ -259,10 +270,13 @@ nlohmann::ordered_json iteration_json(const IterationCase& c) {
                {"parts_s", parts},
                {"slowest_compute_s", m.times.slowest_compute.value},
                {"overlapped_s", m.times.overlapped.value},
+               {"critical_path", path_json(m.path, m.iterations)},
                {"load_max_over_mean", m.load_max_over_mean},
                {"ops", m.ops},
                {"peak_memory", fullest_json(m.fullest)},
                {"notes", m.notes}});
+  if (!m.elasticities.empty()) json["elasticities"] = elasticities_json(m.elasticities);
+  if (m.bounds) json["time_bounds"] = time_bounds_json(*m.bounds * (1.0 / m.iterations));
   return json;
 }
 

@@ -4,12 +4,16 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/base/types.h"
 #include "sim/print/table.h"
+#include "sim/report/elasticity.h"
 #include "sim/report/iteration_metrics.h"
+#include "sim/report/path_sums.h"
+#include "sim/report/time_bounds.h"
 
 namespace moesim {
 
@@ -34,13 +38,16 @@ struct FullestGpu {
 struct IterationMetrics {
   IterationTimes times;
   int iterations = 0;
-  std::int64_t tokens = 0;              // of one iteration
-  double flop_per_token = 0;            // model flop, forward and backward; 0: unknown
-  double peak_flops = 0;                // of the mean GPU, per second; 0: unknown
-  double load_max_over_mean = 0;        // see expert_load_max_over_mean
-  std::int64_t ops = 0;                 // of a plan
-  FullestGpu fullest = {};              // of all iterations
-  std::vector<std::string> notes = {};  // sentences whose subject is the policy
+  std::int64_t tokens = 0;                    // of one iteration
+  double flop_per_token = 0;                  // model flop, forward and backward; 0: unknown
+  double peak_flops = 0;                      // of the mean GPU, per second; 0: unknown
+  double load_max_over_mean = 0;              // see expert_load_max_over_mean
+  std::int64_t ops = 0;                       // of a plan
+  FullestGpu fullest = {};                    // of all iterations
+  std::vector<std::string> notes = {};        // sentences whose subject is the policy
+  PathSums path = {};                         // critical paths, sum over the iterations
+  std::optional<TimeBounds> bounds = {};      // where they are asked for: sum over the iterations
+  std::vector<Elasticity> elasticities = {};  // of the first, where they are asked for
 
   void add(const IterationTimes& other, double load);
   bool operator==(const IterationMetrics&) const = default;
@@ -58,11 +65,11 @@ struct IterationCase {
   double mfu() const;                // of the GPU's peak
 };
 
-/// A table of three blocks: times and rates; what an iteration of the mean GPU consists of; the
-/// memory of the fullest GPU by part. Lines that start with # follow: what was not run, and notes.
-/// The first case of each topology and fidelity is the baseline of the speedups; `won back` is the
-/// part of what recorded routing costs the first policy, against balanced routing, that another one
-/// saves.
+/// A table of blocks: times and rates; what an iteration of the mean GPU consists of; the memory of
+/// the fullest GPU by part; time bounds, where they are asked for. Lines that start with # follow:
+/// what was not run, and notes. The first case of each topology and fidelity is the baseline of the
+/// speedups; `won back` is the part of what recorded routing costs the first policy, against
+/// balanced routing, that another one saves.
 Printout iteration_table(const std::vector<IterationCase>& cases);
 
 /// A case in `--json`; schema: docs/metrics.md.

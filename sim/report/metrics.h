@@ -12,6 +12,9 @@
 #include "sim/plan/priced.h"
 #include "sim/plan/timeline.h"
 #include "sim/report/breakdown.h"
+#include "sim/report/elasticity.h"
+#include "sim/report/path_sums.h"
+#include "sim/report/time_bounds.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
@@ -63,13 +66,16 @@ struct RunMetrics {
   LayerMetrics total;                  // over all layers
   std::int64_t dropped_choices = 0;
   std::int64_t replaced_choices = 0;
-  Breakdown breakdown;             // sum over steps
-  Seconds planning;                // of the host, sum over layers and steps
-  Bytes peak_memory;               // of the fullest GPU in any step
-  Bytes model_memory;              // the same with all MoE layers of the model
-  Bytes gpu_memory;                // what the smallest GPU has
-  int replans = 0;                 // steps, warm-up included, with new slots from loads
-  std::vector<std::string> notes;  // sentences whose subject is the policy
+  Breakdown breakdown;                   // sum over steps
+  PathSums path;                         // critical paths, sum over steps
+  std::optional<TimeBounds> bounds;      // where they are asked for: sum over steps
+  std::vector<Elasticity> elasticities;  // of the first step, where they are asked for
+  Seconds planning;                      // of the host, sum over layers and steps
+  Bytes peak_memory;                     // of the fullest GPU in any step
+  Bytes model_memory;                    // the same with all MoE layers of the model
+  Bytes gpu_memory;                      // what the smallest GPU has
+  int replans = 0;                       // steps, warm-up included, with new slots from loads
+  std::vector<std::string> notes;        // sentences whose subject is the policy
 
   Seconds mean_step() const;
   Seconds time_of_steps() const;  // sum

@@ -47,9 +47,10 @@ INSTANTIATE_TEST_SUITE_P(
     Commands, HelpText,
     testing::Values(Help{"", "run compare plan explain list topology trace --version"},
                     Help{"run", scenario_flags + " --json --workers"},
-                    Help{"compare", scenario_flags + " --json --workers"},
+                    Help{"compare", scenario_flags + " --json --workers --bounds --elasticities"},
                     Help{"plan", scenario_flags + " --out --rows --check"},
-                    Help{"explain", scenario_flags + " --layer --flow --json"},
+                    Help{"explain", scenario_flags + " --layer --flow --elasticities --json"},
+                    Help{"whatif", scenario_flags + " --scale --slow --fail --json --workers"},
                     Help{"list", "WHAT policies mechanisms topologies models gpus"},
                     Help{"topology", "show check draw"}, Help{"topology check", "name --set"},
                     Help{"topology show", "name --set --json"},
@@ -85,8 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"",
                 "error: moesim needs a command\n"
-                "hint: one of run, compare, plan, export, explain, list, topology, trace, "
-                "calibrate, validate, report\n"},
+                "hint: one of run, compare, plan, export, explain, whatif, list, topology, "
+                "trace, calibrate, validate, report\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",

@@ -37,6 +37,10 @@ class Filler {
     list.resize(2);
     for (T& element : list) fill(element);
   }
+  template <class T>
+  void fill_list(std::optional<T>& value) {
+    fill(value.emplace());
+  }
   template <class Key, class Value>
   void fill_list(std::map<Key, Value>& map) {
     for (int i = 0; i < 2; ++i) {

@@ -28,7 +28,10 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
         planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
     const auto backend = make_backend(fidelity, scenario.p2p_order, cluster, {Fidelity::flow});
     const PricedPlan priced(planned.plan, cluster.topology);
-    add_step(metrics, priced, backend->run(priced));
+    const Timeline timeline = backend->run(priced);
+    add_step(metrics, priced, timeline);
+    const auto path = critical_path(planned.plan, timeline);
+    metrics.path.add(path_sums(path, priced, cluster.gpus));
     metrics.planning += planned.planning();
     metrics.replans += planned.replanned() ? 1 : 0;
   }

@@ -11,6 +11,7 @@
 #include "sim/iteration/chunk_pass.h"
 #include "sim/report/iteration_metrics.h"
 #include "tests/iteration/fixtures.h"
+#include "tests/scenario/time_properties.h"
 
 namespace moesim {
 namespace {
@@ -26,7 +27,7 @@ class OverlapTest : public testing::Test {
   }
 
   /// The longest chain of kernels that wait for each other, through exchanges that take no time.
-  static double critical_path(const Plan& plan, const GpuModel& gpu) {
+  static double longest_kernel_chain(const Plan& plan, const GpuModel& gpu) {
     std::vector<std::vector<double>> ends(plan.ops.size());  // [op][member]
     const auto before = dependencies(plan);
     double last = 0;
@@ -87,8 +88,14 @@ TEST_F(OverlapTest, NothingDeadlocksOrBeatsItsCriticalPath) {
     if (one_of({0, 1}) == 1) o.spec.recompute = {static_cast<RecomputeModule>(random() % 8)};
     SCOPED_TRACE(fmt::format("case {} {}", i, name_of(kind)));
     const Plan iteration = plan(o);
-    const double makespan = run(iteration).makespan.value;
-    EXPECT_GE(makespan, critical_path(iteration, *gpu) * (1 - 1e-9));
+    const Timeline timeline = run(iteration);
+    const double alone = longest_kernel_chain(iteration, *gpu);
+    EXPECT_GE(timeline.makespan.value, alone * (1 - 1e-9));
+    const GpuModels gpus = test::h100s(16);
+    EXPECT_NEAR(without_exchanges(iteration, gpus, true).makespan.value, alone, 1e-9 * alone);
+    const PricedPlan priced(iteration, topology_);
+    expect_path_is_the_makespan(priced, timeline, gpus);
+    expect_within_bounds(priced, timeline, gpus, {});
   }
 }
 

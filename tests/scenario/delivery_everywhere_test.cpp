@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every policy x shipped topology x trace: the plan delivers every token, conserves bytes on every
-// link, and keeps every tier's bytes on that tier.
+// link, and keeps every tier's bytes on that tier. Simulated, its critical path is its makespan,
+// and no bound is longer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "sim/base/data_files.h"
 #include "sim/scenario/proof.h"
 #include "sim/topology/reader.h"
+#include "tests/scenario/time_properties.h"
 #include "tests/scenario/traces.h"
 
 namespace moesim {
@@ -98,14 +100,20 @@ TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
   if (!planner) GTEST_SKIP() << "the cluster does not suit the policy";
   const StepPlan planned = planner->plan(batches.batches.back(), 0);
   prove_delivery(planned, batches.batches.back());
-  for (const Op& op : planned.plan.ops) {
-    if (op.exchange() == nullptr) continue;
-    const GroupTraffic traffic = op.traffic();
-    const LinkLoads loads = topology.loads(traffic);
+  const PricedPlan priced(planned.plan, topology);
+  for (OpId id(0); id.index() < planned.plan.ops.size(); ++id.value) {
+    if (!priced[id]) continue;
+    const GroupTraffic traffic = planned.plan[id].traffic();
+    const LinkLoads& loads = priced[id]->loads;
     expect_conserved(topology, loads);
     expect_matrix_on_links(topology, traffic, loads);
     expect_tiers(topology, traffic, loads);
   }
+  if (large) return;
+  const GpuModels gpus = shipped_gpus(topology);
+  const Timeline timeline = run_at_port(priced, gpus);
+  expect_path_is_the_makespan(priced, timeline, gpus);
+  expect_within_bounds(priced, timeline, gpus, {});
 }
 
 /// All that are shipped, three of different kinds first.

@@ -8,11 +8,11 @@
 #include <algorithm>
 
 #include "sim/analytic/analytic_backend.h"
-#include "sim/base/data_files.h"
 #include "sim/engine/flow_backend.h"
 #include "sim/engine/port_backend.h"
 #include "sim/policy/step_plan.h"
 #include "sim/topology/reader.h"
+#include "tests/scenario/time_properties.h"
 #include "tests/scenario/traces.h"
 
 namespace moesim {
@@ -26,11 +26,7 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   if (!trace) GTEST_SKIP() << "the public traces are not at hand";
   const Topology& topology = shipped_topology(topology_name);
   ASSERT_EQ(topology.gpu_count(), 32);
-  GpuModels gpus;
-  for (int g = 0; g < 32; ++g) {
-    gpus.push_back(std::make_shared<const GpuModel>(
-        read_gpu_model(data_file("models/gpu", topology.gpu_model(GpuId(g))))));
-  }
+  const GpuModels gpus = shipped_gpus(topology);
   const MoeModel model = read_moe_model(data_file("models/moe", trace_case.model));
   const Batches batches = make_batches(*trace, {32, std::nullopt, 1});
   PlannerOptions options{16, {1}, true, false};
@@ -39,11 +35,18 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   auto planner = make_planner(policy, topology, model, *trace, options);
   if (!planner) GTEST_SKIP() << "the cluster does not suit the policy";
   const StepPlan planned = planner->plan(batches.batches.back(), 0);
-  const double port = make_port_backend(topology, gpus)->run(planned.plan).makespan.value;
-  const double ahead = make_flow_backend(topology, gpus)->run(planned.plan).makespan.value;
+  const PricedPlan priced(planned.plan, topology);
+  const auto run = [&](auto backend, ExchangeRules rules, double precision) {
+    const Timeline timeline = backend->run(priced);
+    expect_path_is_the_makespan(priced, timeline, gpus);
+    expect_within_bounds(priced, timeline, gpus, rules, precision);
+    return timeline.makespan.value;
+  };
+  const double port = run(make_port_backend(topology, gpus), {}, 1e-9);
+  const double ahead = run(make_flow_backend(topology, gpus), {.together = false}, 1e-3);
   const double flow =
-      make_flow_backend(topology, gpus, {.together = true})->run(planned.plan).makespan.value;
-  const double analytic = make_analytic_backend(topology, gpus)->run(planned.plan).makespan.value;
+      run(make_flow_backend(topology, gpus, {.together = true}), {.together = false}, 1e-3);
+  const double analytic = run(make_analytic_backend(topology, gpus), {.links_shared = false}, 1e-9);
   // Exchanges in parts or side by side (FastMoE's experts, DeepEP's rounds) leave a link without
   // work while its flows wait for another: `flow` knows of it, `port` does not.
   const DispatchShape& dispatch = planned.layers[0].dispatch->shape();

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/compare/explain_iteration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/compare/backends.h"
+#include "sim/compare/elasticities.h"
+#include "sim/compare/iteration_run.h"
+#include "sim/compare/iterations.h"
+#include "sim/compare/result_file.h"
+#include "sim/report/names.h"
+
+namespace moesim {
+namespace {
+
+RoutingSource explained_routing(const Scenario& scenario) {
+  const auto& asked = scenario.iteration->routing;
+  const bool recorded = std::ranges::find(asked, RoutingSource::recorded) != asked.end();
+  return recorded ? RoutingSource::recorded : RoutingSource::balanced;
+}
+
+std::vector<RankReport> rank_reports(const IterationPlan& planned, const Timeline& timeline,
+                                     const Grid& grid, const ClusterInput& cluster) {
+  std::vector<RankReport> ranks;
+  const std::vector<IterationTimes> times =
+      iteration_times_by_gpu(planned.plan, timeline, hosts_take_time(cluster.gpus));
+  for (const GpuId gpu : cluster.topology.all_gpus()) {
+    ranks.push_back({gpu, gpu_name(cluster.topology, gpu), grid.place(gpu).pp, times[gpu.index()],
+                     peak_of(planned.memory, gpu, cluster.gpus)});
+  }
+  return ranks;
+}
+
+}  // namespace
+
+ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inputs,
+                                     bool with_elasticities) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  const Fidelity fidelity = scenario.fidelities.front();
+  const RoutingSource routing = explained_routing(scenario);
+  PlannedIterations iterations({scenario, inputs, cluster, inputs.systems[0], routing});
+  IterationPlan planned = iterations.plan(0);
+  const SimulatedAt at{fidelity, scenario.p2p_order, {Fidelity::port, Fidelity::flow}};
+  const auto backend = make_backend(fidelity, at.order, cluster, at.in_process);
+  const PricedPlan priced(planned.plan, cluster.topology);
+  const Timeline timeline = backend->run(priced);
+  IterationExplanation e;
+  e.times = iteration_times(planned.plan, timeline, hosts_take_time(cluster.gpus));
+  e.ranks = rank_reports(planned, timeline, iterations.planner().shape().grid, cluster);
+  e.path = critical_path(planned.plan, timeline);
+  e.sums = path_sums(e.path, priced, cluster.gpus);
+  e.bounds = time_bounds(priced, timeline, cluster.gpus, exchange_rules(fidelity));
+  if (with_elasticities) {
+    e.elasticities = elasticities(planned.plan, cluster, at, timeline.makespan);
+  }
+  return {std::move(e), std::move(planned.plan),
+          routing_source_names[static_cast<std::size_t>(routing)],
+          backend_name(fidelity, scenario.p2p_order)};
+}
+
+std::string explain_iteration_header(const Scenario& scenario, const Inputs& inputs,
+                                     const ExplainedIteration& e, const std::string& version) {
+  return iteration_header(scenario, inputs, version) +
+         fmt::format("# policy {}, {} routing, at {}\n", inputs.systems[0].name, e.routing,
+                     e.fidelity);
+}
+
+std::string explain_iteration_document(const Scenario& scenario, const Inputs& inputs,
+                                       const ExplainedIteration& e, const std::string& version) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  nlohmann::ordered_json result = {{"format", "moesim-iteration-explanation"},
+                                   {"format_version", 1},
+                                   {"moesim", version},
+                                   {"trace", file_json(inputs.trace_file)},
+                                   {"model", file_json(inputs.model_file)},
+                                   {"policy", file_json(inputs.system_files[0])},
+                                   {"topology", file_json(cluster.file)},
+                                   {"set", changes_json(scenario)},
+                                   {"routing", e.routing},
+                                   {"fidelity", e.fidelity},
+                                   {"gpus", cluster.topology.gpu_count()}};
+  result.update(iteration_explanation_json(e.explanation, e.plan));
+  return result.dump(1) + "\n";
+}
+
+}  // namespace moesim

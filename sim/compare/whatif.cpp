@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/compare/whatif.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/compare/iterations.h"
+#include "sim/compare/result_file.h"
+#include "sim/compare/simulate.h"
+#include "sim/scenario/fit_trace.h"
+
+namespace moesim {
+namespace {
+
+Inputs open_any(const Scenario& scenario) {
+  return scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
+}
+
+/// What failing GPUs leave may not be a cluster for the scenario.
+template <class Action>
+void with_hint_of_failed(const WhatIf& what, Action action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    if (what.fail.empty()) throw;
+    const Diagnostic& d = e.diagnostics().front();
+    throw Error(
+        "on what --fail leaves: " + d.message,
+        d.hint.empty() ? "fail whole hosts or EP groups, or change the scenario's sizes" : d.hint);
+  }
+}
+
+WhatIfSide side_of(const CaseResult& c, const Inputs& inputs) {
+  WhatIfSide side;
+  side.unsuitable = c.unsuitable;
+  if (!c.ran()) return side;
+  side.time = c.metrics.mean_step();
+  side.gpus = c.topology->gpu_count();
+  const auto cluster = std::ranges::find_if(
+      inputs.clusters, [&](const ClusterInput& in) { return &in.topology == c.topology; });
+  side.tokens = cluster->batches.tokens_per_rank * side.gpus;
+  side.path = c.metrics.path;
+  return side;
+}
+
+WhatIfSide side_of(const IterationCase& c) {
+  return {c.metrics.times.iteration, c.metrics.tokens, c.gpus, c.metrics.path, c.unsuitable};
+}
+
+std::vector<WhatIfCase> steps(const Scenario& scenario, const Inputs& before, const Inputs& after,
+                              int workers) {
+  const auto old = simulate(scenario, before, {.workers = workers}).cases;
+  const auto fresh = simulate(scenario, after, {.workers = workers}).cases;
+  std::vector<WhatIfCase> cases;
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    const CaseName& name = old[i].name;
+    cases.push_back({{name.topology, name.policy, "", name.fidelity},
+                     side_of(old[i], before),
+                     side_of(fresh[i], after)});
+  }
+  return cases;
+}
+
+std::vector<WhatIfCase> iterations(const Scenario& scenario, const Inputs& before,
+                                   const Inputs& after, int workers) {
+  const auto old = simulate_iterations(scenario, before, {.workers = workers});
+  const auto fresh = simulate_iterations(scenario, after, {.workers = workers});
+  std::vector<WhatIfCase> cases;
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    const IterationCase& c = old[i];
+    cases.push_back({{c.topology, c.policy, c.routing, c.fidelity}, side_of(c), side_of(fresh[i])});
+  }
+  return cases;
+}
+
+}  // namespace
+
+Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what) {
+  Inputs inputs = open_any(scenario);
+  std::vector<ClusterInput> clusters;
+  for (const ClusterInput& cluster : inputs.clusters) {
+    clusters.push_back(changed(cluster, changes_of(what, cluster.topology)));
+  }
+  inputs.clusters = std::move(clusters);
+  with_hint_of_failed(what, [&] {
+    if (!scenario.iteration) return fit_trace(scenario, inputs.trace, inputs.clusters);
+    for (const ClusterInput& cluster : inputs.clusters) {
+      shape_of(*scenario.iteration, cluster.topology.gpu_count(), inputs.model);
+    }
+  });
+  return inputs;
+}
+
+std::vector<WhatIfCase> simulate_whatif(const Scenario& scenario, const Inputs& before,
+                                        const Inputs& after, int workers) {
+  return scenario.iteration ? iterations(scenario, before, after, workers)
+                            : steps(scenario, before, after, workers);
+}
+
+std::string text_of(const WhatIf& what) {
+  std::vector<std::string> words;
+  for (const std::string& text : what.scale) words.push_back("--scale " + text);
+  for (const std::string& text : what.slow) words.push_back("--slow " + text);
+  for (const std::string& text : what.fail) words.push_back("--fail " + text);
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string whatif_document(const Scenario& scenario, const Inputs& before, const WhatIf& what,
+                            const std::vector<WhatIfCase>& cases, const std::string& version) {
+  using Json = nlohmann::ordered_json;
+  Json policies = Json::array(), topologies = Json::array();
+  for (const InputFile& file : before.system_files) policies.push_back(file_json(file));
+  for (const ClusterInput& c : before.clusters) topologies.push_back(file_json(c.file));
+  const Json document = {{"format", "moesim-whatif"},
+                         {"format_version", 1},
+                         {"moesim", version},
+                         {"trace", file_json(before.trace_file)},
+                         {"model", file_json(before.model_file)},
+                         {"policies", policies},
+                         {"topologies", topologies},
+                         {"set", changes_json(scenario)},
+                         {"scale", what.scale},
+                         {"slow", what.slow},
+                         {"fail", what.fail},
+                         {"cases", whatif_json(cases)}};
+  return document.dump(1) + "\n";
+}
+
+}  // namespace moesim

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks back from the last end. Whatever an op waited for ended when it began.
+#include "sim/report/critical_path.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace moesim {
+namespace {
+
+/// An op on one of its GPUs.
+struct PathPlace {
+  OpId op;
+  std::size_t member = 0;
+};
+
+class PathWalk {
+ public:
+  PathWalk(const Plan& plan, const Timeline& timeline) : plan_(plan), timeline_(timeline) {
+    for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
+      auto& of_stream = on_stream_.at(static_cast<std::size_t>(plan[id].stream));
+      position_.push_back(of_stream.size());
+      of_stream.push_back(id);
+    }
+  }
+
+  std::vector<PathSegment> run() {
+    std::optional<PathPlace> at = last();
+    if (!at) return {};
+    until_ = timeline_.makespan;
+    idle(*at, interval(*at).end);
+    while (at) at = step(*at);
+    std::ranges::reverse(path_);
+    return std::move(path_);
+  }
+
+ private:
+  const Interval& interval(PathPlace at) const { return timeline_.ops[at.op.index()][at.member]; }
+  GpuId gpu(PathPlace at) const { return plan_[at.op].group[at.member]; }
+
+  /// What ends last.
+  std::optional<PathPlace> last() const {
+    std::optional<PathPlace> latest;
+    for (OpId id(0); id.index() < plan_.ops.size(); ++id.value) {
+      for (std::size_t m = 0; m < plan_[id].group.size(); ++m) {
+        if (!latest || interval({id, m}).end > interval(*latest).end) latest = PathPlace{id, m};
+      }
+    }
+    return latest;
+  }
+
+  void add(PathSegment segment, Seconds from) {
+    if (from >= until_) return;
+    segment.when = {from, until_};
+    path_.push_back(segment);
+    until_ = from;
+  }
+  /// The path up to now was on no op; it is said to be the op's that began late.
+  void idle(PathPlace at, Seconds from) {
+    add({at.op, gpu(at), gpu(at), {}, PathWait::nothing, true, {}}, from);
+  }
+
+  /// Adds the op's segment; returns what it waited for.
+  std::optional<PathPlace> step(PathPlace at) {
+    const PathPlace slowest = {at.op, slowest_member(at)};
+    const Seconds begin = interval(slowest).start;
+    PathWait wait = PathWait::nothing;
+    const std::optional<PathPlace> before = waited_for(slowest, wait);
+    add({at.op, gpu(at), gpu(slowest), {}, wait, false, mean_wait(slowest)}, begin);
+    idle(slowest, before ? interval(*before).end : Seconds(0));
+    return before;
+  }
+
+  /// Of the participants that joined an exchange before this one.
+  Seconds mean_wait(PathPlace slowest) const {
+    const auto& when = timeline_.ops[slowest.op.index()];
+    Seconds sum;
+    if (plan_[slowest.op].exchange() == nullptr) return sum;
+    for (const Interval& i : when) sum += std::max(Seconds(0), interval(slowest).start - i.start);
+    return sum * (1.0 / static_cast<double>(when.size()));
+  }
+
+  /// The participant whose joining an exchange waited for.
+  std::size_t slowest_member(PathPlace at) const {
+    const Op& op = plan_[at.op];
+    if (op.exchange() == nullptr) return at.member;
+    const auto& when = timeline_.ops[at.op.index()];
+    const bool together =
+        std::ranges::all_of(when, [&](const Interval& i) { return i.end == when[0].end; });
+    const GroupTraffic traffic = op.traffic();
+    const Bytes none(0);
+    const auto counts = [&](std::size_t m) {
+      if (together) return true;
+      if (when[m].start > when[at.member].end) return false;
+      const GpuId here = op.group[at.member], there = op.group[m];
+      return traffic.at(here, there) > none || traffic.at(there, here) > none;
+    };
+    std::size_t slowest = at.member;
+    for (std::size_t m = 0; m < when.size(); ++m) {
+      if (when[m].start > when[slowest].start && counts(m)) slowest = m;
+    }
+    return slowest;
+  }
+
+  /// The latest to end of what an op waits for on a GPU; see for_each_wait.
+  std::optional<PathPlace> waited_for(PathPlace at, PathWait& wait) const {
+    std::optional<PathPlace> latest;
+    const auto look = [&](OpId earlier, std::size_t member, PathWait as) {
+      const PathPlace place{earlier, member};
+      if (latest && interval(place).end <= interval(*latest).end) return;
+      latest = place;
+      wait = as;
+    };
+    for (const OpId after : plan_[at.op].after) {
+      const Group& group = plan_[after].group;
+      if (const std::size_t m = group.member(gpu(at)); m < group.size()) {
+        look(after, m, PathWait::data);
+      }
+    }
+    const auto& of_stream = on_stream_.at(static_cast<std::size_t>(plan_[at.op].stream));
+    for (std::size_t i = position_[at.op.index()]; i-- > 0;) {
+      const Group& group = plan_[of_stream[i]].group;
+      const std::size_t m = group.member(gpu(at));
+      if (m == group.size()) continue;
+      look(of_stream[i], m, PathWait::stream);
+      break;
+    }
+    return latest;
+  }
+
+  const Plan& plan_;
+  const Timeline& timeline_;
+  std::array<std::vector<OpId>, stream_count> on_stream_;
+  std::vector<std::size_t> position_;  // [op] in the list of its stream
+  Seconds until_;                      // where the path has come to
+  std::vector<PathSegment> path_;      // from the end
+};
+
+}  // namespace
+
+const char* name_of(PathWait wait) {
+  static constexpr const char* names[] = {"nothing", "data", "stream"};
+  return names[static_cast<std::size_t>(wait)];
+}
+
+std::vector<PathSegment> critical_path(const Plan& plan, const Timeline& timeline) {
+  return PathWalk(plan, timeline).run();
+}
+
+}  // namespace moesim

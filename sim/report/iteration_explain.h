@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the time and the memory of one iteration go, per pipeline stage and rank, and why it takes
+// so long. Every figure is defined in docs/explain.md.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/report/elasticity.h"
+#include "sim/report/iteration_table.h"
+#include "sim/report/path_sums.h"
+#include "sim/report/time_bounds.h"
+
+namespace moesim {
+
+/// One GPU in the iteration.
+struct RankReport {
+  GpuId gpu;
+  std::string name;  // of its vertex
+  int stage = 0;     // of the pipeline
+  IterationTimes times;
+  FullestGpu memory;  // its own peak; `mean` stays 0
+};
+
+struct IterationExplanation {
+  IterationTimes times;           // of the mean GPU
+  std::vector<RankReport> ranks;  // [GPU]
+  std::vector<PathSegment> path;
+  PathSums sums;  // of the path
+  TimeBounds bounds;
+  std::vector<Elasticity> elasticities;  // empty where they were not asked for
+};
+
+/// Tables: stages, ranks (all of few, else the two extremes of each stage), memory by stage, the
+/// critical path, bounds, elasticities.
+Printout iteration_explanation_text(const IterationExplanation& explanation);
+
+/// The same, unrounded, with every rank and every segment of the path.
+nlohmann::ordered_json iteration_explanation_json(const IterationExplanation& explanation,
+                                                  const Plan& plan);
+
+}  // namespace moesim

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/topology/topology_changes.h"
+
+#include <memory>
+#include <utility>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+template <class Key>
+double factor_of(const std::map<Key, double>& factors, const Key& key) {
+  const auto found = factors.find(key);
+  return found == factors.end() ? 1 : found->second;
+}
+
+Link changed(Link link, LinkId id, const TopologyChanges& changes) {
+  const double speed =
+      factor_of(changes.bandwidth, link.link_class) * factor_of(changes.link_bandwidth, id);
+  link.latency = link.latency * factor_of(changes.latency, link.link_class);
+  if (speed == 1) return link;
+  link.bandwidth = BytesPerSecond(link.bandwidth.value * speed);
+  link.crowded.bandwidth = BytesPerSecond(link.crowded.bandwidth.value * speed);
+  if (link.table) {
+    link.table = std::make_shared<const BandwidthTable>(link.table->scaled(speed));
+    link.bandwidth = link.table->most();
+  }
+  return link;
+}
+
+}  // namespace
+
+Topology changed(const Topology& topology, const TopologyChanges& changes) {
+  Topology::Parts parts;
+  parts.name = topology.name();
+  parts.vertices = topology.vertices();
+  parts.classes = topology.classes();
+  parts.levels = topology.levels();
+  parts.exchange_overhead = topology.exchange_overhead() * changes.overhead;
+  parts.peer_overhead = topology.peer_overhead() * changes.overhead;
+  for (const GpuId gpu : topology.all_gpus()) {
+    parts.gpus.push_back(topology.vertex_of(gpu));
+    parts.gpu_model.push_back(topology.gpu_model(gpu));
+  }
+  LinkId id(0);
+  for (const Link& link : topology.links()) {
+    if (!changes.failed.contains(id)) parts.links.push_back(changed(link, id, changes));
+    ++id.value;
+  }
+  try {
+    return Topology(std::move(parts));
+  } catch (const Error& e) {
+    if (changes.failed.empty()) throw;
+    throw Error("without the failed links: " + e.diagnostics().front().message,
+                "the topology has no other route there: fail the GPUs behind it, too");
+  }
+}
+
+}  // namespace moesim
