@@ -19,6 +19,7 @@
 #include "sim/policy/system.h"
 #include "sim/scenario/scenario.h"
 #include "sim/topology/reader.h"
+#include "sim/trace/import/importer.h"
 #include "sim/trace/routing_trace.h"
 #include "sim/trace/trace_json.h"
 
@@ -158,6 +159,15 @@ Table list_mechanisms() {
   return table;
 }
 
+Table list_importers() {
+  Table table = table_of_section("importers", 1, {"kind", "description", "flags say"});
+  for (const Importer& importer : importers()) {
+    table.rows.push_back({importer.kind, importer.reads, importer.needs});
+  }
+  table.columns.back().kind = TableColumn::Kind::words;
+  return table;
+}
+
 struct Section {
   std::string name;
   std::string title;
@@ -172,7 +182,8 @@ const std::vector<Section> sections = {
     {"dense-models", "dense models (models/dense)", list_dense_models},
     {"gpus", "gpus (models/gpu)", list_gpus},
     {"scenarios", "scenarios", list_scenarios},
-    {"traces", "traces", list_traces}};
+    {"traces", "traces", list_traces},
+    {"importers", "importers (moesim trace import)", list_importers}};
 
 struct ListOptions {
   std::string what;
@@ -199,12 +210,12 @@ void list(const ListOptions& options) {
 
 void add_list_command(CommandLine& app) {
   const auto options = std::make_shared<ListOptions>();
-  CommandLine command =
-      app.add_subcommand("list", "Lists policies, topologies, models, scenarios and traces");
+  CommandLine command = app.add_subcommand(
+      "list", "Lists policies, topologies, models, scenarios, traces and importers");
   command.add_option(
       "WHAT", options->what,
-      "policies, mechanisms, topologies, models, dense-models, gpus, scenarios or traces (default "
-      "all)");
+      "policies, mechanisms, topologies, models, dense-models, gpus, scenarios, traces or "
+      "importers (default all)");
   options->print.add_to(command);
   command.callback([options] { list(*options); });
 }

@@ -16,7 +16,8 @@ volatile std::sig_atomic_t stop_signal = 0;
 
 }  // namespace
 
-LongWork::LongWork(std::string what) : what_(std::move(what)) {
+LongWork::LongWork(std::string what, std::string interrupted)
+    : what_(std::move(what)), interrupted_(std::move(interrupted)) {
   stop_signal = 0;
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int s) { stop_signal = s; });
 }
@@ -27,7 +28,7 @@ LongWork::~LongWork() {
 }
 
 void LongWork::show(double done) {
-  if (stop_signal != 0) throw std::runtime_error("interrupted; nothing was written");
+  if (stop_signal != 0) throw std::runtime_error(interrupted_);
   const int percent = static_cast<int>(done * 100);
   if (percent == shown_ || ::isatty(STDERR_FILENO) == 0) return;
   shown_ = percent;

@@ -12,7 +12,7 @@ namespace moesim {
 /// terminal a line tells how far the work is. One at a time.
 class LongWork {
  public:
-  explicit LongWork(std::string what);
+  explicit LongWork(std::string what, std::string interrupted = "interrupted; nothing was written");
   ~LongWork();
   LongWork(const LongWork&) = delete;
   LongWork& operator=(const LongWork&) = delete;
@@ -25,7 +25,7 @@ class LongWork {
  private:
   void show(double done);
 
-  std::string what_;
+  std::string what_, interrupted_;
   int shown_ = -1;
 };
 

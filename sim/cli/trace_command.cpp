@@ -41,13 +41,6 @@ void write_steps(const RoutingTrace& trace, const std::string& output, LongWork&
   writer.finish();
 }
 
-/// A trace's folder by its path or name.
-std::string find_trace(const std::string& name) {
-  std::string folder = trace_folder(name);
-  if (is_there(folder)) return folder;
-  throw error_in(name, "there is no such trace", hint_for_trace(name));
-}
-
 void add_info(CommandLine& trace) {
   struct Flags {
     std::string directory;
@@ -130,6 +123,12 @@ void add_slice(CommandLine& trace) {
 
 }  // namespace
 
+std::string find_trace(const std::string& name) {
+  std::string folder = trace_folder(name);
+  if (is_there(folder)) return folder;
+  throw error_in(name, "there is no such trace", hint_for_trace(name));
+}
+
 std::pair<int, int> pair_of(const std::string& flag, const std::string& text) {
   const auto colon = text.find(':');
   if (colon == std::string::npos)
@@ -161,6 +160,7 @@ void add_trace_command(CommandLine& app) {
   trace.require_subcommand();
   add_info(trace);
   add_verify(trace);
+  add_trace_check(trace);
   add_trace_import(trace);
   add_slice(trace);
   add_trace_synth(trace);

@@ -10,8 +10,12 @@
 
 namespace moesim {
 
+void add_trace_check(CommandLine& trace);
 void add_trace_import(CommandLine& trace);
 void add_trace_synth(CommandLine& trace);
+
+/// A trace's folder by its path or name. Throws Error when there is none.
+std::string find_trace(const std::string& name);
 
 /// "A:B" -> {A, B}; throws Error naming the flag.
 std::pair<int, int> pair_of(const std::string& flag, const std::string& text);

@@ -17,10 +17,28 @@ namespace moesim {
 namespace {
 
 struct ImportFlags {
-  std::string kind, model, phase;
+  std::string kind, model, phase, passes;
   std::vector<std::string> layers;
   ImportOptions options;
 };
+
+Phase phase_of(const std::string& text) {
+  const auto& names = phase_names();
+  const auto at = std::find(names.begin(), names.end(), text);
+  if (at == names.end())
+    throw Error(fmt::format("'{}' is no phase", text), did_you_mean(text, names));
+  return static_cast<Phase>(at - names.begin());
+}
+
+/// The kinds with what they read and need, as the footer of the help.
+std::string kinds_text() {
+  std::string text;
+  for (const Importer& importer : importers()) {
+    text +=
+        fmt::format("  {:<16} {} (flags say: {})\n", importer.kind, importer.reads, importer.needs);
+  }
+  return text;
+}
 
 void run_import(ImportFlags flags) {
   ImportOptions& options = flags.options;
@@ -28,18 +46,16 @@ void run_import(ImportFlags flags) {
     const MoeModel model = read_moe_model(data_file("models/moe", flags.model));
     options.model = model.name;
     options.moe_layers = model.moe_layers;
+    options.model_layers = model.layers;
+    options.selects_otherwise =
+        model.gate_score == GateScore::sigmoid || model.gate_kept_groups < model.gate_groups;
     if (options.experts == 0) options.experts = model.experts;
     if (options.top_k == 0) options.top_k = model.top_k;
   }
-  if (!flags.phase.empty()) {
-    const auto& names = phase_names();
-    const auto at = std::find(names.begin(), names.end(), flags.phase);
-    if (at == names.end())
-      throw Error(fmt::format("'{}' is no phase", flags.phase), did_you_mean(flags.phase, names));
-    options.phase = static_cast<Phase>(at - names.begin());
-  }
+  if (!flags.phase.empty()) options.phase = phase_of(flags.phase);
+  if (!flags.passes.empty()) options.passes = phase_of(flags.passes);
   options.layers = layers_of(flags.layers);
-  LongWork work("importing");
+  LongWork work("importing", "interrupted; the same command goes on where it stopped");
   const Imported imported = import_trace(flags.kind, options, work.progress());
   for (const Diagnostic& warning : imported.warnings) fmt::print(stderr, "{}", warning.str());
   fmt::print("{}", imported.report);
@@ -51,8 +67,8 @@ void add_trace_import(CommandLine& trace) {
   const auto flags = std::make_shared<ImportFlags>();
   ImportOptions& options = flags->options;
   CommandLine command = trace.add_subcommand("import", "Makes a trace from another format");
-  command.add_option("KIND", flags->kind, "esft, npz, npy or gpt-oss").required();
-  command.add_option("INPUT", options.inputs, "files (esft: or a folder)").required();
+  command.add_option("KIND", flags->kind, "a format, see below").required();
+  command.add_option("INPUT", options.inputs, "files, or folders of them").required();
   command.add_option("-o,--output", options.output, "the new trace folder").required();
   command.add_option("--name", options.name, "name of the trace (default: the folder's)");
   command.add_option("--model", flags->model, "model whose experts, top-k and layers these are");
@@ -62,6 +78,11 @@ void add_trace_import(CommandLine& trace) {
       .add_option("--layers", flags->layers, "model layer numbers: FIRST:COUNT, or a list 0,7,15")
       .separated_by(',');
   command.add_option("--phase", flags->phase, "training, prefill, decode or mixed");
+  command
+      .add_option("--passes", flags->passes, "takes passes of one kind alone, where the files tell")
+      .one_of({"prefill", "decode"});
+  command.add_option("--step-tokens", options.step_tokens,
+                     "fills steps up to so many tokens (default: one pass, or 131072 of requests)");
   command.add_option("--ids", options.ids, "npz: the array of expert ids");
   command.add_option("--lengths", options.lengths, "npz: the array of sequence lengths");
   command.add_option("--weights", options.weights, "npz: the array of gate weights");
@@ -69,7 +90,13 @@ void add_trace_import(CommandLine& trace) {
       .add_option("--order", options.order,
                   "npz: tlk (token, layer, choice) or ltk (layer, token, choice)")
       .one_of({"tlk", "ltk"});
+  command
+      .add_option("--numbering", options.numbering,
+                  "megatron-trace: layers are counted from-0 (hooks), from-1 (replay recorder) or "
+                  "moe (MoE layers alone, from 0)")
+      .one_of({"from-0", "from-1", "moe"});
   command.add_option("--weight-scale", options.weight_scale, "npz: one unit of the weights");
+  command.footer(kinds_text());
   command.callback([flags] { run_import(*flags); });
 }
 

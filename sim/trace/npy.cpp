@@ -116,6 +116,7 @@ std::int64_t product(const std::vector<std::int64_t>& shape, const std::string& 
 }  // namespace
 
 std::string NpyType::name() const {
+  if (kind == 'b') return "bfloat16";
   return fmt::format("{}{}", kind == 'u' ? "uint" : kind == 'i' ? "int" : "float", size * 8);
 }
 
@@ -136,6 +137,30 @@ NpyArray NpyArray::parse(std::vector<std::byte> content, const std::string& name
   array.memory_ = bytes;
   array.read_header(*bytes);
   return array;
+}
+
+NpyArray NpyArray::view(NpyType type, std::vector<std::int64_t> shape,
+                        std::span<const std::byte> elements, std::shared_ptr<const void> memory,
+                        const std::string& name) {
+  NpyArray array;
+  array.file_ = name;
+  array.type_ = type;
+  array.shape_ = std::move(shape);
+  if (array.shape_.size() > most_axes) throw error_in(name, "has too many axes");
+  array.count_ = product(array.shape_, name);
+  if (elements.size() != static_cast<std::size_t>(array.count_ * type.size)) {
+    throw error_in(name, fmt::format("{} needs {} bytes of data but has {}", array.describe(),
+                                     array.count_ * type.size, elements.size()));
+  }
+  array.memory_ = std::move(memory);
+  array.data_ = elements.data();
+  return array;
+}
+
+NpyArray NpyArray::reshaped(std::vector<std::int64_t> shape) const {
+  const auto* const bytes = static_cast<const std::byte*>(data_);
+  return view(type_, std::move(shape), {bytes, static_cast<std::size_t>(count_ * type_.size)},
+              memory_, file_);
 }
 
 void NpyArray::read_header(std::span<const std::byte> bytes) {
@@ -220,7 +245,10 @@ std::int64_t NpyArray::integer(std::int64_t i) const {
 }
 
 double NpyArray::real(std::int64_t i) const {
-  if (type_.kind != 'f') return static_cast<double>(integer(i));
+  if (type_.is_integer()) return static_cast<double>(integer(i));
+  if (type_.kind == 'b') {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(i)) << 16);
+  }
   if (type_.size == 2) return half_to_float(load<std::uint16_t>(i));
   return type_.size == 4 ? load<float>(i) : load<double>(i);
 }

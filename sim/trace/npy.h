@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace moesim {
@@ -14,11 +15,12 @@ namespace moesim {
 class MappedFile;
 
 /// Element type of an array, as in numpy's `descr` without the byte order: u1 u2 u4 u8 i1 i2 i4 i8
-/// f2 f4 f8.
+/// f2 f4 f8; b2 is bfloat16, which numpy lacks.
 struct NpyType {
-  char kind = 'u';  // u, i or f
+  char kind = 'u';  // u, i, f or b
   int size = 1;     // bytes
   bool operator==(const NpyType&) const = default;
+  bool is_integer() const { return kind == 'u' || kind == 'i'; }
   /// numpy's name, such as "uint8".
   std::string name() const;
 };
@@ -30,6 +32,22 @@ class NpyArray {
   static NpyArray open(const std::string& path);
   /// The array in `content`, the bytes of a .npy file; `name` stands for the file in messages.
   static NpyArray parse(std::vector<std::byte> content, const std::string& name);
+  /// An array of another container: `elements` live in `memory`. Throws Error where their number is
+  /// not that of the shape.
+  static NpyArray view(NpyType type, std::vector<std::int64_t> shape,
+                       std::span<const std::byte> elements, std::shared_ptr<const void> memory,
+                       const std::string& name);
+  /// Numbers [shape] in C order.
+  static NpyArray of(std::vector<std::int32_t> values, std::vector<std::int64_t> shape,
+                     const std::string& name) {
+    return of_values({'i', 4}, std::move(values), std::move(shape), name);
+  }
+  static NpyArray of(std::vector<float> values, std::vector<std::int64_t> shape,
+                     const std::string& name) {
+    return of_values({'f', 4}, std::move(values), std::move(shape), name);
+  }
+  /// The same elements by other axes. Throws Error where their number is another.
+  NpyArray reshaped(std::vector<std::int64_t> shape) const;
 
   const std::string& file() const { return file_; }
   NpyType type() const { return type_; }
@@ -48,6 +66,12 @@ class NpyArray {
 
  private:
   NpyArray() = default;
+  template <class T>
+  static NpyArray of_values(NpyType type, std::vector<T> values, std::vector<std::int64_t> shape,
+                            const std::string& name) {
+    const auto kept = std::make_shared<const std::vector<T>>(std::move(values));
+    return view(type, std::move(shape), std::as_bytes(std::span(*kept)), kept, name);
+  }
   void read_header(std::span<const std::byte> bytes);
   template <class T>
   T load(std::int64_t i) const {

@@ -24,7 +24,8 @@ struct TraceInfo {
   int top_k = 0;
   std::vector<int> layers;  // model layer number of each recorded MoE layer
   Phase phase = Phase::mixed;
-  std::string provenance;  // free-form JSON
+  std::string provenance;     // free-form JSON
+  bool counts_alone = false;  // rows were dealt from counts: only their loads were recorded
 };
 
 /// Expert ids of consecutive tokens of one layer: row-major [tokens][top_k], uint8 or uint16.

@@ -86,6 +86,7 @@ TraceInfo read_trace_json(const std::string& directory) {
     if (const auto layers = root.get("layers")) info.layers = read_layers(*layers);
     info.phase = static_cast<Phase>(root.choice("phase", phase_names()));
     read_ids_kind(root);
+    info.counts_alone = root.choice("rows", {"tokens", "counts"}, 0) == 1;
     if (const auto provenance = root.find("provenance")) info.provenance = provenance->json();
   }
   document->finish();
@@ -102,9 +103,10 @@ std::string trace_json_text(const TraceInfo& info) {
   return fmt::format(
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"name\": {},\n  \"model\": {},\n"
       "  \"experts\": {},\n  \"top_k\": {},\n  \"layers\": [{}],\n  \"phase\": \"{}\",\n"
-      "  \"expert_ids\": \"logical\",\n  \"provenance\": {}\n}}\n",
+      "  \"expert_ids\": \"logical\",\n{}  \"provenance\": {}\n}}\n",
       trace_format, trace_version, quoted(info.name), quoted(info.model), info.experts, info.top_k,
-      fmt::join(info.layers, ", "), to_string(info.phase), indented);
+      fmt::join(info.layers, ", "), to_string(info.phase),
+      info.counts_alone ? "  \"rows\": \"counts\",\n" : "", indented);
 }
 
 }  // namespace moesim

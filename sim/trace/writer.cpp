@@ -3,19 +3,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "sim/base/files.h"
-#include "sim/trace/npy.h"
+#include "sim/trace/step_files.h"
 #include "sim/trace/trace_json.h"
 
 namespace moesim {
@@ -23,208 +18,87 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error cannot_write(const std::string& path) {
-  return error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));
-}
-
-/// A new file. It is on the disk when done() returns, so that a rename after it cannot publish
-/// something unwritten.
-class OutputFile {
- public:
-  explicit OutputFile(const std::string& path)
-      : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    if (fd_ < 0) throw cannot_write(path_);
-  }
-  ~OutputFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(const void* data, std::size_t size) {
-    const char* at = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t written = ::write(fd_, at, size);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) throw cannot_write(path_);
-      at += written;
-      size -= static_cast<std::size_t>(written);
-    }
-  }
-  void done() {
-    if (::fsync(fd_) != 0) throw cannot_write(path_);
-    const int fd = std::exchange(fd_, -1);
-    if (::close(fd) != 0) throw cannot_write(path_);
-  }
-
- private:
-  std::string path_;
-  int fd_;
-};
-
-/// Makes the names in a folder durable: fsync of a file leaves them out.
-void sync_folder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw cannot_write(path);
-  const bool synced = ::fsync(fd) == 0;
-  ::close(fd);
-  if (!synced) throw cannot_write(path);
-}
-
-void rename_folder(const std::string& from, const std::string& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) throw cannot_write(to);
-  const auto parent = fs::path(to).parent_path();
-  sync_folder(parent.empty() ? "." : parent.string());
-}
-
-/// The float16 that equals `value`, if there is a finite one.
-std::optional<std::uint16_t> exact_half(float value) {
-  if (!std::isfinite(value)) return std::nullopt;
-  const float size = std::fabs(value);
-  const int sign = std::signbit(value) ? 0x8000 : 0;
-  int bits = 0;
-  if (size != 0) {
-    int exponent = 0;
-    std::frexp(size, &exponent);                          // size in [2^(exponent-1), 2^exponent)
-    const int scale = std::max(exponent - 1, -14);        // exponent of the float16
-    const float fraction = std::ldexp(size, 10 - scale);  // 1024..2047, or less when subnormal
-    if (exponent - 1 > 15 || fraction != std::floor(fraction)) return std::nullopt;
-    bits = static_cast<int>(fraction) + ((scale + 14) << 10);
-  }
-  return static_cast<std::uint16_t>(bits | sign);
-}
-
-template <class T>
-void write_array(const std::string& path, NpyType type, const std::vector<std::int64_t>& shape,
-                 const std::vector<T>& values) {
-  OutputFile file(path);
-  const std::string header = npy_header(type, shape);
-  file.write(header.data(), header.size());
-  file.write(values.data(), values.size() * sizeof(T));
-  file.done();
-}
-
-/// The arrays of one step, written into a folder.
-class StepFiles {
- public:
-  StepFiles(const TraceStep& step, const TraceInfo& info, const std::string& folder)
-      : step_(step),
-        info_(info),
-        folder_(folder),
-        shape_{static_cast<std::int64_t>(info.layers.size()), step.tokens(), info.top_k} {}
-
-  void write() const {
-    write_ids();
-    const auto lengths = step_.sequence_lengths();
-    write_array(folder_ + "/sequence_lengths.npy", {'i', 4},
-                {static_cast<std::int64_t>(lengths.size())},
-                std::vector<std::int32_t>(lengths.begin(), lengths.end()));
-    if (step_.has_source_ranks()) write_ranks();
-    if (step_.has_weights()) write_weights();
-    sync_folder(folder_);
-  }
-
- private:
-  void write_ids() const {
-    OutputFile file(folder_ + "/ids.npy");
-    const std::string header = npy_header({'u', step_.ids(0).width()}, shape_);
-    file.write(header.data(), header.size());
-    for (int layer = 0; layer < shape_[0]; ++layer) {
-      const IdRows ids = step_.ids(layer);
-      file.write(ids.data(), static_cast<std::size_t>(ids.tokens() * ids.top_k() * ids.width()));
-    }
-    file.done();
-  }
-
-  void write_ranks() const {
-    std::vector<std::int32_t> wide;
-    for (std::int64_t t = 0; t < step_.tokens(); ++t) wide.push_back(step_.source_rank(t));
-    const std::string path = folder_ + "/source_ranks.npy";
-    if (std::any_of(wide.begin(), wide.end(), [](int r) { return r > 0xffff; })) {
-      write_array(path, {'i', 4}, {step_.tokens()}, wide);
-    } else {
-      write_array(path, {'u', 2}, {step_.tokens()},
-                  std::vector<std::uint16_t>(wide.begin(), wide.end()));
-    }
-  }
-
-  /// As float16 when no weight changes by it: half the bytes.
-  void write_weights() const {
-    std::vector<float> single;
-    std::vector<std::uint16_t> half;
-    for (int layer = 0; layer < shape_[0]; ++layer) {
-      for (std::int64_t t = 0; t < shape_[1]; ++t) {
-        for (int k = 0; k < shape_[2]; ++k) single.push_back(step_.weight(layer, t, k));
-      }
-    }
-    for (const float w : single) {
-      const auto narrow = exact_half(w);
-      if (!narrow) break;
-      half.push_back(*narrow);
-    }
-    const std::string path = folder_ + "/gate_weights.npy";
-    if (half.size() == single.size()) {
-      write_array(path, {'f', 2}, shape_, half);
-    } else {
-      write_array(path, {'f', 4}, shape_, single);
-    }
-  }
-
-  const TraceStep& step_;
-  const TraceInfo& info_;
-  const std::string& folder_;
-  std::vector<std::int64_t> shape_;
-};
+/// What a trace that can be resumed is made of, beside its steps.
+constexpr const char* key_file = "/.key";
 
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
 }
 
-void make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) != 0) throw cannot_write(path);
+void check_free(const std::string& target) {
+  if (!fs::exists(fs::symlink_status(target))) return;
+  throw error_in(target, "exists already; a trace is never overwritten",
+                 "give another name or remove it first");
 }
+
+/// The folder beside `target` in which it is made.
+std::string folder_beside(const std::string& target, const std::string& ending) {
+  const fs::path path(target);
+  if (path.has_parent_path()) fs::create_directories(path.parent_path());
+  return (path.parent_path() / fmt::format(".{}.{}", path.filename().string(), ending)).string();
+}
+
+std::string step_name(std::int64_t number) { return fmt::format("step-{:08}", number); }
 
 }  // namespace
 
-TraceWriter::TraceWriter(std::string target, std::string directory, TraceInfo info,
-                         std::int64_t last_number)
-    : target_(std::move(target)),
-      directory_(std::move(directory)),
-      info_(std::move(info)),
-      last_number_(last_number) {}
+TraceWriter::TraceWriter(std::string target, std::string directory, TraceInfo info)
+    : target_(std::move(target)), directory_(std::move(directory)), info_(std::move(info)) {}
 
 TraceWriter::TraceWriter(TraceWriter&& other) noexcept
     : target_(std::move(other.target_)),
       directory_(std::move(other.directory_)),
       info_(std::move(other.info_)),
       last_number_(other.last_number_),
+      lock_(std::exchange(other.lock_, -1)),
+      key_(std::move(other.key_)),
       finished_(std::exchange(other.finished_, true)) {}
 
 TraceWriter TraceWriter::create(const std::string& directory, const TraceInfo& info,
                                 Publish publish) {
   const std::string target = without_trailing_slash(directory);
-  if (fs::exists(fs::symlink_status(target))) {
-    throw error_in(target, "exists already; a trace is never overwritten",
-                   "give another name or remove it first");
-  }
-  const fs::path path(target);
-  if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  const std::string folder =
-      publish == Publish::each_step
-          ? target
-          : (path.parent_path() / fmt::format(".{}.tmp-{}", path.filename().string(), ::getpid()))
-                .string();
+  check_free(target);
+  std::string folder = folder_beside(target, fmt::format("tmp-{}", ::getpid()));
+  if (publish == Publish::each_step) folder = target;
   make_folder(folder);
-  TraceWriter writer(target, folder, info, -1);
+  TraceWriter writer(target, folder, info);
   write_file(folder + "/trace.json", trace_json_text(info));
   return writer;
 }
 
+TraceWriter TraceWriter::resume(const std::string& directory, const std::string& key) {
+  const std::string target = without_trailing_slash(directory);
+  check_free(target);
+  const std::string folder = folder_beside(target, "part");
+  if (!is_folder(folder)) make_folder(folder);
+  TraceWriter writer(target, folder, {});
+  writer.lock_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (writer.lock_ < 0 || ::flock(writer.lock_, LOCK_EX | LOCK_NB) != 0) {
+    writer.finished_ = true;
+    throw error_in(target, "is being written by another program");
+  }
+  const std::string key_path = folder + key_file;
+  if (!is_there(key_path) || read_file(key_path) != key) {
+    for (const auto& entry : fs::directory_iterator(folder)) fs::remove_all(entry.path());
+    writer.key_ = key;
+  }
+  return writer;
+}
+
 TraceWriter::~TraceWriter() {
-  if (finished_ || directory_ == target_) return;
+  if (!finished_ && (lock_ < 0 || !key_.empty())) abandon();
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void TraceWriter::abandon() {
   std::error_code ignored;
-  fs::remove_all(directory_, ignored);
+  if (directory_ != target_) fs::remove_all(directory_, ignored);
+  finished_ = true;
+}
+
+bool TraceWriter::has_step(std::int64_t number) const {
+  return is_folder(directory_ + "/" + step_name(number));
 }
 
 void TraceWriter::append_step(const TraceStep& step) {
@@ -232,13 +106,15 @@ void TraceWriter::append_step(const TraceStep& step) {
     throw Error(fmt::format("step {} cannot follow step {}", step.number(), last_number_),
                 "step numbers ascend");
   }
-  const std::string name = fmt::format("step-{:08}", step.number());
+  last_number_ = step.number();
+  if (has_step(step.number())) return;
+  if (!key_.empty()) write_file(directory_ + key_file, std::exchange(key_, ""));
+  const std::string name = step_name(step.number());
   const std::string temporary = directory_ + "/." + name + ".tmp";
   fs::remove_all(temporary);  // an interrupted recording may have left one
   make_folder(temporary);
-  StepFiles(step, info_, temporary).write();
+  write_step_files(step, info_, temporary);
   rename_folder(temporary, directory_ + "/" + name);
-  last_number_ = step.number();
 }
 
 void TraceWriter::finish() {
@@ -246,6 +122,8 @@ void TraceWriter::finish() {
     if (fs::exists(fs::symlink_status(target_))) {
       throw error_in(target_, "appeared meanwhile; a trace is never overwritten");
     }
+    write_file(directory_ + "/trace.json", trace_json_text(info_));
+    fs::remove(directory_ + key_file);
     rename_folder(directory_, target_);
   }
   finished_ = true;

@@ -84,8 +84,8 @@ TEST_F(ImportTest, RecorderWithDenseLayersPaddingAndWarmUp) {
   expect_three_tokens(trace);
   EXPECT_EQ(trace.info().layers, (std::vector{1, 2}));
   EXPECT_THAT(report_, testing::HasSubstr("dropped    13 rows: of dense layers\n"
-                                          "dropped    27 rows: of leading passes of equal tokens "
-                                          "(warm-up)\ndropped    3 rows: of padding (-1)\n"));
+                                          "dropped    18 rows: of leading passes of equal tokens "
+                                          "(warm-up)\ndropped    2 rows: of padding (-1)\n"));
 }
 
 TEST_F(ImportTest, EsftTextPlainAndGzip) {
@@ -127,6 +127,7 @@ TEST_F(ImportTest, MembersThatNobodyNeedsAreNotRead) {
   expect_three_tokens(import("npz"));
   EXPECT_EQ(warnings_, "");
   options_.weights = "prompts";
+  options_.output = scratch_ / "other";
   EXPECT_THAT(error_text([&] { import_trace("npz", options_); }),
               testing::HasSubstr("texts.npz/prompts.npy: error: holds elements of an unsupported"));
 }
@@ -188,6 +189,72 @@ TEST_F(ImportTest, GptOssRouterDataInsideOther) {
   EXPECT_THAT(
       refused(R"([{"router_data": [{"token_0": {"layer_0": {"selected_experts": [1e300]}}}]}])"),
       testing::HasSubstr("token_0: layer_0 chose expert 1e+300"));
+}
+
+/// Four requests of one token each, one layer, top-1.
+std::string four_requests(const std::string& last) {
+  std::string text;
+  for (const std::string& expert : {std::string("0"), std::string("1"), std::string("2"), last}) {
+    text += (text.empty() ? "[" : ",") +
+            (R"({"router_data": [{"token_0": {"layer_0": {"selected_experts": [)" + expert +
+             R"(], "selected_probs": [1]}}}]})");
+  }
+  return text + "]";
+}
+
+TEST_F(ImportTest, RequestsFillStepsOfSoManyTokens) {
+  options_.layers = {};
+  options_.step_tokens = 2;
+  options_.inputs = {scratch_ / "a.json"};
+  write_bytes(options_.inputs[0], four_requests("3"));
+  const auto trace = import("gpt-oss");
+  ASSERT_EQ(trace.step_count(), 2);
+  EXPECT_EQ(trace.step(1).number(), 1);
+  EXPECT_THAT(trace.step(1).sequence_lengths(), testing::ElementsAre(1, 1));
+  EXPECT_EQ(trace.step(1).ids(0).at(1, 0), 3);
+  EXPECT_THAT(report_, testing::StartsWith("steps      2\ntokens     4\n"));
+}
+
+TEST_F(ImportTest, GoesOnWhereItWasKilled) {
+  options_.layers = {};
+  options_.step_tokens = 1;
+  options_.inputs = {scratch_ / "a.json", scratch_ / "b.json", scratch_ / "c.json"};
+  for (const auto& input : options_.inputs) write_bytes(input, four_requests("3"));
+  const auto whole = import("gpt-oss").hash();
+  const std::string written = read_bytes(options_.output + "/trace.json");
+  std::filesystem::remove_all(options_.output);
+
+  const auto killed_after = [&](double share) {
+    EXPECT_THROW(import_trace("gpt-oss", options_,
+                              [&](double done) {
+                                if (done >= share) throw std::runtime_error("killed");
+                              }),
+                 std::runtime_error);
+    EXPECT_FALSE(std::filesystem::exists(options_.output));
+  };
+  killed_after(0.6);
+  const std::string first = scratch_ / ".out.part/step-00000000/ids.npy";
+  const auto time = std::filesystem::last_write_time(first);
+  EXPECT_EQ(import("gpt-oss").hash(), whole);
+  EXPECT_EQ(read_bytes(options_.output + "/trace.json"), written);
+  EXPECT_EQ(std::filesystem::last_write_time(options_.output + "/step-00000000/ids.npy"), time);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / ".out.part"));
+
+  // What other options or inputs have left is not gone on with.
+  std::filesystem::remove_all(options_.output);
+  killed_after(0.6);
+  write_bytes(options_.inputs[0], four_requests("0"));
+  EXPECT_EQ(import("gpt-oss").step(3).ids(0).at(0, 0), 0);
+}
+
+TEST_F(ImportTest, BadInputLeavesNothing) {
+  options_.layers = {};
+  options_.step_tokens = 1;
+  options_.inputs = {scratch_ / "a.json"};
+  write_bytes(options_.inputs[0], four_requests("4"));
+  EXPECT_THAT(error_text([&] { import_trace("gpt-oss", options_); }),
+              testing::HasSubstr("token_0: layer_0 chose expert 4"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / ".out.part"));
 }
 
 TEST_F(ImportTest, RefusesToOverwrite) {

@@ -11,7 +11,8 @@
 #include "sim/base/gzip.h"
 #include "sim/base/most.h"
 #include "sim/base/text.h"
-#include "sim/trace/import/importer.h"
+#include "sim/trace/import/formats.h"
+#include "sim/trace/import/import_sink.h"
 
 namespace moesim {
 namespace {
@@ -72,7 +73,7 @@ std::vector<LayerFile> find_files(const std::vector<std::string>& inputs) {
 
 /// Ids and weights of one layer, token-major.
 struct Layer {
-  std::vector<int> ids;
+  std::vector<std::int32_t> ids;
   std::vector<float> weights;
   std::vector<std::int32_t> sequence_lengths;
 };
@@ -155,35 +156,33 @@ void check_alike(const Layer& layer, const Layer& first, const LayerFile& file,
 
 }  // namespace
 
-Import import_esft(const ImportOptions& options, const TraceProgress& progress) {
+void import_esft(ImportSink& sink) {
+  const ImportOptions& options = sink.options();
+  const int experts = sink.experts();
   if (options.top_k < 1) throw Error("ESFT files do not say top-k", "give --model or --top-k");
   if (!options.layers.empty()) throw Error("ESFT file names say the layers", "drop --layers");
   const auto files = find_files(options.inputs);
-  Import made;
-  made.info.experts = options.experts;
-  made.info.top_k = options.top_k;
-  made.info.phase = Phase::prefill;
+  std::vector<std::int32_t> lengths;
+  std::vector<NpyArray> ids, weights;
+  std::vector<int> numbers;
   Layer first;
-  std::vector<int> ids;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (progress) progress(static_cast<double>(i) / static_cast<double>(files.size()));
-    Layer layer = read_layer(files[i].path, options.top_k, options.experts);
-    if (i == 0) first = layer;
+    sink.progress(static_cast<double>(i) / static_cast<double>(files.size()));
+    const std::string& path = files[i].path;
+    Layer layer = read_layer(path, options.top_k, experts);
+    if (i == 0) first.sequence_lengths = layer.sequence_lengths;
     check_alike(layer, first, files[i], files[0]);
-    ids.insert(ids.end(), layer.ids.begin(), layer.ids.end());
-    made.step.weights.insert(made.step.weights.end(), layer.weights.begin(), layer.weights.end());
-    made.info.layers.push_back(files[i].layer);
+    const auto tokens = std::ssize(layer.ids) / options.top_k;
+    ids.push_back(NpyArray::of(std::move(layer.ids), {tokens, options.top_k}, path));
+    weights.push_back(NpyArray::of(std::move(layer.weights), {tokens, options.top_k}, path));
+    numbers.push_back(files[i].layer);
   }
-  if (!options.moe_layers.empty() && made.info.layers != options.moe_layers) {
-    throw error_in(
-        options.inputs.front(),
-        fmt::format("has layers {} but the model's MoE layers are {}",
-                    fmt::join(made.info.layers, ", "), fmt::join(options.moe_layers, ", ")),
-        "--experts and --top-k instead of --model take any layers");
-  }
-  made.step.sequence_lengths = first.sequence_lengths;
-  made.step.ids = IdArray(options.experts, ids);
-  return made;
+  RoutedPass pass{options.inputs.front(), ChoiceTable(std::move(ids)), first.sequence_lengths};
+  pass.layers = numbers;
+  pass.weights = ChoiceTable(std::move(weights));
+  pass.phase = Phase::prefill;
+  pass.warm_up_first = false;
+  sink.add(pass);
 }
 
 }  // namespace moesim

@@ -7,18 +7,20 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "sim/base/gzip.h"
 #include "sim/base/json_events.h"
 #include "sim/base/most.h"
-#include "sim/trace/import/importer.h"
+#include "sim/trace/import/formats.h"
+#include "sim/trace/import/import_sink.h"
 
 namespace moesim {
 namespace {
 
 /// The choices of one token in one layer.
 struct Row {
-  std::vector<int> experts;
+  std::vector<std::int32_t> experts;
   std::vector<float> weights;
 };
 
@@ -164,53 +166,64 @@ void check_token(const Token& token, const Token& first, std::int64_t expected, 
   }
 }
 
+/// The rows of a request as the arrays of a pass.
+RoutedPass pass_of(const Request& request, const std::string& file) {
+  const auto tokens = std::ssize(request);
+  std::vector<NpyArray> ids, weights;
+  std::vector<int> layers;
+  for (const auto& [layer, first] : request[0].layers) {
+    const auto top_k = std::ssize(first.experts);
+    std::vector<std::int32_t> layer_ids;
+    std::vector<float> layer_weights;
+    for (const Token& token : request) {
+      const Row& row = token.layers.at(layer);
+      layer_ids.insert(layer_ids.end(), row.experts.begin(), row.experts.end());
+      layer_weights.insert(layer_weights.end(), row.weights.begin(), row.weights.end());
+    }
+    ids.push_back(NpyArray::of(std::move(layer_ids), {tokens, top_k}, file));
+    weights.push_back(NpyArray::of(std::move(layer_weights), {tokens, top_k}, file));
+    layers.push_back(layer);
+  }
+  RoutedPass pass{file, ChoiceTable(std::move(ids)), {static_cast<std::int32_t>(tokens)}};
+  pass.layers = layers;
+  pass.weights = ChoiceTable(std::move(weights));
+  pass.phase = Phase::decode;
+  pass.warm_up_first = false;
+  return pass;
+}
+
+void check_top_k(const Token& first, const ImportOptions& options, const std::string& file) {
+  const auto top_k = first.layers.begin()->second.experts.size();
+  if (options.top_k == 0 || static_cast<std::size_t>(options.top_k) == top_k) return;
+  throw error_in(file,
+                 fmt::format("has {} experts per token but top-k is {}", top_k, options.top_k));
+}
+
 }  // namespace
 
-Import import_gpt_oss(const ImportOptions& options, const TraceProgress& progress) {
-  Import made;
-  std::vector<Token> tokens;
+void import_gpt_oss(ImportSink& sink) {
+  const ImportOptions& options = sink.options();
+  const int experts = sink.experts();
+  std::optional<Token> first;  // of all files
   for (std::size_t i = 0; i < options.inputs.size(); ++i) {
-    if (progress) progress(static_cast<double>(i) / static_cast<double>(options.inputs.size()));
+    sink.progress(static_cast<double>(i) / static_cast<double>(options.inputs.size()));
     const std::string& file = options.inputs[i];
     for (const auto& request : read_requests(file)) {
       if (request.empty()) throw error_in(file, "has a request without tokens");
-      if (tokens.empty() &&
-          (request[0].layers.empty() || request[0].layers.begin()->second.experts.empty())) {
-        throw error_in(file, fmt::format("token_{} chose no experts", request[0].position));
+      if (!first) {
+        first = request[0];
+        if (first->layers.empty() || first->layers.begin()->second.experts.empty()) {
+          throw error_in(file, fmt::format("token_{} chose no experts", first->position));
+        }
+        check_top_k(*first, options, file);
       }
-      const Token first = tokens.empty() ? request[0] : tokens[0];
       for (std::size_t t = 0; t < request.size(); ++t) {
         const auto expected = request[0].position + static_cast<std::int64_t>(t);
-        check_token(request[t], first, expected, options.experts, file);
+        check_token(request[t], *first, expected, experts, file);
       }
-      tokens.insert(tokens.end(), request.begin(), request.end());
-      made.step.sequence_lengths.push_back(static_cast<std::int32_t>(request.size()));
+      sink.add(pass_of(request, file));
     }
   }
-  made.info.experts = options.experts;
-  made.info.top_k = static_cast<int>(tokens[0].layers.begin()->second.experts.size());
-  made.info.phase = Phase::decode;
-  if (options.top_k > 0 && options.top_k != made.info.top_k) {
-    throw error_in(options.inputs.front(), fmt::format("has {} experts per token but top-k is {}",
-                                                       made.info.top_k, options.top_k));
-  }
-  for (const auto& [layer, row] : tokens[0].layers) made.info.layers.push_back(layer);
-  if (!options.moe_layers.empty() && made.info.layers != options.moe_layers) {
-    throw error_in(
-        options.inputs.front(),
-        fmt::format("has layers {} but the model's MoE layers are {}",
-                    fmt::join(made.info.layers, ", "), fmt::join(options.moe_layers, ", ")));
-  }
-  std::vector<int> ids;
-  for (const int layer : made.info.layers) {
-    for (const auto& token : tokens) {
-      const Row& row = token.layers.at(layer);
-      ids.insert(ids.end(), row.experts.begin(), row.experts.end());
-      made.step.weights.insert(made.step.weights.end(), row.weights.begin(), row.weights.end());
-    }
-  }
-  made.step.ids = IdArray(options.experts, ids);
-  return made;
 }
 
 }  // namespace moesim

@@ -4,124 +4,99 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "sim/base/files.h"
 #include "sim/base/most.h"
-#include "sim/trace/trace_json.h"
-#include "sim/trace/verify.h"
-#include "sim/trace/writer.h"
+#include "sim/trace/import/formats.h"
+#include "sim/trace/import/import_sink.h"
+#include "sim/trace/import/input_hash.h"
 
 namespace moesim {
 namespace {
 
-namespace fs = std::filesystem;
-
 void check_options(const ImportOptions& options) {
   if (options.inputs.empty()) throw Error("there is nothing to import");
-  if (options.experts == 0) {
-    throw Error("the number of experts is not known", "give --model or --experts");
-  }
-  if (options.experts < 1 || options.experts > max_experts) {
+  if (options.experts < 0 || options.experts > max_experts) {
     throw Error(fmt::format("experts is {}; it is from 1 to {}", options.experts, max_experts));
   }
   if (options.top_k < 0) throw Error(fmt::format("top-k is {}", options.top_k));
-  if (options.top_k > options.experts) {
+  if (options.experts > 0 && options.top_k > options.experts) {
     throw Error(fmt::format("top-k {} exceeds the {} experts", options.top_k, options.experts));
   }
-}
-
-/// The files of an input, folders expanded, with their hashes.
-nlohmann::ordered_json input_hashes(const std::vector<std::string>& inputs) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const auto& input : inputs) {
-    std::vector<std::string> files = {input};
-    if (fs::is_directory(input)) {
-      files.clear();
-      for (const auto& entry : fs::directory_iterator(input)) {
-        if (entry.is_regular_file()) files.push_back(entry.path().string());
-      }
-      std::sort(files.begin(), files.end());
-    }
-    for (const auto& file : files) {
-      list.push_back(
-          {{"file", fs::path(file).filename().string()}, {"xxh3", hash_of(read_file(file))}});
-    }
-  }
-  return list;
-}
-
-void check_ids_of(const Import& made, const TraceStep& step, const std::string& input) {
-  const TraceInfo& info = made.info;
-  for (std::size_t i = 0; i < info.layers.size(); ++i) {
-    const IdProblems found = check_ids(step.ids(static_cast<int>(i)), info.experts);
-    if (found.out_of_range > 0) {
-      throw error_in(
-          input,
-          fmt::format("layer {}, token {}: expert {} of a model with {} experts", info.layers[i],
-                      found.out_of_range_token, found.out_of_range_id, info.experts),
-          "ids beyond the experts are slots, shared experts, padding or another model's");
-    }
-    if (found.repeated > 0) {
-      throw error_in(
-          input,
-          fmt::format("layer {}, token {}: expert {} is chosen twice", info.layers[i],
-                      found.repeated_token, found.repeated_id),
-          "rows of equal ids are padding or a dense layer; --model tells which layers are dense");
-    }
+  if (options.step_tokens < 0) {
+    throw Error(fmt::format("--step-tokens is {}", options.step_tokens));
   }
 }
 
-std::string report(const Import& made, const TraceStep& step) {
-  const TraceInfo& info = made.info;
-  std::string out = fmt::format(
-      "tokens     {}\nsequences  {}\nlayers     {}\nexperts    {}\n"
-      "top-k      {}\nphase      {}\nids        logical\nweights    {}\n",
-      step.tokens(), step.sequence_lengths().size(), layers_text(info.layers), info.experts,
-      info.top_k, to_string(info.phase), step.has_weights() ? "yes" : "no");
-  if (made.dropped.empty()) out += "dropped    nothing\n";
-  for (const auto& [reason, rows] : made.dropped) {
-    out += fmt::format("dropped    {} rows: {}\n", rows, reason);
+/// What decides how an import goes: one that stopped goes on only if all of it is the same.
+std::string resume_key(const std::string& kind, const ImportOptions& o,
+                       const std::string& input_hashes) {
+  return fmt::format("{} {} {} [{}] [{}] {} {} {} '{}' '{}' '{}' {} {} {}\n{}\n", kind, o.experts,
+                     o.top_k, fmt::join(o.layers, ","), fmt::join(o.moe_layers, ","),
+                     o.model_layers, o.passes ? static_cast<int>(*o.passes) : -1, o.step_tokens,
+                     o.ids, o.lengths, o.weights, o.order, o.numbering, o.weight_scale,
+                     input_hashes);
+}
+
+const Importer& importer_of(const std::string& kind) {
+  std::vector<std::string> kinds;
+  for (const Importer& importer : importers()) {
+    if (importer.kind == kind) return importer;
+    kinds.emplace_back(importer.kind);
   }
-  return out;
+  throw Error(fmt::format("'{}' is not a format that can be imported", kind),
+              did_you_mean(kind, kinds));
 }
 
 }  // namespace
 
-const std::vector<std::string>& import_kinds() {
-  static const std::vector<std::string> kinds = {"esft", "npz", "npy", "gpt-oss"};
-  return kinds;
+const std::vector<Importer>& importers() {
+  static const std::vector<Importer> table = {
+      {"sglang-recorder", "expert distribution recorder, per_token: a .pt per rank", "model",
+       import_sglang_recorder},
+      {"sglang-routes", "responses with routed_experts, JSON or JSON lines", "model",
+       import_sglang_routes},
+      {"vllm-routes", "responses with routed_experts, JSON or JSON lines", "model",
+       import_vllm_routes},
+      {"trtllm", "folder of meta_info.json, rank<r>_raw.safetensors", "nothing", import_trtllm},
+      {"megatron-trace", "router_trace_rank<r>.jsonl, one per rank", "model",
+       import_megatron_trace},
+      {"megatron-routes", "responses with moe_topk_indices", "model", import_megatron_routes},
+      {"trace-v1", "folders of manifest.json, tensors/*.pt", "nothing", import_trace_v1},
+      {"router-lists", ".pt per step: a tensor [token][choice] per layer", "model",
+       import_router_lists},
+      {"verl", ".pt with routed_experts, attention_mask", "model", import_routed_batches},
+      {"nemo-rl", ".pt with routed_experts [token][layer][choice]", "model", import_routed_batches},
+      {"hf-logits", ".pt with router_logits, attention_mask", "model", import_hf_logits},
+      {"core12345", "JSON per request of a selection trace", "experts", import_core12345},
+      {"esft", "expert_weights_<layer>.txt[.gz]", "experts, top-k", import_esft},
+      {"gpt-oss", "JSON of expert fingerprinting, plain or gzip", "experts", import_gpt_oss},
+      {"npz", "one .npz: ids, and if there are any lengths, weights", "experts, layers",
+       import_npz},
+      {"npy", "the same as several .npy", "experts, layers", import_npz},
+      {"sglang-counts", "expert distribution recorder, stat or per_pass", "model",
+       import_sglang_counts},
+      {"trtllm-counts", "folder of meta_info.json, rank<r>.safetensors", "top-k",
+       import_trtllm_counts},
+      {"counts", ".npy of counts [step][layer][source][expert]", "experts, top-k, layers",
+       import_counts},
+  };
+  return table;
 }
 
 Imported import_trace(const std::string& kind, const ImportOptions& options,
                       const TraceProgress& progress) {
-  const std::map<std::string, decltype(&import_npz)> importers = {
-      {"esft", import_esft}, {"npz", import_npz}, {"npy", import_npz}, {"gpt-oss", import_gpt_oss}};
-  const auto importer = importers.find(kind);
-  if (importer == importers.end()) {
-    throw Error(fmt::format("'{}' is not a format that can be imported", kind),
-                did_you_mean(kind, import_kinds()));
-  }
+  const Importer& importer = importer_of(kind);
   check_options(options);
-  Import made = importer->second(options, progress);
-
-  fs::path output(options.output);
-  if (!output.has_filename()) output = output.parent_path();
-  made.info.name = options.name.empty() ? output.filename().string() : options.name;
-  made.info.model = options.model.empty() ? "unknown" : options.model;
-  if (options.phase) made.info.phase = *options.phase;
-  nlohmann::ordered_json provenance = {{"imported_from", kind},
-                                       {"inputs", input_hashes(options.inputs)}};
-  if (!made.dropped.empty()) provenance["dropped_rows"] = made.dropped;
-  made.info.provenance = provenance.dump();
-
-  const auto step = make_step(made.info, std::move(made.step));
-  check_ids_of(made, *step, options.inputs.front());
-  auto writer = TraceWriter::create(options.output, made.info, TraceWriter::Publish::at_end);
-  writer.append_step(*step);
-  writer.finish();
-  return {report(made, *step), std::move(made.warnings)};
+  const std::string hashes = input_hashes(options.inputs);
+  auto writer = TraceWriter::resume(options.output, resume_key(kind, options, hashes));
+  try {
+    ImportSink sink(options, writer, progress);
+    importer.run(sink);
+    return sink.finish(kind, hashes);
+  } catch (const Error&) {
+    writer.abandon();  // it would end so again
+    throw;
+  }
 }
 
 }  // namespace moesim

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes native traces of other formats.
+// Makes native traces of other formats. A new format is a .cpp and its line in importer.cpp.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sim/trace/memory_step.h"
+#include "sim/base/error.h"
 #include "sim/trace/progress.h"
+#include "sim/trace/routing_trace.h"
 
 namespace moesim {
 
@@ -18,22 +18,19 @@ struct ImportOptions {
   std::string output;
   std::string name;             // default: the last part of output
   std::string model;            // free text
-  int experts = 0;              // required: no format says it
+  int experts = 0;              // 0: as the files say, if they do
   int top_k = 0;                // 0: as the files have it (esft cannot do without)
   std::vector<int> layers;      // model layer number of each layer of the files; empty: as they say
   std::vector<int> moe_layers;  // of the model, where it is known: every other layer is dense
-  std::optional<Phase> phase;   // default: what the format implies
+  int model_layers = 0;         // of the model, dense ones included; 0: unknown
+  bool selects_otherwise = false;     // the model's gate does not choose the largest logits
+  std::optional<Phase> phase;         // default: what the format implies
+  std::optional<Phase> passes;        // prefill or decode: passes of the other kind are left out
+  std::int64_t step_tokens = 0;       // a step is filled up to so many; 0: the default
   std::string ids, lengths, weights;  // npz: names of members; empty: guessed
   std::string order;                  // npz: "tlk", "ltk", or empty: follows from the lengths
+  std::string numbering;              // megatron-trace: what its layer numbers are
   double weight_scale = 0;            // npz: one unit of the weights; 0: 1, or 1e-4 for "*1e4"
-};
-
-/// A trace in the making, and what its import leaves out or warns of.
-struct Import {
-  TraceInfo info;
-  StepArrays step;
-  std::map<std::string, std::int64_t> dropped;  // rows (token x layer) by reason
-  std::vector<Diagnostic> warnings;
 };
 
 /// What an import reports to its user.
@@ -42,20 +39,22 @@ struct Imported {
   std::vector<Diagnostic> warnings;
 };
 
-// One format each. They throw Error for damaged files and for shapes that do not fit each other.
+class ImportSink;
 
-/// DeepSeek ESFT: expert_weights_<layer>.txt[.gz], or a folder of them.
-Import import_esft(const ImportOptions& options, const TraceProgress& progress);
-/// Arrays in one .npz or several .npy: ids, and if there are any sequence lengths and weights.
-Import import_npz(const ImportOptions& options, const TraceProgress& progress);
-/// GPT-OSS expert fingerprinting: JSON files of one or more requests each, plain or gzip.
-Import import_gpt_oss(const ImportOptions& options, const TraceProgress& progress);
+/// One format. `run` hands over every pass of the inputs to the sink; it throws Error for damaged
+/// files and for shapes that do not fit each other.
+struct Importer {
+  const char* kind;
+  const char* reads;  // its inputs
+  const char* needs;  // what flags must say
+  void (*run)(ImportSink& sink);
+};
 
-/// "esft", "npz", "npy", "gpt-oss".
-const std::vector<std::string>& import_kinds();
+const std::vector<Importer>& importers();
 
 /// Imports, checks every id (below experts, distinct in its row) and writes the trace with the
-/// inputs and their hashes as provenance.
+/// inputs and their hashes as provenance. What a killed import has written is kept in a folder
+/// beside the output; the same import goes on from there.
 Imported import_trace(const std::string& kind, const ImportOptions& options,
                       const TraceProgress& progress = {});
 

@@ -79,6 +79,8 @@ std::vector<std::byte> ZipArchive::read(const Member& member) const {
   if (got < 0) throw bad(words_of(zip_file_get_error(file.get())));
   if (at != member.size) throw bad("does not unpack to its size");
   bytes.pop_back();
+  constexpr std::uint64_t large = 1U << 20;
+  if (member.packed_size > large) file_.forget(file_.bytes());  // archives exceed memory
   return bytes;
 }
 

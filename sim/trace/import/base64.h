@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes as text: the standard alphabet with padding.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesim {
+
+/// Throws Error naming `where` for what is no base64.
+std::vector<std::byte> from_base64(std::string_view text, const std::string& where);
+
+}  // namespace moesim

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/trace/import/layer_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+/// The number of each layer of the recording: those of the files, of the flags, of the model's MoE
+/// layers, or from 0 on where all layers of the model are recorded.
+std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options) {
+  const auto layers = pass.ids.layers();
+  if (!options.layers.empty()) {
+    if (!pass.layers.empty()) {
+      throw error_in(pass.where, "says itself which layers it holds", "drop --layers");
+    }
+    if (std::ssize(options.layers) != layers) {
+      throw error_in(pass.where, fmt::format("has {} layers but --layers names {}", layers,
+                                             options.layers.size()));
+    }
+    return options.layers;
+  }
+  if (!pass.layers.empty()) return pass.layers;
+  if (options.moe_layers.empty()) {
+    throw error_in(pass.where, "does not say which layers of the model it holds",
+                   "give --model or --layers FIRST:COUNT");
+  }
+  if (std::ssize(options.moe_layers) == layers) return options.moe_layers;
+  if (options.moe_layers.back() >= layers) {
+    throw error_in(pass.where,
+                   fmt::format("has {} layers but the model has {} MoE layers", layers,
+                               options.moe_layers.size()),
+                   "--layers FIRST:COUNT says which they are");
+  }
+  std::vector<int> all(static_cast<std::size_t>(layers));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+bool has(const std::vector<int>& layers, int number) {
+  return std::ranges::find(layers, number) != layers.end();
+}
+
+/// Layers that the file numbers itself are all MoE layers of the model: otherwise a pipeline stage
+/// is missing, or the numbers are counted in another way.
+void check_complete(const RoutedPass& pass, const LayerChoice& choice,
+                    const ImportOptions& options) {
+  if (pass.layers.empty() || options.moe_layers.empty() || choice.numbers == options.moe_layers)
+    return;
+  throw error_in(pass.where,
+                 fmt::format("has layers {} but the model's MoE layers are {}",
+                             fmt::join(pass.layers, ", "), fmt::join(options.moe_layers, ", ")),
+                 "--experts and --top-k instead of --model take any layers");
+}
+
+int choose_top_k(const RoutedPass& pass, const ImportOptions& options) {
+  const std::int64_t choices = pass.ids.choices();
+  const std::int64_t wanted = options.top_k > 0 ? options.top_k : choices;
+  if (wanted > choices || choices > max_experts) {
+    throw error_in(pass.ids.file(),
+                   fmt::format("has {} choices per token but top-k is {}", choices, wanted));
+  }
+  return static_cast<int>(wanted);
+}
+
+}  // namespace
+
+LayerChoice choose_layers(const RoutedPass& pass, const ImportOptions& options) {
+  LayerChoice choice;
+  const auto numbers = numbers_of(pass, options);
+  std::vector<std::size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, {}, [&](std::size_t l) { return numbers[l]; });
+  for (const std::size_t l : order) {
+    if (!options.moe_layers.empty() && !has(options.moe_layers, numbers[l])) {
+      choice.dense.push_back(static_cast<std::int64_t>(l));
+      continue;
+    }
+    if (!choice.numbers.empty() && choice.numbers.back() == numbers[l]) {
+      throw error_in(pass.where, fmt::format("has layer {} twice", numbers[l]));
+    }
+    choice.taken.push_back(static_cast<std::int64_t>(l));
+    choice.numbers.push_back(numbers[l]);
+  }
+  if (choice.taken.empty()) throw error_in(pass.where, "holds no MoE layer of the model");
+  check_complete(pass, choice, options);
+  choice.top_k = choose_top_k(pass, options);
+  return choice;
+}
+
+void check_left_out(const RoutedPass& pass, const LayerChoice& choice) {
+  const ChoiceTable& ids = pass.ids;
+  for (const std::int64_t layer : choice.dense) {
+    for (std::int64_t t = 0; t < ids.tokens(); ++t) {
+      for (std::int64_t k = 0; k < ids.choices(); ++k) {
+        const auto id = ids.at(t, layer, k);
+        if (id == 0 || id == -1) continue;
+        throw error_in(pass.where,
+                       fmt::format("layer {} is dense in the model but token {} chose expert {}",
+                                   pass.layers.empty() ? layer : pass.layers[layer], t, id),
+                       "the layers are counted in another way, or are another model's");
+      }
+    }
+  }
+  if (choice.top_k == ids.choices()) return;
+  for (const std::int64_t layer : choice.taken) {
+    for (std::int64_t t = 0; t < ids.tokens(); ++t) {
+      for (std::int64_t k = choice.top_k; k < ids.choices(); ++k) {
+        if (ids.at(t, layer, k) == -1) continue;
+        throw error_in(pass.ids.file(), fmt::format("has {} choices per token but top-k is {}",
+                                                    ids.choices(), choice.top_k));
+      }
+    }
+  }
+}
+
+}  // namespace moesim
