@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/layer_planner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -47,6 +49,21 @@ ChosenExperts choices_of(const Batch& batch, IdRows ids) {
   return chosen;
 }
 
+/// Rows that were dealt from counts have the recorded loads and no more.
+void check_trace(const SystemSpec& system, const RoutingTrace& trace) {
+  if (!trace.info().counts_alone) return;
+  const auto refuse = [&](const auto& chosen) {
+    if (!chosen.needs_tokens) return;
+    throw Unsuitable(fmt::format("'{}' looks at which experts a token has, but trace '{}' was made "
+                                 "of counts, which do not say it",
+                                 chosen.name, trace.info().name),
+                     "record tokens, or compare policies that look at loads alone");
+  };
+  refuse(system.routing);
+  refuse(system.placement);
+  refuse(system.dispatch);
+}
+
 }  // namespace
 
 LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
@@ -86,6 +103,7 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
       schedule_(unless_unsuitable([&] {
         return system.schedule.make({topology, model});
       })) {
+  check_trace(system, trace);
   if (!options_.tensor_sharers.empty()) {
     tensor_groups_ = std::make_shared<const std::vector<Group>>(
         tensor_groups(placing_.groups, options_.tensor_sharers));

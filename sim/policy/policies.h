@@ -26,6 +26,8 @@ struct Mechanism {
   const char* description;
   /// Reads its parameters, each with a default; the reader is their schema.
   Maker<Interface, Context> (*read)(const YamlMap& params);
+  /// It looks at which experts a token has together, which traces of counts do not know.
+  bool needs_tokens = false;
 };
 
 using RoutingMechanism = Mechanism<Routing, RoutingContext>;

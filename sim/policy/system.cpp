@@ -23,7 +23,7 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
     for (const std::string& key : params.keys()) params.find(key);  // one mistake is told once
     return {};
   }
-  return {names[index], table[index].read(params)};
+  return {names[index], table[index].read(params), table[index].needs_tokens};
 }
 
 /// A dispatch of any kind may state the multiprocessors that its exchanges take.

@@ -15,6 +15,7 @@ template <class Interface, class Context>
 struct Chosen {
   std::string name;
   Maker<Interface, Context> make;
+  bool needs_tokens = false;  // as Mechanism says
 };
 
 struct SystemSpec {

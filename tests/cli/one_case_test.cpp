@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run.h"
@@ -65,6 +67,24 @@ TEST(OneCase, OnAClusterThatTheTraceDoesNotFitIsALine) {
   const Json result = Json::parse(outcome.out);
   EXPECT_TRUE(result["clusters"][1].contains("unsuitable"));
   EXPECT_EQ(result["clusters"][0]["steps"], 1);
+}
+
+/// A copy of the hand-sized trace whose rows are said to be of counts.
+TEST(OneCase, ThatNeedsTokensIsALineOverCounts) {
+  const Scratch scratch;
+  std::filesystem::copy(MOESIM_ROOT "/tests/fixtures/traces/hand", scratch.path() / "counts",
+                        std::filesystem::copy_options::recursive);
+  std::string json = content(scratch.file("counts/trace.json"));
+  json.insert(json.find("\"provenance\""), "\"rows\": \"counts\", ");
+  std::ofstream(scratch.file("counts/trace.json")) << json;
+  auto command = on_hand_trace("compare", "pair", {"megatron", "dedup"});
+  std::replace(command.begin(), command.end(),
+               std::string(MOESIM_ROOT "/tests/fixtures/traces/hand"), scratch.file("counts"));
+  const Outcome outcome = run_moesim(command);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out + outcome.err,
+              HasSubstr("# dedup on pair was not run: 'dedup' looks at which experts a token has, "
+                        "but trace 'hand' was made of counts, which do not say it"));
 }
 
 TEST(NoCase, ThatCanRunIsAnErrorWithAllReasons) {
