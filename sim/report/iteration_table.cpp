@@ -96,9 +96,10 @@ std::vector<IterationColumn> rate_columns() {
 /// What policies differ in first.
 constexpr IterationPart parts_by_interest[] = {
     IterationPart::experts,   IterationPart::tokens,    IterationPart::waiting,
-    IterationPart::bubble,    IterationPart::gradients, IterationPart::weights,
-    IterationPart::tensor,    IterationPart::context,   IterationPart::attention,
-    IterationPart::moe_other, IterationPart::dense,     IterationPart::optimizer};
+    IterationPart::bubble,    IterationPart::host,      IterationPart::gradients,
+    IterationPart::weights,   IterationPart::tensor,    IterationPart::context,
+    IterationPart::attention, IterationPart::moe_other, IterationPart::dense,
+    IterationPart::optimizer};
 static_assert(std::size(parts_by_interest) == iteration_part_count);
 
 std::vector<IterationColumn> part_columns() {

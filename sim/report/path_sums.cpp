@@ -31,6 +31,8 @@ PathKind kind_of_part(IterationPart part) {
       return PathKind::gradients;
     case IterationPart::bubble:
       return PathKind::stage_transfer;
+    case IterationPart::host:
+      return PathKind::host;
     case IterationPart::tokens:
     case IterationPart::waiting:
     case IterationPart::moe_other:
@@ -122,7 +124,10 @@ PathSums path_sums(const std::vector<PathSegment>& path, const PricedPlan& price
   for (const PathSegment& segment : path) {
     const Op& op = priced.plan()[segment.op];
     const Seconds time = segment.length();
-    const PathKind kind = segment.idle ? PathKind::idle : path_kind_of(op);
+    // What no op explains is the host that had not issued it, where hosts take time.
+    const bool host = segment.idle && gpus[segment.gpu.index()]->host.takes_time();
+    const PathKind idle = host ? PathKind::host : PathKind::idle;
+    const PathKind kind = segment.idle ? idle : path_kind_of(op);
     PathPart& part = sums.kinds[static_cast<std::size_t>(kind)];
     part.time += time;
     sums.length += time;
@@ -131,7 +136,7 @@ PathSums path_sums(const std::vector<PathSegment>& path, const PricedPlan& price
     sums.waited[segment.slowest.index()] += segment.waited;
     ++sums.segments;
     if (segment.idle) {
-      add_time(part.by, "idle", time);
+      add_time(part.by, name_of(idle), time);
     } else if (op.exchange() != nullptr) {
       add_exchange(part, *priced[segment.op], priced.topology(), time);
     } else {

@@ -13,7 +13,8 @@
 
 namespace moesim {
 
-/// What an op of the path is for. `host`: planning and reading counts; `idle`: PathSegment::idle.
+/// What an op of the path is for. `host`: planning, reading counts, and ops
+/// that were not issued yet; `idle`: PathSegment::idle.
 enum class PathKind {
   attention,
   experts,
