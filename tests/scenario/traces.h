@@ -15,6 +15,7 @@
 #include "sim/policy/unsuitable.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/import/importer.h"
+#include "tests/trace/scratch.h"
 
 namespace moesim {
 
@@ -64,15 +65,16 @@ inline std::vector<ScenarioCase> scenario_cases(const std::vector<std::string>& 
   return cases;
 }
 
+/// The imported trace lives as long as the process.
 inline RoutingTrace imported(const std::string& file, int experts, int first_layer, int layers) {
+  static const ScratchFolder scratch;
   ImportOptions options;
   options.inputs = {file};
-  options.output = "imported";
+  options.output = scratch / std::filesystem::path(file).stem().string();
   options.experts = experts;
   for (int l = 0; l < layers; ++l) options.layers.push_back(first_layer + l);
-  Import import = import_npz(options, {});
-  const TraceInfo info = import.info;
-  return {info, {make_step(info, std::move(import.step))}};
+  if (!std::filesystem::exists(options.output)) import_trace("npz", options);
+  return RoutingTrace::open(options.output);
 }
 
 /// A planner of a shipped policy; nothing when the cluster does not suit it.
