@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "realhw/program/block_kept.h"
+#include "sim/model/blocks.h"
 
 namespace moesim {
 
@@ -32,9 +33,8 @@ void BlockProgram::add_kernel(RankStep& step) {
   const OpKey& key = draft_.op(step).key;
   if (key.role == Role::recompute) throw std::runtime_error("nothing can run again yet");
   if (key.kind == OpKind::shared_fc1 || key.kind == OpKind::shared_fc2) return add_shared(step);
-  constexpr int bits = 8;  // of the place in the block; see BlockOps
-  const auto block = static_cast<BlockKind>(key.part >> bits);
-  const auto place = static_cast<std::size_t>(key.part & ((1 << bits) - 1));
+  const BlockKind block = block_in(key.part);
+  const auto place = static_cast<std::size_t>(key.part - part_in(block));
   const auto list = works(key.layer, block, key.role);
   if (place >= list.size() || kind_of(list[place]) != key.kind) {
     throw std::runtime_error(

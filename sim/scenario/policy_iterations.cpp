@@ -35,6 +35,8 @@ std::vector<ExecutionRule> rules_of_spec(const IterationSpec& spec) {
           {spec.zero > 1, fmt::format("zero = {}", spec.zero), "zero 0 or 1"},
           {spec.pipeline == PipelineKind::dualpipe || spec.pipeline == PipelineKind::dualpipev,
            "the copies of dualpipe", "1f1b, zb1p, or one of the combined schedules"},
+          {spec.collective != ReplicaCollective::ring, "collectives of replicas but rings",
+           "collective: ring"},
           {!(spec.recompute == Recompute()), "recomputation", "leave recompute out"},
           {spec.optimizer != OptimizerKind::adam, "any optimizer but Adam", "optimizer: adam"},
           {spec.routing != std::vector{RoutingSource::recorded}, "balanced routing",

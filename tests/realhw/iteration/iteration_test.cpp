@@ -193,6 +193,7 @@ std::string refusal(const Changes& changes) {
 TEST(RefusedIteration, NamesTheRule) {
   EXPECT_THAT(refusal({{"parallel.tp", "2"}, {"parallel.etp", "1"}}), HasSubstr("tp = 2"));
   EXPECT_THAT(refusal({{"zero", "2"}}), HasSubstr("zero = 2"));
+  EXPECT_THAT(refusal({{"collective", "tree"}, {"zero", "0"}}), HasSubstr("but rings"));
   EXPECT_THAT(refusal({{"recompute", "moe"}}), HasSubstr("recomputation"));
   EXPECT_THAT(refusal({{"set", "model.activations=bf16"}}), HasSubstr("bf16 activations"));
   EXPECT_THAT(refusal({{"gradient_bytes", "2"}}), HasSubstr("gradients of 2 bytes"));
