@@ -46,7 +46,7 @@ def totals(judged):
 
 def told(r):
     """What takes most of the time, and the memory where somebody measured it."""
-    most = sorted(r["parts"].items(), key=lambda part: -part[1])[:3]
+    most = sorted(r["parts"].items(), key=lambda part: -part[1])[:2]
     text = ", ".join(f"{k} {v / r['predicted_s']:.0%}" for k, v in most)
     for part, seconds in r["measured_parts"].items():
         text += f"; {part} {r['parts'].get(part, 0):.2f} of {seconds:.2f} s"
