@@ -1,44 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers in chunks of their tokens: delivered as a whole, in Tutel's and FSMoE's times.
+#include "tests/iteration/chunks.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "sim/analytic/analytic_backend.h"
-#include "sim/engine/flow_backend.h"
 #include "sim/plan/delivery.h"
-#include "sim/plan/exchange_time.h"
 #include "sim/policy/step_plan.h"
-#include "sim/trace/memory_step.h"
-#include "tests/iteration/fixtures.h"
 
 namespace moesim {
 namespace {
 
-SystemSpec in_chunks(const std::string& dispatch, int chunks, const char* by = "tokens") {
-  return parse_system(
-      fmt::format("name: test\nsource: test\nrouting: identity\nplacement: contiguous\n"
-                  "dispatch: {}\nschedule: {{kind: sequential, chunks: {}{}}}\n",
-                  dispatch, chunks, chunks > 1 ? fmt::format(", chunk: {}", by) : ""),
-      "test");
-}
-
-/// One choice each, token t of expert t modulo the experts: any so many tokens on end go to all.
-RoutingTrace even_trace(const MoeModel& model, std::int64_t tokens) {
-  TraceInfo info;
-  info.model = info.name = model.name;
-  info.experts = model.experts;
-  info.top_k = 1;
-  info.layers = {model.moe_layers.front()};
-  info.phase = Phase::synthetic;
-  StepArrays arrays;
-  arrays.ids = IdArray(info.experts, tokens);
-  for (std::int64_t t = 0; t < tokens; ++t) arrays.ids.set(t, static_cast<int>(t % info.experts));
-  arrays.sequence_lengths.assign(static_cast<std::size_t>(tokens / info.experts), info.experts);
-  return RoutingTrace(info, {make_step(info, std::move(arrays))});
-}
+using test::even_trace;
+using test::in_chunks;
 
 /// Two nodes of some GPUs, links that cost nothing but their bytes.
 Topology bare_pair(int gpus) {
@@ -73,8 +50,9 @@ TEST_P(DispatchInChunks, DeliversEveryRow) {
     options.layers = {0};
     options.explicit_rows = true;
     const Batches batches = make_batches(trace, {16, 32, 1});
-    StepPlanner planner(in_chunks(GetParam().dispatch, chunks, GetParam().by), topology, model,
-                        trace, options);
+    StepPlanner planner(in_chunks(GetParam().dispatch, chunks,
+                                  chunks > 1 ? fmt::format(", chunk: {}", GetParam().by) : ""),
+                        topology, model, trace, options);
     const StepPlan planned = planner.plan(batches.batches[0], 0);
     LayerRouting routing;
     routing.layer = planned.layers[0].number;
@@ -118,7 +96,8 @@ TEST(Chunks, OfPartnersPairGroupsOfRanks) {
   options.ep = 16;
   options.layers = {0};
   const Batches batches = make_batches(trace, {16, 32, 1});
-  StepPlanner planner(in_chunks("alltoall", 4, "partners"), topology, model, trace, options);
+  StepPlanner planner(in_chunks("alltoall", 4, ", chunk: partners"), topology, model, trace,
+                      options);
   const Plan plan = planner.plan(batches.batches[0], 0).plan;
   int step = 0;
   for (const Op& op : plan.ops) {
@@ -279,117 +258,6 @@ TEST(Chunks, AreRefusedWhereRanksSpreadAnExpertsTokens) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr("which chunks cut short"));
-  }
-}
-
-/// A GPU whose kernels take as long as their rows, links with overhead and latency: what a chunk
-/// costs more than a part of the whole is the start of its exchange.
-class StreamedChunks : public testing::Test {
- protected:
-  static constexpr int ranks = 4;
-
-  StreamedChunks() {
-    model_.top_k = 1;
-    model_.expert_ffn = 4096;
-    tokens_ = 4096 * model_.experts;
-  }
-  static Topology links(int nic) {
-    return std::move(
-        parse_topology(
-            fmt::format("source: test\nexchange_overhead: 10 us\nnodes: 4\nnode:\n  gpu: "
-                        "h100-sxm\n  gpus: 1\n  nics: {{count: 1, bandwidth: {} GB/s, latency: 1 "
-                        "us}}\nfabric: {{kind: switch}}\n",
-                        nic),
-            "test.yaml")
-            .topology);
-  }
-  /// Of the ops from the first dispatch to the last combine of the forward pass.
-  double time(const Topology& topology, int chunks, bool streamed) const {
-    const RoutingTrace trace = even_trace(model_, ranks * tokens_);
-    PlannerOptions options;
-    options.ep = ranks;
-    options.layers = {0};
-    options.backward = false;
-    options.attention = false;
-    SystemSpec system = parse_system(
-        fmt::format("name: test\nsource: test\nrouting: identity\nplacement: contiguous\ndispatch: "
-                    "alltoall\nschedule: {{kind: sequential, chunks: {}{}}}\n",
-                    chunks, streamed ? ", streamed: true" : ""),
-        "test");
-    const Batches batches = make_batches(trace, {ranks, tokens_, 1});
-    StepPlanner planner(system, topology, model_, trace, options);
-    const Plan plan = planner.plan(batches.batches[0], 0).plan;
-    const GpuModels gpus(ranks, linear_);
-    const auto run = [&](const auto& backend) {
-      const Timeline timeline = backend->run(plan);
-      double begin = 1e9, end = 0;
-      for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-        if (plan.ops[i].key.kind != OpKind::token_exchange) continue;
-        for (const Interval& interval : timeline.ops[i]) {
-          if (plan.ops[i].key.stage == Stage::dispatch)
-            begin = std::min(begin, interval.start.value);
-          end = std::max(end, interval.end.value);
-        }
-      }
-      return end - begin;
-    };
-    const double by_port = run(make_port_backend(topology, gpus));
-    EXPECT_NEAR(run(make_analytic_backend(topology, gpus)) / by_port, 1, 1e-9);
-    EXPECT_NEAR(run(make_flow_backend(topology, gpus)) / by_port, 1, 1e-3);
-    return by_port;
-  }
-  /// Without the starts of its exchanges: bytes that leave a NIC, and a NIC's rate.
-  double exchange(int nic) const {
-    const double remote = static_cast<double>(tokens_) * (ranks - 1) / ranks;
-    return remote * model_.hidden * size_of(model_.activations) / (nic * 1e9);
-  }
-  /// Overhead and latency of an exchange: what it takes without bytes.
-  static double start_of(const Topology& topology) {
-    ByteMatrix nothing(Bytes(1));
-    for (int from = 0; from < ranks; ++from) {
-      const ByteMatrix::Entry entry{GpuId((from + 1) % ranks), 1};
-      nothing.add_row({&entry, 1});
-    }
-    const ExchangeTime alone = price(topology, nothing)->alone;
-    return (alone.overhead + alone.latency).value;
-  }
-
-  MoeModel model_ = test::tiny();
-  std::int64_t tokens_;
-  std::shared_ptr<const GpuModel> linear_ = std::make_shared<const GpuModel>(parse_gpu_model(
-      "name: h100-sxm\nsource: test\nmemory: 80 GB\nmemory_bandwidth: 1000 TB/s\npeak: {bf16: 100 "
-      "TFLOP/s, fp32: 100 TFLOP/s}\nefficiency: {gemm: 1, memory: 1}\nlaunch_overhead: 0 us\n",
-      "test"));
-};
-
-TEST_F(StreamedChunks, TakeWhatTheLastPrefixTakes) {
-  for (const int nic : {10, 50, 400}) {
-    const Topology topology = links(nic);
-    const double whole = time(topology, 1, false), start = start_of(topology);
-    const double a = exchange(nic), x = whole - 2 * (start + a);  // of exchanges, of kernels
-    EXPECT_GT(x, 0);
-    double before = whole;
-    for (const int r : {2, 4, 16}) {
-      const double streamed = time(topology, r, true);
-      // The end of a chunk's experts: the latest of all prefixes that arrived, and what was left.
-      std::vector<double> computed;
-      for (int i = 1; i <= r; ++i) {
-        double end = 0;
-        for (int j = 1; j <= i; ++j) end = std::max(end, start + j * a / r + (i - j + 1) * x / r);
-        computed.push_back(end);
-      }
-      double lane = start + a;
-      for (int i = 0; i < r; ++i) {
-        lane = std::max(lane, computed[static_cast<std::size_t>(i)]) + (i == 0 ? start : 0) + a / r;
-      }
-      EXPECT_NEAR(streamed / lane, 1, 1e-9) << nic << ' ' << r;
-      EXPECT_LE(streamed, before * (1 + 1e-9));
-      EXPECT_LE(streamed, time(topology, r, false) * (1 + 1e-9));
-      EXPECT_GE(streamed, std::max(2 * (start + a), start + x));
-      before = streamed;
-    }
-    const double limit = std::max(2 * (start + a), start + x);  // of chunks without end
-    EXPECT_LE(time(topology, 64, true) - limit, start + (2 * a + x) / 64) << nic;
   }
 }
 
