@@ -7,17 +7,24 @@
 namespace moesim {
 namespace {
 
-class Arrivals : public testing::TestWithParam<const char*> {};
+/// A stage has `nodes` nodes of 8 GPUs, which are one EP group.
+struct ArrivalCase {
+  const char* policy;
+  int nodes;
+};
+
+class Arrivals : public testing::TestWithParam<ArrivalCase> {};
 
 TEST_P(Arrivals, ComeBeforeAllOpsOfTheirPass) {
-  const Topology topology = test::h100_nodes(1);
+  const int gpus = 8 * GetParam().nodes;
+  const Topology topology = test::h100_nodes(2 * GetParam().nodes);
   const MoeModel model = test::whole(4);
-  const RoutingTrace trace = test::tokens_for(model, 8 * 64, 64);
+  const RoutingTrace trace = test::tokens_for(model, 2 * gpus * 64, 64);
   IterationOptions options;
-  options.spec.parallel = {.tp = 1, .pp = 2, .ep = 4, .etp = 1};
-  options.spec.global_batch = 8;
+  options.spec.parallel = {.tp = 1, .pp = 2, .ep = gpus, .etp = 1};
+  options.spec.global_batch = 2 * gpus;
   options.spec.sequence = 64;
-  IterationPlanner planner(test::policy(GetParam()), topology, model, trace, options);
+  IterationPlanner planner(test::policy(GetParam().policy), topology, model, trace, options);
   const Plan plan = planner.plan(0).plan;
   // [op] the transfers that must have ended before it
   std::vector<std::vector<bool>> behind(plan.ops.size(), std::vector<bool>(plan.ops.size()));
@@ -37,7 +44,7 @@ TEST_P(Arrivals, ComeBeforeAllOpsOfTheirPass) {
     const bool forward = transfer.key.pass == Pass::forward;
     for (std::size_t i = 0; i < plan.ops.size(); ++i) {
       const Op& op = plan.ops[i];
-      const bool receives = forward == (op.group.front().value >= 4);
+      const bool receives = forward == (op.group.front().value >= gpus);
       if (op.key.layer < 0 || op.key.stage == Stage::reduce || !receives ||
           op.key.pass != transfer.key.pass || op.key.microbatch != transfer.key.microbatch) {
         continue;
@@ -51,7 +58,9 @@ TEST_P(Arrivals, ComeBeforeAllOpsOfTheirPass) {
 
 // The first op of deepep-normal's backward pass is an exchange.
 INSTANTIATE_TEST_SUITE_P(Policies, Arrivals,
-                         testing::Values("alltoall", "deepep-normal", "hiermoe-hd2"));
+                         testing::Values(ArrivalCase{"alltoall", 1},
+                                         ArrivalCase{"deepep-normal", 1},
+                                         ArrivalCase{"hiermoe-hd2", 2}));
 
 }  // namespace
 }  // namespace moesim

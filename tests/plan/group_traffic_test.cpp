@@ -162,6 +162,20 @@ TEST(GroupTraffic, RoundsFollowEachOther) {
   }
 }
 
+// No rounds: it goes on with an exchange that has begun.
+TEST(GroupTraffic, NoRoundsTakeTheTimeOfTheirBytes) {
+  Random random(7);
+  for (int trial = 0; trial < 50; ++trial) {
+    const Topology topology = lopsided(random);
+    const auto [group, matrix] = sample(random);
+    const ExchangeTime one = price(topology, {matrix, group})->alone;
+    const ExchangeTime more = price(topology, {matrix, group, false, 0})->alone;
+    EXPECT_EQ(more.overhead, Seconds(0));
+    EXPECT_EQ(more.latency, Seconds(0));
+    EXPECT_EQ(more.transfer, one.transfer);
+  }
+}
+
 TEST(PricedPlan, PricesByMatrixWayRoundsAndGroup) {
   Random random(6);
   const Topology topology = lopsided(random);

@@ -113,7 +113,7 @@ Plan random_plan(unsigned seed) {
       op.stream = draw(2) == 0 ? Stream::ep : Stream::param;
       Exchange work{ByteMatrix(Bytes(1 + draw(4096))), {}};
       work.transposed = draw(2) == 0;
-      work.rounds = 1 + draw(3);
+      work.rounds = draw(4);
       const auto member = [&] { return op.group[random() % op.group.size()]; };
       for (std::size_t from = 0; from < op.group.size(); ++from) {
         std::vector<ByteMatrix::Entry> row;
@@ -306,9 +306,9 @@ TEST(BadPlanText, WithABadMatrix) {
             "p:4:1: error: op 0 'probe': its GPUs do not ascend\n"
             "  op 0 probe ep layer - forward other exchange 2,0 unit 8\n"
             "  ^\n");
-  EXPECT_EQ(bad("op 0 probe ep layer - forward other exchange 0,2 unit 8 rounds 0\n"),
-            "p:4:64: error: rounds must be 1 to 2147483647, not 0\n"
-            "  op 0 probe ep layer - forward other exchange 0,2 unit 8 rounds 0\n"
+  EXPECT_EQ(bad("op 0 probe ep layer - forward other exchange 0,2 unit 8 rounds x\n"),
+            "p:4:64: error: expected rounds here, a whole number, not 'x'\n"
+            "  op 0 probe ep layer - forward other exchange 0,2 unit 8 rounds x\n"
             "                                                                 ^\n");
 }
 
