@@ -210,6 +210,37 @@ TEST(Formats, LayersAreCountedAsTheFlagSays) {
   EXPECT_EQ(RoutingTrace::open(scratch / "out").info().layers, (std::vector{4, 5}));
 }
 
+/// Files of the real torch.save: a list with a view of every other column, and bfloat16 logits.
+const char* const real_torch = R"(
+import sys, torch
+ids = torch.tensor([[[t % 8, 7, (t + 1 + l) % 8, 7] for t in range(5)] for l in range(2)], dtype=torch.int16)
+torch.save([ids[0, :, ::2], ids[1, :, ::2].clone()], sys.argv[1] + "/list.pt")
+logits = torch.nn.functional.one_hot(torch.arange(5), 8) * 2.0 + torch.nn.functional.one_hot(torch.arange(5) + 2, 8)
+torch.save({"router_logits": (logits.bfloat16(),) * 2, "attention_mask": torch.ones(1, 5).long()}, sys.argv[1] + "/logits.pt")
+)";
+
+TEST(Formats, OfTheRealTorch) {
+  const std::string python = "/usr/bin/python3";
+  if (std::system((python + " -c 'import torch' 2>/dev/null").c_str()) != 0) {
+    GTEST_SKIP() << "no Python with PyTorch";
+  }
+  const ScratchFolder scratch;
+  write_bytes(scratch / "save.py", real_torch);
+  ASSERT_EQ(std::system((python + " " + (scratch / "save.py") + " " + scratch.path()).c_str()), 0);
+  import_trace("router-lists", options_of(scratch / "list.pt", scratch / "lists"));
+  import_trace("hf-logits", options_of(scratch / "logits.pt", scratch / "logits"));
+  const auto lists = RoutingTrace::open(scratch / "lists");
+  const auto logits = RoutingTrace::open(scratch / "logits");
+  for (int t = 0; t < 5; ++t) {
+    for (int l = 0; l < 2; ++l) {
+      EXPECT_EQ(lists.step(0).ids(l).at(t, 0), t);
+      EXPECT_EQ(lists.step(0).ids(l).at(t, 1), (t + 1 + l) % 8);
+      EXPECT_EQ(logits.step(0).ids(l).at(t, 0), t);
+      EXPECT_EQ(logits.step(0).ids(l).at(t, 1), t + 2);
+    }
+  }
+}
+
 /// Of formats that count: the loads of the routing, by rank where ranks are known.
 void expect_loads(const std::string& kind, const std::string& folder, std::size_t sequences) {
   const ScratchFolder scratch;
