@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-constexpr int narrowest = 40, usual = 80;
+constexpr int narrowest = 40;
 bool quiet_process = false;
 
 bool is_set(const char* variable) {
@@ -25,14 +25,15 @@ int terminal_width(std::FILE* stream) {
   const int file = ::fileno(stream);
   if (::isatty(file) == 0) return 0;
   winsize size{};
-  if (::ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return usual;
+  // Without a size nobody sits there: launchers such as mpirun give their ranks such terminals.
+  if (::ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
   return std::max<int>(narrowest, size.ws_col);
 }
 
 bool takes_color(std::FILE* stream) {
   const char* term = std::getenv("TERM");
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";
-  return ::isatty(::fileno(stream)) != 0 && !is_set("NO_COLOR") && !dumb;
+  return terminal_width(stream) > 0 && !is_set("NO_COLOR") && !dumb;
 }
 
 bool is_quiet() { return quiet_process; }
