@@ -2,6 +2,7 @@
 // moesim run and moesim compare: one case in detail, or a grid of cases in one table.
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -23,12 +24,19 @@ struct RunOptions {
   ScenarioFlags scenario;
   ResultOutput output;
   int workers = 0;
-  bool bounds = false, elasticities = false;
+  bool bounds = false, elasticities = false, pictures = false;
   int worker_count() const {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     return workers > 0 ? workers : cores;
   }
-  ComparisonOptions asked() const { return {worker_count(), bounds, elasticities}; }
+  ComparisonOptions asked() const {
+    return {worker_count(), bounds, elasticities, pictures || output.page_asked()};
+  }
+  /// `pictured`: the document with what reports draw.
+  void write(const std::function<std::string()>& document,
+             const std::function<std::string()>& pictured, const Printout& printout) const {
+    output.write(pictures ? pictured : document, printout, pictured);
+  }
 };
 
 ComparisonResult run_cases(const RunOptions& options, const Scenario& scenario,
@@ -54,8 +62,9 @@ void run_iterations(const RunOptions& options, const Scenario& scenario) {
     add_elasticities(printout, fmt::format("{} ({}) on {}", c.policy, c.routing, c.topology),
                      c.metrics.elasticities);
   }
-  options.output.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
-                       printout);
+  options.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
+                [&] { return pictured_iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
+                printout);
 }
 
 void run(const RunOptions& options) {
@@ -76,8 +85,9 @@ void run(const RunOptions& options) {
   const RunMetrics& metrics = cases[0].metrics;
   printout.add("\n# the critical path of a step\n")
       .add(path_table(metrics.path, static_cast<double>(metrics.steps.size())));
-  options.output.write([&] { return result_json(scenario, inputs, cases, MOESIM_VERSION); },
-                       printout);
+  options.write([&] { return result_json(scenario, inputs, cases, MOESIM_VERSION); },
+                [&] { return pictured_result_json(scenario, inputs, cases, MOESIM_VERSION); },
+                printout);
 }
 
 void compare(const RunOptions& options) {
@@ -98,8 +108,10 @@ void compare(const RunOptions& options) {
             "any dispatch needs\n")
         .add(bounds_table(result.bounds));
   }
-  options.output.write([&] { return result_json(scenario, inputs, result.cases, MOESIM_VERSION); },
-                       printout);
+  options.write(
+      [&] { return result_json(scenario, inputs, result.cases, MOESIM_VERSION); },
+      [&] { return pictured_result_json(scenario, inputs, result.cases, MOESIM_VERSION); },
+      printout);
 }
 
 CommandLine add(CommandLine& app, const std::string& name, const std::string& description,
@@ -111,6 +123,8 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                            [](const std::string& document) {
                              return report_page({{"", document}}, MOESIM_VERSION);
                            });
+  command.add_flag("--pictures", options->pictures,
+                   "adds to --json what 'moesim report' draws beside bars and table");
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
   command.callback([options, callback] { callback(*options); });

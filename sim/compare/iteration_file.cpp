@@ -7,6 +7,7 @@
 
 #include "sim/compare/backends.h"
 #include "sim/compare/iterations.h"
+#include "sim/compare/pictured_results.h"
 #include "sim/compare/result_file.h"
 #include "sim/iteration/microbatches.h"
 #include "sim/model/parameters.h"
@@ -106,22 +107,47 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
   return text;
 }
 
-std::string iterations_json(const Scenario& scenario, const Inputs& inputs,
-                            const std::vector<IterationCase>& cases, const std::string& version) {
+namespace {
+
+Json iterations_document(const Scenario& scenario, const Inputs& inputs,
+                         const std::vector<IterationCase>& cases, const std::string& version) {
   Json policies = Json::array(), topologies = Json::array(), results = Json::array();
   for (const InputFile& file : inputs.system_files) policies.push_back(file_json(file));
   for (const ClusterInput& c : inputs.clusters) topologies.push_back(file_json(c.file));
   for (const IterationCase& c : cases) results.push_back(iteration_json(c));
-  const Json document = {{"format", "moesim-iterations"},
-                         {"format_version", 1},
-                         {"moesim", version},
-                         {"trace", file_json(inputs.trace_file)},
-                         {"model", file_json(inputs.model_file)},
-                         {"policies", policies},
-                         {"topologies", topologies},
-                         {"set", changes_json(scenario)},
-                         {"cases", results}};
-  return document.dump(1) + "\n";
+  return {{"format", "moesim-iterations"},
+          {"format_version", 1},
+          {"moesim", version},
+          {"trace", file_json(inputs.trace_file)},
+          {"model", file_json(inputs.model_file)},
+          {"policies", policies},
+          {"topologies", topologies},
+          {"set", changes_json(scenario)},
+          {"cases", results}};
+}
+
+}  // namespace
+
+std::string iterations_json(const Scenario& scenario, const Inputs& inputs,
+                            const std::vector<IterationCase>& cases, const std::string& version) {
+  return iterations_document(scenario, inputs, cases, version).dump(1) + "\n";
+}
+
+std::string pictured_iterations_json(const Scenario& scenario, const Inputs& inputs,
+                                     const std::vector<IterationCase>& cases,
+                                     const std::string& version) {
+  Json document = iterations_document(scenario, inputs, cases, version);
+  std::vector<PicturedCase> pictured;
+  for (const IterationCase& c : cases) {
+    PicturedCase& each = pictured.emplace_back(
+        PicturedCase{c.topology + " " + c.fidelity, c.metrics.times.iteration});
+    if (!c.pictures.empty()) each.pictures = &c.pictures.front();
+    for (const ClusterInput& cluster : inputs.clusters) {
+      if (cluster.topology.name() == c.topology) each.topology = &cluster.topology;
+    }
+  }
+  add_pictures(document, pictured, inputs.trace);
+  return document.dump() + "\n";
 }
 
 }  // namespace moesim

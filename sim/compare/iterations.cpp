@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <set>
 
@@ -20,8 +21,35 @@ namespace {
 
 struct IterationOutcome {
   std::vector<IterationMetrics> metrics;  // of each fidelity
+  std::vector<Pictures> pictures;         // the same, or none
   std::string unsuitable;
 };
+
+std::string name_of_turn(const Turn& turn) {
+  static constexpr std::array<const char*, 4> kinds = {"forward", "backward", "input gradient",
+                                                       "weight gradient"};
+  const auto text = [](const StageWork& work) {
+    return fmt::format("{} of microbatch {}", kinds.at(static_cast<std::size_t>(work.kind)),
+                       work.microbatch);
+  };
+  return text(turn.work) + (turn.beside ? " beside " + text(*turn.beside) : "");
+}
+
+/// Of the fullest GPU.
+MemoryCurve memory_curve(const IterationMemory& memory, const Pipeline& pipeline,
+                         const GpuModels& gpus) {
+  const GpuId gpu = fullest(memory.peaks);
+  MemoryCurve curve{gpu, memory.peaks[gpu.index()].stage, gpus[gpu.index()]->memory, {}, {}, {}};
+  for (int p = 0; p < memory_part_count; ++p) {
+    curve.parts.emplace_back(name_of(static_cast<MemoryPart>(p)));
+  }
+  for (const Turn& turn : pipeline.of(curve.stage)) curve.turns.push_back(name_of_turn(turn));
+  for (const MemoryUse& use : memory.curve) {
+    auto& bytes = curve.bytes.emplace_back();
+    for (const Bytes part : use.parts) bytes.push_back(part.value);
+  }
+  return curve;
+}
 
 double flop_per_token(const IterationRun& run) {
   if (!run.inputs.model.missing_of_whole().empty()) return 0;
@@ -48,6 +76,7 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
   empty.flop_per_token = flop_per_token(run);
   empty.peak_flops = mean_peak(run.cluster, iterations.options().gemm_type());
   outcome.metrics.assign(backends.size(), empty);
+  if (asked.pictures) outcome.pictures.resize(backends.size());
   for (int i = 0; i < iterations.count(); ++i) {
     const IterationPlan planned = iterations.plan(i);
     const FullestGpu fullest = fullest_of(planned.memory, run.cluster.gpus);
@@ -61,6 +90,14 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
       const Timeline timeline = backends[f]->run(priced);
       metrics.add(iteration_times(planned.plan, timeline, hosts_take_time(run.cluster.gpus)), load);
       metrics.path.add(path_sums(critical_path(planned.plan, timeline), priced, run.cluster.gpus));
+      if (asked.pictures) {
+        Pictures& pictures = outcome.pictures[f];
+        pictures.add(priced, timeline);
+        if (i == 0) {
+          pictures.memory = {memory_curve(planned.memory, iterations.planner().shape().pipeline,
+                                          run.cluster.gpus)};
+        }
+      }
       if (asked.bounds) {
         if (!metrics.bounds) metrics.bounds.emplace();
         metrics.bounds->add(time_bounds(priced, timeline, run.cluster.gpus,
@@ -92,7 +129,7 @@ IterationOutcome outcome_of_run(const IterationRun& run, const ComparisonOptions
   try {
     run_iterations(run, asked, outcome, progress);
   } catch (const Unsuitable& e) {
-    outcome = {{}, e.diagnostics().front().message};
+    outcome = {{}, {}, e.diagnostics().front().message};
   }
   return outcome;
 }
@@ -156,6 +193,7 @@ std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const I
                           cluster.topology.gpu_count()});
         c.unsuitable = outcomes[r].unsuitable;
         if (c.ran()) c.metrics = outcomes[r].metrics[f];
+        if (c.ran() && options.pictures) c.pictures = {outcomes[r].pictures[f]};
       }
     }
   }

@@ -13,7 +13,8 @@
 namespace moesim {
 
 /// In the order topology, fidelity, then balanced routing before the recorded one of every policy.
-/// The inputs must outlive the result. Throws Error with all reasons when no case can run.
+/// The inputs must outlive the result. Throws
+/// Error with all reasons when no case can run.
 std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const Inputs& inputs,
                                                const ComparisonOptions& options);
 
@@ -24,5 +25,9 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
 /// The JSON file of iterations (schema: docs/metrics.md).
 std::string iterations_json(const Scenario& scenario, const Inputs& inputs,
                             const std::vector<IterationCase>& cases, const std::string& version);
+/// With what reports draw of the cases (schema: docs/report.md).
+std::string pictured_iterations_json(const Scenario& scenario, const Inputs& inputs,
+                                     const std::vector<IterationCase>& cases,
+                                     const std::string& version);
 
 }  // namespace moesim

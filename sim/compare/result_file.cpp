@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/compare/backends.h"
+#include "sim/compare/pictured_results.h"
 
 namespace moesim {
 namespace {
@@ -82,18 +83,8 @@ std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
           : "");
 }
 
-}  // namespace
-
-Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
-
-Json changes_json(const Scenario& scenario) {
-  Json changes = Json::array();
-  for (const Override& o : scenario.set) changes.push_back(o.path + "=" + o.value);
-  return changes;
-}
-
-std::string result_json(const Scenario& scenario, const Inputs& inputs,
-                        const std::vector<CaseResult>& cases, const std::string& version) {
+Json result_document(const Scenario& scenario, const Inputs& inputs,
+                     const std::vector<CaseResult>& cases, const std::string& version) {
   Json clusters = Json::array();
   for (const ClusterInput& cluster : inputs.clusters) clusters.push_back(cluster_json(cluster));
   Json layers = Json::array();
@@ -102,7 +93,7 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
   }
   Json results = Json::array();
   for (const CaseResult& c : cases) results.push_back(case_json(c));
-  const Json document = {
+  return {
       {"format", "moesim-result"},
       {"format_version", 1},
       {"moesim", version},
@@ -118,7 +109,33 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
       {"clusters", clusters},
       {"warnings", warnings_json(inputs.warnings)},
       {"cases", results}};
-  return document.dump(1) + "\n";
+}
+
+}  // namespace
+
+Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
+
+Json changes_json(const Scenario& scenario) {
+  Json changes = Json::array();
+  for (const Override& o : scenario.set) changes.push_back(o.path + "=" + o.value);
+  return changes;
+}
+
+std::string result_json(const Scenario& scenario, const Inputs& inputs,
+                        const std::vector<CaseResult>& cases, const std::string& version) {
+  return result_document(scenario, inputs, cases, version).dump(1) + "\n";
+}
+
+std::string pictured_result_json(const Scenario& scenario, const Inputs& inputs,
+                                 const std::vector<CaseResult>& cases, const std::string& version) {
+  Json document = result_document(scenario, inputs, cases, version);
+  std::vector<PicturedCase> pictured;
+  for (const CaseResult& c : cases) {
+    pictured.push_back({c.name.topology + " " + c.name.fidelity, c.metrics.mean_step(), c.topology,
+                        c.pictures.empty() ? nullptr : &c.pictures.front()});
+  }
+  add_pictures(document, pictured, inputs.trace);
+  return document.dump() + "\n";
 }
 
 std::string result_header(const Scenario& scenario, const Inputs& inputs,

@@ -15,6 +15,9 @@ namespace moesim {
 /// depends on the machine, the time or the number of workers.
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
                         const std::vector<CaseResult>& cases, const std::string& version);
+/// With what reports draw of the cases (schema: docs/report.md).
+std::string pictured_result_json(const Scenario& scenario, const Inputs& inputs,
+                                 const std::vector<CaseResult>& cases, const std::string& version);
 
 /// An input by name and hash, as documents name it.
 nlohmann::ordered_json file_json(const InputFile& file);

@@ -32,6 +32,7 @@ struct PolicyOutcome {
   std::vector<RunMetrics> metrics;
   std::string unsuitable;
   std::optional<BoundSums> bounds;
+  std::vector<Pictures> pictures;  // of each fidelity, or none
 };
 
 Bytes fullest(const std::vector<GpuMemory>& memory) {
@@ -96,6 +97,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   empty.gpu_memory = smallest_gpu(cluster);
   empty.replans = planner.layers().replans_in_warmup();
   outcome.metrics.assign(backends.size(), empty);
+  if (run.asked.pictures) outcome.pictures.resize(backends.size());
   const auto& batches = cluster.batches.batches;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
@@ -109,6 +111,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
       add_planning(outcome.metrics[f], planned);
       const Timeline timeline = backends[f]->run(priced);
       add_step(outcome.metrics[f], priced, timeline);
+      if (run.asked.pictures) outcome.pictures[f].add(priced, timeline);
       const auto path = critical_path(priced.plan(), timeline);
       outcome.metrics[f].path.add(path_sums(path, priced, cluster.gpus));
       if (run.asked.bounds) add_bounds(outcome.metrics[f], priced, timeline, run, fidelities[f]);
@@ -133,6 +136,7 @@ PolicyOutcome outcome_of(const PolicyRun& run, bool alone, const JobProgress& pr
   } catch (const Unsuitable& e) {
     if (alone) throw;
     outcome.metrics.clear();
+    outcome.pictures.clear();
     outcome.unsuitable = e.diagnostics().front().message;
   }
   return outcome;
@@ -187,6 +191,7 @@ ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
         CaseResult& c = result.cases.emplace_back(CaseResult{
             {topology.name(), system.name, fidelity}, &topology, {}, outcome->unsuitable});
         if (c.ran()) c.metrics = std::move(outcome->metrics[f]);
+        if (c.ran() && options.pictures) c.pictures = {std::move(outcome->pictures[f])};
         ++outcome;
       }
     }

@@ -14,6 +14,7 @@ struct ComparisonOptions {
   int workers = 1;            // processes; the results do not depend on their number
   bool bounds = false;        // asks for them, too: TimeBounds, and those of the token exchanges
   bool elasticities = false;  // of the first step or iteration
+  bool pictures = false;      // what reports draw
 };
 
 struct ComparisonResult {

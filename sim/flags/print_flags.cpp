@@ -75,12 +75,13 @@ void ResultOutput::add_page(CommandLine& command, const std::string& names, cons
   make_page_ = std::move(make);
 }
 
-void ResultOutput::write(const std::function<std::string()>& document,
-                         const Printout& printout) const {
-  const bool wanted = file_.asked() || page_.asked() || print_.json();
+void ResultOutput::write(const std::function<std::string()>& document, const Printout& printout,
+                         const std::function<std::string()>& of_page) const {
+  const bool page_of_same = page_.asked() && !of_page;
+  const bool wanted = file_.asked() || page_of_same || print_.json();
   const std::string text = wanted ? document() : "";
   file_.write(text);
-  if (page_.asked()) page_.write(make_page_(text));
+  if (page_.asked()) page_.write(make_page_(page_of_same ? text : of_page()));
   if (print_.json()) {
     write_output("-", text);
   } else {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/report/metrics.h"
+#include "sim/report/pictures.h"
 
 namespace moesim {
 
@@ -21,6 +22,7 @@ struct CaseResult {
   const Topology* topology = nullptr;  // must outlive it
   RunMetrics metrics;                  // of a case that was run
   std::string unsuitable;  // why not: a cluster, model or memory that cannot host the policy
+  std::vector<Pictures> pictures = {};  // none or one
 
   bool ran() const { return unsuitable.empty(); }
 };

@@ -57,7 +57,8 @@ struct IterationCase {
   std::string topology, policy, routing, fidelity;
   int gpus = 0;
   IterationMetrics metrics = {};
-  std::string unsuitable = {};  // why it was not run, else empty
+  std::string unsuitable = {};          // why it was not run, else empty
+  std::vector<Pictures> pictures = {};  // none or one
 
   bool ran() const { return unsuitable.empty(); }
   double tokens_per_second() const;  // and GPU

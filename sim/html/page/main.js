@@ -53,7 +53,7 @@ function caseSections(id, result) {
   view.chosen = result.cases.find(shown => shown.best) || result.cases.find(shown => shown.ran);
   return {
     title: titleOf(result), answers: answersOf(result), bar: result.cases.length > 1 ? filterBar(view) : "",
-    sections: [CHARTS ? barSection(`${id}-time`, result, view) : "", tableSection(`${id}-cases`, result, view)],
+    sections: [CHARTS ? barSection(`${id}-time`, result, view) : "", ...detailSections(id, result, view), tableSection(`${id}-cases`, result, view)],
   };
 }
 

@@ -21,7 +21,7 @@ const PARTS = {
     {key: "context", name: "context", hue: "yellow", meaning: "exposed exchanges of context-parallel groups"},
     {key: "weights", name: "weights", hue: "purple", meaning: "exposed exchanges of expert parameters and of updated weights"},
     {key: "gradients", name: "gradients", hue: "wine", meaning: "exposed sums of gradients between replicas"},
-    {key: "host", name: "host", hue: "grey", meaning: "an op could run that the host has not issued, and host work"},
+    {key: "host", name: "host", hue: "ink", meaning: "an op could run that the host has not issued, and host work"},
     {key: "waiting", name: "waiting", hue: "grey", hatched: true, meaning: "in an exchange that the slowest GPU has not joined yet"},
     {key: "bubble", name: "bubble", hue: "pale", meaning: "no kernel, and no exchange but those between pipeline stages"},
   ],
@@ -34,4 +34,4 @@ function partNamed(kind, key) {
 }
 
 const DARK_LETTERS_ON = new Set(["sky", "orange", "yellow", "mint", "purple", "olive", "green"]);
-const lettersOn = part => ["pale", "grey"].includes(part.hue) ? "plain" : DARK_LETTERS_ON.has(part.hue) ? "dark" : "";
+const lettersOn = part => ["pale", "grey", "ink"].includes(part.hue) ? "plain" : DARK_LETTERS_ON.has(part.hue) ? "dark" : "";

@@ -29,7 +29,7 @@ function iterationCase(raw) {
 
 function caseOf(kind, raw, index) {
   const names = {
-    index, raw, kind, topology: raw.topology, policy: raw.policy, routing: raw.routing || "", fidelity: raw.fidelity,
+    index, raw, kind, pictures: raw.pictures || null, topology: raw.topology, policy: raw.policy, routing: raw.routing || "", fidelity: raw.fidelity,
     ran: raw.unsuitable === undefined, unsuitable: raw.unsuitable || "",
   };
   if (!names.ran) return {...names, time: null, parts: [], notes: []};

@@ -7,7 +7,7 @@ const PAIR = {
 
 /** Two dots per row on one scale of times, joined by a line; `rows`: [{name, measured, simulated, text}]. */
 function dumbbells(rows, onchoose, chosen) {
-  const width = 1120, left = 230, right = 170, step = 26, height = 34 + rows.length * step;
+  const width = 1120, left = 260, right = 230, step = 26, height = 34 + rows.length * step;
   const most = d3.max(rows, row => Math.max(row.measured, row.simulated)) || 1;
   const scale = d3.scaleLinear([0, most], [0, width - left - right]);
   const svg = d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("width", width).attr("role", "group");
@@ -35,6 +35,8 @@ function dumbbells(rows, onchoose, chosen) {
 
 const pairLegend = () => element("ul", {class: "legend"}, Object.values(PAIR).map(each => element("li", {}, swatch(each), each.name)));
 
+const MOST_OPS = 16;  // those with the largest differences
+
 function opRows(policy) {
   const rows = policy.ops.map(op => ({
     name: `${op.stage === "other" ? "" : `${op.stage}: `}${op.name}${op.stream === "compute" ? "" : ` (${op.stream})`}`,
@@ -43,6 +45,7 @@ function opRows(policy) {
   rows.push({name: "waiting for the slowest", measured: policy.measured_waiting_s, simulated: policy.simulated_waiting_s});
   return rows.filter(row => row.measured > 0 || row.simulated > 0)
     .sort((a, b) => Math.abs(b.measured - b.simulated) - Math.abs(a.measured - a.simulated))
+    .slice(0, MOST_OPS)
     .map(row => ({...row, text: `${signedPercent(row.simulated / row.measured - 1)} · ${seconds(Math.abs(row.simulated - row.measured))} apart`}));
 }
 
@@ -62,7 +65,7 @@ function measuredFile(measured, tolerance) {
       dumbbells(rows, draw, chosen)));
     const policy = measured.policies[chosen];
     ops.replaceChildren(element("figure", {}, element("figcaption", {}, `Ops of ${policy.policy} `,
-      element("small", {}, "mean over ranks, sum over a step; the largest difference first")), dumbbells(opRows(policy))));
+      element("small", {}, `mean over ranks, sum over a step; the ${MOST_OPS} largest differences`)), dumbbells(opRows(policy))));
   };
   draw(0);
   return [policies, ops];

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What reports draw of a case beside the figures of the tables: loads, traffic, links, who does
+// what when, memory over time. Schema in JSON: docs/report.md.
+#pragma once
+
+#include <array>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/priced.h"
+#include "sim/report/gantt.h"
+
+namespace moesim {
+
+/// What the fullest GPU holds, turn by turn of its pipeline stage.
+struct MemoryCurve {
+  GpuId gpu;
+  int stage = 0;
+  Bytes room;                                    // that the GPU has
+  std::vector<std::string> parts;                // names
+  std::vector<std::string> turns;                // "forward of microbatch 3"
+  std::vector<std::vector<std::int64_t>> bytes;  // [turn][part]
+  bool operator==(const MemoryCurve&) const = default;
+};
+
+/// What a matrix of bytes between GPUs is of.
+enum class TrafficKind { tokens, parameters, activations, stages };
+inline constexpr int traffic_kind_count = static_cast<int>(TrafficKind::stages) + 1;
+
+/// Rows of routed experts, forward, by where they are computed.
+using RowsOfGpus = std::map<GpuId, std::int64_t>;
+
+/// Of one case, all its steps together; charts of time are of the first step.
+struct Pictures {
+  int gpus = 0;
+  int microbatches = 1;
+  std::map<int, std::map<int, RowsOfGpus>> rows;  // [layer][step and microbatch]
+  /// [kind][sender, receiver]: blocks of successive GPUs where they are many.
+  std::array<std::map<std::pair<int, int>, std::int64_t>, traffic_kind_count> traffic;
+  int gpus_of_block = 1;
+  std::vector<std::int64_t> link_bytes;  // [link]
+  Seconds time;                          // of all steps
+  int steps = 0;
+  std::vector<Gantt> gantts;
+  std::vector<MemoryCurve> memory;  // none or one
+
+  void add(const PricedPlan& plan, const Timeline& timeline);
+  bool operator==(const Pictures&) const = default;
+};
+
+nlohmann::ordered_json pictures_json(const Pictures& pictures, const Topology& topology);
+
+/// The cluster as far as it is drawn: all of a small one; of a large one its first hosts and the
+/// switches that they reach. Utilizations in pictures_json are of these links.
+nlohmann::ordered_json drawing_json(const Topology& topology);
+
+}  // namespace moesim
