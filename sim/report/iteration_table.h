@@ -13,6 +13,7 @@
 #include "sim/report/elasticity.h"
 #include "sim/report/iteration_metrics.h"
 #include "sim/report/path_sums.h"
+#include "sim/report/pictures.h"
 #include "sim/report/time_bounds.h"
 
 namespace moesim {

@@ -191,6 +191,15 @@ class Iteration(ReportTest):
         report, self.result = iteration()
         self.open(report)
 
+    def test_details_of_the_chosen_case(self):
+        self.assertGreater(self.count(".gantt .op"), 500)
+        self.assertEqual(self.count("svg.memory"), 1)
+        self.assertGreater(self.count("svg.cluster .cable"), 16)
+        self.assertEqual(self.page.value("document.querySelector('#r1-loads .cells').dataset.cells"), "24x16")
+        colours = self.page.value("""[...document.querySelectorAll("canvas")].map(canvas => new Set(
+            canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data).size)""")
+        self.assertTrue(colours and min(colours) > 4, colours)
+
     def test_parts_of_an_iteration(self):
         self.assertEqual(self.count(".facet .row"), len(self.result["cases"]))
         case, lengths = self.result["cases"][1], self.lengths(1)
