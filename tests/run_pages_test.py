@@ -70,7 +70,7 @@ class RunPages(unittest.TestCase):
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         table = next(block["body"] for block in FENCE.finditer(readme) if block["body"].startswith("# moesim "))
         done = subprocess.run([self.moesim, "compare", "scenarios/quickstart.yaml"], cwd=ROOT, text=True,
-                              capture_output=True, check=True)
+                              capture_output=True, check=True, env=os.environ | {"COLUMNS": "80"})
         self.assertIsNone(first_missing(table, done.stdout))
         left_out = [line for line in done.stdout.splitlines()
                     if not any(matches(pattern, line) for pattern in table.splitlines())]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/files.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -14,7 +13,7 @@
 #include <sstream>
 
 #include "sim/base/error.h"
-#include "sim/base/processes.h"
+#include "sim/base/file_in_parts.h"
 
 namespace moesim {
 
@@ -38,20 +37,9 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::string_view content) {
-  if (is_folder(path)) throw error_in(path, "is a folder, not a file");
-  if (is_there(path) && !std::filesystem::is_regular_file(path)) {
-    throw error_in(path, "is not a regular file, which alone can be replaced in one go");
-  }
-  const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) throw error_in(path, fmt::format("cannot be written: {}", std::strerror(errno)));
-  const bool written = write_all(fd, content) && ::fsync(fd) == 0;
-  const bool closed = ::close(fd) == 0;
-  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    ::unlink(temporary.c_str());
-    throw error_in(path, fmt::format("cannot be written: {}", std::strerror(reason)));
-  }
+  FileInParts file(path);
+  file.write(content);
+  file.finish();
 }
 
 void check_writable(const std::string& path) {

@@ -143,12 +143,16 @@ FlopsPerSecond YamlMap::compute_rate(const std::string& key) const {
 }
 int YamlMap::choice(const std::string& key, const std::vector<std::string>& names) const {
   const auto v = get(key);
-  return v ? v->choice(names) : 0;
+  if (!v) return 0;
+  const auto& mistakes = value_.doc_->state_->diagnostics;
+  const std::size_t before = mistakes.size();
+  const int chosen = v->choice(names);
+  if (key == "kind" && mistakes.size() > before) keys_->undecided = true;
+  return chosen;
 }
 int YamlMap::choice(const std::string& key, const std::vector<std::string>& names,
                     int absent) const {
-  const auto v = find(key);
-  return v ? v->choice(names) : absent;
+  return find(key) ? choice(key, names) : absent;
 }
 
 void YamlDocument::State::remember_key(const YAML::Node& map, const std::string& key,
@@ -161,7 +165,7 @@ void YamlDocument::State::remember_key(const YAML::Node& map, const std::string&
 }
 
 void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {
-  if (!keys.node.IsMap()) return;
+  if (!keys.node.IsMap() || keys.undecided) return;
   const std::vector<std::string> known(keys.requested.begin(), keys.requested.end());
   const std::string inside = path.empty() ? "" : fmt::format(" in '{}'", path);
   auto& missing = keys.missing;

@@ -18,6 +18,7 @@ struct YamlKeys {
   YAML::Node node;
   std::set<std::string> requested;
   std::vector<std::string> missing;  // required but not there
+  bool undecided = false;            // its 'kind' is wrong, and with it which keys belong there
 };
 
 /// What stands where something else is due: "a list", "empty", "'x'"...

@@ -127,6 +127,23 @@ const YamlValue::Dimension YamlValue::bandwidth_dimension = {
 const YamlValue::Dimension YamlValue::rate_dimension = {"a compute rate", "FLOP/s", "989 TFLOP/s",
                                                         compute_rate_scale};
 
+namespace {
+
+/// What an unknown unit may mean: GBps is GB/s, and Gb/s is Gbit/s, as a small b is a bit.
+std::string meant_unit(std::string unit, double (*scale)(std::string_view unit)) {
+  const auto with = [&](const std::string& end, const std::string& other) {
+    return unit.ends_with(end) ? unit.substr(0, unit.size() - end.size()) + other : "";
+  };
+  for (const std::string& guess :
+       {with("Bps", "B/s"), with("b/s", "bit/s"), with("bits/s", "bit/s"), with("FLOPS", "FLOP/s"),
+        with("FLOPs", "FLOP/s")}) {
+    if (!guess.empty() && scale(guess) > 0) return guess;
+  }
+  return "";
+}
+
+}  // namespace
+
 double YamlValue::quantity(const Dimension& dimension, Range range) const {
   NumberWithUnit parsed;
   const std::string hint = fmt::format("{} such as {}", dimension.what, dimension.example);
@@ -136,9 +153,10 @@ double YamlValue::quantity(const Dimension& dimension, Range range) const {
   }
   const double scale = dimension.scale(parsed.unit);
   if (scale == 0) {
+    const std::string meant = meant_unit(parsed.unit, dimension.scale);
     error(parsed.unit.empty() ? fmt::format("'{}' needs a unit", path_)
                               : fmt::format("'{}': unknown unit '{}'", path_, parsed.unit),
-          hint);
+          meant.empty() ? hint : fmt::format("did you mean '{}'?", meant));
     return fallback(range);
   }
   const double result = parsed.number * scale;

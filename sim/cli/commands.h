@@ -20,5 +20,7 @@ void add_calibrate_command(CommandLine& app);
 void add_validate_command(CommandLine& app);
 void add_report_command(CommandLine& app);
 void add_whatif_command(CommandLine& app);
+void add_completion_command(CommandLine& app);
+void add_man_command(CommandLine& app);
 
 }  // namespace moesim

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "sim/print/progress_line.h"
 #include "sim/trace/progress.h"
 
 namespace moesim {
@@ -26,7 +27,7 @@ class LongWork {
   void show(double done);
 
   std::string what_, interrupted_;
-  int shown_ = -1;
+  ProgressLine line_;
 };
 
 }  // namespace moesim

@@ -23,7 +23,7 @@ int run(int argc, char** argv) {
       "replaying recorded routing traces.");
   app.version(std::string("moesim ") + MOESIM_VERSION);
   app.require_subcommand();
-  app.footer("Exit codes: 0 done, 1 the run failed, 2 bad input.");
+  app.footer("moesim help COMMAND tells more. Exit codes: 0 done, 1 the run failed, 2 bad input.");
   moesim::add_run_command(app);
   moesim::add_compare_command(app);
   moesim::add_plan_command(app);
@@ -36,6 +36,8 @@ int run(int argc, char** argv) {
   moesim::add_calibrate_command(app);
   moesim::add_validate_command(app);
   moesim::add_report_command(app);
+  moesim::add_completion_command(app);
+  moesim::add_man_command(app);
   fmt::print("{}", app.parse(argc, argv));
   if (std::fflush(stdout) != 0) {
     throw std::runtime_error(fmt::format("cannot write the output: {}", std::strerror(errno)));

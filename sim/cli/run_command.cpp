@@ -4,10 +4,13 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 
+#include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/compare/expectation.h"
 #include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
@@ -16,6 +19,7 @@
 #include "sim/html/report_page.h"
 #include "sim/report/path_report.h"
 #include "sim/report/table.h"
+#include "sim/report/tolerance.h"
 
 namespace moesim {
 namespace {
@@ -25,17 +29,35 @@ struct RunOptions {
   ResultOutput output;
   int workers = 0;
   bool bounds = false, elasticities = false, pictures = false;
+  std::string timeline, timeline_ranks;
+  int timeline_steps = 1;
+  std::string expected, tolerance = "1 %";
   int worker_count() const {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     return workers > 0 ? workers : cores;
   }
   ComparisonOptions asked() const {
-    return {worker_count(), bounds, elasticities, pictures || output.page_asked()};
+    ComparisonOptions options{
+        worker_count(), bounds, elasticities, pictures || output.page_asked(), {}};
+    if (!timeline.empty()) {
+      options.timeline = {timeline, {timeline_ranks, timeline_steps}, MOESIM_VERSION};
+    } else if (!timeline_ranks.empty()) {
+      throw Error("--timeline-ranks goes with --timeline FILE");
+    }
+    return options;
   }
-  /// `pictured`: the document with what reports draw.
+  /// `pictured`: the document with what reports draw. Throws where the result is not what --expect
+  /// says.
   void write(const std::function<std::string()>& document,
-             const std::function<std::string()>& pictured, const Printout& printout) const {
-    output.write(pictures ? pictured : document, printout, pictured);
+             const std::function<std::string()>& pictured, Printout printout) const {
+    const auto& wanted = pictures ? pictured : document;
+    if (expected.empty()) return output.write(wanted, printout, pictured);
+    const Expectation found =
+        expect(expected, read_file(expected), document(), parse_tolerance(tolerance));
+    output.write(wanted, printout.add(found.moves), pictured);
+    if (found.moved == 0) return;
+    throw std::runtime_error(
+        fmt::format("{} of {} cases moved against {}", found.moved, found.cases, expected));
   }
 };
 
@@ -127,6 +149,18 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                    "adds to --json what 'moesim report' draws beside bars and table");
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
+  const auto keep_timeline = [options](const std::string& path) {
+    check_writable(path);
+    options->timeline = path;
+  };
+  command.add_option("--timeline", keep_timeline,
+                     "writes what ran when as trace events, which ui.perfetto.dev opens");
+  command.add_option(
+      "--timeline-ranks", options->timeline_ranks,
+      fmt::format("ranks in it: all, or 0,8-15 (default: {}, the first of every pipeline stage)",
+                  default_ranks));
+  command.add_option("--timeline-steps", options->timeline_steps, "its steps: the first N (1)")
+      .range(1, 1 << 20);
   command.callback([options, callback] { callback(*options); });
   return command;
 }
@@ -147,6 +181,15 @@ void add_compare_command(CommandLine& app) {
                    "adds tables of what no such plan can beat, and of the token exchanges alone");
   command.add_flag("--elasticities", options->elasticities,
                    "adds what 10 % more of each resource is worth, by simulating again");
+  const auto keep_expected = [options](const std::string& path) {
+    read_file(path);  // told before the run, not after
+    options->expected = path;
+  };
+  command.add_option("--expect", keep_expected,
+                     "compares with a stored --json file, says what moved, and exits with 1 if "
+                     "anything did");
+  command.add_option("--tolerance", options->tolerance,
+                     "by how much figures may move against --expect (default 1%)");
 }
 
 }  // namespace moesim

@@ -2,6 +2,7 @@
 // The iterations of one policy on one cluster and one kind of routing, planned one after the other.
 #pragma once
 
+#include "sim/compare/timeline_file.h"
 #include "sim/iteration/iteration_planner.h"
 #include "sim/report/iteration_table.h"
 #include "sim/scenario/policy_iterations.h"
@@ -15,6 +16,8 @@ struct IterationRun {
   const ClusterInput& cluster;
   const SystemSpec& system;
   RoutingSource routing;
+  const TimelineFile* timeline = nullptr;  // where it is asked for
+  int number = 0;                          // of the run
 };
 
 class PlannedIterations {

@@ -11,9 +11,10 @@
 namespace moesim {
 namespace {
 
-/// What the fullest GPU holds from the start of each turn of its stage on; turns of weight gradients
-/// alone count to the turn before them.
-std::vector<MemoryMoment> moments_of(const IterationPlan& planned, const Pipeline& pipeline, GpuId gpu, const Timeline& timeline) {
+/// What the fullest GPU holds from the start of each turn of its stage on; turns of weight
+/// gradients alone count to the turn before them.
+std::vector<MemoryMoment> moments_of(const IterationPlan& planned, const Pipeline& pipeline,
+                                     GpuId gpu, const Timeline& timeline) {
   std::map<std::tuple<int, int, bool>, Seconds> starts;  // by microbatch, chunk, backward
   for (std::size_t i = 0; i < timeline.ops.size(); ++i) {
     const Op& op = planned.plan.ops[i];
@@ -21,8 +22,7 @@ std::vector<MemoryMoment> moments_of(const IterationPlan& planned, const Pipelin
     if (member == op.group.size() || op.stream != Stream::compute) continue;
     const Seconds start = timeline.ops[i][member].start;
     const bool backward = op.key.pass == Pass::backward;
-    const auto [at, fresh] =
-        starts.try_emplace({op.key.microbatch, op.key.chunk, backward}, start);
+    const auto [at, fresh] = starts.try_emplace({op.key.microbatch, op.key.chunk, backward}, start);
     if (!fresh) at->second = std::min(at->second, start);
   }
   const Timetable& turns = pipeline.of(planned.memory.peaks[gpu.index()].stage);

@@ -11,6 +11,7 @@
 #include "sim/compare/backends.h"
 #include "sim/compare/elasticities.h"
 #include "sim/compare/iteration_run.h"
+#include "sim/compare/iteration_timelines.h"
 #include "sim/compare/workers.h"
 #include "sim/iteration/iteration_planner.h"
 #include "sim/model/model_flops.h"
@@ -68,6 +69,20 @@ double mean_peak(const ClusterInput& cluster, DataType type) {
   return sum / static_cast<double>(cluster.gpus.size());
 }
 
+std::string name_of(const IterationRun& run) {
+  return fmt::format("{} {} {}", run.cluster.topology.name(), run.system.name,
+                     routing_source_names[static_cast<std::size_t>(run.routing)]);
+}
+
+/// Of each fidelity.
+std::vector<std::string> names_of(const IterationRun& run) {
+  std::vector<std::string> names;
+  for (const Fidelity fidelity : run.scenario.fidelities) {
+    names.push_back(name_of(run) + " " + backend_name(fidelity, run.scenario.p2p_order));
+  }
+  return names;
+}
+
 void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
                     IterationOutcome& outcome, const JobProgress& progress) {
   PlannedIterations iterations(run);
@@ -77,6 +92,8 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
   empty.peak_flops = mean_peak(run.cluster, iterations.options().gemm_type());
   outcome.metrics.assign(backends.size(), empty);
   if (asked.pictures) outcome.pictures.resize(backends.size());
+  IterationTimelines timelines(run.timeline, run.number, names_of(run), run.cluster.topology,
+                               iterations.planner().shape().pipeline);
   for (int i = 0; i < iterations.count(); ++i) {
     const IterationPlan planned = iterations.plan(i);
     const FullestGpu fullest = fullest_of(planned.memory, run.cluster.gpus);
@@ -88,6 +105,7 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
       metrics.ops = std::ssize(planned.plan.ops);
       if (metrics.fullest.peak < fullest.peak) metrics.fullest = fullest;
       const Timeline timeline = backends[f]->run(priced);
+      timelines.add(f, planned, priced, timeline, i);
       metrics.add(iteration_times(planned.plan, timeline, hosts_take_time(run.cluster.gpus)), load);
       metrics.path.add(path_sums(critical_path(planned.plan, timeline), priced, run.cluster.gpus));
       if (asked.pictures) {
@@ -111,6 +129,7 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
     }
     progress(i + 1, iterations.count());
   }
+  timelines.finish();
   const IterationPlanner& planner = iterations.planner();
   const bool never = planner.plans_from_loads() && !planner.replanned();
   for (IterationMetrics& metrics : outcome.metrics) {
@@ -172,15 +191,24 @@ std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const I
   for (const ClusterInput& cluster : inputs.clusters) {
     for (const IterationRun& run : runs_on(scenario, inputs, cluster)) runs.push_back(run);
   }
+  const auto timeline =
+      open_timeline(options.timeline, inputs, runs.size(), scenario.fidelities.size());
+  for (std::size_t r = 0; timeline && r < runs.size(); ++r) {
+    runs[r].timeline = &*timeline;
+    runs[r].number = static_cast<int>(r);
+  }
   std::vector<WorkerJob<IterationOutcome>> jobs;
   for (const IterationRun& run : runs) {
-    jobs.push_back({fmt::format("{} {} {}", run.cluster.topology.name(), run.system.name,
-                                routing_source_names[static_cast<std::size_t>(run.routing)]),
-                    [&run, &options](const JobProgress& progress) {
+    jobs.push_back({name_of(run), [&run, &options](const JobProgress& progress) {
                       return outcome_of_run(run, options, progress);
                     }});
   }
   const auto outcomes = run_jobs(jobs, options.workers);
+  if (timeline) {
+    std::vector<bool> ran;
+    for (const IterationOutcome& outcome : outcomes) ran.push_back(outcome.unsuitable.empty());
+    timeline->finish(ran);
+  }
   std::vector<IterationCase> cases;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (std::size_t f = 0; f < scenario.fidelities.size(); ++f) {

@@ -25,6 +25,8 @@ struct PolicyRun {
   const ClusterInput& cluster;
   const SystemSpec& system;
   const ComparisonOptions& asked;
+  const TimelineFile* timeline;  // null: is not asked for
+  int number;                    // of the run
 };
 
 /// What it hands back: metrics of each fidelity, or why there are none.
@@ -85,6 +87,48 @@ void add_bounds(RunMetrics& metrics, const PricedPlan& plan, const Timeline& tim
   metrics.bounds->add(time_bounds(plan, timeline, run.cluster.gpus, exchange_rules(fidelity)));
 }
 
+/// The steps of a run in the file of events, where that is asked for.
+class RunTimeline {
+ public:
+  explicit RunTimeline(const PolicyRun& run) : run_(run) {
+    if (run.timeline == nullptr) return;
+    events_.emplace(run.timeline->events(run.number));
+    const auto& fidelities = run.scenario.fidelities;
+    const Topology& topology = run.cluster.topology;
+    const int count = static_cast<int>(fidelities.size());
+    for (int f = 0; f < count; ++f) {
+      const auto fidelity =
+          backend_name(fidelities[static_cast<std::size_t>(f)], run.scenario.p2p_order);
+      cases_.emplace_back(*events_,
+                          run.timeline->named_case(
+                              run.number * count + f,
+                              fmt::format("{} {} {}", topology.name(), run.system.name, fidelity),
+                              chosen_ranks(run.timeline->choice(), topology.gpu_count())),
+                          topology);
+    }
+  }
+
+  void add(std::size_t fidelity, const StepPlan& planned, const PricedPlan& priced,
+           const Timeline& timeline, int step) {
+    if (run_.timeline == nullptr || shown_ >= run_.timeline->choice().steps) return;
+    for (const GpuId gpu : chosen_ranks(run_.timeline->choice(), priced.plan().gpus)) {
+      const Bytes held = planned.memory[gpu.index()].total();
+      cases_[fidelity].add_memory(gpu, {{Seconds(0), {{"all", static_cast<double>(held.value)}}}});
+    }
+    cases_[fidelity].add(priced, timeline, fmt::format("step {}", step));
+    if (fidelity + 1 == cases_.size()) ++shown_;
+  }
+  void finish() {
+    if (events_) events_->flush();
+  }
+
+ private:
+  const PolicyRun& run_;
+  std::optional<TraceEvents> events_;
+  std::vector<TimelineEvents> cases_;  // of each fidelity
+  int shown_ = 0;                      // steps
+};
+
 /// Plans each step once and simulates it at every fidelity before the next: planners look back, and
 /// plans of all steps would not fit. Bounds stay where it throws Unsuitable later.
 void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress& progress) {
@@ -98,6 +142,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   empty.replans = planner.layers().replans_in_warmup();
   outcome.metrics.assign(backends.size(), empty);
   if (run.asked.pictures) outcome.pictures.resize(backends.size());
+  RunTimeline timelines(run);
   const auto& batches = cluster.batches.batches;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
@@ -120,9 +165,11 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
         outcome.metrics[f].elasticities =
             elasticities(planned.plan, cluster, at, timeline.makespan);
       }
+      timelines.add(f, planned, priced, timeline, cluster.first_step + static_cast<int>(i));
     }
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
   }
+  timelines.finish();
   for (RunMetrics& m : outcome.metrics) add_notes(m, planner, cluster);
 }
 
@@ -149,17 +196,31 @@ std::vector<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& 
     fidelities.push_back(backend_name(fidelity, scenario.p2p_order));
   }
   const bool alone = inputs.clusters.size() * fidelities.size() * inputs.systems.size() == 1;
+  const auto timeline = open_timeline(
+      options.timeline, inputs, inputs.clusters.size() * inputs.systems.size(), fidelities.size());
   std::vector<WorkerJob<PolicyOutcome>> jobs;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (const SystemSpec& system : inputs.systems) {
-      const PolicyRun run{scenario, inputs, cluster, system, options};
+      const PolicyRun run{scenario,
+                          inputs,
+                          cluster,
+                          system,
+                          options,
+                          timeline ? &*timeline : nullptr,
+                          static_cast<int>(jobs.size())};
       jobs.push_back(
           {fmt::format("{} {} {}", cluster.topology.name(), system.name,
                        fmt::join(fidelities, "+")),
            [run, alone](const JobProgress& progress) { return outcome_of(run, alone, progress); }});
     }
   }
-  return run_jobs(jobs, options.workers);
+  auto outcomes = run_jobs(jobs, options.workers);
+  if (timeline) {
+    std::vector<bool> ran;
+    for (const PolicyOutcome& outcome : outcomes) ran.push_back(outcome.unsuitable.empty());
+    timeline->finish(ran);
+  }
+  return outcomes;
 }
 
 /// A comparison of nothing is no result.

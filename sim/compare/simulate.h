@@ -2,8 +2,10 @@
 // Runs the cases of a scenario: every topology x policy x fidelity.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "sim/compare/timeline_file.h"
 #include "sim/report/bounds_table.h"
 #include "sim/report/case_report.h"
 #include "sim/scenario/inputs.h"
@@ -15,6 +17,7 @@ struct ComparisonOptions {
   bool bounds = false;        // asks for them, too: TimeBounds, and those of the token exchanges
   bool elasticities = false;  // of the first step or iteration
   bool pictures = false;      // what reports draw
+  std::optional<TimelineRequest> timeline = {};
 };
 
 struct ComparisonResult {

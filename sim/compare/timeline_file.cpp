@@ -57,9 +57,9 @@ std::string words_of(const TimelineChoice& choice) {
           ? fmt::format("at most {} ranks of a case, the first of every pipeline stage",
                         default_ranks)
           : "ranks " + choice.ranks;
-  return fmt::format("{}; {}", ranks,
-                     choice.steps == 1 ? "the first step"
-                                       : fmt::format("the first {} steps", choice.steps));
+  return fmt::format(
+      "{}; {}", ranks,
+      choice.steps == 1 ? "the first step" : fmt::format("the first {} steps", choice.steps));
 }
 
 }  // namespace
@@ -115,10 +115,10 @@ void TimelineFile::finish(const std::vector<bool>& has_result) const {
     file.write(text);
     bytes += std::ssize(text);
   };
-  write(fmt::format(
-      "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"moesim\":{},\"shown\":{}}},\n"
-      "\"traceEvents\":[\n{{\"ph\":\"M\",\"name\":\"moesim\",\"pid\":0,\"args\":{{}}}}",
-      nlohmann::json(request_.version).dump(), nlohmann::json(shown).dump()));
+  write(
+      fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"moesim\":{},\"shown\":{}}},\n"
+                  "\"traceEvents\":[\n{{\"ph\":\"M\",\"name\":\"moesim\",\"pid\":0,\"args\":{{}}}}",
+                  nlohmann::json(request_.version).dump(), nlohmann::json(shown).dump()));
   for (std::size_t w = 0; w < parts_.size(); ++w) {
     if (!has_result[w]) continue;
     parts_[w].read([&](std::string_view text) {

@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include "sim/base/processes.h"
 #include "sim/policy/unsuitable.h"
+#include "sim/print/progress_line.h"
 
 namespace moesim {
 namespace {
@@ -97,7 +99,10 @@ struct Worker {
 class Pool {
  public:
   Pool(const std::vector<WorkerJob<std::string>>& jobs, int workers)
-      : jobs_(jobs), most_(static_cast<std::size_t>(std::max(workers, 1))), ends_(jobs.size()) {}
+      : jobs_(jobs),
+        most_(static_cast<std::size_t>(std::max(workers, 1))),
+        ends_(jobs.size()),
+        done_(jobs.size()) {}
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -116,7 +121,7 @@ class Pool {
       while (next < jobs_.size() && workers_.size() < most_) start(next++);
       wait();
     }
-    if (terminal_) fmt::print(stderr, "\r\033[K");
+    line_.clear();
     return std::move(ends_);
   }
 
@@ -156,11 +161,13 @@ class Pool {
     }
   }
 
-  void show(const Worker& worker, const StepOfJob& at) const {
-    if (!terminal_) return;
-    fmt::print(stderr, "\r\033[K[{}/{}] {}: step {} of {}", worker.job + 1, jobs_.size(),
-               jobs_[worker.job].name, at.step, at.steps);
-    std::fflush(stderr);
+  void show(const Worker& worker, const StepOfJob& at) {
+    done_[worker.job] = at.steps > 0 ? static_cast<double>(at.step) / at.steps : 0;
+    ++steps_;
+    const double all = std::accumulate(done_.begin(), done_.end(), 0.0);
+    line_.show(fmt::format("[{}/{}] {}: step {} of {};", worker.job + 1, jobs_.size(),
+                           jobs_[worker.job].name, at.step, at.steps),
+               all / static_cast<double>(jobs_.size()), steps_, "steps");
   }
 
   void check_end(const Worker& worker, int status) const {
@@ -178,7 +185,9 @@ class Pool {
   std::size_t most_;
   std::vector<Message> ends_;      // by job; a step where there is none yet
   std::map<int, Worker> workers_;  // by pipe
-  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  std::vector<double> done_;       // [job] its part
+  int steps_ = 0;                  // of all jobs
+  ProgressLine line_;
 };
 
 }  // namespace

@@ -2,9 +2,11 @@
 #include "sim/flags/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
+#include "sim/flags/help_format.h"
 #include "sim/flags/usage.h"
 
 namespace moesim {
@@ -38,6 +40,7 @@ bool Flag::given() const { return option_->count() > 0; }
 CommandLine::CommandLine(const std::string& program, const std::string& description)
     : app_(std::make_shared<CLI::App>(description)) {
   app_->name(program);
+  app_->formatter(help_format());
 }
 
 CommandLine CommandLine::add_subcommand(const std::string& name, const std::string& description) {
@@ -76,7 +79,7 @@ Flag CommandLine::add_flag(const std::string& names, std::function<void()> note,
 
 void CommandLine::callback(std::function<void()> action) { app_->callback(std::move(action)); }
 
-void CommandLine::version(const std::string& text) { app_->set_version_flag("--version", text); }
+void CommandLine::version(const std::string& text) { app_->set_version_flag("-V,--version", text); }
 
 void CommandLine::footer(const std::string& text) { app_->footer(text); }
 
@@ -111,8 +114,15 @@ Flag CommandLine::flag(const std::string& name) const { return Flag(app_->get_op
 
 std::string CommandLine::parse(int argc, char** argv) {
   std::ostringstream text;
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const bool help = !words.empty() && words.front() == "help" && !subcommands().empty();
+  if (help) {  // "help compare" is "compare --help"
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  std::ranges::reverse(words);  // as CLI11 takes them
   try {
-    app_->parse(argc, argv);
+    app_->parse(words);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() != 0) throw usage_error(*app_, e);
     app_->exit(e, text);

@@ -78,6 +78,7 @@ class CommandLine {
   /// The help shows the defaults of options that are added from here on.
   void show_defaults();
 
+  const CLI::App& app() const { return *app_; }
   std::vector<CommandLine> subcommands() const;
   bool got_subcommand(const std::string& name) const;
   /// All but --help.

@@ -22,6 +22,10 @@ bool is_set(const char* variable) {
 }  // namespace
 
 int terminal_width(std::FILE* stream) {
+  if (is_set("COLUMNS")) {
+    const int asked = std::atoi(std::getenv("COLUMNS"));
+    if (asked > 0) return std::max(narrowest, asked);
+  }
   const int file = ::fileno(stream);
   if (::isatty(file) == 0) return 0;
   winsize size{};

@@ -6,7 +6,8 @@
 
 namespace moesim {
 
-/// Characters of a line; 0 where the stream is no terminal.
+/// Characters of a line; 0, for any number, where the stream is no terminal. The variable COLUMNS
+/// says it for both, where it is set.
 int terminal_width(std::FILE* stream);
 
 /// Terminals alone, and neither where NO_COLOR is set (https://no-color.org) nor where TERM is

@@ -146,8 +146,7 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
                 op.exchange() != nullptr ? "exchange" : "kernel",
                 args.dump()});
     const bool expert_rows = op.key.type() == OpType{OpKind::fc1} && op.kernels() != nullptr;
-    const auto* gemm =
-        expert_rows ? std::get_if<GroupedGemm>(&op.kernels()->of(member)) : nullptr;
+    const auto* gemm = expert_rows ? std::get_if<GroupedGemm>(&op.kernels()->of(member)) : nullptr;
     if (gemm == nullptr) continue;
     std::vector<std::pair<std::string, double>> rows;
     for (std::size_t e = 0; e < gemm->m.size(); ++e) {
@@ -196,7 +195,8 @@ void TimelineEvents::add_loads(const PricedPlan& plan, const Timeline& timeline)
     double before = -1;
     for (int bin = 0; bin < bins; ++bin) {
       const double rate = loads.rate(c, bin);
-      if (rate != before) out_.counter(cluster(), name, at(loads.begin(bin)), {{"all links", rate}});
+      if (rate != before)
+        out_.counter(cluster(), name, at(loads.begin(bin)), {{"all links", rate}});
       before = rate;
     }
     out_.counter(cluster(), name, at(timeline.makespan), {{"all links", 0}});

@@ -15,9 +15,9 @@ namespace moesim {
 
 /// One case of a comparison.
 struct TimelineCase {
-  std::string name;            // before the names of its processes, empty where it is alone
-  int first_process = 0;       // of rank 0; the cluster's comes after the last rank's
-  std::vector<GpuId> ranks;    // that are shown, ascending
+  std::string name;          // before the names of its processes, empty where it is alone
+  int first_process = 0;     // of rank 0; the cluster's comes after the last rank's
+  std::vector<GpuId> ranks;  // that are shown, ascending
 };
 
 /// A value of some GPU from a moment of the step on.
@@ -48,9 +48,9 @@ class TimelineEvents {
   TraceEvents& out_;
   TimelineCase case_;
   const Topology& topology_;
-  std::vector<bool> named_;  // [GPU]
+  std::vector<bool> named_;             // [GPU]
   std::vector<std::uint32_t> streams_;  // [GPU] a bit per stream that has a name
-  Picoseconds offset_ = 0;   // of the step
+  Picoseconds offset_ = 0;              // of the step
 };
 
 }  // namespace moesim

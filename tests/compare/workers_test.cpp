@@ -97,15 +97,18 @@ std::string on_a_terminal(const std::function<void()>& action) {
 }
 
 TEST(Workers, ShowTheirStepsOnATerminal) {
-  const auto stepping = [](const JobProgress& progress) {
-    for (int i = 1; i <= 2; ++i) progress(i, 2);
-    return Answer{};
+  const auto stepping = [](int milliseconds) {
+    return [=](const JobProgress& progress) {
+      for (int i = 1; i <= 2; ++i) sleep_for(milliseconds), progress(i, 2);
+      return Answer{};
+    };
   };
-  const std::vector<AnswerJob> jobs = {{"pair dedup", stepping}, {"pair alltoall", stepping}};
-  EXPECT_EQ(on_a_terminal([&] { run_jobs(jobs, 1); }),
-            "\r\033[K[1/2] pair dedup: step 1 of 2\r\033[K[1/2] pair dedup: step 2 of 2"
-            "\r\033[K[2/2] pair alltoall: step 1 of 2\r\033[K[2/2] pair alltoall: step 2 of 2"
-            "\r\033[K");
+  const std::vector<AnswerJob> quick = {{"pair dedup", stepping(0)}};
+  EXPECT_EQ(on_a_terminal([&] { run_jobs(quick, 1); }), "");
+  const std::vector<AnswerJob> jobs = {{"pair dedup", stepping(1050)}, {"pair alltoall", stepping(0)}};
+  EXPECT_THAT(on_a_terminal([&] { run_jobs(jobs, 1); }),
+              testing::MatchesRegex("\r.\\[K.1/2. pair dedup: step 2 of 2; 50 %, 0.9. steps/s, 3 s "
+                                    "left\r.*\\[K"));
   EXPECT_EQ(on_a_terminal([] {}), "");
 }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion of commands, flags and names in shells. CLI11 has none, and generators of other
+// languages (shtab, clap_complete) read command lines of their own libraries alone.
+#pragma once
+
+#include <string>
+
+#include "sim/flags/command_info.h"
+
+namespace moesim {
+
+/// A script for bash, zsh or fish. It asks the program for the names that are there:
+/// `PROGRAM completion names SECTION` prints one a line.
+std::string completion_script(const CommandInfo& program, const std::string& shell);
+
+}  // namespace moesim

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/print/progress_line.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "sim/print/terminal.h"
+
+namespace moesim {
+namespace {
+
+constexpr double patience = 2;       // seconds
+constexpr double least_pause = 0.1;  // between two lines
+
+double seconds_between(std::chrono::steady_clock::time_point a,
+                       std::chrono::steady_clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long>(std::ceil(seconds));
+  if (whole < 120) return fmt::format("{} s", whole);
+  if (whole < 7200) return fmt::format("{} min", whole / 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+}  // namespace
+
+std::string pace_text(double seconds, double done, double count, const std::string& part) {
+  std::string text;
+  if (count > 0 && seconds > 0) text = fmt::format("{:.2g} {}/s", count / seconds, part);
+  if (done <= 0 || done > 1) return text;
+  return text + fmt::format("{}{} left", text.empty() ? "" : ", ",
+                            duration_text(seconds * (1 - done) / done));
+}
+
+void ProgressLine::show(const std::string& what, double done, double count,
+                        const std::string& part) {
+  const auto now = Clock::now();
+  const double seconds = seconds_between(begin_, now);
+  if (seconds < patience || (shown_ && seconds_between(last_, now) < least_pause)) return;
+  if (is_quiet() || ::isatty(STDERR_FILENO) == 0) return;
+  last_ = now;
+  shown_ = true;
+  std::string line =
+      fmt::format("{} {:.0f} %, {}", what, 100 * done, pace_text(seconds, done, count, part));
+  const auto width = static_cast<std::size_t>(terminal_width(stderr));
+  if (line.size() >= width) line.resize(width - 1);
+  fmt::print(stderr, "\r\x1b[K{}", line);
+  std::fflush(stderr);
+}
+
+void ProgressLine::clear() {
+  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  shown_ = false;
+}
+
+}  // namespace moesim
