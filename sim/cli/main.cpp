@@ -23,7 +23,7 @@ int run(int argc, char** argv) {
       "replaying recorded routing traces.");
   app.version(std::string("moesim ") + MOESIM_VERSION);
   app.require_subcommand();
-  app.footer("moesim help COMMAND tells more. Exit codes: 0 done, 1 the run failed, 2 bad input.");
+  app.footer("moesim help COMMAND tells more.\nExit codes: 0 done, 1 the run failed, 2 bad input.");
   moesim::add_run_command(app);
   moesim::add_compare_command(app);
   moesim::add_plan_command(app);

@@ -32,12 +32,14 @@ class HelpFormat : public CLI::Formatter {
 
  private:
   std::string entry(const std::string& names, const std::string& description) const {
-    std::string text = "  " + names;
-    if (text.size() + 2 > names_width) text += "\n";
+    std::string text = " ", word;
+    for (std::istringstream parts(names); parts >> word;) {
+      if (line_size(text) + 1 + word.size() > width_) text += "\n     ";
+      text += " " + word;
+    }
+    if (line_size(text) != text.size() || text.size() + 2 > names_width) text += "\n";
     text += std::string(names_width - std::min(names_width, line_size(text)), ' ');
-    std::istringstream words(description);
-    std::string word;
-    while (words >> word) {
+    for (std::istringstream words(description); words >> word;) {
       if (line_size(text) > names_width && line_size(text) + 1 + word.size() > width_) {
         text += "\n" + std::string(names_width, ' ');
       } else if (line_size(text) > names_width) {

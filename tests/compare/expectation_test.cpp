@@ -16,12 +16,9 @@ using testing::Not;
 using Document = nlohmann::ordered_json;
 
 Document case_of(const std::string& policy, double step, double tokens) {
-  return {{"topology", "rail"},
-          {"policy", policy},
-          {"fidelity", "port"},
-          {"step_s", step},
-          {"step_s_each", {step}},
-          {"breakdown", {{"tokens_s", tokens}}},
+  return {{"topology", "rail"},        {"policy", policy},
+          {"fidelity", "port"},        {"step_s", step},
+          {"step_s_each", {step}},     {"breakdown", {{"tokens_s", tokens}}},
           {"total", {{"bytes", 1000}}}};
 }
 
@@ -53,7 +50,8 @@ TEST(Expectation, SaysWhatMovedPolicyByPolicy) {
 
 // 20 ms of tokens become 25 ms: a quarter of them, half a per cent of the step.
 TEST(Expectation, HoldsPartsOfAStepToTheStep) {
-  const Document before = result_of({case_of("a", 1, 0.020)}), after = result_of({case_of("a", 1, 0.025)});
+  const Document before = result_of({case_of("a", 1, 0.020)}),
+                 after = result_of({case_of("a", 1, 0.025)});
   EXPECT_EQ(against(before, after, 0.01).moved, 0);
   EXPECT_EQ(against(before, after, 0.004).moved, 1);
 }
@@ -70,8 +68,8 @@ TEST(Expectation, HoldsOtherFiguresToThemselves) {
 TEST(Expectation, MissesCasesAndNamesNewOnes) {
   Document refused = case_of("b", 1, 1);
   refused["unsuitable"] = "too full";
-  const Expectation e =
-      against(result_of({case_of("a", 1, 1), case_of("b", 1, 1)}), result_of({refused, case_of("c", 1, 1)}));
+  const Expectation e = against(result_of({case_of("a", 1, 1), case_of("b", 1, 1)}),
+                                result_of({refused, case_of("c", 1, 1)}));
   EXPECT_EQ(e.moved, 3);
   EXPECT_EQ(e.cases, 3);
   for (const char* said : {"missing", "new", "runs"}) EXPECT_THAT(e.moves.text(), HasSubstr(said));

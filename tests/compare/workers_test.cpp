@@ -105,7 +105,8 @@ TEST(Workers, ShowTheirStepsOnATerminal) {
   };
   const std::vector<AnswerJob> quick = {{"pair dedup", stepping(0)}};
   EXPECT_EQ(on_a_terminal([&] { run_jobs(quick, 1); }), "");
-  const std::vector<AnswerJob> jobs = {{"pair dedup", stepping(1050)}, {"pair alltoall", stepping(0)}};
+  const std::vector<AnswerJob> jobs = {{"pair dedup", stepping(1050)},
+                                       {"pair alltoall", stepping(0)}};
   EXPECT_THAT(on_a_terminal([&] { run_jobs(jobs, 1); }),
               testing::MatchesRegex("\r.\\[K.1/2. pair dedup: step 2 of 2; 50 %, 0.9. steps/s, 3 s "
                                     "left\r.*\\[K"));
