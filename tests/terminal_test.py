@@ -100,6 +100,7 @@ class Terminal(unittest.TestCase):
         self.assertEqual(piped, self.piped("compare", *QUICK, "--topology", "h100-rail", "--wide"))
         narrow = self.piped("compare", *QUICK, "--topology", "h100-rail", env={"COLUMNS": "80"})
         self.assertLessEqual(max(map(len, narrow.splitlines())), 80)
+        self.assertNotIn("\x1b", narrow)
 
     def test_colours_are_for_terminals_without_no_color(self):
         command = [self.moesim, "list", "gpus"]

@@ -37,7 +37,8 @@ int terminal_width(std::FILE* stream) {
 bool takes_color(std::FILE* stream) {
   const char* term = std::getenv("TERM");
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";
-  return terminal_width(stream) > 0 && !is_set("NO_COLOR") && !dumb;
+  const bool terminal = ::isatty(::fileno(stream)) != 0 && terminal_width(stream) > 0;
+  return terminal && !is_set("NO_COLOR") && !dumb;
 }
 
 bool is_quiet() { return quiet_process; }
