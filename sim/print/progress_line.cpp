@@ -2,7 +2,6 @@
 #include "sim/print/progress_line.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -42,7 +41,7 @@ void ProgressLine::show(const std::string& what, double done, double count,
   const auto now = Clock::now();
   const double seconds = seconds_between(begin_, now);
   if (seconds < patience || (shown_ && seconds_between(last_, now) < least_pause)) return;
-  if (is_quiet() || ::isatty(STDERR_FILENO) == 0) return;
+  if (is_quiet() || !is_terminal(stderr)) return;
   last_ = now;
   shown_ = true;
   std::string line =

@@ -19,26 +19,30 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != 0;
 }
 
+/// Characters of a line, 0 where there is no terminal or it has no size.
+int columns_of(std::FILE* stream) {
+  winsize size{};
+  const int file = ::fileno(stream);
+  return ::isatty(file) != 0 && ::ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 }  // namespace
+
+bool is_terminal(std::FILE* stream) { return columns_of(stream) > 0; }
 
 int terminal_width(std::FILE* stream) {
   if (is_set("COLUMNS")) {
     const int asked = std::atoi(std::getenv("COLUMNS"));
     if (asked > 0) return std::max(narrowest, asked);
   }
-  const int file = ::fileno(stream);
-  if (::isatty(file) == 0) return 0;
-  winsize size{};
-  // Without a size nobody sits there: launchers such as mpirun give their ranks such terminals.
-  if (::ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
-  return std::max<int>(narrowest, size.ws_col);
+  const int columns = columns_of(stream);
+  return columns == 0 ? 0 : std::max(narrowest, columns);
 }
 
 bool takes_color(std::FILE* stream) {
   const char* term = std::getenv("TERM");
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";
-  const bool terminal = ::isatty(::fileno(stream)) != 0 && terminal_width(stream) > 0;
-  return terminal && !is_set("NO_COLOR") && !dumb;
+  return is_terminal(stream) && !is_set("NO_COLOR") && !dumb;
 }
 
 bool is_quiet() { return quiet_process; }

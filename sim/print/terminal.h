@@ -6,6 +6,10 @@
 
 namespace moesim {
 
+/// Whether somebody sits there: a terminal with a size. Launchers such as mpirun give their ranks
+/// terminals without one.
+bool is_terminal(std::FILE* stream);
+
 /// Characters of a line; 0, for any number, where the stream is no terminal. The variable COLUMNS
 /// says it for both, where it is set.
 int terminal_width(std::FILE* stream);

@@ -82,7 +82,8 @@ TEST(Workers, MayReportAsManyStepsAsTheyLike) {
 /// What `action` writes to standard error while that is a terminal.
 std::string on_a_terminal(const std::function<void()>& action) {
   int terminal = -1, writer = -1;
-  if (::openpty(&terminal, &writer, nullptr, nullptr, nullptr) != 0) return "no terminal";
+  const winsize size{.ws_row = 50, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  if (::openpty(&terminal, &writer, nullptr, nullptr, &size) != 0) return "no terminal";
   const int before = ::dup(STDERR_FILENO);
   ::dup2(writer, STDERR_FILENO);
   action();

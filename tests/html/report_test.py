@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 from browser import Browser, find_browser  # noqa: E402
 
-MOESIM = sys.argv.pop(1)
+MOESIM = str(pathlib.Path(sys.argv.pop(1)).resolve())
 SCRATCH = tempfile.TemporaryDirectory(prefix="moesim-report-")
 MOST_BYTES = 3_000_000
 SWEEP = ("alltoall,dedup,deepep-low-latency,deepep-normal,deepspeed,deepspeed-hierarchical,eplb,exflow,fastermoe,fastmoe,fsdp-ep,"
