@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports in a real browser without a network: charts hold what the results say, nobody complains, controls work.
 
-usage: report_test.py MOESIM
+usage: report_test.py MOESIM [MOESIM_HW]      with it a measurement over MPI is opened, too
 """
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -15,6 +16,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from browser import Browser, find_browser  # noqa: E402
 
 MOESIM = str(pathlib.Path(sys.argv.pop(1)).resolve())
+HW = str(pathlib.Path(sys.argv.pop(1)).resolve()) if len(sys.argv) > 1 else None
 SCRATCH = tempfile.TemporaryDirectory(prefix="moesim-report-")
 MOST_BYTES = 3_000_000
 SWEEP = ("alltoall,dedup,deepep-low-latency,deepep-normal,deepspeed,deepspeed-hierarchical,eplb,exflow,fastermoe,fastmoe,fsdp-ep,"
@@ -48,6 +50,21 @@ def sweep():
 def iteration():
     return reported("iteration", "compare", "scenarios/iteration.yaml", "--steps", "12", "--warmup", "2",
                     "--policy", "alltoall,llep", "--set", "batch.global=16")
+
+
+def validation():
+    """(the report, its result) of what two ranks of this machine measured; how near it comes is no matter here."""
+    measured, report = (pathlib.Path(SCRATCH.name, name) for name in ("measured.json", "validation.html"))
+    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+    subprocess.run(["mpirun", "-n", "2", HW, "run", "--topology", "hiermoe-a6000", "--set", "topology.nodes=1", "--set",
+                    "topology.node.gpus=2", "--model", "tiny-moe", "--set", "model.hidden=64", "--set", "model.expert_ffn=32",
+                    "--trace", "traces/tiny-moe-train", "--tokens-per-rank", "16", "--steps", "0", "--repeats", "1",
+                    "--policy", "alltoall,megatron", "--json", measured],
+                   cwd=ROOT, check=True, capture_output=True, env=environment)
+    result = report.with_suffix(".json")
+    moesim("validate", measured, "--tolerance", "100000%", "--report", report, "--json", result)
+    return report, json.loads(result.read_text(encoding="utf-8"))
 
 
 class ReportTest(unittest.TestCase):
@@ -206,6 +223,26 @@ class Iteration(ReportTest):
         total = sum(lengths.values())
         for part, width in lengths.items():
             self.assertAlmostEqual(width / total, case["parts_s"][part] / case["iteration_s"], delta=0.004)
+
+
+@unittest.skipIf(HW is None, "no moesim-hw")
+class Validation(ReportTest):
+    def test_measured_beside_simulated(self):
+        report, result = validation()
+        self.open(report)
+        policies = result["results"][0]["policies"]
+        self.assertEqual(len(policies), 2)
+        self.assertEqual(self.count("#r1-measured .row .measured"), self.count("#r1-measured .row .simulated"))
+        self.assertEqual(self.page.value("document.querySelector('#r1-measured figure').dataset.cases"), "2")
+        places = dict(zip(("measured", "simulated"), self.page.value("""(() => {
+            const row = document.querySelector("#r1-measured .row");
+            const line = row.querySelector("line");
+            return [line.getAttribute("x1"), line.getAttribute("x2")].map(Number);
+        })()""")))
+        slower = max(("measured", "simulated"), key=lambda kind: policies[0][f"{kind}_s"])
+        self.assertEqual(max(places, key=places.get), slower)
+        self.page.hover("#r1-measured .row circle")
+        self.assertIn(policies[0]["policy"], self.texts("#tip")[0])
 
 
 class Alone(ReportTest):

@@ -313,6 +313,10 @@ TEST(BadPlanText, WithABadMatrix) {
 }
 
 TEST(BadPlanText, WithBadRowsAndRanges) {
+  EXPECT_EQ(bad("op 0 probe ep layer - forward other exchange 0,2 unit 8 rounds 99999999999\n"),
+            "p:4:64: error: rounds must be 0 to 2147483647, not 99999999999\n"
+            "  op 0 probe ep layer - forward other exchange 0,2 unit 8 rounds 99999999999\n"
+            "                                                                 ^\n");
   EXPECT_EQ(bad(all_to_all + "  rows 0 -> 7:1:0,32\n"),
             "p:5:19: error: a choice must be 0 to 31, not 32\n"
             "    rows 0 -> 7:1:0,32\n"
