@@ -63,7 +63,8 @@ def validation():
                     "--policy", "alltoall,megatron", "--json", measured],
                    cwd=ROOT, check=True, capture_output=True, env=environment)
     result = report.with_suffix(".json")
-    moesim("validate", measured, "--tolerance", "100000%", "--report", report, "--json", result)
+    subprocess.run([MOESIM, "validate", measured, "--report", report, "--json", result], check=False, capture_output=True,
+                   cwd=ROOT)  # exits with 1, as this machine is none that is described
     return report, json.loads(result.read_text(encoding="utf-8"))
 
 
