@@ -27,6 +27,9 @@ TABLES = [
     ["run", *QUICK, "--topology", "h100-rail", "--policy", "llep"],
     ["explain", *QUICK, "--topology", "hiermoe-a6000", "--policy", "dedup"],
     ["compare", "scenarios/iteration.yaml", "--policy", "alltoall,llep", "--global-batch", "16", "--warmup", "0", "--steps", "0"],
+    ["explain", "scenarios/iteration.yaml", "--policy", "llep", "--global-batch", "16", "--warmup", "0", "--steps", "0"],
+    ["whatif", *QUICK, "--topology", "h100-rail", "--policy", "llep", "--scale", "nic.bandwidth=1.5"],
+    ["trace", "info", "traces/tiny-moe-train"],
     ["list"], ["topology", "show", "hiermoe-a6000"], ["topology", "show", "heterogeneous"],
 ]
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

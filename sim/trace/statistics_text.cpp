@@ -37,8 +37,8 @@ std::string similarity_text(const std::vector<StepSimilarity>& steps) {
   double cosine = 0, shared = 0;
   for (const auto& s : steps) cosine += s.cosine, shared += s.shared_load;
   const double n = static_cast<double>(steps.size());
-  return fmt::format("cosine {:.4f}, shared load {:.4f} (mean over {} pairs of steps)", cosine / n,
-                     shared / n, steps.size());
+  return fmt::format("cosine {:.4f}, shared load {:.4f} (mean of {} pairs)", cosine / n, shared / n,
+                     steps.size());
 }
 
 Json json_of(const PerLayer& measure) {
@@ -87,8 +87,7 @@ std::string statistics_text(const RoutingTrace& trace, const TraceStatistics& s)
                fmt::format("hold {:.2f} % of all pairs", 100 * s.top_pairs_share.mean()));
   }
   for (const auto& pair : s.strongest_pairs) {
-    out += row("  pair", fmt::format("layer {}: {} and {} in {:.2f} % of tokens, {:.2f}x "
-                                     "independent choice",
+    out += row("  pair", fmt::format("layer {}: {} and {} in {:.2f} % of tokens, lift {:.2f}",
                                      pair.layer, pair.a, pair.b, 100 * pair.share, pair.lift));
   }
   if (s.ranks.empty()) return out;
