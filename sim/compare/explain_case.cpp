@@ -59,25 +59,18 @@ std::string explain_header(const Scenario& scenario, const Inputs& inputs, const
 std::string explain_document(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,
                              const std::string& version) {
   const ClusterInput& cluster = inputs.clusters[0];
-  nlohmann::ordered_json result = {{"format", "moesim-explanation"},
-                                   {"format_version", 1},
-                                   {"moesim", version},
-                                   {"trace", file_json(inputs.trace_file)},
-                                   {"model", file_json(inputs.model_file)},
-                                   {"policy", file_json(inputs.system_files[0])},
-                                   {"topology", file_json(cluster.file)},
-                                   {"set", changes_json(scenario)},
-                                   {"gpus", cluster.topology.gpu_count()},
-                                   {"hosts", cluster.topology.host_count()},
-                                   {"ep", cluster.ep},
-                                   {"tokens_per_rank", cluster.batches.tokens_per_rank},
-                                   {"step", cluster.first_step},
-                                   {"warmup_steps", cluster.warmup.size()},
-                                   {"notes", c.notes},
-                                   {"layer", c.layer},
-                                   {"pass", scenario.backward ? "forward+backward" : "forward"},
-                                   {"dropped_choices", c.change.dropped_choices},
-                                   {"replaced_choices", c.change.replaced_choices}};
+  auto result = document_of_case("moesim-explanation", scenario, inputs, version);
+  result.update(nlohmann::ordered_json{{"gpus", cluster.topology.gpu_count()},
+                                       {"hosts", cluster.topology.host_count()},
+                                       {"ep", cluster.ep},
+                                       {"tokens_per_rank", cluster.batches.tokens_per_rank},
+                                       {"step", cluster.first_step},
+                                       {"warmup_steps", cluster.warmup.size()},
+                                       {"notes", c.notes},
+                                       {"layer", c.layer},
+                                       {"pass", scenario.backward ? "forward+backward" : "forward"},
+                                       {"dropped_choices", c.change.dropped_choices},
+                                       {"replaced_choices", c.change.replaced_choices}});
   result.update(explain_json(c.explanation, cluster.topology));
   return result.dump(1) + "\n";
 }

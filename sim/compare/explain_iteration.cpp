@@ -71,17 +71,10 @@ std::string explain_iteration_header(const Scenario& scenario, const Inputs& inp
 std::string explain_iteration_document(const Scenario& scenario, const Inputs& inputs,
                                        const ExplainedIteration& e, const std::string& version) {
   const ClusterInput& cluster = inputs.clusters[0];
-  nlohmann::ordered_json result = {{"format", "moesim-iteration-explanation"},
-                                   {"format_version", 1},
-                                   {"moesim", version},
-                                   {"trace", file_json(inputs.trace_file)},
-                                   {"model", file_json(inputs.model_file)},
-                                   {"policy", file_json(inputs.system_files[0])},
-                                   {"topology", file_json(cluster.file)},
-                                   {"set", changes_json(scenario)},
-                                   {"routing", e.routing},
-                                   {"fidelity", e.fidelity},
-                                   {"gpus", cluster.topology.gpu_count()}};
+  auto result = document_of_case("moesim-iteration-explanation", scenario, inputs, version);
+  result["routing"] = e.routing;
+  result["fidelity"] = e.fidelity;
+  result["gpus"] = cluster.topology.gpu_count();
   result.update(iteration_explanation_json(e.explanation, e.plan));
   return result.dump(1) + "\n";
 }

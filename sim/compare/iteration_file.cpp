@@ -111,19 +111,11 @@ namespace {
 
 Json iterations_document(const Scenario& scenario, const Inputs& inputs,
                          const std::vector<IterationCase>& cases, const std::string& version) {
-  Json policies = Json::array(), topologies = Json::array(), results = Json::array();
-  for (const InputFile& file : inputs.system_files) policies.push_back(file_json(file));
-  for (const ClusterInput& c : inputs.clusters) topologies.push_back(file_json(c.file));
+  Json results = Json::array();
   for (const IterationCase& c : cases) results.push_back(iteration_json(c));
-  return {{"format", "moesim-iterations"},
-          {"format_version", 1},
-          {"moesim", version},
-          {"trace", file_json(inputs.trace_file)},
-          {"model", file_json(inputs.model_file)},
-          {"policies", policies},
-          {"topologies", topologies},
-          {"set", changes_json(scenario)},
-          {"cases", results}};
+  Json document = document_of_cases("moesim-iterations", scenario, inputs, version);
+  document["cases"] = results;
+  return document;
 }
 
 }  // namespace

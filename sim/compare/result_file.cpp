@@ -121,6 +121,32 @@ Json changes_json(const Scenario& scenario) {
   return changes;
 }
 
+Json document_of_cases(const std::string& format, const Scenario& scenario, const Inputs& inputs,
+                       const std::string& version) {
+  Json topologies = Json::array();
+  for (const ClusterInput& cluster : inputs.clusters) topologies.push_back(file_json(cluster.file));
+  return {{"format", format},
+          {"format_version", 1},
+          {"moesim", version},
+          {"trace", file_json(inputs.trace_file)},
+          {"model", file_json(inputs.model_file)},
+          {"policies", files_json(inputs.system_files)},
+          {"topologies", topologies},
+          {"set", changes_json(scenario)}};
+}
+
+Json document_of_case(const std::string& format, const Scenario& scenario, const Inputs& inputs,
+                      const std::string& version) {
+  return {{"format", format},
+          {"format_version", 1},
+          {"moesim", version},
+          {"trace", file_json(inputs.trace_file)},
+          {"model", file_json(inputs.model_file)},
+          {"policy", file_json(inputs.system_files[0])},
+          {"topology", file_json(inputs.clusters[0].file)},
+          {"set", changes_json(scenario)}};
+}
+
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
                         const std::vector<CaseResult>& cases, const std::string& version) {
   return result_document(scenario, inputs, cases, version).dump(1) + "\n";

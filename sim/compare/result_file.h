@@ -24,6 +24,12 @@ nlohmann::ordered_json file_json(const InputFile& file);
 
 /// What the scenario changes in its inputs, "model.hidden=500" and the like.
 nlohmann::ordered_json changes_json(const Scenario& scenario);
+/// What every document begins with: format, version of the program, inputs with their hashes, and
+/// changes. `of_cases` lists all policies and topologies, `of_case` names the only ones.
+nlohmann::ordered_json document_of_cases(const std::string& format, const Scenario& scenario,
+                                         const Inputs& inputs, const std::string& version);
+nlohmann::ordered_json document_of_case(const std::string& format, const Scenario& scenario,
+                                        const Inputs& inputs, const std::string& version);
 
 /// The header lines above a table: version, inputs, batches.
 std::string result_header(const Scenario& scenario, const Inputs& inputs,

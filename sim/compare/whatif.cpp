@@ -109,22 +109,11 @@ std::string text_of(const WhatIf& what) {
 
 std::string whatif_document(const Scenario& scenario, const Inputs& before, const WhatIf& what,
                             const std::vector<WhatIfCase>& cases, const std::string& version) {
-  using Json = nlohmann::ordered_json;
-  Json policies = Json::array(), topologies = Json::array();
-  for (const InputFile& file : before.system_files) policies.push_back(file_json(file));
-  for (const ClusterInput& c : before.clusters) topologies.push_back(file_json(c.file));
-  const Json document = {{"format", "moesim-whatif"},
-                         {"format_version", 1},
-                         {"moesim", version},
-                         {"trace", file_json(before.trace_file)},
-                         {"model", file_json(before.model_file)},
-                         {"policies", policies},
-                         {"topologies", topologies},
-                         {"set", changes_json(scenario)},
-                         {"scale", what.scale},
-                         {"slow", what.slow},
-                         {"fail", what.fail},
-                         {"cases", whatif_json(cases)}};
+  auto document = document_of_cases("moesim-whatif", scenario, before, version);
+  document["scale"] = what.scale;
+  document["slow"] = what.slow;
+  document["fail"] = what.fail;
+  document["cases"] = whatif_json(cases);
   return document.dump(1) + "\n";
 }
 

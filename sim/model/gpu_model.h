@@ -48,7 +48,7 @@ struct GpuModel {
   Overlap overlap;
   TrainingTraffic training_traffic;  // of iterations, by their precision; no key of the file
   HostModel host;
-  double host_time = 1;              // of host work / what plans state
+  double host_time = 1;  // of host work / what plans state
 
   /// Zero for an empty kernel. `op` is what the kernel is for: tables may be of single ops. Throws
   /// Error when the GPU has neither a table nor a peak for the kernel's type.

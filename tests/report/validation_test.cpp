@@ -103,7 +103,8 @@ TEST(Validation, ObjectsToAWrongOrderOfPoliciesThatDifferByMoreThanTenPercent) {
   const Validation v = validation_of({{"slow", {1.11}, 1}, {"fast", {1}, 1.05}});
   EXPECT_THAT(v.results[0].misordered, ElementsAre(PolicyPair{"fast", "slow"}));
   EXPECT_THAT(v.objections(), ElementsAre("1 pair ordered wrongly"));
-  EXPECT_THAT(validation_text(v, "x").text(), HasSubstr("  fast is faster than slow, but not simulated"));
+  EXPECT_THAT(validation_text(v, "x").text(),
+              HasSubstr("  fast is faster than slow, but not simulated"));
   EXPECT_THAT(validation_of({{"slow", {1.09}, 1}, {"fast", {1}, 1.05}}).objections(), IsEmpty());
 }
 
@@ -121,7 +122,8 @@ TEST(Validation, TakesMediansAndTellsTheSpread) {
   const PolicyValidation& p = v.results[0].policies[0];
   EXPECT_EQ(p.measured, Seconds(2));
   EXPECT_EQ(p.spread, (5 - 1) / 2.0);
-  EXPECT_THAT(validation_text(v, "x").text(), HasSubstr("the repeats of 1 of 1 case spread by more"));
+  EXPECT_THAT(validation_text(v, "x").text(),
+              HasSubstr("the repeats of 1 of 1 case spread by more"));
 }
 
 TEST(Validation, NumbersThePlacesOnBothSides) {
