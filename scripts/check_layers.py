@@ -54,6 +54,7 @@ ONLY_IN = {
     "boost/graph": "sim/topology",
     "yaml-cpp": "sim/base",
     "zip.h": "sim/trace/import",
+    "protozero/": "sim/export",
     "mpi.h": "realhw/mpi",
     "openssl/": "realhw/tcp/meet",
     "cuda": "realhw/cuda",

@@ -5,12 +5,18 @@
 
 #include <memory>
 
+#include "sim/base/data_files.h"
+#include "sim/base/files.h"
+#include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/export/chakra.h"
 #include "sim/export/engine_placement.h"
 #include "sim/export/goal.h"
+#include "sim/export/rank_costs.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/scenario/inputs.h"
+#include "sim/topology/reader.h"
 
 namespace moesim {
 namespace {
@@ -87,11 +93,70 @@ void export_goal(const ExportOptions& options) {
              step.plan.gpus);
 }
 
+void export_chakra(const ExportOptions& options) {
+  const Scenario scenario = options.scenario.read();
+  Planned planned(scenario);
+  const StepPlan step = planned.step(0);
+  const std::vector<std::string> files = to_chakra(step.plan, planned.cluster().gpus);
+  for (std::size_t rank = 0; rank < files.size(); ++rank) {
+    write_file(fmt::format("{}.{}.et", options.out, rank), files[rank]);
+  }
+  fmt::print("{} ops of {} GPUs in {}.0.et to {}.{}.et\n", step.plan.ops.size(), step.plan.gpus,
+             options.out, options.out, step.plan.gpus - 1);
+}
+
+struct RankCostOptions {
+  std::string topology;
+  std::vector<std::string> set;
+  std::string size = "1 MB";
+  std::string out = "-";
+};
+
+Bytes size_of(const std::string& text) {
+  NumberWithUnit size;
+  const double scale = split_unit(text, size) ? bytes_scale(size.unit) : 0;
+  if (scale > 0 && size.number * scale >= 1 && size.number * scale <= 1e15) {
+    return Bytes(static_cast<std::int64_t>(size.number * scale));
+  }
+  throw Error(fmt::format("--size: '{}' is no size from 1 B to 1 PB", text), "such as '64 kB'");
+}
+
+void export_rank_costs(const RankCostOptions& options) {
+  std::vector<Override> overrides;
+  for (const std::string& text : options.set) overrides.push_back(parse_override(text));
+  const TopologyFile file = read_topology(data_file("topologies", options.topology), overrides);
+  for (const Diagnostic& w : file.warnings) fmt::print(stderr, "{}", w.str());
+  write_output(options.out, rank_costs_text(rank_costs(file.topology, size_of(options.size))));
+}
+
 std::shared_ptr<ExportOptions> add_export(CommandLine& command) {
   const auto options = std::make_shared<ExportOptions>();
   options->scenario.add_to(command);
   command.add_option("-o,--out", options->out, "the file to write; - (default) prints it");
   return options;
+}
+
+void add_chakra(CommandLine& exports) {
+  CommandLine chakra = exports.add_subcommand(
+      "chakra", "Writes the plan of the first step as MLCommons Chakra execution traces");
+  const auto options = std::make_shared<ExportOptions>();
+  options->scenario.add_to(chakra);
+  chakra
+      .add_option("-o,--out", options->out,
+                  "what the files' names begin with: OUT.0.et, OUT.1.et, one per rank")
+      .required();
+  chakra.callback([options] { export_chakra(*options); });
+}
+
+void add_rank_costs(CommandLine& exports) {
+  CommandLine costs = exports.add_subcommand(
+      "rank-costs", "Writes what it costs to send between ranks, for balancers that ask for it");
+  const auto options = std::make_shared<RankCostOptions>();
+  costs.add_option("TOPOLOGY", options->topology, "a topology or a YAML file").required();
+  costs.add_option("--set", options->set, "changes a field: path=value").one_value_each();
+  costs.add_option("--size", options->size, "bytes of a message (default 1 MB)");
+  costs.add_option("-o,--out", options->out, "the file to write; - (default) prints it");
+  costs.callback([options] { export_rank_costs(*options); });
 }
 
 }  // namespace
@@ -111,6 +176,8 @@ void add_export_command(CommandLine& app) {
       "goal", "Writes the plan of the first step as a GOAL schedule, as LogGOPSim and ATLAHS read");
   const auto of_goal = add_export(goal);
   goal.callback([of_goal] { export_goal(*of_goal); });
+  add_chakra(exports);
+  add_rank_costs(exports);
 }
 
 }  // namespace moesim

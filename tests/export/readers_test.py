@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placements and rank costs read back as the engines read them.
+
+usage: readers_test.py MOESIM
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).parents[2]
+RANKS, EXPERTS = 16, 32
+FLAGS = ["--topology", "h100-rail", "--set", "topology.nodes=2", "--model", "gpt-oss-20b", "--trace", "traces/tiny-moe-train",
+         "--repeat", "32"]
+PAIR = """
+nodes: 3
+node:
+  gpu: h100-sxm
+  gpus: 1
+  pcie: {bandwidth: 64 GB/s, latency: 0 us}
+  nics: {count: 1, bandwidth: 1 GB/s, latency: 1 us}
+fabric: {kind: rail, cross_rail: spine, spines: 1, latency: 0 us}
+exchange_overhead: 50 us
+"""
+
+
+def moesim(*words):
+    return subprocess.run([MOESIM, *words], cwd=ROOT, capture_output=True, text=True, check=True,
+                          env=os.environ | {"MOESIM_DATA": str(ROOT)}).stdout
+
+
+def placement(policy, form, layers="recorded"):
+    return moesim("export", "placement", *FLAGS, "--layers", layers, "--policy", policy, "--format", form)
+
+
+def trtllm_slots(text):
+    """As TensorRT-LLM's load_balancer: assignments by layer, num_slots divided by the ranks."""
+    slots = int(re.search(r"^num_slots: (\d+)$", text, re.M)[1])
+    layers = {int(layer): [int(expert) for expert in experts.split(", ")]
+              for layer, experts in re.findall(r"^  (\d+): \[(.*)\]$", text, re.M)}
+    assert slots % RANKS == 0 and all(len(experts) == slots for experts in layers.values())
+    return layers
+
+
+class Placements(unittest.TestCase):
+    def test_engines_read_one_placement(self):
+        trtllm = trtllm_slots(placement("eplb", "trtllm"))
+        sglang = np.array(json.loads(placement("eplb", "sglang"))["physical_to_logical_map"])
+        maps = {name: np.array(value) for name, value in json.loads(placement("eplb", "eplb")).items()}
+        self.assertEqual(list(trtllm), maps["layers"].tolist())
+        self.assertEqual(sglang.shape, (24, 48))                # [model layers][slots], slot s on rank s / 3
+        for row, (layer, slots) in enumerate(trtllm.items()):
+            self.assertEqual(set(slots), set(range(EXPERTS)))    # every expert has a slot
+            np.testing.assert_array_equal(sglang[layer], slots)
+            np.testing.assert_array_equal(maps["phy2log"][row], slots)
+            np.testing.assert_array_equal(maps["logcnt"][row], np.bincount(slots, minlength=EXPERTS))
+            for expert, replicas in enumerate(maps["log2phy"][row]):  # what a router looks up
+                self.assertEqual({slots[slot] for slot in replicas if slot >= 0}, {expert})
+        self.assertTrue(any(len(set(slots)) < len(slots) for slots in trtllm.values()))
+
+    def test_vllm_reads_a_rank_per_expert(self):
+        ranks = json.loads(placement("alltoall", "vllm"))["expert_to_ep_rank"]
+        self.assertEqual(ranks, [expert // (EXPERTS // RANKS) for expert in range(EXPERTS)])
+        moved = json.loads(placement("static-best", "vllm", "3"))["expert_to_ep_rank"]
+        self.assertEqual(np.bincount(moved, minlength=RANKS).tolist(), [EXPERTS // RANKS] * RANKS)
+        self.assertNotEqual(moved, ranks)
+        slots = trtllm_slots(placement("static-best", "trtllm", "3"))[3]
+        self.assertEqual([slots.index(expert) * RANKS // EXPERTS for expert in range(EXPERTS)], moved)
+
+
+class RankCosts(unittest.TestCase):
+    def costs(self, *words):
+        matrix = np.array(json.loads(moesim("export", "rank-costs", *words))["rank_cost_matrix"], float)
+        # what the reader asks for: square, finite, not negative, zero on the diagonal
+        self.assertEqual(matrix.shape[0], matrix.shape[1])
+        self.assertTrue(np.isfinite(matrix).all() and (matrix >= 0).all() and (np.diagonal(matrix) == 0).all())
+        return matrix
+
+    def test_a_message_takes_latency_and_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "pair.yaml"
+            path.write_text(PAIR, encoding="utf-8")
+            expected = 1002 * (1 - np.eye(3))  # us: 1 MB at 1 GB/s and two NICs of 1 us
+            np.testing.assert_allclose(self.costs(str(path)), expected, rtol=1e-9)
+            np.testing.assert_allclose(self.costs(str(path), "--size", "1 kB"), 3 * (1 - np.eye(3)), rtol=1e-9)
+
+    def test_nearer_ranks_cost_less(self):
+        costs = self.costs("h100-rail", "--set", "nodes=2")
+        self.assertEqual(costs.shape, (16, 16))
+        np.testing.assert_array_equal(costs, costs.T)
+        self.assertLess(costs[:8, :8].max(), costs[:8, 8:].min())
+        self.assertLessEqual(costs[0, 8], costs[0, 9])  # one rail
+
+
+if __name__ == "__main__":
+    MOESIM = str(pathlib.Path(sys.argv[1]).resolve())
+    unittest.main(argv=sys.argv[:1])
