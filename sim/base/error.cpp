@@ -7,6 +7,8 @@
 #include <cctype>
 #include <utility>
 
+#include "sim/base/text.h"
+
 namespace moesim {
 namespace {
 
@@ -73,7 +75,7 @@ std::string Diagnostic::str() const {
   text += message + "\n";
   if (!source_line.empty()) text += with_caret(source_line, column);
   if (!hint.empty()) text += "hint: " + hint + "\n";
-  return text;
+  return printable(text);
 }
 
 Error::Error(std::vector<Diagnostic> diagnostics)

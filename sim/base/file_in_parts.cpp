@@ -3,11 +3,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -24,28 +25,53 @@ Error cannot_write(const std::string& path, int reason) {
   return error_in(path, fmt::format("cannot be written: {}", std::strerror(reason)));
 }
 
+/// A file without a name in the folder of `path`; -1 where the file system has none such.
+int open_nameless(const std::string& path, int access) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  return ::open(folder.c_str(), O_TMPFILE | access | O_CLOEXEC, 0666);
+}
+
+/// A file that was not there: a link that somebody planted is not followed.
+int open_new(const std::string& path, int access) {
+  return ::open(path.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | access | O_CLOEXEC, 0666);
+}
+
+std::string link_to(int file) { return fmt::format("/proc/self/fd/{}", file); }
+
 }  // namespace
 
+std::string fresh_name_beside(const std::string& path) {
+  std::uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) throw cannot_write(path, errno);
+  return fmt::format("{}.tmp-{:016x}", path, bits);
+}
+
 FileInParts::FileInParts(const std::string& path)
-    : path_(path), temporary_(fmt::format("{}.tmp-{}", path, ::getpid())) {
+    : path_(path), temporary_(fresh_name_beside(path)) {
   if (is_folder(path)) throw error_in(path, "is a folder, not a file");
   if (is_there(path) && !std::filesystem::is_regular_file(path)) {
     throw error_in(path, "is not a regular file, which alone can be replaced in one go");
   }
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  file_ = open_nameless(path, O_WRONLY);
+  nameless_ = file_ >= 0 && is_there(link_to(file_));
+  if (nameless_) return;
+  if (file_ >= 0) ::close(file_);
+  file_ = open_new(temporary_, O_WRONLY);
   if (file_ < 0) throw cannot_write(path_, errno);
 }
 
 FileInParts::~FileInParts() {
-  if (file_ < 0) return;
-  ::close(file_);
-  ::unlink(temporary_.c_str());
+  if (file_ >= 0) abandon();
+}
+
+void FileInParts::abandon() {
+  ::close(std::exchange(file_, -1));
+  if (!nameless_) ::unlink(temporary_.c_str());
 }
 
 void FileInParts::fail(int reason) {
-  if (file_ >= 0) ::close(file_);
-  file_ = -1;
-  ::unlink(temporary_.c_str());
+  abandon();
   throw cannot_write(path_, reason);
 }
 
@@ -55,13 +81,19 @@ void FileInParts::write(std::string_view bytes) {
 
 void FileInParts::finish() {
   if (::fsync(file_) != 0) fail(errno);
-  const bool closed = ::close(std::exchange(file_, -1)) == 0;
-  if (!closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  if (std::exchange(nameless_, false) &&
+      ::linkat(AT_FDCWD, link_to(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW)) {
+    fail(errno);
+  }
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  ::close(std::exchange(file_, -1));
 }
 
 NamelessFile::NamelessFile(const std::string& path) : path_(path) {
-  std::string name = path + ".tmp-XXXXXX";
-  file_ = ::mkostemp(name.data(), O_CLOEXEC);
+  file_ = open_nameless(path, O_RDWR);
+  if (file_ >= 0) return;
+  const std::string name = fresh_name_beside(path);
+  file_ = open_new(name, O_RDWR);
   if (file_ < 0) throw cannot_write(path, errno);
   ::unlink(name.c_str());
 }

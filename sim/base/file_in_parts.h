@@ -8,8 +8,13 @@
 
 namespace moesim {
 
-/// Writes to a temporary name beside `path`; finish() renames it, else nothing stays. All throw
-/// Error where that fails.
+/// `path` with an ending that nobody can foresee, for what is to be renamed to `path` when it is
+/// whole. Open it with O_EXCL, so that a name which is taken is never written through.
+std::string fresh_name_beside(const std::string& path);
+
+/// Writes a file that has no name until finish() gives it a fresh one and renames that to `path`:
+/// even SIGKILL leaves nothing behind. Where a file system has no such files (NFS), the fresh name
+/// is there from the start. All throw Error where that fails.
 class FileInParts {
  public:
   explicit FileInParts(const std::string& path);
@@ -21,10 +26,12 @@ class FileInParts {
   void finish();
 
  private:
+  void abandon();
   [[noreturn]] void fail(int reason);
 
   std::string path_, temporary_;
   int file_ = -1;
+  bool nameless_ = false;
 };
 
 /// A file without a name in the folder of `path`, for a child process to write and its parent to

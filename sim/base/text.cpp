@@ -29,7 +29,29 @@ std::size_t sequence_length(std::string_view text) {
   return sound && continues(2) && continues(3) ? 4 : 0;
 }
 
+/// Bytes of the control character at the front, 0 when there is none that a terminal acts on. Those
+/// of C1 are two bytes in UTF-8, U+0080 to U+009F.
+std::size_t control_length(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  if (first == '\n' || first == '\t') return 0;
+  if (first < 0x20 || first == 0x7f) return 1;
+  return first == 0xc2 && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0 ? 2 : 0;
+}
+
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = control_length(text.substr(at));
+    if (length == 0) shown += text[at];
+    for (std::size_t i = 0; i < length; ++i) {
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at + i]));
+    }
+    at += std::max<std::size_t>(length, 1);
+  }
+  return shown;
+}
 
 Error error_at(const std::string& file, std::string_view text, std::size_t offset,
                std::string message, std::string hint, int first_line) {

@@ -18,6 +18,10 @@ inline constexpr int max_nesting = 100;
 Error error_at(const std::string& file, std::string_view text, std::size_t offset,
                std::string message, std::string hint = "", int first_line = 1);
 
+/// The text with its control characters, but for tab and newline, as "\\x1b": names come from
+/// files, and what a terminal is told to do is not theirs to say.
+std::string printable(std::string_view text);
+
 /// Throws Error at the first byte that is not UTF-8, or is NUL.
 void check_text(std::string_view text, const std::string& file, int first_line = 1);
 

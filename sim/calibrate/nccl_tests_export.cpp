@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
 #include "sim/plan/phases.h"
@@ -165,7 +165,7 @@ bool holds_export(const fs::path& folder) {
 
 void replace(const fs::path& fresh, const fs::path& folder, bool exists) {
   if (!exists) return fs::rename(fresh, folder);
-  const fs::path old = fmt::format("{}.old-{}", folder.string(), ::getpid());
+  const fs::path old = fresh_name_beside(folder.string());
   fs::rename(folder, old);
   fs::rename(fresh, folder);
   fs::remove_all(old);
@@ -195,7 +195,7 @@ int write_nccl_tests(const Plan& plan, const std::string& folder) {
   if (!target.has_filename()) target = target.parent_path();
   const bool exists = holds_export(target);
   const std::vector<NcclTestsExchange> exchanges = nccl_tests_exchanges(plan);
-  const fs::path fresh = fmt::format("{}.tmp-{}", target.string(), ::getpid());
+  const fs::path fresh = fresh_name_beside(target.string());
   int files = 0;
   try {
     fs::create_directory(fresh);

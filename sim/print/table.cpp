@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/text.h"
 #include "sim/base/units.h"
 #include "sim/print/render.h"
 
@@ -34,11 +35,15 @@ Table::Table(std::string of_name, std::size_t keys, const std::vector<std::strin
 }
 
 Printout& Printout::add(std::string text) {
-  if (!text.empty()) parts_.emplace_back(std::move(text));
+  if (!text.empty()) parts_.emplace_back(printable(text));
   return *this;
 }
 
 Printout& Printout::add(Table table) {
+  for (std::string& title : table.titles) title = printable(title);
+  for (std::vector<Cell>& row : table.rows) {
+    for (Cell& cell : row) cell.text = printable(cell.text);
+  }
   parts_.emplace_back(std::move(table));
   return *this;
 }

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <tuple>
 #include <utility>
 
+#include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
 #include "sim/trace/step_files.h"
 #include "sim/trace/trace_json.h"
@@ -32,11 +34,45 @@ void check_free(const std::string& target) {
                  "give another name or remove it first");
 }
 
-/// The folder beside `target` in which it is made.
-std::string folder_beside(const std::string& target, const std::string& ending) {
+/// The hidden name beside `target` that those of the folders in which it is made begin with.
+std::string hidden_beside(const std::string& target) {
   const fs::path path(target);
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  return (path.parent_path() / fmt::format(".{}.{}", path.filename().string(), ending)).string();
+  return (path.parent_path() / ("." + path.filename().string())).string();
+}
+
+/// The folder, locked; -1 while another program has it or where it is gone.
+int locked(const std::string& folder) {
+  const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (lock < 0) return -1;
+  if (::flock(lock, LOCK_EX | LOCK_NB) == 0 && is_folder(folder)) return lock;
+  ::close(lock);
+  return -1;
+}
+
+/// Removes what writers of the trace left behind that were killed.
+void remove_leftovers(const std::string& hidden) {
+  const fs::path path(hidden);
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  const std::string start = path.filename().string() + ".tmp-";
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    if (!entry.path().filename().string().starts_with(start)) continue;
+    const int lock = locked(entry.path().string());
+    if (lock < 0) continue;
+    fs::remove_all(entry.path(), ignored);
+    ::close(lock);
+  }
+}
+
+/// A new folder beside `hidden` and its lock, by which other writers know that it is no leftover.
+std::pair<std::string, int> make_locked_folder(const std::string& hidden) {
+  for (;;) {
+    const std::string folder = fresh_name_beside(hidden);
+    make_folder(folder);
+    const int lock = locked(folder);
+    if (lock >= 0) return {folder, lock};  // else taken for a leftover before it was locked
+  }
 }
 
 std::string step_name(std::int64_t number) { return fmt::format("step-{:08}", number); }
@@ -52,6 +88,7 @@ TraceWriter::TraceWriter(TraceWriter&& other) noexcept
       info_(std::move(other.info_)),
       last_number_(other.last_number_),
       lock_(std::exchange(other.lock_, -1)),
+      resumable_(other.resumable_),
       key_(std::move(other.key_)),
       finished_(std::exchange(other.finished_, true)) {}
 
@@ -59,10 +96,17 @@ TraceWriter TraceWriter::create(const std::string& directory, const TraceInfo& i
                                 Publish publish) {
   const std::string target = without_trailing_slash(directory);
   check_free(target);
-  std::string folder = folder_beside(target, fmt::format("tmp-{}", ::getpid()));
-  if (publish == Publish::each_step) folder = target;
-  make_folder(folder);
+  std::string folder = target;
+  int lock = -1;
+  if (publish == Publish::each_step) {
+    make_folder(folder);
+  } else {
+    const std::string hidden = hidden_beside(target);
+    remove_leftovers(hidden);
+    std::tie(folder, lock) = make_locked_folder(hidden);
+  }
   TraceWriter writer(target, folder, info);
+  writer.lock_ = lock;
   write_file(folder + "/trace.json", trace_json_text(info));
   return writer;
 }
@@ -70,11 +114,12 @@ TraceWriter TraceWriter::create(const std::string& directory, const TraceInfo& i
 TraceWriter TraceWriter::resume(const std::string& directory, const std::string& key) {
   const std::string target = without_trailing_slash(directory);
   check_free(target);
-  const std::string folder = folder_beside(target, "part");
+  const std::string folder = hidden_beside(target) + ".part";
   if (!is_folder(folder)) make_folder(folder);
   TraceWriter writer(target, folder, {});
-  writer.lock_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (writer.lock_ < 0 || ::flock(writer.lock_, LOCK_EX | LOCK_NB) != 0) {
+  writer.resumable_ = true;
+  writer.lock_ = locked(folder);
+  if (writer.lock_ < 0) {
     writer.finished_ = true;
     throw error_in(target, "is being written by another program");
   }
@@ -87,7 +132,7 @@ TraceWriter TraceWriter::resume(const std::string& directory, const std::string&
 }
 
 TraceWriter::~TraceWriter() {
-  if (!finished_ && (lock_ < 0 || !key_.empty())) abandon();
+  if (!finished_ && (!resumable_ || !key_.empty())) abandon();
   if (lock_ >= 0) ::close(lock_);
 }
 

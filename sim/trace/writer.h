@@ -44,7 +44,8 @@ class TraceWriter {
   std::string directory_;  // where it is written, equal to target_ unless published at the end
   TraceInfo info_;
   std::int64_t last_number_ = -1;
-  int lock_ = -1;    // of a trace that can be resumed
+  int lock_ = -1;  // of the folder that is not published yet
+  bool resumable_ = false;
   std::string key_;  // not yet written: what has no step need not be resumed
   bool finished_ = false;
 };

@@ -2,11 +2,15 @@
 #include "sim/base/files.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 
 #include "sim/base/error.h"
+#include "sim/base/file_in_parts.h"
 
 namespace moesim {
 namespace {
@@ -31,6 +35,58 @@ TEST(Files, SaysWhyAFileCannotBeReadOrWritten) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "/nonexistent/x: error: cannot be written: No such file or directory\n");
   }
+}
+
+int entries(const fs::path& folder) {
+  return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+fs::path empty_folder(const char* name) {
+  const fs::path folder = fs::path(testing::TempDir()) / name;
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+TEST(Files, AKilledWriterLeavesNothing) {
+  const fs::path folder = empty_folder("moesim_files_test_killed");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    FileInParts file((folder / "a").string());
+    file.write("half");
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(entries(folder), 0);
+}
+
+TEST(Files, AnAbandonedFileLeavesNothingAndTheOldOneStays) {
+  const fs::path folder = empty_folder("moesim_files_test_abandoned");
+  write_file((folder / "a").string(), "old");
+  {
+    FileInParts file((folder / "a").string());
+    file.write("new");
+  }
+  EXPECT_EQ(entries(folder), 1);
+  EXPECT_EQ(read_file((folder / "a").string()), "old");
+}
+
+TEST(Files, ALinkInTheirPlaceIsReplacedNotWrittenThrough) {
+  const fs::path folder = empty_folder("moesim_files_test_link");
+  write_file((folder / "precious").string(), "precious");
+  fs::create_symlink(folder / "precious", folder / "a");
+  write_file((folder / "a").string(), "new");
+  EXPECT_EQ(read_file((folder / "precious").string()), "precious");
+  EXPECT_EQ(read_file((folder / "a").string()), "new");
+  EXPECT_FALSE(fs::is_symlink(folder / "a"));
+}
+
+TEST(Files, FreshNamesCannotBeForeseen) {
+  const std::string name = fresh_name_beside("x");
+  EXPECT_TRUE(name.starts_with("x.tmp-"));
+  EXPECT_NE(name, fresh_name_beside("x"));
 }
 
 TEST(Files, OnlyRegularFilesAreReplaced) {

@@ -121,6 +121,14 @@ TEST(HostileText, OfALongLineThePlaceIsShown) {
   EXPECT_EQ(shown[line + shown.find('^', caret) - caret], ']');
 }
 
+TEST(HostileText, TellsATerminalNothing) {
+  EXPECT_EQ(printable("a\x1b[31mb\r\n\tc\x7f"), "a\\x1b[31mb\\x0d\n\tc\\x7f");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J \xc2\xa0\xc3\x9b"),
+            "\\xc2\\x9b2J \xc2\xa0\xc3\x9b");
+  EXPECT_STREQ(Error("no GPU '\x1b]0;x\a'").what(), "error: no GPU '\\x1b]0;x\\x07'\n");
+}
+
 TEST(HostileJson, MistakesHaveTheirPlace) {
   EXPECT_EQ(json(","),
             "a.json:1:1: error: not JSON: unexpected ','; expected '[', '{', or a literal\n  ,\n"

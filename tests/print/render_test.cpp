@@ -12,6 +12,7 @@
 namespace moesim {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -29,6 +30,16 @@ Printout cases() {
       {"rail", "a,\"b\"", Seconds(0.0010051), ratio_cell(1.99, 2), Seconds(0), "1.10",
        Bytes(33'554'432)}};
   return Printout().add("# header\n").add(table).add("# note: one\n");
+}
+
+TEST(Render, NamesTellATerminalNothing) {
+  Table table("cases", 1, {"policy", "step"});
+  table.rows = {{"\x1b[2Jx", "1"}};
+  const Printout printout = Printout().add("# \x1b[1m\n").add(table);
+  for (const PrintFormat format : {PrintFormat::table, PrintFormat::csv, PrintFormat::markdown}) {
+    EXPECT_THAT(render(printout, {format}).text,
+                AllOf(HasSubstr("\\x1b[2Jx"), Not(HasSubstr("\x1b"))));
+  }
 }
 
 std::string rendered(const PrintStyle& style) { return render(cases(), style).text; }

@@ -2,6 +2,9 @@
 #include "sim/trace/writer.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <limits>
 
@@ -122,6 +125,28 @@ TEST(Writer, AtEndNothingRemainsOfAnInterruptedTrace) {
       testing::ElementsAre("t", "t/step-00000001", "t/step-00000001/gate_weights.npy",
                            "t/step-00000001/ids.npy", "t/step-00000001/sequence_lengths.npy",
                            "t/step-00000001/source_ranks.npy", "t/trace.json"));
+}
+
+TEST(Writer, RemovesWhatAKilledOneLeftAndNotWhatALiveOneWrites) {
+  ScratchFolder scratch;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto writer = TraceWriter::create(scratch / "t", rich_info(), Publish::at_end);
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_THAT(listing(scratch.path()), testing::Not(testing::IsEmpty()));
+  fs::create_directory(scratch / ".other.tmp-0");  // of another trace
+  auto live = TraceWriter::create(scratch / "t", rich_info(), Publish::at_end);
+  auto second = TraceWriter::create(scratch / "t", rich_info(), Publish::at_end);
+  live.append_step(*rich_step(3));
+  second.abandon();
+  live.finish();
+  EXPECT_THAT(
+      listing(scratch.path()),
+      testing::ElementsAre(".other.tmp-0", "t", "t/step-00000003", "t/step-00000003/gate_weights.npy",
+                           "t/step-00000003/ids.npy", "t/step-00000003/sequence_lengths.npy",
+                           "t/step-00000003/source_ranks.npy", "t/trace.json"));
 }
 
 TEST(Writer, NeverOverwrites) {

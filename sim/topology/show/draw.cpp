@@ -3,13 +3,17 @@
 #include "sim/topology/show/draw.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
 #include "sim/base/processes.h"
 #include "sim/base/units.h"
@@ -163,13 +167,17 @@ std::string cluster(const Topology& topology, const Sketch& sketch, std::size_t 
   return out + fmt::format("  {{rank=same; edge [style=invis]; {}}}\n  }}\n", gpus);
 }
 
-/// Is gone when this is, if it ever was there.
-struct TemporaryFile {
-  std::string path;
-  ~TemporaryFile() {
-    std::error_code gone;
-    std::filesystem::remove(path, gone);
+/// A new folder, which is gone when this is. Throws Error where it cannot be made.
+struct TemporaryFolder {
+  explicit TemporaryFolder(std::string name) : path(std::move(name)) {
+    if (::mkdir(path.c_str(), 0700) == 0) return;
+    throw error_in(path, fmt::format("cannot be made: {}", std::strerror(errno)));
   }
+  ~TemporaryFolder() {
+    std::error_code gone;
+    std::filesystem::remove_all(path, gone);
+  }
+  std::string path;
 };
 
 }  // namespace
@@ -205,13 +213,14 @@ void draw(const Topology& topology, const std::string& file) {
     throw Error("drawing SVG needs the program 'dot'",
                 "install the Debian package graphviz, or draw to a .dot file");
   }
-  const TemporaryFile source{fmt::format("{}.{}.dot", file, getpid())};
-  const TemporaryFile target{fmt::format("{}.{}.tmp", file, getpid())};
-  write_file(source.path, draw_dot(topology));
-  if (run_program({dot, "-Tsvg", "-o", target.path, source.path}) != 0) {
+  // In a folder that nobody else could have made, as 'dot' follows links.
+  const TemporaryFolder folder(fresh_name_beside(file));
+  const std::string source = folder.path + "/source.dot", drawing = folder.path + "/drawing.svg";
+  write_file(source, draw_dot(topology));
+  if (run_program({dot, "-Tsvg", "-o", drawing, source}) != 0) {
     throw Error(fmt::format("'dot' could not draw {}", file));
   }
-  std::filesystem::rename(target.path, file);
+  std::filesystem::rename(drawing, file);
 }
 
 }  // namespace moesim
