@@ -32,6 +32,7 @@ MappedFile::MappedFile(const std::string& path) {
     ::close(fd);               // the mapping stays
     if (data == MAP_FAILED) throw refuse(reason);
     bytes_ = {static_cast<const std::byte*>(data), size};
+    guard_ = GuardedMapping(bytes_, path);
   } else {
     ::close(fd);
   }

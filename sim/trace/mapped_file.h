@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "sim/trace/cut_short.h"
+
 namespace moesim {
 
 class MappedFile {
@@ -23,6 +25,7 @@ class MappedFile {
 
  private:
   std::span<const std::byte> bytes_;
+  GuardedMapping guard_;
 };
 
 }  // namespace moesim
