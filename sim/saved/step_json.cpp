@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "sim/base/error.h"
 #include "sim/plan/text.h"
 
@@ -21,6 +23,11 @@ std::vector<std::int32_t> values(const std::vector<Id<Tag>>& ids) {
 template <class IdType>
 std::vector<IdType> ids(const Json& json) {
   const auto numbers = json.get<std::vector<std::int64_t>>();
+  for (const std::int64_t number : numbers) {
+    if (number < -1 || number > std::numeric_limits<std::int32_t>::max()) {
+      throw Error(fmt::format("{} is no id", number));
+    }
+  }
   return {numbers.begin(), numbers.end()};
 }
 
@@ -49,10 +56,14 @@ ServedLayer read_layer(const Json& json) {
                     ids<ExpertId>(json.at("expert")),
                     ids<SlotId>(json.at("slot"))};
   const auto tokens = json.at("tokens").get<std::vector<std::int64_t>>();
+  const std::size_t most = layer.expert.size();  // a token has a choice or more
   for (std::size_t gpu = 0; gpu < tokens.size(); ++gpu) {
-    for (std::int64_t i = 0; i < tokens[gpu]; ++i) {
-      layer.source.emplace_back(static_cast<std::int64_t>(gpu));
+    const auto count = static_cast<std::size_t>(tokens[gpu]);  // a negative one is beyond `most`
+    if (count > most - layer.source.size()) {
+      throw Error(fmt::format("layer {}: GPU {} has {} tokens, all choices are {}", layer.number,
+                              gpu, tokens[gpu], most));
     }
+    layer.source.insert(layer.source.end(), count, GpuId(static_cast<std::int64_t>(gpu)));
   }
   return layer;
 }

@@ -208,6 +208,12 @@ TEST_F(SavedStepsFile, RefusesWhatDoesNotFitTogether) {
   EXPECT_THAT(broken([](Json& j) { j["layers"][0]["slots"].push_back(Json::array()); }),
               HasSubstr("placed on 5 GPUs, the plan has 4"));
   EXPECT_THAT(broken([](Json& j) { j["layers"][0]["top_k"] = 33; }), HasSubstr("top_k is 33"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"][0]["slot"][3] = std::int64_t{1} << 32; }),
+              HasSubstr("4294967296 is no id"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"][0]["tokens"][1] = 9'000'000'000'000'000'000; }),
+              HasSubstr("GPU 1 has 9000000000000000000 tokens, all choices are 128"));
+  EXPECT_THAT(broken([](Json& j) { j["layers"][0]["tokens"][1] = -1; }),
+              HasSubstr("GPU 1 has -1 tokens"));
   EXPECT_THAT(broken([](Json& j) { j["layers"].erase(1); }),
               HasSubstr("of layer 3: moves tokens, but the layer has no routing"));
   EXPECT_THAT(broken([](Json& j) { j.erase("planning_s"); }), HasSubstr("planning_s"));
