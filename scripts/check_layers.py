@@ -17,7 +17,7 @@ BALANCE = PLAN | {"sim/balance"}
 PIPELINE = {"sim/parallel", "sim/pipeline", "sim/collective"}
 POLICY = BALANCE | {"sim/policy", "sim/iteration"} | PIPELINE
 COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
-SIM = COMPARE | {"sim/calibrate", "sim/export", "sim/flags", "sim/compare", "sim/html"}
+SIM = COMPARE | {"sim/calibrate", "sim/export", "sim/flags", "sim/compare", "sim/html", "sim/papers"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -43,6 +43,7 @@ MAY_INCLUDE = {
     "sim/report": PLAN | {"sim/print"},
     "sim/html": BASE,
     "sim/compare": COMPARE,
+    "sim/papers": COMPARE | {"sim/calibrate", "sim/compare"},
     "sim/cli": SIM,
     "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/report"},
 }

@@ -18,6 +18,7 @@ void add_topology_command(CommandLine& app);
 void add_trace_command(CommandLine& app);
 void add_calibrate_command(CommandLine& app);
 void add_validate_command(CommandLine& app);
+void add_papers_command(CommandLine& app);
 void add_report_command(CommandLine& app);
 void add_whatif_command(CommandLine& app);
 void add_completion_command(CommandLine& app);

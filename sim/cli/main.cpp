@@ -35,6 +35,7 @@ int run(int argc, char** argv) {
   moesim::add_trace_command(app);
   moesim::add_calibrate_command(app);
   moesim::add_validate_command(app);
+  moesim::add_papers_command(app);
   moesim::add_report_command(app);
   moesim::add_completion_command(app);
   moesim::add_man_command(app);

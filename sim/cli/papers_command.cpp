@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim papers: published figures against simulated ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "sim/base/files.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/version.h"
+#include "sim/flags/print_flags.h"
+#include "sim/papers/papers_report.h"
+#include "sim/report/tolerance.h"
+
+namespace moesim {
+namespace {
+
+struct PapersOptions {
+  std::vector<std::string> files, only;
+  bool fast = false;
+  int workers = 0;
+  std::string page, kept, stored, slack = "0.5 %";
+  ResultOutput output;
+};
+
+std::vector<PaperTable> asked_tables(const PapersOptions& options) {
+  std::vector<PaperTable> tables;
+  for (const std::string& file : options.files) tables.push_back(read_paper_table(file));
+  if (options.files.empty()) tables = shipped_paper_tables(options.only);
+  if (options.fast) std::erase_if(tables, [](const PaperTable& t) { return !t.fast; });
+  if (tables.empty()) throw Error("no table is left");
+  return tables;
+}
+
+void run_papers(const PapersOptions& options) {
+  const double slack = parse_tolerance(options.slack);
+  std::vector<PaperTable> tables = asked_tables(options);
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  auto predictions = predict(tables, options.workers > 0 ? options.workers : cores);
+  const auto results = judged(std::move(tables), std::move(predictions));
+  options.output.write([&] { return papers_json(results, MOESIM_VERSION); },
+                       papers_text(results, MOESIM_VERSION));
+  if (!options.page.empty()) {
+    write_file(options.page, papers_page(options.page, read_file(options.page), results));
+  }
+  if (!options.kept.empty()) write_file(options.kept, papers_state(results));
+  if (options.stored.empty()) return;
+  const auto grown = grown_errors(options.stored, read_file(options.stored), results, slack);
+  if (grown.empty()) return;
+  throw std::runtime_error(fmt::format("{} errors have grown against {}:\n  {}", grown.size(),
+                                       options.stored, fmt::join(grown, "\n  ")));
+}
+
+}  // namespace
+
+void add_papers_command(CommandLine& app) {
+  const auto options = std::make_shared<PapersOptions>();
+  CommandLine command = app.add_subcommand(
+      "papers", "Compares published figures with simulated ones, table by table");
+  Flag files = command.add_option("TABLE", options->files,
+                                  "files of published figures (default: those of moesim)");
+  command.add_option("--only", options->only, "these tables alone: a name, or its beginning and *")
+      .separated_by(',')
+      .excludes(files);
+  command.add_flag("--fast", options->fast, "the tables alone that take seconds");
+  command.add_option("-j,--workers", options->workers, "processes to use (default: all cores)")
+      .range(1, 1024);
+  const auto keep_stored = [options](const std::string& path) {
+    read_file(path);  // told before the run, not after
+    options->stored = path;
+  };
+  command.add_option("--check", keep_stored,
+                     "exits with 1 where an error has grown against a file of --keep");
+  command.add_option("--slack", options->slack, "by how much it may have (default 0.5%)");
+  const auto keep_state = [options](const std::string& path) {
+    check_writable(path);
+    options->kept = path;
+  };
+  command.add_option("--keep", keep_state, "writes the errors for later runs to be held against");
+  const auto keep_page = [options](const std::string& path) {
+    check_writable(path);
+    options->page = path;
+  };
+  command.add_option("--page", keep_page, "writes the tables of this Markdown page anew");
+  options->output.add_to(command, "writes everything printed, and more, to a file");
+  command.callback([options] { run_papers(*options); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/papers/drawn_traces.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "sim/compare/workers.h"
+#include "sim/trace/writer.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::int64_t widest = 1 << 16;  // hidden of a token of an even exchange
+
+std::string made_folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "moesim-papers-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder for traces");
+  return name;
+}
+
+int ranks_of(const PaperSetting& setting) {
+  const auto found = std::ranges::find(setting.flags, "ep", &Override::path);
+  int ranks = 0;
+  if (found != setting.flags.end()) {
+    std::from_chars(found->value.data(), found->value.data() + found->value.size(), ranks);
+  }
+  if (ranks < 1) throw Error(fmt::format("setting '{}': 'all_to_all' needs 'ep'", setting.name));
+  return ranks;
+}
+
+/// A folder's name that says what the trace is.
+std::string name_of(const SynthOptions& o) {
+  return fmt::format("drawn-{}-{}-{}-{}-{}-{}-{}-{}-{}-{}-{}-{}-{}", o.experts, o.top_k,
+                     o.layers.size(), o.tokens, o.sequences, o.steps, o.skew, o.affinity,
+                     o.stickiness, o.drift, o.groups, o.kept_groups, o.seed);
+}
+
+std::string name_of(const PaperSetting& setting) {
+  if (setting.drawn) return name_of(*setting.drawn);
+  const int ranks = ranks_of(setting);
+  return fmt::format("even-{}-{}", ranks, even_exchange(*setting.all_to_all, ranks).tokens);
+}
+
+void write_drawn(const std::string& folder, const SynthOptions& options) {
+  Synthesis synthesis(options);
+  auto writer = TraceWriter::create(folder, synthesis.info(), TraceWriter::Publish::at_end);
+  for (int s = 0; s < options.steps; ++s) writer.append_step(*synthesis.next_step());
+  writer.finish();
+}
+
+void write_even(const std::string& folder, int ranks, std::int64_t tokens) {
+  TraceInfo info{"even", "tiny-moe", ranks, 1, {0}, Phase::synthetic, "{}", false};
+  StepArrays arrays;
+  arrays.ids = IdArray(ranks, tokens * ranks);
+  for (std::int64_t t = 0; t < tokens * ranks; ++t) arrays.ids.set(t, static_cast<int>(t % ranks));
+  arrays.sequence_lengths.assign(static_cast<std::size_t>(ranks),
+                                 static_cast<std::int32_t>(tokens));
+  auto writer = TraceWriter::create(folder, info, TraceWriter::Publish::at_end);
+  writer.append_step(*make_step(info, std::move(arrays)));
+  writer.finish();
+}
+
+void write_trace(const std::string& folder, const PaperSetting& setting) {
+  if (setting.drawn) return write_drawn(folder, *setting.drawn);
+  const int ranks = ranks_of(setting);
+  write_even(folder, ranks, even_exchange(*setting.all_to_all, ranks).tokens);
+}
+
+}  // namespace
+
+EvenExchange even_exchange(Bytes bytes, int ranks) {
+  const double part = static_cast<double>(bytes.value) / ranks / 4;  // values to one rank
+  const auto each = static_cast<std::int64_t>(std::max(1.0, std::ceil(part / widest)));
+  const auto hidden = static_cast<std::int64_t>(std::round(part / static_cast<double>(each)));
+  return {each * ranks, std::max<std::int64_t>(1, hidden)};
+}
+
+DrawnTraces::DrawnTraces(const std::vector<PaperTable>& tables, int workers)
+    : folder_(made_folder()) {
+  std::set<std::string> known;
+  std::vector<WorkerJob<int>> jobs;
+  for (const PaperTable& table : tables) {
+    for (const PaperSetting& setting : table.settings) {
+      if (!setting.drawn && !setting.all_to_all) continue;
+      const std::string name = name_of(setting);
+      if (!known.insert(name).second) continue;
+      jobs.push_back({"trace of " + table.name, [path = folder_ + "/" + name, &setting](auto&) {
+                        write_trace(path, setting);
+                        return 0;
+                      }});
+    }
+  }
+  run_jobs(jobs, workers);
+}
+
+DrawnTraces::~DrawnTraces() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+std::vector<Override> DrawnTraces::flags(const PaperSetting& setting) const {
+  std::vector<Override> flags = setting.flags;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    flags.push_back({key, value, fmt::format("{}: {}", key, value)});
+  };
+  if (setting.drawn || setting.all_to_all) add("trace", folder_ + "/" + name_of(setting));
+  if (!setting.all_to_all) return flags;
+  const int ranks = ranks_of(setting);
+  const EvenExchange even = even_exchange(*setting.all_to_all, ranks);
+  add("model", "tiny-moe");
+  add("layers", "recorded");
+  add("tokens_per_rank", std::to_string(even.tokens));
+  add("attention", "false");
+  add("set", fmt::format("model.experts={}", ranks));
+  add("set", "model.top_k=1");
+  add("set", fmt::format("model.hidden={}", even.hidden));
+  return flags;
+}
+
+}  // namespace moesim

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/papers/judge.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/calibrate/robust.h"
+
+namespace moesim {
+namespace {
+
+/// Figures that can be in an order: times, or speedups over one variant.
+bool comparable(const PaperFigure& a, const PaperFigure& b) {
+  if (a.relative() != b.relative()) return false;
+  return !a.relative() || (a.over == b.over && a.measure == b.measure);
+}
+
+bool is_contested(const PaperFigure& a, const PaperFigure& b) {
+  return a.setting == b.setting && a.measure == b.measure && a.variant != b.variant;
+}
+
+bool differ(double a, double b) {
+  return std::max(a, b) > (1 + paper_order_margin) * std::min(a, b);
+}
+
+bool same_order(double a, double b, double other_a, double other_b) {
+  return (a < b && other_a < other_b) || (a > b && other_a > other_b);
+}
+
+bool counts(const JudgedTable& t, std::size_t f) {
+  return t.error(f) && t.table.figures[f].fitted.empty();
+}
+
+void add_pair(JudgedTable& t, std::size_t i, std::size_t j) {
+  const PaperFigure &a = t.table.figures[i], &b = t.table.figures[j];
+  if (!comparable(a, b) || !differ(*a.published, *b.published)) return;
+  t.pairs.push_back(
+      {i, j, t.table.contested && is_contested(a, b),
+       same_order(*a.published, *b.published, t.predicted[i].value, t.predicted[j].value)});
+}
+
+/// A speedup says who is ahead of whom by itself.
+void add_baseline(JudgedTable& t, std::size_t i) {
+  const PaperFigure& figure = t.table.figures[i];
+  if (!figure.over || !differ(*figure.published, 1)) return;
+  t.pairs.push_back(
+      {i, {}, t.table.contested, same_order(*figure.published, 1, t.predicted[i].value, 1)});
+}
+
+void find_pairs(JudgedTable& t) {
+  for (std::size_t i = 0; i < t.table.figures.size(); ++i) {
+    if (!counts(t, i)) continue;
+    add_baseline(t, i);
+    for (std::size_t j = 0; j < i; ++j) {
+      if (counts(t, j)) add_pair(t, i, j);
+    }
+  }
+}
+
+}  // namespace
+
+double ErrorSummary::median() const { return errors.empty() ? 0 : moesim::median(errors); }
+
+double ErrorSummary::percentile_90() const {
+  if (errors.empty()) return 0;
+  std::vector<double> sorted = errors;
+  std::ranges::sort(sorted);
+  return sorted[(sorted.size() * 9 + 9) / 10 - 1];
+}
+
+void ErrorSummary::add(const ErrorSummary& other) {
+  errors.insert(errors.end(), other.errors.begin(), other.errors.end());
+}
+
+void PaperSummary::add(const PaperSummary& other) {
+  absolute.add(other.absolute);
+  relative.add(other.relative);
+  all.add(other.all);
+  contested.add(other.contested);
+  figures += other.figures;
+  predicted += other.predicted;
+  fitted += other.fitted;
+}
+
+std::optional<double> JudgedTable::error(std::size_t figure) const {
+  const auto& published = table.figures[figure].published;
+  if (!published || !predicted[figure].there()) return std::nullopt;
+  return predicted[figure].value / *published - 1;
+}
+
+PaperSummary JudgedTable::summary() const {
+  PaperSummary sum;
+  for (std::size_t f = 0; f < table.figures.size(); ++f) {
+    ++sum.figures;
+    sum.predicted += predicted[f].there() ? 1 : 0;
+    sum.fitted += table.figures[f].fitted.empty() ? 0 : 1;
+    if (!counts(*this, f)) continue;
+    auto& kind = table.figures[f].relative() ? sum.relative : sum.absolute;
+    kind.errors.push_back(std::abs(*error(f)));
+  }
+  for (const PaperPair& pair : pairs) {
+    sum.all.add(pair.right);
+    if (pair.contested) sum.contested.add(pair.right);
+  }
+  return sum;
+}
+
+std::vector<JudgedTable> judged(std::vector<PaperTable> tables,
+                                std::vector<PredictedTable> predicted) {
+  std::vector<JudgedTable> result;
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    result.push_back({std::move(tables[t]), std::move(predicted[t]), {}});
+    find_pairs(result.back());
+  }
+  return result;
+}
+
+PaperSummary total_of(const std::vector<JudgedTable>& tables) {
+  PaperSummary total;
+  for (const JudgedTable& t : tables) total.add(t.summary());
+  return total;
+}
+
+}  // namespace moesim

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "sim/base/figures.h"
+#include "sim/base/units.h"
+#include "sim/papers/papers_report.h"
+
+namespace moesim {
+namespace {
+
+constexpr const char* begin_mark = "<!-- begin: written by moesim papers --page -->\n";
+constexpr const char* end_mark = "<!-- end -->";
+
+std::string words_of(const PaperFigure& figure, double value) {
+  if (figure.relative()) return fmt::format("{:.2f}", value);
+  if (!figure.bytes) return to_string(Seconds(value));
+  return to_string(BytesPerSecond(static_cast<double>(figure.bytes->value) / value));
+}
+
+std::string errors_words(const ErrorSummary& errors) {
+  if (errors.errors.empty()) return "- | - | -";
+  return fmt::format("{} | {} | {}", errors.errors.size(), percent(errors.median()),
+                     percent(errors.percentile_90()));
+}
+
+std::string summary_row(const std::string& name, const PaperSummary& sum) {
+  return fmt::format("| {} | {} | {} | {} | {} |\n", name, errors_words(sum.absolute),
+                     errors_words(sum.relative), order_words(sum.all, "-"),
+                     order_words(sum.contested, "-"));
+}
+
+std::string summary(const std::vector<JudgedTable>& tables) {
+  std::string text =
+      "| table | absolute figures | median error | 90 % within | relative figures | median error | "
+      "90 % within | pairs in order | contested |\n|---|---|---|---|---|---|---|---|---|\n";
+  for (const JudgedTable& t : tables) {
+    text += summary_row(fmt::format("[{0}](#{0})", t.table.name), t.summary());
+  }
+  return text + summary_row("**all**", total_of(tables));
+}
+
+std::string bullets(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += "- " + line + "\n";
+  return text.empty() ? "" : text + "\n";
+}
+
+std::string figure_row(const JudgedTable& t, std::size_t f) {
+  const PaperFigure& figure = t.table.figures[f];
+  const PredictedFigure& predicted = t.predicted[f];
+  const auto error = t.error(f);
+  return fmt::format("| {} | {} | {} | {} |\n", figure.name,
+                     figure.published ? words_of(figure, *figure.published) : "-",
+                     predicted.there() ? words_of(figure, predicted.value) : predicted.why,
+                     !error                  ? "-"
+                     : figure.fitted.empty() ? signed_percent(*error)
+                                             : signed_percent(*error) + ", fitted");
+}
+
+std::string wrong_order(const JudgedTable& t) {
+  std::string text;
+  for (const PaperPair& pair : t.pairs) {
+    if (!pair.contested || pair.right) continue;
+    const PaperFigure& first = t.table.figures[pair.first];
+    text += fmt::format(
+        "{}{} / {}", text.empty() ? "" : "; ", first.name,
+        pair.second ? t.table.figures[*pair.second].name : t.table.variants[*first.over].name);
+  }
+  return text.empty() ? "" : fmt::format("Contested pairs in the wrong order: {}.\n\n", text);
+}
+
+std::string section(const JudgedTable& t) {
+  std::string text =
+      fmt::format("### {}\n\n{}. Source: {}.\n\n", t.table.name, t.table.title, t.table.source);
+  text += bullets(t.table.assumed);
+  text += "| figure | published | simulated | error |\n|---|---|---|---|\n";
+  for (std::size_t f = 0; f < t.table.figures.size(); ++f) text += figure_row(t, f);
+  return text + "\n" + wrong_order(t) + bullets(t.table.misses);
+}
+
+}  // namespace
+
+std::string papers_page(const std::string& file, const std::string& page,
+                        const std::vector<JudgedTable>& tables) {
+  const auto begin = page.find(begin_mark), end = page.find(end_mark);
+  if (begin == std::string::npos || end == std::string::npos || end < begin) {
+    throw error_in(
+        file, "has no place for the tables",
+        fmt::format("lines '{}' and '{}'",
+                    std::string(begin_mark, std::string(begin_mark).size() - 1), end_mark));
+  }
+  std::string text = summary(tables) + "\n";
+  for (const JudgedTable& t : tables) text += section(t);
+  return page.substr(0, begin) + begin_mark + text + page.substr(end);
+}
+
+}  // namespace moesim

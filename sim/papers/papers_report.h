@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judged tables for people and programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/papers/judge.h"
+#include "sim/print/table.h"
+
+namespace moesim {
+
+/// `version` is that of the program.
+Printout papers_text(const std::vector<JudgedTable>& tables, const std::string& version);
+
+/// "3 of 4", or `none` where there is no pair.
+std::string order_words(const OrderCount& order, const std::string& none);
+
+/// Schema: docs/papers.md.
+std::string papers_json(const std::vector<JudgedTable>& tables, const std::string& version);
+
+/// The content of a page with the tables written anew between its marks. Throws Error where it has
+/// none.
+std::string papers_page(const std::string& file, const std::string& page,
+                        const std::vector<JudgedTable>& tables);
+
+/// The errors alone, by table and figure: what later runs are held against.
+std::string papers_state(const std::vector<JudgedTable>& tables);
+
+/// What has grown by more than `slack` against a stored papers_state; what is not in both is passed
+/// over. Throws Error where `stored` is none.
+std::vector<std::string> grown_errors(const std::string& file, const std::string& stored,
+                                      const std::vector<JudgedTable>& tables, double slack);
+
+}  // namespace moesim

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "sim/base/figures.h"
+#include "sim/base/units.h"
+#include "sim/papers/papers_report.h"
+
+namespace moesim {
+namespace {
+
+Cell value_cell(const PaperFigure& figure, double value) {
+  if (figure.relative()) return ratio_cell(value, 2);
+  if (!figure.bytes) return Seconds(value);
+  const double rate = static_cast<double>(figure.bytes->value) / value;
+  return {to_string(BytesPerSecond(rate)), rate, "B/s"};
+}
+
+std::vector<Cell> row_of(const JudgedTable& t, std::size_t f) {
+  const PaperFigure& figure = t.table.figures[f];
+  const PredictedFigure& predicted = t.predicted[f];
+  const auto error = t.error(f);
+  return {t.table.name,
+          figure.name,
+          figure.published ? value_cell(figure, *figure.published) : Cell("-"),
+          predicted.there() ? value_cell(figure, predicted.value) : Cell("-"),
+          error ? Cell(signed_percent(*error), *error) : Cell("-"),
+          figure.fitted.empty() ? "" : "fitted"};
+}
+
+Table figures_table(const std::vector<JudgedTable>& tables) {
+  Table table("figures", 2, {"table", "figure", "published", "simulated", "error", "note"});
+  for (const JudgedTable& t : tables) {
+    for (std::size_t f = 0; f < t.table.figures.size(); ++f) table.rows.push_back(row_of(t, f));
+  }
+  return table;
+}
+
+Cell part_cell(const ErrorSummary& errors, double value) {
+  return errors.errors.empty() ? Cell("-") : percent_cell(value, 1);
+}
+
+void add_summary(Table& table, const std::string& name, const PaperSummary& sum) {
+  for (const bool relative : {false, true}) {
+    const ErrorSummary& errors = relative ? sum.relative : sum.absolute;
+    if (errors.errors.empty()) continue;
+    table.rows.push_back(
+        {name, relative ? "relative" : "absolute", static_cast<std::int64_t>(errors.errors.size()),
+         part_cell(errors, errors.median()), part_cell(errors, errors.percentile_90()),
+         order_words(sum.all, "-"), order_words(sum.contested, "-")});
+  }
+}
+
+Table summary_table(const std::vector<JudgedTable>& tables) {
+  Table table("summary", 2,
+              {"table", "kind", "figures", "median", "90 %", "in order", "contested"});
+  for (const JudgedTable& t : tables) add_summary(table, t.table.name, t.summary());
+  add_summary(table, "all", total_of(tables));
+  return table;
+}
+
+std::string not_predicted(const std::vector<JudgedTable>& tables) {
+  std::string text;
+  for (const JudgedTable& t : tables) {
+    for (std::size_t f = 0; f < t.predicted.size(); ++f) {
+      if (t.predicted[f].there()) continue;
+      text +=
+          fmt::format("# {}, {}: {}\n", t.table.name, t.table.figures[f].name, t.predicted[f].why);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string order_words(const OrderCount& order, const std::string& none) {
+  return order.pairs == 0 ? none : fmt::format("{} of {}", order.right, order.pairs);
+}
+
+Printout papers_text(const std::vector<JudgedTable>& tables, const std::string& version) {
+  Printout printout;
+  printout.add(fmt::format("# moesim {}: published figures against simulated ones\n", version));
+  printout.add(figures_table(tables)).add(not_predicted(tables));
+  printout.add(fmt::format(
+      "\n# errors are absolute values; in order: pairs that differ by more than {:.0f} % as "
+      "published, as simulated too\n# contested: of these, policies or variants of one in the same "
+      "setting\n",
+      100 * paper_order_margin));
+  return printout.add(summary_table(tables));
+}
+
+}  // namespace moesim

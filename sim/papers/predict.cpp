@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/papers/predict.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "sim/compare/backends.h"
+#include "sim/compare/simulate.h"
+#include "sim/compare/workers.h"
+#include "sim/papers/drawn_traces.h"
+#include "sim/policy/unsuitable.h"
+#include "sim/report/explain.h"
+
+namespace moesim {
+namespace {
+
+/// A policy in a setting, and what is wanted of it.
+struct PaperCase {
+  std::size_t table, setting, variant;
+  auto operator<=>(const PaperCase&) const = default;
+};
+using WantedMeasures = std::map<PaperCase, std::set<Measure>>;
+
+struct MeasuredCase {
+  std::map<Measure, double> values;
+  std::string why;  // there are none
+};
+
+WantedMeasures wanted(const std::vector<PaperTable>& tables) {
+  WantedMeasures cases;
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    for (const PaperFigure& f : tables[t].figures) {
+      cases[{t, f.setting, f.variant}].insert(f.measure);
+      if (f.over) cases[{t, f.setting, *f.over}].insert(f.measure);
+    }
+  }
+  return cases;
+}
+
+/// One policy, nothing of whose memory is checked: publications say that it fits.
+Scenario scenario_of(std::vector<Override> flags, const PaperVariant& variant) {
+  flags.insert(flags.end(), variant.flags.begin(), variant.flags.end());
+  flags.push_back({"policy", variant.policy, "policy: " + variant.policy});
+  flags.push_back({"memory", "ignore", "memory: ignore"});
+  return read_scenario("", flags);
+}
+
+/// Mean over steps, sum over layers.
+void add_alone(const Scenario& scenario, const Inputs& inputs, MeasuredCase& measured) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace,
+                      inputs.planner_options(scenario, cluster));
+  const auto backend =
+      make_backend(scenario.fidelities[0], scenario.p2p_order, cluster, scenario.fidelities);
+  const auto& batches = cluster.batches.batches;
+  const double part = 1 / static_cast<double>(batches.size());
+  for (std::size_t b = 0; b < batches.size(); ++b) {
+    const StepPlan planned = planner.plan(batches[b], cluster.first_step + static_cast<int>(b));
+    for (std::size_t l = 0; l < planned.layers.size(); ++l) {
+      const StepPlan layer = planner.layer_with_rows(planned, batches[b], l);
+      const PricedPlan priced(layer.plan, cluster.topology);
+      for (const BoundReport& stage : explain(priced, cluster.gpus, {{"", backend.get()}}).bounds) {
+        const double time = part * stage.achieved[0].second.value;
+        measured.values[Measure::exchanges] += time;
+        if (stage.pass != Pass::forward) continue;
+        measured.values[stage.stage == Stage::dispatch ? Measure::dispatch : Measure::combine] +=
+            time;
+      }
+    }
+  }
+}
+
+void add_steps(const Scenario& scenario, const Inputs& inputs, MeasuredCase& measured) {
+  const RunMetrics metrics = simulate(scenario, inputs, {}).cases[0].metrics;
+  const double part = 1 / static_cast<double>(metrics.steps.size());
+  measured.values[Measure::step] = metrics.mean_step().value;
+  measured.values[Measure::communication] = part * metrics.total.communication.value;
+  measured.values[Measure::exposed] = part * metrics.total.exposed.value;
+  measured.values[Measure::load] = metrics.total.load_max_over_mean.value();
+}
+
+MeasuredCase measure(const Scenario& scenario, const std::set<Measure>& measures) {
+  MeasuredCase measured;
+  try {
+    const Inputs inputs = open_inputs(scenario);
+    measured.why = inputs.clusters[0].unsuitable;
+    if (!measured.why.empty()) return measured;
+    bool alone = false, steps = false;
+    for (const Measure m : measures) (is_alone(m) ? alone : steps) = true;
+    if (alone) add_alone(scenario, inputs, measured);
+    if (steps) add_steps(scenario, inputs, measured);
+  } catch (const Unsuitable& e) {
+    measured.why = e.diagnostics().front().message;
+  }
+  return measured;
+}
+
+using MeasuredCases = std::map<PaperCase, MeasuredCase>;
+
+MeasuredCases measured_cases(const std::vector<PaperTable>& tables, int workers) {
+  const DrawnTraces traces(tables, workers);
+  const WantedMeasures cases = wanted(tables);
+  std::vector<WorkerJob<MeasuredCase>> jobs;
+  for (const auto& [c, measures] : cases) {
+    const PaperTable& table = tables[c.table];
+    const PaperSetting& setting = table.settings[c.setting];
+    const PaperVariant& variant = table.variants[c.variant];
+    jobs.push_back({fmt::format("{}: {} {}", table.name, setting.name, variant.name),
+                    [&traces, &setting, &variant, &wants = measures](const JobProgress&) {
+                      return measure(scenario_of(traces.flags(setting), variant), wants);
+                    }});
+  }
+  auto outcomes = run_jobs(jobs, workers);
+  MeasuredCases result;
+  auto outcome = outcomes.begin();
+  for (const auto& [c, measures] : cases) result[c] = std::move(*outcome++);
+  return result;
+}
+
+PredictedFigure predicted(const PaperFigure& figure, const MeasuredCase& own,
+                          const MeasuredCase* over) {
+  if (!own.why.empty()) return {0, own.why};
+  if (over != nullptr && !over->why.empty()) return {0, over->why};
+  const double value = own.values.at(figure.measure);
+  return {over == nullptr ? figure.times * value : over->values.at(figure.measure) / value, ""};
+}
+
+}  // namespace
+
+std::vector<PredictedTable> predict(const std::vector<PaperTable>& tables, int workers) {
+  const MeasuredCases cases = measured_cases(tables, workers);
+  std::vector<PredictedTable> result;
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    PredictedTable& predictions = result.emplace_back();
+    for (const PaperFigure& f : tables[t].figures) {
+      const MeasuredCase* over = f.over ? &cases.at({t, f.setting, *f.over}) : nullptr;
+      predictions.push_back(predicted(f, cases.at({t, f.setting, f.variant}), over));
+    }
+  }
+  return result;
+}
+
+}  // namespace moesim

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/papers/published.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "sim/base/data_files.h"
+#include "sim/base/files.h"
+
+namespace moesim {
+namespace {
+
+constexpr const char* kind_of_data = "tests/papers";
+
+/// What keys of a setting or policy say to read_scenario; a later `set` adds to an earlier one.
+class Flags {
+ public:
+  void add(const std::string& key, const YamlValue& value) {
+    if (key == "set") return add_changes(value);
+    const std::string text = value.is_scalar() ? value.string() : value.json();
+    const auto found = std::ranges::find(flags_, key, &Override::path);
+    if (key != "set" && found != flags_.end()) {
+      found->value = text;
+    } else {
+      flags_.push_back({key, text, fmt::format("{}: {}", key, text)});
+    }
+  }
+  const std::vector<Override>& list() const { return flags_; }
+
+ private:
+  void add_changes(const YamlValue& value) {
+    for (const YamlValue& change : value.list()) {
+      flags_.push_back({"set", change.string(), "set: " + change.string()});
+    }
+  }
+  std::vector<Override> flags_;
+};
+
+SynthOptions read_drawn(const YamlMap& map) {
+  SynthOptions o;
+  o.experts = static_cast<int>(map.integer("experts", {1, 65535}));
+  o.top_k = static_cast<int>(map.integer("top_k", {1, 1024}));
+  o.tokens = map.integer("tokens", {1, 1 << 30});
+  o.sequences = static_cast<int>(map.integer("sequences", {1, 1 << 30}));
+  o.steps = static_cast<int>(map.integer("steps", {1, 1 << 20}, 1));
+  const int layers = static_cast<int>(map.integer("layers", {1, 1024}, 1));
+  o.layers.clear();
+  for (int l = 0; l < layers; ++l) o.layers.push_back(l);
+  o.skew = map.number("skew", non_negative, 0);
+  o.affinity = map.number("affinity", {0, 1}, 0);
+  o.stickiness = map.number("stickiness", {0, 1}, 0);
+  o.drift = map.number("drift", {0, 1}, 0);
+  o.groups = static_cast<int>(map.integer("groups", {1, 65535}, 1));
+  o.kept_groups = static_cast<int>(map.integer("kept_groups", {1, 65535}, 1));
+  o.seed = static_cast<std::uint64_t>(map.integer("seed", {0, 1e15}, 1));
+  return o;
+}
+
+/// Keys of a mapping that are not told apart here go to the scenario.
+void add_setting(const YamlMap& map, PaperSetting& setting, Flags& flags) {
+  for (const std::string& key : map.keys()) {
+    const auto value = map.find(key);
+    if (!value) continue;
+    if (key == "drawn") {
+      setting.drawn = read_drawn(value->map());
+    } else if (key == "all_to_all") {
+      setting.all_to_all = value->bytes();
+    } else {
+      flags.add(key, *value);
+    }
+  }
+}
+
+std::vector<PaperSetting> read_settings(const YamlMap& root) {
+  std::vector<PaperSetting> list;
+  const auto common = root.find("common");
+  const auto settings = root.get("settings");
+  if (!settings) return list;
+  const YamlMap map = settings->map();
+  for (const std::string& name : map.keys()) {
+    PaperSetting setting{name, {}, {}, {}};
+    Flags flags;
+    if (common) add_setting(common->map(), setting, flags);
+    if (const auto own = map.find(name)) add_setting(own->map(), setting, flags);
+    setting.flags = flags.list();
+    list.push_back(std::move(setting));
+  }
+  return list;
+}
+
+/// `policies` names those that are changed; all others mean themselves.
+std::vector<PaperVariant> read_variants(const YamlMap& root) {
+  std::vector<PaperVariant> list;
+  const auto policies = root.find("policies");
+  if (!policies) return list;
+  const YamlMap map = policies->map();
+  for (const std::string& name : map.keys()) {
+    const auto value = map.find(name);
+    if (!value) continue;
+    const YamlMap variant = value->map();
+    PaperVariant read{name, variant.string("policy"), {}};
+    Flags flags;
+    for (const std::string& key : variant.keys()) {
+      const auto changed = variant.find(key);
+      if (key != "policy" && changed) flags.add(key, *changed);
+    }
+    read.flags = flags.list();
+    list.push_back(std::move(read));
+  }
+  return list;
+}
+
+std::size_t variant_named(PaperTable& table, const std::string& name) {
+  const auto found = std::ranges::find(table.variants, name, &PaperVariant::name);
+  if (found != table.variants.end()) {
+    return static_cast<std::size_t>(found - table.variants.begin());
+  }
+  table.variants.push_back({name, name, {}});
+  return table.variants.size() - 1;
+}
+
+std::vector<std::string> names_of(const std::vector<PaperSetting>& settings) {
+  std::vector<std::string> names;
+  for (const PaperSetting& s : settings) names.push_back(s.name);
+  return names;
+}
+
+/// Seconds, or a ratio: of a speedup as printed, or of two printed times.
+void read_published(const YamlMap& map, PaperFigure& figure) {
+  const auto value = map.find("published");
+  if (!value) return;
+  if (figure.over && map.find("baseline")) {
+    figure.published = map.seconds("baseline").value / value->seconds(positive).value;
+  } else if (figure.relative()) {
+    figure.published = value->number(positive);
+  } else if (figure.bytes) {
+    figure.published = (*figure.bytes / value->bandwidth()).value;
+  } else {
+    figure.published = value->seconds(positive).value;
+  }
+}
+
+PaperFigure read_figure(const YamlMap& map, PaperTable& table) {
+  PaperFigure figure;
+  const auto names = names_of(table.settings);
+  figure.setting = static_cast<std::size_t>(map.choice("setting", names, 0));
+  const std::string policy = map.string("policy");
+  figure.variant = variant_named(table, policy);
+  figure.measure = static_cast<Measure>(map.choice("measure", measure_names));
+  const std::string over = map.string("over", "");
+  if (!over.empty()) figure.over = variant_named(table, over);
+  figure.times = map.number("times", positive, 1);
+  if (map.find("bytes")) figure.bytes = map.bytes("bytes");
+  read_published(map, figure);
+  if (map.find("spread")) figure.spread = map.number("spread", non_negative);
+  figure.fitted = map.string("fitted", "");
+  const std::string setting = names.empty() ? "" : names[figure.setting];
+  figure.name =
+      map.string("name", fmt::format("{} {} {}", setting, policy,
+                                     measure_names[static_cast<std::size_t>(figure.measure)]));
+  return figure;
+}
+
+std::vector<std::string> read_lines(const YamlMap& root, const std::string& key) {
+  std::vector<std::string> lines;
+  const auto value = root.find(key);
+  if (!value) return lines;
+  for (const YamlValue& line : value->list()) lines.push_back(line.string());
+  return lines;
+}
+
+/// Figures are known by their names.
+void check_names(const YamlValue& figures, const PaperTable& table) {
+  std::map<std::string, int> seen;
+  for (const PaperFigure& f : table.figures) {
+    if (seen[f.name]++ == 1) figures.error(fmt::format("two figures are called '{}'", f.name));
+  }
+}
+
+bool is_meant(const std::string& name, const std::string& pattern) {
+  if (!pattern.ends_with('*')) return name == pattern;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+}  // namespace
+
+PaperTable read_paper_table(const std::string& path) {
+  const auto document = YamlDocument::from_file(path);
+  PaperTable table;
+  {
+    const YamlMap root = document->root().map();
+    table.name = std::filesystem::path(path).stem().string();
+    table.title = root.string("title");
+    table.source = root.string("source");
+    table.fast = root.boolean("fast", false);
+    table.contested = root.boolean("contested", true);
+    table.assumed = read_lines(root, "assumed");
+    table.misses = read_lines(root, "misses");
+    table.settings = read_settings(root);
+    table.variants = read_variants(root);
+    if (const auto figures = root.get("figures")) {
+      for (const YamlValue& f : figures->list()) {
+        table.figures.push_back(read_figure(f.map(), table));
+      }
+      check_names(*figures, table);
+    }
+  }
+  document->finish();
+  table.hash = hash_of(read_file(path));
+  return table;
+}
+
+std::vector<PaperTable> shipped_paper_tables(const std::vector<std::string>& only) {
+  const std::vector<std::string> all = data_names(kind_of_data);
+  for (const std::string& pattern : only) {
+    if (std::ranges::any_of(all, [&](const auto& name) { return is_meant(name, pattern); }))
+      continue;
+    throw Error(fmt::format("--only {}: no such table", pattern), did_you_mean(pattern, all));
+  }
+  std::vector<PaperTable> tables;
+  for (const std::string& name : all) {
+    const auto meant = [&](const std::string& pattern) { return is_meant(name, pattern); };
+    if (!only.empty() && std::ranges::none_of(only, meant)) continue;
+    tables.push_back(read_paper_table(data_file(kind_of_data, name)));
+  }
+  return tables;
+}
+
+}  // namespace moesim

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables and figures of publications, each with the setting that it was measured in. docs/papers.md
+// says what their files hold.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/yaml.h"
+#include "sim/trace/synth/synth.h"
+
+namespace moesim {
+
+/// What a figure is of.
+enum class Measure {
+  step,           // makespan of a step
+  communication,  // token exchanges of a step with their waiting, mean over GPUs
+  exposed,        // any exchange of a step beside an idle compute stream, mean over GPUs
+  load,           // rows of the busiest GPU over those of the mean one
+  dispatch,       // the exchanges from tokens to experts of one forward pass, alone
+  combine,        // those back
+  exchanges       // all exchanges of tokens of a step, one after the other, each alone
+};
+inline const std::vector<std::string> measure_names = {
+    "step", "communication", "exposed", "load", "dispatch", "combine", "exchanges"};
+
+/// Whether a measure is of exchanges that have the cluster to themselves.
+inline bool is_alone(Measure measure) { return measure >= Measure::dispatch; }
+
+/// All that is simulated, but for the policy.
+struct PaperSetting {
+  std::string name;
+  std::vector<Override> flags;        // as read_scenario takes them, without trace or policy
+  std::optional<SynthOptions> drawn;  // the trace, where none is recorded
+  std::optional<Bytes> all_to_all;  // in its place: equal parts, sent by every rank, its own among
+};
+
+/// A policy, and what is changed with it.
+struct PaperVariant {
+  std::string name, policy;
+  std::vector<Override> flags;
+};
+
+struct PaperFigure {
+  std::string name;
+  std::size_t setting = 0, variant = 0;  // indices
+  Measure measure = Measure::step;
+  std::optional<std::size_t> over = {};  // a speedup over this variant; else a figure by itself
+  std::optional<double> published = {};  // seconds, speedup or load; none: not known yet
+  double times = 1;                      // the measure so often
+  std::optional<Bytes> bytes = {};       // printed as so many bytes a second
+  std::optional<double> spread = {};     // of its repeats, as a part: one standard deviation
+  std::string fitted = {};               // what of the simulator was fitted to it: not counted
+
+  bool relative() const { return over || measure == Measure::load; }
+};
+
+struct PaperTable {
+  std::string name;  // of its file
+  std::string title, source;
+  std::vector<std::string> assumed;  // what the source leaves open, and what is taken
+  std::vector<std::string> misses;   // why figures are off
+  std::vector<PaperSetting> settings;
+  std::vector<PaperVariant> variants;
+  std::vector<PaperFigure> figures;
+  bool fast = false;      // belongs to the part that takes seconds
+  bool contested = true;  // variants compete; else they are values of one parameter
+  std::string hash = {};  // of the file
+};
+
+/// Reads a file. Throws Error with all mistakes.
+PaperTable read_paper_table(const std::string& path);
+
+/// The tables that come with moesim, by name; `only` some of them: NAME, or NAME* for all that
+/// begin so. Throws Error for a name that none has.
+std::vector<PaperTable> shipped_paper_tables(const std::vector<std::string>& only);
+
+}  // namespace moesim
