@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
@@ -10,6 +12,7 @@ namespace moesim {
 namespace {
 
 constexpr const char* begin_mark = "<!-- begin: written by moesim papers --page -->\n";
+constexpr double near_enough = 0.05;  // what pages do not list
 constexpr const char* end_mark = "<!-- end -->";
 
 std::string words_of(const PaperFigure& figure, double value) {
@@ -58,6 +61,25 @@ std::string figure_row(const JudgedTable& t, std::size_t f) {
                                              : signed_percent(*error) + ", fitted");
 }
 
+/// Those that are off; the others by number.
+std::string rows_of(const JudgedTable& t) {
+  std::string rows;
+  int near = 0;
+  for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
+    const auto error = t.error(f);
+    const bool off = !error || std::abs(*error) > near_enough;
+    if (off) rows += figure_row(t, f);
+    near += off ? 0 : 1;
+  }
+  std::string text =
+      rows.empty()
+          ? ""
+          : "| figure | published | simulated | error |\n|---|---|---|---|\n" + rows + "\n";
+  if (near == 0) return text;
+  return text + fmt::format("Within {:.0f} %: {} of {} figures.\n\n", 100 * near_enough, near,
+                            t.table.figures.size());
+}
+
 std::string wrong_order(const JudgedTable& t) {
   std::string text;
   for (const PaperPair& pair : t.pairs) {
@@ -74,9 +96,7 @@ std::string section(const JudgedTable& t) {
   std::string text =
       fmt::format("### {}\n\n{}. Source: {}.\n\n", t.table.name, t.table.title, t.table.source);
   text += bullets(t.table.assumed);
-  text += "| figure | published | simulated | error |\n|---|---|---|---|\n";
-  for (std::size_t f = 0; f < t.table.figures.size(); ++f) text += figure_row(t, f);
-  return text + "\n" + wrong_order(t) + bullets(t.table.misses);
+  return text + rows_of(t) + wrong_order(t) + bullets(t.table.misses);
 }
 
 }  // namespace
