@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend at fidelity `flow`, on SimGrid.
+// The backends at fidelities `flow` and `simgrid`: a flow per pair of GPUs.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,32 @@
 namespace moesim {
 
 struct FlowOptions {
-  /// Events closer than this part of the plan's shortest transfer happen at once.
-  double precision = 1e-4;
+  /// Flows whose ends are closer than this part of their exchange's transfer, or of the plan's
+  /// shortest at `simgrid`, may end together.
+  double precision = 1e-3;
   /// How many peers a GPU serves at once, in NCCL's order (PeerOrder); 0: all of them.
   int peers = 0;
   /// Exchanges begin and end for all their participants at once, as they do at `port`.
   bool together = false;
 };
+/// SimGrid takes what ends together to end with the first of it, which costs bytes.
+inline constexpr double simgrid_precision = 1e-4;
 
-/// Runs any number of plans, also from several threads at once, each from time zero and in a
-/// process of its own. The topology must outlive it.
+/// Rates are our own. Runs any number of plans, each in a child process with an engine of its own,
+/// so that whoever asks may simulate at `simgrid` too. The topology must outlive it.
 std::unique_ptr<SimulatedBackend> make_flow_backend(const Topology& topology, const GpuModels& gpus,
                                                     const FlowOptions& options = {});
+
+/// Runs them one after the other on the engine of this process (make_local_port_backend).
+std::unique_ptr<SimulatedBackend> make_local_flow_backend(const Topology& topology,
+                                                          const GpuModels& gpus,
+                                                          const FlowOptions& options = {});
+
+/// Rates are those of SimGrid's network model. A process per plan, also from several threads at
+/// once, as long as the engine of this process has not run.
+std::unique_ptr<SimulatedBackend> make_simgrid_backend(const Topology& topology,
+                                                       const GpuModels& gpus,
+                                                       const FlowOptions& options = {
+                                                           .precision = simgrid_precision});
 
 }  // namespace moesim

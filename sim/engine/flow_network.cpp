@@ -1,63 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// One communication per pair of GPUs and equal-cost path, once both have joined; all in flight at
-// once or in NCCL's order.
+// One flow per pair of GPUs and equal-cost path, once both have joined; all in flight at once or in
+// NCCL's order.
 #include "sim/engine/flow_network.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
-#include <memory>
 #include <utility>
 
 #include "sim/engine/p2p_schedule.h"
+#include "sim/engine/pair_paths.h"
 
 namespace moesim {
 namespace {
 
 using Pair = PeerOrder::Pair;
 
-/// A path with its latency, the sum over its links.
-struct Way {
-  std::vector<LinkId> links;
-  double share;
-  Seconds latency;
-};
-
 class FlowNetwork : public Network {
  public:
-  FlowNetwork(Simulator& simulator, const PricedPlan& plan, const FlowOptions& options, Ended ended)
-      : simulator_(simulator),
+  FlowNetwork(Events& events, const PricedPlan& plan, const FlowOptions& options, Ended ended,
+              std::unique_ptr<FlowCarrier> carrier)
+      : events_(events),
         priced_(plan),
         topology_(plan.topology()),
         plan_(plan.plan()),
         options_(options),
-        ended_(std::move(ended)) {
-    parts_.resize(topology_.links().size());
-    for (std::size_t l = 0; l < parts_.size(); ++l) {
-      const Link& link = topology_.links()[l];
-      tables_ = tables_ || link.table;
-      if (link.crowded.pairs == 0 && !link.table) {
-        simulator_.add_link(link.bandwidth);
-      } else {
-        simulator_.add_link([&link, &part = parts_[l]](int flows) {
-          return BytesPerSecond(link.bandwidth_of(flows).value * part.mean());
-        });
-      }
-    }
-    std::size_t planes = 0;
-    for (const Op& op : plan_.ops) {
-      if (op.exchange()) {
-        planes = std::max(planes, find_ways(op.traffic()));
-      }
-    }
-    simulator_.add_planes(static_cast<int>(planes), topology_.gpu_count());
-    for (const auto& [pair, ways] : ways_) {
-      for (std::size_t i = 0; i < ways.size(); ++i) {
-        simulator_.add_route(static_cast<int>(i), pair.first, pair.second, ways[i].links);
-      }
-    }
-  }
+        ended_(std::move(ended)),
+        carrier_(std::move(carrier)),
+        parts_(topology_.links().size()),
+        tables_(add_links()),
+        paths_(plan_, topology_,
+               [this](GpuId from, GpuId to, int place, std::span<const LinkId> links) {
+                 carrier_->add_route(from, to, place, links);
+               }) {}
 
   void join(const Progress::Joined& joined) override {
     const auto& gpus = plan_[joined.op].group;
@@ -86,6 +61,29 @@ class FlowNetwork : public Network {
     int exchanges = 0;
     double mean() const { return exchanges == 0 ? 1 : sum / exchanges; }
   };
+  /// Pairs whose data a sender sends at once.
+  struct Sending {
+    std::vector<Pair> pairs;
+    std::vector<int> left;             // [pair] flows under way
+    std::vector<std::size_t> pair_of;  // [flow]
+  };
+
+  /// Returns whether some link has a table.
+  bool add_links() {
+    bool tables = false;
+    for (std::size_t l = 0; l < parts_.size(); ++l) {
+      const Link& link = topology_.links()[l];
+      tables = tables || link.table;
+      if (link.crowded.pairs == 0 && !link.table) {
+        carrier_->add_link(link.bandwidth);
+      } else {
+        carrier_->add_link([&link, &part = parts_[l]](int flows) {
+          return BytesPerSecond(link.bandwidth_of(flows).value * part.mean());
+        });
+      }
+    }
+    return tables;
+  }
 
   /// Links with a table yield to this exchange, once its data moves, what they do for its bytes.
   void slow_links(Active& exchange) {
@@ -101,12 +99,9 @@ class FlowNetwork : public Network {
   }
 
   void join(OpId op, GpuId gpu, Seconds at) {
-    const Seconds begin = at + active(op).price->alone.overhead;
-    simulator_.spawn([this, op, gpu, begin] {
-      simulator_.sleep_until(begin);
+    events_.call(at + active(op).price->alone.overhead, [this, op, gpu] {
       PeerOrder& order = *active_.at(op).order;
-      const std::vector<Pair> pairs = order.join(gpu);
-      start(op, pairs);
+      start(op, order.join(gpu));
       if (order.done(gpu)) end(op, gpu);
     });
   }
@@ -127,42 +122,53 @@ class FlowNetwork : public Network {
   }
 
   /// Sends the data of some pairs once all have joined that do so at this time: flows of a sender
-  /// that begin one after the other are near each other in memory, by which SimGrid's solver takes
-  /// half the time.
+  /// that begin one after the other are near each other in memory, by which rates take half the
+  /// time.
   void start(OpId op, const std::vector<Pair>& pairs) {
     if (pairs.empty()) return;
     std::vector<Pair>& beginning = active_.at(op).beginning;
     const bool first = beginning.empty();
     beginning.insert(beginning.end(), pairs.begin(), pairs.end());
-    if (first) {
-      simulator_.spawn([this, op] {
-        std::map<GpuId, std::vector<Pair>> by_sender;
-        for (const Pair& pair : std::exchange(active_.at(op).beginning, {})) {
-          by_sender[pair.first].push_back(pair);
-        }
-        for (auto& [sender, of_sender] : by_sender) {
-          std::ranges::sort(of_sender);
-          simulator_.spawn([this, op, part = std::move(of_sender)] { send(op, part); });
-        }
-      });
-    }
+    if (!first) return;
+    events_.call(events_.now(), [this, op] {
+      std::vector<Pair> all = std::exchange(active_.at(op).beginning, {});
+      std::ranges::sort(all);
+      for (auto from = all.begin(), to = from; from != all.end(); from = to) {
+        to = std::find_if(from, all.end(), [&](const Pair& p) { return p.first != from->first; });
+        send(op, {from, to});
+      }
+    });
   }
 
   /// Sends the data of some pairs, and after each of them what it held up.
-  void send(OpId op, const std::vector<Pair>& pairs) {
+  void send(OpId op, std::vector<Pair> pairs) {
     Active& exchange = active_.at(op);
     slow_links(exchange);
-    std::vector<Simulator::Flow> flows;
-    std::map<Pair, int> left;  // flows of a pair
-    for (const Pair& pair : pairs) {
-      left[pair] = add_flows(pair, exchange.traffic, flows);
+    const auto sending = std::make_shared<Sending>();
+    struct Started {
+      FlowCarrier::Flow flow;
+      std::size_t pair;
+    };
+    std::vector<Started> started;
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      const std::size_t before = started.size();
+      for_each_flow(pairs[p], exchange.traffic, [&](const FlowCarrier::Flow& flow) {
+        started.push_back({flow, p});
+      });
+      sending->left.push_back(static_cast<int>(started.size() - before));
     }
-    std::stable_sort(flows.begin(), flows.end(),
-                     [](const auto& a, const auto& b) { return a.start < b.start; });
-    simulator_.send(flows, [&](std::size_t i) {
-      const Pair pair(flows[i].from, flows[i].to);
-      if (--left.at(pair) == 0) end(op, pair);
-    });
+    std::ranges::stable_sort(started, {}, [](const Started& s) { return s.flow.start; });
+    std::vector<FlowCarrier::Flow> flows;
+    for (const Started& s : started) {
+      flows.push_back(s.flow);
+      sending->pair_of.push_back(s.pair);
+    }
+    sending->pairs = std::move(pairs);
+    carrier_->send(std::move(flows), exchange.price->alone.transfer * options_.precision,
+                   [this, op, sending](std::size_t flow) {
+                     const std::size_t pair = sending->pair_of[flow];
+                     if (--sending->left[pair] == 0) end(op, sending->pairs[pair]);
+                   });
   }
 
   void end(OpId op, const Pair& pair) {
@@ -194,78 +200,48 @@ class FlowNetwork : public Network {
       // No rest of a sum may stay behind.
       if (--parts_[link].exchanges == 0) parts_[link].sum = part;
       parts_[link].sum -= part;
+      carrier_->change(LinkId(static_cast<std::int64_t>(link)));
     }
   }
 
-  /// Looks up the ways of every pair with traffic; returns the largest number of ways of a pair.
-  std::size_t find_ways(const GroupTraffic& traffic) {
-    std::size_t most = 0;
-    traffic.for_each([&](GpuId from, GpuId to, Bytes) {
-      if (to == from) return;
-      auto& ways = ways_[{from, to}];
-      if (ways.empty()) {
-        for (Path& path : topology_.paths(from, to)) {
-          Seconds latency(0);
-          for (LinkId link : path.links) latency += topology_.links()[link.index()].latency;
-          ways.push_back({std::move(path.links), path.share, latency});
-        }
-      }
-      most = std::max(most, ways.size());
-    });
-    return most;
-  }
-
-  /// A flow for each way of the pair, after the latency of that way in all rounds; returns how
-  /// many.
-  int add_flows(const Pair& pair, const GroupTraffic& traffic,
-                std::vector<Simulator::Flow>& flows) const {
+  /// One for each way of the pair, after the latency of that way in all rounds.
+  template <class Visit>
+  void for_each_flow(const Pair& pair, const GroupTraffic& traffic, Visit visit) const {
     const Bytes total = traffic.at(pair.first, pair.second);
     double share = 0;
     std::int64_t sent = 0;
-    int count = 0;
-    const auto& ways = ways_.at(pair);
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      share += ways[i].share;
+    std::size_t route = paths_.first(pair.first, pair.second);
+    for (const PairPaths::Way& way : paths_.of(route)) {
+      share += way.share;
       const std::int64_t bytes = std::llround(static_cast<double>(total.value) * share) - sent;
       sent += bytes;
-      if (bytes == 0) continue;
-      flows.push_back({static_cast<int>(i), pair.first, pair.second, Bytes(bytes),
-                       simulator_.now() + ways[i].latency * traffic.rounds});
-      ++count;
+      if (bytes > 0) {
+        visit(FlowCarrier::Flow{static_cast<int>(route), Bytes(bytes),
+                                events_.now() + way.latency * traffic.rounds});
+      }
+      ++route;
     }
-    return count;
   }
 
-  Simulator& simulator_;
+  Events& events_;
   const PricedPlan& priced_;
   const Topology& topology_;
   const Plan& plan_;
   FlowOptions options_;
   Ended ended_;
-  std::map<Pair, std::vector<Way>> ways_;
-  std::map<OpId, Active> active_;
+  std::unique_ptr<FlowCarrier> carrier_;
   std::vector<Parts> parts_;  // per link
-  bool tables_ = false;       // some link has one
+  bool tables_;               // some link has one
+  PairPaths paths_;
+  std::map<OpId, Active> active_;
 };
 
 }  // namespace
 
-Seconds flow_precision(const PricedPlan& plan, double part) {
-  // Each completion solves the max-min system of all flows, so that taking those together that are
-  // almost simultaneous saves most of the time. docs/results/speed.md has time against error.
-  constexpr Seconds least(1e-9);
-  Seconds shortest(std::numeric_limits<double>::infinity());
-  for (std::size_t i = 0; i < plan.plan().ops.size(); ++i) {
-    const auto& price = plan[OpId(static_cast<std::int64_t>(i))];
-    if (price && !price->loads.uses.empty()) shortest = std::min(shortest, price->alone.transfer);
-  }
-  return shortest.value < std::numeric_limits<double>::infinity() ? std::max(least, shortest * part)
-                                                                  : least;
-}
-
-std::unique_ptr<Network> make_flow_network(Simulator& simulator, const PricedPlan& plan,
-                                           const FlowOptions& options, Network::Ended ended) {
-  return std::make_unique<FlowNetwork>(simulator, plan, options, std::move(ended));
+std::unique_ptr<Network> make_flow_network(Events& events, const PricedPlan& plan,
+                                           const FlowOptions& options, Network::Ended ended,
+                                           std::unique_ptr<FlowCarrier> carrier) {
+  return std::make_unique<FlowNetwork>(events, plan, options, std::move(ended), std::move(carrier));
 }
 
 }  // namespace moesim

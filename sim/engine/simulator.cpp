@@ -97,16 +97,15 @@ void Simulator::add_link(std::function<BytesPerSecond(int)> bandwidth) {
       [bandwidth = std::move(bandwidth)](double, int flows) { return bandwidth(flows).value; });
 }
 
-void Simulator::add_planes(int planes, int gpus) {
-  for (int p = 0; p < planes; ++p) {
-    s4u::NetZone* zone = s4u::create_full_zone(fmt::format("plane{}", p))->set_parent(impl_->root);
-    std::vector<s4u::Host*> hosts;
-    for (int g = 0; g < gpus; ++g) {
-      hosts.push_back(zone->create_host(fmt::format("{}:{}", p, g), 1.0));
-    }
-    impl_->planes.push_back(zone);
-    impl_->hosts.push_back(std::move(hosts));
+void Simulator::add_plane(int gpus) {
+  const std::size_t p = impl_->planes.size();
+  s4u::NetZone* zone = s4u::create_full_zone(fmt::format("plane{}", p))->set_parent(impl_->root);
+  std::vector<s4u::Host*> hosts;
+  for (int g = 0; g < gpus; ++g) {
+    hosts.push_back(zone->create_host(fmt::format("{}:{}", p, g), 1.0));
   }
+  impl_->planes.push_back(zone);
+  impl_->hosts.push_back(std::move(hosts));
 }
 
 void Simulator::add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links) {

@@ -33,7 +33,7 @@ class Simulator : public Events {
   void add_link(BytesPerSecond bandwidth);  // numbered from 0
   /// A link whose bandwidth depends on how many flows use it at the time.
   void add_link(std::function<BytesPerSecond(int flows)> bandwidth);
-  void add_planes(int planes, int gpus);  // one set of routes between GPUs per plane
+  void add_plane(int gpus);  // a set of routes between GPUs, numbered from 0
   void add_route(int plane, GpuId from, GpuId to, std::span<const LinkId> links);
 
   /// Runs a function as an actor of its own, before or during run().

@@ -54,14 +54,14 @@ void served(benchmark::State& state) {
 }
 BENCHMARK(served)->Arg(256)->Arg(1024)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// One communication per pair; compare with plain_simgrid.
-void flow(benchmark::State& state) {
+/// A flow per pair at SimGrid's rates; compare with plain_simgrid.
+void simgrid(benchmark::State& state) {
   run(state, one_exchange(static_cast<int>(state.range(0))),
       [](const Topology& topology, const GpuModels& gpus) {
-        return make_flow_backend(topology, gpus);
+        return make_simgrid_backend(topology, gpus);
       });
 }
-BENCHMARK(flow)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(simgrid)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void plain_simgrid(benchmark::State& state) {
   const auto gpus = static_cast<int>(state.range(0));
@@ -76,6 +76,16 @@ void plain_simgrid(benchmark::State& state) {
   state.counters["makespan_us"] = std::stod(makespan);
 }
 BENCHMARK(plain_simgrid)->Arg(32)->Arg(64)->Arg(128)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// A flow per pair.
+void flow(benchmark::State& state) {
+  run(state, one_exchange(static_cast<int>(state.range(0))),
+      [](const Topology& topology, const GpuModels& gpus) {
+        return make_local_flow_backend(topology, gpus);
+      });
+}
+BENCHMARK(flow)->Arg(32)->Arg(64)->Arg(128)->Arg(256)->Unit(benchmark::kMillisecond);
+BENCHMARK(flow)->Arg(1024)->Iterations(1)->Unit(benchmark::kSecond);
 
 /// One uneven all-to-all over every GPU, four links per GPU.
 void port(benchmark::State& state) {

@@ -4,7 +4,8 @@
 
 namespace moesim::test {
 
-const auto cases = testing::Values(port_case, served_case, flow_case, together_case, analytic_case);
+const auto cases =
+    testing::Values(port_case, served_case, flow_case, together_case, simgrid_case, analytic_case);
 const auto name = [](const auto& info) { return info.param.name; };
 
 INSTANTIATE_TEST_SUITE_P(Simulated, BackendOrder, cases, name);

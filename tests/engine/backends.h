@@ -10,6 +10,17 @@
 
 namespace moesim::test {
 
+inline BackendCase simgrid_with(std::string name, FlowOptions options) {
+  options.precision = simgrid_precision;
+  return {.name = std::move(name),
+          .make =
+              [options](const Topology& topology, const GpuModels& gpus) {
+                return make_simgrid_backend(topology, gpus, options);
+              },
+          .together = options.together,
+          .tolerance = 1e-6};
+}
+
 inline BackendCase flow_with(std::string name, FlowOptions options) {
   return {.name = std::move(name),
           .make = [options](
@@ -23,6 +34,7 @@ inline const BackendCase port_case = {.name = "port", .make = make_port_backend}
 inline const BackendCase served_case = {.name = "served", .make = make_served_backend};
 inline const BackendCase flow_case = flow_with("flow", {});
 inline const BackendCase together_case = flow_with("flow_together", {.together = true});
+inline const BackendCase simgrid_case = simgrid_with("simgrid", {});
 inline const BackendCase analytic_case = {
     .name = "analytic", .make = make_analytic_backend, .shares_links = false};
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/pair_paths.h"
+
+#include <algorithm>
+
+namespace moesim {
+
+PairPaths::PairPaths(const Plan& plan, const Topology& topology, const AddRoute& add_route)
+    : pairs_(static_cast<std::size_t>(topology.gpu_count())) {
+  for (const Op& op : plan.ops) {
+    if (!op.exchange()) continue;
+    op.traffic().for_each([&](GpuId from, GpuId to, Bytes) {
+      if (from != to) pairs_[from.index()].push_back({to, 0});
+    });
+    for (const GpuId from : op.group) {
+      auto& pairs = pairs_[from.index()];
+      std::ranges::sort(pairs, {}, &Pair::to);
+      const auto twice = std::ranges::unique(pairs, {}, &Pair::to);
+      pairs.erase(twice.begin(), twice.end());
+    }
+  }
+  for (GpuId from(0); from.index() < pairs_.size(); ++from.value) {
+    for (Pair& pair : pairs_[from.index()]) {
+      pair.first = ways_.size();
+      for (const Path& path : topology.paths(from, pair.to)) {
+        Seconds latency(0);
+        for (const LinkId link : path.links) latency += topology.links()[link.index()].latency;
+        const auto place = static_cast<int>(ways_.size() - pair.first);
+        add_route(from, pair.to, place, path.links);
+        ways_.push_back({place, path.share, latency});
+      }
+    }
+  }
+}
+
+std::size_t PairPaths::first(GpuId from, GpuId to) const {
+  return std::ranges::lower_bound(pairs_[from.index()], to, {}, &Pair::to)->first;
+}
+
+std::span<const PairPaths::Way> PairPaths::of(std::size_t first) const {
+  std::size_t last = first + 1;
+  while (last < ways_.size() && ways_[last].place > 0) ++last;
+  return {ways_.data() + first, last - first};
+}
+
+}  // namespace moesim

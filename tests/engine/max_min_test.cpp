@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rates by hand and by definition: a flow has a bottleneck, which is full and gives nobody more.
+#include "sim/engine/max_min.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace moesim::test {
+namespace {
+
+/// Runs flows to their ends and keeps when each ended.
+class Rates {
+ public:
+  explicit Rates(const std::vector<double>& bandwidths) {
+    for (const double bandwidth : bandwidths) max_min.add_link(BytesPerSecond(bandwidth));
+  }
+  void start(double now, const std::vector<int>& links, std::int64_t bytes) {
+    std::vector<LinkId> route(links.begin(), links.end());
+    const auto id =
+        static_cast<std::size_t>(max_min.start(max_min.add_route(route), Bytes(bytes), Seconds(0)));
+    if (id >= number_.size()) number_.resize(id + 1);
+    number_[id] = ends.size();
+    ends.push_back(-1);
+    settle(now);
+  }
+  /// Until a time, or to the end.
+  void run(double until = 1e9) {
+    while (!batches_.empty()) {
+      const auto next = std::ranges::min_element(batches_, {}, &MaxMin::Batch::time);
+      if (next->time.value > until) return;
+      const MaxMin::Batch batch = *next;
+      batches_.erase(next);
+      const auto ended = max_min.end(batch);
+      for (const MaxMin::Flow flow : ended) {
+        ends[number_[static_cast<std::size_t>(flow)]] = batch.time.value;
+      }
+      if (!ended.empty()) settle(batch.time.value);
+    }
+  }
+  void settle(double now) {
+    for (auto& batch : max_min.settle(Seconds(now))) batches_.push_back(std::move(batch));
+  }
+
+  MaxMin max_min;
+  std::vector<double> ends;  // [flow in the order of their starts]
+
+ private:
+  std::vector<MaxMin::Batch> batches_;
+  std::vector<std::size_t> number_;  // [id]
+};
+
+using testing::DoubleEq;
+using testing::ElementsAre;
+
+TEST(MaxMin, SharesALinkEvenlyAndGivesOnWhatIsFree) {
+  Rates rates({10});
+  rates.start(0, {0}, 10);  // 5/s until 2 s
+  rates.start(0, {0}, 30);  // 10 by then, the rest at 10/s
+  rates.run();
+  EXPECT_THAT(rates.ends, ElementsAre(DoubleEq(2), DoubleEq(4)));
+}
+
+TEST(MaxMin, LeavesToOthersWhatABottleneckElsewhereKeepsAFlowFrom) {
+  Rates rates({10, 2});
+  rates.start(0, {0, 1}, 4);  // 2/s
+  rates.start(0, {0}, 32);    // 8/s until 2 s, then 10/s
+  rates.run();
+  EXPECT_THAT(rates.ends, ElementsAre(DoubleEq(2), DoubleEq(3.6)));
+}
+
+TEST(MaxMin, SharesFromWhenAFlowComes) {
+  Rates rates({10});
+  rates.start(0, {0}, 40);
+  rates.run(2);
+  rates.start(2, {0}, 10);  // 5/s each until 4 s
+  rates.run();
+  EXPECT_THAT(rates.ends, ElementsAre(DoubleEq(5), DoubleEq(4)));
+}
+
+TEST(MaxMin, LeavesSetsOfFlowsAloneThatShareNothing) {
+  Rates rates({10, 10});
+  rates.start(0, {0}, 40);
+  rates.start(1, {1}, 10);
+  const auto batches = rates.max_min.settle(Seconds(1.5));
+  EXPECT_TRUE(batches.empty());
+  rates.run();
+  EXPECT_THAT(rates.ends, ElementsAre(DoubleEq(4), DoubleEq(2)));
+}
+
+TEST(MaxMin, LinksMayYieldLessToManyFlowsAndChange) {
+  Rates rates({});
+  double part = 1;
+  rates.max_min.add_link(
+      [&part](int flows) { return BytesPerSecond(part * (flows > 1 ? 8 : 10)); });
+  rates.start(0, {0}, 20);
+  rates.start(0, {0}, 8);  // 4/s each until 2 s, then 10/s
+  rates.run(2.5);          // 7 left
+  part = 0.5;
+  rates.max_min.change(LinkId(0));
+  rates.settle(2.5);
+  rates.run();
+  EXPECT_THAT(rates.ends, ElementsAre(DoubleEq(2.5 + 7 / 5.0), DoubleEq(2)));
+}
+
+TEST(MaxMin, TakesEndsWithinAWindowToBeInItsMiddle) {
+  MaxMin rates;
+  rates.add_link(BytesPerSecond(1e4));
+  const int route = rates.add_route(std::vector{LinkId(0)});
+  for (int f = 0; f < 1024; ++f) rates.start(route, Bytes(f < 2 ? 100 + f : 1000), Seconds(0.2));
+  const auto batches = rates.settle(Seconds(0));
+  ASSERT_EQ(batches.size(), 1U);
+  EXPECT_NEAR(batches[0].time.value, 100.5 / 1e4 * 1024, 1e-9);
+  EXPECT_THAT(rates.end(batches[0]), ElementsAre(0, 1));
+}
+
+/// Of flows that all start at once: the definition, filled step by step over all links.
+std::vector<double> rates_by_definition(const std::vector<double>& bandwidths,
+                                        const std::vector<std::vector<int>>& routes) {
+  std::vector<double> rates(routes.size(), -1);
+  const auto on = [&](std::size_t flow, std::size_t link) {
+    return std::ranges::count(routes[flow], static_cast<int>(link)) > 0;
+  };
+  while (std::ranges::count(rates, -1) > 0) {
+    double least = 1e300;
+    std::size_t filled = 0;
+    for (std::size_t link = 0; link < bandwidths.size(); ++link) {
+      double left = bandwidths[link];
+      int open = 0;
+      for (std::size_t f = 0; f < routes.size(); ++f) {
+        if (!on(f, link)) continue;
+        if (rates[f] < 0)
+          ++open;
+        else
+          left -= rates[f];
+      }
+      if (open > 0 && left / open < least) least = left / open, filled = link;
+    }
+    for (std::size_t f = 0; f < routes.size(); ++f) {
+      if (rates[f] < 0 && on(f, filled)) rates[f] = least;
+    }
+  }
+  return rates;
+}
+
+TEST(MaxMin, FillsAsTheDefinitionDoes) {
+  std::mt19937 random(3);
+  const auto below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
+  for (int i = 0; i < 50; ++i) {
+    std::vector<double> bandwidths;
+    for (int link = 0; link < 12; ++link) bandwidths.push_back(1 + below(20));
+    std::vector<std::vector<int>> routes;
+    for (int f = 0; f < 30; ++f) {
+      std::vector<int> route = {below(12), below(12), below(12)};
+      std::ranges::sort(route);
+      route.erase(std::unique(route.begin(), route.end()), route.end());
+      routes.push_back(route);
+    }
+    const auto expected = rates_by_definition(bandwidths, routes);
+    MaxMin rates;
+    for (const double bandwidth : bandwidths) rates.add_link(BytesPerSecond(bandwidth));
+    std::vector<MaxMin::Flow> flows;
+    for (const auto& route : routes) {
+      const std::vector<LinkId> links(route.begin(), route.end());
+      flows.push_back(rates.start(rates.add_route(links), Bytes(1000), Seconds(0)));
+    }
+    rates.settle(Seconds(0));
+    for (std::size_t f = 0; f < flows.size(); ++f) {
+      EXPECT_NEAR(rates.rate(flows[f]).value / expected[f], 1, 1e-12) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moesim::test
