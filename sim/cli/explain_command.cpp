@@ -38,9 +38,11 @@ int choose_layer(const ExplainOptions& options, const Inputs& inputs) {
 
 std::vector<Fidelity> fidelities(const ExplainOptions& options, const Scenario& scenario) {
   std::vector<Fidelity> list = {Fidelity::port, Fidelity::analytic};
-  const bool asked = std::find(scenario.fidelities.begin(), scenario.fidelities.end(),
-                               Fidelity::flow) != scenario.fidelities.end();
-  if (options.flow || asked) list.push_back(Fidelity::flow);
+  for (const Fidelity fidelity : {Fidelity::flow, Fidelity::simgrid}) {
+    const bool asked =
+        std::ranges::find(scenario.fidelities, fidelity) != scenario.fidelities.end();
+    if (asked || (options.flow && fidelity == Fidelity::flow)) list.push_back(fidelity);
+  }
   return list;
 }
 
@@ -90,7 +92,7 @@ void add_explain_command(CommandLine& app) {
   options->scenario.add_to(command);
   command.add_option("--layer", options->layer,
                      "model layer number (default: the first replayed layer)");
-  command.add_flag("--flow", options->flow, "simulates at fidelity flow, too (slow)");
+  command.add_flag("--flow", options->flow, "simulates at fidelity flow, too");
   command.add_flag("--elasticities", options->elasticities,
                    "iteration: simulates it again with 10 % more of each resource");
   options->output.add_to(command, "writes all figures to a file");

@@ -71,7 +71,7 @@ void add_validate_command(CommandLine& app) {
   command.add_option("MEASURED", options->files, "files of moesim-hw run --json").required();
   command.add_option("--tolerance", options->tolerance,
                      "greatest mean absolute error of step times (default 12%)");
-  command.add_option("--fidelity", options->fidelity, "port (default), flow or analytic");
+  command.add_option("--fidelity", options->fidelity, "port (default), flow, simgrid or analytic");
   command.add_option("--topology", options->topology,
                      "simulates the measured plans on this cluster, such as a calibrated one");
   command

@@ -13,14 +13,18 @@ namespace moesim {
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
                                                const ClusterInput& cluster,
                                                const std::vector<Fidelity>& in_process) {
-  const bool flow = std::ranges::find(in_process, Fidelity::flow) != in_process.end();
+  const bool local = std::ranges::find(in_process, Fidelity::simgrid) == in_process.end();
+  const int peers = order == P2pOrder::nccl ? nccl_peers : 0;
   switch (fidelity) {
     case Fidelity::port:
-      return flow ? make_port_backend(cluster.topology, cluster.gpus)
-                  : make_local_port_backend(cluster.topology, cluster.gpus);
+      return local ? make_local_port_backend(cluster.topology, cluster.gpus)
+                   : make_port_backend(cluster.topology, cluster.gpus);
     case Fidelity::flow:
-      return make_flow_backend(cluster.topology, cluster.gpus,
-                               {.peers = order == P2pOrder::nccl ? nccl_peers : 0});
+      return local ? make_local_flow_backend(cluster.topology, cluster.gpus, {.peers = peers})
+                   : make_flow_backend(cluster.topology, cluster.gpus, {.peers = peers});
+    case Fidelity::simgrid:
+      return make_simgrid_backend(cluster.topology, cluster.gpus,
+                                  {.precision = simgrid_precision, .peers = peers});
     case Fidelity::analytic:
       return make_analytic_backend(cluster.topology, cluster.gpus);
   }
@@ -38,11 +42,11 @@ std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
 
 std::string backend_name(Fidelity fidelity, P2pOrder order) {
   const std::string& name = fidelity_names[static_cast<std::size_t>(fidelity)];
-  return fidelity == Fidelity::flow && order == P2pOrder::nccl ? name + "-nccl" : name;
+  return has_flows(fidelity) && order == P2pOrder::nccl ? name + "-nccl" : name;
 }
 
 ExchangeRules exchange_rules(Fidelity fidelity) {
-  return {.links_shared = fidelity != Fidelity::analytic, .together = fidelity != Fidelity::flow};
+  return {.links_shared = fidelity != Fidelity::analytic, .together = !has_flows(fidelity)};
 }
 
 }  // namespace moesim

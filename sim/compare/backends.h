@@ -13,7 +13,7 @@
 namespace moesim {
 
 /// Simulates plans for a cluster, which must outlive it. `in_process` are all the fidelities that
-/// the process simulates at: beside `flow`, `port` takes a child process for every plan.
+/// the process simulates at: beside `simgrid`, the others take a child process for every plan.
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
                                                const ClusterInput& cluster,
                                                const std::vector<Fidelity>& in_process);
@@ -22,7 +22,7 @@ std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order
 std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
     const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster);
 
-/// "port", "flow", "flow-nccl" or "analytic".
+/// "port", "flow", "simgrid", "flow-nccl", "simgrid-nccl" or "analytic".
 std::string backend_name(Fidelity fidelity, P2pOrder order);
 
 /// How a fidelity treats exchanges, for bounds of its times.

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "sim/compare/backends.h"
+#include "sim/compare/forecast.h"
 #include "sim/compare/planning_notes.h"
 #include "sim/compare/result_file.h"
 #include "sim/report/explain_text.h"
@@ -26,6 +28,8 @@ ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int l
   const StepPlan explained =
       planner.layer_with_rows(planned, batch, static_cast<std::size_t>(place));
   const auto backends = make_backends(fidelities, scenario.p2p_order, cluster);
+  const PricedPlan priced(explained.plan, cluster.topology);
+  if (const auto text = forecast(backends, priced, 1)) fmt::print(stderr, "{}\n", *text);
   std::vector<NamedBackend> named;
   for (std::size_t f = 0; f < fidelities.size(); ++f) {
     named.push_back({backend_name(fidelities[f], scenario.p2p_order), backends[f].get()});
@@ -33,8 +37,8 @@ ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int l
   const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
                               planner.layers().replans_in_warmup() + (planned.replanned() ? 1 : 0)};
   return {inputs.trace.info().layers[static_cast<std::size_t>(layer)],
-          explain(PricedPlan(explained.plan, cluster.topology), cluster.gpus, named),
-          explained.change, planning_notes(planner, cluster, record)};
+          explain(priced, cluster.gpus, named), explained.change,
+          planning_notes(planner, cluster, record)};
 }
 
 std::string explain_header(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,

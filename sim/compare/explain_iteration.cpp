@@ -43,7 +43,7 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
   const RoutingSource routing = explained_routing(scenario);
   PlannedIterations iterations({scenario, inputs, cluster, inputs.systems[0], routing});
   IterationPlan planned = iterations.plan(0);
-  const SimulatedAt at{fidelity, scenario.p2p_order, {Fidelity::port, Fidelity::flow}};
+  const SimulatedAt at{fidelity, scenario.p2p_order, {Fidelity::port, Fidelity::simgrid}};
   const auto backend = make_backend(fidelity, at.order, cluster, at.in_process);
   const PricedPlan priced(planned.plan, cluster.topology);
   const Timeline timeline = backend->run(priced);

@@ -10,6 +10,7 @@
 
 #include "sim/compare/backends.h"
 #include "sim/compare/elasticities.h"
+#include "sim/compare/forecast.h"
 #include "sim/compare/iteration_run.h"
 #include "sim/compare/iteration_timelines.h"
 #include "sim/compare/workers.h"
@@ -99,6 +100,7 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
     const FullestGpu fullest = fullest_of(planned.memory, run.cluster.gpus);
     const PricedPlan priced(planned.plan, run.cluster.topology);
     const double load = expert_load_max_over_mean(planned.plan);
+    report_progress(backends, priced, i, iterations.count(), progress);
     for (std::size_t f = 0; f < backends.size(); ++f) {
       IterationMetrics& metrics = outcome.metrics[f];
       metrics.tokens = planned.tokens;

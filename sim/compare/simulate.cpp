@@ -11,6 +11,7 @@
 #include "sim/compare/backends.h"
 #include "sim/compare/bounds.h"
 #include "sim/compare/elasticities.h"
+#include "sim/compare/forecast.h"
 #include "sim/compare/planning_notes.h"
 #include "sim/compare/workers.h"
 #include "sim/policy/unsuitable.h"
@@ -151,6 +152,8 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
       outcome.bounds = bounds_of(planner, planned, batches[i], cluster, *port);
     }
     const PricedPlan priced(planned.plan, cluster.topology);
+    report_progress(backends, priced, static_cast<int>(i), static_cast<int>(batches.size()),
+                    progress);
     for (std::size_t f = 0; f < backends.size(); ++f) {
       add_memory(outcome.metrics[f], planned, run);
       add_planning(outcome.metrics[f], planned);

@@ -17,21 +17,24 @@
 #include "sim/base/processes.h"
 #include "sim/policy/unsuitable.h"
 #include "sim/print/progress_line.h"
+#include "sim/print/terminal.h"
 
 namespace moesim {
 namespace {
 
-/// What a child tells of: any number of steps, then what the job ends with.
-enum class Telling { step, result, unsuitable, error, failure };
+/// What a child tells of: any number of steps and notes, then what the job ends with.
+enum class Telling { step, note, result, unsuitable, error, failure };
 
-/// The content is a StepOfJob, the result, the diagnostics of an Error or the text of a failure.
+/// The content is a StepOfJob, a note, the result, the diagnostics of an Error or the text of a
+/// failure.
 struct Message {
   Telling kind = Telling::step;
   std::string content;
 };
 
 struct StepOfJob {
-  int step = 0, steps = 0;
+  double step = 0;  // part of one included
+  int steps = 0;
 };
 
 bool send(int out, const Message& message) { return write_all(out, to_bytes(to_bytes(message))); }
@@ -62,10 +65,16 @@ Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progres
 
 /// In the child.
 bool run_job(const WorkerJob<std::string>& job, int out) {
-  const JobProgress progress = [out](int step, int steps) {
+  const auto tell = [out](const Message& message) {
     // Nobody reads: nobody wants the result either.
-    if (!send(out, {Telling::step, to_bytes(StepOfJob{step, steps})})) ::_exit(1);
+    if (!send(out, message)) ::_exit(1);
   };
+  const JobProgress progress{[tell](double step, int steps) {
+                               tell({Telling::step, to_bytes(StepOfJob{step, steps})});
+                             },
+                             [tell](const std::string& text) {
+                               tell({Telling::note, text});
+                             }};
   return send(out, run_to_end(job, progress));
 }
 
@@ -85,6 +94,7 @@ void throw_failure(const std::string& name, const Message& message) {
     case Telling::failure:
       throw std::runtime_error(fmt::format("{}: {}", name, message.content));
     case Telling::step:
+    case Telling::note:
     case Telling::result:
       break;
   }
@@ -155,6 +165,9 @@ class Pool {
     while (auto message = next_message(worker.bytes)) {
       if (message->kind == Telling::step) {
         show(worker, from_bytes<StepOfJob>(message->content));
+      } else if (message->kind == Telling::note) {
+        line_.clear();
+        if (!is_quiet()) fmt::print(stderr, "{}: {}\n", jobs_[worker.job].name, message->content);
       } else {
         ends_[worker.job] = std::move(*message);
       }
@@ -162,11 +175,12 @@ class Pool {
   }
 
   void show(const Worker& worker, const StepOfJob& at) {
-    done_[worker.job] = at.steps > 0 ? static_cast<double>(at.step) / at.steps : 0;
-    ++steps_;
+    const double before = done_[worker.job];
+    done_[worker.job] = at.steps > 0 ? at.step / at.steps : 0;
+    steps_ += (done_[worker.job] - before) * at.steps;
     const double all = std::accumulate(done_.begin(), done_.end(), 0.0);
     line_.show(fmt::format("[{}/{}] {}: step {} of {};", worker.job + 1, jobs_.size(),
-                           jobs_[worker.job].name, at.step, at.steps),
+                           jobs_[worker.job].name, static_cast<int>(at.step), at.steps),
                all / static_cast<double>(jobs_.size()), steps_, "steps");
   }
 
@@ -186,7 +200,7 @@ class Pool {
   std::vector<Message> ends_;      // by job; a step where there is none yet
   std::map<int, Worker> workers_;  // by pipe
   std::vector<double> done_;       // [job] its part
-  int steps_ = 0;                  // of all jobs
+  double steps_ = 0;               // of all jobs
   ProgressLine line_;
 };
 

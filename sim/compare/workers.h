@@ -11,8 +11,13 @@
 
 namespace moesim {
 
-/// Reports a child's progress (step of steps) to its parent.
-using JobProgress = std::function<void(int step, int steps)>;
+/// Reports a child's progress to its parent.
+struct JobProgress {
+  std::function<void(double step, int steps)> at;
+  std::function<void(const std::string&)> note;  // for standard error
+
+  void operator()(double step, int steps) const { at(step, steps); }
+};
 
 template <class Result>
 struct WorkerJob {

@@ -13,11 +13,17 @@ namespace {
 
 class EngineBackend : public SimulatedBackend {
  public:
-  EngineBackend(const Topology& topology, GpuModels gpus, bool local, NetworkOf network)
+  EngineBackend(const Topology& topology, GpuModels gpus, bool local, NetworkOf network,
+                LikelyTime likely)
       : SimulatedBackend(topology),
         gpus_(std::move(gpus)),
         local_(local),
-        network_(std::move(network)) {}
+        network_(std::move(network)),
+        likely_(std::move(likely)) {}
+
+  Seconds likely_time(const PricedPlan& plan) const override {
+    return likely_ ? likely_(plan) : Seconds(0);
+  }
 
   Timeline run(const PricedPlan& plan) override {
     Execution execution(plan, gpus_);
@@ -29,21 +35,24 @@ class EngineBackend : public SimulatedBackend {
  private:
   Timeline run_here(Execution execution, const PricedPlan& plan) const {
     EngineEvents events;
-    return std::move(execution).run(
-        events, [&](Network::Ended ended) { return network_(events, plan, std::move(ended)); });
+    return std::move(execution).run(events, [&](Network::Ended ended) {
+      return network_(events, plan, std::move(ended), watch());
+    });
   }
 
   GpuModels gpus_;
   bool local_;
   NetworkOf network_;
+  LikelyTime likely_;
 };
 
 }  // namespace
 
 std::unique_ptr<SimulatedBackend> make_engine_backend(const Topology& topology,
                                                       const GpuModels& gpus, bool local,
-                                                      NetworkOf network) {
-  return std::make_unique<EngineBackend>(topology, gpus, local, std::move(network));
+                                                      NetworkOf network, LikelyTime likely) {
+  return std::make_unique<EngineBackend>(topology, gpus, local, std::move(network),
+                                         std::move(likely));
 }
 
 }  // namespace moesim

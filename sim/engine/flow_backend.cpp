@@ -2,6 +2,7 @@
 #include "sim/engine/flow_backend.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -30,10 +31,35 @@ Seconds precision_of(const PricedPlan& plan, double part) {
                                                                   : least;
 }
 
+/// Of time(flows) of each exchange, as if one followed the other.
+template <class Time>
+Seconds sum_over_exchanges(const PricedPlan& plan, Time time) {
+  Seconds sum;
+  for (const Op& op : plan.plan().ops) {
+    if (!op.exchange() || op.group.size() < 2) continue;
+    const auto paths =
+        plan.topology().paths(op.group.front(), op.group[op.group.size() - 1]).size();
+    sum += Seconds(time(static_cast<double>(op.traffic().matrix.entries() * paths)));
+  }
+  return sum;
+}
+
+// Measured (docs/results/speed.md): the flows of a large exchange do not fit into a cache.
+Seconds flow_time(const PricedPlan& plan) {
+  return sum_over_exchanges(
+      plan, [](double flows) { return 8e-6 * flows * std::max(1.0, std::sqrt(flows / 65536)); });
+}
+
+Seconds simgrid_time(const PricedPlan& plan) {
+  return sum_over_exchanges(plan, [](double flows) { return std::pow(flows / 4032, 2.4); });
+}
+
 class SimgridBackend : public SimulatedBackend {
  public:
   SimgridBackend(const Topology& topology, GpuModels gpus, const FlowOptions& options)
       : SimulatedBackend(topology), gpus_(std::move(gpus)), options_(options) {}
+
+  Seconds likely_time(const PricedPlan& plan) const override { return simgrid_time(plan); }
 
   /// SimGrid has one engine per process, with a platform that cannot change once it has run and a
   /// clock that cannot go back, so that a second run would start late and round differently.
@@ -42,7 +68,7 @@ class SimgridBackend : public SimulatedBackend {
     return from_bytes<Timeline>(run_in_child([&] {
       Simulator simulator(precision_of(plan, options_.precision));
       return to_bytes(std::move(execution).run(simulator, [&](Network::Ended ended) {
-        return make_flow_network(simulator, plan, options_, std::move(ended),
+        return make_flow_network(simulator, plan, options_, std::move(ended), watch(),
                                  make_simgrid_carrier(simulator, plan.topology().gpu_count()));
       }));
     }));
@@ -54,8 +80,10 @@ class SimgridBackend : public SimulatedBackend {
 };
 
 NetworkOf network_with(const FlowOptions& options) {
-  return [options](Events& events, const PricedPlan& plan, Network::Ended ended) {
-    return make_flow_network(events, plan, options, std::move(ended), make_max_min_carrier(events));
+  return [options](Events& events, const PricedPlan& plan, Network::Ended ended,
+                   const SimulatedBackend::Watch& watch) {
+    return make_flow_network(events, plan, options, std::move(ended), watch,
+                             make_max_min_carrier(events));
   };
 }
 
@@ -63,13 +91,13 @@ NetworkOf network_with(const FlowOptions& options) {
 
 std::unique_ptr<SimulatedBackend> make_flow_backend(const Topology& topology, const GpuModels& gpus,
                                                     const FlowOptions& options) {
-  return make_engine_backend(topology, gpus, false, network_with(options));
+  return make_engine_backend(topology, gpus, false, network_with(options), flow_time);
 }
 
 std::unique_ptr<SimulatedBackend> make_local_flow_backend(const Topology& topology,
                                                           const GpuModels& gpus,
                                                           const FlowOptions& options) {
-  return make_engine_backend(topology, gpus, true, network_with(options));
+  return make_engine_backend(topology, gpus, true, network_with(options), flow_time);
 }
 
 std::unique_ptr<SimulatedBackend> make_simgrid_backend(const Topology& topology,

@@ -19,20 +19,22 @@ using Pair = PeerOrder::Pair;
 class FlowNetwork : public Network {
  public:
   FlowNetwork(Events& events, const PricedPlan& plan, const FlowOptions& options, Ended ended,
-              std::unique_ptr<FlowCarrier> carrier)
+              const SimulatedBackend::Watch& watch, std::unique_ptr<FlowCarrier> carrier)
       : events_(events),
         priced_(plan),
         topology_(plan.topology()),
         plan_(plan.plan()),
         options_(options),
         ended_(std::move(ended)),
+        watch_(watch),
         carrier_(std::move(carrier)),
         parts_(topology_.links().size()),
         tables_(add_links()),
         paths_(plan_, topology_,
                [this](GpuId from, GpuId to, int place, std::span<const LinkId> links) {
                  carrier_->add_route(from, to, place, links);
-               }) {}
+               }),
+        pairs_(watch ? pairs_that_move(plan_) : 0) {}
 
   void join(const Progress::Joined& joined) override {
     const auto& gpus = plan_[joined.op].group;
@@ -172,6 +174,9 @@ class FlowNetwork : public Network {
   }
 
   void end(OpId op, const Pair& pair) {
+    if (pairs_ > 0 && (++pairs_ended_ & 1023) == 0) {
+      watch_(static_cast<double>(pairs_ended_) / static_cast<double>(pairs_));
+    }
     PeerOrder& order = *active_.at(op).order;
     const std::vector<Pair> next = order.end(pair);
     const bool sender_done = order.done(pair.first), receiver_done = order.done(pair.second);
@@ -229,10 +234,12 @@ class FlowNetwork : public Network {
   const Plan& plan_;
   FlowOptions options_;
   Ended ended_;
+  SimulatedBackend::Watch watch_;
   std::unique_ptr<FlowCarrier> carrier_;
   std::vector<Parts> parts_;  // per link
   bool tables_;               // some link has one
   PairPaths paths_;
+  std::int64_t pairs_, pairs_ended_ = 0;  // 0: nobody watches
   std::map<OpId, Active> active_;
 };
 
@@ -240,8 +247,10 @@ class FlowNetwork : public Network {
 
 std::unique_ptr<Network> make_flow_network(Events& events, const PricedPlan& plan,
                                            const FlowOptions& options, Network::Ended ended,
+                                           const SimulatedBackend::Watch& watch,
                                            std::unique_ptr<FlowCarrier> carrier) {
-  return std::make_unique<FlowNetwork>(events, plan, options, std::move(ended), std::move(carrier));
+  return std::make_unique<FlowNetwork>(events, plan, options, std::move(ended), watch,
+                                       std::move(carrier));
 }
 
 }  // namespace moesim

@@ -33,6 +33,15 @@ PairPaths::PairPaths(const Plan& plan, const Topology& topology, const AddRoute&
   }
 }
 
+std::int64_t pairs_that_move(const Plan& plan) {
+  std::int64_t pairs = 0;
+  for (const Op& op : plan.ops) {
+    if (!op.exchange()) continue;
+    op.traffic().for_each([&](GpuId from, GpuId to, Bytes) { pairs += from == to ? 0 : 1; });
+  }
+  return pairs;
+}
+
 std::size_t PairPaths::first(GpuId from, GpuId to) const {
   return std::ranges::lower_bound(pairs_[from.index()], to, {}, &Pair::to)->first;
 }

@@ -2,6 +2,7 @@
 // The paths of the pairs of GPUs between which a plan moves bytes.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -40,5 +41,8 @@ class PairPaths {
   std::vector<std::vector<Pair>> pairs_;  // [sender], by receiver
   std::vector<Way> ways_;
 };
+
+/// Of all exchanges, those with bytes.
+std::int64_t pairs_that_move(const Plan& plan);
 
 }  // namespace moesim

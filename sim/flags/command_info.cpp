@@ -42,7 +42,7 @@ FlagValues values_of(const std::string& name) {
       {"--model", {"models", {}}},
       {"--trace", {"traces", {}}},
       {"SCENARIO", {"scenarios", {}}},
-      {"--fidelity", {"", {"port", "flow", "analytic"}}},
+      {"--fidelity", {"", {"port", "flow", "simgrid", "analytic"}}},
       {"--pass", {"", {"forward", "forward+backward"}}},
       {"--memory", {"", {"check", "model", "ignore"}}},
       {"--routing", {"", {"recorded", "balanced"}}},

@@ -64,10 +64,13 @@ void ScenarioFlags::add_to(CommandLine& command) {
       .add_option("--policy", policy_,
                   "policy: a name of `moesim list policies` or a file; several: a,b")
       .one_value_each();
-  command.add_option("--fidelity", fidelity_, "port (default), flow or analytic; several: a,b")
+  command
+      .add_option("--fidelity", fidelity_,
+                  "port (default), flow, simgrid or analytic; several: a,b")
       .one_value_each();
-  add_text(command, "--p2p-order", "p2p_order", true,
-           "at fidelity flow: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
+  add_text(
+      command, "--p2p-order", "p2p_order", true,
+      "at flow and simgrid: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
   add_text(command, "--ep", "ep", false,
            "expert-parallel degree: ranks of an EP group (default: as large as fits)");
   add_text(command, "--tokens-per-rank", "tokens_per_rank", false,

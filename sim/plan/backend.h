@@ -2,6 +2,9 @@
 // The interface that simulator and hardware share.
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "sim/plan/plan.h"
 #include "sim/plan/priced.h"
 #include "sim/plan/timeline.h"
@@ -22,8 +25,19 @@ class SimulatedBackend : public Backend {
   virtual Timeline run(const PricedPlan& plan) = 0;
   Timeline run(const Plan& plan) override { return run(PricedPlan(plan, topology_)); }
 
+  /// How long a run is likely to take on one core, to an order of magnitude; 0 where that is short.
+  virtual Seconds likely_time(const PricedPlan& /*plan*/) const { return Seconds(0); }
+  /// Told now and then, during a run that may be long, what part of it is done.
+  using Watch = std::function<void(double part)>;
+  void watch(Watch watch) { watch_ = std::move(watch); }
+
+ protected:
+  /// Empty where nobody watches.
+  const Watch& watch() const { return watch_; }
+
  private:
   const Topology& topology_;
+  Watch watch_;
 };
 
 }  // namespace moesim

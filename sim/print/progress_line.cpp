@@ -19,14 +19,14 @@ double seconds_between(std::chrono::steady_clock::time_point a,
   return std::chrono::duration<double>(b - a).count();
 }
 
+}  // namespace
+
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long>(std::ceil(seconds));
   if (whole < 120) return fmt::format("{} s", whole);
   if (whole < 7200) return fmt::format("{} min", whole / 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
-
-}  // namespace
 
 std::string pace_text(double seconds, double done, double count, const std::string& part) {
   std::string text;

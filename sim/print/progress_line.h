@@ -7,6 +7,9 @@
 
 namespace moesim {
 
+/// "12 s", "3 min" or "2 h 5 min"; seconds are rounded up.
+std::string duration_text(double seconds);
+
 /// "1.5 steps/s, 12 s left"; the first `seconds` took `done` of all, in `count` parts.
 std::string pace_text(double seconds, double done, double count, const std::string& part);
 

@@ -198,8 +198,7 @@ Inputs open_all(const Scenario& scenario) {
   const std::string model_path = data_file("models/moe", scenario.model);
   MoeModel read = read_moe_model(model_path, model_overrides);
   RoutingTrace trace = trace_of(scenario, read);
-  Inputs inputs{std::move(trace), {}, std::move(read), {}, {}, {}, {}, {}, {}};
-  inputs.trace_file = {inputs.trace.info().name, inputs.trace.hash()};
+  Inputs inputs{std::move(trace), std::move(read), {}, {}, {}, {}, {}, {}};
   inputs.model_file = input_file(scenario.model, model_path, model_overrides);
   const TraceInfo& info = inputs.trace.info();
   const MoeModel& model = inputs.model;

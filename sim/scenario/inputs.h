@@ -30,7 +30,6 @@ struct ClusterInput {
 
 struct Inputs {
   RoutingTrace trace;
-  InputFile trace_file;
   MoeModel model;
   InputFile model_file;
   std::vector<ClusterInput> clusters;  // one per topology of the scenario
@@ -40,6 +39,8 @@ struct Inputs {
   std::vector<Diagnostic> warnings;
 
   PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
+  /// Reads all of it, since its hash is that of its content.
+  InputFile trace_file() const { return {trace.info().name, trace.hash()}; }
 };
 
 /// Opens everything a scenario of steps names. Throws Error for what cannot be: an iteration, more

@@ -47,7 +47,7 @@ StepsOrigin origin_of(const Scenario& scenario, const Inputs& inputs, const Clus
   StepsOrigin origin;
   origin.moesim = version;
   origin.scenario = to_text(scenario);
-  origin.trace = inputs.trace_file;
+  origin.trace = inputs.trace_file();
   origin.model = inputs.model_file;
   origin.topology = cluster.file;
   origin.model_name = inputs.model.name;

@@ -71,7 +71,7 @@ P2pOrder p2p_order(const YamlMap& map, const std::vector<Fidelity>& fidelities) 
   const auto order = static_cast<P2pOrder>(value->choice({"all-at-once", "nccl"}));
   if (order == P2pOrder::all_at_once || !map.good({"p2p_order", "fidelity"})) return order;
   for (const Fidelity fidelity : fidelities) {
-    if (fidelity == Fidelity::flow) continue;
+    if (has_flows(fidelity)) continue;
     value->error(fmt::format("'p2p_order: nccl' has no effect at fidelity {}",
                              fidelity_names[static_cast<std::size_t>(fidelity)]),
                  "fidelity: flow");

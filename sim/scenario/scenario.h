@@ -12,10 +12,15 @@
 
 namespace moesim {
 
-enum class Fidelity { port, flow, analytic };
-/// In which order an exchange serves its peers at `flow`.
+enum class Fidelity { port, flow, simgrid, analytic };
+inline const std::vector<std::string> fidelity_names = {"port", "flow", "simgrid", "analytic"};
+/// Whether it simulates a flow per pair of GPUs.
+constexpr bool has_flows(Fidelity fidelity) {
+  return fidelity == Fidelity::flow || fidelity == Fidelity::simgrid;
+}
+
+/// In which order an exchange serves its peers, where it has flows.
 enum class P2pOrder { all_at_once, nccl };
-inline const std::vector<std::string> fidelity_names = {"port", "flow", "analytic"};
 
 /// Which layers must fit into the GPUs; a case that does not fit is refused.
 enum class MemoryCheck { replayed, model, ignore };

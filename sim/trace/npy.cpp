@@ -278,9 +278,11 @@ float half_to_float(std::uint16_t half) {
     value = fraction != 0 ? std::numeric_limits<float>::quiet_NaN()
                           : std::numeric_limits<float>::infinity();
   } else if (exponent == 0) {
-    value = std::ldexp(static_cast<float>(fraction), -24);
+    value = static_cast<float>(fraction) * 0x1p-24F;
   } else {
-    value = std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
+    constexpr int more = 127 - 15;  // of the bias
+    value =
+        std::bit_cast<float>(static_cast<std::uint32_t>((exponent + more) << 23 | fraction << 13));
   }
   return half & 0x8000 ? -value : value;
 }

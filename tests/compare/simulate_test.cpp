@@ -14,7 +14,7 @@
 namespace moesim {
 namespace {
 
-const Override three_fidelities{"fidelity", "[port, flow, analytic]", "f"};
+const Override all_fidelities{"fidelity", "[port, flow, simgrid, analytic]", "f"};
 
 /// The steps of a case, planned for it alone, without memory and notes.
 RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemSpec& system,
@@ -26,7 +26,7 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
   for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
     const StepPlan planned =
         planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
-    const auto backend = make_backend(fidelity, scenario.p2p_order, cluster, {Fidelity::flow});
+    const auto backend = make_backend(fidelity, scenario.p2p_order, cluster, {Fidelity::simgrid});
     const PricedPlan priced(planned.plan, cluster.topology);
     const Timeline timeline = backend->run(priced);
     add_step(metrics, priced, timeline);
@@ -39,10 +39,10 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
 }
 
 TEST(Simulate, SeveralFidelitiesFromOnePlanAreEachAsAlone) {
-  const Scenario scenario = scenario_of("[alltoall, eplb]", {three_fidelities});
+  const Scenario scenario = scenario_of("[alltoall, eplb]", {all_fidelities});
   const Inputs inputs = open_inputs(scenario);
   const std::vector<CaseResult> cases = simulate(scenario, inputs, {.workers = 2}).cases;
-  ASSERT_EQ(cases.size(), 6u);
+  ASSERT_EQ(cases.size(), 8u);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const SystemSpec& system = inputs.systems[i % 2];
     EXPECT_EQ(cases[i].name.policy, system.name);
@@ -61,7 +61,7 @@ TEST(Simulate, SeveralFidelitiesFromOnePlanAreEachAsAlone) {
 }
 
 TEST(Simulate, DoesNotDependOnTheNumberOfWorkers) {
-  const Scenario scenario = scenario_of("[alltoall, eplb, llep]", {three_fidelities});
+  const Scenario scenario = scenario_of("[alltoall, eplb, llep]", {all_fidelities});
   const Inputs inputs = open_inputs(scenario);
   const std::vector<CaseResult> one = simulate(scenario, inputs, {.workers = 1}).cases;
   const std::vector<CaseResult> four = simulate(scenario, inputs, {.workers = 4}).cases;

@@ -30,7 +30,7 @@ class Measured : public testing::TestWithParam<BackendCase> {
 };
 INSTANTIATE_TEST_SUITE_P(All, Measured,
                          testing::Values(port_case, served_case, flow_case, together_case,
-                                         analytic_case),
+                                         simgrid_case, analytic_case),
                          [](const auto& one) { return one.param.name; });
 
 TEST_P(Measured, TakesTheTimeOfTheTable) {
@@ -62,7 +62,7 @@ TEST_P(Measured, ExchangesThatMeetShareTheTimeOfTheLink) {
     for (Op& op : plan.ops) op.key.layer = 0;  // of one phase
   }
   const Timeline timeline = run(plan);
-  if (GetParam().name.starts_with("flow")) {
+  if (GetParam().name.starts_with("flow") || GetParam().name == "simgrid") {
     // Flows share the port's bytes, not its time: 0.75 GB/s each, then 2 GB/s.
     EXPECT_NEAR(timeline.ops[0][0].end.value * 1e3, 1 / 0.75, 1e-4);
     EXPECT_NEAR(timeline.makespan.value * 1e3, 1 / 0.75 + 3 / 2.0, 1e-4);

@@ -36,7 +36,7 @@ class Crowding : public testing::TestWithParam<BackendCase> {
 };
 INSTANTIATE_TEST_SUITE_P(All, Crowding,
                          testing::Values(port_case, served_case, flow_case, together_case,
-                                         analytic_case),
+                                         simgrid_case, analytic_case),
                          [](const auto& one) { return one.param.name; });
 
 TEST_P(Crowding, OnePairHasTheWholeLink) {

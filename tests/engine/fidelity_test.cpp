@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fidelities against each other on random plans.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <thread>
 
 #include "sim/base/error.h"
+#include "sim/engine/child_process.h"
 #include "tests/engine/backends.h"
 
 namespace moesim::test {
@@ -66,6 +68,19 @@ TEST_P(RandomPlans, PortIsSimgridsOwnSharingWhereKernelsAndExchangesSlowEachOthe
   EXPECT_NE(port.ops, port_case.make(topology, test_gpus(16))->run(plan).ops);
 }
 
+TEST_P(RandomPlans, FlowIsSimgridsOwnModel) {
+  const Topology topology = nodes_of_8(2);
+  const Plan plan = random_plan(16, 24, GetParam());
+  for (const bool together : {false, true}) {
+    for (const int peers : {0, 4}) {
+      const FlowOptions options{.peers = peers, .together = together};
+      const Timeline ours = flow_with("ours", options).make(topology, test_gpus(16))->run(plan);
+      const Timeline its = simgrid_with("its", options).make(topology, test_gpus(16))->run(plan);
+      expect_equal_times(ours, its, 1e-3);
+    }
+  }
+}
+
 TEST_P(RandomPlans, PortIsClosedFormWhenNothingOverlaps) {
   std::mt19937 random(GetParam());
   PlanWriter w(16);
@@ -86,6 +101,45 @@ TEST(Fidelity, PortAndFlowAgreeOnUnevenAllToAlls) {
     const Timeline flow = flow_case.make(topology, test_gpus(32))->run(w.plan());
     EXPECT_NEAR(flow.makespan.value / port.makespan.value, 1, 0.02) << "skew " << skew;
   }
+}
+
+// 128 GPUs take SimGrid a minute: see docs/results/speed.md.
+TEST(Fidelity, FlowIsSimgridsOwnModelOnUnevenAllToAlls) {
+  for (const int gpus : {32, 64}) {
+    const Topology topology = nodes_of_8(gpus / 8);
+    std::mt19937 random(7);
+    PlanWriter w(gpus);
+    w.traffic(all_of(gpus), uneven(all_of(gpus), gpus, 1e6, 8, random));
+    const Timeline ours = flow_case.make(topology, test_gpus(gpus))->run(w.plan());
+    const Timeline its = simgrid_case.make(topology, test_gpus(gpus))->run(w.plan());
+    expect_equal_times(ours, its, 1e-3);
+    EXPECT_NEAR(ours.makespan / its.makespan, 1, 2e-4);
+  }
+}
+
+TEST(Fidelity, FlowSaysBeforehandHowLongItTakesAndThenHowFarItIs) {
+  const auto all_to_all = [](int gpus) {
+    std::mt19937 random(7);
+    PlanWriter w(gpus);
+    w.traffic(all_of(gpus), uneven(all_of(gpus), gpus, 1e6, 8, random));
+    return w.plan();
+  };
+  const Topology topology = nodes_of_8(8);
+  const Plan plan = all_to_all(64), larger = all_to_all(512);
+  const auto flow = make_flow_backend(topology, test_gpus(64));
+  const PricedPlan priced(plan, topology);
+  EXPECT_LT(flow->likely_time(priced).value, 0.1);
+  const Topology wide = nodes_of_8(64);
+  EXPECT_GT(flow->likely_time(PricedPlan(larger, wide)).value, 2);
+  const std::string told = run_in_child([&] {
+    std::vector<double> parts;
+    const auto local = make_local_flow_backend(topology, test_gpus(64));
+    local->watch([&](double part) { parts.push_back(part); });
+    local->run(priced);
+    return fmt::format("{} {} {} {}", parts.size(), std::ranges::is_sorted(parts),
+                       parts.front() > 0, parts.back() <= 1);
+  });
+  EXPECT_EQ(told, "3 true true true");
 }
 
 // GPU 2 joins at 2 ms. 50 MB take 1 ms, a route 5 us.

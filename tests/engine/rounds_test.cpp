@@ -23,7 +23,8 @@ class Rounds : public testing::TestWithParam<BackendCase> {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, Rounds,
-                         testing::Values(port_case, flow_case, together_case, analytic_case),
+                         testing::Values(port_case, flow_case, together_case, simgrid_case,
+                                         analytic_case),
                          [](const auto& test) { return test.param.name; });
 
 // 10 us + rounds x 5 us + 50 MB at 50 GB/s.

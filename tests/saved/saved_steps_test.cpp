@@ -104,7 +104,7 @@ TEST_F(SavedStepsFile, ReadsBackWhatWasPlanned) {
   const SavedSteps steps = read(planned().packed());
   EXPECT_EQ(steps.origin.moesim, "1.2.3");
   EXPECT_EQ(steps.origin.scenario, planned().origin.scenario);
-  EXPECT_EQ(steps.origin.trace.hash, planned().inputs.trace_file.hash);
+  EXPECT_EQ(steps.origin.trace.hash, planned().inputs.trace_file().hash);
   EXPECT_EQ(steps.origin.hidden, planned().inputs.model.hidden);
   EXPECT_TRUE(steps.origin.gated);
   ASSERT_EQ(steps.policies.size(), 4U);
