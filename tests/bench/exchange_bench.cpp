@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <cmath>
+
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/child_process.h"
 #include "sim/engine/flow_backend.h"
@@ -86,6 +88,20 @@ void flow(benchmark::State& state) {
 }
 BENCHMARK(flow)->Arg(32)->Arg(64)->Arg(128)->Arg(256)->Unit(benchmark::kMillisecond);
 BENCHMARK(flow)->Arg(1024)->Iterations(1)->Unit(benchmark::kSecond);
+
+/// By the precision, 10^-n.
+void flow_precision(benchmark::State& state) {
+  run(state, one_exchange(static_cast<int>(state.range(0))),
+      [&](const Topology& topology, const GpuModels& gpus) {
+        return make_local_flow_backend(
+            topology, gpus, {.precision = std::pow(10.0, -static_cast<double>(state.range(1)))});
+      });
+}
+BENCHMARK(flow_precision)
+    ->ArgsProduct({{64, 128, 256}, {2, 3, 4}})
+    ->Args({64, 9})
+    ->Args({128, 9})
+    ->Unit(benchmark::kMillisecond);
 
 /// One uneven all-to-all over every GPU, four links per GPU.
 void port(benchmark::State& state) {

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"",
                 "error: moesim needs a command\n"
                 "hint: one of run, compare, plan, export, explain, whatif, list, topology, "
-                "trace, calibrate, validate, report, completion, man\n"},
+                "trace, calibrate, validate, report, papers, completion, man\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",
