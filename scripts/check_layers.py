@@ -48,7 +48,7 @@ MAY_INCLUDE = {
     "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/report"},
 }
 
-# Heavy or foreign headers and the only folder that may include each.
+# Heavy or foreign headers and the only folders that may include each.
 ONLY_IN = {
     "CLI/": "sim/flags",
     "simgrid/": "sim/engine",
@@ -57,7 +57,7 @@ ONLY_IN = {
     "zip.h": "sim/trace/import",
     "protozero/": "sim/export",
     "mpi.h": "realhw/mpi",
-    "openssl/": "realhw/tcp/meet",
+    "openssl/": ("realhw/tcp/meet", "sim/trace/synth"),
     "cuda": "realhw/cuda",
     "cublas": "realhw/cuda/blas",
     "nccl.h": "realhw/nccl",
@@ -82,8 +82,9 @@ def breach(name, layer, quoted, angled):
     """What is wrong with one include of a file `name` of `layer`, None when nothing is."""
     target = quoted or angled
     for prefix, only in ONLY_IN.items():
-        if target.startswith(prefix) and not name.startswith(f"{only}/"):
-            return f"only {only} may include <{prefix}...>"
+        rooms = (only,) if isinstance(only, str) else only
+        if target.startswith(prefix) and not name.startswith(tuple(f"{room}/" for room in rooms)):
+            return f"only {' and '.join(rooms)} may include <{prefix}...>"
     top = target.split("/")[0]
     if top not in ("sim", "realhw"):
         if quoted:

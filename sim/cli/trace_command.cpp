@@ -92,7 +92,7 @@ void add_verify(CommandLine& trace) {
 
 void add_slice(CommandLine& trace) {
   struct Flags {
-    std::string directory, output, steps;
+    std::string directory, output, steps, sequences;
     std::vector<std::string> layers;
     std::int64_t tokens = 0;
     SliceOptions options;
@@ -106,6 +106,8 @@ void add_slice(CommandLine& trace) {
   command
       .add_option("--layers", flags->layers, "model layer numbers: FIRST:COUNT, or a list 0,7,15")
       .separated_by(',');
+  command.add_option("--sequences", flags->sequences,
+                     "A:B: sequences A to B - 1 of every step, counted from 0");
   Flag tokens =
       command.add_option("--tokens", flags->tokens, "number of tokens, the first of every step");
   command.add_option("--name", flags->options.name, "name of the new trace");
@@ -113,6 +115,7 @@ void add_slice(CommandLine& trace) {
     SliceOptions options = flags->options;
     if (!flags->steps.empty()) options.steps = pair_of("--steps", flags->steps);
     options.layers = layers_of(flags->layers);
+    if (!flags->sequences.empty()) options.sequences = pair_of("--sequences", flags->sequences);
     if (tokens.given()) options.tokens = flags->tokens;
     LongWork work("slicing");
     write_steps(slice(RoutingTrace::open(find_trace(flags->directory)), options), flags->output,
@@ -163,6 +166,7 @@ void add_trace_command(CommandLine& app) {
   add_trace_check(trace);
   add_trace_import(trace);
   add_slice(trace);
+  add_trace_serve(trace);
   add_trace_synth(trace);
 }
 

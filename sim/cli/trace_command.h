@@ -12,6 +12,7 @@ namespace moesim {
 
 void add_trace_check(CommandLine& trace);
 void add_trace_import(CommandLine& trace);
+void add_trace_serve(CommandLine& trace);
 void add_trace_synth(CommandLine& trace);
 
 /// A trace's folder by its path or name. Throws Error when there is none.

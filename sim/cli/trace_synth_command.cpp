@@ -14,13 +14,14 @@
 #include "sim/cli/trace_command.h"
 #include "sim/model/layer_numbers.h"
 #include "sim/trace/synth/synth.h"
+#include "sim/trace/synth/workload.h"
 #include "sim/trace/writer.h"
 
 namespace moesim {
 namespace {
 
 struct SynthFlags {
-  std::string output, fit, model, layers = "1";
+  std::string output, fit, workload, model, layers = "1";
   bool experts_given = false, top_k_given = false;
   SynthOptions options;
 };
@@ -54,14 +55,20 @@ void run_synth(const SynthFlags& flags) {
   options.layers = synth_layers(flags.layers, model);
   LongWork work("drawing");
   const auto progress = work.progress();
-  Synthesis synthesis = flags.fit.empty()
-                            ? Synthesis(options)
-                            : Synthesis(options, RoutingTrace::open(flags.fit), progress);
-  auto writer = TraceWriter::create(flags.output, synthesis.info(), TraceWriter::Publish::at_end);
-  for (int s = 0; s < options.steps; ++s) writer.append_step(*synthesis.next_step(progress));
-  progress(1);
-  writer.finish();
-  report_written(flags.output);
+  const auto write = [&](auto synthesis) {
+    auto writer = TraceWriter::create(flags.output, synthesis.info(), TraceWriter::Publish::at_end);
+    for (int s = 0; s < options.steps; ++s) writer.append_step(*synthesis.next_step(progress));
+    progress(1);
+    writer.finish();
+    report_written(flags.output);
+  };
+  if (!flags.workload.empty()) {
+    write(WorkloadSynthesis(options, workload_of(flags.workload)));
+  } else if (!flags.fit.empty()) {
+    write(Synthesis(options, RoutingTrace::open(flags.fit), progress));
+  } else {
+    write(Synthesis(options));
+  }
 }
 
 }  // namespace
@@ -76,18 +83,20 @@ void add_trace_synth(CommandLine& trace) {
   command.add_option("--tokens", o.tokens, "tokens per step");
   command.add_option("--sequences", o.sequences, "sequences per step");
   command.add_option("--steps", o.steps, "steps");
-  command.add_option("--drift", o.drift, "change of popularity per step, 0 to 1");
+  Flag drift = command.add_option("--drift", o.drift, "change of popularity per step, 0 to 1");
   command.add_option("--seed", o.seed, "the same seed gives the same trace");
+  Flag workload = command.add_option("--workload", flags->workload,
+                                     "W0 to W7 of the benchmark proposed for Megatron-LM");
   Flag fit =
       command.add_option("--fit", flags->fit, "trace whose loads, pairs and overlap to reproduce");
   Flag experts = command.add_option("--experts", o.experts, "experts per layer");
   Flag top_k = command.add_option("--top-k", o.top_k, "experts per token");
-  const std::vector<Flag> invented = {
+  const std::vector<Flag> shape = {
       command.add_option("--model", flags->model, "model whose experts, top-k and layers to take"),
-      experts,
-      top_k,
+      experts, top_k,
       command.add_option("--layers", flags->layers,
-                         "MoE layers: COUNT, or FIRST:COUNT to number them from FIRST on"),
+                         "MoE layers: COUNT, or FIRST:COUNT to number them from FIRST on")};
+  const std::vector<Flag> invented = {
       command.add_option("--skew", o.skew, "Zipf exponent of expert popularity"),
       command.add_option("--affinity", o.affinity,
                          "share of choices from the community of the first one, 0 to 1"),
@@ -96,7 +105,13 @@ void add_trace_synth(CommandLine& trace) {
                          "probability to keep an expert of the token before, 0 to 1"),
       command.add_option("--groups", o.groups, "group-limited gate: expert groups"),
       command.add_option("--kept-groups", o.kept_groups, "groups that a token may use")};
-  for (Flag option : invented) fit.excludes(option);
+  for (Flag option : shape) fit.excludes(option);
+  for (Flag option : invented) {
+    fit.excludes(option);
+    workload.excludes(option);
+  }
+  workload.excludes(fit);
+  workload.excludes(drift);
   command.callback([flags, experts, top_k] {
     flags->experts_given = experts.given();
     flags->top_k_given = top_k.given();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a trace: some steps, layers and tokens.
+// A part of a trace: some steps, layers, sequences and tokens.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,14 @@ namespace moesim {
 struct SliceOptions {
   std::optional<std::pair<int, int>> steps = {};  // indices [first, second) of the recorded steps
   std::vector<int> layers = {};                   // model layer numbers; empty: all
+  // Indices [first, second) of the sequences of each step; a step with fewer gives those it has.
+  std::optional<std::pair<int, int>> sequences = {};
   std::optional<std::int64_t> tokens = {};  // the first of each step; the last sequence is cut
   std::string name = {};                    // default: the name of the trace
 };
 
 /// A view of the part, which shares the steps, so `trace` may be destroyed. Throws Error when the
-/// part is empty or names layers that the trace lacks.
+/// part of a step is empty or names layers that the trace lacks.
 RoutingTrace slice(const RoutingTrace& trace, const SliceOptions& options);
 
 }  // namespace moesim

@@ -42,6 +42,34 @@ TEST(Slice, TakesStepsLayersAndTokens) {
   EXPECT_THAT(part.info().provenance, testing::HasSubstr("sliced_from"));
 }
 
+TEST(Slice, TakesSequences) {
+  const auto second = slice(cube(), {.layers = {5}, .sequences = std::pair(1, 9)});
+  const auto& step = second.step(2);
+  EXPECT_THAT(step.sequence_lengths(), testing::ElementsAre(1));
+  EXPECT_EQ(step.tokens(), 1);
+  EXPECT_EQ(step.ids(0).at(0, 0), 2 + 1 + 3);
+  EXPECT_EQ(step.weight(0, 0, 0), 4 + 3.0F);
+  EXPECT_EQ(step.source_rank(0), 7);
+  EXPECT_THAT(second.info().provenance, testing::HasSubstr("\"sequences\":[1,9]"));
+  const auto first = slice(cube(), {.sequences = std::pair(0, 1), .tokens = 2});
+  EXPECT_THAT(first.step(0).sequence_lengths(), testing::ElementsAre(2));
+}
+
+/// All slices by sequence, and by both, put together again are the whole.
+TEST(Slice, OfSequencesAddUpToTheTrace) {
+  const auto whole = trace_of_sequences({{5, 2, 7, 1, 3}});
+  std::int64_t at = 0;
+  for (int s = 0; s < 5; ++s) {
+    const auto part = slice(whole, {.sequences = std::pair(s, s + 1)});
+    const auto& step = part.step(0);
+    for (std::int64_t t = 0; t < step.tokens(); ++t, ++at) {
+      EXPECT_EQ(step.ids(0).at(t, 0), whole.step(0).ids(0).at(at, 0));
+    }
+  }
+  EXPECT_EQ(at, 18);
+  EXPECT_EQ(slice(whole, {.sequences = std::pair(1, 4)}).step(0).tokens(), 10);
+}
+
 TEST(Slice, OfEverythingHoldsTheSameArrays) {
   const auto part = slice(cube(), {});
   ASSERT_EQ(part.step_count(), 3);
@@ -62,6 +90,9 @@ TEST(Slice, RefusesWhatIsNotThere) {
   EXPECT_EQ(error_text([] { slice(cube(), {.steps = std::pair(2, 4)}); }),
             "error: steps 2:4 are none of trace 'cube'\n"
             "hint: its steps are 0:3, the second not included\n");
+  EXPECT_EQ(error_text([] { slice(cube(), {.sequences = std::pair(2, 4)}); }),
+            "error: sequences 2:4 are none of step 0\n"
+            "hint: its sequences are 0:2, the second not included\n");
   EXPECT_EQ(error_text([] { slice(cube(), {.tokens = 0}); }),
             "error: a slice has at least one token\n");
 }

@@ -54,7 +54,29 @@ TraceInfo trace_info(const SynthOptions& o, const RoutingTrace* recorded) {
   return {o.name, o.model, o.experts, o.top_k, o.layers, Phase::synthetic, provenance(o, recorded)};
 }
 
+void check_range(const char* name, double value, double low, double high) {
+  if (value >= low && value <= high) return;
+  throw Error(fmt::format("{} is {}; it is from {} to {}", name, value, low, high));
+}
+
 }  // namespace
+
+void check_shape(const SynthOptions& o) {
+  check_range("experts", o.experts, 1, max_experts);
+  check_range("top-k", o.top_k, 1, o.experts);
+  check_range("layers", static_cast<double>(o.layers.size()), 1, 100000);
+  check_range("tokens", static_cast<double>(o.tokens), 1, std::numeric_limits<std::int32_t>::max());
+  check_range("sequences", o.sequences, 1, static_cast<double>(o.tokens));
+  check_range("steps", o.steps, 1, 99999999);
+}
+
+std::vector<std::int32_t> even_lengths(std::int64_t tokens, int sequences) {
+  std::vector<std::int32_t> lengths;
+  for (int s = 0; s < sequences; ++s) {
+    lengths.push_back(static_cast<std::int32_t>(tokens / sequences + (s < tokens % sequences)));
+  }
+  return lengths;
+}
 
 Synthesis::Synthesis(const SynthOptions& options) : options_(options) {
   if (options_.communities == 0) options_.communities = std::max(1, options_.experts / 8);
@@ -88,24 +110,14 @@ Synthesis::Synthesis(const SynthOptions& options, const RoutingTrace& recorded,
 
 void Synthesis::check() const {
   const SynthOptions& o = options_;
-  const auto in = [](const char* name, double value, double low, double high) {
-    if (!(value >= low && value <= high)) {
-      throw Error(fmt::format("{} is {}; it is from {} to {}", name, value, low, high));
-    }
-  };
-  in("experts", o.experts, 1, max_experts);
-  in("top-k", o.top_k, 1, o.experts);
-  in("layers", static_cast<double>(o.layers.size()), 1, 100000);
-  in("tokens", static_cast<double>(o.tokens), 1, std::numeric_limits<std::int32_t>::max());
-  in("sequences", o.sequences, 1, static_cast<double>(o.tokens));
-  in("steps", o.steps, 1, 99999999);
-  in("skew", o.skew, 0, 10);
-  in("affinity", o.affinity, 0, 1);
-  in("communities", o.communities, 1, o.experts);
-  in("stickiness", o.stickiness, 0, 1);
-  in("drift", o.drift, 0, 1);
-  in("groups", o.groups, 1, o.experts);
-  in("kept-groups", o.kept_groups, 1, o.groups);
+  check_shape(o);
+  check_range("skew", o.skew, 0, 10);
+  check_range("affinity", o.affinity, 0, 1);
+  check_range("communities", o.communities, 1, o.experts);
+  check_range("stickiness", o.stickiness, 0, 1);
+  check_range("drift", o.drift, 0, 1);
+  check_range("groups", o.groups, 1, o.experts);
+  check_range("kept-groups", o.kept_groups, 1, o.groups);
   if (o.experts % o.groups != 0) {
     throw Error(fmt::format("{} experts do not make {} equal groups", o.experts, o.groups));
   }
@@ -185,19 +197,10 @@ ChoiceModel Synthesis::model_of(const Layer& layer) const {
   return model;
 }
 
-std::vector<std::int32_t> Synthesis::sequence_lengths() const {
-  std::vector<std::int32_t> lengths;
-  for (int s = 0; s < options_.sequences; ++s) {
-    lengths.push_back(static_cast<std::int32_t>(options_.tokens / options_.sequences +
-                                                (s < options_.tokens % options_.sequences)));
-  }
-  return lengths;
-}
-
 std::shared_ptr<const TraceStep> Synthesis::next_step(const TraceProgress& progress) {
   StepArrays arrays;
   arrays.number = step_;
-  arrays.sequence_lengths = sequence_lengths();
+  arrays.sequence_lengths = even_lengths(options_.tokens, options_.sequences);
   arrays.ids = IdArray(options_.experts, static_cast<std::int64_t>(layers_.size()) *
                                              options_.tokens * options_.top_k);
   std::int64_t to = 0;

@@ -31,6 +31,12 @@ struct SynthOptions {
   std::uint64_t seed = 1;
 };
 
+/// Throws Error unless experts, top_k, layers, tokens, sequences and steps can be.
+void check_shape(const SynthOptions& options);
+
+/// Lengths that differ by one token at most.
+std::vector<std::int32_t> even_lengths(std::int64_t tokens, int sequences);
+
 /// Draws the steps of a synthetic trace one after the other.
 class Synthesis {
  public:
@@ -59,7 +65,6 @@ class Synthesis {
   Layer fitted_layer(int index, const RoutingTrace& recorded) const;
   void drift(Layer& layer, Random& random) const;
   ChoiceModel model_of(const Layer& layer) const;
-  std::vector<std::int32_t> sequence_lengths() const;
 
   SynthOptions options_;
   TraceInfo info_;
