@@ -56,6 +56,7 @@ ONLY_IN = {
     "yaml-cpp": "sim/base",
     "zip.h": "sim/trace/import",
     "protozero/": "sim/export",
+    "simdjson.h": "sim/trace/import",
     "mpi.h": "realhw/mpi",
     "openssl/": ("realhw/tcp/meet", "sim/trace/synth"),
     "cuda": "realhw/cuda",

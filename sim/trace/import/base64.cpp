@@ -1,28 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/trace/import/base64.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "sim/base/error.h"
 
 namespace moesim {
 namespace {
 
-constexpr std::uint8_t no_digit = 64;
+/// No group of four digits has this bit.
+constexpr std::uint32_t no_digit = 1U << 24;
 
-constexpr std::array<std::uint8_t, 256> base64_digits = [] {
-  std::array<std::uint8_t, 256> table{};
-  table.fill(no_digit);
-  std::uint8_t value = 0;
+/// Of each place in a group of four: the bits of a character, first byte lowest, as a little-endian
+/// machine stores them.
+constexpr std::array<std::array<std::uint32_t, 256>, 4> base64_digits = [] {
+  std::array<std::array<std::uint32_t, 256>, 4> tables{};
+  for (auto& table : tables) table.fill(no_digit);
+  std::uint32_t value = 0;
   for (const char c :
        std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")) {
-    table[static_cast<unsigned char>(c)] = value++;
+    for (unsigned place = 0; place < 4; ++place) {
+      const std::uint32_t bits = value << (18 - 6 * place);  // first byte highest
+      tables[place][static_cast<unsigned char>(c)] =
+          bits >> 16 | (bits & 0xff00) | (bits & 0xff) << 16;
+    }
+    ++value;
   }
-  return table;
+  return tables;
 }();
+
+std::uint32_t group_of(const char* text) {
+  std::uint32_t bits = 0;
+  for (std::size_t place = 0; place < 4; ++place) {
+    bits |= base64_digits[place][static_cast<unsigned char>(text[place])];
+  }
+  return bits;
+}
 
 }  // namespace
 
@@ -30,19 +46,23 @@ std::vector<std::byte> from_base64(std::string_view text, const std::string& whe
   if (text.size() % 4 != 0) throw error_in(where, "holds base64 text that is cut short");
   std::size_t padding = 0;
   while (padding < 2 && text.ends_with('=')) text.remove_suffix(1), ++padding;
-  std::vector<std::byte> bytes;
-  bytes.reserve(text.size() / 4 * 3 + 3);
-  std::uint32_t bits = 0;
-  int held = 0;
-  for (const char c : text) {
-    const std::uint8_t digit = base64_digits[static_cast<unsigned char>(c)];
-    if (digit == no_digit) throw error_in(where, "holds text that is not base64");
-    bits = bits << 6 | digit;
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    bytes.push_back(static_cast<std::byte>(bits >> held & 0xff));
+  const std::size_t groups = text.size() / 4;
+  std::vector<std::byte> bytes(groups * 3 + 4);  // four bytes are stored, three of them stay
+  std::uint32_t all = 0;
+  for (std::size_t i = 0; i < groups; ++i) {
+    const std::uint32_t bits = group_of(text.data() + i * 4);
+    all |= bits;
+    std::memcpy(bytes.data() + i * 3, &bits, 4);
   }
+  if (padding > 0) {
+    std::array<char, 4> last{'A', 'A', 'A', 'A'};
+    std::ranges::copy(text.substr(groups * 4), last.begin());
+    const std::uint32_t bits = group_of(last.data());
+    all |= bits;
+    std::memcpy(bytes.data() + groups * 3, &bits, 4);
+  }
+  if ((all & no_digit) != 0) throw error_in(where, "holds text that is not base64");
+  bytes.resize(groups * 3 + (padding > 0 ? 3 - padding : 0));
   return bytes;
 }
 

@@ -5,19 +5,17 @@
 
 #include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "sim/base/gzip.h"
-#include "sim/base/json.h"
 #include "sim/base/most.h"
 #include "sim/trace/import/formats.h"
+#include "sim/trace/import/import_sink.h"
 #include "sim/trace/import/input_hash.h"
-#include "sim/trace/import/returned_routes.h"
+#include "sim/trace/import/json_items.h"
 
 namespace moesim {
 namespace {
 
-int layer_number(const std::string& key, const std::string& where) {
+int layer_number(std::string_view key, const std::string& where) {
   int layer = -1;
   const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), layer);
   if (status == std::errc() && end == key.data() + key.size() && layer >= 0 &&
@@ -28,11 +26,13 @@ int layer_number(const std::string& key, const std::string& where) {
 }
 
 /// The routes of one element, [token][choice] by layer; dense layers have none.
-std::map<int, NpyArray> element_of(const nlohmann::ordered_json& element,
-                                   const std::string& where) {
-  if (!element.is_object()) throw error_in(where, "is no object of layers");
+std::map<int, NpyArray> element_of(const JsonElement& element, const std::string& where) {
+  simdjson::dom::object of_layers;
+  if (element.get(of_layers) != simdjson::SUCCESS) {
+    throw error_in(where, "is no object of layers");
+  }
   std::map<int, NpyArray> layers;
-  for (const auto& [key, rows] : element.items()) {
+  for (const auto& [key, rows] : of_layers) {
     const int layer = layer_number(key, where);
     if (rows.is_null()) continue;
     layers.emplace(layer, array_of_lists(rows, 2, fmt::format("{}, layer {}", where, layer)));
@@ -48,13 +48,13 @@ void append(const NpyArray& from, std::vector<std::int32_t>& to) {
 }
 
 void add_file(const std::string& path, ImportSink& sink) {
-  const auto json = parse_json(read_text_or_gzip(path), {path});
-  if (!json.is_array() || json.empty()) throw error_in(path, "is no list of a prefill and steps");
+  JsonItems elements(path);
   std::map<int, std::vector<std::int32_t>> ids;
   std::int64_t tokens = 0, top_k = 0;
-  for (std::size_t i = 0; i < json.size(); ++i) {
+  while (elements.next()) {
+    const std::int64_t i = elements.number();
     const std::string where = fmt::format("{}, element {}", path, i);
-    const auto layers = element_of(json[i], where);
+    const auto layers = element_of(elements.item(), where);
     const auto& shape = layers.begin()->second.shape();
     if (i == 0) top_k = shape[1];
     for (const auto& [layer, rows] : layers) {
@@ -71,6 +71,7 @@ void add_file(const std::string& path, ImportSink& sink) {
     if (layers.size() != ids.size()) throw error_in(where, "lacks layers of the prefill");
     tokens += shape[0];
   }
+  if (ids.empty()) throw error_in(path, "is no list of a prefill and steps");
   std::vector<NpyArray> arrays;
   std::vector<int> numbers;
   for (auto& [layer, values] : ids) {

@@ -7,74 +7,17 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "sim/base/json_events.h"
 #include "sim/base/most.h"
 #include "sim/trace/import/formats.h"
 #include "sim/trace/import/import_sink.h"
 #include "sim/trace/import/input_hash.h"
-#include "sim/trace/import/line_file.h"
+#include "sim/trace/import/json_items.h"
 #include "sim/trace/import/repeated_ranks.h"
 
 namespace moesim {
 namespace {
-
-/// One line; lists of tokens are flattened as they come, since a line may have megabytes.
-class TraceLine : public JsonEvents {
- public:
-  std::map<std::string, std::int64_t> numbers;
-  std::string block = "decoder";
-  std::vector<std::int32_t> ids;
-  std::int64_t rows = 0;
-  std::size_t ragged_row = 0;  // the first row, from 1, that is not of topk ids
-
-  bool start_object(std::size_t) override { return open(); }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t) override { return open(); }
-  bool end_array() override {
-    if (in_ids_ && depth_ == 3) {
-      ++rows;
-      const auto width = rows == 1 ? ids.size() : first_width_;
-      if (rows == 1) first_width_ = width;
-      if (ids.size() != static_cast<std::size_t>(rows) * width && ragged_row == 0) {
-        ragged_row = static_cast<std::size_t>(rows);
-      }
-    }
-    return close();
-  }
-  bool key(std::string& name) override {
-    if (depth_ == 1) key_ = name, in_ids_ = name == "top_indices";
-    return true;
-  }
-  bool string(std::string& text) override {
-    if (depth_ == 1 && key_ == "block") block = text;
-    return true;
-  }
-  bool number_integer(number_integer_t value) override { return number(value); }
-  bool number_unsigned(number_unsigned_t value) override {
-    return number(value > most ? -1 : static_cast<std::int64_t>(value));
-  }
-  bool number_float(number_float_t, const std::string&) override { return number(-1); }
-
- private:
-  static constexpr std::uint64_t most = std::uint64_t{1} << 40;
-  bool open() { return ++depth_, true; }
-  bool close() { return --depth_, true; }
-  bool number(std::int64_t value) {
-    if (depth_ == 1) numbers[key_] = value;
-    if (in_ids_ && depth_ == 3) {
-      ids.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(value, 1 << 30)));
-    }
-    return true;
-  }
-
-  int depth_ = 0;
-  bool in_ids_ = false;
-  std::string key_;
-  std::size_t first_width_ = 0;
-};
 
 /// What one layer of one microbatch chose.
 struct LayerIds {
@@ -87,7 +30,7 @@ class RankLines {
  public:
   explicit RankLines(const std::string& path) : lines_(path) { read(); }
 
-  const LineFile& file() const { return lines_; }
+  const JsonItems& file() const { return lines_; }
   bool ended() const { return !line_; }
   std::int64_t step() const { return step_; }
   int rank() const { return rank_; }
@@ -100,50 +43,56 @@ class RankLines {
     }
     if (line_ && step_ < taken_until_) {
       throw error_in(lines_.path(), fmt::format("step {} comes after step {}", step_, taken_until_),
-                     "", lines_.line_number());
+                     "", lines_.line());
     }
     taken_until_ = step_;
     return taken;
   }
 
  private:
-  std::int64_t field(const TraceLine& line, const std::string& key, std::int64_t most) const {
-    const auto at = line.numbers.find(key);
-    if (at == line.numbers.end() || at->second < 0 || at->second > most) {
-      throw error_in(lines_.path(), fmt::format("has no sound '{}'", key), "",
-                     lines_.line_number());
+  std::int64_t field(const char* key, std::int64_t most) const {
+    const std::int64_t value = json_number(json_at(lines_.item(), key), most);
+    if (value >= 0) return value;
+    throw error_in(lines_.path(), fmt::format("has no sound '{}'", key), "", lines_.line());
+  }
+  bool of_decoder() const {
+    std::string_view block = "decoder";
+    const auto named = json_at(lines_.item(), "block");
+    return !named || (named->get(block) == simdjson::SUCCESS && block == "decoder");
+  }
+  NpyArray read_ids(std::int64_t tokens) const {
+    const std::int64_t top_k = field("topk", max_experts);
+    const auto lists = json_at(lines_.item(), "top_indices");
+    if (!lists) throw error_in(lines_.path(), "has no 'top_indices'", "", lines_.line());
+    const NpyArray ids = array_of_lists(*lists, 2, lines_.where());
+    if (ids.shape()[0] != tokens || ids.count() != tokens * top_k) {
+      throw error_in(lines_.path(),
+                     fmt::format("has {} rows of {} ids in all where {} x {} are due",
+                                 ids.shape()[0], ids.count(), tokens, top_k),
+                     "", lines_.line());
     }
-    return at->second;
+    return ids.reshaped({tokens, top_k});
   }
   void read() {
     line_.reset();
-    for (std::string text; lines_.next(text);) {
-      TraceLine line;
-      parse_json(text, {lines_.path(), lines_.line_number()}, line);
-      const std::int64_t tokens = field(line, "num_tokens", std::int64_t{1} << 31);
-      if (line.block != "decoder") {
+    while (lines_.next()) {
+      const std::int64_t tokens = field("num_tokens", std::int64_t{1} << 31);
+      if (!of_decoder()) {
         mtp_rows_ += tokens;
         continue;
       }
-      const std::int64_t top_k = field(line, "topk", max_experts);
-      if (line.rows != tokens || line.ragged_row != 0 || std::ssize(line.ids) != tokens * top_k) {
-        throw error_in(lines_.path(),
-                       fmt::format("has {} rows of {} ids in all where {} x {} are due", line.rows,
-                                   line.ids.size(), tokens, top_k),
-                       "", lines_.line_number());
+      const int rank = static_cast<int>(field("rank", 1 << 20));
+      if (rank_ >= 0 && rank_ != rank) {
+        throw error_in(lines_.path(), "holds lines of several ranks", "", lines_.line());
       }
-      if (rank_ >= 0 && rank_ != field(line, "rank", 1 << 20)) {
-        throw error_in(lines_.path(), "holds lines of several ranks", "", lines_.line_number());
-      }
-      rank_ = static_cast<int>(field(line, "rank", 1 << 20));
-      step_ = field(line, "step", std::int64_t{1} << 40);
-      line_ = LayerIds{static_cast<int>(field(line, "layer", max_layer_number)),
-                       NpyArray::of(std::move(line.ids), {tokens, top_k}, lines_.path())};
+      rank_ = rank;
+      step_ = field("step", std::int64_t{1} << 40);
+      line_ = LayerIds{static_cast<int>(field("layer", max_layer_number)), read_ids(tokens)};
       return;
     }
   }
 
-  LineFile lines_;
+  JsonItems lines_;
   std::optional<LayerIds> line_;
   std::int64_t step_ = 0, mtp_rows_ = 0, taken_until_ = -1;
   int rank_ = -1;

@@ -10,28 +10,29 @@
 namespace moesim {
 namespace {
 
-using ResponseJson = nlohmann::ordered_json;
-
 /// Reads what a response holds and returns whether there were routes.
-using ReadRoutes = bool (*)(ImportSink&, const ResponseJson&, const std::string&);
+using ReadRoutes = bool (*)(ImportSink&, const JsonElement&, const std::string&);
 
-const std::string& text_of(const ResponseJson& value, const std::string& where) {
-  if (!value.is_string()) throw error_in(where, "holds routes that are no base64 text");
-  return value.get_ref<const std::string&>();
+std::string_view text_of(const JsonElement& value, const std::string& where) {
+  std::string_view text;
+  if (value.get(text) == simdjson::SUCCESS) return text;
+  throw error_in(where, "holds routes that are no base64 text");
 }
 
 /// The type that SGLang's response names, int32 without.
-NpyType sglang_type(const ResponseJson& beside, const std::string& where) {
-  const auto* const name = json_at(beside, {"routed_experts_dtype"});
-  if (name == nullptr || *name == "int32") return {'i', 4};
-  if (*name == "uint16") return {'u', 2};
-  if (*name == "uint8") return {'u', 1};
-  throw error_in(where, fmt::format("holds routes of the unknown type {}", name->dump()));
+NpyType sglang_type(const JsonElement& beside, const std::string& where) {
+  const auto named = json_at(beside, "routed_experts_dtype");
+  std::string_view name = "int32";
+  if (named && named->get(name) != simdjson::SUCCESS) name = "(no text)";
+  if (name == "int32") return {'i', 4};
+  if (name == "uint16") return {'u', 2};
+  if (name == "uint8") return {'u', 1};
+  throw error_in(where, fmt::format("holds routes of the unknown type \"{}\"", name));
 }
 
-bool sglang_routes(ImportSink& sink, const ResponseJson& beside, const std::string& where) {
-  const auto* const routes = json_at(beside, {"routed_experts"});
-  if (routes == nullptr) return false;
+bool sglang_routes(ImportSink& sink, const JsonElement& beside, const std::string& where) {
+  const auto routes = json_at(beside, "routed_experts");
+  if (!routes) return false;
   const NpyType type = sglang_type(beside, where);
   add_request(
       sink,
@@ -41,31 +42,38 @@ bool sglang_routes(ImportSink& sink, const ResponseJson& beside, const std::stri
 }
 
 /// meta_info of /generate, or sglext (also sgl_ext), of the response or of its choices.
-bool sglang_response(ImportSink& sink, const ResponseJson& response, const std::string& where) {
+bool sglang_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
   bool found = false;
   for (const char* key : {"meta_info", "sglext", "sgl_ext"}) {
-    const auto* const beside = json_at(response, {key});
-    if (beside != nullptr) found |= sglang_routes(sink, *beside, where);
+    const auto beside = json_at(response, key);
+    if (beside) found |= sglang_routes(sink, *beside, where);
   }
   return found;
 }
 
-/// A choice's routes: a list of lists (0.21), or base64 of an .npy file (0.22 and later).
-NpyArray vllm_array(const ResponseJson& routes, const std::string& where) {
-  if (!routes.is_string()) return array_of_lists(routes, 3, where);
-  return NpyArray::parse(from_base64(routes.get_ref<const std::string&>(), where), where);
+std::vector<JsonElement> choices_of(const JsonElement& response) {
+  simdjson::dom::array choices;
+  const auto list = json_at(response, "choices");
+  if (!list || list->get(choices) != simdjson::SUCCESS) return {};
+  return {choices.begin(), choices.end()};
 }
 
-bool vllm_response(ImportSink& sink, const ResponseJson& response, const std::string& where) {
-  const auto* const routes = json_at(response, {"routed_experts"});
-  if (routes == nullptr) return false;
+/// A choice's routes: a list of lists (0.21), or base64 of an .npy file (0.22 and later).
+NpyArray vllm_array(const JsonElement& routes, const std::string& where) {
+  if (!routes.is_string()) return array_of_lists(routes, 3, where);
+  return NpyArray::parse(from_base64(text_of(routes, where), where), where);
+}
+
+bool vllm_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
+  const auto routes = json_at(response, "routed_experts");
+  if (!routes) return false;
   add_request(sink, vllm_array(*routes, where), where);
   return true;
 }
 
-bool megatron_response(ImportSink& sink, const ResponseJson& response, const std::string& where) {
-  const auto* const routes = json_at(response, {"moe_topk_indices"});
-  if (routes == nullptr) return false;
+bool megatron_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
+  const auto routes = json_at(response, "moe_topk_indices");
+  if (!routes) return false;
   add_request(sink, array_of_lists(*routes, 3, where), where);
   return true;
 }
@@ -89,15 +97,14 @@ NpyArray joined(const NpyArray& a, const NpyArray& b, const std::string& where) 
 }
 
 /// vLLM 0.21 has the prompt's routes beside the choices; the first choice goes on from them.
-bool vllm_prompt(ImportSink& sink, const ResponseJson& response, const std::string& where) {
-  const auto* const prompt = json_at(response, {"prompt_routed_experts"});
-  if (prompt == nullptr) return false;
+bool vllm_prompt(ImportSink& sink, const JsonElement& response, const std::string& where) {
+  const auto prompt = json_at(response, "prompt_routed_experts");
+  if (!prompt) return false;
   const NpyArray before = vllm_array(*prompt, where);
-  const auto* const choices = json_at(response, {"choices"});
   bool first = true;
-  for (const auto& choice : choices != nullptr ? *choices : ResponseJson::array()) {
-    const auto* const routes = json_at(choice, {"routed_experts"});
-    if (routes == nullptr) continue;
+  for (const JsonElement& choice : choices_of(response)) {
+    const auto routes = json_at(choice, "routed_experts");
+    if (!routes) continue;
     const NpyArray after = vllm_array(*routes, where);
     add_request(sink, first ? joined(before, after, where) : after, where);
     first = false;
@@ -108,14 +115,11 @@ bool vllm_prompt(ImportSink& sink, const ResponseJson& response, const std::stri
 
 void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
   std::int64_t without = 0;
-  for_each_response(sink, [&](const ResponseJson& response, const std::string& where) {
+  for_each_response(sink, [&](const JsonElement& response, const std::string& where) {
     bool found = whole != nullptr && whole(sink, response, where);
     if (!found) {
       found = read(sink, response, where);
-      const auto* const choices = json_at(response, {"choices"});
-      if (choices != nullptr && choices->is_array()) {
-        for (const auto& choice : *choices) found |= read(sink, choice, where);
-      }
+      for (const JsonElement& choice : choices_of(response)) found |= read(sink, choice, where);
     }
     without += found ? 0 : 1;
   });

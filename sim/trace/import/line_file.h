@@ -1,37 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text file, plain or gzip, line by line: recordings of many requests are larger than memory.
+// A text file, plain or gzip, line by line.
 #pragma once
 
-#include <zlib.h>
-
 #include <string>
-#include <vector>
+
+#include "sim/trace/import/text_blocks.h"
 
 namespace moesim {
 
 class LineFile {
  public:
   /// Throws Error when it cannot be read.
-  explicit LineFile(const std::string& path);
-  ~LineFile();
-  LineFile(const LineFile&) = delete;
-  LineFile& operator=(const LineFile&) = delete;
+  explicit LineFile(const std::string& path) : blocks_(path) {}
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return blocks_.path(); }
   /// Reads the next line that is not blank; false at the end. Throws Error for a damaged file.
   bool next(std::string& line);
   int line_number() const { return line_number_; }
   /// The share of the file that is read.
-  double done() const;
+  double done() const { return blocks_.done(); }
 
  private:
-  bool fill();
-
-  std::string path_;
-  gzFile file_;
-  double size_ = 0;
-  std::vector<char> block_;
-  std::size_t at_ = 0, end_ = 0;
+  TextBlocks blocks_;
+  std::string_view rest_;  // of the block
   int line_number_ = 0;
 };
 

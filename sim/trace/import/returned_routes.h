@@ -3,27 +3,19 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "sim/trace/import/import_sink.h"
+#include "sim/trace/import/json_items.h"
 #include "sim/trace/npy.h"
 
 namespace moesim {
 
-/// Calls use(response, where) for every object of the inputs: a file holds one, a list of them, or
-/// one per line, plain or gzip.
-void for_each_response(ImportSink& sink,
-                       const std::function<void(const nlohmann::ordered_json& response,
-                                                const std::string& where)>& use);
+using UseResponse = std::function<void(const JsonElement& response, const std::string& where)>;
 
-/// The value of a path of keys ("meta_info", "routed_experts"), null where one is missing.
-const nlohmann::ordered_json* json_at(const nlohmann::ordered_json& value,
-                                      std::initializer_list<const char*> keys);
-
-/// Nested lists of whole numbers. Throws Error unless they are a regular array of `axes` axes.
-NpyArray array_of_lists(const nlohmann::ordered_json& lists, std::size_t axes,
-                        const std::string& where);
+/// Calls `use` for every object of the inputs: a file holds one, a list of them, or one per line,
+/// plain or gzip.
+void for_each_response(ImportSink& sink, const UseResponse& use);
 
 /// Bytes without a shape as [token][layer][choice]: the model says layers and choices. Throws Error
 /// where they are no whole number of tokens.
