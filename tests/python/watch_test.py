@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hooks of the Python package, on stand-ins of each engine's interface and on a small model that trains.
 
-usage: watch_test.py
+usage: watch_test.py MOESIM
 """
 import collections
 import hashlib
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -238,7 +239,11 @@ class Models(Stub):
             gates = torch.load(folder / f"layer-{layer}/tensors/gates.pt")
             np.testing.assert_allclose(gates.sum(1), 1, atol=1e-4)
             np.testing.assert_array_equal(torch.load(folder / f"layer-{layer}/tensors/expert_ids.pt"), self.ids[layer - 1])
+        back = self.path.with_name("back")  # by moesim's own reader of .pt
+        subprocess.run([MOESIM, "trace", "import", "trace-v1", folder, "-o", back], capture_output=True, check=True)
+        np.testing.assert_array_equal(Trace(back)[0].ids, self.ids)
 
 
 if __name__ == "__main__":
+    MOESIM = str(pathlib.Path(sys.argv[1]).resolve())
     unittest.main(argv=sys.argv[:1])
