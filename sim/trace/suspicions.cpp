@@ -70,6 +70,9 @@ class Inspection {
     say(alike_layers_,
         "{} times a layer has the very choices of the one before it: the recorder "
         "did not tell layers apart");
+    say(ascending_steps_,
+        "{} steps have tokens in the order of their experts in every layer: rows made up from "
+        "counts, which tell nothing of a token's other layers");
     if (common_ > common_share) {
       found_.push_back(
           fmt::format("{:.1f} % of a step's tokens choose the same experts in all "
@@ -111,12 +114,24 @@ class Inspection {
     }
   }
 
+  /// Whether a later token seldom has a lower first expert than the one before it.
+  static bool ascends(const IdRows& rows) {
+    std::int64_t descents = 0;
+    for (std::int64_t t = 1; t < rows.tokens(); ++t) {
+      descents += rows.at(t, 0) < rows.at(t - 1, 0) ? 1 : 0;
+    }
+    return rows.tokens() >= 100 && descents * 100 < rows.tokens();
+  }
+
   void look_at(const TraceStep& step) {
     const int layers = static_cast<int>(info_.layers.size());
     for (int l = 0; l < layers; ++l) {
       count_ids(step.ids(l), 0, step.tokens(), counts_[static_cast<std::size_t>(l)]);
     }
     if (info_.counts_alone) return;  // rows mean nothing
+    bool ascending = layers > 0;
+    for (int l = 0; ascending && l < layers; ++l) ascending = ascends(step.ids(l));
+    ascending_steps_ += ascending ? 1 : 0;
     const StepHashes hashes = hashes_of(step, layers);
     for (std::size_t l = 1; step.tokens() >= long_enough && l < hashes.layers.size(); ++l) {
       alike_layers_ += hashes.layers[l] == hashes.layers[l - 1] ? 1 : 0;
@@ -218,6 +233,7 @@ class Inspection {
   std::vector<std::vector<std::uint32_t>> counts_;  // [layer][expert]
   std::vector<std::string> found_;
   std::int64_t dummy_tokens_ = 0, repeated_sequences_ = 0, repeated_ranks_ = 0, alike_layers_ = 0;
+  std::int64_t ascending_steps_ = 0;
   double common_ = 0;  // largest share of a step's tokens with the same choices
 };
 

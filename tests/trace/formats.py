@@ -148,7 +148,8 @@ def recorder(folder, of_rank, **change):
 
 
 def sglang_recorder(folder):
-    recorder(folder, [[recorder_record(7, 0, 0, 5, 1, [5]), recorder_record(8, 0, 0, 5, 4, None)],
+    draft = recorder_record(7, 0, 0, 3, 1, [3], gatherer_key="draft")
+    recorder(folder, [[recorder_record(7, 0, 0, 5, 1, [5]), draft, recorder_record(8, 0, 0, 5, 4, None)],
                       [recorder_record(7, 1, 5, 4, 1, [4])]])
 
 
@@ -338,6 +339,7 @@ def wrong(folder):
     torch_save(at("beyond-storage") + "/a.pt", {"routed_experts": Tensor("Long", [1] * 8, [2, 2, 2], [100, 2, 1])})
     torch_save(at("absurd-shape") + "/a.pt", {"routed_experts": Tensor("Long", [1] * 8, [1 << 40, 1 << 40, 2], [0, 0, 0])})
     torch_save(at("broadcast") + "/a.pt", {"routed_experts": Tensor("Long", [1] * 8, [1 << 30, 2, 2], [0, 0, 0])})
+    torch_save(at("signed-wrap") + "/a.pt", {"routed_experts": Tensor("Char", [[[-56, 1]] * 2])})
     write(at("old-torch") + "/a.pt", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02")
 
 

@@ -92,6 +92,15 @@ TEST(Suspicions, LayersThatWereNotToldApart) {
               Contains(HasSubstr("2 times a layer has the very choices of the one before it")));
 }
 
+TEST(Suspicions, TokensThatWereMadeUpFromCounts) {
+  EXPECT_THAT(suspicions(changed([](StepArrays& step) {
+                for (std::int64_t i = 0; i < 8192; ++i) {
+                  step.ids.set(i, static_cast<int>(i / 2 % 2048 / 128 + i % 2) % 16);
+                }
+              })),
+              Contains(HasSubstr("2 steps have tokens in the order of their experts")));
+}
+
 TEST(Suspicions, LoadsThatNoGateGives) {
   const auto round_robin = suspicions(changed([](StepArrays& step) {
     for (std::int64_t i = 0; i < 8192; ++i) step.ids.set(i, static_cast<int>(i % 16));

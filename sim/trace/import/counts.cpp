@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
+#include <span>
 
 #include "sim/base/error.h"
 
@@ -37,14 +40,15 @@ std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
     }
     tokens = sum / top_k;
   }
-  if (tokens > std::int64_t{1} << 30) throw error_in(step.where, "counts too many tokens");
+  if (tokens > std::int64_t{1} << 24) throw error_in(step.where, "counts too many tokens");
   return tokens;
 }
 
 NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t source,
                     std::int64_t tokens, int top_k) {
   const std::int64_t stride = spread_of(tokens);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens * top_k));
+  const auto ids =
+      std::make_shared<std::vector<std::uint16_t>>(static_cast<std::size_t>(tokens * top_k));
   const auto& counts = step.counts[layer][source];
   std::int64_t token = 0, choice = 0, dealt = 0;
   for (std::size_t e = 0; e < counts.size(); ++e) {
@@ -54,15 +58,56 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
                                              source, tokens, e, counts[e], layer));
     }
     for (std::int64_t n = 0; n < counts[e]; ++n) {
-      ids[token * top_k + choice] = static_cast<std::int32_t>(e);
+      (*ids)[token * top_k + choice] = static_cast<std::uint16_t>(e);
       token = (token + stride) % tokens;
       if (++dealt % tokens == 0) ++choice;
     }
   }
-  return NpyArray::of(std::move(ids), {tokens, top_k}, step.where);
+  return NpyArray::view({'u', 2}, {tokens, top_k}, std::as_bytes(std::span(*ids)), ids, step.where);
+}
+
+/// The step without the layers that are dense in the model.
+CountedStep without_dense(CountedStep step, const ImportOptions& options) {
+  CountedStep moe = step;
+  moe.layers = options.moe_layers;
+  moe.counts.clear();
+  for (std::size_t l = 0; l < step.counts.size(); ++l) {
+    if (std::ranges::find(options.moe_layers, static_cast<int>(l)) != options.moe_layers.end()) {
+      moe.counts.push_back(std::move(step.counts[l]));
+      continue;
+    }
+    if (!CountedStep{step.where, {}, {}, {step.counts[l]}}.empty()) {
+      throw error_in(step.where, fmt::format("layer {} is dense in the model but has counts", l));
+    }
+  }
+  return moe;
+}
+
+/// Ranks of a tensor-parallel group count the same tokens.
+void warn_of_repeats(const CountedStep& step, ImportSink& sink) {
+  if (step.source != CountedSource::rank || step.empty() || sink.warned()) return;
+  const std::size_t sources = step.counts.front().size();
+  const auto same = [&](std::size_t a, std::size_t b) {
+    return std::ranges::all_of(step.counts, [&](const auto& its) { return its[a] == its[b]; });
+  };
+  for (std::size_t s = 1; s < sources; ++s) {
+    if (!same(s, s - 1)) continue;
+    return sink.warn({Severity::warning, step.where, 0, 0,
+                      fmt::format("ranks {} and {} have the same counts in every layer", s - 1, s),
+                      "", "ranks of a tensor-parallel group count the same tokens: give one"});
+  }
 }
 
 }  // namespace
+
+bool CountedStep::empty() const {
+  for (const auto& layer : counts) {
+    for (const auto& its : layer) {
+      if (std::ranges::count(its, 0) != std::ssize(its)) return false;
+    }
+  }
+  return true;
+}
 
 std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
   std::vector<RoutedPass> passes;
@@ -75,18 +120,48 @@ std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
       layers.push_back(deal_layer(step, l, source, tokens, top_k));
     }
     RoutedPass pass{step.where, ChoiceTable(std::move(layers)), {}};
-    if (step.sources_known) {
-      pass.lengths = {static_cast<std::int32_t>(tokens)};
-      pass.source_rank = static_cast<int>(source);
-    } else {
+    if (step.source == CountedSource::unknown) {
       pass.lengths.assign(static_cast<std::size_t>(tokens), 1);
+    } else {
+      pass.lengths = {static_cast<std::int32_t>(tokens)};
     }
+    if (step.source == CountedSource::rank) pass.source_rank = static_cast<int>(source);
     pass.layers = step.layers;
     pass.step = step.number;
     pass.warm_up_first = false;
     passes.push_back(std::move(pass));
   }
   return passes;
+}
+
+void add_counts(CountedStep step, ImportSink& sink) {
+  const ImportOptions& options = sink.options();
+  if (options.top_k == 0) throw Error("counts do not say top-k", "give --model or --top-k");
+  // Of all layers of a model the dense ones have no counts.
+  if (step.layers.empty() && options.layers.empty() &&
+      std::ssize(step.counts) == options.model_layers) {
+    step = without_dense(std::move(step), options);
+  }
+  sink.counts_alone();
+  warn_of_repeats(step, sink);
+  for (const RoutedPass& pass : deal(step, options.top_k)) sink.add(pass);
+}
+
+std::int64_t count_at(const NpyArray& array, std::int64_t i) {
+  if (array.type().is_integer()) return array.integer(i);
+  const double value = array.real(i);
+  if (!(value >= 0 && value < 1e15 &&
+        value == static_cast<double>(static_cast<std::int64_t>(value)))) {
+    throw error_in(array.file(), fmt::format("holds {}, which is no count", value));
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+void check_counted_experts(std::int64_t found, const ImportSink& sink, const std::string& where) {
+  if (found == sink.experts()) return;
+  throw error_in(
+      where, fmt::format("has counts of {} experts but the model has {}", found, sink.experts()),
+      "more than the model's are slots or shared experts");
 }
 
 }  // namespace moesim

@@ -32,10 +32,20 @@ void import_routed_batches(ImportSink& sink);
 void import_hf_logits(ImportSink& sink);
 /// Selection traces of core12345: JSON per request.
 void import_core12345(ImportSink& sink);
+/// FLAME-MoE's Parquet files, one per layer of a checkpoint.
+void import_flame(ImportSink& sink);
+/// TensorRT-LLM's routes per request: .npy or .pt.
+void import_trtllm_routes(ImportSink& sink);
 
 /// Counts in place of tokens: arrays, SGLang's modes stat and per_pass, TensorRT-LLM's statistics.
 void import_counts(ImportSink& sink);
 void import_sglang_counts(ImportSink& sink);
 void import_trtllm_counts(ImportSink& sink);
+/// Activation matrices of MoE-Infinity, one per sequence.
+void import_moe_infinity(ImportSink& sink);
+/// Loads that HarMoEny measured: CSV per rank and layer.
+void import_harmoeny(ImportSink& sink);
+/// UltraEP's load profiles: a manifest and chunks of .npz.
+void import_ultraep(ImportSink& sink);
 
 }  // namespace moesim

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "sim/base/error.h"
+#include "sim/trace/import/input_hash.h"
 #include "sim/trace/import/zip.h"
 
 namespace moesim {
@@ -38,7 +39,7 @@ Sources find_sources(const std::vector<std::string>& inputs) {
       throw Error(fmt::format("two arrays are named '{}'", name));
     }
   };
-  for (const auto& input : inputs) {
+  for (const auto& input : input_files(inputs)) {
     if (fs::path(input).extension() == ".npy") {
       add(fs::path(input).stem().string(), {input, nullptr, {}});
       continue;

@@ -17,58 +17,11 @@
 namespace moesim {
 namespace {
 
-int counted_top_k(const ImportSink& sink) {
-  if (sink.options().top_k == 0) throw Error("counts do not say top-k", "give --model or --top-k");
-  return sink.options().top_k;
-}
-
-/// A count of any type; float counts are whole numbers.
-std::int64_t count_at(const NpyArray& array, std::int64_t i) {
-  if (array.type().is_integer()) return array.integer(i);
-  const double value = array.real(i);
-  if (!(value >= 0 && value < 1e15 &&
-        value == static_cast<double>(static_cast<std::int64_t>(value)))) {
-    throw error_in(array.file(), fmt::format("holds {}, which is no count", value));
-  }
-  return static_cast<std::int64_t>(value);
-}
-
-void add_step(CountedStep step, ImportSink& sink) {
-  const auto& options = sink.options();
-  // Of all layers of a model the dense ones have no counts.
-  if (step.layers.empty() && options.layers.empty() &&
-      std::ssize(step.counts) == options.model_layers) {
-    CountedStep moe{step.where, step.number, options.moe_layers, {}, step.sources_known};
-    for (std::size_t l = 0; l < step.counts.size(); ++l) {
-      const bool counted =
-          std::ranges::find(options.moe_layers, static_cast<int>(l)) != options.moe_layers.end();
-      if (counted) moe.counts.push_back(std::move(step.counts[l]));
-      for (const auto& source : step.counts[l]) {
-        if (!counted && std::ranges::count(source, 0) != std::ssize(source)) {
-          throw error_in(step.where,
-                         fmt::format("layer {} is dense in the model but has counts", l));
-        }
-      }
-    }
-    step = std::move(moe);
-  }
-  sink.counts_alone();
-  for (const RoutedPass& pass : deal(step, counted_top_k(sink))) sink.add(pass);
-}
-
-bool is_empty(const CountedStep& step) {
-  for (const auto& layer : step.counts) {
-    for (const auto& source : layer) {
-      if (std::ranges::count(source, 0) != std::ssize(source)) return false;
-    }
-  }
-  return true;
-}
-
 /// Entries [first, ...] of an array [layer][source][expert] or, with one source, [layer][expert].
 CountedStep step_of(const NpyArray& array, std::int64_t first, std::int64_t layers,
                     std::int64_t sources, std::int64_t experts) {
-  CountedStep step{array.file(), 0, {}, {}, sources > 1};
+  CountedStep step{array.file()};
+  if (sources == 1) step.source = CountedSource::unknown;
   for (std::int64_t l = 0; l < layers; ++l) {
     auto& layer = step.counts.emplace_back();
     for (std::int64_t s = 0; s < sources; ++s) {
@@ -77,13 +30,6 @@ CountedStep step_of(const NpyArray& array, std::int64_t first, std::int64_t laye
     }
   }
   return step;
-}
-
-void check_experts(std::int64_t found, int experts, const std::string& where) {
-  if (found == experts) return;
-  throw error_in(where,
-                 fmt::format("has counts of {} experts but the model has {}", found, experts),
-                 "more than the model's are slots or shared experts");
 }
 
 /// [step][layer][expert] or [step][layer][source][expert].
@@ -95,16 +41,16 @@ void add_array(const NpyArray& array, ImportSink& sink, std::int64_t& number) {
                                              shape_text(shape)));
   }
   const std::int64_t sources = shape.size() == 4 ? shape[2] : 1;
-  check_experts(shape.back(), sink.experts(), array.file());
+  check_counted_experts(shape.back(), sink, array.file());
   for (std::int64_t s = 0; s < shape[0]; ++s, ++number) {
     const std::int64_t size = shape[1] * sources * shape.back();
     CountedStep step = step_of(array, s * size, shape[1], sources, shape.back());
     step.where = fmt::format("{}, step {}", array.file(), s);
     step.number = number;
-    if (is_empty(step)) {
+    if (step.empty()) {
       sink.drop("of steps without counts", shape[1]);
     } else {
-      add_step(std::move(step), sink);
+      add_counts(std::move(step), sink);
     }
   }
 }
@@ -153,20 +99,22 @@ void add_pass(std::int64_t number, const PassCounts& pass, ImportSink& sink) {
                                                 counts.describe(), pass.map.describe()));
     }
   }
-  CountedStep step{pass.of_rank.front().file(), number, {}, {}, !counts_arrivals(pass.of_rank)};
+  CountedStep step{pass.of_rank.front().file(), number};
+  const bool joined = counts_arrivals(pass.of_rank);
+  if (joined) step.source = CountedSource::unknown;
   for (std::int64_t l = 0; l < shape[0]; ++l) {
     auto& layer = step.counts.emplace_back();
     for (const NpyArray& counts : pass.of_rank) {
       auto sums = of_experts(counts, pass.map, l, sink.experts());
-      if (!step.sources_known && !layer.empty()) {
+      if (joined && !layer.empty()) {
         for (std::size_t e = 0; e < sums.size(); ++e) layer.front()[e] += sums[e];
       } else {
         layer.push_back(std::move(sums));
       }
     }
   }
-  if (is_empty(step)) return sink.drop("of idle passes", shape[0]);
-  add_step(std::move(step), sink);
+  if (step.empty()) return sink.drop("of idle passes", shape[0]);
+  add_counts(std::move(step), sink);
 }
 
 }  // namespace
@@ -205,19 +153,18 @@ void import_trtllm_counts(ImportSink& sink) {
   const auto ranks = read_trtllm(sink, RankFileKind::counts);
   const RankTensors& first = ranks.begin()->second;
   for (const auto& [iteration, layers] : first.iterations) {
-    CountedStep step{
-        fmt::format("{}, iteration {}", first.file.path(), iteration), iteration, {}, {}};
+    CountedStep step{fmt::format("{}, iteration {}", first.file.path(), iteration), iteration};
     for (const auto& [layer, tensor] : layers) {
       step.layers.push_back(layer);
       auto& sources = step.counts.emplace_back();
       for (const auto& [rank, its] : ranks) {
         const NpyArray& counts = its.iterations.at(iteration).at(layer);
-        check_experts(counts.count(), sink.experts(), counts.file());
+        check_counted_experts(counts.count(), sink, counts.file());
         auto& of_source = sources.emplace_back();
         for (std::int64_t e = 0; e < counts.count(); ++e) of_source.push_back(count_at(counts, e));
       }
     }
-    add_step(std::move(step), sink);
+    add_counts(std::move(step), sink);
   }
 }
 

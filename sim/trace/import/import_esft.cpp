@@ -7,12 +7,13 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 
-#include "sim/base/gzip.h"
 #include "sim/base/most.h"
 #include "sim/base/text.h"
 #include "sim/trace/import/formats.h"
 #include "sim/trace/import/import_sink.h"
+#include "sim/trace/import/line_file.h"
 
 namespace moesim {
 namespace {
@@ -71,13 +72,6 @@ std::vector<LayerFile> find_files(const std::vector<std::string>& inputs) {
   return files;
 }
 
-/// Ids and weights of one layer, token-major.
-struct Layer {
-  std::vector<std::int32_t> ids;
-  std::vector<float> weights;
-  std::vector<std::int32_t> sequence_lengths;
-};
-
 template <class T>
 void parse_list(std::string_view list, std::vector<T>& out, const std::string& file, int line) {
   while (!list.empty()) {
@@ -95,94 +89,129 @@ void parse_list(std::string_view list, std::vector<T>& out, const std::string& f
   }
 }
 
-Layer read_layer(const std::string& file, int top_k, int experts) {
-  const std::string text = read_text_or_gzip(file);
-  check_text(text, file);
-  Layer layer;
-  int line_number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line(text.data() + at, end - at);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    at = end + 1;
-    ++line_number;
-    const std::size_t gap = line.find("\t\t");
-    if (gap == std::string_view::npos) {
-      throw error_in(file, "no two tabs between ids and weights", "", line_number);
-    }
-    const std::size_t ids_before = layer.ids.size();
-    parse_list(line.substr(0, gap), layer.ids, file, line_number);
-    parse_list(line.substr(gap + 2), layer.weights, file, line_number);
-    const std::size_t ids = layer.ids.size() - ids_before;
-    for (std::size_t i = ids_before; i < layer.ids.size(); ++i) {
-      if (layer.ids[i] < 0 || layer.ids[i] >= experts) {
-        throw error_in(file,
-                       fmt::format("expert {} of a model with {} experts", layer.ids[i], experts),
-                       "", line_number);
-      }
-    }
-    if (layer.ids.size() != layer.weights.size()) {
-      throw error_in(file,
-                     fmt::format("{} ids but {} weights", ids, layer.weights.size() - ids_before),
-                     "", line_number);
-    }
-    if (ids == 0 || ids % static_cast<std::size_t>(top_k) != 0) {
-      throw error_in(file, fmt::format("{} ids are not rows of {}", ids, top_k), "--top-k is K",
-                     line_number);
-    }
-    layer.sequence_lengths.push_back(
-        static_cast<std::int32_t>(ids / static_cast<std::size_t>(top_k)));
+/// One layer's file, sequence by sequence.
+class EsftLines {
+ public:
+  explicit EsftLines(LayerFile file) : file_(std::move(file)), lines_(file_.path) {}
+
+  const LayerFile& file() const { return file_; }
+  double done() const { return lines_.done(); }
+  std::int64_t tokens() const { return tokens_; }
+  int sequences() const { return sequences_; }
+  NpyArray take_ids(std::int64_t top_k) {
+    return NpyArray::of(std::move(ids_), {tokens_, top_k}, file_.path);
   }
-  if (layer.ids.empty()) throw error_in(file, "is empty");
-  return layer;
+  NpyArray take_weights(std::int64_t top_k) {
+    return NpyArray::of(std::move(weights_), {tokens_, top_k}, file_.path);
+  }
+
+  /// Reads the next sequence; false at the end.
+  bool next(int top_k, int experts) {
+    if (!lines_.next(text_)) {
+      if (sequences_ == 0) throw error_in(file_.path, "is empty");
+      return false;
+    }
+    check_text(text_, file_.path, lines_.line_number());
+    std::string_view line = text_;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::size_t gap = line.find("\t\t");
+    if (gap == std::string_view::npos) refuse("no two tabs between ids and weights");
+    ids_.clear();
+    weights_.clear();
+    parse_list(line.substr(0, gap), ids_, file_.path, lines_.line_number());
+    parse_list(line.substr(gap + 2), weights_, file_.path, lines_.line_number());
+    for (const std::int32_t id : ids_) {
+      if (id >= 0 && id < experts) continue;
+      refuse(fmt::format("expert {} of a model with {} experts", id, experts));
+    }
+    if (ids_.size() != weights_.size()) {
+      refuse(fmt::format("{} ids but {} weights", ids_.size(), weights_.size()));
+    }
+    if (ids_.empty() || ids_.size() % static_cast<std::size_t>(top_k) != 0) {
+      refuse(fmt::format("{} ids are not rows of {}", ids_.size(), top_k), "--top-k is K");
+    }
+    tokens_ = std::ssize(ids_) / top_k;
+    ++sequences_;
+    return true;
+  }
+  /// All sequences of the file.
+  int count_sequences() {
+    while (lines_.next(text_)) ++sequences_;
+    return sequences_;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what, const std::string& hint = "") const {
+    throw error_in(file_.path, what, hint, lines_.line_number());
+  }
+
+  LayerFile file_;
+  LineFile lines_;
+  std::string text_;
+  std::vector<std::int32_t> ids_;
+  std::vector<float> weights_;
+  std::int64_t tokens_ = 0;
+  int sequences_ = 0;
+};
+
+using EsftLayers = std::vector<std::unique_ptr<EsftLines>>;
+
+/// Reads the next sequence of every layer; false at the end.
+bool next_sequence(EsftLayers& layers, const ImportSink& sink) {
+  EsftLines& first = *layers.front();
+  const int top_k = sink.options().top_k;
+  const bool more = first.next(top_k, sink.experts());
+  for (auto& layer : layers) {
+    if (layer == layers.front()) continue;
+    if (layer->next(top_k, sink.experts()) != more) {
+      const int its = layer->count_sequences(), due = first.count_sequences();
+      throw error_in(layer->file().path,
+                     fmt::format("layer {} has {} sequences but layer {} has {}",
+                                 layer->file().layer, its, first.file().layer, due));
+    }
+    if (more && layer->tokens() != first.tokens()) {
+      throw error_in(layer->file().path,
+                     fmt::format("layer {} has {} tokens in sequence {} but layer {} has {}",
+                                 layer->file().layer, layer->tokens(), first.sequences() - 1,
+                                 first.file().layer, first.tokens()),
+                     "", first.sequences());
+    }
+  }
+  return more;
 }
 
-void check_alike(const Layer& layer, const Layer& first, const LayerFile& file,
-                 const LayerFile& first_file) {
-  if (layer.sequence_lengths == first.sequence_lengths) return;
-  const auto& a = layer.sequence_lengths;
-  const auto& b = first.sequence_lengths;
-  if (a.size() != b.size()) {
-    throw error_in(file.path, fmt::format("layer {} has {} sequences but layer {} has {}",
-                                          file.layer, a.size(), first_file.layer, b.size()));
+RoutedPass sequence_of(EsftLayers& layers, const ImportOptions& options) {
+  std::vector<NpyArray> ids, weights;
+  std::vector<int> numbers;
+  for (auto& layer : layers) {
+    ids.push_back(layer->take_ids(options.top_k));
+    weights.push_back(layer->take_weights(options.top_k));
+    numbers.push_back(layer->file().layer);
   }
-  const auto at =
-      static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
-  throw error_in(file.path,
-                 fmt::format("layer {} has {} tokens in sequence {} but layer {} has {}",
-                             file.layer, a[at], at, first_file.layer, b[at]),
-                 "", static_cast<int>(at) + 1);
+  RoutedPass pass{options.inputs.front(), ChoiceTable(std::move(ids)), {}};
+  pass.lengths = {static_cast<std::int32_t>(pass.ids.tokens())};
+  pass.layers = numbers;
+  pass.weights = ChoiceTable(std::move(weights));
+  pass.phase = Phase::prefill;
+  pass.warm_up_first = false;
+  return pass;
 }
 
 }  // namespace
 
 void import_esft(ImportSink& sink) {
   const ImportOptions& options = sink.options();
-  const int experts = sink.experts();
+  sink.experts();
   if (options.top_k < 1) throw Error("ESFT files do not say top-k", "give --model or --top-k");
   if (!options.layers.empty()) throw Error("ESFT file names say the layers", "drop --layers");
-  const auto files = find_files(options.inputs);
-  std::vector<std::int32_t> lengths;
-  std::vector<NpyArray> ids, weights;
-  std::vector<int> numbers;
-  Layer first;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    sink.progress(static_cast<double>(i) / static_cast<double>(files.size()));
-    const std::string& path = files[i].path;
-    Layer layer = read_layer(path, options.top_k, experts);
-    if (i == 0) first.sequence_lengths = layer.sequence_lengths;
-    check_alike(layer, first, files[i], files[0]);
-    const auto tokens = std::ssize(layer.ids) / options.top_k;
-    ids.push_back(NpyArray::of(std::move(layer.ids), {tokens, options.top_k}, path));
-    weights.push_back(NpyArray::of(std::move(layer.weights), {tokens, options.top_k}, path));
-    numbers.push_back(files[i].layer);
+  EsftLayers layers;
+  for (const LayerFile& file : find_files(options.inputs)) {
+    layers.push_back(std::make_unique<EsftLines>(file));
   }
-  RoutedPass pass{options.inputs.front(), ChoiceTable(std::move(ids)), first.sequence_lengths};
-  pass.layers = numbers;
-  pass.weights = ChoiceTable(std::move(weights));
-  pass.phase = Phase::prefill;
-  pass.warm_up_first = false;
-  sink.add(pass);
+  while (next_sequence(layers, sink)) {
+    sink.progress(layers.front()->done());
+    sink.add(sequence_of(layers, options));
+  }
 }
 
 }  // namespace moesim

@@ -9,11 +9,12 @@
 #include <cmath>
 #include <map>
 
-#include "sim/base/gzip.h"
 #include "sim/base/json_events.h"
 #include "sim/base/most.h"
 #include "sim/trace/import/formats.h"
 #include "sim/trace/import/import_sink.h"
+#include "sim/trace/import/input_hash.h"
+#include "sim/trace/import/json_items.h"
 
 namespace moesim {
 namespace {
@@ -122,12 +123,11 @@ class RouterData : public JsonEvents {
   int layer_ = 0;
 };
 
-std::vector<Request> read_requests(const std::string& file) {
-  RouterData data(file);
-  const std::string text = read_text_or_gzip(file);
-  parse_json(text, {file}, data);
+std::vector<Request> read_requests(const JsonItems& items) {
+  RouterData data(items.path());
+  parse_json(items.text(), {items.path(), items.line()}, data);
   std::vector<Request> requests = data.take();
-  if (requests.empty()) throw error_in(file, "has no router_data");
+  if (requests.empty()) throw error_in(items.path(), "has no router_data");
   return requests;
 }
 
@@ -199,30 +199,39 @@ void check_top_k(const Token& first, const ImportOptions& options, const std::st
                  fmt::format("has {} experts per token but top-k is {}", top_k, options.top_k));
 }
 
+/// The requests of a file, of which `first` is the first token of all files.
+void add_requests(const std::vector<Request>& requests, const std::string& file,
+                  std::optional<Token>& first, ImportSink& sink) {
+  for (const Request& request : requests) {
+    if (request.empty()) throw error_in(file, "has a request without tokens");
+    if (!first) {
+      first = request[0];
+      if (first->layers.empty() || first->layers.begin()->second.experts.empty()) {
+        throw error_in(file, fmt::format("token_{} chose no experts", first->position));
+      }
+      check_top_k(*first, sink.options(), file);
+    }
+    for (std::size_t t = 0; t < request.size(); ++t) {
+      const auto expected = request[0].position + static_cast<std::int64_t>(t);
+      check_token(request[t], *first, expected, sink.experts(), file);
+    }
+    sink.add(pass_of(request, file));
+  }
+}
+
 }  // namespace
 
 void import_gpt_oss(ImportSink& sink) {
-  const ImportOptions& options = sink.options();
-  const int experts = sink.experts();
-  std::optional<Token> first;  // of all files
-  for (std::size_t i = 0; i < options.inputs.size(); ++i) {
-    sink.progress(static_cast<double>(i) / static_cast<double>(options.inputs.size()));
-    const std::string& file = options.inputs[i];
-    for (const auto& request : read_requests(file)) {
-      if (request.empty()) throw error_in(file, "has a request without tokens");
-      if (!first) {
-        first = request[0];
-        if (first->layers.empty() || first->layers.begin()->second.experts.empty()) {
-          throw error_in(file, fmt::format("token_{} chose no experts", first->position));
-        }
-        check_top_k(*first, options, file);
-      }
-      for (std::size_t t = 0; t < request.size(); ++t) {
-        const auto expected = request[0].position + static_cast<std::int64_t>(t);
-        check_token(request[t], *first, expected, experts, file);
-      }
-      sink.add(pass_of(request, file));
+  sink.experts();
+  std::optional<Token> first;
+  const auto files = input_files(sink.options().inputs);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    JsonItems items(files[i]);
+    while (items.next_text()) {
+      sink.progress((static_cast<double>(i) + items.done()) / static_cast<double>(files.size()));
+      add_requests(read_requests(items), files[i], first, sink);
     }
+    if (items.number() < 0) throw error_in(files[i], "has no router_data");
   }
 }
 

@@ -50,6 +50,17 @@ void ImportSink::says_experts(int experts, const std::string& where) {
   }
 }
 
+void ImportSink::says_top_k(std::int64_t top_k, const std::string& where) {
+  if (top_k < 1 || top_k > max_experts) {
+    throw error_in(where, fmt::format("has {} experts per token", top_k));
+  }
+  if (options_.top_k == 0) options_.top_k = static_cast<int>(top_k);
+  if (options_.top_k != top_k) {
+    throw error_in(where,
+                   fmt::format("has {} experts per token but top-k is {}", top_k, options_.top_k));
+  }
+}
+
 void ImportSink::progress(double done) const {
   if (progress_) progress_(std::min(done, 1.0));
 }

@@ -25,6 +25,9 @@ class ImportSink {
   /// Experts per layer as the files say. Throws Error where flags say otherwise.
   void says_experts(int experts, const std::string& where);
 
+  /// Choices per token as the files say. Throws Error where flags say otherwise.
+  void says_top_k(std::int64_t top_k, const std::string& where);
+
   /// Adds the tokens of a pass, less padding, dense layers and warm-up passes. Throws Error for ids
   /// that are no sound choices.
   void add(const RoutedPass& pass);
@@ -33,6 +36,7 @@ class ImportSink {
   /// The rows are dealt from counts: which experts share a token means nothing.
   void counts_alone() { counts_alone_ = true; }
   void warn(Diagnostic warning) { warnings_.push_back(std::move(warning)); }
+  bool warned() const { return !warnings_.empty(); }
   /// The share of the inputs that is read.
   void progress(double done) const;
 

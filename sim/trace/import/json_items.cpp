@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
@@ -169,11 +169,16 @@ void JsonItems::take_item() {
   // Cut short: the parser says what it expects.
 }
 
-bool JsonItems::next() {
+bool JsonItems::next_text() {
   if (!find_item()) return false;
   take_item();
   if (place_ == Place::before_item) place_ = Place::after_item;
   ++number_;
+  return true;
+}
+
+bool JsonItems::next() {
+  if (!next_text()) return false;
   text_.reserve(text_.size() + simdjson::SIMDJSON_PADDING);
   const auto status = parser_.parse(text_.data(), text_.size(), false).get(item_);
   if (status == simdjson::SUCCESS) return true;

@@ -23,6 +23,9 @@ class JsonItems {
 
   /// Parses the next item; false at the end. Throws Error for what is not JSON.
   bool next();
+  /// The same without parsing it: its brackets close, no more is known.
+  bool next_text();
+  const std::string& text() const { return text_; }
   /// Lives until the next one.
   const JsonElement& item() const { return item_; }
   /// From 0.

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "sim/base/error.h"
+#include "sim/base/most.h"
 
 namespace moesim {
 namespace {

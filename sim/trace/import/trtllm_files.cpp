@@ -66,11 +66,7 @@ void read_meta(const std::string& path, ImportSink& sink) {
     return at->template get<int>();
   };
   sink.says_experts(number("num_experts"), path);
-  const int top_k = number("num_experts_per_token");
-  if (sink.options().top_k != 0 && sink.options().top_k != top_k) {
-    throw error_in(
-        path, fmt::format("has {} experts per token but top-k is {}", top_k, sink.options().top_k));
-  }
+  sink.says_top_k(number("num_experts_per_token"), path);
 }
 
 /// Every iteration has the same layers, and iterations follow each other.
