@@ -127,7 +127,7 @@ std::vector<Request> read_requests(const JsonItems& items) {
   RouterData data(items.path());
   parse_json(items.text(), {items.path(), items.line()}, data);
   std::vector<Request> requests = data.take();
-  if (requests.empty()) throw error_in(items.path(), "has no router_data");
+  if (requests.empty()) throw error_in(items.path(), "has no router_data", "", items.line());
   return requests;
 }
 
