@@ -97,8 +97,8 @@ TEST_F(CountsTest, ThatAreNoTokensAreRefused) {
 }
 
 /// The loads that LAER's authors measured on 32 GPUs, of one method: [iteration][layer][rank],
-/// 1,048,576 copies each, here 1/256 of them.
-std::vector<std::int32_t> laer_loads(const std::string& csv, const std::string& method) {
+/// 1,048,576 copies each.
+std::vector<std::int32_t> laer_copies(const std::string& csv, const std::string& method) {
   std::vector<std::int32_t> loads(10 * 32 * 32);
   std::istringstream lines(csv);
   for (std::string line; std::getline(lines, line);) {
@@ -107,14 +107,35 @@ std::vector<std::int32_t> laer_loads(const std::string& csv, const std::string& 
     if (std::sscanf(line.c_str(), "%d,%15[^,],%63[^,],%d,%d,%d", &of[0], name, model, &of[1],
                     &of[2], &of[3]) == 6 &&
         name == method) {
-      loads[static_cast<std::size_t>((of[2] * 32 + of[1]) * 32 + of[0])] = of[3] / 256;
+      loads[static_cast<std::size_t>((of[2] * 32 + of[1]) * 32 + of[0])] = of[3];
     }
   }
+  return loads;
+}
+
+/// A 256th of them.
+std::vector<std::int32_t> laer_loads(const std::string& csv, const std::string& method) {
+  auto loads = laer_copies(csv, method);
+  for (std::int32_t& copies : loads) copies /= 256;
   for (std::size_t cell = 0; cell < 320; ++cell) {  // what rounding left out
     const auto first = loads.begin() + static_cast<std::ptrdiff_t>(cell * 32);
     *first += 4096 - std::accumulate(first, first + 32, 0);
   }
   return loads;
+}
+
+/// Of 320 layers and iterations, those in which copies left their node of 8 ranks.
+int laer_cells_between_nodes(const std::string& csv, const std::string& method) {
+  const auto loads = laer_copies(csv, method);
+  int cells = 0;
+  for (auto cell = loads.begin(); cell != loads.end(); cell += 32) {
+    bool within = true;
+    for (int node = 0; node < 4; ++node) {
+      within = within && std::accumulate(cell + node * 8, cell + node * 8 + 8, 0) == 8 * 32768;
+    }
+    cells += within ? 0 : 1;
+  }
+  return cells;
 }
 
 /// The mean over iterations and layers of the largest over the mean load of the 32 GPUs, after the
@@ -140,11 +161,21 @@ double replayed_imbalance(const std::string& csv, const std::string& method) {
   return sum / (trace.step_count() * 32);
 }
 
+const std::string laer_file =
+    std::string(MOESIM_SHARED) + "/traces/laer_moe_32gpu/token_analysis_e8k2.csv.gz";
+
+TEST(LaerLoads, OfLaerAreNotOfTheReleasedPlanner) {
+  if (!std::filesystem::exists(laer_file)) GTEST_SKIP() << "no " << laer_file;
+  const std::string csv = read_text_or_gzip(laer_file);
+  // It puts 8 experts with 64 slots on every one of 4 nodes, so that no copy would leave its node.
+  EXPECT_EQ(laer_cells_between_nodes(csv, "LAER"), 48);
+  EXPECT_EQ(laer_cells_between_nodes(csv, "FSDP"), 0);
+  EXPECT_EQ(laer_cells_between_nodes(csv, "FLEX"), 0);
+}
+
 TEST(LaerLoads, GiveThePublishedImbalance) {
-  const std::string file =
-      std::string(MOESIM_SHARED) + "/traces/laer_moe_32gpu/token_analysis_e8k2.csv.gz";
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no " << file;
-  const std::string csv = read_text_or_gzip(file);
+  if (!std::filesystem::exists(laer_file)) GTEST_SKIP() << "no " << laer_file;
+  const std::string csv = read_text_or_gzip(laer_file);
   EXPECT_NEAR(replayed_imbalance(csv, "FSDP"), 1.663836, 0.03 * 1.663836);
   EXPECT_NEAR(replayed_imbalance(csv, "FLEX"), 1.503246, 0.03 * 1.503246);
   EXPECT_NEAR(replayed_imbalance(csv, "LAER"), 1.413492, 0.03 * 1.413492);
