@@ -4,7 +4,8 @@
 
   scripts/predict_rows.py [--only SECTION[/ROW] ...] [--unfitted] [--json FILE] [--page FILE]
 
-Every row is a scenario for `moesim run`: balanced routing, two distinct microbatches, one process.
+Every row is a scenario for `moesim run`: balanced routing unless its own was recorded and --traces has it,
+two distinct microbatches, one process.
 Nothing is fitted to a row: rows of one machine share its topology, those of a GPU its model.
 """
 
@@ -58,7 +59,7 @@ def extended(first, second, times):
 
 def run(row, args):
     """One `moesim run`; scenarios that have run before are not run again."""
-    key = json.dumps(scenario(row, args.gpu, not args.unfitted), sort_keys=True)
+    key = json.dumps(scenario(row, args.gpu, not args.unfitted, args.traces), sort_keys=True)
     if key not in RAN:
         RAN[key] = remembered(key, lambda: simulate(row, args), args)
     return RAN[key]
@@ -89,7 +90,7 @@ def simulate(row, args):
     with tempfile.TemporaryDirectory() as folder:
         path, result = os.path.join(folder, "row.yaml"), os.path.join(folder, "row.json")
         with open(path, "w", encoding="utf-8") as f:
-            yaml.safe_dump(scenario(row, args.gpu, not args.unfitted), f)
+            yaml.safe_dump(scenario(row, args.gpu, not args.unfitted, args.traces), f)
         start = time.monotonic()
         try:
             ran = subprocess.run([args.moesim, "run", path, "--workers", "1", "--json", result],
@@ -188,6 +189,7 @@ def main():
     parser.add_argument("--unfitted", action="store_true", help="leaves out what was fitted")
     parser.add_argument("--fit", action="append", default=[], help="GPU.TYPE=VALUE in its place")
     parser.add_argument("--whole", action="store_true", help="runs all microbatches of every row")
+    parser.add_argument("--traces", help="folder of recorded routing (laer-e8k2: scripts/laer_demand.py)")
     parser.add_argument("--cache", help="folder of what has run before, kept")
     parser.add_argument("--json", help="writes all results")
     parser.add_argument("--page", help="writes the tables of this page (docs/results/whole-steps.md) anew")

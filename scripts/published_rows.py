@@ -11,7 +11,7 @@ PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer"
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
     "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
-    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "state", "note", "overlap"}
+    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "state", "note", "overlap", "trace"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
 
@@ -50,8 +50,8 @@ def in_series(section):
     return rows
 
 
-def scenario(row, gpu_suffix, fitted=True):
-    """The row as a scenario of moesim."""
+def scenario(row, gpu_suffix, fitted=True, traces=None):
+    """The row as a scenario of moesim: of balanced routing, unless the folder `traces` has its own."""
     machine, dispatch = row["machine"], row["dispatch"]
     parallel = {k: row[k] for k in PARALLEL if k in row}
     overlap = dict(row.get("overlap", {}))
@@ -70,6 +70,8 @@ def scenario(row, gpu_suffix, fitted=True):
         "recompute": row.get("recompute", ["none"]),
         "memory": "ignore",
     }
+    if "trace" in row and traces:
+        out["routing"], out["trace"] = "recorded", os.path.join(os.path.abspath(traces), row["trace"])
     if "pipeline" in row:
         out["pipeline"] = row["pipeline"]
     if overlap:

@@ -25,7 +25,7 @@ RoutingTrace balanced_tokens(const IterationRun& run) {
   return balanced_trace(std::move(info),
                         std::int64_t{microbatches} * spec.micro_batch * spec.sequence *
                             shape.grid.size(ParallelAxis::dp),
-                        spec.sequence);
+                        spec.sequence, {model.gate_groups, model.gate_kept_groups});
 }
 
 }  // namespace

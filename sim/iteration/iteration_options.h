@@ -8,8 +8,9 @@
 
 namespace moesim {
 
-/// What kernels of an iteration in this precision move beside their operands.
-TrainingTraffic training_traffic(TrainingPrecision precision);
+/// What kernels of an iteration in this precision move beside their operands, where gradients by
+/// weights add to main gradients of so many bytes.
+TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes);
 
 struct IterationOptions {
   IterationSpec spec = {};

@@ -25,22 +25,23 @@ bool merges_passes(PipelineKind kind) {
 /// and of columns read. A scale per tensor needs a pass for the maximum before (Transformer
 /// Engine's current scaling). Scales: 4 bytes per 128 elements (blockwise), 1 per 32 (MXFP8), 1 per
 /// 16 and two layouts of half a byte behind a pass for the maximum (NVFP4).
-TrainingTraffic training_traffic(TrainingPrecision precision) {
-  constexpr double main_gradient = 4 + 4;  // fp32, read and written
+// Kernels of Transformer Engine 2.9: pytorch/csrc/quantizer.cpp, common/swizzle/swizzle.cu.
+TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes) {
+  const double main_gradient = 2.0 * gradient_bytes;  // read and written
   switch (precision) {
-    case TrainingPrecision::fp8:
-      return {main_gradient, 2 + 2 + 2, 2};
+    case TrainingPrecision::fp8:  // zero, maximum, scale, cast with its transpose
+      return {main_gradient, 2 + 2 + 2, 4, 0, true};
     case TrainingPrecision::fp8_blockwise:
-      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1};
-    case TrainingPrecision::mxfp8:
-      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1};
+      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1, 0, true};
+    case TrainingPrecision::mxfp8:  // scales of both operands
+      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1, 2, true};
     case TrainingPrecision::nvfp4:
-      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2};
+      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2, 2, true};
     case TrainingPrecision::bf16:
     case TrainingPrecision::fp16:
       break;
   }
-  return {main_gradient, 0, 0};
+  return {main_gradient, 0, 0, 0, true};
 }
 
 namespace {

@@ -92,8 +92,9 @@ FlopsPerSecond GpuModel::rate(DataType type) const {
 KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const {
   const Roofline any{launch_overhead, gemm_efficiency, memory_efficiency};
   const auto type = type_of(kernel);
+  const int more = training_traffic.each_kernel ? kernels_of(op, kernel) - 1 : 0;
   if (!type) {
-    KernelTime time{launch_overhead, {}, {}, {}};
+    KernelTime time{launch_overhead * (1 + more), {}, {}, {}};
     time.memory = memory_traffic_of(kernel) / (memory_bandwidth * memory_efficiency);
     time.total = time.launch + time.memory;
     return time;
@@ -103,11 +104,11 @@ KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const
   KernelTime time = roofline.time(kernel, op, rate(*type), memory_bandwidth,
                                   training_traffic.of_gradient(kernel, op));
   const TrainingTraffic::Cast cast = training_traffic.of_cast(kernel, op);
-  if (cast.bytes.value > 0) {
-    const Seconds casts = cast.bytes / (memory_bandwidth * memory_efficiency);
-    time.memory += casts;
-    time.total += cast.kernels * launch_overhead + casts;
-  }
+  const Seconds launches = launch_overhead * (cast.kernels + more);
+  const Seconds casts = cast.bytes / (memory_bandwidth * memory_efficiency);
+  time.launch += launches;
+  time.memory += casts;
+  time.total += launches + casts;
   return time;
 }
 

@@ -84,18 +84,25 @@ std::optional<BlockKind> block_of(OpKind kind) {
 
 }  // namespace
 
-HostCalls host_calls(const OpType& op, const Kernel* kernel) {
+int kernels_of(const OpType& op, const Kernel& kernel) {
+  if (std::holds_alternative<HostWork>(kernel)) return 0;
+  if (op.role == Role::wgrad) return 1;
+  const EagerCalls calls = eager_calls(op.kind, std::holds_alternative<GroupedGemm>(kernel));
+  const bool runs_forward = op.pass == Pass::forward || op.role == Role::recompute;
+  return runs_forward ? calls.forward : calls.backward;
+}
+
+HostCalls host_calls(const OpType& op, const Kernel* kernel, std::optional<int> casts) {
   if (kernel == nullptr) return {.collectives = 1};
   if (std::holds_alternative<HostWork>(*kernel)) return {};  // has a time of its own
   const auto* gemm = std::get_if<GroupedGemm>(kernel);
-  const EagerCalls calls = eager_calls(op.kind, gemm != nullptr);
-  const bool runs_forward = op.pass == Pass::forward || op.role == Role::recompute;
   // Products of experts are launched one by one, and so are the casts of what comes in.
   const int groups = gemm != nullptr ? static_cast<int>(gemm->m.size()) : 1;
-  if (op.role == Role::wgrad) return {.kernels = groups};
-  const int casts = gemm != nullptr && gemm->type == DataType::fp8 ? groups : 0;
-  const int launches = runs_forward ? calls.forward : calls.backward;
-  return {.kernels = launches + groups - 1 + casts, .modules = calls.modules};
+  const bool quantized = gemm != nullptr && gemm->type == DataType::fp8;
+  const int each = quantized && op.role != Role::wgrad ? groups : 0;
+  const int modules = op.role == Role::wgrad ? 0 : eager_calls(op.kind, gemm != nullptr).modules;
+  return {.kernels = kernels_of(op, *kernel) + groups - 1 + casts.value_or(each),
+          .modules = modules};
 }
 
 bool captured(const GraphModules& graphs, const OpType& op, std::optional<BlockKind> block) {

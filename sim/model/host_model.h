@@ -51,7 +51,11 @@ struct HostCalls {
 };
 
 /// Of an op on one GPU; null: an exchange. docs/host.md has the table and what it was counted from.
-HostCalls host_calls(const OpType& op, const Kernel* kernel);
+/// `casts`: kernels that quantize an 8-bit product, one for each group unless they are known.
+HostCalls host_calls(const OpType& op, const Kernel* kernel, std::optional<int> casts = {});
+
+/// Kernels of an op, the products of all its groups counted as one.
+int kernels_of(const OpType& op, const Kernel& kernel);
 
 /// Whether the op is a part of what these modules capture. `block`: that it belongs to, where its
 /// kind stands in several.

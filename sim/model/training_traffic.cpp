@@ -30,8 +30,9 @@ Bytes TrainingTraffic::of_gradient(const Kernel& kernel, const OpType& op) const
 
 TrainingTraffic::Cast TrainingTraffic::of_cast(const Kernel& kernel, const OpType& op) const {
   const GroupedGemm* gemm = product_with_weights(kernel, op);
-  if (gemm == nullptr || op.role == Role::wgrad || gemm->type != DataType::fp8) return {};
-  Cast cast;
+  if (gemm == nullptr || gemm->type != DataType::fp8) return {};
+  Cast cast{Bytes(0), scale_kernels};
+  if (op.role == Role::wgrad) return cast;
   for (const std::int64_t m : gemm->m) {
     if (m == 0) continue;
     cast.bytes += bytes_of(m * gemm->k, per_cast);

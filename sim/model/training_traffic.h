@@ -15,12 +15,16 @@ struct TrainingTraffic {
   /// before the product; and the kernels for it.
   double per_cast = 0;
   int cast_kernels = 0;
+  /// Launches of every such product, of all its groups together, that lay out scales for it.
+  int scale_kernels = 0;
+  /// Each kernel of an op that is several (docs/host.md) takes its own launch on the GPU.
+  bool each_kernel = false;
 
   /// Beside memory_traffic_of(kernel), at the same time.
   Bytes of_gradient(const Kernel& kernel, const OpType& op) const;
   /// Before the kernel. An input is quantized once for the forward pass, in both layouts; a
   /// gradient once for both of its products, before that by inputs. Each group has its own scales
-  /// and kernels.
+  /// and kernels; the kernels that lay out scales come in one go, before all three products.
   struct Cast {
     Bytes bytes;
     int kernels = 0;

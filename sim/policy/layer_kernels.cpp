@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/policy/bias_traffic.h"
 #include "sim/policy/layer_step.h"
 
 namespace moesim {
@@ -151,9 +152,26 @@ void LayerOps::recompute_experts(int layer) {
   experts_forward(step(layer, Pass::forward).run_again(), true);
 }
 
+/// Where experts have biases, as GPT-OSS's, what clamps their two halves and joins them again is
+/// no part of the activation's own kernel.
 void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
+  const int joined = model_.expert_bias ? 2 * (model_.expert_matrices - 1) : 0;
   add_memory(s, s.key(OpKind::activation, Stage::experts),
-             times(work.rows, model_.expert_matrices - 1), work.rows, model_.expert_ffn);
+             times(work.rows, model_.expert_matrices - 1 + joined), times(work.rows, 1 + joined),
+             model_.expert_ffn);
+}
+
+/// Sums up the results of rows, forward, or spreads their gradients, with the biases of fc2.
+void LayerOps::add_reduce(const Step& s, const ExpertWork& work, Stage stage) {
+  const bool forward = s.pass == Pass::forward;
+  const BiasTraffic bias = model_.expert_bias ? traffic_of_bias(forward) : BiasTraffic{};
+  const auto with = [&](const Rows& rows, int more) {
+    Rows result = times(work.rows, more);
+    for (std::size_t g = 0; g < result.size(); ++g) result[g] += rows[g];
+    return result;
+  };
+  add_memory(s, s.key(OpKind::reduce, stage), with(forward ? work.rows : work.read, bias.read),
+             with(forward ? s.parts.gathered() : work.rows, bias.written), model_.hidden);
 }
 
 void LayerOps::experts_forward(const Step& s, bool alone) {
@@ -172,8 +190,7 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
   add_compute(s, s.key(OpKind::fc2, Stage::experts), [&](GpuId gpu) {
     return GroupedGemm{work.m[gpu.index()], model_.hidden, ffn, gemm_type()};
   });
-  if (!alone)
-    add_memory(s, s.key(OpKind::reduce, Stage::combine), work.rows, arrived, model_.hidden);
+  if (!alone) add_reduce(s, work, Stage::combine);
   if (transpose) add_transpose(s, Stage::combine, arrived);
 }
 
@@ -183,12 +200,15 @@ void LayerOps::experts_backward(const Step& s) {
   const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
-  add_memory(s, s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);
+  add_reduce(s, work, Stage::dispatch);
   const bool ran_again = experts_again_[static_cast<std::size_t>(s.layer)];
   if (runs_again(RecomputeModule::moe_act) && !ran_again) add_activation(s.run_again(), work);
   add_fc2_gradients(s, work, backward_roles());
-  add_memory(s, s.key(OpKind::activation, Stage::experts), times(work.rows, model_.expert_matrices),
-             times(work.rows, model_.expert_matrices - 1), ffn);
+  // The clamp of each half reads a gradient and an input, and writes a gradient; all are joined.
+  const int halves = model_.expert_bias ? model_.expert_matrices - 1 : 0;
+  add_memory(s, s.key(OpKind::activation, Stage::experts),
+             times(work.rows, model_.expert_matrices + 3 * halves),
+             times(work.rows, model_.expert_matrices - 1 + 2 * halves), ffn);
   add_fc1_gradients(s, work, backward_roles());
   add_memory(s, s.key(OpKind::sort, Stage::combine), work.rows, arrived, model_.hidden);
   if (transpose) add_transpose(s, Stage::combine, arrived);

@@ -14,6 +14,8 @@ const std::vector<RoutingMechanism>& routing_mechanisms() {
        true},
       {"occult-prune", "experts on few GPUs for each token (Occult), approximated",
        read_occult_prune, true},
+      {"in-turn", "experts in turn, token by token: forced balance as NeMo AutoModel's gate has it",
+       read_in_turn},
       {"c2r", "the best expert and partners of it (C2R), approximated", read_c2r, true},
   };
   return table;

@@ -50,6 +50,7 @@ RoutingMaker read_capacity_routing(const YamlMap& params);
 RoutingMaker read_group_limited(const YamlMap& params);
 RoutingMaker read_node_limited(const YamlMap& params);
 RoutingMaker read_occult_prune(const YamlMap& params);
+RoutingMaker read_in_turn(const YamlMap& params);
 RoutingMaker read_c2r(const YamlMap& params);
 PlacementMaker read_contiguous(const YamlMap& params);
 PlacementMaker read_expert_swap(const YamlMap& params);

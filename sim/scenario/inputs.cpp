@@ -116,7 +116,8 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
           find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
       GpuModel read = read_gpu_model(path, overrides);
       if (scenario.iteration) {
-        read.training_traffic = training_traffic(scenario.iteration->precision);
+        read.training_traffic =
+            training_traffic(scenario.iteration->precision, scenario.gradient_bytes);
         if (scenario.iteration->host) read.host = *scenario.iteration->host;
       }
       model = std::make_shared<const GpuModel>(std::move(read));

@@ -31,5 +31,29 @@ TEST(BalancedTrace, ChoosesDifferentExpertsAllAlike) {
   EXPECT_EQ(trace.step(0).sequence_lengths().size(), 20u);
 }
 
+TEST(BalancedTrace, KeepsToTheGroupsOfTheGate) {
+  const std::int64_t tokens = 20'000;
+  TraceInfo info;
+  info.experts = 32;
+  info.top_k = 6;
+  info.layers = {0};
+  const RoutingTrace trace = balanced_trace(info, tokens, 1000, {8, 3});
+  const IdRows ids = trace.step(0).ids(0);
+  std::vector<int> counts(32);
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    std::set<int> of_token, groups;
+    for (int k = 0; k < 6; ++k) {
+      of_token.insert(ids.at(t, k));
+      groups.insert(ids.at(t, k) / 4);
+      ++counts[static_cast<std::size_t>(ids.at(t, k))];
+    }
+    ASSERT_EQ(of_token.size(), 6u);
+    ASSERT_EQ(groups.size(), 3u);
+  }
+  // 3,750 of each; six standard deviations are below 350.
+  EXPECT_NEAR(*std::ranges::min_element(counts), 3750, 350);
+  EXPECT_NEAR(*std::ranges::max_element(counts), 3750, 350);
+}
+
 }  // namespace
 }  // namespace moesim

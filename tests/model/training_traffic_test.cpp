@@ -53,5 +53,31 @@ TEST(TrainingTraffic, EightBitProductsQuantizeTheirRowsBefore) {
   EXPECT_EQ(us_of(training, wide, forward_fc1), us_of(plain, wide, forward_fc1));
 }
 
+TEST(TrainingTraffic, ScalesAreLaidOutOnceForAllGroupsOfEveryProduct) {
+  const GpuModel casts = slow_memory({1, 6, 1}), both = slow_memory({1, 6, 1, 2});
+  const GroupedGemm gemm{{4, 0, 6}, 5, 7, DataType::fp8};
+  for (const OpType op : {forward_fc1, dgrad_fc1, wgrad_fc1}) {
+    EXPECT_NEAR(us_of(both, gemm, op), us_of(casts, gemm, op) + 2 * 1000, 1e-6);
+  }
+}
+
+TEST(TrainingTraffic, EveryKernelOfAnOpTakesItsLaunch) {
+  const GpuModel one = slow_memory({}), each = slow_memory({0, 0, 0, 0, true});
+  const MemoryBound rows{Bytes(30), Bytes(40)};
+  const auto more = [&](const Kernel& kernel, const char* type) {
+    const OpType op = *find_op_type(type);
+    return us_of(each, kernel, op) - us_of(one, kernel, op);
+  };
+  EXPECT_NEAR(more(rows, "permute"), 13 * 1000, 1e-6);  // of 14 kernels
+  EXPECT_NEAR(more(rows, "permute-grad"), 0, 1e-6);
+  EXPECT_NEAR(more(rows, "norm-dgrad"), 1000, 1e-6);
+  // Products of experts are one kernel on the GPU, whose launches hide behind each other.
+  const GroupedGemm gemm{{4, 6}, 5, 7, DataType::bf16};
+  for (const char* type : {"fc1", "fc1-dgrad", "fc1-wgrad"}) EXPECT_EQ(more(gemm, type), 0);
+  EXPECT_NEAR(more(gemm, "gate"), 7 * 1000, 1e-6);
+  EXPECT_EQ(more(gemm, "gate-wgrad"), 0);
+  EXPECT_EQ(more(HostWork{5}, "planning"), 0);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -112,5 +112,32 @@ TEST_F(LayerOpsTest, AnExchangeThatMovesNothingAlthoughTokensLeaveIsAnError) {
   }
 }
 
+/// Bytes per row of the experts on GPU 1, less those without biases.
+TEST_F(LayerOpsTest, BiasesOfExpertsAddToActivationsAndResults) {
+  issue_sequentially(ops(), true);
+  const Plan without = std::exchange(plan_, Plan());
+  plan_.gpus = 2;
+  model_.expert_bias = true;
+  issue_sequentially(ops(), true);
+  const auto moved = [](const Plan& plan, const std::string& label) {
+    for (const Op& op : plan.ops) {
+      if (op.label == label) return std::get<MemoryBound>(op.kernels()->of(1));
+    }
+    return MemoryBound();
+  };
+  const int rows = 3, hidden = model_.hidden, ffn = model_.expert_ffn;
+  const auto more = [&](const std::string& label, int read, int written) {
+    const MemoryBound a = moved(without, label), b = moved(plan_, label);
+    EXPECT_EQ(b.read - a.read, Bytes(rows * read)) << label;
+    EXPECT_EQ(b.written - a.written, Bytes(rows * written)) << label;
+  };
+  // Two halves: clamped (2 bytes read and written each), then joined; their gradients by gradient
+  // and input (4 read, 2 written each), then joined.
+  more("activation", 2 * (2 + 2) * ffn, 2 * (2 + 2) * ffn);
+  more("activation-grad", 2 * (4 + 2) * ffn, 2 * (2 + 2) * ffn);
+  more("reduce", (2 + 4 + 4 + 4) * hidden, (4 + 4 + 4 + 2) * hidden);
+  more("reduce-grad", (2 + 4 + 2 + 8 + 8) * hidden, (4 + 2 + 2 + 4 + 4) * hidden);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -11,6 +11,8 @@
 namespace moesim {
 namespace {
 
+constexpr int expert_count_bytes = 4;  // of an expert's rows: int32
+
 /// FP8 carries one 4-byte scale per 128 elements.
 std::int64_t fp8_bytes(const MoeModel& model) { return model.hidden + 4 * (model.hidden / 128); }
 std::int64_t bf16_bytes(const MoeModel& model) { return 2 * std::int64_t{model.hidden}; }
@@ -101,6 +103,10 @@ DispatchShape DeepEpNormal::shape(const MoeModel& model) const {
       shape.wire(stage, pass).row = message_bytes(model, stage, pass);
     }
   }
+  if (parameters_.host_wait.value > 0) {
+    shape.wire(Stage::dispatch, Pass::forward).sides = {
+        {"counts", Bytes(0), Bytes(expert_count_bytes * model.experts), true, parameters_.host_wait}};
+  }
   return shape;
 }
 
@@ -120,7 +126,9 @@ int rounds_for(std::int64_t tokens, const DeepEpParameters& parameters) {
 }
 
 // type: fp8 (default) or bf16, of the forward dispatch; channels; rdma_chunk: tokens of a put, by
-// default what DeepEP takes for the number of ranks; chunk_time; rounds: the most of them.
+// default what DeepEP takes for the number of ranks; chunk_time; rounds: the most of them;
+// host_wait: until the host, which makes room for the rows, has read how many come
+// (csrc/deep_ep.cpp), default 0 us: it knows a bound.
 DispatchMaker read_deepep_normal(const YamlMap& params) {
   DeepEpParameters parameters;
   parameters.fp8 = read_fp8(params);
@@ -128,6 +136,7 @@ DispatchMaker read_deepep_normal(const YamlMap& params) {
   const auto chunk = static_cast<int>(params.integer("rdma_chunk", {1, 4096}, 0));
   parameters.chunk_time = params.seconds("chunk_time", Seconds(0));
   parameters.rounds = static_cast<int>(params.integer("rounds", {1, 64}, 4));
+  parameters.host_wait = params.seconds("host_wait", Seconds(0));
   return [=](const DispatchContext& c) {
     DeepEpParameters known = parameters;
     known.chunks = chunk > 0 ? RdmaChunks{chunk, chunk} : published_chunks(c.groups.size());

@@ -13,6 +13,7 @@ struct DeepEpParameters {
   RdmaChunks chunks;
   int rounds = 1;         // at most
   Seconds chunk_time{0};  // a chunk's turn in its ring
+  Seconds host_wait{0};   // until the host has read how many rows come; 0: it does not wait
 };
 
 /// One copy per token and node to the GPU with the same index there, which forwards one copy per

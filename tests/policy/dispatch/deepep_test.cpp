@@ -252,5 +252,28 @@ TEST(DeepEp, RoundsOverlapForwardsWithRdma) {
   EXPECT_GT(time[17], time[4]);
 }
 
+TEST(DeepEp, HostsThatMustKnowHowManyRowsComeWaitForTheirCounts) {
+  std::mt19937 random(2);
+  MoeModel model = deepseek_width();
+  model.experts = 16;
+  model.expert_ffn = 8;
+  const Tokens tokens(4, 16, 8, 5, random_ids(random, 4 * 5, 16, 8), 4);
+  const auto plan = [&](const std::string& text) {
+    return plan_of(*make_dispatch(text, bare_nodes(1, 4), 4, model), tokens, model);
+  };
+  const Plan waits = plan("{kind: deepep-normal, host_wait: 7 us}");
+  const auto counts = exchanges(waits, "dispatch-counts");
+  ASSERT_EQ(counts.size(), 1u);  // forward alone, 4 bytes of each expert to each of three
+  EXPECT_EQ(counts[0]->exchange()->traffic.at(GpuId(0), GpuId(1)), Bytes(4 * 16));
+  int reads = 0;
+  for (const Op& op : waits.ops) {
+    if (op.label != "read-counts") continue;
+    EXPECT_EQ(*op.kernels(), Kernels(HostWork{7'000}));
+    reads += static_cast<int>(op.group.size());
+  }
+  EXPECT_EQ(reads, 4);
+  EXPECT_TRUE(exchanges(plan("deepep-normal"), "dispatch-counts").empty());
+}
+
 }  // namespace
 }  // namespace moesim

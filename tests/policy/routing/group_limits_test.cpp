@@ -155,5 +155,12 @@ TEST(NodeLimited, EveryRunHasItsOwnNodes) {
   }
 }
 
+TEST(InTurn, TokensTakeTheExpertsAfterThoseOfTheTokenBefore) {
+  const Recorded r(8, 2, 3, {0, 1, 2, 5, 4, 3, 7, 6, 0, 2, 1, 0});
+  const auto result = route("in-turn", r);
+  EXPECT_EQ(result.rows, (Rows{{0, 1, 2}, {3, 4, 5}, {6, 7, 0}, {1, 2, 3}}));
+  EXPECT_EQ(result.change.replaced_choices, 1);  // the last token's 3; no expert is there twice
+}
+
 }  // namespace
 }  // namespace moesim
