@@ -9,6 +9,7 @@
 #include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
+#include "sim/compare/iteration_run.h"
 #include "sim/export/chakra.h"
 #include "sim/export/engine_placement.h"
 #include "sim/export/goal.h"
@@ -27,10 +28,15 @@ struct ExportOptions {
   std::string format;
 };
 
+const Scenario& of_one_case(const Scenario& scenario) {
+  if (scenario.topologies.size() * scenario.policies.size() == 1) return scenario;
+  throw Error("'export' takes one topology and one policy");
+}
+
 /// The chosen steps of a scenario of one topology and one policy, planned one after the other.
 class Planned {
  public:
-  explicit Planned(const Scenario& scenario) : inputs_(open_inputs(checked(scenario))) {
+  explicit Planned(const Scenario& scenario) : inputs_(open_inputs(of_one_case(scenario))) {
     for (const Diagnostic& w : inputs_.warnings) fmt::print(stderr, "{}", w.str());
     const ClusterInput& in = inputs_.clusters[0];
     planner_ = std::make_unique<StepPlanner>(inputs_.systems[0], in.topology, inputs_.model,
@@ -46,11 +52,6 @@ class Planned {
   }
 
  private:
-  static const Scenario& checked(const Scenario& scenario) {
-    if (scenario.topologies.size() * scenario.policies.size() == 1) return scenario;
-    throw Error("'export' takes one topology and one policy");
-  }
-
   Inputs inputs_;
   std::unique_ptr<StepPlanner> planner_;
 };
@@ -84,25 +85,44 @@ void export_placement(const ExportOptions& options) {
              planned.inputs().systems[0].name, planned.cluster().first_step + planned.steps() - 1);
 }
 
-void export_goal(const ExportOptions& options) {
-  const Scenario scenario = options.scenario.read();
+struct PlanOnGpus {
+  Plan plan;
+  GpuModels gpus;
+};
+
+PlanOnGpus first_iteration(const Scenario& scenario) {
+  const auto& routing = scenario.iteration->routing;
+  if (routing.size() != 1) {
+    throw Error("'export' takes one kind of routing", "--routing recorded, or balanced");
+  }
+  const Inputs inputs = open_iteration_inputs(of_one_case(scenario));
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  const ClusterInput& cluster = inputs.clusters[0];
+  PlannedIterations iterations({scenario, inputs, cluster, inputs.systems[0], routing[0]});
+  return {iterations.plan(0).plan, cluster.gpus};
+}
+
+/// Of the first step or iteration that the scenario asks for.
+PlanOnGpus first_plan(const Scenario& scenario) {
+  if (scenario.iteration) return first_iteration(scenario);
   Planned planned(scenario);
-  const StepPlan step = planned.step(0);
-  write_output(options.out, to_goal(step.plan, planned.cluster().gpus));
-  fmt::print(stream_beside(options.out), "{} ops of {} GPUs\n", step.plan.ops.size(),
-             step.plan.gpus);
+  return {planned.step(0).plan, planned.cluster().gpus};
+}
+
+void export_goal(const ExportOptions& options) {
+  const auto [plan, gpus] = first_plan(options.scenario.read());
+  write_output(options.out, to_goal(plan, gpus));
+  fmt::print(stream_beside(options.out), "{} ops of {} GPUs\n", plan.ops.size(), plan.gpus);
 }
 
 void export_chakra(const ExportOptions& options) {
-  const Scenario scenario = options.scenario.read();
-  Planned planned(scenario);
-  const StepPlan step = planned.step(0);
-  const std::vector<std::string> files = to_chakra(step.plan, planned.cluster().gpus);
+  const auto [plan, gpus] = first_plan(options.scenario.read());
+  const std::vector<std::string> files = to_chakra(plan, gpus);
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     write_file(fmt::format("{}.{}.et", options.out, rank), files[rank]);
   }
-  fmt::print("{} ops of {} GPUs in {}.0.et to {}.{}.et\n", step.plan.ops.size(), step.plan.gpus,
-             options.out, options.out, step.plan.gpus - 1);
+  fmt::print("{} ops of {} GPUs in {}.0.et to {}.{}.et\n", plan.ops.size(), plan.gpus, options.out,
+             options.out, plan.gpus - 1);
 }
 
 struct RankCostOptions {
@@ -138,7 +158,8 @@ std::shared_ptr<ExportOptions> add_export(CommandLine& command) {
 
 void add_chakra(CommandLine& exports) {
   CommandLine chakra = exports.add_subcommand(
-      "chakra", "Writes the plan of the first step as MLCommons Chakra execution traces");
+      "chakra",
+      "Writes the plan of the first step or iteration as MLCommons Chakra execution traces");
   const auto options = std::make_shared<ExportOptions>();
   options->scenario.add_to(chakra);
   chakra
@@ -173,7 +194,8 @@ void add_export_command(CommandLine& app) {
       .required();
   placement.callback([of_placement] { export_placement(*of_placement); });
   CommandLine goal = exports.add_subcommand(
-      "goal", "Writes the plan of the first step as a GOAL schedule, as LogGOPSim and ATLAHS read");
+      "goal",
+      "Writes the plan of the first step or iteration as a GOAL schedule, as LogGOPSim reads");
   const auto of_goal = add_export(goal);
   goal.callback([of_goal] { export_goal(*of_goal); });
   add_chakra(exports);

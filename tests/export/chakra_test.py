@@ -105,11 +105,11 @@ class Chakra(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def export(self, *words):
-        """The nodes of every rank, and the plan's text."""
+    def nodes(self, *words):
+        """Of every rank."""
         metadata, node = message_classes()
         with tempfile.TemporaryDirectory() as folder:
-            self.moesim("export", "chakra", *FLAGS, *words, "-o", f"{folder}/step")
+            self.moesim("export", "chakra", *words, "-o", f"{folder}/step")
             self.assertEqual(len(os.listdir(folder)), 16)
             ranks = []
             for rank in range(16):
@@ -117,7 +117,11 @@ class Chakra(unittest.TestCase):
                 head, *nodes = messages(data, itertools.chain([metadata], itertools.repeat(node)))
                 self.assertEqual(head.version, "0.0.4")
                 ranks.append(nodes)
-        return ranks, self.moesim("plan", *FLAGS, *words)
+        return ranks
+
+    def export(self, *words):
+        """The nodes of every rank, and the plan's text."""
+        return self.nodes(*FLAGS, *words), self.moesim("plan", *FLAGS, *words)
 
     def test_every_exchange_moves_the_plans_bytes(self):
         for policy in ("alltoall", "deepep-normal", "hiermoe"):
@@ -156,6 +160,17 @@ class Chakra(unittest.TestCase):
         for nodes in ranks:
             self.assertEqual([node.id for node in nodes], list(range(len(nodes))))
             self.assertTrue(all(dep < node.id for node in nodes for dep in node.data_deps))
+
+    def test_an_iteration_moves_as_much_as_in_goal(self):
+        words = ["scenarios/iteration.yaml", "--policy", "alltoall", "--routing", "recorded", "--set", "batch.global=16"]
+        ranks = self.nodes(*words)
+        goal = self.moesim("export", "goal", *words).split("rank ")[1:]
+        messages = [collections.Counter(attributes(node)["comm_size"] for nodes in ranks for node in nodes if node.type == kind)
+                    for kind in (SEND, RECV)]
+        self.assertEqual(messages[0], messages[1])
+        sent = collections.Counter(int(size) for schedule in goal for size in re.findall(r": send (\d+)b", schedule))
+        self.assertEqual(messages[0], sent)
+        self.assertGreater(sum(sent.values()), 1000)
 
     def test_kernels_take_as_long_as_in_goal(self):
         words = ["--policy", "alltoall", "--pass", "forward+backward"]
