@@ -56,6 +56,23 @@ class Replay(unittest.TestCase):
         return ["--topology", "cluster.yaml", "--model", "gpt-oss-20b", "--set", f"model.experts={gpus}", "--set",
                 "model.top_k=1", "--trace", f"pairs{gpus}-{passes}", "--layers", "recorded", "--policy", "alltoall", "--pass", passes]
 
+    def replay(self, goal):
+        """When each rank ends [ns]."""
+        subprocess.run([f"{TOOLS}/txt2bin", "-i", goal, "-o", "plan.bin"], cwd=self.folder, check=True, capture_output=True)
+        done = subprocess.run([f"{TOOLS}/LogGOPSim", "-f", "plan.bin", "-L", "2000", "-o", "0", "-g", "0", "-G", "1",
+                               "-S", "1000000000"], cwd=self.folder, check=True, capture_output=True, text=True)
+        return [int(time) for time in re.findall(r"Host \d+: (\d+)", done.stdout)]
+
+    def test_an_iteration_ends(self):
+        self.moesim("export", "goal", str(ROOT / "scenarios/iteration.yaml"), "--policy", "alltoall", "--routing", "balanced", "-o",
+                    "plan.goal")
+        times = self.replay("plan.goal")
+        self.assertEqual(len(times), 16)
+        computed = [sum(map(int, re.findall(r"calc (\d+)", rank)))
+                    for rank in (self.folder / "plan.goal").read_text(encoding="utf-8").split("rank ")[1:]]
+        self.assertGreater(min(times), max(computed) / 2)
+        self.assertGreater(max(times), max(computed))
+
     def test_an_exchange_without_contention_takes_the_same_time(self):
         for gpus in (2, 4, 8):
             for passes, exchanges in (("forward", 2), ("forward+backward", 4)):
@@ -66,16 +83,11 @@ class Replay(unittest.TestCase):
                     schedule = (self.folder / "plan.goal").read_text(encoding="utf-8")
                     sent = sum(int(size) for size in re.findall(r": send (\d+)b", schedule))
                     self.assertEqual(sent, case["total"]["traffic"]["other_host_bytes"])
-                    subprocess.run([f"{TOOLS}/txt2bin", "-i", "plan.goal", "-o", "plan.bin"], cwd=self.folder, check=True,
-                                   capture_output=True)
-                    done = subprocess.run([f"{TOOLS}/LogGOPSim", "-f", "plan.bin", "-L", "2000", "-o", "0", "-g", "0", "-G", "1",
-                                           "-S", "1000000000"], cwd=self.folder, check=True, capture_output=True, text=True)
-                    times = [int(time) for time in re.findall(r"Host \d+: (\d+)", done.stdout)]
+                    times = self.replay("plan.goal")
                     self.assertEqual(len(times), gpus)
                     # LogGP charges size - 1 bytes of a message; each calc is rounded to a nanosecond.
                     self.assertAlmostEqual(max(times), case["step_s"] * 1e9, delta=exchanges + 30)
                     print(f"{gpus} GPUs, {passes}: LogGOPSim {max(times)} ns, moesim {case['step_s'] * 1e9:.0f} ns")
-
 
 
 if __name__ == "__main__":
