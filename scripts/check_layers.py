@@ -44,7 +44,8 @@ MAY_INCLUDE = {
     "sim/html": BASE,
     "sim/compare": COMPARE,
     "sim/papers": COMPARE | {"sim/calibrate", "sim/compare"},
-    "sim/cli": SIM,
+    "sim/sweep": COMPARE | {"sim/compare"},
+    "sim/cli": SIM | {"sim/sweep"},
     "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/report"},
 }
 
@@ -57,6 +58,7 @@ ONLY_IN = {
     "zip.h": "sim/trace/import",
     "protozero/": "sim/export",
     "simdjson.h": "sim/trace/import",
+    "sqlite3.h": "sim/sweep",
     "mpi.h": "realhw/mpi",
     "openssl/": ("realhw/tcp/meet", "sim/trace/synth"),
     "cuda": "realhw/cuda",

@@ -13,6 +13,8 @@
 #include <mutex>
 #include <system_error>
 
+#include "sim/base/wire.h"
+
 namespace moesim {
 namespace {
 
@@ -84,6 +86,21 @@ bool read_more(int file, std::string& bytes) {
     bytes.append(buffer, static_cast<std::size_t>(count));
     return true;
   }
+}
+
+bool write_frame(int file, std::string_view frame) {
+  return write_all(file, to_bytes(std::string(frame)));
+}
+
+std::optional<std::string> next_frame(std::string& bytes) {
+  std::size_t size = 0;
+  if (bytes.size() < sizeof size) return std::nullopt;
+  std::string_view rest = bytes;
+  take(rest, size);
+  if (rest.size() < size) return std::nullopt;
+  std::string frame(rest.substr(0, size));
+  bytes.erase(0, sizeof size + size);
+  return frame;
 }
 
 std::string find_program(const std::string& name) {

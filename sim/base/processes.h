@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,12 @@ bool write_all(int file, std::string_view bytes);
 
 /// Waits for the next bytes and appends them; false at the end of the pipe.
 bool read_more(int file, std::string& bytes);
+
+/// Bytes that arrive as a whole: their length, then they. False as of write_all().
+bool write_frame(int file, std::string_view frame);
+
+/// The first frame that has arrived as a whole; it leaves `bytes`.
+std::optional<std::string> next_frame(std::string& bytes);
 
 /// The first program of that name in the folders of PATH; empty when there is none.
 std::string find_program(const std::string& name);

@@ -22,6 +22,8 @@ LongWork::~LongWork() {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
 }
 
+bool LongWork::stopped() { return stop_signal != 0; }
+
 void LongWork::show(double done) {
   if (stop_signal != 0) throw std::runtime_error(interrupted_);
   line_.show(what_, done);

@@ -23,6 +23,9 @@ class LongWork {
     return [this](double done) { show(done); };
   }
 
+  /// Whether Ctrl-C was pressed: for work that ends by itself then.
+  static bool stopped();
+
  private:
   void show(double done);
 

@@ -27,7 +27,8 @@ constexpr std::pair<std::string_view, Add> commands[] = {
     {"list", moesim::add_list_command},         {"topology", moesim::add_topology_command},
     {"trace", moesim::add_trace_command},       {"calibrate", moesim::add_calibrate_command},
     {"validate", moesim::add_validate_command}, {"report", moesim::add_report_command},
-    {"papers", moesim::add_papers_command},
+    {"papers", moesim::add_papers_command},     {"sweep", moesim::add_sweep_command},
+    {"query", moesim::add_query_command},
 };
 
 /// The command that is named first, or all of them: all the flags take milliseconds.

@@ -32,10 +32,13 @@ std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order
 }
 
 std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
-    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster) {
+    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster,
+    const std::vector<Fidelity>& others) {
+  std::vector<Fidelity> in_process = fidelities;
+  in_process.insert(in_process.end(), others.begin(), others.end());
   std::vector<std::unique_ptr<SimulatedBackend>> backends;
   for (const Fidelity fidelity : fidelities) {
-    backends.push_back(make_backend(fidelity, order, cluster, fidelities));
+    backends.push_back(make_backend(fidelity, order, cluster, in_process));
   }
   return backends;
 }

@@ -18,9 +18,10 @@ std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order
                                                const ClusterInput& cluster,
                                                const std::vector<Fidelity>& in_process);
 
-/// One for each fidelity.
+/// One for each fidelity; `others` are those that the process simulates at beside them.
 std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
-    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster);
+    const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster,
+    const std::vector<Fidelity>& others = {});
 
 /// "port", "flow", "simgrid", "flow-nccl", "simgrid-nccl" or "analytic".
 std::string backend_name(Fidelity fidelity, P2pOrder order);

@@ -137,7 +137,8 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   StepPlanner planner(run.system, cluster.topology, run.inputs.model, run.inputs.trace,
                       run.inputs.planner_options(run.scenario, cluster));
   const auto& fidelities = run.scenario.fidelities;
-  const auto backends = make_backends(fidelities, run.scenario.p2p_order, cluster);
+  const auto backends =
+      make_backends(fidelities, run.scenario.p2p_order, cluster, run.asked.others);
   RunMetrics empty;
   empty.gpu_memory = smallest_gpu(cluster);
   empty.replans = planner.layers().replans_in_warmup();
@@ -198,7 +199,8 @@ std::vector<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& 
   for (const Fidelity fidelity : scenario.fidelities) {
     fidelities.push_back(backend_name(fidelity, scenario.p2p_order));
   }
-  const bool alone = inputs.clusters.size() * fidelities.size() * inputs.systems.size() == 1;
+  const bool alone = !options.may_run_none &&
+                     inputs.clusters.size() * fidelities.size() * inputs.systems.size() == 1;
   const auto timeline = open_timeline(
       options.timeline, inputs, inputs.clusters.size() * inputs.systems.size(), fidelities.size());
   std::vector<WorkerJob<PolicyOutcome>> jobs;
@@ -264,7 +266,7 @@ ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
       if (bounds) result.bounds.push_back({&topology, system.name, std::move(*bounds)});
     }
   }
-  require_one(result.cases);
+  if (!options.may_run_none) require_one(result.cases);
   return result;
 }
 

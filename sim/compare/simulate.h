@@ -13,11 +13,13 @@
 namespace moesim {
 
 struct ComparisonOptions {
-  int workers = 1;            // processes; the results do not depend on their number
+  int workers = 1;            // processes; the results do not depend on their number. 0: this one
   bool bounds = false;        // asks for them, too: TimeBounds, and those of the token exchanges
   bool elasticities = false;  // of the first step or iteration
   bool pictures = false;      // what reports draw
   std::optional<TimelineRequest> timeline = {};
+  bool may_run_none = false;  // that no case can run is a result, too, and no Error
+  std::vector<Fidelity> others = {};  // at which the process simulates beside the scenario's
 };
 
 struct ComparisonResult {

@@ -37,19 +37,7 @@ struct StepOfJob {
   int steps = 0;
 };
 
-bool send(int out, const Message& message) { return write_all(out, to_bytes(to_bytes(message))); }
-
-/// The first of the messages that have arrived as a whole; it leaves `bytes`.
-std::optional<Message> next_message(std::string& bytes) {
-  std::size_t size = 0;
-  if (bytes.size() < sizeof size) return std::nullopt;
-  std::string_view rest = bytes;
-  take(rest, size);
-  if (rest.size() < size) return std::nullopt;
-  const auto message = from_bytes<Message>(rest.substr(0, size));
-  bytes.erase(0, sizeof size + size);
-  return message;
-}
+bool send(int out, const Message& message) { return write_frame(out, to_bytes(message)); }
 
 Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progress) {
   try {
@@ -162,14 +150,15 @@ class Pool {
       check_end(ended, wait_for_end(ended.process));
       return;
     }
-    while (auto message = next_message(worker.bytes)) {
-      if (message->kind == Telling::step) {
-        show(worker, from_bytes<StepOfJob>(message->content));
-      } else if (message->kind == Telling::note) {
+    while (const auto frame = next_frame(worker.bytes)) {
+      auto message = from_bytes<Message>(*frame);
+      if (message.kind == Telling::step) {
+        show(worker, from_bytes<StepOfJob>(message.content));
+      } else if (message.kind == Telling::note) {
         line_.clear();
-        if (!is_quiet()) fmt::print(stderr, "{}: {}\n", jobs_[worker.job].name, message->content);
+        if (!is_quiet()) fmt::print(stderr, "{}: {}\n", jobs_[worker.job].name, message.content);
       } else {
-        ends_[worker.job] = std::move(*message);
+        ends_[worker.job] = std::move(message);
       }
     }
   }

@@ -19,6 +19,8 @@ struct JobProgress {
   void operator()(double step, int steps) const { at(step, steps); }
 };
 
+inline const JobProgress no_progress{[](double, int) {}, [](const std::string&) {}};
+
 template <class Result>
 struct WorkerJob {
   std::string name;  // for progress lines and errors
@@ -29,18 +31,22 @@ struct WorkerJob {
 std::vector<std::string> run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs,
                                        int workers);
 
-/// Runs the jobs, at most `workers` at a time, and returns their results in job order. The first
-/// failed job (in job order) is thrown again under its name: Unsuitable and Error with all their
-/// diagnostics, anything else as std::runtime_error. Progress lines go to stderr when it is a
-/// terminal.
+/// Runs the jobs, at most `workers` at a time (0: in this process, one after the other), and
+/// returns their results in job order. The first failed job (in job order) is thrown again under
+/// its name: Unsuitable and Error with all their diagnostics, anything else as std::runtime_error.
+/// Progress lines go to stderr when it is a terminal.
 template <class Result>
 std::vector<Result> run_jobs(const std::vector<WorkerJob<Result>>& jobs, int workers) {
+  std::vector<Result> results;
+  if (workers == 0) {
+    for (const WorkerJob<Result>& job : jobs) results.push_back(job.run(no_progress));
+    return results;
+  }
   std::vector<WorkerJob<std::string>> byte_jobs;
   for (const WorkerJob<Result>& job : jobs) {
     byte_jobs.push_back(
         {job.name, [&job](const JobProgress& progress) { return to_bytes(job.run(progress)); }});
   }
-  std::vector<Result> results;
   for (const std::string& bytes : run_byte_jobs(byte_jobs, workers)) {
     results.push_back(from_bytes<Result>(bytes));
   }

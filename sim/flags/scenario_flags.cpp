@@ -140,7 +140,7 @@ void ScenarioFlags::add_iteration(CommandLine& command) {
       .one_value_each();
 }
 
-Scenario ScenarioFlags::read() const {
+std::vector<Override> ScenarioFlags::overrides() const {
   std::vector<Override> flags = flags_;
   add_list(flags, "topology", topology_);
   add_list(flags, "policy", policy_);
@@ -155,7 +155,9 @@ Scenario ScenarioFlags::read() const {
                      fmt::format("--layers {}", fmt::join(layers_, ","))});
   }
   for (const std::string& change : set_) flags.push_back({"set", change, "--set " + change});
-  return read_scenario(file_, flags);
+  return flags;
 }
+
+Scenario ScenarioFlags::read() const { return read_scenario(file_, overrides()); }
 
 }  // namespace moesim

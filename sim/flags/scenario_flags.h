@@ -16,6 +16,9 @@ class ScenarioFlags {
   /// Adds the positional SCENARIO and one flag per key; the command's flags must outlive the app.
   void add_to(CommandLine& command);
   Scenario read() const;
+  /// What read() reads: the positional argument, and what the flags say.
+  const std::string& file() const { return file_; }
+  std::vector<Override> overrides() const;
 
  private:
   /// A flag that changes one key of the scenario; text that YAML must not interpret is quoted.

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "sim/base/wire.h"
+#include "sim/scenario/input_cache.h"
+
 namespace moesim {
 namespace {
 
@@ -48,23 +51,32 @@ void keep_steps(const Scenario& scenario, ClusterInput& cluster) {
   batches.erase(batches.begin(), batches.begin() + cluster.first_step);
 }
 
-void fit(const Scenario& scenario, const RoutingTrace& trace, ClusterInput& cluster) {
+/// Cuts the trace into batches, once for scenarios that do so alike.
+Batches batches_of(const Scenario& scenario, const RoutingTrace& trace, int gpus,
+                   InputCache& cache) {
+  const BatchOptions options{gpus, scenario.tokens_per_rank, scenario.repeat};
+  return cache.batches.get(scenario.trace + to_bytes(options),
+                           [&] { return make_batches(trace, options); });
+}
+
+void fit(const Scenario& scenario, const RoutingTrace& trace, ClusterInput& cluster,
+         InputCache& cache) {
   const int gpus = cluster.topology.gpu_count();
   cluster.ep = choose_ep(scenario, gpus, trace.info().experts);
-  cluster.batches = make_batches(trace, {gpus, scenario.tokens_per_rank, scenario.repeat});
+  cluster.batches = batches_of(scenario, trace, gpus, cache);
   keep_steps(scenario, cluster);
 }
 
 }  // namespace
 
 void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
-               std::vector<ClusterInput>& clusters) {
+               std::vector<ClusterInput>& clusters, InputCache& cache) {
   std::vector<Diagnostic> refusals;
   std::set<std::string> told;
   bool any = false;
   for (ClusterInput& cluster : clusters) {
     try {
-      fit(scenario, trace, cluster);
+      fit(scenario, trace, cluster, cache);
       any = true;
     } catch (const Error& e) {
       cluster.unsuitable = e.diagnostics().front().message;
@@ -74,6 +86,12 @@ void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
     }
   }
   if (!any) throw Error(refusals);
+}
+
+void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
+               std::vector<ClusterInput>& clusters) {
+  InputCache cache;
+  fit_trace(scenario, trace, clusters, cache);
 }
 
 }  // namespace moesim

@@ -11,6 +11,9 @@ namespace moesim {
 /// Chooses the expert-parallel degree, the batches and the steps of every cluster. One of several
 /// clusters that they do not fit is marked as unsuitable; throws Error when they fit none.
 void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
+               std::vector<ClusterInput>& clusters, InputCache& cache);
+/// The same without what others have cut.
+void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
                std::vector<ClusterInput>& clusters);
 
 }  // namespace moesim

@@ -10,21 +10,15 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
-#include "sim/iteration/iteration_options.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/fit_trace.h"
+#include "sim/scenario/input_cache.h"
+#include "sim/scenario/open_cluster.h"
 #include "sim/scenario/replayed_layers.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
 namespace {
-
-InputFile input_file(const std::string& name, const std::string& path,
-                     const std::vector<Override>& overrides) {
-  std::string content = read_file(path);
-  for (const Override& o : overrides) content += fmt::format("\n{}={}", o.path, o.value);
-  return {name, hash_of(content)};
-}
 
 /// The mistakes met so far, to tell them in one run.
 class Mistakes {
@@ -44,17 +38,6 @@ class Mistakes {
  private:
   std::vector<Diagnostic> all_;
 };
-
-/// data_file, with the scenario's own word for what is looked up in the message.
-std::string find_file(const std::string& key, const std::string& kind, const std::string& name) {
-  try {
-    return data_file(kind, name);
-  } catch (const Error& e) {
-    Diagnostic d = e.diagnostics().front();
-    d.message = fmt::format("{}: {}", key, d.message);
-    throw Error({d});
-  }
-}
 
 void check_trace_exists(const std::string& path) {
   if (!is_there(path)) {
@@ -84,60 +67,6 @@ void require_equal(const Scenario& scenario, const char* what, const char* key, 
       fmt::format("'{}': the trace has {} {}, the model '{}' has {}", key, trace, what, model_name,
                   model),
       fmt::format("choose the model that was recorded, or say --set model.{}={}", key, trace));
-}
-
-/// What `read` returns. A change that is meant for one of several inputs and fails at another gets
-/// a hint.
-template <class Read>
-auto read_changed(const std::string& input, std::size_t inputs,
-                  const std::vector<Override>& changes, const Read& read) {
-  try {
-    return read();
-  } catch (const Error& e) {
-    std::vector<Diagnostic> diagnostics = e.diagnostics();
-    for (Diagnostic& d : diagnostics) {
-      const bool by_change = std::ranges::any_of(
-          changes, [&](const Override& change) { return d.file.ends_with(change.str()); });
-      if (inputs < 2 || !by_change || !d.hint.empty()) continue;
-      d.hint = fmt::format("{}:NAME.path=value changes one of several alone", input);
-    }
-    throw Error(diagnostics);
-  }
-}
-
-void open_gpus(const Scenario& scenario, ClusterInput& cluster) {
-  std::map<std::string, std::shared_ptr<const GpuModel>> models;
-  for (int g = 0; g < cluster.topology.gpu_count(); ++g) {
-    const std::string& name = cluster.topology.gpu_model(GpuId(g));
-    auto& model = models[name];
-    if (!model) {
-      const auto overrides = scenario.overrides_of("gpu", name);
-      const std::string path =
-          find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
-      GpuModel read = read_gpu_model(path, overrides);
-      if (scenario.iteration) {
-        read.training_traffic =
-            training_traffic(scenario.iteration->precision, scenario.gradient_bytes);
-        if (scenario.iteration->host) read.host = *scenario.iteration->host;
-      }
-      model = std::make_shared<const GpuModel>(std::move(read));
-      cluster.gpu_files.push_back(input_file(name, path, overrides));
-    }
-    cluster.gpus.push_back(model);
-  }
-}
-
-ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
-                          std::vector<Diagnostic>& warnings) {
-  const auto overrides = scenario.overrides_of("topology", name);
-  const std::string path = data_file("topologies", name);
-  TopologyFile file = read_changed("topology", scenario.topologies.size(), overrides,
-                                   [&] { return read_topology(path, overrides); });
-  warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
-  ClusterInput cluster{
-      input_file(name, path, overrides), std::move(file.topology), {}, {}, 0, {}, 0, {}};
-  open_gpus(scenario, cluster);
-  return cluster;
 }
 
 /// Results are told apart by these names alone.
@@ -185,22 +114,33 @@ void check_ids_of(const std::string& folder, const RoutingTrace& trace,
   }
 }
 
+void check_ids_once(const std::string& folder, const RoutingTrace& trace,
+                    const std::vector<int>& layers, InputCache& cache) {
+  cache.checked_ids.get(fmt::format("{}\n{}", folder, fmt::join(layers, ",")), [&] {
+    check_ids_of(folder, trace, layers);
+    return true;
+  });
+}
+
 /// The trace of the scenario, or an empty one of the model's shape.
-RoutingTrace trace_of(const Scenario& scenario, const MoeModel& model) {
-  if (!scenario.trace.empty()) return RoutingTrace::open(scenario.trace);
+RoutingTrace trace_of(const Scenario& scenario, const MoeModel& model, InputCache& cache) {
+  if (!scenario.trace.empty()) {
+    return cache.traces.get(scenario.trace, [&] { return RoutingTrace::open(scenario.trace); });
+  }
   return {{"none", model.name, model.experts, model.top_k, model.moe_layers, Phase::synthetic, {}},
           {}};
 }
 
 /// All but how the trace fits the clusters.
-Inputs open_all(const Scenario& scenario) {
+Inputs open_all(const Scenario& scenario, InputCache& cache) {
   check_names(scenario);
   const auto model_overrides = scenario.overrides_of("model", scenario.model);
   const std::string model_path = data_file("models/moe", scenario.model);
-  MoeModel read = read_moe_model(model_path, model_overrides);
-  RoutingTrace trace = trace_of(scenario, read);
+  MoeModel read = cache.models.get(changed_file(model_path, model_overrides),
+                                   [&] { return read_moe_model(model_path, model_overrides); });
+  RoutingTrace trace = trace_of(scenario, read, cache);
   Inputs inputs{std::move(trace), std::move(read), {}, {}, {}, {}, {}, {}};
-  inputs.model_file = input_file(scenario.model, model_path, model_overrides);
+  inputs.model_file = input_file(scenario.model, model_path, model_overrides, cache);
   const TraceInfo& info = inputs.trace.info();
   const MoeModel& model = inputs.model;
   Mistakes mistakes;
@@ -218,16 +158,18 @@ Inputs open_all(const Scenario& scenario) {
     inputs.layers.resize(info.layers.size());
     std::iota(inputs.layers.begin(), inputs.layers.end(), 0);
   }
-  check_ids_of(scenario.trace, inputs.trace, inputs.layers);
+  check_ids_once(scenario.trace, inputs.trace, inputs.layers, cache);
   for (const std::string& name : scenario.policies) {
     const auto overrides = scenario.overrides_of("policy", name);
     const std::string path = data_file("models/system", name);
-    inputs.systems.push_back(read_changed("policy", scenario.policies.size(), overrides,
-                                          [&] { return read_system(path, overrides); }));
-    inputs.system_files.push_back(input_file(name, path, overrides));
+    inputs.systems.push_back(read_changed("policy", scenario.policies.size(), overrides, [&] {
+      return cache.systems.get(changed_file(path, overrides),
+                               [&] { return read_system(path, overrides); });
+    }));
+    inputs.system_files.push_back(input_file(name, path, overrides, cache));
   }
   for (const std::string& name : scenario.topologies) {
-    inputs.clusters.push_back(open_cluster(scenario, name, inputs.warnings));
+    inputs.clusters.push_back(open_cluster(scenario, name, inputs.warnings, cache));
   }
   check_distinct(inputs);
   warn_of_gpu_changes(scenario, inputs);
@@ -253,21 +195,34 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
   return options;
 }
 
+InputFile shared_trace_file(const Scenario& scenario, const Inputs& inputs, InputCache& cache) {
+  const TraceInfo& info = inputs.trace.info();
+  if (scenario.trace.empty()) return inputs.trace_file();
+  return {info.name, cache.trace_hashes.get(scenario.trace, [&] { return inputs.trace.hash(); })};
+}
+
+Inputs open_shared_inputs(const Scenario& scenario, InputCache& cache) {
+  Inputs inputs = open_all(scenario, cache);
+  if (!scenario.iteration) {
+    fit_trace(scenario, inputs.trace, inputs.clusters, cache);
+  } else {
+    for (ClusterInput& cluster : inputs.clusters) cluster.ep = scenario.iteration->parallel.ep;
+  }
+  return inputs;
+}
+
 Inputs open_inputs(const Scenario& scenario) {
   if (scenario.iteration) {
     throw Error(
         "the scenario describes whole iterations, and this takes steps",
         "moesim run and compare take iterations; a step has neither 'parallel' nor 'batch'");
   }
-  Inputs inputs = open_all(scenario);
-  fit_trace(scenario, inputs.trace, inputs.clusters);
-  return inputs;
+  return open_iteration_inputs(scenario);
 }
 
 Inputs open_iteration_inputs(const Scenario& scenario) {
-  Inputs inputs = open_all(scenario);
-  for (ClusterInput& cluster : inputs.clusters) cluster.ep = scenario.iteration->parallel.ep;
-  return inputs;
+  InputCache cache;
+  return open_shared_inputs(scenario, cache);
 }
 
 }  // namespace moesim

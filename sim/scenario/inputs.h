@@ -16,6 +16,8 @@
 
 namespace moesim {
 
+struct InputCache;
+
 struct ClusterInput {
   InputFile file;
   Topology topology;
@@ -50,5 +52,9 @@ struct Inputs {
 Inputs open_inputs(const Scenario& scenario);
 /// The same for a scenario of whole iterations, whose microbatches are cut by their planner.
 Inputs open_iteration_inputs(const Scenario& scenario);
+/// The same for either; what other scenarios have opened comes from the cache.
+Inputs open_shared_inputs(const Scenario& scenario, InputCache& cache);
+/// As Inputs::trace_file, of inputs from the cache.
+InputFile shared_trace_file(const Scenario& scenario, const Inputs& inputs, InputCache& cache);
 
 }  // namespace moesim

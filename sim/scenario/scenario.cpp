@@ -172,12 +172,6 @@ std::vector<std::string> as_named_in(const std::string& file, const std::string&
   return list;
 }
 
-/// The scenario's file itself; a plain file needs no ending.
-std::string scenario_file(const std::string& given) {
-  if (is_there(given) && !is_folder(given)) return given;
-  return data_file("scenarios", given);
-}
-
 /// Changes of one input must find it, unless flags have replaced the inputs that they were made
 /// for.
 void check_reached(const Scenario& s, const std::vector<Override>& changes,
@@ -218,13 +212,24 @@ std::vector<Override> Scenario::overrides_of(const std::string& input,
   return changes_of(set, input, name);
 }
 
+std::string scenario_file(const std::string& given) {
+  if (is_there(given) && !is_folder(given)) return given;
+  return data_file("scenarios", given);
+}
+
 Scenario read_scenario(const std::string& given, const std::vector<Override>& flags) {
   if (given.empty()) require_flags(flags);
   const std::string path = given.empty() ? "" : scenario_file(given);
+  return parse_scenario(path.empty() ? "{}" : read_file(path), path, flags);
+}
+
+Scenario parse_scenario(const std::string& text, const std::string& path,
+                        const std::vector<Override>& flags,
+                        const std::vector<std::string>& others) {
   const auto [keys, changes] = sorted_out(flags);
-  const auto doc = path.empty() ? YamlDocument::from_text("{}", "command line", keys)
-                                : YamlDocument::from_file(path, keys);
+  const auto doc = YamlDocument::from_text(text, path.empty() ? "command line" : path, keys);
   const YamlMap map = doc->root().map();
+  for (const std::string& key : others) map.find(key);
   Scenario s;
   s.topologies = as_named_in(path, "topologies", names(map, "topology"));
   s.model = moesim::as_named_in(path, "models/moe", name(map, "model"));

@@ -66,4 +66,12 @@ struct Scenario {
 /// Error with all mistakes.
 Scenario read_scenario(const std::string& given, const std::vector<Override>& flags);
 
+/// The same of the text of a file at `path`, in which `others` are keys of another reader.
+Scenario parse_scenario(const std::string& text, const std::string& path,
+                        const std::vector<Override>& flags,
+                        const std::vector<std::string>& others = {});
+
+/// The path of a scenario's file, given as a path or by its name; a plain file needs no ending.
+std::string scenario_file(const std::string& given);
+
 }  // namespace moesim

@@ -51,6 +51,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Help{"plan", scenario_flags + " --out --rows --check"},
                     Help{"explain", scenario_flags + " --layer --flow --elasticities --json"},
                     Help{"whatif", scenario_flags + " --scale --slow --fail --json --workers"},
+                    Help{"sweep", scenario_flags + " --output --workers --shard --merge"},
+                    Help{"query", "FILE --where --top --pareto --group --pivot --baseline"},
                     Help{"list", "WHAT policies mechanisms topologies models gpus"},
                     Help{"topology", "show check draw"}, Help{"topology check", "name --set"},
                     Help{"topology show", "name --set --json"},
@@ -87,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"",
                 "error: moesim needs a command\n"
                 "hint: one of run, compare, plan, export, explain, whatif, list, topology, "
-                "trace, calibrate, validate, report, papers, completion, man\n"},
+                "trace, calibrate, validate, report, papers, sweep, query, completion, man\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim query: what a sweep has found.
+#include <memory>
+
+#include "sim/cli/commands.h"
+#include "sim/flags/print_flags.h"
+#include "sim/sweep/query.h"
+
+namespace moesim {
+
+void add_query_command(CommandLine& app) {
+  struct QueryFlags {
+    std::string file;
+    SweepQuery query;
+    PrintFlags print;
+  };
+  const auto flags = std::make_shared<QueryFlags>();
+  SweepQuery& q = flags->query;
+  CommandLine command =
+      app.add_subcommand("query", "Filters, groups and ranks the results of moesim sweep");
+  command.add_option("FILE", flags->file, "what moesim sweep wrote").required();
+  command.add_option("--where", q.where,
+                     "SQL condition: \"policy <> 'alltoall' and topology.nodes >= 4\"");
+  command.add_option("--by", q.by,
+                     "figure of --top, --group and --pivot (default: the time); -FIGURE: more is "
+                     "better");
+  command.add_option("--top", q.top, "the best N alone, the best first").range(1, 1 << 30);
+  command
+      .add_option("--pareto", q.pareto,
+                  "those alone that none beats in all of these figures: step_s,peak_memory_bytes")
+      .separated_by(',')
+      .one_value_each();
+  command
+      .add_option("--group", q.group,
+                  "one row per value of these columns, with the least, mean and largest figure")
+      .separated_by(',')
+      .one_value_each();
+  command
+      .add_option("--pivot", q.pivot,
+                  "two columns: a table of the best figure by the first (down) and the second")
+      .separated_by(',')
+      .one_value_each();
+  command.add_option("--baseline", q.baseline,
+                     "adds the speedup over scenarios that differ in this alone: policy=megatron");
+  command.add_flag("--not-run", q.not_run, "scenarios without figures instead, and why");
+  flags->print.add_to(command);
+  command.callback([flags] {
+    const SweepReader reader(flags->file);
+    flags->print.print(answer(reader, flags->query));
+  });
+}
+
+}  // namespace moesim

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim sweep: the scenarios of a grid, their results in a file.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/long_work.h"
+#include "sim/cli/version.h"
+#include "sim/flags/print_flags.h"
+#include "sim/flags/scenario_flags.h"
+#include "sim/sweep/row.h"
+#include "sim/sweep/sweep.h"
+
+namespace moesim {
+namespace {
+
+struct SweepFlags {
+  ScenarioFlags scenario;
+  std::string file, shard;
+  int workers = 0;
+  bool merge = false;
+};
+
+std::string sweep_file(const SweepFlags& flags, const SweepGrid& grid) {
+  if (!flags.file.empty()) return flags.file;
+  return std::filesystem::path(grid.file()).stem().string() + ".sqlite";
+}
+
+/// "2/16", from 0 on.
+SweepShard shard_of(const std::string& text) {
+  SweepShard shard;
+  if (text.empty()) return shard;
+  int end = 0;
+  const bool read = std::sscanf(text.c_str(), "%d/%d%n", &shard.number, &shard.of, &end) == 2 &&
+                    end == static_cast<int>(text.size());
+  if (read && shard.of > 0 && shard.number >= 0 && shard.number < shard.of) return shard;
+  throw Error(fmt::format("--shard: '{}' is no part", text), "--shard 0/4, 1/4, 2/4 and 3/4");
+}
+
+std::string plural(std::int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+void print_end(const SweepEnd& end) {
+  const auto state = [&](const std::string& name) {
+    const auto found = end.states.find(name);
+    return found == end.states.end() ? std::int64_t{0} : found->second;
+  };
+  std::int64_t rows = 0;
+  for (const auto& [name, count] : end.states) rows += count;
+  fmt::print("# {}: {} of {}; {} ok, {} unsuitable, {} failed\n", end.file, rows,
+             plural(end.scenarios, "scenario"), state(sweep_ok), state(sweep_unsuitable),
+             state(sweep_failed));
+  constexpr int most_reasons = 5;
+  int shown = 0;
+  for (const auto& [reason, count] : end.reasons) {
+    if (++shown > most_reasons) {
+      fmt::print("#   ... moesim query tells all reasons\n");
+      break;
+    }
+    fmt::print("#   {}: {}\n", plural(count, "scenario"), reason);
+  }
+}
+
+/// A sweep without a single result is a mistake in its grid.
+void require_results(const SweepEnd& end) {
+  if (end.states.contains(sweep_ok) || end.states.empty()) return;
+  throw Error(fmt::format("no scenario of {} could be simulated", end.file),
+              "mend the grid, and remove the file");
+}
+
+void sweep(const SweepFlags& flags) {
+  const SweepGrid grid = SweepGrid::read(flags.scenario.file(), flags.scenario.overrides());
+  const std::string file = sweep_file(flags, grid);
+  if (flags.merge) return print_end(merge_sweep(grid, file));
+  SweepOptions options{file, MOESIM_VERSION};
+  options.shard = shard_of(flags.shard);
+  if (options.shard.of == 1) options.launch = launch_of_environment();
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.workers = flags.workers > 0 ? flags.workers : options.launch ? 1 : cores;
+  options.stop = LongWork::stopped;
+  const LongWork work("sweep");
+  const SweepEnd end = run_sweep(grid, options);
+  if (end.stopped) {
+    throw std::runtime_error(fmt::format("stopped; {} of {} are in {}: the same command goes on",
+                                         end.before + end.run, plural(end.scenarios, "scenario"),
+                                         end.file));
+  }
+  if (end.file.empty()) return;  // another rank has merged everything
+  print_end(end);
+  require_results(end);
+}
+
+}  // namespace
+
+void add_sweep_command(CommandLine& app) {
+  const auto flags = std::make_shared<SweepFlags>();
+  CommandLine command = app.add_subcommand(
+      "sweep", "Simulates all scenarios of a grid; results go to a file that moesim query reads");
+  flags->scenario.add_to(command);
+  command.add_option("-o,--output", flags->file,
+                     "SQLite file of the results (default: NAME.sqlite); what is in it is not "
+                     "simulated again");
+  command
+      .add_option("-j,--workers", flags->workers,
+                  "processes to use (default: all cores; of a rank of mpirun or srun: 1)")
+      .range(1, 1024);
+  command.add_option("--shard", flags->shard,
+                     "I/N: this part alone, from 0 on, into a part file beside the output");
+  command.add_flag("--merge", flags->merge, "takes part files into the output, and simulates none");
+  add_quiet(command);
+  command.callback([flags] { sweep(*flags); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/open_cluster.h"
+
+#include <map>
+
+#include "sim/base/data_files.h"
+#include "sim/iteration/iteration_options.h"
+#include "sim/scenario/input_cache.h"
+
+namespace moesim {
+
+std::string changed_file(const std::string& path, const std::vector<Override>& overrides) {
+  std::string key = path;
+  for (const Override& o : overrides) key += fmt::format("\n{}={}", o.path, o.value);
+  return key;
+}
+
+InputFile input_file(const std::string& name, const std::string& path,
+                     const std::vector<Override>& overrides, InputCache& cache) {
+  std::string content = cache.files.get(path, [&] { return read_file(path); });
+  for (const Override& o : overrides) content += fmt::format("\n{}={}", o.path, o.value);
+  return {name, hash_of(content)};
+}
+
+std::string find_file(const std::string& key, const std::string& kind, const std::string& name) {
+  try {
+    return data_file(kind, name);
+  } catch (const Error& e) {
+    Diagnostic d = e.diagnostics().front();
+    d.message = fmt::format("{}: {}", key, d.message);
+    throw Error({d});
+  }
+}
+
+namespace {
+
+void open_gpus(const Scenario& scenario, ClusterInput& cluster, InputCache& cache) {
+  std::map<std::string, std::shared_ptr<const GpuModel>> models;
+  for (int g = 0; g < cluster.topology.gpu_count(); ++g) {
+    const std::string& name = cluster.topology.gpu_model(GpuId(g));
+    auto& model = models[name];
+    if (!model) {
+      const auto overrides = scenario.overrides_of("gpu", name);
+      const std::string path =
+          find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
+      GpuModel read = cache.gpus.get(changed_file(path, overrides),
+                                     [&] { return read_gpu_model(path, overrides); });
+      if (scenario.iteration) {
+        read.training_traffic =
+            training_traffic(scenario.iteration->precision, scenario.gradient_bytes);
+        if (scenario.iteration->host) read.host = *scenario.iteration->host;
+      }
+      model = std::make_shared<const GpuModel>(std::move(read));
+      cluster.gpu_files.push_back(input_file(name, path, overrides, cache));
+    }
+    cluster.gpus.push_back(model);
+  }
+}
+
+/// The same cluster, whose routes the two share.
+Topology copy_of(const Topology& topology) {
+  return topology.of_gpus({topology.all_gpus().begin(), topology.all_gpus().end()});
+}
+
+/// Whether a copy numbers hosts and groups alike; so it does unless they are out of order.
+bool is_same(const Topology& a, const Topology& b) {
+  const auto same_host = [&](GpuId gpu) { return a.host_of(gpu) == b.host_of(gpu); };
+  const auto same_level = [](const Level& x, const Level& y) {
+    return x.name == y.name && x.group_of == y.group_of;
+  };
+  return a.host_count() == b.host_count() && std::ranges::all_of(a.all_gpus(), same_host) &&
+         std::ranges::equal(a.levels(), b.levels(), same_level);
+}
+
+TopologyFile topology_of(const std::string& path, const std::vector<Override>& overrides,
+                         InputCache& cache) {
+  const TopologyFile& known = cache.topologies.get(changed_file(path, overrides),
+                                                   [&] { return read_topology(path, overrides); });
+  TopologyFile copy{copy_of(known.topology), known.warnings, known.resolved};
+  return is_same(copy.topology, known.topology) ? std::move(copy) : read_topology(path, overrides);
+}
+
+}  // namespace
+
+ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
+                          std::vector<Diagnostic>& warnings, InputCache& cache) {
+  const auto overrides = scenario.overrides_of("topology", name);
+  const std::string path = data_file("topologies", name);
+  TopologyFile file = read_changed("topology", scenario.topologies.size(), overrides,
+                                   [&] { return topology_of(path, overrides, cache); });
+  warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
+  ClusterInput cluster{
+      input_file(name, path, overrides, cache), std::move(file.topology), {}, {}, 0, {}, 0, {}};
+  open_gpus(scenario, cluster, cache);
+  return cluster;
+}
+
+}  // namespace moesim

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of a scenario, with what it changes in them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+
+/// What a file is in the cache: its path, with what the scenario changes in it.
+std::string changed_file(const std::string& path, const std::vector<Override>& overrides);
+
+InputFile input_file(const std::string& name, const std::string& path,
+                     const std::vector<Override>& overrides, InputCache& cache);
+
+/// data_file, with the scenario's own word for what is looked up in the message.
+std::string find_file(const std::string& key, const std::string& kind, const std::string& name);
+
+/// A cluster of the scenario with its GPU models; warnings of its file are added.
+ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
+                          std::vector<Diagnostic>& warnings, InputCache& cache);
+
+/// What `read` returns. A change that is meant for one of several inputs and fails at another gets
+/// a hint.
+template <class Read>
+auto read_changed(const std::string& input, std::size_t inputs,
+                  const std::vector<Override>& changes, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& e) {
+    std::vector<Diagnostic> diagnostics = e.diagnostics();
+    for (Diagnostic& d : diagnostics) {
+      const bool by_change = std::ranges::any_of(
+          changes, [&](const Override& change) { return d.file.ends_with(change.str()); });
+      if (inputs < 2 || !by_change || !d.hint.empty()) continue;
+      d.hint = fmt::format("{}:NAME.path=value changes one of several alone", input);
+    }
+    throw Error(diagnostics);
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/drawn_traces.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "sim/base/files.h"
+#include "sim/base/wire.h"
+#include "sim/trace/writer.h"
+
+namespace moesim {
+
+std::string DrawnTraces::path_of(const SynthOptions& options) const {
+  namespace fs = std::filesystem;
+  const std::string path = fmt::format("{}/{}", folder_, hash_of(to_bytes(options)).substr(0, 16));
+  if (is_there(path)) return path;
+  fs::create_directories(folder_);
+  const std::string mine = fmt::format("{}.{}", path, ::getpid());
+  Synthesis synthesis(options);
+  auto writer = TraceWriter::create(mine, synthesis.info(), TraceWriter::Publish::at_end);
+  for (int s = 0; s < options.steps; ++s) writer.append_step(*synthesis.next_step());
+  writer.finish();
+  std::error_code taken;  // another process was faster, with the same bytes
+  fs::rename(mine, path, taken);
+  if (taken) fs::remove_all(mine);
+  return path;
+}
+
+}  // namespace moesim

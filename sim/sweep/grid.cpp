@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/grid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/base/files.h"
+#include "sim/base/text.h"
+
+namespace moesim {
+namespace {
+
+const std::vector<std::string> own_keys = {"axes", "synth"};
+const std::string fidelity_axis = "fidelity";
+constexpr std::int64_t most_scenarios = 100'000'000;
+
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+/// Inputs are changed by `set`, everything else by its own key.
+bool changes_input(const std::string& key) {
+  const std::string input = key.substr(0, key.find_first_of(".:"));
+  return key.size() > input.size() &&
+         (input == "topology" || input == "model" || input == "gpu" || input == "policy");
+}
+
+Override flag_of(const Override& change, const std::string& axis) {
+  const std::string text = change.path + "=" + change.value;
+  const std::string from = fmt::format("axis {}: {}", axis, text);
+  if (changes_input(change.path)) return {"set", text, from};
+  return {change.path, change.value, from};
+}
+
+/// No folder is there: the points of a grid are checked before anything is drawn.
+std::string not_drawn(const SynthOptions&) { return "drawn"; }
+
+SweepAxis list_axis(const std::string& key, const std::vector<std::string>& values) {
+  SweepAxis axis{key, false, {}};
+  for (const std::string& value : values)
+    axis.points.push_back({value, {{key, quoted(value), ""}}});
+  return axis;
+}
+
+}  // namespace
+
+SweepGrid SweepGrid::read(const std::string& given, const std::vector<Override>& flags) {
+  SweepGrid grid;
+  grid.path_ = scenario_file(given);
+  grid.text_ = read_file(grid.path_);
+  grid.flags_ = flags;
+  grid.axes_ = read_axes(grid.text_, grid.path_);
+  grid.add_lists();
+  std::stable_partition(grid.axes_.begin(), grid.axes_.end(),
+                        [](const SweepAxis& axis) { return axis.name != fidelity_axis; });
+  double size = 1;
+  for (const SweepAxis& axis : grid.axes_) size *= static_cast<double>(axis.points.size());
+  if (size > static_cast<double>(most_scenarios)) {
+    throw error_in(grid.path_, fmt::format("the axes make {:.3g} scenarios; at most {} can be",
+                                           size, most_scenarios));
+  }
+  grid.check_points();
+  return grid;
+}
+
+/// Lists of the scenario itself, which make the grid of a comparison.
+void SweepGrid::add_lists() {
+  const Scenario first = at(std::vector<std::size_t>(axes_.size(), 0), false, not_drawn);
+  std::vector<SweepAxis> lists;
+  const auto add = [&](const std::string& key, const std::vector<std::string>& values) {
+    if (values.size() > 1) lists.push_back(list_axis(key, values));
+  };
+  add("topology", first.topologies);
+  add("policy", first.policies);
+  std::vector<std::string> fidelities, routings;
+  for (const Fidelity f : first.fidelities) {
+    fidelities.push_back(fidelity_names[static_cast<std::size_t>(f)]);
+  }
+  add(fidelity_axis, fidelities);
+  if (first.iteration) {
+    for (const RoutingSource source : first.iteration->routing) {
+      routings.push_back(routing_source_names[static_cast<std::size_t>(source)]);
+    }
+    add("routing", routings);
+  }
+  axes_.insert(axes_.begin(), lists.begin(), lists.end());
+}
+
+/// Every point once, beside the first ones of the other axes: a misspelt key or a value of the
+/// wrong kind is found before anything runs.
+void SweepGrid::check_points() const {
+  std::vector<Diagnostic> mistakes;
+  std::set<std::string> told;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    std::vector<std::size_t> point(axes_.size(), 0);
+    for (; point[a] < axes_[a].points.size(); ++point[a]) {
+      try {
+        const Scenario s = at(point, false, not_drawn);
+        if (s.topologies.size() * s.policies.size() * s.fidelities.size() == 1) continue;
+        throw error_in(path_,
+                       fmt::format("the point '{}' of the axis '{}' is a list",
+                                   axes_[a].points[point[a]].text, axes_[a].name),
+                       "a point has one topology, policy and fidelity");
+      } catch (const Error& e) {
+        for (const Diagnostic& d : e.diagnostics()) {
+          if (told.insert(d.str()).second) mistakes.push_back(d);
+        }
+      }
+    }
+  }
+  if (!mistakes.empty()) throw Error(mistakes);
+}
+
+std::int64_t SweepGrid::size() const {
+  std::int64_t size = 1;
+  for (const SweepAxis& axis : axes_) size *= std::ssize(axis.points);
+  return size;
+}
+
+std::int64_t SweepGrid::unit_size() const {
+  return !axes_.empty() && axes_.back().name == fidelity_axis ? std::ssize(axes_.back().points) : 1;
+}
+
+std::vector<std::size_t> SweepGrid::places(std::int64_t id) const {
+  std::vector<std::size_t> point(axes_.size());
+  for (std::size_t a = axes_.size(); a-- > 0;) {
+    const std::int64_t count = std::ssize(axes_[a].points);
+    point[a] = static_cast<std::size_t>(id % count);
+    id /= count;
+  }
+  return point;
+}
+
+std::vector<const AxisPoint*> SweepGrid::points(std::int64_t id) const {
+  std::vector<const AxisPoint*> points;
+  const auto place = places(id);
+  for (std::size_t a = 0; a < axes_.size(); ++a) points.push_back(&axes_[a].points[place[a]]);
+  return points;
+}
+
+/// The text with the values of its variables.
+std::string SweepGrid::filled(const std::vector<std::size_t>& point) const {
+  std::string text = text_;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    if (!axes_[a].variable) continue;
+    const std::string name = "${" + axes_[a].name + "}", &value = axes_[a].points[point[a]].text;
+    for (auto i = text.find(name); i != std::string::npos; i = text.find(name, i + value.size())) {
+      text.replace(i, name.size(), value);
+    }
+  }
+  if (const auto left = text.find("${"); left != std::string::npos) {
+    throw error_at(path_, text, left, "no axis has the name of this variable",
+                   "a variable is an axis whose name is no key");
+  }
+  return text;
+}
+
+Scenario SweepGrid::at(const std::vector<std::size_t>& point, bool all_fidelities,
+                       const TraceOf& trace_of) const {
+  const std::string text = filled(point);
+  std::vector<Override> flags;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    if (all_fidelities && axes_[a].name == fidelity_axis) {
+      std::vector<std::string> all;
+      for (const AxisPoint& each : axes_[a].points) all.push_back(each.text);
+      flags.push_back({fidelity_axis, nlohmann::json(all).dump(), ""});
+      continue;
+    }
+    for (const Override& change : axes_[a].points[point[a]].changes) {
+      flags.push_back(flag_of(change, axes_[a].name));
+    }
+  }
+  if (const auto synth = read_synth(text, path_)) {
+    flags.push_back({"trace", quoted(trace_of(*synth)), "synth"});
+  }
+  std::vector<Override> all = flags_;  // axes win over flags, which win over the file
+  all.insert(all.end(), flags.begin(), flags.end());
+  return parse_scenario(text, path_, all, own_keys);
+}
+
+Scenario SweepGrid::unit(std::int64_t number, const TraceOf& trace_of) const {
+  return at(places(number * unit_size()), true, trace_of);
+}
+
+std::vector<Fidelity> SweepGrid::fidelities() const {
+  const Scenario first = at(places(0), true, not_drawn);
+  std::set<Fidelity> all(first.fidelities.begin(), first.fidelities.end());
+  for (const SweepAxis& axis : axes_) {
+    for (const AxisPoint& point : axis.points) {
+      for (const Override& change : point.changes) {
+        if (change.path != fidelity_axis) continue;
+        for (std::size_t f = 0; f < fidelity_names.size(); ++f) {
+          if (change.value.find(fidelity_names[f]) != std::string::npos) {
+            all.insert(static_cast<Fidelity>(f));
+          }
+        }
+      }
+    }
+  }
+  return {all.begin(), all.end()};
+}
+
+std::string SweepGrid::hash() const {
+  nlohmann::json json = {{"text", text_}};
+  for (const Override& flag : flags_) json["flags"].push_back({flag.path, flag.value});
+  for (const SweepAxis& axis : axes_) {
+    for (const AxisPoint& point : axis.points) json["axes"][axis.name].push_back(point.text);
+  }
+  return hash_of(json.dump());
+}
+
+}  // namespace moesim

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scenarios of a sweep: a scenario file with `axes`. See docs/sweeps.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/scenario/scenario.h"
+#include "sim/trace/synth/synth.h"
+
+namespace moesim {
+
+/// One place of an axis: its name in results, and what it changes.
+struct AxisPoint {
+  std::string text;
+  std::vector<Override> changes;  // of keys as they are written in the file; of a variable none
+};
+
+struct SweepAxis {
+  std::string name;
+  bool variable = false;  // ${name} in the file stands for the text of the point
+  std::vector<AxisPoint> points;
+};
+
+/// The folder of a trace that is drawn for the sweep.
+using TraceOf = std::function<std::string(const SynthOptions&)>;
+
+class SweepGrid {
+ public:
+  /// Reads a scenario file, whose lists of topologies, policies, fidelities and routings are axes,
+  /// too; flags win over the file. Throws Error with all mistakes of the file and its axes.
+  static SweepGrid read(const std::string& given, const std::vector<Override>& flags);
+
+  const std::vector<SweepAxis>& axes() const { return axes_; }
+  const std::string& file() const { return path_; }
+  /// Scenarios of the grid: all combinations, the last axis changes first.
+  std::int64_t size() const;
+  /// Consecutive scenarios that differ in their fidelity alone, and so share every plan.
+  std::int64_t unit_size() const;
+  std::int64_t units() const { return size() / unit_size(); }
+
+  /// The point of each axis.
+  std::vector<const AxisPoint*> points(std::int64_t id) const;
+  /// The scenario of a unit, with one topology, policy and routing. Throws Error.
+  Scenario unit(std::int64_t number, const TraceOf& trace_of) const;
+  /// All fidelities that some scenario asks for.
+  std::vector<Fidelity> fidelities() const;
+  /// Equal for equal scenarios: of the file, the flags and the axes.
+  std::string hash() const;
+
+ private:
+  Scenario at(const std::vector<std::size_t>& point, bool all_fidelities,
+              const TraceOf& trace_of) const;
+  std::vector<std::size_t> places(std::int64_t id) const;
+  void add_lists();
+  void check_points() const;
+  std::string filled(const std::vector<std::size_t>& point) const;
+
+  std::string path_, text_;
+  std::vector<Override> flags_;
+  std::vector<SweepAxis> axes_;  // `fidelity` is the last
+};
+
+/// The `axes` of a grid's text, in their order. Throws Error.
+std::vector<SweepAxis> read_axes(const std::string& text, const std::string& path);
+/// The `synth` of a grid's text: a trace to draw. Throws Error.
+std::optional<SynthOptions> read_synth(const std::string& text, const std::string& path);
+
+}  // namespace moesim

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of a grid that are no keys of a scenario: axes, and the trace to draw.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "sim/sweep/grid.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::int64_t most_axis_points = 100'000;
+
+/// "${name}" as it stands in a file.
+std::string written(const std::string& variable) { return "${" + variable + "}"; }
+
+/// A value that a change of a key takes: YAML reads it again.
+std::string value_text(const YamlValue& value) {
+  return value.is_scalar() ? value.string() : value.json();
+}
+
+AxisPoint listed_point(const YamlValue& item) {
+  AxisPoint point;
+  const YamlMap map = item.map();
+  for (const std::string& key : map.keys()) {
+    const auto value = map.find(key);
+    if (key == "name") {
+      point.text = value->string();
+    } else {
+      point.changes.push_back({key, value_text(*value), ""});
+    }
+  }
+  if (point.changes.empty()) item.error("the point changes nothing", "name keys and their values");
+  if (!point.text.empty()) return point;
+  for (const Override& change : point.changes) {
+    point.text += fmt::format("{}{}={}", point.text.empty() ? "" : " ", change.path, change.value);
+  }
+  return point;
+}
+
+SweepAxis read_axis(const std::string& name, const YamlValue& value, const std::string& text) {
+  SweepAxis axis{name, text.find(written(name)) != std::string::npos, {}};
+  std::set<std::string> seen;
+  if (!value.is_list()) {
+    value.error(fmt::format("the axis '{}' needs a list of values", name), "for example [1, 2, 4]");
+    return axis;
+  }
+  const auto items = value.list();
+  if (items.empty()) value.error(fmt::format("the axis '{}' has no values", name));
+  if (std::ssize(items) > most_axis_points) {
+    value.error(fmt::format("the axis '{}' has more than {} values", name, most_axis_points));
+  }
+  for (const YamlValue& item : items) {
+    AxisPoint point;
+    if (item.is_map()) {
+      point = listed_point(item);
+    } else {
+      point.text = value_text(item);
+      if (!axis.variable) point.changes.push_back({name, point.text, ""});
+    }
+    if (!seen.insert(point.text).second) {
+      item.error(fmt::format("the axis '{}' has '{}' twice", name, point.text),
+                 "leave one of them out");
+    }
+    axis.points.push_back(std::move(point));
+  }
+  return axis;
+}
+
+}  // namespace
+
+std::vector<SweepAxis> read_axes(const std::string& text, const std::string& path) {
+  const auto doc = YamlDocument::from_text(text, path);
+  const YamlMap root = doc->root().map();
+  for (const std::string& key : root.keys()) root.find(key);  // read by others
+  std::vector<SweepAxis> axes;
+  if (const auto value = root.find("axes")) {
+    const YamlMap map = value->map();
+    for (const std::string& name : map.keys())
+      axes.push_back(read_axis(name, *map.find(name), text));
+  }
+  doc->finish();
+  return axes;
+}
+
+std::optional<SynthOptions> read_synth(const std::string& text, const std::string& path) {
+  if (text.find("synth") == std::string::npos) return std::nullopt;
+  const auto doc = YamlDocument::from_text(text, path);
+  const YamlMap root = doc->root().map();
+  for (const std::string& key : root.keys()) root.find(key);
+  const auto value = root.find("synth");
+  if (!value) return std::nullopt;
+  const YamlMap map = value->map();
+  SynthOptions o;
+  const Range count{1, 1 << 30}, part{0, 1};
+  o.experts = static_cast<int>(map.integer("experts", {1, 1 << 16}));
+  o.top_k = static_cast<int>(map.integer("top_k", {1, 1 << 10}));
+  o.tokens = map.integer("tokens", count, o.tokens);
+  o.sequences = static_cast<int>(map.integer("sequences", count, o.sequences));
+  o.steps = static_cast<int>(map.integer("steps", {1, 1 << 20}, o.steps));
+  o.layers.resize(static_cast<std::size_t>(map.integer("layers", {1, 1 << 10}, 1)));
+  for (std::size_t l = 0; l < o.layers.size(); ++l) o.layers[l] = static_cast<int>(l);
+  o.skew = map.number("skew", non_negative, o.skew);
+  o.affinity = map.number("affinity", part, o.affinity);
+  o.communities = static_cast<int>(map.integer("communities", {0, 1 << 16}, o.communities));
+  o.stickiness = map.number("stickiness", part, o.stickiness);
+  o.drift = map.number("drift", part, o.drift);
+  o.groups = static_cast<int>(map.integer("groups", {1, 1 << 16}, o.groups));
+  o.kept_groups = static_cast<int>(map.integer("kept_groups", {1, 1 << 16}, o.kept_groups));
+  o.seed = static_cast<std::uint64_t>(map.integer("seed", non_negative, 1));
+  doc->finish();
+  return o;
+}
+
+}  // namespace moesim

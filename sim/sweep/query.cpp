@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/query.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "sim/base/error.h"
+#include "sim/sweep/stored_value.h"
+
+namespace moesim {
+namespace {
+
+/// Columns that are shown without being asked for, beside the axes and the figure in question.
+const std::set<std::string> shown_figures = {"bound_by",          "total.exposed_communication_s",
+                                             "peak_memory_bytes", "tokens_per_s_per_gpu",
+                                             "peak_memory.bytes", "speedup"};
+
+/// "-figure": more is better.
+struct Aim {
+  std::string figure;
+  double sign = 1;
+};
+
+Aim aim_of(const std::string& text) {
+  if (text.starts_with('-')) return {text.substr(1), -1};
+  return {text, 1};
+}
+
+void keep(StoredRows& rows, const std::vector<std::size_t>& places) {
+  std::vector<std::vector<StoredValue>> kept;
+  for (const std::size_t place : places) kept.push_back(rows.rows[place]);
+  rows.rows = std::move(kept);
+}
+
+/// The places of the rows that have the figure, the best first; ties by id.
+std::vector<std::size_t> best_first(const StoredRows& rows, const Aim& aim) {
+  const std::size_t column = column_of(rows, aim.figure);
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    if (!std::isnan(number_of(rows.rows[i][column]))) places.push_back(i);
+  }
+  std::ranges::stable_sort(
+      places, {}, [&](std::size_t i) { return aim.sign * number_of(rows.rows[i][column]); });
+  return places;
+}
+
+/// Time of the row with the baseline's value of its axis, and all others alike, over its own.
+void add_speedup(StoredRows& rows, const std::string& baseline,
+                 const std::vector<std::string>& axes) {
+  const auto equals = baseline.find('=');
+  if (equals == std::string::npos) {
+    throw Error(fmt::format("--baseline: '{}' names no value", baseline),
+                "for example --baseline policy=megatron");
+  }
+  const std::string axis = baseline.substr(0, equals), value = baseline.substr(equals + 1);
+  const std::size_t of_axis = column_of(rows, axis), of_time = column_of(rows, time_column(rows));
+  const auto others = [&](const std::vector<StoredValue>& row) {
+    std::vector<std::string> key;
+    for (const std::string& each : axes) {
+      if (each != axis) key.push_back(text_of(row[column_of(rows, each)]));
+    }
+    return key;
+  };
+  std::map<std::vector<std::string>, double> times;
+  for (const auto& row : rows.rows) {
+    if (text_of(row[of_axis]) == value) times[others(row)] = number_of(row[of_time]);
+  }
+  if (times.empty()) throw Error(fmt::format("--baseline: no scenario has {} = {}", axis, value));
+  rows.columns.emplace_back("speedup");
+  for (auto& row : rows.rows) {
+    const auto found = times.find(others(row));
+    StoredValue speedup;
+    if (found != times.end()) speedup = real_value(found->second / number_of(row[of_time]));
+    row.push_back(speedup);
+  }
+}
+
+Table rows_table(const StoredRows& rows, const std::vector<std::string>& axes,
+                 const std::set<std::string>& shown) {
+  std::vector<TableColumn> columns;
+  std::vector<std::size_t> order;
+  const auto add = [&](std::size_t c, TableColumn::Kind kind, bool telling) {
+    order.push_back(c);
+    columns.push_back({rows.columns[c], kind, 0, telling});
+  };
+  const auto is_axis = [&](const std::string& name) {
+    return std::ranges::find(axes, name) != axes.end();
+  };
+  for (const std::string& axis : axes) add(column_of(rows, axis), TableColumn::Kind::key, true);
+  for (std::size_t c = 0; c < rows.columns.size(); ++c) {
+    if (is_axis(rows.columns[c])) continue;
+    const bool words = rows.columns[c] == "reason" || rows.columns[c] == "scenario";
+    add(c, words ? TableColumn::Kind::prose : TableColumn::Kind::figure,
+        shown.contains(rows.columns[c]));
+  }
+  Table table("scenarios", columns);
+  for (const auto& row : rows.rows) {
+    auto& cells = table.rows.emplace_back();
+    for (const std::size_t c : order) cells.push_back(cell_of(rows.columns[c], row[c]));
+  }
+  return table;
+}
+
+Table group_table(const StoredRows& rows, const std::vector<std::string>& by, const Aim& aim) {
+  const std::size_t figure = column_of(rows, aim.figure);
+  std::vector<std::vector<StoredValue>> keys;  // in the order of their first rows
+  std::map<std::vector<std::string>, std::size_t> places;
+  std::vector<std::vector<double>> numbers;
+  for (const auto& row : rows.rows) {
+    std::vector<StoredValue> key;
+    std::vector<std::string> texts;
+    for (const std::string& column : by) {
+      key.push_back(row[column_of(rows, column)]);
+      texts.push_back(text_of(key.back()));
+    }
+    const auto [place, is_new] = places.try_emplace(texts, keys.size());
+    if (is_new) {
+      keys.push_back(key);
+      numbers.emplace_back();
+    }
+    const double number = number_of(row[figure]);
+    if (!std::isnan(number)) numbers[place->second].push_back(number);
+  }
+  std::vector<std::string> names = by;
+  for (const char* name : {"scenarios", "least", "mean", "largest"}) names.emplace_back(name);
+  Table table("groups", by.size(), names);
+  table.titles = {aim.figure};
+  for (std::size_t g = 0; g < keys.size(); ++g) {
+    auto& cells = table.rows.emplace_back();
+    for (std::size_t k = 0; k < by.size(); ++k) cells.push_back(cell_of(by[k], keys[g][k]));
+    cells.push_back(std::ssize(numbers[g]));
+    double sum = 0;
+    for (const double number : numbers[g]) sum += number;
+    const auto add = [&](double number) {
+      cells.push_back(numbers[g].empty() ? Cell("") : cell_of(aim.figure, real_value(number)));
+    };
+    add(numbers[g].empty() ? 0 : std::ranges::min(numbers[g]));
+    add(sum / static_cast<double>(numbers[g].size()));
+    add(numbers[g].empty() ? 0 : std::ranges::max(numbers[g]));
+  }
+  return table;
+}
+
+Table pivot_table(const StoredRows& rows, const std::vector<std::string>& of, const Aim& aim) {
+  if (of.size() != 2) {
+    throw Error("--pivot needs two columns", "for example --pivot policy,topology.nodes");
+  }
+  const std::size_t down = column_of(rows, of[0]), across = column_of(rows, of[1]),
+                    figure = column_of(rows, aim.figure);
+  std::vector<std::string> down_names, across_names;
+  std::map<std::pair<std::string, std::string>, double> best;
+  const auto note = [](std::vector<std::string>& names, const std::string& name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
+  for (const auto& row : rows.rows) {
+    const double number = number_of(row[figure]);
+    if (std::isnan(number)) continue;
+    const std::pair key(text_of(row[down]), text_of(row[across]));
+    note(down_names, key.first);
+    note(across_names, key.second);
+    const auto [place, is_new] = best.try_emplace(key, number);
+    if (!is_new && aim.sign * number < aim.sign * place->second) place->second = number;
+  }
+  std::vector<std::string> names = {of[0]};
+  names.insert(names.end(), across_names.begin(), across_names.end());
+  Table table("pivot", 1, names);
+  table.titles = {fmt::format("{} by {}", aim.figure, of[1])};
+  for (const std::string& name : down_names) {
+    auto& cells = table.rows.emplace_back(std::vector<Cell>{name});
+    for (const std::string& column : across_names) {
+      const auto found = best.find({name, column});
+      cells.push_back(found == best.end() ? Cell("")
+                                          : cell_of(aim.figure, real_value(found->second)));
+    }
+  }
+  return table;
+}
+
+Printout not_run(const SweepReader& reader, const SweepQuery& query,
+                 const std::vector<std::string>& axes) {
+  const StoredRows rows = rows_where(reader, query.where, "<> 'ok'");
+  return Printout().add(rows_table(rows, axes, {"state", "reason"}));
+}
+
+}  // namespace
+
+StoredRows rows_where(const SweepReader& reader, const std::string& where,
+                      const std::string& state) {
+  std::string sql = "SELECT * FROM scenarios WHERE state " + state;
+  if (!where.empty()) {
+    sql += fmt::format(" AND ({})", with_quoted_columns(where, reader.columns()));
+  }
+  return reader.query(sql + " ORDER BY id");
+}
+
+std::size_t column_of(const StoredRows& rows, const std::string& name) {
+  const auto found = std::ranges::find(rows.columns, name);
+  if (found != rows.columns.end()) return static_cast<std::size_t>(found - rows.columns.begin());
+  const std::string close = nearest(name, rows.columns);
+  throw Error(
+      fmt::format("the sweep has no column '{}'", name),
+      close.empty() ? "--format csv shows all columns" : fmt::format("did you mean '{}'?", close));
+}
+
+std::string time_column(const StoredRows& rows) {
+  const bool steps = std::ranges::find(rows.columns, "step_s") != rows.columns.end();
+  return steps ? "step_s" : "iteration_s";
+}
+
+std::vector<std::size_t> pareto_front(const StoredRows& rows,
+                                      const std::vector<std::string>& figures) {
+  std::vector<std::vector<double>> points;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    std::vector<double> point;
+    for (const std::string& figure : figures) {
+      const Aim aim = aim_of(figure);
+      point.push_back(aim.sign * number_of(rows.rows[i][column_of(rows, aim.figure)]));
+    }
+    if (std::ranges::any_of(point, [](double x) { return std::isnan(x); })) continue;
+    points.push_back(std::move(point));
+    places.push_back(i);
+  }
+  const auto beats = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return a != b && std::ranges::equal(a, b, std::less_equal<>());
+  };
+  std::vector<std::size_t> front;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const bool beaten =
+        std::ranges::any_of(points, [&](const auto& other) { return beats(other, points[i]); });
+    if (!beaten) front.push_back(places[i]);
+  }
+  return front;
+}
+
+Printout answer(const SweepReader& reader, const SweepQuery& query) {
+  const std::vector<std::string> axes = reader.about().axes;
+  if (query.not_run) return not_run(reader, query, axes);
+  StoredRows rows = rows_where(reader, query.where);
+  if (!query.baseline.empty()) add_speedup(rows, query.baseline, axes);
+  const Aim aim = aim_of(query.by.empty() ? time_column(rows) : query.by);
+  column_of(rows, aim.figure);  // a misspelt one is told also where it decides nothing
+  if (!query.pareto.empty()) keep(rows, pareto_front(rows, query.pareto));
+  if (query.top > 0) {
+    std::vector<std::size_t> places = best_first(rows, aim);
+    places.resize(std::min(places.size(), static_cast<std::size_t>(query.top)));
+    keep(rows, places);
+  }
+  Printout printout;
+  if (!query.pivot.empty()) return printout.add(pivot_table(rows, query.pivot, aim));
+  if (!query.group.empty()) return printout.add(group_table(rows, query.group, aim));
+  std::set<std::string> shown = shown_figures;
+  shown.insert(aim.figure);
+  shown.insert(time_column(rows));
+  for (const std::string& figure : query.pareto) shown.insert(aim_of(figure).figure);
+  return printout.add(rows_table(rows, axes, shown));
+}
+
+}  // namespace moesim

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/statement.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+constexpr int patience = 10'000;  // milliseconds, for what another process writes
+
+}  // namespace
+
+sqlite3* open_database(const std::string& path, int flags) {
+  sqlite3* db = nullptr;
+  if (sqlite3_open_v2(path.c_str(), &db, flags, nullptr) != SQLITE_OK) {
+    const std::string why = db != nullptr ? sqlite3_errmsg(db) : "no memory";
+    sqlite3_close(db);
+    throw error_in(path, "cannot be opened: " + why);
+  }
+  sqlite3_busy_timeout(db, patience);
+  return db;
+}
+
+void execute(sqlite3* db, const std::string& sql) {
+  Statement statement(db, sql);
+  while (statement.step()) continue;
+}
+
+Statement::Statement(sqlite3* db, const std::string& sql) : db_(db) {
+  const char* rest = nullptr;
+  if (sqlite3_prepare_v2(db, sql.c_str(), -1, &statement_, &rest) != SQLITE_OK) {
+    throw Error(fmt::format("SQLite: {}", sqlite3_errmsg(db)), "in: " + sql);
+  }
+  if (rest == nullptr || *rest == '\0') return;
+  sqlite3_finalize(statement_);
+  throw Error("SQLite: one statement alone is run", "in: " + sql);
+}
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+void Statement::bind(int place, const SweepValue& value) {
+  switch (value.kind) {
+    case SweepValue::Kind::integer:
+      sqlite3_bind_int64(statement_, place, value.integer);
+      break;
+    case SweepValue::Kind::real:
+      sqlite3_bind_double(statement_, place, value.real);
+      break;
+    case SweepValue::Kind::text:
+      sqlite3_bind_text(statement_, place, value.text.data(), static_cast<int>(value.text.size()),
+                        SQLITE_TRANSIENT);
+      break;
+  }
+}
+
+bool Statement::step() {
+  const int result = sqlite3_step(statement_);
+  if (result == SQLITE_ROW) return true;
+  if (result != SQLITE_DONE)
+    throw std::runtime_error(std::string("SQLite: ") + sqlite3_errmsg(db_));
+  return false;
+}
+
+int Statement::columns() const { return sqlite3_column_count(statement_); }
+std::string Statement::name(int column) const { return sqlite3_column_name(statement_, column); }
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
+
+std::string Statement::text(int column) const {
+  const auto* text = sqlite3_column_text(statement_, column);
+  return text != nullptr ? reinterpret_cast<const char*>(text) : "";
+}
+
+std::optional<SweepValue> Statement::value(int column) const {
+  switch (sqlite3_column_type(statement_, column)) {
+    case SQLITE_INTEGER:
+      return integer_value(integer(column));
+    case SQLITE_FLOAT:
+      return real_value(sqlite3_column_double(statement_, column));
+    case SQLITE_NULL:
+      return std::nullopt;
+    default:
+      return text_value(text(column));
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SQLite's calls with errors as exceptions.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sim/sweep/row.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace moesim {
+
+/// Throws Error with what SQLite says.
+sqlite3* open_database(const std::string& path, int flags);
+void execute(sqlite3* db, const std::string& sql);
+
+class Statement {
+ public:
+  Statement(sqlite3* db, const std::string& sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  /// Places count from 1.
+  void bind(int place, const SweepValue& value);
+  /// Whether there is a row.
+  bool step();
+  int columns() const;
+  std::string name(int column) const;
+  std::int64_t integer(int column) const;
+  std::string text(int column) const;
+  std::optional<SweepValue> value(int column) const;  // nothing for null
+
+ private:
+  sqlite3* db_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+}  // namespace moesim

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/sweep/statement.h"
+
+namespace moesim {
+namespace {
+
+/// Of columns that every row has.
+const std::vector<std::string> first_columns = {"id", "state", "reason"};
+
+constexpr const char* format_version = "1";
+
+std::string quoted_with(char quote, const std::string& text) {
+  std::string result(1, quote);
+  for (const char c : text) {
+    if (c == quote) result += quote;
+    result += c;
+  }
+  return result + quote;
+}
+
+SweepAbout read_about(sqlite3* db, const std::string& path) {
+  std::map<std::string, std::string> values;
+  SweepAbout about;
+  try {
+    Statement meta(db, "SELECT key, value FROM about");
+    while (meta.step()) values[meta.text(0)] = meta.text(1);
+    Statement axes(db, "SELECT name FROM axes ORDER BY place");
+    while (axes.step()) about.axes.push_back(axes.text(0));
+  } catch (const Error&) {
+    throw error_in(path, "this is no file of a sweep", "moesim sweep GRID.yaml -o FILE makes one");
+  }
+  if (values["format_version"] != format_version) {
+    throw error_in(path, "this file of a sweep has a format of another version of moesim");
+  }
+  about.grid = values["grid"];
+  about.file = values["file"];
+  about.scenarios = std::stoll(values["scenarios"]);
+  return about;
+}
+
+std::set<std::string> columns_of(sqlite3* db) {
+  std::set<std::string> columns;
+  Statement info(db, "SELECT name FROM pragma_table_info('scenarios')");
+  while (info.step()) columns.insert(info.text(0));
+  return columns;
+}
+
+}  // namespace
+
+std::string sql_name(const std::string& name) { return quoted_with('"', name); }
+std::string sql_text(const std::string& text) { return quoted_with('\'', text); }
+
+SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_(path) {
+  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) throw error_in(path, "cannot write to this file");
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(lock_);
+    throw error_in(path, "another sweep writes to this file", "-o names another one");
+  }
+  try {
+    db_ = open_database(path, SQLITE_OPEN_READWRITE);
+    execute(db_, "PRAGMA journal_mode=WAL");
+    execute(db_, "PRAGMA synchronous=NORMAL");
+    Statement tables(db_, "SELECT count(*) FROM sqlite_master");
+    tables.step();
+    if (tables.integer(0) == 0) make(about);
+    check(about);
+    columns_ = columns_of(db_);
+  } catch (...) {
+    sqlite3_close(db_);
+    ::close(lock_);
+    throw;
+  }
+}
+
+SweepStore::~SweepStore() {
+  // One plain file, unless somebody reads it now.
+  sqlite3_exec(db_, "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
+  sqlite3_close(db_);
+  ::close(lock_);
+}
+
+void SweepStore::make(const SweepAbout& about) {
+  execute(db_, "BEGIN");
+  execute(db_, "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT)");
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>{{"format_version", format_version},
+                                          {"grid", about.grid},
+                                          {"file", about.file},
+                                          {"scenarios", std::to_string(about.scenarios)}}) {
+    execute(db_, fmt::format("INSERT INTO about VALUES ({}, {})", sql_text(key), sql_text(value)));
+  }
+  execute(db_, "CREATE TABLE axes (place INTEGER PRIMARY KEY, name TEXT)");
+  std::string columns = "id INTEGER PRIMARY KEY";
+  for (const std::string& axis : about.axes) {
+    execute(db_, fmt::format("INSERT INTO axes (name) VALUES ({})", sql_text(axis)));
+    columns += ", " + sql_name(axis);
+  }
+  execute(db_, fmt::format("CREATE TABLE scenarios ({}, state TEXT, reason TEXT)", columns));
+  execute(db_, "COMMIT");
+}
+
+void SweepStore::check(const SweepAbout& about) const {
+  if (read_about(db_, path_).grid == about.grid) return;
+  throw error_in(path_,
+                 fmt::format("this file holds the sweep of another grid than {}", about.file),
+                 "the grid has changed since, or -o names the wrong file: take another one");
+}
+
+void SweepStore::add(const std::vector<SweepRow>& rows) {
+  if (rows.empty()) return;
+  execute(db_, "BEGIN");
+  for (const SweepRow& row : rows) add_row(row);
+  execute(db_, "COMMIT");
+}
+
+void SweepStore::add_row(const SweepRow& row) {
+  std::string names = "id, state, reason", places = "?, ?, ?";
+  for (const SweepFigure& figure : row.figures) {
+    if (columns_.insert(figure.column).second) {
+      execute(db_, "ALTER TABLE scenarios ADD COLUMN " + sql_name(figure.column));
+    }
+    names += ", " + sql_name(figure.column);
+    places += ", ?";
+  }
+  Statement insert(db_,
+                   fmt::format("INSERT OR IGNORE INTO scenarios ({}) VALUES ({})", names, places));
+  insert.bind(1, integer_value(row.id));
+  insert.bind(2, text_value(row.state));
+  if (!row.reason.empty()) insert.bind(3, text_value(row.reason));
+  int place = static_cast<int>(first_columns.size());
+  for (const SweepFigure& figure : row.figures) insert.bind(++place, figure.value);
+  insert.step();
+}
+
+std::set<std::int64_t> SweepStore::ids() const {
+  std::set<std::int64_t> ids;
+  Statement select(db_, "SELECT id FROM scenarios");
+  while (select.step()) ids.insert(select.integer(0));
+  return ids;
+}
+
+SweepReader::SweepReader(const std::string& path) : path_(path) {
+  if (!is_there(path)) throw error_in(path, "there is no such file");
+  db_ = open_database(path, SQLITE_OPEN_READONLY);
+  try {
+    read_about(db_, path);
+  } catch (...) {
+    sqlite3_close(db_);
+    throw;
+  }
+}
+
+SweepReader::~SweepReader() { sqlite3_close(db_); }
+
+SweepAbout SweepReader::about() const { return read_about(db_, path_); }
+
+std::vector<std::string> SweepReader::columns() const {
+  std::vector<std::string> columns;
+  Statement info(db_, "SELECT name FROM pragma_table_info('scenarios') ORDER BY cid");
+  while (info.step()) columns.push_back(info.text(0));
+  return columns;
+}
+
+StoredRows SweepReader::query(const std::string& sql) const {
+  Statement select(db_, sql);
+  StoredRows result;
+  for (int c = 0; c < select.columns(); ++c) result.columns.push_back(select.name(c));
+  while (select.step()) {
+    auto& row = result.rows.emplace_back();
+    for (int c = 0; c < select.columns(); ++c) row.push_back(select.value(c));
+  }
+  return result;
+}
+
+void SweepReader::rows(const std::function<void(SweepRow)>& take) const {
+  Statement select(db_, "SELECT * FROM scenarios ORDER BY id");
+  while (select.step()) {
+    SweepRow row;
+    for (int c = 0; c < select.columns(); ++c) {
+      const std::string name = select.name(c);
+      const auto value = select.value(c);
+      if (!value) continue;
+      if (name == "id") {
+        row.id = value->integer;
+      } else if (name == "state") {
+        row.state = value->text;
+      } else if (name == "reason") {
+        row.reason = value->text;
+      } else {
+        row.figures.push_back({name, *value});
+      }
+    }
+    take(std::move(row));
+  }
+}
+
+}  // namespace moesim

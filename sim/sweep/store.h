@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The SQLite file of a sweep. Its schema: docs/sweeps.md.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/sweep/row.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace moesim {
+
+/// What a store says of its sweep.
+struct SweepAbout {
+  std::string grid;  // hash of it
+  std::string file;  // that the grid was read from
+  std::int64_t scenarios = 0;
+  std::vector<std::string> axes;
+};
+
+class SweepStore {
+ public:
+  /// Opens a sweep's file for writing, or makes it. Throws Error where it holds another grid's
+  /// results, is no such file, or another process writes to it.
+  SweepStore(const std::string& path, const SweepAbout& about);
+  ~SweepStore();
+  SweepStore(const SweepStore&) = delete;
+  SweepStore& operator=(const SweepStore&) = delete;
+
+  /// Adds rows: all of them, or none where the process ends before it is done. Those of ids that
+  /// are there stay as they are.
+  void add(const std::vector<SweepRow>& rows);
+  std::set<std::int64_t> ids() const;
+
+ private:
+  void make(const SweepAbout& about);
+  void check(const SweepAbout& about) const;
+  void add_row(const SweepRow& row);
+
+  std::string path_;
+  int lock_ = -1;
+  sqlite3* db_ = nullptr;
+  std::set<std::string> columns_;
+};
+
+/// A value of a result; nothing is null.
+using StoredValue = std::optional<SweepValue>;
+
+/// What a query gives.
+struct StoredRows {
+  std::vector<std::string> columns;
+  std::vector<std::vector<StoredValue>> rows;
+};
+
+/// Reads a sweep's file, also while it is being written.
+class SweepReader {
+ public:
+  /// Throws Error where there is none.
+  explicit SweepReader(const std::string& path);
+  ~SweepReader();
+  SweepReader(const SweepReader&) = delete;
+  SweepReader& operator=(const SweepReader&) = delete;
+
+  SweepAbout about() const;
+  /// Columns of the table of scenarios.
+  std::vector<std::string> columns() const;
+  /// Of one SQL statement. Throws Error with what SQLite says.
+  StoredRows query(const std::string& sql) const;
+  /// Calls `take` for rows as a worker made them.
+  void rows(const std::function<void(SweepRow)>& take) const;
+
+ private:
+  std::string path_;
+  sqlite3* db_ = nullptr;
+};
+
+/// A name as SQL quotes it.
+std::string sql_name(const std::string& name);
+/// A text as SQL quotes it.
+std::string sql_text(const std::string& text);
+
+}  // namespace moesim

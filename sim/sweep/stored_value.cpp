@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/stored_value.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "sim/base/units.h"
+
+namespace moesim {
+namespace {
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+double number_of(const StoredValue& value) {
+  if (!value || value->kind == SweepValue::Kind::text) return NAN;
+  return value->kind == SweepValue::Kind::integer ? static_cast<double>(value->integer)
+                                                  : value->real;
+}
+
+Cell cell_of(const std::string& column, const StoredValue& value) {
+  if (!value) return "";
+  if (value->kind == SweepValue::Kind::text) return value->text;
+  const double number = number_of(value);
+  const bool bytes = column.ends_with("bytes") || has(column, "_bytes.");
+  if (bytes) return {to_string(Bytes(static_cast<std::int64_t>(number))), number};
+  if (column.ends_with("_s") || has(column, "_s.")) return {to_string(Seconds(number)), number};
+  if (value->kind == SweepValue::Kind::integer) return value->integer;
+  return {fmt::format("{:.4g}", number), number};
+}
+
+std::string text_of(const StoredValue& value) {
+  if (!value) return "";
+  switch (value->kind) {
+    case SweepValue::Kind::integer:
+      return std::to_string(value->integer);
+    case SweepValue::Kind::real:
+      return fmt::format("{}", value->real);
+    case SweepValue::Kind::text:
+      break;
+  }
+  return value->text;
+}
+
+std::string with_quoted_columns(const std::string& sql, const std::vector<std::string>& columns) {
+  const auto in_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':';
+  };
+  std::string result;
+  for (std::size_t i = 0; i < sql.size();) {
+    if (sql[i] == '\'' || sql[i] == '"') {
+      const auto end = std::min(sql.find(sql[i], i + 1), sql.size() - 1);
+      result += sql.substr(i, end + 1 - i);
+      i = end + 1;
+    } else if (in_name(sql[i])) {
+      std::size_t end = i;
+      while (end < sql.size() && in_name(sql[end])) ++end;
+      const std::string word = sql.substr(i, end - i);
+      result += std::ranges::find(columns, word) != columns.end() ? sql_name(word) : word;
+      i = end;
+    } else {
+      result += sql[i++];
+    }
+  }
+  return result;
+}
+
+}  // namespace moesim

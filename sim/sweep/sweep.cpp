@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/print/progress_line.h"
+#include "sim/print/terminal.h"
+#include "sim/sweep/parts.h"
+#include "sim/sweep/worker_pool.h"
+
+namespace moesim {
+namespace {
+
+constexpr double log_pause = 30;  // seconds between two lines of a log
+
+SweepAbout about_of(const SweepGrid& grid) {
+  SweepAbout about{grid.hash(), grid.file(), grid.size(), {}};
+  for (const SweepAxis& axis : grid.axes()) about.axes.push_back(axis.name);
+  return about;
+}
+
+/// A line on a terminal, now and then one in a log.
+class SweepProgress {
+ public:
+  void show(double done, std::int64_t run, std::int64_t scenarios) {
+    const std::string what = fmt::format("{} of {} scenarios,", run, scenarios);
+    line_.show(what, done, static_cast<double>(run), "scenarios");
+    if (is_quiet() || is_terminal(stderr)) return;
+    const double seconds = since(begin_);
+    if (since(last_) < log_pause) return;
+    last_ = Clock::now();
+    fmt::print(stderr, "# {} {:.0f} %, {}\n", what, 100 * done,
+               pace_text(seconds, done, static_cast<double>(run), "scenarios"));
+    std::fflush(stderr);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point time) {
+    return std::chrono::duration<double>(Clock::now() - time).count();
+  }
+  Clock::time_point begin_ = Clock::now(), last_ = begin_;
+  ProgressLine line_;
+};
+
+/// Where a process writes: the sweep's file, or its own part.
+std::string file_of(const SweepOptions& options) {
+  if (options.launch) {
+    return part_file(options.file, fmt::format("{}-{}", options.launch->id, options.launch->rank));
+  }
+  if (options.shard.of == 1) return options.file;
+  return part_file(options.file, fmt::format("{}-of-{}", options.shard.number, options.shard.of));
+}
+
+std::string claims_folder(const SweepOptions& options) {
+  return fmt::format("{}.claims/{}", options.file, options.launch->id);
+}
+
+/// Small enough that all ranks end together, and few enough files.
+std::unique_ptr<Claims> claims_of(const SweepGrid& grid, const SweepOptions& options) {
+  if (!options.launch) return own_claims(grid.units());
+  std::filesystem::create_directories(claims_folder(options));
+  constexpr std::int64_t per_rank = 50, most = 64;
+  const std::int64_t chunk =
+      std::clamp<std::int64_t>(grid.units() / (options.launch->size * per_rank), 1, most);
+  return file_claims(grid.units(), claims_folder(options), chunk);
+}
+
+SweepEnd end_of(const std::string& file) {
+  SweepEnd end;
+  end.file = file;
+  const SweepReader reader(file);
+  for (const auto& row :
+       reader.query("SELECT state, count(*) FROM scenarios GROUP BY state").rows) {
+    end.states[row[0]->text] = row[1]->integer;
+  }
+  const auto reasons = reader.query(
+      "SELECT reason, count(*) FROM scenarios WHERE reason IS NOT NULL GROUP BY reason");
+  for (const auto& row : reasons.rows) end.reasons[row[0]->text] = row[1]->integer;
+  end.scenarios = reader.about().scenarios;
+  return end;
+}
+
+/// The last rank of a launch to come here merges what all of them wrote.
+void end_launch(const SweepGrid& grid, const SweepOptions& options) {
+  const std::string folder = claims_folder(options);
+  for (int place = 0; place < options.launch->size; ++place) {
+    if (!create_alone(fmt::format("{}/ended-{}", folder, place))) continue;
+    if (place + 1 < options.launch->size) return;
+    merge_sweep(grid, options.file);
+    std::filesystem::remove_all(options.file + ".claims");
+    return;
+  }
+}
+
+class Sweep {
+ public:
+  Sweep(const SweepGrid& grid, const SweepOptions& options)
+      : grid_(grid),
+        options_(options),
+        about_(about_of(grid)),
+        runner_(grid, DrawnTraces(options.file + ".traces"), options.version) {}
+
+  SweepEnd run() {
+    const std::string file = file_of(options_);
+    const bool alone = file == options_.file;
+    bool stopped = false;
+    {
+      SweepStore store(file, about_);
+      if (alone) merge_parts(options_.file, store, about_);
+      done_ = ids_in(options_.file, about_, own_parts());
+      std::ranges::copy(store.ids(), std::inserter(done_, done_.end()));
+      count();
+      stopped = run_units(store);
+    }
+    if (options_.launch && !stopped) end_launch(grid_, options_);
+    const bool merged = options_.launch && !is_there(file);
+    SweepEnd end =
+        merged || alone || is_there(file) ? end_of(merged ? options_.file : file) : SweepEnd{};
+    end.scenarios = wanted_;
+    end.before = before_;
+    end.run = run_;
+    end.stopped = stopped;
+    return end;
+  }
+
+ private:
+  /// Parts of this launch, which others are writing.
+  std::string own_parts() const {
+    return options_.launch ? part_file(options_.file, options_.launch->id + "-") : "";
+  }
+
+  bool of_shard(std::int64_t unit) const {
+    return unit % options_.shard.of == options_.shard.number;
+  }
+
+  void count() {
+    for (std::int64_t id = 0; id < grid_.size(); ++id) {
+      if (!of_shard(id / grid_.unit_size())) continue;
+      ++wanted_;
+      if (done_.contains(id)) ++before_;
+    }
+  }
+
+  double part_done(const WorkerPool& pool) const {
+    if (options_.launch) {
+      return static_cast<double>(pool.reached()) / static_cast<double>(grid_.units());
+    }
+    return static_cast<double>(run_) /
+           static_cast<double>(std::max<std::int64_t>(1, wanted_ - before_));
+  }
+
+  /// Whether somebody stopped it.
+  bool run_units(SweepStore& store) {
+    const auto claims = claims_of(grid_, options_);
+    const auto wanted = [this](std::int64_t unit) {
+      return of_shard(unit) && !done_.contains(unit * grid_.unit_size());
+    };
+    const auto left = (wanted_ - before_ + grid_.unit_size() - 1) / grid_.unit_size();
+    const int workers = static_cast<int>(std::min<std::int64_t>(options_.workers, left));
+    WorkerPool pool({*claims, wanted, runner_, workers});
+    SweepProgress progress;
+    while (!pool.done()) {
+      const auto rows = pool.wait();
+      store.add(rows);
+      run_ += std::ssize(rows);
+      if (options_.stop()) return true;
+      const bool shows = !options_.launch || options_.launch->rank == 0;
+      if (shows) progress.show(part_done(pool), run_, wanted_ - before_);
+    }
+    return false;
+  }
+
+  const SweepGrid& grid_;
+  const SweepOptions& options_;
+  SweepAbout about_;
+  UnitRunner runner_;
+  std::set<std::int64_t> done_;
+  std::int64_t wanted_ = 0, before_ = 0, run_ = 0;
+};
+
+}  // namespace
+
+SweepEnd run_sweep(const SweepGrid& grid, const SweepOptions& options) {
+  return Sweep(grid, options).run();
+}
+
+SweepEnd merge_sweep(const SweepGrid& grid, const std::string& file) {
+  std::vector<std::string> left;
+  {
+    const SweepAbout about = about_of(grid);
+    SweepStore store(file, about);
+    left = merge_parts(file, store, about);
+  }
+  if (!left.empty()) {
+    throw Error(fmt::format("{} is still being written; the other parts are merged", left.front()),
+                "merge again when all have ended");
+  }
+  return end_of(file);
+}
+
+}  // namespace moesim

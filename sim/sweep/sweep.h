@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the scenarios of a grid that have no result yet.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "sim/sweep/grid.h"
+#include "sim/sweep/launch.h"
+
+namespace moesim {
+
+/// One of several equal parts of a sweep.
+struct SweepShard {
+  int number = 0, of = 1;
+};
+
+struct SweepOptions {
+  std::string file;                   // of the results
+  std::string version;                // of the program
+  int workers = 1;                    // processes of this one
+  SweepShard shard = {};              // of > 1: every of-th unit, into a part file
+  std::optional<Launch> launch = {};  // takes units with others, into a part file of its own
+  std::function<bool()> stop = [] { return false; };  // asked several times a second
+};
+
+struct SweepEnd {
+  std::int64_t scenarios = 0;  // that this process had to see to, or all of a launch
+  std::int64_t before = 0;     // of them with a result from before
+  std::int64_t run = 0;        // now, by this process
+  bool stopped = false;
+  std::map<std::string, std::int64_t> states = {};   // of all rows of the file or part
+  std::map<std::string, std::int64_t> reasons = {};  // of those without figures
+  std::string file = {};                             // that was written
+};
+
+/// Every row is in the file once, whatever ended this process or its workers before: a row is
+/// stored as soon as it is there. Throws Error.
+SweepEnd run_sweep(const SweepGrid& grid, const SweepOptions& options);
+
+/// Takes all part files into the sweep's file. Throws Error where some are being written.
+SweepEnd merge_sweep(const SweepGrid& grid, const std::string& file);
+
+}  // namespace moesim

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/unit.h"
+
+#include <nlohmann/json.hpp>
+
+#include "sim/compare/iterations.h"
+#include "sim/compare/simulate.h"
+#include "sim/scenario/inputs.h"
+#include "sim/scenario/scenario_text.h"
+
+namespace moesim {
+namespace {
+
+/// All mistakes as one line.
+std::string reason_of(const Error& e) {
+  std::string text;
+  for (const Diagnostic& d : e.diagnostics()) {
+    if (!text.empty()) text += "; ";
+    text += (d.file.empty() ? "" : d.file + ": ") + d.message;
+  }
+  return text;
+}
+
+/// Where the figures come from, and the scenario itself, which a run takes as it is.
+void add_inputs(SweepRow& row, const Inputs& inputs, const InputFile& trace, Scenario scenario,
+                Fidelity fidelity) {
+  std::string gpus;
+  for (const InputFile& file : inputs.clusters[0].gpu_files) {
+    gpus += (gpus.empty() ? "" : "+") + file.hash;
+  }
+  scenario.fidelities = {fidelity};
+  const auto add = [&](const char* column, const std::string& text) {
+    add_figure(row, column, text_value(text));
+  };
+  add_figure(row, "ep", integer_value(inputs.clusters[0].ep));
+  add_figure(row, "hosts", integer_value(inputs.clusters[0].topology.host_count()));
+  add("topology_xxh3", inputs.clusters[0].file.hash);
+  add("gpu_xxh3", gpus);
+  add("model_xxh3", inputs.model_file.hash);
+  add("policy_xxh3", inputs.system_files[0].hash);
+  add("trace_xxh3", trace.hash);
+  add("scenario", nlohmann::ordered_json::parse(to_text(scenario)).dump());
+}
+
+void fill(SweepRow& row, nlohmann::ordered_json result) {
+  row.state = sweep_ok;
+  if (const auto why = result.find("unsuitable"); why != result.end()) {
+    row.state = sweep_unsuitable;
+    row.reason = why->get<std::string>();
+    result.erase(why);
+  }
+  add_figures(row, result);
+}
+
+}  // namespace
+
+void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
+  const Scenario scenario =
+      grid_.unit(unit, [this](const SynthOptions& options) { return traces_.path_of(options); });
+  ComparisonOptions options;
+  options.workers = 0;
+  options.may_run_none = true;
+  options.others = fidelities_;
+  const Inputs inputs = open_shared_inputs(scenario, cache_);
+  const InputFile trace = shared_trace_file(scenario, inputs, cache_);
+  const auto add_all = [&](const auto& cases, const auto& json_of) {
+    for (std::size_t f = 0; f < rows.size(); ++f) {
+      fill(rows[f], json_of(cases[f]));
+      add_inputs(rows[f], inputs, trace, scenario, scenario.fidelities[f]);
+    }
+  };
+  if (scenario.iteration) {
+    add_all(simulate_iterations(scenario, inputs, options),
+            [](const IterationCase& c) { return iteration_json(c); });
+  } else {
+    add_all(moesim::simulate(scenario, inputs, options).cases,
+            [](const CaseResult& c) { return case_json(c); });
+  }
+}
+
+std::vector<SweepRow> UnitRunner::not_run(std::int64_t unit, const std::string& state,
+                                          const std::string& reason) const {
+  std::vector<SweepRow> rows;
+  for (std::int64_t f = 0; f < grid_.unit_size(); ++f) {
+    SweepRow& row = rows.emplace_back(SweepRow{unit * grid_.unit_size() + f, state, reason});
+    const auto points = grid_.points(row.id);
+    for (std::size_t a = 0; a < points.size(); ++a) {
+      add_figure(row, grid_.axes()[a].name, value_of(points[a]->text));
+    }
+    add_figure(row, "moesim", text_value(version_));
+  }
+  return rows;
+}
+
+std::vector<SweepRow> UnitRunner::run(std::int64_t unit) {
+  std::vector<SweepRow> rows = not_run(unit, "", "");
+  try {
+    simulate(unit, rows);
+  } catch (const Error& e) {
+    return not_run(unit, sweep_unsuitable, reason_of(e));
+  } catch (const std::exception& e) {
+    return not_run(unit, sweep_failed, e.what());
+  }
+  return rows;
+}
+
+}  // namespace moesim

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/grid.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string base = R"(topology: h100-rail
+model: gpt-oss-20b
+trace: tiny-moe-train
+policy: megatron
+)";
+
+std::string no_trace(const SynthOptions& options) {
+  return "drawn-" + std::to_string(options.seed);
+}
+
+class GridTest : public testing::Test {
+ protected:
+  SweepGrid read(const std::string& more, const std::vector<Override>& flags = {}) {
+    const std::string path = scratch_ / "grid.yaml";
+    write_file(path, base + more);
+    return SweepGrid::read(path, flags);
+  }
+  std::string mistake(const std::string& more) {
+    try {
+      read(more);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  }
+  ScratchFolder scratch_;
+};
+
+std::vector<std::string> texts(const SweepGrid& grid, std::int64_t id) {
+  std::vector<std::string> result;
+  for (const AxisPoint* point : grid.points(id)) result.push_back(point->text);
+  return result;
+}
+
+TEST_F(GridTest, LastAxisChangesFirst) {
+  const SweepGrid grid = read("axes: {topology.nodes: [2, 4, 8], steps: ['0:1', '0:2']}\n");
+  ASSERT_EQ(grid.size(), 6);
+  EXPECT_THAT(texts(grid, 0), ElementsAre("2", "0:1"));
+  EXPECT_THAT(texts(grid, 1), ElementsAre("2", "0:2"));
+  EXPECT_THAT(texts(grid, 5), ElementsAre("8", "0:2"));
+  const Scenario last = grid.unit(5, no_trace);
+  ASSERT_EQ(last.set.size(), 1U);
+  EXPECT_EQ(last.set[0].path + "=" + last.set[0].value, "topology.nodes=8");
+  EXPECT_EQ(last.steps.last, 2);
+}
+
+TEST_F(GridTest, ScenarioWithoutAxesIsOne) {
+  EXPECT_EQ(read("").size(), 1);
+  EXPECT_EQ(read("axes: {}\n").size(), 1);
+}
+
+TEST_F(GridTest, ListsOfTheScenarioAreAxes) {
+  const SweepGrid grid = read("fidelity: [analytic, port]\naxes: {topology.nodes: [2, 4]}\n",
+                              {{"policy", R"(["megatron", "dedup"])", "--policy megatron,dedup"}});
+  std::vector<std::string> names;
+  for (const SweepAxis& axis : grid.axes()) names.push_back(axis.name);
+  EXPECT_THAT(names, ElementsAre("policy", "topology.nodes", "fidelity"));
+  EXPECT_EQ(grid.size(), 8);
+  EXPECT_EQ(grid.unit_size(), 2) << "fidelities share a plan";
+  EXPECT_EQ(grid.unit(0, no_trace).fidelities.size(), 2U);
+  EXPECT_EQ(grid.unit(3, no_trace).policies, std::vector<std::string>{"dedup"});
+}
+
+TEST_F(GridTest, ListedPointsChangeSeveralKeys) {
+  const SweepGrid grid = read(R"(axes:
+  cluster:
+    - {name: small, topology.nodes: 2, ep: 8}
+    - {topology: hybridep-l, ep: 16}
+)");
+  ASSERT_EQ(grid.size(), 2);
+  EXPECT_THAT(texts(grid, 0), ElementsAre("small"));
+  EXPECT_THAT(texts(grid, 1), ElementsAre("topology=hybridep-l ep=16"));
+  EXPECT_EQ(grid.unit(0, no_trace).ep, 8);
+  EXPECT_EQ(grid.unit(1, no_trace).topologies, std::vector<std::string>{"hybridep-l"});
+}
+
+TEST_F(GridTest, VariablesStandInTheFile) {
+  const SweepGrid grid = read(R"(set: ["topology.node.nics.bandwidth=${rate} GB/s"]
+axes: {rate: [25, 50]}
+)");
+  ASSERT_EQ(grid.size(), 2);
+  EXPECT_EQ(grid.unit(1, no_trace).set[0].value, "50 GB/s");
+}
+
+TEST_F(GridTest, TracesAreDrawn) {
+  const SweepGrid grid =
+      read("synth: {experts: 32, top_k: 4, seed: \"${seed}\"}\naxes: {seed: [1, 7]}\n");
+  EXPECT_EQ(grid.unit(1, no_trace).trace, "drawn-7");
+}
+
+TEST_F(GridTest, HashTellsGridsApart) {
+  const std::string axes = "axes: {topology.nodes: [2, 4]}\n";
+  EXPECT_EQ(read(axes).hash(), read(axes).hash());
+  EXPECT_NE(read(axes).hash(), read("axes: {topology.nodes: [2, 8]}\n").hash());
+  EXPECT_NE(read(axes).hash(), read(axes, {{"ep", "8", "--ep 8"}}).hash());
+}
+
+TEST_F(GridTest, MistakesHaveTheirPlace) {
+  EXPECT_THAT(mistake("axes: {topology.nodes: 3}\n"),
+              HasSubstr("grid.yaml:5:24: error: the axis 'topology.nodes' needs a list of values"));
+  EXPECT_THAT(mistake("axes: {topology.nodes: []}\n"), HasSubstr("has no values"));
+  EXPECT_THAT(mistake("axes: {ep: [8, 8]}\n"), HasSubstr("has '8' twice"));
+  EXPECT_THAT(mistake("axes: {poliy: [a, b]}\n"), HasSubstr("poliy"));
+  EXPECT_THAT(mistake("axes: {ep: [8, many]}\n"), HasSubstr("axis ep: ep=many"));
+  EXPECT_THAT(mistake("axes: {toplogy.nodes: [8]}\n"), HasSubstr("toplogy"));
+  EXPECT_THAT(mistake("ep: ${degree}\n"), HasSubstr("grid.yaml:5:5: error: no axis"));
+  EXPECT_THAT(mistake("axes: {policy: [[megatron, dedup]]}\n"), HasSubstr("is a list"));
+  EXPECT_THAT(mistake("synth: {experts: 32}\n"), HasSubstr("top_k"));
+}
+
+}  // namespace
+}  // namespace moesim

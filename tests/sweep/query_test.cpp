@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/query.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "sim/base/error.h"
+#include "sim/sweep/stored_value.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Policies a and b on 2, 4 and 8 nodes: b takes less time from 4 nodes on and more memory; a does
+/// not fit 8.
+class QueryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<SweepRow> rows;
+    const double times[2][3] = {{0.4, 0.3, 0}, {0.5, 0.2, 0.1}};
+    for (int p = 0; p < 2; ++p) {
+      for (int n = 0; n < 3; ++n) {
+        SweepRow& row = rows.emplace_back(SweepRow{p * 3 + n, sweep_ok});
+        row.figures = {{"policy", text_value(p == 0 ? "a" : "b")},
+                       {"topology.nodes", integer_value(2 << n)},
+                       {"step_s", real_value(times[p][n])},
+                       {"peak_memory_bytes", integer_value(100 + p)}};
+      }
+    }
+    rows[2].state = sweep_unsuitable;
+    rows[2].reason = "does not fit";
+    rows[2].figures.resize(2);
+    const std::string path = scratch_ / "s.sqlite";
+    SweepStore(path, {"hash", "grid.yaml", 6, {"policy", "topology.nodes"}}).add(rows);
+    reader_ = std::make_unique<SweepReader>(path);
+  }
+
+  Table ask(const SweepQuery& query) {
+    return std::get<Table>(answer(*reader_, query).parts().at(0));
+  }
+  /// The first two cells of every row.
+  std::vector<std::string> names(const SweepQuery& query) {
+    std::vector<std::string> result;
+    for (const auto& row : ask(query).rows) result.push_back(row[0].text + row[1].text);
+    return result;
+  }
+  std::string error_of(const SweepQuery& query) {
+    try {
+      ask(query);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  }
+  ScratchFolder scratch_;
+  std::unique_ptr<SweepReader> reader_;
+};
+
+TEST_F(QueryTest, ShowsWhatRan) {
+  EXPECT_THAT(names({}), ElementsAre("a2", "a4", "b2", "b4", "b8"));
+}
+
+TEST_F(QueryTest, Filters) {
+  EXPECT_THAT(names({.where = "topology.nodes > 2 AND policy <> 'a.b'"}),
+              ElementsAre("a4", "b4", "b8"));
+  EXPECT_THAT(names({.where = R"("topology.nodes" = 2)"}), ElementsAre("a2", "b2"));
+  EXPECT_THAT(error_of({.where = "topology.nodes >"}), HasSubstr("SQLite"));
+  EXPECT_THAT(error_of({.where = "1); DROP TABLE scenarios; --"}), HasSubstr("SQLite"));
+}
+
+TEST_F(QueryTest, RanksTheBest) {
+  EXPECT_THAT(names({.top = 2}), ElementsAre("b8", "b4"));
+  EXPECT_THAT(names({.by = "-step_s", .top = 2}), ElementsAre("b2", "a2"));
+  EXPECT_THAT(error_of({.by = "stp_s"}), HasSubstr("did you mean 'step_s'?"));
+}
+
+TEST_F(QueryTest, FindsTheParetoFront) {
+  EXPECT_THAT(names({.pareto = {"step_s", "peak_memory_bytes"}}), ElementsAre("a4", "b8"));
+  EXPECT_THAT(names({.pareto = {"step_s", "-topology.nodes"}}), ElementsAre("b8"));
+}
+
+TEST_F(QueryTest, Groups) {
+  const Table table = ask({.group = {"policy"}});
+  ASSERT_EQ(table.rows.size(), 2U);
+  const auto& a = table.rows[0];
+  EXPECT_EQ(a[0].text, "a");
+  EXPECT_EQ(a[1].value, 2);
+  EXPECT_EQ(a[2].value, 0.3);
+  EXPECT_DOUBLE_EQ(*a[3].value, 0.35);
+  EXPECT_EQ(a[4].value, 0.4);
+}
+
+TEST_F(QueryTest, Pivots) {
+  const Table table = ask({.pivot = {"policy", "topology.nodes"}});
+  ASSERT_EQ(table.columns.size(), 4U);
+  EXPECT_EQ(table.columns[3].name, "8");
+  EXPECT_EQ(table.rows[0][3].text, "") << "was not run";
+  EXPECT_EQ(table.rows[1][3].value, 0.1);
+}
+
+TEST_F(QueryTest, AddsSpeedups) {
+  const Table table = ask({.baseline = "policy=a"});
+  ASSERT_EQ(table.columns.back().name, "speedup");
+  EXPECT_EQ(table.rows[0].back().value, 1);
+  EXPECT_DOUBLE_EQ(*table.rows[3].back().value, 1.5);
+  EXPECT_EQ(table.rows[4].back().value, std::nullopt) << "the baseline was not run";
+  EXPECT_THAT(error_of({.baseline = "policy=c"}), HasSubstr("no scenario has policy = c"));
+}
+
+TEST_F(QueryTest, TellsWhatWasNotRun) {
+  const Table table = ask({.not_run = true});
+  ASSERT_EQ(table.rows.size(), 1U);
+  EXPECT_THAT(table.rows[0], testing::Contains(Cell("does not fit")));
+}
+
+TEST_F(QueryTest, ParetoFrontIsThatOfBruteForce) {
+  StoredRows rows{{"x", "y"}, {}};
+  unsigned seed = 1;
+  const auto draw = [&] { return static_cast<double>((seed = seed * 1103515245 + 12345) >> 28); };
+  for (int i = 0; i < 60; ++i) rows.rows.push_back({real_value(draw()), real_value(draw())});
+  rows.rows.push_back({std::nullopt, real_value(0)});
+  std::vector<std::size_t> expected;
+  for (std::size_t i = 0; i < 60; ++i) {
+    bool beaten = false;
+    for (std::size_t j = 0; j < 60; ++j) {
+      const double dx = rows.rows[j][0]->real - rows.rows[i][0]->real,
+                   dy = rows.rows[j][1]->real - rows.rows[i][1]->real;
+      beaten |= dx <= 0 && dy <= 0 && dx + dy < 0;
+    }
+    if (!beaten) expected.push_back(i);
+  }
+  EXPECT_EQ(pareto_front(rows, {"x", "y"}), expected);
+}
+
+}  // namespace
+}  // namespace moesim

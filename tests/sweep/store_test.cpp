@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/sweep/claims.h"
+#include "sim/sweep/parts.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const SweepAbout about{"hash", "grid.yaml", 4, {"topology.nodes", "policy"}};
+
+SweepRow row(std::int64_t id, double time) {
+  return {id, sweep_ok, "", {{"topology.nodes", integer_value(4)}, {"step_s", real_value(time)}}};
+}
+
+class StoreTest : public testing::Test {
+ protected:
+  std::string path(const std::string& name = "s.sqlite") { return scratch_ / name; }
+  template <class Action>
+  std::string error_of(const Action& action) {
+    try {
+      action();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  }
+  ScratchFolder scratch_;
+};
+
+TEST_F(StoreTest, KeepsRowsWithTheirTypes) {
+  SweepStore(path(), about).add({row(2, 0.1), {3, sweep_unsuitable, "too small", {}}});
+  const SweepReader reader(path());
+  EXPECT_EQ(reader.about().axes, about.axes);
+  std::vector<SweepRow> rows;
+  reader.rows([&](SweepRow r) { rows.push_back(std::move(r)); });
+  ASSERT_EQ(rows.size(), 2U);
+  ASSERT_EQ(rows[0].figures.size(), 2U);
+  EXPECT_EQ(rows[0].figures[0].value, integer_value(4));
+  EXPECT_EQ(rows[0].figures[1].value, real_value(0.1));
+  EXPECT_EQ(rows[1].reason, "too small");
+}
+
+TEST_F(StoreTest, FirstRowOfAnIdStays) {
+  SweepStore store(path(), about);
+  store.add({row(1, 0.5)});
+  store.add({row(1, 0.7), row(0, 0.2)});
+  EXPECT_THAT(store.ids(), ElementsAre(0, 1));
+  const auto times = SweepReader(path()).query("SELECT step_s FROM scenarios ORDER BY id");
+  EXPECT_EQ(times.rows[1][0]->real, 0.5);
+}
+
+TEST_F(StoreTest, RefusesAnotherGridAnotherWriterAndOtherFiles) {
+  SweepAbout other = about;
+  other.grid = "else";
+  { const SweepStore made(path(), about); }
+  EXPECT_THAT(error_of([&] { SweepStore(path(), other); }), HasSubstr("another grid"));
+  const SweepStore open(path(), about);
+  EXPECT_THAT(error_of([&] { SweepStore(path(), about); }), HasSubstr("another sweep writes"));
+  write_file(path("text"), "no database, though long enough to be looked at as one ...........");
+  EXPECT_NE(error_of([&] { SweepReader(path("text")); }), "none");
+  EXPECT_THAT(error_of([&] { SweepReader(path("nowhere")); }), HasSubstr("no such file"));
+}
+
+TEST_F(StoreTest, MergesPartsThatNobodyWrites) {
+  const std::string written = part_file(path(), "1-of-2");
+  SweepStore(part_file(path(), "0-of-2"), about).add({row(0, 0.1), row(2, 0.3)});
+  SweepStore part(written, about);
+  part.add({row(1, 0.2)});
+  EXPECT_THAT(ids_in(path(), about), ElementsAre(0, 1, 2));
+  SweepStore store(path(), about);
+  EXPECT_THAT(merge_parts(path(), store, about), ElementsAre(written));
+  EXPECT_THAT(store.ids(), ElementsAre(0, 2));
+  EXPECT_THAT(part_files(path()), ElementsAre(written));
+  EXPECT_THAT(part.ids(), ElementsAre(1)) << "and may go on";
+}
+
+TEST_F(StoreTest, ClaimsAreTakenOnce) {
+  std::vector<std::int64_t> taken;
+  const auto a = file_claims(11, scratch_.path(), 3), b = file_claims(11, scratch_.path(), 3);
+  for (bool any = true; any;) {
+    any = false;
+    for (Claims* claims : {a.get(), b.get(), b.get()}) {
+      if (const auto unit = claims->next()) {
+        taken.push_back(*unit);
+        any = true;
+      }
+    }
+  }
+  std::ranges::sort(taken);
+  EXPECT_THAT(taken, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+}
+
+TEST(SweepValue, NumbersAreToldFromText) {
+  EXPECT_EQ(value_of("8"), integer_value(8));
+  EXPECT_EQ(value_of("0.5"), real_value(0.5));
+  for (const char* text : {"", "8 GB/s", "0:10", "nan", "inf", "1-2", "true", "e"}) {
+    EXPECT_EQ(value_of(text), text_value(text));
+  }
+}
+
+}  // namespace
+}  // namespace moesim
