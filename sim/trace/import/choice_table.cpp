@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -70,6 +71,13 @@ ChoiceTable ChoiceTable::part(std::int64_t first_token, std::int64_t tokens) con
   some.tokens_ = tokens;
   for (Layer& layer : some.layers_) layer.first += first_token * layer.stride;
   return some;
+}
+
+void ChoiceTable::forget(std::int64_t first_token, std::int64_t tokens) const {
+  for (const Layer& layer : layers_) {
+    const std::int64_t first = layer.first + first_token * layer.stride;
+    layer.values.forget(first, std::min(tokens * layer.stride, layer.values.count() - first));
+  }
 }
 
 }  // namespace moesim

@@ -26,6 +26,9 @@ class ChoiceTable {
   /// Some of the tokens.
   ChoiceTable part(std::int64_t first_token, std::int64_t tokens) const;
 
+  /// Lets mapped values of some tokens leave memory.
+  void forget(std::int64_t first_token, std::int64_t tokens) const;
+
   const std::string& file() const { return layers_.front().values.file(); }
   std::string describe() const { return layers_.front().values.describe(); }
   bool holds_integers() const { return layers_.front().values.type().is_integer(); }

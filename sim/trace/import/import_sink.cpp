@@ -118,7 +118,6 @@ void ImportSink::add(const RoutedPass& pass) {
     return;
   }
   begin(pass);
-  check_left_out(pass, layers_);
   if (!layers_.dense.empty()) {
     drop("of dense layers", std::ssize(layers_.dense) * pass.ids.tokens());
   }
@@ -156,13 +155,14 @@ bool ImportSink::is_warm_up(const RoutedPass& pass, std::int64_t first, std::int
 }
 
 void ImportSink::add_sequences(const RoutedPass& pass) {
-  std::int64_t first = 0;
+  std::int64_t first = 0, forgotten = 0;
   std::vector<std::int64_t> kept;  // of sequences that are not yet taken
   const auto layers = std::ssize(layers_.taken);
   for (const std::int32_t length : pass.lengths) {
     if (pass.progress)
       progress(static_cast<double>(first) / static_cast<double>(pass.ids.tokens()));
     const std::size_t before = kept.size();
+    check_left_out(pass, layers_, first, length);
     if (is_warm_up(pass, first, length)) {
       drop("of leading passes of equal tokens (warm-up)", length * layers);
     } else {
@@ -185,6 +185,8 @@ void ImportSink::add_sequences(const RoutedPass& pass) {
     take(pass, kept);
     kept.clear();
     flush();
+    pass.ids.forget(forgotten, first - forgotten);
+    forgotten = first;
   }
   if (!kept.empty()) take(pass, kept);
   if (pass.phase && !step_.empty()) add_phase(*pass.phase);

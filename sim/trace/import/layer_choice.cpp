@@ -94,10 +94,11 @@ LayerChoice choose_layers(const RoutedPass& pass, const ImportOptions& options) 
   return choice;
 }
 
-void check_left_out(const RoutedPass& pass, const LayerChoice& choice) {
+void check_left_out(const RoutedPass& pass, const LayerChoice& choice, std::int64_t first,
+                    std::int64_t tokens) {
   const ChoiceTable& ids = pass.ids;
   for (const std::int64_t layer : choice.dense) {
-    for (std::int64_t t = 0; t < ids.tokens(); ++t) {
+    for (std::int64_t t = first; t < first + tokens; ++t) {
       for (std::int64_t k = 0; k < ids.choices(); ++k) {
         const auto id = ids.at(t, layer, k);
         if (id == 0 || id == -1) continue;
@@ -110,7 +111,7 @@ void check_left_out(const RoutedPass& pass, const LayerChoice& choice) {
   }
   if (choice.top_k == ids.choices()) return;
   for (const std::int64_t layer : choice.taken) {
-    for (std::int64_t t = 0; t < ids.tokens(); ++t) {
+    for (std::int64_t t = first; t < first + tokens; ++t) {
       for (std::int64_t k = choice.top_k; k < ids.choices(); ++k) {
         if (ids.at(t, layer, k) == -1) continue;
         throw error_in(pass.ids.file(), fmt::format("has {} choices per token but top-k is {}",

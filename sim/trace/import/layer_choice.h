@@ -21,7 +21,9 @@ struct LayerChoice {
 /// all its layers. Throws Error where none of it tells.
 LayerChoice choose_layers(const RoutedPass& pass, const ImportOptions& options);
 
-/// A model's dense layers hold zeros, or -1; columns beyond top-k hold -1. Throws Error.
-void check_left_out(const RoutedPass& pass, const LayerChoice& choice);
+/// A model's dense layers hold zeros, or -1; columns beyond top-k hold -1. Throws Error where some
+/// of the tokens hold anything else.
+void check_left_out(const RoutedPass& pass, const LayerChoice& choice, std::int64_t first,
+                    std::int64_t tokens);
 
 }  // namespace moesim

@@ -99,11 +99,17 @@ void read_runs(std::span<const std::byte> bytes, int width, std::int64_t count,
     at += (head >> 1) * bits;
     values = std::min(values, total - out.size());
     const std::uint32_t mask = (1U << bits) - 1;
+    const std::size_t first = out.size();
+    out.resize(first + values);
     for (std::size_t i = 0; i < values; ++i) {
       const std::size_t bit = i * bits;
       std::uint32_t word = 0;
-      std::memcpy(&word, from + bit / 8, std::min<std::size_t>(4, end - bit / 8));
-      out.push_back(word >> bit % 8 & mask);
+      if (bit / 8 + 4 <= end) {
+        std::memcpy(&word, from + bit / 8, 4);
+      } else {
+        std::memcpy(&word, from + bit / 8, end - bit / 8);
+      }
+      out[first + i] = word >> bit % 8 & mask;
     }
     if (head == 1) throw error_in(where, "has a damaged page");
   }

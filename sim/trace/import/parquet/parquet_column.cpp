@@ -217,6 +217,8 @@ void ParquetColumn::read_values(const Page& page) {
     if (leaf_.definition > 0) definition = levels();
   }
   check_levels(page, repetition, definition);
+  values_.erase(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(handed_out_));
+  handed_out_ = 0;
   if (page.encoding == plain_values) {
     append_plain(rest, page.values);
   } else if (page.encoding == rle_dictionary || page.encoding == plain_dictionary) {
@@ -232,7 +234,7 @@ void ParquetColumn::read_values(const Page& page) {
 NpyArray ParquetColumn::read(std::int64_t most_rows) {
   const auto whole_rows = [&] {
     if (width_ == 0) return std::int64_t{0};
-    return std::ssize(values_) / type_.size / width_;
+    return (std::ssize(values_) - static_cast<std::int64_t>(handed_out_)) / type_.size / width_;
   };
   bool ended = false;
   while (!ended && whole_rows() < most_rows) ended = !next_page();
@@ -244,9 +246,9 @@ NpyArray ParquetColumn::read(std::int64_t most_rows) {
   }
   const std::int64_t rows = std::min(whole_rows(), most_rows);
   const auto size = static_cast<std::ptrdiff_t>(rows * width_ * type_.size);
-  const auto part =
-      std::make_shared<const std::vector<std::byte>>(values_.begin(), values_.begin() + size);
-  values_.erase(values_.begin(), values_.begin() + size);
+  const auto first = values_.begin() + static_cast<std::ptrdiff_t>(handed_out_);
+  const auto part = std::make_shared<const std::vector<std::byte>>(first, first + size);
+  handed_out_ += static_cast<std::size_t>(size);
   return NpyArray::view(type_, {rows, width_}, *part, part, where_);
 }
 

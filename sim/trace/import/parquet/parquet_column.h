@@ -41,7 +41,8 @@ class ParquetColumn {
   std::int64_t chunk_values_ = 0;     // of the chunk that are not read yet
   std::span<const std::byte> chunk_;  // its bytes that are not read yet
   ParquetCodec codec_ = ParquetCodec::none;
-  std::vector<std::byte> dictionary_, page_, values_;  // values_: of rows that are not handed out
+  std::vector<std::byte> dictionary_, page_, values_;
+  std::size_t handed_out_ = 0;  // bytes of values_
   std::vector<std::uint32_t> levels_;
   std::int64_t width_ = 0, in_row_ = 0;  // in_row_: values of the row that is begun
 };

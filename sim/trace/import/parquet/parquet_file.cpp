@@ -41,8 +41,8 @@ SchemaNode read_node(Thrift& in) {
 }
 
 /// Adds the leaves below a node.
-void walk_schema(const std::vector<SchemaNode>& nodes, std::size_t& at, ParquetLeaf above, int depth,
-          std::vector<ParquetLeaf>& leaves, const std::string& path) {
+void walk_schema(const std::vector<SchemaNode>& nodes, std::size_t& at, ParquetLeaf above,
+                 int depth, std::vector<ParquetLeaf>& leaves, const std::string& path) {
   if (at >= nodes.size() || depth > 16) throw error_in(path, "has a damaged schema");
   const SchemaNode& node = nodes[at++];
   if (depth == 1) above.column = node.name;
