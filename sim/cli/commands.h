@@ -10,6 +10,7 @@ namespace moesim {
 /// Adds each subcommand with its flags to the app.
 void add_run_command(CommandLine& app);
 void add_compare_command(CommandLine& app);
+void add_place_command(CommandLine& app);
 void add_plan_command(CommandLine& app);
 void add_export_command(CommandLine& app);
 void add_explain_command(CommandLine& app);

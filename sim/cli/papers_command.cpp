@@ -6,10 +6,12 @@
 #include <memory>
 #include <thread>
 
+#include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/flags/print_flags.h"
+#include "sim/papers/frozen.h"
 #include "sim/papers/papers_report.h"
 #include "sim/report/tolerance.h"
 
@@ -20,7 +22,7 @@ struct PapersOptions {
   std::vector<std::string> files, only;
   bool fast = false;
   int workers = 0;
-  std::string page, kept, stored, slack = "0.5 %";
+  std::string page, kept, frozen, scored, stored, slack = "0.5 %";
   ResultOutput output;
 };
 
@@ -33,7 +35,20 @@ std::vector<PaperTable> asked_tables(const PapersOptions& options) {
   return tables;
 }
 
+void score(const PapersOptions& options) {
+  const FrozenPredictions frozen = read_frozen(options.scored, read_file(options.scored));
+  const ScoredPredictions result = scored(asked_tables(options), frozen);
+  Printout printout;
+  printout.add(fmt::format("# frozen on {} by moesim {} ({})\n", frozen.by.date, frozen.by.moesim,
+                           frozen.by.program));
+  printout.add(papers_text(result.tables, MOESIM_VERSION));
+  printout.add(fmt::format("\n{} of {} measurements are inside their 90 % intervals\n", result.held,
+                           result.known));
+  options.output.write([&] { return papers_json(result.tables, MOESIM_VERSION); }, printout);
+}
+
 void run_papers(const PapersOptions& options) {
+  if (!options.scored.empty()) return score(options);
   const double slack = parse_tolerance(options.slack);
   std::vector<PaperTable> tables = asked_tables(options);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -43,6 +58,10 @@ void run_papers(const PapersOptions& options) {
                        papers_text(results, MOESIM_VERSION));
   if (!options.page.empty()) {
     write_file(options.page, papers_page(options.page, read_file(options.page), results));
+  }
+  if (!options.frozen.empty()) {
+    write_file(options.frozen,
+               frozen_document(results, frozen_by_this(MOESIM_VERSION), shipped_model_errors()));
   }
   if (!options.kept.empty()) write_file(options.kept, papers_state(results));
   if (options.stored.empty()) return;
@@ -78,6 +97,21 @@ void add_papers_command(CommandLine& app) {
     options->kept = path;
   };
   command.add_option("--keep", keep_state, "writes the errors for later runs to be held against");
+  const auto freeze = [options](const std::string& path) {
+    if (is_there(path)) throw error_in(path, "is there already: what is frozen stays as it is");
+    check_writable(path);
+    options->frozen = path;
+  };
+  Flag frozen = command.add_option(
+      "--freeze", freeze, "writes predictions with hashes of their inputs, program and date");
+  const auto keep_scored = [options](const std::string& path) {
+    read_file(path);
+    options->scored = path;
+  };
+  command
+      .add_option("--score", keep_scored,
+                  "holds frozen predictions against the tables, simulating nothing")
+      .excludes(frozen);
   const auto keep_page = [options](const std::string& path) {
     check_writable(path);
     options->page = path;

@@ -17,6 +17,7 @@
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/html/report_page.h"
+#include "sim/papers/interval_table.h"
 #include "sim/report/path_report.h"
 #include "sim/report/table.h"
 #include "sim/report/tolerance.h"
@@ -28,7 +29,7 @@ struct RunOptions {
   ScenarioFlags scenario;
   ResultOutput output;
   int workers = 0;
-  bool bounds = false, elasticities = false, pictures = false;
+  bool bounds = false, elasticities = false, pictures = false, intervals = false;
   std::string timeline, timeline_ranks;
   int timeline_steps = 1;
   std::string expected, tolerance = "1 %";
@@ -75,6 +76,8 @@ void add_elasticities(Printout& printout, const std::string& name,
 }
 
 void run_iterations(const RunOptions& options, const Scenario& scenario) {
+  if (options.intervals)
+    throw Error("--intervals is of steps, and this is a scenario of iterations");
   const Inputs inputs = open_iteration_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const auto cases = simulate_iterations(scenario, inputs, options.asked());
@@ -123,6 +126,7 @@ void compare(const RunOptions& options) {
     add_elasticities(printout, fmt::format("{} on {}", c.name.policy, c.name.topology),
                      c.metrics.elasticities);
   }
+  if (options.intervals) printout.add(interval_table(result.cases, shipped_model_errors()));
   if (options.bounds) {
     printout
         .add(
@@ -181,6 +185,8 @@ void add_compare_command(CommandLine& app) {
                    "adds tables of what no such plan can beat, and of the token exchanges alone");
   command.add_flag("--elasticities", options->elasticities,
                    "adds what 10 % more of each resource is worth, by simulating again");
+  command.add_flag("--intervals", options->intervals,
+                   "adds 90 % intervals of times and speedups, and what would tell policies apart");
   const auto keep_expected = [options](const std::string& path) {
     read_file(path);  // told before the run, not after
     options->expected = path;

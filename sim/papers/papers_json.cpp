@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/figures.h"
-#include "sim/base/json.h"
+#include "sim/papers/model_error.h"
 #include "sim/papers/papers_report.h"
 
 namespace moesim {
@@ -15,14 +14,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* format_name = "moesim-papers";
-constexpr const char* state_name = "moesim-papers-state";
 
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json figure_json(const JudgedTable& t, std::size_t f) {
+Json judged_json(const JudgedTable& t, std::size_t f) {
   const PaperFigure& figure = t.table.figures[f];
   const PredictedFigure& predicted = t.predicted[f];
   Json json = {{"name", figure.name},
@@ -71,7 +69,7 @@ Json pair_json(const JudgedTable& t, const PaperPair& pair) {
 
 Json table_json(const JudgedTable& t) {
   Json figures = Json::array(), pairs = Json::array();
-  for (std::size_t f = 0; f < t.table.figures.size(); ++f) figures.push_back(figure_json(t, f));
+  for (std::size_t f = 0; f < t.table.figures.size(); ++f) figures.push_back(judged_json(t, f));
   for (const PaperPair& pair : t.pairs) {
     if (pair.contested) pairs.push_back(pair_json(t, pair));
   }
@@ -82,21 +80,6 @@ Json table_json(const JudgedTable& t) {
           {"figures", figures},
           {"contested_pairs", pairs},
           {"summary", summary_json(t.summary())}};
-}
-
-/// "table/figure" to the error.
-std::map<std::string, double> stored_errors(const std::string& file, const std::string& text) {
-  const std::string hint = "moesim papers --keep writes one";
-  const Json document = parse_json(text, {file, 1, hint});
-  const bool state = document.is_object() && document.value("format", Json()) == state_name &&
-                     document.contains("errors") && document["errors"].is_object();
-  if (!state) throw error_in(file, "is no stored state of moesim papers", hint);
-  std::map<std::string, double> errors;
-  for (const auto& [name, error] : document["errors"].items()) {
-    if (!error.is_number()) throw error_in(file, fmt::format("'{}' is no number", name), hint);
-    errors[name] = error.get<double>();
-  }
-  return errors;
 }
 
 std::string place_of(const JudgedTable& t, std::size_t f) {
@@ -118,23 +101,29 @@ std::string papers_json(const std::vector<JudgedTable>& tables, const std::strin
 }
 
 std::string papers_state(const std::vector<JudgedTable>& tables) {
-  Json errors = Json::object();
+  Json absolute = Json::object(), relative = Json::object();
   for (const JudgedTable& t : tables) {
     for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
-      if (const auto error = t.error(f)) errors[place_of(t, f)] = std::round(*error * 1e4) / 1e4;
+      const auto error = t.error(f);
+      const PaperFigure& figure = t.table.figures[f];
+      if (!error || !figure.fitted.empty()) continue;
+      (figure.relative() ? relative : absolute)[place_of(t, f)] = std::round(*error * 1e4) / 1e4;
     }
   }
-  return Json{{"format", state_name}, {"errors", errors}}.dump(1) + "\n";
+  return Json{{"format", papers_state_format}, {"absolute", absolute}, {"relative", relative}}.dump(
+             1) +
+         "\n";
 }
 
 std::vector<std::string> grown_errors(const std::string& file, const std::string& stored,
                                       const std::vector<JudgedTable>& tables, double slack) {
-  const auto before = stored_errors(file, stored);
+  StoredErrors before = read_papers_state(file, stored);
+  before.absolute.merge(before.relative);
   std::vector<std::string> grown;
   for (const JudgedTable& t : tables) {
     for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
-      const auto found = before.find(place_of(t, f));
-      if (found == before.end()) continue;
+      const auto found = before.absolute.find(place_of(t, f));
+      if (found == before.absolute.end()) continue;
       const auto error = t.error(f);
       if (error && std::abs(*error) <= std::abs(found->second) + slack) continue;
       grown.push_back(fmt::format("{}: was {}, is {}", found->first, signed_percent(found->second),

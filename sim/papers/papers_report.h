@@ -24,6 +24,7 @@ std::string papers_json(const std::vector<JudgedTable>& tables, const std::strin
 std::string papers_page(const std::string& file, const std::string& page,
                         const std::vector<JudgedTable>& tables);
 
+inline constexpr const char* papers_state_format = "moesim-papers-state";
 /// The errors alone, by table and figure: what later runs are held against.
 std::string papers_state(const std::vector<JudgedTable>& tables);
 

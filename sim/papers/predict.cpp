@@ -26,7 +26,8 @@ using WantedMeasures = std::map<PaperCase, std::set<Measure>>;
 
 struct MeasuredCase {
   std::map<Measure, double> values;
-  std::string why;  // there are none
+  std::string why;     // there are none
+  std::string inputs;  // hash
 };
 
 WantedMeasures wanted(const std::vector<PaperTable>& tables) {
@@ -82,12 +83,28 @@ void add_steps(const Scenario& scenario, const Inputs& inputs, MeasuredCase& mea
   measured.values[Measure::load] = metrics.total.load_max_over_mean.value();
 }
 
+/// Of the files with their changes, and of what else the scenario says.
+std::string hash_of_inputs(const Scenario& scenario, const Inputs& inputs) {
+  std::string all = inputs.trace_file().hash + inputs.model_file.hash;
+  for (const InputFile& file : inputs.system_files) all += file.hash;
+  for (const ClusterInput& cluster : inputs.clusters) {
+    all += cluster.file.hash;
+    for (const InputFile& file : cluster.gpu_files) all += file.hash;
+    all += fmt::format(" {} {} {}", cluster.ep, cluster.batches.tokens_per_rank,
+                       cluster.batches.batches.size());
+  }
+  all += fmt::format(" {} {} {}", scenario.backward, scenario.attention, scenario.warmup);
+  for (const Fidelity f : scenario.fidelities) all += fmt::format(" {}", static_cast<int>(f));
+  return hash_of(all);
+}
+
 MeasuredCase measure(const Scenario& scenario, const std::set<Measure>& measures) {
   MeasuredCase measured;
   try {
     const Inputs inputs = open_inputs(scenario);
     measured.why = inputs.clusters[0].unsuitable;
     if (!measured.why.empty()) return measured;
+    measured.inputs = hash_of_inputs(scenario, inputs);
     bool alone = false, steps = false;
     for (const Measure m : measures) (is_alone(m) ? alone : steps) = true;
     if (alone) add_alone(scenario, inputs, measured);
@@ -122,10 +139,11 @@ MeasuredCases measured_cases(const std::vector<PaperTable>& tables, int workers)
 
 PredictedFigure predicted(const PaperFigure& figure, const MeasuredCase& own,
                           const MeasuredCase* over) {
-  if (!own.why.empty()) return {0, own.why};
-  if (over != nullptr && !over->why.empty()) return {0, over->why};
+  if (!own.why.empty()) return {0, own.why, ""};
   const double value = own.values.at(figure.measure);
-  return {over == nullptr ? figure.times * value : over->values.at(figure.measure) / value, ""};
+  if (over == nullptr) return {figure.times * value, "", own.inputs};
+  if (!over->why.empty()) return {0, over->why, ""};
+  return {over->values.at(figure.measure) / value, "", hash_of(own.inputs + over->inputs)};
 }
 
 }  // namespace

@@ -11,8 +11,9 @@ namespace moesim {
 
 /// A figure as simulated.
 struct PredictedFigure {
-  double value = 0;  // seconds, speedup or load
-  std::string why;   // there is none; else empty
+  double value = 0;         // seconds, speedup or load
+  std::string why;          // there is none; else empty
+  std::string inputs = {};  // hash of all that it was made of
 
   bool there() const { return why.empty(); }
 };

@@ -9,6 +9,7 @@
 
 #include "sim/base/files.h"
 #include "sim/papers/drawn_traces.h"
+#include "sim/papers/frozen.h"
 #include "sim/papers/papers_report.h"
 
 namespace moesim {
@@ -117,7 +118,7 @@ JudgedTable three_times(std::vector<double> published, const std::vector<double>
     figure.variant = i;
     figure.published = published[i];
     table.figures.push_back(figure);
-    predicted.push_back({simulated[i], ""});
+    predicted.push_back({i < simulated.size() ? simulated[i] : 0, "", ""});
   }
   return judged({table}, {predicted})[0];
 }
@@ -160,7 +161,7 @@ TEST(Papers, ASpeedupIsAPairWithItsBaseline) {
 
 TEST(Papers, WhatIsNotPredictedIsNoError) {
   JudgedTable t = three_times({1, 2, 3}, {1, 2, 3});
-  t.predicted[1] = {0, "does not fit"};
+  t.predicted[1] = {0, "does not fit", ""};
   EXPECT_EQ(t.error(1), std::nullopt);
   EXPECT_EQ(t.summary().predicted, 2);
   EXPECT_THAT(papers_text({t}, "v").text(), HasSubstr("# three, b: does not fit"));
@@ -175,7 +176,8 @@ TEST(Papers, GrownErrorsAreFound) {
   EXPECT_TRUE(grown({10.5, 11.04, 10.04}).empty());  // the other side of the same size is no growth
   EXPECT_THAT(grown({11.2, 9, 10}), ElementsAre("three/a: was +10.0 %, is +12.0 %"));
   EXPECT_THROW(grown_errors("state", "{}", {}, 0), Error);
-  EXPECT_THROW(grown_errors("state", R"({"format": "moesim-papers-state"})", {}, 0), Error);
+  EXPECT_THROW(grown_errors("state", R"({"format": "moesim-papers-state", "absolute": {}})", {}, 0),
+               Error);
 }
 
 TEST(Papers, ThePageKeepsWhatStandsAroundTheTables) {
@@ -197,6 +199,26 @@ TEST(Papers, TheDocumentHasEveryFigure) {
   EXPECT_EQ(document["tables"][0]["figures"].size(), 3u);
   EXPECT_NEAR(document["tables"][0]["figures"][0]["error"].get<double>(), 0.1, 1e-12);
   EXPECT_EQ(document["summary"]["order"]["pairs"], 3);
+}
+
+TEST(Papers, FrozenPredictionsAreScoredAgainstWhatWasMeasuredLater) {
+  JudgedTable t = three_times({10, 20, 40}, {11, 20, 80});
+  t.predicted[0].inputs = "abc";
+  for (PaperFigure& f : t.table.figures) f.published.reset();
+  const ShippedModelErrors errors{{0.8, 1.25}, {0.9, 1.1}};
+  const std::string text = frozen_document({t}, {"v1", "hash", "2026-01-01T00:00:00Z"}, errors);
+  const FrozenPredictions frozen = read_frozen("f", text);
+  EXPECT_EQ(frozen.by.date, "2026-01-01T00:00:00Z");
+  EXPECT_NEAR(frozen.figures.at("three/a").least, 8.8, 1e-12);
+  EXPECT_NEAR(frozen.figures.at("three/a").most, 13.75, 1e-12);
+  const ScoredPredictions result = scored({three_times({10, 20, 40}, {}).table}, frozen);
+  EXPECT_NEAR(*result.tables[0].error(0), 0.1, 1e-12);
+  EXPECT_EQ(result.known, 3);
+  EXPECT_EQ(result.held, 2);
+  std::string changed = text;
+  changed.replace(changed.find("11.0"), 4, "10.0");
+  EXPECT_THROW(read_frozen("f", changed), Error);
+  EXPECT_THROW(read_frozen("f", "{}"), Error);
 }
 
 // All that is shipped can be read, and the fast part is there.

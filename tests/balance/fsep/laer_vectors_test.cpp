@@ -2,14 +2,13 @@
 // The planner against vectors of LAER-MoE's released planner: every field of every case.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "sim/balance/fsep/lite_routing.h"
 #include "sim/balance/fsep/planner.h"
 #include "tests/balance/fsep/tiered_links.h"
+#include "tests/oracles.h"
 
 namespace moesim::fsep {
 namespace {
@@ -126,17 +125,11 @@ void check_case(const json& vector) {
 }
 
 TEST(LaerVectorsTest, PlannerReproducesThem) {
-  const std::filesystem::path folder = std::string(MOESIM_SHARED) + "/oracles/laer_planner";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no vectors at " << folder;
-  std::set<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".json") files.insert(entry.path());
-  }
-  EXPECT_FALSE(files.empty());
-  for (const auto& file : files) {
-    SCOPED_TRACE(file.filename());
-    std::ifstream in(file);
-    check_case(json::parse(in));
+  const auto vectors = oracles_of("moesim.oracle.laer_planner/1");
+  if (vectors.empty()) GTEST_SKIP() << "no vectors in " << oracle_folder();
+  for (const auto& [file, vector] : vectors) {
+    SCOPED_TRACE(file);
+    check_case(vector);
   }
 }
 

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "sim/base/error.h"
 #include "sim/trace/synth/random.h"
+#include "tests/oracles.h"
 
 namespace moesim {
 namespace {
@@ -86,12 +85,7 @@ TEST(EplbTest, RefusesShapesThatDoNotDivide) {
   EXPECT_THROW(eplb::pack(loads, 5), Error);
 }
 
-class EplbOracleTest : public testing::TestWithParam<const char*> {};
-
-TEST_P(EplbOracleTest, IsExact) {
-  const std::string file = std::string(MOESIM_SHARED) + "/oracles/eplb/" + GetParam() + ".json";
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no recorded vectors at " << file;
-  const nlohmann::json oracle = nlohmann::json::parse(std::ifstream(file));
+void check_oracle(const nlohmann::json& oracle) {
   const auto& input = oracle["input"];
   const auto& expected = oracle["expected"];
   const eplb::Shape shape{input["physical_slots"], input["expert_groups"], input["nodes"],
@@ -124,12 +118,14 @@ TEST_P(EplbOracleTest, IsExact) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, EplbOracleTest,
-                         testing::Values("e01_upstream_readme", "e02_hier_e64_r72",
-                                         "e03_global_e32_r40", "e04_hier_no_replicas",
-                                         "e05_one_slot_per_gpu", "e06_global_heavy_skew",
-                                         "e07_hier_e256_r288"),
-                         [](const auto& which) { return std::string(which.param); });
+TEST(EplbOracleTest, IsExact) {
+  const auto vectors = oracles_of("moesim.oracle.eplb/1");
+  if (vectors.empty()) GTEST_SKIP() << "no vectors in " << oracle_folder();
+  for (const auto& [file, oracle] : vectors) {
+    SCOPED_TRACE(file);
+    check_oracle(oracle);
+  }
+}
 
 }  // namespace
 }  // namespace moesim

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// compare --intervals: how sure times and speedups are, and what would make them surer.
+#pragma once
+
+#include <vector>
+
+#include "sim/papers/model_error.h"
+#include "sim/print/table.h"
+#include "sim/report/case_report.h"
+
+namespace moesim {
+
+/// One line per case that ran; speedups over the first policy of each topology and fidelity.
+Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors);
+
+}  // namespace moesim

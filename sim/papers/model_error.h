@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far off the simulator is, as published figures tell.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace moesim {
+
+/// Simulated / true: the 5 and 95 % quantiles.
+struct ModelError {
+  double low = 1, high = 1;
+
+  /// The truth behind a simulated value lies from value / high to value / low.
+  double least(double value) const { return value / high; }
+  double most(double value) const { return value / low; }
+};
+
+/// Errors of figures ("simulated / published - 1") by table.
+using ErrorsByTable = std::map<std::string, std::vector<double>>;
+
+/// Every table weighs the same, however many figures it has. Throws std::invalid_argument without
+/// any.
+ModelError model_error(const ErrorsByTable& errors);
+
+/// The stored errors of a papers_state: of times, and of speedups.
+struct StoredErrors {
+  std::map<std::string, double> absolute, relative;  // by "table/figure"
+};
+/// Throws Error where the text is none.
+StoredErrors read_papers_state(const std::string& file, const std::string& text);
+
+ErrorsByTable by_table(const std::map<std::string, double>& errors);
+
+/// Of the state that comes with moesim. Throws Error where there is none.
+struct ShippedModelErrors {
+  ModelError times, speedups;
+};
+ShippedModelErrors shipped_model_errors();
+
+}  // namespace moesim
