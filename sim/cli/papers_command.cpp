@@ -20,7 +20,7 @@ namespace {
 
 struct PapersOptions {
   std::vector<std::string> files, only;
-  bool fast = false;
+  bool fast = false, left_out = false;
   int workers = 0;
   std::string page, kept, frozen, scored, stored, slack = "0.5 %";
   ResultOutput output;
@@ -32,6 +32,7 @@ std::vector<PaperTable> asked_tables(const PapersOptions& options) {
   if (options.files.empty()) tables = shipped_paper_tables(options.only);
   if (options.fast) std::erase_if(tables, [](const PaperTable& t) { return !t.fast; });
   if (tables.empty()) throw Error("no table is left");
+  if (options.left_out) leave_out_own_fits(tables);
   return tables;
 }
 
@@ -83,6 +84,8 @@ void add_papers_command(CommandLine& app) {
       .separated_by(',')
       .excludes(files);
   command.add_flag("--fast", options->fast, "the tables alone that take seconds");
+  command.add_flag("--leave-out", options->left_out,
+                   "takes back, in every table, what was fitted to its own source");
   command.add_option("-j,--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
   const auto keep_stored = [options](const std::string& path) {

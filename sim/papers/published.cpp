@@ -187,6 +187,17 @@ bool is_meant(const std::string& name, const std::string& pattern) {
 
 }  // namespace
 
+void leave_out_own_fits(std::vector<PaperTable>& tables) {
+  for (PaperTable& table : tables) {
+    for (PaperVariant& variant : table.variants) {
+      // Before the variant's own changes, which win.
+      variant.flags.insert(variant.flags.begin(), table.left_out.begin(), table.left_out.end());
+    }
+    if (table.left_out.empty()) continue;
+    for (PaperFigure& figure : table.figures) figure.fitted.clear();
+  }
+}
+
 PaperTable read_paper_table(const std::string& path) {
   const auto document = YamlDocument::from_file(path);
   PaperTable table;
@@ -199,6 +210,9 @@ PaperTable read_paper_table(const std::string& path) {
     table.contested = root.boolean("contested", true);
     table.assumed = read_lines(root, "assumed");
     table.misses = read_lines(root, "misses");
+    for (const std::string& change : read_lines(root, "left_out")) {
+      table.left_out.push_back({"set", change, "left_out: " + change});
+    }
     table.settings = read_settings(root);
     table.variants = read_variants(root);
     if (const auto figures = root.get("figures")) {

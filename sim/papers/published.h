@@ -61,6 +61,7 @@ struct PaperTable {
   std::string title, source;
   std::vector<std::string> assumed;  // what the source leaves open, and what is taken
   std::vector<std::string> misses;   // why figures are off
+  std::vector<Override> left_out;    // changes that take back what was fitted to the source
   std::vector<PaperSetting> settings;
   std::vector<PaperVariant> variants;
   std::vector<PaperFigure> figures;
@@ -71,6 +72,9 @@ struct PaperTable {
 
 /// Reads a file. Throws Error with all mistakes.
 PaperTable read_paper_table(const std::string& path);
+
+/// Takes back in every table what was fitted to its own source, whose figures then all count.
+void leave_out_own_fits(std::vector<PaperTable>& tables);
 
 /// The tables that come with moesim, by name; `only` some of them: NAME, or NAME* for all that
 /// begin so. Throws Error for a name that none has.

@@ -93,6 +93,17 @@ TEST(Papers, PredictsAnEvenExchangeByItsClosedForm) {
   EXPECT_NEAR(predicted[0][3].value, predicted[0][2].value / predicted[0][1].value, 1e-12);
 }
 
+TEST(Papers, WhatWasFittedToASourceCanBeLeftOut) {
+  const PaperFile file("left_out: [topology.node.nvlink.bandwidth=40 GB/s]\n" + node);
+  std::vector<PaperTable> tables = {read_paper_table(file.path())};
+  tables[0].figures[1].fitted = "a rate";
+  leave_out_own_fits(tables);
+  EXPECT_TRUE(tables[0].figures[1].fitted.empty());
+  const std::vector<PredictedTable> predicted = predict(tables, 2);
+  EXPECT_NEAR(predicted[0][1].value, 13e-6 + 140e6 / 40e9, 1e-8);
+  EXPECT_NEAR(predicted[0][2].value, 13e-6 + 140e6 / 80e9, 1e-8);  // what a variant says wins
+}
+
 TEST(Papers, AnEvenExchangeHasTheBytes) {
   for (const int ranks : {2, 8, 64, 128}) {
     for (const std::int64_t bytes : {1892352L, 8L << 20, 242221056L, 1L << 30}) {
