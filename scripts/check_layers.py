@@ -12,7 +12,7 @@ from sources import report, sources
 
 BASE = {"sim/base"}
 NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
-PLAN = NOUNS | {"sim/plan"}
+PLAN = NOUNS | {"sim/plan", "sim/transport"}
 BALANCE = PLAN | {"sim/balance"}
 PIPELINE = {"sim/parallel", "sim/pipeline", "sim/collective"}
 POLICY = BALANCE | {"sim/policy", "sim/iteration"} | PIPELINE
@@ -27,9 +27,10 @@ MAY_INCLUDE = {
     "sim/pipeline": BASE,
     "sim/parallel": BASE | {"sim/topology"},
     "sim/collective": BASE,
+    "sim/transport": BASE | {"sim/topology"},
     "sim/trace": BASE,
     "sim/model": BASE,
-    "sim/plan": NOUNS,
+    "sim/plan": NOUNS | {"sim/transport"},
     "sim/saved": PLAN | {"sim/parallel"},
     "sim/balance": PLAN,
     "sim/calibrate": PLAN,

@@ -90,8 +90,10 @@ std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
   }
 #ifdef MOESIM_MPI
   if (dynamic_cast<MpiJob*>(&job) != nullptr) {
-    MpiOptions options{
-        transport == "p2p" ? Transport::p2p : Transport::alltoallv, together, Seconds(timeout), {}};
+    MpiOptions options{transport == "p2p" ? MpiTransport::p2p : MpiTransport::alltoallv,
+                       together,
+                       Seconds(timeout),
+                       {}};
     if (!fault.empty()) options.fault = parse_fault(fault);
     if (options.fault && options.fault->rank.value >= job.ranks()) {
       throw Error(fmt::format("--fault: there is no rank {}", options.fault->rank.value));

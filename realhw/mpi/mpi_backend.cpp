@@ -15,7 +15,7 @@ class MpiBackend : public HardwareBackend {
   std::string name() const override { return "mpi"; }
   std::string description() const override {
     return fmt::format("{} ({}{})", job_.launcher(),
-                       options_.transport == Transport::p2p ? "p2p" : "alltoallv",
+                       options_.transport == MpiTransport::p2p ? "p2p" : "alltoallv",
                        options_.together ? ", together" : "");
   }
   std::unique_ptr<StepRunner> runner(const RealStep& step) override {

@@ -13,13 +13,13 @@
 namespace moesim {
 
 /// How an exchange goes over MPI.
-enum class Transport {
+enum class MpiTransport {
   p2p,        // one MPI_Isend and one MPI_Irecv per peer
   alltoallv,  // one MPI_Ialltoallv of its participants
 };
 
 struct MpiOptions {
-  Transport transport = Transport::p2p;
+  MpiTransport transport = MpiTransport::p2p;
   /// An exchange begins when its last participant has joined, and ends for all together, as the
   /// plan has it and the simulator does; else ranks leave and run ahead when their own part is
   /// done.

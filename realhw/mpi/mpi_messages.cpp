@@ -40,7 +40,7 @@ void MpiStep::make_communicators() {
 }
 
 void MpiStep::post(std::size_t step, Flight& flight) {
-  transport_ == Transport::p2p ? post_messages(step, flight) : post_alltoallv(step, flight);
+  transport_ == MpiTransport::p2p ? post_messages(step, flight) : post_alltoallv(step, flight);
 }
 
 void MpiStep::post_barrier(std::size_t step, Flight& flight) {

@@ -53,7 +53,7 @@ MpiStep::MpiStep(const RealStep& step, GpuId rank, const MpiOptions& options)
   for (const Stream stream : {Stream::compute, Stream::copy}) {
     kernels_[static_cast<std::size_t>(stream)] = std::make_unique<KernelThread>();
   }
-  if (transport_ == Transport::alltoallv || together_) make_communicators();
+  if (transport_ == MpiTransport::alltoallv || together_) make_communicators();
 }
 
 MpiStep::~MpiStep() {

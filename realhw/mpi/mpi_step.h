@@ -61,7 +61,7 @@ class MpiStep : public StepRunner {
   const Plan& plan_;
   RankProgram program_;
   HostDevice device_;
-  Transport transport_;
+  MpiTransport transport_;
   bool together_;
   Seconds timeout_;
   FaultDrill drill_;

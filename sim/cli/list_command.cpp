@@ -22,6 +22,7 @@
 #include "sim/trace/import/importer.h"
 #include "sim/trace/routing_trace.h"
 #include "sim/trace/trace_json.h"
+#include "sim/transport/reader.h"
 
 namespace moesim {
 namespace {
@@ -124,6 +125,29 @@ Table list_policies() {
   return table;
 }
 
+/// The classes of links that it was measured on, each once.
+std::string measured_links(const Transport& transport) {
+  std::string text;
+  for (const LinkRates& rates : transport.links) {
+    const std::string one =
+        rates.link_class + (rates.network.empty() ? "" : " (" + rates.network + ")");
+    if (text.find(one) == std::string::npos) text += (text.empty() ? "" : ", ") + one;
+  }
+  return text.empty() ? "-" : text;
+}
+
+Table list_transports() {
+  Table table =
+      table_of_section("transports", 1, {"transport", "links", "SMs", "description", "source"});
+  for (const std::string& name : data_names("transports")) {
+    const Transport t = read_transport(data_file("transports", name));
+    table.rows.push_back({name, measured_links(t), t.sms, t.description, t.source});
+  }
+  table.columns.back().kind = TableColumn::Kind::prose;
+  table.columns[1].kind = TableColumn::Kind::words;
+  return table;
+}
+
 template <class Mechanisms>
 void add_mechanisms(Table& table, const std::string& kind, const Mechanisms& mechanisms) {
   for (const auto& m : mechanisms) table.rows.push_back({kind, m.name, m.description});
@@ -178,6 +202,7 @@ const std::vector<Section> sections = {
     {"policies", "policies (models/system)", list_policies},
     {"mechanisms", "mechanisms", list_mechanisms},
     {"topologies", "topologies", list_topologies},
+    {"transports", "transports", list_transports},
     {"models", "models (models/moe)", list_models},
     {"dense-models", "dense models (models/dense)", list_dense_models},
     {"gpus", "gpus (models/gpu)", list_gpus},
@@ -211,11 +236,11 @@ void list(const ListOptions& options) {
 void add_list_command(CommandLine& app) {
   const auto options = std::make_shared<ListOptions>();
   CommandLine command = app.add_subcommand(
-      "list", "Lists policies, topologies, models, scenarios, traces and importers");
+      "list", "Lists policies, topologies, transports, models, scenarios, traces and importers");
   command.add_option(
       "WHAT", options->what,
-      "policies, mechanisms, topologies, models, dense-models, gpus, scenarios, traces or "
-      "importers (default all)");
+      "policies, mechanisms, topologies, transports, models, dense-models, gpus, scenarios, "
+      "traces or importers (default all)");
   options->print.add_to(command);
   command.callback([options] { list(*options); });
 }

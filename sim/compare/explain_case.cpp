@@ -54,6 +54,7 @@ std::string explain_header(const Scenario& scenario, const Inputs& inputs, const
       cluster.first_step,
       cluster.warmup.empty() ? "" : fmt::format(" after a warm-up of {}", cluster.warmup.size()),
       cluster.batches.tokens_per_rank, scenario.backward ? "forward and backward" : "forward only");
+  text += transport_text(inputs);
   for (const std::string& note : c.notes) {
     text += fmt::format("# note: {} {}\n", inputs.systems[0].name, note);
   }

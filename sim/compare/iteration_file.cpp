@@ -91,6 +91,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                         microbatch_text(spec, shape, inputs.trace));
     text += host_text(c);
   }
+  text += transport_text(inputs);
   text += left_out(model);
   if (spec.collective != ReplicaCollective::ring) {
     text += spec.collective == ReplicaCollective::tree

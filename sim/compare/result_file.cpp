@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/compare/backends.h"
 #include "sim/compare/pictured_results.h"
+#include "sim/transport/coverage.h"
 
 namespace moesim {
 namespace {
@@ -83,6 +86,14 @@ std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
           : "");
 }
 
+/// The files of transports where some policy has one that is not ideal.
+void add_transports(Json& document, const Inputs& inputs) {
+  const auto carried = [](const SystemSpec& system) { return system.transports != Transports{}; };
+  if (std::ranges::any_of(inputs.systems, carried)) {
+    document["transports"] = files_json(inputs.transport_files);
+  }
+}
+
 Json result_document(const Scenario& scenario, const Inputs& inputs,
                      const std::vector<CaseResult>& cases, const std::string& version) {
   Json clusters = Json::array();
@@ -93,7 +104,7 @@ Json result_document(const Scenario& scenario, const Inputs& inputs,
   }
   Json results = Json::array();
   for (const CaseResult& c : cases) results.push_back(case_json(c));
-  return {
+  Json document = {
       {"format", "moesim-result"},
       {"format_version", 1},
       {"moesim", version},
@@ -109,6 +120,8 @@ Json result_document(const Scenario& scenario, const Inputs& inputs,
       {"clusters", clusters},
       {"warnings", warnings_json(inputs.warnings)},
       {"cases", results}};
+  add_transports(document, inputs);
+  return document;
 }
 
 }  // namespace
@@ -125,26 +138,30 @@ Json document_of_cases(const std::string& format, const Scenario& scenario, cons
                        const std::string& version) {
   Json topologies = Json::array();
   for (const ClusterInput& cluster : inputs.clusters) topologies.push_back(file_json(cluster.file));
-  return {{"format", format},
-          {"format_version", 1},
-          {"moesim", version},
-          {"trace", file_json(inputs.trace_file())},
-          {"model", file_json(inputs.model_file)},
-          {"policies", files_json(inputs.system_files)},
-          {"topologies", topologies},
-          {"set", changes_json(scenario)}};
+  Json document = {{"format", format},
+                   {"format_version", 1},
+                   {"moesim", version},
+                   {"trace", file_json(inputs.trace_file())},
+                   {"model", file_json(inputs.model_file)},
+                   {"policies", files_json(inputs.system_files)},
+                   {"topologies", topologies},
+                   {"set", changes_json(scenario)}};
+  add_transports(document, inputs);
+  return document;
 }
 
 Json document_of_case(const std::string& format, const Scenario& scenario, const Inputs& inputs,
                       const std::string& version) {
-  return {{"format", format},
-          {"format_version", 1},
-          {"moesim", version},
-          {"trace", file_json(inputs.trace_file())},
-          {"model", file_json(inputs.model_file)},
-          {"policy", file_json(inputs.system_files[0])},
-          {"topology", file_json(inputs.clusters[0].file)},
-          {"set", changes_json(scenario)}};
+  Json document = {{"format", format},
+                   {"format_version", 1},
+                   {"moesim", version},
+                   {"trace", file_json(inputs.trace_file())},
+                   {"model", file_json(inputs.model_file)},
+                   {"policy", file_json(inputs.system_files[0])},
+                   {"topology", file_json(inputs.clusters[0].file)},
+                   {"set", changes_json(scenario)}};
+  add_transports(document, inputs);
+  return document;
 }
 
 std::string result_json(const Scenario& scenario, const Inputs& inputs,
@@ -162,6 +179,22 @@ std::string pictured_result_json(const Scenario& scenario, const Inputs& inputs,
   }
   add_pictures(document, pictured, inputs.trace);
   return document.dump() + "\n";
+}
+
+std::string transport_text(const Inputs& inputs) {
+  std::string text;
+  std::set<std::string> lines;
+  for (const SystemSpec& system : inputs.systems) {
+    const Transport* transport = system.transports.tokens.get();
+    if (transport == nullptr) continue;
+    for (const ClusterInput& cluster : inputs.clusters) {
+      const std::string line =
+          fmt::format("# transport {} on {}: {}\n", transport->name, cluster.topology.name(),
+                      coverage_of(*transport, cluster.topology));
+      if (lines.insert(line).second) text += line;
+    }
+  }
+  return text;
 }
 
 std::string result_header(const Scenario& scenario, const Inputs& inputs,
@@ -185,6 +218,7 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs,
             ? ""
             : fmt::format(", {} left out", count(std::ssize(c.warmup), "warm-up step")));
   }
+  text += transport_text(inputs);
   text += memory_text(scenario, inputs);
   text += fmt::format("# simulated{}; times per step ({}), mean over steps; bytes per step\n",
                       scenario.fidelities.size() == 1

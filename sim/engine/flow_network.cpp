@@ -29,7 +29,7 @@ class FlowNetwork : public Network {
         watch_(watch),
         carrier_(std::move(carrier)),
         parts_(topology_.links().size()),
-        tables_(add_links()),
+        parts_used_(add_links()),
         paths_(plan_, topology_,
                [this](GpuId from, GpuId to, int place, std::span<const LinkId> links) {
                  carrier_->add_route(from, to, place, links);
@@ -52,13 +52,14 @@ class FlowNetwork : public Network {
     const PricedExchange* price;
     std::unique_ptr<PeerOrder> order;
     std::size_t participants;                           // for whom it has not ended
-    std::vector<std::pair<std::size_t, double>> parts;  // of the links with a table it loads
+    std::vector<std::pair<std::size_t, double>> parts;  // of the links it loads that have parts
     std::vector<Pair> beginning;                        // at this time
     bool slows = false;
   };
-  /// What a link with a table yields to the exchanges that load it, as parts of its bandwidth. They
-  /// share its time evenly, as at `port`, so that it yields the mean.
+  /// What a link yields to the exchanges that load it, as parts of its bandwidth (LinkUse::part).
+  /// They share its time evenly, as at `port`, so that it yields the mean.
   struct Parts {
+    bool used = false;  // some exchange gets less than all of it
     double sum = 0;
     int exchanges = 0;
     double mean() const { return exchanges == 0 ? 1 : sum / exchanges; }
@@ -70,13 +71,26 @@ class FlowNetwork : public Network {
     std::vector<std::size_t> pair_of;  // [flow]
   };
 
-  /// Returns whether some link has a table.
+  /// Returns whether some exchange gets less than all of a link.
+  bool find_slowed() {
+    bool any = false;
+    for (OpId id(0); id.index() < plan_.ops.size(); ++id.value) {
+      if (!priced_[id]) continue;
+      for (const LinkUse& use : priced_[id]->loads.uses) {
+        Parts& parts = parts_[use.link.index()];
+        parts.used = parts.used || use.part != 1;
+        any = any || parts.used;
+      }
+    }
+    return any;
+  }
+
+  /// Returns find_slowed().
   bool add_links() {
-    bool tables = false;
+    const bool slowed = find_slowed();
     for (std::size_t l = 0; l < parts_.size(); ++l) {
       const Link& link = topology_.links()[l];
-      tables = tables || link.table;
-      if (link.crowded.pairs == 0 && !link.table) {
+      if (link.crowded.pairs == 0 && !parts_[l].used) {
         carrier_->add_link(link.bandwidth);
       } else {
         carrier_->add_link([&link, &part = parts_[l]](int flows) {
@@ -84,17 +98,16 @@ class FlowNetwork : public Network {
         });
       }
     }
-    return tables;
+    return slowed;
   }
 
-  /// Links with a table yield to this exchange, once its data moves, what they do for its bytes.
+  /// Links yield to this exchange, once its data moves, what they do for its bytes.
   void slow_links(Active& exchange) {
-    if (!tables_ || std::exchange(exchange.slows, true)) return;
+    if (!parts_used_ || std::exchange(exchange.slows, true)) return;
     for (const LinkUse& use : exchange.price->loads.uses) {
       const std::size_t l = use.link.index();
-      const Link& link = topology_.links()[l];
-      if (!link.table) continue;
-      exchange.parts.emplace_back(l, link.part_of(use.bytes));
+      if (!parts_[l].used) continue;
+      exchange.parts.emplace_back(l, use.part);
       parts_[l].sum += exchange.parts.back().second;
       ++parts_[l].exchanges;
     }
@@ -237,7 +250,7 @@ class FlowNetwork : public Network {
   SimulatedBackend::Watch watch_;
   std::unique_ptr<FlowCarrier> carrier_;
   std::vector<Parts> parts_;  // per link
-  bool tables_;               // some link has one
+  bool parts_used_;           // of some link
   PairPaths paths_;
   std::int64_t pairs_, pairs_ended_ = 0;  // 0: nobody watches
   std::map<OpId, Active> active_;

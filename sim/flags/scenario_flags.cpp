@@ -64,6 +64,9 @@ void ScenarioFlags::add_to(CommandLine& command) {
       .add_option("--policy", policy_,
                   "policy: a name of `moesim list policies` or a file; several: a,b")
       .one_value_each();
+  add_text(command, "--transport", "transport", true,
+           "what carries exchanges: ideal (default: links as the topology has them), own (that of "
+           "each policy), a name of `moesim list transports` or a file");
   command
       .add_option("--fidelity", fidelity_,
                   "port (default), flow, simgrid or analytic; several: a,b")
@@ -101,7 +104,8 @@ void ScenarioFlags::add_to(CommandLine& command) {
   command
       .add_option("--set", set_,
                   "changes an input, after the changes of the file: topology.PATH=VALUE, "
-                  "model.PATH=VALUE, gpu.PATH=VALUE, policy.PATH=VALUE; one of several: "
+                  "model.PATH=VALUE, gpu.PATH=VALUE, policy.PATH=VALUE, transport.PATH=VALUE; one "
+                  "of several: "
                   "policy:NAME.PATH=VALUE; or a key of an iteration: parallel.dp=4")
       .one_value_each();
 }

@@ -228,6 +228,7 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
                                    const MoeModel& model, const RoutingTrace& trace,
                                    IterationOptions options)
     : name_(system.name),
+      transports_(system.transports),
       topology_(topology),
       model_(model),
       options_(std::move(options)),
@@ -280,6 +281,7 @@ IterationPlan IterationPlanner::plan(int iteration) {
   IterationPlan result;
   result.plan.name = fmt::format("{}-iteration{}", name_, iteration);
   result.plan.gpus = topology_.gpu_count();
+  result.plan.transports = transports_;
   result.tokens = std::int64_t{options_.spec.global_batch} * options_.spec.sequence;
   decide(iteration, result.change);
   unless_unsuitable([&] {

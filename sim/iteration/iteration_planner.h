@@ -50,6 +50,7 @@ class IterationPlanner {
   void decide(int iteration, RoutingChange& change);
 
   std::string name_;
+  Transports transports_;
   const Topology& topology_;
   const MoeModel& model_;
   IterationOptions options_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/plan/shared_link.h"
+#include "sim/transport/transport.h"
 
 namespace moesim {
 namespace {
@@ -45,14 +46,17 @@ ExchangeTime exchange_time(const LinkLoads& loads) {
   return time;
 }
 
-ExchangePrice price(const Topology& topology, const GroupTraffic& traffic) {
+ExchangePrice price(const Topology& topology, const GroupTraffic& traffic, const Carrier& carrier) {
   PricedExchange exchange{topology.loads(traffic), {}};
+  if (carrier.transport != nullptr) {
+    carry(*carrier.transport, carrier.goes_on, topology, traffic, {}, exchange.loads);
+  }
   exchange.alone = exchange_time(exchange.loads);
   return std::make_shared<const PricedExchange>(std::move(exchange));
 }
 
-ExchangePrice price(const Topology& topology, const ByteMatrix& traffic) {
-  return price(topology, GroupTraffic{traffic, topology.all_gpus()});
+ExchangePrice price(const Topology& topology, const ByteMatrix& traffic, const Carrier& carrier) {
+  return price(topology, GroupTraffic{traffic, topology.all_gpus()}, carrier);
 }
 
 std::vector<Seconds> shared_times(const std::vector<ExchangePrice>& exchanges) {

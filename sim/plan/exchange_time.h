@@ -8,6 +8,7 @@
 #include "sim/base/byte_matrix.h"
 #include "sim/base/types.h"
 #include "sim/topology/topology.h"
+#include "sim/transport/transports.h"
 
 namespace moesim {
 
@@ -35,9 +36,11 @@ struct PricedExchange {
 /// Shared by all who need it, since it takes long to work out.
 using ExchangePrice = std::shared_ptr<const PricedExchange>;
 
-ExchangePrice price(const Topology& topology, const GroupTraffic& traffic);
+ExchangePrice price(const Topology& topology, const GroupTraffic& traffic,
+                    const Carrier& carrier = {});
 /// Of a matrix over all GPUs.
-ExchangePrice price(const Topology& topology, const ByteMatrix& traffic);
+ExchangePrice price(const Topology& topology, const ByteMatrix& traffic,
+                    const Carrier& carrier = {});
 
 /// How long exchanges take that all join together and share the links evenly: every link serves
 /// those with bytes for it by processor sharing, each from its own start() on, and an exchange ends

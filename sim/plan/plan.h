@@ -15,6 +15,7 @@
 #include "sim/model/kernel.h"
 #include "sim/model/op_kind.h"
 #include "sim/plan/group.h"
+#include "sim/transport/transports.h"
 
 namespace moesim {
 
@@ -147,11 +148,17 @@ struct Plan {
   std::string name;
   int gpus = 0;
   std::vector<Op> ops;
+  Transports transports = {};  // what carries its exchanges where they are simulated
 
   OpId add(Op op);
   const Op& operator[](OpId id) const { return ops[id.index()]; }
   bool operator==(const Plan&) const = default;
 };
+
+/// [op] what carries the exchanges of a plan. Tokens go by Transports::tokens, on their way back by
+/// its `combine`; the first op of a dispatch or combine starts a kernel that the others go on with
+/// where the transport is fused.
+std::vector<Carrier> carriers_of(const Plan& plan);
 
 /// Per op the ops that must end, on the GPUs that both run on, before it starts there: its `after`
 /// and its predecessors on the stream of every GPU; ascending, each once. Needs the plan's ids in

@@ -44,7 +44,7 @@ Plan slice(const Plan& plan, const std::vector<OpId>& kept) {
     number[kept[i].index()] = OpId(static_cast<std::int64_t>(i));
   }
   const auto before = kept_before(plan, number);
-  Plan result{plan.name, plan.gpus, {}};
+  Plan result{plan.name, plan.gpus, {}, plan.transports};
   for (const OpId id : kept) {
     result.ops.push_back(plan[id]);
     Op& op = result.ops.back();

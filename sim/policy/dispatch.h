@@ -99,6 +99,7 @@ struct DispatchContext {
       : groups(topology, ep), model(its_model) {}
   EpGroups groups;
   const MoeModel& model;
+  bool fused = false;  // its phases are one kernel (Transport::fused): further rounds start nothing
 };
 
 }  // namespace moesim

@@ -9,6 +9,7 @@
 #include "sim/policy/layer_chunks.h"
 #include "sim/policy/unsuitable.h"
 #include "sim/trace/id_counts.h"
+#include "sim/transport/transport.h"
 
 namespace moesim {
 namespace {
@@ -98,12 +99,17 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
       })),
       placer_(unless_unsuitable([&] { return system.placement.make(placing_); })),
       dispatch_(unless_unsuitable([&] {
-        return system.dispatch.make({topology, model, options_.ep});
+        DispatchContext context(topology, model, options_.ep);
+        context.fused = system.transports.tokens && system.transports.tokens->fused;
+        return system.dispatch.make(context);
       })),
       schedule_(unless_unsuitable([&] {
         return system.schedule.make({topology, model});
       })) {
   check_trace(system, trace);
+  if (const auto& transport = system.transports.tokens; transport && system.sms == 0) {
+    dispatch_->set_sms(transport->sms);
+  }
   if (!options_.tensor_sharers.empty()) {
     tensor_groups_ = std::make_shared<const std::vector<Group>>(
         tensor_groups(placing_.groups, options_.tensor_sharers));

@@ -29,6 +29,7 @@ std::size_t about_ops(const std::vector<LayerWork>& layers, bool backward) {
 StepPlanner::StepPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
                          const RoutingTrace& trace, PlannerOptions options)
     : name_(system.name),
+      transports_(system.transports),
       gpus_(topology.gpu_count()),
       layers_(system, topology, model, trace, std::move(options)) {}
 
@@ -47,6 +48,7 @@ StepPlan StepPlanner::plan(const Batch& batch, int step) {
   StepPlan result;
   result.plan.name = fmt::format("{}-step{}", name_, step);
   result.plan.gpus = gpus_;
+  result.plan.transports = transports_;
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers_.layers()); ++layer) {
     LayerWork& work = result.layers.emplace_back(layers_.work(batch, step, layer, result.change));
     if (!layers_.options().explicit_rows) continue;
@@ -62,6 +64,7 @@ StepPlan StepPlanner::layer_with_rows(const StepPlan& planned, const Batch& batc
   StepPlan result;
   result.plan.name = planned.plan.name;
   result.plan.gpus = planned.plan.gpus;
+  result.plan.transports = transports_;
   LayerWork& work = result.layers.emplace_back(planned.layers[layer]);
   result.chosen.push_back(layers_.add_rows(work, batch, layer, result.change));
   add_ops(result);

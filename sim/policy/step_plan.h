@@ -37,6 +37,7 @@ class StepPlanner {
   void add_ops(StepPlan& result) const;
 
   std::string name_;
+  Transports transports_;
   int gpus_;
   LayerPlanner layers_;
 };

@@ -3,7 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "sim/base/data_files.h"
 #include "sim/policy/policies.h"
+#include "sim/transport/reader.h"
 
 namespace moesim {
 namespace {
@@ -27,11 +31,14 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
 }
 
 /// A dispatch of any kind may state the multiprocessors that its exchanges take.
-Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map) {
-  auto chosen = mechanism(map, "dispatch", dispatch_mechanisms());
+int sms_of_dispatch(const YamlMap& map) {
   const auto value = map.find("dispatch");
-  if (!value || !value->is_map()) return chosen;
-  const auto sms = static_cast<int>(value->map().integer("sms", {0, 1000}, 0));
+  if (!value || !value->is_map()) return 0;
+  return static_cast<int>(value->map().integer("sms", {0, 1000}, 0));
+}
+
+Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map, int sms) {
+  auto chosen = mechanism(map, "dispatch", dispatch_mechanisms());
   if (sms == 0) return chosen;
   chosen.make = [make = chosen.make, sms](const DispatchContext& context) {
     auto made = make(context);
@@ -39,6 +46,14 @@ Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map) {
     return made;
   };
   return chosen;
+}
+
+/// Null where it is ideal.
+TransportPtr find_transport(
+    const std::string& name,
+    const std::function<std::vector<Override>(const std::string&)>& overrides_of) {
+  Transport read = read_transport(data_file("transports", name), overrides_of(name));
+  return read.ideal() ? nullptr : std::make_shared<const Transport>(std::move(read));
 }
 
 /// A schedule of any kind may cut layers into chunks.
@@ -76,13 +91,25 @@ SystemSpec read(YamlDocument& doc) {
   system.source = map.string("source");
   system.routing = mechanism(map, "routing", routing_mechanisms());
   system.placement = mechanism(map, "placement", placement_mechanisms());
-  system.dispatch = dispatch(map);
+  system.sms = sms_of_dispatch(map);
+  system.dispatch = dispatch(map, system.sms);
   system.schedule = schedule(map);
+  system.transport = map.string("transport", "ideal");
   doc.finish();
   return system;
 }
 
 }  // namespace
+
+Transports find_transports(
+    const std::string& name,
+    const std::function<std::vector<Override>(const std::string&)>& overrides_of) {
+  Transports result;
+  result.tokens = find_transport(name, overrides_of);
+  if (!result.tokens || result.tokens->others.empty()) return {result.tokens, result.tokens};
+  result.others = find_transport(result.tokens->others, overrides_of);
+  return result;
+}
 
 SystemSpec read_system(const std::string& path, const std::vector<Override>& overrides) {
   return read(*YamlDocument::from_file(path, overrides));

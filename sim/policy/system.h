@@ -2,11 +2,13 @@
 // A published system: a named combination of mechanisms, what models/system/*.yaml describes.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "sim/base/yaml.h"
 #include "sim/policy/policies.h"
+#include "sim/transport/transports.h"
 
 namespace moesim {
 
@@ -26,7 +28,16 @@ struct SystemSpec {
   Chosen<Placer, PlacementContext> placement;
   Chosen<Dispatch, DispatchContext> dispatch;
   Chosen<Schedule, ScheduleContext> schedule;
+  int sms = 0;                 // multiprocessors that exchanges of rows take; 0: the transport's
+  std::string transport;       // its own, a name or path
+  Transports transports = {};  // that carry its exchanges; ideal until somebody finds them
 };
+
+/// The transport of that name or path with all that it needs, such as that of other exchanges. A
+/// change is for all transports, or for one by its name (overrides_of). Throws Error.
+Transports find_transports(
+    const std::string& name,
+    const std::function<std::vector<Override>(const std::string&)>& overrides_of);
 
 /// Reads models/system/*.yaml: each kind is a mechanism's name, or {kind: name, parameters ...}.
 /// Throws Error with all mistakes.

@@ -3,6 +3,7 @@
 #include "sim/report/explain.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -212,19 +213,21 @@ std::vector<BoundReport> explain_bounds(const PricedPlan& priced,
   }
   std::vector<BoundReport> reports;
   for (const auto& [key, ops] : groups) {
-    BoundReport report{key.first, key.second, Bytes(0), Bytes(0), topology.exchange_overhead(),
-                       {},        {}};
+    BoundReport report{key.first, key.second, Bytes(0), Bytes(0), {}, {}, {}};
+    Seconds least_overhead(std::numeric_limits<double>::infinity());
     ReachTotals reach;
     for (const OpId id : ops) {
       if (plan[id].exchange() == nullptr) continue;  // a minimum time
       const Exchange& exchange = *plan[id].exchange();
       add_reach(reach, plan[id], topology);
+      least_overhead = std::min(least_overhead, priced[id]->alone.overhead);
       if (exchange.rows.empty()) continue;
       const Bytes row = exchange.padded
                             ? exchange.traffic.unit()
                             : Bytes(exchange.traffic.total().value / std::ssize(exchange.rows));
       if (report.row.value == 0 || row < report.row) report.row = row;
     }
+    report.overhead = plan.transports.tokens ? least_overhead : topology.exchange_overhead();
     report.between_hosts = reach.bytes[2];
     report.least = lower_bound(topology, needs, report.row, key.second == Stage::combine);
     for (const NamedBackend& by : backends) {

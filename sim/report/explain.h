@@ -91,7 +91,7 @@ struct BoundReport {
   Stage stage;
   Bytes row;            // bytes of a token row, the least of its phases
   Bytes between_hosts;  // that the plan moves
-  Seconds overhead;     // of one exchange
+  Seconds overhead;     // of one exchange, the least
   LowerBound least;
   std::vector<std::pair<std::string, Seconds>> achieved;  // per fidelity, alone
 

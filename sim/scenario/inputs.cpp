@@ -15,6 +15,7 @@
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
 #include "sim/scenario/replayed_layers.h"
+#include "sim/scenario/transport_inputs.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
@@ -55,6 +56,9 @@ void check_names(const Scenario& scenario) {
   if (!scenario.trace.empty()) mistakes.collect([&] { check_trace_exists(scenario.trace); });
   for (const std::string& name : scenario.policies) {
     mistakes.collect([&] { find_file("'policy'", "models/system", name); });
+  }
+  if (scenario.transport != ideal_transport && scenario.transport != own_transport) {
+    mistakes.collect([&] { find_file("'transport'", "transports", scenario.transport); });
   }
   mistakes.throw_any();
 }
@@ -173,6 +177,7 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
   }
   check_distinct(inputs);
   warn_of_gpu_changes(scenario, inputs);
+  inputs.transport_files = open_transports(scenario, inputs.systems, inputs.warnings, cache);
   return inputs;
 }
 

@@ -39,6 +39,7 @@ struct Inputs {
   std::vector<InputFile> system_files;
   std::vector<int> layers;  // indices into TraceInfo::layers that are replayed
   std::vector<Diagnostic> warnings;
+  std::vector<InputFile> transport_files = {};  // of what carries exchanges, by name
 
   PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
   /// Reads all of it, since its hash is that of its content.

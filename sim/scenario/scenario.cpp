@@ -239,6 +239,12 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
       !s.iteration || std::ranges::count(s.iteration->routing, RoutingSource::recorded) > 0;
   if (recorded || map.find("trace")) s.trace = trace_folder(name(map, "trace"), path);
   s.policies = as_named_in(path, "models/system", names(map, "policy"));
+  if (map.find("transport")) {
+    s.transport = name(map, "transport");
+    if (s.transport != own_transport) {
+      s.transport = moesim::as_named_in(path, "transports", s.transport);
+    }
+  }
   s.fidelities = fidelities(map);
   s.p2p_order = p2p_order(map, s.fidelities);
   if (const auto ep = map.find("ep")) s.ep = static_cast<int>(ep->integer({1, 1 << 20}));

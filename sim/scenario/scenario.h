@@ -32,12 +32,17 @@ struct StepRange {
   int last = -1;
 };
 
+/// The transports of a scenario that need no file: links as topologies state them, and each
+/// policy's own.
+inline const std::string ideal_transport = "ideal", own_transport = "own";
+
 /// What the user asked for, before any input is opened. Lists make a grid of cases.
 struct Scenario {
   std::vector<std::string> topologies;  // names or paths
   std::string model;                    // name or path
   std::string trace;  // a trace directory, as it was found; empty where nothing recorded is played
-  std::vector<std::string> policies;  // names of models/system, or paths
+  std::vector<std::string> policies;        // names of models/system, or paths
+  std::string transport = ideal_transport;  // a name of transports, a path, or own
   std::vector<Fidelity> fidelities;
   P2pOrder p2p_order = P2pOrder::all_at_once;
   std::optional<int> ep;  // expert-parallel degree; default: as large as fits
@@ -54,9 +59,11 @@ struct Scenario {
   int gradient_bytes = 2;    // per expert parameter
   int optimizer_bytes = 12;  // per expert parameter
   std::optional<IterationSpec> iteration;  // whole training iterations in place of steps
-  std::vector<Override> set;  // topology.*, model.*, gpu.*, policy.*; one alone: policy:NAME.*
+  std::vector<Override>
+      set;  // topology.*, model.*, gpu.*, policy.*, transport.*; one alone: policy:NAME.*
 
-  /// The changes of the input ("topology", "model", "gpu" or "policy") of that name (changes_of).
+  /// The changes of the input ("topology", "model", "gpu", "policy" or "transport") of that name
+  /// (changes_of).
   std::vector<Override> overrides_of(const std::string& input, const std::string& name) const;
 };
 

@@ -124,6 +124,8 @@ TopologyFile topology_of(YamlDocument& document) {
     map.string("source", "");
     spec.exchange_overhead = read_overhead(map, "exchange_overhead");
     spec.peer_overhead = read_overhead(map, "peer_overhead");
+    spec.network = map.string("network", "");
+    spec.measured_with = map.string("measured_with", "");
     calibrated = map.find("calibration");
     if (calibrated) calibration = find_calibration(*calibrated, document.file());
     generated = !map.find("vertices").has_value();
@@ -141,6 +143,8 @@ TopologyFile topology_of(YamlDocument& document) {
   }
   document.finish();
   if (generated) parts = build_cluster(spec);
+  parts.network = spec.network;
+  parts.measured_with = spec.measured_with;
   if (calibration) apply(document, *calibrated, *calibration, parts);
   return {build(document, place, std::move(parts)), document.warnings(), root.json()};
 }

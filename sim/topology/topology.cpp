@@ -107,22 +107,6 @@ ByteMatrix pairs_of(const ByteMatrix& traffic) {
   return pairs;
 }
 
-/// The largest number of other GPUs that one GPU sends to, or receives from.
-int most_peers(const ByteMatrix& traffic) {
-  int most = 0;
-  std::vector<int> senders(traffic.ranks());
-  for (int rank = 0; rank < traffic.ranks(); ++rank) {
-    int receivers = 0;
-    for (const ByteMatrix::Entry& entry : traffic.row(GpuId(rank))) {
-      if (entry.to.value == rank) continue;
-      ++receivers;
-      most = std::max(most, ++senders[entry.to.index()]);
-    }
-    most = std::max(most, receivers);
-  }
-  return most;
-}
-
 Topology::Parts checked(Topology::Parts parts) {
   check_vertices(parts);
   check_links(parts);
@@ -136,6 +120,21 @@ std::vector<GpuId> ranks_of(int gpus) {
 }
 
 }  // namespace
+
+int most_peers(const ByteMatrix& traffic) {
+  int most = 0;
+  std::vector<int> senders(static_cast<std::size_t>(traffic.ranks()));
+  for (int rank = 0; rank < traffic.ranks(); ++rank) {
+    int receivers = 0;
+    for (const ByteMatrix::Entry& entry : traffic.row(GpuId(rank))) {
+      if (entry.to.value == rank) continue;
+      ++receivers;
+      most = std::max(most, ++senders[entry.to.index()]);
+    }
+    most = std::max(most, receivers);
+  }
+  return most;
+}
 
 struct Topology::Cluster {
   explicit Cluster(Parts p)
@@ -205,6 +204,9 @@ const std::vector<Level>& Topology::levels() const { return impl_->levels; }
 Seconds Topology::exchange_overhead() const { return impl_->cluster->parts.exchange_overhead; }
 
 Seconds Topology::peer_overhead() const { return impl_->cluster->parts.peer_overhead; }
+const std::string& Topology::network() const { return impl_->cluster->parts.network; }
+const std::string& Topology::measured_with() const { return impl_->cluster->parts.measured_with; }
+double Topology::overhead_factor() const { return impl_->cluster->parts.overhead_factor; }
 
 Seconds Topology::overhead_of(const ByteMatrix& traffic) const {
   if (peer_overhead() == Seconds(0)) return exchange_overhead();
@@ -244,7 +246,8 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     const BytesPerSecond bandwidth =
         cluster.crowds ? link.bandwidth_of(pairs.on(use.link).bytes.value) : link.bandwidth;
     use.time = use.bytes / bandwidth;
-    if (link.table) use.time.value /= link.part_of(use.bytes);
+    use.part = link.part_of(use.bytes);
+    if (link.table) use.time.value /= use.part;
     use.first = use.first * traffic.rounds;
   }
   loads.latency = loads.latency * traffic.rounds;

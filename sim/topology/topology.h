@@ -86,6 +86,9 @@ struct LinkUse {
   /// that reaches it; rounds times. Routes to GPUs that are entered alike are taken together; of
   /// equal-cost paths the longest counts.
   Seconds first;
+  /// What the link yields to the exchange of what it yields to so many pairs: less than 1 where it
+  /// was measured, or the transport is slower than it.
+  double part = 1;
   bool operator==(const LinkUse&) const = default;
 };
 
@@ -99,6 +102,9 @@ struct LinkLoads {
   LinkUse on(LinkId link) const;
 };
 
+/// The largest number of other GPUs that one GPU sends to, or receives from.
+int most_peers(const ByteMatrix& traffic);
+
 class Topology {
  public:
   /// The parts of a cluster, as a reader or a test makes them.
@@ -110,8 +116,11 @@ class Topology {
     std::vector<VertexId> gpus;          // vertex of each rank
     std::vector<std::string> gpu_model;  // per rank, a name in models/gpu
     std::vector<Level> levels;
-    Seconds exchange_overhead;   // added to every exchange (launch and synchronization)
-    Seconds peer_overhead = {};  // times the largest number of peers that a GPU has in it
+    Seconds exchange_overhead;       // added to every exchange (launch and synchronization)
+    Seconds peer_overhead = {};      // times the largest number of peers that a GPU has in it
+    std::string network = {};        // what its NICs are: "infiniband", "efa", ...; empty: unstated
+    std::string measured_with = {};  // the transport in its rates and overheads; empty: in none
+    double overhead_factor = 1;      // of what a transport costs in place of the overheads
   };
   /// Computes the routes. Throws Error when two GPUs cannot reach each other.
   explicit Topology(Parts parts);
@@ -142,6 +151,9 @@ class Topology {
   const std::vector<Level>& levels() const;
   Seconds exchange_overhead() const;
   Seconds peer_overhead() const;
+  const std::string& network() const;
+  const std::string& measured_with() const;
+  double overhead_factor() const;
   /// What a round of an exchange takes besides latency and bytes: exchange_overhead() +
   /// peer_overhead() x the largest number of other GPUs that one GPU sends to, or receives from.
   Seconds overhead_of(const ByteMatrix& traffic) const;

@@ -39,6 +39,9 @@ Topology changed(const Topology& topology, const TopologyChanges& changes) {
   parts.levels = topology.levels();
   parts.exchange_overhead = topology.exchange_overhead() * changes.overhead;
   parts.peer_overhead = topology.peer_overhead() * changes.overhead;
+  parts.network = topology.network();
+  parts.measured_with = topology.measured_with();
+  parts.overhead_factor = topology.overhead_factor() * changes.overhead;
   for (const GpuId gpu : topology.all_gpus()) {
     parts.gpus.push_back(topology.vertex_of(gpu));
     parts.gpu_model.push_back(topology.gpu_model(gpu));

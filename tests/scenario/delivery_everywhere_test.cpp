@@ -29,7 +29,7 @@ Batches enough_batches(const RoutingTrace& trace, int ranks) {
 /// Bytes that enter and leave every vertex but the GPUs are the same.
 void expect_conserved(const Topology& topology, const LinkLoads& loads) {
   std::vector<std::int64_t> balance(topology.vertices().size());
-  for (const auto& [link, bytes, time, first] : loads.uses) {
+  for (const auto& [link, bytes, time, first, part] : loads.uses) {
     balance[topology.links()[link.index()].from.index()] -= bytes.value;
     balance[topology.links()[link.index()].to.index()] += bytes.value;
   }

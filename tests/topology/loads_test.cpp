@@ -67,7 +67,7 @@ TEST_P(EveryCluster, LoadsAreTheSumOverPaths) {
 TEST_P(EveryCluster, BytesAreConservedAtEveryVertex) {
   const LinkLoads loads = topology_.loads(traffic_);
   std::vector<std::int64_t> net(topology_.vertices().size(), 0);  // in less out
-  for (const auto& [link, bytes, time, first] : loads.uses) {
+  for (const auto& [link, bytes, time, first, part] : loads.uses) {
     net[topology_.links()[link.index()].to.index()] += bytes.value;
     net[topology_.links()[link.index()].from.index()] -= bytes.value;
   }

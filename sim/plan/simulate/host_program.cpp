@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <optional>
 #include <tuple>
+#include <utility>
+
+#include "sim/transport/transport.h"
 
 namespace moesim {
 namespace {
@@ -60,7 +63,8 @@ HostCalls calls_of(const GpuModel& gpu, const OpType& op, const Kernel* kernel) 
   return host_calls(op, kernel, casts);
 }
 
-Issue issue_of(const GpuModel& gpu, Host& host, const Op& op, const Kernel* kernel) {
+Issue issue_of(const GpuModel& gpu, Host& host, const Op& op, const Kernel* kernel,
+               const Transport* transport) {
   const HostModel& model = gpu.host;
   if (captured(model.graphs, op.key.type(), block_of(op.key))) {
     const GraphKey graph = graph_of(model.graphs, op.key);
@@ -71,8 +75,10 @@ Issue issue_of(const GpuModel& gpu, Host& host, const Op& op, const Kernel* kern
   }
   host.graph.reset();
   if (continues_call(host, op, kernel)) return {};
-  const HostCalls calls = calls_of(gpu, op.key.type(), kernel);
-  return {model.time(calls), calls.kernels};
+  HostCalls calls = calls_of(gpu, op.key.type(), kernel);
+  if (transport == nullptr || !transport->host) return {model.time(calls), calls.kernels};
+  const Seconds by_transport = *transport->host * std::exchange(calls.collectives, 0);
+  return {model.time(calls) + by_transport, calls.kernels};
 }
 
 /// What an op that takes `duration` on its GPU is held for, from when its host comes to it.
@@ -103,6 +109,7 @@ bool HostProgram::waits(const Op& op) const {
 
 void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {
   std::vector<Host> hosts(gpus.size());
+  const std::vector<Carrier> carriers = carriers_of(plan_);
   std::size_t members = 0;
   for (const Op& op : plan_.ops) members += op.group.size();
   issued_.reserve(members);
@@ -120,7 +127,7 @@ void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {
       const GpuId gpu = op.group[m];
       Host& host = hosts[gpu.index()];
       const Kernel* kernel = op.kernels() != nullptr ? &op.kernels()->of(m) : nullptr;
-      const Issue issue = issue_of(*gpus[gpu.index()], host, op, kernel);
+      const Issue issue = issue_of(*gpus[gpu.index()], host, op, kernel, carriers[id].transport);
       issued_.push_back(host.elapsed + held(issue, duration(id, static_cast<std::int32_t>(m))));
       wait_.push_back(host.wait);
       host.elapsed += issue.time;

@@ -104,8 +104,9 @@ DispatchShape DeepEpNormal::shape(const MoeModel& model) const {
     }
   }
   if (parameters_.host_wait.value > 0) {
-    shape.wire(Stage::dispatch, Pass::forward).sides = {
-        {"counts", Bytes(0), Bytes(expert_count_bytes * model.experts), true, parameters_.host_wait}};
+    shape.wire(Stage::dispatch, Pass::forward).sides = {{"counts", Bytes(0),
+                                                         Bytes(expert_count_bytes * model.experts),
+                                                         true, parameters_.host_wait}};
   }
   return shape;
 }
@@ -128,18 +129,22 @@ int rounds_for(std::int64_t tokens, const DeepEpParameters& parameters) {
 // type: fp8 (default) or bf16, of the forward dispatch; channels; rdma_chunk: tokens of a put, by
 // default what DeepEP takes for the number of ranks; chunk_time; rounds: the most of them;
 // host_wait: until the host, which makes room for the rows, has read how many come
-// (csrc/deep_ep.cpp), default 0 us: it knows a bound.
+// (csrc/deep_ep.cpp), default 0 us: it knows a bound. By a fused transport there are twice as many
+// rounds, as further ones start nothing; its rates were measured with DeepEP's chunks, and hold
+// their turns.
 DispatchMaker read_deepep_normal(const YamlMap& params) {
   DeepEpParameters parameters;
   parameters.fp8 = read_fp8(params);
   parameters.channels = static_cast<int>(params.integer("channels", {1, 256}, published_channels));
   const auto chunk = static_cast<int>(params.integer("rdma_chunk", {1, 4096}, 0));
   parameters.chunk_time = params.seconds("chunk_time", Seconds(0));
-  parameters.rounds = static_cast<int>(params.integer("rounds", {1, 64}, 4));
+  const auto rounds = static_cast<int>(params.integer("rounds", {1, 64}, 0));
   parameters.host_wait = params.seconds("host_wait", Seconds(0));
   return [=](const DispatchContext& c) {
     DeepEpParameters known = parameters;
+    known.rounds = rounds > 0 ? rounds : c.fused ? 8 : 4;
     known.chunks = chunk > 0 ? RdmaChunks{chunk, chunk} : published_chunks(c.groups.size());
+    if (c.fused && chunk == 0) known.chunk_time = Seconds(0);
     return normal_by_tokens(c, known);
   };
 }

@@ -90,6 +90,7 @@ struct WanSpec {
 struct ClusterSpec {
   std::string name;
   Seconds exchange_overhead, peer_overhead;
+  std::string network, measured_with;
   std::vector<SiteSpec> sites;
   WanSpec wan;
 };

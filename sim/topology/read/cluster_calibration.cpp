@@ -76,6 +76,7 @@ ClusterCalibration read_cluster_calibration(const std::string& path) {
 }
 
 void apply(const ClusterCalibration& calibration, Topology::Parts& parts) {
+  if (parts.measured_with.empty()) parts.measured_with = calibration.name;
   parts.exchange_overhead = calibration.exchange_overhead;
   parts.peer_overhead = calibration.peer_overhead;
   for (const auto& [name, measured] : calibration.links) {

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exchanges that are phases of one kernel, by a transport that is fused.
+#pragma once
+
+#include <vector>
+
+#include "sim/plan/plan.h"
+
+namespace moesim {
+
+/// The exchanges of every fused kernel of a plan, ascending: those of one dispatch or combine, of
+/// all communicators and phases. None where transports are not fused.
+std::vector<std::vector<OpId>> fused_kernels(const Plan& plan);
+
+}  // namespace moesim

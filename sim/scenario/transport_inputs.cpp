@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/transport_inputs.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "sim/base/data_files.h"
+#include "sim/scenario/changes.h"
+#include "sim/scenario/open_cluster.h"
+#include "sim/transport/transport.h"
+
+namespace moesim {
+
+std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<SystemSpec>& systems,
+                                       std::vector<Diagnostic>& warnings, InputCache& cache) {
+  const auto overrides_of = [&](const std::string& name) {
+    return scenario.overrides_of("transport", name);
+  };
+  std::set<std::string> used;
+  for (SystemSpec& system : systems) {
+    if (scenario.transport == ideal_transport) continue;
+    const bool own = scenario.transport == own_transport;
+    const std::string name = own ? system.transport : scenario.transport;
+    system.transports = find_transports(name, overrides_of);
+    used.insert(name);
+    const TransportPtr& tokens = system.transports.tokens;
+    if (tokens && !tokens->others.empty()) used.insert(tokens->others);
+  }
+  std::vector<InputFile> files;
+  for (const std::string& name : used) {
+    files.push_back(input_file(name, data_file("transports", name), overrides_of(name), cache));
+  }
+  for (Diagnostic& d : unreached(scenario.set, "transport", {used.begin(), used.end()})) {
+    d.severity = Severity::warning;
+    warnings.push_back(std::move(d));
+  }
+  for (const Override& change : scenario.set) {
+    if (!used.empty() || !change.path.starts_with("transport.")) continue;
+    warnings.push_back({Severity::warning, change.str(), 0, 0,
+                        "it has no effect: all exchanges are ideal", "",
+                        "--transport own, or a name of `moesim list transports`"});
+  }
+  return files;
+}
+
+}  // namespace moesim

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/transport/coverage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "sim/base/units.h"
+
+namespace moesim {
+namespace {
+
+/// The classes that make the rate of an exchange; switches behind them rarely do.
+bool matters(const LinkClass& c) {
+  return c.name == "nvlink" || c.name == "nic" || c.tier == Tier::wan;
+}
+
+/// Links of one class of the topology, by the first of them.
+const Link* first_of(const Topology& topology, std::size_t link_class) {
+  const auto found =
+      std::ranges::find(topology.links(), static_cast<int>(link_class), &Link::link_class);
+  return found == topology.links().end() ? nullptr : &*found;
+}
+
+bool is_near(BytesPerSecond a, BytesPerSecond b) { return std::abs(std::log(a / b)) < 0.05; }
+
+std::string class_text(const Transport& transport, const Topology& topology, const LinkClass& c,
+                       const Link& link) {
+  if (link.table) return fmt::format("{} as measured", c.name);
+  std::vector<std::string> from;
+  bool of_class = false;
+  for (const LinkRates& rates : transport.links) {
+    if (rates.link_class != c.name) continue;
+    of_class = true;
+    if (!rates.network.empty() && rates.network != topology.network()) continue;
+    if (is_near(rates.of, link.bandwidth)) return fmt::format("{} calibrated", c.name);
+    from.push_back(to_string(rates.of));
+  }
+  if (!from.empty()) {
+    return fmt::format("{} of {} from measurements at {}", c.name, to_string(link.bandwidth),
+                       fmt::join(from, " and "));
+  }
+  const std::string why = !of_class                    ? "not measured"
+                          : topology.network().empty() ? "no network is stated"
+                                                       : topology.network() + " not measured";
+  return fmt::format("{} by its data sheet ({})", c.name, why);
+}
+
+}  // namespace
+
+std::string coverage_of(const Transport& transport, const Topology& topology) {
+  if (transport.ideal()) return "";
+  if (!topology.measured_with().empty()) {
+    return fmt::format("links and overheads as measured with {}", topology.measured_with());
+  }
+  std::vector<std::string> texts;
+  for (std::size_t c = 0; c < topology.classes().size(); ++c) {
+    const LinkClass& link_class = topology.classes()[c];
+    const Link* link = first_of(topology, c);
+    if (!matters(link_class) || link == nullptr) continue;
+    texts.push_back(class_text(transport, topology, link_class, *link));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace moesim

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a transport knows of a cluster's links, for those who read its times.
+#pragma once
+
+#include <string>
+
+#include "sim/transport/transport.h"
+
+namespace moesim {
+
+/// "calibrated for nvlink and nic", "nic by its data sheet (no network is stated)", ...: one line,
+/// empty where the transport is ideal.
+std::string coverage_of(const Transport& transport, const Topology& topology);
+
+}  // namespace moesim

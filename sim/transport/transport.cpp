@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/transport/transport.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moesim {
+namespace {
+
+/// The curve moved along the bytes to a link of another bandwidth.
+Seconds moved_time(const LinkRates& rates, BytesPerSecond bandwidth, Bytes bytes) {
+  if (bandwidth == rates.of) return rates.rates->time(bytes);
+  const double same = static_cast<double>(bytes.value) * (rates.of / bandwidth);
+  const auto whole = static_cast<std::int64_t>(same);
+  const Seconds low = rates.rates->time(Bytes(whole)), high = rates.rates->time(Bytes(whole + 1));
+  return low + (high - low) * (same - static_cast<double>(whole));
+}
+
+/// [class] the rates that a transport has for links of a topology.
+std::vector<std::vector<const LinkRates*>> rates_of(const Transport& transport,
+                                                    const Topology& topology) {
+  std::vector<std::vector<const LinkRates*>> result(topology.classes().size());
+  for (std::size_t c = 0; c < result.size(); ++c) {
+    for (const LinkRates& rates : transport.links) {
+      if (rates.link_class != topology.classes()[c].name) continue;
+      if (rates.network.empty() || rates.network == topology.network()) result[c].push_back(&rates);
+    }
+  }
+  return result;
+}
+
+Tier farthest_tier(const Topology& topology, const LinkLoads& loads) {
+  Tier tier = Tier::host;
+  for (const LinkUse& use : loads.uses) {
+    const Link& link = topology.links()[use.link.index()];
+    tier = std::max(tier, topology.classes()[static_cast<std::size_t>(link.link_class)].tier);
+  }
+  return tier;
+}
+
+/// `bytes`: of the exchange, or of the kernel that it is a part of.
+void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& rates, Bytes bytes,
+          Bytes row) {
+  if (rates.empty() || link.table) return;
+  const Seconds ideal = use.time;
+  const double factor = time_on(rates, link.bandwidth, bytes) / (bytes / link.bandwidth);
+  use.time = ideal * factor + rates.front()->per_message * (use.bytes / row);
+  use.part *= ideal / use.time;
+}
+
+}  // namespace
+
+bool Transport::ideal() const {
+  return !start_up && !host && !combine && !fused && sms == 0 && links.empty();
+}
+
+Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth, Bytes bytes) {
+  const auto above =
+      std::ranges::find_if(rates, [&](const LinkRates* one) { return one->of >= bandwidth; });
+  if (above == rates.end()) return moved_time(*rates.back(), bandwidth, bytes);
+  if (above == rates.begin() || (*above)->of == bandwidth) {
+    return moved_time(**above, bandwidth, bytes);
+  }
+  const LinkRates &slower = **(above - 1), &faster = **above;
+  const double near = std::log(bandwidth / slower.of) / std::log(faster.of / slower.of);
+  const Seconds by_slower = slower.rates->time(bytes), by_faster = faster.rates->time(bytes);
+  return by_slower * std::pow(by_faster / by_slower, near);
+}
+
+void carry(const Transport& transport, bool goes_on, const Topology& topology,
+           const GroupTraffic& traffic, std::span<const std::int64_t> kernel_bytes,
+           LinkLoads& loads) {
+  if (!topology.measured_with().empty()) return;
+  if (goes_on || traffic.rounds == 0) {
+    loads.overhead = Seconds(0);
+  } else if (transport.start_up) {
+    const Tier tier = farthest_tier(topology, loads);
+    loads.overhead = transport.start_up->of(tier);
+    const Seconds per_peer = transport.per_peer.of(tier);
+    if (per_peer > Seconds(0)) loads.overhead += per_peer * most_peers(traffic.moved());
+    loads.overhead = loads.overhead * topology.overhead_factor();
+  }
+  const auto rates = rates_of(transport, topology);
+  for (LinkUse& use : loads.uses) {
+    const Link& link = topology.links()[use.link.index()];
+    const Bytes bytes = kernel_bytes.empty() ? use.bytes : Bytes(kernel_bytes[use.link.index()]);
+    slow(use, link, rates[static_cast<std::size_t>(link.link_class)], bytes, traffic.matrix.unit());
+  }
+}
+
+}  // namespace moesim

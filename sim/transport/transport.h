@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A transport: the library or kernel that moves the bytes of an exchange, with what it makes of the
+// links and what it costs besides. See docs/transports.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/topology/topology.h"
+#include "sim/transport/transports.h"
+
+namespace moesim {
+
+/// What a transport yields on one kind of link: measured, by the bytes that an exchange puts on it.
+struct LinkRates {
+  std::string link_class;                       // "nvlink", "nic", ...
+  std::string network;                          // the topology's; empty: any
+  BytesPerSecond of;                            // of the measured link, by its data sheet
+  std::shared_ptr<const BandwidthTable> rates;  // none above `of`
+  Seconds per_message = {};                     // besides, for each row on the link
+  bool operator==(const LinkRates&) const = default;
+};
+
+/// What an exchange costs once, by how far it reaches.
+struct StartUp {
+  Seconds host, fabric, wan;
+  Seconds of(Tier tier) const {
+    return tier == Tier::host ? host : tier == Tier::fabric ? fabric : wan;
+  }
+  bool operator==(const StartUp&) const = default;
+};
+
+struct Transport {
+  std::string name, description, source;
+  std::optional<StartUp> start_up;  // else the overheads of the topology
+  StartUp per_peer = {};            // times the largest number of peers that a GPU has
+  std::optional<Seconds> host;      // CPU time of a call, in place of the GPU model's
+  int sms = 0;                      // multiprocessors that exchanges of rows take on each GPU
+  bool fused = false;               // the phases of a dispatch are one kernel, which starts once
+  std::string others;               // the transport of what is no token exchange; empty: itself
+  std::vector<LinkRates> links;     // of one class and network by ascending `of`
+  TransportPtr combine;             // of rows on their way back; null: as on their way there
+
+  /// Whether it takes everything as the topology states it.
+  bool ideal() const;
+};
+
+/// The time that a link of this bandwidth needs for so many bytes of one exchange. `rates` are of
+/// its class and network, by ascending `of`, at least one. With the curve T(bytes) measured on a
+/// link of bandwidth B:
+///  - on a link of bandwidth b below or above all of them, T(bytes x B / b): what does not scale
+///    with bytes does not scale with the bandwidth either;
+///  - between two, the geometric mean of both curves, weighted by how near log b is to each.
+/// More bytes, or a slower link, never take less.
+Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth, Bytes bytes);
+
+/// Makes of the loads of an exchange on a topology what they are by this transport:
+///  - a use takes time_on its link in place of bytes / bandwidth, crowding besides, and per_message
+///    for each row on the link. Where it is a part of a fused kernel, it has its share of the time
+///    for all the bytes that the kernel puts on the link, kernel_bytes [link];
+///  - overhead = start-up of the farthest tier reached + per_peer x the most peers of a GPU, or
+///    none where it goes on with what has started.
+/// What was measured stays: links with a table, and all of a topology that says what it was
+/// measured with.
+void carry(const Transport& transport, bool goes_on, const Topology& topology,
+           const GroupTraffic& traffic, std::span<const std::int64_t> kernel_bytes,
+           LinkLoads& loads);
+
+}  // namespace moesim

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a transport makes of an exchange, against closed forms.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "sim/plan/priced.h"
+#include "sim/topology/topology_changes.h"
+#include "tests/plan/fixtures.h"
+#include "tests/transport/fixtures.h"
+
+namespace moesim::test {
+namespace {
+
+constexpr double us = 1e-6;
+
+TEST(Carry, AnIdealTransportChangesNothing) {
+  const Topology cluster = small_cluster(2);
+  const ByteMatrix traffic = to_peers(8, 1, 7, 10, 100'000);
+  const ExchangeTime ideal = price(cluster, traffic)->alone;
+  const Transport nothing = transport_of("");
+  EXPECT_TRUE(nothing.ideal());
+  const ExchangeTime carried = time_by(nothing, cluster, traffic);
+  EXPECT_EQ(carried.overhead, Seconds(7 * us));
+  EXPECT_EQ(carried.total(), ideal.total());
+}
+
+TEST(Carry, TimesComeFromTheMeasuredCurve) {
+  const Topology cluster = small_cluster(1);
+  // 1 MB in 20 us, 3 MB in 40 us.
+  const Transport t = transport_of(
+      "links:\n  - {class: nvlink, of: 100 GB/s, rates: [{size: 1 MB, rate: 50 GB/s}, {size: 3 MB, "
+      "rate: 75 GB/s}]}\n");
+  const auto transfer = [&](std::uint32_t kilobytes) {
+    return time_by(t, cluster, to_peers(4, 1, 1, kilobytes, 1000)).transfer.value / us;
+  };
+  EXPECT_NEAR(transfer(1000), 20, 1e-9);
+  EXPECT_NEAR(transfer(2000), 30, 1e-9);
+  EXPECT_NEAR(transfer(3000), 40, 1e-9);
+  EXPECT_NEAR(transfer(500), 10, 1e-9);   // the rate of the first size
+  EXPECT_NEAR(transfer(6000), 80, 1e-9);  // that of the last one
+}
+
+TEST(Carry, WhatDoesNotScaleWithBytesDoesNotScaleWithTheBandwidth) {
+  // 10 us and 1 us per 100 kB on the measured link of 200 GB/s; a link of half of it needs
+  // T(2 x bytes).
+  const Transport t = transport_of(
+      "links:\n  - {class: nvlink, of: 200 GB/s, rates: [{size: 100 kB, rate: 9.09090909090909 "
+      "GB/s}, {size: 10100 kB, rate: 90.99099099099099 GB/s}]}\n");
+  const ExchangeTime time = time_by(t, small_cluster(1), to_peers(4, 1, 1, 5'000, 1000));
+  EXPECT_NEAR(time.transfer.value / us, 10 + 100, 1e-3);
+}
+
+TEST(Carry, BetweenTwoMeasuredLinksTheGeometricMeanHolds) {
+  const Transport t = transport_of(
+      "links:\n  - {class: nvlink, of: 50 GB/s, efficiency: 0.5}\n"
+      "  - {class: nvlink, of: 200 GB/s, efficiency: 0.5}\n");
+  // 100 is half way between 50 and 200: sqrt(25 x 100) = 50 GB/s.
+  const ExchangeTime time = time_by(t, small_cluster(1), to_peers(4, 1, 1, 1'000, 1000));
+  EXPECT_NEAR(time.transfer.value / us, 20, 1e-9);
+}
+
+TEST(Carry, StartUpIsThatOfTheFarthestTier) {
+  const Transport t = transport_of("start_up: {host: 3 us, fabric: 30 us}\n");
+  const Topology cluster = small_cluster(2);
+  EXPECT_EQ(time_by(t, cluster, to_peers(8, 1, 1, 1, 1)).overhead, Seconds(3 * us));
+  EXPECT_EQ(time_by(t, cluster, to_peers(8, 1, 4, 1, 1)).overhead, Seconds(30 * us));
+  EXPECT_EQ(time_by(t, cluster, to_peers(8, 1, 4, 1, 1), true).overhead, Seconds(0));
+}
+
+TEST(Carry, EveryPeerAndEveryRowCosts) {
+  const Transport t = transport_of(
+      "start_up: 3 us\nper_peer: {host: 1 us, fabric: 2 us}\nlinks:\n"
+      "  - {class: nvlink, of: 100 GB/s, efficiency: 1, per_message: 5 ns}\n");
+  const Topology cluster = small_cluster(2);
+  EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 3, 1, 1)).overhead.value / us, 3 + 3 * 1, 1e-9);
+  EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 7, 1, 1)).overhead.value / us, 3 + 7 * 2, 1e-9);
+  // 300 rows of 1 kB leave GPU 0: 3 us of bytes and 1.5 us of rows.
+  EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 3, 100, 1000)).transfer.value / us, 4.5, 1e-9);
+}
+
+TEST(Carry, OnlyTheStatedNetworkIsKnown) {
+  const Transport t =
+      transport_of("links:\n  - {class: nic, network: infiniband, of: 10 GB/s, efficiency: 0.5}\n");
+  const ByteMatrix traffic = to_peers(8, 4, 1, 1'000, 1000);
+  const auto transfer = [&](const std::string& network) {
+    return time_by(t, small_cluster(2, network), traffic).transfer.value / us;
+  };
+  EXPECT_NEAR(transfer("network: infiniband\n"), 200, 1e-9);
+  EXPECT_NEAR(transfer("network: efa\n"), 100, 1e-9);
+  EXPECT_NEAR(transfer(""), 100, 1e-9);
+}
+
+TEST(Carry, WhatWasMeasuredStays) {
+  const Transport t =
+      transport_of("start_up: 3 us\nlinks:\n  - {class: nvlink, of: 100 GB/s, efficiency: 0.5}\n");
+  const ByteMatrix traffic = to_peers(4, 1, 1, 1'000, 1000);
+  const Topology measured = small_cluster(1, "measured_with: nccl-p2p\n");
+  EXPECT_EQ(time_by(t, measured, traffic).total(), price(measured, traffic)->alone.total());
+  EXPECT_NEAR(time_by(t, small_cluster(1), traffic).total().value / us, 3 + 20, 1e-9);
+}
+
+TEST(Carry, AWhatIfOfOverheadsScalesStartUps) {
+  const Transport t = transport_of("start_up: 4 us\n");
+  const Topology twice = changed(small_cluster(1), {.overhead = 2});
+  EXPECT_EQ(time_by(t, twice, to_peers(4, 1, 1, 1, 1)).overhead, Seconds(8 * us));
+}
+
+std::string random_rates(std::mt19937& random, double most) {
+  std::string text;
+  double time = 0, size = 1000;
+  for (int i = 0; i < 6; ++i, size *= 7) {
+    time = std::max(time, size / most) * std::uniform_real_distribution<>(1, 3)(random);
+    text += fmt::format("{}{{size: {:.0f} B, rate: {:.6f} GB/s}}", i ? ", " : "", size,
+                        std::min(most, size / time));
+  }
+  return text;
+}
+
+TEST(Carry, MoreBytesOrPeersOrASlowerLinkNeverTakeLess) {
+  std::mt19937 random(17);
+  for (int round = 0; round < 200; ++round) {
+    const Transport t = transport_of(
+        fmt::format("start_up: 5 us\nper_peer: 0.5 us\nlinks:\n  - {{class: nvlink, of: 80 GB/s, "
+                    "rates: [{}], per_message: 1 ns}}\n",
+                    random_rates(random, 80)));
+    const Topology cluster = small_cluster(1),
+                   slower = changed(cluster, {.bandwidth = {{cluster.links()[0].link_class, 0.9}}});
+    const auto rows = std::uniform_int_distribution<std::uint32_t>(1, 1 << 16)(random);
+    const ByteMatrix few = to_peers(4, 1, 2, rows, 500);
+    const Seconds time = time_by(t, cluster, few).total();
+    EXPECT_LE(time, time_by(t, cluster, to_peers(4, 1, 2, rows + 1, 500)).total());
+    EXPECT_LE(time, time_by(t, cluster, to_peers(4, 1, 3, rows, 500)).total());
+    EXPECT_LE(time, time_by(t, slower, few).total());
+    EXPECT_LE(price(cluster, few)->alone.transfer, time_by(t, cluster, few).transfer);
+  }
+}
+
+Op token_exchange(Stage stage, Pass pass, int part, Stream stream = Stream::ep) {
+  Op op;
+  op.label = "x";
+  op.key.kind = OpKind::token_exchange;
+  op.key.stage = stage;
+  op.key.pass = pass;
+  op.key.part = part;
+  op.stream = stream;
+  op.group = Group::first(4);
+  op.work = Exchange{to_peers(4, 1, 1, 1'000, 1000), {}};
+  return op;
+}
+
+TEST(Carriers, GoByTheWayOfTheRowsAndStartAKernelOnce) {
+  Plan plan;
+  plan.gpus = 4;
+  plan.transports.tokens = std::make_shared<const Transport>(
+      transport_of("start_up: 3 us\nfused: true\ncombine: {start_up: 9 us}\n"));
+  plan.transports.others = std::make_shared<const Transport>(transport_of("start_up: 1 us\n"));
+  plan.add(token_exchange(Stage::dispatch, Pass::forward, 0));
+  plan.add(token_exchange(Stage::dispatch, Pass::forward, 1, Stream::ep_2));
+  plan.add(token_exchange(Stage::combine, Pass::forward, 1, Stream::ep_2));
+  plan.add(token_exchange(Stage::combine, Pass::forward, 0));
+  plan.add(token_exchange(Stage::combine, Pass::backward, 0));
+  plan.add(token_exchange(Stage::dispatch, Pass::backward, 0));
+  plan.add(token_exchange(Stage::dispatch, Pass::forward, 256));  // of another chunk
+  plan.add(token_exchange(Stage::gather, Pass::forward, 0, Stream::param));
+  const Topology cluster = small_cluster(1);
+  const PricedPlan priced(plan, cluster);
+  const std::vector<double> start_ups = {3, 0, 9, 0, 3, 9, 3, 1};
+  for (std::size_t i = 0; i < start_ups.size(); ++i) {
+    EXPECT_NEAR(priced[OpId(static_cast<std::int64_t>(i))]->alone.overhead.value / us, start_ups[i],
+                1e-9)
+        << i;
+  }
+}
+
+// T(1 MB) = 20 us, T(2 MB) = 30 us: two phases of 1 MB take 15 us each in one kernel.
+TEST(Carriers, PhasesOfAFusedKernelShareTheTimeOfAllItsBytes) {
+  const std::string rates =
+      "links:\n  - {class: nvlink, of: 100 GB/s, rates: [{size: 1 MB, rate: 50 GB/s}, {size: 3 MB, "
+      "rate: 75 GB/s}]}\n";
+  Plan plan;
+  plan.gpus = 4;
+  plan.add(token_exchange(Stage::dispatch, Pass::forward, 0));
+  plan.add(token_exchange(Stage::dispatch, Pass::forward, 1));
+  const Topology cluster = small_cluster(1);
+  for (const auto& [fused, expected] : {std::pair("true", 15.0), std::pair("false", 20.0)}) {
+    plan.transports.tokens = std::make_shared<const Transport>(
+        transport_of(rates + "start_up: 1 us\nfused: " + fused + "\n"));
+    const PricedPlan priced(plan, cluster);
+    EXPECT_NEAR(priced[OpId(0)]->alone.transfer.value / us, expected, 1e-9);
+    EXPECT_NEAR(priced[OpId(1)]->alone.transfer.value / us, expected, 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace moesim::test
