@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/plan/group.h"
 
+#include "sim/plan/waits.h"
+
 namespace moesim {
 
 Group::Group() {
@@ -11,7 +13,9 @@ Group::Group() {
 bool Group::meets(const Group& other) const {
   if (gpus_ == other.gpus_) return !empty();
   if (size() > other.size()) return other.meets(*this);
-  if (size() == 1) return other.contains(front());
+  if (is_far_smaller(*this, other)) {
+    return std::ranges::any_of(*this, [&](GpuId gpu) { return other.contains(gpu); });
+  }
   std::size_t i = 0, j = 0;
   while (i < size() && j < other.size()) {
     if ((*this)[i] == other[j]) return true;

@@ -10,11 +10,24 @@
 
 namespace moesim {
 
-/// Calls visit(i, j) for every GPU in both groups, their i-th and j-th.
+/// Whether the members of some are found faster one by one than by going through both groups.
+inline bool is_far_smaller(const Group& some, const Group& others) {
+  return some.size() * 16 < others.size() || some.size() == 1;
+}
+
+/// Calls visit(i, j) for every GPU in both groups, their i-th and j-th, ascending.
 template <class Visit>
 void for_each_common(const Group& a, const Group& b, Visit visit) {
-  if (b.size() == 1) {
-    if (const std::size_t i = a.member(b.front()); i < a.size()) visit(i, std::size_t{0});
+  if (is_far_smaller(b, a)) {
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      if (const std::size_t i = a.member(b[j]); i < a.size()) visit(i, j);
+    }
+    return;
+  }
+  if (is_far_smaller(a, b)) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (const std::size_t j = b.member(a[i]); j < b.size()) visit(i, j);
+    }
     return;
   }
   std::size_t j = 0;

@@ -160,8 +160,7 @@ class BulkCount {
   }
 
   std::uint32_t& rows(int phase, GpuId from, GpuId to) {
-    return counts_
-        .phases[static_cast<std::size_t>(phase)][from.index() * counts_.gpus() + to.index()];
+    return counts_.phases[static_cast<std::size_t>(phase)].row(from.index())[to.index()];
   }
 
   const Mechanism& mechanism_;

@@ -30,20 +30,10 @@ bool alike(DispatchShape a, DispatchShape b) {
   return a == b;
 }
 
-using Table = std::vector<std::vector<std::uint32_t>>;
-
-/// Puts the rows among a group's ranks into the table of all GPUs.
-void place(const Table& of_group, std::size_t ranks, std::size_t first, std::size_t gpus,
-           Table& all) {
+/// Adds the rows among the ranks of the next group.
+void append(const std::vector<RowTable>& of_group, std::vector<RowTable>& all) {
   all.resize(of_group.size());
-  for (std::size_t p = 0; p < of_group.size(); ++p) {
-    all[p].resize(gpus * gpus);
-    for (std::size_t from = 0; from < ranks; ++from) {
-      const auto row = of_group[p].begin() + static_cast<std::ptrdiff_t>(from * ranks);
-      std::copy_n(row, ranks,
-                  all[p].begin() + static_cast<std::ptrdiff_t>((first + from) * gpus + first));
-    }
-  }
+  for (std::size_t p = 0; p < of_group.size(); ++p) all[p].append(of_group[p]);
 }
 
 /// Whether the layer's ranks are no more than one group has: a small layer may be evaluated on its
@@ -83,14 +73,12 @@ RowCounts Dispatch::count(const LayerTokens& tokens) const {
   if (is_one_group(groups, tokens)) return evaluations_[0]->count(tokens);
   RowCounts all;
   all.gpu_count = tokens.assignment.placement().gpus();
-  const auto ranks = static_cast<std::size_t>(groups.size());
   for (int g = 0; g < groups.count(); ++g) {
-    const auto first = static_cast<std::size_t>(groups.first(g));
     const GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
     const RowCounts counts = evaluations_[static_cast<std::size_t>(g)]->count(
         {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0))});
-    place(counts.phases, ranks, first, all.gpus(), all.phases);
-    place(counts.padded_phases, ranks, first, all.gpus(), all.padded_phases);
+    append(counts.phases, all.phases);
+    append(counts.padded_phases, all.padded_phases);
     std::ranges::copy(counts.slots, std::back_inserter(all.slots));
     std::ranges::copy(counts.padded_slots, std::back_inserter(all.padded_slots));
   }
@@ -130,16 +118,19 @@ void Dispatch::wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wra
   for (RowEvaluationPtr& evaluation : evaluations_) evaluation = wrap(std::move(evaluation));
 }
 
-ByteMatrix traffic_among(const std::vector<GpuId>& members, const std::vector<std::uint32_t>& rows,
-                         std::size_t gpus, Bytes unit) {
+ByteMatrix traffic_among(const std::vector<GpuId>& members, const RowTable& rows, Bytes unit) {
   ByteMatrix traffic(unit);
   std::vector<std::uint32_t> row(members.size());
   const auto sum = [](std::span<const std::uint32_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   };
   for (const GpuId from : members) {
-    const std::span sent(rows.data() + from.index() * gpus, gpus);
-    for (std::size_t m = 0; m < members.size(); ++m) row[m] = sent[members[m].index()];
+    const std::size_t first = rows.first(from.index());
+    const std::span sent = rows.row(from.index());
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      const std::size_t to = members[m].index() - first;  // far beyond in blocks before
+      row[m] = to < sent.size() ? sent[to] : 0;
+    }
     if (sum(row) != sum(sent)) throw std::logic_error("rows leave their communicator");
     traffic.add_dense_row(row);
   }

@@ -11,6 +11,7 @@
 #include "sim/plan/assignment.h"
 #include "sim/policy/dispatch_shape.h"
 #include "sim/policy/ep_groups.h"
+#include "sim/policy/row_table.h"
 #include "sim/trace/batches.h"
 
 namespace moesim {
@@ -26,15 +27,15 @@ struct LayerTokens {
 /// Rows that one layer's dispatch moves; the combine moves the same rows back.
 struct RowCounts {
   int gpu_count = 0;
-  std::vector<std::vector<std::uint32_t>> phases;  // [phase][from * gpus + to], with the diagonal
-  std::vector<std::int64_t> slots;                 // [slot] choices that its expert computes
+  std::vector<RowTable> phases;     // [phase]
+  std::vector<std::int64_t> slots;  // [slot] choices that its expert computes
 
   // Of dispatches that pad, else empty: rows on the wire and rows computed, padding included.
-  std::vector<std::vector<std::uint32_t>> padded_phases;
+  std::vector<RowTable> padded_phases;
   std::vector<std::int64_t> padded_slots;
 
   std::size_t gpus() const { return static_cast<std::size_t>(gpu_count); }
-  const std::vector<std::vector<std::uint32_t>>& on_wire() const {
+  const std::vector<RowTable>& on_wire() const {
     return padded_phases.empty() ? phases : padded_phases;
   }
   const std::vector<std::int64_t>& computed() const {
@@ -53,10 +54,9 @@ class RowEvaluation {
 };
 using RowEvaluationPtr = std::shared_ptr<const RowEvaluation>;
 
-/// What the members of a communicator send each other, members x members: of rows [from * gpus +
-/// to], as units. Throws std::logic_error where a member sends rows to others.
-ByteMatrix traffic_among(const std::vector<GpuId>& members, const std::vector<std::uint32_t>& rows,
-                         std::size_t gpus, Bytes unit);
+/// What the members of a communicator send each other, members x members, rows as units. Throws
+/// std::logic_error where a member sends rows to others.
+ByteMatrix traffic_among(const std::vector<GpuId>& members, const RowTable& rows, Bytes unit);
 
 /// A way for token copies to travel: its shape, and an evaluation for every EP group. Mechanisms
 /// are defined by one pure function, from which evaluate.h makes both. What wraps a dispatch wraps

@@ -89,8 +89,7 @@ class Evaluated final : public RowEvaluation {
     const Placement& placement = tokens.assignment.placement();
     RowCounts counts;
     counts.gpu_count = placement.gpus();
-    counts.phases.assign(order_.continued_by.size(),
-                         std::vector<std::uint32_t>(counts.gpus() * counts.gpus()));
+    counts.phases.assign(order_.continued_by.size(), RowTable(counts.gpus()));
     counts.slots.assign(static_cast<std::size_t>(placement.slots()), 0);
     if constexpr (by_routes) {
       BulkCount<Mechanism> bulk(mechanism_, order_, tokens, counts);
@@ -178,8 +177,7 @@ class Evaluated final : public RowEvaluation {
 
   void count_phases(int phase, GpuId holder, Choices choices, const GpuId* target,
                     RowCounts& counts, HopCounter& counter) const {
-    std::uint32_t* row =
-        counts.phases[static_cast<std::size_t>(phase)].data() + holder.index() * counts.gpus();
+    std::uint32_t* row = counts.phases[static_cast<std::size_t>(phase)].row(holder.index()).data();
     if (continued_by(phase).empty()) {
       counter.start(row);
       mechanism_.next(phase, holder, choices, target, counter);

@@ -76,20 +76,19 @@ std::vector<LayerWork> chunks_of_tokens(const LayerWork& work, const LayerTokens
   return chunks;
 }
 
-using RowTables = std::vector<std::vector<std::uint32_t>>;
-
-/// Of rows [from * gpus + to] those that a chunk of partners moves.
-RowTables rows_between(const RowTables& phases, const Partners& partners, std::size_t gpus,
-                       int chunk) {
-  RowTables result = phases;
-  for (auto& rows : result) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const GpuId from(static_cast<std::int64_t>(i / gpus)),
-          to(static_cast<std::int64_t>(i % gpus));
-      if (rows[i] > 0 && partners.chunk_of(from, to) != chunk) rows[i] = 0;
+/// Those that a chunk of partners moves.
+std::vector<RowTable> rows_between(std::vector<RowTable> phases, const Partners& partners,
+                                   int chunk) {
+  for (RowTable& rows : phases) {
+    for (GpuId from(0); from.index() < rows.gpus(); ++from.value) {
+      GpuId to(static_cast<std::int64_t>(rows.first(from.index())));
+      for (std::uint32_t& count : rows.row(from.index())) {
+        if (count > 0 && partners.chunk_of(from, to) != chunk) count = 0;
+        ++to.value;
+      }
     }
   }
-  return result;
+  return phases;
 }
 
 /// What the experts of every GPU get from the block that sends to it in a chunk.
@@ -135,7 +134,7 @@ std::vector<LayerWork> chunks_of_partners(const LayerWork& work, const LayerToke
     const RowCounts& all = work.counts;
     chunk.tokens_per_rank.resize(all.gpus());  // none by themselves
     chunk.counts.gpu_count = all.gpu_count;
-    chunk.counts.phases = rows_between(all.phases, partners, all.gpus(), i);
+    chunk.counts.phases = rows_between(all.phases, partners, i);
     chunk.counts.slots = slots_from(of_block, placement, partners, i);
   }
   return chunks;

@@ -233,8 +233,7 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
   const MinimumTime& minimum = shape.minimum(stage);
   std::vector<OpId> added;
   if (minimum.per_turn.value == 0) return added;
-  const std::size_t gpus = s.work.counts.gpus();
-  const auto& rows = s.work.counts.on_wire()[static_cast<std::size_t>(phase)];
+  const std::vector<std::int64_t> fullest = s.parts.fullest_senders(phase, stage == Stage::combine);
   Op op{fmt::format("{}-{}-minimum-time{}", name_of(stage), shape.name, s.suffix()),
         s.key(OpKind::minimum_time, stage, phase),
         Stream::copy,
@@ -242,12 +241,7 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
         {},
         {}};
   const bool any = set_kernels(s, op, [&](GpuId gpu) {
-    const std::size_t to = gpu.index();
-    std::uint32_t most = 0;
-    for (std::size_t from = 0; from < gpus; ++from) {
-      const bool back = stage == Stage::combine;
-      if (from != to) most = std::max(most, rows[back ? to * gpus + from : from * gpus + to]);
-    }
+    const std::int64_t most = fullest[gpu.index()];
     const double time = most > 0 ? minimum.of(most).value : 0;
     return HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))};
   });

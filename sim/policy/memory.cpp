@@ -34,8 +34,11 @@ std::vector<std::int64_t> arrived(const LayerWork& work) {
   std::vector<std::int64_t> rows(gpus);
   for (std::size_t p = 0; p < continued.size(); ++p) {
     if (continued[p]) continue;
-    const auto& counts = work.counts.on_wire()[p];
-    for (std::size_t i = 0; i < counts.size(); ++i) rows[i % gpus] += counts[i];
+    const RowTable& counts = work.counts.on_wire()[p];
+    for (std::size_t from = 0; from < gpus; ++from) {
+      std::int64_t* to = &rows[counts.first(from)];
+      for (const std::uint32_t count : counts.row(from)) *to++ += count;
+    }
   }
   return rows;
 }

@@ -47,10 +47,10 @@ std::vector<bool> continued_phases(const DispatchShape& shape) {
 }
 
 std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase) {
-  const auto& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
+  const RowTable& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
   std::vector<ByteMatrix> list;
   for (const auto& members : work.dispatch->shape().phase(phase).communicators) {
-    list.push_back(traffic_among(members, counts, work.counts.gpus(), Bytes(1)));
+    list.push_back(traffic_among(members, counts, Bytes(1)));
   }
   return list;
 }

@@ -37,11 +37,12 @@ ReplayedLayer::ReplayedLayer(const LayerWork& work)
     RowSums& phase = phases_.emplace_back();
     phase.sent.resize(gpus);
     phase.arrived.resize(gpus);
-    const auto& rows = counts.on_wire()[p];
+    const RowTable& rows = counts.on_wire()[p];
     for (std::size_t from = 0; from < gpus; ++from) {
-      for (std::size_t to = 0; to < gpus; ++to) {
-        phase.sent[from] += rows[from * gpus + to];
-        phase.arrived[to] += rows[from * gpus + to];
+      std::int64_t* arrived = &phase.arrived[rows.first(from)];
+      for (const std::uint32_t count : rows.row(from)) {
+        phase.sent[from] += count;
+        *arrived++ += count;
       }
     }
     const bool first = work.dispatch->shape().phases[p].previous < 0;
@@ -61,6 +62,19 @@ ReplayedLayer::ReplayedLayer(const LayerWork& work)
       sharing_[gpu.index()] = &group;
     }
   }
+}
+
+std::vector<std::int64_t> ReplayedLayer::fullest_senders(int phase, bool back) const {
+  const RowTable& rows = work_.counts.on_wire()[static_cast<std::size_t>(phase)];
+  std::vector<std::int64_t> most(rows.gpus());
+  for (std::size_t from = 0; from < rows.gpus(); ++from) {
+    std::size_t to = rows.first(from);
+    for (const std::uint32_t count : rows.row(from)) {
+      std::int64_t& of = most[back ? from : to];
+      if (from != to++) of = std::max<std::int64_t>(of, count);
+    }
+  }
+  return most;
 }
 
 std::vector<std::int64_t> ReplayedLayer::computed(GpuId gpu) const {

@@ -51,6 +51,8 @@ class ReplayedLayer {
   };
   /// [phase]
   const RowSums& phase(int p) const { return phases_[static_cast<std::size_t>(p)]; }
+  /// [gpu] the most rows that a phase brings it from one other GPU, on the way out or back.
+  std::vector<std::int64_t> fullest_senders(int phase, bool back) const;
   /// [gpu] rows that leave their sources, and that arrive where their experts are.
   const std::vector<std::int64_t>& packed() const { return packed_; }
   const std::vector<std::int64_t>& delivered() const { return delivered_; }

@@ -112,7 +112,7 @@ void count_matrices(benchmark::State& state, const char* name, const char* param
         for (const auto& phase : counts.phases) {
           ByteMatrix matrix(Bytes(7168 * 2));
           for (std::size_t g = 0; g < gpus; ++g) {
-            matrix.add_dense_row({phase.data() + g * gpus, gpus});
+            matrix.add_dense_row(phase.row(g));
           }
           benchmark::DoNotOptimize(matrix.total());
         }

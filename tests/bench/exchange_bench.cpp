@@ -109,6 +109,24 @@ void port(benchmark::State& state) {
 }
 BENCHMARK(port)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
 
+/// 268 million pairs, which take 2.1 GB.
+BENCHMARK(port)->Arg(16384)->Iterations(3)->Unit(benchmark::kMillisecond);
+
+/// An uneven all-to-all in every EP group of 256, all at once.
+void port_groups(benchmark::State& state) {
+  const auto gpus = static_cast<int>(state.range(0));
+  std::mt19937 random(1);
+  const ByteMatrix of_group = test::uneven(all_of(256), 256, 64e6 / 256, 8, random);
+  test::PlanWriter w(gpus);
+  for (int first = 0; first < gpus; first += 256) {
+    std::vector<GpuId> members;
+    for (int g = first; g < first + 256; ++g) members.emplace_back(g);
+    w.among(members, of_group);
+  }
+  run(state, w.plan(), make_local_port_backend);
+}
+BENCHMARK(port_groups)->Arg(4096)->Arg(16384)->Arg(65536)->Unit(benchmark::kMillisecond);
+
 /// Two all-to-alls at once, on two streams: every link is shared.
 Plan two_exchanges(int gpus) {
   test::PlanWriter w(gpus);

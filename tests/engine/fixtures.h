@@ -157,6 +157,11 @@ class PlanWriter {
     return add("exchange", stream, group, std::move(after), Exchange{matrix.among(group), {}});
   }
 
+  /// A matrix over the members alone.
+  OpId among(Group group, ByteMatrix matrix) {
+    return add("exchange", Stream::ep, std::move(group), {}, Exchange{std::move(matrix), {}});
+  }
+
   const Plan& plan() const { return plan_; }
   /// For edges that only a broken plan has.
   void wait(OpId op, OpId after) { plan_.ops[op.index()].after.push_back(after); }

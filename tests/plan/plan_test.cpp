@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
+#include "sim/plan/waits.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
@@ -35,6 +39,28 @@ TEST(Plan, AddReturnsTheIndex) {
   EXPECT_EQ(plan.add(kernel("a", 0)), OpId(0));
   EXPECT_EQ(plan.add(kernel("b", 0)), OpId(1));
   EXPECT_EQ(plan[OpId(1)].label, "b");
+}
+
+TEST(Groups, MeetInTheMembersOfBothWhateverTheirSizes) {
+  std::mt19937 random(9);
+  const auto drawn = [&](int count) {
+    std::set<GpuId> gpus;
+    for (int i = 0; i < count; ++i) gpus.insert(GpuId(static_cast<std::int64_t>(random() % 200)));
+    return Group(std::vector<GpuId>(gpus.begin(), gpus.end()));
+  };
+  for (int trial = 0; trial < 500; ++trial) {
+    const Group a = drawn(static_cast<int>(random() % 120)),
+                b = drawn(static_cast<int>(random() % 8));
+    for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)}) {
+      std::vector<std::pair<std::size_t, std::size_t>> expected, common;
+      for (std::size_t i = 0; i < one.size(); ++i) {
+        if (other.contains(one[i])) expected.emplace_back(i, other.member(one[i]));
+      }
+      for_each_common(one, other, [&](std::size_t i, std::size_t j) { common.emplace_back(i, j); });
+      EXPECT_EQ(common, expected);
+      EXPECT_EQ(one.meets(other), !expected.empty());
+    }
+  }
 }
 
 TEST(Dependencies, AreWaitsAndThePredecessorsOnEveryStreamOfTheOp) {

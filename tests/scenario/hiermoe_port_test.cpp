@@ -75,7 +75,7 @@ Plan exchanges_of(const Dispatch& dispatch, const LayerTokens& tokens, Bytes row
       op.stream = Stream::ep;
       op.key.layer = 0;
       op.group = members;
-      op.work = Exchange{traffic_among(members, rows, counts.gpus(), row), {}};
+      op.work = Exchange{traffic_among(members, rows, row), {}};
       plan.add(std::move(op));
     }
   }

@@ -25,7 +25,7 @@ Seconds predicted(const Dispatch& dispatch, const EpGroups& groups, Bytes row,
     std::deque<ByteMatrix> matrices;
     std::vector<GroupTraffic> traffic;
     for (const auto& members : dispatch.shape().phases[p].communicators) {
-      matrices.push_back(traffic_among(members, counts.phases[p], counts.gpus(), row));
+      matrices.push_back(traffic_among(members, counts.phases[p], row));
       traffic.push_back({matrices.back(), members});
     }
     time += groups.slowest(traffic);

@@ -3,6 +3,7 @@
 #include "sim/topology/route/loads.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/topology/route/loader.h"
 
@@ -42,12 +43,19 @@ const Entrance& Loader::entrance(std::size_t e) const {
 }
 
 void Loader::sum_remote(Entries entries, std::int64_t* sums) {
+  if (entries.empty()) return;
   const int* entrance = entrances_.of_member.data();
   std::int64_t* inbound = inbound_.data();
+  // Neighbours share an entrance, whose sum in memory would be waited for at every entry.
+  int at = entrance[entries.front().to.index()];
+  std::int64_t sum = 0;
   for (const ByteMatrix::Entry& e : entries) {
-    sums[entrance[e.to.index()]] += e.units;
+    const int next = entrance[e.to.index()];
+    if (next != at) sums[std::exchange(at, next)] += std::exchange(sum, 0);
+    sum += e.units;
     inbound[e.to.index()] += e.units;
   }
+  sums[at] += sum;
 }
 
 void Loader::leave_host(int h, std::span<const int> members) {

@@ -14,7 +14,7 @@
 namespace moesim {
 namespace {
 
-std::uint64_t sum(const std::vector<std::uint32_t>& counts, bool diagonal, int gpus) {
+std::uint64_t sum(const RowTable& counts, bool diagonal, int gpus) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const auto n = static_cast<std::size_t>(gpus);
