@@ -10,7 +10,7 @@
 #include "sim/compare/backends.h"
 #include "sim/compare/simulate.h"
 #include "sim/compare/workers.h"
-#include "sim/papers/drawn_traces.h"
+#include "sim/papers/paper_traces.h"
 #include "sim/policy/unsuitable.h"
 #include "sim/report/explain.h"
 
@@ -118,7 +118,7 @@ MeasuredCase measure(const Scenario& scenario, const std::set<Measure>& measures
 using MeasuredCases = std::map<PaperCase, MeasuredCase>;
 
 MeasuredCases measured_cases(const std::vector<PaperTable>& tables, int workers) {
-  const DrawnTraces traces(tables, workers);
+  const PaperTraces traces(tables, workers);
   const WantedMeasures cases = wanted(tables);
   std::vector<WorkerJob<MeasuredCase>> jobs;
   for (const auto& [c, measures] : cases) {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
-#include "sim/papers/drawn_traces.h"
 #include "sim/papers/frozen.h"
+#include "sim/papers/paper_traces.h"
 #include "sim/papers/papers_report.h"
 
 namespace moesim {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/papers/drawn_traces.h"
+#include "sim/papers/paper_traces.h"
 
 #include <fmt/format.h>
 
@@ -80,7 +80,7 @@ EvenExchange even_exchange(Bytes bytes, int ranks) {
   return {each * ranks, std::max<std::int64_t>(1, hidden)};
 }
 
-DrawnTraces::DrawnTraces(const std::vector<PaperTable>& tables, int workers)
+PaperTraces::PaperTraces(const std::vector<PaperTable>& tables, int workers)
     : folder_(made_folder()) {
   std::set<std::string> known;
   std::vector<WorkerJob<int>> jobs;
@@ -98,12 +98,12 @@ DrawnTraces::DrawnTraces(const std::vector<PaperTable>& tables, int workers)
   run_jobs(jobs, workers);
 }
 
-DrawnTraces::~DrawnTraces() {
+PaperTraces::~PaperTraces() {
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
 
-std::vector<Override> DrawnTraces::flags(const PaperSetting& setting) const {
+std::vector<Override> PaperTraces::flags(const PaperSetting& setting) const {
   std::vector<Override> flags = setting.flags;
   const auto add = [&](const std::string& key, const std::string& value) {
     flags.push_back({key, value, fmt::format("{}: {}", key, value)});

@@ -10,13 +10,13 @@
 
 namespace moesim {
 
-class DrawnTraces {
+class PaperTraces {
  public:
   /// Draws what the settings ask for, each trace once, in worker processes.
-  DrawnTraces(const std::vector<PaperTable>& tables, int workers);
-  ~DrawnTraces();
-  DrawnTraces(const DrawnTraces&) = delete;
-  DrawnTraces& operator=(const DrawnTraces&) = delete;
+  PaperTraces(const std::vector<PaperTable>& tables, int workers);
+  ~PaperTraces();
+  PaperTraces(const PaperTraces&) = delete;
+  PaperTraces& operator=(const PaperTraces&) = delete;
 
   /// The flags of the setting with its trace.
   std::vector<Override> flags(const PaperSetting& setting) const;
