@@ -22,8 +22,8 @@ std::string quoted(const std::string& text) { return nlohmann::json(text).dump()
 /// Inputs are changed by `set`, everything else by its own key.
 bool changes_input(const std::string& key) {
   const std::string input = key.substr(0, key.find_first_of(".:"));
-  return key.size() > input.size() &&
-         (input == "topology" || input == "model" || input == "gpu" || input == "policy");
+  return key.size() > input.size() && (input == "topology" || input == "model" || input == "gpu" ||
+                                       input == "policy" || input == "transport");
 }
 
 Override flag_of(const Override& change, const std::string& axis) {
