@@ -35,6 +35,10 @@ GpuModel read_gpu(YamlDocument& doc) {
   if (const auto efficiency = map.find("efficiency")) {
     gpu.gemm_efficiency = efficiency->map().number("gemm", fraction, 1);
     gpu.memory_efficiency = efficiency->map().number("memory", fraction, 1);
+    if (efficiency->map().find("rows"))
+      gpu.rows_efficiency = efficiency->map().number("rows", fraction);
+    if (efficiency->map().find("loss"))
+      gpu.loss_efficiency = efficiency->map().number("loss", fraction);
     if (const auto training = efficiency->map().find("training")) {
       for (DataType type : all_types) {
         gpu.training[type] = training->map().number(name_of(type), correction, 1);
@@ -89,13 +93,21 @@ FlopsPerSecond GpuModel::rate(DataType type) const {
   return slower == training.end() ? found->second : found->second * slower->second;
 }
 
+BytesPerSecond GpuModel::memory_rate(OpKind kind) const {
+  const bool of_rows = kind == OpKind::permute || kind == OpKind::unpermute ||
+                       kind == OpKind::sort || kind == OpKind::reduce;
+  if (of_rows) return memory_bandwidth * rows_efficiency.value_or(memory_efficiency);
+  if (kind == OpKind::loss) return memory_bandwidth * loss_efficiency.value_or(memory_efficiency);
+  return memory_bandwidth * memory_efficiency;
+}
+
 KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const {
   const Roofline any{launch_overhead, gemm_efficiency, memory_efficiency};
   const auto type = type_of(kernel);
   const int more = training_traffic.each_kernel ? kernels_of(op, kernel) - 1 : 0;
   if (!type) {
     KernelTime time{launch_overhead * (1 + more), {}, {}, {}};
-    time.memory = memory_traffic_of(kernel) / (memory_bandwidth * memory_efficiency);
+    time.memory = memory_traffic_of(kernel) / memory_rate(op.kind);
     time.total = time.launch + time.memory;
     return time;
   }

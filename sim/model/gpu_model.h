@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,9 @@ struct GpuModel {
   std::map<DataType, FlopsPerSecond> peak;  // dense: without sparsity
   double gemm_efficiency = 1;               // part of the peak that large kernels reach
   double memory_efficiency = 1;             // the same of the bandwidth
-  Seconds launch_overhead;                  // per kernel
+  // Of kernels that gather, spread or add up rows, and of the loss; unless stated as of others.
+  std::optional<double> rows_efficiency, loss_efficiency;
+  Seconds launch_overhead;              // per kernel
   std::map<DataType, double> training;  // compute rate of a training step / of the kernels alone
   int sms = 0;                          // multiprocessors; 0: unstated
   KernelTables tables;
@@ -57,6 +60,7 @@ struct GpuModel {
 
  private:
   FlopsPerSecond rate(DataType type) const;
+  BytesPerSecond memory_rate(OpKind kind) const;
   KernelTime roofline_time(const Kernel& kernel, const OpType& op) const;
 };
 

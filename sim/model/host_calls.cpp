@@ -92,17 +92,17 @@ int kernels_of(const OpType& op, const Kernel& kernel) {
   return runs_forward ? calls.forward : calls.backward;
 }
 
-HostCalls host_calls(const OpType& op, const Kernel* kernel, std::optional<int> casts) {
+HostCalls host_calls(const OpType& op, const Kernel* kernel) {
   if (kernel == nullptr) return {.collectives = 1};
   if (std::holds_alternative<HostWork>(*kernel)) return {};  // has a time of its own
   const auto* gemm = std::get_if<GroupedGemm>(kernel);
-  // Products of experts are launched one by one, and so are the casts of what comes in.
+  // Products of experts are launched one by one, and so is the cast of what comes in, whose own
+  // kernels one call launches.
   const int groups = gemm != nullptr ? static_cast<int>(gemm->m.size()) : 1;
-  const bool quantized = gemm != nullptr && gemm->type == DataType::fp8;
-  const int each = quantized && op.role != Role::wgrad ? groups : 0;
-  const int modules = op.role == Role::wgrad ? 0 : eager_calls(op.kind, gemm != nullptr).modules;
-  return {.kernels = kernels_of(op, *kernel) + groups - 1 + casts.value_or(each),
-          .modules = modules};
+  if (op.role == Role::wgrad) return {.kernels = groups};
+  const int casts = gemm != nullptr && gemm->type == DataType::fp8 ? groups : 0;
+  return {.kernels = kernels_of(op, *kernel) + groups - 1 + casts,
+          .modules = eager_calls(op.kind, gemm != nullptr).modules};
 }
 
 bool captured(const GraphModules& graphs, const OpType& op, std::optional<BlockKind> block) {

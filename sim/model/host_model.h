@@ -51,8 +51,7 @@ struct HostCalls {
 };
 
 /// Of an op on one GPU; null: an exchange. docs/host.md has the table and what it was counted from.
-/// `casts`: kernels that quantize an 8-bit product, one for each group unless they are known.
-HostCalls host_calls(const OpType& op, const Kernel* kernel, std::optional<int> casts = {});
+HostCalls host_calls(const OpType& op, const Kernel* kernel);
 
 /// Kernels of an op, the products of all its groups counted as one.
 int kernels_of(const OpType& op, const Kernel& kernel);

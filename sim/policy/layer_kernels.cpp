@@ -152,26 +152,20 @@ void LayerOps::recompute_experts(int layer) {
   experts_forward(step(layer, Pass::forward).run_again(), true);
 }
 
-/// Where experts have biases, as GPT-OSS's, what clamps their two halves and joins them again is
-/// no part of the activation's own kernel.
+/// Per row, besides the products of experts: activation, and where these have biases, as GPT-OSS's,
+/// what clamps the two halves and joins them again, and the biases of the results. Those are not
+/// needed again.
 void LayerOps::add_activation(const Step& s, const ExpertWork& work) {
-  const int joined = model_.expert_bias ? 2 * (model_.expert_matrices - 1) : 0;
-  add_memory(s, s.key(OpKind::activation, Stage::experts),
-             times(work.rows, model_.expert_matrices - 1 + joined), times(work.rows, 1 + joined),
-             model_.expert_ffn);
-}
-
-/// Sums up the results of rows, forward, or spreads their gradients, with the biases of fc2.
-void LayerOps::add_reduce(const Step& s, const ExpertWork& work, Stage stage) {
+  const bool biases = model_.expert_bias;
   const bool forward = s.pass == Pass::forward;
-  const BiasTraffic bias = model_.expert_bias ? traffic_of_bias(forward) : BiasTraffic{};
-  const auto with = [&](const Rows& rows, int more) {
-    Rows result = times(work.rows, more);
-    for (std::size_t g = 0; g < result.size(); ++g) result[g] += rows[g];
-    return result;
-  };
-  add_memory(s, s.key(OpKind::reduce, stage), with(forward ? work.rows : work.read, bias.read),
-             with(forward ? s.parts.gathered() : work.rows, bias.written), model_.hidden);
+  const int matrices = model_.expert_matrices, halves = biases ? matrices - 1 : 0;
+  const BiasTraffic bias = biases && !s.again ? traffic_of_bias(forward) : BiasTraffic{};
+  // Forward a half is clamped, then joined; backward a clamp reads a gradient and an input.
+  const std::int64_t read = forward ? matrices - 1 + 2 * halves : matrices + 3 * halves;
+  const std::int64_t written = forward ? 1 + 2 * halves : matrices - 1 + 2 * halves;
+  add_memory(s, s.key(OpKind::activation, Stage::experts),
+             times(work.rows, read * model_.expert_ffn + bias.read * model_.hidden),
+             times(work.rows, written * model_.expert_ffn + bias.written * model_.hidden), 1);
 }
 
 void LayerOps::experts_forward(const Step& s, bool alone) {
@@ -190,25 +184,21 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
   add_compute(s, s.key(OpKind::fc2, Stage::experts), [&](GpuId gpu) {
     return GroupedGemm{work.m[gpu.index()], model_.hidden, ffn, gemm_type()};
   });
-  if (!alone) add_reduce(s, work, Stage::combine);
+  if (!alone)
+    add_memory(s, s.key(OpKind::reduce, Stage::combine), work.rows, arrived, model_.hidden);
   if (transpose) add_transpose(s, Stage::combine, arrived);
 }
 
 void LayerOps::experts_backward(const Step& s) {
-  const std::int64_t ffn = model_.expert_ffn;
   const ExpertWork work = expert_work(s);
   const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
-  add_reduce(s, work, Stage::dispatch);
+  add_memory(s, s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);
   const bool ran_again = experts_again_[static_cast<std::size_t>(s.layer)];
   if (runs_again(RecomputeModule::moe_act) && !ran_again) add_activation(s.run_again(), work);
   add_fc2_gradients(s, work, backward_roles());
-  // The clamp of each half reads a gradient and an input, and writes a gradient; all are joined.
-  const int halves = model_.expert_bias ? model_.expert_matrices - 1 : 0;
-  add_memory(s, s.key(OpKind::activation, Stage::experts),
-             times(work.rows, model_.expert_matrices + 3 * halves),
-             times(work.rows, model_.expert_matrices - 1 + 2 * halves), ffn);
+  add_activation(s, work);
   add_fc1_gradients(s, work, backward_roles());
   add_memory(s, s.key(OpKind::sort, Stage::combine), work.rows, arrived, model_.hidden);
   if (transpose) add_transpose(s, Stage::combine, arrived);

@@ -104,7 +104,6 @@ class LayerOps {
   /// `alone`: without what brings rows to the experts and takes them away.
   void experts_forward(const Step& s, bool alone);
   void add_activation(const Step& s, const ExpertWork& work);
-  void add_reduce(const Step& s, const ExpertWork& work, Stage stage);
   void experts_backward(const Step& s);
   void add_fc1_gradients(const Step& s, const ExpertWork& work, std::span<const Role> roles);
   void add_fc2_gradients(const Step& s, const ExpertWork& work, std::span<const Role> roles);

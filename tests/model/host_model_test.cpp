@@ -67,9 +67,6 @@ TEST(HostCalls, CountProductsOfExpertsOneByOne) {
   EXPECT_EQ(calls_of("fc2", cast).kernels, 32);
   EXPECT_EQ(calls_of("fc2-dgrad", cast).kernels, 32);
   EXPECT_EQ(calls_of("fc2-wgrad", cast).kernels, 16);
-  const Kernel quantized = cast;  // by four kernels each, or by none
-  EXPECT_EQ(host_calls(*find_op_type("fc2"), &quantized, 64).kernels, 80);
-  EXPECT_EQ(host_calls(*find_op_type("fc2-wgrad"), &quantized, 0).kernels, 16);
 }
 
 TEST(HostCalls, CountWhatRunsAgainAsTheForwardPass) {

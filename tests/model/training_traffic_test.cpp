@@ -79,5 +79,23 @@ TEST(TrainingTraffic, EveryKernelOfAnOpTakesItsLaunch) {
   EXPECT_EQ(more(HostWork{5}, "planning"), 0);
 }
 
+TEST(GpuModel, KernelsThatMoveRowsAndTheLossHaveRatesOfTheirOwn) {
+  const auto gpu = [](const std::string& efficiency) {
+    return parse_gpu_model(
+        "name: g\nsource: a test\nmemory: 1 GB\nmemory_bandwidth: 1 MB/s\npeak: {bf16: 1 TFLOP/s}\n"
+        "efficiency: " +
+            efficiency + "\n",
+        "g.yaml");
+  };
+  const GpuModel one = gpu("{memory: 0.8}"), own = gpu("{memory: 0.8, rows: 0.5, loss: 0.25}");
+  const MemoryBound moved{Bytes(30), Bytes(10)};
+  for (const char* type : {"permute", "unpermute-grad", "sort", "reduce-recompute"}) {
+    EXPECT_NEAR(us_of(one, moved, *find_op_type(type)), 50, 1e-9) << type;
+    EXPECT_NEAR(us_of(own, moved, *find_op_type(type)), 80, 1e-9) << type;
+  }
+  EXPECT_NEAR(us_of(own, moved, *find_op_type("loss")), 160, 1e-9);
+  EXPECT_NEAR(us_of(own, moved, *find_op_type("norm")), 50, 1e-9);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -55,17 +55,8 @@ bool continues_call(Host& host, const Op& op, const Kernel* kernel) {
   return continues;
 }
 
-HostCalls calls_of(const GpuModel& gpu, const OpType& op, const Kernel* kernel) {
-  std::optional<int> casts;
-  if (kernel != nullptr && gpu.training_traffic.per_cast > 0) {
-    casts = gpu.training_traffic.of_cast(*kernel, op).kernels;
-  }
-  return host_calls(op, kernel, casts);
-}
-
-Issue issue_of(const GpuModel& gpu, Host& host, const Op& op, const Kernel* kernel,
+Issue issue_of(const HostModel& model, Host& host, const Op& op, const Kernel* kernel,
                const Transport* transport) {
-  const HostModel& model = gpu.host;
   if (captured(model.graphs, op.key.type(), block_of(op.key))) {
     const GraphKey graph = graph_of(model.graphs, op.key);
     const bool issued = host.graph == graph;
@@ -75,7 +66,7 @@ Issue issue_of(const GpuModel& gpu, Host& host, const Op& op, const Kernel* kern
   }
   host.graph.reset();
   if (continues_call(host, op, kernel)) return {};
-  HostCalls calls = calls_of(gpu, op.key.type(), kernel);
+  HostCalls calls = host_calls(op.key.type(), kernel);
   if (transport == nullptr || !transport->host) return {model.time(calls), calls.kernels};
   const Seconds by_transport = *transport->host * std::exchange(calls.collectives, 0);
   return {model.time(calls) + by_transport, calls.kernels};
@@ -127,7 +118,8 @@ void HostProgram::issue_all(const GpuModels& gpus, const Duration& duration) {
       const GpuId gpu = op.group[m];
       Host& host = hosts[gpu.index()];
       const Kernel* kernel = op.kernels() != nullptr ? &op.kernels()->of(m) : nullptr;
-      const Issue issue = issue_of(*gpus[gpu.index()], host, op, kernel, carriers[id].transport);
+      const Issue issue =
+          issue_of(gpus[gpu.index()]->host, host, op, kernel, carriers[id].transport);
       issued_.push_back(host.elapsed + held(issue, duration(id, static_cast<std::int32_t>(m))));
       wait_.push_back(host.wait);
       host.elapsed += issue.time;
