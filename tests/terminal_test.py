@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What somebody at a terminal of 80 columns sees: whole tables, colours, help, completion; and what a pipe gets.
 
-usage: terminal_test.py MOESIM
+usage: terminal_test.py MOESIM [MOESIM_HW]      with it a measurement over MPI is validated, too
 """
 import fcntl
 import json
@@ -16,6 +16,8 @@ import sys
 import tempfile
 import termios
 import unittest
+
+from measured import measure
 
 ROOT = pathlib.Path(__file__).parents[1]
 QUICK = ["scenarios/quickstart.yaml", "--steps", "0"]
@@ -60,7 +62,7 @@ def on_terminal(command, columns=80, **variables):
 
 
 class Terminal(unittest.TestCase):
-    moesim = ""
+    moesim, moesim_hw = "", None
 
     def piped(self, *command, status=0, **options):
         variables = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")}
@@ -76,13 +78,28 @@ class Terminal(unittest.TestCase):
         for name in re.findall(r"^  ([a-z][\w-]*)", below, re.MULTILINE):
             yield from self.commands((*above, name))
 
+    def check_width(self, command, statuses=(0,)):
+        with self.subTest(command=" ".join(command)):
+            text, status = on_terminal([self.moesim, *command], NO_COLOR="1")
+            self.assertIn(status, statuses, text)
+            self.assertEqual([line for line in text.splitlines() if len(line.split("\x1b[K")[-1]) > 80], [])
+            self.assertNotIn("\x1b[1m", text)
+            return text
+        return ""
+
     def test_default_tables_fit_80_columns(self):
         for command in TABLES:
-            with self.subTest(command=" ".join(command)):
-                text, status = on_terminal([self.moesim, *command], NO_COLOR="1")
-                self.assertEqual(status, 0, text)
-                self.assertEqual([line for line in text.splitlines() if len(line.split("\x1b[K")[-1]) > 80], [])
-                self.assertNotIn("\x1b[1m", text)
+            self.check_width(command)
+
+    def test_tables_of_calibrate_and_validate_fit_80_columns(self):
+        logs = [f"tests/fixtures/logs/alltoall-{i}.log" for i in (1, 2, 3)]
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("bytes on link", self.check_width(["calibrate", *logs, "--hold-out", "3", "-o", f"{folder}/my.calib.yaml"]))
+            if self.moesim_hw is None:
+                self.skipTest("no moesim-hw")
+            measure(self.moesim_hw, f"{folder}/measured.json")
+            # Exits with 1, as this machine is none that is described.
+            self.assertIn("alltoall", self.check_width(["validate", f"{folder}/measured.json"], statuses=(0, 1)))
 
     def test_a_hint_names_the_columns_that_are_left_out(self):
         command = [self.moesim, "compare", *QUICK, "--topology", "h100-rail"]
@@ -187,4 +204,6 @@ class Terminal(unittest.TestCase):
 
 if __name__ == "__main__":
     Terminal.moesim = str(pathlib.Path(sys.argv[1]).resolve())
+    if len(sys.argv) > 2:
+        Terminal.moesim_hw = str(pathlib.Path(sys.argv[2]).resolve())
     unittest.main(argv=sys.argv[:1])

@@ -129,6 +129,26 @@ class TimelineTest(unittest.TestCase):
         held = [sum(e["args"].values()) for e in timeline.by_kind["C"] if e["name"] == "memory [B]"]
         self.assertEqual(max(held), cases[0]["peak_memory"]["bytes"])
 
+    def test_charts_of_reports_show_the_same_spans(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            subprocess.run([self.moesim, "run", *STEPS[1:4], "--policy", "llep", "--steps", "0", "--layers", "recorded", "--pictures",
+                            "--timeline", folder / "t.json", "--timeline-ranks", "all", "--json", folder / "r.json"],
+                           cwd=ROOT, capture_output=True, check=True)
+            timeline = Timeline(folder / "t.json")
+            [case] = json.loads((folder / "r.json").read_text(encoding="utf-8"))["cases"]
+        streams = {(pid, name): timeline.slices[pid, tid] for (pid, tid), name in timeline.threads.items()}
+        [gantt] = case["pictures"]["gantts"]
+        self.assertFalse(gantt["folded"])
+        self.assertGreater(len(gantt["lanes"]), 3)
+        for lane in gantt["lanes"]:
+            slices = [s for s in streams[lane["gpu"], lane["stream"]] if s[1] > s[0]]
+            self.assertEqual(len(slices), len(lane["bars"]))
+            for (begin, end, e), (start, waiting, length, kind, *_) in zip(slices, lane["bars"]):
+                self.assertEqual(e["name"], gantt["kinds"][kind][0])
+                for shown, drawn in ((begin, start), (end - begin, length), (e["args"].get("waiting_us", 0) * 1e6, waiting)):
+                    self.assertAlmostEqual(shown / 1000, drawn, delta=1)  # nanoseconds
+
     def test_wrong_ranks_are_an_error(self):
         for ranks, said in (("0-99", "there is no rank 99"), ("a", "'a' names no ranks"), ("5-3", "names no ranks")):
             with self.subTest(ranks=ranks), tempfile.TemporaryDirectory() as folder:

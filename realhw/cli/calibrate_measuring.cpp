@@ -2,7 +2,6 @@
 #include "realhw/cli/calibrate_measuring.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "realhw/calibrate/rounds.h"
 #include "realhw/cli/agreed.h"
 #include "sim/base/files.h"
+#include "sim/print/progress_line.h"
 
 namespace moesim {
 namespace {
@@ -35,12 +35,6 @@ TimesRead taken(const std::string& text, const std::string& file, const Calibrat
   }
   check_times(read.times, what.plans(), origin.rounds, file);
   return read;
-}
-
-void tell(const std::string& plan, int round, int rounds) {
-  if (isatty(STDERR_FILENO) == 0) return;
-  fmt::print(stderr, "\r\x1b[Kround {} of {}: {}", round + 1, rounds, plan);
-  std::fflush(stderr);
 }
 
 }  // namespace
@@ -81,13 +75,18 @@ bool CalibrateMeasuring::measure(Job& job, const CalibrationRun& what,
     std::fflush(stdout);
   }
   Times known = before ? std::move(before->times) : Times{};
+  const double all = static_cast<double>(what.plans().size()) * origin.rounds.rounds;
+  int begun = 0;
+  ProgressLine line;
   measure_rounds(
       job, *backend, what.plans(), origin.shape, origin.rounds, known,
       [&](const std::string& plan, int round, const std::vector<Timeline>& timelines) {
         file->add(plan, round, timelines);
       },
-      [&](const std::string& plan, int round) { tell(plan, round, origin.rounds.rounds); });
-  if (first && isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
+      [&](const std::string& plan, int round) {
+        line.show(fmt::format("round {} of {}: {};", round + 1, origin.rounds.rounds, plan),
+                  begun++ / all);
+      });
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/yaml_state.h"
 
@@ -169,9 +170,19 @@ void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {
   const std::vector<std::string> known(keys.requested.begin(), keys.requested.end());
   const std::string inside = path.empty() ? "" : fmt::format(" in '{}'", path);
   auto& missing = keys.missing;
+  const auto named = [](const auto& item) {
+    return item.first.IsScalar() ? item.first.Scalar() : "?";
+  };
+  // Which keys there are follows from the kind: where that is misspelt, the others are no mistakes.
+  const auto misspelt = [&](const auto& item) {
+    const std::string key = named(item);
+    return keys.requested.count(key) == 0 && nearest(key, known) == "kind";
+  };
+  const bool unkind = !std::as_const(keys.node)["kind"] &&
+                      std::any_of(keys.node.begin(), keys.node.end(), misspelt);
   for (const auto& item : keys.node) {
-    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "?";
-    if (keys.requested.count(key) > 0) continue;
+    const std::string key = named(item);
+    if (keys.requested.count(key) > 0 || (unkind && !misspelt(item))) continue;
     add(Severity::error, item.first, join_path(path, key),
         fmt::format("unknown key '{}'{}", key, inside), did_you_mean(key, known));
     std::erase(missing, nearest(key, known));  // one mistake, one message

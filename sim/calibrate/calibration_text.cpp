@@ -61,8 +61,8 @@ std::vector<HoldOut::Size> worst_of(std::vector<HoldOut::Size> sizes) {
 
 std::string held_out_report(const HoldOut& held) {
   std::string text = fmt::format(
-      "\nof {} sizes every {} held out in turn, fit against the median of the times of each:\n"
-      "{} of the {} that nothing contradicts, {} of all\n\n",
+      "\nof {} sizes every {} held out in turn,\nfit against the median of the times of each:\n"
+      "{} of the {} that nothing contradicts,\n{} of all\n\n",
       held.sizes.size(), held.every, errors_of(held, false), held.sound(), errors_of(held, true));
   text +=
       fmt::format("{:>13}  {:>10}  {:>8}  {:>11}\n", "held out", "measured", "fit", "times apart");
@@ -157,7 +157,7 @@ std::string calibration_report(const Calibrated& result) {
   const auto worst = std::ranges::max_element(
       fit.residuals, {}, [](const LinkFit::Residual& r) { return std::abs(r.error); });
   text += fmt::format(
-      "\nfit against the median of each size: typically {} off, at worst {} ({} at {})\n"
+      "\nfit against the median of each size: typically {} off,\nat worst {} ({} at {})\n"
       "a point left out of the table: {}\n"
       "the best straight line would be off by up to {}\n",
       percent(fit.typical()), percent(fit.worst()), percent(worst->error), exact(worst->bytes),

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "sim/base/stop_signals.h"
 #include "sim/print/progress_line.h"
 #include "sim/trace/progress.h"
 
@@ -14,11 +15,8 @@ namespace moesim {
 class LongWork {
  public:
   explicit LongWork(std::string what, std::string interrupted = "interrupted; nothing was written");
-  ~LongWork();
-  LongWork(const LongWork&) = delete;
-  LongWork& operator=(const LongWork&) = delete;
 
-  /// To be called now and then; throws std::runtime_error after Ctrl-C.
+  /// To be called now and then; throws Interrupted after Ctrl-C.
   TraceProgress progress() {
     return [this](double done) { show(done); };
   }
@@ -30,6 +28,7 @@ class LongWork {
   void show(double done);
 
   std::string what_, interrupted_;
+  StopSignals signals_;
   ProgressLine line_;
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/stop_signals.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/flags/command_line.h"
@@ -48,7 +49,9 @@ int run(int argc, char** argv) {
       "replaying recorded routing traces.");
   app.version(std::string("moesim ") + MOESIM_VERSION);
   app.require_subcommand();
-  app.footer("moesim help COMMAND tells more.\nExit codes: 0 done, 1 the run failed, 2 bad input.");
+  app.footer(
+      "moesim help COMMAND tells more.\n"
+      "Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted.");
   add_commands(app, argc > 1 ? argv[1] : "");
   fmt::print("{}", app.parse(argc, argv));
   if (std::fflush(stdout) != 0) {
@@ -65,6 +68,9 @@ int main(int argc, char** argv) {
   } catch (const moesim::Error& e) {
     fmt::print(stderr, "{}", e.what());
     return bad_input;
+  } catch (const moesim::Interrupted& e) {
+    fmt::print(stderr, "moesim: {}\n", e.what());
+    return moesim::end_by(e.signal());
   } catch (const std::exception& e) {
     fmt::print(stderr, "moesim: the run failed: {}\n", e.what());
     return run_failed;

@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "sim/base/files.h"
+#include "sim/base/stop_signals.h"
+#include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/compare/expectation.h"
@@ -18,12 +20,22 @@
 #include "sim/flags/scenario_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/papers/interval_table.h"
+#include "sim/print/progress_line.h"
 #include "sim/report/path_report.h"
 #include "sim/report/table.h"
 #include "sim/report/tolerance.h"
 
 namespace moesim {
 namespace {
+
+/// "[3/12] h100-rail llep port: 1.2 ms", as soon as it is known.
+std::string line_of(const FinishedRun& run) {
+  std::vector<std::string> times;
+  for (const Seconds time : run.times) times.push_back(to_string(time));
+  return fmt::format("[{}/{}] {}: {}", run.number, run.of, run.name,
+                     run.unsuitable.empty() ? fmt::format("{}", fmt::join(times, ", "))
+                                            : "not run: " + run.unsuitable);
+}
 
 struct RunOptions {
   ScenarioFlags scenario;
@@ -39,7 +51,10 @@ struct RunOptions {
   }
   ComparisonOptions asked() const {
     ComparisonOptions options{
-        worker_count(), bounds, elasticities, pictures || output.page_asked(), {}};
+        worker_count(), bounds, elasticities, pictures || output.page_asked(), {}, nullptr, true};
+    options.finished = [lines = std::make_shared<DoneLines>()](const FinishedRun& run) {
+      if (run.of > 1) lines->add(line_of(run));
+    };
     if (!timeline.empty()) {
       options.timeline = {timeline, {timeline_ranks, timeline_steps}, MOESIM_VERSION};
     } else if (!timeline_ranks.empty()) {
@@ -48,10 +63,17 @@ struct RunOptions {
     return options;
   }
   /// `pictured`: the document with what reports draw. Throws where the result is not what --expect
-  /// says.
+  /// says, and Interrupted where a signal ended the comparison early.
   void write(const std::function<std::string()>& document,
-             const std::function<std::string()>& pictured, Printout printout) const {
+             const std::function<std::string()>& pictured, Printout printout, int signal,
+             CaseCount count) const {
     const auto& wanted = pictures ? pictured : document;
+    if (signal != 0) {
+      const std::string beside = expected.empty() ? "" : "; not compared with " + expected;
+      output.write(wanted, printout.add("\n# " + count.interrupted_text() + beside + "\n"),
+                   pictured);
+      throw Interrupted(signal, count.interrupted_text());
+    }
     if (expected.empty()) return output.write(wanted, printout, pictured);
     const Expectation found =
         expect(expected, read_file(expected), document(), parse_tolerance(tolerance));
@@ -80,16 +102,48 @@ void run_iterations(const RunOptions& options, const Scenario& scenario) {
     throw Error("--intervals is of steps, and this is a scenario of iterations");
   const Inputs inputs = open_iteration_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  const auto cases = simulate_iterations(scenario, inputs, options.asked());
+  const SimulatedIterations result = simulate_iterations(scenario, inputs, options.asked());
+  const std::vector<IterationCase>& cases = result.cases;
   Printout printout;
-  printout.add(iteration_header(scenario, inputs, MOESIM_VERSION)).add(iteration_table(cases));
+  printout.add(iteration_header(scenario, inputs, MOESIM_VERSION))
+      .add(iteration_table(cases, options.bounds));
   for (const IterationCase& c : cases) {
     add_elasticities(printout, fmt::format("{} ({}) on {}", c.policy, c.routing, c.topology),
                      c.metrics.elasticities);
   }
   options.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
                 [&] { return pictured_iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
-                printout);
+                printout, result.signal, count_done(cases));
+}
+
+/// `details`: of a single case.
+void run_steps(const RunOptions& options, const Scenario& scenario, bool details) {
+  const Inputs inputs = open_inputs(scenario);
+  const ComparisonResult result = run_cases(options, scenario, inputs);
+  const std::vector<CaseResult>& cases = result.cases;
+  Printout printout;
+  printout.add(result_header(scenario, inputs, MOESIM_VERSION))
+      .add(comparison_table(cases, options.bounds));
+  if (details) {
+    const RunMetrics& metrics = cases[0].metrics;
+    printout.add("\n").add(layer_table(cases[0])).add("\n# the critical path of a step\n");
+    printout.add(path_table(metrics.path, static_cast<double>(metrics.steps.size())));
+  }
+  for (const CaseResult& c : cases) {
+    add_elasticities(printout, fmt::format("{} on {}", c.name.policy, c.name.topology),
+                     c.metrics.elasticities);
+  }
+  if (options.intervals) printout.add(interval_table(cases, shipped_model_errors()));
+  if (options.bounds) {
+    printout
+        .add(
+            "\n# token exchanges of one step alone, all layers together, against the least that "
+            "any dispatch needs\n")
+        .add(bounds_table(result.bounds));
+  }
+  options.write([&] { return result_json(scenario, inputs, cases, MOESIM_VERSION); },
+                [&] { return pictured_result_json(scenario, inputs, cases, MOESIM_VERSION); },
+                printout, result.signal, count_done(cases));
 }
 
 void run(const RunOptions& options) {
@@ -101,43 +155,12 @@ void run(const RunOptions& options) {
         fmt::format("'run' takes one topology, policy and fidelity; these make {} cases", count),
         "moesim compare shows several side by side");
   }
-  if (scenario.iteration) return run_iterations(options, scenario);
-  const Inputs inputs = open_inputs(scenario);
-  const std::vector<CaseResult> cases = run_cases(options, scenario, inputs).cases;
-  Printout printout;
-  printout.add(result_header(scenario, inputs, MOESIM_VERSION)).add(comparison_table(cases));
-  printout.add("\n").add(layer_table(cases[0]));
-  const RunMetrics& metrics = cases[0].metrics;
-  printout.add("\n# the critical path of a step\n")
-      .add(path_table(metrics.path, static_cast<double>(metrics.steps.size())));
-  options.write([&] { return result_json(scenario, inputs, cases, MOESIM_VERSION); },
-                [&] { return pictured_result_json(scenario, inputs, cases, MOESIM_VERSION); },
-                printout);
+  scenario.iteration ? run_iterations(options, scenario) : run_steps(options, scenario, true);
 }
 
 void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
-  if (scenario.iteration) return run_iterations(options, scenario);
-  const Inputs inputs = open_inputs(scenario);
-  const ComparisonResult result = run_cases(options, scenario, inputs);
-  Printout printout;
-  printout.add(result_header(scenario, inputs, MOESIM_VERSION)).add(comparison_table(result.cases));
-  for (const CaseResult& c : result.cases) {
-    add_elasticities(printout, fmt::format("{} on {}", c.name.policy, c.name.topology),
-                     c.metrics.elasticities);
-  }
-  if (options.intervals) printout.add(interval_table(result.cases, shipped_model_errors()));
-  if (options.bounds) {
-    printout
-        .add(
-            "\n# token exchanges of one step alone, all layers together, against the least that "
-            "any dispatch needs\n")
-        .add(bounds_table(result.bounds));
-  }
-  options.write(
-      [&] { return result_json(scenario, inputs, result.cases, MOESIM_VERSION); },
-      [&] { return pictured_result_json(scenario, inputs, result.cases, MOESIM_VERSION); },
-      printout);
+  scenario.iteration ? run_iterations(options, scenario) : run_steps(options, scenario, false);
 }
 
 CommandLine add(CommandLine& app, const std::string& name, const std::string& description,
@@ -153,6 +176,10 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                    "adds to --json what 'moesim report' draws beside bars and table");
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
+  command.add_flag("--bounds", options->bounds,
+                   "adds tables of what no such plan can beat, and of the token exchanges alone");
+  command.add_flag("--elasticities", options->elasticities,
+                   "adds what 10 % more of each resource is worth, by simulating again");
   const auto keep_timeline = [options](const std::string& path) {
     check_writable(path);
     options->timeline = path;
@@ -161,7 +188,7 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                      "writes what ran when as trace events, which ui.perfetto.dev opens");
   command.add_option(
       "--timeline-ranks", options->timeline_ranks,
-      fmt::format("ranks in it: all, or 0,8-15 (default: {}, the first of every pipeline stage)",
+      fmt::format("ranks in it: all, or 0,8-15 (default: {}, the first of its pipeline stages)",
                   default_ranks));
   command.add_option("--timeline-steps", options->timeline_steps, "its steps: the first N (1)")
       .range(1, 1 << 20);
@@ -181,10 +208,6 @@ void add_compare_command(CommandLine& app) {
   CommandLine command =
       add(app, "compare", "Compares policies, topologies and fidelities in one table", options,
           compare);
-  command.add_flag("--bounds", options->bounds,
-                   "adds tables of what no such plan can beat, and of the token exchanges alone");
-  command.add_flag("--elasticities", options->elasticities,
-                   "adds what 10 % more of each resource is worth, by simulating again");
   command.add_flag("--intervals", options->intervals,
                    "adds 90 % intervals of times and speedups, and what would tell policies apart");
   const auto keep_expected = [options](const std::string& path) {

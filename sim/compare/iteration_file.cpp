@@ -116,6 +116,7 @@ Json iterations_document(const Scenario& scenario, const Inputs& inputs,
   for (const IterationCase& c : cases) results.push_back(iteration_json(c));
   Json document = document_of_cases("moesim-iterations", scenario, inputs, version);
   document["cases"] = results;
+  add_interruption(document, count_done(cases));
   return document;
 }
 

@@ -13,7 +13,7 @@
 #include "sim/compare/forecast.h"
 #include "sim/compare/iteration_run.h"
 #include "sim/compare/iteration_timelines.h"
-#include "sim/compare/workers.h"
+#include "sim/compare/run_as_asked.h"
 #include "sim/iteration/iteration_planner.h"
 #include "sim/model/model_flops.h"
 #include "sim/policy/unsuitable.h"
@@ -119,7 +119,7 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
                                           run.cluster.gpus)};
         }
       }
-      if (asked.bounds) {
+      if (asked.bounds || asked.pictures) {
         if (!metrics.bounds) metrics.bounds.emplace();
         metrics.bounds->add(time_bounds(priced, timeline, run.cluster.gpus,
                                         exchange_rules(run.scenario.fidelities[f])));
@@ -174,6 +174,12 @@ std::vector<IterationRun> runs_on(const Scenario& scenario, const Inputs& inputs
   return runs;
 }
 
+std::vector<Seconds> iteration_seconds(const IterationOutcome& outcome) {
+  std::vector<Seconds> times;
+  for (const IterationMetrics& metrics : outcome.metrics) times.push_back(metrics.times.iteration);
+  return times;
+}
+
 void require_a_case(const std::vector<IterationCase>& cases) {
   std::vector<Diagnostic> reasons;
   std::set<std::string> told;
@@ -188,8 +194,8 @@ void require_a_case(const std::vector<IterationCase>& cases) {
 
 }  // namespace
 
-std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const Inputs& inputs,
-                                               const ComparisonOptions& options) {
+SimulatedIterations simulate_iterations(const Scenario& scenario, const Inputs& inputs,
+                                        const ComparisonOptions& options) {
   std::vector<IterationRun> runs;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (const IterationRun& run : runs_on(scenario, inputs, cluster)) runs.push_back(run);
@@ -206,10 +212,10 @@ std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const I
                       return outcome_of_run(run, options, progress);
                     }});
   }
-  const auto outcomes = run_jobs(jobs, options.workers);
+  const auto [outcomes, signal] = run_as_asked(jobs, options, iteration_seconds);
   if (timeline) {
     std::vector<bool> ran;
-    for (const IterationOutcome& outcome : outcomes) ran.push_back(outcome.unsuitable.empty());
+    for (const auto& o : outcomes) ran.push_back(o && o->unsuitable.empty());
     timeline->finish(ran);
   }
   std::vector<IterationCase> cases;
@@ -222,14 +228,16 @@ std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const I
                           routing_source_names[static_cast<std::size_t>(runs[r].routing)],
                           backend_name(scenario.fidelities[f], scenario.p2p_order),
                           cluster.topology.gpu_count()});
-        c.unsuitable = outcomes[r].unsuitable;
-        if (c.ran()) c.metrics = outcomes[r].metrics[f];
-        if (c.ran() && options.pictures) c.pictures = {outcomes[r].pictures[f]};
+        const std::optional<IterationOutcome>& outcome = outcomes[r];
+        c.interrupted = !outcome;
+        c.unsuitable = outcome ? outcome->unsuitable : interrupted_reason;
+        if (c.ran()) c.metrics = outcome->metrics[f];
+        if (c.ran() && options.pictures) c.pictures = {outcome->pictures[f]};
       }
     }
   }
   if (!options.may_run_none) require_a_case(cases);
-  return cases;
+  return {std::move(cases), signal};
 }
 
 }  // namespace moesim

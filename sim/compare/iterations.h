@@ -12,11 +12,17 @@
 
 namespace moesim {
 
+struct SimulatedIterations {
+  std::vector<IterationCase> cases;
+  int signal = 0;  // that ended it early, else 0: see ComparisonOptions::keep_finished
+};
+
 /// In the order topology, fidelity, then balanced routing before the recorded one of every policy.
 /// The inputs must outlive the result. Throws
-/// Error with all reasons when no case can run.
-std::vector<IterationCase> simulate_iterations(const Scenario& scenario, const Inputs& inputs,
-                                               const ComparisonOptions& options);
+/// Error with all reasons when no case can run, and Interrupted where a signal ends it and nothing
+/// is kept.
+SimulatedIterations simulate_iterations(const Scenario& scenario, const Inputs& inputs,
+                                        const ComparisonOptions& options);
 
 /// The header lines above the table: version, inputs, grid, batch, and what is left out.
 std::string iteration_header(const Scenario& scenario, const Inputs& inputs,

@@ -121,12 +121,17 @@ Json result_document(const Scenario& scenario, const Inputs& inputs,
       {"warnings", warnings_json(inputs.warnings)},
       {"cases", results}};
   add_transports(document, inputs);
+  add_interruption(document, count_done(cases));
   return document;
 }
 
 }  // namespace
 
 Json file_json(const InputFile& file) { return {{"name", file.name}, {"xxh3", file.hash}}; }
+
+void add_interruption(Json& document, const CaseCount& count) {
+  if (!count.whole()) document["interrupted"] = {{"done", count.done}, {"cases", count.all}};
+}
 
 Json changes_json(const Scenario& scenario) {
   Json changes = Json::array();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/compare/comparison_options.h"
 #include "sim/report/case_report.h"
 #include "sim/scenario/inputs.h"
 
@@ -18,6 +19,9 @@ std::string result_json(const Scenario& scenario, const Inputs& inputs,
 /// With what reports draw of the cases (schema: docs/report.md).
 std::string pictured_result_json(const Scenario& scenario, const Inputs& inputs,
                                  const std::vector<CaseResult>& cases, const std::string& version);
+
+/// Says of a comparison that a signal ended early how many of its cases it has.
+void add_interruption(nlohmann::ordered_json& document, const CaseCount& count);
 
 /// An input by name and hash, as documents name it.
 nlohmann::ordered_json file_json(const InputFile& file);

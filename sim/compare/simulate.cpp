@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <stdexcept>
 
 #include "sim/base/units.h"
 #include "sim/compare/backends.h"
@@ -13,7 +14,7 @@
 #include "sim/compare/elasticities.h"
 #include "sim/compare/forecast.h"
 #include "sim/compare/planning_notes.h"
-#include "sim/compare/workers.h"
+#include "sim/compare/run_as_asked.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -80,6 +81,17 @@ Bytes smallest_gpu(const ClusterInput& cluster) {
   Bytes least = cluster.gpus.front()->memory;
   for (const auto& gpu : cluster.gpus) least = std::min(least, gpu->memory);
   return least;
+}
+
+/// What holds of any schedule where exchanges share links; a step that beats it has lost rows.
+void add_dedup(RunMetrics& metrics, const BoundSums& bounds, Seconds step, const PolicyRun& run,
+               Fidelity fidelity) {
+  if (!exchange_rules(fidelity).links_shared) return;
+  if (bounds.dedup > step * (1 + 1e-9)) {
+    throw std::logic_error(fmt::format("{}: a step takes {}, perfect deduplication {}",
+                                       run.system.name, to_string(step), to_string(bounds.dedup)));
+  }
+  metrics.dedup = {bounds.dedup, step, bounds.least_between_hosts, bounds.between_hosts};
 }
 
 void add_bounds(RunMetrics& metrics, const PricedPlan& plan, const Timeline& timeline,
@@ -163,7 +175,12 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
       if (run.asked.pictures) outcome.pictures[f].add(priced, timeline);
       const auto path = critical_path(priced.plan(), timeline);
       outcome.metrics[f].path.add(path_sums(path, priced, cluster.gpus));
-      if (run.asked.bounds) add_bounds(outcome.metrics[f], priced, timeline, run, fidelities[f]);
+      if (run.asked.bounds || run.asked.pictures) {
+        add_bounds(outcome.metrics[f], priced, timeline, run, fidelities[f]);
+      }
+      if (run.asked.bounds && i == 0) {
+        add_dedup(outcome.metrics[f], *outcome.bounds, timeline.makespan, run, fidelities[f]);
+      }
       if (run.asked.elasticities && i == 0) {
         const SimulatedAt at{fidelities[f], run.scenario.p2p_order, fidelities};
         outcome.metrics[f].elasticities =
@@ -193,8 +210,14 @@ PolicyOutcome outcome_of(const PolicyRun& run, bool alone, const JobProgress& pr
   return outcome;
 }
 
-std::vector<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& inputs,
-                                        const ComparisonOptions& options) {
+std::vector<Seconds> step_times(const PolicyOutcome& outcome) {
+  std::vector<Seconds> times;
+  for (const RunMetrics& metrics : outcome.metrics) times.push_back(metrics.mean_step());
+  return times;
+}
+
+JobResults<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& inputs,
+                                       const ComparisonOptions& options) {
   std::vector<std::string> fidelities;
   for (const Fidelity fidelity : scenario.fidelities) {
     fidelities.push_back(backend_name(fidelity, scenario.p2p_order));
@@ -219,10 +242,10 @@ std::vector<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& 
            [run, alone](const JobProgress& progress) { return outcome_of(run, alone, progress); }});
     }
   }
-  auto outcomes = run_jobs(jobs, options.workers);
+  auto outcomes = run_as_asked(jobs, options, step_times);
   if (timeline) {
     std::vector<bool> ran;
-    for (const PolicyOutcome& outcome : outcomes) ran.push_back(outcome.unsuitable.empty());
+    for (const auto& o : outcomes.results) ran.push_back(o && o->unsuitable.empty());
     timeline->finish(ran);
   }
   return outcomes;
@@ -245,8 +268,9 @@ void require_one(const std::vector<CaseResult>& cases) {
 
 ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
                           const ComparisonOptions& options) {
-  std::vector<PolicyOutcome> outcomes = all_outcomes(scenario, inputs, options);
+  auto [outcomes, signal] = all_outcomes(scenario, inputs, options);
   ComparisonResult result;
+  result.signal = signal;
   auto of_cluster = outcomes.begin();
   for (const ClusterInput& cluster : inputs.clusters) {
     const Topology& topology = cluster.topology;
@@ -254,16 +278,19 @@ ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
       const std::string fidelity = backend_name(scenario.fidelities[f], scenario.p2p_order);
       auto outcome = of_cluster;
       for (const SystemSpec& system : inputs.systems) {
-        CaseResult& c = result.cases.emplace_back(CaseResult{
-            {topology.name(), system.name, fidelity}, &topology, {}, outcome->unsuitable});
-        if (c.ran()) c.metrics = std::move(outcome->metrics[f]);
-        if (c.ran() && options.pictures) c.pictures = {std::move(outcome->pictures[f])};
+        CaseResult& c = result.cases.emplace_back(
+            CaseResult{{topology.name(), system.name, fidelity}, &topology, {}, {}});
+        c.interrupted = !*outcome;
+        c.unsuitable = c.interrupted ? interrupted_reason : (*outcome)->unsuitable;
+        if (c.ran()) c.metrics = std::move((*outcome)->metrics[f]);
+        if (c.ran() && options.pictures) c.pictures = {std::move((*outcome)->pictures[f])};
         ++outcome;
       }
     }
     for (const SystemSpec& system : inputs.systems) {
-      auto& bounds = (of_cluster++)->bounds;
-      if (bounds) result.bounds.push_back({&topology, system.name, std::move(*bounds)});
+      auto& outcome = *of_cluster++;
+      if (!outcome || !outcome->bounds) continue;
+      result.bounds.push_back({&topology, system.name, std::move(*outcome->bounds)});
     }
   }
   if (!options.may_run_none) require_one(result.cases);

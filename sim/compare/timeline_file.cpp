@@ -54,7 +54,7 @@ std::vector<GpuId> listed_ranks(const std::string& text, int gpus) {
 std::string words_of(const TimelineChoice& choice) {
   const std::string ranks =
       choice.ranks.empty()
-          ? fmt::format("at most {} ranks of a case, the first of every pipeline stage",
+          ? fmt::format("at most {} ranks of a case, the first of its pipeline stages",
                         default_ranks)
           : "ranks " + choice.ranks;
   return fmt::format(
@@ -69,12 +69,14 @@ std::vector<GpuId> chosen_ranks(const TimelineChoice& choice, int gpus,
   if (choice.ranks == "all") return listed_ranks(fmt::format("0-{}", gpus - 1), gpus);
   if (!choice.ranks.empty()) return listed_ranks(choice.ranks, gpus);
   const int stages = stage_of.empty() ? 1 : 1 + *std::ranges::max_element(stage_of);
-  const int each = std::max(1, default_ranks / stages);
-  std::map<int, int> taken;  // by stage
+  std::map<int, int> left;  // by stage: where they are many, evenly spaced ones
+  for (int i = 0; i < default_ranks; ++i) {
+    ++left[stages > default_ranks ? i * (stages - 1) / (default_ranks - 1) : i % stages];
+  }
   std::vector<GpuId> ranks;
-  for (int g = 0; g < gpus && std::ssize(ranks) < default_ranks; ++g) {
-    const int stage = stage_of.empty() ? 0 : stage_of[static_cast<std::size_t>(g)];
-    if (taken[stage]++ < each) ranks.emplace_back(g);
+  for (int g = 0; g < gpus; ++g) {
+    const auto stage = left.find(stage_of.empty() ? 0 : stage_of[static_cast<std::size_t>(g)]);
+    if (stage != left.end() && stage->second-- > 0) ranks.emplace_back(g);
   }
   return ranks;
 }

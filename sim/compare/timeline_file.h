@@ -21,7 +21,8 @@ struct TimelineChoice {
 };
 inline constexpr int default_ranks = 8;
 
-/// The ranks that are asked for, else of every pipeline stage as many first ones. `stage_of`: by
+/// The ranks that are asked for, else the first ones of every pipeline stage, of stages that are
+/// evenly spaced where there are more than `default_ranks`. `stage_of`: by
 /// GPU, empty where there is one stage. Throws Error for a rank that is not there.
 std::vector<GpuId> chosen_ranks(const TimelineChoice& choice, int gpus,
                                 const std::vector<int>& stage_of = {});

@@ -65,8 +65,8 @@ std::vector<WhatIfCase> steps(const Scenario& scenario, const Inputs& before, co
 
 std::vector<WhatIfCase> iterations(const Scenario& scenario, const Inputs& before,
                                    const Inputs& after, int workers) {
-  const auto old = simulate_iterations(scenario, before, {.workers = workers});
-  const auto fresh = simulate_iterations(scenario, after, {.workers = workers});
+  const auto old = simulate_iterations(scenario, before, {.workers = workers}).cases;
+  const auto fresh = simulate_iterations(scenario, after, {.workers = workers}).cases;
   std::vector<WhatIfCase> cases;
   for (std::size_t i = 0; i < old.size(); ++i) {
     const IterationCase& c = old[i];

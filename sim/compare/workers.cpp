@@ -53,6 +53,7 @@ Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progres
 
 /// In the child.
 bool run_job(const WorkerJob<std::string>& job, int out) {
+  hold_back_stop_signals();
   const auto tell = [out](const Message& message) {
     // Nobody reads: nobody wants the result either.
     if (!send(out, message)) ::_exit(1);
@@ -94,10 +95,13 @@ struct Worker {
   std::string bytes = {};  // of messages that have not arrived as a whole
 };
 
+using FinishedBytes = std::function<void(std::size_t job, std::string_view bytes)>;
+
 class Pool {
  public:
-  Pool(const std::vector<WorkerJob<std::string>>& jobs, int workers)
+  Pool(const std::vector<WorkerJob<std::string>>& jobs, int workers, const FinishedBytes& finished)
       : jobs_(jobs),
+        finished_(finished),
         most_(static_cast<std::size_t>(std::max(workers, 1))),
         ends_(jobs.size()),
         done_(jobs.size()) {}
@@ -112,16 +116,18 @@ class Pool {
     }
   }
 
-  /// How each job ended.
-  std::vector<Message> run() {
+  /// Until all jobs have ended or a signal came, which it returns.
+  int run() {
     std::size_t next = 0;
-    while (next < jobs_.size() || !workers_.empty()) {
+    while (signals_.caught() == 0 && (next < jobs_.size() || !workers_.empty())) {
       while (next < jobs_.size() && workers_.size() < most_) start(next++);
       wait();
     }
     line_.clear();
-    return std::move(ends_);
+    return signals_.caught();
   }
+  /// How each job ended, without the contents of results.
+  const std::vector<Message>& ends() const { return ends_; }
 
  private:
   void start(std::size_t job) {
@@ -131,13 +137,13 @@ class Pool {
   }
 
   void wait() {
-    std::vector<pollfd> polled;
+    std::vector<pollfd> polled = {{signals_.file(), POLLIN, 0}};
     for (const auto& [pipe, worker] : workers_) polled.push_back({pipe, POLLIN, 0});
     if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) {
       throw std::runtime_error("cannot wait for the workers");
     }
     for (const pollfd& p : polled) {
-      if (p.revents != 0) read(p.fd);
+      if (p.revents != 0 && p.fd != signals_.file()) read(p.fd);
     }
   }
 
@@ -158,9 +164,18 @@ class Pool {
         line_.clear();
         if (!is_quiet()) fmt::print(stderr, "{}: {}\n", jobs_[worker.job].name, message.content);
       } else {
-        ends_[worker.job] = std::move(message);
+        end(worker.job, std::move(message));
       }
     }
+  }
+
+  void end(std::size_t job, Message message) {
+    if (message.kind == Telling::result) {
+      line_.clear();
+      finished_(job, message.content);
+      message.content.clear();
+    }
+    ends_[job] = std::move(message);
   }
 
   void show(const Worker& worker, const StepOfJob& at) {
@@ -185,6 +200,8 @@ class Pool {
   }
 
   const std::vector<WorkerJob<std::string>>& jobs_;
+  const FinishedBytes& finished_;
+  const StopSignals signals_;
   std::size_t most_;
   std::vector<Message> ends_;      // by job; a step where there is none yet
   std::map<int, Worker> workers_;  // by pipe
@@ -195,14 +212,14 @@ class Pool {
 
 }  // namespace
 
-std::vector<std::string> run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs,
-                                       int workers) {
-  std::vector<std::string> results;
-  for (Message& end : Pool(jobs, workers).run()) {
-    throw_failure(jobs[results.size()].name, end);
-    results.push_back(std::move(end.content));
+int run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs, int workers,
+                  const FinishedBytes& finished) {
+  Pool pool(jobs, workers, finished);
+  const int signal = pool.run();
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    throw_failure(jobs[job].name, pool.ends()[job]);
   }
-  return results;
+  return signal;
 }
 
 }  // namespace moesim

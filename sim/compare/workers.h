@@ -4,9 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "sim/base/stop_signals.h"
 #include "sim/base/wire.h"
 
 namespace moesim {
@@ -27,29 +30,60 @@ struct WorkerJob {
   std::function<Result(const JobProgress&)> run;
 };
 
-/// run_jobs of results that are bytes already.
-std::vector<std::string> run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs,
-                                       int workers);
-
-/// Runs the jobs, at most `workers` at a time (0: in this process, one after the other), and
-/// returns their results in job order. The first failed job (in job order) is thrown again under
-/// its name: Unsuitable and Error with all their diagnostics, anything else as std::runtime_error.
-/// Progress lines go to stderr when it is a terminal.
+/// What a caller hears while jobs run, in its own process.
 template <class Result>
-std::vector<Result> run_jobs(const std::vector<WorkerJob<Result>>& jobs, int workers) {
-  std::vector<Result> results;
+struct JobEvents {
+  /// Of a job that ended with a result; in the order in which they end. What it throws ends all.
+  std::function<void(std::size_t job, const Result& result)> finished = nullptr;
+};
+
+template <class Result>
+struct JobResults {
+  std::vector<std::optional<Result>> results;  // by job; none of those that a signal left undone
+  int signal = 0;  // that ended the jobs early: SIGINT, SIGTERM; 0: none
+};
+
+/// The same of results that are bytes already. Returns the signal that ended the jobs early, else
+/// 0.
+int run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs, int workers,
+                  const std::function<void(std::size_t job, std::string_view bytes)>& finished);
+
+/// Runs the jobs, at most `workers` at a time (0: in this process, one after the other, as they
+/// are). After SIGINT or SIGTERM the jobs that still run are
+/// killed, and those that ended keep their results. Once all have ended, the first failed job (in
+/// job order) is thrown again under its name: Unsuitable and Error with all their diagnostics,
+/// anything else as std::runtime_error. Progress lines go to stderr when it is a terminal.
+template <class Result>
+JobResults<Result> run_jobs(const std::vector<WorkerJob<Result>>& jobs, int workers,
+                            const JobEvents<Result>& events) {
+  JobResults<Result> all;
+  all.results.resize(jobs.size());
   if (workers == 0) {
-    for (const WorkerJob<Result>& job : jobs) results.push_back(job.run(no_progress));
-    return results;
+    for (std::size_t job = 0; job < jobs.size(); ++job) {
+      all.results[job] = jobs[job].run(no_progress);
+      if (events.finished) events.finished(job, *all.results[job]);
+    }
+    return all;
   }
   std::vector<WorkerJob<std::string>> byte_jobs;
   for (const WorkerJob<Result>& job : jobs) {
     byte_jobs.push_back(
         {job.name, [&job](const JobProgress& progress) { return to_bytes(job.run(progress)); }});
   }
-  for (const std::string& bytes : run_byte_jobs(byte_jobs, workers)) {
-    results.push_back(from_bytes<Result>(bytes));
-  }
+  all.signal = run_byte_jobs(byte_jobs, workers, [&](std::size_t job, std::string_view bytes) {
+    all.results[job] = from_bytes<Result>(bytes);
+    if (events.finished) events.finished(job, *all.results[job]);
+  });
+  return all;
+}
+
+/// All results in job order; throws Interrupted where a signal ended the jobs early.
+template <class Result>
+std::vector<Result> run_jobs(const std::vector<WorkerJob<Result>>& jobs, int workers) {
+  JobResults<Result> all = run_jobs(jobs, workers, JobEvents<Result>());
+  if (all.signal != 0) throw Interrupted(all.signal, "interrupted; nothing was written");
+  std::vector<Result> results;
+  for (std::optional<Result>& result : all.results) results.push_back(std::move(*result));
   return results;
 }
 

@@ -36,25 +36,45 @@ std::string pace_text(double seconds, double done, double count, const std::stri
                             duration_text(seconds * (1 - done) / done));
 }
 
+namespace {
+
+/// Lines never wrap, or the next would not begin where the line before ends.
+std::string cut_to_terminal(std::string line) {
+  const auto width = static_cast<std::size_t>(terminal_width(stderr));
+  if (line.size() >= width) line.resize(width - 1);
+  return line;
+}
+
+bool somebody_watches() { return !is_quiet() && is_terminal(stderr); }
+
+}  // namespace
+
 void ProgressLine::show(const std::string& what, double done, double count,
                         const std::string& part) {
   const auto now = Clock::now();
   const double seconds = seconds_between(begin_, now);
   if (seconds < patience || (shown_ && seconds_between(last_, now) < least_pause)) return;
-  if (is_quiet() || !is_terminal(stderr)) return;
+  if (!somebody_watches()) return;
   last_ = now;
   shown_ = true;
-  std::string line =
+  const std::string line =
       fmt::format("{} {:.0f} %, {}", what, 100 * done, pace_text(seconds, done, count, part));
-  const auto width = static_cast<std::size_t>(terminal_width(stderr));
-  if (line.size() >= width) line.resize(width - 1);
-  fmt::print(stderr, "\r\x1b[K{}", line);
+  fmt::print(stderr, "\r\x1b[K{}", cut_to_terminal(line));
   std::fflush(stderr);
 }
 
 void ProgressLine::clear() {
   if (shown_) fmt::print(stderr, "\r\x1b[K");
   shown_ = false;
+}
+
+void DoneLines::add(const std::string& line) {
+  kept_.push_back(line);
+  if (seconds_between(begin_, std::chrono::steady_clock::now()) < patience) return;
+  for (const std::string& each : kept_) {
+    if (somebody_watches()) fmt::print(stderr, "{}\n", cut_to_terminal(each));
+  }
+  kept_.clear();
 }
 
 }  // namespace moesim

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace moesim {
 
@@ -30,6 +31,17 @@ class ProgressLine {
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin_ = Clock::now(), last_ = begin_;
   bool shown_ = false;
+};
+
+/// Lines on standard error that tell of results as they come, where and when a ProgressLine shows.
+class DoneLines {
+ public:
+  /// Those of the first two seconds come with the first after them.
+  void add(const std::string& line);
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<std::string> kept_;
 };
 
 }  // namespace moesim

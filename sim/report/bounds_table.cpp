@@ -27,6 +27,8 @@ std::vector<Cell> bounds_row(const PolicyBounds& of) {
           sums.bound,
           sums.least_ratio > 0 ? ratio_cell(sums.least_ratio, 2) : Cell("-"),
           sums.between_hosts,
+          sums.least_between_hosts,
+          sums.dedup,
           classes};
 }
 
@@ -58,7 +60,7 @@ void BoundSums::add(const Explanation& layer, const Topology& topology, const st
 Table bounds_table(const std::vector<PolicyBounds>& policies) {
   Table table("bounds", 3,
               {"topology", "policy", "phases", "exchanges", "least", "nearest", "off-host bytes",
-               "bytes per link class"});
+               "least off-host", "perfect dedup", "bytes per link class"});
   for (const PolicyBounds& of : policies) table.rows.push_back(bounds_row(of));
   return table;
 }

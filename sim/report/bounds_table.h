@@ -18,6 +18,8 @@ struct BoundSums {
   Bytes between_hosts;
   std::vector<std::int64_t> classes;  // bytes per link class
   std::set<int> phases;
+  Bytes least_between_hosts;  // see least_bytes
+  Seconds dedup;              // see time_at_full_rate
 
   /// Adds a layer of `plan` that was explained at one fidelity. Throws std::logic_error when a
   /// movement beats its bound: then the simulator or the bound is wrong.
@@ -31,7 +33,8 @@ struct PolicyBounds {
 };
 
 /// Phases, time of the token exchanges alone, the sum of their lower bounds, the movement nearest
-/// to its own, bytes between hosts and per link class.
+/// to its own, bytes between hosts beside the least, perfect deduplication, and bytes per link
+/// class.
 Table bounds_table(const std::vector<PolicyBounds>& policies);
 
 }  // namespace moesim

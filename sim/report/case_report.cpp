@@ -58,6 +58,13 @@ Json breakdown_json(const Breakdown& b, double steps) {
           {"waiting_s", b.waiting.value / steps}, {"idle_s", b.idle.value / steps}};
 }
 
+Json dedup_json(const DedupBound& dedup) {
+  return {{"bound_s", dedup.bound.value},
+          {"step_s", dedup.step.value},
+          {"least_other_host_bytes", dedup.least.value},
+          {"other_host_bytes", dedup.moved.value}};
+}
+
 Json names_json(const CaseName& name) {
   return {{"topology", name.topology}, {"policy", name.policy}, {"fidelity", name.fidelity}};
 }
@@ -68,6 +75,7 @@ Json case_json(const CaseResult& c) {
   Json result = names_json(c.name);
   if (!c.ran()) {
     result["unsuitable"] = c.unsuitable;
+    if (c.interrupted) result["interrupted"] = true;
     return result;
   }
   const RunMetrics& run = c.metrics;
@@ -100,6 +108,7 @@ Json case_json(const CaseResult& c) {
                  {"notes", run.notes},
                  {"layers", layers}});
   if (!run.elasticities.empty()) result["elasticities"] = elasticities_json(run.elasticities);
+  if (run.dedup) result["perfect_dedup"] = dedup_json(*run.dedup);
   if (run.bounds) result["time_bounds"] = time_bounds_json(*run.bounds * (1 / steps));
   return result;
 }

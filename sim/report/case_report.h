@@ -21,7 +21,8 @@ struct CaseResult {
   CaseName name;
   const Topology* topology = nullptr;  // must outlive it
   RunMetrics metrics;                  // of a case that was run
-  std::string unsuitable;  // why not: a cluster, model or memory that cannot host the policy
+  std::string unsuitable;    // why not: a cluster, model or memory that cannot host the policy
+  bool interrupted = false;  // it was not run, as the comparison ended before
   std::vector<Pictures> pictures = {};  // none or one
 
   bool ran() const { return unsuitable.empty(); }

@@ -124,7 +124,7 @@ std::vector<Column> keys_of(const std::vector<Ran>& cases) {
   return keys;
 }
 
-Table table_of(const std::vector<Ran>& cases) {
+Table table_of(const std::vector<Ran>& cases, bool with_bounds) {
   Table table("cases", {});
   table.rows.resize(cases.size());
   const auto add = [&](const Column& column, TableColumn::Kind kind, int block) {
@@ -139,7 +139,7 @@ Table table_of(const std::vector<Ran>& cases) {
   for (const Column& c : volumes) add(c, TableColumn::Kind::figure, 1);
   std::vector<BoundedRow> bounded;
   for (const Ran& c : cases) {
-    if (!c.run().bounds) return table;
+    if (!with_bounds || !c.run().bounds) return table;
     const double steps = static_cast<double>(c.steps());
     bounded.push_back({c.run().mean_step(), *c.run().bounds * (1 / steps)});
   }
@@ -178,11 +178,11 @@ std::vector<Ran> cases_run(const std::vector<CaseResult>& cases, std::vector<std
 
 }  // namespace
 
-Printout comparison_table(const std::vector<CaseResult>& cases) {
+Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds) {
   std::vector<std::string> notes;
   const std::vector<Ran> ran = cases_run(cases, notes);
   Printout printout;
-  printout.add(table_of(ran));
+  printout.add(table_of(ran, bounds));
   for (const std::string& note : notes) printout.add(fmt::format("# {}\n", note));
   return printout.add(notes_below(cases));
 }

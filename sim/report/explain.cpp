@@ -222,9 +222,7 @@ std::vector<BoundReport> explain_bounds(const PricedPlan& priced,
       add_reach(reach, plan[id], topology);
       least_overhead = std::min(least_overhead, priced[id]->alone.overhead);
       if (exchange.rows.empty()) continue;
-      const Bytes row = exchange.padded
-                            ? exchange.traffic.unit()
-                            : Bytes(exchange.traffic.total().value / std::ssize(exchange.rows));
+      const Bytes row = row_bytes(exchange);
       if (report.row.value == 0 || row < report.row) report.row = row;
     }
     report.overhead = plan.transports.tokens ? least_overhead : topology.exchange_overhead();

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "sim/plan/phases.h"
+#include "sim/report/spans.h"
 
 namespace moesim {
 namespace {
@@ -75,12 +76,8 @@ class Bars {
  public:
   Bars(const Plan& plan, const Timeline& timeline, const std::vector<GpuId>& gpus) {
     for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-      const auto& intervals = timeline.ops[i];
-      Seconds last;
-      for (const Interval& each : intervals) last = std::max(last, each.start);
-      for (const GpuId gpu : gpus) {
-        const std::size_t member = plan.ops[i].group.member(gpu);
-        if (member < intervals.size()) add(plan.ops[i], gpu, intervals[member], last);
+      for (const OpSpan& span : spans_of(plan.ops[i], timeline.ops[i], gpus)) {
+        if (span.end > span.start) add(plan.ops[i], span);
       }
     }
     const auto place = [&](GpuId gpu) { return std::ranges::find(gpus, gpu) - gpus.begin(); };
@@ -94,16 +91,13 @@ class Bars {
   const std::vector<GanttKind>& kinds() const { return kinds_; }
 
  private:
-  void add(const Op& op, GpuId gpu, const Interval& when, Seconds last) {
-    if (when.end <= when.start) return;
+  void add(const Op& op, const OpSpan& span) {
     const GanttKind kind{op.label, is_minimum_time(op) ? IterationPart::tokens : part_of(op)};
     const auto [number, fresh] = number_of_.try_emplace(kind, kinds_.size());
     if (fresh) kinds_.push_back(kind);
-    const auto [lane, first] = lane_of_.try_emplace({gpu, op.stream}, lanes_.size());
-    if (first) lanes_.push_back({gpu, op.stream, {}});
-    const Seconds moving =
-        op.exchange() == nullptr ? when.start : std::clamp(last, when.start, when.end);
-    lanes_[lane->second].bars.push_back({when.start, moving, when.end,
+    const auto [lane, first] = lane_of_.try_emplace({span.gpu, op.stream}, lanes_.size());
+    if (first) lanes_.push_back({span.gpu, op.stream, {}});
+    lanes_[lane->second].bars.push_back({span.start, span.moving, span.end,
                                          static_cast<int>(number->second), op.key.layer,
                                          op.key.microbatch, op.key.pass});
     ++size_;

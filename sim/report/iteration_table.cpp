@@ -148,7 +148,7 @@ std::vector<IterationColumn> key_columns(const std::vector<Shown>& cases) {
   return keys;
 }
 
-Table table_of(const std::vector<Shown>& cases) {
+Table table_of(const std::vector<Shown>& cases, bool with_bounds) {
   Table table("cases", {});
   table.titles = {"", "# the mean GPU's iteration",
                   "# memory of the fullest GPU at its fullest moment"};
@@ -169,7 +169,7 @@ Table table_of(const std::vector<Shown>& cases) {
   std::vector<BoundedRow> bounded;
   for (const Shown& s : cases) {
     const IterationMetrics& m = s.of.metrics;
-    if (!m.bounds) return table;
+    if (!with_bounds || !m.bounds) return table;
     bounded.push_back({m.times.iteration, *m.bounds * (1.0 / m.iterations)});
   }
   add_time_bounds(table, 3, bounded);
@@ -212,13 +212,13 @@ double IterationCase::mfu() const {
   return metrics.peak_flops > 0 ? tflops() * 1e12 / metrics.peak_flops : 0;
 }
 
-Printout iteration_table(const std::vector<IterationCase>& cases) {
+Printout iteration_table(const std::vector<IterationCase>& cases, bool bounds) {
   std::vector<Shown> ran;
   for (const IterationCase& c : cases) {
     if (c.ran()) ran.push_back(shown(c, cases));
   }
   Printout printout;
-  if (!ran.empty()) printout.add(table_of(ran));
+  if (!ran.empty()) printout.add(table_of(ran, bounds));
   for (const IterationCase& c : cases) {
     if (!c.ran()) {
       printout.add(fmt::format("# {} ({}) on {} was not run: {}\n", c.policy, c.routing, c.topology,
@@ -253,6 +253,7 @@ nlohmann::ordered_json iteration_json(const IterationCase& c) {
                                  {"fidelity", c.fidelity}};
   if (!c.ran()) {
     json["unsuitable"] = c.unsuitable;
+    if (c.interrupted) json["interrupted"] = true;
     return json;
   }
   const IterationMetrics& m = c.metrics;

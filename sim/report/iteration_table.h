@@ -59,6 +59,7 @@ struct IterationCase {
   int gpus = 0;
   IterationMetrics metrics = {};
   std::string unsuitable = {};          // why it was not run, else empty
+  bool interrupted = false;             // it was not run, as the comparison ended before
   std::vector<Pictures> pictures = {};  // none or one
 
   bool ran() const { return unsuitable.empty(); }
@@ -68,11 +69,11 @@ struct IterationCase {
 };
 
 /// A table of blocks: times and rates; what an iteration of the mean GPU consists of; the memory of
-/// the fullest GPU by part; time bounds, where they are asked for. Lines that start with # follow:
-/// what was not run, and notes. The first case of each topology and fidelity is the baseline of the
-/// speedups; `won back` is the part of what recorded routing costs the first policy, against
-/// balanced routing, that another one saves.
-Printout iteration_table(const std::vector<IterationCase>& cases);
+/// the fullest GPU by part; time bounds, where they are asked for (`bounds`) and there. Lines that
+/// start with # follow: what was not run, and notes. The first case of each topology and fidelity
+/// is the baseline of the speedups; `won back` is the part of what recorded routing costs the first
+/// policy, against balanced routing, that another one saves.
+Printout iteration_table(const std::vector<IterationCase>& cases, bool bounds = false);
 
 /// A case in `--json`; schema: docs/metrics.md.
 nlohmann::ordered_json iteration_json(const IterationCase& c);

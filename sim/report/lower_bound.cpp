@@ -5,52 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <map>
 #include <utility>
 
-#include "sim/base/sort_once.h"
+#include "sim/report/ports.h"
 #include "sim/topology/route/dijkstra.h"
 
 namespace moesim {
 namespace {
-
-/// Bandwidth or rows of the ports of some hosts or GPUs.
-template <class T>
-struct Ports {
-  std::vector<T> in, out;
-  explicit Ports(int count)
-      : in(static_cast<std::size_t>(count)), out(static_cast<std::size_t>(count)) {}
-};
-
-struct Capacities {
-  Ports<BytesPerSecond> hosts, gpus;
-};
-
-Capacities capacities_of(const Topology& topology) {
-  Capacities result{Ports<BytesPerSecond>(topology.host_count()),
-                    Ports<BytesPerSecond>(topology.gpu_count())};
-  std::map<VertexId, std::size_t> rank_at;
-  for (int g = 0; g < topology.gpu_count(); ++g) {
-    rank_at[topology.vertex_of(GpuId(g))] = static_cast<std::size_t>(g);
-  }
-  for (const Link& link : topology.links()) {
-    const int from = topology.vertices()[link.from.index()].host;
-    const int to = topology.vertices()[link.to.index()].host;
-    if (from != to) {
-      if (from >= 0) result.hosts.out[static_cast<std::size_t>(from)] += link.bandwidth;
-      if (to >= 0) result.hosts.in[static_cast<std::size_t>(to)] += link.bandwidth;
-    }
-    if (const auto gpu = rank_at.find(link.from); gpu != rank_at.end()) {
-      result.gpus.out[gpu->second] += link.bandwidth;
-    }
-    if (const auto gpu = rank_at.find(link.to); gpu != rank_at.end()) {
-      result.gpus.in[gpu->second] += link.bandwidth;
-    }
-  }
-  return result;
-}
 
 /// Least latencies through the graph; keeps those of the last source, as tokens come
 /// rank by rank.
@@ -182,40 +145,9 @@ std::vector<std::string> host_names(const Topology& topology) {
 
 }  // namespace
 
-std::vector<TokenNeeds> needs_of(const Plan& plan) {
-  struct Journey {
-    GpuId source;
-    std::map<int, GpuId> holder;  // by choice
-  };
-  std::map<TokenId, Journey> journeys;
-  for (const Op& op : plan.ops) {
-    if (op.exchange() == nullptr || op.key.stage != Stage::dispatch ||
-        op.key.pass != Pass::forward) {
-      continue;
-    }
-    for (const RowMove& row : op.exchange()->rows) {
-      if (row.choices == 0) continue;  // nobody needs it
-      Journey& journey = journeys.try_emplace(row.token, Journey{row.from, {}}).first->second;
-      for (Choices left = row.choices; left != 0; left &= left - 1) {
-        journey.holder[std::countr_zero(left)] = row.to;
-      }
-    }
-  }
-  std::vector<TokenNeeds> needs;
-  for (const auto& [token, journey] : journeys) {
-    TokenNeeds need{journey.source, {}};
-    for (const auto& [choice, gpu] : journey.holder) {
-      if (gpu != journey.source) need.targets.push_back(gpu);
-    }
-    sort_once(need.targets);
-    if (!need.targets.empty()) needs.push_back(std::move(need));
-  }
-  return needs;
-}
-
 LowerBound lower_bound(const Topology& topology, const std::vector<TokenNeeds>& needs, Bytes row,
                        bool back) {
-  const Capacities capacity = capacities_of(topology);
+  const PortRates rates = port_rates(topology);
   LeastRows rows = count_rows(topology, needs, back);
   if (back) {
     std::swap(rows.hosts.in, rows.hosts.out);
@@ -226,7 +158,7 @@ LowerBound lower_bound(const Topology& topology, const std::vector<TokenNeeds>& 
   LowerBound bound;
   bound.between_hosts = row * rows.between_hosts;
   const std::vector<std::string> hosts = host_names(topology), gpus = gpu_names(topology);
-  const auto& [host_ports, gpu_ports] = capacity;
+  const auto& [host_ports, gpu_ports] = rates;
   keep_longest(bound, {rows.hosts.in, rows.host_latency.in, host_ports.in, "into", hosts}, row);
   keep_longest(bound, {rows.hosts.out, rows.host_latency.out, host_ports.out, "out of", hosts},
                row);

@@ -7,22 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/plan/plan.h"
+#include "sim/report/token_needs.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
-
-/// A token that GPUs other than its own must get.
-struct TokenNeeds {
-  GpuId source;
-  std::vector<GpuId> targets;  // ascending, each once, without the source; not empty
-  bool operator==(const TokenNeeds&) const = default;
-};
-
-/// What the forward dispatch of a plan with explicit rows delivers. A token goes from where its
-/// first row starts to where the last row of each choice ends. In the order of the tokens; tokens
-/// that stay on their GPU are left out.
-std::vector<TokenNeeds> needs_of(const Plan& plan);
 
 /// The bound, and the port that gives it: the one that needs longest for the least that must pass.
 struct LowerBound {

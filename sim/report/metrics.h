@@ -60,6 +60,13 @@ struct LayerMetrics {
   bool operator==(const LayerMetrics&) const = default;
 };
 
+/// Of one step: what its token exchanges must move at least, and how long that takes.
+struct DedupBound {
+  Seconds bound, step;
+  Bytes least, moved;  // of rows that leave a host
+  bool operator==(const DedupBound&) const = default;
+};
+
 struct RunMetrics {
   std::vector<Seconds> steps;          // makespan of each step
   std::map<int, LayerMetrics> layers;  // by model layer number
@@ -69,6 +76,7 @@ struct RunMetrics {
   Breakdown breakdown;                   // sum over steps
   PathSums path;                         // critical paths, sum over steps
   std::optional<TimeBounds> bounds;      // where they are asked for: sum over steps
+  std::optional<DedupBound> dedup;       // of the first step, where exchanges share links
   std::vector<Elasticity> elasticities;  // of the first step, where they are asked for
   Seconds planning;                      // of the host, sum over layers and steps
   Bytes peak_memory;                     // of the fullest GPU in any step

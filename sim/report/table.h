@@ -10,10 +10,10 @@
 namespace moesim {
 
 /// The cases, one line per case, in blocks: times and what binds them; what is moved and held;
-/// time bounds, where they are asked for.
+/// time bounds, where they are asked for (`bounds`) and there.
 /// Lines that start with # follow: what was not run, and notes on single cases. The first policy of
 /// each topology and fidelity is the baseline of the speedup column.
-Printout comparison_table(const std::vector<CaseResult>& cases);
+Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds = false);
 
 /// One case that was run, per layer.
 Table layer_table(const CaseResult& c);

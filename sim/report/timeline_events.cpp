@@ -6,17 +6,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/spans.h"
+
 namespace moesim {
 namespace {
 
 constexpr int bins = 1000;  // of a step's link loads
-
-/// When the last participant of an exchange has joined.
-Seconds moving_from(const std::vector<Interval>& times) {
-  Seconds last;
-  for (const Interval& i : times) last = std::max(last, i.start);
-  return last;
-}
 
 Seconds last_end(const std::vector<Interval>& times) {
   Seconds last;
@@ -114,11 +109,9 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
   const Op& op = plan.plan().ops[index];
   const std::vector<Interval>& times = timeline.ops[index];
   const int stream = static_cast<int>(op.stream);
-  const Seconds moving = moving_from(times);
   std::vector<Sent> sent;
-  for (const GpuId rank : case_.ranks) {
-    const std::size_t member = op.group.member(rank);
-    if (member == op.group.size()) continue;
+  for (const OpSpan& span : spans_of(op, times, case_.ranks)) {
+    const auto& [rank, member, start, moving, end] = span;
     if (op.exchange() != nullptr && sent.empty()) {
       sent.resize(op.group.size());
       op.traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
@@ -133,15 +126,14 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
       out_.name_thread({process(rank), stream}, name_of(op.stream));
     }
     auto args = args_of(op);
-    const Interval& time = times[member];
     if (op.exchange() != nullptr) {
       args["to_same_host_bytes"] = sent[member].same_host.value;
       args["to_other_hosts_bytes"] = sent[member].other_host.value;
-      args["waiting_us"] = (std::min(moving, time.end) - time.start).value * 1e6;
+      args["waiting_us"] = (moving - start).value * 1e6;
     }
     out_.slice({{process(rank), stream},
-                at(time.start),
-                at(time.end),
+                at(start),
+                at(end),
                 op.label,
                 op.exchange() != nullptr ? "exchange" : "kernel",
                 args.dump()});
@@ -152,9 +144,9 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
     for (std::size_t e = 0; e < gemm->m.size(); ++e) {
       rows.emplace_back(fmt::format("expert slot {}", e), static_cast<double>(gemm->m[e]));
     }
-    out_.counter(process(rank), "tokens per expert", at(time.start), rows);
+    out_.counter(process(rank), "tokens per expert", at(start), rows);
   }
-  if (!sent.empty()) add_arrows(op, times, moving);
+  if (!sent.empty()) add_arrows(op, times, moving_from(times));
 }
 
 void TimelineEvents::add_arrows(const Op& op, const std::vector<Interval>& times, Seconds moving) {

@@ -70,7 +70,7 @@ void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
     }
   };
   if (scenario.iteration) {
-    add_all(simulate_iterations(scenario, inputs, options),
+    add_all(simulate_iterations(scenario, inputs, options).cases,
             [](const IterationCase& c) { return iteration_json(c); });
   } else {
     add_all(moesim::simulate(scenario, inputs, options).cases,

@@ -71,6 +71,24 @@ TEST(Yaml, MissingKeysAreErrorsAtTheirMap) {
             "hint: did you mean 'bandwidth'?\n");
 }
 
+/// Its other keys depend on the kind.
+void read_fabric(const YamlMap& map) {
+  const int kind = map.choice("kind", {"none", "leaf-spine"}, 0);
+  if (kind == 0) return;
+  map.integer("spines", {1, 8});
+  map.integer("leaves", {1, 8});
+}
+
+TEST(Yaml, AMisspeltKindIsOneMistake) {
+  EXPECT_EQ(errors("knd: leaf-spine\nspines: 2\nleaves: 2\n", read_fabric),
+            "a.yaml:1:1: error: unknown key 'knd'\n"
+            "  knd: leaf-spine\n"
+            "  ^\n"
+            "hint: did you mean 'kind'?\n");
+  EXPECT_THAT(errors("kind: none\nkin: 1\nspines: 2\n", read_fabric),
+              testing::HasSubstr("unknown key 'spines'"));
+}
+
 TEST(Yaml, TellsWhichKeysWereGood) {
   const auto doc = YamlDocument::from_text("{a: 1, b: x, c: {d: y}}", "a.yaml");
   const YamlMap map = doc->root().map();

@@ -46,7 +46,7 @@ TEST_P(HelpText, NamesEveryFlag) {
 INSTANTIATE_TEST_SUITE_P(
     Commands, HelpText,
     testing::Values(Help{"", "run compare plan explain list topology trace --version"},
-                    Help{"run", scenario_flags + " --json --workers"},
+                    Help{"run", scenario_flags + " --json --workers --bounds --elasticities"},
                     Help{"compare", scenario_flags + " --json --workers --bounds --elasticities"},
                     Help{"plan", scenario_flags + " --out --rows --check"},
                     Help{"explain", scenario_flags + " --layer --flow --elasticities --json"},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that end half-way leave no result behind.
+// Runs that end half-way keep the cases that are done, and nothing half-written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/cli/run.h"
@@ -35,6 +36,63 @@ TEST(Interrupt, AKilledWorkerFailsTheRun) {
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
 
+/// Two policies on two clusters, one worker; the second case begins when this returns.
+std::unique_ptr<Running> second_of_four(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"--topology",        "pair", "--repeat",  "1500",
+                                    "--tokens-per-rank", "2",    "--workers", "1"};
+  words.insert(words.end(), more.begin(), more.end());
+  auto run = std::make_unique<Running>(
+      on_hand_trace("compare", "two-by-two", {"megatron", "dedup"}, words), Surroundings{});
+  const pid_t first = run->wait_for_child();
+  EXPECT_GT(run->wait_for_child(first), 0);
+  return run;
+}
+
+TEST(Interrupt, KeepsTheCasesThatAreDone) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Scratch scratch;
+    const auto run =
+        second_of_four({"--json", scratch.file("r.json"), "--report", scratch.file("r.html"),
+                        "--timeline", scratch.file("t.json"), "--format", "csv"});
+    ASSERT_EQ(::kill(-run->pid(), signal), 0);  // a terminal sends it to the whole group
+    const Outcome outcome = run->wait();
+    EXPECT_EQ(outcome.signal, signal);  // which shells know as 128 + signal
+    EXPECT_TRUE(run->members().empty());
+    EXPECT_THAT(outcome.out, testing::HasSubstr("\ntwo-by-two,megatron,"));
+    EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("dedup")));
+    EXPECT_THAT(
+        outcome.err,
+        testing::AllOf(
+            testing::HasSubstr(
+                "# dedup on two-by-two was not run: the comparison was interrupted\n"),
+            testing::HasSubstr("# dedup on pair was not run: the comparison was interrupted\n"),
+            testing::HasSubstr("# interrupted: 1 of 4 cases are done\n"),
+            testing::EndsWith("moesim: interrupted: 1 of 4 cases are done\n")));
+    const auto document = nlohmann::json::parse(content(scratch.file("r.json")));
+    EXPECT_EQ(document["interrupted"], nlohmann::json::parse(R"({"done": 1, "cases": 4})"));
+    EXPECT_EQ(document["cases"].size(), 4u);
+    EXPECT_FALSE(document["cases"][0].contains("interrupted"));
+    EXPECT_EQ(document["cases"][0]["steps"].get<int>() % 1500, 0);
+    for (int i = 1; i < 4; ++i) EXPECT_EQ(document["cases"][i]["interrupted"], true) << i;
+    EXPECT_THAT(content(scratch.file("r.html")), testing::HasSubstr("moesim-report"));
+    EXPECT_FALSE(nlohmann::json::parse(content(scratch.file("t.json")))["traceEvents"].empty());
+    EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), {}), 3);
+  }
+}
+
+TEST(Interrupt, ComparesNothingWithWhatWasExpected) {
+  const Scratch scratch;
+  const Outcome whole = run_moesim(on_hand_trace("compare", "two-by-two", {"megatron"},
+                                                 {"--json", scratch.file("expected.json")}));
+  ASSERT_EQ(whole.code, 0);
+  const auto run = second_of_four({"--expect", scratch.file("expected.json")});
+  ASSERT_EQ(::kill(run->pid(), SIGINT), 0);
+  const Outcome outcome = run->wait();
+  EXPECT_EQ(outcome.signal, SIGINT);
+  EXPECT_THAT(outcome.out, testing::HasSubstr("1 of 4 cases are done; not compared with "));
+  EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("moved")));
+}
+
 TEST(Interrupt, ControlCLeavesNoFileAndNoWorker) {
   const Scratch scratch;
   Running run(long_run(scratch.file("r.json")), {});
@@ -44,6 +102,7 @@ TEST(Interrupt, ControlCLeavesNoFileAndNoWorker) {
   const Outcome outcome = run.wait();
   EXPECT_EQ(outcome.signal, SIGINT);
   EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "moesim: interrupted before a case was done; nothing was written\n");
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
 

@@ -88,9 +88,10 @@ Running::~Running() {
   fs::remove_all(folder_);
 }
 
-pid_t Running::wait_for_child() const {
+pid_t Running::wait_for_child(pid_t before) const {
   for (int i = 0; i < 10'000; ++i) {
-    if (const pid_t child = child_of(pid_)) return child;
+    const pid_t child = child_of(pid_);
+    if (child != 0 && child != before) return child;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return 0;

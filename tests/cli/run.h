@@ -41,8 +41,9 @@ class Running {
   Running& operator=(const Running&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// The first child process, once there is one; 0 when moesim ends or ten seconds pass before.
-  pid_t wait_for_child() const;
+  /// The first child process that is not `before`, once there is one; 0 when ten seconds pass
+  /// before.
+  pid_t wait_for_child(pid_t before = 0) const;
   /// What still runs of the process group, the first process included.
   std::vector<pid_t> members() const;
   Outcome wait();

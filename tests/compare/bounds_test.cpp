@@ -55,7 +55,7 @@ TEST(Bounds, AreThoseOfLayersPlannedAloneWhereLayersDecideAlone) {
 TEST(Bounds, AreOfTheBytesThatTheComparisonCounts) {
   const Scenario scenario = scenario_of("[alltoall, exflow, moetuner, trt-llm]", two_nodes);
   const Inputs inputs = open_inputs(scenario);
-  const auto [cases, bounds] = simulate(scenario, inputs, {.workers = 2, .bounds = true});
+  const auto [cases, bounds, signal] = simulate(scenario, inputs, {.workers = 2, .bounds = true});
   ASSERT_EQ(bounds.size(), cases.size());
   for (std::size_t i = 0; i < cases.size(); ++i) {
     EXPECT_GT(bounds[i].sums.between_hosts.value, 0);
@@ -71,7 +71,7 @@ TEST(Bounds, LeaveOutPoliciesThatCannotRun) {
                                                                 {"repeat", "2", "r"},
                                                                 {"steps", "0", "s"}});
   const Inputs inputs = open_inputs(scenario);
-  const auto [cases, bounds] = simulate(scenario, inputs, {.workers = 2, .bounds = true});
+  const auto [cases, bounds, signal] = simulate(scenario, inputs, {.workers = 2, .bounds = true});
   EXPECT_EQ(cases.size(), 2u);
   ASSERT_EQ(bounds.size(), 1u);
   EXPECT_EQ(bounds[0].policy, "lazarus");

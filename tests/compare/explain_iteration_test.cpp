@@ -30,7 +30,7 @@ TEST(ExplainIteration, IsTheIterationThatTheComparisonRuns) {
   const ExplainedIteration e = explain_iteration(scenario, inputs, true);
   const IterationMetrics m =
       simulate_iterations(scenario, inputs, {.workers = 1, .bounds = true, .elasticities = true})
-          .at(0)
+          .cases.at(0)
           .metrics;
   EXPECT_EQ(e.explanation.times, m.times);
   EXPECT_EQ(e.explanation.sums, m.path);
@@ -61,7 +61,7 @@ TEST(ExplainIteration, RanksAddUpToTheMeanAndTheFullestIsAmongThem) {
   }
   EXPECT_NEAR(bubble / e.times.of(IterationPart::bubble), 1, 1e-9);
   EXPECT_NEAR(path / e.times.iteration, 1, 1e-9);
-  const auto m = simulate_iterations(scenario, inputs, {}).at(0).metrics;
+  const auto m = simulate_iterations(scenario, inputs, {}).cases.at(0).metrics;
   EXPECT_EQ(fullest, m.fullest.peak);
 }
 

@@ -161,7 +161,7 @@ TEST(Pictures, OfAnIterationHaveAStagePerTimelineAndTheMemoryOfTheTable) {
                          {"batch", "{global: 16, micro: 1, sequence: 512}", "b"},
                          {"set", "topology.nodes=1", "n"}});
   const Inputs inputs = open_iteration_inputs(scenario);
-  const auto cases = simulate_iterations(scenario, inputs, {.pictures = true});
+  const auto cases = simulate_iterations(scenario, inputs, {.pictures = true}).cases;
   const Pictures& p = cases.back().pictures.front();
   EXPECT_EQ(p.microbatches, 4);
   ASSERT_EQ(p.memory.size(), 1u);

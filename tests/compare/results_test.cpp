@@ -85,7 +85,8 @@ TEST(Results, TimelinesComeBack) {
 }
 
 TEST(Results, BoundsComeBack) {
-  const BoundSums sums{Seconds(1), Seconds(2), 0.5, Bytes(3), {4, 5}, {2, 8}};
+  const BoundSums sums{Seconds(1), Seconds(2), 0.5,      Bytes(3),
+                       {4, 5},     {2, 8},     Bytes(2), Seconds(0.5)};
   const auto again = from_bytes<BoundSums>(to_bytes(sums));
   EXPECT_EQ(again.alone, sums.alone);
   EXPECT_EQ(again.bound, sums.bound);
@@ -93,6 +94,8 @@ TEST(Results, BoundsComeBack) {
   EXPECT_EQ(again.between_hosts, sums.between_hosts);
   EXPECT_EQ(again.classes, sums.classes);
   EXPECT_EQ(again.phases, sums.phases);
+  EXPECT_EQ(again.least_between_hosts, sums.least_between_hosts);
+  EXPECT_EQ(again.dedup, sums.dedup);
 }
 
 }  // namespace

@@ -100,5 +100,18 @@ TEST(ExplainCase, IsAValueThatSurvivesAPipe) {
   EXPECT_FALSE(again.phases.empty());
 }
 
+TEST(TimelineRanks, AreTheFirstOfStagesThatAreEvenlySpaced) {
+  const auto of = [](int stages, int each) {
+    std::vector<int> stage_of, ranks;
+    for (int g = 0; g < stages * each; ++g) stage_of.push_back(g / each);
+    for (const GpuId gpu : chosen_ranks({}, stages * each, stage_of)) ranks.push_back(gpu.value);
+    return ranks;
+  };
+  EXPECT_THAT(of(1, 4), testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(of(2, 8), testing::ElementsAre(0, 1, 2, 3, 8, 9, 10, 11));
+  EXPECT_THAT(of(3, 8), testing::ElementsAre(0, 1, 2, 8, 9, 10, 16, 17));
+  EXPECT_THAT(of(16, 10), testing::ElementsAre(0, 20, 40, 60, 80, 100, 120, 150));
+}
+
 }  // namespace
 }  // namespace moesim

@@ -114,6 +114,58 @@ TEST(Workers, ShowTheirStepsOnATerminal) {
   EXPECT_EQ(on_a_terminal([] {}), "");
 }
 
+TEST(Workers, TellOfResultsAsTheyCome) {
+  const std::vector<AnswerJob> jobs = {job_that("slow",
+                                                [] {
+                                                  return sleep_for(200), Answer{1, {"slow"}};
+                                                }),
+                                       job_that("fast", [] {
+                                         return Answer{2, {"fast"}};
+                                       })};
+  std::vector<std::pair<std::size_t, Answer>> told;
+  JobEvents<Answer> events;
+  events.finished = [&](std::size_t job, const Answer& answer) { told.emplace_back(job, answer); };
+  const JobResults<Answer> all = run_jobs(jobs, 2, events);
+  EXPECT_EQ(all.signal, 0);
+  EXPECT_THAT(all.results, testing::ElementsAre(Answer{1, {"slow"}}, Answer{2, {"fast"}}));
+  EXPECT_THAT(told, testing::ElementsAre(std::pair(1u, Answer{2, {"fast"}}),
+                                         std::pair(0u, Answer{1, {"slow"}})));
+  events.finished = [](std::size_t, const Answer&) { throw std::runtime_error("enough"); };
+  EXPECT_THAT([&] { run_jobs(jobs, 2, events); }, ThrowsMessage<std::runtime_error>("enough"));
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+/// Signals its parent when the job before it is done, and would go on for ever.
+std::vector<AnswerJob> signalling_jobs(int signal) {
+  return {job_that("quick",
+                   [] {
+                     return Answer{1, {"done"}};
+                   }),
+          job_that("endless",
+                   [signal]() -> Answer {
+                     ::raise(signal);  // as a terminal would; workers leave it to their parent
+                     ::kill(::getppid(), signal);
+                     while (true) sleep_for(1000);
+                   }),
+          job_that("never", [] { return Answer{}; })};
+}
+
+TEST(Workers, KeepWhatIsDoneAfterASignal) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction before = {}, after = {};
+    ::sigaction(signal, nullptr, &before);
+    const JobResults<Answer> all = run_jobs(signalling_jobs(signal), 1, JobEvents<Answer>());
+    EXPECT_EQ(all.signal, signal);
+    EXPECT_THAT(all.results, testing::ElementsAre(Answer{1, {"done"}}, std::nullopt, std::nullopt));
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+    ::sigaction(signal, nullptr, &after);
+    EXPECT_EQ(after.sa_handler, before.sa_handler);
+  }
+  EXPECT_THROW(run_jobs(signalling_jobs(SIGINT), 1), Interrupted);
+  const auto quick = job_that("quick", [] { return Answer{1, {"done"}}; });
+  EXPECT_EQ(run_jobs(std::vector{quick}, 1).size(), 1u);  // nothing of it is left
+}
+
 const std::vector<Diagnostic> two_places = {
     {Severity::error, "a.yaml", 3, 7, "no such key", "  keey: 1", "did you mean 'key'?"},
     {Severity::warning, "b.npy", 0, 0, "is empty", "", ""}};

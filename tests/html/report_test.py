@@ -4,7 +4,6 @@
 usage: report_test.py MOESIM [MOESIM_HW]      with it a measurement over MPI is opened, too
 """
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -12,8 +11,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 from browser import Browser, find_browser  # noqa: E402
+from measured import measure  # noqa: E402
 
 MOESIM = str(pathlib.Path(sys.argv.pop(1)).resolve())
 HW = str(pathlib.Path(sys.argv.pop(1)).resolve()) if len(sys.argv) > 1 else None
@@ -38,7 +38,7 @@ def reported(name, *arguments):
 
 
 def quickstart():
-    return reported("quickstart", "compare", "scenarios/quickstart.yaml")
+    return reported("quickstart", "compare", "scenarios/quickstart.yaml", "--bounds")
 
 
 def sweep():
@@ -49,19 +49,13 @@ def sweep():
 
 def iteration():
     return reported("iteration", "compare", "scenarios/iteration.yaml", "--steps", "12", "--warmup", "2",
-                    "--policy", "alltoall,llep", "--set", "batch.global=16")
+                    "--policy", "alltoall,llep", "--set", "batch.global=16", "--bounds", "--elasticities")
 
 
 def validation():
-    """(the report, its result) of what two ranks of this machine measured; how near it comes is no matter here."""
+    """(the report, its result) of what two ranks of this machine measured."""
     measured, report = (pathlib.Path(SCRATCH.name, name) for name in ("measured.json", "validation.html"))
-    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
-    subprocess.run(["mpirun", "-n", "2", HW, "run", "--topology", "hiermoe-a6000", "--set", "topology.nodes=1", "--set",
-                    "topology.node.gpus=2", "--model", "tiny-moe", "--set", "model.hidden=64", "--set", "model.expert_ffn=32",
-                    "--trace", "traces/tiny-moe-train", "--tokens-per-rank", "16", "--steps", "0", "--repeats", "1",
-                    "--policy", "alltoall,megatron", "--json", measured],
-                   cwd=ROOT, check=True, capture_output=True, env=environment)
+    measure(HW, measured)
     result = report.with_suffix(".json")
     subprocess.run([MOESIM, "validate", measured, "--report", report, "--json", result], check=False, capture_output=True,
                    cwd=ROOT)  # exits with 1, as this machine is none that is described
@@ -88,14 +82,30 @@ class ReportTest(unittest.TestCase):
     def texts(self, selector):
         return self.page.value(f"[...document.querySelectorAll({json.dumps(selector)})].map(each => each.textContent)")
 
-    def lengths(self, row):
+    def lengths(self, row, section="#r1-time"):
         """part -> width of its bar in a row of bars."""
-        return dict(self.page.value(f"""[...document.querySelectorAll(".facet .row")[{row}].querySelectorAll(".part")]
+        return dict(self.page.value(f"""[...document.querySelectorAll("{section} .facet .row")[{row}].querySelectorAll(".part")]
             .map(bar => [bar.dataset.part, Number(bar.getAttribute("width"))])"""))
 
-    def choose(self, label, value):
+    def shares(self, row):
+        """bound -> its share of the simulated time, as its mark's place on the axis says."""
+        return dict(self.page.value(f"""(() => {{
+            const row = document.querySelectorAll("#r1-bounds .row")[{row}];
+            const bar = row.querySelectorAll("rect")[1];
+            return [...row.querySelectorAll(".bound")].map(mark => [mark.dataset.bound,
+                (mark.transform.baseVal[0].matrix.e - bar.getAttribute("x")) / bar.getAttribute("width")]);
+        }})()"""))
+
+    def check_path(self, row, case, time):
+        lengths = self.lengths(row, "#r1-path")
+        kinds = {each["kind"]: each["s"] for each in case["critical_path"]["kinds"]}
+        self.assertEqual(set(lengths), set(kinds))
+        for kind, width in lengths.items():
+            self.assertAlmostEqual(width / sum(lengths.values()), kinds[kind] / time, delta=0.004)
+
+    def choose(self, label, value, section="article"):
         self.page.value(f"""(() => {{
-            const list = document.querySelector('select[aria-label="{label}"]');
+            const list = document.querySelector('{section} select[aria-label="{label}"]');
             list.value = {json.dumps(value)};
             list.dispatchEvent(new Event("change"));
         }})()""")
@@ -107,9 +117,40 @@ class Quickstart(ReportTest):
         self.open(report)
 
     def test_every_case_has_a_bar_and_a_line(self):
-        self.assertEqual(self.count(".facet .row"), len(self.result["cases"]))
-        self.assertEqual(self.count("tbody tr"), len(self.result["cases"]))
-        self.assertEqual(self.count(".facet"), 3)
+        self.assertEqual(self.count("#r1-time .facet .row"), len(self.result["cases"]))
+        self.assertEqual(self.count("#r1-cases tbody tr"), len(self.result["cases"]))
+        self.assertEqual(self.count("#r1-time .facet"), 3)
+
+    def test_the_path_of_every_case_and_of_the_chosen_one(self):
+        self.assertEqual(self.count("#r1-path .facet .row"), len(self.result["cases"]))
+        for row in (0, 9, 14):
+            self.check_path(row, self.result["cases"][row], self.result["cases"][row]["step_s"])
+        self.page.click("#r1-path .facet .row text", 9 * 8)
+        chosen = self.texts("#r1-path .chart figcaption")[-2]
+        path = next(case for case in self.result["cases"] if f"The path of {case['policy']} on {case['topology']} " in chosen)["critical_path"]
+        kinds = sorted(path["kinds"], key=lambda kind: -kind["s"])
+        self.assertEqual(self.count("table.path tbody tr"), len(kinds))
+        self.assertIn(max(kinds[0]["bound_by_s"], key=kinds[0]["bound_by_s"].get), self.texts("table.path tbody tr td")[3])
+        self.assertEqual(self.count("#r1-path .layer"), len(path["layers"]))
+
+    def test_the_path_by_what_binds_it(self):
+        self.choose("parts", "resources", "#r1-path")
+        lengths = self.lengths(0, "#r1-path")
+        bound = self.result["cases"][0]["critical_path"]["bound_by_s"]
+        self.assertEqual(set(lengths), set(bound))
+        for what, width in lengths.items():
+            self.assertAlmostEqual(width / sum(lengths.values()), bound[what] / sum(bound.values()), delta=0.004)
+
+    def test_bounds_lie_where_they_should(self):
+        for row in (0, 7, 14):
+            case, shares = self.result["cases"][row], self.shares(row)
+            self.assertEqual(set(shares), {"perfect_balance_s", "pure_compute_s", "pure_port_s", "no_communication_s", "dedup"})
+            for bound, share in shares.items():
+                dedup = case["perfect_dedup"]["bound_s"] / case["perfect_dedup"]["step_s"]
+                self.assertAlmostEqual(share, dedup if bound == "dedup" else case["time_bounds"][bound] / case["step_s"], delta=1e-3)
+                self.assertLessEqual(share, 1)
+        self.page.hover("#r1-bounds .row .bound")
+        self.assertIn("A plan of this policy cannot be faster than", self.texts("#tip")[0])
 
     def test_bars_are_as_long_as_their_parts(self):
         for row in (0, 7, 14):
@@ -130,17 +171,18 @@ class Quickstart(ReportTest):
     def test_the_filter_holds_for_bars_and_table(self):
         self.page.click("input[type=search]")
         self.page.write("llep rail")
-        self.assertEqual(self.texts(".facet .row text:first-of-type"), ["llep"])
-        self.assertEqual(self.count("tbody tr"), 1)
+        for section in ("time", "path", "bounds"):
+            self.assertEqual(self.texts(f"#r1-{section} .facet .row text:first-of-type"), ["llep"])
+        self.assertEqual(self.count("#r1-cases tbody tr"), 1)
         self.assertEqual(self.texts(".count"), ["1 of 15 cases"])
 
     def test_a_list_of_clusters_filters(self):
         self.choose("topology", "h100-rail")
-        self.assertEqual((self.count(".facet"), self.count("tbody tr")), (1, 5))
+        self.assertEqual((self.count("#r1-time .facet"), self.count("#r1-cases tbody tr")), (1, 5))
 
     def test_the_order(self):
         self.choose("order", "time")
-        self.assertEqual(self.texts("tbody tr:first-child td")[:2], ["llep", "gb200-nvl72"])
+        self.assertEqual(self.texts("#r1-cases tbody tr:first-child td")[:2], ["llep", "gb200-nvl72"])
 
     def test_hovering_tells_the_figures(self):
         self.page.hover(".facet .row .part", 1)
@@ -156,16 +198,16 @@ class Quickstart(ReportTest):
     def test_sorting_by_a_column(self):
         steps = [case["step_s"] for case in self.result["cases"]]
         fastest = self.result["cases"][steps.index(min(steps))]
-        self.page.click("th button", 2)
-        self.assertEqual(self.texts("tbody tr:first-child td")[0], fastest["policy"])
-        self.page.click("th button", 2)
+        self.page.click("#r1-cases th button", 2)
+        self.assertEqual(self.texts("#r1-cases tbody tr:first-child td")[0], fastest["policy"])
+        self.page.click("#r1-cases th button", 2)
         slowest = self.result["cases"][steps.index(max(steps))]
-        self.assertEqual(self.texts("tbody tr:first-child td")[0], slowest["policy"])
+        self.assertEqual(self.texts("#r1-cases tbody tr:first-child td")[0], slowest["policy"])
 
     def test_keys_reach_a_bar(self):
         self.page.value("document.querySelectorAll('.facet .row')[3].focus({focusVisible: true})")
         self.page.press("Enter", "\r")
-        self.assertEqual(self.page.value("document.querySelector('.facet .row[aria-pressed=true]').getAttribute('aria-label')")
+        self.assertEqual(self.page.value("document.querySelector('#r1-time .facet .row[aria-pressed=true]').getAttribute('aria-label')")
                          .split(":")[0], "hybridep-exact")
 
     def test_light_and_dark(self):
@@ -193,8 +235,8 @@ class Sweep(ReportTest):
     def test_more_than_a_hundred_cases(self):
         ran = [case for case in self.result["cases"] if "unsuitable" not in case]
         self.assertGreater(len(ran), 100)
-        self.assertEqual(self.count(".facet .row"), len(ran))
-        self.assertEqual(self.count("tbody tr"), len(self.result["cases"]))
+        self.assertEqual(self.count("#r1-time .facet .row"), len(ran))
+        self.assertEqual(self.count("#r1-cases tbody tr"), len(self.result["cases"]))
         self.assertEqual(self.count("tr.unsuitable"), len(self.result["cases"]) - len(ran))
         self.assertLess(self.report.stat().st_size, MOST_BYTES)
 
@@ -219,11 +261,28 @@ class Iteration(ReportTest):
         self.assertTrue(colours and min(colours) > 4, colours)
 
     def test_parts_of_an_iteration(self):
-        self.assertEqual(self.count(".facet .row"), len(self.result["cases"]))
+        self.assertEqual(self.count("#r1-time .facet .row"), len(self.result["cases"]))
         case, lengths = self.result["cases"][1], self.lengths(1)
         total = sum(lengths.values())
         for part, width in lengths.items():
             self.assertAlmostEqual(width / total, case["parts_s"][part] / case["iteration_s"], delta=0.004)
+
+
+    def test_path_bounds_and_resources_of_an_iteration(self):
+        for row, case in enumerate(self.result["cases"]):
+            self.check_path(row, case, case["iteration_s"])
+            shares = self.shares(row)
+            self.assertEqual(set(shares), set(case["time_bounds"]))
+            for bound, share in shares.items():
+                self.assertAlmostEqual(share, case["time_bounds"][bound] / case["iteration_s"], delta=1e-3)
+        self.choose("case", "1", "#r1-elasticities")
+        telling = [each for each in self.result["cases"][1]["elasticities"] if abs(each["change"]) >= 5e-5]
+        drawn = self.page.value("""[...document.querySelectorAll("#r1-elasticities .row")].map(row =>
+            [row.dataset.resource, Number(row.querySelector(".part").getAttribute("width"))])""")
+        self.assertEqual([resource for resource, _ in drawn], [each["resource"] for each in telling])
+        self.assertAlmostEqual(drawn[1][1] / drawn[0][1], telling[1]["change"] / telling[0]["change"], delta=0.01)
+        self.page.hover("#r1-elasticities .row .part")
+        self.assertIn(telling[0]["resource"], self.texts("#tip")[0])
 
 
 @unittest.skipIf(HW is None, "no moesim-hw")
@@ -253,7 +312,19 @@ class Alone(ReportTest):
         moesim("report", *results, "-o", report)
         self.open(report)
         self.assertEqual(self.count("article"), 2)
-        self.assertEqual(self.count(".facet"), 4)
+        self.assertEqual(self.count("#r1-time .facet") + self.count("#r2-time .facet"), 4)
+
+    def test_an_interrupted_comparison_says_so(self):
+        result = quickstart()[1]
+        names = {key: result["cases"][3][key] for key in ("topology", "policy", "fidelity")}
+        result["cases"][3] = names | {"unsuitable": "the comparison was interrupted", "interrupted": True}
+        result["interrupted"] = {"done": 14, "cases": 15}
+        partial, report = pathlib.Path(SCRATCH.name, "partial.json"), pathlib.Path(SCRATCH.name, "partial.html")
+        partial.write_text(json.dumps(result), encoding="utf-8")
+        moesim("report", partial, "-o", report)
+        self.open(report)
+        self.assertIn("14 of 15 cases", self.texts(".banner")[0])
+        self.assertEqual((self.count("#r1-time .facet .row"), self.count("tr.unsuitable")), (14, 1))
 
     def test_names_are_no_markup(self):
         result = quickstart()[1]
@@ -265,7 +336,7 @@ class Alone(ReportTest):
         moesim("report", changed, "-o", report)
         self.open(report)
         self.assertEqual(self.page.value("typeof window.taken"), "undefined")
-        self.assertIn(evil, self.texts("tbody tr:first-child td")[0])
+        self.assertIn(evil, self.texts("#r1-cases tbody tr:first-child td")[0])
 
     def test_without_the_library_tables_stay(self):
         report, result = quickstart()

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "sim/plan/exchange_time.h"
+#include "sim/report/perfect_dedup.h"
 #include "tests/plan/fixtures.h"
 #include "tests/topology/clusters.h"
 
@@ -104,6 +105,46 @@ TEST(NeedsOf, LeavesOutRowsWithoutChoices) {
                                       row(0, 2, 0, 0b1), row(1, 0, 1, 0)};
   plan.add(std::move(op));
   EXPECT_EQ(needs_of(plan), (std::vector<TokenNeeds>{{GpuId(0), ids<GpuId>({2})}}));
+}
+
+/// An exchange with these rows of `row` bytes.
+void add_rows(Plan& plan, int layer, Stage stage, Bytes row, std::vector<RowMove> rows) {
+  std::vector<std::array<std::uint32_t, 3>> entries;
+  for (const RowMove& each : rows) {
+    entries.push_back({static_cast<std::uint32_t>(each.from.value),
+                       static_cast<std::uint32_t>(each.to.value), 1});
+  }
+  Op op = exchange("x", {0, 1, 2, 3}, matrix(4, static_cast<int>(row.value), std::move(entries)));
+  op.key.layer = layer;
+  op.key.stage = stage;
+  std::get<Exchange>(op.work).rows = std::move(rows);
+  plan.add(std::move(op));
+}
+
+// In each of two layers a token of GPU 0 goes to both GPUs of node 1, with a row of 1 MB for each,
+// and comes back as two rows of 2 MB. One row per host would do: 4 MB into node 0 at 20 GB/s.
+TEST(PerfectDedup, CountsATokenOncePerHostGpuAndStage) {
+  const auto row = [](int from, int to, Choices choices) {
+    return RowMove{GpuId(from), GpuId(to), TokenId(0), choices};
+  };
+  Plan plan{"plan", 4, {}};
+  for (const int layer : {0, 1}) {
+    add_rows(plan, layer, Stage::dispatch, Bytes(1'000'000), {row(0, 2, 0b1), row(0, 3, 0b10)});
+    add_rows(plan, layer, Stage::combine, Bytes(2'000'000), {row(2, 0, 0b1), row(3, 0, 0b10)});
+  }
+  const Topology topology = nodes_of_two(2);
+  const PortBytes least = least_bytes(plan, topology);
+  const auto megabytes = [](std::vector<std::int64_t> all) {
+    for (std::int64_t& each : all) each /= 1'000'000;
+    return all;
+  };
+  using List = std::vector<std::int64_t>;
+  EXPECT_EQ(least.between_hosts, 6'000'000);
+  EXPECT_EQ(megabytes(least.hosts.in), (List{4, 2}));
+  EXPECT_EQ(megabytes(least.hosts.out), (List{2, 4}));
+  EXPECT_EQ(megabytes(least.gpus.in), (List{4, 0, 2, 2}));
+  EXPECT_EQ(megabytes(least.gpus.out), (List{2, 0, 4, 4}));
+  EXPECT_NEAR(time_at_full_rate(least, topology).value, 200e-6, 1e-12);
 }
 
 /// Who sends a token to each GPU; -1: nobody.

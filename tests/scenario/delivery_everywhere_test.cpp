@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sim/base/data_files.h"
+#include "sim/report/perfect_dedup.h"
 #include "sim/scenario/proof.h"
 #include "sim/topology/reader.h"
 #include "tests/scenario/time_properties.h"
@@ -80,6 +81,17 @@ void expect_tiers(const Topology& topology, const GroupTraffic& traffic, const L
   }
 }
 
+std::int64_t token_bytes_between_hosts(const Plan& plan, const Topology& topology) {
+  std::int64_t sum = 0;
+  for (const Op& op : plan.ops) {
+    if (op.exchange() == nullptr || !carries_tokens(op.stream)) continue;
+    op.traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
+      if (topology.host_of(from) != topology.host_of(to)) sum += bytes.value;
+    });
+  }
+  return sum;
+}
+
 class DeliveryEverywhere : public testing::TestWithParam<ScenarioCase> {};
 
 TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
@@ -114,6 +126,9 @@ TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
   const Timeline timeline = run_at_port(priced, gpus);
   expect_path_is_the_makespan(priced, timeline, gpus);
   expect_within_bounds(priced, timeline, gpus, {});
+  const PortBytes least = least_bytes(planned.plan, topology);
+  EXPECT_LE(time_at_full_rate(least, topology).value, timeline.makespan.value * (1 + 1e-9));
+  EXPECT_LE(least.between_hosts, token_bytes_between_hosts(planned.plan, topology));
 }
 
 /// All that are shipped, three of different kinds first.

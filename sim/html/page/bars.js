@@ -1,4 +1,4 @@
-// Stacked bars: what the time of every case consists of.
+// Stacked bars: what the time of every case consists of, or its critical path.
 
 const BAR = {height: 24, gap: 6, left: 190, right: 150, width: 1120};
 
@@ -18,26 +18,26 @@ function timeAxis(svg, scale, most, height, left) {
 }
 
 /** The parts of one case as [{part, seconds, from}], those in `hidden` left out. */
-function stackOf(shown, hidden) {
+function stackOf(shown, parts, hidden) {
   let from = 0;
-  return shown.parts.filter(({part, seconds}) => seconds > 0 && !hidden.has(part.key)).map(each => {
+  return parts(shown).filter(({part, seconds}) => seconds > 0 && !hidden.has(part.key)).map(each => {
     const placed = {...each, from, shown};
     from += each.seconds;
     return placed;
   });
 }
 
-function caseTip(shown, result) {
+function caseTip(shown, result, parts) {
   return {
     title: `${shown.policy} on ${shown.topology}${shown.routing ? `, ${shown.routing} routing` : ""}`,
     rows: [[`one ${result.unit}`, `${seconds(shown.time)} (${times(shown.speedup)})`],
-      ...shown.parts.filter(each => each.seconds > 0)
+      ...parts(shown).filter(each => each.seconds > 0)
         .map(({part, seconds: value}) => [part.name, `${seconds(value)} · ${percent(value / shown.time)}`, part])],
   };
 }
 
 /** Bars of one group on its own scale, or on one that `most` says. */
-function drawGroup(cases, {result, view, hidden, shares, most}) {
+function drawGroup(cases, {result, view, parts, hidden, shares, most}) {
   const inner = BAR.width - BAR.left - BAR.right;
   const height = 26 + cases.length * (BAR.height + BAR.gap);
   const svg = d3.create("svg").attr("viewBox", `0 0 ${BAR.width} ${height}`).attr("width", BAR.width).attr("role", "group");
@@ -59,7 +59,7 @@ function drawGroup(cases, {result, view, hidden, shares, most}) {
   const width = (shown, value) => scale(shares ? value / shown.time : value);
   rows.each(function (shown) {
     const row = d3.select(this);
-    const stack = stackOf(shown, hidden);
+    const stack = stackOf(shown, parts, hidden);
     for (const each of stack) {
       const x = BAR.left + width(shown, each.from), wide = width(shown, each.seconds);
       const bar = row.append("rect").attr("class", "part").attr("data-part", each.part.key)
@@ -80,17 +80,18 @@ function drawGroup(cases, {result, view, hidden, shares, most}) {
     if (shown.speedup !== undefined) total.append("tspan").attr("class", "soft").attr("dx", 7).text(times(shown.speedup));
     if (shown.best) total.append("tspan").attr("dx", 7).attr("class", "soft").text("fastest");
     if (shown.altered) total.append("tspan").attr("dx", 7).attr("class", "soft").text("alters choices");
-    tells(this, () => caseTip(shown, result));
+    tells(this, () => caseTip(shown, result, parts));
     activates(this, () => view.change({chosen: shown}));
   });
   return svg.node();
 }
 
 /** Names of parts that some case has, as switches. */
-function partLegend(result, hidden, redraw) {
-  const present = PARTS[result.kind].concat(result.cases.flatMap(shown => shown.parts.map(each => each.part)))
-    .filter((part, i, all) => all.findIndex(other => other.key === part.key) === i)
-    .filter(part => result.cases.some(shown => shown.parts.some(each => each.part.key === part.key && each.seconds > 1e-5 * shown.time)));
+function partLegend(result, parts, hidden, redraw) {
+  const share = (shown, part) => parts(shown).some(each => each.part.key === part.key && each.seconds > 1e-5 * shown.time);
+  const ran = result.cases.filter(shown => shown.ran);
+  const present = [...new Map(ran.flatMap(shown => parts(shown).map(each => [each.part.key, each.part]))).values()]
+    .filter(part => ran.some(shown => share(shown, part)));
   return element("ul", {class: "legend", "aria-label": "parts; click to hide"}, present.map(part => {
     const toggle = element("button", {type: "button", "aria-pressed": "true", onclick: () => {
       if (!hidden.delete(part.key)) hidden.add(part.key);
@@ -104,30 +105,44 @@ function partLegend(result, hidden, redraw) {
 
 const MOST_BARS = 150;  // of a group; what lies beyond is in the table, and is said
 
-function barSection(id, result, view) {
-  const hidden = new Set(), drawing = element("div", {class: "chart"});
-  let scale = "own";
+/** Cases in groups that compare, those that the filter admits; `draw(cases, most)` makes the drawing of one. */
+function facets(result, view, small, draw) {
+  const groups = grouped(view.ran(), groupOf);
+  if (!groups.size) return [element("p", {class: "said"}, "No case that ran passes the filter.")];
+  return [...groups].map(([, cases]) => {
+    const drawn = cases.slice(0, MOST_BARS);
+    const {topology, fidelity} = cases[0];
+    return element("figure", {class: "facet", "data-cases": drawn.length},
+      element("figcaption", {}, topology, " ", element("small", {}, `${result.several.fidelity ? `at ${fidelity}, ` : ""}${small(cases)}`,
+        drawn.length < cases.length ? `; the first ${drawn.length} of ${cases.length} cases in this order, all are in the table` : "")),
+      draw(drawn, cases));
+  });
+}
+
+/** Stacked bars of all cases. `kinds`: [{value, text, parts(case)}], one of which is shown at a time. */
+function stackChart(result, view, kinds) {
+  const hidden = new Set(), drawing = element("div", {class: "chart"}), legend = element("div");
+  let scale = "own", {parts} = kinds[0];
   const redraw = () => {
-    const groups = grouped(view.ran(), groupOf);
-    const visible = shown => d3.sum(stackOf(shown, hidden), each => each.seconds);
+    const visible = shown => d3.sum(stackOf(shown, parts, hidden), each => each.seconds);
     const most = d3.max(view.ran(), visible) || 1;
-    drawing.replaceChildren(...[...groups].map(([, cases]) => {
-      const drawn = cases.slice(0, MOST_BARS);
-      const own = d3.max(cases, visible) || 1;
-      const {topology, fidelity} = cases[0];
-      return element("figure", {class: "facet", "data-cases": drawn.length},
-        element("figcaption", {}, topology, " ", element("small", {}, `${result.several.fidelity ? `at ${fidelity}, ` : ""}speedups over ${cases[0].first.policy}`,
-          drawn.length < cases.length ? `; the first ${drawn.length} of ${cases.length} cases in this order, all are in the table` : "")),
-        drawGroup(drawn, {result, view, hidden, shares: scale === "shares", most: scale === "one" ? most : own}));
-    }));
-    if (!groups.size) drawing.append(element("p", {class: "said"}, "No case that ran passes the filter."));
+    drawing.replaceChildren(...facets(result, view, cases => `speedups over ${cases[0].first.policy}`, (drawn, cases) =>
+      drawGroup(drawn, {result, view, parts, hidden, shares: scale === "shares", most: scale === "one" ? most : d3.max(cases, visible) || 1})));
   };
+  const relabel = () => legend.replaceChildren(partLegend(result, parts, hidden, redraw));
   const scales = [{value: "own", text: "each cluster its own"}, {value: "one", text: "one for all clusters"}, {value: "shares", text: `shares of the ${result.unit}`}];
-  const controls = element("div", {class: "controls"}, chooser("scale", scales, "own", value => { scale = value; redraw(); }));
+  relabel();
+  view.follow(redraw);
+  return [element("div", {class: "controls"},
+    kinds.length > 1 ? chooser("parts", kinds, kinds[0].value, value => { ({parts} = kinds.find(kind => kind.value === value)); hidden.clear(); relabel(); redraw(); }) : "",
+    chooser("scale", scales, "own", value => { scale = value; redraw(); })), legend, drawing];
+}
+
+function barSection(id, result, view) {
   const made = section(id, "Time", `Where does the time of ${result.unit === "step" ? "a step" : "an iteration"} go?`,
     `The mean GPU's ${result.unit}; the parts add up to it. Every moment counts once, and communication only where no kernel hides it. ` +
-    (result.cases.some(shown => shown.pictures) ? "Click a bar to draw that case below." : ""), controls, partLegend(result, hidden, redraw), drawing);
+    (result.cases.some(shown => shown.pictures) ? "Click a bar to draw that case below." : ""),
+    stackChart(result, view, [{value: "parts", text: "parts", parts: shown => shown.parts}]));
   made.classList.add("long");
-  view.follow(redraw);
   return made;
 }

@@ -1,8 +1,8 @@
 // Charts of one case: the one that is chosen by a click on its bar or from the list.
 
-/** Cases that have pictures, as a list; all sections of a result share the choice. */
-function caseChooser(result, view) {
-  const drawn = result.cases.filter(shown => shown.pictures);
+/** Cases that have something to draw, as a list; all sections of a result share the choice. */
+function caseChooser(result, view, has) {
+  const drawn = result.cases.filter(shown => shown.ran && has(shown));
   const text = shown => [nameOf(shown, result.several), result.several.topology && `on ${shown.topology}`, shown.best && "(fastest)"].filter(Boolean).join(" ");
   const holder = element("span");
   view.follow(() => holder.replaceChildren(chooser("case", drawn.map(shown => ({value: String(shown.index), text: text(shown)})),
@@ -12,17 +12,17 @@ function caseChooser(result, view) {
     left > 0 ? element("span", {class: "count"}, `drawn: ${drawn.length} of ${drawn.length + left} cases: first, fastest and slowest of every cluster, then as many as fit; run one alone to draw it`) : "");
 }
 
-/** A section that draws the chosen case again whenever the choice changes. */
-function caseSection(id, title, question, lead, result, view, draw) {
+/** A section that draws the chosen case again whenever the choice changes; `has`: whether it can. */
+function caseSection(id, title, question, lead, result, view, draw, has = shown => shown.pictures) {
   const chart = element("div", {class: "chart"});
   let drawnFor = null;
   view.follow(() => {
     if (!view.chosen || view.chosen === drawnFor) return;
     drawnFor = view.chosen;
-    chart.replaceChildren(...(view.chosen.pictures ? [draw(view.chosen)].flat() :
+    chart.replaceChildren(...(has(view.chosen) ? [draw(view.chosen)].flat() :
       [element("p", {class: "said"}, `${view.chosen.policy} on ${view.chosen.topology} is not among the cases that are drawn.`)]));
   });
-  return section(id, title, question, lead, caseChooser(result, view), chart);
+  return section(id, title, question, lead, caseChooser(result, view, has), chart);
 }
 
 const captioned = (title, small, ...content) => element("figure", {}, element("figcaption", {}, `${title} `, element("small", {}, small)), content);

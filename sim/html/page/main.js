@@ -48,23 +48,40 @@ function inputSection(id, result) {
     notes.length > MOST ? element("details", {}, element("summary", {}, `${notes.length - MOST} more notes`), element("ul", {class: "notes"}, items(notes.slice(MOST)))) : "");
 }
 
+/** Whether some case that ran has it: what a document does not hold is left out. */
+const some = (result, has) => result.cases.some(shown => shown.ran && has(shown));
+
+function chartSections(id, result, view) {
+  if (!CHARTS) return [];
+  return [
+    barSection(`${id}-time`, result, view),
+    some(result, shown => shown.raw.critical_path) ? pathSection(`${id}-path`, result, view) : "",
+    some(result, shown => shown.raw.time_bounds) ? boundSection(`${id}-bounds`, result, view) : "",
+    some(result, shown => shown.raw.elasticities) ? elasticitySection(`${id}-elasticities`, result, view) : "",
+    ...detailSections(id, result, view),
+  ];
+}
+
 function caseSections(id, result) {
   const view = new View(result);
   view.chosen = result.cases.find(shown => shown.best) || result.cases.find(shown => shown.ran);
   return {
     title: titleOf(result), answers: answersOf(result), bar: result.cases.length > 1 ? filterBar(view) : "",
-    sections: [CHARTS ? barSection(`${id}-time`, result, view) : "", ...detailSections(id, result, view), tableSection(`${id}-cases`, result, view)],
+    sections: [...chartSections(id, result, view), tableSection(`${id}-cases`, result, view)],
   };
 }
 
+const interruption = ({interrupted}) => interrupted ? element("p", {class: "banner"},
+  `Interrupted: ${interrupted.done} of ${counted(interrupted.cases, "case")} are done; the others have no results.`) : "";
+
+for (const format of ["moesim-result", "moesim-iterations"]) FORMATS[format].draw = caseSections;
+
 function article(result, index) {
   const id = `r${index + 1}`;
-  const made = result.kind === "validation"
-    ? CHARTS ? validationSections(id, result) : {title: "Measured against simulated", answers: [], sections: []}
-    : caseSections(id, result);
+  const made = FORMATS[result.document.format].draw(id, result);
   const inputs = inputSection(`${id}-inputs`, result);
   return element("article", {id}, element("h1", {}, made.title), element("p", {class: "setting"}, result.setting),
-    answerList(made.answers), made.bar || "", made.sections, inputs);
+    interruption(result.document), answerList(made.answers), made.bar || "", made.sections, inputs);
 }
 
 function contents(articles) {

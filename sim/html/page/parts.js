@@ -27,6 +27,47 @@ const PARTS = {
   ],
 };
 
+PARTS.path = [
+  {key: "attention", name: "attention", hue: "blue", meaning: "kernels: projections, scores, output"},
+  {key: "experts", name: "experts", hue: "sky", meaning: "kernels: products and activations of routed experts"},
+  {key: "moe other", name: "other MoE kernels", hue: "green", meaning: "gate, shared experts, and what moves rows about"},
+  {key: "dense", name: "dense blocks", hue: "mint", meaning: "kernels: norms, dense FFN, embedding, head, loss"},
+  {key: "optimizer", name: "optimizer", hue: "olive", meaning: "the update"},
+  {key: "dispatch", name: "dispatch", hue: "vermilion", meaning: "token rows travel to their experts"},
+  {key: "combine", name: "combine", hue: "orange", meaning: "results travel back"},
+  {key: "tensor", name: "tensor", hue: "yellow", meaning: "exchanges of tensor-parallel groups"},
+  {key: "context", name: "context", hue: "indigo", meaning: "exchanges of context-parallel groups"},
+  {key: "weights", name: "weights", hue: "purple", meaning: "exchanges of expert parameters and of updated weights"},
+  {key: "gradients", name: "gradients", hue: "wine", meaning: "sums of gradients between replicas"},
+  {key: "stage transfer", name: "between stages", hue: "grey", meaning: "transfers between pipeline stages"},
+  {key: "host", name: "host", hue: "ink", meaning: "the host had not issued the op, or works itself"},
+  {key: "idle", name: "idle", hue: "pale", meaning: "what no op of the plan explains"},
+];
+
+// What binds the path. Classes of links are those of the clusters: each takes the next hue.
+PARTS.resources = [
+  {key: "compute", name: "compute", hue: "blue", meaning: "kernels at the GPU's rate of flop"},
+  {key: "memory", name: "memory", hue: "sky", meaning: "kernels at the GPU's memory bandwidth"},
+  {key: "launch", name: "launch", hue: "mint", meaning: "kernels too short for anything but their launch"},
+  {key: "contention", name: "contention", hue: "wine", meaning: "what kernels lose to exchanges beside them"},
+  {key: "minimum time", name: "minimum time", hue: "grey", meaning: "what an exchange takes however few bytes there are"},
+  {key: "overhead", name: "overhead", hue: "yellow", meaning: "fixed cost of an exchange"},
+  {key: "latency", name: "latency", hue: "olive", meaning: "of the links"},
+  {key: "host", name: "host", hue: "ink", meaning: "the host had not issued the op, or works itself"},
+  {key: "idle", name: "idle", hue: "pale", meaning: "what no op of the plan explains"},
+];
+const CLASS_HUES = ["vermilion", "orange", "purple", "indigo", "green"];
+
+function resourceNamed(key) {
+  const known = PARTS.resources.find(part => part.key === key);
+  if (known) return known;
+  const shared = key.startsWith("shared ");
+  const links = PARTS.resources.filter(part => part.links).length;
+  PARTS.resources.push(shared ? {key, name: key, hue: "grey", hatched: true, meaning: "what exchanges lose to others on the same link"} :
+    {key, name: key, links: true, hue: CLASS_HUES[links % CLASS_HUES.length], meaning: `exchanges whose busiest link is of the class ${key}`});
+  return resourceNamed(key);
+}
+
 /** The part with this key; one that this page does not know yet is shown in grey under its own name. */
 function partNamed(kind, key) {
   return PARTS[kind].find(part => part.key === key) ||

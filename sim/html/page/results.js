@@ -95,23 +95,22 @@ function settingOf(document) {
     clusters.length > 1 ? counted(clusters.length, "cluster") : ""].filter(Boolean).join(" · ");
 }
 
-const KINDS = {"moesim-result": "steps", "moesim-iterations": "iterations"};
-
-/** A document with its cases: {kind, name, document, cases, groups, inputs}. */
-function resultOf({name, document}) {
-  if (document.format === "moesim-validation") {
-    return {kind: "validation", name, document, cases: [], inputs: inputsOf(document, name), setting: ""};
-  }
-  const kind = KINDS[document.format];
+/** What a document with cases of one kind becomes. */
+function casesOf(kind, unit, name, document) {
   const cases = document.cases.map((raw, index) => caseOf(kind, raw, index));
   const groups = compareWithin(cases);
+  const differ = key => new Set(cases.map(shown => shown[key])).size > 1;
   return {
-    kind, name, document, cases, groups, inputs: inputsOf(document, name), setting: settingOf(document),
-    unit: kind === "steps" ? "step" : "iteration",
-    several: {
-      topology: new Set(cases.map(shown => shown.topology)).size > 1,
-      fidelity: new Set(cases.map(shown => shown.fidelity)).size > 1,
-      routing: new Set(cases.map(shown => shown.routing)).size > 1,
-    },
+    kind, unit, name, document, cases, groups, inputs: inputsOf(document, name), setting: settingOf(document),
+    several: {topology: differ("topology"), fidelity: differ("fidelity"), routing: differ("routing")},
   };
 }
+
+/** Kinds of documents, by their `format`. `read(name, document)`: {kind, name, document, cases, inputs, setting, and what
+ *  its drawing needs}; `draw(id, result)`: {title, answers: [[what, figure, beside]], bar: controls, sections}. */
+const FORMATS = {
+  "moesim-result": {read: (name, document) => casesOf("steps", "step", name, document)},
+  "moesim-iterations": {read: (name, document) => casesOf("iterations", "iteration", name, document)},
+};
+
+const resultOf = ({name, document}) => FORMATS[document.format].read(name, document);

@@ -72,6 +72,7 @@ function measuredFile(measured, tolerance) {
 }
 
 function validationSections(id, result) {
+  if (!CHARTS) return {title: "Measured against simulated", answers: [], sections: []};
   const {document} = result;
   const all = document.results.flatMap(measured => measured.policies);
   const worst = all.reduce((most, policy) => Math.abs(policy.error) > Math.abs(most.error) ? policy : most);
@@ -88,3 +89,8 @@ function validationSections(id, result) {
       pairLegend(), document.results.map(measured => measuredFile(measured, document.tolerance)))],
   };
 }
+
+FORMATS["moesim-validation"] = {
+  read: (name, document) => ({kind: "validation", name, document, cases: [], inputs: inputsOf(document, name), setting: ""}),
+  draw: validationSections,
+};
