@@ -8,7 +8,7 @@ namespace moesim {
 LongWork::LongWork(std::string what, std::string interrupted)
     : what_(std::move(what)), interrupted_(std::move(interrupted)) {}
 
-bool LongWork::stopped() { return stop_signal != 0; }
+bool LongWork::stopped() { return StopSignals().caught() != 0; }  // nested: what was noted stays
 
 void LongWork::show(double done) {
   if (const int signal = signals_.caught()) throw Interrupted(signal, interrupted_);

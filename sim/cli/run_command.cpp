@@ -50,8 +50,9 @@ struct RunOptions {
     return workers > 0 ? workers : cores;
   }
   ComparisonOptions asked() const {
-    ComparisonOptions options{
-        worker_count(), bounds, elasticities, pictures || output.page_asked(), {}, nullptr, true};
+    ComparisonOptions options{worker_count(), bounds, elasticities,
+                              pictures || output.page_asked()};
+    options.keep_finished = true;
     options.finished = [lines = std::make_shared<DoneLines>()](const FinishedRun& run) {
       if (run.of > 1) lines->add(line_of(run));
     };
