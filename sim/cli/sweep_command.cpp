@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/sweep/row.h"
+#include "sim/sweep/slurm.h"
 #include "sim/sweep/sweep.h"
 
 namespace moesim {
@@ -23,6 +25,7 @@ namespace {
 struct SweepFlags {
   ScenarioFlags scenario;
   std::string file, shard;
+  std::optional<std::string> slurm = {};  // flags of sbatch
   int workers = 0;
   bool merge = false;
 };
@@ -75,9 +78,16 @@ void require_results(const SweepEnd& end) {
               "mend the grid, and remove the file");
 }
 
+void submit_sweep(const SweepGrid& grid, const std::string& file, const std::string& flags) {
+  const auto [array, merge] = submit(slurm_jobs(own_words_without_slurm(), file, flags));
+  fmt::print("# {}: job {} simulates, job {} merges into {}\n", plural(grid.size(), "scenario"),
+             array, merge, file);
+}
+
 void sweep(const SweepFlags& flags) {
   const SweepGrid grid = SweepGrid::read(flags.scenario.file(), flags.scenario.overrides());
   const std::string file = sweep_file(flags, grid);
+  if (flags.slurm) return submit_sweep(grid, file, *flags.slurm);
   if (flags.merge) return print_end(merge_sweep(grid, file));
   SweepOptions options{file, MOESIM_VERSION};
   options.shard = shard_of(flags.shard);
@@ -113,6 +123,10 @@ void add_sweep_command(CommandLine& app) {
       .range(1, 1024);
   command.add_option("--shard", flags->shard,
                      "I/N: this part alone, from 0 on, into a part file beside the output");
+  command.add_option(
+      "--slurm", [flags](const std::string& text) { flags->slurm = text; },
+      "submits an array of Slurm jobs, and one that merges; flags of sbatch: \"--partition=cpu "
+      "--array=0-15%4\"");
   command.add_flag("--merge", flags->merge, "takes part files into the output, and simulates none");
   add_quiet(command);
   command.callback([flags] { sweep(*flags); });

@@ -112,6 +112,24 @@ void SweepGrid::check_points() const {
   if (!mistakes.empty()) throw Error(mistakes);
 }
 
+SweepGrid SweepGrid::with_axes(const std::vector<SweepAxis>& axes) const {
+  SweepGrid grid = *this;
+  for (const SweepAxis& axis : axes) {
+    std::erase_if(grid.axes_, [&](const SweepAxis& old) { return old.name == axis.name; });
+    grid.axes_.insert(grid.axes_.begin(), axis);
+  }
+  grid.check_points();
+  return grid;
+}
+
+SweepGrid SweepGrid::at_fidelity(Fidelity fidelity) const {
+  SweepGrid grid = *this;
+  std::erase_if(grid.axes_, [](const SweepAxis& axis) { return axis.name == fidelity_axis; });
+  grid.flags_.push_back(
+      {fidelity_axis, fidelity_names[static_cast<std::size_t>(fidelity)], "fidelity"});
+  return grid;
+}
+
 std::int64_t SweepGrid::size() const {
   std::int64_t size = 1;
   for (const SweepAxis& axis : axes_) size *= std::ssize(axis.points);

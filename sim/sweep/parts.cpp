@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What SQLite and writers keep beside a file.
+constexpr const char* beside[] = {"-wal", "-shm", "-journal", "-lock"};
 constexpr std::size_t rows_at_once = 1000;
 
 void check_grid(const SweepReader& part, const std::string& path, const SweepAbout& about) {
@@ -48,7 +50,8 @@ std::vector<std::string> part_files(const std::string& file) {
   if (!is_folder(folder)) return parts;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
-    if (!name.starts_with(begin) || name.ends_with("-wal") || name.ends_with("-shm")) continue;
+    const auto is_beside = [&](const char* ending) { return name.ends_with(ending); };
+    if (!name.starts_with(begin) || std::ranges::any_of(beside, is_beside)) continue;
     parts.push_back(path.has_parent_path() ? folder / name : fs::path(name));
   }
   std::sort(parts.begin(), parts.end());
@@ -56,7 +59,7 @@ std::vector<std::string> part_files(const std::string& file) {
 }
 
 bool is_being_written(const std::string& file) {
-  const int opened = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  const int opened = ::open(lock_file(file).c_str(), O_RDWR | O_CLOEXEC);
   if (opened < 0) return false;
   const bool locked = ::flock(opened, LOCK_EX | LOCK_NB) != 0;
   ::close(opened);
@@ -76,7 +79,8 @@ std::vector<std::string> merge_parts(const std::string& file, SweepStore& store,
       check_grid(part, path, about);
       take_rows(part, store);
     }
-    for (const char* ending : {"", "-wal", "-shm"}) fs::remove(path + ending);
+    fs::remove(path);
+    for (const char* ending : beside) fs::remove(path + ending);
   }
   return left;
 }
@@ -86,6 +90,7 @@ std::set<std::int64_t> ids_in(const std::string& file, const SweepAbout& about,
   std::vector<std::string> all = part_files(file);
   std::erase_if(all,
                 [&](const std::string& part) { return !but.empty() && part.starts_with(but); });
+  std::erase_if(all, is_being_written);
   if (is_there(file)) all.push_back(file);
   std::set<std::int64_t> ids;
   for (const std::string& path : all) {

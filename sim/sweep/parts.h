@@ -23,7 +23,8 @@ bool is_being_written(const std::string& file);
 std::vector<std::string> merge_parts(const std::string& file, SweepStore& store,
                                      const SweepAbout& about);
 
-/// The scenarios that have a row in the file or one of the parts; `but` are parts that begin so.
+/// The scenarios that have a row in the file or in a part that nobody writes; `but` are parts that
+/// begin so.
 std::set<std::int64_t> ids_in(const std::string& file, const SweepAbout& about,
                               const std::string& but = "");
 

@@ -62,15 +62,17 @@ std::set<std::string> columns_of(sqlite3* db) {
 std::string sql_name(const std::string& name) { return quoted_with('"', name); }
 std::string sql_text(const std::string& text) { return quoted_with('\'', text); }
 
+std::string lock_file(const std::string& file) { return file + "-lock"; }
+
 SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_(path) {
-  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  lock_ = ::open(lock_file(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_ < 0) throw error_in(path, "cannot write to this file");
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock_);
     throw error_in(path, "another sweep writes to this file", "-o names another one");
   }
   try {
-    db_ = open_database(path, SQLITE_OPEN_READWRITE);
+    db_ = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     execute(db_, "PRAGMA journal_mode=WAL");
     execute(db_, "PRAGMA synchronous=NORMAL");
     Statement tables(db_, "SELECT count(*) FROM sqlite_master");
@@ -80,6 +82,7 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
     columns_ = columns_of(db_);
   } catch (...) {
     sqlite3_close(db_);
+    ::unlink(lock_file(path).c_str());
     ::close(lock_);
     throw;
   }
@@ -89,6 +92,7 @@ SweepStore::~SweepStore() {
   // One plain file, unless somebody reads it now.
   sqlite3_exec(db_, "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
   sqlite3_close(db_);
+  ::unlink(lock_file(path_).c_str());
   ::close(lock_);
 }
 

@@ -80,6 +80,10 @@ class SweepReader {
   sqlite3* db_ = nullptr;
 };
 
+/// The file that whoever writes to `file` holds a lock of. SQLite's own locks are left alone: a
+/// network file system may take two kinds of locks of one file for each other.
+std::string lock_file(const std::string& file);
+
 /// A name as SQL quotes it.
 std::string sql_name(const std::string& name);
 /// A text as SQL quotes it.

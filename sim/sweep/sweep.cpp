@@ -105,7 +105,7 @@ class Sweep {
       : grid_(grid),
         options_(options),
         about_(about_of(grid)),
-        runner_(grid, DrawnTraces(options.file + ".traces"), options.version) {}
+        runner_(grid, GridTraces(options.file + ".traces"), options.version) {}
 
   SweepEnd run() {
     const std::string file = file_of(options_);
@@ -114,7 +114,7 @@ class Sweep {
     {
       SweepStore store(file, about_);
       if (alone) merge_parts(options_.file, store, about_);
-      done_ = ids_in(options_.file, about_, own_parts());
+      done_ = ids_in(options_.file, about_, other_parts());
       std::ranges::copy(store.ids(), std::inserter(done_, done_.end()));
       count();
       stopped = run_units(store);
@@ -131,9 +131,10 @@ class Sweep {
   }
 
  private:
-  /// Parts of this launch, which others are writing.
-  std::string own_parts() const {
-    return options_.launch ? part_file(options_.file, options_.launch->id + "-") : "";
+  /// Parts of this launch, or of other shards, which may be in the making.
+  std::string other_parts() const {
+    if (options_.launch) return part_file(options_.file, options_.launch->id + "-");
+    return options_.shard.of > 1 ? part_file(options_.file, "") : "";
   }
 
   bool of_shard(std::int64_t unit) const {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sim/scenario/input_cache.h"
-#include "sim/sweep/drawn_traces.h"
 #include "sim/sweep/grid.h"
+#include "sim/sweep/grid_traces.h"
 #include "sim/sweep/row.h"
 
 namespace moesim {
@@ -16,7 +16,7 @@ namespace moesim {
 class UnitRunner {
  public:
   /// The grid must outlive it; `version` is that of the program.
-  UnitRunner(const SweepGrid& grid, DrawnTraces traces, std::string version)
+  UnitRunner(const SweepGrid& grid, GridTraces traces, std::string version)
       : grid_(grid),
         traces_(std::move(traces)),
         version_(std::move(version)),
@@ -32,7 +32,7 @@ class UnitRunner {
   void simulate(std::int64_t unit, std::vector<SweepRow>& rows);
 
   const SweepGrid& grid_;
-  DrawnTraces traces_;
+  GridTraces traces_;
   std::string version_;
   std::vector<Fidelity> fidelities_;  // of the whole grid
   InputCache cache_;

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Help{"plan", scenario_flags + " --out --rows --check"},
                     Help{"explain", scenario_flags + " --layer --flow --elasticities --json"},
                     Help{"whatif", scenario_flags + " --scale --slow --fail --json --workers"},
-                    Help{"sweep", scenario_flags + " --output --workers --shard --merge"},
+                    Help{"sweep", scenario_flags + " --output --workers --shard --merge --slurm"},
                     Help{"query", "FILE --where --top --pareto --group --pivot --baseline"},
                     Help{"list", "WHAT policies mechanisms topologies models gpus"},
                     Help{"topology", "show check draw"}, Help{"topology check", "name --set"},
@@ -86,11 +86,11 @@ const std::string grid =
 INSTANTIATE_TEST_SUITE_P(
     All, WrongCommandLine,
     testing::Values(
-        Mistake{
-            "",
-            "error: moesim needs a command\n"
-            "hint: one of run, compare, plan, export, explain, whatif, list, topology, "
-            "trace, calibrate, validate, report, papers, sweep, query, place, completion, man\n"},
+        Mistake{"",
+                "error: moesim needs a command\n"
+                "hint: one of run, compare, plan, export, explain, whatif, list, topology, "
+                "trace, calibrate, validate, report, papers, sweep, query, place, "
+                "advise, completion, man\n"},
         Mistake{"comapre x.yaml",
                 "error: moesim has no command 'comapre'\nhint: did you mean 'compare'?\n"},
         Mistake{"topology shwo h100",

@@ -79,7 +79,7 @@ TEST_F(StoreTest, MergesPartsThatNobodyWrites) {
   SweepStore(part_file(path(), "0-of-2"), about).add({row(0, 0.1), row(2, 0.3)});
   SweepStore part(written, about);
   part.add({row(1, 0.2)});
-  EXPECT_THAT(ids_in(path(), about), ElementsAre(0, 1, 2));
+  EXPECT_THAT(ids_in(path(), about), ElementsAre(0, 2)) << "what is being written may not be read";
   SweepStore store(path(), about);
   EXPECT_THAT(merge_parts(path(), store, about), ElementsAre(written));
   EXPECT_THAT(store.ids(), ElementsAre(0, 2));

@@ -8,10 +8,10 @@
 
 namespace moesim {
 
-class DrawnTraces {
+class GridTraces {
  public:
   /// They lie in a folder, which is made for the first one.
-  explicit DrawnTraces(std::string folder) : folder_(std::move(folder)) {}
+  explicit GridTraces(std::string folder) : folder_(std::move(folder)) {}
 
   /// The trace's folder; another process may draw the same one at the same time.
   std::string path_of(const SynthOptions& options) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/sweep/drawn_traces.h"
+#include "sim/sweep/grid_traces.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace moesim {
 
-std::string DrawnTraces::path_of(const SynthOptions& options) const {
+std::string GridTraces::path_of(const SynthOptions& options) const {
   namespace fs = std::filesystem;
   const std::string path = fmt::format("{}/{}", folder_, hash_of(to_bytes(options)).substr(0, 16));
   if (is_there(path)) return path;

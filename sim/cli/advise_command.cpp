@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim advise: the best of many candidates, found with few simulations.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "sim/base/units.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/long_work.h"
+#include "sim/cli/version.h"
+#include "sim/flags/print_flags.h"
+#include "sim/flags/scenario_flags.h"
+#include "sim/sweep/advise.h"
+
+namespace moesim {
+namespace {
+
+struct AdviseFlags {
+  ScenarioFlags scenario;
+  std::vector<std::string> questions;
+  std::string budget = "10 min";
+  int workers = 0, shown = 5, finals = 3;
+  double part = 0.2;
+  PrintFlags print;
+};
+
+/// "10min", "90 s".
+double seconds_of(const std::string& text) {
+  NumberWithUnit given;
+  const bool read = split_unit(text, given);
+  const double scale = given.unit == "min" ? 60
+                       : given.unit == "h" ? 3600
+                                           : seconds_scale(given.unit);
+  if (read && scale > 0 && given.number > 0) return given.number * scale;
+  throw Error(fmt::format("--budget: '{}' is no time", text), "for example 10min or 90s");
+}
+
+void advise_on(const AdviseFlags& flags) {
+  SweepGrid grid = SweepGrid::read(flags.scenario.file(), flags.scenario.overrides());
+  const auto no_trace = [](const SynthOptions&) { return std::string("drawn"); };
+  for (const std::string& question : flags.questions) {
+    grid = grid.with_axes(axes_of_question(question, grid.unit(0, no_trace)));
+  }
+  AdviseOptions options;
+  options.version = MOESIM_VERSION;
+  options.folder = std::filesystem::temp_directory_path() / fmt::format("moesim-{}", ::getpid());
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.workers = flags.workers > 0 ? flags.workers : cores;
+  options.shown = flags.shown;
+  options.finals = flags.finals;
+  options.most_part = flags.part;
+  options.budget = seconds_of(flags.budget);
+  options.stop = LongWork::stopped;
+  const LongWork work("advise");
+  const Printout printout = advise(grid, options);
+  std::filesystem::remove_all(options.folder);
+  flags.print.print(printout);
+}
+
+}  // namespace
+
+void add_advise_command(CommandLine& app) {
+  const auto flags = std::make_shared<AdviseFlags>();
+  CommandLine command = app.add_subcommand(
+      "advise", "Finds the best policy, parameters and parallel sizes with few simulations");
+  flags->scenario.add_to(command);
+  command
+      .add_option("--ask", flags->questions,
+                  fmt::format("adds the axes of a question: {}; several: a,b",
+                              fmt::join(advise_questions, ", ")))
+      .separated_by(',')
+      .one_value_each();
+  command.add_option("--budget", flags->budget, "time to take at most (default 10min)");
+  command.add_option("--top", flags->shown, "candidates to show (default 5)").range(1, 1 << 20);
+  command.add_option("--finals", flags->finals, "the best N are simulated at flow (default 3)")
+      .range(0, 1 << 20);
+  command.add_option("--part", flags->part, "of the candidates at port, at most (default 0.2)")
+      .range(0.0, 1.0);
+  command.add_option("-j,--workers", flags->workers, "processes to use (default: all cores)")
+      .range(1, 1024);
+  flags->print.add_to(command);
+  command.callback([flags] { advise_on(*flags); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The best of a grid, found with few simulations at the fidelities that cost most.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/print/table.h"
+#include "sim/sweep/grid.h"
+
+namespace moesim {
+
+/// Axes of a question; all there are: advise_questions.
+extern const std::vector<std::string> advise_questions;
+/// "" where the scenario has axes of its own. Throws Error for a cluster or a policy that the
+/// question is not about.
+std::vector<SweepAxis> axes_of_question(const std::string& question, const Scenario& scenario);
+
+struct AdviseOptions {
+  std::string version, folder;  // folder: of traces that are drawn
+  int workers = 1;
+  int shown = 5;
+  double budget = 600;     // seconds
+  double most_part = 0.2;  // of the candidates that are simulated at `port`
+  int finals = 3;          // at `flow`; 0: none
+  std::function<bool()> stop = [] { return false; };
+};
+
+/// Every candidate at `analytic`, some at `port` (search), the best of them at `flow`. The table
+/// has the ranked few; the lines above it what was simulated and how sure the answer is, those
+/// below it what the second would need. Throws Error where nothing can be simulated.
+Printout advise(const SweepGrid& grid, const AdviseOptions& options);
+
+}  // namespace moesim

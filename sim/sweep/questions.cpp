@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people ask about a cluster, as axes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "sim/scenario/input_cache.h"
+#include "sim/scenario/inputs.h"
+#include "sim/sweep/advise.h"
+
+namespace moesim {
+namespace {
+
+SweepAxis axis_of(const std::string& key, const std::vector<std::string>& values) {
+  SweepAxis axis{key, false, {}};
+  for (const std::string& value : values) axis.points.push_back({value, {{key, value, ""}}});
+  return axis;
+}
+
+/// Mechanisms that compute the same: none drops, replaces or compresses anything.
+SweepAxis mechanisms() {
+  return axis_of("policy",
+                 {"alltoall", "dedup", "hiermoe-hd", "hiermoe-hd2", "deepep-normal", "tutel-2dh",
+                  "deepspeed-hierarchical", "hybridep-exact", "llep", "laer", "eplb", "fastermoe"});
+}
+
+/// Powers of two that divide the GPUs, up to the number of experts.
+SweepAxis ep_degrees(const Scenario& scenario) {
+  InputCache cache;
+  const Inputs inputs = open_shared_inputs(scenario, cache);
+  std::vector<std::string> degrees;
+  for (int ep = 1; ep <= inputs.model.experts; ep *= 2) {
+    if (inputs.clusters[0].topology.gpu_count() % ep == 0) degrees.push_back(std::to_string(ep));
+  }
+  return axis_of(scenario.iteration ? "parallel.ep" : "ep", degrees);
+}
+
+/// The same GPUs in nodes of 4 to 64.
+SweepAxis nvlink_domains(const Scenario& scenario) {
+  InputCache cache;
+  const Inputs inputs = open_shared_inputs(scenario, cache);
+  const int gpus = inputs.clusters[0].topology.gpu_count();
+  SweepAxis axis{"nvlink domain", false, {}};
+  for (int size = 4; size <= std::min(64, gpus); size *= 2) {
+    if (gpus % size != 0) continue;
+    const std::string of_node = std::to_string(size);
+    axis.points.push_back({of_node,
+                           {{"topology.nodes", std::to_string(gpus / size), ""},
+                            {"topology.node.gpus", of_node, ""},
+                            {"topology.node.nics.count", of_node, ""}}});
+  }
+  return axis;
+}
+
+}  // namespace
+
+const std::vector<std::string> advise_questions = {
+    "mechanism",     "ep-degree", "nvlink-domain",   "nic-bandwidth",
+    "eplb-interval", "hd-depth",  "hybridep-domain", "slots"};
+
+std::vector<SweepAxis> axes_of_question(const std::string& question, const Scenario& scenario) {
+  if (question == "mechanism") return {mechanisms()};
+  if (question == "ep-degree") return {ep_degrees(scenario)};
+  if (question == "nvlink-domain") return {nvlink_domains(scenario)};
+  if (question == "nic-bandwidth") {
+    return {axis_of("topology.node.nics.bandwidth",
+                    {"12.5 GB/s", "25 GB/s", "50 GB/s", "100 GB/s", "200 GB/s"})};
+  }
+  if (question == "eplb-interval") {
+    return {axis_of("policy", {"eplb"}),
+            axis_of("policy.placement.interval", {"1", "2", "5", "10", "20", "50", "100"})};
+  }
+  if (question == "hd-depth") {
+    return {axis_of("policy", {"alltoall", "hiermoe-hd", "hiermoe-hd2", "hiermoe-hd3"})};
+  }
+  if (question == "hybridep-domain") {
+    return {axis_of("policy", {"hybridep-exact"}),
+            axis_of("policy.placement.domains", {"1", "2", "4", "8", "16", "32", "auto"})};
+  }
+  if (question == "slots") {
+    return {axis_of("policy", {"laer"}),
+            axis_of("policy.placement.slots", {"1", "2", "3", "4", "6", "8"})};
+  }
+  throw Error(fmt::format("--ask: '{}' is no question that is known", question),
+              did_you_mean(question, advise_questions));
+}
+
+}  // namespace moesim

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the fastest of many candidates with few exact simulations, from a rough time of each.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace moesim {
+
+struct SearchCandidate {
+  double rough = 0;       // seconds; NaN: cannot be
+  std::string mechanism;  // candidates of one are off alike
+};
+
+struct SearchOptions {
+  std::int64_t most = 0;  // exact simulations
+  std::int64_t batch = 1;
+  double sure = 0.98;  // enough
+  std::function<bool()> stop = [] { return false; };
+};
+
+struct SearchEnd {
+  std::vector<double> exact;  // [candidate]; NaN: not simulated, or cannot be
+  std::int64_t runs = 0;
+  /// That no candidate without an exact time is faster than the fastest of the others.
+  double sure = 0;
+};
+
+/// log(exact / rough) of a candidate is taken as normal: its mean that of the mechanism's simulated
+/// ones, drawn to the mean of all; its variance that of what is left, pooled, with a prior of 10 %
+/// that counts as two of them. First comes the best of every mechanism by rough time, then always
+/// whoever is most likely to beat the best so far. `exact` gives NaN for what cannot be.
+SearchEnd search(const std::vector<SearchCandidate>& candidates,
+                 const std::function<std::vector<double>(const std::vector<std::size_t>&)>& exact,
+                 const SearchOptions& options);
+
+}  // namespace moesim

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/trace/synth/random.h"
+
+namespace moesim {
+namespace {
+
+/// Candidates whose exact times are known: rough times, an offset per mechanism and noise.
+struct Grid {
+  Grid(std::uint64_t seed, std::size_t count, double offset, double noise) {
+    Random random(seed);
+    std::vector<double> offsets;
+    for (int m = 0; m < 6; ++m) offsets.push_back(offset * random.normal());
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t mechanism = i % offsets.size();
+      const double rough = std::exp(0.4 * random.normal());
+      candidates.push_back({rough, std::string(1, static_cast<char>('a' + mechanism))});
+      exact.push_back(rough * std::exp(offsets[mechanism] + noise * random.normal()));
+    }
+  }
+  SearchEnd search(std::int64_t most, double sure) const {
+    const auto measure = [this](const std::vector<std::size_t>& chosen) {
+      std::vector<double> times;
+      for (const std::size_t i : chosen) times.push_back(exact[i]);
+      return times;
+    };
+    SearchOptions options;
+    options.most = most;
+    options.batch = 2;
+    options.sure = sure;
+    return moesim::search(candidates, measure, options);
+  }
+  bool found(const SearchEnd& end) const {
+    double best = INFINITY;
+    for (const double time : end.exact) best = std::isnan(time) ? best : std::min(best, time);
+    return best == std::ranges::min(exact);
+  }
+  std::vector<SearchCandidate> candidates;
+  std::vector<double> exact;
+};
+
+TEST(Search, FindsTheBestWithAFifthOfTheRuns) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Grid grid(seed, 400, 0.2, 0.03);
+    const SearchEnd end = grid.search(80, 0.98);
+    EXPECT_LE(end.runs, 80);
+    EXPECT_TRUE(grid.found(end)) << seed << ": sure to " << end.sure;
+  }
+}
+
+TEST(Search, IsAsSureAsItIsRight) {
+  double sure = 0, right = 0;
+  constexpr int grids = 400;
+  for (std::uint64_t seed = 1; seed <= grids; ++seed) {
+    const Grid grid(seed, 40, 0.2, 0.1);
+    const SearchEnd end = grid.search(8, 1);
+    sure += end.sure;
+    right += grid.found(end) ? 1 : 0;
+  }
+  EXPECT_NEAR(sure / grids, right / grids, 0.08);
+  EXPECT_GT(right / grids, 0.5);
+}
+
+TEST(Search, LeavesOutWhatCannotBe) {
+  Grid grid(1, 40, 0.2, 0.05);
+  grid.candidates[3].rough = NAN;
+  grid.exact[5] = NAN;
+  const SearchEnd end = grid.search(40, 2);
+  EXPECT_TRUE(std::isnan(end.exact[3]));
+  EXPECT_EQ(end.runs, 39) << "one cannot be, which its rough time says";
+  EXPECT_DOUBLE_EQ(end.sure, 1) << "nothing is left";
+}
+
+TEST(Search, StopsWhenItIsSureEnough) {
+  const Grid grid(1, 400, 0, 0);
+  EXPECT_LT(grid.search(400, 0.98).runs, 60);
+}
+
+}  // namespace
+}  // namespace moesim
