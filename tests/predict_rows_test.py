@@ -92,7 +92,8 @@ class PredictRows(unittest.TestCase):
     @unittest.skipIf(not MOESIM, "no moesim")
     def test_predicts_a_row(self):
         row = next(r for s in rows.read_rows() if s["id"] == "H" for r in s["all"])
-        args = argparse.Namespace(gpu="measured", unfitted=False, whole=False, moesim=MOESIM, timeout=300, cache=None)
+        args = argparse.Namespace(gpu="measured", unfitted=False, whole=False, moesim=MOESIM, timeout=300, cache=None,
+                                  traces=None)
         case, why = rows.predict(row, args)
         self.assertEqual(why, "")
         result = rows.result_of(row, case, why)

@@ -52,15 +52,15 @@ std::unique_ptr<HardwareBackend> open_nccl(Job&, const BackendFlags&) {
 void BackendFlags::add_to(CommandLine& command) {
   add_choice(command, "--backend", backend, {"mpi", "nccl"},
              "mpi (default): CPUs over MPI; nccl: GPUs over NCCL");
-  const auto keep_transport = [this](const std::string& name) {
+  const auto keep_calls = [this](const std::string& name) {
     if (name != "p2p" && name != "alltoallv") {
-      throw Error(fmt::format("--transport {} is not known", name),
+      throw Error(fmt::format("--mpi-calls {} is not known", name),
                   did_you_mean(name, {"p2p", "alltoallv"}));
     }
-    transport = name;
+    mpi_calls = name;
   };
   command.add_option(
-      "--transport", keep_transport,
+      "--mpi-calls", keep_calls,
       "p2p (default): a send and a receive per peer; or alltoallv: one MPI_Ialltoallv");
   command.add_flag(
       "--together", together,
@@ -80,8 +80,8 @@ void BackendFlags::add_to(CommandLine& command) {
 
 std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
   if (backend == "nccl") {
-    if (transport != "p2p" || together || !fault.empty()) {
-      throw Error("--transport, --together and --fault are of the backend 'mpi'");
+    if (mpi_calls != "p2p" || together || !fault.empty()) {
+      throw Error("--mpi-calls, --together and --fault are of the backend 'mpi'");
     }
     return open_nccl(job, *this);
   }
@@ -90,7 +90,7 @@ std::unique_ptr<HardwareBackend> BackendFlags::open(Job& job) const {
   }
 #ifdef MOESIM_MPI
   if (dynamic_cast<MpiJob*>(&job) != nullptr) {
-    MpiOptions options{transport == "p2p" ? MpiTransport::p2p : MpiTransport::alltoallv,
+    MpiOptions options{mpi_calls == "p2p" ? MpiTransport::p2p : MpiTransport::alltoallv,
                        together,
                        Seconds(timeout),
                        {}};

@@ -18,7 +18,7 @@ struct BackendFlags {
   std::unique_ptr<HardwareBackend> open(Job& job) const;
 
   std::string backend = "mpi";
-  std::string transport = "p2p";
+  std::string mpi_calls = "p2p";
   bool together = false;
   double timeout = 30;  // seconds without progress
   std::string fault;    // a drill

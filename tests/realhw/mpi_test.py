@@ -69,7 +69,7 @@ class MpiRun(unittest.TestCase):
     def test_whole_iterations_compute_right_numbers(self):
         small = ["--set", "model.hidden=32", "--set", "model.attention.head_dim=8", "--sequence", "8"]
         combined = ["--pipeline", "combined-1f1b", "--set", "overlap.all_to_all=true"]
-        for changes in ([], combined, combined + ["--ep", "2", "--transport", "alltoallv", "--together"]):
+        for changes in ([], combined, combined + ["--ep", "2", "--mpi-calls", "alltoallv", "--together"]):
             with self.subTest(changes=changes), tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder) / "result.json"
                 # Three iterations, each from the weights of the one before.
@@ -95,7 +95,7 @@ class MpiRun(unittest.TestCase):
 
     def test_alltoallv_carries_the_same(self):
         done = run("run", *SCENARIO, "--policy", "hiermoe-hd2", "--policy", "schemoe", "--policy",
-                   "laer", "--warmup-runs", "0", "--repeats", "1", "--transport", "alltoallv")
+                   "laer", "--warmup-runs", "0", "--repeats", "1", "--mpi-calls", "alltoallv")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("(alltoallv), 8 ranks", done.stdout)
 

@@ -82,9 +82,17 @@ bool JsonItems::more() {
   return !rest_.empty();
 }
 
+/// No writer leaves millions of blanks; a small compressed file holds gigabytes of them.
 void JsonItems::skip_blanks() {
-  for (; more() && is_blank(rest_.front()); rest_.remove_prefix(1)) {
-    line_ += rest_.front() == '\n' ? 1 : 0;
+  constexpr std::ptrdiff_t most = 16 << 20;
+  std::ptrdiff_t skipped = 0;
+  while (more()) {
+    const auto item = std::ranges::find_if_not(rest_, is_blank);
+    skipped += item - rest_.begin();
+    if (skipped > most) refuse("over 16 MiB of blanks in a row");
+    line_ += static_cast<int>(std::count(rest_.begin(), item, '\n'));
+    rest_ = {item, rest_.end()};
+    if (!rest_.empty()) return;
   }
 }
 
