@@ -2,10 +2,11 @@
 #include "sim/compare/result_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <utility>
 
 #include "sim/compare/backends.h"
 #include "sim/compare/pictured_results.h"
@@ -188,15 +189,22 @@ std::string pictured_result_json(const Scenario& scenario, const Inputs& inputs,
 
 std::string transport_text(const Inputs& inputs) {
   std::string text;
-  std::set<std::string> lines;
-  for (const SystemSpec& system : inputs.systems) {
-    const Transport* transport = system.transports.tokens.get();
-    if (transport == nullptr) continue;
-    for (const ClusterInput& cluster : inputs.clusters) {
-      const std::string line =
-          fmt::format("# transport {} on {}: {}\n", transport->name, cluster.topology.name(),
-                      coverage_of(*transport, cluster.topology));
-      if (lines.insert(line).second) text += line;
+  for (const ClusterInput& cluster : inputs.clusters) {
+    if (!cluster.unsuitable.empty()) continue;
+    std::vector<std::pair<std::string, std::vector<std::string>>> known;  // coverage, transports
+    for (const SystemSpec& system : inputs.systems) {
+      const Transport* transport = system.transports.tokens.get();
+      if (transport == nullptr) continue;
+      const std::string coverage = coverage_of(*transport, cluster.topology);
+      auto same = std::ranges::find(known, coverage, [](const auto& k) { return k.first; });
+      if (same == known.end()) same = known.insert(known.end(), {coverage, {}});
+      auto& names = same->second;
+      if (std::ranges::find(names, transport->name) == names.end())
+        names.push_back(transport->name);
+    }
+    for (const auto& [coverage, names] : known) {
+      text += fmt::format("# transport {} on {}: {}\n", fmt::join(names, ", "),
+                          cluster.topology.name(), coverage);
     }
   }
   return text;

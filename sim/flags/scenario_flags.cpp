@@ -64,9 +64,10 @@ void ScenarioFlags::add_to(CommandLine& command) {
       .add_option("--policy", policy_,
                   "policy: a name of `moesim list policies` or a file; several: a,b")
       .one_value_each();
-  add_text(command, "--transport", "transport", true,
-           "what carries exchanges: ideal (default: links as the topology has them), own (that of "
-           "each policy), a name of `moesim list transports` or a file");
+  add_text(
+      command, "--transport", "transport", true,
+      "what carries exchanges: own (default: that of each policy), ideal (links as the topology "
+      "has them), a name of `moesim list transports` or a file");
   command
       .add_option("--fidelity", fidelity_,
                   "port (default), flow, simgrid or analytic; several: a,b")

@@ -83,6 +83,8 @@ std::vector<Override> read_scenario_flags(const YamlMap& map) {
       flags.push_back({key, change.string(), change.path()});
     }
   }
+  // Written before scenarios stated it, when all were ideal.
+  if (!map.find("transport")) flags.push_back({"transport", "ideal", path});
   return flags;
 }
 

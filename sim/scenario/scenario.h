@@ -41,8 +41,8 @@ struct Scenario {
   std::vector<std::string> topologies;  // names or paths
   std::string model;                    // name or path
   std::string trace;  // a trace directory, as it was found; empty where nothing recorded is played
-  std::vector<std::string> policies;        // names of models/system, or paths
-  std::string transport = ideal_transport;  // a name of transports, a path, or own
+  std::vector<std::string> policies;      // names of models/system, or paths
+  std::string transport = own_transport;  // or ideal, a name of transports, a path
   std::vector<Fidelity> fidelities;
   P2pOrder p2p_order = P2pOrder::all_at_once;
   std::optional<int> ep;  // expert-parallel degree; default: as large as fits

@@ -99,7 +99,7 @@ std::string to_text(const Scenario& s) {
                {"policy", s.policies},        {"fidelity", fidelities}, {"repeat", s.repeat},
                {"steps", steps_text(s.steps)}};
   if (s.trace.empty()) json.erase("trace");
-  if (s.transport != ideal_transport) json["transport"] = s.transport;
+  json["transport"] = s.transport;
   if (s.warmup > 0) json["warmup"] = s.warmup;
   if (s.p2p_order == P2pOrder::nccl) json["p2p_order"] = "nccl";
   if (s.ep && !s.iteration) json["ep"] = *s.ep;

@@ -19,9 +19,9 @@ std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<Sys
   };
   std::set<std::string> used;
   for (SystemSpec& system : systems) {
-    if (scenario.transport == ideal_transport) continue;
     const bool own = scenario.transport == own_transport;
     const std::string name = own ? system.transport : scenario.transport;
+    if (name == ideal_transport) continue;
     system.transports = find_transports(name, overrides_of);
     used.insert(name);
     const TransportPtr& tokens = system.transports.tokens;
@@ -39,7 +39,7 @@ std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<Sys
     if (!used.empty() || !change.path.starts_with("transport.")) continue;
     warnings.push_back({Severity::warning, change.str(), 0, 0,
                         "it has no effect: all exchanges are ideal", "",
-                        "--transport own, or a name of `moesim list transports`"});
+                        "--transport own, the default, or a name of `moesim list transports`"});
   }
   return files;
 }

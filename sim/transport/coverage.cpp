@@ -26,26 +26,27 @@ const Link* first_of(const Topology& topology, std::size_t link_class) {
 
 bool is_near(BytesPerSecond a, BytesPerSecond b) { return std::abs(std::log(a / b)) < 0.05; }
 
+/// Of one class of links, without its name.
 std::string class_text(const Transport& transport, const Topology& topology, const LinkClass& c,
                        const Link& link) {
-  if (link.table) return fmt::format("{} as measured", c.name);
+  if (link.table) return "as measured";
   std::vector<std::string> from;
   bool of_class = false;
   for (const LinkRates& rates : transport.links) {
     if (rates.link_class != c.name) continue;
     of_class = true;
     if (!rates.network.empty() && rates.network != topology.network()) continue;
-    if (is_near(rates.of, link.bandwidth)) return fmt::format("{} calibrated", c.name);
+    if (is_near(rates.of, link.bandwidth)) return "calibrated";
     from.push_back(to_string(rates.of));
   }
   if (!from.empty()) {
-    return fmt::format("{} of {} from measurements at {}", c.name, to_string(link.bandwidth),
+    return fmt::format("of {} from measurements at {}", to_string(link.bandwidth),
                        fmt::join(from, " and "));
   }
   const std::string why = !of_class                    ? "not measured"
                           : topology.network().empty() ? "no network is stated"
                                                        : topology.network() + " not measured";
-  return fmt::format("{} by its data sheet ({})", c.name, why);
+  return fmt::format("by data sheet ({})", why);
 }
 
 }  // namespace
@@ -55,14 +56,17 @@ std::string coverage_of(const Transport& transport, const Topology& topology) {
   if (!topology.measured_with().empty()) {
     return fmt::format("links and overheads as measured with {}", topology.measured_with());
   }
-  std::vector<std::string> texts;
+  std::string text, last;
   for (std::size_t c = 0; c < topology.classes().size(); ++c) {
     const LinkClass& link_class = topology.classes()[c];
     const Link* link = first_of(topology, c);
     if (!matters(link_class) || link == nullptr) continue;
-    texts.push_back(class_text(transport, topology, link_class, *link));
+    const std::string known = class_text(transport, topology, link_class, *link);
+    if (!last.empty() && known != last) text += " " + last;
+    text += fmt::format("{}{}", last.empty() ? "" : ", ", link_class.name);
+    last = known;
   }
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return last.empty() ? text : text + " " + last;
 }
 
 }  // namespace moesim

@@ -8,8 +8,8 @@
 
 namespace moesim {
 
-/// "calibrated for nvlink and nic", "nic by its data sheet (no network is stated)", ...: one line,
-/// empty where the transport is ideal.
+/// "nvlink, nic calibrated", "nvlink calibrated, nic by data sheet (efa not measured)", ...: a
+/// line, empty where the transport is ideal.
 std::string coverage_of(const Transport& transport, const Topology& topology);
 
 }  // namespace moesim

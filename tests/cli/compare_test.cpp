@@ -99,7 +99,8 @@ TEST(Compare, RefusesAResultFileThatCannotBeWritten) {
 const std::string eplb = MOESIM_ROOT "/models/system/eplb.yaml";
 
 std::vector<std::string> compare_with_eplb(const std::vector<std::string>& more) {
-  std::vector<std::string> words = {"--fidelity", "analytic", "--repeat", "6"};
+  std::vector<std::string> words = {"--fidelity", "analytic",    "--repeat",
+                                    "6",          "--transport", "ideal"};
   words.insert(words.end(), more.begin(), more.end());
   return on_hand_trace("compare", "pair", {"dedup", eplb}, words);
 }

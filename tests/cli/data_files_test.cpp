@@ -30,7 +30,7 @@ class Moved : public testing::Test {
   fs::path prefix() const { return scratch_.path() / "prefix"; }
   fs::path away() const { return scratch_.path() / "away"; }
   void install() const {
-    for (const char* folder : {"models", "topologies", "traces", "scenarios"}) {
+    for (const char* folder : {"models", "topologies", "transports", "traces", "scenarios"}) {
       fs::create_directory_symlink(fs::path(MOESIM_ROOT) / folder,
                                    prefix() / "share/moesim" / folder);
     }

@@ -14,7 +14,8 @@ using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 using testing::Not;
 
-Outcome explain(const std::vector<std::string>& more, const std::string& policy = "dedup") {
+Outcome explain(std::vector<std::string> more, const std::string& policy = "dedup") {
+  more.insert(more.end(), {"--transport", "ideal"});
   return run_moesim(on_hand_trace("explain", "two-by-two", {policy}, more));
 }
 

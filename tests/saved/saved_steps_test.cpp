@@ -28,6 +28,7 @@ struct Planned {
                                     {"model", "tiny-moe", "m"},
                                     {"trace", MOESIM_ROOT "/traces/tiny-moe-train", "r"},
                                     {"policy", "[dedup, deepspeed, laer]", "p"},
+                                    {"transport", "ideal", "t"},  // files hold none
                                     {"steps", "'2:4'", "s"},
                                     {"tokens_per_rank", "8", "k"},
                                     {"layers", "[1, 3]", "l"},

@@ -18,7 +18,7 @@ auto facts(const Scenario& s) {
   return std::make_tuple(s.topologies, s.model, s.trace, s.policies, s.fidelities, s.p2p_order,
                          s.ep, s.tokens_per_rank, s.repeat, s.warmup, s.steps.first, s.steps.last,
                          s.recorded_layers, s.layers, s.backward, s.attention, s.memory,
-                         s.accumulate, s.gradient_bytes, s.optimizer_bytes, set);
+                         s.accumulate, s.gradient_bytes, s.optimizer_bytes, s.transport, set);
 }
 
 Scenario read_again(const Scenario& scenario) {
@@ -42,6 +42,8 @@ TEST(ScenarioText, ReadsBackAsItWas) {
       {},
       {{"fidelity", "flow", "f"}, {"p2p_order", "nccl", "o"}},
       {{"accumulate", "8", "a"}},
+      {{"transport", "ideal", "t"}},
+      {{"transport", "deepep-ll", "t"}},
       {{"accumulate", "never", "a"}},
       {{"ep", "4", "e"}, {"tokens_per_rank", "16", "k"}, {"repeat", "3", "r"}},
       {{"warmup", "2", "w"}, {"steps", "3:10", "s"}, {"layers", "[2, 1]", "l"}},

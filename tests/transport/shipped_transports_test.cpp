@@ -32,15 +32,14 @@ TEST(ShippedTransports, AllReadAndAreNamedAsTheirFiles) {
 
 TEST(ShippedTransports, SayWhatTheyWereNotMeasuredOn) {
   EXPECT_EQ(coverage("ideal", "h100-rail"), "");
-  EXPECT_EQ(coverage("nccl-p2p", "h100-rail"), "nvlink calibrated, nic calibrated");
+  EXPECT_EQ(coverage("nccl-p2p", "h100-rail"), "nvlink, nic calibrated");
   EXPECT_EQ(coverage("nccl-p2p", "h100-efa"),
-            "nvlink calibrated, nic by its data sheet (efa not measured)");
+            "nvlink calibrated, nic by data sheet (efa not measured)");
   EXPECT_EQ(coverage("nccl-p2p", "a100-rail"),
             "nvlink calibrated, nic of 25 GB/s from measurements at 50 GB/s");
   EXPECT_EQ(coverage("deepep-normal", "h100-nccl"),
             "links and overheads as measured with nccl-p2p");
-  EXPECT_EQ(coverage("nvl-fused", "hybridep-l"),
-            "nic by its data sheet (not measured), wan by its data sheet (not measured)");
+  EXPECT_EQ(coverage("nvl-fused", "hybridep-l"), "nic, wan by data sheet (not measured)");
 }
 
 // 315 of 450 GB/s in an all-to-all of 8 H100 with 512 MiB each (ai-dynamo/aiconfigurator).
