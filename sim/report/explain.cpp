@@ -225,7 +225,8 @@ std::vector<BoundReport> explain_bounds(const PricedPlan& priced,
       const Bytes row = row_bytes(exchange);
       if (report.row.value == 0 || row < report.row) report.row = row;
     }
-    report.overhead = plan.transports.tokens ? least_overhead : topology.exchange_overhead();
+    const bool carried = plan.transports.tokens && topology.measured_with().empty();
+    report.overhead = carried ? least_overhead : topology.exchange_overhead();
     report.between_hosts = reach.bytes[2];
     report.least = lower_bound(topology, needs, report.row, key.second == Stage::combine);
     for (const NamedBackend& by : backends) {
