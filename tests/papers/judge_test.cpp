@@ -34,7 +34,7 @@ class PaperFile {
 
 const std::string node = R"(title: A node of eight
 source: made up
-common: {topology: h800-rail, ep: 8, pass: forward, set: [topology.nodes=1]}
+common: {transport: ideal, topology: h800-rail, ep: 8, pass: forward, set: [topology.nodes=1]}
 settings:
   small: {all_to_all: 160 kB}
   large: {all_to_all: 160 MB}
