@@ -53,8 +53,9 @@ class Replay(unittest.TestCase):
         other = np.arange(gpus * tokens) % 2
         ids = np.where(other == 0, rank, rank ^ 1).reshape(1, -1, 1)
         TraceWriter(self.folder / f"pairs{gpus}-{passes}", experts=gpus, top_k=1, layers=[0]).append(ids, [tokens] * gpus)
-        return ["--topology", "cluster.yaml", "--model", "gpt-oss-20b", "--set", f"model.experts={gpus}", "--set",
-                "model.top_k=1", "--trace", f"pairs{gpus}-{passes}", "--layers", "recorded", "--policy", "alltoall", "--pass", passes]
+        return ["--topology", "cluster.yaml", "--transport", "ideal", "--model", "gpt-oss-20b", "--set", f"model.experts={gpus}",
+                "--set", "model.top_k=1", "--trace", f"pairs{gpus}-{passes}", "--layers", "recorded", "--policy", "alltoall",
+                "--pass", passes]
 
     def replay(self, goal):
         """When each rank ends [ns]."""
