@@ -142,11 +142,11 @@ TEST(Writer, RemovesWhatAKilledOneLeftAndNotWhatALiveOneWrites) {
   live.append_step(*rich_step(3));
   second.abandon();
   live.finish();
-  EXPECT_THAT(
-      listing(scratch.path()),
-      testing::ElementsAre(".other.tmp-0", "t", "t/step-00000003", "t/step-00000003/gate_weights.npy",
-                           "t/step-00000003/ids.npy", "t/step-00000003/sequence_lengths.npy",
-                           "t/step-00000003/source_ranks.npy", "t/trace.json"));
+  EXPECT_THAT(listing(scratch.path()),
+              testing::ElementsAre(".other.tmp-0", "t", "t/step-00000003",
+                                   "t/step-00000003/gate_weights.npy", "t/step-00000003/ids.npy",
+                                   "t/step-00000003/sequence_lengths.npy",
+                                   "t/step-00000003/source_ranks.npy", "t/trace.json"));
 }
 
 TEST(Writer, NeverOverwrites) {

@@ -68,9 +68,10 @@ BackendCase over_mpi(const std::string& name, const MpiOptions& options) {
           }};
 }
 
-const auto cases = testing::Values(over_mpi("p2p", options_for(MpiTransport::p2p, false)),
-                                   over_mpi("alltoallv", options_for(MpiTransport::alltoallv, false)),
-                                   over_mpi("p2p_together", options_for(MpiTransport::p2p, true)));
+const auto cases =
+    testing::Values(over_mpi("p2p", options_for(MpiTransport::p2p, false)),
+                    over_mpi("alltoallv", options_for(MpiTransport::alltoallv, false)),
+                    over_mpi("p2p_together", options_for(MpiTransport::p2p, true)));
 const auto name = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Mpi, BackendOrder, cases, name);
 
