@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim advise: the best of many candidates, found with few simulations.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <thread>
 
+#include "sim/base/temporary_folder.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
@@ -46,7 +45,8 @@ void advise_on(const AdviseFlags& flags) {
   }
   AdviseOptions options;
   options.version = MOESIM_VERSION;
-  options.folder = std::filesystem::temp_directory_path() / fmt::format("moesim-{}", ::getpid());
+  const TemporaryFolder folder;
+  options.folder = folder.path();
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   options.workers = flags.workers > 0 ? flags.workers : cores;
   options.shown = flags.shown;
@@ -56,7 +56,6 @@ void advise_on(const AdviseFlags& flags) {
   options.stop = LongWork::stopped;
   const LongWork work("advise");
   const Printout printout = advise(grid, options);
-  std::filesystem::remove_all(options.folder);
   flags.print.print(printout);
 }
 

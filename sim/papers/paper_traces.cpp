@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <set>
+#include <utility>
 
 #include "sim/compare/workers.h"
 #include "sim/trace/writer.h"
@@ -16,12 +16,6 @@ namespace moesim {
 namespace {
 
 constexpr std::int64_t widest = 1 << 16;  // hidden of a token of an even exchange
-
-std::string made_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "moesim-papers-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder for traces");
-  return name;
-}
 
 int ranks_of(const PaperSetting& setting) {
   const auto found = std::ranges::find(setting.flags, "ep", &Override::path);
@@ -46,13 +40,6 @@ std::string name_of(const PaperSetting& setting) {
   return fmt::format("even-{}-{}", ranks, even_exchange(*setting.all_to_all, ranks).tokens);
 }
 
-void write_drawn(const std::string& folder, const SynthOptions& options) {
-  Synthesis synthesis(options);
-  auto writer = TraceWriter::create(folder, synthesis.info(), TraceWriter::Publish::at_end);
-  for (int s = 0; s < options.steps; ++s) writer.append_step(*synthesis.next_step());
-  writer.finish();
-}
-
 void write_even(const std::string& folder, int ranks, std::int64_t tokens) {
   TraceInfo info{"even", "tiny-moe", ranks, 1, {0}, Phase::synthetic, "{}", false};
   StepArrays arrays;
@@ -66,7 +53,7 @@ void write_even(const std::string& folder, int ranks, std::int64_t tokens) {
 }
 
 void write_trace(const std::string& folder, const PaperSetting& setting) {
-  if (setting.drawn) return write_drawn(folder, *setting.drawn);
+  if (setting.drawn) return write_synthetic_trace(folder, *setting.drawn);
   const int ranks = ranks_of(setting);
   write_even(folder, ranks, even_exchange(*setting.all_to_all, ranks).tokens);
 }
@@ -80,8 +67,7 @@ EvenExchange even_exchange(Bytes bytes, int ranks) {
   return {each * ranks, std::max<std::int64_t>(1, hidden)};
 }
 
-PaperTraces::PaperTraces(const std::vector<PaperTable>& tables, int workers)
-    : folder_(made_folder()) {
+PaperTraces::PaperTraces(const std::vector<PaperTable>& tables, int workers) {
   std::set<std::string> known;
   std::vector<WorkerJob<int>> jobs;
   for (const PaperTable& table : tables) {
@@ -89,18 +75,14 @@ PaperTraces::PaperTraces(const std::vector<PaperTable>& tables, int workers)
       if (!setting.drawn && !setting.all_to_all) continue;
       const std::string name = name_of(setting);
       if (!known.insert(name).second) continue;
-      jobs.push_back({"trace of " + table.name, [path = folder_ + "/" + name, &setting](auto&) {
-                        write_trace(path, setting);
-                        return 0;
-                      }});
+      jobs.push_back(
+          {"trace of " + table.name, [path = folder_.path() + "/" + name, &setting](auto&) {
+             write_trace(path, setting);
+             return 0;
+           }});
     }
   }
   run_jobs(jobs, workers);
-}
-
-PaperTraces::~PaperTraces() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 std::vector<Override> PaperTraces::flags(const PaperSetting& setting) const {
@@ -108,7 +90,7 @@ std::vector<Override> PaperTraces::flags(const PaperSetting& setting) const {
   const auto add = [&](const std::string& key, const std::string& value) {
     flags.push_back({key, value, fmt::format("{}: {}", key, value)});
   };
-  if (setting.drawn || setting.all_to_all) add("trace", folder_ + "/" + name_of(setting));
+  if (setting.drawn || setting.all_to_all) add("trace", folder_.path() + "/" + name_of(setting));
   if (!setting.all_to_all) return flags;
   const int ranks = ranks_of(setting);
   const EvenExchange even = even_exchange(*setting.all_to_all, ranks);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/temporary_folder.h"
 #include "sim/papers/published.h"
 
 namespace moesim {
@@ -14,15 +15,12 @@ class PaperTraces {
  public:
   /// Draws what the settings ask for, each trace once, in worker processes.
   PaperTraces(const std::vector<PaperTable>& tables, int workers);
-  ~PaperTraces();
-  PaperTraces(const PaperTraces&) = delete;
-  PaperTraces& operator=(const PaperTraces&) = delete;
 
   /// The flags of the setting with its trace.
   std::vector<Override> flags(const PaperSetting& setting) const;
 
  private:
-  std::string folder_;
+  TemporaryFolder folder_;
 };
 
 /// An even all-to-all as routing: as many tokens of equal size from every rank to every other.

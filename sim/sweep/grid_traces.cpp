@@ -8,7 +8,6 @@
 
 #include "sim/base/files.h"
 #include "sim/base/wire.h"
-#include "sim/trace/writer.h"
 
 namespace moesim {
 
@@ -18,10 +17,7 @@ std::string GridTraces::path_of(const SynthOptions& options) const {
   if (is_there(path)) return path;
   fs::create_directories(folder_);
   const std::string mine = fmt::format("{}.{}", path, ::getpid());
-  Synthesis synthesis(options);
-  auto writer = TraceWriter::create(mine, synthesis.info(), TraceWriter::Publish::at_end);
-  for (int s = 0; s < options.steps; ++s) writer.append_step(*synthesis.next_step());
-  writer.finish();
+  write_synthetic_trace(mine, options);
   std::error_code taken;  // another process was faster, with the same bytes
   fs::rename(mine, path, taken);
   if (taken) fs::remove_all(mine);

@@ -3,19 +3,15 @@
 #include "sim/topology/show/draw.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <map>
-#include <utility>
 
 #include "sim/base/error.h"
-#include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
 #include "sim/base/processes.h"
+#include "sim/base/temporary_folder.h"
 #include "sim/base/units.h"
 #include "sim/topology/show/sketch.h"
 #include "sim/topology/show/summary.h"
@@ -167,19 +163,6 @@ std::string cluster(const Topology& topology, const Sketch& sketch, std::size_t 
   return out + fmt::format("  {{rank=same; edge [style=invis]; {}}}\n  }}\n", gpus);
 }
 
-/// A new folder, which is gone when this is. Throws Error where it cannot be made.
-struct TemporaryFolder {
-  explicit TemporaryFolder(std::string name) : path(std::move(name)) {
-    if (::mkdir(path.c_str(), 0700) == 0) return;
-    throw error_in(path, fmt::format("cannot be made: {}", std::strerror(errno)));
-  }
-  ~TemporaryFolder() {
-    std::error_code gone;
-    std::filesystem::remove_all(path, gone);
-  }
-  std::string path;
-};
-
 }  // namespace
 
 std::string draw_dot(const Topology& topology) {
@@ -214,8 +197,9 @@ void draw(const Topology& topology, const std::string& file) {
                 "install the Debian package graphviz, or draw to a .dot file");
   }
   // In a folder that nobody else could have made, as 'dot' follows links.
-  const TemporaryFolder folder(fresh_name_beside(file));
-  const std::string source = folder.path + "/source.dot", drawing = folder.path + "/drawing.svg";
+  const TemporaryFolder folder(file);
+  const std::string source = folder.path() + "/source.dot",
+                    drawing = folder.path() + "/drawing.svg";
   write_file(source, draw_dot(topology));
   if (run_program({dot, "-Tsvg", "-o", drawing, source}) != 0) {
     throw Error(fmt::format("'dot' could not draw {}", file));

@@ -12,6 +12,7 @@
 #include "sim/base/descending.h"
 #include "sim/base/most.h"
 #include "sim/trace/synth/fit.h"
+#include "sim/trace/writer.h"
 
 namespace moesim {
 namespace {
@@ -227,6 +228,13 @@ std::shared_ptr<const TraceStep> Synthesis::next_step(const TraceProgress& progr
   }
   ++step_;
   return make_step(info_, std::move(arrays));
+}
+
+void write_synthetic_trace(const std::string& folder, const SynthOptions& options) {
+  Synthesis synthesis(options);
+  auto writer = TraceWriter::create(folder, synthesis.info(), TraceWriter::Publish::at_end);
+  for (int s = 0; s < options.steps; ++s) writer.append_step(*synthesis.next_step());
+  writer.finish();
 }
 
 }  // namespace moesim

@@ -72,4 +72,7 @@ class Synthesis {
   int step_ = 0;
 };
 
+/// All steps, as a trace in a new folder. Throws Error.
+void write_synthetic_trace(const std::string& folder, const SynthOptions& options);
+
 }  // namespace moesim
