@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <utility>
 
 #include "tests/topology/clusters.h"
@@ -62,6 +63,34 @@ TEST_P(EveryCluster, LoadsAreTheSumOverPaths) {
   EXPECT_NEAR(loads.latency.value, latency, 1e-12);
   EXPECT_TRUE(std::ranges::is_sorted(loads.uses, {}, &LinkUse::link));
   for (const LinkUse& use : loads.uses) EXPECT_GT(use.bytes, Bytes(0));
+}
+
+/// Rows with gaps are summed entry by entry, those without in blocks.
+TEST(Loads, RowsWithoutGapsCarryWhatTheirHalvesDo) {
+  const Topology topology =
+      parse_topology(testing::nvswitch_nodes(4, 20, 1, "{kind: switch}"), "test.yaml").topology;
+  const int gpus = topology.gpu_count();
+  std::mt19937 random(11);
+  for (const bool diagonal : {false, true}) {
+    ByteMatrix whole, even, odd;
+    for (int from = 0; from < gpus; ++from) {
+      std::vector<ByteMatrix::Entry> entries, halves[2];
+      for (int to = 0; to < gpus; ++to) {
+        if (to == from && !diagonal) continue;
+        entries.push_back({GpuId(to), static_cast<std::uint32_t>(random() % 4'000'000'000U + 1)});
+        halves[to % 2].push_back(entries.back());
+      }
+      whole.add_row(entries);
+      even.add_row(halves[0]);
+      odd.add_row(halves[1]);
+    }
+    const LinkLoads at_once = topology.loads(whole), first = topology.loads(even),
+                    second = topology.loads(odd);
+    for (std::size_t l = 0; l < topology.links().size(); ++l) {
+      const LinkId link(static_cast<std::int64_t>(l));
+      EXPECT_EQ(at_once.on(link).bytes, first.on(link).bytes + second.on(link).bytes) << l;
+    }
+  }
 }
 
 TEST_P(EveryCluster, BytesAreConservedAtEveryVertex) {

@@ -29,6 +29,8 @@ class Loader {
   /// Units for GPUs of other hosts. Everything else works on these sums, so the number of pairs
   /// counts here alone.
   void sum_remote(Entries entries, std::int64_t* sums);
+  /// The same for entries of members one after the other.
+  void sum_dense(Entries entries, std::int64_t* sums);
   void leave_host(int h, std::span<const int> members);
   void stay_inside(const Host& host);
   /// Pushes what lies in at_ along a DAG of the host.

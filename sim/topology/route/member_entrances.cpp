@@ -18,6 +18,10 @@ MemberEntrances::MemberEntrances(const Routes& routes, std::span<const GpuId> me
     if (entrance < 0) continue;
     entrance = static_cast<int>(std::ranges::lower_bound(used, entrance) - used.begin());
   }
+  same.assign(members.size(), 1);
+  for (std::size_t m = members.size(); m-- > 1;) {
+    if (of_member[m] == of_member[m - 1]) same[m - 1] = same[m] + 1;
+  }
 }
 
 std::vector<int> members_by_host(const Routes& routes, std::span<const GpuId> members) {

@@ -13,8 +13,9 @@ namespace moesim {
 struct MemberEntrances {
   MemberEntrances(const Routes& routes, std::span<const GpuId> members);
 
-  std::vector<int> used;       // indices into Routes::entrances(), ascending
-  std::vector<int> of_member;  // into `used`; -1: nothing outside its host needs to reach it
+  std::vector<int> used;          // indices into Routes::entrances(), ascending
+  std::vector<int> of_member;     // into `used`; -1: nothing outside its host needs to reach it
+  std::vector<std::size_t> same;  // members from here on with this one's entrance
 };
 
 /// Members by their hosts, ascending within one.
