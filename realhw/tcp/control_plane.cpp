@@ -54,6 +54,10 @@ void ControlPlane::send(int peer, std::string_view message, std::string_view for
   const std::lock_guard lock(mutex_);
   Peer& to = peers_.at(static_cast<std::size_t>(peer));
   if (failure_) complain(for_, failure_->reason);
+  if (message.size() > longest_message) {
+    complain(for_,
+             fmt::format("a message of {} bytes, where {} fit", message.size(), longest_message));
+  }
   if (to.left || !to.socket.open()) complain(for_, fmt::format("rank {} has left the run", peer));
   to.outgoing.push_back(frame(Kind::message, message));
   flush(peer);  // now, so that a message costs no change of threads
@@ -203,11 +207,25 @@ void ControlPlane::read(int rank) {
     Head head;
     while (peer.incoming.size() >= sizeof head) {
       std::memcpy(&head, peer.incoming.data(), sizeof head);
+      const std::string why = misfit(head);
+      if (!why.empty()) return close(rank, why);
       if (peer.incoming.size() - sizeof head < head.size) break;
       take(rank, head, peer.incoming.substr(sizeof head, head.size));
       peer.incoming.erase(0, sizeof head + head.size);
     }
   }
+}
+
+/// What is wrong with the head of a frame: nothing of a peer's word is taken before it fits.
+std::string ControlPlane::misfit(const Head& head) {
+  if (head.kind > Kind::goodbye) {
+    return fmt::format("it sent a frame of unknown kind {}", static_cast<unsigned>(head.kind));
+  }
+  const std::uint64_t most = head.kind == Kind::message   ? longest_message
+                             : head.kind == Kind::failure ? longest_reason
+                                                          : 0;
+  if (head.size <= most) return "";
+  return fmt::format("it announced {} bytes where {} fit", head.size, most);
 }
 
 void ControlPlane::take(int rank, const Head& head, std::string text) {
@@ -235,7 +253,8 @@ void ControlPlane::fail(Failure failure) {
     Peer& peer = peers_[i];
     if (!peer.socket.open()) continue;
     peer.outgoing.erase(peer.outgoing.begin() + (peer.sent > 0 ? 1 : 0), peer.outgoing.end());
-    peer.outgoing.push_back(frame(Kind::failure, failure_->reason, failure_->code));
+    peer.outgoing.push_back(
+        frame(Kind::failure, failure_->reason.substr(0, longest_reason), failure_->code));
     flush(static_cast<int>(i));
   }
   changed_.notify_all();

@@ -46,6 +46,7 @@ class ControlPlane {
     Clock::time_point noticed = Clock::now();
   };
   enum class Kind : std::uint32_t { message, beat, failure, goodbye };
+  static constexpr std::uint64_t longest_message = std::uint64_t{1} << 32, longest_reason = 1 << 16;
   struct Head {
     Kind kind = Kind::message;
     std::int32_t code = 0;  // of a failure
@@ -67,6 +68,7 @@ class ControlPlane {
   void keep_time();
   void flush(int rank);
   void read(int rank);
+  static std::string misfit(const Head& head);
   void take(int rank, const Head& head, std::string text);
   void close(int rank, const std::string& why);
   void fail(Failure failure);

@@ -133,21 +133,20 @@ Socket listen_at(const Address& address) {
   throw Error(fmt::format("rank 0 cannot listen at {}: {}", address.str(), std::strerror(errno)));
 }
 
-std::optional<std::pair<Socket, Address>> accept_from(const Socket& listener,
-                                                      Clock::time_point deadline) {
-  while (wait_for(listener, POLLIN, deadline)) {
+std::optional<std::pair<Socket, Address>> accept_now(const Socket& listener) {
+  while (true) {
     Address from;
     from.size = sizeof from.bytes;
     Socket socket(accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from.bytes), &from.size,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.open()) {
-      if (errno == EMFILE || errno == ENFILE) fail("accept", errno);
-      continue;  // gone again before it was accepted
+    if (socket.open()) {
+      set_option(socket, IPPROTO_TCP, TCP_NODELAY);
+      return std::pair(std::move(socket), from);
     }
-    set_option(socket, IPPROTO_TCP, TCP_NODELAY);
-    return std::pair(std::move(socket), from);
+    if (errno == EAGAIN) return std::nullopt;
+    if (errno == EMFILE || errno == ENFILE) fail("accept", errno);
+    // Else it was gone again before it was accepted.
   }
-  return std::nullopt;
 }
 
 Socket connect_to(const Address& to, Clock::time_point deadline) {
@@ -175,6 +174,18 @@ void write_all(const Socket& socket, std::string_view bytes, Clock::time_point d
     if (errno != EAGAIN && errno != EINTR) fail("the connection broke", errno);
     if (!wait_for(socket, POLLOUT, deadline)) throw std::runtime_error("the peer takes no bytes");
   }
+}
+
+void read_some(const Socket& socket, std::size_t most, std::string& bytes) {
+  const std::size_t before = bytes.size();
+  bytes.resize(before + most);
+  ssize_t got = 0;
+  do {
+    got = recv(socket.fd(), bytes.data() + before, most, 0);
+  } while (got < 0 && errno == EINTR);
+  bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (got == 0 && most > 0) throw std::runtime_error("the connection was closed");
+  if (got < 0 && errno != EAGAIN) fail("the connection broke", errno);
 }
 
 std::string read_all(const Socket& socket, std::size_t size, Clock::time_point deadline) {

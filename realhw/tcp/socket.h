@@ -43,12 +43,14 @@ struct Address {
 std::vector<Address> resolve(const std::string& host, int port);
 /// Throws Error when the port is in use or the address is not of this host.
 Socket listen_at(const Address& address);
-/// The next connection and where it comes from; nothing at the deadline.
-std::optional<std::pair<Socket, Address>> accept_from(const Socket& listener,
-                                                      Clock::time_point deadline);
+/// The next connection and where it comes from; nothing where nobody waits.
+std::optional<std::pair<Socket, Address>> accept_now(const Socket& listener);
 /// Throws std::runtime_error saying why it failed.
 Socket connect_to(const Address& to, Clock::time_point deadline);
 
+/// Appends what has arrived, `most` bytes at most, without waiting. Throws std::runtime_error when
+/// the connection was closed.
+void read_some(const Socket& socket, std::size_t most, std::string& bytes);
 /// All bytes, or std::runtime_error: the connection was closed, or the deadline came.
 void write_all(const Socket& socket, std::string_view bytes, Clock::time_point deadline);
 std::string read_all(const Socket& socket, std::size_t size, Clock::time_point deadline);

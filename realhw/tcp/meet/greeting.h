@@ -40,6 +40,7 @@ struct Reply {
 
 /// 0: joined; otherwise the exit code of the guest, and why.
 struct Verdict {
+  static constexpr int run_failed = 1, bad_input = 2;
   int code = 0;
   std::string reason;
 };

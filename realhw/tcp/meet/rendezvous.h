@@ -3,23 +3,12 @@
 // that they know the secret.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "realhw/tcp/meet/place.h"
 #include "realhw/tcp/socket.h"
 
 namespace moesim {
-
-/// As whom and where a process joins its job.
-struct TcpPlace {
-  int rank = 0, ranks = 1;
-  std::string host;  // of rank 0
-  int port = 0;
-  std::string secret;                   // empty: none, which only loopback permits
-  std::chrono::duration<double> limit;  // until all have come
-
-  std::string str() const;  // "10.0.0.1:29500"
-};
 
 /// The connections of this process, by rank: on rank 0 to all others (its own is not open),
 /// elsewhere to rank 0 alone. Throws Error for what the user set wrong (address, secret,

@@ -9,6 +9,7 @@ import itertools
 import os
 import pathlib
 import re
+import select
 import signal
 import socket
 import struct
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 RANKS, HAS_SECRETS = sys.argv[1], sys.argv[2] == "secrets"
@@ -44,6 +46,16 @@ def own_address():
         address = one.getsockname()[0]
         return None if address.startswith("127.") else address
     return None
+
+
+def received(connection, size):
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise ConnectionError("closed")
+        data += part
+    return data
 
 
 class Rank:
@@ -160,6 +172,45 @@ class Meet(Tcp):
         self.assertEqual(first.end(), 0, first.err)
         self.assertRegex(first.err, r"refused 127.0.0.1:\d+: it is no moesim-hw")
 
+    def connected(self, first, count):
+        """Connections to rank 0, which listens or soon will."""
+        all_of_them = []
+        while len(all_of_them) < count:
+            one = socket.socket()
+            self.addCleanup(one.close)
+            while one.connect_ex(("127.0.0.1", self.port)) != 0:
+                self.assertIsNone(first.process.poll())
+            all_of_them.append(one)
+        return all_of_them
+
+    def test_silent_strangers_delay_nobody(self):
+        for strangers in (8, 400):  # and more than are heard at once
+            with self.subTest(strangers=strangers):
+                self.port = free_port()
+                first = self.start(0, 2, "exchange 10", "--join-timeout", "100")
+                silent = self.connected(first, strangers)
+                silent[-1].sendall(b"moesimhw")  # half a greeting
+                began = time.monotonic()
+                self.finishes([self.start(1, 2, "exchange 10")])
+                self.assertLess(time.monotonic() - began, 4)  # each is waited for 5 s
+                self.assertEqual(first.end(), 0, first.err)
+                self.assertLessEqual(first.err.count("\n"), 8)
+
+    def test_a_slow_stranger_is_given_up(self):
+        first = self.start(0, 2, "exchange 10", "--join-timeout", "100")
+        [slow] = self.connected(first, 1)
+        began = time.monotonic()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            for byte in b"moesimhw" + struct.pack("=I", 1) + bytes(30):  # one a time never ends
+                slow.sendall(bytes([byte]))
+                time.sleep(0.2)
+                if slow in select.select([slow], [], [], 0)[0]:
+                    break
+        self.assertLess(time.monotonic() - began, 7.5)
+        self.finishes([self.start(1, 2, "exchange 10")])
+        self.assertEqual(first.end(), 0, first.err)
+        self.assertRegex(first.err, r"refused 127.0.0.1:\d+: it did not end its greeting in time")
+
     def test_another_version_is_refused(self):
         first = self.start(0, 2, "exchange 10", "--join-timeout", "5")
         with socket.socket() as other:
@@ -239,6 +290,27 @@ class Refuse(Tcp):
                         connection.sendall(greeting)
                         self.fails(other, 1, message)
 
+    def test_many_strangers_are_counted(self):
+        first = self.start(0, 2, "exchange 10", "--join-timeout", "3")
+        for _ in range(20):
+            with socket.socket() as stranger:
+                while stranger.connect_ex(("127.0.0.1", self.port)) != 0:
+                    self.assertIsNone(first.process.poll())
+                stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        self.fails(first, 1, r"rank 1 did not come to rank 0 .*; refused 12 more")
+        self.assertEqual(first.err.count("moesim-hw: refused"), 8)
+
+    def test_verdict_of_any_length(self):
+        with socket.create_server(("127.0.0.1", self.port)) as server:
+            other = self.start(1, 2, "exchange 10")
+            connection, _ = server.accept()
+            with connection:
+                received(connection, 52)
+                connection.sendall(b"moesimhw" + struct.pack("=I", 1) + bytes(32) + bytes(32))
+                received(connection, 32)
+                connection.sendall(struct.pack("=iI", 1, 2 ** 32 - 1) + b"no room" + bytes(4089))
+                self.fails(other, 1, "no room")
+
     def test_rank_0_dies_before_all_have_come(self):
         first = self.start(0, 3, "exchange 10")
         other = self.start(1, 3, "exchange 10", "--join-timeout", "20")
@@ -295,6 +367,24 @@ class Fault(Tcp):
         ranks = self.job(3, "throw 2")
         for number, rank in enumerate(ranks):
             self.fails(rank, 1, "rank threw" if number == 2 else "rank 2 has ended the run")
+
+    def test_frames_that_do_not_fit(self):
+        for kind, size, message in ((0, 2 ** 62, f"it announced {2 ** 62} bytes where 4294967296 fit"),
+                                    (2, 1 << 20, "it announced 1048576 bytes where 65536 fit"),
+                                    (1, 1, "it announced 1 bytes where 0 fit"),
+                                    (9, 0, "it sent a frame of unknown kind 9")):
+            with self.subTest(kind=kind, size=size):
+                self.port = free_port()
+                first = self.start(0, 2, "exchange 10")
+                with socket.socket() as liar:  # who needs no secret on this host
+                    while liar.connect_ex(("127.0.0.1", self.port)) != 0:
+                        self.assertIsNone(first.process.poll())
+                    liar.sendall(b"moesimhw" + struct.pack("=III", 1, 1, 2) + bytes(32))
+                    received(liar, 44 + 32)
+                    liar.sendall(bytes(32))
+                    received(liar, 16)  # it has joined, and all have come
+                    liar.sendall(struct.pack("=IiQ", kind, 0, size))
+                    self.fails(first, 1, f"rank 1 is gone: {message}")
 
     def test_rank_that_leaves_early(self):
         ranks = self.job(3, "leave 1")

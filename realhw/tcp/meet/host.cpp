@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realhw/tcp/meet/host.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+/// One that is gone is noticed later.
+void tell(const Socket& guest, const Verdict& verdict) {
+  try {
+    write_verdict(guest, verdict, Clock::now());
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace
+
+std::vector<Socket> RendezvousHost::take_in() {
+  const Address address = addresses(place_).front();
+  require_secret(place_, address);
+  const Socket listener = listen_at(address);
+  try {
+    while (joined_ < place_.ranks) {
+      if (Clock::now() >= deadline_) throw std::runtime_error(missing(address));
+      wait(listener);
+      attend();
+      welcome(listener);
+    }
+  } catch (const Error& e) {
+    tell_all({Verdict::bad_input, e.diagnostics().front().message});
+    throw;
+  } catch (const std::exception& e) {
+    tell_all({Verdict::run_failed, e.what()});
+    throw;
+  }
+  tell_all({});
+  return std::move(guests_);
+}
+
+/// Until somebody knocks or speaks, or the next deadline.
+void RendezvousHost::wait(const Socket& listener) const {
+  std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
+  Clock::time_point next = deadline_;
+  for (const Knock& knock : knocks_) {
+    polled.push_back({knock.socket().fd(), POLLIN, 0});
+    next = std::min(next, knock.deadline());
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+  poll(polled.data(), polled.size(), static_cast<int>(std::clamp<long>(left, 0, 1000)));
+}
+
+void RendezvousHost::welcome(const Socket& listener) {
+  for (std::size_t i = 0; i < most_knocks; ++i) {  // then those who have knocked are heard
+    auto guest = accept_now(listener);
+    if (!guest) return;
+    if (knocks_.size() == most_knocks) {
+      refuse(knocks_.front(), Refusal("it made room for others"));
+      knocks_.pop_front();
+    }
+    const auto deadline =
+        std::min<Clock::time_point>(deadline_, Clock::now() + rendezvous_patience);
+    knocks_.emplace_back(std::move(guest->first), guest->second, deadline);
+  }
+}
+
+void RendezvousHost::attend() {
+  for (auto knock = knocks_.begin(); knock != knocks_.end();) {
+    knock = attend(*knock) ? knocks_.erase(knock) : std::next(knock);
+  }
+}
+
+/// Whether it has been dealt with. A mistake of one who knows the secret throws.
+bool RendezvousHost::attend(Knock& knock) {
+  std::optional<Hello> hello;
+  try {
+    hello = knock.listen(place_);
+    if (!hello && Clock::now() >= knock.deadline())
+      throw Refusal("it did not end its greeting in time");
+  } catch (const Refusal& refusal) {
+    refuse(knock, refusal);
+    return true;
+  }
+  if (hello) join(knock, *hello);
+  return hello.has_value();
+}
+
+void RendezvousHost::join(Knock& knock, const Hello& hello) {
+  const auto rank = static_cast<std::size_t>(hello.rank);
+  const std::string from = knock.from().str();
+  std::string mistake;
+  if (hello.ranks != static_cast<std::uint32_t>(place_.ranks)) {
+    mistake = fmt::format("rank {} at {} was started as one of {} ranks, rank 0 as one of {}", rank,
+                          from, hello.ranks, place_.ranks);
+  } else if (rank == 0 || rank >= guests_.size()) {
+    mistake = fmt::format("{} says to be rank {}", from, rank);
+  } else if (guests_[rank].open()) {
+    mistake = fmt::format("two processes say to be rank {}, the second at {}", rank, from);
+  }
+  if (!mistake.empty()) {
+    tell(knock.socket(), {Verdict::bad_input, mistake});
+    throw Error(mistake, "every process needs a rank of its own and the same number of ranks");
+  }
+  tell(knock.socket(), {});
+  guests_[rank] = knock.leave();
+  ++joined_;
+}
+
+/// Of a flood only the first are named: neither the terminal nor the memory is theirs.
+void RendezvousHost::refuse(const Knock& knock, const Refusal& refusal) {
+  if (!refusal.heard().empty()) tell(knock.socket(), {Verdict::bad_input, refusal.heard()});
+  if (++refused_ > most_named) return;
+  const std::string why = fmt::format("{}: {}", knock.who(), refusal.what());
+  fmt::print(stderr, "moesim-hw: refused {}\n", why);
+  refusals_ += fmt::format("; refused {}", why);
+}
+
+void RendezvousHost::tell_all(const Verdict& verdict) const {
+  for (const Socket& guest : guests_) {
+    if (guest.open()) tell(guest, verdict);
+  }
+}
+
+std::string RendezvousHost::missing(const Address& address) const {
+  std::string ranks;
+  int count = 0;
+  for (std::size_t rank = 1; rank < guests_.size(); ++rank) {
+    if (guests_[rank].open()) continue;
+    if (++count <= 8) ranks += fmt::format("{}{}", count == 1 ? "" : ", ", rank);
+  }
+  if (count > 8) ranks += fmt::format(" and {} more", count - 8);
+  std::string text =
+      fmt::format("rank{} {} did not come to rank 0 at {} within {:g} s{}", count == 1 ? "" : "s",
+                  ranks, address.str(), place_.limit.count(), refusals_);
+  if (refused_ > most_named) text += fmt::format("; refused {} more", refused_ - most_named);
+  return text;
+}
+
+}  // namespace moesim

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rank 0, who takes in the others.
+#pragma once
+
+#include <list>
+#include <string>
+#include <vector>
+
+#include "realhw/tcp/meet/knock.h"
+
+namespace moesim {
+
+/// Listens to all who knock at once. Strangers are refused and named, and the wait goes on.
+class RendezvousHost {
+ public:
+  explicit RendezvousHost(const TcpPlace& place)
+      : place_(place),
+        deadline_(after(place.limit)),
+        guests_(static_cast<std::size_t>(place.ranks)) {}
+
+  /// The connections by rank, rank 0's own not open; throws as meet() does.
+  std::vector<Socket> take_in();
+
+ private:
+  /// Of those who have not proved anything; who has waited longest makes room.
+  static constexpr std::size_t most_knocks = 256;
+  static constexpr int most_named = 8;  // of those refused
+
+  void wait(const Socket& listener) const;
+  void welcome(const Socket& listener);
+  void attend();
+  bool attend(Knock& knock);
+  void join(Knock& knock, const Hello& hello);
+  void refuse(const Knock& knock, const Refusal& refusal);
+  void tell_all(const Verdict& verdict) const;
+  std::string missing(const Address& address) const;
+
+  const TcpPlace& place_;
+  Clock::time_point deadline_;
+  std::list<Knock> knocks_;  // the longest first
+  std::vector<Socket> guests_;
+  int joined_ = 1;
+  int refused_ = 0;
+  std::string refusals_;  // the first of them
+};
+
+}  // namespace moesim
