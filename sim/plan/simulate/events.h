@@ -33,16 +33,19 @@ class EventQueue : public Events {
   virtual void advance(Seconds /*time*/) {}
 
  private:
+  // Small, as the heap moves each many times.
   struct Event {
     Seconds time;
     std::int64_t number;
-    std::function<void()> function;
+    std::size_t function;  // in functions_
   };
   static bool later(const Event& a, const Event& b);
 
   Seconds now_;
   std::int64_t calls_ = 0;
   std::vector<Event> heap_;  // the earliest first
+  std::vector<std::function<void()>> functions_;
+  std::vector<std::size_t> free_;  // of functions_
 };
 
 }  // namespace moesim

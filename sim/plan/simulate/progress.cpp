@@ -144,9 +144,11 @@ void Progress::make_steps() {
   });
 }
 
-std::vector<Progress::Joined> Progress::take_joined() {
+const std::vector<Progress::Joined>& Progress::take_joined() {
   std::ranges::sort(joined_, {}, [](const Joined& j) { return std::pair(j.op, j.participant); });
-  return std::exchange(joined_, {});
+  taken_.swap(joined_);
+  joined_.clear();
+  return taken_;
 }
 
 void Progress::end(OpId op, Seconds at) {

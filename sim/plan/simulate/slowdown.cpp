@@ -42,8 +42,19 @@ bool slows(const Plan& plan, const GpuModels& gpus) {
 
 Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events,
                    Network::Ended ended)
-    : plan_(plan), takes_sms_(takes_sms(plan.plan())), events_(events), ended_(std::move(ended)) {
+    : plan_(plan),
+      takes_sms_(takes_sms(plan.plan())),
+      slows_exchanges_(std::ranges::any_of(
+          gpus, [](const auto& gpu) { return gpu->overlap.communication > 1; })),
+      events_(events),
+      ended_(std::move(ended)) {
   for (const auto& gpu : gpus) gpus_.push_back({gpu.get(), {}, {}, {}});
+  bounds_.resize(plan.plan().ops.size());
+}
+
+template <class Function>
+void Slowdown::at_time(Seconds time, Function function) {
+  time <= events_.now() ? function() : events_.call(time, std::move(function));
 }
 
 /// By what exchanges cost them now.
@@ -64,11 +75,24 @@ GpuId Slowdown::gpu_of(OpId op, std::int32_t participant) const {
   return plan_.plan()[op].group[static_cast<std::size_t>(participant)];
 }
 
+bool Slowdown::is_bound_by_compute(OpId id, std::int32_t participant) {
+  if (!takes_sms_) return false;
+  const GpuModel* model = at(gpu_of(id, participant)).model;
+  Bound& known = bounds_[id.index()];
+  if (known.model == model) return known.by_compute;
+  const Op& op = plan_.plan()[id];
+  const Kernels& kernels = *op.kernels();
+  const bool by_compute = model->bound(kernels.of(static_cast<std::size_t>(participant)),
+                                       op.key.type()) == KernelBound::compute;
+  if (kernels.each().size() == 1) known = {model, by_compute};  // of all participants
+  return by_compute;
+}
+
 void Slowdown::join(const Progress::Joined& joined, Seconds duration) {
   const auto& [op, participant, time, all] = joined;
   const ExchangePrice& price = plan_[op];
   if (!price) {
-    return events_.call(time, [this, op = op, participant = participant, duration] {
+    return at_time(time, [this, op = op, participant = participant, duration] {
       start_kernel(op, participant, duration);
     });
   }
@@ -78,8 +102,8 @@ void Slowdown::join(const Progress::Joined& joined, Seconds duration) {
     place->second.working = plan_.plan()[op].group.size();
     place->second.participants.resize(place->second.working);
   }
-  events_.call(time, [this, op = op, participant = participant] { enter(op, participant); });
-  if (all) events_.call(*all, [this, op = op] { all_joined(op); });
+  at_time(time, [this, op = op, participant = participant] { enter(op, participant); });
+  if (all && slows_exchanges_) at_time(*all, [this, op = op] { all_joined(op); });
 }
 
 void Slowdown::start_kernel(OpId op, std::int32_t participant, Seconds duration) {
@@ -88,11 +112,8 @@ void Slowdown::start_kernel(OpId op, std::int32_t participant, Seconds duration)
   const Seconds now = events_.now();
   ++gpu.computing;
   slow_exchanges(gpu);
-  const Op& kernel = plan_.plan()[op];
-  const bool needs_sms =
-      takes_sms_ && gpu.model->bound(kernel.kernels()->of(static_cast<std::size_t>(participant)),
-                                     kernel.key.type()) == KernelBound::compute;
-  SlowedWork& kernels = needs_sms ? gpu.bound_by_compute : gpu.other_kernels;
+  SlowedWork& kernels =
+      is_bound_by_compute(op, participant) ? gpu.bound_by_compute : gpu.other_kernels;
   kernels.add({op, participant, now + duration, kernels.lost(now)});
   changed(id);
 }
@@ -123,7 +144,12 @@ void Slowdown::carried(OpId exchange, std::int32_t participant) {
   const auto active = active_.find(exchange);
   if (active == active_.end()) return ended_(exchange, participant);  // it carries nothing
   active->second.together = participant == Network::everyone;
-  if (!active->second.together) return add_work(exchange, participant);
+  const bool together = active->second.together;
+  if (!slows_exchanges_) {
+    if (together) active->second.working = 1;
+    return end_exchange(exchange, participant);
+  }
+  if (!together) return add_work(exchange, participant);
   const auto count = static_cast<std::int32_t>(active->second.participants.size());
   for (std::int32_t p = 0; p < count; ++p) add_work(exchange, p);
 }
@@ -150,20 +176,20 @@ void Slowdown::end_work(GpuId id) {
   slow_exchanges(gpu);
   changed(id);
   for (const SlowedWork::Item& kernel : kernels) ended_(kernel.op, kernel.participant);
-  for (const SlowedWork::Item& exchange : exchanges) end_exchange(exchange);
+  for (const SlowedWork::Item& item : exchanges) end_exchange(item.op, item.participant);
 }
 
-void Slowdown::end_exchange(const SlowedWork::Item& item) {
-  Active& active = active_.at(item.op);
+void Slowdown::end_exchange(OpId exchange, std::int32_t participant) {
+  Active& active = active_.at(exchange);
   const bool last = --active.working == 0;
   const bool together = active.together;
-  if (!together) leave(item.op, item.participant);
+  if (!together) leave(exchange, participant);
   if (last && together) {
     const auto count = static_cast<std::int32_t>(active.participants.size());
-    for (std::int32_t p = 0; p < count; ++p) leave(item.op, p);
+    for (std::int32_t p = 0; p < count; ++p) leave(exchange, p);
   }
-  if (last) active_.erase(item.op);
-  if (last || !together) ended_(item.op, together ? Network::everyone : item.participant);
+  if (last) active_.erase(exchange);
+  if (last || !together) ended_(exchange, together ? Network::everyone : participant);
 }
 
 void Slowdown::leave(OpId exchange, std::int32_t participant) {
@@ -176,16 +202,19 @@ void Slowdown::leave(OpId exchange, std::int32_t participant) {
   changed(id);
 }
 
-/// Looks again when the GPU's next work ends, and forgets what was expected before.
+/// Looks again when the GPU's next work ends, or before: what is then found to take longer is
+/// looked at once more.
 void Slowdown::changed(GpuId id) {
   Gpu& gpu = at(id);
-  const std::int64_t change = ++gpu.changes;
   const Seconds now = events_.now();
   const Seconds next = std::min(
       {gpu.bound_by_compute.next(now), gpu.other_kernels.next(now), gpu.exchanges.next(now)});
-  if (!std::isfinite(next.value)) return;
-  events_.call(next, [this, id, change] {
-    if (at(id).changes == change) end_work(id);
+  if (next >= gpu.awaited) return;
+  gpu.awaited = next;
+  events_.call(next, [this, id, next] {
+    if (at(id).awaited != next) return;
+    at(id).awaited = never;
+    end_work(id);
   });
 }
 

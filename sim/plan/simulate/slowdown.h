@@ -2,6 +2,8 @@
 // Kernels and exchanges of one GPU that slow each other (GpuModel::overlap), as they begin and end.
 #pragma once
 
+#include <functional>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -37,13 +39,14 @@ class Slowdown {
   void carried(OpId exchange, std::int32_t participant);
 
  private:
+  static constexpr Seconds never{std::numeric_limits<double>::infinity()};
   struct Gpu {
     const GpuModel* model;
     SlowedWork bound_by_compute, other_kernels, exchanges;
-    int computing = 0;   // kernels that it runs
-    int exchanging = 0;  // exchanges with data that it is in
-    int sms_taken = 0;   // by these
-    std::int64_t changes = 0;
+    int computing = 0;        // kernels that it runs
+    int exchanging = 0;       // exchanges with data that it is in
+    int sms_taken = 0;        // by these
+    Seconds awaited = never;  // when it looks for ended work next
   };
   struct Participant {
     Seconds lost;  // SlowedWork::lost when the last one joined
@@ -57,6 +60,9 @@ class Slowdown {
     bool together = false;  // it ends for all at once
   };
 
+  /// At once where the time has come: an event for every participant costs more than what it does.
+  template <class Function>
+  void at_time(Seconds time, Function function);
   void slow_kernels(Gpu& gpu);
   void slow_exchanges(Gpu& gpu);
   void start_kernel(OpId op, std::int32_t participant, Seconds duration);
@@ -64,17 +70,27 @@ class Slowdown {
   void all_joined(OpId exchange);
   void add_work(OpId exchange, std::int32_t participant);
   void end_work(GpuId gpu);
-  void end_exchange(const SlowedWork::Item& item);
+  /// For a participant, or the last of those for whom it ends together.
+  void end_exchange(OpId exchange, std::int32_t participant);
   void leave(OpId exchange, std::int32_t participant);
   void changed(GpuId gpu);
   GpuId gpu_of(OpId op, std::int32_t participant) const;
+  /// Whether fewer multiprocessors slow the kernel of a participant.
+  bool is_bound_by_compute(OpId op, std::int32_t participant);
   Gpu& at(GpuId gpu) { return gpus_[gpu.index()]; }
 
   const PricedPlan& plan_;
   bool takes_sms_;
+  bool slows_exchanges_;  // else they end when they have been carried
   Events& events_;
   Network::Ended ended_;
   std::vector<Gpu> gpus_;
+  /// Per op, for one GPU model: that of the last who asked.
+  struct Bound {
+    const GpuModel* model = nullptr;
+    bool by_compute = false;
+  };
+  std::vector<Bound> bounds_;
   std::map<OpId, Active> active_;
 };
 

@@ -2,7 +2,6 @@
 #include "sim/plan/simulate/slowed_work.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 
 namespace moesim {
@@ -30,9 +29,11 @@ Seconds SlowedWork::next(Seconds now) const {
 
 std::vector<SlowedWork::Item> SlowedWork::take_ended(Seconds now) {
   std::vector<Item> ended;
-  std::ranges::copy_if(items_, std::back_inserter(ended),
-                       [&](const Item& item) { return end_of(item, now) <= now; });
-  std::erase_if(items_, [&](const Item& item) { return end_of(item, now) <= now; });
+  std::erase_if(items_, [&](const Item& item) {
+    const bool has = end_of(item, now) <= now;
+    if (has) ended.push_back(item);
+    return has;
+  });
   return ended;
 }
 
