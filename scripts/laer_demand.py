@@ -3,12 +3,12 @@
 """Writes the loads that LAER-MoE's artifact measured of static experts as counts for
 `moesim trace import counts`: [microbatch][layer][source][expert].
 
-  scripts/laer_demand.py token_analysis_e8k2.csv.gz demand.npy [--first 1] [--steps 4]
+  scripts/laer_demand.py token_analysis_backup.csv demand.npy --model e8k2 [--first 1] [--steps 4]
   moesim trace import counts demand.npy -o DIR/laer-e8k2 --model mixtral-8x7b-e8k2
 
 The artifact says how many copies of tokens each of 32 GPUs worked on (Fizzmy/LAER-MoE-AE 72db5b79,
-token_analysis_backup.csv, method FSDP). Experts lie in EP groups of four GPUs, two on each. Which
-expert of a GPU, and whose copies they are, was not recorded: half of each, and equal parts.
+token_analysis_backup.csv, method FSDP). Experts lie in EP groups of four GPUs: two on each of e8k2, four of
+e16k4. Which expert of a GPU, and whose copies they are, was not recorded: equal parts.
 """
 
 import argparse
@@ -16,15 +16,18 @@ import csv
 import gzip
 import struct
 
-RANKS, LAYERS, GROUP, COPIES = 32, 32, 4, 32768  # COPIES: of a source's tokens, 16,384 x 2
+RANKS, GROUP, TOKENS = 32, 4, 16384
+LAYERS = {"e8k2": 32, "e16k4": 24}
+EXPERTS = {"e8k2": 8, "e16k4": 16}
+TOP_K = {"e8k2": 2, "e16k4": 4}
 
 
-def loads(path):
+def loads(path, model):
     """[(microbatch, layer)][rank] copies."""
     table = {}
-    with gzip.open(path, "rt", encoding="utf-8") as f:
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as f:
         for row in csv.DictReader(f):
-            if row["method"] == "FSDP":
+            if row["method"] == "FSDP" and row["model_name"] == f"mixtral-8x7b-{model}":
                 at = table.setdefault((int(row["iter"]), int(row["layer"])), [0] * RANKS)
                 at[int(row["rank"])] = int(row["token_num"])
     return table
@@ -40,12 +43,13 @@ def divided(total, weights):
     return parts
 
 
-def demand(of_rank):
-    """[source][expert] of one layer and microbatch: every source has COPIES in all."""
+def demand(of_rank, model):
+    """[source][expert] of one layer and microbatch: every source has TOKENS x top-k in all."""
     rows = []
     for source in range(RANKS):
         group = of_rank[source // GROUP * GROUP:][:GROUP]
-        rows += divided(COPIES, [load for load in group for _ in range(2)])
+        weights = [load for load in group for _ in range(EXPERTS[model] // GROUP)]
+        rows += divided(TOKENS * TOP_K[model], weights)
     return rows
 
 
@@ -61,15 +65,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("csv")
     parser.add_argument("npy")
+    parser.add_argument("--model", choices=LAYERS, default="e8k2")
     parser.add_argument("--first", type=int, default=1, help="microbatch; 0 has another layout")
     parser.add_argument("--steps", type=int, default=4)
     args = parser.parse_args()
-    table = loads(args.csv)
+    table = loads(args.csv, args.model)
     values = []
     for microbatch in range(args.first, args.first + args.steps):
-        for layer in range(LAYERS):
-            values += demand(table[microbatch, layer])
-    write_npy(args.npy, [args.steps, LAYERS, RANKS, 2 * GROUP], values)
+        for layer in range(LAYERS[args.model]):
+            values += demand(table[microbatch, layer], args.model)
+    write_npy(args.npy, [args.steps, LAYERS[args.model], RANKS, EXPERTS[args.model]], values)
 
 
 if __name__ == "__main__":

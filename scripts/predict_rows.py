@@ -52,7 +52,9 @@ def extended(first, second, times):
     case = dict(second)
     for key in ("iteration_s", "overlapped_s"):
         case[key] = add(first[key], second[key])
-    case["parts_s"] = {k: add(first["parts_s"][k], v) for k, v in second["parts_s"].items()}
+    for parts in ("parts_s", "turns_s"):
+        if parts in second:
+            case[parts] = {k: add(first[parts][k], v) for k, v in second[parts].items()}
     case["took_s"] = first["took_s"] + second["took_s"]
     return case
 
@@ -132,6 +134,7 @@ def result_of(row, case, why):
                rate=work / predicted, measured_rate=work / measured,
                parts=case["parts_s"], overlapped=case["overlapped_s"], took_s=case["took_s"])
     out["measured_parts"] = row.get("parts", {})
+    out["turns"] = case.get("turns_s", {})
     if "memory" in row:
         out.update(memory_gib=case["peak_memory"]["bytes"] / 2**30, measured_gib=row["memory"])
         out.update(memory_error=out["memory_gib"] / row["memory"] - 1)
@@ -143,6 +146,8 @@ def line_of(r):
         return f"{r['section']:7} {r['id']:24} not predicted: {r['why']}"
     parts = " ".join(f"{k.replace(' ', '-')} {v / r['predicted_s']:.0%}"
                      for k, v in r["parts"].items() if v > 0.015 * r["predicted_s"])
+    parts += "".join(f"; {k} {r['turns'][k]:.3f} for {v} s ({r['turns'][k] / v - 1:+.1%})"
+                     for k, v in r["measured_parts"].items())
     memory = f"; {r['memory_gib']:.2f} GiB ({r['memory_error']:+.1%})" if "memory_gib" in r else ""
     return (f"{r['section']:7} {r['id']:24} {r['predicted_s']:8.3f} {r['measured_s']:8.3f} "
             f"{r['error']:+7.1%}  {parts}{memory}; {r['took_s']:.0f} s")
@@ -189,7 +194,7 @@ def main():
     parser.add_argument("--unfitted", action="store_true", help="leaves out what was fitted")
     parser.add_argument("--fit", action="append", default=[], help="GPU.TYPE=VALUE in its place")
     parser.add_argument("--whole", action="store_true", help="runs all microbatches of every row")
-    parser.add_argument("--traces", help="folder of recorded routing (laer-e8k2: scripts/laer_demand.py)")
+    parser.add_argument("--traces", help="folder of recorded routing (laer-e8k2, laer-e16k4: scripts/laer_demand.py)")
     parser.add_argument("--cache", help="folder of what has run before, kept")
     parser.add_argument("--json", help="writes all results")
     parser.add_argument("--page", help="writes the tables of this page (docs/results/whole-steps.md) anew")

@@ -49,7 +49,7 @@ def told(r):
     most = sorted(r["parts"].items(), key=lambda part: -part[1])[:2]
     text = ", ".join(f"{k} {v / r['predicted_s']:.0%}" for k, v in most)
     for part, seconds in r["measured_parts"].items():
-        text += f"; {part} {r['parts'].get(part, 0):.2f} of {seconds:.2f} s"
+        text += f"; {part} {r['turns'][part]:.2f} of {seconds:.2f} s ({r['turns'][part] / seconds - 1:+.0%})"
     if "memory_gib" in r:
         text += f"; {r['memory_gib']:.2f} of {r['measured_gib']:.2f} GiB, {r['memory_error']:+.1%}"
     return text

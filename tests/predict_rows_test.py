@@ -51,7 +51,7 @@ class PredictRows(unittest.TestCase):
 
     def test_writes_the_tables_of_the_page_between_their_marks(self):
         section = {"id": "X", "title": "two rows", "source": "a test"}
-        known = {"section": "X", "model": "m", "gpus": 1, "unit": "s", "measured_parts": {"bubble": 1}}
+        known = {"section": "X", "model": "m", "gpus": 1, "unit": "s", "measured_parts": {"bubble": 1}, "turns": {"bubble": 2}}
         everything = [
             {**known, "id": "a", "error": 0.25, "predicted_s": 5, "measured_s": 4, "rate": 1, "measured_rate": 2,
              "parts": {"bubble": 2, "experts": 3}},
@@ -66,7 +66,7 @@ class PredictRows(unittest.TestCase):
             rows_page.write(path, judged, everything)  # once more, in place of what is there
             page = path.read_text()
         for text in ("before\n", "between\n", "\nafter", "| X | 1 of 2 | 25.0% | 25.0% | 0 of 0 | - | - |",
-                     "| a | 5.00 | 4.00 | +25.0% | experts 60%, bubble 40%; bubble 2.00 of 1.00 s |",
+                     "| a | 5.00 | 4.00 | +25.0% | experts 60%, bubble 40%; bubble 2.00 of 1.00 s (+100%) |",
                      "| b | - | - | - | not predicted: too large |"):
             self.assertEqual(page.count(text), 1, text)
 
@@ -84,10 +84,13 @@ class PredictRows(unittest.TestCase):
         self.assertEqual(rows.ranked(results), (5, 3))
 
     def test_further_microbatches_take_what_the_last_ones_took(self):
-        first = {"iteration_s": 3.0, "overlapped_s": 0.0, "parts_s": {"experts": 2.0}, "took_s": 1}
-        second = {"iteration_s": 5.0, "overlapped_s": 1.0, "parts_s": {"experts": 4.0}, "took_s": 1}
+        first = {"iteration_s": 3.0, "overlapped_s": 0.0, "parts_s": {"experts": 2.0}, "took_s": 1,
+                 "turns_s": {"1F": 1.0}}
+        second = {"iteration_s": 5.0, "overlapped_s": 1.0, "parts_s": {"experts": 4.0}, "took_s": 1,
+                  "turns_s": {"1F": 1.5}}
         self.assertEqual(rows.extended(first, second, 2)["iteration_s"], 9.0)
         self.assertEqual(rows.extended(first, second, 2)["parts_s"], {"experts": 8.0})
+        self.assertEqual(rows.extended(first, second, 2)["turns_s"], {"1F": 2.5})
 
     @unittest.skipIf(not MOESIM, "no moesim")
     def test_predicts_a_row(self):

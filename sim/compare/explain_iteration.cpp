@@ -11,6 +11,7 @@
 #include "sim/compare/iteration_run.h"
 #include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
+#include "sim/compare/turn_times.h"
 #include "sim/report/names.h"
 
 namespace moesim {
@@ -50,6 +51,10 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
   IterationExplanation e;
   e.times = iteration_times(planned.plan, timeline, hosts_take_time(cluster.gpus));
   e.ranks = rank_reports(planned, timeline, iterations.planner().shape().grid, cluster);
+  const Pipeline& pipeline = iterations.planner().shape().pipeline;
+  if (pipeline.stages() > 1) {
+    e.turns = turn_times(planned.plan, timeline, pipeline, stages_of(planned.memory));
+  }
   e.path = critical_path(planned.plan, timeline);
   e.sums = path_sums(e.path, priced, cluster.gpus);
   e.bounds = time_bounds(priced, timeline, cluster.gpus, exchange_rules(fidelity));

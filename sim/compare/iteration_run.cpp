@@ -60,6 +60,12 @@ FullestGpu peak_of(const IterationMemory& memory, GpuId gpu, const GpuModels& gp
   return told;
 }
 
+std::vector<int> stages_of(const IterationMemory& memory) {
+  std::vector<int> stages;
+  for (const MemoryPeak& peak : memory.peaks) stages.push_back(peak.stage);
+  return stages;
+}
+
 FullestGpu fullest_of(const IterationMemory& memory, const GpuModels& gpus) {
   FullestGpu told = peak_of(memory, fullest(memory.peaks), gpus);
   double sum = 0;

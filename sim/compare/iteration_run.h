@@ -42,6 +42,8 @@ class PlannedIterations {
 
 /// The fullest moment of a GPU; `mean` is left 0.
 FullestGpu peak_of(const IterationMemory& memory, GpuId gpu, const GpuModels& gpus);
+/// [GPU] its stage of the pipeline.
+std::vector<int> stages_of(const IterationMemory& memory);
 /// Of the fullest GPU, beside the mean of all.
 FullestGpu fullest_of(const IterationMemory& memory, const GpuModels& gpus);
 

@@ -57,8 +57,7 @@ IterationTimelines::IterationTimelines(const TimelineFile* file, int worker,
 }
 
 void IterationTimelines::open_case(const IterationPlan& planned) {
-  std::vector<int> stages;
-  for (const MemoryPeak& peak : planned.memory.peaks) stages.push_back(peak.stage);
+  const std::vector<int> stages = stages_of(planned.memory);
   const auto index = worker_ * static_cast<int>(names_.size()) + static_cast<int>(cases_.size());
   cases_.emplace_back(*events_,
                       file_->named_case(index, names_[cases_.size()],

@@ -14,6 +14,7 @@
 #include "sim/compare/iteration_run.h"
 #include "sim/compare/iteration_timelines.h"
 #include "sim/compare/run_as_asked.h"
+#include "sim/compare/turn_times.h"
 #include "sim/iteration/iteration_planner.h"
 #include "sim/model/model_flops.h"
 #include "sim/policy/unsuitable.h"
@@ -94,8 +95,9 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
   empty.peak_flops = mean_peak(run.cluster, iterations.options().gemm_type());
   outcome.metrics.assign(backends.size(), empty);
   if (asked.pictures) outcome.pictures.resize(backends.size());
+  const Pipeline& pipeline = iterations.planner().shape().pipeline;
   IterationTimelines timelines(run.timeline, run.number, names_of(run), run.cluster.topology,
-                               iterations.planner().shape().pipeline);
+                               pipeline);
   for (int i = 0; i < iterations.count(); ++i) {
     const IterationPlan planned = iterations.plan(i);
     const FullestGpu fullest = fullest_of(planned.memory, run.cluster.gpus);
@@ -111,12 +113,14 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
       timelines.add(f, planned, priced, timeline, i);
       metrics.add(iteration_times(planned.plan, timeline, hosts_take_time(run.cluster.gpus)), load);
       metrics.path.add(path_sums(critical_path(planned.plan, timeline), priced, run.cluster.gpus));
+      if (i == 0 && pipeline.stages() > 1) {
+        metrics.turns = turn_times(planned.plan, timeline, pipeline, stages_of(planned.memory));
+      }
       if (asked.pictures) {
         Pictures& pictures = outcome.pictures[f];
         pictures.add(priced, timeline);
         if (i == 0) {
-          pictures.memory = {memory_curve(planned.memory, iterations.planner().shape().pipeline,
-                                          run.cluster.gpus)};
+          pictures.memory = {memory_curve(planned.memory, pipeline, run.cluster.gpus)};
         }
       }
       if (asked.bounds || asked.pictures) {

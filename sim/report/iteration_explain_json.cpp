@@ -41,12 +41,14 @@ nlohmann::ordered_json iteration_explanation_json(const IterationExplanation& e,
   for (const RankReport& rank : e.ranks) ranks.push_back(rank_json(rank));
   nlohmann::ordered_json path = path_json(e.sums, 1);
   path["segments"] = segments_json(e.path, plan);
-  return {{"iteration_s", e.times.iteration.value},
-          {"parts_s", parts_json(e.times)},
-          {"ranks", ranks},
-          {"critical_path", path},
-          {"time_bounds", time_bounds_json(e.bounds)},
-          {"elasticities", elasticities_json(e.elasticities)}};
+  nlohmann::ordered_json json = {{"iteration_s", e.times.iteration.value},
+                                 {"parts_s", parts_json(e.times)},
+                                 {"ranks", ranks},
+                                 {"critical_path", path},
+                                 {"time_bounds", time_bounds_json(e.bounds)},
+                                 {"elasticities", elasticities_json(e.elasticities)}};
+  if (e.turns) json["turns_s"] = turns_json(*e.turns);
+  return json;
 }
 
 }  // namespace moesim

@@ -57,6 +57,19 @@ Table stage_table(const IterationExplanation& e) {
   return table;
 }
 
+Table turn_table(const IterationExplanation& e) {
+  std::vector<std::string> columns;
+  std::vector<Cell> row;
+  for (std::size_t p = 0; p < e.turns->parts.size(); ++p) {
+    if (!(e.turns->parts[p].value > 0)) continue;
+    columns.emplace_back(turn_part_names[p]);
+    row.emplace_back(e.turns->parts[p]);
+  }
+  Table table("turns", 0, columns);
+  table.rows.push_back(std::move(row));
+  return table;
+}
+
 /// All of few; of many those of each stage that compute longest and shortest.
 std::vector<const RankReport*> shown_ranks(const IterationExplanation& e) {
   std::vector<const RankReport*> shown;
@@ -140,7 +153,9 @@ Printout iteration_explanation_text(const IterationExplanation& e) {
   Printout printout;
   printout.add(fmt::format("\niteration {}: parts of the mean GPU of each pipeline stage\n",
                            to_string(e.times.iteration)));
-  printout.add(stage_table(e)).add("\nranks\n").add(rank_table(e));
+  printout.add(stage_table(e));
+  if (e.turns) printout.add("\nthe turns of the mean GPU\n").add(turn_table(e));
+  printout.add("\nranks\n").add(rank_table(e));
   printout.add("\nmemory of the fullest GPU of each stage\n").add(memory_table(e));
   printout.add(fmt::format("\nthe critical path: {} segments, {}\n", e.sums.segments,
                            to_string(e.sums.length)));

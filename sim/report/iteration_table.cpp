@@ -246,6 +246,14 @@ nlohmann::ordered_json fullest_json(const FullestGpu& gpu) {
 
 }  // namespace
 
+nlohmann::ordered_json turns_json(const TurnTimes& turns) {
+  nlohmann::ordered_json json;
+  for (std::size_t p = 0; p < turns.parts.size(); ++p) {
+    json[turn_part_names[p]] = turns.parts[p].value;
+  }
+  return json;
+}
+
 nlohmann::ordered_json iteration_json(const IterationCase& c) {
   nlohmann::ordered_json json = {{"topology", c.topology},
                                  {"policy", c.policy},
@@ -277,6 +285,7 @@ nlohmann::ordered_json iteration_json(const IterationCase& c) {
                {"ops", m.ops},
                {"peak_memory", fullest_json(m.fullest)},
                {"notes", m.notes}});
+  if (m.turns) json["turns_s"] = turns_json(*m.turns);
   if (!m.elasticities.empty()) json["elasticities"] = elasticities_json(m.elasticities);
   if (m.bounds) json["time_bounds"] = time_bounds_json(*m.bounds * (1.0 / m.iterations));
   return json;

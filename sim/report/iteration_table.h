@@ -15,6 +15,7 @@
 #include "sim/report/path_sums.h"
 #include "sim/report/pictures.h"
 #include "sim/report/time_bounds.h"
+#include "sim/report/turn_times.h"
 
 namespace moesim {
 
@@ -49,6 +50,7 @@ struct IterationMetrics {
   PathSums path = {};                         // critical paths, sum over the iterations
   std::optional<TimeBounds> bounds = {};      // where they are asked for: sum over the iterations
   std::vector<Elasticity> elasticities = {};  // of the first, where they are asked for
+  std::optional<TurnTimes> turns = {};        // where there is a pipeline: of the first iteration
 
   void add(const IterationTimes& other, double load);
   bool operator==(const IterationMetrics&) const = default;
@@ -74,6 +76,9 @@ struct IterationCase {
 /// is the baseline of the speedups; `won back` is the part of what recorded routing costs the first
 /// policy, against balanced routing, that another one saves.
 Printout iteration_table(const std::vector<IterationCase>& cases, bool bounds = false);
+
+/// {"1F": seconds, ...}
+nlohmann::ordered_json turns_json(const TurnTimes& turns);
 
 /// A case in `--json`; schema: docs/metrics.md.
 nlohmann::ordered_json iteration_json(const IterationCase& c);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// An iteration taken apart by what the turns of its pipeline are.
+#pragma once
+
+#include <vector>
+
+#include "sim/pipeline/pipeline.h"
+#include "sim/plan/plan.h"
+#include "sim/plan/timeline.h"
+#include "sim/report/turn_times.h"
+
+namespace moesim {
+
+/// Of the mean GPU; `stages`: [GPU] its stage of the pipeline.
+///  - A turn lasts from the start of its first kernel or exchange to the end of its last one, but
+///  no
+///    earlier than the turn before it has ended: so every moment counts once.
+///  - Transfers between stages, and exchanges between replicas, are no part of a turn.
+TurnTimes turn_times(const Plan& plan, const Timeline& timeline, const Pipeline& pipeline,
+                     const std::vector<int>& stages);
+
+}  // namespace moesim

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an iteration of a pipeline consists of, by kinds of turns.
+#pragma once
+
+#include <array>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// In the words of DeepSeek-V3's table (arXiv:2505.09343). The parts add up to the iteration.
+enum class TurnPart {
+  forward,   // 1F: a forward by itself
+  backward,  // 1B: a backward by itself, with its gradients by weights or without
+  weights,   // 1W: gradients by weights by themselves
+  merged,    // 1F1B: a forward beside a backward of another microbatch
+  update,    // outside all turns: the update, and what replicas exchange
+  bubble,    // nothing of these
+};
+inline constexpr int turn_part_count = static_cast<int>(TurnPart::bubble) + 1;
+inline constexpr std::array<const char*, turn_part_count> turn_part_names = {
+    "1F", "1B", "1W", "1F1B", "update", "bubble"};
+
+struct TurnTimes {
+  std::array<Seconds, turn_part_count> parts{};
+
+  Seconds& of(TurnPart part) { return parts[static_cast<std::size_t>(part)]; }
+  Seconds of(TurnPart part) const { return parts[static_cast<std::size_t>(part)]; }
+  bool operator==(const TurnTimes&) const = default;
+};
+
+}  // namespace moesim
