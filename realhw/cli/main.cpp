@@ -2,6 +2,7 @@
 // moesim-hw: runs the plans that moesim simulates on hardware, one process a GPU.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "realhw/cli/commands.h"
 #include "realhw/core/gemm.h"
 #include "realhw/launch/launch.h"
+#include "sim/base/cause.h"
 #include "sim/flags/command_line.h"
 
 namespace moesim {
@@ -48,6 +50,7 @@ int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
 }  // namespace moesim
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond ulimit -f fails as on a full disk
   std::unique_ptr<moesim::Job> job;
   int code = moesim::run_failed;
   try {
@@ -57,7 +60,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}", e.what());
     code = moesim::bad_input;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "moesim-hw: the run failed: {}\n", e.what());
+    fmt::print(stderr, "moesim-hw: the run failed: {}\n", moesim::cause_of(e));
   }
   if (job) job->abort(code);
   return code;

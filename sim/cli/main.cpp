@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "sim/base/cause.h"
 #include "sim/base/error.h"
 #include "sim/base/stop_signals.h"
 #include "sim/cli/commands.h"
@@ -64,6 +66,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond ulimit -f fails as on a full disk
   try {
     return run(argc, argv);
   } catch (const moesim::Error& e) {
@@ -73,7 +76,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "moesim: {}\n", e.what());
     return moesim::end_by(e.signal());
   } catch (const std::exception& e) {
-    fmt::print(stderr, "moesim: the run failed: {}\n", e.what());
+    fmt::print(stderr, "moesim: the run failed: {}\n", moesim::cause_of(e));
     return run_failed;
   }
 }

@@ -14,10 +14,13 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/base/cause.h"
 #include "sim/base/processes.h"
+#include "sim/base/stopped_child.h"
 #include "sim/policy/unsuitable.h"
 #include "sim/print/progress_line.h"
 #include "sim/print/terminal.h"
+#include "sim/trace/unchanged.h"
 
 namespace moesim {
 namespace {
@@ -41,13 +44,15 @@ bool send(int out, const Message& message) { return write_frame(out, to_bytes(me
 
 Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progress) {
   try {
-    return {Telling::result, job.run(progress)};
+    std::string result = job.run(progress);
+    check_unchanged_files();
+    return {Telling::result, std::move(result)};
   } catch (const Unsuitable& e) {
     return {Telling::unsuitable, to_bytes(e.diagnostics())};
   } catch (const Error& e) {
     return {Telling::error, to_bytes(e.diagnostics())};
   } catch (const std::exception& e) {
-    return {Telling::failure, e.what()};
+    return {Telling::failure, cause_of(e)};
   }
 }
 
@@ -93,6 +98,7 @@ struct Worker {
   std::size_t job = 0;
   pid_t process = 0;
   std::string bytes = {};  // of messages that have not arrived as a whole
+  StoppedChild stopped = StoppedChild();
 };
 
 using FinishedBytes = std::function<void(std::size_t job, std::string_view bytes)>;
@@ -139,11 +145,17 @@ class Pool {
   void wait() {
     std::vector<pollfd> polled = {{signals_.file(), POLLIN, 0}};
     for (const auto& [pipe, worker] : workers_) polled.push_back({pipe, POLLIN, 0});
-    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) {
+    if (::poll(polled.data(), polled.size(), static_cast<int>(stopped_look.count())) < 0 &&
+        errno != EINTR) {
       throw std::runtime_error("cannot wait for the workers");
     }
     for (const pollfd& p : polled) {
       if (p.revents != 0 && p.fd != signals_.file()) read(p.fd);
+    }
+    for (auto& [pipe, worker] : workers_) {
+      if (!worker.stopped.given_up(worker.process)) continue;
+      throw std::runtime_error(
+          fmt::format("{}: the worker was {}", jobs_[worker.job].name, stopped_reason()));
     }
   }
 
@@ -191,8 +203,9 @@ class Pool {
   void check_end(const Worker& worker, int status) const {
     const std::string& name = jobs_[worker.job].name;
     if (WIFSIGNALED(status)) {
-      throw std::runtime_error(
-          fmt::format("{}: worker killed by signal {}", name, WTERMSIG(status)));
+      throw std::runtime_error(fmt::format(
+          "{}: worker killed by signal {}{}", name, WTERMSIG(status),
+          WTERMSIG(status) == SIGKILL ? ", as the kernel does when memory runs out" : ""));
     }
     if (WEXITSTATUS(status) != 0 || ends_[worker.job].kind == Telling::step) {
       throw std::runtime_error(fmt::format("{}: worker ended without a result", name));

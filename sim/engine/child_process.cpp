@@ -12,7 +12,9 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "sim/base/cause.h"
 #include "sim/base/processes.h"
+#include "sim/base/stopped_child.h"
 
 namespace moesim {
 namespace {
@@ -34,7 +36,7 @@ bool be_child(const std::function<std::string()>& function, int out) {
     drop_stdout();
     return write_all(out, succeeded + function());
   } catch (const std::exception& error) {
-    return write_all(out, failed + std::string(error.what()));
+    return write_all(out, failed + cause_of(error));
   }
 }
 
@@ -43,7 +45,12 @@ bool be_child(const std::function<std::string()>& function, int out) {
 std::string run_in_child(const std::function<std::string()>& function) {
   const ChildProcess child = start_child([&](int out) { return be_child(function, out); });
   std::string data;
-  while (read_more(child.out, data)) continue;
+  try {
+    while (read_more_of(child, data)) continue;
+  } catch (const std::exception& e) {
+    close(child.out);
+    throw std::runtime_error(fmt::format("the simulation: {}", e.what()));
+  }
   close(child.out);
   const int status = wait_for_end(child.id);
   if (WIFSIGNALED(status)) {

@@ -71,6 +71,7 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
     ::close(lock_);
     throw error_in(path, "another sweep writes to this file", "-o names another one");
   }
+  const bool was_there = is_there(path);
   try {
     db_ = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     execute(db_, "PRAGMA journal_mode=WAL");
@@ -82,6 +83,9 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
     columns_ = columns_of(db_);
   } catch (...) {
     sqlite3_close(db_);
+    for (const char* ending : {"", "-wal", "-shm", "-journal"}) {
+      if (!was_there) ::unlink((path + ending).c_str());  // a disk that is full has room for a name
+    }
     ::unlink(lock_file(path).c_str());
     ::close(lock_);
     throw;

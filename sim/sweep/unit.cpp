@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/cause.h"
 #include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
 #include "sim/scenario/inputs.h"
@@ -99,7 +100,7 @@ std::vector<SweepRow> UnitRunner::run(std::int64_t unit) {
   } catch (const Error& e) {
     return not_run(unit, sweep_unsuitable, reason_of(e));
   } catch (const std::exception& e) {
-    return not_run(unit, sweep_failed, e.what());
+    return not_run(unit, sweep_failed, cause_of(e));
   }
   return rows;
 }

@@ -107,6 +107,9 @@ std::vector<SweepRow> WorkerPool::wait() {
   for (const pollfd& p : polled) {
     if (p.revents != 0) read(p.fd, rows);
   }
+  for (auto& [pipe, worker] : workers_) {
+    if (worker.stopped.given_up(worker.process)) ::kill(worker.process, SIGKILL);
+  }
   return rows;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/stopped_child.h"
 #include "sim/sweep/claims.h"
 #include "sim/sweep/unit.h"
 
@@ -26,7 +27,7 @@ struct SweepWork {
 };
 
 /// Units are handed out, so that a worker that is killed takes none with it: others run what it
-/// had. A unit that takes a second worker with it has failed.
+/// had. One that stays stopped is killed. A unit that takes a second worker with it has failed.
 class WorkerPool {
  public:
   explicit WorkerPool(SweepWork work) : work_(std::move(work)) {}
@@ -43,8 +44,9 @@ class WorkerPool {
  private:
   struct Worker {
     pid_t process = 0;
-    int in = -1;                       // units go there
-    std::string bytes = {};            // of rows that have not arrived as a whole
+    int in = -1;             // units go there
+    std::string bytes = {};  // of rows that have not arrived as a whole
+    StoppedChild stopped = StoppedChild();
     std::deque<std::int64_t> at = {};  // units it has; the first is being simulated
   };
 

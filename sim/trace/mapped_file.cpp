@@ -33,6 +33,7 @@ MappedFile::MappedFile(const std::string& path) {
     if (data == MAP_FAILED) throw refuse(reason);
     bytes_ = {static_cast<const std::byte*>(data), size};
     guard_ = GuardedMapping(bytes_, path);
+    watched_ = WatchedFile(path, status);
   } else {
     ::close(fd);
   }

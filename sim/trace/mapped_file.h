@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sim/trace/cut_short.h"
+#include "sim/trace/unchanged.h"
 
 namespace moesim {
 
@@ -26,6 +27,7 @@ class MappedFile {
  private:
   std::span<const std::byte> bytes_;
   GuardedMapping guard_;
+  WatchedFile watched_;
 };
 
 }  // namespace moesim

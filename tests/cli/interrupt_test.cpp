@@ -31,8 +31,24 @@ TEST(Interrupt, AKilledWorkerFailsTheRun) {
   const Outcome outcome = run.wait();
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.err,
-            "moesim: the run failed: two-by-two megatron port: worker killed by signal 9\n");
+            "moesim: the run failed: two-by-two megatron port: worker killed by signal 9, as the "
+            "kernel does when memory runs out\n");
   EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+TEST(Interrupt, AStoppedWorkerIsWaitedForALimitedTime) {
+  const Scratch scratch;
+  Running run(long_run(scratch.file("r.json")), {});
+  const pid_t worker = run.wait_for_child();
+  ASSERT_GT(worker, 0);
+  ASSERT_EQ(::kill(worker, SIGSTOP), 0);
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err,
+            "moesim: the run failed: two-by-two megatron port: the worker was stopped from outside "
+            "(SIGSTOP) and not continued within 10 s\n");
+  EXPECT_TRUE(run.members().empty());
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
 

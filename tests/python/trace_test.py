@@ -98,6 +98,18 @@ class Traces(unittest.TestCase):
         self.assertEqual(TraceWriter(self.path, **SHAPE, resume=True).append(draw(4), [4]), 1)
         self.assertEqual(Trace(self.path).numbers, [0, 1])
 
+    def test_what_was_killed_before_its_header_goes_on(self):
+        self.path.mkdir()
+        (self.path / ".trace.json.tmp").write_text("{", encoding="utf-8")
+        with self.assertRaises(FileExistsError):
+            TraceWriter(self.path, **SHAPE)
+        self.assertEqual(TraceWriter(self.path, **SHAPE, resume=True).append(draw(4), [4]), 0)
+        foreign = self.path.with_name("foreign")
+        foreign.mkdir()
+        (foreign / "notes.txt").touch()
+        with self.assertRaises(FileExistsError):
+            TraceWriter(foreign, **SHAPE, resume=True)
+
     def test_ranks_become_one_trace(self):
         for rank in range(3):
             writer = TraceWriter(self.path.with_name(f"rank{rank}"), **SHAPE)

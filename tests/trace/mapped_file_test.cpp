@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/trace/mapped_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <chrono>
 #include <memory>
 #include <numeric>
 
+#include "sim/base/error.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
 namespace {
+
+using namespace std::chrono_literals;
 
 int sum(std::span<const std::byte> bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), 0,
@@ -30,6 +35,34 @@ TEST(MappedFile, AFileThatIsCutShortWhileItIsReadIsNamed) {
   };
   EXPECT_EXIT(use_after_cut(), testing::ExitedWithCode(1),
               "/cut: error: was cut short or replaced while it was read");
+}
+
+TEST(MappedFile, AFileThatIsChangedWhileItIsReadIsNamed) {
+  const ScratchFolder scratch;
+  for (const char* name : {"same", "replaced", "changed"}) write_bytes(scratch / name, "before");
+  const auto use_after_change = [&](bool close_before) {
+    auto same = std::make_unique<MappedFile>(scratch / "same");
+    auto replaced = std::make_unique<MappedFile>(scratch / "replaced");
+    auto changed = std::make_unique<MappedFile>(scratch / "changed");
+    check_unchanged_files();
+    write_bytes(scratch / "new", "after!");
+    std::filesystem::rename(scratch / "new", scratch / "replaced");
+    check_unchanged_files();  // what is mapped is still what it was
+    write_bytes(scratch / "changed", "after!");
+    const auto now = std::filesystem::last_write_time(scratch / "changed");
+    std::filesystem::last_write_time(scratch / "changed", now + 1s);  // whatever a clock's tick is
+    if (close_before) changed.reset();
+    try {
+      check_unchanged_files();
+    } catch (const Error& e) {
+      fmt::print(stderr, "{}", e.what());
+      ::exit(2);
+    }
+  };
+  for (const bool close_before : {false, true}) {
+    EXPECT_EXIT(use_after_change(close_before), testing::ExitedWithCode(2),
+                "/changed: error: was changed while it was read");
+  }
 }
 
 TEST(MappedFile, OtherBusErrorsStaySignals) {

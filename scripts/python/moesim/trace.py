@@ -76,8 +76,12 @@ class TraceWriter:
         if resume and os.path.exists(os.path.join(self.path, "trace.json")):
             self._resume()
         else:
-            os.makedirs(self.path)
+            os.makedirs(self.path, exist_ok=resume and self._unstarted())
             self.write_header()
+
+    def _unstarted(self):
+        """Whether a job was killed before there was a header: its folder has no visible name in it."""
+        return os.path.isdir(self.path) and all(entry.startswith(".") for entry in os.listdir(self.path))
 
     def _resume(self):
         """Goes on behind the last complete step; what a crash left unfinished is removed."""

@@ -11,6 +11,7 @@
 #include "sim/base/most.h"
 #include "sim/trace/import/narrow.h"
 #include "sim/trace/trace_json.h"
+#include "sim/trace/unchanged.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
@@ -289,6 +290,7 @@ Imported ImportSink::finish(const std::string& kind, const std::string& input_ha
   info.provenance = provenance.dump();
   info.counts_alone = counts_alone_;
   writer_.set_info(std::move(info));
+  check_unchanged_files();
   writer_.finish();
   return {report(), std::move(warnings_)};
 }
