@@ -5,8 +5,9 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <simgrid/s4u.hpp>
 #include <utility>
+
+#include "sim/engine/simgrid_api.h"
 
 namespace moesim {
 namespace s4u = simgrid::s4u;
@@ -67,7 +68,7 @@ std::vector<std::string> settings(Seconds precision) {
           "--cfg=network/model:CM02",
           "--cfg=network/crosstraffic:0",
           "--cfg=network/TCP-gamma:1e12",
-          fmt::format("--cfg=surf/precision:{}", precision.value)};
+          fmt::format("{}{}", simgrid_api::precision_flag, precision.value)};
 }
 
 }  // namespace
@@ -79,15 +80,16 @@ Simulator::Simulator(Seconds precision) : impl_(std::make_unique<Impl>()) {
   argv.push_back(nullptr);
   int argc = static_cast<int>(args.size());
   impl_->engine = std::make_unique<s4u::Engine>(&argc, argv.data());
-  impl_->root = s4u::create_empty_zone("cluster");
-  impl_->home = impl_->root->create_host("home", 1.0);
+  impl_->root = simgrid_api::cluster_zone(*impl_->engine);
+  impl_->home = simgrid_api::add_host(*impl_->root, "home");
 }
 
 Simulator::~Simulator() = default;
 
 void Simulator::add_link(BytesPerSecond bandwidth) {
   const auto name = std::to_string(impl_->links.size());
-  impl_->links.push_back(impl_->root->create_link(name, bandwidth.value)->set_latency(0));
+  impl_->links.push_back(
+      simgrid_api::add_link(*impl_->root, name, bandwidth.value)->set_latency(0));
 }
 
 void Simulator::add_link(std::function<BytesPerSecond(int)> bandwidth) {
@@ -99,10 +101,10 @@ void Simulator::add_link(std::function<BytesPerSecond(int)> bandwidth) {
 
 void Simulator::add_plane(int gpus) {
   const std::size_t p = impl_->planes.size();
-  s4u::NetZone* zone = s4u::create_full_zone(fmt::format("plane{}", p))->set_parent(impl_->root);
+  s4u::NetZone* zone = simgrid_api::add_full_zone(*impl_->root, fmt::format("plane{}", p));
   std::vector<s4u::Host*> hosts;
   for (int g = 0; g < gpus; ++g) {
-    hosts.push_back(zone->create_host(fmt::format("{}:{}", p, g), 1.0));
+    hosts.push_back(simgrid_api::add_host(*zone, fmt::format("{}:{}", p, g)));
   }
   impl_->planes.push_back(zone);
   impl_->hosts.push_back(std::move(hosts));
@@ -112,9 +114,8 @@ void Simulator::add_route(int plane, GpuId from, GpuId to, std::span<const LinkI
   const auto& hosts = impl_->hosts[static_cast<std::size_t>(plane)];
   std::vector<s4u::LinkInRoute> route;
   for (LinkId link : links) route.emplace_back(impl_->links[link.index()]);
-  impl_->planes[static_cast<std::size_t>(plane)]->add_route(hosts[from.index()]->get_netpoint(),
-                                                            hosts[to.index()]->get_netpoint(),
-                                                            nullptr, nullptr, route, false);
+  simgrid_api::add_route(*impl_->planes[static_cast<std::size_t>(plane)], *hosts[from.index()],
+                         *hosts[to.index()], route);
 }
 
 void Simulator::spawn(std::function<void()> function) {
@@ -126,7 +127,7 @@ void Simulator::spawn(std::function<void()> function) {
   }
   auto& worker = *impl_->workers.emplace_back(std::make_unique<Impl::Worker>());
   worker.function = std::move(function);
-  s4u::Actor::create("", impl_->home, [this, &worker] { impl_->run(worker); });
+  simgrid_api::add_actor("", impl_->home, [this, &worker] { impl_->run(worker); });
 }
 
 void Simulator::call(Seconds time, std::function<void()> function) {
@@ -166,7 +167,7 @@ void Simulator::send(std::span<const Flow> flows, const std::function<void(std::
     }
     const double forever = -1;
     const double patience = next < flows.size() ? (flows[next].start - now()).value : forever;
-    const auto ended = s4u::Comm::wait_any_for(running, patience);
+    const auto ended = simgrid_api::wait_any_for(running, patience);
     if (ended < 0) continue;  // another is to start first
     const std::size_t place = places[static_cast<std::size_t>(ended)];
     running.erase(running.begin() + ended);

@@ -2,13 +2,13 @@
 // One actor per event and per exchange; SimGrid's clock orders all of them.
 #include "tests/engine/served_backend.h"
 
-#include <simgrid/s4u.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/base/wire.h"
 #include "sim/engine/child_process.h"
+#include "sim/engine/simgrid_api.h"
 #include "sim/plan/simulate/execution.h"
 
 namespace moesim::test {
@@ -23,22 +23,22 @@ class ServedEvents : public Events {
     // SimGrid's stacks of 8 MiB are filled where malloc is told to, an actor for every event.
     std::vector<std::string> args = {"served", "--log=root.thresh:critical",
                                      "--cfg=contexts/factory:raw", "--cfg=contexts/stack-size:256",
-                                     "--cfg=surf/precision:1e-12"};
+                                     std::string(simgrid_api::precision_flag) + "1e-12"};
     std::vector<char*> argv;
     for (std::string& arg : args) argv.push_back(arg.data());
     argv.push_back(nullptr);
     int argc = static_cast<int>(args.size());
     engine_ = std::make_unique<s4u::Engine>(&argc, argv.data());
-    s4u::NetZone* root = s4u::create_empty_zone("cluster");
-    home_ = root->create_host("home", 1.0);
+    s4u::NetZone* root = simgrid_api::cluster_zone(*engine_);
+    home_ = simgrid_api::add_host(*root, "home");
     for (std::size_t i = 0; i < links; ++i) {
-      links_.push_back(root->create_host(std::to_string(i), 1.0));
+      links_.push_back(simgrid_api::add_host(*root, std::to_string(i)));
     }
   }
 
   Seconds now() const override { return Seconds(s4u::Engine::get_clock()); }
   void call(Seconds time, std::function<void()> function) override {
-    s4u::Actor::create("event", home_, [time, function = std::move(function)] {
+    simgrid_api::add_actor("event", home_, [time, function = std::move(function)] {
       s4u::this_actor::sleep_until(time.value);
       function();
     });
