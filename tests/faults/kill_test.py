@@ -140,6 +140,7 @@ class Kill(unittest.TestCase):
                 self.addCleanup(shutil.rmtree, folder, True)
                 work.prepare(folder)
             before = work.done(folder)
+            resumed += len(work.content(folder)) > len(work.inputs)
             process = work.start(folder)
             time.sleep(chance.uniform(0, work.seconds))
             process.kill()
@@ -147,7 +148,6 @@ class Kill(unittest.TestCase):
             self.assertIn(process.returncode, (0, -signal.SIGKILL), error)
             self.assertEqual(wait_until_gone(process.pid), [])
             killed += process.returncode != 0
-            resumed += len(before) > len(work.inputs)
             after = work.done(folder)
             self.assertLessEqual(before.keys(), after.keys(), "something is lost")
             for name, data in after.items():
