@@ -86,13 +86,18 @@ def scenario(row, gpu_suffix, fitted=True, traces=None):
         kept = FITTED.get(machine["gpu"], {})
         changes += [f"gpu.efficiency.training.{t}={v}" for t, v in kept.items()]
     adapters = machine.get("adapters")
-    if adapters in dispatch:
+    if adapters in dispatch and tokens_leave_nodes(row):
         changes.append(f"topology.node.nics.bandwidth={dispatch[adapters]}")
     if "sms" in dispatch and row.get("pipeline", "").startswith("combined"):
         changes.append(f"policy.dispatch.sms={dispatch['sms']}")
     changes += machine.get("set", []) + dispatch.get("set", []) + row.get("set", [])
     out["set"] = changes
     return out
+
+
+def tokens_leave_nodes(row):
+    """Whether EP groups span nodes. Where they do not, rings alone cross adapters, at the topology's rate."""
+    return row.get("ep", 1) * row["etp"] > row["machine"]["node"]
 
 
 def gpu_name(gpu, suffix):

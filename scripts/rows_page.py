@@ -46,8 +46,8 @@ def totals(judged):
 
 def told(r):
     """What takes most of the time, and the memory where somebody measured it."""
-    most = sorted(r["parts"].items(), key=lambda part: -part[1])[:2]
-    text = ", ".join(f"{k} {v / r['predicted_s']:.0%}" for k, v in most)
+    part, seconds = max(r["parts"].items(), key=lambda part: part[1])
+    text = f"{part} {seconds / r['predicted_s']:.0%}"
     for part, seconds in r["measured_parts"].items():
         text += f"; {part} {r['turns'][part]:.2f} of {seconds:.2f} s ({r['turns'][part] / seconds - 1:+.0%})"
     if "memory_gib" in r:

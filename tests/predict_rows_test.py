@@ -41,6 +41,8 @@ class PredictRows(unittest.TestCase):
                  for s in rows.read_rows() for r in s["all"]}
         overlap, plain = table["B.1/overlap"], table["B.1/no-overlap"]
         self.assertIn("topology.node.nics.bandwidth=43.5 GB/s", overlap["set"])
+        self.assertNotIn("topology.node.nics.bandwidth=41 GB/s", table["E.1/qwen2-fsdp-ep"]["set"])  # rings alone
+        self.assertIn("topology.node.nics.bandwidth=41 GB/s", table["E.1/qwen2-tp-ep-dp"]["set"])
         self.assertIn("policy.dispatch.sms=16", overlap["set"])
         self.assertNotIn("policy.dispatch.sms=16", plain["set"])  # nothing runs beside it
         self.assertEqual(overlap["host"]["graphs"], ["moe_router", "moe_preprocess"])
@@ -66,7 +68,7 @@ class PredictRows(unittest.TestCase):
             rows_page.write(path, judged, everything)  # once more, in place of what is there
             page = path.read_text()
         for text in ("before\n", "between\n", "\nafter", "| X | 1 of 2 | 25.0% | 25.0% | 0 of 0 | - | - |",
-                     "| a | 5.00 | 4.00 | +25.0% | experts 60%, bubble 40%; bubble 2.00 of 1.00 s (+100%) |",
+                     "| a | 5.00 | 4.00 | +25.0% | experts 60%; bubble 2.00 of 1.00 s (+100%) |",
                      "| b | - | - | - | not predicted: too large |"):
             self.assertEqual(page.count(text), 1, text)
 

@@ -37,6 +37,21 @@ BlockStep state_step(const MoeModel& model, std::int64_t tokens, std::int64_t va
   return {OpKind::attention_scores, products(4), products(8), MemoryBound{}, {full_layer}};
 }
 
+/// What the kernels of the rule in chunks pass each other through memory: queries and keys for
+/// every value head (k), values (v), triangles (a, first in fp32) and states of chunks. Kernel by
+/// kernel of chunk_gated_delta_rule (fla-org/flash-linear-attention 0315a70e): the backward pass
+/// computes w, u and the states again. Decays and rates, one number per head, are left out.
+void add_chunks(StepList& list, const LinearAttention& linear) {
+  constexpr std::int64_t chunk = 64;  // tokens
+  const std::int64_t heads = list.split(linear.value_heads);
+  const std::int64_t k = heads * linear.key_dim, v = heads * linear.value_dim;
+  const std::int64_t a = heads * chunk, states = k * linear.value_dim / chunk;
+  list.memory(OpKind::attention_scores, list.all(),
+              {6 * k + 3 * v + 3 * a + states, k + 3 * v + 3 * a + states,
+               15 * k + 10 * v + 2 * a + 2 * states, 6 * k + 5 * v + 2 * states},
+              {full_layer});
+}
+
 void add_gqa(StepList& list, const AttentionShape& shape, std::int64_t hidden) {
   const std::int64_t query = list.split(shape.query_width());
   const std::int64_t key = list.split(shape.key_width());
@@ -116,6 +131,7 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   if (linear) {
     const std::int64_t values = list.split(shape.linear->values());
     add_linear_attention(list, *shape.linear, model.hidden);
+    add_chunks(list, *shape.linear);
     list.step(state_step(model, list.all(), values));
     return add_output(list, model.hidden, values, true);
   }

@@ -68,6 +68,30 @@ TEST_P(BlocksOf, ComputeTheModelsFlop) {
   EXPECT_NEAR(scores_backward / scores, (3 * qk + 2 * v) / (qk + v), linear ? 0.5 : 2e-3);
 }
 
+TEST(Blocks, OfLinearAttentionPassChunksThroughMemory) {
+  const MoeModel model = shipped_model("qwen3-next-80b-a3b");  // 32 value heads, 128 x 128 states
+  const BlockShard shard{4096, 2048};
+  const std::int64_t row = 32 * 128, triangle = 32 * 64, states = 32 * 128 * 128 / 64;
+  const auto moved = [&](const Kernels& kernels) {
+    MemoryBound sum;
+    for (const BlockKernel& each : kernels) {
+      const auto* memory = std::get_if<MemoryBound>(&each.kernel);
+      if (memory == nullptr || each.kind != OpKind::attention_scores) continue;
+      sum.read += memory->read;
+      sum.written += memory->written;
+    }
+    return sum;
+  };
+  const MemoryBound forward = moved(forward_kernels(model, 0, BlockKind::attention, shard));
+  EXPECT_EQ(forward.read.value, 4096 * 2 * (9 * row + 3 * triangle + states));
+  EXPECT_EQ(forward.written.value, 4096 * 2 * (4 * row + 3 * triangle + states));
+  const MemoryBound backward = moved(dgrad_kernels(model, 0, BlockKind::attention, shard));
+  EXPECT_EQ(backward.read.value, 4096 * 2 * (25 * row + 2 * triangle + 2 * states));
+  EXPECT_EQ(backward.written.value, 4096 * 2 * (11 * row + 2 * states));
+  const MemoryBound full = moved(forward_kernels(model, 3, BlockKind::attention, shard));
+  EXPECT_EQ(full.read.value + full.written.value, 0);
+}
+
 TEST_P(BlocksOf, AreDividedByTensorParallelGpus) {
   const std::int64_t queries = 8192;
   for (const int tp : {2, 4}) {
