@@ -35,7 +35,7 @@ constexpr std::size_t count_fields() {
 template <class T, class Visit>
 decltype(auto) with_fields(T& value, const Visit& visit) {
   constexpr std::size_t count = count_fields<std::remove_const_t<T>>();
-  static_assert(1 <= count && count <= 16, "more fields than there are lines below");
+  static_assert(1 <= count && count <= 18, "more fields than there are lines below");
   if constexpr (count == 1) {
     auto& [a] = value;
     return visit(a);
@@ -84,6 +84,12 @@ decltype(auto) with_fields(T& value, const Visit& visit) {
   } else if constexpr (count == 16) {
     auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = value;
     return visit(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+  } else if constexpr (count == 17) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = value;
+    return visit(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+  } else if constexpr (count == 18) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = value;
+    return visit(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
   }
 }
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <thread>
 
 #include "sim/base/temporary_folder.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
+#include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/sweep/advise.h"
@@ -22,7 +22,7 @@ struct AdviseFlags {
   std::vector<std::string> questions;
   std::string budget = "10 min";
   int workers = 0, shown = 5, finals = 3;
-  double part = 0.2;
+  double part = 0;  // 0: as usual
   PrintFlags print;
 };
 
@@ -47,11 +47,10 @@ void advise_on(const AdviseFlags& flags) {
   options.version = MOESIM_VERSION;
   const TemporaryFolder folder;
   options.folder = folder.path();
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  options.workers = flags.workers > 0 ? flags.workers : cores;
+  options.workers = worker_count(flags.workers);
   options.shown = flags.shown;
   options.finals = flags.finals;
-  options.most_part = flags.part;
+  if (flags.part > 0) options.most_part = flags.part;
   options.budget = seconds_of(flags.budget);
   options.stop = LongWork::stopped;
   const LongWork work("advise");
@@ -76,7 +75,11 @@ void add_advise_command(CommandLine& app) {
   command.add_option("--top", flags->shown, "candidates to show (default 5)").range(1, 1 << 20);
   command.add_option("--finals", flags->finals, "the best N are simulated at flow (default 3)")
       .range(0, 1 << 20);
-  command.add_option("--part", flags->part, "of the candidates at port, at most (default 0.2)")
+  command
+      .add_option(
+          "--part", flags->part,
+          "of the candidates that can be: simulated at port, at most (default 0.2, but 12 of "
+          "them)")
       .range(0.0, 1.0);
   command.add_option("-j,--workers", flags->workers, "processes to use (default: all cores)")
       .range(1, 1024);

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <thread>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
 #include "sim/papers/frozen.h"
 #include "sim/papers/papers_report.h"
@@ -52,8 +52,7 @@ void run_papers(const PapersOptions& options) {
   if (!options.scored.empty()) return score(options);
   const double slack = parse_tolerance(options.slack);
   std::vector<PaperTable> tables = asked_tables(options);
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  auto predictions = predict(tables, options.workers > 0 ? options.workers : cores);
+  auto predictions = predict(tables, worker_count(options.workers));
   const auto results = judged(std::move(tables), std::move(predictions));
   options.output.write([&] { return papers_json(results, MOESIM_VERSION); },
                        papers_text(results, MOESIM_VERSION));

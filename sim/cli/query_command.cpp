@@ -3,7 +3,10 @@
 #include <memory>
 
 #include "sim/cli/commands.h"
+#include "sim/cli/version.h"
 #include "sim/flags/print_flags.h"
+#include "sim/html/report_page.h"
+#include "sim/sweep/document.h"
 #include "sim/sweep/query.h"
 
 namespace moesim {
@@ -13,6 +16,7 @@ void add_query_command(CommandLine& app) {
     std::string file;
     SweepQuery query;
     PrintFlags print;
+    OutputFile report;
   };
   const auto flags = std::make_shared<QueryFlags>();
   SweepQuery& q = flags->query;
@@ -43,10 +47,18 @@ void add_query_command(CommandLine& app) {
   command.add_option("--baseline", q.baseline,
                      "adds the speedup over scenarios that differ in this alone: policy=megatron");
   command.add_flag("--not-run", q.not_run, "scenarios without figures instead, and why");
+  flags->report.add_to(
+      command, "--report",
+      "draws the scenarios of --where as a page: curves, Pareto front, what was not run");
   flags->print.add_to(command);
   command.callback([flags] {
     const SweepReader reader(flags->file);
-    flags->print.print(answer(reader, flags->query));
+    const Printout printout = answer(reader, flags->query);
+    if (flags->report.asked()) {
+      const std::string document = sweep_document(reader, flags->query.where);
+      flags->report.write(report_page({{flags->file, document}}, MOESIM_VERSION));
+    }
+    flags->print.print(printout, flags->report.beside());
   });
 }
 

@@ -9,6 +9,7 @@
 #include "sim/cli/version.h"
 #include "sim/flags/output_file.h"
 #include "sim/html/report_page.h"
+#include "sim/sweep/document.h"
 
 namespace moesim {
 namespace {
@@ -20,7 +21,10 @@ struct ReportOptions {
 
 void write_report(const ReportOptions& options) {
   std::vector<ReportedResult> results;
-  for (const std::string& file : options.files) results.push_back({file, read_file(file)});
+  for (const std::string& file : options.files) {
+    results.push_back(
+        {file, is_sqlite_file(file) ? sweep_document(SweepReader(file)) : read_file(file)});
+  }
   options.output.write(report_page(results, MOESIM_VERSION));
   if (!report_has_charts()) {
     fmt::print(stderr, "note: the report has tables alone, as this moesim was built without D3\n");
@@ -33,7 +37,9 @@ void add_report_command(CommandLine& app) {
   const auto options = std::make_shared<ReportOptions>();
   CommandLine command =
       app.add_subcommand("report", "Draws results as one HTML file that opens without a network");
-  command.add_option("RESULT", options->files, "files of moesim run, compare or validate --json")
+  command
+      .add_option("RESULT", options->files,
+                  "files of moesim run, compare or validate --json, or of moesim sweep")
       .required();
   options->output.add_to(command, "-o,--output", "where the report goes").required();
   command.callback([options] { write_report(*options); });

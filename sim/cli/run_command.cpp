@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
-#include <thread>
 
 #include "sim/base/files.h"
 #include "sim/base/stop_signals.h"
@@ -16,6 +15,7 @@
 #include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
+#include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/html/report_page.h"
@@ -45,12 +45,8 @@ struct RunOptions {
   std::string timeline, timeline_ranks;
   int timeline_steps = 1;
   std::string expected, tolerance = "1 %";
-  int worker_count() const {
-    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    return workers > 0 ? workers : cores;
-  }
   ComparisonOptions asked() const {
-    ComparisonOptions options{worker_count(), bounds, elasticities,
+    ComparisonOptions options{worker_count(workers), bounds, elasticities,
                               pictures || output.page_asked()};
     options.keep_finished = true;
     options.finished = [lines = std::make_shared<DoneLines>()](const FinishedRun& run) {

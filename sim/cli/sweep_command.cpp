@@ -6,13 +6,13 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
+#include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/sweep/row.h"
@@ -92,8 +92,7 @@ void sweep(const SweepFlags& flags) {
   SweepOptions options{file, MOESIM_VERSION};
   options.shard = shard_of(flags.shard);
   if (options.shard.of == 1) options.launch = launch_of_environment();
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  options.workers = flags.workers > 0 ? flags.workers : options.launch ? 1 : cores;
+  options.workers = options.launch && flags.workers == 0 ? 1 : worker_count(flags.workers);
   options.stop = LongWork::stopped;
   const LongWork work("sweep");
   const SweepEnd end = run_sweep(grid, options);

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <thread>
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/compare/validate_runs.h"
+#include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/report/tolerance.h"
@@ -55,8 +55,7 @@ void validate_files(const ValidateOptions& options) {
   for (const MeasuredRun& run : runs) {
     for (const Diagnostic& w : run.simulated.warnings) fmt::print(stderr, "{}", w.str());
   }
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const Validation validation{validate_runs(runs, cores), tolerance};
+  const Validation validation{validate_runs(runs, worker_count()), tolerance};
   options.output.write([&] { return validation_json(validation, MOESIM_VERSION); },
                        validation_text(validation, MOESIM_VERSION));
   if (!validation.objections().empty()) throw std::runtime_error("the simulator is not valid here");

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <thread>
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/whatif.h"
+#include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 
@@ -34,9 +34,8 @@ void what_if(const WhatIfOptions& options) {
       scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
   const Inputs after = open_changed_inputs(scenario, options.what);
   for (const Diagnostic& w : before.warnings) fmt::print(stderr, "{}", w.str());
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const auto cases =
-      simulate_whatif(scenario, before, after, options.workers > 0 ? options.workers : cores);
+      simulate_whatif(scenario, before, after, worker_count(options.workers));
   Printout printout;
   printout
       .add(scenario.iteration ? iteration_header(scenario, before, MOESIM_VERSION)

@@ -31,6 +31,7 @@ struct ComparisonOptions {
   std::function<void(const FinishedRun&)> finished = nullptr;  // as they end
   bool may_run_none = false;          // that no case can run is a result, too, and no Error
   std::vector<Fidelity> others = {};  // at which the process simulates beside the scenario's
+  bool least_times = false;           // what `port` cannot undercut (least_time)
   bool keep_finished = false;         // after a signal the cases that are done are a result
 };
 

@@ -128,6 +128,9 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
         metrics.bounds->add(time_bounds(priced, timeline, run.cluster.gpus,
                                         exchange_rules(run.scenario.fidelities[f])));
       }
+      if (asked.least_times) {
+        metrics.least = metrics.least.value_or(Seconds(0)) + least_time(priced, run.cluster.gpus);
+      }
       if (asked.elasticities && i == 0) {
         const SimulatedAt at{run.scenario.fidelities[f], run.scenario.p2p_order,
                              run.scenario.fidelities};

@@ -96,6 +96,11 @@ void add_dedup(RunMetrics& metrics, const BoundSums& bounds, Seconds step, const
 
 void add_bounds(RunMetrics& metrics, const PricedPlan& plan, const Timeline& timeline,
                 const PolicyRun& run, Fidelity fidelity) {
+  const ComparisonOptions& asked = run.asked;
+  if (asked.least_times) {
+    metrics.least = metrics.least.value_or(Seconds(0)) + least_time(plan, run.cluster.gpus);
+  }
+  if (!asked.bounds && !asked.pictures) return;
   if (!metrics.bounds) metrics.bounds.emplace();
   metrics.bounds->add(time_bounds(plan, timeline, run.cluster.gpus, exchange_rules(fidelity)));
 }
@@ -175,9 +180,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
       if (run.asked.pictures) outcome.pictures[f].add(priced, timeline);
       const auto path = critical_path(priced.plan(), timeline);
       outcome.metrics[f].path.add(path_sums(path, priced, cluster.gpus));
-      if (run.asked.bounds || run.asked.pictures) {
-        add_bounds(outcome.metrics[f], priced, timeline, run, fidelities[f]);
-      }
+      add_bounds(outcome.metrics[f], priced, timeline, run, fidelities[f]);
       if (run.asked.bounds && i == 0) {
         add_dedup(outcome.metrics[f], *outcome.bounds, timeline.makespan, run, fidelities[f]);
       }

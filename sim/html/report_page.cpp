@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::vector<std::string> shown_formats = {"moesim-result", "moesim-iterations",
-                                                "moesim-validation"};
+                                                "moesim-validation", "moesim-sweep"};
 
 Json document_of(const ReportedResult& result) {
   Json document = parse_json(result.json, {result.name});
@@ -24,12 +24,13 @@ Json document_of(const ReportedResult& result) {
   for (const std::string& known : shown_formats) {
     if (format == known) return document;
   }
-  throw error_in(result.name,
-                 format.empty() ? "this is no result of moesim"
-                                : fmt::format("a report cannot show '{}'", format),
-                 fmt::format("reports show what 'run', 'compare' and 'validate' write with --json: "
-                             "{}",
-                             fmt::join(shown_formats, ", ")));
+  throw error_in(
+      result.name,
+      format.empty() ? "this is no result of moesim"
+                     : fmt::format("a report cannot show '{}'", format),
+      fmt::format("reports show what 'run', 'compare' and 'validate' write with --json, and "
+                  "files of sweeps: {}",
+                  fmt::join(shown_formats, ", ")));
 }
 
 /// JSON that ends no script element and begins no comment, whatever its strings hold.

@@ -27,15 +27,9 @@ int ranks_of(const PaperSetting& setting) {
   return ranks;
 }
 
-/// A folder's name that says what the trace is.
-std::string name_of(const SynthOptions& o) {
-  return fmt::format("drawn-{}-{}-{}-{}-{}-{}-{}-{}-{}-{}-{}-{}-{}", o.experts, o.top_k,
-                     o.layers.size(), o.tokens, o.sequences, o.steps, o.skew, o.affinity,
-                     o.stickiness, o.drift, o.groups, o.kept_groups, o.seed);
-}
-
+/// Of a folder.
 std::string name_of(const PaperSetting& setting) {
-  if (setting.drawn) return name_of(*setting.drawn);
+  if (setting.drawn) return drawn_name(*setting.drawn);
   const int ranks = ranks_of(setting);
   return fmt::format("even-{}-{}", ranks, even_exchange(*setting.all_to_all, ranks).tokens);
 }

@@ -109,6 +109,7 @@ Json case_json(const CaseResult& c) {
                  {"layers", layers}});
   if (!run.elasticities.empty()) result["elasticities"] = elasticities_json(run.elasticities);
   if (run.dedup) result["perfect_dedup"] = dedup_json(*run.dedup);
+  if (run.least) result["least_s"] = run.least->value / steps;
   if (run.bounds) result["time_bounds"] = time_bounds_json(*run.bounds * (1 / steps));
   return result;
 }

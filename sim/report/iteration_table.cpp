@@ -287,6 +287,7 @@ nlohmann::ordered_json iteration_json(const IterationCase& c) {
                {"notes", m.notes}});
   if (m.turns) json["turns_s"] = turns_json(*m.turns);
   if (!m.elasticities.empty()) json["elasticities"] = elasticities_json(m.elasticities);
+  if (m.least) json["least_s"] = m.least->value / m.iterations;
   if (m.bounds) json["time_bounds"] = time_bounds_json(*m.bounds * (1.0 / m.iterations));
   return json;
 }

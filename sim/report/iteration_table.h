@@ -49,6 +49,7 @@ struct IterationMetrics {
   std::vector<std::string> notes = {};        // sentences whose subject is the policy
   PathSums path = {};                         // critical paths, sum over the iterations
   std::optional<TimeBounds> bounds = {};      // where they are asked for: sum over the iterations
+  std::optional<Seconds> least = {};          // the same of least_time
   std::vector<Elasticity> elasticities = {};  // of the first, where they are asked for
   std::optional<TurnTimes> turns = {};        // where there is a pipeline: of the first iteration
 

@@ -76,6 +76,7 @@ struct RunMetrics {
   Breakdown breakdown;                   // sum over steps
   PathSums path;                         // critical paths, sum over steps
   std::optional<TimeBounds> bounds;      // where they are asked for: sum over steps
+  std::optional<Seconds> least;          // where it is asked for: least_time, sum over steps
   std::optional<DedupBound> dedup;       // of the first step, where exchanges share links
   std::vector<Elasticity> elasticities;  // of the first step, where they are asked for
   Seconds planning;                      // of the host, sum over layers and steps

@@ -167,6 +167,16 @@ Timeline without_exchanges(const Plan& plan, const GpuModels& gpus, bool togethe
   return progress.finish();
 }
 
+Seconds least_time(const PricedPlan& plan, const GpuModels& gpus) {
+  Progress progress(plan.plan(), gpus);
+  for (auto joined = progress.take_joined(); !joined.empty(); joined = progress.take_joined()) {
+    for (const Progress::Joined& one : joined) {
+      if (one.all) progress.end(one.op, *one.all + plan[one.op]->alone.total());
+    }
+  }
+  return std::max(progress.finish().makespan, longest_link(plan));
+}
+
 TimeBounds time_bounds(const PricedPlan& plan, const Timeline& timeline, const GpuModels& gpus,
                        ExchangeRules rules) {
   const std::vector<Seconds> compute = compute_of_gpus(plan.plan(), gpus);

@@ -34,6 +34,11 @@ struct ExchangeRules {
 TimeBounds time_bounds(const PricedPlan& plan, const Timeline& timeline, const GpuModels& gpus,
                        ExchangeRules rules);
 
+/// What no fidelity undercuts where exchanges share links and end for all their participants at
+/// once (`port`): the plan with every exchange as if alone on the network and kernels that nothing
+/// slows, and all bytes on the link that takes longest for them; the longer of both.
+Seconds least_time(const PricedPlan& plan, const GpuModels& gpus);
+
 /// Of the plan when nothing takes time but its kernels, which nothing slows.
 Timeline without_exchanges(const Plan& plan, const GpuModels& gpus, bool together);
 

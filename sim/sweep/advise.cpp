@@ -11,100 +11,17 @@
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
-#include "sim/print/progress_line.h"
+#include "sim/sweep/break_even.h"
+#include "sim/sweep/candidates.h"
 #include "sim/sweep/search.h"
-#include "sim/sweep/worker_pool.h"
 
 namespace moesim {
 namespace {
 
-constexpr std::int64_t fewest_runs = 12;  // of small grids
-constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
-
-class ListedClaims : public Claims {
- public:
-  explicit ListedClaims(std::vector<std::int64_t> units) : units_(std::move(units)) {}
-  std::optional<std::int64_t> next() override {
-    if (next_ == units_.size()) return std::nullopt;
-    return units_[next_++];
-  }
-
- private:
-  std::vector<std::int64_t> units_;
-  std::size_t next_ = 0;
-};
-
-const SweepValue* figure_of(const SweepRow& row, const std::string& column) {
-  const auto found = std::ranges::find(row.figures, column, &SweepFigure::column);
-  return found == row.figures.end() ? nullptr : &found->value;
-}
-
-double number_in(const SweepRow& row, const std::string& column) {
-  const SweepValue* value = figure_of(row, column);
-  if (value == nullptr) return nothing;
-  return value->kind == SweepValue::Kind::integer ? static_cast<double>(value->integer)
-                                                  : value->real;
-}
-
-std::string text_in(const SweepRow& row, const std::string& column) {
-  const SweepValue* value = figure_of(row, column);
-  return value == nullptr ? "" : value->text;
-}
-
-double time_of(const SweepRow& row) {
-  const double step = number_in(row, "step_s");
-  return std::isnan(step) ? number_in(row, "iteration_s") : step;
-}
-
-double memory_of(const SweepRow& row) {
-  const double steps = number_in(row, "peak_memory_bytes");
-  return std::isnan(steps) ? number_in(row, "peak_memory.bytes") : steps;
-}
-
-/// What most of the critical path is bound by, and for how long.
-std::pair<std::string, double> binding_of(const SweepRow& row) {
-  const std::string prefix = "critical_path.bound_by_s.";
-  std::pair<std::string, double> most{"", 0};
-  for (const SweepFigure& figure : row.figures) {
-    if (!figure.column.starts_with(prefix) || figure.value.real <= most.second) continue;
-    most = {figure.column.substr(prefix.size()), figure.value.real};
-  }
-  return most;
-}
-
-/// One fidelity of a grid, candidate by candidate.
-class Simulated {
- public:
-  Simulated(const SweepGrid& grid, Fidelity fidelity, const AdviseOptions& options)
-      : grid_(grid.at_fidelity(fidelity)),
-        options_(options),
-        runner_(grid_, GridTraces(options.folder), options.version) {}
-
-  const SweepGrid& grid() const { return grid_; }
-  const std::map<std::int64_t, SweepRow>& rows() const { return rows_; }
-
-  /// Simulates them unless somebody stops it.
-  void run(const std::vector<std::int64_t>& ids) {
-    ListedClaims claims(ids);
-    const int workers = static_cast<int>(std::min<std::int64_t>(options_.workers, std::ssize(ids)));
-    WorkerPool pool({claims, [](std::int64_t) { return true; }, runner_, workers});
-    while (!pool.done()) {
-      for (SweepRow& row : pool.wait()) rows_[row.id] = std::move(row);
-      if (options_.stop()) return;
-    }
-  }
-  /// NaN where there is none.
-  double time(std::int64_t id) const {
-    const auto found = rows_.find(id);
-    return found == rows_.end() ? nothing : time_of(found->second);
-  }
-
- private:
-  SweepGrid grid_;
-  const AdviseOptions& options_;
-  UnitRunner runner_;
-  std::map<std::int64_t, SweepRow> rows_;
-};
+constexpr double usual_part = 0.2;        // of the candidates at `port`,
+constexpr std::int64_t fewest_runs = 12;  // but of small grids so many
+constexpr double as_fast = 1 + 1e-6;
+constexpr std::size_t most_resources = 3;  // that are told
 
 class Adviser {
  public:
@@ -131,19 +48,29 @@ class Adviser {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
+  /// At most so many simulations at `port` of candidates that can be.
+  std::int64_t most_runs(std::int64_t possible) const {
+    const auto part = [possible](double of) {
+      return static_cast<std::int64_t>(of * static_cast<double>(possible));
+    };
+    return options_.most_part ? part(*options_.most_part) : std::max(fewest_runs, part(usual_part));
+  }
+
   void find() {
-    std::vector<SearchCandidate> candidates;
-    for (std::int64_t id = 0; id < analytic_.grid().size(); ++id) {
-      const auto row = analytic_.rows().find(id);
-      const std::string policy =
-          row == analytic_.rows().end() ? "" : text_in(row->second, "policy");
-      candidates.push_back({analytic_.time(id), policy});
+    std::vector<SearchCandidate> candidates(static_cast<std::size_t>(analytic_.grid().size()),
+                                            {std::numeric_limits<double>::quiet_NaN(), ""});
+    std::int64_t possible = 0;
+    for (const auto& [id, row] : analytic_.rows()) {
+      if (row.state != sweep_ok) continue;
+      const double least = number_in(row, "least_s");
+      candidates[static_cast<std::size_t>(id)] = {std::max(time_in(row), least),
+                                                  text_in(row, "policy"), least};
+      ++possible;
     }
-    const auto count = std::ssize(candidates);
-    const SearchOptions search_options{
-        std::max<std::int64_t>(fewest_runs, static_cast<std::int64_t>(options_.most_part *
-                                                                      static_cast<double>(count))),
-        std::max<std::int64_t>(options_.workers, count / 50), 0.98, options_.stop};
+    SearchOptions search_options{most_runs(possible),
+                                 std::max<std::int64_t>(options_.workers, possible / 50)};
+    search_options.ranked = std::max(options_.shown, options_.finals);
+    search_options.stop = options_.stop;
     const auto exact = [this](const std::vector<std::size_t>& chosen) {
       std::vector<std::int64_t> ids(chosen.begin(), chosen.end());
       port_.run(ids);
@@ -186,24 +113,56 @@ class Adviser {
     throw Error(all);
   }
 
-  /// What would bring the second to the time of the first.
+  /// What would bring the second, the first of those that are slower, to the time of the first.
   std::string what_second_needs() const {
-    if (ranked_.size() < 2) return "";
-    const Simulated& by = by_flow_ ? flow_ : port_;
-    const double first = by.time(ranked_[0]), second = by.time(ranked_[1]);
-    const SweepRow& row = port_.rows().at(ranked_[1]);
-    const auto [what, seconds] = binding_of(row);
-    const double missing = second - first;
-    if (missing <= 0) return "# the second is as fast\n";
-    std::string text = fmt::format("# the second takes {} ({:.1f} %) longer",
-                                   to_string(Seconds(missing)), 100 * missing / first);
-    if (what.empty()) return text + "\n";
-    text +=
-        fmt::format("; {} of its critical path is bound by {}", to_string(Seconds(seconds)), what);
-    if (seconds <= missing)
-      return text + fmt::format(": even with none of that it would not win\n");
-    return text + fmt::format(": it would win if that took {:.3g} times less\n",
-                              seconds / (seconds - missing));
+    const Candidates& by = by_flow_ ? flow_ : port_;
+    const auto takes_longer = [&](std::int64_t id) {  // what was not simulated does not
+      return by.time(id) > by.time(ranked_[0]) * as_fast;
+    };
+    const auto equal = std::ranges::count_if(
+        ranked_, [&](std::int64_t id) { return by.time(id) <= by.time(ranked_[0]) * as_fast; });
+    std::string text = equal > 1 ? fmt::format("# as fast as the first: {} more\n", equal - 1) : "";
+    const auto slower = std::ranges::find_if(ranked_, takes_longer);
+    if (slower == ranked_.end()) return text;
+    const double first = by.time(ranked_[0]), missing = by.time(*slower) - first;
+    text += fmt::format("# the next takes {} ({:.1f} %) longer", to_string(Seconds(missing)),
+                        100 * missing / first);
+    if (port_.time(*slower) <= port_.time(ranked_[0])) {
+      return text + " at flow, though not at port: the two are as good as each other\n";
+    }
+    return text + "; at port it would win " + words(break_even_with(*slower)) + "\n";
+  }
+
+  std::vector<BreakEven> break_even_with(std::int64_t slower) const {
+    const GridTraces traces(options_.folder);
+    const auto scenario = [&](std::int64_t id) {
+      return port_.grid().unit(
+          id, [&](const SynthOptions& options) { return traces.path_of(options); });
+    };
+    return break_even(scenario(ranked_[0]), scenario(slower), options_.workers, options_.stop);
+  }
+
+  static std::string words(const std::vector<BreakEven>& found) {
+    if (found.empty()) {
+      return fmt::format("with no resource of the cluster up to {:g} times as large or as small",
+                         farthest_factor);
+    }
+    std::vector<std::string> all;
+    for (const BreakEven& b : found) {
+      all.push_back(fmt::format("{} {:.2f} times", b.resource, b.factor));
+      if (all.size() == most_resources) break;
+    }
+    return fmt::format("with {} as now", fmt::join(all, ", or with "));
+  }
+
+  std::string time_was_over() const {
+    if (elapsed() <= options_.budget) return "";
+    const auto unseen = analytic_.grid().size() - std::ssize(analytic_.rows());
+    return unseen == 0 ? "# the time was over\n"
+                       : fmt::format(
+                             "# the time was over: nothing is known of {} candidates, for "
+                             "which --budget was too short\n",
+                             unseen);
   }
 
   Printout printout() const {
@@ -212,10 +171,10 @@ class Adviser {
     Printout out;
     out.add(fmt::format(
         "# {} candidates: {} simulated at analytic ({} cannot be), {} at port, {} at flow\n"
-        "# {:.0f} % sure that no other one is faster at port{}\n",
+        "# {:.0f} % sure that no other one is faster at port; {} of the others are slower for "
+        "certain, by their bounds\n{}",
         analytic_.grid().size(), analytic_.rows().size(), unsuitable, found_.runs,
-        flow_.rows().size(), std::floor(100 * found_.sure),
-        elapsed() > options_.budget ? "; the time was over" : ""));
+        flow_.rows().size(), std::floor(100 * found_.sure), found_.beaten, time_was_over()));
     std::vector<TableColumn> columns;
     for (const SweepAxis& axis : port_.grid().axes()) {
       columns.push_back({axis.name, TableColumn::Kind::key});
@@ -233,15 +192,15 @@ class Adviser {
       cells.emplace_back(Seconds(port_.time(id)));
       cells.push_back(std::isnan(flow_.time(id)) ? Cell("-") : Cell(Seconds(flow_.time(id))));
       cells.emplace_back(Seconds(analytic_.time(id)));
-      cells.emplace_back(Bytes(static_cast<std::int64_t>(memory_of(row))));
-      cells.emplace_back(binding_of(row).first);
+      cells.emplace_back(Bytes(static_cast<std::int64_t>(memory_in(row))));
+      cells.emplace_back(binding_in(row));
     }
     return out.add(table).add(what_second_needs());
   }
 
   AdviseOptions options_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  Simulated analytic_, port_, flow_;
+  Candidates analytic_, port_, flow_;
   SearchEnd found_;
   std::vector<std::int64_t> ranked_;
   bool by_flow_ = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ struct AdviseOptions {
   std::string version, folder;  // folder: of traces that are drawn
   int workers = 1;
   int shown = 5;
-  double budget = 600;     // seconds
-  double most_part = 0.2;  // of the candidates that are simulated at `port`
-  int finals = 3;          // at `flow`; 0: none
+  double budget = 600;                   // seconds
+  std::optional<double> most_part = {};  // of those that can be: simulated at `port`. Else a fifth,
+                                         // at least 12
+  int finals = 3;                        // at `flow`; 0: none
   std::function<bool()> stop = [] { return false; };
 };
 

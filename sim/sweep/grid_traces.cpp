@@ -7,13 +7,12 @@
 #include <filesystem>
 
 #include "sim/base/files.h"
-#include "sim/base/wire.h"
 
 namespace moesim {
 
 std::string GridTraces::path_of(const SynthOptions& options) const {
   namespace fs = std::filesystem;
-  const std::string path = fmt::format("{}/{}", folder_, hash_of(to_bytes(options)).substr(0, 16));
+  const std::string path = folder_ + "/" + drawn_name(options);
   if (is_there(path)) return path;
   fs::create_directories(folder_);
   const std::string mine = fmt::format("{}.{}", path, ::getpid());

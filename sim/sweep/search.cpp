@@ -11,7 +11,7 @@ namespace {
 
 constexpr double prior_spread = 0.1, prior_count = 2;
 
-double below(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
+double above(double z) { return 0.5 * std::erfc(z / std::sqrt(2.0)); }
 
 /// Sum, number and mean of log(exact / rough).
 struct Offset {
@@ -45,6 +45,7 @@ class Search {
     } else {
       chosen = left_;
       fit();
+      if (has_ranked()) std::erase_if(chosen, [this](std::size_t i) { return is_beaten(i); });
       std::ranges::stable_sort(chosen, std::greater<>(), [&](std::size_t i) { return chance(i); });
       chosen.resize(std::min(chosen.size(), static_cast<std::size_t>(options_.batch)));
     }
@@ -59,6 +60,11 @@ class Search {
     end_.runs += std::ssize(chosen);
   }
 
+  bool has_ranked() const {
+    const auto is_exact = [](double time) { return !std::isnan(time); };
+    return std::ranges::count_if(end_.exact, is_exact) >= options_.ranked;
+  }
+
   /// That nothing is left that is faster.
   double sure() {
     fit();
@@ -69,6 +75,7 @@ class Search {
 
   SearchEnd end() {
     end_.sure = sure();
+    end_.beaten = std::ranges::count_if(left_, [this](std::size_t i) { return is_beaten(i); });
     return std::move(end_);
   }
 
@@ -95,12 +102,19 @@ class Search {
 
   double offset(std::size_t i) const { return std::log(end_.exact[i] / candidates_[i].rough); }
 
+  bool is_beaten(std::size_t i) const { return candidates_[i].least >= best_; }
+
   /// That a candidate is faster than the best so far.
   double chance(std::size_t i) const {
+    if (is_beaten(i)) return 0;
     const auto found = offsets_.find(candidates_[i].mechanism);
     const Offset of = found == offsets_.end() ? Offset() : found->second;
     const double spread = spread_ * std::sqrt(1 + 1 / (of.count + 1));
-    return below((std::log(best_ / candidates_[i].rough) - of.mean(mean_)) / spread);
+    const auto slower = [&](double time) {
+      return above((std::log(time / candidates_[i].rough) - of.mean(mean_)) / spread);
+    };
+    const double possible = candidates_[i].least > 0 ? slower(candidates_[i].least) : 1;
+    return possible > 0 ? 1 - slower(best_) / possible : 1;
   }
 
   const std::vector<SearchCandidate>& candidates_;
@@ -121,7 +135,7 @@ SearchEnd search(const std::vector<SearchCandidate>& candidates,
     const auto chosen = search.next();
     if (chosen.empty()) break;
     search.take(chosen, exact(chosen));
-    if (search.sure() >= options.sure) break;
+    if (search.sure() >= options.sure && search.has_ranked()) break;
   }
   return search.end();
 }

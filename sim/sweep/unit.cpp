@@ -22,13 +22,16 @@ std::string reason_of(const Error& e) {
   return text;
 }
 
+/// "a+b"
+std::string joined(const std::vector<InputFile>& files, std::string InputFile::*what) {
+  std::string text;
+  for (const InputFile& file : files) text += (text.empty() ? "" : "+") + file.*what;
+  return text;
+}
+
 /// Where the figures come from, and the scenario itself, which a run takes as it is.
 void add_inputs(SweepRow& row, const Inputs& inputs, const InputFile& trace, Scenario scenario,
                 Fidelity fidelity) {
-  std::string gpus;
-  for (const InputFile& file : inputs.clusters[0].gpu_files) {
-    gpus += (gpus.empty() ? "" : "+") + file.hash;
-  }
   scenario.fidelities = {fidelity};
   const auto add = [&](const char* column, const std::string& text) {
     add_figure(row, column, text_value(text));
@@ -36,10 +39,13 @@ void add_inputs(SweepRow& row, const Inputs& inputs, const InputFile& trace, Sce
   add_figure(row, "ep", integer_value(inputs.clusters[0].ep));
   add_figure(row, "hosts", integer_value(inputs.clusters[0].topology.host_count()));
   add("topology_xxh3", inputs.clusters[0].file.hash);
-  add("gpu_xxh3", gpus);
+  add("gpu_xxh3", joined(inputs.clusters[0].gpu_files, &InputFile::hash));
   add("model_xxh3", inputs.model_file.hash);
   add("policy_xxh3", inputs.system_files[0].hash);
   add("trace_xxh3", trace.hash);
+  const auto& transports = inputs.transport_files;  // none where links are ideal
+  add("transport", transports.empty() ? ideal_transport : joined(transports, &InputFile::name));
+  add("transport_xxh3", joined(transports, &InputFile::hash));
   add("scenario", nlohmann::ordered_json::parse(to_text(scenario)).dump());
 }
 
@@ -62,6 +68,7 @@ void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
   options.workers = 0;
   options.may_run_none = true;
   options.others = fidelities_;
+  options.least_times = least_times_;
   const Inputs inputs = open_shared_inputs(scenario, cache_);
   const InputFile trace = shared_trace_file(scenario, inputs, cache_);
   const auto add_all = [&](const auto& cases, const auto& json_of) {

@@ -16,10 +16,12 @@ namespace moesim {
 class UnitRunner {
  public:
   /// The grid must outlive it; `version` is that of the program.
-  UnitRunner(const SweepGrid& grid, GridTraces traces, std::string version)
+  UnitRunner(const SweepGrid& grid, GridTraces traces, std::string version,
+             bool least_times = false)
       : grid_(grid),
         traces_(std::move(traces)),
         version_(std::move(version)),
+        least_times_(least_times),
         fidelities_(grid.fidelities()) {}
 
   /// A row for each scenario of the unit; what cannot be or fails is a row, too.
@@ -34,6 +36,7 @@ class UnitRunner {
   const SweepGrid& grid_;
   GridTraces traces_;
   std::string version_;
+  bool least_times_;                  // are figures, too
   std::vector<Fidelity> fidelities_;  // of the whole grid
   InputCache cache_;
 };

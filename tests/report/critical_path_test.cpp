@@ -169,6 +169,7 @@ TEST_F(CriticalPathTest, BoundsLeaveOneCostAway) {
   EXPECT_NEAR(bounds.port.value, 103 * us, 1e-12);             // the exchange
   EXPECT_NEAR(bounds.no_communication.value, 80 * us, 1e-12);  // 30 + 50
   EXPECT_NEAR(bounds.no_bubble.value, 183 * us, 1e-12);        // GPU 0 or 1 in kernel or exchange
+  EXPECT_NEAR(least_time(priced, gpus_).value, 183 * us, 1e-12);  // 30 + 103 + 50
   const TimeBounds apart = time_bounds(priced, run(), gpus_, {.together = false});
   EXPECT_NEAR(apart.port.value, 100 * us, 1e-12);  // the link alone
   EXPECT_NEAR(apart.no_communication.value, 80 * us, 1e-12);

@@ -72,6 +72,11 @@ inline void expect_within_bounds(const PricedPlan& plan, const Timeline& timelin
   EXPECT_LE(bounds.no_communication.value, most);
   EXPECT_LE(bounds.port.value, most);
   EXPECT_LE(bounds.no_bubble.value, most);
+  if (!rules.together || !rules.links_shared) return;
+  const double least = least_time(plan, gpus).value;
+  EXPECT_LE(bounds.no_communication.value, least * (1 + 1e-9));
+  EXPECT_LE(bounds.port.value, least * (1 + 1e-9));
+  EXPECT_LE(least, most);
 }
 
 }  // namespace moesim

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "sim/sweep/document.h"
 #include "sim/sweep/stored_value.h"
 #include "tests/trace/scratch.h"
 
@@ -29,7 +31,8 @@ class QueryTest : public testing::Test {
         row.figures = {{"policy", text_value(p == 0 ? "a" : "b")},
                        {"topology.nodes", integer_value(2 << n)},
                        {"step_s", real_value(times[p][n])},
-                       {"peak_memory_bytes", integer_value(100 + p)}};
+                       {"peak_memory_bytes", integer_value(100 + p)},
+                       {"moesim", text_value("1.0")}};
       }
     }
     rows[2].state = sweep_unsuitable;
@@ -116,6 +119,19 @@ TEST_F(QueryTest, TellsWhatWasNotRun) {
   const Table table = ask({.not_run = true});
   ASSERT_EQ(table.rows.size(), 1U);
   EXPECT_THAT(table.rows[0], testing::Contains(Cell("does not fit")));
+}
+
+TEST_F(QueryTest, DocumentsHoldEveryRow) {
+  const auto document = nlohmann::json::parse(sweep_document(*reader_));
+  EXPECT_EQ(document["format"], "moesim-sweep");
+  EXPECT_EQ(document["axes"], (nlohmann::json{"policy", "topology.nodes"}));
+  EXPECT_EQ(document["rows"].size(), 6U);
+  const auto column =
+      std::ranges::find(document["columns"], "step_s") - document["columns"].begin();
+  EXPECT_EQ(document["rows"][1][column], 0.3);
+  EXPECT_TRUE(document["rows"][2][column].is_null());
+  const auto few = nlohmann::json::parse(sweep_document(*reader_, "policy = 'b'"));
+  EXPECT_EQ(few["rows"].size(), 3U);
 }
 
 TEST_F(QueryTest, ParetoFrontIsThatOfBruteForce) {

@@ -24,7 +24,7 @@ struct Grid {
       exact.push_back(rough * std::exp(offsets[mechanism] + noise * random.normal()));
     }
   }
-  SearchEnd search(std::int64_t most, double sure) const {
+  SearchEnd search(std::int64_t most, double sure, std::int64_t ranked = 0) const {
     const auto measure = [this](const std::vector<std::size_t>& chosen) {
       std::vector<double> times;
       for (const std::size_t i : chosen) times.push_back(exact[i]);
@@ -34,6 +34,7 @@ struct Grid {
     options.most = most;
     options.batch = 2;
     options.sure = sure;
+    options.ranked = ranked;
     return moesim::search(candidates, measure, options);
   }
   bool found(const SearchEnd& end) const {
@@ -75,6 +76,44 @@ TEST(Search, LeavesOutWhatCannotBe) {
   EXPECT_TRUE(std::isnan(end.exact[3]));
   EXPECT_EQ(end.runs, 39) << "one cannot be, which its rough time says";
   EXPECT_DOUBLE_EQ(end.sure, 1) << "nothing is left";
+}
+
+/// Bounds 5 % below the exact times.
+Grid bounded(std::uint64_t seed) {
+  Grid grid(seed, 400, 0.2, 0.1);
+  for (std::size_t i = 0; i < grid.exact.size(); ++i) {
+    grid.candidates[i].least = 0.95 * grid.exact[i];
+  }
+  return grid;
+}
+
+TEST(Search, BoundsMakeItCertain) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Grid grid = bounded(seed);
+    const SearchEnd end = grid.search(400, 1);
+    EXPECT_TRUE(grid.found(end)) << seed;
+    EXPECT_EQ(end.sure, 1);
+    EXPECT_EQ(end.runs + end.beaten, 400) << "nobody who may be the best is left";
+    EXPECT_LT(end.runs, 80);
+  }
+}
+
+TEST(Search, SimulatesNobodyWhoIsBeaten) {
+  const Grid grid = bounded(3);
+  const SearchEnd end = grid.search(400, 2);
+  double best = INFINITY;
+  for (const double time : end.exact) best = std::isnan(time) ? best : std::min(best, time);
+  for (std::size_t i = 0; i < grid.exact.size(); ++i) {
+    if (!std::isnan(end.exact[i])) continue;
+    EXPECT_GE(grid.candidates[i].least, best);
+  }
+}
+
+TEST(Search, RanksAFewThoughTheBestIsCertain) {
+  Grid grid(1, 40, 0, 0);
+  for (std::size_t i = 0; i < grid.exact.size(); ++i) grid.candidates[i].least = grid.exact[i];
+  EXPECT_EQ(grid.search(40, 0.98).runs, 6) << "the best of every mechanism";
+  EXPECT_EQ(grid.search(40, 0.98, 10).runs, 10);
 }
 
 TEST(Search, StopsWhenItIsSureEnough) {

@@ -62,11 +62,11 @@ function sorted(cases, column, direction) {
   });
 }
 
-function tableSection(id, result, view) {
-  const columns = columnsOf(result);
+/** A table that sorts by a click on a column, and a button that saves all of it as CSV. `listed()`: what it shows now. */
+function sortingTable(columns, listed, {label, file, row, most = Infinity}) {
   let by = null, direction = 1;
   const body = element("tbody");
-  const fill = () => body.replaceChildren(...sorted(view.cases(), by, direction).map(shown => rowOf(shown, columns)));
+  const fill = () => body.replaceChildren(...sorted(listed(), by, direction).slice(0, most).map(shown => row(shown, columns)));
   const heads = columns.map(column => {
     const head = element("th", {class: column.left ? "name" : "", scope: "col"}, element("button", {type: "button", onclick: () => {
       direction = by === column ? -direction : 1;
@@ -77,12 +77,17 @@ function tableSection(id, result, view) {
     }}, column.name));
     return head;
   });
+  const save = element("button", {type: "button", onclick: () => download(file, csvOf(columns, listed()))}, "Save as CSV");
+  return {fill, save, table: element("div", {class: "table", tabindex: 0, role: "region", "aria-label": label},
+    element("table", {}, element("thead", {}, element("tr", {}, heads)), body))};
+}
+
+function tableSection(id, result, view) {
+  const {fill, save, table} = sortingTable(columnsOf(result), () => view.cases(), {label: "all cases", file: "moesim-cases.csv", row: rowOf});
   view.follow(fill);
-  const save = element("button", {type: "button", onclick: () => download("moesim-cases.csv", csvOf(columns, view.cases()))}, "Save as CSV");
   const made = section(id, "Cases", "What did every case take, move and hold?",
     `Per ${result.unit}, the mean of all that were simulated. Click a column's name to sort by it; bold: the fastest on its cluster.`,
-    element("div", {class: "controls"}, save),
-    element("div", {class: "table", tabindex: 0, role: "region", "aria-label": "all cases"}, element("table", {}, element("thead", {}, element("tr", {}, heads)), body)));
+    element("div", {class: "controls"}, save), table);
   made.classList.add("long");
   return made;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sim/trace/memory_step.h"
@@ -71,6 +72,9 @@ class Synthesis {
   std::vector<Layer> layers_;
   int step_ = 0;
 };
+
+/// The name of a folder for a trace of these options: "drawn-" and a hash of all of them.
+std::string drawn_name(const SynthOptions& options);
 
 /// All steps, as a trace in a new folder. Throws Error.
 void write_synthetic_trace(const std::string& folder, const SynthOptions& options);

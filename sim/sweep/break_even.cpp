@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/break_even.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/base/error.h"
+#include "sim/compare/iterations.h"
+#include "sim/compare/simulate.h"
+#include "sim/compare/whatif.h"
+#include "sim/compare/workers.h"
+
+namespace moesim {
+namespace {
+
+constexpr double precision = 0.02;
+
+struct Changed {
+  std::string resource;
+  double factor;
+};
+
+/// Infinite of what cannot be on the changed cluster. In a process of its own, as SimGrid has one
+/// clock.
+double time_on(const Scenario& scenario, const Changed& change) {
+  try {
+    const WhatIf what{{fmt::format("{}={:.9g}", change.resource, change.factor)}};
+    const Inputs inputs = open_changed_inputs(scenario, what);
+    const ComparisonOptions here{.workers = 0};
+    return scenario.iteration
+               ? simulate_iterations(scenario, inputs, here).cases[0].metrics.times.iteration.value
+               : simulate(scenario, inputs, here).cases[0].metrics.mean_step().value;
+  } catch (const Error&) {
+    return std::numeric_limits<double>::infinity();
+  }
+}
+
+class Pair {
+ public:
+  Pair(const Scenario& faster, const Scenario& slower, int workers)
+      : both_{faster, slower}, workers_(workers) {}
+
+  /// Of each change: how much longer the slower one takes.
+  std::vector<double> ahead(const std::vector<Changed>& changes) const {
+    std::vector<WorkerJob<double>> jobs;
+    for (const Changed& change : changes) {
+      for (const Scenario& scenario : both_) {
+        jobs.push_back({change.resource,
+                        [&, change](const JobProgress&) { return time_on(scenario, change); }});
+      }
+    }
+    const std::vector<double> times = run_jobs(jobs, workers_);
+    std::vector<double> result;
+    for (std::size_t c = 0; c < changes.size(); ++c) {
+      result.push_back(times[2 * c + 1] - times[2 * c]);
+    }
+    return result;
+  }
+
+  /// Of the clusters of both.
+  std::vector<std::string> resources() const {
+    std::vector<std::string> common;
+    for (const Scenario& scenario : both_) {
+      const Inputs inputs =
+          scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
+      const auto all = resources_of(inputs.clusters[0].topology);
+      if (&scenario == &both_[0]) common = all;
+      std::erase_if(common, [&](const std::string& name) {
+        return std::ranges::find(all, name) == all.end();
+      });
+    }
+    return common;
+  }
+
+ private:
+  Scenario both_[2];
+  int workers_;
+};
+
+}  // namespace
+
+double crossing(const std::function<double(double factor)>& ahead, double end, double to) {
+  double near = 0, far = std::log(end);
+  while (std::abs(far - near) > to) {
+    const double middle = 0.5 * (near + far);
+    (ahead(std::exp(middle)) > 0 ? near : far) = middle;
+  }
+  return std::exp(far);
+}
+
+std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower, int workers,
+                                  const std::function<bool()>& stop) {
+  const Pair pair(faster, slower, workers);
+  std::vector<Changed> ends;
+  for (const std::string& resource : pair.resources()) {
+    for (const double factor : {farthest_factor, 1 / farthest_factor}) {
+      ends.push_back({resource, factor});
+    }
+  }
+  std::vector<BreakEven> found;
+  const std::vector<double> ahead = pair.ahead(ends);
+  for (std::size_t e = 0; e < ends.size() && !stop(); ++e) {
+    if (!(ahead[e] <= 0)) continue;
+    const auto at = [&](double factor) { return pair.ahead({{ends[e].resource, factor}})[0]; };
+    found.push_back({ends[e].resource, crossing(at, ends[e].factor, precision)});
+  }
+  std::ranges::stable_sort(found, {},
+                           [](const BreakEven& b) { return std::abs(std::log(b.factor)); });
+  return found;
+}
+
+}  // namespace moesim

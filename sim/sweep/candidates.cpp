@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/candidates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/print/progress_line.h"
+#include "sim/sweep/worker_pool.h"
+
+namespace moesim {
+namespace {
+
+constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
+
+class ListedClaims : public Claims {
+ public:
+  explicit ListedClaims(const std::vector<std::int64_t>& units) : units_(units) {}
+  std::optional<std::int64_t> next() override {
+    if (next_ == units_.size()) return std::nullopt;
+    return units_[next_++];
+  }
+
+ private:
+  const std::vector<std::int64_t>& units_;
+  std::size_t next_ = 0;
+};
+
+const SweepValue* figure_of(const SweepRow& row, const std::string& column) {
+  const auto found = std::ranges::find(row.figures, column, &SweepFigure::column);
+  return found == row.figures.end() ? nullptr : &found->value;
+}
+
+}  // namespace
+
+double number_in(const SweepRow& row, const std::string& column) {
+  const SweepValue* value = figure_of(row, column);
+  if (value == nullptr) return nothing;
+  return value->kind == SweepValue::Kind::integer ? static_cast<double>(value->integer)
+                                                  : value->real;
+}
+
+std::string text_in(const SweepRow& row, const std::string& column) {
+  const SweepValue* value = figure_of(row, column);
+  return value == nullptr ? "" : value->text;
+}
+
+double time_in(const SweepRow& row) {
+  const double step = number_in(row, "step_s");
+  return std::isnan(step) ? number_in(row, "iteration_s") : step;
+}
+
+double memory_in(const SweepRow& row) {
+  const double steps = number_in(row, "peak_memory_bytes");
+  return std::isnan(steps) ? number_in(row, "peak_memory.bytes") : steps;
+}
+
+std::string binding_in(const SweepRow& row) {
+  const std::string prefix = "critical_path.bound_by_s.";
+  std::string most;
+  double longest = 0;
+  for (const SweepFigure& figure : row.figures) {
+    if (!figure.column.starts_with(prefix) || figure.value.real <= longest) continue;
+    longest = figure.value.real;
+    most = figure.column.substr(prefix.size());
+  }
+  return most;
+}
+
+Candidates::Candidates(const SweepGrid& grid, Fidelity fidelity, const AdviseOptions& options)
+    : grid_(grid.at_fidelity(fidelity)),
+      fidelity_(fidelity_names[static_cast<std::size_t>(fidelity)]),
+      options_(options),
+      runner_(grid_, GridTraces(options.folder), options.version, fidelity == Fidelity::analytic) {}
+
+double Candidates::time(std::int64_t id) const {
+  const auto found = rows_.find(id);
+  return found == rows_.end() ? nothing : time_in(found->second);
+}
+
+void Candidates::run(const std::vector<std::int64_t>& ids) {
+  ListedClaims claims(ids);
+  const int workers = static_cast<int>(std::min<std::int64_t>(options_.workers, std::ssize(ids)));
+  WorkerPool pool({claims, [](std::int64_t) { return true; }, runner_, workers});
+  ProgressLine line;
+  std::int64_t done = 0;
+  while (!pool.done()) {
+    for (SweepRow& row : pool.wait()) {
+      rows_[row.id] = std::move(row);
+      ++done;
+    }
+    if (options_.stop()) return;
+    line.show(fmt::format("{} of {} candidates at {},", done, ids.size(), fidelity_),
+              static_cast<double>(done) / static_cast<double>(ids.size()),
+              static_cast<double>(done), "candidates");
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidates of an advice at one fidelity, simulated in whatever order somebody asks for.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/sweep/advise.h"
+#include "sim/sweep/unit.h"
+
+namespace moesim {
+
+/// Figures of a row; NaN and "" of columns that it has not.
+double number_in(const SweepRow& row, const std::string& column);
+std::string text_in(const SweepRow& row, const std::string& column);
+/// Seconds of a step or an iteration.
+double time_in(const SweepRow& row);
+/// Bytes of the fullest GPU.
+double memory_in(const SweepRow& row);
+/// What most of the critical path is bound by.
+std::string binding_in(const SweepRow& row);
+
+class Candidates {
+ public:
+  /// The options must outlive it. Rows at `analytic` have their least times.
+  Candidates(const SweepGrid& grid, Fidelity fidelity, const AdviseOptions& options);
+
+  const SweepGrid& grid() const { return grid_; }
+  const std::map<std::int64_t, SweepRow>& rows() const { return rows_; }
+  /// NaN where there is none.
+  double time(std::int64_t id) const;
+
+  /// Simulates them unless somebody stops it.
+  void run(const std::vector<std::int64_t>& ids);
+
+ private:
+  SweepGrid grid_;
+  std::string fidelity_;
+  const AdviseOptions& options_;
+  UnitRunner runner_;
+  std::map<std::int64_t, SweepRow> rows_;
+};
+
+}  // namespace moesim

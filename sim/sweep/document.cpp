@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/base/error.h"
+#include "sim/sweep/query.h"
+#include "sim/sweep/stored_value.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t most_rows = 20'000;
+const std::string hash_ending = "_xxh3";
+
+bool is_hash(const std::string& column) { return column.ends_with(hash_ending); }
+
+Json json_of(const StoredValue& value) {
+  if (!value) return nullptr;
+  switch (value->kind) {
+    case SweepValue::Kind::integer:
+      return value->integer;
+    case SweepValue::Kind::real:
+      return value->real;
+    case SweepValue::Kind::text:
+      break;
+  }
+  return value->text;
+}
+
+/// Texts of a column, each once.
+std::set<std::string> different(const StoredRows& rows, std::size_t column) {
+  std::set<std::string> all;
+  for (const auto& row : rows.rows) {
+    if (row[column]) all.insert(text_of(row[column]));
+  }
+  all.erase("");
+  return all;
+}
+
+}  // namespace
+
+std::string sweep_document(const SweepReader& reader, const std::string& where) {
+  const SweepAbout about = reader.about();
+  const StoredRows rows = rows_where(reader, where, "IS NOT NULL");
+  if (rows.rows.size() > most_rows) {
+    throw Error(
+        fmt::format("a report shows {} scenarios at most, not {}", most_rows, rows.rows.size()),
+        "moesim query FILE --where CONDITION --report REPORT.html draws some of them");
+  }
+  Json inputs = Json::object(), columns = Json::array(), listed = Json::array();
+  std::vector<std::size_t> shown;
+  for (std::size_t c = 0; c < rows.columns.size(); ++c) {
+    const std::string& name = rows.columns[c];
+    if (is_hash(name)) {
+      inputs[name.substr(0, name.size() - hash_ending.size())] = different(rows, c);
+    } else if (name != "scenario" && name != "moesim") {
+      columns.push_back(name);
+      shown.push_back(c);
+    }
+  }
+  for (const auto& row : rows.rows) {
+    Json values = Json::array();
+    for (const std::size_t c : shown) values.push_back(json_of(row[c]));
+    listed.push_back(std::move(values));
+  }
+  const Json document = {{"format", "moesim-sweep"},
+                         {"format_version", 1},
+                         {"versions", different(rows, column_of(rows, "moesim"))},
+                         {"file", about.file},
+                         {"grid", about.grid},
+                         {"scenarios", about.scenarios},
+                         {"axes", about.axes},
+                         {"inputs", inputs},
+                         {"columns", columns},
+                         {"rows", listed}};
+  return document.dump();
+}
+
+bool is_sqlite_file(const std::string& path) {
+  const std::string magic("SQLite format 3\0", 16);
+  std::string first(magic.size(), ' ');
+  std::ifstream(path, std::ios::binary)
+      .read(first.data(), static_cast<std::streamsize>(first.size()));
+  return first == magic;
+}
+
+}  // namespace moesim

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/break_even.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/compare/simulate.h"
+#include "sim/compare/whatif.h"
+#include "sim/scenario/scenario.h"
+
+namespace moesim {
+namespace {
+
+TEST(BreakEven, CrossingsAreFoundOnBothSides) {
+  EXPECT_NEAR(crossing([](double factor) { return factor - 0.7; }, 0.25, 1e-6), 0.7, 1e-5);
+  EXPECT_NEAR(crossing([](double factor) { return 3 - factor; }, 4, 1e-6), 3, 1e-5);
+}
+
+/// Two hosts with fast or with wide NICs.
+Scenario hosts_with(const std::string& bandwidth, const std::string& latency) {
+  const std::string text =
+      "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: alltoall\n"
+      "transport: ideal\nsteps: 0\nlayers: [1]\nset:\n- topology.nodes=2\n"
+      "- topology.node.nics.bandwidth=" +
+      bandwidth + "\n- topology.node.nics.latency=" + latency + "\n";
+  return parse_scenario(text, "hosts.yaml", {}, {});
+}
+
+double time_with(const Scenario& scenario, const std::string& resource, double factor) {
+  const Inputs inputs =
+      open_changed_inputs(scenario, {{resource + "=" + std::to_string(factor)}, {}, {}});
+  return simulate(scenario, inputs, {.workers = 1}).cases[0].metrics.mean_step().value;
+}
+
+TEST(BreakEven, FactorsMakeTheSlowerOneAsFast) {
+  const Scenario fast = hosts_with("50 GB/s", "1 us"), wide = hosts_with("100 GB/s", "15 us");
+  ASSERT_LT(time_with(fast, "nic.latency", 1), time_with(wide, "nic.latency", 1));
+  const auto found = break_even(fast, wide, 1, [] { return false; });
+  ASSERT_FALSE(found.empty());
+  bool by_latency = false;
+  for (const BreakEven& b : found) {
+    by_latency |= b.resource == "nic.latency" && b.factor < 1;
+    EXPECT_LE(time_with(wide, b.resource, b.factor), time_with(fast, b.resource, b.factor) * 1.001)
+        << b.resource << " " << b.factor;
+    const double before = b.factor < 1 ? b.factor * 1.05 : b.factor / 1.05;
+    EXPECT_GT(time_with(wide, b.resource, before), time_with(fast, b.resource, before));
+  }
+  EXPECT_TRUE(by_latency);
+}
+
+}  // namespace
+}  // namespace moesim
