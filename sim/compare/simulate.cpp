@@ -96,11 +96,10 @@ void add_dedup(RunMetrics& metrics, const BoundSums& bounds, Seconds step, const
 
 void add_bounds(RunMetrics& metrics, const PricedPlan& plan, const Timeline& timeline,
                 const PolicyRun& run, Fidelity fidelity) {
-  const ComparisonOptions& asked = run.asked;
-  if (asked.least_times) {
+  if (run.asked.least_times) {
     metrics.least = metrics.least.value_or(Seconds(0)) + least_time(plan, run.cluster.gpus);
   }
-  if (!asked.bounds && !asked.pictures) return;
+  if (!run.asked.bounds && !run.asked.pictures) return;
   if (!metrics.bounds) metrics.bounds.emplace();
   metrics.bounds->add(time_bounds(plan, timeline, run.cluster.gpus, exchange_rules(fidelity)));
 }
@@ -229,16 +228,12 @@ JobResults<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& i
                      inputs.clusters.size() * fidelities.size() * inputs.systems.size() == 1;
   const auto timeline = open_timeline(
       options.timeline, inputs, inputs.clusters.size() * inputs.systems.size(), fidelities.size());
+  const TimelineFile* const file = timeline ? &*timeline : nullptr;
   std::vector<WorkerJob<PolicyOutcome>> jobs;
   for (const ClusterInput& cluster : inputs.clusters) {
     for (const SystemSpec& system : inputs.systems) {
-      const PolicyRun run{scenario,
-                          inputs,
-                          cluster,
-                          system,
-                          options,
-                          timeline ? &*timeline : nullptr,
-                          static_cast<int>(jobs.size())};
+      const int number = static_cast<int>(jobs.size());
+      const PolicyRun run{scenario, inputs, cluster, system, options, file, number};
       jobs.push_back(
           {fmt::format("{} {} {}", cluster.topology.name(), system.name,
                        fmt::join(fidelities, "+")),
