@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
@@ -22,6 +23,7 @@ constexpr double usual_part = 0.2;        // of the candidates at `port`,
 constexpr std::int64_t fewest_runs = 12;  // but of small grids so many
 constexpr double as_fast = 1 + 1e-6;
 constexpr std::size_t most_resources = 3;  // that are told
+constexpr int most_reasons = 3;
 
 class Adviser {
  public:
@@ -100,13 +102,34 @@ class Adviser {
     by_flow_ = true;
   }
 
-  [[noreturn]] void throw_reasons() const {
-    std::map<std::string, int> reasons;
+  /// Why some cannot be, the most frequent first.
+  std::vector<std::pair<int, std::string>> reasons() const {
+    std::map<std::string, int> counts;
     for (const auto& [id, row] : analytic_.rows()) {
-      if (!row.reason.empty()) ++reasons[row.reason];
+      if (!row.reason.empty()) ++counts[row.reason];
     }
+    std::vector<std::pair<int, std::string>> all;
+    for (const auto& [reason, count] : counts) all.emplace_back(count, reason);
+    std::ranges::stable_sort(all, std::greater<>(), [](const auto& each) { return each.first; });
+    return all;
+  }
+
+  /// What is to be known of those that are shown.
+  std::string notes() const {
+    std::set<std::string> all;
+    for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
+      const SweepRow& row = port_.rows().at(ranked_[r]);
+      const std::string note = text_in(row, "notes");
+      if (!note.empty()) all.insert(fmt::format("# {} {}\n", text_in(row, "policy"), note));
+    }
+    return fmt::format("{}", fmt::join(all, ""));
+  }
+
+  std::size_t shown() const { return static_cast<std::size_t>(options_.shown); }
+
+  [[noreturn]] void throw_reasons() const {
     std::vector<Diagnostic> all;
-    for (const auto& [reason, count] : reasons) {
+    for (const auto& [count, reason] : reasons()) {
       all.push_back({Severity::error, "", 0, 0, reason, "", ""});
     }
     all.push_back({Severity::error, "", 0, 0, "no candidate could be simulated", "", ""});
@@ -115,6 +138,7 @@ class Adviser {
 
   /// What would bring the second, the first of those that are slower, to the time of the first.
   std::string what_second_needs() const {
+    if (options_.shown < 2) return "";
     const Candidates& by = by_flow_ ? flow_ : port_;
     const auto takes_longer = [&](std::int64_t id) {  // what was not simulated does not
       return by.time(id) > by.time(ranked_[0]) * as_fast;
@@ -175,6 +199,11 @@ class Adviser {
         "certain, by their bounds\n{}",
         analytic_.grid().size(), analytic_.rows().size(), unsuitable, found_.runs,
         flow_.rows().size(), std::floor(100 * found_.sure), found_.beaten, time_was_over()));
+    int told = 0;
+    for (const auto& [count, reason] : reasons()) {
+      if (++told > most_reasons) break;
+      out.add(fmt::format("#   {} cannot be: {}\n", count, reason));
+    }
     std::vector<TableColumn> columns;
     for (const SweepAxis& axis : port_.grid().axes()) {
       columns.push_back({axis.name, TableColumn::Kind::key});
@@ -183,8 +212,7 @@ class Adviser {
       columns.push_back({name});
     }
     Table table("candidates", columns);
-    for (std::size_t r = 0; r < ranked_.size() && r < static_cast<std::size_t>(options_.shown);
-         ++r) {
+    for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
       const std::int64_t id = ranked_[r];
       const SweepRow& row = port_.rows().at(id);
       auto& cells = table.rows.emplace_back();
@@ -195,7 +223,7 @@ class Adviser {
       cells.emplace_back(Bytes(static_cast<std::int64_t>(memory_in(row))));
       cells.emplace_back(binding_in(row));
     }
-    return out.add(table).add(what_second_needs());
+    return out.add(table).add(what_second_needs()).add(notes());
   }
 
   AdviseOptions options_;

@@ -61,7 +61,7 @@ std::string sweep_document(const SweepReader& reader, const std::string& where) 
     const std::string& name = rows.columns[c];
     if (is_hash(name)) {
       inputs[name.substr(0, name.size() - hash_ending.size())] = different(rows, c);
-    } else if (name != "scenario" && name != "moesim") {
+    } else if (name != "scenario" && name != "moesim" && name != "notes") {
       columns.push_back(name);
       shown.push_back(c);
     }

@@ -93,7 +93,8 @@ Table rows_table(const StoredRows& rows, const std::vector<std::string>& axes,
   for (const std::string& axis : axes) add(column_of(rows, axis), TableColumn::Kind::key, true);
   for (std::size_t c = 0; c < rows.columns.size(); ++c) {
     if (is_axis(rows.columns[c])) continue;
-    const bool words = rows.columns[c] == "reason" || rows.columns[c] == "scenario";
+    const bool words =
+        rows.columns[c] == "reason" || rows.columns[c] == "scenario" || rows.columns[c] == "notes";
     add(c, words ? TableColumn::Kind::prose : TableColumn::Kind::figure,
         shown.contains(rows.columns[c]));
   }

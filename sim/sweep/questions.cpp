@@ -53,6 +53,30 @@ SweepAxis nvlink_domains(const Scenario& scenario) {
   return axis;
 }
 
+/// A size per level of an EP group that divides it: hosts and their GPUs, or GPUs alone.
+SweepAxis domain_sizes(const Scenario& scenario) {
+  InputCache cache;
+  const Inputs inputs = open_shared_inputs(scenario, cache);
+  const ClusterInput& cluster = inputs.clusters[0];
+  const int ep = cluster.ep;
+  const int of_host = cluster.topology.gpu_count() / cluster.topology.host_count();
+  std::vector<std::string> points = {"auto"};
+  const auto divides = [](int size, int level) { return level % size == 0; };
+  if (ep <= of_host || ep % of_host != 0) {
+    for (int size = 1; size <= ep; ++size) {
+      if (divides(size, ep)) points.push_back(fmt::format("[{}]", size));
+    }
+    return axis_of("policy.placement.domains", points);
+  }
+  for (int hosts = 1; hosts <= ep / of_host; ++hosts) {
+    for (int gpus = 1; gpus <= of_host; ++gpus) {
+      if (!divides(hosts, ep / of_host) || !divides(gpus, of_host)) continue;
+      points.push_back(fmt::format("[{}, {}]", hosts, gpus));
+    }
+  }
+  return axis_of("policy.placement.domains", points);
+}
+
 }  // namespace
 
 const std::vector<std::string> advise_questions = {
@@ -75,8 +99,7 @@ std::vector<SweepAxis> axes_of_question(const std::string& question, const Scena
     return {axis_of("policy", {"alltoall", "hiermoe-hd", "hiermoe-hd2", "hiermoe-hd3"})};
   }
   if (question == "hybridep-domain") {
-    return {axis_of("policy", {"hybridep-exact"}),
-            axis_of("policy.placement.domains", {"1", "2", "4", "8", "16", "32", "auto"})};
+    return {axis_of("policy", {"hybridep-exact"}), domain_sizes(scenario)};
   }
   if (question == "slots") {
     return {axis_of("policy", {"laer"}),

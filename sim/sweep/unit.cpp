@@ -56,7 +56,12 @@ void fill(SweepRow& row, nlohmann::ordered_json result) {
     row.reason = why->get<std::string>();
     result.erase(why);
   }
+  std::string notes;
+  if (const auto all = result.find("notes"); all != result.end()) {
+    for (const auto& note : *all) notes += (notes.empty() ? "" : "; ") + note.get<std::string>();
+  }
   add_figures(row, result);
+  if (!notes.empty()) add_figure(row, "notes", text_value(notes));
 }
 
 }  // namespace
