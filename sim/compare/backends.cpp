@@ -15,13 +15,14 @@ std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order
                                                const std::vector<Fidelity>& in_process) {
   const bool local = std::ranges::find(in_process, Fidelity::simgrid) == in_process.end();
   const int peers = order == P2pOrder::nccl ? nccl_peers : 0;
+  const FlowOptions flow{.peers = peers, .connections = cluster.connections};
   switch (fidelity) {
     case Fidelity::port:
       return local ? make_local_port_backend(cluster.topology, cluster.gpus)
                    : make_port_backend(cluster.topology, cluster.gpus);
     case Fidelity::flow:
-      return local ? make_local_flow_backend(cluster.topology, cluster.gpus, {.peers = peers})
-                   : make_flow_backend(cluster.topology, cluster.gpus, {.peers = peers});
+      return local ? make_local_flow_backend(cluster.topology, cluster.gpus, flow)
+                   : make_flow_backend(cluster.topology, cluster.gpus, flow);
     case Fidelity::simgrid:
       return make_simgrid_backend(cluster.topology, cluster.gpus,
                                   {.precision = simgrid_precision, .peers = peers});

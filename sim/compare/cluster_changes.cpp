@@ -5,9 +5,18 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
+
+#include "sim/topology/connections.h"
 
 namespace moesim {
 namespace {
+
+template <class Key>
+double factor_of(const std::map<Key, double>& factors, const Key& key) {
+  const auto found = factors.find(key);
+  return found == factors.end() ? 1 : found->second;
+}
 
 /// Every GPU as it becomes; those that become alike share a model.
 GpuModels changed_gpus(const GpuModels& gpus, const ClusterChanges& changes) {
@@ -44,6 +53,28 @@ Topology surviving(const Topology& topology, const ClusterChanges& changes) {
   return whole.of_gpus(left);
 }
 
+/// Queues are as much faster as their links.
+std::shared_ptr<const Connections> changed_connections(const ClusterInput& cluster,
+                                                       const TopologyChanges& changes) {
+  if (!cluster.connections) return nullptr;
+  auto result = std::make_shared<Connections>(*cluster.connections);
+  result->queues.clear();
+  const std::vector<Link>& links = cluster.topology.links();
+  LinkId id(0);  // among those that are left
+  for (std::size_t l = 0; l < links.size(); ++l) {
+    const LinkId before(static_cast<std::int64_t>(l));
+    if (changes.failed.contains(before)) continue;
+    const auto queue = cluster.connections->queues.find(before);
+    if (queue != cluster.connections->queues.end()) {
+      const double speed = factor_of(changes.bandwidth, links[l].link_class) *
+                           factor_of(changes.link_bandwidth, before);
+      result->queues[id] = {BytesPerSecond(queue->second.rate.value * speed), queue->second.burst};
+    }
+    ++id.value;
+  }
+  return result;
+}
+
 }  // namespace
 
 ClusterInput changed(const ClusterInput& cluster, const ClusterChanges& changes) {
@@ -52,15 +83,11 @@ ClusterInput changed(const ClusterInput& cluster, const ClusterChanges& changes)
   for (const GpuId gpu : cluster.topology.all_gpus()) {
     if (!changes.failed.contains(gpu)) left.push_back(std::move(gpus[gpu.index()]));
   }
-  return {cluster.file,
-          surviving(cluster.topology, changes),
-          std::move(left),
-          cluster.gpu_files,
-          cluster.ep,
-          {},
-          cluster.first_step,
-          {},
-          {}};
+  return {cluster.file,       surviving(cluster.topology, changes),
+          std::move(left),    cluster.gpu_files,
+          cluster.ep,         {},
+          cluster.first_step, {},
+          cluster.unsuitable, changed_connections(cluster, changes.topology)};
 }
 
 }  // namespace moesim

@@ -21,6 +21,7 @@ using LikelyTime = std::function<Seconds(const PricedPlan&)>;
 /// child process with an engine of its own. The topology must outlive it.
 std::unique_ptr<SimulatedBackend> make_engine_backend(const Topology& topology,
                                                       const GpuModels& gpus, bool local,
-                                                      NetworkOf network, LikelyTime likely = {});
+                                                      NetworkOf network, LikelyTime likely = {},
+                                                      HostsCompute hosts = HostsCompute::alone);
 
 }  // namespace moesim

@@ -8,6 +8,7 @@
 
 #include "sim/base/wire.h"
 #include "sim/engine/child_process.h"
+#include "sim/engine/connection_network.h"
 #include "sim/engine/engine_backend.h"
 #include "sim/engine/flow_network.h"
 #include "sim/engine/max_min_carrier.h"
@@ -79,9 +80,21 @@ class SimgridBackend : public SimulatedBackend {
   FlowOptions options_;
 };
 
+bool has_connections(const FlowOptions& options) {
+  return options.connections && !options.together && options.peers == 0;
+}
+
+HostsCompute hosts_of(const FlowOptions& options) {
+  return has_connections(options) && options.connections->host ? HostsCompute::shared
+                                                               : HostsCompute::alone;
+}
+
 NetworkOf network_with(const FlowOptions& options) {
   return [options](Events& events, const PricedPlan& plan, Network::Ended ended,
-                   const SimulatedBackend::Watch& watch) {
+                   const SimulatedBackend::Watch& watch) -> std::unique_ptr<Network> {
+    if (has_connections(options)) {
+      return make_connection_network(events, plan, *options.connections, std::move(ended));
+    }
     return make_flow_network(events, plan, options, std::move(ended), watch,
                              make_max_min_carrier(events));
   };
@@ -91,13 +104,15 @@ NetworkOf network_with(const FlowOptions& options) {
 
 std::unique_ptr<SimulatedBackend> make_flow_backend(const Topology& topology, const GpuModels& gpus,
                                                     const FlowOptions& options) {
-  return make_engine_backend(topology, gpus, false, network_with(options), flow_time);
+  return make_engine_backend(topology, gpus, false, network_with(options), flow_time,
+                             hosts_of(options));
 }
 
 std::unique_ptr<SimulatedBackend> make_local_flow_backend(const Topology& topology,
                                                           const GpuModels& gpus,
                                                           const FlowOptions& options) {
-  return make_engine_backend(topology, gpus, true, network_with(options), flow_time);
+  return make_engine_backend(topology, gpus, true, network_with(options), flow_time,
+                             hosts_of(options));
 }
 
 std::unique_ptr<SimulatedBackend> make_simgrid_backend(const Topology& topology,

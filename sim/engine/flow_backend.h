@@ -6,6 +6,7 @@
 
 #include "sim/model/gpu_model.h"
 #include "sim/plan/backend.h"
+#include "sim/topology/connections.h"
 
 namespace moesim {
 
@@ -17,6 +18,9 @@ struct FlowOptions {
   int peers = 0;
   /// Exchanges begin and end for all their participants at once, as they do at `port`.
   bool together = false;
+  /// What carries the messages in place of fair shares, where neither of the two above is asked
+  /// for.
+  std::shared_ptr<const Connections> connections = {};
 };
 /// SimGrid takes what ends together to end with the first of it, which costs bytes.
 inline constexpr double simgrid_precision = 1e-4;

@@ -2,6 +2,7 @@
 // The inputs of a scenario, opened and checked against each other before anything runs.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 
 namespace moesim {
 
+struct Connections;
 struct InputCache;
 
 struct ClusterInput {
@@ -28,6 +30,7 @@ struct ClusterInput {
   int first_step = 0;
   std::vector<Batch> warmup;    // of the steps just before them
   std::string unsuitable = {};  // why nothing runs on it, though on other clusters; else empty
+  std::shared_ptr<const Connections> connections = {};  // of ranks, for `flow`; none: fair shares
 };
 
 struct Inputs {

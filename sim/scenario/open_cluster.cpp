@@ -6,6 +6,7 @@
 #include "sim/base/data_files.h"
 #include "sim/iteration/iteration_options.h"
 #include "sim/scenario/input_cache.h"
+#include "sim/topology/read/connections_reader.h"
 
 namespace moesim {
 
@@ -91,6 +92,7 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
   warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
   ClusterInput cluster{
       input_file(name, path, overrides, cache), std::move(file.topology), {}, {}, 0, {}, 0, {}};
+  cluster.connections = connections_in(file.resolved, cluster.topology);
   open_gpus(scenario, cluster, cache);
   return cluster;
 }

@@ -11,6 +11,7 @@
 #include "sim/base/data_files.h"
 #include "sim/topology/generate/builder.h"
 #include "sim/topology/read/cluster_calibration.h"
+#include "sim/topology/read/connections_reader.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -115,7 +116,7 @@ TopologyFile topology_of(YamlDocument& document) {
   ClusterSpec spec;
   Topology::Parts parts;
   bool generated = false;
-  std::optional<YamlValue> calibrated;
+  std::optional<YamlValue> calibrated, connections;
   std::optional<ClusterCalibration> calibration;
   {
     const YamlMap map = root.map();
@@ -126,6 +127,7 @@ TopologyFile topology_of(YamlDocument& document) {
     spec.peer_overhead = read_overhead(map, "peer_overhead");
     spec.network = map.string("network", "");
     spec.measured_with = map.string("measured_with", "");
+    connections = map.find("connections");
     calibrated = map.find("calibration");
     if (calibrated) calibration = find_calibration(*calibrated, document.file());
     generated = !map.find("vertices").has_value();
@@ -143,6 +145,10 @@ TopologyFile topology_of(YamlDocument& document) {
   }
   document.finish();
   if (generated) parts = build_cluster(spec);
+  if (connections) {
+    read_connections(connections->map(), parts.classes, parts.links);
+    document.finish();
+  }
   parts.network = spec.network;
   parts.measured_with = spec.measured_with;
   if (calibration) apply(document, *calibrated, *calibration, parts);

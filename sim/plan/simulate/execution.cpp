@@ -12,8 +12,8 @@ namespace {
 /// Leads what joins an exchange to the network, and what has ended back to the plan.
 class Driver {
  public:
-  Driver(const PricedPlan& plan, Progress& progress, Events& events)
-      : plan_(plan), progress_(progress), events_(events) {}
+  Driver(const PricedPlan& plan, Progress& progress, Events& events, HostsCompute hosts)
+      : plan_(plan), progress_(progress), events_(events), hosts_(hosts) {}
 
   void drive(Network& network, Slowdown* slowdown) {
     network_ = &network;
@@ -36,28 +36,35 @@ class Driver {
     for (const Progress::Joined& joined : progress_.take_joined()) {
       if (slowdown_ != nullptr)
         slowdown_->join(joined, progress_.duration(joined.op, joined.participant));
-      if (plan_[joined.op] != nullptr) network_->join(joined);
+      if (plan_[joined.op] != nullptr) {
+        network_->join(joined);
+      } else if (hosts_ == HostsCompute::shared) {
+        network_->compute(joined, progress_.duration(joined.op, joined.participant));
+      }
     }
   }
 
   const PricedPlan& plan_;
   Progress& progress_;
   Events& events_;
+  HostsCompute hosts_;
   Network* network_ = nullptr;
   Slowdown* slowdown_ = nullptr;  // none where nothing slows anything
 };
 
 }  // namespace
 
-Execution::Execution(const PricedPlan& plan, const GpuModels& gpus)
+Execution::Execution(const PricedPlan& plan, const GpuModels& gpus, HostsCompute hosts)
     : plan_(plan),
       gpus_(gpus),
-      slowed_(slows(plan.plan(), gpus)),
+      hosts_(hosts),
+      slowed_(hosts == HostsCompute::alone && slows(plan.plan(), gpus)),
       progress_(plan.plan(), gpus,
-                slowed_ ? Progress::KernelEnds::told : Progress::KernelEnds::timed) {}
+                slowed_ || hosts == HostsCompute::shared ? Progress::KernelEnds::told
+                                                         : Progress::KernelEnds::timed) {}
 
 Timeline Execution::run(Events& events, const MakeNetwork& make_network) && {
-  Driver driver(plan_, progress_, events);
+  Driver driver(plan_, progress_, events, hosts_);
   const Network::Ended end = [&](OpId op, std::int32_t who) { driver.end(op, who); };
   if (slowed_) {
     Slowdown slowdown(plan_, gpus_, events, end);

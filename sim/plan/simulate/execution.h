@@ -16,7 +16,8 @@ class Execution {
  public:
   /// The plan must outlive it. Throws Error when it is for another number of GPUs or one of them
   /// cannot run its kernels.
-  Execution(const PricedPlan& plan, const GpuModels& gpus);
+  Execution(const PricedPlan& plan, const GpuModels& gpus,
+            HostsCompute hosts = HostsCompute::alone);
 
   /// Runs it, once. Throws std::runtime_error naming the ops that never end.
   Timeline run(Events& events, const MakeNetwork& make_network) &&;
@@ -24,6 +25,7 @@ class Execution {
  private:
   const PricedPlan& plan_;
   const GpuModels& gpus_;
+  HostsCompute hosts_;
   bool slowed_;
   Progress progress_;
 };

@@ -20,7 +20,14 @@ class Network {
   virtual ~Network() = default;
   /// A participant joins an exchange, now or later.
   virtual void join(const Progress::Joined& joined) = 0;
+  /// A kernel that joins and takes so long on a core of its own, where the network's hosts share
+  /// cores among their ranks (HostsCompute::shared).
+  virtual void compute(const Progress::Joined& /*kernel*/, Seconds /*duration*/) {}
 };
+
+/// Whether kernels take the time of their GPU by themselves, or the network's hosts run them on
+/// cores that ranks share.
+enum class HostsCompute { alone, shared };
 
 /// Makes the network of one run.
 using MakeNetwork = std::function<std::unique_ptr<Network>(Network::Ended)>;

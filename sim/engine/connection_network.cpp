@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/connection_network.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/connection_carrier.h"
+#include "sim/engine/cores.h"
+
+namespace moesim {
+namespace {
+
+class ConnectionNetwork : public Network {
+ public:
+  ConnectionNetwork(Events& events, const PricedPlan& plan, const Connections& connections,
+                    Ended ended)
+      : events_(events),
+        priced_(plan),
+        plan_(plan.plan()),
+        host_(connections.host),
+        ended_(std::move(ended)),
+        carrier_(events, plan.topology(), connections, [this](GpuId gpu) { return cores(gpu); }) {}
+
+  void compute(const Progress::Joined& kernel, Seconds duration) override {
+    const OpId op = kernel.op;
+    const std::int32_t member = kernel.participant;
+    events_.call(kernel.at + host_->kernel_start, [this, op, member, duration] {
+      cores(gpu(op, member))->run(Cores::Job::computing, duration, [this, op, member] {
+        ended_(op, member);
+      });
+    });
+  }
+
+  void join(const Progress::Joined& joined) override {
+    const OpId op = joined.op;
+    const std::int32_t member = joined.participant;
+    const Bytes bytes = sent(active(op).members[static_cast<std::size_t>(member)]);
+    const Seconds at = joined.at + priced_[op]->alone.overhead;
+    if (!host_) return events_.call(at, [this, op, member] { begin(op, member); });
+    events_.call(at + host_->exchange_start, [this, op, member, bytes] {
+      cores(gpu(op, member))->run(Cores::Job::computing, bytes / host_->pack, [this, op, member] {
+        begin(op, member);
+      });
+    });
+  }
+
+ private:
+  struct Member {
+    std::vector<std::pair<std::int32_t, Bytes>> sends;  // to whom
+    std::size_t open = 1;                               // sends, receives, and its own joining
+  };
+  struct Active {
+    std::vector<Member> members;
+    std::size_t left;  // members for whom it has not ended
+  };
+
+  static Bytes sent(const Member& member) {
+    Bytes sum;
+    for (const auto& [to, bytes] : member.sends) sum += bytes;
+    return sum;
+  }
+
+  GpuId gpu(OpId op, std::int32_t member) const {
+    return plan_[op].group[static_cast<std::size_t>(member)];
+  }
+
+  /// Of the GPU's host, or of the machine that all hosts are; null where ranks have their own.
+  Cores* cores(GpuId gpu) {
+    if (!host_) return nullptr;
+    const int machine = host_->one_machine ? 0 : priced_.topology().host_of(gpu);
+    return &cores_.try_emplace(machine, events_, host_->cores).first->second;
+  }
+
+  Active& active(OpId op) {
+    const auto [place, added] = active_.try_emplace(op);
+    Active& exchange = place->second;
+    if (!added) return exchange;
+    const GroupTraffic traffic = plan_[op].traffic();
+    exchange.left = traffic.members.size();
+    exchange.members.resize(exchange.left);
+    const ByteMatrix moved = traffic.moved();
+    for (int from = 0; from < moved.ranks(); ++from) {
+      for (const ByteMatrix::Entry& entry : moved.row(GpuId(from))) {
+        if (entry.to.value == from || moved.bytes(entry) == Bytes(0)) continue;
+        Member& sender = exchange.members[static_cast<std::size_t>(from)];
+        sender.sends.emplace_back(entry.to.value, moved.bytes(entry));
+        ++sender.open;
+        ++exchange.members[entry.to.index()].open;
+      }
+    }
+    return exchange;
+  }
+
+  void begin(OpId op, std::int32_t member) {
+    for (const auto& [to, bytes] : active_.at(op).members[static_cast<std::size_t>(member)].sends) {
+      carrier_.send(
+          gpu(op, member), gpu(op, to), bytes, [this, op, member] { close(op, member); },
+          [this, op, to = to] { close(op, to); });
+    }
+    close(op, member);
+  }
+
+  void close(OpId op, std::int32_t member) {
+    Active& exchange = active_.at(op);
+    if (--exchange.members[static_cast<std::size_t>(member)].open > 0) return;
+    if (--exchange.left == 0) active_.erase(op);
+    ended_(op, member);
+  }
+
+  Events& events_;
+  const PricedPlan& priced_;
+  const Plan& plan_;
+  const std::optional<HostCores>& host_;
+  Ended ended_;
+  std::map<int, Cores> cores_;
+  ConnectionCarrier carrier_;
+  std::map<OpId, Active> active_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> make_connection_network(Events& events, const PricedPlan& plan,
+                                                 const Connections& connections,
+                                                 Network::Ended ended) {
+  return std::make_unique<ConnectionNetwork>(events, plan, connections, std::move(ended));
+}
+
+}  // namespace moesim

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// How messages travel where each pair of ranks has a connection over links that are queues, as over
+// TCP, and what their hosts do for it. Fidelity `flow` simulates it segment by segment.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// Cores that ranks share, where these are fewer.
+struct HostCores {
+  int cores = 1;             // of each host
+  bool one_machine = false;  // of all hosts together, which are one machine
+  /// From when an exchange, or a kernel, could start on a rank until it does: ranks that wait poll,
+  /// and whoever has something to do waits for its turn among them.
+  Seconds exchange_start, kernel_start;
+  BytesPerSecond pack;   // of rows into the messages of an exchange, by one core
+  BytesPerSecond carry;  // of messages by one core, at either end
+};
+
+/// The messages of a connection follow each other, and every queue serves first come, first served.
+struct Connections {
+  /// Most bytes of a connection that are written and not acknowledged: a send ends once its last
+  /// byte is among them.
+  Bytes buffer;
+  Bytes queued;   // a connection hands on no segment while so many wait at its first queue
+  Bytes segment;  // most that it hands on at once
+  /// A link that is a token bucket.
+  struct Queue {
+    BytesPerSecond rate;
+    Bytes burst;  // what passes at once after a rest
+  };
+  std::map<LinkId, Queue> queues;  // other links cost their latency alone
+  std::optional<HostCores> host;   // none: ranks have cores of their own
+};
+
+}  // namespace moesim
