@@ -5,9 +5,10 @@
   scripts/minicluster_policies.py FOLDER [--moesim BUILD] [--rate 120mbit ...] [--policy P ...]
                                   [--freeze FILE] [--score FILE] [--json FILE]
 
-Calibrates at 200 Mbit/s, measures each policy and the iteration at each rate, simulates the very plans
-that were measured, and prints error, waiting and order. Whatever FOLDER already holds is not done again,
-so that a killed run goes on. Nothing is fitted to what is measured here.
+Calibrates at 200 Mbit/s, fits what the machine costs its ranks to four other policies at that rate,
+measures each policy and the iteration at each rate, simulates the very plans that were measured, and
+prints error, waiting and order. Whatever FOLDER already holds is not done again, so that a killed run
+goes on. Nothing is fitted to these policies or rates.
 
 --freeze writes the predictions of what FOLDER has not measured, with hashes of program and inputs, and ends;
 --score holds such a file against what was measured since. Exit codes: 0 within the limits, 1 beyond
@@ -22,6 +23,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import minicluster_host
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SKIPPED = 77
@@ -100,6 +103,16 @@ class Folder:
         peak = re.search(r"^  fp32: (.*)$", (self.path / "mini.gpu.yaml").read_text(), re.MULTILINE)
         return ["--set", f"topology.calibration={self.calibration}", "--set", f"gpu.peak.bf16={peak[1]}"]
 
+    def host(self):
+        """The machine's costs, fitted to policies that are not predicted."""
+        path = self.path / "host.json"
+        if not path.exists():
+            files = [self.measured(CALIBRATED, policy) for policy in minicluster_host.TRAINING]
+            say("fitting the host")
+            found = minicluster_host.fit(lambda flags: list(self.validation(files, flags).values()))
+            path.write_text(json.dumps(found) + "\n")
+        return minicluster_host.override(json.loads(path.read_text()))
+
     def scenario(self, rate, policy):
         calibrated = ["--topology", self.cluster(rate), *self.calibrated]
         if policy != "iteration":
@@ -119,17 +132,17 @@ class Folder:
         self.on_cluster(rate, "run", *self.scenario(rate, policy), "--warmup-runs", "1", "--repeats",
                         self.args.repeats, "--check", "16", "--json", path)
 
-    def validation(self, files):
+    def validation(self, files, host):
         """What the simulator says of the plans that were measured."""
-        fidelity = ["--fidelity", self.args.fidelity] if self.args.fidelity else []
-        found = json.loads(self.call([self.moesim, "validate", *files, *fidelity, *self.calibrated, "--quiet", "--json",
-                                      "-"], out=True))
+        fidelity = ["--fidelity", self.args.fidelity]
+        found = json.loads(self.call([self.moesim, "validate", *files, *fidelity, *self.calibrated, *host, "--quiet",
+                                      "--json", "-"], out=True))
         return {result["file"]: result["policies"][0] | {"fidelity": result["fidelity"]}
                 for result in found["results"] if result["policies"]}
 
     def prediction(self, rate, policy):
-        fidelity = ["--fidelity", self.args.fidelity] if self.args.fidelity else []
-        text = self.call([self.moesim, "run", *self.scenario(rate, policy), *fidelity, "--quiet", "--json", "-"], out=True)
+        text = self.call([self.moesim, "run", *self.scenario(rate, policy), *self.host(), "--fidelity",
+                          self.args.fidelity, "--quiet", "--json", "-"], out=True)
         case = json.loads(text)["cases"][0]
         return case.get("iteration_s", case.get("step_s"))
 
@@ -150,9 +163,7 @@ def freeze(folder, cases, path):
               for rate, policy in cases if not folder.measured(rate, policy).exists()]
     document = {"format": "moesim-minicluster-predictions", "format_version": 1, "sha256": hashes,
                 "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}", "predictions": frozen}
-    fresh = pathlib.Path(f"{path}.tmp-{os.getpid()}")
-    fresh.write_text(json.dumps(document, indent=1) + "\n")
-    fresh.replace(path)
+    pathlib.Path(path).write_text(json.dumps(document, indent=1) + "\n")
     print(f"{len(frozen)} predictions in {path}")
     return 0
 
@@ -196,13 +207,12 @@ def summary(rates):
     every = [(f"{name} at {rate}", case) for rate, cases in rates.items() for name, case in cases.items()]
     errors = {name: abs(case["error"]) for name, case in every}
     waits = {name: abs(waiting(case)) for name, case in every if waiting(case) is not None}
-    total = {"measured": sum(c["measured_waiting_s"] for _, c in every),
-             "simulated": sum(c["simulated_waiting_s"] for _, c in every)}
+    simulated, measured = (sum(c[f"{of}_waiting_s"] for _, c in every) for of in ("simulated", "measured"))
     worst, worst_wait = max(errors, key=errors.get), max(waits, key=waits.get, default=None)
     pairs = {rate: misordered(cases) for rate, cases in rates.items()}
     wrong = [(rate, *pair) for rate, (_, bad) in pairs.items() for pair in bad]
     found = {"cases": len(errors), "mean_error": sum(errors.values()) / len(errors), "worst_error": errors[worst],
-             "worst": worst, "waiting_error": relative(total["simulated"], total["measured"]),
+             "worst": worst, "waiting_error": relative(simulated, measured),
              "worst_waiting_error": waits.get(worst_wait, 0), "worst_waiting": worst_wait,
              "waiting_mean_error": sum(waits.values()) / max(1, len(waits)),
              "ordered_pairs": sum(len(ordered) for ordered, _ in pairs.values()), "misordered": wrong,
@@ -246,7 +256,7 @@ def arguments():
     parser.add_argument("--rate", action="append", help="of a host's link; default 120mbit and 240mbit")
     parser.add_argument("--policy", action="append", help="these alone; `iteration` is one")
     parser.add_argument("--repeats", default="3")
-    parser.add_argument("--fidelity", help="of the simulation; default: validate's")
+    parser.add_argument("--fidelity", default="flow", help="of the simulation; default %(default)s")
     parser.add_argument("--priority", default="nice -n -20", help="words before the launcher; default %(default)s")
     parser.add_argument("--only-simulate", action="store_true", help="of what was measured, on any machine")
     parser.add_argument("--freeze", metavar="FILE")
@@ -264,17 +274,16 @@ def main():
     cases = [(rate, policy) for rate in args.rate for policy in args.policy]
     if not args.only_simulate:
         folder.calibrate()
+        for policy in minicluster_host.TRAINING:
+            folder.measure(CALIBRATED, policy)
     if args.freeze:
         return freeze(folder, cases, args.freeze)
-    if not args.only_simulate:
-        for rate, policy in cases:
-            folder.measure(rate, policy)
+    for rate, policy in [] if args.only_simulate else cases:
+        folder.measure(rate, policy)
     files = {folder.measured(rate, policy): (rate, policy) for rate, policy in cases
              if folder.measured(rate, policy).exists()}
-    if not files:
-        sys.exit(f"{folder.path} holds nothing measured")
-    rates = {}
-    for file, case in folder.validation(files).items():
+    rates = {} if files else sys.exit(f"{folder.path} holds nothing measured")
+    for file, case in folder.validation(files, folder.host()).items():
         rate, policy = files[pathlib.Path(file)]
         rates.setdefault(rate, {})[policy] = case
     for rate, of_rate in rates.items():

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -28,11 +29,8 @@ class ConnectionNetwork : public Network {
   void compute(const Progress::Joined& kernel, Seconds duration) override {
     const OpId op = kernel.op;
     const std::int32_t member = kernel.participant;
-    events_.call(kernel.at + host_->kernel_start, [this, op, member, duration] {
-      cores(gpu(op, member))->run(Cores::Job::computing, duration, [this, op, member] {
-        ended_(op, member);
-      });
-    });
+    take_core(kernel, kernel.at, host_->kernel_start + duration,
+              [this, op, member] { ended_(op, member); });
   }
 
   void join(const Progress::Joined& joined) override {
@@ -41,11 +39,8 @@ class ConnectionNetwork : public Network {
     const Bytes bytes = sent(active(op).members[static_cast<std::size_t>(member)]);
     const Seconds at = joined.at + priced_[op]->alone.overhead;
     if (!host_) return events_.call(at, [this, op, member] { begin(op, member); });
-    events_.call(at + host_->exchange_start, [this, op, member, bytes] {
-      cores(gpu(op, member))->run(Cores::Job::computing, bytes / host_->pack, [this, op, member] {
-        begin(op, member);
-      });
-    });
+    take_core(joined, at, host_->exchange_start + bytes / host_->pack,
+              [this, op, member] { begin(op, member); });
   }
 
  private:
@@ -57,6 +52,15 @@ class ConnectionNetwork : public Network {
     std::vector<Member> members;
     std::size_t left;  // members for whom it has not ended
   };
+
+  /// From `at` on, for so long.
+  void take_core(const Progress::Joined& who, Seconds at, Seconds work,
+                 std::function<void()> done) {
+    Cores& of_host = *cores(gpu(who.op, who.participant));
+    events_.call(at, [&of_host, work, done = std::move(done)]() mutable {
+      of_host.run(Cores::Job::computing, work, std::move(done));
+    });
+  }
 
   static Bytes sent(const Member& member) {
     Bytes sum;

@@ -14,8 +14,8 @@ namespace moesim {
 struct HostCores {
   int cores = 1;             // of each host
   bool one_machine = false;  // of all hosts together, which are one machine
-  /// From when an exchange, or a kernel, could start on a rank until it does: ranks that wait poll,
-  /// and whoever has something to do waits for its turn among them.
+  /// For how long an exchange, or a kernel, takes a core on a rank until it starts: ranks that wait
+  /// poll, and one that has something to do gets its turn among them.
   Seconds exchange_start, kernel_start;
   BytesPerSecond pack;   // of rows into the messages of an exchange, by one core
   BytesPerSecond carry;  // of messages by one core, at either end

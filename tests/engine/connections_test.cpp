@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections over queues at fidelity `flow`: 1 MB takes 1 ms on a link, a segment is 1 MB.
+#include "sim/topology/connections.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "sim/engine/cores.h"
+#include "sim/engine/flow_backend.h"
+#include "tests/engine/fixtures.h"
+
+namespace moesim::test {
+namespace {
+
+constexpr std::int64_t megabyte = 1'000'000;
+constexpr double close = 2e-5;  // latencies of 5 us and acknowledgements
+
+Connections queues_of(const Topology& topology) {
+  Connections result{.buffer = Bytes(1000 * megabyte),
+                     .queued = Bytes(megabyte),
+                     .segment = Bytes(megabyte),
+                     .queues = {},
+                     .host = {}};
+  for (std::size_t l = 0; l < topology.links().size(); ++l) {
+    result.queues[LinkId(static_cast<std::int64_t>(l))] = {BytesPerSecond(1e9), Bytes(1)};
+  }
+  return result;
+}
+
+Timeline run(const Topology& topology, const Connections& connections, const Plan& plan) {
+  FlowOptions options;
+  options.connections = std::make_shared<const Connections>(connections);
+  return make_flow_backend(topology, test_gpus(topology.gpu_count()), options)->run(plan);
+}
+
+Seconds end(const Timeline& timeline, OpId op, std::size_t participant) {
+  return timeline.ops[op.index()][participant].end;
+}
+
+TEST(Connections, SegmentsAreStoredAndForwarded) {
+  const Topology topology = star(2);
+  PlanWriter writer(2);
+  writer.exchange({0, 1}, {{0, 1, 10 * megabyte}});
+  // The last segment takes 1 ms more on the second link.
+  EXPECT_NEAR(run(topology, queues_of(topology), writer.plan()).makespan.value, 0.011, close);
+}
+
+TEST(Connections, MessagesOfAConnectionFollowEachOther) {
+  const Topology topology = star(2);
+  PlanWriter writer(2);
+  const OpId first = writer.exchange({0, 1}, {{0, 1, 10 * megabyte}});
+  const OpId second = writer.exchange({0, 1}, {{0, 1, 10 * megabyte}}, {}, Stream::ep_2);
+  const Timeline timeline = run(topology, queues_of(topology), writer.plan());
+  EXPECT_NEAR(end(timeline, first, 1).value, 0.011, close);
+  EXPECT_NEAR(end(timeline, second, 1).value, 0.021, close);
+}
+
+TEST(Connections, ReceiversLinkServesAllSenders) {
+  const Topology topology = star(4);
+  PlanWriter writer(4);
+  writer.exchange({0, 1, 2, 3}, {{0, 3, 10 * megabyte}, {1, 3, megabyte}, {2, 3, 5 * megabyte}});
+  EXPECT_NEAR(run(topology, queues_of(topology), writer.plan()).makespan.value, 0.017, close);
+}
+
+TEST(Connections, SendEndsWhenTheBufferHasTheRest) {
+  const Topology topology = star(2);
+  Connections connections = queues_of(topology);
+  connections.buffer = Bytes(4 * megabyte);
+  PlanWriter writer(2);
+  const OpId late = writer.compute(1, milliseconds(20));
+  const OpId exchange = writer.exchange({0, 1}, {{0, 1, 10 * megabyte}}, {late});
+  const Timeline timeline = run(topology, connections, writer.plan());
+  // Six segments have been acknowledged, the last of them after 7 ms. Nobody waits for the
+  // receiver, which finds its message there.
+  EXPECT_NEAR(end(timeline, exchange, 0).value, 0.007, close);
+  EXPECT_NEAR(end(timeline, exchange, 1).value, 0.020, close);
+}
+
+TEST(Connections, RestedBucketLetsItsBurstThrough) {
+  const Topology topology = star(2);
+  Connections connections = queues_of(topology);
+  for (auto& [link, queue] : connections.queues) queue.burst = Bytes(4 * megabyte);
+  PlanWriter writer(2);
+  writer.exchange({0, 1}, {{0, 1, 10 * megabyte}});
+  EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.006, close);
+}
+
+HostCores host_with(int cores) {
+  HostCores host;
+  host.cores = cores;
+  host.pack = host.carry = BytesPerSecond(1e15);
+  return host;
+}
+
+TEST(Connections, RanksOfAMachineShareItsCores) {
+  const Topology topology = star(5);
+  Connections connections = queues_of(topology);
+  connections.host = host_with(2);
+  connections.host->kernel_start = milliseconds(1);
+  PlanWriter writer(5);
+  for (int gpu = 0; gpu < 5; ++gpu) writer.compute(gpu, milliseconds(2));
+  // Hosts of one GPU each: nobody waits. One machine: three rounds on its two cores.
+  EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.003, 1e-9);
+  connections.host->one_machine = true;
+  EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.009, 1e-9);
+}
+
+TEST(Connections, HostsTakeTimeToStartToPackAndToCarry) {
+  const Topology topology = star(2);
+  Connections connections = queues_of(topology);
+  connections.host = host_with(1);
+  connections.host->exchange_start = milliseconds(3);
+  connections.host->pack = BytesPerSecond(0.5e9);
+  connections.host->carry = BytesPerSecond(2e9);
+  PlanWriter writer(2);
+  writer.exchange({0, 1}, {{0, 1, megabyte}});
+  // 3 to start, 2 to pack, 0.5 at either end, 1 on each of two links.
+  EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.008, close);
+}
+
+TEST(Cores, MessagesGoBeforeKernelsThatWait) {
+  EventQueue events;
+  Cores cores(events, 1);
+  std::vector<std::pair<char, double>> ended;
+  const auto job = [&](char name) {
+    return [&ended, &events, name] { ended.emplace_back(name, events.now().value); };
+  };
+  cores.run(Cores::Job::computing, Seconds(3), job('a'));
+  cores.run(Cores::Job::computing, Seconds(2), job('b'));
+  cores.run(Cores::Job::message, Seconds(1), job('c'));
+  events.run();
+  const std::vector<std::pair<char, double>> expected = {{'a', 3}, {'c', 4}, {'b', 6}};
+  EXPECT_EQ(ended, expected);
+}
+
+}  // namespace
+}  // namespace moesim::test
