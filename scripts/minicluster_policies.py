@@ -157,7 +157,7 @@ def sha256(path):
 
 def freeze(folder, cases, path):
     hashes = {str(file): sha256(file) for file in (folder.moesim, *sorted(folder.path.glob("*.calib.yaml")),
-                                                *sorted(folder.path.glob("*.gpu.yaml")),
+                                                *sorted(folder.path.glob("*.gpu.yaml")), folder.path / "host.json",
                                                 *(folder.cluster(rate) for rate in folder.args.rate))}
     frozen = [{"rate": rate, "policy": policy, "predicted_s": folder.prediction(rate, policy)}
               for rate, policy in cases if not folder.measured(rate, policy).exists()]
