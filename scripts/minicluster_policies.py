@@ -156,11 +156,11 @@ def sha256(path):
 
 
 def freeze(folder, cases, path):
-    hashes = {str(file): sha256(file) for file in (folder.moesim, *sorted(folder.path.glob("*.calib.yaml")),
-                                                *sorted(folder.path.glob("*.gpu.yaml")), folder.path / "host.json",
-                                                *(folder.cluster(rate) for rate in folder.args.rate))}
     frozen = [{"rate": rate, "policy": policy, "predicted_s": folder.prediction(rate, policy)}
               for rate, policy in cases if not folder.measured(rate, policy).exists()]
+    inputs = sorted(file for pattern in ("*.calib.yaml", "*.gpu.yaml", "host.json", "mini-*bit.yaml")
+                    for file in folder.path.glob(pattern))
+    hashes = {str(file): sha256(file) for file in (folder.moesim, *inputs)}
     document = {"format": "moesim-minicluster-predictions", "format_version": 1, "sha256": hashes,
                 "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}", "predictions": frozen}
     pathlib.Path(path).write_text(json.dumps(document, indent=1) + "\n")
@@ -192,8 +192,7 @@ def percent(value):
 
 
 def print_rate(rate, cases):
-    fidelity = next(iter(cases.values()))["fidelity"]
-    print(f"\n{rate}, simulated at {fidelity}")
+    print(f"\n{rate}, simulated at {next(iter(cases.values()))['fidelity']}")
     print(f"{'policy':16}{'measured':>11}{'simulated':>11}{'error':>10}{'spread':>9}{'waiting':>11}{'simulated':>11}"
           f"{'error':>10}")
     for name, case in sorted(cases.items(), key=lambda item: item[1]["measured_s"]):
