@@ -176,7 +176,9 @@ Seconds EpGroups::busiest_link(const ByteMatrix& traffic) const {
 
 Seconds EpGroups::slowest(const std::vector<GroupTraffic>& traffic) const {
   std::vector<ExchangePrice> together;
-  for (const GroupTraffic& one : traffic) together.push_back(price(*topology_, one));
+  for (const GroupTraffic& one : traffic) {
+    together.push_back(price(*topology_, one, {transport_.get(), false}));
+  }
   return std::ranges::max(shared_times(together));
 }
 

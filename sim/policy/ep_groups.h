@@ -17,6 +17,7 @@
 #include "sim/policy/rank_space.h"
 #include "sim/topology/topology.h"
 #include "sim/trace/batches.h"
+#include "sim/transport/transports.h"
 
 namespace moesim {
 
@@ -50,6 +51,8 @@ class EpGroups {
   int count() const { return static_cast<int>(spaces_->size()); }
   /// Ranks of one group.
   int size() const { return size_; }
+  /// What carries exchanges of tokens, for those who predict their times; none: ideal links.
+  void carried_by(TransportPtr transport) { transport_ = std::move(transport); }
   /// Of all groups, for what spans them.
   int gpus() const { return count() * size_; }
   const RankSpace& ranks(int group) const { return (*spaces_)[static_cast<std::size_t>(group)]; }
@@ -100,7 +103,7 @@ class EpGroups {
 
   /// The longest time of a link under some traffic over the cluster, latencies aside.
   Seconds busiest_link(const ByteMatrix& traffic) const;
-  /// The time of the slowest of some exchanges over the cluster that start at once.
+  /// The time of the slowest of some exchanges of tokens over the cluster that start at once.
   Seconds slowest(const std::vector<GroupTraffic>& traffic) const;
 
  private:
@@ -108,6 +111,7 @@ class EpGroups {
   int size_;
   int gpus_per_host_ = 0;
   std::shared_ptr<const std::vector<RankSpace>> spaces_;
+  TransportPtr transport_;
 };
 
 }  // namespace moesim

@@ -97,9 +97,13 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
       routing_(unless_unsuitable([&] {
         return system.routing.make({topology, model, trace.info().experts, options_.ep});
       })),
-      placer_(unless_unsuitable([&] { return system.placement.make(placing_); })),
+      placer_(unless_unsuitable([&] {
+        placing_.groups.carried_by(system.transports.tokens);
+        return system.placement.make(placing_);
+      })),
       dispatch_(unless_unsuitable([&] {
         DispatchContext context(topology, model, options_.ep);
+        context.groups.carried_by(system.transports.tokens);
         context.fused = system.transports.tokens && system.transports.tokens->fused;
         return system.dispatch.make(context);
       })),

@@ -52,7 +52,6 @@ void add_loads(LinkLoads& sum, const LinkLoads& loads) {
   uses.insert(uses.end(), old, sum.uses.end());
   sum.uses = std::move(uses);
   sum.latency = std::max(sum.latency, loads.latency);
-  sum.overhead = std::max(sum.overhead, loads.overhead);
 }
 
 /// The classes that carry anything; `over_mean` is filled in last, from the sum of times.
@@ -83,7 +82,9 @@ std::vector<ClassLoad> class_loads(const LinkLoads& loads, const Topology& topol
   return classes;
 }
 
-void describe_links(PhaseReport& phase, const LinkLoads& loads, const Topology& topology) {
+/// `overhead`: of the exchanges one after the other.
+void describe_links(PhaseReport& phase, const LinkLoads& loads, Seconds overhead,
+                    const Topology& topology) {
   phase.classes = class_loads(loads, topology);
   Seconds most(0);
   for (std::size_t c = 0; c < phase.classes.size(); ++c) {
@@ -92,7 +93,7 @@ void describe_links(PhaseReport& phase, const LinkLoads& loads, const Topology& 
     phase.busiest_class = static_cast<int>(c);
   }
   phase.closed_form = exchange_time(loads);
-  phase.closed_form.overhead = phase.closed_form.overhead * phase.rounds;
+  phase.closed_form.overhead = overhead;
   phase.closed_form.latency = phase.closed_form.latency * phase.rounds;
 }
 
@@ -140,7 +141,8 @@ PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::v
   phase.least_gpus = plan.gpus;
   std::set<std::vector<GpuId>> communicators;
   std::map<GpuId, int> exchanges;
-  std::map<GpuId, Seconds> minimum;
+  std::map<GpuId, Seconds> overheads, minimum;
+  Seconds overhead;  // the largest sum of a GPU: what goes on in a fused kernel has none
   LinkLoads loads;
   for (const OpId id : ops) {
     const Group& group = plan[id].group;
@@ -160,12 +162,13 @@ PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::v
     communicators.insert(group.list());
     for (const GpuId gpu : group) {
       phase.rounds = std::max(phase.rounds, ++exchanges[gpu]);
+      overhead = std::max(overhead, overheads[gpu] += priced[id]->alone.overhead);
     }
     add_reach(phase.reach, plan[id], topology);
     add_loads(loads, priced[id]->loads);
   }
   phase.communicators = static_cast<int>(communicators.size());
-  describe_links(phase, loads, topology);
+  describe_links(phase, loads, overhead, topology);
   for (const Run& run : runs) {
     phase.times.push_back(time_in_layer(plan, ops, run));
     phase.times.back().alone = time_of(priced, ops, run.by);

@@ -145,6 +145,7 @@ void read_costs(const YamlMap& map, Transport& transport) {
       value->error("'per_peer' has no effect without 'start_up'", "state 'start_up'");
     }
   }
+  if (const auto value = map.find("per_row")) transport.per_row = read_start_up(*value);
   if (const auto links = map.find("links")) transport.links = read_links(*links);
 }
 

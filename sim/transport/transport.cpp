@@ -38,6 +38,27 @@ Tier farthest_tier(const Topology& topology, const LinkLoads& loads) {
   return tier;
 }
 
+/// Rows that a GPU sends to each of its peers on other hosts (`tier` host: to each of its peers),
+/// mean over them, the most of any GPU.
+double rows_per_peer(const Topology& topology, const GroupTraffic& traffic, Tier tier) {
+  struct Sent {
+    std::int64_t rows = 0, peers = 0;
+  };
+  std::vector<Sent> sent(static_cast<std::size_t>(topology.gpu_count()));
+  traffic.for_each([&](GpuId from, GpuId to, Bytes bytes) {
+    if (from == to) return;
+    if (tier != Tier::host && topology.host_of(from) == topology.host_of(to)) return;
+    sent[from.index()].rows += bytes.value / traffic.matrix.unit().value;
+    ++sent[from.index()].peers;
+  });
+  double most = 0;
+  for (const Sent& one : sent) {
+    if (one.peers == 0) continue;
+    most = std::max(most, static_cast<double>(one.rows) / static_cast<double>(one.peers));
+  }
+  return most;
+}
+
 /// `bytes`: of the exchange, or of the kernel that it is a part of.
 void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& rates, Bytes bytes,
           Bytes row) {
@@ -51,7 +72,8 @@ void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& r
 }  // namespace
 
 bool Transport::ideal() const {
-  return !start_up && !host && !combine && !fused && sms == 0 && links.empty();
+  return !start_up && !host && !combine && !fused && sms == 0 && links.empty() &&
+         per_row == StartUp{};
 }
 
 Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandwidth, Bytes bytes) {
@@ -71,15 +93,17 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
            const GroupTraffic& traffic, std::span<const std::int64_t> kernel_bytes,
            LinkLoads& loads) {
   if (!topology.measured_with().empty()) return;
+  const Tier tier = farthest_tier(topology, loads);
   if (goes_on || traffic.rounds == 0) {
     loads.overhead = Seconds(0);
   } else if (transport.start_up) {
-    const Tier tier = farthest_tier(topology, loads);
     loads.overhead = transport.start_up->of(tier);
     const Seconds per_peer = transport.per_peer.of(tier);
     if (per_peer > Seconds(0)) loads.overhead += per_peer * most_peers(traffic.moved());
     loads.overhead = loads.overhead * topology.overhead_factor();
   }
+  const Seconds per_row = transport.per_row.of(tier);
+  if (per_row > Seconds(0)) loads.overhead += per_row * rows_per_peer(topology, traffic, tier);
   const auto rates = rates_of(transport, topology);
   for (LinkUse& use : loads.uses) {
     const Link& link = topology.links()[use.link.index()];

@@ -38,6 +38,7 @@ struct Transport {
   std::string name, description, source;
   std::optional<StartUp> start_up;  // else the overheads of the topology
   StartUp per_peer = {};            // times the largest number of peers that a GPU has
+  StartUp per_row = {};             // times the most rows that a GPU has for a peer, mean over them
   std::optional<Seconds> host;      // CPU time of a call, in place of the GPU model's
   int sms = 0;                      // multiprocessors that exchanges of rows take on each GPU
   bool fused = false;               // the phases of a dispatch are one kernel, which starts once
@@ -63,7 +64,8 @@ Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 ///    for each row on the link. Where it is a part of a fused kernel, it has its share of the time
 ///    for all the bytes that the kernel puts on the link, kernel_bytes [link];
 ///  - overhead = start-up of the farthest tier reached + per_peer x the most peers of a GPU, or
-///    none where it goes on with what has started.
+///    none where it goes on with what has started; and per_row x the rows for each peer as far
+///    away, mean over the peers of the GPU that has most: a connection takes its rows one by one.
 /// What was measured stays: links with a table, and all of a topology that says what it was
 /// measured with.
 void carry(const Transport& transport, bool goes_on, const Topology& topology,

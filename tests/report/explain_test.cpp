@@ -6,6 +6,7 @@
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/port_backend.h"
+#include "sim/transport/transport.h"
 #include "tests/engine/fixtures.h"
 #include "tests/plan/fixtures.h"
 
@@ -124,6 +125,26 @@ TEST(Explain, CountsRoundsOfAPhaseInChunks) {
   EXPECT_NEAR(e.phases[0].closed_form.total().value, 230e-6, 1e-12);
   EXPECT_NEAR(e.phases[0].times[0].alone.value, 230e-6, 1e-12);
   EXPECT_NEAR(e.phases[0].times[0].in_layer.value, 230e-6, 1e-12);
+}
+
+// A fused kernel starts once: 30 us, not twice, before two rounds.
+TEST(Explain, AFusedKernelStartsOnce) {
+  Transport fused;
+  fused.fused = true;
+  fused.start_up = StartUp{Seconds(30e-6), Seconds(30e-6), Seconds(30e-6)};
+  Plan plan{"plan", 2, {}};
+  plan.transports.tokens = std::make_shared<const Transport>(fused);
+  for (const int round : {0, 1}) {
+    Op op = sending("send", {0, 1}, matrix(2, 5'000'000, {{0, 1, 1}}), {row(0, 1, round)});
+    op.key.kind = OpKind::token_exchange;
+    op.key.part = round;
+    plan.add(std::move(op));
+  }
+  const Explanation e = explain_with_formula(plan, star(2, milliseconds(0.01)));
+  ASSERT_EQ(e.phases.size(), 1u);
+  EXPECT_EQ(e.phases[0].rounds, 2);
+  EXPECT_NEAR(e.phases[0].closed_form.overhead.value, 30e-6, 1e-12);
+  EXPECT_NEAR(e.phases[0].times[0].alone.value, e.phases[0].closed_form.total().value, 1e-12);
 }
 
 Op minimum(int gpu, std::int64_t nanoseconds) {

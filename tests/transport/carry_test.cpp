@@ -80,6 +80,22 @@ TEST(Carry, EveryPeerAndEveryRowCosts) {
   EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 3, 100, 1000)).transfer.value / us, 4.5, 1e-9);
 }
 
+TEST(Carry, AConnectionTakesItsRowsOneByOne) {
+  const Transport t = transport_of("start_up: 3 us\nper_row: {host: 0 us, fabric: 2 us}\n");
+  const Topology cluster = small_cluster(2);
+  // 3 peers in the host: nothing. 7 peers, 4 of them beyond: 5 rows for each.
+  EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 3, 5, 1)).overhead.value / us, 3, 1e-9);
+  EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 7, 5, 1)).overhead.value / us, 3 + 5 * 2, 1e-9);
+  // What belongs to a kernel that has started still has its rows.
+  EXPECT_NEAR(time_by(t, cluster, to_peers(8, 1, 7, 5, 1), true).overhead.value / us, 5 * 2, 1e-9);
+  // 4 rows for one peer and 1 for another: 2.5 for each.
+  ByteMatrix uneven{Bytes(100)};
+  uneven.add_row({});
+  uneven.add_row(std::vector<ByteMatrix::Entry>{{GpuId(4), 4}, {GpuId(5), 1}});
+  for (int g = 2; g < 8; ++g) uneven.add_row({});
+  EXPECT_NEAR(time_by(t, cluster, uneven).overhead.value / us, 3 + 2.5 * 2, 1e-9);
+}
+
 TEST(Carry, OnlyTheStatedNetworkIsKnown) {
   const Transport t =
       transport_of("links:\n  - {class: nic, network: infiniband, of: 10 GB/s, efficiency: 0.5}\n");
