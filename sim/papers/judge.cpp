@@ -28,7 +28,8 @@ bool same_order(double a, double b, double other_a, double other_b) {
 }
 
 bool counts(const JudgedTable& t, std::size_t f) {
-  return t.error(f) && t.table.figures[f].fitted.empty();
+  const PaperFigure& figure = t.table.figures[f];
+  return t.error(f) && figure.fitted.empty() && figure.outside.empty();
 }
 
 void add_pair(JudgedTable& t, std::size_t i, std::size_t j) {
@@ -80,6 +81,7 @@ void PaperSummary::add(const PaperSummary& other) {
   figures += other.figures;
   predicted += other.predicted;
   fitted += other.fitted;
+  outside += other.outside;
 }
 
 std::optional<double> JudgedTable::error(std::size_t figure) const {
@@ -94,6 +96,7 @@ PaperSummary JudgedTable::summary() const {
     ++sum.figures;
     sum.predicted += predicted[f].there() ? 1 : 0;
     sum.fitted += table.figures[f].fitted.empty() ? 0 : 1;
+    sum.outside += table.figures[f].outside.empty() ? 0 : 1;
     if (!counts(*this, f)) continue;
     auto& kind = table.figures[f].relative() ? sum.relative : sum.absolute;
     kind.errors.push_back(std::abs(*error(f)));
@@ -113,6 +116,15 @@ std::vector<JudgedTable> judged(std::vector<PaperTable> tables,
     find_pairs(result.back());
   }
   return result;
+}
+
+std::vector<JudgedTable> with_those_outside(std::vector<JudgedTable> tables) {
+  for (JudgedTable& t : tables) {
+    for (PaperFigure& figure : t.table.figures) figure.outside.clear();
+    t.pairs.clear();
+    find_pairs(t);
+  }
+  return tables;
 }
 
 PaperSummary total_of(const std::vector<JudgedTable>& tables) {

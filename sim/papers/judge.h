@@ -39,7 +39,7 @@ struct ErrorSummary {
 struct PaperSummary {
   ErrorSummary absolute, relative;
   OrderCount all, contested;
-  int figures = 0, predicted = 0, fitted = 0;
+  int figures = 0, predicted = 0, fitted = 0, outside = 0;
   void add(const PaperSummary& other);
 };
 
@@ -56,5 +56,7 @@ struct JudgedTable {
 std::vector<JudgedTable> judged(std::vector<PaperTable> tables,
                                 std::vector<PredictedTable> predicted);
 PaperSummary total_of(const std::vector<JudgedTable>& tables);
+/// The same tables with the figures counted that are outside what moesim claims.
+std::vector<JudgedTable> with_those_outside(std::vector<JudgedTable> tables);
 
 }  // namespace moesim

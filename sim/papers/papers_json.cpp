@@ -32,6 +32,7 @@ Json judged_json(const JudgedTable& t, std::size_t f) {
   if (figure.over) json["over"] = t.table.variants[*figure.over].name;
   if (figure.spread) json["spread"] = *figure.spread;
   if (!figure.fitted.empty()) json["fitted"] = figure.fitted;
+  if (!figure.outside.empty()) json["outside"] = figure.outside;
   if (!predicted.there()) {
     json["not_predicted"] = predicted.why;
     return json;
@@ -96,6 +97,7 @@ std::string papers_json(const std::vector<JudgedTable>& tables, const std::strin
                          {"moesim", version},
                          {"order_margin", paper_order_margin},
                          {"summary", summary_json(total_of(tables))},
+                         {"with_those_outside", summary_json(total_of(with_those_outside(tables)))},
                          {"tables", list}};
   return document.dump(1) + "\n";
 }
@@ -106,7 +108,7 @@ std::string papers_state(const std::vector<JudgedTable>& tables) {
     for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
       const auto error = t.error(f);
       const PaperFigure& figure = t.table.figures[f];
-      if (!error || !figure.fitted.empty()) continue;
+      if (!error || !figure.fitted.empty() || !figure.outside.empty()) continue;
       (figure.relative() ? relative : absolute)[place_of(t, f)] = std::round(*error * 1e4) / 1e4;
     }
   }

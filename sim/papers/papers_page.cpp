@@ -40,13 +40,22 @@ std::string summary(const std::vector<JudgedTable>& tables) {
   for (const JudgedTable& t : tables) {
     text += summary_row(fmt::format("[{0}](#{0})", t.table.name), t.summary());
   }
-  return text + summary_row("**all**", total_of(tables));
+  const PaperSummary total = total_of(tables);
+  text += summary_row("**all**", total);
+  if (total.outside == 0) return text;
+  return text + summary_row(fmt::format("with the {} figures outside", total.outside),
+                            total_of(with_those_outside(tables)));
 }
 
 std::string bullets(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += "- " + line + "\n";
   return text.empty() ? "" : text + "\n";
+}
+
+/// Why it does not count.
+std::string mark_of(const PaperFigure& figure) {
+  return !figure.fitted.empty() ? ", fitted" : !figure.outside.empty() ? ", outside" : "";
 }
 
 std::string figure_row(const JudgedTable& t, std::size_t f) {
@@ -56,9 +65,7 @@ std::string figure_row(const JudgedTable& t, std::size_t f) {
   return fmt::format("| {} | {} | {} | {} |\n", figure.name,
                      figure.published ? words_of(figure, *figure.published) : "-",
                      predicted.there() ? words_of(figure, predicted.value) : predicted.why,
-                     !error                  ? "-"
-                     : figure.fitted.empty() ? signed_percent(*error)
-                                             : signed_percent(*error) + ", fitted");
+                     !error ? "-" : signed_percent(*error) + mark_of(figure));
 }
 
 /// Those that are off; the others by number.

@@ -24,7 +24,9 @@ std::vector<Cell> row_of(const JudgedTable& t, std::size_t f) {
           figure.published ? value_cell(figure, *figure.published) : Cell("-"),
           predicted.there() ? value_cell(figure, predicted.value) : Cell("-"),
           error ? Cell(signed_percent(*error), *error) : Cell("-"),
-          figure.fitted.empty() ? "" : "fitted"};
+          !figure.fitted.empty()    ? "fitted"
+          : !figure.outside.empty() ? "outside"
+                                    : ""};
 }
 
 Table figures_table(const std::vector<JudgedTable>& tables) {
@@ -54,8 +56,24 @@ Table summary_table(const std::vector<JudgedTable>& tables) {
   Table table("summary", 2,
               {"table", "kind", "figures", "median", "90 %", "in order", "contested"});
   for (const JudgedTable& t : tables) add_summary(table, t.table.name, t.summary());
-  add_summary(table, "all", total_of(tables));
+  const PaperSummary total = total_of(tables);
+  add_summary(table, "all", total);
+  if (total.outside > 0) {
+    add_summary(table, "with those outside", total_of(with_those_outside(tables)));
+  }
   return table;
+}
+
+/// What does not count in the totals, since moesim does not claim it, and why.
+std::string outside(const std::vector<JudgedTable>& tables) {
+  std::string text;
+  for (const JudgedTable& t : tables) {
+    for (const PaperFigure& figure : t.table.figures) {
+      if (figure.outside.empty()) continue;
+      text += fmt::format("# outside: {}, {}: {}\n", t.table.name, figure.name, figure.outside);
+    }
+  }
+  return text;
 }
 
 std::string not_predicted(const std::vector<JudgedTable>& tables) {
@@ -79,7 +97,7 @@ std::string order_words(const OrderCount& order, const std::string& none) {
 Printout papers_text(const std::vector<JudgedTable>& tables, const std::string& version) {
   Printout printout;
   printout.add(fmt::format("# moesim {}: published figures against simulated ones\n", version));
-  printout.add(figures_table(tables)).add(not_predicted(tables));
+  printout.add(figures_table(tables)).add(not_predicted(tables)).add(outside(tables));
   printout.add(fmt::format(
       "\n# errors are absolute values; in order: pairs that differ by more than {:.0f} % as "
       "published, as simulated too\n# contested: of these, policies or variants of one in the same "

@@ -157,6 +157,7 @@ PaperFigure read_figure(const YamlMap& map, PaperTable& table) {
   read_published(map, figure);
   if (map.find("spread")) figure.spread = map.number("spread", non_negative);
   figure.fitted = map.string("fitted", "");
+  figure.outside = map.string("outside", "");
   const std::string setting = names.empty() ? "" : names[figure.setting];
   figure.name =
       map.string("name", fmt::format("{} {} {}", setting, policy,

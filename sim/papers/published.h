@@ -52,6 +52,7 @@ struct PaperFigure {
   std::optional<Bytes> bytes = {};       // printed as so many bytes a second
   std::optional<double> spread = {};     // of its repeats, as a part: one standard deviation
   std::string fitted = {};               // what of the simulator was fitted to it: not counted
+  std::string outside = {};              // why moesim does not claim it: counted apart
 
   bool relative() const { return over || measure == Measure::load; }
 };

@@ -155,6 +155,21 @@ TEST(Papers, FittedFiguresDoNotCount) {
   EXPECT_EQ(t.summary().fitted, 1);
 }
 
+TEST(Papers, FiguresOutsideAreCountedApart) {
+  JudgedTable t = three_times({10, 20, 40}, {11, 20, 10});
+  t.table.figures[2].outside = "another quantity";
+  t = judged({t.table}, {t.predicted})[0];
+  EXPECT_EQ(t.summary().absolute.errors.size(), 2u);
+  EXPECT_EQ(t.summary().all.pairs, 1);
+  EXPECT_EQ(t.summary().outside, 1);
+  const PaperSummary with = total_of(with_those_outside({t}));
+  EXPECT_EQ(with.absolute.errors.size(), 3u);
+  EXPECT_EQ(with.all.pairs, 3);
+  const std::string text = papers_text({t}, "v").text();
+  EXPECT_THAT(text, HasSubstr("# outside: three, c: another quantity"));
+  EXPECT_THAT(text, HasSubstr("with those outside"));
+}
+
 TEST(Papers, ASpeedupIsAPairWithItsBaseline) {
   JudgedTable t = three_times({1.5, 0.9, 1.02}, {1.2, 1.1, 1.3});
   for (PaperFigure& f : t.table.figures) f.over = 0;
@@ -239,7 +254,7 @@ TEST(Papers, ShippedTablesAreRead) {
   int fast = 0;
   for (const PaperTable& t : tables) fast += t.fast ? 1 : 0;
   EXPECT_GT(fast, 4);
-  EXPECT_EQ(shipped_paper_tables({"deepep-*"}).size(), 4u);
+  EXPECT_EQ(shipped_paper_tables({"deepep-*"}).size(), 5u);
   EXPECT_THROW(shipped_paper_tables({"deepep-nomal"}), Error);
 }
 

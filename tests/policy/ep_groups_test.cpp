@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/topology/reader.h"
+#include "sim/transport/transport.h"
 #include "tests/policy/random_layers.h"
 
 namespace moesim {
@@ -156,6 +157,22 @@ TEST(EpGroups, TransfersWithoutBytesAreNoTraffic) {
   const std::vector<ExpertTransfer> none = {{ExpertId(0), GpuId(0), GpuId(1), Bytes(0)}};
   EXPECT_EQ(groups.traffic(none).entries(), 0u);
   EXPECT_EQ(groups.traffic(none).ranks(), 4);
+}
+
+// 4 MB over a NIC of 50 GB/s: 80 us; by a transport that yields half of it after 7 us, 167 us.
+TEST(EpGroups, TheTransportOfExchangesMakesTheirPredictedTime) {
+  EpGroups groups(topology_of({2, 2, 2}), 2);
+  const std::int64_t bytes[] = {0, 0, 4'000'000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  const ByteMatrix across = ByteMatrix::from_dense(4, bytes);
+  const std::vector<GroupTraffic> traffic = {{across, groups.network().all_gpus()}};
+  EXPECT_NEAR(groups.slowest(traffic).value * 1e6, 80, 1e-9);
+  Transport half;
+  half.start_up = StartUp{Seconds(7e-6), Seconds(7e-6), Seconds(7e-6)};
+  const BandwidthTable rates({{Bytes(1), BytesPerSecond(25e9)}});
+  half.links.push_back(
+      {"nic", "", BytesPerSecond(50e9), std::make_shared<const BandwidthTable>(rates), Seconds(0)});
+  groups.carried_by(std::make_shared<const Transport>(half));
+  EXPECT_NEAR(groups.slowest(traffic).value * 1e6, 167, 1e-9);
 }
 
 TEST(EpGroups, DegreesThatDoNotDivideTheGpusAreErrors) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/policy/depth_model.h"
+#include "sim/policy/dispatch/padding.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
 
@@ -20,19 +21,28 @@ void check_depth(int depth, const EpGroups& groups) {
                    "moesim topology show prints the levels");
 }
 
-std::unique_ptr<Dispatch> of_depth(const DispatchContext& context, int depth, bool dedup) {
-  return in_every_group(context,
-                        [&](const RankSpace& ranks) { return Hierarchical(ranks, depth, dedup); });
+/// `equal`: every phase moves equal parts.
+std::unique_ptr<Dispatch> of_depth(const DispatchContext& context, int depth, bool dedup,
+                                   bool equal) {
+  auto dispatch = in_every_group(
+      context, [&](const RankSpace& ranks) { return Hierarchical(ranks, depth, dedup); });
+  if (!equal) return dispatch;
+  std::vector<DispatchShape> shapes;
+  for (const RankSpace& ranks : context.groups.spaces()) {
+    shapes.push_back(Hierarchical(ranks, depth, dedup).shape(context.model));
+  }
+  pad_phases(*dispatch, std::move(shapes));
+  return dispatch;
 }
 
-std::unique_ptr<Dispatch> of_best_depth(const DispatchContext& context, bool dedup,
+std::unique_ptr<Dispatch> of_best_depth(const DispatchContext& context, bool dedup, bool equal,
                                         CountReading reading) {
   auto model = std::make_shared<DepthModel>(
       context.groups, nesting_of(context.groups, "'dispatch.depth' cannot be automatic"),
       dedup ? Copies::per_group : Copies::per_choice, reading, context.model.row_bytes());
   std::vector<std::unique_ptr<Dispatch>> by_depth;
   for (int d = 1; d <= context.groups.ranks(0).depth(); ++d) {
-    by_depth.push_back(of_depth(context, d, dedup));
+    by_depth.push_back(of_depth(context, d, dedup, equal));
   }
   return std::make_unique<Dispatch>(std::move(by_depth), [model](const LayerTokens& tokens) {
     return static_cast<std::size_t>(model->best(tokens) - 1);
@@ -41,7 +51,8 @@ std::unique_ptr<Dispatch> of_best_depth(const DispatchContext& context, bool ded
 
 }  // namespace
 
-// depth: a number or auto; dedup: HD or H; counts: how auto reads uneven counts (mean or max).
+// depth: a number or auto; dedup: HD or H; counts: how auto reads uneven counts (mean or max);
+// padding: none, or max: equal parts, as the paper's cost model counts them.
 DispatchMaker read_hierarchical(const YamlMap& params) {
   const bool dedup = params.boolean("dedup", true);
   const auto depth_value = params.find("depth");
@@ -54,10 +65,11 @@ DispatchMaker read_hierarchical(const YamlMap& params) {
     counts->error("'dispatch.counts' has no effect: the depth is given",
                   "say depth: auto, or leave 'counts' out");
   }
+  const bool equal = params.choice("padding", {"none", "max"}, 0) == 1;
   return [=](const DispatchContext& context) -> std::unique_ptr<Dispatch> {
-    if (automatic) return of_best_depth(context, dedup, reading);
+    if (automatic) return of_best_depth(context, dedup, equal, reading);
     check_depth(depth, context.groups);
-    return of_depth(context, depth, dedup);
+    return of_depth(context, depth, dedup, equal);
   };
 }
 

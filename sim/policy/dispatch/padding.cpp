@@ -141,6 +141,35 @@ class Padded final : public RowEvaluation {
   EqualParts parts_;
 };
 
+/// Exact rows, and beside them phases of equal parts.
+class EqualPhases final : public RowEvaluation {
+ public:
+  EqualPhases(RowEvaluationPtr exact, DispatchShape shape)
+      : exact_(std::move(exact)), shape_(std::move(shape)) {}
+
+  RowCounts count(const LayerTokens& tokens) const override {
+    RowCounts counts = exact_->count(tokens);
+    counts.padded_phases = counts.phases;
+    for (std::size_t p = 0; p < counts.phases.size(); ++p) {
+      RowTable& phase = counts.padded_phases[p];
+      const std::uint32_t most = phase.size() == 0 ? 0 : *std::ranges::max_element(phase);
+      for (const auto& members : shape_.phases[p].communicators) {
+        for (const GpuId from : members) {
+          for (const GpuId to : members) phase.row(from.index())[to.index()] = most;
+        }
+      }
+    }
+    return counts;
+  }
+  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
+    return exact_->rows(tokens);
+  }
+
+ private:
+  RowEvaluationPtr exact_;
+  DispatchShape shape_;
+};
+
 }  // namespace
 
 Padding read_padding(const YamlMap& params, Padding::Kind absent) {
@@ -164,6 +193,13 @@ void pad(Dispatch& dispatch, const Padding& padding) {
   if (padding.kind == Padding::Kind::none) return;
   dispatch.wrap(
       [&](RowEvaluationPtr exact) { return std::make_shared<Padded>(std::move(exact), padding); });
+}
+
+void pad_phases(Dispatch& dispatch, std::vector<DispatchShape> shapes) {
+  auto shape = shapes.begin();
+  dispatch.wrap([&](RowEvaluationPtr exact) {
+    return std::make_shared<EqualPhases>(std::move(exact), std::move(*shape++));
+  });
 }
 
 void count_equal_parts(Dispatch& dispatch, const Padding& padding) {

@@ -28,7 +28,12 @@ Padding read_padding(const YamlMap& params, Padding::Kind absent);
 /// dropping is the routing's part.
 void pad(Dispatch& dispatch, const Padding& padding);
 
-/// The same, but the padded rows are all that is counted: in the place of the exact ones.
+/// Makes every phase a collective of equal parts: each member of a communicator sends each as many
+/// rows as the fullest pair of the phase has. `shapes`: [EP group], of its ranks. The experts
+/// compute exact rows.
+void pad_phases(Dispatch& dispatch, std::vector<DispatchShape> shapes);
+
+/// The same as pad(), but the padded rows are all that is counted: in the place of the exact ones.
 void count_equal_parts(Dispatch& dispatch, const Padding& padding);
 
 }  // namespace moesim

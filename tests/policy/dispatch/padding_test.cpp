@@ -89,6 +89,42 @@ Tokens four_each(const std::vector<int>& ids) { return Tokens(4, 4, 1, 4, ids, 4
 const std::vector<int> balanced = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
 const std::vector<int> many_to_one = {0, 0, 0, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
 
+// Every pair of a communicator gets the rows of the fullest pair of its phase and EP group, all
+// others none; exact rows, and what experts compute, stay.
+TEST(Padding, PhasesOfEqualParts) {
+  std::mt19937 random(22);
+  int checked = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    const RandomLayer layer(random);
+    const Shape& shape = layer.shape;
+    if (shape.gpus == 1 || shape.ep <= shape.gpus) continue;
+    const RowCounts exact =
+        layer.dispatch("{kind: hierarchical, depth: 2}")->count(layer.tokens.view());
+    const auto padded = layer.dispatch("{kind: hierarchical, depth: 2, padding: max}");
+    const RowCounts counts = padded->count(layer.tokens.view());
+    EXPECT_EQ(counts.phases, exact.phases);
+    EXPECT_EQ(counts.computed(), exact.computed());
+    ASSERT_EQ(counts.padded_phases.size(), 2u);
+    const auto n = static_cast<std::size_t>(shape.ranks()), ep = static_cast<std::size_t>(shape.ep),
+               node = static_cast<std::size_t>(shape.gpus);
+    for (std::size_t p = 0; p < 2; ++p) {
+      std::vector<std::uint32_t> most(n / ep);
+      for (std::size_t pair = 0; pair < n * n; ++pair) {
+        std::uint32_t& of_group = most[pair / n / ep];
+        of_group = std::max(of_group, exact.phases[p][pair]);
+      }
+      for (std::size_t pair = 0; pair < n * n; ++pair) {
+        const std::size_t from = pair / n, to = pair % n;
+        const bool among =
+            from / ep == to / ep && (p == 0 ? from % node == to % node : from / node == to / node);
+        EXPECT_EQ(counts.padded_phases[p][pair], among ? most[from / ep] : 0u);
+      }
+    }
+    ++checked;
+  }
+  EXPECT_GT(checked, 20);
+}
+
 TEST(Padding, CapacityFixesTheParts) {
   const auto dispatch =
       make_dispatch("{kind: padded, padding: capacity, factor: 2}", any_topology(), 4);
