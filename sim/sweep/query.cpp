@@ -30,6 +30,17 @@ Aim aim_of(const std::string& text) {
   return {text, 1};
 }
 
+[[noreturn]] void throw_unknown(const std::string& name, const std::vector<std::string>& columns) {
+  std::string close = nearest(name, columns);
+  const auto begins = [&](const std::string& column) { return column.starts_with(name); };
+  if (const auto longer = std::ranges::find_if(columns, begins); longer != columns.end()) {
+    close = *longer;
+  }
+  throw Error(
+      fmt::format("the sweep has no column '{}'", name),
+      close.empty() ? "--format csv shows all columns" : fmt::format("did you mean '{}'?", close));
+}
+
 void keep(StoredRows& rows, const std::vector<std::size_t>& places) {
   std::vector<std::vector<StoredValue>> kept;
   for (const std::size_t place : places) kept.push_back(rows.rows[place]);
@@ -195,16 +206,20 @@ StoredRows rows_where(const SweepReader& reader, const std::string& where,
   if (!where.empty()) {
     sql += fmt::format(" AND ({})", with_quoted_columns(where, reader.columns()));
   }
-  return reader.query(sql + " ORDER BY id");
+  try {
+    return reader.query(sql + " ORDER BY id");
+  } catch (const Error& e) {
+    const std::string what = e.diagnostics().front().message, missing = "no such column: ";
+    const auto at = what.find(missing);
+    if (at == std::string::npos) throw;
+    throw_unknown(what.substr(at + missing.size()), reader.columns());
+  }
 }
 
 std::size_t column_of(const StoredRows& rows, const std::string& name) {
   const auto found = std::ranges::find(rows.columns, name);
   if (found != rows.columns.end()) return static_cast<std::size_t>(found - rows.columns.begin());
-  const std::string close = nearest(name, rows.columns);
-  throw Error(
-      fmt::format("the sweep has no column '{}'", name),
-      close.empty() ? "--format csv shows all columns" : fmt::format("did you mean '{}'?", close));
+  throw_unknown(name, rows.columns);
 }
 
 std::string time_column(const StoredRows& rows) {

@@ -64,6 +64,11 @@ bool Statement::step() {
   return false;
 }
 
+void Statement::reset() {
+  sqlite3_reset(statement_);
+  sqlite3_clear_bindings(statement_);
+}
+
 int Statement::columns() const { return sqlite3_column_count(statement_); }
 std::string Statement::name(int column) const { return sqlite3_column_name(statement_, column); }
 std::int64_t Statement::integer(int column) const {

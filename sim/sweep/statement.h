@@ -27,6 +27,8 @@ class Statement {
   void bind(int place, const SweepValue& value);
   /// Whether there is a row.
   bool step();
+  /// To be bound and run again.
+  void reset();
   int columns() const;
   std::string name(int column) const;
   std::int64_t integer(int column) const;

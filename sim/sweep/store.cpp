@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
@@ -93,6 +94,7 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
 }
 
 SweepStore::~SweepStore() {
+  inserts_.clear();
   // One plain file, unless somebody reads it now.
   sqlite3_exec(db_, "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
   sqlite3_close(db_);
@@ -129,9 +131,16 @@ void SweepStore::check(const SweepAbout& about) const {
 
 void SweepStore::add(const std::vector<SweepRow>& rows) {
   if (rows.empty()) return;
-  execute(db_, "BEGIN");
-  for (const SweepRow& row : rows) add_row(row);
-  execute(db_, "COMMIT");
+  try {
+    execute(db_, "BEGIN");
+    for (const SweepRow& row : rows) add_row(row);
+    execute(db_, "COMMIT");
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& e) {  // such as a disk that is full
+    throw std::runtime_error(
+        fmt::format("{}: {}; what is in it stays, and the same command goes on", path_, e.what()));
+  }
 }
 
 void SweepStore::add_row(const SweepRow& row) {
@@ -143,14 +152,20 @@ void SweepStore::add_row(const SweepRow& row) {
     names += ", " + sql_name(figure.column);
     places += ", ?";
   }
-  Statement insert(db_,
-                   fmt::format("INSERT OR IGNORE INTO scenarios ({}) VALUES ({})", names, places));
+  auto& known = inserts_[names];
+  if (!known) {
+    known = std::make_unique<Statement>(
+        db_, fmt::format("INSERT OR IGNORE INTO scenarios ({}) VALUES ({})", names, places));
+  }
+  Statement& insert = *known;
+  insert.reset();
   insert.bind(1, integer_value(row.id));
   insert.bind(2, text_value(row.state));
   if (!row.reason.empty()) insert.bind(3, text_value(row.reason));
   int place = static_cast<int>(first_columns.size());
   for (const SweepFigure& figure : row.figures) insert.bind(++place, figure.value);
   insert.step();
+  insert.reset();
 }
 
 std::set<std::int64_t> SweepStore::ids() const {

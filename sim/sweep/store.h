@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,9 +13,10 @@
 #include "sim/sweep/row.h"
 
 struct sqlite3;
-struct sqlite3_stmt;
 
 namespace moesim {
+
+class Statement;
 
 /// What a store says of its sweep.
 struct SweepAbout {
@@ -47,6 +49,7 @@ class SweepStore {
   int lock_ = -1;
   sqlite3* db_ = nullptr;
   std::set<std::string> columns_;
+  std::map<std::string, std::unique_ptr<Statement>> inserts_;  // by the columns that they fill
 };
 
 /// A value of a result; nothing is null.

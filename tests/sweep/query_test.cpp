@@ -73,6 +73,8 @@ TEST_F(QueryTest, Filters) {
               ElementsAre("a4", "b4", "b8"));
   EXPECT_THAT(names({.where = R"("topology.nodes" = 2)"}), ElementsAre("a2", "b2"));
   EXPECT_THAT(error_of({.where = "topology.nodes >"}), HasSubstr("SQLite"));
+  EXPECT_THAT(error_of({.where = "polcy = 'a'"}), HasSubstr("did you mean 'policy'?"));
+  EXPECT_THAT(error_of({.by = "peak"}), HasSubstr("did you mean 'peak_memory_bytes'?"));
   EXPECT_THAT(error_of({.where = "1); DROP TABLE scenarios; --"}), HasSubstr("SQLite"));
 }
 

@@ -134,6 +134,20 @@ class SweepCommand(unittest.TestCase):
         self.sweep("killed.sqlite", "-j", "2")
         self.assertEqual(rows_of(self.folder / "killed.sqlite"), rows)
 
+    def test_killed_shards_go_on_where_they_were(self):
+        """As those of a requeued job do, with another restart count of Slurm."""
+        rows = self.expected()
+        shard = self.command("parts.sqlite", "--shard", "1/2", "-j", "1")
+        for _ in range(5):
+            process = subprocess.Popen(shard, env=environment(), cwd=self.folder, stdout=subprocess.DEVNULL)
+            time.sleep(0.1)
+            process.kill()
+            process.wait()
+        for part in ("0/2", "1/2"):
+            self.sweep("parts.sqlite", "--shard", part, "-j", "1")
+        self.sweep("parts.sqlite", "--merge")
+        self.assertEqual(rows_of(self.folder / "parts.sqlite"), rows)
+
     def test_killed_workers_are_replaced(self):
         rows = self.expected()
         process = subprocess.Popen(self.command("killed.sqlite", "-j", "2"), env=environment(), cwd=self.folder,
