@@ -21,8 +21,9 @@ COMMANDS = [
     ["compare", *CASE, "--topology", "hiermoe-a6000", "--policy", "alltoall,dedup,hiermoe-hd", "--fidelity",
      "analytic,port,flow", "--steps", "0:2", "--layers", "1", "--json", "r.json", "--report", "r.html", "--timeline", "t.json",
      "--workers", "WORKERS"],
-    ["compare", *CASE, "--policy", "deepep-normal", "--fidelity", "simgrid", "--steps", "0", "--layers", "1", "--json",
-     "simgrid.json", "--workers", "WORKERS"],
+    # Two kinds of links that wait for each other: SimGrid runs one exchange while another is handed on.
+    ["compare", *CASE, "--topology", "hiermoe-a6000", "--policy", "deepep-normal", "--fidelity", "simgrid", "--steps", "0:2",
+     "--layers", "1", "--json", "simgrid.json", "--workers", "WORKERS"],
     ["trace", "synth", "-o", "drawn", "--experts", "16", "--top-k", "2", "--layers", "2", "--tokens", "300", "--steps", "2"],
 ]
 WHAT_MALLOC_RETURNS = {"MALLOC_PERTURB_": "165", "MALLOC_ARENA_MAX": "1", "MALLOC_TOP_PAD_": "1000000"}

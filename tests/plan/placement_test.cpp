@@ -76,6 +76,19 @@ TEST(Assignment, UsesTheReplicaOfTheOwnGroup) {
   EXPECT_EQ(assignment.gpus(GpuId(3))[0], GpuId(2));
 }
 
+TEST(Assignment, GroupsOfOneKeepToThemselves) {
+  const Assignment assignment(contiguous_placement(2, 3, 1), 1);
+  for (int gpu = 0; gpu < 3; ++gpu) {
+    EXPECT_EQ(assignment.gpu(GpuId(gpu), ExpertId(1)), GpuId(gpu));
+  }
+}
+
+TEST(Placement, TablesOfSomeGpusHaveNoOthers) {
+  const Placement placement = contiguous_placement(4, 4, 4);
+  EXPECT_EQ(placement.table(GpuId(1), 2), (SlotTable{ids<ExpertId>({1}), ids<ExpertId>({2})}));
+  EXPECT_EQ(placement.table().size(), 4u);
+}
+
 TEST(Assignment, FallsBackToTheLowestSlot) {
   // Expert 1 is on GPUs 0 and 1 only; the group of ranks 2 and 3 holds expert 0 twice.
   const Placement placement(
@@ -122,6 +135,16 @@ TEST(Assignment, SharesTakeTurnsInTokenOrder) {
   EXPECT_EQ(slots, (std::vector<int>{0, 0, 2, 0, 0, 2, 0}));
   EXPECT_EQ(walk.next(GpuId(1), ExpertId(0)), SlotId(0));  // every rank walks by itself
   EXPECT_EQ(walk.next(GpuId(0), ExpertId(1)), SlotId(1));
+}
+
+TEST(Assignment, ThreeSharesTakeTurnsAndBeginAgain) {
+  const Placement placement(1, {ids<ExpertId>({0}), ids<ExpertId>({0}), ids<ExpertId>({0})});
+  const Shares three = {{SlotId(2), 1}, {SlotId(0), 2}, {SlotId(1), 1}};
+  const Assignment assignment(placement, {{three}, {three}, {three}});
+  AssignmentWalk walk(assignment);
+  std::vector<int> slots;
+  for (int i = 0; i < 9; ++i) slots.push_back(walk.next(GpuId(1), ExpertId(0)).value);
+  EXPECT_EQ(slots, (std::vector<int>{2, 0, 0, 1, 2, 0, 0, 1, 2}));
 }
 
 TEST(Assignment, ChoicesAddUpAsTheWalkTakesThem) {

@@ -205,6 +205,15 @@ TEST(CheckPlan, RejectsRowsAndShapesWithoutMeaning) {
             "error: op 2 'x': a row of token -1\n");
 }
 
+TEST(CheckPlan, RejectsWaitsAndBytesBelowZero) {
+  EXPECT_EQ(
+      mistakes_of(plan_of(1, {kernel("a", 0, {}, HostWork{0}), kernel("b", 0, {}, HostWork{-1}),
+                              kernel("c", 0, {}, MemoryBound{Bytes(0), Bytes(0)}),
+                              kernel("d", 0, {}, MemoryBound{Bytes(0), Bytes(-1)})})),
+      "error: op 1 'b': a wait of less than 0 ns\n"
+      "error: op 3 'd': bytes below 0\n");
+}
+
 TEST(CheckPlan, RejectsAttentionWithoutMeaning) {
   const AttentionHeads sound{8, 2, 64, 64};
   AttentionHeads crowded = sound, flat = sound;
