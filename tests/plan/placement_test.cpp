@@ -62,6 +62,7 @@ TEST(Placement, RejectsMissingAndUnknownExperts) {
     return error_of([&] { Placement(2, on); });
   };
   EXPECT_EQ(place({ids<ExpertId>({0}), {}}), "error: no GPU holds expert 1\n");
+  EXPECT_EQ(place({ids<ExpertId>({1}), ids<ExpertId>({1})}), "error: no GPU holds expert 0\n");
   EXPECT_EQ(place({ids<ExpertId>({0, 1, 2})}),
             "error: GPU 0 holds expert 2, but there are experts 0-1 only\n");
   EXPECT_EQ(place({ids<ExpertId>({0, 1, 0})}), "");  // twice on a GPU is as good as on two
