@@ -33,9 +33,7 @@ class Driver {
 
  private:
   void hand_on() {
-    // A copy: SimGrid lets others run while these are handed on, and they take the next ones.
-    const std::vector<Progress::Joined> all = progress_.take_joined();
-    for (const Progress::Joined& joined : all) {
+    for (const Progress::Joined& joined : progress_.take_joined()) {
       if (slowdown_ != nullptr)
         slowdown_->join(joined, progress_.duration(joined.op, joined.participant));
       if (plan_[joined.op] != nullptr) {

@@ -144,11 +144,9 @@ void Progress::make_steps() {
   });
 }
 
-const std::vector<Progress::Joined>& Progress::take_joined() {
+std::vector<Progress::Joined> Progress::take_joined() {
   std::ranges::sort(joined_, {}, [](const Joined& j) { return std::pair(j.op, j.participant); });
-  taken_.swap(joined_);
-  joined_.clear();
-  return taken_;
+  return std::exchange(joined_, {});
 }
 
 void Progress::end(OpId op, Seconds at) {

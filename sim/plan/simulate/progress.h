@@ -40,8 +40,7 @@ class Progress {
 
   /// Who joined exchanges, and kernels that end when told, since the last call; by op and
   /// participant.
-  /// Valid until the next call.
-  const std::vector<Joined>& take_joined();
+  std::vector<Joined> take_joined();
   /// Ends an op for all its participants, who have joined.
   void end(OpId op, Seconds at);
   /// Ends it for one participant that has joined.
@@ -114,7 +113,7 @@ class Progress {
   std::vector<std::int32_t> absent_;           // per op, participants that have not joined
   std::vector<std::int32_t> unfinished_;       // per op, participants for whom it has not ended
   std::vector<Ended> ended_;                   // not yet told to their dependents
-  std::vector<Joined> joined_, taken_;
+  std::vector<Joined> joined_;
   Timeline timeline_;
 };
 
