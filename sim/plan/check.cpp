@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sim/plan/mistakes.h"
+#include "sim/plan/op_sizes.h"
 
 namespace moesim {
 namespace {
@@ -98,6 +99,7 @@ class Checker {
   }
 
   void check_kernel(const Kernel& kernel) {
+    if (const std::string large = size_mistake(kernel); !large.empty()) return mistake(large);
     if (const auto* memory = std::get_if<MemoryBound>(&kernel)) {
       if (memory->read.value < 0 || memory->written.value < 0) mistake(": bytes below 0");
       return;
@@ -172,6 +174,7 @@ class Checker {
             fmt::format(": an entry of its traffic in column {} of {}", entry.to.value, members));
       }
     }
+    if (const std::string large = size_mistake(traffic); !large.empty()) mistake(large);
   }
 
   void check_rows(const Exchange& exchange) {

@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-constexpr std::size_t most_groups = 1 << 20;
+constexpr std::int64_t most_repeats = 1 << 20;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -44,6 +44,14 @@ int hex_digit(char c) {
 void LineReader::fail(std::string_view part, std::string message, std::string hint) const {
   throw LineMistake{static_cast<int>(part.data() - line_.data()) + 1, std::move(message),
                     std::move(hint)};
+}
+
+void LineReader::take_room(std::string_view part, std::int64_t numbers) const {
+  if (numbers > room_->left) {
+    fail(part, "the lists up to here stand for too many numbers",
+         "a file may hold a million of them and 64 for each of its bytes");
+  }
+  room_->left -= numbers;
 }
 
 void LineReader::skip_blanks() {
@@ -151,6 +159,7 @@ std::vector<std::int64_t> LineReader::ids_in(std::string_view list, std::string_
     const std::int64_t first = integer_in(take_until(part, '-'), what, 0, max);
     const std::int64_t last = range ? integer_in(part, what, 0, max) : first;
     if (last < first) fail(whole, fmt::format("the range {} runs backwards", whole));
+    take_room(whole, last - first + 1);
     for (std::int64_t value = first; value <= last; ++value) values.push_back(value);
   }
   return values;
@@ -168,12 +177,10 @@ std::vector<std::int64_t> LineReader::sizes_in(std::string_view list, std::strin
   for (std::string_view part : split(list, ',')) {
     std::int64_t count = 1;
     if (part.find('*') != std::string_view::npos) {
-      count = integer_in(take_until(part, '*'), "a repeat", 1, most_groups);
+      count = integer_in(take_until(part, '*'), "a repeat", 1, most_repeats);
     }
     const std::int64_t value = integer_in(part, what, 0, std::numeric_limits<std::int64_t>::max());
-    if (values.size() + static_cast<std::size_t>(count) > most_groups) {
-      fail(part, fmt::format("more than {} groups", most_groups));
-    }
+    take_room(part, count);
     values.insert(values.end(), static_cast<std::size_t>(count), value);
   }
   return values;

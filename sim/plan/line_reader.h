@@ -17,11 +17,21 @@ struct LineMistake {
   std::string hint;
 };
 
+/// Ranges and repeats let a few bytes stand for many numbers. All lists of a file together may
+/// stand for `left` more: enough for any plan of its length, too few to fill the memory.
+struct ListRoom {
+  std::int64_t left;
+  explicit ListRoom(std::size_t file_bytes)
+      : left((std::int64_t{1} << 20) + 64 * static_cast<std::int64_t>(file_bytes)) {}
+};
+
 /// The words of one line; every getter throws LineMistake where the text does not fit.
 class LineReader {
  public:
-  explicit LineReader(std::string_view line) : line_(line) {}
+  /// `room` must outlive it.
+  LineReader(std::string_view line, ListRoom& room) : line_(line), room_(&room) {}
 
+  std::string_view line() const { return line_; }
   bool at_end();  // nothing but blanks or a comment follows
   bool indented() const { return !line_.empty() && (line_[0] == ' ' || line_[0] == '\t'); }
   /// Takes the next word when it is `word`.
@@ -54,6 +64,9 @@ class LineReader {
   std::vector<std::int64_t> ids_in(std::string_view part, std::string_view what,
                                    std::int64_t max) const;
 
+  /// Takes room for so many numbers that `part` stands for.
+  void take_room(std::string_view part, std::int64_t numbers) const;
+
   /// A mistake at the start of `part`, which must lie within the line.
   [[noreturn]] void fail(std::string_view part, std::string message, std::string hint = "") const;
 
@@ -61,6 +74,7 @@ class LineReader {
   void skip_blanks();
 
   std::string_view line_;
+  ListRoom* room_;
   std::size_t at_ = 0;
 };
 

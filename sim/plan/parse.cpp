@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "sim/plan/line_reader.h"
 #include "sim/plan/mistakes.h"
 #include "sim/plan/text.h"
+#include "sim/plan/written_groups.h"
 
 namespace moesim {
 namespace {
@@ -49,13 +49,13 @@ std::vector<std::string_view> split_lines(std::string_view text) {
 class Parser {
  public:
   Parser(const std::string& text, const std::string& file)
-      : file_(file), lines_(split_lines(text)) {
+      : file_(file), lines_(split_lines(text)), room_(text.size()) {
     for (const std::string_view line : lines_) op_count_ += line.starts_with("op ") ? 1 : 0;
   }
 
   Plan run() {
     for (line_ = 0; line_ < lines_.size(); ++line_) {
-      LineReader reader(lines_[line_]);
+      LineReader reader(lines_[line_], room_);
       if (reader.at_end()) continue;
       try {
         read(reader);
@@ -159,10 +159,11 @@ class Parser {
       if (reader.accept(word)) *value = static_cast<int>(reader.integer(word, 0, most_ids));
     }
     const bool kernels = reader.choice("a kind of work", {"gpus", "exchange"}) == 0;
-    op.group = read_group(reader);
+    op.group = groups_.read(reader, last_gpu());
     if (kernels) {
       op.work = read_kernels(reader, op.group.size());
     } else {
+      reader.take_room(reader.line(), std::ssize(op.group.list()));  // a matrix has all their rows
       op.work = read_exchange(reader);
     }
     if (reader.accept("after"))
@@ -180,12 +181,6 @@ class Parser {
     const auto type = find_op_type(word);
     if (type && (type->role != Role::plain || type->pass == Pass::forward)) return *type;
     reader.fail(word, fmt::format("no op is called '{}'", word), op_type_hint(word));
-  }
-
-  /// Ops of one group share its list.
-  Group read_group(LineReader& reader) {
-    const auto gpus = to_ids<GpuId>(reader.ids("a GPU", last_gpu()));
-    return groups_.try_emplace(gpus, gpus).first->second;
   }
 
   Exchange read_exchange(LineReader& reader) {
@@ -280,13 +275,14 @@ class Parser {
 
   const std::string& file_;
   std::vector<std::string_view> lines_;
+  ListRoom room_;
   std::size_t line_ = 0;
   std::int64_t op_count_ = 0;  // lines that look like ops
   int header_ = 0;             // header lines read
   Below exchange_ = Below::nothing;
   bool misnumbered_ = false;
   Plan plan_;
-  std::map<std::vector<GpuId>, Group> groups_;
+  WrittenGroups groups_;
   std::vector<std::size_t> op_line_;  // [op]
   Mistakes mistakes_;
 };

@@ -4,29 +4,32 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/base/error.h"
 
 namespace moesim {
 
 Placement::Placement(int experts, const SlotTable& experts_of) : first_slot_{0} {
   if (experts < 1) throw Error(fmt::format("a placement needs an expert or more, not {}", experts));
-  slots_of_.resize(static_cast<std::size_t>(experts));
+  std::size_t all_slots = 0;
+  for (const auto& of_gpu : experts_of) all_slots += of_gpu.size();
+  // Of more experts than slots one of the first has none: no memory for a number that is a mistake.
+  slots_of_.resize(std::min(static_cast<std::size_t>(experts), all_slots + 1));
   for (std::size_t gpu = 0; gpu < experts_of.size(); ++gpu) {
     for (const ExpertId expert : experts_of[gpu]) {
       if (expert.value < 0 || expert.value >= experts) {
         throw Error(fmt::format("GPU {} holds expert {}, but there are experts 0-{} only", gpu,
                                 expert.value, experts - 1));
       }
-      slots_of_[expert.index()].emplace_back(slots());
+      if (expert.index() < slots_of_.size()) slots_of_[expert.index()].emplace_back(slots());
       expert_in_.push_back(expert);
       gpu_of_.push_back(GpuId(static_cast<std::int64_t>(gpu)));
     }
     first_slot_.push_back(slots());
   }
-  for (int expert = 0; expert < experts; ++expert) {
-    if (slots_of(ExpertId(expert)).empty()) {
-      throw Error(fmt::format("no GPU holds expert {}", expert));
-    }
+  for (std::size_t expert = 0; expert < slots_of_.size(); ++expert) {
+    if (slots_of_[expert].empty()) throw Error(fmt::format("no GPU holds expert {}", expert));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "sim/saved/json_numbers.h"
+
 namespace moesim {
 namespace {
 
@@ -44,7 +46,8 @@ std::vector<std::shared_ptr<const BandwidthTable>> read_tables(const Json& json)
   for (const Json& list : json) {
     std::vector<BandwidthTable::Point> points;
     for (const Json& p : list) {
-      points.push_back({Bytes(p.at(0).get<std::int64_t>()), BytesPerSecond(p.at(1).get<double>())});
+      points.push_back(
+          {Bytes(whole_number<std::int64_t>(p.at(0))), BytesPerSecond(p.at(1).get<double>())});
     }
     tables.push_back(std::make_shared<BandwidthTable>(std::move(points)));
   }
@@ -66,29 +69,19 @@ Json link_json(const Link& link, Tables& tables) {
 }
 
 Link read_link(const Json& json, const std::vector<std::shared_ptr<const BandwidthTable>>& tables) {
-  Link link{VertexId(json.at("from").get<std::int32_t>()),
-            VertexId(json.at("to").get<std::int32_t>()),
+  Link link{VertexId(whole_number<std::int32_t>(json.at("from"))),
+            VertexId(whole_number<std::int32_t>(json.at("to"))),
             BytesPerSecond(json.at("bytes_per_s").get<double>()),
             Seconds(json.at("latency_s").get<double>()),
-            json.at("class").get<int>(),
-            json.at("cost").get<int>()};
+            whole_number<int>(json.at("class")),
+            whole_number<int>(json.at("cost"))};
   if (json.contains("crowded")) {
     const Json& c = json["crowded"];
-    link.crowded = {c.at(0).get<std::int64_t>(), c.at(1).get<std::int64_t>(),
+    link.crowded = {whole_number<std::int64_t>(c.at(0)), whole_number<std::int64_t>(c.at(1)),
                     BytesPerSecond(c.at(2).get<double>())};
   }
-  if (json.contains("table")) link.table = tables.at(json["table"].get<std::size_t>());
+  if (json.contains("table")) link.table = tables.at(whole_number<std::size_t>(json["table"]));
   return link;
-}
-
-Level read_level(const Json& json, std::size_t gpus) {
-  Level level{json.at("name").get<std::string>(), json.at("group_of").get<std::vector<int>>(),
-              json.at("groups").get<int>()};
-  if (level.group_of.size() != gpus) {
-    throw std::invalid_argument(fmt::format("level '{}' tells the groups of {} GPUs, not {}",
-                                            level.name, level.group_of.size(), gpus));
-  }
-  return level;
 }
 
 }  // namespace
@@ -130,7 +123,7 @@ Topology read_cluster(const Json& json) {
   for (const Json& v : json.at("vertices")) {
     parts.vertices.push_back({v.at("name").get<std::string>(),
                               named<VertexKind>(v.at("kind").get<std::string>(), vertex_kinds),
-                              v.at("host").get<int>()});
+                              whole_number<int>(v.at("host"))});
   }
   for (const Json& c : json.at("classes")) {
     parts.classes.push_back(
@@ -139,11 +132,13 @@ Topology read_cluster(const Json& json) {
   const auto tables = read_tables(json.at("tables"));
   for (const Json& link : json.at("links")) parts.links.push_back(read_link(link, tables));
   for (const Json& g : json.at("gpus")) {
-    parts.gpus.emplace_back(g.at("vertex").get<std::int32_t>());
+    parts.gpus.emplace_back(whole_number<std::int32_t>(g.at("vertex")));
     parts.gpu_model.push_back(g.at("model").get<std::string>());
   }
   for (const Json& level : json.at("levels")) {
-    parts.levels.push_back(read_level(level, parts.gpus.size()));
+    parts.levels.push_back({level.at("name").get<std::string>(),
+                            whole_numbers<int>(level.at("group_of")),
+                            whole_number<int>(level.at("groups"))});
   }
   return Topology(std::move(parts));
 }

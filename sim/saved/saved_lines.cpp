@@ -5,6 +5,7 @@
 
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
+#include "sim/saved/json_numbers.h"
 
 namespace moesim {
 namespace {
@@ -65,7 +66,7 @@ void SavedLines::read_header() {
   if (!header_.is_object() || header_.value("format", "") != format_.name) {
     fail(0, fmt::format("holds no {}", format_.content), hint_of(format_));
   }
-  if (const int found = header_.at("format_version").get<int>(); found != format_.version) {
+  if (const int found = whole_number<int>(header_.at("format_version")); found != format_.version) {
     fail(0, fmt::format("is of version {}; this program reads version {}", found, format_.version),
          fmt::format("write it again with the {} of this program's release", format_.writer));
   }

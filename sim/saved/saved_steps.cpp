@@ -5,6 +5,7 @@
 
 #include "sim/base/error.h"
 #include "sim/saved/cluster_json.h"
+#include "sim/saved/json_numbers.h"
 #include "sim/saved/saved_lines.h"
 #include "sim/saved/step_json.h"
 
@@ -47,12 +48,12 @@ StepsOrigin read_origin(const Json& json) {
   o.model = read_input(json.at("model"));
   o.topology = read_input(json.at("topology"));
   o.model_name = json.at("model_name").get<std::string>();
-  o.hidden = json.at("hidden").get<std::int64_t>();
-  o.expert_ffn = json.at("expert_ffn").get<std::int64_t>();
+  o.hidden = whole_number<std::int64_t>(json.at("hidden"));
+  o.expert_ffn = whole_number<std::int64_t>(json.at("expert_ffn"));
   o.gated = json.at("gated").get<bool>();
-  o.layers = json.at("layers").get<int>();
-  o.steps = json.at("steps").get<int>();
-  o.tokens_per_rank = json.at("tokens_per_rank").get<std::int64_t>();
+  o.layers = whole_number<int>(json.at("layers"));
+  o.steps = whole_number<int>(json.at("steps"));
+  o.tokens_per_rank = whole_number<std::int64_t>(json.at("tokens_per_rank"));
   o.backward = json.at("backward").get<bool>();
   if (o.hidden < 1 || o.expert_ffn < 1) throw Error("the model has no sizes");
   return o;

@@ -7,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/plan/text.h"
+#include "sim/saved/json_numbers.h"
 
 namespace moesim {
 namespace {
@@ -22,7 +23,7 @@ std::vector<std::int32_t> values(const std::vector<Id<Tag>>& ids) {
 
 template <class IdType>
 std::vector<IdType> ids(const Json& json) {
-  const auto numbers = json.get<std::vector<std::int64_t>>();
+  const auto numbers = whole_numbers<std::int64_t>(json);
   for (const std::int64_t number : numbers) {
     if (number < -1 || number > std::numeric_limits<std::int32_t>::max()) {
       throw Error(fmt::format("{} is no id", number));
@@ -49,13 +50,13 @@ Json layer_json(const ServedLayer& layer) {
 ServedLayer read_layer(const Json& json) {
   SlotTable table;
   for (const Json& of_gpu : json.at("slots")) table.push_back(ids<ExpertId>(of_gpu));
-  ServedLayer layer{json.at("layer").get<int>(),
-                    json.at("top_k").get<int>(),
-                    Placement(json.at("experts").get<int>(), table),
+  ServedLayer layer{whole_number<int>(json.at("layer")),
+                    whole_number<int>(json.at("top_k")),
+                    Placement(whole_number<int>(json.at("experts")), table),
                     {},
                     ids<ExpertId>(json.at("expert")),
                     ids<SlotId>(json.at("slot"))};
-  const auto tokens = json.at("tokens").get<std::vector<std::int64_t>>();
+  const auto tokens = whole_numbers<std::int64_t>(json.at("tokens"));
   const std::size_t most = layer.expert.size();  // a token has a choice or more
   for (std::size_t gpu = 0; gpu < tokens.size(); ++gpu) {
     const auto count = static_cast<std::size_t>(tokens[gpu]);  // a negative one is beyond `most`
@@ -171,11 +172,11 @@ Json step_json(const ExecutableStep& step) {
 
 ExecutableStep read_step(const Json& json, const std::string& name) {
   ExecutableStep step;
-  step.number = json.at("step").get<int>();
+  step.number = whole_number<int>(json.at("step"));
   step.planning = Seconds(json.at("planning_s").get<double>());
-  step.peak_memory = Bytes(json.at("peak_memory_bytes").get<std::int64_t>());
-  step.dropped_choices = json.at("dropped_choices").get<std::int64_t>();
-  step.replaced_choices = json.at("replaced_choices").get<std::int64_t>();
+  step.peak_memory = Bytes(whole_number<std::int64_t>(json.at("peak_memory_bytes")));
+  step.dropped_choices = whole_number<std::int64_t>(json.at("dropped_choices"));
+  step.replaced_choices = whole_number<std::int64_t>(json.at("replaced_choices"));
   RoutedPlan routed = read_plan(json, name);
   step.plan = std::move(routed.plan);
   step.layers = std::move(routed.layers);

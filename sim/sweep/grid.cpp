@@ -16,6 +16,7 @@ namespace {
 const std::vector<std::string> own_keys = {"axes", "synth"};
 const std::string fidelity_axis = "fidelity";
 constexpr std::int64_t most_scenarios = 100'000'000;
+constexpr std::size_t most_filled = 16 << 20;
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
@@ -157,15 +158,23 @@ std::vector<const AxisPoint*> SweepGrid::points(std::int64_t id) const {
   return points;
 }
 
-/// The text with the values of its variables.
+/// The text with the values of its variables, which may name those behind them, many times each.
 std::string SweepGrid::filled(const std::vector<std::size_t>& point) const {
   std::string text = text_;
   for (std::size_t a = 0; a < axes_.size(); ++a) {
     if (!axes_[a].variable) continue;
     const std::string name = "${" + axes_[a].name + "}", &value = axes_[a].points[point[a]].text;
-    for (auto i = text.find(name); i != std::string::npos; i = text.find(name, i + value.size())) {
-      text.replace(i, name.size(), value);
+    std::string next;
+    std::size_t at = 0;
+    for (auto i = text.find(name); i != std::string::npos; i = text.find(name, at)) {
+      next.append(text, at, i - at).append(value);
+      at = i + name.size();
+      if (next.size() > most_filled) {
+        throw error_in(path_, fmt::format("with its variables filled in it has more than {} bytes",
+                                          most_filled));
+      }
     }
+    text = next.append(text, at);
   }
   if (const auto left = text.find("${"); left != std::string::npos) {
     throw error_at(path_, text, left, "no axis has the name of this variable",

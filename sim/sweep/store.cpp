@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
 
 #include "sim/base/error.h"
@@ -31,10 +32,20 @@ std::string quoted_with(char quote, const std::string& text) {
   return result + quote;
 }
 
+/// Of `about`; -1: none.
+std::int64_t count_of(const std::string& text) {
+  std::int64_t count = -1;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return status == std::errc() && end == text.data() + text.size() ? count : -1;
+}
+
 SweepAbout read_about(sqlite3* db, const std::string& path) {
   std::map<std::string, std::string> values;
   SweepAbout about;
   try {
+    // A view can compute for ever.
+    Statement others(db, "SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')");
+    if (others.step() && others.integer(0) > 0) throw Error("views or triggers");
     Statement meta(db, "SELECT key, value FROM about");
     while (meta.step()) values[meta.text(0)] = meta.text(1);
     Statement axes(db, "SELECT name FROM axes ORDER BY place");
@@ -47,7 +58,8 @@ SweepAbout read_about(sqlite3* db, const std::string& path) {
   }
   about.grid = values["grid"];
   about.file = values["file"];
-  about.scenarios = std::stoll(values["scenarios"]);
+  about.scenarios = count_of(values["scenarios"]);
+  if (about.scenarios < 0) throw error_in(path, "this file of a sweep does not tell its scenarios");
   return about;
 }
 

@@ -99,10 +99,11 @@ void apply(YamlDocument& document, const YamlValue& place, const ClusterCalibrat
   }
 }
 
-/// What is wrong with the graph itself is told at `place`.
-Topology build(YamlDocument& document, const YamlValue& place, Topology::Parts parts) {
+/// What `make()` makes of the file as a whole; what is wrong with it is told at `place`.
+template <class Make>
+auto made_at(YamlDocument& document, const YamlValue& place, Make make) {
   try {
-    return Topology(std::move(parts));
+    return make();
   } catch (const Error& error) {
     for (const Diagnostic& d : error.diagnostics()) place.error(d.message, d.hint);
     document.finish();
@@ -144,7 +145,7 @@ TopologyFile topology_of(YamlDocument& document) {
     }
   }
   document.finish();
-  if (generated) parts = build_cluster(spec);
+  if (generated) parts = made_at(document, root, [&] { return build_cluster(spec); });
   if (connections) {
     read_connections(connections->map(), parts.classes, parts.links);
     document.finish();
@@ -152,7 +153,8 @@ TopologyFile topology_of(YamlDocument& document) {
   parts.network = spec.network;
   parts.measured_with = spec.measured_with;
   if (calibration) apply(document, *calibrated, *calibration, parts);
-  return {build(document, place, std::move(parts)), document.warnings(), root.json()};
+  Topology topology = made_at(document, place, [&] { return Topology(std::move(parts)); });
+  return {std::move(topology), document.warnings(), root.json()};
 }
 
 }  // namespace

@@ -53,7 +53,9 @@ void check_vertices(const Topology::Parts& parts) {
   std::set<std::string> names;
   for (const Vertex& v : parts.vertices) {
     if (!names.insert(v.name).second) fail(parts, "two vertices are named " + v.name);
-    if (v.host < -1) fail(parts, fmt::format("{} has host {}", v.name, v.host));
+    if (v.host < -1 || v.host >= std::ssize(parts.vertices)) {  // hosts are numbered from 0
+      fail(parts, fmt::format("{} has host {}", v.name, v.host));
+    }
   }
   if (parts.gpus.empty()) fail(parts, "there are no GPUs");
   if (parts.gpu_model.size() != parts.gpus.size()) {
@@ -94,6 +96,19 @@ void check_links(const Topology::Parts& parts) {
   }
 }
 
+void check_levels(const Topology::Parts& parts) {
+  for (const Level& level : parts.levels) {
+    if (level.group_of.size() != parts.gpus.size()) {
+      fail(parts, fmt::format("level '{}' tells the groups of {} GPUs, not {}", level.name,
+                              level.group_of.size(), parts.gpus.size()));
+    }
+    for (const int group : level.group_of) {
+      if (group >= 0 && group < level.groups && level.groups <= std::ssize(parts.gpus)) continue;
+      fail(parts, fmt::format("level '{}' has a group {} of {}", level.name, group, level.groups));
+    }
+  }
+}
+
 /// The same pairs with one byte each: its loads are the pairs on every link.
 ByteMatrix pairs_of(const ByteMatrix& traffic) {
   ByteMatrix pairs;
@@ -110,6 +125,10 @@ ByteMatrix pairs_of(const ByteMatrix& traffic) {
 Topology::Parts checked(Topology::Parts parts) {
   check_vertices(parts);
   check_links(parts);
+  check_levels(parts);
+  if (!(parts.exchange_overhead.value >= 0 && parts.peer_overhead.value >= 0)) {
+    fail(parts, "an overhead is below 0");
+  }
   return parts;
 }
 

@@ -105,7 +105,7 @@ NpyType parse_type(std::string_view descr, const std::string& file) {
 std::int64_t product(const std::vector<std::int64_t>& shape, const std::string& file) {
   std::int64_t count = 1;
   for (const auto n : shape) {
-    if (n > 0 && count > std::numeric_limits<std::int64_t>::max() / 8 / n) {
+    if (n < 0 || (n > 0 && count > std::numeric_limits<std::int64_t>::max() / 8 / n)) {
       throw error_in(file, fmt::format("has an impossible shape {}", shape_text(shape)));
     }
     count *= n;

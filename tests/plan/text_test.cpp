@@ -76,7 +76,7 @@ Kernels random_kernels(std::size_t members, Draw draw) {
     if (kind == 1) each.emplace_back(HostWork{draw(1000)});
     if (kind == 3) each.emplace_back(FusedAttention{draw(99), draw(4), attention});
     if (kind == 2)
-      each.emplace_back(MemoryBound{Bytes(draw(99)), Bytes(std::int64_t{1} << draw(60))});
+      each.emplace_back(MemoryBound{Bytes(draw(99)), Bytes(std::int64_t{1} << draw(53))});
   }
   return Kernels(std::move(each));
 }

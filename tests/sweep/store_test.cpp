@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sweep/store.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <filesystem>
 
@@ -10,6 +12,7 @@
 #include "sim/base/files.h"
 #include "sim/sweep/claims.h"
 #include "sim/sweep/parts.h"
+#include "sim/sweep/statement.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {
@@ -72,6 +75,37 @@ TEST_F(StoreTest, RefusesAnotherGridAnotherWriterAndOtherFiles) {
   write_file(path("text"), "no database, though long enough to be looked at as one ...........");
   EXPECT_NE(error_of([&] { SweepReader(path("text")); }), "none");
   EXPECT_THAT(error_of([&] { SweepReader(path("nowhere")); }), HasSubstr("no such file"));
+}
+
+TEST_F(StoreTest, RefusesWhatNoSweepWrites) {
+  const auto changed = [&](const std::string& sql) {
+    std::filesystem::remove(path());
+    { const SweepStore made(path(), about); }
+    sqlite3* db = open_database(path(), SQLITE_OPEN_READWRITE);
+    execute(db, sql);
+    sqlite3_close(db);
+    return error_of([&] { const SweepReader reader(path()); });
+  };
+  EXPECT_EQ(changed("UPDATE about SET value = '7' WHERE key = 'scenarios'"), "none");
+  for (const char* count : {"many", "-1", "9223372036854775808", ""}) {
+    EXPECT_THAT(
+        changed(fmt::format("UPDATE about SET value = '{}' WHERE key = 'scenarios'", count)),
+        HasSubstr("does not tell its scenarios"));
+  }
+  EXPECT_THAT(changed("CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i "
+                      "+ 1 FROM n) SELECT i FROM n"),
+              HasSubstr("no file of a sweep"));
+}
+
+TEST_F(StoreTest, TellsADamagedFile) {
+  std::vector<SweepRow> rows;
+  for (int id = 0; id < 200; ++id) rows.push_back(row(id, 0.1));
+  SweepStore(path(), about).add(rows);
+  std::string bytes = read_file(path());
+  bytes.replace(bytes.size() - 4096, 4096, 4096, '\xff');
+  write_file(path(), bytes);
+  EXPECT_THAT(error_of([&] { SweepReader(path()).rows([](const SweepRow&) {}); }),
+              HasSubstr("is damaged"));
 }
 
 TEST_F(StoreTest, MergesPartsThatNobodyWrites) {

@@ -51,6 +51,13 @@ Collective tested(const std::string& file, int line, const std::string& name) {
                  "alltoall, sendrecv, all_gather, reduce_scatter or all_reduce", line);
 }
 
+Bytes LinkShare::bytes(double size) const {
+  constexpr double most = 9007199254740992.;  // 2^53: exact
+  const double bytes = size * bytes_per_byte;
+  if (bytes >= 0 && bytes <= most) return Bytes(static_cast<std::int64_t>(bytes));
+  throw error_in(file, fmt::format("has an exchange of {:.3g} bytes", size));
+}
+
 LinkShare link_share(const std::string& file, const Setting& setting, const LogChoice& choice,
                      Log& log) {
   const LinkReach reach =
@@ -77,7 +84,7 @@ LinkShare link_share(const std::string& file, const Setting& setting, const LogC
   log.what = fmt::format("{}, {} ranks, {}", name_of(setting.collective), setting.ranks,
                          inside ? "inside a host" : fmt::format("between {} hosts", setting.hosts));
   log.parts = factor * setting.ranks;
-  return {factor};
+  return {file, factor};
 }
 
 void check_row(const std::string& file, int line, const Setting& setting, const NcclRow& row) {

@@ -32,8 +32,14 @@ Collective tested(const std::string& file, int line, const std::string& name);
 
 /// The share of a test's bytes that a link carries.
 struct LinkShare {
+  std::string file;
   double bytes_per_byte;  // of nccl-tests' "size"
-  Bytes bytes(double size) const { return Bytes(static_cast<std::int64_t>(size * bytes_per_byte)); }
+  /// Throws Error for sizes that no link carries.
+  Bytes bytes(double size) const;
+  /// Adds the time of an exchange of that size where something crosses the link.
+  void add(double size, Seconds time, Log& log) const {
+    if (bytes(size) > Bytes(0)) log.samples.push_back({bytes(size), time});
+  }
 };
 /// The share for the reach that is chosen, or that follows from the hosts. Notes in the log what
 /// was measured. Throws Error when the factor is not known.

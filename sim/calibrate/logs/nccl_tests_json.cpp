@@ -98,7 +98,7 @@ class JsonLog {
                       part(body, "alg_bw", &json::is_number),
                       part(body, "bus_bw", &json::is_number)};
     check_row(file_, 0, setting_, row);
-    log_.samples.push_back({share_.bytes(size), Seconds(row.microseconds * 1e-6)});
+    share_.add(size, Seconds(row.microseconds * 1e-6), log_);
   }
 
   std::string file_;

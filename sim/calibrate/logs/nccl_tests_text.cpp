@@ -148,7 +148,7 @@ class TextLog {
     }
     if (row.size == 0) return;
     check_row(file_, number_, setting_, row);
-    log_.samples.push_back({share_.bytes(row.size), Seconds(row.microseconds * 1e-6)});
+    share_.add(row.size, Seconds(row.microseconds * 1e-6), log_);
     if (timestamps_) log_.date = words[words.size() - 2];
   }
 

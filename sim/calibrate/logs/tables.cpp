@@ -100,8 +100,7 @@ void take(const Csv& csv, const LogChoice& choice, const ReadEntry& read, Log& l
     }
     settings.insert(label(entry->setting));
     if (!share) share = link_share(csv.file(), entry->setting, choice, log);
-    const Bytes bytes = share->bytes(entry->bytes);
-    if (bytes > Bytes(0)) log.samples.push_back({bytes, entry->time});
+    share->add(entry->bytes, entry->time, log);
   }
   if (settings.size() > 1) {
     throw error_in(csv.file(), fmt::format("holds several settings: {}", fmt::join(settings, "; ")),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/topology/generate/fabric_generators.h"
+#include "sim/topology/generate/size.h"
 
 namespace moesim {
 namespace {
@@ -81,6 +82,7 @@ void build_wan(Builder& builder, const WanSpec& spec, const std::vector<int>& ro
 }
 
 Topology::Parts build_cluster(const ClusterSpec& spec) {
+  check_size(spec);
   Builder builder;
   std::vector<int> routers;
   const bool wide = spec.sites.size() > 1;

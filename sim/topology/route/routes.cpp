@@ -77,6 +77,12 @@ void Routes::find_entrances() {
         known.try_emplace({entrance.ends, entrance.gpu}, static_cast<int>(entrances_.size()));
     entrance_of_[gpu] = at->second;
     if (!fresh) continue;
+    if (static_cast<double>(entrances_.size()) * static_cast<double>(fabric_.size() + hosts()) >
+        most_route_pairs) {
+      throw Error(fmt::format("the routes of {} GPUs at so many switches are too many to compute",
+                              host_of_.size()),
+                  "fewer nodes, or more of them at one switch");
+    }
     solve(entrance, distances);
     entrances_.push_back(std::move(entrance));
   }

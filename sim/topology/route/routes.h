@@ -9,6 +9,10 @@
 
 namespace moesim {
 
+/// Distances and latencies are kept from every switch to every entrance, and every host is checked
+/// against each: of more pairs they take minutes and gigabytes. Rails of 16,000 nodes have 8e7.
+inline constexpr double most_route_pairs = 1 << 27;
+
 /// How traffic leaves a host for destinations that the host cannot tell apart: next hops up to its
 /// ports.
 struct Egress {

@@ -14,6 +14,9 @@
 namespace moesim {
 namespace {
 
+/// A few counts stand for all the choices of a step, which are dealt in memory: half a gigabyte.
+constexpr std::int64_t most_step_choices = 1 << 28;
+
 std::int64_t spread_of(std::int64_t tokens) {
   auto stride = static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * 0.6180339887));
   while (stride > 1 && std::gcd(stride, tokens) != 1) --stride;
@@ -112,9 +115,16 @@ bool CountedStep::empty() const {
 std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
   std::vector<RoutedPass> passes;
   const std::size_t sources = step.counts.empty() ? 0 : step.counts.front().size();
+  std::int64_t dealt = 0;
   for (std::size_t source = 0; source < sources; ++source) {
     const std::int64_t tokens = tokens_of(step, source, top_k);
     if (tokens == 0) continue;
+    dealt += tokens * top_k * std::ssize(step.counts);
+    if (dealt > most_step_choices) {
+      throw error_in(step.where,
+                     fmt::format("counts more than {} choices in a step", most_step_choices),
+                     "a part of its ranks, or of its layers");
+    }
     std::vector<NpyArray> layers;
     for (std::size_t l = 0; l < step.counts.size(); ++l) {
       layers.push_back(deal_layer(step, l, source, tokens, top_k));

@@ -23,6 +23,20 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   return count;
 }
 
+/// Whether a tensor of so many elements can lie in its storage; afterwards no step between elements
+/// leaves 64 bits.
+bool fits(const PickleTensor& tensor, std::int64_t count) {
+  if (count < 0 || count > tensor.storage_size || tensor.first < 0 ||
+      tensor.first > tensor.storage_size || tensor.strides.size() != tensor.shape.size()) {
+    return false;
+  }
+  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    if (tensor.shape[axis] < 2) continue;  // no step
+    if (tensor.strides[axis] < 0 || tensor.strides[axis] > tensor.storage_size) return false;
+  }
+  return true;
+}
+
 /// Whether elements follow each other in C order.
 bool is_dense(const PickleTensor& tensor) {
   std::int64_t stride = 1;
@@ -42,6 +56,7 @@ bool walk(const PickleTensor& tensor, std::int64_t count, const Use& use) {
     if (from < 0 || from >= tensor.storage_size) return false;
     use(i, from);
     for (std::size_t axis = at.size(); axis-- > 0;) {
+      if (tensor.shape[axis] == 1) continue;
       from += tensor.strides[axis];
       if (++at[axis] < tensor.shape[axis]) break;
       from -= tensor.strides[axis] * at[axis];
@@ -89,16 +104,18 @@ NpyArray TorchFile::load(const PickleValue& value, const std::string& name) cons
   PickleTensor tensor = value.node->tensor;
   const std::string where = fmt::format("{}/{}", path_, name);
   const std::int64_t count = elements_of(tensor.shape);
-  if (count < 0 || tensor.strides.size() != tensor.shape.size() || tensor.first < 0 ||
-      tensor.first > tensor.storage_size || count > tensor.storage_size) {
+  const auto check_fits = [&] {
+    if (fits(tensor, count)) return;
     throw error_in(where, fmt::format("is a tensor {} of {} stored elements",
                                       shape_text(tensor.shape), tensor.storage_size));
-  }
+  };
+  check_fits();
   if (count == 0) return NpyArray::view(tensor.type, tensor.shape, {}, nullptr, where);
   const auto bytes = storage(tensor.storage);
   const auto size = static_cast<std::size_t>(tensor.type.size);
   tensor.storage_size =
       std::min(tensor.storage_size, static_cast<std::int64_t>(bytes->size() / size));
+  check_fits();  // what the pickle says of its storage need not be so
   if (is_dense(tensor) && tensor.first + count <= tensor.storage_size) {
     const auto part = std::span(*bytes).subspan(static_cast<std::size_t>(tensor.first) * size,
                                                 static_cast<std::size_t>(count) * size);

@@ -21,6 +21,9 @@ enum : std::int64_t { plain_values = 0, plain_dictionary = 2, rle_dictionary = 8
 
 /// Values of a page: writers end pages at a megabyte or 20,000 rows.
 constexpr std::int64_t most_page_values = 8 << 20;
+/// Of a row: a choice or a score of every expert. Rows have a width only once one has ended, and
+/// few bytes may stand for all the values of a page.
+constexpr std::int64_t most_row_values = 4096;
 
 NpyType type_of(const ParquetLeaf& leaf, const std::string& where) {
   constexpr int int32 = 1, int64 = 2, single = 4, twice = 5, fixed = 7;
@@ -142,7 +145,7 @@ void ParquetColumn::count_rows(std::int64_t values) {
     if (level > 1 || (level == 1 && in_row_ == 0)) refuse();
     if (level == 1) {
       ++in_row_;
-      if (width_ > 0 && in_row_ > width_) refuse();
+      if ((width_ > 0 && in_row_ > width_) || in_row_ > most_row_values) refuse();
       continue;
     }
     if (in_row_ > 0 && width_ == 0) width_ = in_row_;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was measured: logs for calibration and results of moesim-hw.
+#include <cmath>
+
+#include "sim/calibrate/link_fit.h"
+#include "sim/calibrate/logs/read_log.h"
+#include "sim/report/hardware_result.h"
+#include "tests/fuzz/scratch_file.h"
+#include "tests/fuzz/target.h"
+
+namespace moesim::fuzz {
+namespace {
+
+/// Logs are text, or packed by gzip.
+void read_measured(std::string_view bytes) {
+  const Log read = parse_log(std::string(bytes), "a.log", {});
+  for (const Sample& sample : read.samples) {
+    require(std::isfinite(sample.time.value) && sample.time.value >= 0 && sample.bytes.value >= 0,
+            "a measured time is no finite number");
+  }
+  const LinkFit fit = fit_link(read.samples);
+  require(std::isfinite(fit.fixed.value), "a fit is no finite number");
+}
+
+}  // namespace
+
+const Target log_target{"log", read_measured};
+const Target result_target{"result", [](std::string_view bytes) {
+                             read_hardware_result(scratch_file("result.json", bytes));
+                           }};
+
+}  // namespace moesim::fuzz

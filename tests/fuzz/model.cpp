@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of transformers and GPUs; kernels' times are finite numbers.
+#include <array>
+#include <cmath>
+
+#include "sim/base/error.h"
+#include "sim/model/gpu_model.h"
+#include "sim/model/model_flops.h"
+#include "sim/model/moe_model.h"
+#include "sim/model/parameters.h"
+#include "tests/fuzz/target.h"
+
+namespace moesim::fuzz {
+namespace {
+
+/// Whether a text is that kind of model: it is one at most.
+template <class Action>
+bool accepts(Action action) {
+  try {
+    action();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void time_kernels(const GpuModel& gpu) {
+  const std::array<Kernel, 3> kernels = {
+      GroupedGemm{{0, 1, 4096}, 1024, 4096, DataType::bf16}, MemoryBound{Bytes(0), Bytes(1)},
+      MemoryBound{Bytes(std::int64_t{1} << 40), Bytes(std::int64_t{1} << 40)}};
+  for (const Kernel& kernel : kernels) {
+    const Seconds time = gpu.time(kernel);
+    require(std::isfinite(time.value) && time.value >= 0, "a kernel's time is no finite number");
+  }
+}
+
+void read_any_model(std::string_view bytes) {
+  const std::string text(bytes);
+  const bool moe = accepts([&] { parse_moe_model(text, "a.yaml").missing_of_whole(); });
+  const bool dense = accepts([&] { parse_dense_model(text, "a.yaml").missing_of_whole(); });
+  const bool gpu = accepts([&] { time_kernels(parse_gpu_model(text, "a.yaml")); });
+  if (!moe && !dense && !gpu) throw Error("no model");
+}
+
+}  // namespace
+
+const Target model_target{"model", read_any_model};
+
+}  // namespace moesim::fuzz

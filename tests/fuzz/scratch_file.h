@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files for readers that want a path. They lie in one temporary folder of the process.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace moesim::fuzz {
+
+const std::string& scratch_folder();
+/// Overwrites that file of the scratch folder, whose folders are made; returns its path.
+std::string scratch_file(const std::string& name, std::string_view bytes);
+
+}  // namespace moesim::fuzz

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/seeds.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <stdexcept>
+
+#include "sim/base/files.h"
+#include "sim/base/temporary_folder.h"
+#include "sim/sweep/store.h"
+#include "sim/trace/import/importer.h"
+#include "tests/fuzz/bundle.h"
+#include "tests/fuzz/planned_seeds.h"
+
+namespace moesim::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+using Seeds = std::vector<std::string>;
+
+const std::string root = MOESIM_ROOT;
+
+/// The files of a folder with that ending, by their names.
+std::vector<Finding> named_files(const std::string& folder, const std::string& ending) {
+  std::vector<Finding> files;
+  for (const auto& entry : fs::directory_iterator(root + "/" + folder)) {
+    const std::string path = entry.path().string();
+    const bool is_seed = path.ends_with(ending) && !path.ends_with(".calib.yaml");
+    if (!entry.is_regular_file() || !is_seed) continue;
+    files.push_back({entry.path().filename().string(), read_file(path)});
+  }
+  std::ranges::sort(files, {}, &Finding::name);
+  return files;
+}
+
+Seeds files_in(const std::string& folder, const std::string& ending) {
+  Seeds files;
+  for (Finding& file : named_files(folder, ending)) files.push_back(std::move(file.input));
+  return files;
+}
+
+Seeds joined(std::initializer_list<Seeds> lists) {
+  Seeds all;
+  for (const Seeds& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+/// One routing in every format, as the tests of importers write it.
+Seeds import_bundles() {
+  const TemporaryFolder folder;
+  for (const char* writer : {"formats.py ", "count_formats.py "}) {
+    const std::string command = "python3 " + root + "/tests/trace/" + writer + folder.path();
+    if (std::system(command.c_str()) != 0) throw std::runtime_error(command + " failed");
+  }
+  Seeds seeds;
+  for (const Importer& importer : importers()) {
+    const std::string kind = importer.kind;
+    seeds.push_back(bundle_of(kind + " 8 2", folder.path() + "/" + kind));
+  }
+  return seeds;
+}
+
+Seeds sweep_files() {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/s.sqlite";
+  SweepRow row{0, sweep_ok};
+  row.figures = {{"policy", text_value("dedup")},
+                 {"topology.nodes", integer_value(2)},
+                 {"step_s", real_value(0.25)}};
+  SweepRow other{1, sweep_unsuitable, "does not fit"};
+  other.figures = {{"policy", text_value("laer")}, {"topology.nodes", integer_value(4)}};
+  SweepStore(path, {"hash", "grid.yaml", 2, {"policy", "topology.nodes"}}).add({row, other});
+  return {read_file(path)};
+}
+
+constexpr const char* measured_result = R"({"format": "moesim-hw-result", "format_version": 2,
+ "moesim": "0.1.0", "date": "2026-01-01", "description": "Open MPI", "ranks": 2, "hosts": 1,
+ "warmup": 1, "repeats": 2, "scenario": {"topology": "a", "model": "b", "set": ["topology.nodes=2"]},
+ "cases": [{"policy": "dedup", "wrong": 0, "measured_steps": [{"plan_xxh3": "0f", "waiting_s": 1e-3,
+ "repeats_s": [0.25, 0.5], "ops": [{"name": "permute", "stage": "dispatch", "stream": "compute",
+ "time_s": 1e-5}]}]}, {"policy": "laer", "unsuitable": "too few GPUs"}]}
+)";
+
+const std::map<std::string, std::function<Seeds()>>& makers() {
+  static const std::map<std::string, std::function<Seeds()>> table = {
+      {"grid",
+       [] {
+         return joined({files_in("scenarios/grids", ".yaml"), grid_texts()});
+       }},
+      {"imports", import_bundles},
+      {"json",
+       [] {
+         return Seeds{measured_result, read_file(root + "/traces/tiny-moe-train/trace.json")};
+       }},
+      {"log",
+       [] {
+         return joined(
+             {files_in("tests/fixtures/logs", ".log"), files_in("tests/fixtures/logs", ".json")});
+       }},
+      {"model",
+       [] {
+         return joined({files_in("models/moe", ".yaml"), files_in("models/dense", ".yaml"),
+                        files_in("models/gpu", ".yaml")});
+       }},
+      {"npy", [] { return files_in("tests/fixtures/npz", ".npy"); }},
+      {"papers", [] { return files_in("tests/papers", ".yaml"); }},
+      {"parquet",
+       [] {  // the others are of encodings that are not read
+         return joined({files_in("tests/fixtures/parquet", "gzip.parquet"),
+                        files_in("tests/fixtures/parquet", "dictionary.parquet"),
+                        files_in("tests/fixtures/parquet", "plain-columns.parquet"),
+                        files_in("tests/fixtures/flame", ".parquet")});
+       }},
+      {"plan", plan_texts},
+      {"result", [] { return Seeds{measured_result}; }},
+      {"saved", saved_texts},
+      {"scenario", [] { return files_in("scenarios", ".yaml"); }},
+      {"sweep-file", sweep_files},
+      {"system", [] { return files_in("models/system", ".yaml"); }},
+      {"topology", [] { return files_in("topologies", ".yaml"); }},
+      {"trace", [] { return Seeds{bundle_of("", root + "/tests/fixtures/traces/hand")}; }},
+      {"transport", [] { return files_in("transports", ".yaml"); }},
+      {"yaml",
+       [] {
+         return joined({files_in("topologies", ".yaml"), {"a: &x {b: [1, 2.5 GB/s]}\nc: *x\n"}});
+       }},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::vector<std::string> seeds_of(const std::string& target) { return makers().at(target)(); }
+
+std::vector<Finding> findings_of(const std::string& target) {
+  const std::string folder = "tests/fuzz/findings/" + target;
+  return fs::is_directory(root + "/" + folder) ? named_files(folder, "") : std::vector<Finding>{};
+}
+
+}  // namespace moesim::fuzz

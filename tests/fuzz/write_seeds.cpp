@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// write_seeds TARGET FOLDER: the corpus that a run of libFuzzer begins with.
+#include <cstdio>
+#include <exception>
+
+#include "sim/base/files.h"
+#include "tests/fuzz/seeds.h"
+
+int main(int count, char** words) {
+  if (count != 3) return 2;
+  try {
+    const std::string target = words[1], folder = words[2];
+    int number = 0;
+    for (const std::string& seed : moesim::fuzz::seeds_of(target)) {
+      moesim::write_file(folder + "/" + std::to_string(number++), seed);
+    }
+    for (const auto& [name, input] : moesim::fuzz::findings_of(target)) {
+      moesim::write_file(folder + "/" + name, input);
+    }
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}
