@@ -23,11 +23,11 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   return count;
 }
 
-/// Whether a tensor of so many elements can lie in its storage; afterwards no step between elements
-/// leaves 64 bits.
-bool fits(const PickleTensor& tensor, std::int64_t count) {
-  if (count < 0 || count > tensor.storage_size || tensor.first < 0 ||
-      tensor.first > tensor.storage_size || tensor.strides.size() != tensor.shape.size()) {
+/// Whether a tensor begins in its storage and no step between elements is longer than that;
+/// afterwards none leaves 64 bits.
+bool steps_inside(const PickleTensor& tensor) {
+  if (tensor.first < 0 || tensor.first > tensor.storage_size ||
+      tensor.strides.size() != tensor.shape.size()) {
     return false;
   }
   for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
@@ -104,10 +104,13 @@ NpyArray TorchFile::load(const PickleValue& value, const std::string& name) cons
   PickleTensor tensor = value.node->tensor;
   const std::string where = fmt::format("{}/{}", path_, name);
   const std::int64_t count = elements_of(tensor.shape);
+  const Error beyond = error_in(where, "reaches beyond its storage", "the file is damaged");
   const auto check_fits = [&] {
-    if (fits(tensor, count)) return;
-    throw error_in(where, fmt::format("is a tensor {} of {} stored elements",
-                                      shape_text(tensor.shape), tensor.storage_size));
+    if (count < 0 || count > tensor.storage_size) {
+      throw error_in(where, fmt::format("is a tensor {} of {} stored elements",
+                                        shape_text(tensor.shape), tensor.storage_size));
+    }
+    if (!steps_inside(tensor)) throw beyond;
   };
   check_fits();
   if (count == 0) return NpyArray::view(tensor.type, tensor.shape, {}, nullptr, where);
@@ -127,7 +130,7 @@ NpyArray TorchFile::load(const PickleValue& value, const std::string& name) cons
         std::memcpy(copy->data() + static_cast<std::size_t>(to) * size,
                     bytes->data() + static_cast<std::size_t>(from) * size, size);
       })) {
-    throw error_in(where, "reaches beyond its storage", "the file is damaged");
+    throw beyond;
   }
   return NpyArray::view(tensor.type, tensor.shape, *copy, copy, where);
 }
