@@ -31,9 +31,9 @@ bool alike(DispatchShape a, DispatchShape b) {
 }
 
 /// Adds the rows among the ranks of the next group.
-void append(const std::vector<RowTable>& of_group, std::vector<RowTable>& all) {
+void append(std::vector<RowTable> of_group, std::vector<RowTable>& all) {
   all.resize(of_group.size());
-  for (std::size_t p = 0; p < of_group.size(); ++p) all[p].append(of_group[p]);
+  for (std::size_t p = 0; p < of_group.size(); ++p) all[p].append(std::move(of_group[p]));
 }
 
 /// Whether the layer's ranks are no more than one group has: a small layer may be evaluated on its
@@ -75,10 +75,10 @@ RowCounts Dispatch::count(const LayerTokens& tokens) const {
   all.gpu_count = tokens.assignment.placement().gpus();
   for (int g = 0; g < groups.count(); ++g) {
     const GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
-    const RowCounts counts = evaluations_[static_cast<std::size_t>(g)]->count(
+    RowCounts counts = evaluations_[static_cast<std::size_t>(g)]->count(
         {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0))});
-    append(counts.phases, all.phases);
-    append(counts.padded_phases, all.padded_phases);
+    append(std::move(counts.phases), all.phases);
+    append(std::move(counts.padded_phases), all.padded_phases);
     std::ranges::copy(counts.slots, std::back_inserter(all.slots));
     std::ranges::copy(counts.padded_slots, std::back_inserter(all.padded_slots));
   }

@@ -24,13 +24,11 @@ int side_part(Stage stage, int phase, std::size_t side) {
 
 /// The traffic of all phases together must not be nothing.
 void check_moves(const RowCounts& counts, const LayerWork& work) {
-  std::int64_t moved = 0;
-  for (const auto& rows : counts.on_wire()) {
-    moved += std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-  }
+  const bool moves =
+      std::ranges::any_of(counts.on_wire(), [](const RowTable& rows) { return rows.total() > 0; });
   const auto& held = work.tokens_per_rank;
   const std::int64_t tokens = std::accumulate(held.begin(), held.end(), std::int64_t{0});
-  if (tokens > 0 && moved == 0) {
+  if (tokens > 0 && !moves) {
     throw std::logic_error(
         fmt::format("dispatch-{} of layer {} moves nothing although its ranks hold {} tokens",
                     work.dispatch->shape().phase(0).name, work.number, tokens));

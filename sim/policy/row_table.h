@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -20,18 +21,20 @@ class RowTable {
  public:
   RowTable() = default;
   /// One block, in which nobody sends anything.
-  explicit RowTable(std::size_t gpus) : gpus_(gpus), block_(gpus), counts_(gpus * gpus) {}
+  explicit RowTable(std::size_t gpus)
+      : gpus_(gpus), block_(gpus), blocks_(1, std::vector<std::uint32_t>(gpus * gpus)) {}
   /// One block: [from * gpus + to].
-  RowTable(std::initializer_list<std::uint32_t> counts) : counts_(counts) {
-    while (gpus_ * gpus_ < counts_.size()) ++gpus_;
+  RowTable(std::initializer_list<std::uint32_t> counts) : blocks_(1, counts) {
+    while (gpus_ * gpus_ < counts.size()) ++gpus_;
     block_ = gpus_;
   }
-  /// Further GPUs, in blocks as large as its own.
-  void append(const RowTable& others) {
+  /// Further GPUs, in blocks as large as its own, which are moved here: thousands of GPUs have
+  /// hundreds of megabytes of them.
+  void append(RowTable&& others) {
     if (gpus_ == 0) block_ = others.block_;
     if (block_ != others.block_) throw std::logic_error("blocks of rows that differ in size");
     gpus_ += others.gpus_;
-    counts_.insert(counts_.end(), others.counts_.begin(), others.counts_.end());
+    std::ranges::move(others.blocks_, std::back_inserter(blocks_));
   }
 
   std::size_t gpus() const { return gpus_; }
@@ -39,22 +42,38 @@ class RowTable {
   std::size_t first(std::size_t gpu) const { return gpu / block_ * block_; }
   /// What a GPU sends to those of its block: [to - first(from)].
   std::span<std::uint32_t> row(std::size_t from) {
-    return {counts_.data() + from * block_, block_};
+    return {blocks_[from / block_].data() + from % block_ * block_, block_};
   }
   std::span<const std::uint32_t> row(std::size_t from) const {
-    return {counts_.data() + from * block_, block_};
+    return {blocks_[from / block_].data() + from % block_ * block_, block_};
   }
   /// 0 for GPUs of different blocks.
   std::uint32_t at(std::size_t from, std::size_t to) const {
     const std::size_t begin = first(from);
-    return to < begin || to >= begin + block_ ? 0 : counts_[from * block_ + to - begin];
+    return to < begin || to >= begin + block_ ? 0 : row(from)[to - begin];
   }
 
-  /// Those of pairs in one block.
-  auto begin() { return counts_.begin(); }
-  auto end() { return counts_.end(); }
-  auto begin() const { return counts_.begin(); }
-  auto end() const { return counts_.end(); }
+  RowTable& operator*=(std::uint32_t factor) {
+    for (auto& block : blocks_) {
+      for (std::uint32_t& count : block) count *= factor;
+    }
+    return *this;
+  }
+  std::uint64_t total() const {
+    std::uint64_t total = 0;
+    for (const auto& block : blocks_) {
+      for (const std::uint32_t count : block) total += count;
+    }
+    return total;
+  }
+  /// The largest of all; 0 of none.
+  std::uint32_t most() const {
+    std::uint32_t most = 0;
+    for (const auto& block : blocks_) {
+      for (const std::uint32_t count : block) most = std::max(most, count);
+    }
+    return most;
+  }
 
   /// Of all pairs: [from * gpus + to].
   std::size_t size() const { return gpus_ * gpus_; }
@@ -70,7 +89,8 @@ class RowTable {
 
  private:
   std::size_t gpus_ = 0, block_ = 0;
-  std::vector<std::uint32_t> counts_;  // [from * block + to - first(from)]
+  std::vector<std::vector<std::uint32_t>>
+      blocks_;  // [from / block][from % block][to - first(from)]
 };
 
 }  // namespace moesim

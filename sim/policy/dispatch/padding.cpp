@@ -104,9 +104,7 @@ class EqualParts final : public RowEvaluation {
   RowCounts count(const LayerTokens& tokens) const override {
     const std::int64_t rows = padded_rows(padding_, tokens);
     RowCounts counts = exact_->count(OnePerSlot(tokens.assignment.placement()).view());
-    for (auto& phase : counts.phases) {
-      for (std::uint32_t& pair : phase) pair *= static_cast<std::uint32_t>(rows);
-    }
+    for (RowTable& phase : counts.phases) phase *= static_cast<std::uint32_t>(rows);
     for (std::int64_t& slot : counts.slots) slot *= rows;
     return counts;
   }
@@ -152,7 +150,7 @@ class EqualPhases final : public RowEvaluation {
     counts.padded_phases = counts.phases;
     for (std::size_t p = 0; p < counts.phases.size(); ++p) {
       RowTable& phase = counts.padded_phases[p];
-      const std::uint32_t most = phase.size() == 0 ? 0 : *std::ranges::max_element(phase);
+      const std::uint32_t most = phase.most();
       for (const auto& members : shape_.phases[p].communicators) {
         for (const GpuId from : members) {
           for (const GpuId to : members) phase.row(from.index())[to.index()] = most;

@@ -78,7 +78,7 @@ class Replay {
       slots.push_back(decision.assignment.placement().table());
       const auto counts =
           make_dispatch("dedup", topology_)->count({batch, rows, decision.assignment});
-      for (const auto n : counts.phases[0]) copies += n;
+      copies += static_cast<std::int64_t>(counts.phases[0].total());
       for (const auto& move : decision.migrate) migrated += move.traffic.total().value;
     }
     ++step_;
