@@ -12,7 +12,7 @@
 namespace moesim {
 namespace {
 
-constexpr int tag = 0;
+constexpr int job_tag = 0;
 
 volatile std::sig_atomic_t told = 0;
 
@@ -78,17 +78,17 @@ std::string MpiJob::broadcast(const std::string& of_first) {
 void MpiJob::barrier() { check(MPI_Barrier(MPI_COMM_WORLD)); }
 
 void MpiJob::send(int to, const std::string& message) {
-  check(MPI_Send(message.data(), static_cast<int>(message.size()), MPI_BYTE, to, tag,
+  check(MPI_Send(message.data(), static_cast<int>(message.size()), MPI_BYTE, to, job_tag,
                  MPI_COMM_WORLD));
 }
 
 std::string MpiJob::receive(int from) {
   MPI_Status status;
-  check(MPI_Probe(from, tag, MPI_COMM_WORLD, &status));
+  check(MPI_Probe(from, job_tag, MPI_COMM_WORLD, &status));
   int size = 0;
   check(MPI_Get_count(&status, MPI_BYTE, &size));
   std::string message(static_cast<std::size_t>(size), '\0');
-  check(MPI_Recv(message.data(), size, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  check(MPI_Recv(message.data(), size, MPI_BYTE, from, job_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
   return message;
 }
 

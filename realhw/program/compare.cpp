@@ -8,14 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "realhw/core/matrix_math.h"
 #include "realhw/core/numbers.h"
 #include "realhw/core/parcels.h"
 #include "realhw/program/compare_iteration.h"
 
 namespace moesim {
 namespace {
-
-using Doubles = ReferenceExpert::Doubles;
 
 /// Of the largest element of a vector: what sums and intermediate results in a format may add up
 /// to.

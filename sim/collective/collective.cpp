@@ -27,7 +27,7 @@ std::size_t smallest(const MemberNodes& nodes) {
 /// Members of a node, from the one of index `first` on.
 Ring turned(const std::vector<GpuId>& node, std::size_t first) {
   Ring ring = node;
-  std::ranges::rotate(ring, ring.begin() + static_cast<std::ptrdiff_t>(first));
+  std::rotate(ring.begin(), ring.begin() + static_cast<std::ptrdiff_t>(first), ring.end());
   return ring;
 }
 

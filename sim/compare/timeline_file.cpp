@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/sort_once.h"
 #include "sim/base/units.h"
 
 namespace moesim {
@@ -45,9 +46,7 @@ std::vector<GpuId> listed_ranks(const std::string& text, int gpus) {
     for (int rank = first; rank <= last; ++rank) ranks.emplace_back(rank);
     begin = end + 1;
   }
-  std::ranges::sort(ranks);
-  const auto again = std::ranges::unique(ranks);
-  ranks.erase(again.begin(), again.end());
+  sort_once(ranks);
   return ranks;
 }
 

@@ -15,8 +15,8 @@ PairPaths::PairPaths(const Plan& plan, const Topology& topology, const AddRoute&
     for (const GpuId from : op.group) {
       auto& pairs = pairs_[from.index()];
       std::ranges::sort(pairs, {}, &Pair::to);
-      const auto twice = std::ranges::unique(pairs, {}, &Pair::to);
-      pairs.erase(twice.begin(), twice.end());
+      const auto same = [](const Pair& a, const Pair& b) { return a.to == b.to; };
+      pairs.erase(std::unique(pairs.begin(), pairs.end(), same), pairs.end());
     }
   }
   for (GpuId from(0); from.index() < pairs_.size(); ++from.value) {

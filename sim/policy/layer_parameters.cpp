@@ -67,7 +67,8 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream
   key.part = -1;
   for (const ParamExchange& move : exchanges) {
     ++key.part;
-    const auto& [whole, members, traffic] = s.parts.concerned(move.traffic);
+    const auto& concerned = s.parts.concerned(move.traffic);
+    const Group& members = concerned.members;
     if (members.empty()) continue;
     Mark before = last.empty() ? after : chain_.per_gpu(last);
     before.resize(static_cast<std::size_t>(chain_.gpus()));
@@ -86,7 +87,7 @@ std::vector<OpId> LayerOps::add_param_exchanges(const Step& s, OpKey key, Stream
     };
     add_kernels(OpKind::encode, move.encode);
     last = {chain_.detached({move.name, key, stream, members, waits_of(members, before),
-                             Exchange{traffic, {}, false}})};
+                             Exchange{concerned.traffic, {}, false}})};
     if (move.decode.empty()) continue;
     before = chain_.per_gpu(last);
     add_kernels(OpKind::decode, move.decode);

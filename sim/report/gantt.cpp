@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "sim/base/sort_once.h"
 #include "sim/plan/phases.h"
 #include "sim/report/spans.h"
 
@@ -64,9 +65,7 @@ std::vector<GpuId> representatives(const Plan& plan, const Timeline& timeline) {
     chosen.push_back(members.front());
   }
   if (alike.size() == 1) {
-    std::ranges::sort(chosen);
-    const auto twice = std::ranges::unique(chosen);
-    chosen.erase(twice.begin(), twice.end());
+    sort_once(chosen);
   }
   return thinned(chosen, most_gpus);
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/base/sort_once.h"
 #include "sim/plan/simulate/progress.h"
 #include "sim/report/iteration_metrics.h"
 
@@ -125,8 +126,7 @@ class FreeExchanges {
       all[op.group.member(to)].peers.push_back(op.group.member(from));
     });
     for (Participant& one : all) {
-      std::ranges::sort(one.peers);
-      one.peers.erase(std::ranges::unique(one.peers).begin(), one.peers.end());
+      sort_once(one.peers);
       one.missing = one.peers.size();
     }
     return all;

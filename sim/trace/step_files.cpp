@@ -102,7 +102,6 @@ class StepFiles {
  public:
   StepFiles(const TraceStep& step, const TraceInfo& info, const std::string& folder)
       : step_(step),
-        info_(info),
         folder_(folder),
         shape_{static_cast<std::int64_t>(info.layers.size()), step.tokens(), info.top_k} {}
 
@@ -174,7 +173,6 @@ class StepFiles {
   }
 
   const TraceStep& step_;
-  const TraceInfo& info_;
   const std::string& folder_;
   std::vector<std::int64_t> shape_;
 };

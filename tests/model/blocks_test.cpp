@@ -95,7 +95,9 @@ TEST(Blocks, OfLinearAttentionPassChunksThroughMemory) {
 TEST_P(BlocksOf, AreDividedByTensorParallelGpus) {
   const std::int64_t queries = 8192;
   for (const int tp : {2, 4}) {
-    for (const auto& [layer, block] : all_blocks(model_)) {
+    for (const HeldBlock& held : all_blocks(model_)) {
+      const int layer = held.layer;
+      const BlockKind block = held.block;
       if (layer > 3 && layer < model_.layers - 1) continue;
       const BlockShard whole{queries, queries / 2}, shard{queries, queries / 2, tp};
       const auto flops = [&](const BlockShard& of, bool scores) {

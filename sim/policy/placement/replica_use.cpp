@@ -47,7 +47,7 @@ Assignment assign_replicas(const Placement& slots, const RankSpace& ranks, GpuId
     for (int e = 0; e < slots.experts(); ++e) {
       auto some = usable(slots, ExpertId(e), GpuId(r), ranks.hosts(), use);
       const auto start = static_cast<std::size_t>(first.value + r) % some.size();
-      std::ranges::rotate(some, some.begin() + static_cast<std::ptrdiff_t>(start));
+      std::rotate(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(start), some.end());
       auto& mine = shares[static_cast<std::size_t>(r)].emplace_back();
       for (const SlotId slot : some) mine.push_back({slot, 1});
     }

@@ -19,7 +19,8 @@ void least_costs(std::size_t start, std::vector<Cost>& least, EachArc&& each_arc
   least[start] = Cost(0);
   nearest.emplace(Cost(0), start);
   while (!nearest.empty()) {
-    const auto [cost, vertex] = nearest.top();
+    const Cost cost = nearest.top().first;
+    const std::size_t vertex = nearest.top().second;
     nearest.pop();
     if (cost > least[vertex]) continue;
     each_arc(vertex, [&](std::size_t next, Cost more) {

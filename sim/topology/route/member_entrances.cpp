@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/base/sort_once.h"
+
 namespace moesim {
 
 MemberEntrances::MemberEntrances(const Routes& routes, std::span<const GpuId> members) {
@@ -12,8 +14,7 @@ MemberEntrances::MemberEntrances(const Routes& routes, std::span<const GpuId> me
     of_member.push_back(entrance);
     if (entrance >= 0 && (used.empty() || used.back() != entrance)) used.push_back(entrance);
   }
-  std::ranges::sort(used);
-  used.erase(std::ranges::unique(used).begin(), used.end());
+  sort_once(used);
   for (int& entrance : of_member) {
     if (entrance < 0) continue;
     entrance = static_cast<int>(std::ranges::lower_bound(used, entrance) - used.begin());

@@ -96,7 +96,8 @@ TEST_P(SwapOf, HardMaximumIsTheCostModelOfEveryPair) {
 /// Q by its definition: recount with the experts exchanged, then t_d with smax for max.
 TEST_P(SwapOf, SmoothMaximumIsRecounting) {
   const CollectiveCosts costs = eight_gpus();
-  const auto [depth, reading] = GetParam();
+  const int depth = GetParam().depth;
+  const CountReading reading = GetParam().reading;
   const Routed routed = random_routed(10, 16, 4, 8, 30);
   const LayerChoices choices{routed.ids(), routed.ranks};
   const auto times = swap_times({costs, depth, row, reading}, scattered(), choices);

@@ -39,7 +39,7 @@ using Phases = std::vector<std::vector<ExpertTransfer>>;
 /// Every receiver hands on to the one after it, counted from the home.
 void chain(const Spread& s, Phases& phases) {
   std::vector<GpuId> order = s.to;
-  std::ranges::rotate(order, std::ranges::upper_bound(order, s.home));
+  std::rotate(order.begin(), std::ranges::upper_bound(order, s.home), order.end());
   GpuId from = s.home;
   for (const GpuId to : order) {
     phases[0].push_back({s.expert, from, to, s.bytes});
