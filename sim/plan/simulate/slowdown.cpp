@@ -144,14 +144,12 @@ void Slowdown::carried(OpId exchange, std::int32_t participant) {
   const auto active = active_.find(exchange);
   if (active == active_.end()) return ended_(exchange, participant);  // it carries nothing
   active->second.together = participant == Network::everyone;
-  const bool together = active->second.together;
-  if (!slows_exchanges_) {
-    if (together) active->second.working = 1;
-    return end_exchange(exchange, participant);
-  }
-  if (!together) return add_work(exchange, participant);
+  const auto carried_for = [&](std::int32_t p) {
+    slows_exchanges_ ? add_work(exchange, p) : end_exchange(exchange, p);
+  };
+  if (!active->second.together) return carried_for(participant);
   const auto count = static_cast<std::int32_t>(active->second.participants.size());
-  for (std::int32_t p = 0; p < count; ++p) add_work(exchange, p);
+  for (std::int32_t p = 0; p < count; ++p) carried_for(p);
 }
 
 /// The rest of the work: what the GPU has lost since all had joined.

@@ -70,7 +70,7 @@ class Slowdown {
   void all_joined(OpId exchange);
   void add_work(OpId exchange, std::int32_t participant);
   void end_work(GpuId gpu);
-  /// For a participant, or the last of those for whom it ends together.
+  /// For a participant; where it ends together, for all with the last of them.
   void end_exchange(OpId exchange, std::int32_t participant);
   void leave(OpId exchange, std::int32_t participant);
   void changed(GpuId gpu);
