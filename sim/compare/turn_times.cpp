@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "sim/report/intervals.h"
+#include "sim/report/spans.h"
 
 namespace moesim {
 namespace {
@@ -89,8 +90,7 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
     const std::vector<Interval>& times = timeline.ops[i];
     if (between_replicas(op)) {
       // Those who come first wait for the others, which is no work.
-      Seconds moving(0);
-      for (const Interval& of_gpu : times) moving = std::max(moving, of_gpu.start);
+      const Seconds moving = moving_from(times);
       for (std::size_t m = 0; m < times.size(); ++m) {
         const Seconds start = op.exchange() != nullptr ? moving : times[m].start;
         if (start < times[m].end) gpus[op.group[m].index()].update.push_back({start, times[m].end});

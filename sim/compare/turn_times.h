@@ -13,8 +13,7 @@ namespace moesim {
 
 /// Of the mean GPU; `stages`: [GPU] its stage of the pipeline.
 ///  - A turn lasts from the start of its first kernel or exchange to the end of its last one, but
-///  no
-///    earlier than the turn before it has ended: so every moment counts once.
+///    begins no earlier than the turn before it has ended: so every moment counts once.
 ///  - Transfers between stages, and exchanges between replicas, are no part of a turn.
 TurnTimes turn_times(const Plan& plan, const Timeline& timeline, const Pipeline& pipeline,
                      const std::vector<int>& stages);

@@ -28,13 +28,13 @@ struct IterationExplanation {
   std::vector<RankReport> ranks;  // [GPU]
   std::vector<PathSegment> path;
   std::optional<TurnTimes> turns;  // of the mean GPU, where there is a pipeline
-  PathSums sums;  // of the path
+  PathSums sums;                   // of the path
   TimeBounds bounds;
   std::vector<Elasticity> elasticities;  // empty where they were not asked for
 };
 
-/// Tables: stages, turns, ranks (all of few, else the two extremes of each stage), memory by stage, the
-/// critical path, bounds, elasticities.
+/// Tables: stages, turns, ranks (all of few, else the two extremes of each stage), memory by stage,
+/// the critical path, bounds, elasticities.
 Printout iteration_explanation_text(const IterationExplanation& explanation);
 
 /// The same, unrounded, with every rank and every segment of the path.
