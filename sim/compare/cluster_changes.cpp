@@ -12,12 +12,6 @@
 namespace moesim {
 namespace {
 
-template <class Key>
-double factor_of(const std::map<Key, double>& factors, const Key& key) {
-  const auto found = factors.find(key);
-  return found == factors.end() ? 1 : found->second;
-}
-
 /// Every GPU as it becomes; those that become alike share a model.
 GpuModels changed_gpus(const GpuModels& gpus, const ClusterChanges& changes) {
   std::map<std::pair<const GpuModel*, GpuFactors>, std::shared_ptr<const GpuModel>> known;
@@ -66,8 +60,7 @@ std::shared_ptr<const Connections> changed_connections(const ClusterInput& clust
     if (changes.failed.contains(before)) continue;
     const auto queue = cluster.connections->queues.find(before);
     if (queue != cluster.connections->queues.end()) {
-      const double speed = factor_of(changes.bandwidth, links[l].link_class) *
-                           factor_of(changes.link_bandwidth, before);
+      const double speed = speed_of(before, links[l].link_class, changes);
       result->queues[id] = {BytesPerSecond(queue->second.rate.value * speed), queue->second.burst};
     }
     ++id.value;

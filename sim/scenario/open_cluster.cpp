@@ -6,7 +6,6 @@
 #include "sim/base/data_files.h"
 #include "sim/iteration/iteration_options.h"
 #include "sim/scenario/input_cache.h"
-#include "sim/topology/read/connections_reader.h"
 
 namespace moesim {
 
@@ -77,7 +76,7 @@ TopologyFile topology_of(const std::string& path, const std::vector<Override>& o
                          InputCache& cache) {
   const TopologyFile& known = cache.topologies.get(changed_file(path, overrides),
                                                    [&] { return read_topology(path, overrides); });
-  TopologyFile copy{copy_of(known.topology), known.warnings, known.resolved};
+  TopologyFile copy{copy_of(known.topology), known.warnings, known.resolved, known.connections};
   return is_same(copy.topology, known.topology) ? std::move(copy) : read_topology(path, overrides);
 }
 
@@ -92,7 +91,7 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
   warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
   ClusterInput cluster{
       input_file(name, path, overrides, cache), std::move(file.topology), {}, {}, 0, {}, 0, {}};
-  cluster.connections = connections_in(file.resolved, cluster.topology);
+  cluster.connections = std::move(file.connections);
   open_gpus(scenario, cluster, cache);
   return cluster;
 }

@@ -146,15 +146,17 @@ TopologyFile topology_of(YamlDocument& document) {
   }
   document.finish();
   if (generated) parts = made_at(document, root, [&] { return build_cluster(spec); });
+  std::shared_ptr<const Connections> stated;
   if (connections) {
-    read_connections(connections->map(), parts.classes, parts.links);
+    stated = std::make_shared<const Connections>(
+        read_connections(connections->map(), parts.classes, parts.links));
     document.finish();
   }
   parts.network = spec.network;
   parts.measured_with = spec.measured_with;
   if (calibration) apply(document, *calibrated, *calibration, parts);
   Topology topology = made_at(document, place, [&] { return Topology(std::move(parts)); });
-  return {std::move(topology), document.warnings(), root.json()};
+  return {std::move(topology), document.warnings(), root.json(), std::move(stated)};
 }
 
 }  // namespace

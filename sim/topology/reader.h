@@ -2,10 +2,12 @@
 // Topology YAML files: the generators and the explicit form. See docs/topologies.md.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sim/base/yaml.h"
+#include "sim/topology/connections.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
@@ -14,6 +16,7 @@ struct TopologyFile {
   Topology topology;
   std::vector<Diagnostic> warnings;  // fields without effect and the like
   std::string resolved;              // the file with its overrides, as JSON, for reports
+  std::shared_ptr<const Connections> connections = {};  // none where the file states none
 };
 
 /// Reads a topology file with overrides; throws Error with all its mistakes.

@@ -16,8 +16,7 @@ double factor_of(const std::map<Key, double>& factors, const Key& key) {
 }
 
 Link changed(Link link, LinkId id, const TopologyChanges& changes) {
-  const double speed =
-      factor_of(changes.bandwidth, link.link_class) * factor_of(changes.link_bandwidth, id);
+  const double speed = speed_of(id, link.link_class, changes);
   link.latency = link.latency * factor_of(changes.latency, link.link_class);
   if (speed == 1) return link;
   link.bandwidth = BytesPerSecond(link.bandwidth.value * speed);
@@ -30,6 +29,10 @@ Link changed(Link link, LinkId id, const TopologyChanges& changes) {
 }
 
 }  // namespace
+
+double speed_of(LinkId link, int link_class, const TopologyChanges& changes) {
+  return factor_of(changes.bandwidth, link_class) * factor_of(changes.link_bandwidth, link);
+}
 
 Topology changed(const Topology& topology, const TopologyChanges& changes) {
   Topology::Parts parts;

@@ -32,7 +32,7 @@ TEST(ConnectionsOfAFile, AreThoseOfTheClassesItNames) {
           "  host: {cores: 2, one_machine: true, exchange_start: 6 ms, kernel_start: 1 ms, "
           "pack: 2 GB/s, carry: 3 GB/s}\n"),
       "t.yaml", {parse_override("connections.host.cores=3")});
-  const auto found = connections_in(file.resolved, file.topology);
+  const auto found = file.connections;
   ASSERT_TRUE(found);
   EXPECT_EQ(found->buffer, Bytes(256 * 1024));
   EXPECT_EQ(found->queues.size(), 2);  // both directions
@@ -46,7 +46,7 @@ TEST(ConnectionsOfAFile, AreThoseOfTheClassesItNames) {
 
 TEST(ConnectionsOfAFile, AreNoneWhereItStatesNone) {
   const TopologyFile file = parse_topology(cluster_with(""), "t.yaml");
-  EXPECT_FALSE(connections_in(file.resolved, file.topology));
+  EXPECT_FALSE(file.connections);
 }
 
 TEST(ConnectionsOfAFile, MistakesAreTold) {

@@ -69,13 +69,4 @@ Connections read_connections(const YamlMap& map, const std::vector<LinkClass>& c
   return result;
 }
 
-std::shared_ptr<const Connections> connections_in(const std::string& resolved,
-                                                  const Topology& topology) {
-  const auto document = YamlDocument::from_text(resolved, topology.name());
-  const auto value = document->root().map().find("connections");
-  if (!value) return nullptr;
-  return std::make_shared<const Connections>(
-      read_connections(value->map(), topology.classes(), topology.links()));
-}
-
 }  // namespace moesim

@@ -2,8 +2,7 @@
 // The key `connections` of a topology file.
 #pragma once
 
-#include <memory>
-#include <string>
+#include <vector>
 
 #include "sim/base/yaml.h"
 #include "sim/topology/connections.h"
@@ -15,9 +14,5 @@ namespace moesim {
 /// its document.
 Connections read_connections(const YamlMap& map, const std::vector<LinkClass>& classes,
                              const std::vector<Link>& links);
-
-/// Those of a file that has been read, as JSON (TopologyFile::resolved); none where it states none.
-std::shared_ptr<const Connections> connections_in(const std::string& resolved,
-                                                  const Topology& topology);
 
 }  // namespace moesim
