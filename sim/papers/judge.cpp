@@ -28,8 +28,7 @@ bool same_order(double a, double b, double other_a, double other_b) {
 }
 
 bool counts(const JudgedTable& t, std::size_t f) {
-  const PaperFigure& figure = t.table.figures[f];
-  return t.error(f) && figure.fitted.empty() && figure.outside.empty();
+  return t.error(f) && t.table.figures[f].counts();
 }
 
 void add_pair(JudgedTable& t, std::size_t i, std::size_t j) {

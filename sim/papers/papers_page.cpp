@@ -53,11 +53,6 @@ std::string bullets(const std::vector<std::string>& lines) {
   return text.empty() ? "" : text + "\n";
 }
 
-/// Why it does not count.
-std::string mark_of(const PaperFigure& figure) {
-  return !figure.fitted.empty() ? ", fitted" : !figure.outside.empty() ? ", outside" : "";
-}
-
 std::string figure_row(const JudgedTable& t, std::size_t f) {
   const PaperFigure& figure = t.table.figures[f];
   const PredictedFigure& predicted = t.predicted[f];
@@ -65,7 +60,10 @@ std::string figure_row(const JudgedTable& t, std::size_t f) {
   return fmt::format("| {} | {} | {} | {} |\n", figure.name,
                      figure.published ? words_of(figure, *figure.published) : "-",
                      predicted.there() ? words_of(figure, predicted.value) : predicted.why,
-                     !error ? "-" : signed_percent(*error) + mark_of(figure));
+                     !error ? "-"
+                     : figure.counts()
+                         ? signed_percent(*error)
+                         : fmt::format("{}, {}", signed_percent(*error), figure.mark()));
 }
 
 /// Those that are off; the others by number.

@@ -24,9 +24,7 @@ std::vector<Cell> row_of(const JudgedTable& t, std::size_t f) {
           figure.published ? value_cell(figure, *figure.published) : Cell("-"),
           predicted.there() ? value_cell(figure, predicted.value) : Cell("-"),
           error ? Cell(signed_percent(*error), *error) : Cell("-"),
-          !figure.fitted.empty()    ? "fitted"
-          : !figure.outside.empty() ? "outside"
-                                    : ""};
+          figure.mark()};
 }
 
 Table figures_table(const std::vector<JudgedTable>& tables) {
