@@ -68,11 +68,14 @@ void add_advise_command(CommandLine& app) {
   command
       .add_option("--ask", flags->questions,
                   fmt::format("adds the axes of a question: {}; several: a,b",
-                              fmt::join(advise_questions, ", ")))
+                              fmt::join(advise_questions(), ", ")))
       .separated_by(',')
       .one_value_each();
   command.add_option("--budget", flags->budget, "time to take at most (default 10min)");
-  command.add_option("--top", flags->shown, "candidates to show (default 5); 1: not what the next would need").range(1, 1 << 20);
+  command
+      .add_option("--top", flags->shown,
+                  "candidates to show (default 5); 1: not what the next would need")
+      .range(1, 1 << 20);
   command.add_option("--finals", flags->finals, "the best N are simulated at flow (default 3)")
       .range(0, 1 << 20);
   command

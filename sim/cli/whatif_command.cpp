@@ -34,8 +34,7 @@ void what_if(const WhatIfOptions& options) {
       scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
   const Inputs after = open_changed_inputs(scenario, options.what);
   for (const Diagnostic& w : before.warnings) fmt::print(stderr, "{}", w.str());
-  const auto cases =
-      simulate_whatif(scenario, before, after, worker_count(options.workers));
+  const auto cases = simulate_whatif(scenario, before, after, worker_count(options.workers));
   Printout printout;
   printout
       .add(scenario.iteration ? iteration_header(scenario, before, MOESIM_VERSION)

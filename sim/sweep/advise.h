@@ -12,8 +12,9 @@
 
 namespace moesim {
 
-/// Axes of a question; all there are: advise_questions.
-extern const std::vector<std::string> advise_questions;
+/// Names of all questions.
+std::vector<std::string> advise_questions();
+/// Axes of a question.
 /// "" where the scenario has axes of its own. Throws Error for a cluster or a policy that the
 /// question is not about.
 std::vector<SweepAxis> axes_of_question(const std::string& question, const Scenario& scenario);

@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What SQLite and writers keep beside a file.
-constexpr const char* beside[] = {"-wal", "-shm", "-journal", "-lock"};
 constexpr std::size_t rows_at_once = 1000;
 
 void check_grid(const SweepReader& part, const std::string& path, const SweepAbout& about) {
@@ -51,7 +49,7 @@ std::vector<std::string> part_files(const std::string& file) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     const auto is_beside = [&](const char* ending) { return name.ends_with(ending); };
-    if (!name.starts_with(begin) || std::ranges::any_of(beside, is_beside)) continue;
+    if (!name.starts_with(begin) || std::ranges::any_of(beside_sweep_file, is_beside)) continue;
     parts.push_back(path.has_parent_path() ? folder / name : fs::path(name));
   }
   std::sort(parts.begin(), parts.end());
@@ -80,7 +78,7 @@ std::vector<std::string> merge_parts(const std::string& file, SweepStore& store,
       take_rows(part, store);
     }
     fs::remove(path);
-    for (const char* ending : beside) fs::remove(path + ending);
+    for (const char* ending : beside_sweep_file) fs::remove(path + ending);
   }
   return left;
 }

@@ -77,36 +77,56 @@ SweepAxis domain_sizes(const Scenario& scenario) {
   return axis_of("policy.placement.domains", points);
 }
 
+struct Question {
+  const char* name;
+  std::vector<SweepAxis> (*axes)(const Scenario& scenario);
+};
+
+const std::vector<Question> questions = {
+    {"mechanism", [](const Scenario&) { return std::vector{mechanisms()}; }},
+    {"ep-degree", [](const Scenario& s) { return std::vector{ep_degrees(s)}; }},
+    {"nvlink-domain", [](const Scenario& s) { return std::vector{nvlink_domains(s)}; }},
+    {"nic-bandwidth",
+     [](const Scenario&) {
+       return std::vector{axis_of("topology.node.nics.bandwidth",
+                                  {"12.5 GB/s", "25 GB/s", "50 GB/s", "100 GB/s", "200 GB/s"})};
+     }},
+    {"eplb-interval",
+     [](const Scenario&) {
+       return std::vector{
+           axis_of("policy", {"eplb"}),
+           axis_of("policy.placement.interval", {"1", "2", "5", "10", "20", "50", "100"})};
+     }},
+    {"hd-depth",
+     [](const Scenario&) {
+       return std::vector{
+           axis_of("policy", {"alltoall", "hiermoe-hd", "hiermoe-hd2", "hiermoe-hd3"})};
+     }},
+    {"hybridep-domain",
+     [](const Scenario& s) {
+       return std::vector{axis_of("policy", {"hybridep-exact"}), domain_sizes(s)};
+     }},
+    {"slots",
+     [](const Scenario&) {
+       return std::vector{axis_of("policy", {"laer"}),
+                          axis_of("policy.placement.slots", {"1", "2", "3", "4", "6", "8"})};
+     }},
+};
+
 }  // namespace
 
-const std::vector<std::string> advise_questions = {
-    "mechanism",     "ep-degree", "nvlink-domain",   "nic-bandwidth",
-    "eplb-interval", "hd-depth",  "hybridep-domain", "slots"};
+std::vector<std::string> advise_questions() {
+  std::vector<std::string> names;
+  for (const Question& question : questions) names.emplace_back(question.name);
+  return names;
+}
 
 std::vector<SweepAxis> axes_of_question(const std::string& question, const Scenario& scenario) {
-  if (question == "mechanism") return {mechanisms()};
-  if (question == "ep-degree") return {ep_degrees(scenario)};
-  if (question == "nvlink-domain") return {nvlink_domains(scenario)};
-  if (question == "nic-bandwidth") {
-    return {axis_of("topology.node.nics.bandwidth",
-                    {"12.5 GB/s", "25 GB/s", "50 GB/s", "100 GB/s", "200 GB/s"})};
-  }
-  if (question == "eplb-interval") {
-    return {axis_of("policy", {"eplb"}),
-            axis_of("policy.placement.interval", {"1", "2", "5", "10", "20", "50", "100"})};
-  }
-  if (question == "hd-depth") {
-    return {axis_of("policy", {"alltoall", "hiermoe-hd", "hiermoe-hd2", "hiermoe-hd3"})};
-  }
-  if (question == "hybridep-domain") {
-    return {axis_of("policy", {"hybridep-exact"}), domain_sizes(scenario)};
-  }
-  if (question == "slots") {
-    return {axis_of("policy", {"laer"}),
-            axis_of("policy.placement.slots", {"1", "2", "3", "4", "6", "8"})};
+  for (const Question& known : questions) {
+    if (question == known.name) return known.axes(scenario);
   }
   throw Error(fmt::format("--ask: '{}' is no question that is known", question),
-              did_you_mean(question, advise_questions));
+              did_you_mean(question, advise_questions()));
 }
 
 }  // namespace moesim

@@ -96,10 +96,11 @@ SweepStore::SweepStore(const std::string& path, const SweepAbout& about) : path_
     columns_ = columns_of(db_);
   } catch (...) {
     sqlite3_close(db_);
-    for (const char* ending : {"", "-wal", "-shm", "-journal"}) {
-      if (!was_there) ::unlink((path + ending).c_str());  // a disk that is full has room for a name
-    }
     ::unlink(lock_file(path).c_str());
+    if (!was_there) {  // a disk that is full has room for a name
+      ::unlink(path.c_str());
+      for (const char* ending : beside_sweep_file) ::unlink((path + ending).c_str());
+    }
     ::close(lock_);
     throw;
   }

@@ -83,6 +83,9 @@ class SweepReader {
   sqlite3* db_ = nullptr;
 };
 
+/// What SQLite and writers keep beside a sweep's file, by the endings of their names.
+inline constexpr const char* beside_sweep_file[] = {"-wal", "-shm", "-journal", "-lock"};
+
 /// The file that whoever writes to `file` holds a lock of. SQLite's own locks are left alone: a
 /// network file system may take two kinds of locks of one file for each other.
 std::string lock_file(const std::string& file);
