@@ -34,18 +34,7 @@ for step in range(writer.last + 1, 40):
     scores = np.random.default_rng(step).random((3, 2048, 64))
     writer.append(scores.argsort(2)[:, :, -4:].astype(np.uint8), [1024, 1024])
 """
-GRID = """topology: h100-rail
-model: gpt-oss-20b
-trace: tiny-moe-train
-steps: 0
-layers: [1]
-policy: [megatron, dedup, hiermoe-hd]
-axes:
-  topology.nodes: [1, 2, 3, 4]
-  topology.node.nics.bandwidth: [25 GB/s, 50 GB/s]
-  ep: [8, 16]
-  fidelity: [analytic, port]
-"""
+GRID = (pathlib.Path(__file__).parents[1] / "sweep/grid.yaml").read_text(encoding="utf-8")
 
 
 class Work:

@@ -18,18 +18,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
 MOESIM = ""
-GRID = """topology: h100-rail
-model: gpt-oss-20b
-trace: tiny-moe-train
-steps: 0
-layers: [1]
-policy: [megatron, dedup, hiermoe-hd]
-axes:
-  topology.nodes: [1, 2, 3, 4]
-  topology.node.nics.bandwidth: [25 GB/s, 50 GB/s]
-  ep: [8, 16]
-  fidelity: [analytic, port]
-"""
+GRID = (ROOT / "tests/sweep/grid.yaml").read_text(encoding="utf-8")
 SCENARIOS = 96
 
 
