@@ -47,7 +47,7 @@ MAY_INCLUDE = {
     "sim/papers": COMPARE | {"sim/calibrate", "sim/compare"},
     "sim/sweep": COMPARE | {"sim/compare"},
     "sim/cli": SIM | {"sim/sweep"},
-    "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/calibrate", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
+    "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
 }
 
 # Heavy or foreign headers and the only folders that may include each.

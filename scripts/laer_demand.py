@@ -12,14 +12,14 @@ e16k4. Which expert of a GPU, and whose copies they are, was not recorded: equal
 """
 
 import argparse
+import collections
 import csv
 import gzip
 import struct
 
 RANKS, GROUP, TOKENS = 32, 4, 16384
-LAYERS = {"e8k2": 32, "e16k4": 24}
-EXPERTS = {"e8k2": 8, "e16k4": 16}
-TOP_K = {"e8k2": 2, "e16k4": 4}
+Shape = collections.namedtuple("Shape", "layers experts top_k")
+MODELS = {"e8k2": Shape(32, 8, 2), "e16k4": Shape(24, 16, 4)}
 
 
 def loads(path, model):
@@ -43,13 +43,13 @@ def divided(total, weights):
     return parts
 
 
-def demand(of_rank, model):
+def demand(of_rank, shape):
     """[source][expert] of one layer and microbatch: every source has TOKENS x top-k in all."""
     rows = []
     for source in range(RANKS):
         group = of_rank[source // GROUP * GROUP:][:GROUP]
-        weights = [load for load in group for _ in range(EXPERTS[model] // GROUP)]
-        rows += divided(TOKENS * TOP_K[model], weights)
+        weights = [load for load in group for _ in range(shape.experts // GROUP)]
+        rows += divided(TOKENS * shape.top_k, weights)
     return rows
 
 
@@ -65,16 +65,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("csv")
     parser.add_argument("npy")
-    parser.add_argument("--model", choices=LAYERS, default="e8k2")
+    parser.add_argument("--model", choices=MODELS, default="e8k2")
     parser.add_argument("--first", type=int, default=1, help="microbatch; 0 has another layout")
     parser.add_argument("--steps", type=int, default=4)
     args = parser.parse_args()
-    table = loads(args.csv, args.model)
+    table, shape = loads(args.csv, args.model), MODELS[args.model]
     values = []
     for microbatch in range(args.first, args.first + args.steps):
-        for layer in range(LAYERS[args.model]):
-            values += demand(table[microbatch, layer], args.model)
-    write_npy(args.npy, [args.steps, LAYERS[args.model], RANKS, EXPERTS[args.model]], values)
+        for layer in range(shape.layers):
+            values += demand(table[microbatch, layer], shape)
+    write_npy(args.npy, [args.steps, shape.layers, RANKS, shape.experts], values)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ void ReferenceExpert::forward(const std::vector<float>& x) {
   activate(shape_.ffn, shape_.gated, h_.data(), a_.data());
 }
 
-ReferenceExpert::Doubles ReferenceExpert::output(const std::vector<float>& x) {
+Doubles ReferenceExpert::output(const std::vector<float>& x) {
   forward(x);
   Doubles y(hidden());
   for (std::size_t f = 0; f < ffn(); ++f) {
@@ -51,8 +51,8 @@ ReferenceExpert::Doubles ReferenceExpert::output(const std::vector<float>& x) {
   return y;
 }
 
-ReferenceExpert::Doubles ReferenceExpert::backward(const std::vector<float>& x, const Doubles& dy,
-                                                   Doubles* dw1, Doubles* dw2) {
+Doubles ReferenceExpert::backward(const std::vector<float>& x, const Doubles& dy, Doubles* dw1,
+                                  Doubles* dw2) {
   forward(x);
   Doubles da(ffn()), dh(up()), dx(hidden());
   for (std::size_t f = 0; f < ffn(); ++f) {

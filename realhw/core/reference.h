@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "realhw/core/expert_shape.h"
+#include "realhw/core/matrix_math.h"
 #include "realhw/core/row_format.h"
 
 namespace moesim {
@@ -35,7 +36,6 @@ struct CompareOptions {
 /// that only arithmetic differs.
 class ReferenceExpert {
  public:
-  using Doubles = std::vector<double>;
   ReferenceExpert(const ExpertShape& shape, int layer, ExpertId expert, RowFormat parameters);
 
   /// [hidden] of x[hidden].

@@ -89,8 +89,8 @@ class RowTable {
 
  private:
   std::size_t gpus_ = 0, block_ = 0;
-  std::vector<std::vector<std::uint32_t>>
-      blocks_;  // [from / block][from % block][to - first(from)]
+  /// [from / block][from % block * block + to - first(from)]
+  std::vector<std::vector<std::uint32_t>> blocks_;
 };
 
 }  // namespace moesim

@@ -2,7 +2,6 @@
 // DeepEP: bytes, rounds of the normal kernels, and their times against the published ones.
 #include <gtest/gtest.h>
 
-
 #include "sim/analytic/analytic_backend.h"
 #include "sim/base/data_files.h"
 #include "sim/policy/dispatch/deepep_config.h"
