@@ -49,5 +49,22 @@ TEST(ExchangeTime, NothingMovedTakesNoTransferOrLatency) {
   EXPECT_EQ(time_of({7, 0, 0, 0, 0, 0, 0, 0, 0}), 0);
 }
 
+TEST(ExchangeTime, SharedLinksServeAllEvenly) {
+  const Topology topology = star();
+  const auto moves = [&](std::vector<std::int64_t> bytes) {
+    return price(topology, ByteMatrix::from_dense(3, bytes));
+  };
+  const auto times = shared_times({moves({0, 50 * mb, 0, 0, 0, 0, 0, 0, 0}),  // a to b
+                                   moves({0, 25 * mb, 0, 0, 0, 0, 0, 0, 0}),  // a to b
+                                   moves({0, 0, 0, 50 * mb, 0, 0, 0, 0, 0}),  // b to a
+                                   moves({0, 0, 0, 0, 0, 0, 0, 0, 0})});
+  ASSERT_EQ(times.size(), 4u);
+  // The smaller one has its 0.5 ms at half speed, then the larger one has the link to itself.
+  EXPECT_NEAR(times[1].value, 5e-6 + 1e-3, 1e-12);
+  EXPECT_NEAR(times[0].value, 5e-6 + 1.5e-3, 1e-12);
+  EXPECT_NEAR(times[2].value, 5e-6 + 1e-3, 1e-12);
+  EXPECT_EQ(times[3].value, 0);
+}
+
 }  // namespace
 }  // namespace moesim

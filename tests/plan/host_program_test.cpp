@@ -123,6 +123,30 @@ TEST(HostProgram, LaunchesAGraphOnceForWhatFollowsEachOther) {
   EXPECT_NEAR(c.makespan_ms(host), 3 * 40 + 25 + 40 + 1, 1e-9);  // a graph, a launch, a graph
 }
 
+TEST(HostProgram, CapturesNormsAndTensorExchangesWithTheirBlocks) {
+  HostCase c;
+  c.kernel(0, kernel_of(1), OpKind::norm);
+  c.kernel(0, kernel_of(1), OpKind::attention_output);
+  c.exchange({}, Stream::tp, OpKind::tensor_exchange);
+  OpKey &norm = c.plan.ops[0].key, &moved = c.plan.ops[2].key;
+  const OpKey of_attention = {
+      .kind = OpKind::norm, .layer = 0, .part = part_in(BlockKind::attention)};
+  norm = of_attention;
+  moved.part = 2 * part_in(BlockKind::attention) + 1;
+  HostModel host = host_of(25, 30);
+  host.per_graph = test::milliseconds(40);
+  host.graphs = {GraphModule::attn};
+  EXPECT_NEAR(c.makespan_ms(host), 40 + 2, 1e-9);  // one graph; the exchange starts with it
+  moved.stage = Stage::dispatch;                   // of a MoE layer
+  EXPECT_NEAR(c.makespan_ms(host), 40 + 30, 1e-9);
+  moved.stage = Stage::other;
+  norm.part = part_in(BlockKind::moe);
+  EXPECT_NEAR(c.makespan_ms(host), 25 + 40 + 1, 1e-9);
+  norm = of_attention;
+  norm.layer = -1;  // the last one of the model
+  EXPECT_NEAR(c.makespan_ms(host), 25 + 40 + 1, 1e-9);
+}
+
 TEST(HostProgram, CallsPhasesOfADispatchOnce) {
   HostCase c;
   for (int phase = 0; phase < 4; ++phase) c.exchange({}, Stream::ep);

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "sim/plan/assignment.h"
+#include "sim/plan/rank_walk.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim {
@@ -146,6 +149,34 @@ TEST(Assignment, ThreeSharesTakeTurnsAndBeginAgain) {
   std::vector<int> slots;
   for (int i = 0; i < 9; ++i) slots.push_back(walk.next(GpuId(1), ExpertId(0)).value);
   EXPECT_EQ(slots, (std::vector<int>{2, 0, 0, 1, 2, 0, 0, 1, 2}));
+}
+
+TEST(RankWalk, TakesTheSlotsThatAnAssignmentWalkTakes) {
+  // Three experts on four GPUs; their shares are of one to four slots.
+  const Placement placement(3, SlotTable(4, ids<ExpertId>({0, 1, 2})));
+  std::mt19937 random(3);
+  const auto draw = [&](unsigned below) { return static_cast<std::int64_t>(random() % below); };
+  for (int trial = 0; trial < 50; ++trial) {
+    std::vector<std::vector<Shares>> shares(4, std::vector<Shares>(3));
+    for (auto& of_rank : shares) {
+      for (std::size_t e = 0; e < of_rank.size(); ++e) {
+        for (std::int64_t n = e == 0 ? 4 : 1 + draw(4); n > 0; --n) {
+          of_rank[e].push_back({placement.slots_of(ExpertId(static_cast<std::int64_t>(
+                                    e)))[static_cast<std::size_t>(draw(4))],
+                                1 + draw(3)});
+        }
+      }
+    }
+    const Assignment assignment(placement, shares);
+    AssignmentWalk expected(assignment);
+    for (int rank = 0; rank < 4; ++rank) {
+      RankWalk walk(assignment, GpuId(rank));
+      for (int choice = 0; choice < 40; ++choice) {
+        const ExpertId expert(draw(3));
+        ASSERT_EQ(walk.next(expert), expected.next(GpuId(rank), expert)) << trial << " " << choice;
+      }
+    }
+  }
 }
 
 TEST(Assignment, ChoicesAddUpAsTheWalkTakesThem) {

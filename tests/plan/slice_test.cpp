@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/plan/op_order.h"
+#include "sim/plan/part_graph.h"
 #include "tests/plan/fixtures.h"
 
 namespace moesim::test {
@@ -34,6 +35,22 @@ TEST(Slice, WaitsThroughWhatIsLeftOut) {
   EXPECT_EQ(exchanges[OpId(1)].label, "back");
   EXPECT_EQ(exchanges[OpId(1)].after, ids<OpId>({0}));
   check_plan(exchanges);
+}
+
+TEST(PartGraph, HasAnExchangeOnceAndAKernelPerMember) {
+  Plan plan{"plan", 2, {}};
+  plan.add(kernels("sort", {0, 1}));
+  plan.add(exchange("move", {0, 1}, nothing(), {0}));
+  plan.add(kernels("reduce", {0, 1}, {1}));
+  const PartGraph graph(plan);
+  EXPECT_EQ(graph.size(), 5u);
+  const PartId move = graph.part(OpId(1), 0);
+  EXPECT_EQ(graph.part(OpId(1), 1), move);
+  EXPECT_EQ(graph.op(move), OpId(1));
+  EXPECT_EQ(graph.before(move), ids<PartId>({0, 1}));
+  EXPECT_EQ(graph.op(graph.part(OpId(2), 1)), OpId(2));
+  EXPECT_EQ(graph.before(graph.part(OpId(2), 1)), ids<PartId>({2}));
+  EXPECT_EQ(graph.order(), ids<PartId>({0, 1, 2, 3, 4}));
 }
 
 // 0 send on GPU 0 -> 1 sort on GPUs 0 and 1, by itself on each -> 2 move on GPU 1 -> 3 back.

@@ -61,6 +61,23 @@ TEST(Statistics, StepsAreCompared) {
   EXPECT_NEAR(s.step_similarity[1].shared_load, 0.5, 1e-12);
 }
 
+TEST(Statistics, SimilarityOfStepsIsTheMeanOverLayers) {
+  const TraceInfo info{"steps", "toy", 4, 1, {0, 1}, Phase::training, ""};
+  const auto step = [&](std::int64_t number, std::initializer_list<int> ids) {
+    StepArrays arrays;
+    arrays.number = number;
+    arrays.ids = IdArray(4, ids);
+    arrays.sequence_lengths = {2};
+    return make_step(info, std::move(arrays));
+  };
+  // Layer 0: experts 0 and 0, then 0 and 1. Layer 1: 2 and 3 both times.
+  const RoutingTrace trace(info, {step(0, {0, 0, 2, 3}), step(1, {0, 1, 2, 3})});
+  const auto s = measure(trace);
+  ASSERT_EQ(s.step_similarity.size(), 1u);
+  EXPECT_NEAR(s.step_similarity[0].shared_load, (0.5 + 1) / 2, 1e-12);
+  EXPECT_NEAR(s.step_similarity[0].cosine, (std::sqrt(0.5) + 1) / 2, 1e-12);
+}
+
 TEST(Statistics, ManyRanksCountLikeFew) {  // beyond 64 ranks distinct ranks are counted another way
   const TraceInfo info{"wide", "toy", 512, 3, {0}, Phase::synthetic, ""};
   StepArrays step;
