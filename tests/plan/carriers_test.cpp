@@ -22,7 +22,10 @@ Op phase_of(Stage stage, int layer, int part) {
   return carried_op(OpKind::token_exchange, stage, Stream::ep, layer, part);
 }
 
-Plan carried_plan(std::vector<Op> ops, Transport tokens) {
+Plan carried_plan(std::vector<Op> ops, bool fused, TransportPtr combine = nullptr) {
+  Transport tokens;
+  tokens.fused = fused;
+  tokens.combine = std::move(combine);
   Plan plan{"carried", 2, std::move(ops)};
   plan.transports.tokens = std::make_shared<const Transport>(std::move(tokens));
   return plan;
@@ -42,19 +45,19 @@ std::vector<Op> phases_among_others() {
 }
 
 TEST(FusedKernels, AreThePhasesOfADispatchOrCombine) {
-  const Plan plan = carried_plan(phases_among_others(), {.fused = true});
+  const Plan plan = carried_plan(phases_among_others(), true);
   const std::vector<std::vector<OpId>> expected = {ids<OpId>({0, 3}), ids<OpId>({4}),
                                                    ids<OpId>({5}), ids<OpId>({6})};
   EXPECT_EQ(fused_kernels(plan), expected);
 }
 
 TEST(FusedKernels, ThereAreNoneWithoutATransportThatFuses) {
-  EXPECT_TRUE(fused_kernels(carried_plan(phases_among_others(), {})).empty());
+  EXPECT_TRUE(fused_kernels(carried_plan(phases_among_others(), false)).empty());
   EXPECT_TRUE(fused_kernels({"ideal", 2, phases_among_others()}).empty());
 }
 
 TEST(Carriers, GoOnWithTheKernelThatTheFirstPhaseStarted) {
-  const Plan plan = carried_plan(phases_among_others(), {.fused = true});
+  const Plan plan = carried_plan(phases_among_others(), true);
   std::vector<bool> goes_on;
   for (const Carrier& carrier : carriers_of(plan)) goes_on.push_back(carrier.goes_on);
   EXPECT_EQ(goes_on, (std::vector<bool>{false, false, false, true, false, false, false}));
@@ -68,7 +71,7 @@ TEST(Carriers, TakeTokensThereAndBackAndTheRestByOthers) {
       {kernel("k", 0), phase_of(Stage::dispatch, 0, 0), phase_of(Stage::combine, 0, 0),
        outward_again, returning, carried_op(OpKind::token_exchange, Stage::dispatch, Stream::ep_2),
        carried_op(OpKind::parameter_exchange, Stage::gather, Stream::param)},
-      {.combine = back});
+      false, back);
   plan.transports.others = std::make_shared<const Transport>();
   const Transport* there = plan.transports.tokens.get();
   std::vector<const Transport*> carriers;

@@ -49,7 +49,7 @@ TEST(PartGraph, HasAnExchangeOnceAndAKernelPerMember) {
   EXPECT_EQ(graph.op(move), OpId(1));
   EXPECT_EQ(graph.before(move), ids<PartId>({0, 1}));
   EXPECT_EQ(graph.op(graph.part(OpId(2), 1)), OpId(2));
-  EXPECT_EQ(graph.before(graph.part(OpId(2), 1)), ids<PartId>({2}));
+  EXPECT_EQ(graph.before(graph.part(OpId(2), 1)), ids<PartId>({1, 2}));  // and the stream
   EXPECT_EQ(graph.order(), ids<PartId>({0, 1, 2, 3, 4}));
 }
 

@@ -9,6 +9,7 @@
 
 #include "sim/plan/check.h"
 #include "tests/plan/fixed_network.h"
+#include "tests/plan/fixtures.h"
 
 namespace moesim {
 namespace {
