@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/text.h"
@@ -24,23 +26,29 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment).
+/// Longer words are no misspelt names; the time for one grows with its length.
+constexpr std::size_t longest_name = 256;
+
+/// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment), of
+/// names that are not too long.
 int edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) {
-    for (std::size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        d[i][j] = static_cast<int>(i + j);
-        continue;
-      }
-      const int substitute = d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      d[i][j] = std::min({substitute, d[i - 1][j] + 1, d[i][j - 1] + 1});
+  using Row = std::array<int, longest_name + 1>;
+  Row rows[3] = {};
+  Row *before_last = &rows[0], *last = &rows[1], *row = &rows[2];
+  std::iota(row->begin(), row->end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(before_last, last);
+    std::swap(last, row);
+    (*row)[0] = static_cast<int>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const int substitute = (*last)[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      (*row)[j] = std::min({substitute, (*last)[j] + 1, (*row)[j - 1] + 1});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+        (*row)[j] = std::min((*row)[j], (*before_last)[j - 2] + 1);
       }
     }
   }
-  return d[a.size()][b.size()];
+  return (*row)[b.size()];
 }
 
 /// A source line and the caret below it. Of a long line only what is near the caret is shown.
@@ -93,10 +101,16 @@ Error error_in(const std::string& file, std::string message, std::string hint, i
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   using Distance = std::pair<int, int>;  // of the letters in lower case, then of the text as it is
   std::string best;
+  if (word.size() > longest_name) return best;
   Distance least{static_cast<int>(std::max<std::size_t>(1, word.size() / 3)) + 1, 0};
+  const std::string lower_word = lower(word);
   for (const auto& candidate : candidates) {
-    const Distance distance{edit_distance(lower(word), lower(candidate)),
-                            edit_distance(word, candidate)};
+    const auto longer = std::max(word.size(), candidate.size());
+    const auto shorter = std::min(word.size(), candidate.size());
+    if (longer > longest_name || static_cast<int>(longer - shorter) > least.first) continue;
+    const int letters = edit_distance(lower_word, lower(candidate));
+    if (letters > least.first) continue;
+    const Distance distance{letters, edit_distance(word, candidate)};
     if (distance < least) best = candidate, least = distance;
   }
   return best;

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "sim/base/json_events.h"
+#include "sim/base/json_members.h"
 #include "sim/base/text.h"
 
 namespace moesim {
@@ -57,6 +60,60 @@ Error not_json(std::string_view text, const JsonPlace& place, std::size_t read,
                   place.first_line);
 }
 
+/// A tree of what it is told.
+class JsonTree : public JsonEvents {
+  using Json = nlohmann::ordered_json;
+
+ public:
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const std::string&) override { return put(value); }
+  bool string(std::string& value) override { return put(std::move(value)); }
+  bool start_object(std::size_t) override {
+    Json& object = place() = Json::object();
+    open_.push_back({&object, JsonMembers(object)});
+    return true;
+  }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override {
+    Json& array = place() = Json::array();
+    open_.push_back({&array, std::nullopt});
+    return true;
+  }
+  bool end_array() override { return close(); }
+  bool key(std::string& name) override {
+    member_ = &(*open_.back().members)[std::move(name)];
+    return true;
+  }
+  Json take() { return std::move(root_); }
+
+ private:
+  struct Open {
+    Json* value;
+    std::optional<JsonMembers> members;  // of an object
+  };
+
+  Json& place() {
+    if (open_.empty()) return root_;
+    const Open& in = open_.back();
+    return in.members ? *member_ : in.value->get_ref<Json::array_t&>().emplace_back();
+  }
+  bool put(Json value) {
+    place() = std::move(value);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json root_;
+  Json* member_ = nullptr;  // of the key before
+  std::vector<Open> open_;
+};
+
 }  // namespace
 
 bool JsonEvents::parse_error(std::size_t position, const std::string&,
@@ -67,14 +124,9 @@ bool JsonEvents::parse_error(std::size_t position, const std::string&,
 }
 
 nlohmann::ordered_json parse_json(std::string_view text, const JsonPlace& place) {
-  check(text, place);
-  try {
-    return nlohmann::ordered_json::parse(text);
-  } catch (const nlohmann::json::parse_error& e) {
-    throw not_json(text, place, e.byte, e.what());
-  } catch (const nlohmann::json::exception& e) {  // a number that no double holds
-    throw error_in(place.file, "not JSON: " + reason_of(e.what()), place.hint, place.first_line);
-  }
+  JsonTree tree;
+  parse_json(text, place, tree);
+  return tree.take();
 }
 
 void parse_json(std::string_view text, const JsonPlace& place, JsonEvents& events) {

@@ -79,7 +79,10 @@ void YamlDocument::State::add(Severity severity, const YAML::Node& node, const s
     d.line = mark.line + 1;
     d.column = mark.column + 1;
     const auto line = static_cast<std::size_t>(mark.line);
-    if (line < lines.size()) d.source_line = lines[line];
+    if (line < lines.size() && lines[line].size() <= source_lines_left) {
+      d.source_line = lines[line];
+      source_lines_left -= lines[line].size();
+    }
   }
   diagnostics.push_back(std::move(d));
 }

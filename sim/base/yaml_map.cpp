@@ -18,6 +18,9 @@ std::string name_of(const std::string& path) {
   return path.empty() ? "the file" : fmt::format("'{}'", path);
 }
 
+/// Nobody reads more suggestions, and each takes a comparison with every name that is known.
+constexpr std::size_t most_suggestions = 100;
+
 bool by_place(const Diagnostic& a, const Diagnostic& b) {
   return std::pair(a.line, a.column) < std::pair(b.line, b.column);
 }
@@ -183,9 +186,10 @@ void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {
   for (const auto& item : keys.node) {
     const std::string key = named(item);
     if (keys.requested.count(key) > 0 || (unkind && !misspelt(item))) continue;
+    const bool suggest = diagnostics.size() < most_suggestions;
     add(Severity::error, item.first, join_path(path, key),
-        fmt::format("unknown key '{}'{}", key, inside), did_you_mean(key, known));
-    std::erase(missing, nearest(key, known));  // one mistake, one message
+        fmt::format("unknown key '{}'{}", key, inside), suggest ? did_you_mean(key, known) : "");
+    if (suggest) std::erase(missing, nearest(key, known));  // one mistake, one message
   }
   for (const std::string& key : missing) {
     add(Severity::error, keys.node, path, fmt::format("{} lacks the key '{}'", name_of(path), key),

@@ -34,6 +34,8 @@ struct YamlDocument::State {
   std::set<std::string> failed;                           // paths with errors
   /// The keys of values that are empty, by path: yaml-cpp places such a value in the next line.
   std::map<std::string, std::shared_ptr<YAML::Node>> empty_values;
+  /// Bytes that diagnostics may still repeat: a file may be one line of a million mistakes.
+  std::size_t source_lines_left = 16 << 20;
 
   void add(Severity severity, const YAML::Node& node, const std::string& path,
            const std::string& message, const std::string& hint);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/json_members.h"
 #include "sim/base/units.h"
 #include "sim/base/yaml_state.h"
 
@@ -16,7 +17,8 @@ namespace {
 nlohmann::ordered_json to_json(const YAML::Node& node) {
   if (node.IsMap()) {
     auto object = nlohmann::ordered_json::object();
-    for (const auto& item : node) object[item.first.Scalar()] = to_json(item.second);
+    JsonMembers members(object);
+    for (const auto& item : node) members[item.first.Scalar()] = to_json(item.second);
     return object;
   }
   if (node.IsSequence()) {

@@ -35,6 +35,9 @@ TEST(DidYouMean, CapitalsCountLast) {
   EXPECT_EQ(nearest("QWEN3-30B", {"qwen3-30b-a3b", "olmoe"}), "");  // four letters are missing
   EXPECT_EQ(nearest("Tier", {"tier", "TIER", "Tie"}), "tier");
   EXPECT_EQ(nearest("TIER", {"tier", "TIER"}), "TIER");
+  EXPECT_EQ(nearest("ndoes", {"nodes"}), "nodes");
+  EXPECT_EQ(nearest("an-old-name", {"a-node", "a-name", "an-odl-naem"}), "an-odl-naem");
+  EXPECT_EQ(nearest(std::string(10'000'000, 'x'), {"nodes", std::string(10'000'000, 'y')}), "");
 }
 
 }  // namespace

@@ -96,6 +96,33 @@ TEST(HostileYaml, Nesting) {
   EXPECT_THAT(yaml(chain), StartsWith("a.yaml:100:"));
 }
 
+TEST(HostileYaml, ALineOfManyMistakesIsNotRepeatedForEach) {
+  std::string text = "{a0: 1";
+  for (int i = 1; i < 20'000; ++i) text += ", a" + std::to_string(i) + ": 1";
+  std::size_t mistakes = 0, repeated_bytes = 0;
+  try {
+    const auto document = YamlDocument::from_text(text + "}", "a.yaml");
+    document->root().map().find("known");
+    document->finish();
+  } catch (const Error& error) {
+    mistakes = error.diagnostics().size();
+    for (const Diagnostic& d : error.diagnostics()) repeated_bytes += d.source_line.size();
+  }
+  EXPECT_EQ(mistakes, 20'000u);
+  EXPECT_LT(repeated_bytes, 20'000'000u);  // of a line of 200 kB
+  EXPECT_GT(repeated_bytes, 0u);
+}
+
+/// Would take minutes if each key were looked for among all others.
+TEST(HostileYaml, AMappingOfManyKeysAsJson) {
+  std::string text = "k0: 0\n";
+  for (int i = 1; i < 100'000; ++i) text += "k" + std::to_string(i) + ": 1\n";
+  const auto document = YamlDocument::from_text(text, "a.yaml");
+  const std::string as_json = document->root().json();
+  EXPECT_THAT(as_json, StartsWith("{\"k0\":0,\"k1\":1,"));
+  EXPECT_TRUE(as_json.ends_with(",\"k99999\":1}"));
+}
+
 TEST(HostileText, NotUtf8) {
   EXPECT_EQ(checked("caf\xe9\n"),
             "a.txt:1:4: error: byte 0xe9 is not UTF-8 text\n"
@@ -136,7 +163,7 @@ TEST(HostileJson, MistakesHaveTheirPlace) {
   EXPECT_THAT(json(""), StartsWith("a.json:1:1: error: not JSON: unexpected end of input"));
   EXPECT_THAT(json("{\"a\": 1,\n \"b\": [1, 2\n"), StartsWith("a.json:3:1: error: not JSON: "));
   EXPECT_THAT(json("{}\n{}"), StartsWith("a.json:2:1: error: not JSON: "));
-  EXPECT_THAT(json("[1e999]"), StartsWith("a.json:1: error: not JSON: number overflow"));
+  EXPECT_THAT(json("[1e999]"), StartsWith("a.json:1:6: error: not JSON: number overflow"));
   EXPECT_LT(json("\"" + std::string(10'000, 'x')).size(), 400u);
 }
 
@@ -148,6 +175,25 @@ TEST(HostileJson, Nesting) {
     EXPECT_THAT(json(repeated(part, 100'000)),
                 HasSubstr("more than 100 lists and objects inside each other"));
   }
+}
+
+/// Would take minutes if each key were looked for among all others.
+TEST(HostileJson, AnObjectOfManyKeys) {
+  std::string text = "{\"k0\": 0";
+  for (int i = 1; i < 300'000; ++i) text += ", \"k" + std::to_string(i) + "\": 1";
+  const auto object = parse_json(text + ", \"k0\": 2, \"k299999\": [3]}", {"a.json"});
+  ASSERT_EQ(object.size(), 300'000u);
+  EXPECT_EQ(object.front(), 2) << "of equal keys the last value counts, in the place of the first";
+  EXPECT_EQ(object.back().dump(), "[3]");
+}
+
+TEST(HostileJson, TreesAreWhatWasWritten) {
+  const std::string text =
+      R"({"a":[1,-2,2.5,true,false,null,"x",{},[]],"b":{"c":{"d":[[1],{"e":2}]}},"a2":""})";
+  EXPECT_EQ(parse_json(text, {"a.json"}).dump(), text);
+  EXPECT_EQ(parse_json(R"({"a": 1, "b": {"x": 1}, "a": 3, "b": {"y": 2}})", {"a.json"}).dump(),
+            R"({"a":3,"b":{"y":2}})");
+  EXPECT_EQ(parse_json("7", {"a.json"}).dump(), "7");
 }
 
 TEST(HostileJson, EventsAreCheckedAlike) {

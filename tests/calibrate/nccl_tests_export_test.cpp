@@ -139,6 +139,21 @@ TEST(NcclTestsExport, ReplacesAnEarlierExport) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"out"});
 }
 
+TEST(NcclTestsExport, RemovesNothingOutsideOfAnEarlierExport) {
+  const Folder folder;
+  write_nccl_tests(plan(), (folder / "out").string());
+  std::ofstream(folder / "kept") << "mine";
+  fs::create_symlink("../kept", folder / "out/link");
+  std::string index = R"({"format": "moesim-nccl-tests 1", "exchanges": [{"file": "../kept"})";
+  for (const auto& entry : fs::directory_iterator(folder / "out")) {
+    index += R"(, {"file": ")" + entry.path().filename().string() + R"("})";
+  }
+  std::ofstream(folder / "out/index.json") << index << "]}";
+  EXPECT_EQ(write_nccl_tests(plan(), (folder / "out").string()), 3);
+  EXPECT_FALSE(fs::exists(fs::symlink_status(folder / "out/link")));
+  EXPECT_EQ(read_file((folder / "kept").string()), "mine");
+}
+
 TEST(NcclTestsExport, TakesAnEmptyFolder) {
   const Folder folder;
   fs::create_directory(folder / "out");

@@ -84,6 +84,13 @@ TEST_P(FuzzTest, RefusesPastFindings) {
   }
 }
 
+TEST_P(FuzzTest, SurvivesTheCorpus) {
+  const auto inputs = corpus_of(GetParam().name);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_NO_THROW(reads(GetParam(), inputs[i])) << "input " << i;
+  }
+}
+
 /// MOESIM_FUZZ_VARIANTS tries more of them, and says which one it was that ended the test.
 TEST_P(FuzzTest, SurvivesDamagedInputs) {
   const char* asked = std::getenv("MOESIM_FUZZ_VARIANTS");

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "sim/base/files.h"
+#include "sim/base/gzip.h"
 #include "sim/base/temporary_folder.h"
 #include "sim/sweep/store.h"
 #include "sim/trace/import/importer.h"
@@ -134,6 +135,19 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
 }  // namespace
 
 std::vector<std::string> seeds_of(const std::string& target) { return makers().at(target)(); }
+
+std::vector<std::string> corpus_of(const std::string& target) {
+  const std::string path = root + "/tests/fuzz/corpus/" + target + ".gz";
+  std::vector<std::string> inputs;
+  if (!fs::exists(path)) return inputs;
+  const std::string text = read_gzip(path);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = text.find('\n', at) + 1;
+    inputs.push_back(text.substr(begin, std::stoul(text.substr(at, begin - at))));
+    at = begin + inputs.back().size();
+  }
+  return inputs;
+}
 
 std::vector<Finding> findings_of(const std::string& target) {
   const std::string folder = "tests/fuzz/findings/" + target;

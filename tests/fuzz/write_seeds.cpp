@@ -11,8 +11,10 @@ int main(int count, char** words) {
   try {
     const std::string target = words[1], folder = words[2];
     int number = 0;
-    for (const std::string& seed : moesim::fuzz::seeds_of(target)) {
-      moesim::write_file(folder + "/" + std::to_string(number++), seed);
+    for (const auto& inputs : {moesim::fuzz::seeds_of(target), moesim::fuzz::corpus_of(target)}) {
+      for (const std::string& input : inputs) {
+        moesim::write_file(folder + "/" + std::to_string(number++), input);
+      }
     }
     for (const auto& [name, input] : moesim::fuzz::findings_of(target)) {
       moesim::write_file(folder + "/" + name, input);

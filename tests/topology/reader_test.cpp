@@ -173,6 +173,11 @@ TEST(Reader, TooManyGpusAreRefusedBeforeTheyAreBuilt) {
   EXPECT_EQ(errors("nodes: 1000000\n" + node + "fabric: {kind: switch}\n"),
             "t.yaml: error: the cluster has 4000000 GPUs, at most 1000000 are possible\n"
             "hint: fewer nodes or data centers\n");
+  EXPECT_EQ(errors("nodes: 1\nnode: {gpu: x, gpus: 1400, nvlink: {kind: mesh, bandwidth: 1 GB/s, "
+                   "latency: 1 us}}\n"),
+            "t.yaml: error: the routes inside a host of 1400 GPUs, 0 ports, 1400 vertices and "
+            "1958600 links are too many to compute\n"
+            "hint: fewer GPUs or links in a host\n");
   // Beyond any link: a mistyped unit or exponent.
   EXPECT_EQ(
       errors("nodes: 1\nnode: {gpu: x, gpus: 2, nvlink: {kind: switch, bandwidth: 1e30 GB/s, "

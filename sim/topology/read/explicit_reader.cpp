@@ -70,7 +70,8 @@ class ExplicitReader {
     const std::string name = value->string();
     const auto at = ids_.find(name);
     if (at != ids_.end()) return at->second;
-    const std::string close = nearest(name, names_);
+    // Each is compared with all vertices: the first ones tell what is wrong.
+    const std::string close = ++unknown_ends_ <= 20 ? nearest(name, names_) : "";
     value->error(fmt::format("there is no vertex '{}'", name),
                  close.empty() ? "" : fmt::format("did you mean '{}'?", close));
     return -1;
@@ -127,15 +128,14 @@ class ExplicitReader {
 
   /// Warns of NICs that are faster than what joins them to their host.
   void warn_of_narrow_fronts() const {
+    std::vector<BytesPerSecond> inside(values_.size()), outside(values_.size());
+    for (const Link& link : parts_.links) {
+      (inside_host(link) ? inside : outside)[link.from.index()] += link.bandwidth;
+    }
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      const Vertex& nic = parts_.vertices[i];
-      if (nic.kind != VertexKind::nic) continue;
-      BytesPerSecond inside, outside;
-      for (const Link& link : parts_.links) {
-        if (link.from.index() == i) (inside_host(link) ? inside : outside) += link.bandwidth;
-      }
-      if (inside.value == 0 || outside <= inside) continue;
-      values_[i].warning(narrow_front(outside, inside));
+      if (parts_.vertices[i].kind != VertexKind::nic) continue;
+      if (inside[i].value == 0 || outside[i] <= inside[i]) continue;
+      values_[i].warning(narrow_front(outside[i], inside[i]));
     }
   }
 
@@ -144,14 +144,13 @@ class ExplicitReader {
     unused_tiers_.erase(name);
     const auto given = tiers_.find(name);
     const Tier tier = given != tiers_.end() ? given->second : inside ? Tier::host : Tier::fabric;
-    std::size_t c = 0;
-    while (c < parts_.classes.size() && parts_.classes[c].name != name) ++c;
-    if (c == parts_.classes.size()) parts_.classes.push_back({name, tier});
+    const int c = classes_.try_emplace(name, std::ssize(parts_.classes)).first->second;
+    if (c == std::ssize(parts_.classes)) parts_.classes.push_back({name, tier});
     if (inside != (tier == Tier::host) || parts_.classes[c].tier != tier) {
       value.error(fmt::format("class '{}' has links both inside a host and outside", name),
                   "give links of another tier another class");
     }
-    return static_cast<int>(c);
+    return c;
   }
 
   /// The hosts, where the GPUs of each are consecutive ranks.
@@ -171,7 +170,8 @@ class ExplicitReader {
   }
 
   Topology::Parts parts_;
-  std::map<std::string, int> ids_, hosts_;
+  std::map<std::string, int> ids_, hosts_, classes_;
+  int unknown_ends_ = 0;  // of links
   std::vector<std::string> names_;
   std::vector<YamlValue> values_;  // of the vertices
   std::map<std::string, Tier> tiers_;

@@ -2,11 +2,14 @@
 // Cuts a cluster into hosts and fabric, and finds hosts that are copies of each other.
 #include "sim/topology/route/hosts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
 
+#include "sim/base/error.h"
 #include "sim/base/sort_once.h"
 
 namespace moesim {
@@ -34,6 +37,30 @@ struct HostDraft {
     for (const Port& p : down) out.insert(out.end(), {-3, p.vertex, p.cost, bits(p.latency)});
     return out;
   }
+};
+
+/// A gigabyte and a few seconds: a node of 4,096 GPUs at a switch takes half of the one, a mesh of
+/// 900 GPUs most of the other.
+constexpr double most_targets_and_vertices = 1 << 25, most_targets_and_links = 1e9;
+
+/// Adds up what the routes inside of a cluster's hosts take, kept for each target: a GPU, or a port
+/// out of the host.
+class HostRoutesSize {
+ public:
+  void add(const HostDraft& host) {
+    const auto targets = static_cast<double>(host.gpus.size() + host.up.size());
+    with_vertices_ += targets * host.vertices;
+    with_links_ += targets * static_cast<double>(host.arcs.size());
+    if (with_vertices_ <= most_targets_and_vertices && with_links_ <= most_targets_and_links)
+      return;
+    throw Error(fmt::format("the routes inside a host of {} GPUs, {} ports, {} vertices and {} "
+                            "links are too many to compute",
+                            host.gpus.size(), host.up.size(), host.vertices, host.arcs.size()),
+                "fewer GPUs or links in a host");
+  }
+
+ private:
+  double with_vertices_ = 0, with_links_ = 0;
 };
 
 HostType make_type(HostDraft draft) {
@@ -87,11 +114,15 @@ class Cutter {
 
   Borders take() {
     std::map<std::vector<std::int64_t>, int> known;
+    HostRoutesSize size;
     for (std::size_t h = 0; h < host_count_; ++h) {
       Host& host = borders_.hosts[h];
       const auto [at, fresh] =
           known.try_emplace(drafts_[h].signature(), static_cast<int>(borders_.types.size()));
-      if (fresh) borders_.types.push_back(make_type(std::move(drafts_[h])));
+      if (fresh) {
+        size.add(drafts_[h]);
+        borders_.types.push_back(make_type(std::move(drafts_[h])));
+      }
       host.type = at->second;
       host.fabric_up = host.up_switch;
       sort_once(host.fabric_up);

@@ -11,6 +11,12 @@
 #include "sim/base/error.h"
 
 namespace moesim {
+namespace {
+
+/// Steps through all GPUs and vertices of a host, once for each way out of it: a few seconds.
+constexpr double most_ways_out = 4e9;
+
+}  // namespace
 
 Routes::Routes(const Topology::Parts& parts)
     : borders_(cut_at_hosts(parts)),
@@ -144,7 +150,14 @@ int Routes::egress_for(const Attachment& attachment, const Entrance& entrance,
   auto& of_type = egresses_[attachment.type];
   const auto [at, fresh] = known.try_emplace(key, static_cast<int>(of_type.size()));
   if (fresh) {
-    of_type.push_back(egress_toward(borders_.types[attachment.type], key.second));
+    const HostType& type_of_host = borders_.types[attachment.type];
+    ways_out_ += static_cast<double>(type_of_host.gpus.size()) * type_of_host.inside.size();
+    if (ways_out_ > most_ways_out) {
+      throw Error(fmt::format("the ways out of hosts of {} GPUs are too many to compute",
+                              type_of_host.gpus.size()),
+                  "fewer GPUs in a host, or fewer switches that its NICs are joined to");
+    }
+    of_type.push_back(egress_toward(type_of_host, key.second));
   }
   return at->second;
 }

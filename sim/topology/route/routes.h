@@ -100,6 +100,7 @@ class Routes {
   std::vector<Attachment> attachments_;
   std::vector<int> attachment_of_;
   std::vector<std::vector<Egress>> egresses_;  // per type
+  double ways_out_ = 0;                        // GPUs x vertices of their hosts, summed
 };
 
 /// Next hops out of a host; beyond[p] is the cost of the rest of the route behind port p.

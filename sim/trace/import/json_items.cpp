@@ -148,9 +148,14 @@ bool JsonItems::take_string() {
 }
 
 void JsonItems::take_scalar() {
-  while (more() && !is_blank(rest_.front()) && rest_.front() != ',' && rest_.front() != ']') {
-    text_.push_back(rest_.front());
-    rest_.remove_prefix(1);
+  const auto ends = [](char c) { return is_blank(c) || c == ',' || c == ']'; };
+  while (more()) {
+    const auto* const end = std::ranges::find_if(rest_, ends);
+    const bool ended = end != rest_.end();
+    text_.append(rest_.begin(), end);
+    rest_ = {end, rest_.end()};
+    if (ended) return;
+    blocks_.check_packing(text_.size());
   }
 }
 

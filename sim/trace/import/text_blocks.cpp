@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -14,16 +15,24 @@ namespace {
 
 /// A line that is much longer than what it was packed into was made to fill the memory.
 constexpr std::size_t likely_packing = 200, any_packing = 32U << 20;
+constexpr std::size_t least_block = 4096, most_block = 1U << 20;
+
+std::size_t size_of_file(const std::string& path) {
+  std::error_code none;
+  const auto size = std::filesystem::file_size(path, none);
+  return none ? 0 : static_cast<std::size_t>(size);
+}
 
 }  // namespace
 
-TextBlocks::TextBlocks(const std::string& path, std::size_t block)
-    : path_(path), file_(::gzopen(path.c_str(), "rb")), block_(block) {
+TextBlocks::TextBlocks(const std::string& path)
+    : path_(path),
+      file_(::gzopen(path.c_str(), "rb")),
+      size_(size_of_file(path)),
+      block_(std::clamp(size_, least_block, most_block)) {
   if (file_ == nullptr) {
     throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   }
-  std::error_code ignored;
-  size_ = static_cast<double>(std::filesystem::file_size(path, ignored));
 }
 
 TextBlocks::~TextBlocks() { ::gzclose(file_); }
@@ -46,7 +55,8 @@ void TextBlocks::check_packing(std::size_t unpacked) const {
 }
 
 double TextBlocks::done() const {
-  return size_ > 0 ? static_cast<double>(::gzoffset(file_)) / size_ : 1;
+  if (size_ == 0) return 1;
+  return static_cast<double>(::gzoffset(file_)) / static_cast<double>(size_);
 }
 
 }  // namespace moesim

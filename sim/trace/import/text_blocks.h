@@ -14,7 +14,7 @@ namespace moesim {
 class TextBlocks {
  public:
   /// Throws Error when it cannot be read.
-  explicit TextBlocks(const std::string& path, std::size_t block = 1U << 20);
+  explicit TextBlocks(const std::string& path);
   ~TextBlocks();
   TextBlocks(const TextBlocks&) = delete;
   TextBlocks& operator=(const TextBlocks&) = delete;
@@ -31,7 +31,7 @@ class TextBlocks {
  private:
   std::string path_;
   gzFile file_;
-  double size_ = 0;
+  std::size_t size_;  // as it is packed
   std::vector<char> block_;
 };
 
