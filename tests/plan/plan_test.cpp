@@ -34,6 +34,15 @@ TEST(Plan, NamesItsStreamsStagesAndPasses) {
   EXPECT_STREQ(name_of(Pass::backward), "backward");
 }
 
+TEST(Plan, KnowsWhatItsStreamsCarry) {
+  for (int i = 0; i < stream_count; ++i) {
+    const auto stream = static_cast<Stream>(i);
+    EXPECT_EQ(runs_kernels(stream), stream == Stream::compute || stream == Stream::copy);
+    EXPECT_EQ(carries_tokens(stream), stream == Stream::ep || stream == Stream::ep_2);
+    EXPECT_EQ(carries_parameters(stream), stream == Stream::param || stream == Stream::dp);
+  }
+}
+
 TEST(Plan, AddReturnsTheIndex) {
   Plan plan;
   EXPECT_EQ(plan.add(kernel("a", 0)), OpId(0));
@@ -172,7 +181,8 @@ TEST(CheckPlan, KeepsTrafficAndRowsBetweenParticipants) {
       3, {exchange("x", {0, 1}, matrix(2, 1, {{0, 2, 1}})),
           exchange("y", {0, 2}, matrix(2, 1, {{1, 1, 1}})), exchange("z", {0, 1}, matrix(3, 1, {})),
           exchange("r", {0, 1}, matrix(2, 1, {}))});
-  std::get<Exchange>(plan.ops[3].work).rows = {{GpuId(0), GpuId(2), TokenId(5), 1}};
+  std::get<Exchange>(plan.ops[3].work).rows = {{GpuId(0), GpuId(1), TokenId(4), 1},
+                                               {GpuId(0), GpuId(2), TokenId(5), 1}};
   EXPECT_EQ(mistakes_of(plan),
             "error: op 0 'x': an entry of its traffic in column 2 of 2\n"
             "error: op 2 'z': a traffic matrix of 3 rows for 2 GPUs\n"
@@ -268,6 +278,8 @@ TEST(CheckPlan, CountsWhatItDoesNotShow) {
   EXPECT_NE(text.find("op 19 'k'"), std::string::npos) << text;
   EXPECT_EQ(text.find("op 20 'k'"), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with("error: 5 more mistakes\n")) << text;
+  plan.ops.resize(20);
+  EXPECT_EQ(mistakes_of(plan).find("more mistakes"), std::string::npos);
 }
 
 }  // namespace

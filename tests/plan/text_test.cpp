@@ -2,6 +2,7 @@
 // The text form: a golden plan, random plans there and back, and the exact words on bad text.
 #include "sim/plan/text.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -144,6 +145,13 @@ TEST(PlanText, BringsRandomPlansThereAndBack) {
     ASSERT_EQ(read, plan) << "seed " << seed << "\n" << text;
     ASSERT_EQ(to_text(read), text) << "seed " << seed;
   }
+}
+
+TEST(PlanText, QuotesNamesThatAreNoPlainWord) {
+  for (const char* plain : {"AZaz09", "_-.:/+@", "A", "Z", "a", "z", "0", "9"}) {
+    EXPECT_EQ(to_text({plain, 1, {}}), fmt::format("moesim-plan 2\nname {}\ngpus 1\n\n", plain));
+  }
+  EXPECT_EQ(to_text({"[`{?", 1, {}}), "moesim-plan 2\nname \"[`{?\"\ngpus 1\n\n");
 }
 
 TEST(PlanText, WritesBytesAsTheyMove) {
