@@ -31,6 +31,11 @@ class Release(unittest.TestCase):
     def test_all_places_name_one_version(self):
         self.assertEqual(self.release("--check").returncode, 0)
 
+    def test_no_page_has_to_change_with_it(self):
+        version = self.release("--check").stdout.strip()
+        for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):  # results are of the version that they name
+            self.assertNotIn(f"moesim {version}", page.read_text(encoding="utf-8"), page)
+
     def test_a_release(self):
         done = self.release("99.1.2", "--date", "2030-01-02")
         self.assertEqual(done.returncode, 0, done.stderr)
