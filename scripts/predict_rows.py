@@ -83,7 +83,7 @@ def digest_of_inputs(moesim):
     """Of the program and all that it may read."""
     root = Path(os.environ.get("MOESIM_DATA", ROOT))
     digest = hashlib.sha256(Path(moesim).read_bytes())
-    for path in sorted(p for kind in ("models", "topologies") for p in (root / kind).rglob("*.yaml")):
+    for path in sorted(p for kind in ("models", "topologies", "transports") for p in (root / kind).rglob("*.yaml")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -11,7 +11,7 @@ PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer"
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
     "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
-    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "state", "note", "overlap", "trace"}
+    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "state", "note", "overlap", "trace", "scores"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
 
@@ -110,7 +110,8 @@ def gpu_name(gpu, suffix):
 
 
 def measured_seconds(row, predicted):
-    """What was measured as seconds. TFLOP/s and MFU become so with the flop that moesim counts."""
+    """What was measured as seconds. TFLOP/s and MFU become so with the flop that moesim counts, and with all
+    scores where the row says `scores: whole`."""
     unit, value = row["unit"], row["measured"]
     tokens = row["global"] * row["sequence"]
     if unit == "s":
@@ -120,7 +121,18 @@ def measured_seconds(row, predicted):
     if unit == "tokens":
         return tokens / (row["gpus"] * value)
     peak = 989.5 if unit == "mfu" else 100.0
-    return tokens * predicted["flop_per_token"] / (row["gpus"] * value / 100 * peak * 1e12)
+    flop = predicted["flop_per_token"]
+    if row.get("scores") == "whole":
+        flop += masked_flop(row["model"], row["sequence"])
+    return tokens * flop / (row["gpus"] * value / 100 * peak * 1e12)
+
+
+def masked_flop(model, sequence):
+    """Of the scores per token that a causal mask leaves out, which some sources count."""
+    with open(os.path.join(ROOT, "models", "moe", model + ".yaml"), encoding="utf-8") as f:
+        shape = yaml.safe_load(f)
+    attention = shape["attention"]
+    return 6 * shape["layers"] * 2 * attention["heads"] * attention["head_dim"] * sequence / 2
 
 
 def microbatches(row):

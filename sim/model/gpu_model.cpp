@@ -82,6 +82,11 @@ Seconds GpuModel::time(const Kernel& kernel, const OpType& op) const {
   return roofline_time(kernel, op).total;
 }
 
+double GpuModel::kept_in_training(DataType type) const {
+  const auto kept = training.find(type);
+  return kept == training.end() ? 1 : kept->second;
+}
+
 FlopsPerSecond GpuModel::rate(DataType type) const {
   const auto found = peak.find(type);
   if (found == peak.end()) {
@@ -89,8 +94,7 @@ FlopsPerSecond GpuModel::rate(DataType type) const {
                 fmt::format("add '{}' to its 'peak', or choose another data type in the model",
                             name_of(type)));
   }
-  const auto slower = training.find(type);
-  return slower == training.end() ? found->second : found->second * slower->second;
+  return found->second * kept_in_training(type);
 }
 
 BytesPerSecond GpuModel::memory_rate(OpKind kind) const {
@@ -107,17 +111,19 @@ KernelTime GpuModel::roofline_time(const Kernel& kernel, const OpType& op) const
   const int more = training_traffic.each_kernel ? kernels_of(op, kernel) - 1 : 0;
   if (!type) {
     KernelTime time{launch_overhead * (1 + more), {}, {}, {}};
-    time.memory = memory_traffic_of(kernel) / memory_rate(op.kind);
+    time.memory =
+        memory_traffic_of(kernel) / (memory_rate(op.kind) * kept_in_training(DataType::bf16));
     time.total = time.launch + time.memory;
     return time;
   }
   const Roofline* of_kind = fitted.find(kernel);
   const Roofline& roofline = of_kind != nullptr ? *of_kind : any;
-  KernelTime time = roofline.time(kernel, op, rate(*type), memory_bandwidth,
-                                  training_traffic.of_gradient(kernel, op));
+  const BytesPerSecond bandwidth = memory_bandwidth * kept_in_training(*type);
+  KernelTime time =
+      roofline.time(kernel, op, rate(*type), bandwidth, training_traffic.of_gradient(kernel, op));
   const TrainingTraffic::Cast cast = training_traffic.of_cast(kernel, op);
   const Seconds launches = launch_overhead * (cast.kernels + more);
-  const Seconds casts = cast.bytes / (memory_bandwidth * memory_efficiency);
+  const Seconds casts = cast.bytes / (bandwidth * memory_efficiency);
   time.launch += launches;
   time.memory += casts;
   time.total += launches + casts;

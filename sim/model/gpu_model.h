@@ -43,9 +43,11 @@ struct GpuModel {
   double memory_efficiency = 1;             // the same of the bandwidth
   // Of kernels that gather, spread or add up rows, and of the loss; unless stated as of others.
   std::optional<double> rows_efficiency, loss_efficiency;
-  Seconds launch_overhead;              // per kernel
-  std::map<DataType, double> training;  // compute rate of a training step / of the kernels alone
-  int sms = 0;                          // multiprocessors; 0: unstated
+  Seconds launch_overhead;  // per kernel
+  /// Rates of kernels in a training step / of the kernels alone, by the type of their products;
+  /// kernels without products as those of bf16, which their rows are.
+  std::map<DataType, double> training;
+  int sms = 0;  // multiprocessors; 0: unstated
   KernelTables tables;
   FittedKernels fitted;
   Overlap overlap;
@@ -59,6 +61,7 @@ struct GpuModel {
   KernelBound bound(const Kernel& kernel, const OpType& op = {}) const;
 
  private:
+  double kept_in_training(DataType type) const;
   FlopsPerSecond rate(DataType type) const;
   BytesPerSecond memory_rate(OpKind kind) const;
   KernelTime roofline_time(const Kernel& kernel, const OpType& op) const;

@@ -23,7 +23,8 @@ Flops with_losses(const Roofline& roofline, const GroupedGemm& gemm, const OpTyp
   for (const std::int64_t m : gemm.m) {
     if (m > 0) rows += static_cast<double>(m) + more + (over_rows ? roofline.half_sum : 0);
   }
-  const double loss = over_rows ? 1 : 1 + roofline.half_sum / static_cast<double>(gemm.k);
+  const double loss =
+      over_rows ? 1 / roofline.wgrad : 1 + roofline.half_sum / static_cast<double>(gemm.k);
   return Flops(2.0 * rows * static_cast<double>(gemm.n) * static_cast<double>(gemm.k) * loss);
 }
 
@@ -107,6 +108,7 @@ FittedKernels read_fitted_kernels(const YamlMap& map) {
   const auto gemm = [](const YamlMap& fields, Roofline& roofline) {
     roofline.half_sum = fields.number("half_sum", lengths, 0);
     roofline.group_rows = fields.number("group_rows", lengths, 0);
+    roofline.wgrad = fields.number("wgrad", part, 1);
   };
   fitted.gemm = read_by_type(kinds, "gemm", gemm);
   fitted.grouped_gemm = read_by_type(kinds, "grouped_gemm", gemm);

@@ -30,9 +30,9 @@ struct Roofline {
   double memory = 1;      // the same of the bandwidth
   double sharpness = std::numeric_limits<double>::infinity();  // of the corner; the larger of both
   // GEMMs:
-  double half_sum = 0;  // by the length of their sums: k, or the rows for gradients by weights
-  double group_rows =
-      0;  // that each group with rows computes besides its own, where there are many
+  double half_sum = 0;    // by the length of their sums: k, or the rows for gradients by weights
+  double group_rows = 0;  // that each group with rows computes besides, where there are many
+  double wgrad = 1;       // efficiency of gradients by weights / of other products
   // Attention:
   double half_keys = 0;   // by the keys per query
   double half_width = 0;  // by the mean of both widths per head

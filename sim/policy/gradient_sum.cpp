@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/gradient_sum.h"
 
+#include <numeric>
 #include <stdexcept>
 
+#include "sim/collective/collective.h"
 #include "sim/collective/ring.h"
 
 namespace moesim {
@@ -57,6 +59,36 @@ void add_gpus(std::vector<Ring>& rings, int gpus, int first) {
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
+/// Rings of which each carries an equal part of what their holders pass round.
+struct Channels {
+  std::vector<Ring> rings;
+  std::int64_t parts = 1;  // of the bytes of every holder
+};
+
+/// Holders pass their bytes on through the nodes on as many rings as the node with the fewest of
+/// them has, as dense parameters do. Where numbers differ, a ring counts several times.
+Channels channels_of(const std::vector<Ring>& holders, const EpGroups& groups) {
+  std::vector<std::vector<Ring>> through;
+  Channels channels;
+  for (const Ring& members : holders) {
+    std::vector<int> nodes;
+    for (const GpuId gpu : members) {
+      const int copy = gpu.value / groups.gpus(), own = gpu.value % groups.gpus();
+      nodes.push_back(copy * groups.gpus() + groups.network().host_of(GpuId(own)));
+    }
+    through.push_back(rings_through(by_node(nodes)));
+    channels.parts = std::lcm(channels.parts, std::ssize(through.back()));
+  }
+  for (std::size_t h = 0; h < holders.size(); ++h) {
+    const std::int64_t times = channels.parts / std::ssize(through[h]);
+    for (Ring ring : through[h]) {
+      for (GpuId& member : ring) member = holders[h][member.index()];
+      channels.rings.insert(channels.rings.end(), static_cast<std::size_t>(times), ring);
+    }
+  }
+  return channels;
+}
+
 }  // namespace
 
 std::optional<ParamExchange> expert_ring(const PlacementContext& context,
@@ -95,9 +127,10 @@ std::optional<ParamExchange> expert_ring(const PlacementContext& context,
   }
   const std::int64_t holders = std::ssize(rings.front());
   if (holders == 1 || ring.bytes == 0) return std::nullopt;
-  const Bytes shard(divided_up(part, holders) * ring.bytes);
+  const Channels channels = channels_of(rings, groups);
+  const Bytes shard(divided_up(divided_up(part, holders) * ring.bytes, channels.parts));
   const auto passed = static_cast<std::uint32_t>(ring.times * (holders - 1));
-  return ParamExchange{ring.name, ring_traffic(rings, first, shard, passed), {}, {}};
+  return ParamExchange{ring.name, ring_traffic(channels.rings, first, shard, passed), {}, {}};
 }
 
 std::optional<ParamExchange> gradient_sum(const PlacementContext& context,

@@ -19,8 +19,9 @@ struct ExpertRing {
 
 /// A ring exchange of a layer's experts among all EP groups of some copies of the layer, which hold
 /// the same experts on GPUs of their own: GPU g of copy c is number c x gpus + g of the traffic.
-/// One exchange: its latency counts once. Nothing where every part has one holder, or no bytes.
-/// EP groups that hold other parts of the experts' tensors have rings of their own.
+/// A ring that spans nodes enters and leaves each of them by all GPUs that it has there, as NCCL's
+/// channels do. One exchange: its latency counts once. Nothing where every part has one holder, or
+/// no bytes. EP groups that hold other parts of the experts' tensors have rings of their own.
 std::optional<ParamExchange> expert_ring(const PlacementContext& context,
                                          const std::vector<const LayerDecision*>& copies,
                                          const ExpertRing& ring, const TensorSharers& sharers = {});

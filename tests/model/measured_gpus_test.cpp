@@ -40,6 +40,19 @@ TEST(MeasuredGpus, MultiplyGroupsInFp8AsDeepGemmPublishes) {
   expect_within(0.1, tflops("h800-measured", groups(1, 4096, 4096, 7168)), 1410);
 }
 
+TEST(MeasuredGpus, SumGradientsByWeightsInFp8AsDeepGemmPublishes) {
+  // deepseek-ai/DeepGEMM pull request 95: M x N over K rows, fp32 results.
+  const OpType wgrad{OpKind::fc1, Role::wgrad, Pass::backward};
+  for (const auto& [rows, n, k, published] : {std::tuple{4096, 7168, 2112, 920},
+                                              {4096, 24576, 1536, 986},
+                                              {4096, 16384, 7168, 994},
+                                              {8192, 7168, 2112, 1052},
+                                              {8192, 24576, 1536, 1092}}) {
+    const GroupedGemm gemm{{rows}, n, k, DataType::fp8};
+    expect_within(0.1, tflops("h800-measured", gemm, wgrad, {8, 0, 0}), published);
+  }
+}
+
 TEST(MeasuredGpus, TrainAsFastAsSimuMaxTimed) {
   // MooreThreads/SimuMax 4dcaae51, b200_bf16_ceperm.json: parts of 2,250 TFLOP/s.
   const OpType wgrad{OpKind::fc1, Role::wgrad, Pass::backward};

@@ -93,11 +93,22 @@ TEST(Roofline, OtherTypesAndKernelsTakeTheModelsOwn) {
   EXPECT_NEAR(us_on(gpu, MemoryBound{Bytes(10), Bytes(5)}), 115, 1e-6);
 }
 
-TEST(Roofline, TrainingMaySlowTheComputingOfAType) {
+TEST(Roofline, TrainingMaySlowTheKernelsOfAType) {
   const GpuModel gpu =
       fitted_gpu("  gemm:\n    bf16: {efficiency: 1}\n", "efficiency: {training: {bf16: 0.5}}\n");
   EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 64, DataType::bf16}), 2 * 2 * 64 * 64 * 64, 1e-6);
   EXPECT_NEAR(us_on(gpu, GroupedGemm{{64}, 64, 64, DataType::fp8}), 100 + 64 * 64 * 64, 1e-6);
+  // 4 flop and 10 bytes: the bandwidth is kept in part, too; launches are as long.
+  EXPECT_NEAR(us_on(gpu, GroupedGemm{{1}, 1, 2, DataType::bf16}), 2 * 10, 1e-6);
+  EXPECT_NEAR(us_on(gpu, MemoryBound{Bytes(10), Bytes(5)}), 100 + 2 * 15, 1e-6);
+}
+
+TEST(Roofline, GradientsByWeightsMayBeSlower) {
+  const GpuModel gpu = fitted_gpu("  gemm:\n    bf16: {efficiency: 1, half_sum: 8, wgrad: 0.5}\n");
+  const GroupedGemm gemm{{64}, 64, 64, DataType::bf16};
+  EXPECT_NEAR(us_on(gpu, gemm, {OpKind::fc1, Role::wgrad, Pass::backward}),
+              2 * 2 * (64 + 8) * 64 * 64, 1e-6);
+  EXPECT_NEAR(us_on(gpu, gemm), 2 * 64 * 64 * (64 + 8), 1e-6);
 }
 
 TEST(Roofline, SaysWhatBindsAKernel) {

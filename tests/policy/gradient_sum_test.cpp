@@ -36,6 +36,25 @@ TEST(GradientSum, EveryGpuSendsWhatARingAllReduceSends) {
   EXPECT_EQ(sent, std::vector<std::int64_t>(8, 2 * parameters * 2 * 2 * 3 / 4));
 }
 
+TEST(GradientSum, ARingLeavesItsNodesByAllGpusThatItHasThere) {
+  // 2 nodes of 4 GPUs, each a group with all 4 experts: 4 rings, each a quarter of the bytes, half
+  // either way. Every GPU is the first of its node on one of them and the last on another.
+  const StepPlan planned = even_case(2, 4, 4, 1).plan("contiguous", "alltoall");
+  const std::int64_t sent = 4 * parameters * 2 * 2 * 7 / 8;
+  EXPECT_EQ(summed(planned), std::vector<std::int64_t>(8, sent));
+  for (const Op& op : planned.plan.ops) {
+    if (op.stream != Stream::dp) continue;
+    const ByteMatrix& traffic = op.exchange()->traffic;
+    for (int g = 0; g < 8; ++g) {
+      std::int64_t leaves = 0;
+      for (const auto& entry : traffic.row(GpuId(g))) {
+        if (entry.to.value / 4 != g / 4) leaves += traffic.bytes(entry).value;
+      }
+      EXPECT_EQ(leaves, sent / 4) << g;
+    }
+  }
+}
+
 TEST(GradientSum, NothingIsSummedInOneGroupOrWithoutABackwardPass) {
   EXPECT_TRUE(summed(even_case(4, 2, 8, 8).plan("contiguous", "alltoall")).empty());
   EXPECT_TRUE(summed(even_case(4, 2, 4, 2).plan("contiguous", "alltoall", false)).empty());
