@@ -178,6 +178,14 @@ TEST(Reader, TooManyGpusAreRefusedBeforeTheyAreBuilt) {
             "t.yaml: error: the routes inside a host of 1400 GPUs, 0 ports, 1400 vertices and "
             "1958600 links are too many to compute\n"
             "hint: fewer GPUs or links in a host\n");
+  std::string cables =
+      "vertices:\n  - {name: a, kind: gpu, host: a, gpu: x}\n"
+      "  - {name: b, kind: gpu, host: b, gpu: x}\nlinks:\n";
+  for (int i = 0; i < 12'000; ++i) {
+    cables += "  - {from: a, to: b, class: c, bandwidth: 1 GB/s, latency: 1 us}\n";
+  }
+  EXPECT_NE(errors(cables).find("the routes of 2 GPUs at so many switches are too many"),
+            std::string::npos);
   // Beyond any link: a mistyped unit or exponent.
   EXPECT_EQ(
       errors("nodes: 1\nnode: {gpu: x, gpus: 2, nvlink: {kind: switch, bandwidth: 1e30 GB/s, "

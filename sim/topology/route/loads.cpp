@@ -122,11 +122,12 @@ void Loader::leave_host(int h, std::span<const int> members) {
   local_.assign(gpus * gpus, 0);
   for (const int from : members) {
     const auto g = static_cast<std::size_t>(routes_.local_of(gpu(from)));
+    std::int64_t* const remote = remote_.data() + g * width_;  // empty without a fabric
     const Entries row = traffic_.row(GpuId(from));
     const auto first = first_from(row, members.front());
     const auto last = first_from(row, members.back() + 1);
-    sum_remote({row.begin(), first}, &remote_[g * width_]);
-    sum_remote({last, row.end()}, &remote_[g * width_]);
+    sum_remote({row.begin(), first}, remote);
+    sum_remote({last, row.end()}, remote);
     for (auto e = first; e != last; ++e) {
       if (e->to.value == from) continue;
       const int there = gpu(e->to.value);
@@ -134,7 +135,7 @@ void Loader::leave_host(int h, std::span<const int> members) {
         const auto to = static_cast<std::size_t>(routes_.local_of(there));
         local_[to * gpus + g] += traffic_.bytes(*e).value;
       } else {
-        sum_remote({e, e + 1}, &remote_[g * width_]);
+        sum_remote({e, e + 1}, remote);
       }
     }
   }

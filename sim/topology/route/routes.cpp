@@ -83,15 +83,18 @@ void Routes::find_entrances() {
         known.try_emplace({entrance.ends, entrance.gpu}, static_cast<int>(entrances_.size()));
     entrance_of_[gpu] = at->second;
     if (!fresh) continue;
-    if (static_cast<double>(entrances_.size()) * static_cast<double>(fabric_.size() + hosts()) >
-        most_route_pairs) {
-      throw Error(fmt::format("the routes of {} GPUs at so many switches are too many to compute",
-                              host_of_.size()),
-                  "fewer nodes, or more of them at one switch");
-    }
+    check_pairs(std::max(entrances_.size(), entrance.ends.size()));
     solve(entrance, distances);
     entrances_.push_back(std::move(entrance));
   }
+}
+
+void Routes::check_pairs(std::size_t targets) const {
+  const auto sources = static_cast<double>(fabric_.size() + hosts());
+  if (static_cast<double>(targets) * sources <= most_route_pairs) return;
+  throw Error(fmt::format("the routes of {} GPUs at so many switches are too many to compute",
+                          host_of_.size()),
+              "fewer nodes, or more of them at one switch");
 }
 
 /// Distances from every fabric vertex through the nearest end; `distances` keeps those to single
@@ -101,7 +104,10 @@ void Routes::solve(Entrance& entrance, std::map<int, std::vector<int>>& distance
   entrance.latency.assign(fabric_.size(), 0);
   for (const Entrance::End& end : entrance.ends) {
     const auto [at, fresh] = distances.try_emplace(end.fabric_vertex);
-    if (fresh) at->second = fabric_.distances_to(end.fabric_vertex);
+    if (fresh) {
+      check_pairs(distances.size());
+      at->second = fabric_.distances_to(end.fabric_vertex);
+    }
     for (std::size_t v = 0; v < entrance.distance.size(); ++v) {
       if (at->second[v] == unreachable) continue;
       entrance.distance[v] = std::min(entrance.distance[v], at->second[v] + end.cost);

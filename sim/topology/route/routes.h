@@ -86,6 +86,8 @@ class Routes {
 
  private:
   void find_entrances();
+  /// Throws Error where distances to so many targets are too many.
+  void check_pairs(std::size_t targets) const;
   void find_attachments();
   void check_reachable(const Topology::Parts& parts) const;
   void solve(Entrance& entrance, std::map<int, std::vector<int>>& distances) const;
