@@ -67,10 +67,10 @@ class Census : public YAML::EventHandler {
     if (++documents_ > 1) refuse_more(mark);
   }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t anchor) override { add({1, 0}, anchor); }
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t anchor,
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add_plain(mark, anchor); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                 const std::string&) override {
-    add({1, 0}, anchor);
+    add_plain(mark, anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -126,7 +126,15 @@ class Census : public YAML::EventHandler {
     fail(mark, fmt::format("more than {} lists and mappings inside each other", max_nesting), "");
   }
 
+  void count(const YAML::Mark& mark) {
+    if (++values_ > max_values) fail(mark, fmt::format("more than {} values", max_values), "");
+  }
+  void add_plain(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    count(mark);
+    add({1, 0}, anchor);
+  }
   void open(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    count(mark);
     check_depth(mark, 1);
     open_.push_back({anchor, {1, 1}});
   }
@@ -145,7 +153,7 @@ class Census : public YAML::EventHandler {
 
   const std::string& text_;
   const std::string& file_;
-  int documents_ = 0;
+  int documents_ = 0, values_ = 0;
   std::vector<Container> open_;
   std::map<YAML::anchor_t, Extent> anchors_;  // of values that are complete
   std::int64_t aliased_ = 0;

@@ -11,6 +11,9 @@ namespace moesim {
 /// Values that the aliases of one document may stand for, each counted with all inside it.
 inline constexpr int max_aliased_values = 100'000;
 
+/// Values of a document: each takes half a kilobyte, whose text may be two bytes.
+inline constexpr int max_values = 4'000'000;
+
 /// The one document of a text, a null node when there is none. Throws Error with file, line and
 /// column for what is not UTF-8 or not YAML, for a second document or text after the first, for
 /// an alias of a value inside that value, for more than max_aliased_values, and for lists and

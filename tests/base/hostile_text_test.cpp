@@ -96,6 +96,11 @@ TEST(HostileYaml, Nesting) {
   EXPECT_THAT(yaml(chain), StartsWith("a.yaml:100:"));
 }
 
+TEST(HostileYaml, MoreValuesThanMemoryHolds) {
+  EXPECT_THAT(yaml("[" + repeated("1,", 4'000'000) + "]"),
+              StartsWith("a.yaml:1:8000000: error: more than 4000000 values\n"));
+}
+
 TEST(HostileYaml, ALineOfManyMistakesIsNotRepeatedForEach) {
   std::string text = "{a0: 1";
   for (int i = 1; i < 20'000; ++i) text += ", a" + std::to_string(i) + ": 1";
