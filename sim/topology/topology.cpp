@@ -252,14 +252,13 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
                                             traffic.matrix.ranks(), traffic.members.size()));
   }
   const Cluster& cluster = *impl_->cluster;
-  const ByteMatrix moved = traffic.moved();
   std::vector<GpuId> gpus;  // as the cluster numbers them
   for (const GpuId member : traffic.members) gpus.push_back(impl_->gpus[member]);
   const auto put = [&](const ByteMatrix& matrix) {
-    return link_loads(cluster.routes, links().size(), matrix, gpus);
+    return link_loads(cluster.routes, links().size(), matrix, gpus, traffic.transposed);
   };
-  LinkLoads loads = put(moved);
-  const LinkLoads pairs = cluster.crowds ? put(pairs_of(moved)) : LinkLoads{};
+  LinkLoads loads = put(traffic.matrix);
+  const LinkLoads pairs = cluster.crowds ? put(pairs_of(traffic.matrix)) : LinkLoads{};
   for (LinkUse& use : loads.uses) {
     const Link& link = links()[use.link.index()];
     const BytesPerSecond bandwidth =
@@ -270,7 +269,7 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     use.first = use.first * traffic.rounds;
   }
   loads.latency = loads.latency * traffic.rounds;
-  if (traffic.rounds > 0) loads.overhead = overhead_of(moved);  // else it goes on with another
+  if (traffic.rounds > 0) loads.overhead = overhead_of(traffic.matrix);  // else it goes on
   return loads;
 }
 

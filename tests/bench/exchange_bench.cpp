@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/child_process.h"
@@ -111,6 +115,50 @@ BENCHMARK(port)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->
 
 /// 268 million pairs, which take 2.1 GB.
 BENCHMARK(port)->Arg(16384)->Iterations(3)->Unit(benchmark::kMillisecond);
+
+/// What tokens make of one exchange over so many GPUs: each sends the rows of `tokens` x 8 choices,
+/// one in eight of them to a 64th of the GPUs.
+ByteMatrix rows_of_tokens(int gpus, int tokens) {
+  ByteMatrix traffic(Bytes(14336));
+  const auto n = static_cast<std::size_t>(gpus), choices = static_cast<std::size_t>(tokens) * 8;
+  std::vector<std::uint32_t> rows(n);
+  std::vector<std::uint64_t> sent((n + 63) / 64);
+  std::vector<ByteMatrix::Entry> entries;
+  std::uint64_t state = 1;
+  for (std::size_t from = 0; from < n; ++from) {
+    for (std::size_t i = 0; i < choices; ++i) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      const std::size_t to = (state >> 33) % (i % 8 == 0 ? std::max<std::size_t>(1, n / 64) : n);
+      ++rows[to];
+      sent[to / 64] |= std::uint64_t{1} << to % 64;
+    }
+    entries.clear();
+    for (std::size_t word = 0; word < sent.size(); ++word) {
+      for (std::uint64_t bits = std::exchange(sent[word], 0); bits != 0; bits &= bits - 1) {
+        const std::size_t to = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+        entries.push_back({GpuId(static_cast<std::int64_t>(to)), std::exchange(rows[to], 0)});
+      }
+    }
+    traffic.add_row(entries);
+  }
+  return traffic;
+}
+
+/// One all-to-all of the tokens of all GPUs, 1,024 on each: 65,536 GPUs have half a billion pairs
+/// with bytes, which take 3.8 GB, of four billion.
+void port_sparse(benchmark::State& state) {
+  const auto gpus = static_cast<int>(state.range(0));
+  test::PlanWriter w(gpus);
+  w.traffic(all_of(gpus), rows_of_tokens(gpus, 1024));
+  const Plan plan = w.plan();
+  run(state, plan, make_local_port_backend);
+  const auto entries = static_cast<double>(plan.ops[0].exchange()->traffic.entries());
+  state.counters["pairs"] = entries;
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  state.counters["peak_GB"] = static_cast<double>(used.ru_maxrss) * 1024 / 1e9;
+}
+BENCHMARK(port_sparse)->Arg(16384)->Arg(65536)->Iterations(3)->Unit(benchmark::kMillisecond);
 
 /// An uneven all-to-all in every EP group of 256, all at once.
 void port_groups(benchmark::State& state) {

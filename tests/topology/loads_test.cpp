@@ -13,43 +13,45 @@
 namespace moesim {
 namespace {
 
-class EveryCluster : public ::testing::TestWithParam<std::pair<std::string, std::string>> {
- protected:
-  Topology topology_ = parse_topology(GetParam().second, "test.yaml").topology;
-  ByteMatrix traffic_ = testing::random_traffic(topology_.gpu_count(), 7);
-};
+/// One of so many pairs sends, uneven bytes.
+ByteMatrix sparse_traffic(int ranks, unsigned one_in, unsigned seed) {
+  std::mt19937 random(seed);
+  ByteMatrix traffic(Bytes(7));
+  for (int from = 0; from < ranks; ++from) {
+    std::vector<ByteMatrix::Entry> row;
+    for (int to = 0; to < ranks; ++to) {
+      if (random() % one_in > 0) continue;
+      row.push_back({GpuId(to), static_cast<std::uint32_t>(random() % 100'003 + 1)});
+    }
+    traffic.add_row(row);
+  }
+  return traffic;
+}
 
-INSTANTIATE_TEST_SUITE_P(Loads, EveryCluster, ::testing::ValuesIn(testing::small_clusters()),
-                         [](const auto& test) {
-                           std::string name = test.param.first;
-                           std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
-                           return name;
-                         });
-
-TEST_P(EveryCluster, LoadsAreTheSumOverPaths) {
-  std::vector<double> expected(topology_.links().size(), 0);
-  std::vector<int> uses(topology_.links().size(), 0);
+void expect_sum_over_paths(const Topology& topology, const ByteMatrix& traffic) {
+  std::vector<double> expected(topology.links().size(), 0);
+  std::vector<int> uses(topology.links().size(), 0);
   double latency = 0;
   double shortest = std::numeric_limits<double>::infinity();
-  for (int s = 0; s < topology_.gpu_count(); ++s) {
-    for (const ByteMatrix::Entry& e : traffic_.row(GpuId(s))) {
+  for (int s = 0; s < topology.gpu_count(); ++s) {
+    for (const ByteMatrix::Entry& e : traffic.row(GpuId(s))) {
       if (e.to == GpuId(s)) continue;
-      for (const Path& path : topology_.paths(GpuId(s), e.to)) {
+      for (const Path& path : topology.paths(GpuId(s), e.to)) {
         double length = 0;
         for (const LinkId link : path.links) {
-          expected[link.index()] += path.share * static_cast<double>(traffic_.bytes(e).value);
+          expected[link.index()] += path.share * static_cast<double>(traffic.bytes(e).value);
           ++uses[link.index()];
-          length += topology_.links()[link.index()].latency.value;
+          length += topology.links()[link.index()].latency.value;
         }
         latency = std::max(latency, length);
         shortest = std::min(shortest, length);
       }
     }
   }
-  const LinkLoads loads = topology_.loads(traffic_);
+  const LinkLoads loads = topology.loads(traffic);
   for (std::size_t link = 0; link < expected.size(); ++link) {
     // Every aggregate that is split may leave one odd byte per hop on a link.
-    const double odd = 4.0 * topology_.gpu_count();
+    const double odd = 4.0 * topology.gpu_count();
     const LinkUse use = loads.on(LinkId(static_cast<std::int64_t>(link)));
     EXPECT_NEAR(static_cast<double>(use.bytes.value), expected[link], odd) << "link " << link;
     if (uses[link] == 0) {
@@ -63,6 +65,52 @@ TEST_P(EveryCluster, LoadsAreTheSumOverPaths) {
   EXPECT_NEAR(loads.latency.value, latency, 1e-12);
   EXPECT_TRUE(std::ranges::is_sorted(loads.uses, {}, &LinkUse::link));
   for (const LinkUse& use : loads.uses) EXPECT_GT(use.bytes, Bytes(0));
+}
+
+class EveryCluster : public ::testing::TestWithParam<std::pair<std::string, std::string>> {
+ protected:
+  Topology topology_ = parse_topology(GetParam().second, "test.yaml").topology;
+  ByteMatrix traffic_ = testing::random_traffic(topology_.gpu_count(), 7);
+};
+
+INSTANTIATE_TEST_SUITE_P(Loads, EveryCluster, ::testing::ValuesIn(testing::small_clusters()),
+                         [](const auto& test) {
+                           std::string name = test.param.first;
+                           std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
+                           return name;
+                         });
+
+TEST_P(EveryCluster, LoadsAreTheSumOverPaths) { expect_sum_over_paths(topology_, traffic_); }
+
+TEST_P(EveryCluster, FewOfManyPairsAreSummedAlike) {
+  for (const unsigned one_in : {2U, 8U, 64U}) {
+    expect_sum_over_paths(topology_, sparse_traffic(topology_.gpu_count(), one_in, one_in));
+  }
+}
+
+TEST(Loads, FewOfManyPairsAreSummedOverLongRunsOfAnEntrance) {
+  const Topology topology =
+      parse_topology(testing::nvswitch_nodes(4, 20, 1, "{kind: switch}"), "test.yaml").topology;
+  for (const unsigned one_in : {2U, 8U, 64U, 1000U}) {
+    expect_sum_over_paths(topology, sparse_traffic(topology.gpu_count(), one_in, one_in));
+  }
+}
+
+/// Among all GPUs and among some, of which hosts have several, one or none.
+TEST_P(EveryCluster, WhatIsReceivedByRowsIsWhatIsSentByColumns) {
+  std::mt19937 random(5);
+  for (const unsigned one_in : {1U, 2U, 8U}) {
+    std::vector<GpuId> members;
+    for (const GpuId gpu : topology_.all_gpus()) {
+      if (one_in == 1 || random() % 3 > 0) members.push_back(gpu);
+    }
+    const ByteMatrix back = sparse_traffic(static_cast<int>(members.size()), one_in, one_in);
+    const LinkLoads received = topology_.loads({back, members, true});
+    const LinkLoads sent = topology_.loads({back.transposed(), members});
+    EXPECT_EQ(received.uses, sent.uses);
+    EXPECT_EQ(received.latency, sent.latency);
+    EXPECT_EQ(received.overhead, sent.overhead);
+  }
 }
 
 /// Rows with gaps are summed entry by entry, those without in blocks.

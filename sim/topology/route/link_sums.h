@@ -15,7 +15,15 @@ namespace moesim {
 class LinkSums {
  public:
   /// Of so many links, none of them used.
-  explicit LinkSums(std::size_t links) : place_(links, unused) {}
+  explicit LinkSums(std::size_t links) : place_(std::exchange(spare(), {})) {
+    if (place_.size() < links) place_.resize(links, unused);
+  }
+  LinkSums(const LinkSums&) = delete;
+  LinkSums& operator=(const LinkSums&) = delete;
+  ~LinkSums() {
+    forget_places();
+    spare() = std::move(place_);
+  }
 
   void put(int link, const Load& load) {
     if (load.bytes == 0) return;
@@ -36,12 +44,34 @@ class LinkSums {
 
   /// The sums without their times, the links ascending. Leaves nothing behind.
   LinkLoads take() {
-    std::ranges::sort(loads_.uses, {}, &LinkUse::link);
+    constexpr std::size_t few = 16;  // of so many links one is used: sorting takes less than a look
+    if (loads_.uses.size() > place_.size() / few) {
+      std::vector<LinkUse> ascending;
+      ascending.reserve(loads_.uses.size());
+      for (const std::int32_t place : place_) {
+        if (place != unused) ascending.push_back(loads_.uses[static_cast<std::size_t>(place)]);
+      }
+      forget_places();
+      loads_.uses = std::move(ascending);
+    } else {
+      forget_places();
+      std::ranges::sort(loads_.uses, {}, &LinkUse::link);
+    }
     return std::move(loads_);
   }
 
  private:
   static constexpr std::int32_t unused = -1;
+  /// Places of nothing, from one exchange to the next: to make a place for every link of a large
+  /// cluster takes longer than to price an exchange of few GPUs.
+  static std::vector<std::int32_t>& spare() {
+    static thread_local std::vector<std::int32_t> places;
+    return places;
+  }
+  void forget_places() {
+    for (const LinkUse& use : loads_.uses) place_[use.link.index()] = unused;
+  }
+
   std::vector<std::int32_t> place_;  // per link, in loads_.uses
   LinkLoads loads_;
 };

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/topology/route/link_sums.h"
 #include "sim/topology/route/member_entrances.h"
+#include "sim/topology/route/row_sums.h"
 
 namespace moesim {
 
@@ -17,20 +19,22 @@ namespace moesim {
 class Loader {
  public:
   Loader(const Routes& routes, std::size_t links, const ByteMatrix& traffic,
-         std::span<const GpuId> members);
+         std::span<const GpuId> members, bool transposed);
 
   LinkLoads run();
 
  private:
-  using Entries = std::span<const ByteMatrix::Entry>;
   int gpu(int member) const { return members_[static_cast<std::size_t>(member)].value; }
 
   const Entrance& entrance(std::size_t e) const;
   /// Units for GPUs of other hosts. Everything else works on these sums, so the number of pairs
   /// counts here alone.
-  void sum_remote(Entries entries, std::int64_t* sums);
-  /// The same for entries of members one after the other.
-  void sum_dense(Entries entries, std::int64_t* sums);
+  void sum_sent(RowEntries entries, std::int64_t* sums);
+  void sum_received(std::span<const int> members);
+  void sum_each(RowEntries entries, std::int64_t* sums);
+  /// From the first to the last of some members.
+  static std::pair<RowEntries::iterator, RowEntries::iterator> within(RowEntries row,
+                                                                      std::span<const int> members);
   void leave_host(int h, std::span<const int> members);
   void stay_inside(const Host& host);
   /// Pushes what lies in at_ along a DAG of the host.
@@ -53,10 +57,15 @@ class Loader {
   void enter_host(int gpu, const std::vector<Load>& loads);
 
   const Routes& routes_;
-  const ByteMatrix& traffic_;
+  ByteMatrix traffic_;
   std::span<const GpuId> members_;
   MemberEntrances entrances_;
   std::size_t width_;  // how many
+  /// Rows are what members receive. Sums per source and entrance are kept for all sources then;
+  /// where that is more than the matrix has, it is turned.
+  bool receives_;
+  static constexpr std::size_t small_table = 1 << 16;
+  std::vector<std::int64_t> sent_;  // units per member and entrance, where receives_
   LinkSums sums_;
   bool crosses_ = false;                     // whether anything leaves its host
   std::vector<std::int64_t> inbound_;        // units per member from outside its host

@@ -3,78 +3,48 @@
 #include "sim/topology/route/loads.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <utility>
 
 #include "sim/topology/route/loader.h"
 
 namespace moesim {
-namespace {
-
-/// Adds the units of neighbours to those that each is sent; returns their sum. Blocks of a fixed
-/// number of entries become vector instructions; entries that follow are fetched ahead, as the
-/// processor's own fetching ends with every page (16,384 GPUs, 268 million pairs: 210 -> 152 ms).
-std::int64_t sum_run(std::span<const ByteMatrix::Entry> run, std::int64_t* inbound) {
-  constexpr std::size_t block = 8;
-  std::array<std::int64_t, block> sums{};
-  std::size_t i = 0;
-  for (; i + block <= run.size(); i += block) {
-    __builtin_prefetch(&run[i] + 32 * block);
-    for (std::size_t k = 0; k < block; ++k) {
-      const std::int64_t units = run[i + k].units;
-      inbound[i + k] += units;
-      sums[k] += units;
-    }
-  }
-  std::int64_t sum = std::accumulate(sums.begin(), sums.end(), std::int64_t{0});
-  for (; i < run.size(); ++i) {
-    inbound[i] += run[i].units;
-    sum += run[i].units;
-  }
-  return sum;
-}
-
-/// The first entry to `member` or one after it. A row without gaps, or with one, such as its
-/// diagonal, needs no search, which would wait for memory at every probe.
-auto first_from(std::span<const ByteMatrix::Entry> row, int member) {
-  const auto begins = [&](std::ptrdiff_t i) {
-    return i >= 0 && i <= std::ssize(row) &&
-           (i == std::ssize(row) || row.begin()[i].to.value >= member) &&
-           (i == 0 || row.begin()[i - 1].to.value < member);
-  };
-  const std::ptrdiff_t guess = row.empty() ? 0 : member - row.front().to.value;
-  for (const std::ptrdiff_t i : {guess, guess - 1}) {
-    if (begins(i)) return row.begin() + i;
-  }
-  return std::ranges::lower_bound(row, member, {},
-                                  [](const ByteMatrix::Entry& e) { return e.to.value; });
-}
-
-}  // namespace
 
 Loader::Loader(const Routes& routes, std::size_t links, const ByteMatrix& traffic,
-               std::span<const GpuId> members)
+               std::span<const GpuId> members, bool transposed)
     : routes_(routes),
       traffic_(traffic),
       members_(members),
       entrances_(routes, members),
       width_(entrances_.used.size()),
+      receives_(transposed),
       sums_(links),
       inbound_(members.size(), 0),
       entering_(static_cast<std::size_t>(routes.fabric().size())) {
   first_in_.assign(width_, Load().latency);
+  if (!receives_) return;
+  const std::size_t table = members.size() * width_;
+  if (table > std::max(traffic.entries(), small_table)) {
+    traffic_ = traffic.transposed();
+    receives_ = false;
+  } else {
+    sent_.assign(table, 0);
+  }
 }
 
 LinkLoads Loader::run() {
   const std::vector<int> by_host = members_by_host(routes_, members_);
   const auto host_of = [&](int member) { return routes_.host_of(gpu(member)); };
-  for (auto first = by_host.begin(); first != by_host.end();) {
-    const int host = host_of(*first);
-    const auto last = std::find_if(first, by_host.end(), [&](int m) { return host_of(m) != host; });
-    leave_host(host, {first, last});
-    first = last;
-  }
+  const auto for_each_host = [&](auto visit) {
+    for (auto first = by_host.begin(); first != by_host.end();) {
+      const int host = host_of(*first);
+      const auto last =
+          std::find_if(first, by_host.end(), [&](int m) { return host_of(m) != host; });
+      visit(host, std::span<const int>(first, last));
+      first = last;
+    }
+  };
+  if (receives_) for_each_host([&](int, auto members) { sum_received(members); });
+  for_each_host([&](int host, auto members) { leave_host(host, members); });
   if (crosses_) {
     cross_fabric();
     enter_hosts();
@@ -86,14 +56,21 @@ const Entrance& Loader::entrance(std::size_t e) const {
   return routes_.entrances()[static_cast<std::size_t>(entrances_.used[e])];
 }
 
-void Loader::sum_remote(Entries entries, std::int64_t* sums) {
-  if (entries.empty()) return;
-  if (entries.back().to.value - entries.front().to.value == std::ssize(entries) - 1) {
-    return sum_dense(entries, sums);
+void Loader::sum_sent(RowEntries entries, std::int64_t* sums) {
+  if (!entrances_.in_long_runs) return sum_each(entries, sums);
+  while (!entries.empty()) {
+    const std::size_t to = entries.front().to.index();
+    const auto end = first_from(entries, static_cast<int>(to + entrances_.same[to]));
+    sums[entrances_.of_member[to]] += add_inbound({entries.begin(), end}, inbound_.data());
+    entries = {end, entries.end()};
   }
+}
+
+void Loader::sum_each(RowEntries entries, std::int64_t* sums) {
+  if (entries.empty()) return;
   const int* entrance = entrances_.of_member.data();
   std::int64_t* inbound = inbound_.data();
-  // Neighbours share an entrance, whose sum in memory would be waited for at every entry.
+  // Neighbours may share an entrance, whose sum in memory would be waited for at every entry.
   int at = entrance[entries.front().to.index()];
   std::int64_t sum = 0;
   for (const ByteMatrix::Entry& e : entries) {
@@ -105,41 +82,66 @@ void Loader::sum_remote(Entries entries, std::int64_t* sums) {
   sums[at] += sum;
 }
 
-void Loader::sum_dense(Entries entries, std::int64_t* sums) {
-  for (std::size_t done = 0; done < entries.size();) {
-    const std::size_t first = entries[done].to.index();
-    const std::size_t alike = std::min(entrances_.same[first], entries.size() - done);
-    const Entries run = entries.subspan(done, alike);
-    sums[entrances_.of_member[first]] += sum_run(run, &inbound_[first]);
-    done += alike;
+/// The rows are what members receive: sums of all sources at once, what stays in the host left out.
+void Loader::sum_received(std::span<const int> members) {
+  for (const int to : members) {
+    const RowEntries row = traffic_.row(GpuId(to));
+    const auto [first, last] = within(row, members);
+    const auto entrance =
+        static_cast<std::size_t>(entrances_.of_member[static_cast<std::size_t>(to)]);
+    std::int64_t& inbound = inbound_[static_cast<std::size_t>(to)];
+    const auto add = [&](const ByteMatrix::Entry& e) {
+      sent_[e.to.index() * width_ + entrance] += e.units;
+      inbound += e.units;
+    };
+    std::for_each(row.begin(), first, add);
+    std::for_each(last, row.end(), add);
+    for (const auto& e : RowEntries(first, last)) {
+      if (e.to.value == to || routes_.stays_inside(gpu(e.to.value), gpu(to))) continue;
+      add(e);
+    }
   }
+}
+
+std::pair<RowEntries::iterator, RowEntries::iterator> Loader::within(RowEntries row,
+                                                                     std::span<const int> members) {
+  const auto first = first_from(row, members.front());
+  return {first, first_from({first, row.end()}, members.back() + 1)};
 }
 
 void Loader::leave_host(int h, std::span<const int> members) {
   const Host& host = routes_.host(h);
   const std::size_t gpus = host.gpus.size();
+  const auto local_of = [&](int member) {
+    return static_cast<std::size_t>(routes_.local_of(gpu(member)));
+  };
   remote_.assign(gpus * width_, 0);
   local_.assign(gpus * gpus, 0);
-  for (const int from : members) {
-    const auto g = static_cast<std::size_t>(routes_.local_of(gpu(from)));
-    std::int64_t* const remote = remote_.data() + g * width_;  // empty without a fabric
-    const Entries row = traffic_.row(GpuId(from));
-    const auto first = first_from(row, members.front());
-    const auto last = first_from(row, members.back() + 1);
-    sum_remote({row.begin(), first}, remote);
-    sum_remote({last, row.end()}, remote);
+  bool inside = false;
+  for (const int member : members) {
+    const std::size_t g = local_of(member);
+    const RowEntries row = traffic_.row(GpuId(member));
+    const auto [first, last] = within(row, members);
+    std::int64_t* const sums = remote_.data() + g * width_;
+    if (receives_) {
+      std::copy_n(sent_.data() + static_cast<std::size_t>(member) * width_, width_, sums);
+    } else {
+      sum_sent({row.begin(), first}, sums);
+      sum_sent({last, row.end()}, sums);
+    }
     for (auto e = first; e != last; ++e) {
-      if (e->to.value == from) continue;
-      const int there = gpu(e->to.value);
-      if (routes_.stays_inside(gpu(from), there)) {
-        const auto to = static_cast<std::size_t>(routes_.local_of(there));
-        local_[to * gpus + g] += traffic_.bytes(*e).value;
-      } else {
-        sum_remote({e, e + 1}, remote);
+      const int other = e->to.value;
+      if (other == member) continue;
+      const int from = receives_ ? other : member, to = receives_ ? member : other;
+      if (routes_.stays_inside(gpu(from), gpu(to))) {
+        local_[local_of(to) * gpus + local_of(from)] += traffic_.bytes(*e).value;
+        inside = true;
+      } else if (!receives_) {
+        sum_sent({e, e + 1}, sums);
       }
     }
   }
-  stay_inside(host);
+  if (inside) stay_inside(host);
   if (std::ranges::all_of(remote_, [](std::int64_t units) { return units == 0; })) return;
   crosses_ = true;
   go_out(h);
@@ -149,12 +151,12 @@ void Loader::stay_inside(const Host& host) {
   const HostType& type = routes_.type(host);
   const std::size_t gpus = host.gpus.size();
   for (std::size_t to = 0; to < gpus; ++to) {
-    at_.assign(static_cast<std::size_t>(type.inside.size()), {});
     bool any = false;
     for (std::size_t from = 0; from < gpus; ++from) {
       const std::int64_t bytes = local_[to * gpus + from];
       if (bytes == 0) continue;
       const auto vertex = static_cast<std::size_t>(type.gpus[from]);
+      if (!any) at_.assign(static_cast<std::size_t>(type.inside.size()), {});
       any = true;
       at_[vertex] = {bytes, type.latency_to_gpu[to][vertex]};
       sums_.note_latency(at_[vertex].latency);
@@ -178,7 +180,8 @@ void Loader::go_out(int h) {
   }
   const std::size_t gpus = host.gpus.size();
   leaving_.assign(egresses.size() * gpus, {});
-  choosing_.assign(gpus * width_, {});
+  const bool choose = !std::ranges::all_of(egresses, &Egress::single);
+  if (choose) choosing_.assign(gpus * width_, {});
   for (std::size_t g = 0; g < gpus; ++g) {
     for (std::size_t e = 0; e < width_; ++e) {
       const std::int64_t units = remote_[g * width_ + e];
@@ -204,7 +207,7 @@ void Loader::go_out(int h) {
   for (std::size_t n = 0; n < egresses.size(); ++n) {
     if (egresses[n].single) push_out(host, egresses[n], &leaving_[n * gpus], 1);
   }
-  for (std::size_t e = 0; e < width_; ++e) {
+  for (std::size_t e = 0; choose && e < width_; ++e) {
     if (egress_of(attachment, e) < 0) continue;
     const Egress& egress = egresses[static_cast<std::size_t>(egress_of(attachment, e))];
     if (egress.single) continue;
@@ -223,13 +226,15 @@ int Loader::egress_of(const Attachment& attachment, std::size_t e) const {
 bool Loader::push_out(const Host& host, const Egress& egress, const Load* load,
                       std::size_t stride) {
   const HostType& type = routes_.type(host);
+  const auto leaves = [&](std::size_t g) { return load[g * stride].bytes != 0; };
+  const std::size_t gpus = host.gpus.size();
+  std::size_t first = 0;
+  while (first < gpus && !leaves(first)) ++first;
+  if (first == gpus) return false;
   at_.assign(static_cast<std::size_t>(type.inside.size()), {});
-  bool any = false;
-  for (std::size_t g = 0; g < host.gpus.size(); ++g) {
+  for (std::size_t g = first; g < gpus; ++g) {
     at_[static_cast<std::size_t>(type.gpus[g])] = load[g * stride];
-    any = any || load[g * stride].bytes != 0;
   }
-  if (!any) return false;
   through_port_.assign(type.up.size(), {});
   egress.dag.push(at_, [&](int link, const Load& part) {
     sums_.put(host.out_links[static_cast<std::size_t>(link)], part);
@@ -242,8 +247,8 @@ bool Loader::push_out(const Host& host, const Egress& egress, const Load* load,
 }
 
 LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic,
-                     std::span<const GpuId> members) {
-  return Loader(routes, links, traffic, members).run();
+                     std::span<const GpuId> members, bool transposed) {
+  return Loader(routes, links, traffic, members, transposed).run();
 }
 
 }  // namespace moesim

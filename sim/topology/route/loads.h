@@ -7,8 +7,8 @@
 namespace moesim {
 
 /// See Topology::loads, without times; `links` is the number of links. Entry (i, j) goes from
-/// member i to member j.
+/// member i to member j, where `transposed` from j to i.
 LinkLoads link_loads(const Routes& routes, std::size_t links, const ByteMatrix& traffic,
-                     std::span<const GpuId> members);
+                     std::span<const GpuId> members, bool transposed);
 
 }  // namespace moesim

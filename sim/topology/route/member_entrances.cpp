@@ -19,10 +19,17 @@ MemberEntrances::MemberEntrances(const Routes& routes, std::span<const GpuId> me
     if (entrance < 0) continue;
     entrance = static_cast<int>(std::ranges::lower_bound(used, entrance) - used.begin());
   }
+  constexpr std::size_t long_run = 16;
   same.assign(members.size(), 1);
+  std::size_t runs = 1;
   for (std::size_t m = members.size(); m-- > 1;) {
-    if (of_member[m] == of_member[m - 1]) same[m - 1] = same[m] + 1;
+    if (of_member[m] == of_member[m - 1]) {
+      same[m - 1] = same[m] + 1;
+    } else {
+      ++runs;
+    }
   }
+  in_long_runs = members.size() >= runs * long_run;
 }
 
 std::vector<int> members_by_host(const Routes& routes, std::span<const GpuId> members) {

@@ -16,6 +16,7 @@ struct MemberEntrances {
   std::vector<int> used;          // indices into Routes::entrances(), ascending
   std::vector<int> of_member;     // into `used`; -1: nothing outside its host needs to reach it
   std::vector<std::size_t> same;  // members from here on with this one's entrance
+  bool in_long_runs = true;       // many neighbours share one, on the whole
 };
 
 /// Members by their hosts, ascending within one.
