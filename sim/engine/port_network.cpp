@@ -2,7 +2,6 @@
 #include "sim/engine/port_network.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -17,7 +16,8 @@ class PortNetwork : public Network {
       : events_(events),
         plan_(plan),
         ended_(std::move(ended)),
-        links_(plan.topology().links().size()) {}
+        links_(plan.topology().links().size()),
+        ends_(plan.plan().ops.size()) {}
 
   void join(const Progress::Joined& joined) override {
     if (!joined.all) return;
@@ -28,13 +28,13 @@ class PortNetwork : public Network {
   /// Its bytes begin to move. Exchanges that share a link with it end later than foretold.
   void begin(OpId op) {
     const Seconds now = events_.now();
-    ends_[op] = now;
+    ends_[op.index()] = now;
     for (const LinkUse& use : plan_[op]->loads.uses) {
       SharedLink<OpId>& link = links_[use.link.index()];
       link.advance(now, [](OpId, Seconds) {});
       link.add(op, use.time);
       link.foretell([this](OpId served, Seconds end) {
-        Seconds& last = ends_.at(served);
+        Seconds& last = ends_[served.index()];
         last = std::max(last, end);
       });
     }
@@ -42,9 +42,8 @@ class PortNetwork : public Network {
   }
 
   void await_end(OpId op) {
-    events_.call(ends_.at(op), [this, op] {
-      if (ends_.at(op) > events_.now()) return await_end(op);
-      ends_.erase(op);
+    events_.call(ends_[op.index()], [this, op] {
+      if (ends_[op.index()] > events_.now()) return await_end(op);
       ended_(op, everyone);
     });
   }
@@ -53,7 +52,7 @@ class PortNetwork : public Network {
   const PricedPlan& plan_;
   Ended ended_;
   std::vector<SharedLink<OpId>> links_;
-  std::map<OpId, Seconds> ends_;  // of exchanges whose bytes move, unless others begin
+  std::vector<Seconds> ends_;  // [op] of an exchange whose bytes move, unless others begin
 };
 
 }  // namespace

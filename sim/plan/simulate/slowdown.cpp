@@ -50,6 +50,7 @@ Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events
       ended_(std::move(ended)) {
   for (const auto& gpu : gpus) gpus_.push_back({gpu.get(), {}, {}, {}});
   bounds_.resize(plan.plan().ops.size());
+  active_.resize(plan.plan().ops.size());
 }
 
 template <class Function>
@@ -97,10 +98,10 @@ void Slowdown::join(const Progress::Joined& joined, Seconds duration) {
     });
   }
   if (price->loads.uses.empty()) return;  // it carries nothing
-  const auto [place, fresh] = active_.try_emplace(op);
-  if (fresh) {
-    place->second.working = plan_.plan()[op].group.size();
-    place->second.participants.resize(place->second.working);
+  if (active(op) == nullptr) {
+    Active& begun = active_[op.index()];
+    begun.working = plan_.plan()[op].group.size();
+    begun.participants.resize(begun.working);
   }
   at_time(time, [this, op = op, participant = participant] { enter(op, participant); });
   if (all && slows_exchanges_) at_time(*all, [this, op = op] { all_joined(op); });
@@ -119,9 +120,9 @@ void Slowdown::start_kernel(OpId op, std::int32_t participant, Seconds duration)
 }
 
 void Slowdown::enter(OpId exchange, std::int32_t participant) {
-  const auto active = active_.find(exchange);
-  if (active == active_.end()) return;  // through at the very time when it joined
-  active->second.participants[static_cast<std::size_t>(participant)].inside = true;
+  Active* const into = active(exchange);
+  if (into == nullptr) return;  // through at the very time when it joined
+  into->participants[static_cast<std::size_t>(participant)].inside = true;
   const GpuId id = gpu_of(exchange, participant);
   Gpu& gpu = at(id);
   ++gpu.exchanging;
@@ -131,34 +132,34 @@ void Slowdown::enter(OpId exchange, std::int32_t participant) {
 }
 
 void Slowdown::all_joined(OpId exchange) {
-  const auto active = active_.find(exchange);
-  if (active == active_.end()) return;
-  active->second.all_joined = true;
+  Active* const joined = active(exchange);
+  if (joined == nullptr) return;
+  joined->all_joined = true;
   std::int32_t participant = 0;
-  for (Participant& p : active->second.participants) {
+  for (Participant& p : joined->participants) {
     p.lost = at(gpu_of(exchange, participant++)).exchanges.lost(events_.now());
   }
 }
 
 void Slowdown::carried(OpId exchange, std::int32_t participant) {
-  const auto active = active_.find(exchange);
-  if (active == active_.end()) return ended_(exchange, participant);  // it carries nothing
-  active->second.together = participant == Network::everyone;
+  Active* const moved = active(exchange);
+  if (moved == nullptr) return ended_(exchange, participant);  // it carries nothing
+  moved->together = participant == Network::everyone;
   const auto carried_for = [&](std::int32_t p) {
     slows_exchanges_ ? add_work(exchange, p) : end_exchange(exchange, p);
   };
-  if (!active->second.together) return carried_for(participant);
-  const auto count = static_cast<std::int32_t>(active->second.participants.size());
+  if (!moved->together) return carried_for(participant);
+  const auto count = static_cast<std::int32_t>(moved->participants.size());
   for (std::int32_t p = 0; p < count; ++p) carried_for(p);
 }
 
 /// The rest of the work: what the GPU has lost since all had joined.
 void Slowdown::add_work(OpId exchange, std::int32_t participant) {
-  const Active& active = active_.at(exchange);
+  const Active& moved = active_[exchange.index()];
   const GpuId id = gpu_of(exchange, participant);
   const Seconds now = events_.now();
-  const Seconds before = active.all_joined
-                             ? active.participants[static_cast<std::size_t>(participant)].lost
+  const Seconds before = moved.all_joined
+                             ? moved.participants[static_cast<std::size_t>(participant)].lost
                              : at(id).exchanges.lost(now);
   at(id).exchanges.add({exchange, participant, now, before});
   changed(id);
@@ -178,20 +179,21 @@ void Slowdown::end_work(GpuId id) {
 }
 
 void Slowdown::end_exchange(OpId exchange, std::int32_t participant) {
-  Active& active = active_.at(exchange);
-  const bool last = --active.working == 0;
-  const bool together = active.together;
+  Active& ending = active_[exchange.index()];
+  const bool last = --ending.working == 0;
+  const bool together = ending.together;
   if (!together) leave(exchange, participant);
   if (last && together) {
-    const auto count = static_cast<std::int32_t>(active.participants.size());
+    const auto count = static_cast<std::int32_t>(ending.participants.size());
     for (std::int32_t p = 0; p < count; ++p) leave(exchange, p);
   }
-  if (last) active_.erase(exchange);
+  if (last) ending = {};
   if (last || !together) ended_(exchange, together ? Network::everyone : participant);
 }
 
 void Slowdown::leave(OpId exchange, std::int32_t participant) {
-  if (!active_.at(exchange).participants[static_cast<std::size_t>(participant)].inside) return;
+  const Active& left = active_[exchange.index()];
+  if (!left.participants[static_cast<std::size_t>(participant)].inside) return;
   const GpuId id = gpu_of(exchange, participant);
   Gpu& gpu = at(id);
   --gpu.exchanging;

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <limits>
-#include <map>
 #include <vector>
 
 #include "sim/model/gpu_model.h"
@@ -74,6 +73,11 @@ class Slowdown {
   void end_exchange(OpId exchange, std::int32_t participant);
   void leave(OpId exchange, std::int32_t participant);
   void changed(GpuId gpu);
+  /// Nothing before it begins and once it has ended for all.
+  Active* active(OpId exchange) {
+    Active& found = active_[exchange.index()];
+    return found.participants.empty() ? nullptr : &found;
+  }
   GpuId gpu_of(OpId op, std::int32_t participant) const;
   /// Whether fewer multiprocessors slow the kernel of a participant.
   bool is_bound_by_compute(OpId op, std::int32_t participant);
@@ -91,7 +95,7 @@ class Slowdown {
     bool by_compute = false;
   };
   std::vector<Bound> bounds_;
-  std::map<OpId, Active> active_;
+  std::vector<Active> active_;  // per op
 };
 
 }  // namespace moesim
