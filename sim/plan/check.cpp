@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "sim/plan/mistakes.h"
 #include "sim/plan/op_sizes.h"
@@ -167,14 +168,20 @@ class Checker {
       return mistake(
           fmt::format(": a traffic matrix of {} rows for {} GPUs", traffic.ranks(), members));
     }
-    for (int row = 0; row < members; ++row) {
+    const auto [known, fresh] = units_.try_emplace(traffic.identity().first, 0.0);
+    for (int row = 0; fresh && row < members; ++row) {
+      std::uint64_t units = 0;
       for (const ByteMatrix::Entry& entry : traffic.row(GpuId(row))) {
+        units += entry.units;
         if (entry.to.value >= 0 && entry.to.value < members) continue;
+        units_.erase(known);
         return mistake(
             fmt::format(": an entry of its traffic in column {} of {}", entry.to.value, members));
       }
+      known->second += static_cast<double>(units);
     }
-    if (const std::string large = size_mistake(traffic); !large.empty()) mistake(large);
+    const std::string large = size_mistake(known->second, traffic.unit());
+    if (!large.empty()) mistake(large);
   }
 
   void check_rows(const Exchange& exchange) {
@@ -206,6 +213,9 @@ class Checker {
   const Plan& plan_;
   std::vector<OpId> joins_;  // [gpu]: the last exchange seen to list it
   std::vector<PlanMistake> mistakes_;
+  // Units of matrices whose entries are sound, which exchanges share: there and back, forward and
+  // backward.
+  std::map<const void*, double> units_;
   OpId id_;
   bool may_order_ = true;  // ids are in range and participants distinct
 };

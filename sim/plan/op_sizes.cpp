@@ -38,12 +38,8 @@ std::string size_mistake(const Kernel& kernel) {
   return fmt::format(": a kernel of {:.3g} bytes, more than {:.3g}", size, most_op_bytes);
 }
 
-std::string size_mistake(const ByteMatrix& traffic) {
-  double units = 0;
-  for (int row = 0; row < traffic.ranks(); ++row) {
-    for (const ByteMatrix::Entry& entry : traffic.row(GpuId(row))) units += entry.units;
-  }
-  const double bytes = units * real(traffic.unit().value);
+std::string size_mistake(double units, Bytes unit) {
+  const double bytes = units * real(unit.value);
   if (bytes <= most_op_bytes) return "";
   return fmt::format(": an exchange of {:.3g} bytes, more than {:.3g}", bytes, most_op_bytes);
 }

@@ -16,18 +16,34 @@
 namespace moesim {
 namespace {
 
-/// Where an exchange's bytes go, and a check that they appear on the tiers they need and no other.
-Traffic traffic_of(const Op& op, const LinkLoads& loads, const Topology& topology) {
-  Traffic traffic;
-  op.traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
-    if (from == to) {
-      traffic.same_gpu += bytes;
-    } else if (topology.host_of(from) == topology.host_of(to)) {
-      traffic.same_host += bytes;
-    } else {
-      traffic.other_host += bytes;
+/// How far the units of a matrix go among a group, whichever way.
+struct Reached {
+  std::int64_t same_gpu = 0, same_host = 0, other_host = 0;
+};
+
+Reached reached(const ByteMatrix& matrix, const Group& group, const Topology& topology) {
+  std::vector<int> host_of;
+  for (const GpuId gpu : group) host_of.push_back(topology.host_of(gpu));
+  Reached units;
+  for (int row = 0; row < matrix.ranks(); ++row) {
+    const int host = host_of[static_cast<std::size_t>(row)];
+    for (const ByteMatrix::Entry& entry : matrix.row(GpuId(row))) {
+      (host_of[entry.to.index()] == host ? units.same_host : units.other_host) += entry.units;
+      if (entry.to.value == row) units.same_gpu += entry.units;
     }
-  });
+  }
+  units.same_host -= units.same_gpu;
+  return units;
+}
+
+/// Where an exchange's bytes go, and a check that they appear on the tiers they need and no other.
+Traffic traffic_of(const Op& op, const Reached& units, const LinkLoads& loads,
+                   const Topology& topology) {
+  const std::int64_t unit = op.exchange()->traffic.unit().value;
+  Traffic traffic{Bytes(units.same_gpu * unit),
+                  Bytes(units.same_host * unit),
+                  Bytes(units.other_host * unit),
+                  {}};
   traffic.link_class.assign(topology.classes().size(), 0);
   const std::vector<Link>& links = topology.links();
   for (const LinkUse& use : loads.uses) {
@@ -174,16 +190,26 @@ class StepMetrics {
       of_layer[op.group[p].index()].push_back(intervals[p]);
       everywhere_[op.group[p].index()].push_back(intervals[p]);
     }
-    (tokens ? layer.traffic : layer.parameter_traffic).add(traffic_of(op, loads, topology_));
+    (tokens ? layer.traffic : layer.parameter_traffic)
+        .add(traffic_of(op, reached_by(op), loads, topology_));
     if (op.key.stage == Stage::migrate) layer.migrated += exchange.traffic.off_diagonal();
     layer.link_bytes.resize(topology_.links().size());
     for (const LinkUse& use : loads.uses) layer.link_bytes[use.link.index()] += use.bytes.value;
+  }
+
+  /// Exchanges there and back, forward and backward share a matrix.
+  const Reached& reached_by(const Op& op) {
+    const ByteMatrix& matrix = op.exchange()->traffic;
+    const auto [known, fresh] = reached_.try_emplace({matrix.identity().first, op.group});
+    if (fresh) known->second = reached(matrix, op.group, topology_);
+    return known->second;
   }
 
   const PricedPlan& priced_;
   const Plan& plan_;
   const Timeline& timeline_;
   const Topology& topology_;
+  std::map<std::pair<const void*, Group>, Reached> reached_;  // by the entries of a matrix
   std::map<int, LayerMetrics> layers_;
   std::map<int, GpuLoads> loads_;  // by layer
   std::map<std::pair<int, Pass>, Span> spans_;
