@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/policy/hops.h"
@@ -62,24 +63,25 @@ class BulkCount {
         order_(order),
         choices_(tokens, by_slot ? StopPer::slot : StopPer::gpu),
         counts_(counts),
-        merged_(counts.phases.size(), Merged(counts.gpus())),
-        routes_(counts.phases.size() + 1) {}
+        hops_(order.most_hops(), HopRoute(counts.gpus(), choices_.no_classes())) {}
 
   /// Adds the rows of a source rank to every phase, its choices to the slots.
   void add(GpuId source) {
     choices_.enter(source);
     if (choices_.tokens() == 0) return;
-    Route& start = routes_.back();
+    start_.assign(choices_.stops().size(), {source, 0});
+    std::uint64_t start = ++routes_;
     for (const int phase : order_.first) {
       const TokenRange tokens = taken(mechanism_, phase, choices_.tokens());
       choices_.select(tokens.first, tokens.last);
-      start.assign(choices_.stops().size(), {source, 0});
       if constexpr (by_slot) {
-        for (std::size_t i = 0; i < start.size(); ++i) {
-          if (!mechanism_.part(phase, only, &choices_.stops()[i].local)) start[i].at = nowhere;
+        for (std::size_t i = 0; i < start_.size(); ++i) {
+          const bool takes = mechanism_.part(phase, only, &choices_.stops()[i].local) != 0;
+          start_[i].at = takes ? source : nowhere;
         }
+        start = ++routes_;
       }
-      follow(phase, start, 0);
+      follow(phase, start_, start, 0);
     }
     choices_.add_to_slots(counts_.slots);
   }
@@ -91,17 +93,21 @@ class BulkCount {
   struct Place {
     GpuId at;
     std::uint32_t copy;
-    bool operator==(const Place&) const = default;
   };
   using Route = std::vector<Place>;  // [stop]
 
   /// What was found for the last phase so many hops from the source: phases beside each other may
   /// share their routes.
-  struct Merged {
-    explicit Merged(std::size_t gpus) : copies(gpus) {}
+  struct HopRoute {
+    HopRoute(std::size_t gpus, StopClasses none) : copies(gpus), classes(std::move(none)) {}
+    int hop = -1;              // its number
+    std::uint64_t after = 0;   // the number of the route that it goes on from
+    std::uint64_t number = 0;  // its own
     Route from, to;
+    // Where choices merge.
     std::vector<std::uint32_t> copy_of;  // [stop]
     RouteCopies copies;
+    StopClasses classes;
   };
 
   /// Where the only choice of a row goes.
@@ -111,64 +117,80 @@ class BulkCount {
     void merge(GpuId gpu, Choices) { to = gpu; }
   };
 
-  void follow(int phase, const Route& from, std::size_t hops) {
+  /// Phases of one number send on alike.
+  int hop_of(int phase) const {
+    if constexpr (requires { mechanism_.hop(phase); }) {
+      return mechanism_.hop(phase);
+    } else {
+      return phase;
+    }
+  }
+
+  void follow(int phase, const Route& from, std::uint64_t after, std::size_t hops) {
+    HopRoute& route = hops_[hops];
+    if (route.hop != hop_of(phase) || route.after != after) find(phase, from, after, route);
+    mechanism_.merges() ? count_merged(phase, route) : count_choices(phase, route);
+    for (const int later : order_.continued_by[static_cast<std::size_t>(phase)]) {
+      follow(later, route.to, route.number, hops + 1);
+    }
+  }
+
+  void find(int phase, const Route& from, std::uint64_t after, HopRoute& route) {
     const auto stops = choices_.stops();
-    Route& route = routes_[static_cast<std::size_t>(phase)];
-    route.assign(stops.size(), {nowhere, 0});
+    route.hop = hop_of(phase);
+    route.after = after;
+    route.number = ++routes_;
+    route.from = from;
+    route.to.assign(stops.size(), {nowhere, 0});
     for (std::size_t i = 0; i < stops.size(); ++i) {
       if (from[i].at == nowhere) continue;
       OnlyHop hop;
       mechanism_.next(phase, from[i].at, only, &stops[i].gpu, hop);
-      route[i].at = hop.to;
+      route.to[i].at = hop.to;
     }
-    if (mechanism_.merges()) {
-      count_merged(phase, from, merged_[hops], route);
-    } else {
-      count_choices(phase, from, route);
-    }
-    for (const int later : order_.continued_by[static_cast<std::size_t>(phase)]) {
-      follow(later, route, hops + 1);
-    }
+    if (mechanism_.merges()) merge(route);
   }
 
-  void count_choices(int phase, const Route& from, const Route& to) {
+  void merge(HopRoute& route) {
+    route.copies.clear();
+    route.copy_of.assign(route.to.size(), SourceChoices::no_class);
+    for (std::size_t i = 0; i < route.to.size(); ++i) {
+      if (route.to[i].at == nowhere) continue;
+      const Place& from = route.from[i];
+      route.to[i].copy = route.copy_of[i] = route.copies.find({from.copy, from.at, route.to[i].at});
+    }
+    choices_.classify(route.copy_of, route.copies.all().size(), route.classes);
+  }
+
+  void count_choices(int phase, const HopRoute& route) {
     const auto choices = choices_.choices();
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      if (to[i].at != nowhere) rows(phase, from[i].at, to[i].at) += choices[i];
+    const auto cells = counts_.phases[static_cast<std::size_t>(phase)].cells();
+    for (std::size_t i = 0; i < route.to.size(); ++i) {
+      if (route.to[i].at == nowhere) continue;
+      cells[cell(route.from[i].at, route.to[i].at)] += choices[i];
     }
   }
 
-  void count_merged(int phase, const Route& from, Merged& merged, Route& to) {
-    if (merged.from != from || merged.to != to) merge(from, to, merged);
-    const auto counted = choices_.rows(merged.copy_of, merged.copies.all().size());
+  void count_merged(int phase, HopRoute& route) {
+    const auto counted = choices_.rows(route.classes);
+    const auto cells = counts_.phases[static_cast<std::size_t>(phase)].cells();
     for (std::size_t c = 0; c < counted.size(); ++c) {
-      const auto& copy = merged.copies.all()[c];
-      rows(phase, copy.from, copy.to) += counted[c];
-    }
-    for (std::size_t i = 0; i < to.size(); ++i) to[i].copy = merged.copy_of[i];
-  }
-
-  void merge(const Route& from, const Route& to, Merged& merged) {
-    merged.from = from;
-    merged.to = to;
-    merged.copies.clear();
-    merged.copy_of.assign(to.size(), SourceChoices::no_class);
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      if (to[i].at == nowhere) continue;
-      merged.copy_of[i] = merged.copies.find({from[i].copy, from[i].at, to[i].at});
+      const auto& copy = route.copies.all()[c];
+      cells[cell(copy.from, copy.to)] += counted[c];
     }
   }
 
-  std::uint32_t& rows(int phase, GpuId from, GpuId to) {
-    return counts_.phases[static_cast<std::size_t>(phase)].row(from.index())[to.index()];
+  std::size_t cell(GpuId from, GpuId to) const {
+    return from.index() * counts_.gpus() + to.index();
   }
 
   const Mechanism& mechanism_;
   const PhaseOrder& order_;
   SourceChoices choices_;
   RowCounts& counts_;
-  std::vector<Merged> merged_;  // [hops from the source]
-  std::vector<Route> routes_;   // [phase], and before the first
+  Route start_;
+  std::vector<HopRoute> hops_;  // [hops from the source]
+  std::uint64_t routes_ = 0;    // found so far
 };
 
 }  // namespace moesim

@@ -14,7 +14,8 @@ namespace moesim {
 namespace {
 
 /// Adds the tokens of a rank that touch each group of a level.
-void add_rows(GpuId source, int level, SourceChoices& choices, GroupCounts& counts) {
+void add_rows(GpuId source, int level, SourceChoices& choices, StopClasses& classes,
+              GroupCounts& counts) {
   const auto groups = static_cast<std::size_t>(counts.nesting().groups_at(level));
   std::vector<std::uint32_t> class_of_group(groups, SourceChoices::no_class), class_of;
   std::vector<int> group_of_class;
@@ -27,7 +28,8 @@ void add_rows(GpuId source, int level, SourceChoices& choices, GroupCounts& coun
     }
     class_of.push_back(known);
   }
-  const auto rows = choices.rows(class_of, group_of_class.size());
+  choices.classify(class_of, group_of_class.size(), classes);
+  const auto rows = choices.rows(classes);
   for (std::size_t c = 0; c < rows.size(); ++c) {
     counts.add_touching(source, level, group_of_class[c], rows[c]);
   }
@@ -92,6 +94,7 @@ const CollectiveCosts& DepthModel::costs(const LayerTokens& tokens) const {
 GroupCounts DepthModel::count(const LayerTokens& of_group) const {
   GroupCounts counts(nesting_, reading_);
   SourceChoices choices(of_group, StopPer::gpu);
+  StopClasses classes = choices.no_classes();
   for (int r = 0; r < nesting_.gpus; ++r) {
     const GpuId source(r);
     choices.enter(source);
@@ -99,8 +102,9 @@ GroupCounts DepthModel::count(const LayerTokens& of_group) const {
     for (std::size_t i = 0; i < choices.stops().size(); ++i) {
       counts.add_choices(source, choices.stops()[i].gpu, choices.choices()[i]);
     }
-    for (int level = 1; level <= nesting_.depth(); ++level)
-      add_rows(source, level, choices, counts);
+    for (int level = 1; level <= nesting_.depth(); ++level) {
+      add_rows(source, level, choices, classes, counts);
+    }
   }
   return counts;
 }

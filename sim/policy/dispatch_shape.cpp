@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/policy/dispatch_shape.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace moesim {
@@ -31,6 +32,14 @@ PhaseOrder::PhaseOrder(const DispatchShape& shape) : continued_by(shape.phases.s
     const int before = shape.phase(phase).previous;
     (before < 0 ? first : continued_by[static_cast<std::size_t>(before)]).push_back(phase);
   }
+}
+
+std::size_t PhaseOrder::most_hops(const std::vector<int>& phases) const {
+  std::size_t most = 0;
+  for (const int phase : phases) {
+    most = std::max(most, 1 + most_hops(continued_by[static_cast<std::size_t>(phase)]));
+  }
+  return most;
 }
 
 }  // namespace moesim

@@ -88,6 +88,11 @@ struct PhaseOrder {
   explicit PhaseOrder(const DispatchShape& shape);
   std::vector<int> first;                      // those that take rows from their sources
   std::vector<std::vector<int>> continued_by;  // [phase]
+  /// Of any row.
+  std::size_t most_hops() const { return most_hops(first); }
+
+ private:
+  std::size_t most_hops(const std::vector<int>& phases) const;
 };
 
 }  // namespace moesim

@@ -19,6 +19,7 @@
 //                                       // phase takes; every token is taken by some
 //   Choices part(int phase, Choices, const int* local) const;  // of its choices, what one takes;
 //                                       // local[k]: where choice k's slot stands on its rank
+//   int hop(int phase) const;  // phases of one number send on alike: next() tells them not apart
 //   bool merges() const;  // Says that every choice moves by itself, whatever the others of its row
 //                         // do: `next` of a row hands on what it would for each choice alone, with
 //                         // merge if this is true, with add if not. Layers are then counted by
@@ -177,7 +178,8 @@ class Evaluated final : public RowEvaluation {
 
   void count_phases(int phase, GpuId holder, Choices choices, const GpuId* target,
                     RowCounts& counts, HopCounter& counter) const {
-    std::uint32_t* row = counts.phases[static_cast<std::size_t>(phase)].row(holder.index()).data();
+    RowTable& rows = counts.phases[static_cast<std::size_t>(phase)];
+    std::uint32_t* row = rows.cells().data() + holder.index() * counts.gpus();
     if (continued_by(phase).empty()) {
       counter.start(row);
       mechanism_.next(phase, holder, choices, target, counter);

@@ -80,13 +80,10 @@ std::vector<LayerWork> chunks_of_tokens(const LayerWork& work, const LayerTokens
 std::vector<RowTable> rows_between(std::vector<RowTable> phases, const Partners& partners,
                                    int chunk) {
   for (RowTable& rows : phases) {
-    for (GpuId from(0); from.index() < rows.gpus(); ++from.value) {
-      GpuId to(static_cast<std::int64_t>(rows.first(from.index())));
-      for (std::uint32_t& count : rows.row(from.index())) {
-        if (count > 0 && partners.chunk_of(from, to) != chunk) count = 0;
-        ++to.value;
-      }
-    }
+    rows.keep([&](std::size_t from, std::size_t to) {
+      const GpuId sender(static_cast<std::int64_t>(from)), receiver(static_cast<std::int64_t>(to));
+      return partners.chunk_of(sender, receiver) == chunk;
+    });
   }
   return phases;
 }

@@ -36,8 +36,7 @@ std::vector<std::int64_t> arrived(const LayerWork& work) {
     if (continued[p]) continue;
     const RowTable& counts = work.counts.on_wire()[p];
     for (std::size_t from = 0; from < gpus; ++from) {
-      std::int64_t* to = &rows[counts.first(from)];
-      for (const std::uint32_t count : counts.row(from)) *to++ += count;
+      counts.for_each(from, [&](std::size_t to, std::uint32_t count) { rows[to] += count; });
     }
   }
   return rows;

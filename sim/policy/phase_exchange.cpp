@@ -2,6 +2,8 @@
 #include "sim/policy/phase_exchange.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -48,9 +50,20 @@ std::vector<bool> continued_phases(const DispatchShape& shape) {
 
 std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase) {
   const RowTable& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
+  const bool repeats = counts.repeats();
+  std::map<std::pair<const void*, std::vector<GpuId>>, ByteMatrix> known;  // by block and ranks
   std::vector<ByteMatrix> list;
   for (const auto& members : work.dispatch->shape().phase(phase).communicators) {
-    list.push_back(traffic_among(members, counts, Bytes(1)));
+    if (!repeats) {
+      list.push_back(traffic_among(members, counts, Bytes(1)));
+      continue;
+    }
+    const std::size_t first = counts.first(members.front().index());
+    std::vector<GpuId> ranks = members;
+    for (GpuId& rank : ranks) rank = GpuId(rank.value - static_cast<std::int64_t>(first));
+    const auto [same, fresh] = known.try_emplace({counts.block_of(first), std::move(ranks)});
+    if (fresh) same->second = traffic_among(members, counts, Bytes(1));
+    list.push_back(same->second);
   }
   return list;
 }

@@ -39,11 +39,10 @@ ReplayedLayer::ReplayedLayer(const LayerWork& work)
     phase.arrived.resize(gpus);
     const RowTable& rows = counts.on_wire()[p];
     for (std::size_t from = 0; from < gpus; ++from) {
-      std::int64_t* arrived = &phase.arrived[rows.first(from)];
-      for (const std::uint32_t count : rows.row(from)) {
+      rows.for_each(from, [&](std::size_t to, std::uint32_t count) {
         phase.sent[from] += count;
-        *arrived++ += count;
-      }
+        phase.arrived[to] += count;
+      });
     }
     const bool first = work.dispatch->shape().phases[p].previous < 0;
     for (std::size_t g = 0; g < gpus; ++g) {
@@ -68,11 +67,10 @@ std::vector<std::int64_t> ReplayedLayer::fullest_senders(int phase, bool back) c
   const RowTable& rows = work_.counts.on_wire()[static_cast<std::size_t>(phase)];
   std::vector<std::int64_t> most(rows.gpus());
   for (std::size_t from = 0; from < rows.gpus(); ++from) {
-    std::size_t to = rows.first(from);
-    for (const std::uint32_t count : rows.row(from)) {
+    rows.for_each(from, [&](std::size_t to, std::uint32_t count) {
       std::int64_t& of = most[back ? from : to];
-      if (from != to++) of = std::max<std::int64_t>(of, count);
-    }
+      if (from != to) of = std::max<std::int64_t>(of, count);
+    });
   }
   return most;
 }

@@ -2,95 +2,119 @@
 // How many rows GPUs send each other, where only GPUs of one EP group do.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <iterator>
+#include <memory>
 #include <span>
-#include <stdexcept>
 #include <vector>
-
-#include "sim/base/types.h"
 
 namespace moesim {
 
 /// Counts of pairs of GPUs, local copies included. GPUs come in blocks of one size, block after
 /// block, and those of different blocks send each other nothing: so it grows with the GPUs, not
-/// with their square.
+/// with their square. A block that is mostly zeros may be kept as its counts above zero. Copies
+/// share their blocks.
 class RowTable {
  public:
   RowTable() = default;
   /// One block, in which nobody sends anything.
-  explicit RowTable(std::size_t gpus)
-      : gpus_(gpus), block_(gpus), blocks_(1, std::vector<std::uint32_t>(gpus * gpus)) {}
+  explicit RowTable(std::size_t gpus);
   /// One block: [from * gpus + to].
-  RowTable(std::initializer_list<std::uint32_t> counts) : blocks_(1, counts) {
-    while (gpus_ * gpus_ < counts.size()) ++gpus_;
-    block_ = gpus_;
-  }
+  RowTable(std::initializer_list<std::uint32_t> counts);
   /// Further GPUs, in blocks as large as its own, which are moved here: thousands of GPUs have
   /// hundreds of megabytes of them.
-  void append(RowTable&& others) {
-    if (gpus_ == 0) block_ = others.block_;
-    if (block_ != others.block_) throw std::logic_error("blocks of rows that differ in size");
-    gpus_ += others.gpus_;
-    std::ranges::move(others.blocks_, std::back_inserter(blocks_));
-  }
+  void append(RowTable&& others);
+  /// Keeps every block in the form that takes less room. Cells are no more to be had.
+  void compress();
 
   std::size_t gpus() const { return gpus_; }
+  /// Equal for GPUs whose blocks are one and the same, counted once for several groups.
+  const void* block_of(std::size_t gpu) const { return blocks_[gpu / block_].get(); }
+  /// Whether some blocks are.
+  bool repeats() const;
   /// The first GPU of the block of one.
   std::size_t first(std::size_t gpu) const { return gpu / block_ * block_; }
-  /// What a GPU sends to those of its block: [to - first(from)].
-  std::span<std::uint32_t> row(std::size_t from) {
-    return {blocks_[from / block_].data() + from % block_ * block_, block_};
-  }
-  std::span<const std::uint32_t> row(std::size_t from) const {
-    return {blocks_[from / block_].data() + from % block_ * block_, block_};
+  /// All counts of its only block, to be changed: [from * gpus + to]. Throws std::logic_error where
+  /// there are several, or it is compressed.
+  std::span<std::uint32_t> cells();
+  /// Calls visit(to, count) for every count above zero that a GPU sends, `to` ascending.
+  template <class Visit>
+  void for_each(std::size_t from, Visit visit) const {
+    const std::size_t begin = first(from);
+    const Block& block = *blocks_[from / block_];
+    if (block.is_sparse()) {
+      for (const Sent& sent : block.row(from - begin)) {
+        if (sent.count > 0) visit(begin + sent.to, sent.count);
+      }
+      return;
+    }
+    const std::uint32_t* const row = block.dense.data() + (from - begin) * block_;
+    for (std::size_t to = 0; to < block_; ++to) {
+      if (row[to] > 0) visit(begin + to, row[to]);
+    }
   }
   /// 0 for GPUs of different blocks.
-  std::uint32_t at(std::size_t from, std::size_t to) const {
-    const std::size_t begin = first(from);
-    return to < begin || to >= begin + block_ ? 0 : row(from)[to - begin];
-  }
+  std::uint32_t at(std::size_t from, std::size_t to) const;
 
-  RowTable& operator*=(std::uint32_t factor) {
-    for (auto& block : blocks_) {
-      for (std::uint32_t& count : block) count *= factor;
+  /// Sets to 0 what keep(from, to) denies.
+  template <class Keep>
+  void keep(Keep keep) {
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      const std::size_t begin = b * block_;
+      own(b).for_each_count(block_, [&](std::size_t from, std::size_t to, std::uint32_t& count) {
+        if (count > 0 && !keep(begin + from, begin + to)) count = 0;
+      });
     }
-    return *this;
   }
-  std::uint64_t total() const {
-    std::uint64_t total = 0;
-    for (const auto& block : blocks_) {
-      for (const std::uint32_t count : block) total += count;
-    }
-    return total;
-  }
+  RowTable& operator*=(std::uint32_t factor);
+  std::uint64_t total() const;
   /// The largest of all; 0 of none.
-  std::uint32_t most() const {
-    std::uint32_t most = 0;
-    for (const auto& block : blocks_) {
-      for (const std::uint32_t count : block) most = std::max(most, count);
-    }
-    return most;
-  }
+  std::uint32_t most() const;
 
   /// Of all pairs: [from * gpus + to].
   std::size_t size() const { return gpus_ * gpus_; }
   std::uint32_t operator[](std::size_t pair) const { return at(pair / gpus_, pair % gpus_); }
-  bool operator==(const RowTable& other) const = default;
-  bool operator==(const std::vector<std::uint32_t>& pairs) const {
-    if (pairs.size() != size()) return false;
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      if ((*this)[i] != pairs[i]) return false;
-    }
-    return true;
-  }
+  /// Equal counts, in whatever form.
+  bool operator==(const RowTable& other) const;
+  bool operator==(const std::vector<std::uint32_t>& pairs) const;
 
  private:
+  using Counts = std::vector<std::uint32_t>;
+  struct Sent {
+    std::uint32_t to;  // counted within the block
+    std::uint32_t count;
+  };
+  /// One of both forms.
+  struct Block {
+    Counts dense;                           // [from * block + to]
+    std::vector<std::uint32_t> start = {};  // [from] in sent, and one past the last; empty: dense
+    std::vector<Sent> sent = {};
+
+    bool is_sparse() const { return !start.empty(); }
+    std::span<const Sent> row(std::size_t from) const {
+      return {sent.data() + start[from], sent.data() + start[from + 1]};
+    }
+    /// Calls visit(from, to, count) for all counts that it holds, zeros among them.
+    template <class Visit>
+    void for_each_count(std::size_t size, Visit visit) {
+      for (std::size_t from = 0; from < size; ++from) {
+        if (is_sparse()) {
+          for (std::uint32_t i = start[from]; i < start[from + 1]; ++i) {
+            visit(from, sent[i].to, sent[i].count);
+          }
+          continue;
+        }
+        for (std::size_t to = 0; to < size; ++to) visit(from, to, dense[from * size + to]);
+      }
+    }
+    void compress(std::size_t size);
+  };
+
+  /// One that is its own alone, to be changed.
+  Block& own(std::size_t block);
+
   std::size_t gpus_ = 0, block_ = 0;
-  /// [from / block][from % block * block + to - first(from)]
-  std::vector<std::vector<std::uint32_t>> blocks_;
+  std::vector<std::shared_ptr<Block>> blocks_;
 };
 
 }  // namespace moesim

@@ -29,8 +29,7 @@ SourceChoices::SourceChoices(const LayerTokens& tokens, StopPer per)
       ids_(possible_ids(tokens)),
       stop_of_(possible_stops(tokens, per), no_class),
       chosen_(ids_),
-      all_chosen_(ids_),
-      touched_(ids_) {}
+      all_chosen_(ids_) {}
 
 void SourceChoices::enter(GpuId source) {
   source_ = source;
@@ -128,27 +127,37 @@ void SourceChoices::select(std::int64_t first, std::int64_t last) {
 void SourceChoices::count_selected() {
   for (const Item& item : items_) chosen_[item.id] = 0;
   for_each_run([&](auto ids) { count_ids(ids, std::span(chosen_)); });
-  choices_.assign(stops_.size(), 0);
-  for (const Item& item : items_) choices_[item.stop] += chosen_[item.id];
   if (first_ != covered_) return;
   for (const Item& item : items_) all_chosen_[item.id] += chosen_[item.id];
   covered_ = last_;
 }
 
-std::span<const std::uint32_t> SourceChoices::rows(std::span<const std::uint32_t> class_of,
-                                                   std::size_t classes) {
-  members_.clear();
+std::span<const std::uint32_t> SourceChoices::choices() {
+  choices_.assign(stops_.size(), 0);
+  for (const Item& item : items_) choices_[item.stop] += chosen_[item.id];
+  return choices_;
+}
+
+void SourceChoices::classify(std::span<const std::uint32_t> class_of, std::size_t count,
+                             StopClasses& classes) {
+  classes.count_ = count;
+  classes.members_.clear();
   for (const Item& item : items_) {
-    if (class_of[item.stop] != no_class) members_.push_back({item.id, class_of[item.stop]});
+    if (class_of[item.stop] == no_class) continue;
+    classes.members_.push_back({item.id, class_of[item.stop]});
   }
-  if (members_.size() == classes) {  // one id per class: a token that chooses it is one row
-    rows_.resize(classes);
-    for (const auto& member : members_) rows_[member.of] = chosen_[member.id];
-    return rows_;
+  classes.rows_.assign(count, 0);
+  if (classes.members_.size() > count) classes.touched_.start(classes.members_, count);
+}
+
+std::span<const std::uint32_t> SourceChoices::rows(StopClasses& classes) const {
+  if (classes.members_.size() == classes.count_) {  // one id per class: who chooses it is one row
+    for (const auto& member : classes.members_) classes.rows_[member.of] = chosen_[member.id];
+    return classes.rows_;
   }
-  touched_.start(members_, classes);
-  for_each_run([&](auto ids) { touched_.add(ids, tokens_.ids.top_k()); });
-  return touched_.finish();
+  classes.touched_.restart();
+  for_each_run([&](auto ids) { classes.touched_.add(ids, tokens_.ids.top_k()); });
+  return classes.touched_.finish();
 }
 
 void SourceChoices::add_to_slots(std::vector<std::int64_t>& slots) {

@@ -21,6 +21,20 @@ struct Stop {
 /// What makes a stop: all slots of a GPU, or every slot by itself.
 enum class StopPer { gpu, slot };
 
+/// Stops that belong together, for one rank: rows are counted by class. May be used again.
+class StopClasses {
+ public:
+  /// Ids are below `ids`.
+  explicit StopClasses(std::size_t ids) : touched_(ids) {}
+
+ private:
+  friend class SourceChoices;
+  std::size_t count_ = 0;
+  std::vector<TouchCounter::Member> members_;
+  TouchCounter touched_;
+  std::vector<std::uint32_t> rows_;  // [class]
+};
+
 /// Counts the choices and the rows of one rank by the stops of the choices. Ids stand for experts;
 /// where the assignment is split, the rank's choices are walked once and written down as slots,
 /// which take the place of experts from then on.
@@ -38,10 +52,13 @@ class SourceChoices {
   /// What is counted from here on: the rank's tokens from index `first` up to `last`, excluded.
   void select(std::int64_t first, std::int64_t last);
   /// Choices of the selected tokens: [stop].
-  std::span<const std::uint32_t> choices() const { return choices_; }
-  /// Selected tokens with a choice in each class of stops: [class]. class_of[stop] is below
-  /// `classes`, each of which has a stop, or no_class.
-  std::span<const std::uint32_t> rows(std::span<const std::uint32_t> class_of, std::size_t classes);
+  std::span<const std::uint32_t> choices();
+  /// Says which stops of the rank are of which class: class_of[stop] is below `count`, and every
+  /// class has a stop, or it is no_class.
+  void classify(std::span<const std::uint32_t> class_of, std::size_t count, StopClasses& classes);
+  StopClasses no_classes() const { return StopClasses(ids_); }
+  /// Selected tokens with a choice in each class of stops of the rank: [class].
+  std::span<const std::uint32_t> rows(StopClasses& classes) const;
   static constexpr std::uint32_t no_class = ~std::uint32_t{0};
 
   /// Adds the choices of all tokens of the rank to slots[slot].
@@ -76,9 +93,6 @@ class SourceChoices {
   std::vector<std::uint32_t> chosen_;      // [id] by the selected tokens
   std::vector<std::uint32_t> all_chosen_;  // [id] by the covered tokens
   std::vector<std::uint32_t> choices_;     // [stop]
-  std::vector<std::uint32_t> rows_;        // [class]
-  std::vector<TouchCounter::Member> members_;
-  TouchCounter touched_;
 };
 
 }  // namespace moesim

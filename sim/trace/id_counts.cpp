@@ -101,13 +101,18 @@ void TouchCounter::start(std::span<const Member> members, std::size_t classes) {
   members_.clear();
   for (const Member& member : members) members_.push_back(member.id);
   classes_ = classes;
-  counts_.assign(classes, 0);
   if (fits_a_word()) {
     for (const Member& member : members) bit_of_[member.id] = std::uint64_t{1} << member.of;
-    return;
+  } else {
+    for (const Member& member : members) class_of_[member.id] = member.of + 1;
   }
-  for (const Member& member : members) class_of_[member.id] = member.of + 1;
-  touched_.assign(classes + 1, {});
+  restart();
+}
+
+void TouchCounter::restart() {
+  counts_.assign(classes_, 0);
+  if (fits_a_word()) return;
+  touched_.assign(classes_ + 1, {});
   row_ = 0;
 }
 

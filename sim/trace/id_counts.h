@@ -58,10 +58,12 @@ class TouchCounter {
   explicit TouchCounter(std::size_t ids);
   /// Begins anew: `members` are of classes below `classes`, every other id is of none.
   void start(std::span<const Member> members, std::size_t classes);
+  /// Begins anew with the same classes.
+  void restart();
   /// Counts rows of `top_k` ids each.
   template <class Id>
   void add(std::span<const Id> rows, int top_k);
-  /// Rows per class since the start.
+  /// Rows per class since the last start.
   std::span<const std::uint32_t> finish();
 
  private:

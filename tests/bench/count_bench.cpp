@@ -94,6 +94,7 @@ void count_matrices(benchmark::State& state, const char* name, const char* param
   const std::string folder = trace_folder();
   static const TopologyFile cluster =
       read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml", {parse_override("nodes=32")});
+  const Group everybody = Group::first(gpus);
   double peak = 0;
   for (auto _ : state) {
     const RoutingTrace trace = RoutingTrace::open(folder);
@@ -110,10 +111,7 @@ void count_matrices(benchmark::State& state, const char* name, const char* param
         const IdRows ids = trace.step(0).ids(layer);
         const RowCounts counts = dispatch->count({batches.batches[0], ids, assignment});
         for (const auto& phase : counts.phases) {
-          ByteMatrix matrix(Bytes(7168 * 2));
-          for (std::size_t g = 0; g < gpus; ++g) {
-            matrix.add_dense_row(phase.row(g));
-          }
+          const ByteMatrix matrix = traffic_among(everybody.list(), phase, Bytes(7168 * 2));
           benchmark::DoNotOptimize(matrix.total());
         }
       }

@@ -32,9 +32,10 @@ class DeepEpNormal : public Hierarchical {
     const auto first = [&](std::int64_t round) { return (round * count + rounds_ - 1) / rounds_; };
     return {first(phase / hops_), first(phase / hops_ + 1)};
   }
+  int hop(int phase) const { return phase % hops_; }
   template <class Hops>
   void next(int phase, GpuId holder, Choices choices, const GpuId* target, Hops& hops) const {
-    Hierarchical::next(phase % hops_, holder, choices, target, hops);
+    Hierarchical::next(hop(phase), holder, choices, target, hops);
   }
 
  private:

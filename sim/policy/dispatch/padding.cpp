@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "sim/trace/id_counts.h"
 
@@ -151,9 +152,11 @@ class EqualPhases final : public RowEvaluation {
     for (std::size_t p = 0; p < counts.phases.size(); ++p) {
       RowTable& phase = counts.padded_phases[p];
       const std::uint32_t most = phase.most();
+      const std::span<std::uint32_t> cells = phase.cells();
+      const std::size_t gpus = phase.gpus();
       for (const auto& members : shape_.phases[p].communicators) {
         for (const GpuId from : members) {
-          for (const GpuId to : members) phase.row(from.index())[to.index()] = most;
+          for (const GpuId to : members) cells[from.index() * gpus + to.index()] = most;
         }
       }
     }

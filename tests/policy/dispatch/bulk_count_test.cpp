@@ -121,6 +121,12 @@ void expect_equal_counts(std::mt19937& random, const Topology& topology, int ep,
     const bool wide = experts > 256 || random() % 2 == 0;
     const ScatteredLayer layer(random, topology.gpu_count(), experts, model.top_k, wide);
     expect_equal(*dispatch, {layer.batch, layer.rows(), assignment});
+    Batch repeated = layer.batch;  // groups with the tokens of the first are counted with it
+    const auto first = [&](std::size_t rank) { return rank % static_cast<std::size_t>(ep); };
+    for (std::size_t r = 0; r < repeated.ranks.size(); ++r) {
+      repeated.ranks[r] = repeated.ranks[first(r)];
+    }
+    expect_equal(*dispatch, {repeated, layer.rows(), assignment});
     met.insert(text);
   }
 }
