@@ -43,6 +43,7 @@ void advise_on(const AdviseFlags& flags) {
   for (const std::string& question : flags.questions) {
     grid = grid.with_axes(axes_of_question(question, grid.unit(0, no_trace)));
   }
+  grid.check_inputs();
   AdviseOptions options;
   options.version = MOESIM_VERSION;
   const TemporaryFolder folder;

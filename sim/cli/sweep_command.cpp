@@ -86,6 +86,7 @@ void submit_sweep(const SweepGrid& grid, const std::string& file, const std::str
 
 void sweep(const SweepFlags& flags) {
   const SweepGrid grid = SweepGrid::read(flags.scenario.file(), flags.scenario.overrides());
+  grid.check_inputs();
   const std::string file = sweep_file(flags, grid);
   if (flags.slurm) return submit_sweep(grid, file, *flags.slurm);
   if (flags.merge) return print_end(merge_sweep(grid, file));

@@ -20,22 +20,12 @@ constexpr std::size_t most_filled = 16 << 20;
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
-/// Inputs are changed by `set`, everything else by its own key.
-bool changes_input(const std::string& key) {
-  const std::string input = key.substr(0, key.find_first_of(".:"));
-  return key.size() > input.size() && (input == "topology" || input == "model" || input == "gpu" ||
-                                       input == "policy" || input == "transport");
-}
-
 Override flag_of(const Override& change, const std::string& axis) {
   const std::string text = change.path + "=" + change.value;
   const std::string from = fmt::format("axis {}: {}", axis, text);
   if (changes_input(change.path)) return {"set", text, from};
   return {change.path, change.value, from};
 }
-
-/// No folder is there: the points of a grid are checked before anything is drawn.
-std::string not_drawn(const SynthOptions&) { return "drawn"; }
 
 SweepAxis list_axis(const std::string& key, const std::vector<std::string>& values) {
   SweepAxis axis{key, false, {}};
@@ -45,6 +35,14 @@ SweepAxis list_axis(const std::string& key, const std::vector<std::string>& valu
 }
 
 }  // namespace
+
+bool changes_input(const std::string& key) {
+  const std::string input = key.substr(0, key.find_first_of(".:"));
+  return key.size() > input.size() && (input == "topology" || input == "model" || input == "gpu" ||
+                                       input == "policy" || input == "transport");
+}
+
+std::string not_drawn(const SynthOptions&) { return "drawn"; }
 
 SweepGrid SweepGrid::read(const std::string& given, const std::vector<Override>& flags) {
   SweepGrid grid;

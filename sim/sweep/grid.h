@@ -14,6 +14,8 @@
 
 namespace moesim {
 
+struct InputCache;
+
 /// One place of an axis: its name in results, and what it changes.
 struct AxisPoint {
   std::string text;
@@ -37,6 +39,9 @@ class SweepGrid {
   /// The same with more axes, which replace those of their names; at another fidelity.
   SweepGrid with_axes(const std::vector<SweepAxis>& axes) const;
   SweepGrid at_fidelity(Fidelity fidelity) const;
+  /// Throws Error for names and keys of inputs in axes that no scenario of the grid knows, each at
+  /// its place in the file: what only some of them do not know is a reason of these.
+  void check_inputs() const;
 
   const std::vector<SweepAxis>& axes() const { return axes_; }
   const std::string& file() const { return path_; }
@@ -61,12 +66,22 @@ class SweepGrid {
   std::vector<std::size_t> places(std::int64_t id) const;
   void add_lists();
   void check_points() const;
+  std::optional<Diagnostic> mistake_in_name(std::size_t axis, std::size_t place,
+                                            const Override& change) const;
+  std::optional<Diagnostic> mistake_in_all(std::size_t axis, std::size_t place,
+                                           const Override& change, InputCache& cache) const;
+  Diagnostic placed(const Diagnostic& mistake, const std::string& key) const;
   std::string filled(const std::vector<std::size_t>& point) const;
 
   std::string path_, text_;
   std::vector<Override> flags_;
   std::vector<SweepAxis> axes_;  // `fidelity` is the last
 };
+
+/// Whether a key of an axis is one of an input, which `set` changes, and not of the scenario.
+bool changes_input(const std::string& key);
+/// No folder is there: the points of a grid are checked before anything is drawn.
+std::string not_drawn(const SynthOptions& options);
 
 /// The `axes` of a grid's text, in their order. Throws Error.
 std::vector<SweepAxis> read_axes(const std::string& text, const std::string& path);

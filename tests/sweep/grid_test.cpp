@@ -11,6 +11,7 @@
 namespace moesim {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -122,6 +123,49 @@ TEST_F(GridTest, MistakesHaveTheirPlace) {
   EXPECT_THAT(mistake("ep: ${degree}\n"), HasSubstr("grid.yaml:5:5: error: no axis"));
   EXPECT_THAT(mistake("axes: {policy: [[megatron, dedup]]}\n"), HasSubstr("is a list"));
   EXPECT_THAT(mistake("synth: {experts: 32}\n"), HasSubstr("top_k"));
+}
+
+/// What check_inputs says, or "none".
+std::string mistake_in_inputs(const SweepGrid& grid) {
+  try {
+    grid.check_inputs();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+TEST_F(GridTest, KeysThatNoInputKnowsAreMistakes) {
+  EXPECT_THAT(mistake_in_inputs(read("axes: {topology.nodse: [2, 4]}\n")),
+              AllOf(HasSubstr("grid.yaml:5:8: error: unknown key 'nodse'"),
+                    HasSubstr("did you mean 'nodes'?")));
+  EXPECT_THAT(mistake_in_inputs(read("axes: {model.hiden: [2048], gpu.memroy: [80 GB]}\n")),
+              AllOf(HasSubstr("grid.yaml:5:8: error: unknown key 'hiden'"),
+                    HasSubstr("grid.yaml:5:29: error: unknown key 'memroy'")));
+  EXPECT_THAT(
+      mistake_in_inputs(read("axes:\n  x:\n    - {ep: 8}\n    - {policy.dispach: dedup}\n")),
+      HasSubstr("grid.yaml:8:8: error: unknown key 'dispach'"));
+  EXPECT_EQ(mistake_in_inputs(read("axes: {topology.nodes: [2, 4], model.hidden: [2048]}\n")),
+            "none");
+}
+
+TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
+  const std::string depth = "axes: {policy.dispatch.depth: [1, 2]";
+  EXPECT_THAT(mistake_in_inputs(read(depth + "}\n")), HasSubstr("error: unknown key 'depth'"));
+  EXPECT_EQ(mistake_in_inputs(read(depth + ", policy: [megatron, hiermoe-hd]}\n")), "none");
+  const std::vector<Override> both = {
+      {"policy", R"(["megatron", "hiermoe-hd"])", "--policy megatron,hiermoe-hd"}};
+  EXPECT_EQ(mistake_in_inputs(read(depth + "}\n", both)), "none");
+  EXPECT_THAT(mistake_in_inputs(read("axes: {policy.dispatch.dept: [1, 2]}\n", both)),
+              HasSubstr("unknown key 'dept'"));
+  EXPECT_EQ(mistake_in_inputs(read("axes: {policy:hiermoe-hd.dispatch.depth: [1]}\n", both)),
+            "none");
+}
+
+TEST_F(GridTest, NamesOfInputsThatAreNotThereAreMistakes) {
+  EXPECT_THAT(mistake_in_inputs(read("axes: {topology: [h100-rail, h100-rial]}\n")),
+              AllOf(HasSubstr("grid.yaml:5:8: error: 'topology'"), HasSubstr("h100-rail")));
+  EXPECT_THAT(mistake_in_inputs(read("axes: {policy: [dedup, dedpu]}\n")), HasSubstr("dedpu"));
 }
 
 }  // namespace
