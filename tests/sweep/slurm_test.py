@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -18,12 +19,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import sweep_command_test as sweeps  # noqa: E402
 
 MOESIM = ""
-PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "sinfo")
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "sinfo", "scontrol")
 PATIENCE = 60  # seconds
 CONF = """ClusterName=one
 SlurmctldHost={host}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
@@ -106,10 +107,11 @@ class OneNodeSlurm(unittest.TestCase):
 
     def wait(self, done, what):
         end = time.monotonic() + PATIENCE
-        while not done():
+        while not (result := done()):
             if time.monotonic() > end:
                 self.skipTest(f"no {what} within {PATIENCE} s")
-            time.sleep(0.1)
+            time.sleep(0.05)
+        return result
 
     def sweep(self, output, *flags, by=()):
         done = subprocess.run([*by, MOESIM, "sweep", "grid.yaml", "-q", "-o", output, *flags], cwd=self.folder,
@@ -126,6 +128,34 @@ class OneNodeSlurm(unittest.TestCase):
         self.sweep("srun.sqlite", by=(found("srun"), "-n", "4", "--overcommit"))
         self.assertEqual(sweeps.rows_of(self.folder / "srun.sqlite"), self.expected)
         self.assertEqual([path.name for path in self.folder.glob("srun.sqlite*")], ["srun.sqlite"])
+
+    def task_at_work(self, output):
+        """The process of a task that has stored rows, and its job; nothing before."""
+        try:
+            if not any(sweeps.rows_of(part) for part in self.folder.glob(f"{output}.part-?-of-?")):
+                return None
+        except sqlite3.OperationalError:
+            return None  # in the making
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                variables = dict(pair.split(b"=", 1) for pair in (process / "environ").read_bytes().split(b"\0") if pair)
+            except OSError:
+                continue
+            if b"--shard" in words and output.encode() in words and b"SLURM_JOB_ID" in variables:
+                return int(process.name), variables[b"SLURM_JOB_ID"].decode()
+        return None
+
+    def test_requeued_task_goes_on_where_it_was(self):
+        self.sweep("again.sqlite", "-j", "1", "--slurm", "--array=0-1%1")
+        process, job = self.wait(lambda: self.task_at_work("again.sqlite"), "task at work")
+        os.kill(process, signal.SIGSTOP)  # it ends no sooner than Slurm sends it away
+        subprocess.run([found("scontrol"), "requeue", job], env=self.environment, check=True)
+        self.wait(lambda: "Restarts=1" in self.printed("scontrol", "show", "job", job), "requeue")
+        self.wait(lambda: not self.printed("squeue", "-h"), "end of the jobs")
+        logs = "".join(path.read_text() for path in sorted(self.folder.glob("again.sqlite.slurm-*")))
+        self.assertIn("the same command goes on", logs)
+        self.assertEqual(sweeps.rows_of(self.folder / "again.sqlite"), self.expected, logs)
 
 
 if __name__ == "__main__":
