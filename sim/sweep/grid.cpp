@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "sim/base/files.h"
 #include "sim/base/text.h"
+#include "sim/scenario/changes.h"
 
 namespace moesim {
 namespace {
@@ -35,6 +37,16 @@ SweepAxis list_axis(const std::string& key, const std::vector<std::string>& valu
 }
 
 }  // namespace
+
+std::vector<Diagnostic> mistakes_in_reach(const Scenario& s, const Override& change) {
+  std::vector<Diagnostic> lost = unreached({change}, "topology", s.topologies);
+  const auto add = [&](const std::vector<Diagnostic>& more) {
+    lost.insert(lost.end(), more.begin(), more.end());
+  };
+  add(unreached({change}, "model", {s.model}));
+  add(unreached({change}, "policy", s.policies));
+  return lost;
+}
 
 bool changes_input(const std::string& key) {
   const std::string input = key.substr(0, key.find_first_of(".:"));
@@ -201,7 +213,24 @@ Scenario SweepGrid::at(const std::vector<std::size_t>& point, bool all_fidelitie
   }
   std::vector<Override> all = flags_;  // axes win over flags, which win over the file
   all.insert(all.end(), flags.begin(), flags.end());
-  return parse_scenario(text, path_, all, own_keys);
+  return parse_scenario(text, path_, reached(text, all), own_keys);
+}
+
+/// Without the changes of one input alone that this scenario does not have.
+std::vector<Override> SweepGrid::reached(const std::string& text,
+                                         const std::vector<Override>& flags) const {
+  const auto names_one = [](const Override& flag) {
+    return flag.path == "set" && flag.value.find(':') < flag.value.find_first_of(".=");
+  };
+  std::vector<Override> kept;
+  std::ranges::remove_copy_if(flags, std::back_inserter(kept), names_one);
+  if (kept.size() == flags.size()) return flags;
+  const Scenario without = parse_scenario(text, path_, kept, own_keys);
+  kept.clear();
+  std::ranges::copy_if(flags, std::back_inserter(kept), [&](const Override& flag) {
+    return !names_one(flag) || mistakes_in_reach(without, parse_override(flag.value)).empty();
+  });
+  return kept;
 }
 
 Scenario SweepGrid::unit(std::int64_t number, const TraceOf& trace_of) const {

@@ -63,6 +63,7 @@ class SweepGrid {
  private:
   Scenario at(const std::vector<std::size_t>& point, bool all_fidelities,
               const TraceOf& trace_of) const;
+  std::vector<Override> reached(const std::string& text, const std::vector<Override>& flags) const;
   std::vector<std::size_t> places(std::int64_t id) const;
   void add_lists();
   void check_points() const;
@@ -80,6 +81,8 @@ class SweepGrid {
 
 /// Whether a key of an axis is one of an input, which `set` changes, and not of the scenario.
 bool changes_input(const std::string& key);
+/// What is wrong with a change of one input alone that the scenario does not have, else nothing.
+std::vector<Diagnostic> mistakes_in_reach(const Scenario& s, const Override& change);
 /// No folder is there: the points of a grid are checked before anything is drawn.
 std::string not_drawn(const SynthOptions& options);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the inputs of a grid know what its axes call them and change in them.
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -44,9 +43,11 @@ void open_input(const Scenario& s, const std::string& input, InputCache& cache) 
 }
 
 /// What is wrong with a change itself; nothing where it can be made, or something else is wrong.
-std::optional<Diagnostic> mistake_of(const Override& change, const std::function<void()>& open) {
+std::optional<Diagnostic> mistake_of(const Scenario& s, const Override& change,
+                                     const std::string& input, InputCache& cache) {
+  if (const auto lost = mistakes_in_reach(s, change); !lost.empty()) return lost.front();
   try {
-    open();
+    open_input(s, input, cache);
   } catch (const Error& e) {
     const std::string told = Override{change.path, change.value, ""}.str();
     for (const Diagnostic& d : e.diagnostics()) {
@@ -105,10 +106,9 @@ std::optional<Diagnostic> SweepGrid::mistake_in_all(std::size_t axis, std::size_
   }
   std::optional<Diagnostic> first;
   std::vector<std::size_t> point(axes_.size(), 0);
-  point[axis] = place;
+  if (axis < axes_.size()) point[axis] = place;
   for (int tried = 0; tried < most_tried; ++tried) {
-    const auto mistake =
-        mistake_of(change, [&] { open_input(at(point, false, not_drawn), input, cache); });
+    const auto mistake = mistake_of(at(point, false, not_drawn), change, input, cache);
     if (!mistake) return std::nullopt;
     if (!first) first = mistake;
     auto next = varied.begin();
@@ -134,6 +134,12 @@ void SweepGrid::check_inputs() const {
         if (mistake) mistakes.push_back(*mistake);
       }
     }
+  }
+  for (const Override& flag : flags_) {
+    if (flag.path != "set" || !changes_input(flag.value)) continue;
+    const auto mistake = mistake_in_all(axes_.size(), 0, parse_override(flag.value), cache);
+    if (!mistake) continue;
+    mistakes.push_back(error_in(flag.str(), mistake->message, mistake->hint).diagnostics()[0]);
   }
   if (!mistakes.empty()) throw Error(mistakes);
 }

@@ -138,7 +138,7 @@ std::string mistake_in_inputs(const SweepGrid& grid) {
 TEST_F(GridTest, KeysThatNoInputKnowsAreMistakes) {
   EXPECT_THAT(mistake_in_inputs(read("axes: {topology.nodse: [2, 4]}\n")),
               AllOf(HasSubstr("grid.yaml:5:8: error: unknown key 'nodse'"),
-                    HasSubstr("did you mean 'nodes'?")));
+                    HasSubstr("did you mean 'node'?")));
   EXPECT_THAT(mistake_in_inputs(read("axes: {model.hiden: [2048], gpu.memroy: [80 GB]}\n")),
               AllOf(HasSubstr("grid.yaml:5:8: error: unknown key 'hiden'"),
                     HasSubstr("grid.yaml:5:29: error: unknown key 'memroy'")));
@@ -158,8 +158,18 @@ TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
   EXPECT_EQ(mistake_in_inputs(read(depth + "}\n", both)), "none");
   EXPECT_THAT(mistake_in_inputs(read("axes: {policy.dispatch.dept: [1, 2]}\n", both)),
               HasSubstr("unknown key 'dept'"));
-  EXPECT_EQ(mistake_in_inputs(read("axes: {policy:hiermoe-hd.dispatch.depth: [1]}\n", both)),
-            "none");
+  const SweepGrid of_one = read("axes: {policy:hiermoe-hd.dispatch.depth: [1, 2]}\n", both);
+  EXPECT_EQ(mistake_in_inputs(of_one), "none");
+  EXPECT_TRUE(of_one.unit(0, no_trace).set.empty()) << "megatron has none of it";
+  EXPECT_EQ(of_one.unit(3, no_trace).set.size(), 1U);
+  EXPECT_THAT(mistake_in_inputs(read("axes: {policy:hiermoe.dispatch.depth: [1]}\n", both)),
+              HasSubstr("grid.yaml:5:8: error: no policy of the scenario is called 'hiermoe'"));
+  std::vector<Override> changed = both;
+  changed.push_back({"set", "policy:hiermoe-hd.dispatch.depth=1", "--set depth"});
+  EXPECT_EQ(mistake_in_inputs(read("", changed)), "none");
+  changed.back().value = "policy.dispatch.dept=1";
+  EXPECT_THAT(mistake_in_inputs(read("", changed)),
+              HasSubstr("--set depth: error: unknown key 'dept'"));
 }
 
 TEST_F(GridTest, NamesOfInputsThatAreNotThereAreMistakes) {
