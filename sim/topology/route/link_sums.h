@@ -44,19 +44,11 @@ class LinkSums {
 
   /// The sums without their times, the links ascending. Leaves nothing behind.
   LinkLoads take() {
-    constexpr std::size_t few = 16;  // of so many links one is used: sorting takes less than a look
-    if (loads_.uses.size() > place_.size() / few) {
-      std::vector<LinkUse> ascending;
-      ascending.reserve(loads_.uses.size());
-      for (const std::int32_t place : place_) {
-        if (place != unused) ascending.push_back(loads_.uses[static_cast<std::size_t>(place)]);
-      }
-      forget_places();
-      loads_.uses = std::move(ascending);
-    } else {
-      forget_places();
-      std::ranges::sort(loads_.uses, {}, &LinkUse::link);
-    }
+    std::vector<LinkUse> ascending;
+    ascending.reserve(loads_.uses.size());
+    for (const std::size_t place : places_by_link()) ascending.push_back(loads_.uses[place]);
+    forget_places();
+    loads_.uses = std::move(ascending);
     return std::move(loads_);
   }
 
@@ -66,6 +58,24 @@ class LinkSums {
   /// cluster takes longer than to price an exchange of few GPUs.
   static std::vector<std::int32_t>& spare() {
     static thread_local std::vector<std::int32_t> places;
+    return places;
+  }
+  std::vector<std::size_t> places_by_link() const {
+    constexpr std::size_t few = 16;  // of so many links one is used: sorting takes less than a look
+    std::vector<std::size_t> places;
+    places.reserve(loads_.uses.size());
+    if (loads_.uses.size() > place_.size() / few) {
+      for (const std::int32_t place : place_) {
+        if (place != unused) places.push_back(static_cast<std::size_t>(place));
+      }
+      return places;
+    }
+    constexpr int bits = 32;  // the link above, the place below: uses themselves are large to move
+    for (std::size_t place = 0; place < loads_.uses.size(); ++place) {
+      places.push_back(loads_.uses[place].link.index() << bits | place);
+    }
+    std::ranges::sort(places);
+    for (std::size_t& place : places) place &= (std::size_t{1} << bits) - 1;
     return places;
   }
   void forget_places() {
