@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "sim/engine/child_process.h"
 #include "sim/engine/flow_backend.h"
 #include "sim/engine/port_backend.h"
+#include "sim/topology/reader.h"
 #include "tests/bench/plain_simgrid.h"
 #include "tests/engine/fixtures.h"
 #include "tests/engine/served_backend.h"
@@ -35,13 +37,17 @@ Plan one_exchange(int gpus) {
 }
 
 template <class Make>
-void run(benchmark::State& state, const Plan& plan, Make make) {
-  const Topology topology = test::nodes_of_8(plan.gpus / 8);
+void run_on(const Topology& topology, benchmark::State& state, const Plan& plan, Make make) {
   const auto backend = make(topology, test::test_gpus(plan.gpus));
   Timeline timeline;
   for (auto _ : state) timeline = backend->run(plan);
   state.counters["makespan_us"] = timeline.makespan.value * 1e6;
   state.counters["ops"] = static_cast<double>(plan.ops.size());
+}
+
+template <class Make>
+void run(benchmark::State& state, const Plan& plan, Make make) {
+  run_on(test::nodes_of_8(plan.gpus / 8), state, plan, make);
 }
 
 /// Topology::loads alone: part of every run below.
@@ -146,19 +152,39 @@ ByteMatrix rows_of_tokens(int gpus, int tokens) {
 
 /// One all-to-all of the tokens of all GPUs, 1,024 on each: 65,536 GPUs have half a billion pairs
 /// with bytes, which take 3.8 GB, of four billion.
-void port_sparse(benchmark::State& state) {
-  const auto gpus = static_cast<int>(state.range(0));
+void sparse(benchmark::State& state, const Topology& topology, bool back) {
+  const int gpus = topology.gpu_count();
   test::PlanWriter w(gpus);
   w.traffic(all_of(gpus), rows_of_tokens(gpus, 1024));
-  const Plan plan = w.plan();
-  run(state, plan, make_local_port_backend);
+  Plan plan = w.plan();
+  std::get<Exchange>(plan.ops[0].work).transposed = back;
+  run_on(topology, state, plan, make_local_port_backend);
   const auto entries = static_cast<double>(plan.ops[0].exchange()->traffic.entries());
   state.counters["pairs"] = entries;
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   state.counters["peak_GB"] = static_cast<double>(used.ru_maxrss) * 1024 / 1e9;
 }
+
+void port_sparse(benchmark::State& state) {
+  sparse(state, test::nodes_of_8(static_cast<int>(state.range(0)) / 8), false);
+}
 BENCHMARK(port_sparse)->Arg(16384)->Arg(65536)->Iterations(3)->Unit(benchmark::kMillisecond);
+
+/// The same rows on their way back.
+void port_sparse_back(benchmark::State& state) {
+  sparse(state, test::nodes_of_8(static_cast<int>(state.range(0)) / 8), true);
+}
+BENCHMARK(port_sparse_back)->Arg(16384)->Arg(65536)->Iterations(3)->Unit(benchmark::kMillisecond);
+
+/// Between rails, where neighbours enter the fabric at different switches.
+void port_sparse_rail(benchmark::State& state) {
+  const std::string nodes = std::to_string(state.range(0) / 8);
+  const TopologyFile cluster =
+      read_topology(MOESIM_ROOT "/topologies/h100-rail.yaml", {parse_override("nodes=" + nodes)});
+  sparse(state, cluster.topology, false);
+}
+BENCHMARK(port_sparse_rail)->Arg(16384)->Arg(65536)->Iterations(3)->Unit(benchmark::kMillisecond);
 
 /// An uneven all-to-all in every EP group of 256, all at once.
 void port_groups(benchmark::State& state) {

@@ -48,8 +48,10 @@ TEST(OpSizes, OfExchangesAreUnitsOfAllPairs) {
     traffic.add_row(std::vector<ByteMatrix::Entry>{{GpuId(0), second}});
     return traffic;
   };
-  EXPECT_EQ(size_mistake(moves(8000, 191)), "");
-  EXPECT_EQ(size_mistake(moves(8000, 192)), ": an exchange of 9.01e+15 bytes, more than 9.01e+15");
+  EXPECT_EQ(size_mistake(8192, Bytes(std::int64_t{1} << 40)), "");
+  EXPECT_EQ(size_mistake(8193, Bytes(std::int64_t{1} << 40)),
+            ": an exchange of 9.01e+15 bytes, more than 9.01e+15");
+  check_plan({"large", 2, {exchange("x", {0, 1}, moves(8000, 191))}});
   EXPECT_EQ(error_of([&] {
               check_plan({"large", 2, {exchange("x", {0, 1}, moves(8000, 192))}});
             }),

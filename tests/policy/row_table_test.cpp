@@ -49,7 +49,7 @@ TEST(RowTable, SaysTheSameCompressed) {
   for (std::uint32_t percent : {0U, 5U, 30U, 49U, 60U, 100U}) {
     RowTable block(8);
     for (std::uint32_t& cell : block.cells())
-      cell = random() % 100 < percent ? random() % 9 + 1 : 0;
+      cell = random() % 100 < percent ? static_cast<std::uint32_t>(random() % 9 + 1) : 0;
     dense.append(RowTable(block));
     block.compress();
     sparse.append(std::move(block));
