@@ -32,8 +32,10 @@ Aim aim_of(const std::string& text) {
 
 [[noreturn]] void throw_unknown(const std::string& name, const std::vector<std::string>& columns) {
   std::string close = nearest(name, columns);
-  const auto begins = [&](const std::string& column) { return column.starts_with(name); };
-  if (const auto longer = std::ranges::find_if(columns, begins); longer != columns.end()) {
+  const auto part = [&](const std::string& column) {
+    return column.starts_with(name) || column.ends_with("." + name);
+  };
+  if (const auto longer = std::ranges::find_if(columns, part); longer != columns.end()) {
     close = *longer;
   }
   throw Error(

@@ -82,6 +82,7 @@ TEST_F(QueryTest, RanksTheBest) {
   EXPECT_THAT(names({.top = 2}), ElementsAre("b8", "b4"));
   EXPECT_THAT(names({.by = "-step_s", .top = 2}), ElementsAre("b2", "a2"));
   EXPECT_THAT(error_of({.by = "stp_s"}), HasSubstr("did you mean 'step_s'?"));
+  EXPECT_THAT(error_of({.by = "nodes"}), HasSubstr("did you mean 'topology.nodes'?"));
 }
 
 TEST_F(QueryTest, FindsTheParetoFront) {
