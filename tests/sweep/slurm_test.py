@@ -3,6 +3,7 @@
 
 usage: slurm_test.py MOESIM
 """
+import contextlib
 import os
 import pathlib
 import shutil
@@ -139,17 +140,26 @@ class OneNodeSlurm(unittest.TestCase):
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 words = (process / "cmdline").read_bytes().split(b"\0")
-                variables = dict(pair.split(b"=", 1) for pair in (process / "environ").read_bytes().split(b"\0") if pair)
+                if b"--shard" not in words or output.encode() not in words:
+                    continue
+                pairs = (pair.partition(b"=") for pair in (process / "environ").read_bytes().split(b"\0"))
+                job = {name: value.decode() for name, _, value in pairs}.get(b"SLURM_JOB_ID")
             except OSError:
                 continue
-            if b"--shard" in words and output.encode() in words and b"SLURM_JOB_ID" in variables:
-                return int(process.name), variables[b"SLURM_JOB_ID"].decode()
+            if job:
+                return int(process.name), job
         return None
+
+    @staticmethod
+    def wake(process):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
 
     def test_requeued_task_goes_on_where_it_was(self):
         self.sweep("again.sqlite", "-j", "1", "--slurm", "--array=0-1%1")
         process, job = self.wait(lambda: self.task_at_work("again.sqlite"), "task at work")
         os.kill(process, signal.SIGSTOP)  # it ends no sooner than Slurm sends it away
+        self.addCleanup(self.wake, process)
         subprocess.run([found("scontrol"), "requeue", job], env=self.environment, check=True)
         self.wait(lambda: "Restarts=1" in self.printed("scontrol", "show", "job", job), "requeue")
         self.wait(lambda: not self.printed("squeue", "-h"), "end of the jobs")
