@@ -8,7 +8,7 @@
 #include "sim/base/error.h"
 
 namespace moesim {
-namespace {
+namespace wired {  // not anonymous: clang converts AnyField to types with linkage alone
 
 enum class Color { red, green };
 
@@ -32,6 +32,12 @@ struct Everything {
   std::vector<std::vector<Bytes>> nested;
   bool operator==(const Everything&) const = default;
 };
+
+}  // namespace wired
+
+namespace {
+
+using wired::Color, wired::Everything, wired::Leaf;
 
 static_assert(count_fields<Leaf>() == 2);
 static_assert(count_fields<Everything>() == 12);
