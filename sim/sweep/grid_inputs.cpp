@@ -120,6 +120,7 @@ std::optional<Diagnostic> SweepGrid::mistake_in_all(std::size_t axis, std::size_
 
 void SweepGrid::check_inputs() const {
   std::vector<Diagnostic> mistakes;
+  std::set<std::string> told;
   InputCache cache;
   for (std::size_t a = 0; a < axes_.size(); ++a) {
     std::set<std::string> looked_at;
@@ -131,7 +132,7 @@ void SweepGrid::check_inputs() const {
         if (!looked_at.insert(change.path + (each ? "=" + change.value : "")).second) continue;
         const auto mistake = changes_input(change.path) ? mistake_in_all(a, p, change, cache)
                                                         : mistake_in_name(a, p, change);
-        if (mistake) mistakes.push_back(*mistake);
+        if (mistake && told.insert(mistake->str()).second) mistakes.push_back(*mistake);
       }
     }
   }

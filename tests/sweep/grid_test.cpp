@@ -162,8 +162,11 @@ TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
   EXPECT_EQ(mistake_in_inputs(of_one), "none");
   EXPECT_TRUE(of_one.unit(0, no_trace).set.empty()) << "megatron has none of it";
   EXPECT_EQ(of_one.unit(3, no_trace).set.size(), 1U);
-  EXPECT_THAT(mistake_in_inputs(read("axes: {policy:hiermoe.dispatch.depth: [1]}\n", both)),
+  const std::string once =
+      mistake_in_inputs(read("axes: {policy:hiermoe.dispatch.depth: [1, 2]}\n", both));
+  EXPECT_THAT(once,
               HasSubstr("grid.yaml:5:8: error: no policy of the scenario is called 'hiermoe'"));
+  EXPECT_EQ(once.find("error:"), once.rfind("error:")) << once;
   std::vector<Override> changed = both;
   changed.push_back({"set", "policy:hiermoe-hd.dispatch.depth=1", "--set depth"});
   EXPECT_EQ(mistake_in_inputs(read("", changed)), "none");
