@@ -12,7 +12,7 @@
 #include "sim/compare/workers.h"
 #include "sim/papers/paper_traces.h"
 #include "sim/policy/unsuitable.h"
-#include "sim/report/explain.h"
+#include "sim/report/stage_times.h"
 
 namespace moesim {
 namespace {
@@ -60,16 +60,13 @@ void add_alone(const Scenario& scenario, const Inputs& inputs, MeasuredCase& mea
   const double part = 1 / static_cast<double>(batches.size());
   for (std::size_t b = 0; b < batches.size(); ++b) {
     const StepPlan planned = planner.plan(batches[b], cluster.first_step + static_cast<int>(b));
-    for (std::size_t l = 0; l < planned.layers.size(); ++l) {
-      const StepPlan layer = planner.layer_with_rows(planned, batches[b], l);
-      const PricedPlan priced(layer.plan, cluster.topology);
-      for (const BoundReport& stage : explain(priced, cluster.gpus, {{"", backend.get()}}).bounds) {
-        const double time = part * stage.achieved[0].second.value;
-        measured.values[Measure::exchanges] += time;
-        if (stage.pass != Pass::forward) continue;
-        measured.values[stage.stage == Stage::dispatch ? Measure::dispatch : Measure::combine] +=
-            time;
-      }
+    const PricedPlan priced(planned.plan, cluster.topology);
+    for (const auto& [key, ops] : exchanges_of_stages(planned.plan)) {
+      const auto& [layer, pass, stage] = key;
+      const double time = part * time_alone(priced, ops, *backend).value;
+      measured.values[Measure::exchanges] += time;
+      if (pass != Pass::forward) continue;
+      measured.values[stage == Stage::dispatch ? Measure::dispatch : Measure::combine] += time;
     }
   }
 }

@@ -29,6 +29,8 @@ struct LocalWork {
   bool relay = true;  // a kernel between a phase and the one before it
   // One more copy of what is sent before the first phase, of what arrived after the last one.
   bool transpose_sent = false, transpose_arrived = false;
+  /// Rows travel in fewer bytes: a kernel encodes them before, another decodes them after each way.
+  bool coded = false;
   bool operator==(const LocalWork&) const = default;
 };
 

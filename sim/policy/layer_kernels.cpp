@@ -174,6 +174,7 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
   const ExpertWork work = expert_work(s);
   const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
+  if (!alone) add_codec(s, OpKind::decode, Stage::dispatch, arrived);
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
   if (!alone)
     add_memory(s, s.key(OpKind::sort, Stage::dispatch), work.read, work.rows, model_.hidden);
@@ -187,12 +188,14 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
   if (!alone)
     add_memory(s, s.key(OpKind::reduce, Stage::combine), work.rows, arrived, model_.hidden);
   if (transpose) add_transpose(s, Stage::combine, arrived);
+  if (!alone) add_codec(s, OpKind::encode, Stage::combine, arrived);
 }
 
 void LayerOps::experts_backward(const Step& s) {
   const ExpertWork work = expert_work(s);
   const std::vector<std::int64_t>& arrived = s.parts.gathered();
   const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
+  add_codec(s, OpKind::decode, Stage::dispatch, arrived);
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
   add_memory(s, s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);
   const bool ran_again = experts_again_[static_cast<std::size_t>(s.layer)];
@@ -202,6 +205,7 @@ void LayerOps::experts_backward(const Step& s) {
   add_fc1_gradients(s, work, backward_roles());
   add_memory(s, s.key(OpKind::sort, Stage::combine), work.rows, arrived, model_.hidden);
   if (transpose) add_transpose(s, Stage::combine, arrived);
+  add_codec(s, OpKind::encode, Stage::combine, arrived);
 }
 
 void LayerOps::add_fc2_gradients(const Step& s, const ExpertWork& work,
@@ -264,6 +268,18 @@ void LayerOps::add_memory(const Step& s, const OpKey& key, const Rows& read, con
 
 void LayerOps::add_transpose(const Step& s, Stage stage, const Rows& rows) {
   add_memory(s, s.key(OpKind::transpose, stage), rows, rows, model_.hidden);
+}
+
+void LayerOps::add_codec(const Step& s, OpKind kind, Stage stage, const Rows& rows) {
+  const DispatchShape& shape = s.work.dispatch->shape();
+  if (!shape.local_work.coded) return;
+  const std::int64_t plain = std::int64_t{model_.hidden} * size_of(model_.activations);
+  const std::int64_t coded = shape.wire(stage, s.pass).row.value;
+  add_compute(s, s.key(kind, stage), [&](GpuId gpu) {
+    const Bytes rows_plain(rows[gpu.index()] * plain), rows_coded(rows[gpu.index()] * coded);
+    return kind == OpKind::encode ? MemoryBound{rows_plain, rows_coded}
+                                  : MemoryBound{rows_coded, rows_plain};
+  });
 }
 
 void LayerOps::add_compute(const Step& s, const OpKey& key, const KernelOf& kernel_of,

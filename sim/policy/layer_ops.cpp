@@ -142,6 +142,7 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
     scattered = add_tensor_exchanges(s, stage);
   } else {
     check_moves(s.work.counts, s.work);
+    add_codec(s, OpKind::encode, stage, s.parts.packed());
     add_sides(s, stage, 0, true);
   }
   const Mark start = s.chain.mark();
@@ -156,6 +157,7 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
     add_sides(s, stage, phase, false);
   }
   if (!back) add_tensor_exchanges(s, stage);
+  if (back) add_codec(s, OpKind::decode, stage, s.parts.packed());
 }
 
 /// On the way out a relay copies each row to its next hops; on the way back it adds up the parts of

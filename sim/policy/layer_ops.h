@@ -116,6 +116,8 @@ class LayerOps {
   /// Sets group and work; false when no GPU has any.
   bool set_kernels(const Step& s, Op& op, const KernelOf& kernel_of) const;
   void add_transpose(const Step& s, Stage stage, const Rows& rows);
+  /// Encodes or decodes rows where they travel coded.
+  void add_codec(const Step& s, OpKind kind, Stage stage, const Rows& rows);
   void add_exchanges(const Step& s, Stage stage);
   Mark add_tensor_exchanges(const Step& s, Stage stage);
   std::vector<std::vector<OpId>> add_relays(const Step& s, Stage stage,

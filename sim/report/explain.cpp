@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "sim/plan/phases.h"
-#include "sim/plan/slice.h"
+#include "sim/report/stage_times.h"
 
 namespace moesim {
 namespace {
@@ -22,11 +22,6 @@ struct Run {
   NamedBackend by;
   Timeline timeline;
 };
-
-Seconds time_of(const PricedPlan& plan, const Ops& ops, const NamedBackend& by) {
-  const Plan part = slice(plan.plan(), ops);
-  return by.backend->run(PricedPlan(part, plan, ops)).makespan;
-}
 
 void add_reach(ReachTotals& reach, const Op& op, const Topology& topology) {
   const auto distance = [&topology](GpuId from, GpuId to) -> std::size_t {
@@ -171,7 +166,7 @@ PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::v
   describe_links(phase, loads, overhead, topology);
   for (const Run& run : runs) {
     phase.times.push_back(time_in_layer(plan, ops, run));
-    phase.times.back().alone = time_of(priced, ops, run.by);
+    phase.times.back().alone = time_alone(priced, ops, *run.by.backend);
   }
   return phase;
 }
@@ -206,17 +201,10 @@ std::vector<BoundReport> explain_bounds(const PricedPlan& priced,
   const Plan& plan = priced.plan();
   const Topology& topology = priced.topology();
   const std::vector<TokenNeeds> needs = needs_of(plan);
-  std::map<std::pair<Pass, Stage>, Ops> groups;
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    const Op& op = plan.ops[i];
-    const bool tokens = op.key.stage == Stage::dispatch || op.key.stage == Stage::combine;
-    const bool moves = op.exchange() != nullptr && carries_tokens(op.stream) && tokens;
-    if (!moves && !is_minimum_time(op)) continue;
-    groups[{op.key.pass, op.key.stage}].emplace_back(static_cast<std::int64_t>(i));
-  }
   std::vector<BoundReport> reports;
-  for (const auto& [key, ops] : groups) {
-    BoundReport report{key.first, key.second, Bytes(0), Bytes(0), {}, {}, {}};
+  for (const auto& [key, ops] : exchanges_of_stages(plan)) {
+    const auto& [layer, pass, stage] = key;
+    BoundReport report{pass, stage, Bytes(0), Bytes(0), {}, {}, {}};
     Seconds least_overhead(std::numeric_limits<double>::infinity());
     ReachTotals reach;
     for (const OpId id : ops) {
@@ -231,9 +219,9 @@ std::vector<BoundReport> explain_bounds(const PricedPlan& priced,
     const bool carried = plan.transports.tokens && topology.measured_with().empty();
     report.overhead = carried ? least_overhead : topology.exchange_overhead();
     report.between_hosts = reach.bytes[2];
-    report.least = lower_bound(topology, needs, report.row, key.second == Stage::combine);
+    report.least = lower_bound(topology, needs, report.row, stage == Stage::combine);
     for (const NamedBackend& by : backends) {
-      report.achieved.emplace_back(by.name, time_of(priced, ops, by));
+      report.achieved.emplace_back(by.name, time_alone(priced, ops, *by.backend));
     }
     reports.push_back(std::move(report));
   }

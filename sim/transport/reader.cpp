@@ -139,10 +139,13 @@ std::vector<LinkRates> read_links(const YamlValue& list) {
 /// What differs by the way of the rows.
 void read_costs(const YamlMap& map, Transport& transport) {
   if (const auto value = map.find("start_up")) transport.start_up = read_start_up(*value);
-  if (const auto value = map.find("per_peer")) {
-    transport.per_peer = read_start_up(*value);
+  for (auto [key, to] :
+       {std::pair{"per_peer", &transport.per_peer}, std::pair{"flags", &transport.flags}}) {
+    const auto value = map.find(key);
+    if (!value) continue;
+    *to = read_start_up(*value);
     if (!transport.start_up) {
-      value->error("'per_peer' has no effect without 'start_up'", "state 'start_up'");
+      value->error(fmt::format("'{}' has no effect without 'start_up'", key), "state 'start_up'");
     }
   }
   if (const auto value = map.find("per_row")) transport.per_row = read_start_up(*value);

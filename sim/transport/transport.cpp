@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace moesim {
 namespace {
@@ -59,6 +60,22 @@ double rows_per_peer(const Topology& topology, const GroupTraffic& traffic, Tier
   return most;
 }
 
+/// The part of a group's GPUs that a GPU does not share its host with (`tier` host: that are not
+/// itself), the most of any GPU.
+double part_beyond(const Topology& topology, const GroupTraffic& traffic, Tier tier) {
+  const auto all = static_cast<double>(traffic.members.size());
+  if (tier == Tier::host) return 1 - 1 / all;
+  std::vector<int> of_host(static_cast<std::size_t>(topology.host_count()));
+  for (const GpuId gpu : traffic.members) {
+    ++of_host[static_cast<std::size_t>(topology.host_of(gpu))];
+  }
+  int least = std::numeric_limits<int>::max();
+  for (const int here : of_host) {
+    if (here > 0) least = std::min(least, here);
+  }
+  return 1 - least / all;
+}
+
 /// `bytes`: of the exchange, or of the kernel that it is a part of.
 void slow(LinkUse& use, const Link& link, const std::vector<const LinkRates*>& rates, Bytes bytes,
           Bytes row) {
@@ -102,8 +119,14 @@ void carry(const Transport& transport, bool goes_on, const Topology& topology,
     if (per_peer > Seconds(0)) loads.overhead += per_peer * most_peers(traffic.moved());
     loads.overhead = loads.overhead * topology.overhead_factor();
   }
-  const Seconds per_row = transport.per_row.of(tier);
-  if (per_row > Seconds(0)) loads.overhead += per_row * rows_per_peer(topology, traffic, tier);
+  const bool starts = !goes_on && traffic.rounds > 0;
+  const Seconds per_row = transport.per_row.of(tier), flags = transport.flags.of(tier);
+  Seconds sent(0);
+  if (per_row > Seconds(0)) sent = per_row * rows_per_peer(topology, traffic, tier);
+  if (flags > Seconds(0) && starts) {
+    sent = std::max(sent, flags * part_beyond(topology, traffic, tier));
+  }
+  loads.overhead += sent;
   const auto rates = rates_of(transport, topology);
   for (LinkUse& use : loads.uses) {
     const Link& link = topology.links()[use.link.index()];

@@ -39,12 +39,13 @@ struct Transport {
   std::optional<StartUp> start_up;  // else the overheads of the topology
   StartUp per_peer = {};            // times the largest number of peers that a GPU has
   StartUp per_row = {};             // times the most rows that a GPU has for a peer, mean over them
-  std::optional<Seconds> host;      // CPU time of a call, in place of the GPU model's
-  int sms = 0;                      // multiprocessors that exchanges of rows take on each GPU
-  bool fused = false;               // the phases of a dispatch are one kernel, which starts once
-  std::string others;               // the transport of what is no token exchange; empty: itself
-  std::vector<LinkRates> links;     // of one class and network by ascending `of`
-  TransportPtr combine;             // of rows on their way back; null: as on their way there
+  StartUp flags = {};  // of all experts, before their rows: times the part of the group farther off
+  std::optional<Seconds> host;   // CPU time of a call, in place of the GPU model's
+  int sms = 0;                   // multiprocessors that exchanges of rows take on each GPU
+  bool fused = false;            // the phases of a dispatch are one kernel, which starts once
+  std::string others;            // the transport of what is no token exchange; empty: itself
+  std::vector<LinkRates> links;  // of one class and network by ascending `of`
+  TransportPtr combine;          // of rows on their way back; null: as on their way there
 
   /// Whether it takes everything as the topology states it.
   bool ideal() const;
@@ -66,6 +67,8 @@ Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 ///  - overhead = start-up of the farthest tier reached + per_peer x the most peers of a GPU, or
 ///    none where it goes on with what has started; and per_row x the rows for each peer as far
 ///    away, mean over the peers of the GPU that has most: a connection takes its rows one by one.
+///    Beside its rows a kernel that starts tells every expert how many come: flags x the part of
+///    the group's GPUs that are as far away from a GPU, where that is most. The longer one counts.
 /// What was measured stays: links with a table, and all of a topology that says what it was
 /// measured with.
 void carry(const Transport& transport, bool goes_on, const Topology& topology,

@@ -172,6 +172,85 @@ TEST_F(ChunkTimes, AreTutelsClosedForm) {
   }
 }
 
+/// OptSche's order (ScheMoE, EuroSys 2024, Eq. 12 to 14): all chunks encoded; then decoded,
+/// computed and encoded chunk by chunk; then decoded. Exchanges follow each other, those back
+/// behind all others.
+double optsche(int chunks, double encode, double there, double experts, double back,
+               double decode) {
+  std::vector<double> arrived, sent;
+  double lane = 0, wire = 0;
+  for (int c = 1; c <= chunks; ++c) arrived.push_back(wire = std::max(wire, c * encode) + there);
+  lane = chunks * encode;
+  for (const double at : arrived) sent.push_back(lane = std::max(lane, at) + experts);
+  for (const double at : sent) {
+    wire = std::max(wire, at) + back;
+    lane = std::max(lane, wire) + decode;
+  }
+  return lane;
+}
+
+TEST(OptSche, HasThePublishedTimes) {
+  EXPECT_EQ(optsche(2, 1, 4, 1 + 2 + 1, 4, 1), 18);
+  EXPECT_EQ(optsche(4, 1, 4, 1 + 2 + 1, 4, 1), 34);
+  EXPECT_EQ(optsche(2, 1, 2, 1 + 6 + 1, 2, 1), 22);
+  EXPECT_EQ(optsche(4, 1, 2, 1 + 6 + 1, 2, 1), 40);
+}
+
+TEST_F(ChunkTimes, OfCodedRowsAreOptSches) {
+  const Topology topology = bare_pair(2);
+  MoeModel model = test::tiny();
+  model.top_k = 1;
+  const std::int64_t tokens = 256 * model.experts;
+  const RoutingTrace trace = even_trace(model, 4 * tokens);
+  for (const int ffn : {64, 2048, 16384}) {
+    model.expert_ffn = ffn;
+    for (const int r : {1, 2, 4, 8}) {
+      PlannerOptions options;
+      options.ep = 4;
+      options.layers = {0};
+      options.backward = false;
+      const Batches batches = make_batches(trace, {4, tokens, 1});
+      StepPlanner planner(in_chunks("{kind: schemoe-pipe, bits: 8}", r), topology, model, trace,
+                          options);
+      const Plan plan = planner.plan(batches.batches[0], 0).plan;
+      const Timeline timeline = make_port_backend(topology, test::h100s(4))->run(plan);
+      // Exchanges between nodes take longer than those inside, beside which they run.
+      std::map<std::pair<OpKind, Stage>, double> took;
+      double first = 1e9, last = 0;
+      int coded = 0;
+      for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+        const Op& op = plan.ops[i];
+        if (op.group.front() != GpuId(0)) continue;
+        double start = timeline.ops[i][0].start.value;
+        const double end = timeline.ops[i][0].end.value;
+        if (op.exchange()) {
+          for (const Interval& member : timeline.ops[i])
+            start = std::max(start, member.start.value);
+          if (op.stream != Stream::ep_2) continue;
+          EXPECT_EQ(op.exchange()->traffic.unit(), Bytes(model.hidden));
+        }
+        took[{op.key.kind, op.key.stage}] += (end - start) / r;
+        if (op.key.kind != OpKind::encode && op.key.kind != OpKind::decode) continue;
+        ++coded;
+        first = std::min(first, start);
+        last = std::max(last, end);
+      }
+      EXPECT_EQ(coded, 4 * r);
+      double experts =
+          took[{OpKind::decode, Stage::dispatch}] + took[{OpKind::encode, Stage::combine}] +
+          took[{OpKind::sort, Stage::dispatch}] + took[{OpKind::reduce, Stage::combine}];
+      for (const OpKind kind : {OpKind::fc1, OpKind::activation, OpKind::fc2}) {
+        experts += took[{kind, Stage::experts}];
+      }
+      const double closed = optsche(r, took[{OpKind::encode, Stage::dispatch}],
+                                    took[{OpKind::token_exchange, Stage::dispatch}], experts,
+                                    took[{OpKind::token_exchange, Stage::combine}],
+                                    took[{OpKind::decode, Stage::combine}]);
+      EXPECT_NEAR((last - first) / closed, 1, 1e-9) << ffn << ' ' << r;
+    }
+  }
+}
+
 /// FSMoE's four cases, for gathers and scatters of one length: expert parallel between nodes, parts
 /// of experts within them.
 TEST_F(ChunkTimes, AreFsMoesClosedForm) {

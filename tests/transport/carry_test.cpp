@@ -96,6 +96,30 @@ TEST(Carry, AConnectionTakesItsRowsOneByOne) {
   EXPECT_NEAR(time_by(t, cluster, uneven).overhead.value / us, 3 + 2.5 * 2, 1e-9);
 }
 
+TEST(Carry, FlagsGoToAllExpertsHoweverFewRowsThereAre) {
+  const Transport t = transport_of("start_up: 3 us\nflags: {host: 8 us, fabric: 20 us}\n");
+  const Topology cluster = small_cluster(2);
+  const auto overhead = [&](const ByteMatrix& traffic, bool goes_on = false) {
+    return time_by(t, cluster, traffic, goes_on).overhead.value / us;
+  };
+  // 8 GPUs in 2 hosts: 7 of 8 are others, 4 of 8 are beyond, for one peer as for all.
+  EXPECT_NEAR(overhead(to_peers(8, 1, 3, 1, 1)), 3 + 8 * 7 / 8., 1e-9);
+  EXPECT_NEAR(overhead(to_peers(8, 1, 4, 1, 1)), 3 + 20 * 4 / 8., 1e-9);
+  EXPECT_NEAR(overhead(to_peers(8, 1, 7, 5, 1)), 3 + 20 * 4 / 8., 1e-9);
+  EXPECT_EQ(overhead(to_peers(8, 1, 7, 5, 1), true), 0);
+  // They go beside the rows: the longer of the two counts.
+  const Transport rows = transport_of("start_up: 3 us\nflags: 20 us\nper_row: 4 us\n");
+  EXPECT_NEAR(time_by(rows, cluster, to_peers(8, 4, 4, 2, 1)).overhead.value / us, 3 + 10, 1e-9);
+  EXPECT_NEAR(time_by(rows, cluster, to_peers(8, 4, 4, 3, 1)).overhead.value / us, 3 + 12, 1e-9);
+  // Of a group of 5, the one in the second host has 4 of 5 beyond.
+  ByteMatrix five{Bytes(1)};
+  five.add_row(std::vector<ByteMatrix::Entry>{{GpuId(4), 1}});
+  for (int g = 1; g < 5; ++g) five.add_row({});
+  const std::vector<GpuId> members = {GpuId(0), GpuId(1), GpuId(2), GpuId(3), GpuId(4)};
+  EXPECT_NEAR(price(cluster, GroupTraffic{five, members}, {&t, false})->alone.overhead.value / us,
+              3 + 20 * 4 / 5., 1e-9);
+}
+
 TEST(Carry, OnlyTheStatedNetworkIsKnown) {
   const Transport t =
       transport_of("links:\n  - {class: nic, network: infiniband, of: 10 GB/s, efficiency: 0.5}\n");
