@@ -61,7 +61,7 @@ std::vector<PipelineShape> many_shapes() {
   std::vector<PipelineShape> shapes;
   for (int p = 1; p <= 9; ++p) {
     for (int m = 1; m <= 3 * p + 1; ++m) {
-      using enum testing::Kind;
+      using enum PipelineKind;
       for (const testing::Kind kind : {gpipe, one_f_one_b, combined, zb1p}) {
         shapes.push_back({kind, p, m, 1});
       }
