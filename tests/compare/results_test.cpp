@@ -24,7 +24,7 @@ class Filler {
     } else if constexpr (is_number<T>) {
       value = T(static_cast<decltype(value.value)>(++next_));
     } else if constexpr (std::is_aggregate_v<T>) {
-      with_fields(value, [this](auto&... fields) { (fill(fields), ...); });
+      with_fields(value, [this](auto&... fields) { (this->fill(fields), ...); });
     } else {
       fill_list(value);
     }
