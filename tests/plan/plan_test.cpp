@@ -139,6 +139,11 @@ TEST(CheckPlan, KeepsGpusAndOpsInRange) {
             "error: op 2 'x': GPU 5 is not one of the plan's 0-1\n");
 }
 
+TEST(CheckPlan, KeepsWaitsBelowTheNumberOfOps) {
+  EXPECT_EQ(mistakes_of(plan_of(1, {kernel("a", 0), kernel("b", 0, {2})})),
+            "error: op 1 'b' waits for op 2, but the plan has 2 ops\n");
+}
+
 TEST(CheckPlan, KeepsKernelsAndExchangesOnTheirStreams) {
   Plan plan = plan_of(1, {kernel("a", 0), exchange("x", {0}, matrix(1, 1, {}))});
   plan.ops[0].stream = Stream::ep;
@@ -187,6 +192,13 @@ TEST(CheckPlan, KeepsTrafficAndRowsBetweenParticipants) {
             "error: op 0 'x': an entry of its traffic in column 2 of 2\n"
             "error: op 2 'z': a traffic matrix of 3 rows for 2 GPUs\n"
             "error: op 3 'r': the row of token 5 goes from GPU 0 to 2, but GPU 2 takes no part\n");
+}
+
+TEST(CheckPlan, NamesEveryOpThatHasTheSameWrongTraffic) {
+  const ByteMatrix shared = matrix(2, 1, {{0, 2, 1}});
+  EXPECT_EQ(mistakes_of(plan_of(2, {exchange("x", {0, 1}, shared), exchange("y", {0, 1}, shared)})),
+            "error: op 0 'x': an entry of its traffic in column 2 of 2\n"
+            "error: op 1 'y': an entry of its traffic in column 2 of 2\n");
 }
 
 TEST(CheckPlan, NeedsParticipantsThatAscend) {

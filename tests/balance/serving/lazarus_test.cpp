@@ -155,6 +155,19 @@ TEST(LazarusTest, ReplicasServeEqualPartsOwnChoicesFirst) {
   EXPECT_EQ(shares[0][1], (Shares{{SlotId(1), 1}}));
 }
 
+TEST(LazarusTest, EveryReplicaServesItsOwnRankFirst) {
+  // 10 of 30 choices per replica; ranks 0 and 2 have 5 each, rank 1 20.
+  const Placement placement(1, {{ExpertId(0)}, {ExpertId(0)}, {ExpertId(0)}});
+  LoadMatrix loads(3, 1);
+  loads.at(GpuId(0), ExpertId(0)) = 5;
+  loads.at(GpuId(1), ExpertId(0)) = 20;
+  loads.at(GpuId(2), ExpertId(0)) = 5;
+  const auto shares = lazarus::shares(placement, loads);
+  EXPECT_EQ(shares[0][0], (Shares{{SlotId(0), 5}}));
+  EXPECT_EQ(shares[1][0], (Shares{{SlotId(1), 10}, {SlotId(0), 5}, {SlotId(2), 5}}));
+  EXPECT_EQ(shares[2][0], (Shares{{SlotId(2), 5}}));
+}
+
 TEST(LazarusTest, SharesAreEvenWithinOneForAnyLoads) {
   Random random(12);
   for (int trial = 0; trial < 50; ++trial) {
