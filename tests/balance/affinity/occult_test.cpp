@@ -42,6 +42,15 @@ TEST(OccultTest, PlacesThePublishedExample) {
   EXPECT_DOUBLE_EQ(token_copies(tokens.rows(), blocks(4, 2), source).gpus, 37.0 / 19);
 }
 
+TEST(OccultTest, BeginsWithThePairThatIsChosenMostThoughItsExpertsAreNeighbours) {
+  std::vector<std::vector<int>> chosen;
+  repeat(chosen, {2, 3}, 10);
+  repeat(chosen, {0, 1}, 3);
+  const Tokens tokens(4, chosen);
+  EXPECT_THAT(place_occult(co_choices(tokens.rows(), 4), 2),
+              ElementsAre(experts_of({2, 3}), experts_of({0, 1})));
+}
+
 /// The algorithm as the reference words it, with means in floating point over explicit sets.
 SlotTable place_by_the_book(const PairMatrix& co, int gpus) {
   const int n = co.experts();

@@ -190,6 +190,25 @@ TEST(LplbTest, ReplicatesTheHeaviestOfEachRankAndSplitsABatch) {
   EXPECT_LT(*std::max_element(after.begin(), after.end()), 1.1 * sum / 16);
 }
 
+TEST(LplbTest, ExpertsOfAClassShareOneVariable) {
+  // Two of each rank's three experts are replicated, both by the one edge of the ring.
+  const lplb::Layout layout{
+      lplb::ring(2),
+      2,
+      {{ExpertId(0), ExpertId(1), ExpertId(2)}, {ExpertId(3), ExpertId(4), ExpertId(5)}}};
+  const std::vector<double> loads = {8, 6, 3, 2, 1, 1};
+  const auto solutions = lplb::solve(layout, loads);
+  ASSERT_EQ(solutions.size(), 1u);
+  const lplb::Problem problem{lplb::ring(2), {{8 + 6}, {2 + 1}}, {3, 1}};
+  EXPECT_EQ(solutions[0].stays, lplb::solve(problem, 8).stays);
+  EXPECT_EQ(solutions[0].busiest, lplb::solve(problem, 8).busiest);
+}
+
+TEST(LplbTest, OneRankHasNowhereToMoveTo) {
+  const lplb::Solution alone = lplb::solve({{{0}}, {{3}}, {1}}, 3);
+  EXPECT_NEAR(alone.busiest, 4, 0.01);
+}
+
 TEST(LplbTest, RefusesMoreReplicasThanARankHasExperts) {
   const std::vector<double> loads(16, 1);
   EXPECT_THROW(lplb::place(loads, lplb::cube(), 2, 1, 8), Error);
