@@ -39,7 +39,6 @@ class TextLog {
     log_.checked = true;
     for (const std::string& line : lines_) {
       ++number_;
-      if (line.find_first_not_of(" \t") == std::string::npos) continue;
       if (line.starts_with('#')) {
         header(line);
       } else if (!columns_.empty()) {
@@ -122,6 +121,7 @@ class TextLog {
   }
 
   void row(const std::vector<std::string>& words) {
+    if (words.empty()) return;
     // NCCL and launchers may print between the rows; rows begin with a number.
     const bool is_row = words[0].find_first_not_of("0123456789") == std::string::npos;
     if (!is_row && words.size() < columns_.size()) {

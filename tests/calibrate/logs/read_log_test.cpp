@@ -49,6 +49,12 @@ TEST(NcclTestsText, SkipsWhatLaunchersPrintBetweenRows) {
   EXPECT_EQ(parse_log(text, "a.log", {}).samples.size(), 10u);
 }
 
+TEST(NcclTestsText, SkipsLinesOfAnyBlanks) {
+  std::string text = read_file(logs + "alltoall-1.log");
+  text.insert(text.find("        4096"), "\f\n \t\v\r\n\n");
+  EXPECT_EQ(parse_log(text, "a.log", {}).samples.size(), 10u);
+}
+
 TEST(NcclTestsText, HoldsWhatIsAskedFor) {
   const std::string text = read_file(logs + "alltoall-1.log");
   LogChoice choice;
