@@ -52,6 +52,8 @@ TEST(MoetunerTest, ClustersAreNeverEmpty) {
   for (const auto& cluster : moetuner_clusters(one_hot, 6)) EXPECT_EQ(cluster.size(), 1u);
   for (const auto& cluster : moetuner_clusters(std::vector<std::int64_t>(7), 3))
     EXPECT_GE(cluster.size(), 2u);
+  EXPECT_EQ(moetuner_clusters(one_hot, 1).begin()->size(), 6u);
+  EXPECT_THROW(moetuner_clusters(one_hot, 0), Error);
   EXPECT_THROW(moetuner_clusters(one_hot, 7), Error);
 }
 

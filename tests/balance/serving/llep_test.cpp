@@ -58,6 +58,11 @@ TEST(LlepTest, SendsWhatFitsNowhereToTheLeastLoaded) {
   EXPECT_TRUE(plan.chunks[1].empty());
 }
 
+TEST(LlepTest, CapacityIsOneOrMore) {
+  EXPECT_EQ(llep::plan(Counts{1, 0}, 2, {}).capacity, 1);        // of one choice: the total
+  EXPECT_EQ(llep::plan(Counts{2, 0}, 2, {0.5, 1}).capacity, 1);  // half of a mean of 1
+}
+
 TEST(LlepTest, AppliesFromTheThresholdOn) {
   EXPECT_TRUE(llep::applies(Counts{3, 1}, 2, 1.5));
   EXPECT_FALSE(llep::applies(Counts{3, 1}, 2, 1.51));
