@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "sim/plan/delivery.h"
@@ -143,33 +144,43 @@ class ChunkTimes : public testing::Test {
     }
     return spans;
   }
+  /// The forward pass of a layer of small and of large experts on two nodes of two GPUs, in 1 to 8
+  /// chunks.
+  void for_each_layer(
+      const std::string& dispatch,
+      const std::function<void(int chunks, const Plan&, const Timeline&)>& check) const {
+    const Topology topology = bare_pair(2);
+    MoeModel model = test::tiny();
+    model.top_k = 1;
+    const std::int64_t tokens = 256 * model.experts;
+    const RoutingTrace trace = even_trace(model, 4 * tokens);
+    PlannerOptions options;
+    options.ep = 4;
+    options.layers = {0};
+    options.backward = false;
+    const Batches batches = make_batches(trace, {4, tokens, 1});
+    for (const int ffn : {64, 2048, 16384}) {
+      model.expert_ffn = ffn;
+      for (const int chunks : {1, 2, 4, 8}) {
+        SCOPED_TRACE(fmt::format("{} wide, {} chunks", ffn, chunks));
+        StepPlanner planner(in_chunks(dispatch, chunks), topology, model, trace, options);
+        const Plan plan = planner.plan(batches.batches[0], 0).plan;
+        check(chunks, plan, make_port_backend(topology, test::h100s(4))->run(plan));
+      }
+    }
+  }
 };
 
 TEST_F(ChunkTimes, AreTutelsClosedForm) {
-  const Topology topology = bare_pair(2);
-  MoeModel model = test::tiny();
-  model.top_k = 1;
-  const std::int64_t tokens = 256 * model.experts;
-  const RoutingTrace trace = even_trace(model, 4 * tokens);
-  for (const int ffn : {64, 2048, 16384}) {
-    model.expert_ffn = ffn;
-    for (const int r : {1, 2, 4, 8}) {
-      PlannerOptions options;
-      options.ep = 4;
-      options.layers = {0};
-      options.backward = false;
-      const Batches batches = make_batches(trace, {4, tokens, 1});
-      StepPlanner planner(in_chunks("alltoall", r), topology, model, trace, options);
-      const Plan plan = planner.plan(batches.batches[0], 0).plan;
-      auto of = spans(plan, make_port_backend(topology, test::h100s(4))->run(plan));
-      const Span out = of["token-exchange-dispatch"], back = of["token-exchange-combine"];
-      EXPECT_EQ(out.ops, r);
-      const double a1 = out.sum / r, x = of["x"].sum / r, a2 = back.sum / r;
-      const double closed =
-          std::max({r * (a1 + a2), a1 + r * x + a2, r * a1 + x + a2, a1 + x + r * a2});
-      EXPECT_NEAR((back.last - out.first) / closed, 1, 1e-9) << ffn << ' ' << r;
-    }
-  }
+  for_each_layer("alltoall", [this](int r, const Plan& plan, const Timeline& timeline) {
+    auto of = spans(plan, timeline);
+    const Span out = of["token-exchange-dispatch"], back = of["token-exchange-combine"];
+    EXPECT_EQ(out.ops, r);
+    const double a1 = out.sum / r, x = of["x"].sum / r, a2 = back.sum / r;
+    const double closed =
+        std::max({r * (a1 + a2), a1 + r * x + a2, r * a1 + x + a2, a1 + x + r * a2});
+    EXPECT_NEAR((back.last - out.first) / closed, 1, 1e-9);
+  });
 }
 
 /// OptSche's order (ScheMoE, EuroSys 2024, Eq. 12 to 14): all chunks encoded; then decoded,
@@ -197,58 +208,41 @@ TEST(OptSche, HasThePublishedTimes) {
 }
 
 TEST_F(ChunkTimes, OfCodedRowsAreOptSches) {
-  const Topology topology = bare_pair(2);
-  MoeModel model = test::tiny();
-  model.top_k = 1;
-  const std::int64_t tokens = 256 * model.experts;
-  const RoutingTrace trace = even_trace(model, 4 * tokens);
-  for (const int ffn : {64, 2048, 16384}) {
-    model.expert_ffn = ffn;
-    for (const int r : {1, 2, 4, 8}) {
-      PlannerOptions options;
-      options.ep = 4;
-      options.layers = {0};
-      options.backward = false;
-      const Batches batches = make_batches(trace, {4, tokens, 1});
-      StepPlanner planner(in_chunks("{kind: schemoe-pipe, bits: 8}", r), topology, model, trace,
-                          options);
-      const Plan plan = planner.plan(batches.batches[0], 0).plan;
-      const Timeline timeline = make_port_backend(topology, test::h100s(4))->run(plan);
-      // Exchanges between nodes take longer than those inside, beside which they run.
-      std::map<std::pair<OpKind, Stage>, double> took;
-      double first = 1e9, last = 0;
-      int coded = 0;
-      for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-        const Op& op = plan.ops[i];
-        if (op.group.front() != GpuId(0)) continue;
-        double start = timeline.ops[i][0].start.value;
-        const double end = timeline.ops[i][0].end.value;
-        if (op.exchange()) {
-          for (const Interval& member : timeline.ops[i])
-            start = std::max(start, member.start.value);
-          if (op.stream != Stream::ep_2) continue;
-          EXPECT_EQ(op.exchange()->traffic.unit(), Bytes(model.hidden));
-        }
-        took[{op.key.kind, op.key.stage}] += (end - start) / r;
-        if (op.key.kind != OpKind::encode && op.key.kind != OpKind::decode) continue;
-        ++coded;
-        first = std::min(first, start);
-        last = std::max(last, end);
+  const auto check = [](int r, const Plan& plan, const Timeline& timeline) {
+    // Exchanges between nodes take longer than those inside, beside which they run.
+    std::map<std::pair<OpKind, Stage>, double> took;
+    double first = 1e9, last = 0;
+    int coded = 0;
+    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+      const Op& op = plan.ops[i];
+      if (op.group.front() != GpuId(0)) continue;
+      double start = timeline.ops[i][0].start.value;
+      const double end = timeline.ops[i][0].end.value;
+      if (op.exchange()) {
+        for (const Interval& member : timeline.ops[i]) start = std::max(start, member.start.value);
+        if (op.stream != Stream::ep_2) continue;
+        EXPECT_EQ(op.exchange()->traffic.unit(), Bytes(test::tiny().hidden));
       }
-      EXPECT_EQ(coded, 4 * r);
-      double experts =
-          took[{OpKind::decode, Stage::dispatch}] + took[{OpKind::encode, Stage::combine}] +
-          took[{OpKind::sort, Stage::dispatch}] + took[{OpKind::reduce, Stage::combine}];
-      for (const OpKind kind : {OpKind::fc1, OpKind::activation, OpKind::fc2}) {
-        experts += took[{kind, Stage::experts}];
-      }
-      const double closed = optsche(r, took[{OpKind::encode, Stage::dispatch}],
-                                    took[{OpKind::token_exchange, Stage::dispatch}], experts,
-                                    took[{OpKind::token_exchange, Stage::combine}],
-                                    took[{OpKind::decode, Stage::combine}]);
-      EXPECT_NEAR((last - first) / closed, 1, 1e-9) << ffn << ' ' << r;
+      took[{op.key.kind, op.key.stage}] += (end - start) / r;
+      if (op.key.kind != OpKind::encode && op.key.kind != OpKind::decode) continue;
+      ++coded;
+      first = std::min(first, start);
+      last = std::max(last, end);
     }
-  }
+    EXPECT_EQ(coded, 4 * r);
+    double experts = took[{OpKind::decode, Stage::dispatch}] +
+                     took[{OpKind::encode, Stage::combine}] +
+                     took[{OpKind::sort, Stage::dispatch}] + took[{OpKind::reduce, Stage::combine}];
+    for (const OpKind kind : {OpKind::fc1, OpKind::activation, OpKind::fc2}) {
+      experts += took[{kind, Stage::experts}];
+    }
+    const double closed = optsche(r, took[{OpKind::encode, Stage::dispatch}],
+                                  took[{OpKind::token_exchange, Stage::dispatch}], experts,
+                                  took[{OpKind::token_exchange, Stage::combine}],
+                                  took[{OpKind::decode, Stage::combine}]);
+    EXPECT_NEAR((last - first) / closed, 1, 1e-9);
+  };
+  for_each_layer("{kind: schemoe-pipe, bits: 8}", check);
 }
 
 /// FSMoE's four cases, for gathers and scatters of one length: expert parallel between nodes, parts
