@@ -47,6 +47,7 @@ MemoryCurve memory_curve(const IterationMemory& memory, const Pipeline& pipeline
     curve.parts.emplace_back(name_of(static_cast<MemoryPart>(p)));
   }
   for (const Turn& turn : pipeline.of(curve.stage)) curve.turns.push_back(name_of_turn(turn));
+  if (memory.curve.size() > curve.turns.size()) curve.turns.emplace_back("update");
   for (const MemoryUse& use : memory.curve) {
     auto& bytes = curve.bytes.emplace_back();
     for (const Bytes part : use.parts) bytes.push_back(part.value);

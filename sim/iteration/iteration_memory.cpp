@@ -46,6 +46,7 @@ MemoryUse& MemoryUse::operator+=(const MemoryUse& other) {
 }
 
 std::string MemoryPeak::when() const {
+  if (update) return fmt::format("in the update of pipeline stage {}", stage);
   if (turn < 0) return "all the time";
   const std::string at =
       layer < 0 ? name_of(block) : fmt::format("{} of layer {}", name_of(block), layer);

@@ -19,7 +19,8 @@ enum class MemoryPart {
   placeholders,  // see gradient_placeholders
   gathered,      // expert parameters of other GPUs, and their gradients, while layers compute
   activations,   // kept for backward passes, and what delayed weight gradients wait for
-  working,       // of the block at work: gradients, rows on their way, what is computed again
+  working,       // of the block at work: gradients, rows on their way, what is computed again;
+                 // of the optimizer while it updates
   transfers,     // between pipeline stages: received gradients, and what is being sent
 };
 inline constexpr int memory_part_count = static_cast<int>(MemoryPart::transfers) + 1;
@@ -40,12 +41,14 @@ struct MemoryUse {
 struct MemoryPeak {
   MemoryUse use;
   int stage = 0;
-  int turn = -1;  // of the stage's timetable; below 0: no turn needs more than the state
+  bool update = false;  // while the optimizer updates, after the last turn
+  int turn = -1;        // of the stage's timetable; below 0: no turn needs more than the state
   StageWork work = {};
   int layer = -1;  // at work; below 0: embedding or head
   BlockKind block = BlockKind::embedding;
 
-  /// "in turn 12 of pipeline stage 0 (backward of microbatch 3, attention of layer 7)"
+  /// "in turn 12 of pipeline stage 0 (backward of microbatch 3, attention of layer 7)",
+  /// "in the update of pipeline stage 0"
   std::string when() const;
 };
 
@@ -55,7 +58,7 @@ using MemoryPeaks = std::vector<MemoryPeak>;
 /// Of an iteration.
 struct IterationMemory {
   MemoryPeaks peaks;
-  std::vector<MemoryUse> curve;  // [turn of its stage] of the fullest GPU
+  std::vector<MemoryUse> curve;  // [turn of its stage, update] of the fullest GPU
 };
 
 /// The one with most bytes; the lowest of several.

@@ -60,6 +60,7 @@ struct IterationSpec {
   std::vector<RoutingSource> routing = {RoutingSource::recorded};  // cases side by side
   int distinct_microbatches = 0;  // recorded ones that are replayed by turns; 0: all there are
   OptimizerKind optimizer = OptimizerKind::adam;
+  int update_bytes = 0;           // per parameter of its own that it takes while it updates
   std::optional<HostModel> host;  // of all GPUs, in place of what their models say
   ReplicaCollective collective = ReplicaCollective::ring;
   bool operator==(const IterationSpec&) const = default;

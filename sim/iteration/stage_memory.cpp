@@ -210,6 +210,14 @@ const StageMemory::Experts& StageMemory::experts(const StageWork& work) const {
   return experts_.at(&layers_of(work));
 }
 
+Bytes StageMemory::update(GpuId own) const {
+  const IterationOptions& options = stage_.options();
+  if (!options.optimizer || options.state.optimizer == 0) return Bytes(0);
+  const std::int64_t parameters =
+      state(own).of(MemoryPart::optimizer).value / options.state.optimizer;
+  return Bytes(parameters * options.spec.update_bytes);
+}
+
 MemoryPeak StageMemory::peak(GpuId own) const {
   MemoryPeak peak;
   peak.stage = number_;
@@ -226,6 +234,10 @@ MemoryPeak StageMemory::peak(GpuId own) const {
         peak.layer = in_layer ? held.layer : -1;
         peak.block = held.block;
       });
+  if (update(own) > most) {
+    peak = {.use = {}, .stage = number_, .update = true};
+    peak.use.of(MemoryPart::working) = update(own);
+  }
   peak.use += state(own);
   return peak;
 }
@@ -236,6 +248,7 @@ std::vector<MemoryUse> StageMemory::curve(GpuId own) const {
     MemoryUse& most = result[static_cast<std::size_t>(turn)];
     if (use.total() > most.total()) most = use;
   });
+  if (update(own).value > 0) result.emplace_back().of(MemoryPart::working) = update(own);
   for (MemoryUse& use : result) use += state(own);
   return result;
 }

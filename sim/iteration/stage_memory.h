@@ -22,8 +22,10 @@ class StageMemory {
   int gpus() const { return static_cast<int>(state_.size()); }
   /// What lies there all the time: weights, gradients, optimizer, placeholders.
   const MemoryUse& state(GpuId own) const { return state_[own.index()]; }
+  /// What the optimizer takes while it updates the parameters whose state it has here.
+  Bytes update(GpuId own) const;
   MemoryPeak peak(GpuId own) const;
-  /// [turn] its fullest moment.
+  /// [turn] its fullest moment; then the update, where it takes something.
   std::vector<MemoryUse> curve(GpuId own) const;
 
  private:

@@ -12,8 +12,8 @@
 namespace moesim {
 
 const std::vector<std::string> iteration_keys = {
-    "parallel", "batch",   "pipeline",     "recompute", "zero",       "precision",
-    "overlap",  "routing", "microbatches", "optimizer", "collective", "host"};
+    "parallel", "batch",        "pipeline",  "recompute",    "zero",       "precision", "overlap",
+    "routing",  "microbatches", "optimizer", "update_bytes", "collective", "host"};
 
 bool is_iteration_key(const std::string& path) {
   const std::string key = path.substr(0, path.find_first_of(".="));
@@ -159,6 +159,7 @@ void read_state(const YamlMap& scenario, IterationSpec& spec) {
   spec.precision =
       static_cast<TrainingPrecision>(scenario.choice("precision", training_precision_names, 0));
   spec.optimizer = static_cast<OptimizerKind>(scenario.choice("optimizer", optimizer_names, 0));
+  spec.update_bytes = small_integer(scenario, "update_bytes", {0, 1024}, 0);
   if (const auto value = scenario.find("collective")) {
     spec.collective = static_cast<ReplicaCollective>(value->choice(replica_collective_names));
     if (spec.collective == ReplicaCollective::tree && spec.zero > 0 && scenario.good({"zero"})) {

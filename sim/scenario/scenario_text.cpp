@@ -81,6 +81,7 @@ void add_iteration(Json& json, const IterationSpec& spec) {
     json["microbatches"] = {{"distinct", spec.distinct_microbatches}};
   }
   json["optimizer"] = word(optimizer_names, spec.optimizer);
+  if (spec.update_bytes > 0) json["update_bytes"] = spec.update_bytes;
   if (spec.host) json["host"] = host_json(*spec.host);
   if (spec.collective != ReplicaCollective::ring) {
     json["collective"] = word(replica_collective_names, spec.collective);

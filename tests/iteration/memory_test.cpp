@@ -146,6 +146,33 @@ TEST_F(IterationMemoryTest, StateIsDividedAsTheStageOfZeroSays) {
   }
 }
 
+/// Of the parameters that it updates itself: all of them, or its part of the replicas'.
+TEST_F(IterationMemoryTest, UpdateTakesItsBytesWhileNothingElseWorks) {
+  const MoeModel model = all_chosen(4);
+  for (int zero = 0; zero <= 2; ++zero) {
+    IterationOptions o = options(PipelineKind::one_f_one_b, 1, 1, 2);
+    o.spec.parallel.ep = 4;
+    o.spec.zero = zero;
+    const MemoryPeak passes = memory(model, o).peaks[0];
+    o.spec.update_bytes = 1;  // less than what passes need: nothing changes but the curve's end
+    EXPECT_EQ(memory(model, o).peaks[0].use, passes.use);
+    o.spec.update_bytes = 1000;
+    const IterationMemory held = memory(model, o);
+    const MemoryPeak& peak = held.peaks[0];
+    EXPECT_TRUE(peak.update && !passes.update);
+    EXPECT_EQ(peak.when(), "in the update of pipeline stage 0");
+    const Bytes own = peak.use.of(MemoryPart::optimizer);
+    EXPECT_EQ(own, passes.use.of(MemoryPart::optimizer));
+    EXPECT_EQ(peak.use.of(MemoryPart::working), Bytes(own.value / 12 * 1000)) << zero;
+    EXPECT_EQ(peak.use.of(MemoryPart::activations), Bytes(0));
+    EXPECT_EQ(peak.use.of(MemoryPart::gradients), passes.use.of(MemoryPart::gradients));
+    ASSERT_EQ(held.curve.size(), 5u);  // 2 microbatches there and back
+    EXPECT_EQ(held.curve.back(), peak.use);
+    o.optimizer = false;
+    EXPECT_EQ(memory(model, o).peaks[0].use, passes.use);
+  }
+}
+
 TEST_F(IterationMemoryTest, GradientsOfTheBlockAtWorkAreWholeBeforeZeroSharesThem) {
   const MoeModel model = all_chosen(4);
   IterationOptions o = options(PipelineKind::one_f_one_b, 1, 1, 2);

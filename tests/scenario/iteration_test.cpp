@@ -94,7 +94,8 @@ TEST(Iteration, WrittenDownAndReadAgainIsTheSame) {
   for (const std::string keys :
        {"", "parallel: {tp: 2, pp: 4, vpp: 2, etp: 1, dp: 2, order: tp-cp-ep-pp-dp}\n",
         "parallel: {pp: 2, layout: Ett|ttL}\nzero: 3\nprecision: mxfp8\n",
-        "zero: 0\ncollective: tree\n", "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
+        "zero: 0\ncollective: tree\n", "update_bytes: 4\n",
+        "parallel: {pp: 2, layout: E|t|t|L}\npipeline: dualpipev\n",
         "parallel: {pp: 4, first_stage_layers: 2, last_stage_layers: 3}\nrecompute: [mlp, full]\n",
         "recompute: [moe_act, layernorm]\nrouting: balanced\nmicrobatches: {distinct: 2}\n",
         "parallel: {pp: 4, embedding_as_layer: true, loss_as_layer: true}\nep: 2\n",
