@@ -37,6 +37,21 @@ TEST(Slice, WaitsThroughWhatIsLeftOut) {
   check_plan(exchanges);
 }
 
+TEST(Slice, WaitsThroughSeveralThatAreLeftOut) {
+  // 0 sort -> 1 send -> 2 wait -> 3 back -> 4 sort, each on a stream of its own.
+  Plan plan{"plan", 1, {}};
+  plan.add(kernel("sort", 0));
+  plan.add(exchange("send", {0}, nothing(1), {0}));
+  plan.add(kernel("wait", 0, {1}));
+  plan.add(exchange("back", {0}, nothing(1), {2}));
+  plan.add(kernel("sort", 0, {3}));
+  plan.ops[2].stream = plan.ops[4].stream = Stream::copy;
+  plan.ops[3].stream = Stream::param;
+  EXPECT_EQ(slice(plan, ids<OpId>({0, 4}))[OpId(1)].after, ids<OpId>({0}));
+  EXPECT_EQ(slice(plan, ids<OpId>({0, 3, 4}))[OpId(2)].after, ids<OpId>({0, 1}));
+  EXPECT_EQ(slice(plan, ids<OpId>({0, 2, 4}))[OpId(1)].after, ids<OpId>({0}));
+}
+
 TEST(PartGraph, HasAnExchangeOnceAndAKernelPerMember) {
   Plan plan{"plan", 2, {}};
   plan.add(kernels("sort", {0, 1}));

@@ -195,6 +195,20 @@ TEST(Slowdown, RefusesExchangesThatTakeMoreMultiprocessorsThanThereAre) {
       "hint: add 'sms' to it\n");
 }
 
+TEST(Slowdown, GpusWhoseExchangesTakeNoneNeedNotSayHowManyTheyHave) {
+  GpuModel stated, unstated;
+  stated.sms = 2;
+  const GpuModels gpus = {std::make_shared<GpuModel>(stated), std::make_shared<GpuModel>(stated),
+                          std::make_shared<GpuModel>(unstated)};
+  Case c;
+  c.plan.gpus = 3;
+  const OpId all = c.exchange();
+  c.plan.ops[all.index()].group = {GpuId(1), GpuId(2)};
+  EXPECT_FALSE(slows(c.plan, gpus));
+  c.exchange({}, 1, Stream::ep, 1);
+  EXPECT_TRUE(slows(c.plan, gpus));
+}
+
 /// What is left of an interval where the others of the list cover it only with 1 / factor.
 double done_in(const Interval& own, const std::vector<Interval>& others, double factor) {
   std::vector<double> cuts = {own.start.value, own.end.value};

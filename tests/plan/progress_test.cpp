@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who joins when, and what is said of ops that never end.
+#include "sim/plan/simulate/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <tuple>
+
+#include "tests/engine/fixtures.h"
+#include "tests/plan/fixtures.h"
+
+namespace moesim {
+namespace {
+
+using namespace test;
+
+/// Takes so many seconds on a test GPU, which reads 1 TB in one.
+Op working(int gpu, std::int64_t seconds, std::initializer_list<int> after = {}) {
+  return kernel("k", gpu, after, MemoryBound{Bytes(seconds * 1'000'000'000'000), Bytes(0)});
+}
+
+/// (op, participant, seconds, seconds of the last one or -1) of who joined.
+std::vector<std::tuple<int, int, double, double>> joined_by(Progress& progress) {
+  std::vector<std::tuple<int, int, double, double>> list;
+  for (const Progress::Joined& j : progress.take_joined()) {
+    list.emplace_back(j.op.value, j.participant, j.at.value, j.all ? j.all->value : -1);
+  }
+  return list;
+}
+
+TEST(Progress, SaysWhoJoinsAndWhenTheLastOfThemDoes) {
+  const Plan plan{"p",
+                  2,
+                  {working(1, 8), working(0, 2), exchange("x", {0, 1}, matrix(2, 1, {}), {0, 1}),
+                   working(0, 3, {2}), exchange("y", {0}, matrix(1, 1, {}), {3})}};
+  Progress progress(plan, test_gpus(2));
+  using Expected = std::vector<std::tuple<int, int, double, double>>;
+  EXPECT_EQ(joined_by(progress), (Expected{{2, 0, 2, -1}, {2, 1, 8, 8}}));
+  EXPECT_EQ(joined_by(progress), Expected());
+  progress.end(OpId(2), 0, Seconds(16));
+  EXPECT_EQ(joined_by(progress), (Expected{{4, 0, 19, 19}}));
+  progress.end(OpId(2), 1, Seconds(32));
+  progress.end(OpId(4), Seconds(24));
+  const Timeline timeline = progress.finish();
+  EXPECT_EQ(timeline.makespan, Seconds(32));
+  EXPECT_EQ(timeline.ops[2],
+            (std::vector<Interval>{{Seconds(2), Seconds(16)}, {Seconds(8), Seconds(32)}}));
+  EXPECT_EQ(timeline.ops[4], (std::vector<Interval>{{Seconds(19), Seconds(24)}}));
+}
+
+TEST(Progress, KernelsThatEndWhenToldJoinToo) {
+  const Plan plan{
+      "p", 1, {working(0, 4), kernel("h", 0, {}, HostWork{5'000'000'000}), working(0, 1)}};
+  Progress progress(plan, test_gpus(1), Progress::KernelEnds::told);
+  EXPECT_EQ(joined_by(progress), (std::vector<std::tuple<int, int, double, double>>{{0, 0, 0, 0}}));
+  EXPECT_EQ(progress.duration(OpId(0), 0), Seconds(4));
+  progress.end(OpId(0), Seconds(10));
+  EXPECT_EQ(joined_by(progress),
+            (std::vector<std::tuple<int, int, double, double>>{{2, 0, 15, 15}}));
+  progress.end(OpId(2), Seconds(20));
+  EXPECT_EQ(progress.finish().makespan, Seconds(20));
+}
+
+/// What finish() says of so many exchanges, of which one participant of the first has ended.
+std::string unfinished(int ops) {
+  Plan plan{"p", 2, {}};
+  for (int i = 0; i < ops; ++i) plan.add(exchange("x", {0, 1}, matrix(2, 1, {})));
+  plan.ops.front().key.layer = 3;
+  Progress progress(plan, test_gpus(2));
+  progress.end(OpId(0), 1, Seconds(1));
+  try {
+    progress.finish();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Progress, NamesFiveOpsThatNeverEnded) {
+  const std::string first = "op 0 'x' (layer 3, 0 of 2 participants missing)";
+  EXPECT_EQ(unfinished(1), "1 op of plan 'p' never finished: " + first);
+  const auto next = [](int op, int missing) {
+    return ", op " + std::to_string(op) + " 'x' (layer -1, " + std::to_string(missing) +
+           " of 2 participants missing)";
+  };
+  EXPECT_EQ(unfinished(2), "2 ops of plan 'p' never finished: " + first + next(1, 1));
+  const std::string five = first + next(1, 1) + next(2, 2) + next(3, 2) + next(4, 2);
+  EXPECT_EQ(unfinished(5), "5 ops of plan 'p' never finished: " + five);
+  EXPECT_EQ(unfinished(6), "6 ops of plan 'p' never finished: " + five + ", ...");
+}
+
+TEST(Progress, KnowsWhatComputes) {
+  Op copy = kernel("c", 0), host = kernel("h", 0, {}, HostWork{1});
+  copy.stream = Stream::copy;
+  EXPECT_TRUE(is_computing(kernel("k", 0)));
+  EXPECT_FALSE(is_computing(copy));
+  EXPECT_FALSE(is_computing(host));
+  EXPECT_FALSE(is_computing(exchange("x", {0}, matrix(1, 1, {}))));
+}
+
+TEST(Progress, NeedsAModelOfEveryGpu) {
+  const Plan plan{"p", 2, {}};
+  EXPECT_EQ(error_of([&] { Progress(plan, test_gpus(1)); }),
+            "error: plan 'p' is for 2 GPUs, but the cluster has 1\n");
+}
+
+}  // namespace
+}  // namespace moesim
