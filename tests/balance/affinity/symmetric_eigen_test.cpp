@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "sim/trace/synth/random.h"
 
@@ -74,6 +75,48 @@ TEST(SymmetricEigenTest, RandomMatricesOfManySizes) {
       for (std::size_t j = 0; j <= i; ++j) a.at(i, j) = a.at(j, i) = random.normal();
     expect_eigensystem(a, symmetric_eigen(a), 1e-12);
   }
+}
+
+/// Heads of both signs, a column that is clear already, and blocks that split.
+TEST(SymmetricEigenTest, SmallWholeNumbersOfBothSigns) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Random random(seed, 5);
+    const int n = 1 + static_cast<int>(random.below(6));
+    SquareMatrix a(n);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+      for (std::size_t j = 0; j <= i; ++j) {
+        a.at(i, j) = a.at(j, i) = static_cast<double>(random.below(5)) - 2;
+      }
+    }
+    expect_eigensystem(a, symmetric_eigen(a), 1e-12);
+  }
+}
+
+/// Only IEEE operations in a fixed order: every compiler and machine finds these bits.
+TEST(SymmetricEigenTest, IsTheSameToTheLastBit) {
+  SquareMatrix a(5);
+  int entry = 7;
+  for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      entry = (entry * 5 + 3) % 23;
+      a.at(i, j) = a.at(j, i) = entry - 11;
+    }
+  }
+  const std::vector<double> values = {0x1.660019352627ep+4, 0x1.9dee8612205c9p+3,
+                                      -0x1.65235763fdc86p-2, -0x1.2af3ef6e71bf6p+3,
+                                      -0x1.69e8d7296d7f6p+4};
+  const std::vector<double> vectors = {
+      0x1.65b74a3b56848p-2,  0x1.d84079868cae4p-5,  0x1.505805f4602f9p-1,  -0x1.4f33a1bc2afe5p-6,
+      -0x1.54a7a50afedd2p-1, 0x1.de91c4637964ep-2,  -0x1.bcf493569ae43p-2, -0x1.34baf245c0eb3p-1,
+      0x1.1397cd5b0aed7p-2,  -0x1.9567a1bdd513ep-2, -0x1.72b83ef644231p-1, -0x1.a1f01186738d1p-2,
+      -0x1.2c88175f0eadcp-4, -0x1.160f8c1dad5d6p-2, -0x1.eb215575dbb2ep-2, -0x1.6d03f8b8cdfabp-2,
+      0x1.ea8899751f21ap-2,  -0x1.ba40acd0f4bc9p-4, 0x1.7dcce5119de7dp-1,  -0x1.19ca7ee11efa5p-2,
+      0x1.735470828bbc4p-4,  0x1.488fc2fa0442cp-1,  -0x1.bbc7a974c3c9ap-2, -0x1.172fe5a4920e5p-1,
+      -0x1.3b5135349093cp-2};
+  const Eigensystem eigen = symmetric_eigen(a);
+  EXPECT_EQ(eigen.values, values);
+  EXPECT_EQ(eigen.vectors.values, vectors);
+  expect_eigensystem(a, eigen, 1e-13);
 }
 
 TEST(SymmetricEigenTest, NotANumberIsRefused) {
