@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of formats.py and count_formats.py: one routing in every format.
+// The files of formats.py and count_formats.py, one routing in every format; those of
+// wrong_formats.py are refused.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ inline const std::string& formats() {
   static const bool written = [] {
     const std::string tests = std::string(MOESIM_ROOT) + "/tests/trace/";
     bool done = true;
-    for (const char* name : {"formats.py ", "count_formats.py "}) {
+    for (const char* name : {"formats.py ", "count_formats.py ", "wrong_formats.py "}) {
       done = done && std::system(("python3 " + tests + name + folder.path()).c_str()) == 0;
     }
     return done;
@@ -48,7 +49,7 @@ inline std::vector<int> choice(int token, int layer) {
 
 /// A kind as the name of a test.
 inline std::string test_name(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
+  for (char& c : name) c = c == '-' || c == '/' || c == '.' ? '_' : c;
   return name;
 }
 

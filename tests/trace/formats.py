@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the same small routing in every format that moesim imports, by the layouts that the formats' sources document.
 
-formats.py FOLDER: FOLDER/<kind>/... holds sound files, FOLDER/wrong/<trap>/... what an importer must refuse.
+formats.py FOLDER: FOLDER/<kind>/... holds sound files; wrong_formats.py writes what an importer must refuse.
 The model has 3 layers, the first dense, 8 experts, top-2; sequences of 5 and 4 tokens. Standard library only: torch's
 classes are stand-ins of the same names, which pickle writes by name alone.
 """
@@ -72,7 +72,7 @@ class Tensor:
         return rebuild, (self.storage, self.first, tuple(self.shape), tuple(self.strides), False, collections.OrderedDict())
 
 
-def torch_save(path, value):
+def torch_save(path, value, protocol=2, byteorder="little"):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     storages = []
 
@@ -86,8 +86,8 @@ def torch_save(path, value):
 
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         with archive.open(zipfile.ZipInfo("archive/data.pkl"), "w") as file:
-            Pickler(file, protocol=2).dump(value)
-        archive.writestr(zipfile.ZipInfo("archive/byteorder"), "little")
+            Pickler(file, protocol=protocol).dump(value)
+        archive.writestr(zipfile.ZipInfo("archive/byteorder"), byteorder)
         for i, storage in enumerate(storages):
             archive.writestr(zipfile.ZipInfo(f"archive/data/{i}"), storage.data)
 
@@ -234,6 +234,16 @@ def nemo_rl(folder):
         torch_save(f"{folder}/sample{i}.pt", {"routed_experts": Tensor("Char", rows(first, count, LAYERS) + [[[-1, -1]] * 2])})
 
 
+def pickles(folder):
+    """What NeMo-RL saves among things that nobody asks for, by two protocols; of many names memos are long."""
+    beside = {"flag": True, "other": False, "none": None, "scale": 0.5, "count": 300, "large": 1 << 40,
+              "names": [f"name {i}" for i in range(300)] * 2, "pair": (1, "two")}
+    for protocol in (2, 4):
+        for i, (first, count) in enumerate([(0, 5), (5, 4)]):
+            torch_save(f"{folder}/protocol{protocol}/sample{i}.pt",
+                       {**beside, "routed_experts": Tensor("Char", rows(first, count, LAYERS) + [[[-1, -1]] * 2])}, protocol)
+
+
 def logits(token, layer):
     """Equal logits go to the lowest expert; bfloat16 holds them exactly."""
     order = choice(token, layer)
@@ -279,71 +289,10 @@ def trtllm_counts(folder):
         safetensors(f"{folder}/rank{rank}.safetensors", {f"30_{l}": counts_of(first, count, l) for l in LAYERS})
 
 
-KINDS = [sglang_recorder, sglang_routes, vllm_routes, megatron_routes, trtllm, megatron_trace, trace_v1, router_lists, verl, nemo_rl,
+KINDS = [pickles, sglang_recorder, sglang_routes, vllm_routes, megatron_routes, trtllm, megatron_trace, trace_v1, router_lists, verl, nemo_rl,
          hf_logits, core12345, sglang_counts, sglang_stat, trtllm_counts]
-
-
-# What must be refused, by trap -----------------------------------------------------------------------------------------
-
-def wrong(folder):
-    def at(name):
-        return f"{folder}/{name}"
-    bad = Tensor("Int", [[[-1] * 8] * 5] + [[[12, 1] + [-1] * 6] * 5] * 2)
-    recorder(at("slot-beyond-map"), [[recorder_record(7, 0, 0, 5, 1, [5], topk_ids_of_layer=bad)]])
-    wide = Tensor("Int", [[[0, 1, 2, 3, 4, 5, 6, 7]] * 5] * 3)
-    recorder(at("dense-layer-chose"), [[recorder_record(7, 0, 0, 5, 1, [5], topk_ids_of_layer=wide)]])
-    recorder(at("lengths-beyond"), [[recorder_record(7, 0, 0, 5, 1, [9])]])
-    recorder(at("pass-twice"), [[recorder_record(7, 0, 0, 5, 1, [5])] * 2])
-    recorder(at("per-pass"), [[{"forward_pass_id": 1, "rank": 0, "global_physical_count": Tensor("Int", [[0] * 10] * 3)}]])
-    torch_save(at("stat/a.pt"), {"rank": 0, "logical_count": Tensor("Int", [[[1] * 8] * 3] * 2)})
-    one = Tensor("Int", [[[-1] * 8] * 5, [choice(t, 1) + [-1] * 6 for t in range(5)], [[-1] * 8] * 5])
-    recorder(at("one-layer-recorded"), [[recorder_record(7, 0, 0, 5, 1, [5], topk_ids_of_layer=one)]])
-    recorder(at("map-of-other-layers"), [[recorder_record(7, 0, 0, 5, 1, [5])]],
-             last_physical_to_logical_map=Tensor("Long", [SLOTS] * 2))
-
-    def response(name, routes, **beside):
-        write_json(at(name) + "/a.json", {"meta_info": {"routed_experts": routes, **beside}})
-    response("other-model", int32(rows(0, 5, range(3)))[:-8])
-    response("not-base64", "@@@@")
-    response("unknown-dtype", int32(rows(0, 5, range(3))), routed_experts_dtype="int4")
-    response("narrow-ids", int32([[[300, 1]] * 3]))
-    response("shared-expert", int32([[[0, 0], [8, 1], [1, 2]]]))
-    response("stale-zeros", int32(rows(0, 5, range(3)) + [[[0, 0]] * 3]))
-    write_json(at("ragged") + "/a.json", {"choices": [{"routed_experts": [[[1, 2], [3]], [[1, 2], [3, 4]]]}]})
-    write_json(at("wrapped") + "/a.json", {"choices": [
-        {"routed_experts": base64.b64encode(npy([[[255, 255]] * 2] * 2)).decode()}]})
-    write_json(at("object-npy") + "/a.json", {"choices": [
-        {"routed_experts": base64.b64encode(npy([[[1, 2]] * 2], "O8")).decode()}]})
-
-    trtllm(at("slots-in-meta"), experts=10)
-    trtllm(at("missing-layer"), skip=[(1, 2)])
-    write(at("counts-only") + "/rank0.safetensors", b"")
-    write(at("dropped-tokens") + "/router_trace_rank0.jsonl", lines(
-        [trace_line(3, 1, 0, 0, 5), trace_line(3, 2, 0, 0, 5), trace_line(3, 1, 0, 5, 4)]))
-    write(at("other-numbering") + "/router_trace_rank0.jsonl", lines([trace_line(3, l, 0, 0, 5) for l in (5, 6)]))
-    write(at("uneven-rows") + "/router_trace_rank0.jsonl", lines([trace_line(3, 1, 0, 0, 5, topk=3)]))
-    trace_v1(at("version-2"), schema_version=2)
-    trace_v1(at("other-shape"), topk=3)
-    torch_save(at("no-mask") + "/a.pt", {"routed_experts": padded("Short")["routed_experts"]})
-    hole = Tensor("Long", [[1, 0, 1, 1, 1, 1, 1]] * 2)
-    torch_save(at("hole-in-mask") + "/a.pt", padded("Short", attention_mask=hole))
-    torch_save(at("r2-beyond-uint8") + "/a.pt", padded("Byte", routed_experts=Tensor("Byte", [[[[200, 255]] * 2] * 7] * 2)))
-    torch_save(at("logits-of-other-model") + "/a.pt", {"router_logits": [Tensor("Float", [[0.0] * 7])] * 2})
-    torch_save(at("no-number") + "/a.pt", {"router_logits": [Tensor("Float", [[float("nan")] * 8])] * 2})
-    write_json(at("layers-change") + "/a.json", [{"1": [[0, 1]], "2": [[0, 1]]}, {"1": [[0, 1]]}])
-
-    class Evil:
-        def __reduce__(self):
-            return os.system, ("true",)
-    torch_save(at("code") + "/a.pt", {"routed_experts": Evil()})
-    torch_save(at("beyond-storage") + "/a.pt", {"routed_experts": Tensor("Long", [1] * 8, [2, 2, 2], [100, 2, 1])})
-    torch_save(at("absurd-shape") + "/a.pt", {"routed_experts": Tensor("Long", [1] * 8, [1 << 40, 1 << 40, 2], [0, 0, 0])})
-    torch_save(at("broadcast") + "/a.pt", {"routed_experts": Tensor("Long", [1] * 8, [1 << 30, 2, 2], [0, 0, 0])})
-    torch_save(at("signed-wrap") + "/a.pt", {"routed_experts": Tensor("Char", [[[-56, 1]] * 2])})
-    write(at("old-torch") + "/a.pt", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02")
 
 
 if __name__ == "__main__":
     for kind in KINDS:
         kind(f"{sys.argv[1]}/{kind.__name__.replace('_', '-')}")
-    wrong(f"{sys.argv[1]}/wrong")
