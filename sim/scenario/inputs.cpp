@@ -46,19 +46,45 @@ void check_trace_exists(const std::string& path) {
   }
 }
 
+/// The same mistake at the line of the scenario's file that names the input.
+Error at_its_line(const Error& mistake, const Scenario& scenario, const std::string& key,
+                  const std::string& name) {
+  const auto at = std::ranges::find_if(
+      scenario.named, [&](const NamedAt& n) { return n.key == key && n.name == name; });
+  if (at == scenario.named.end()) return mistake;
+  std::vector<Diagnostic> diagnostics = mistake.diagnostics();
+  for (Diagnostic& d : diagnostics) {
+    if (!d.file.empty()) d.message += fmt::format(": {}", d.file);
+    d.file = scenario.file;
+    d.line = at->line;
+  }
+  return Error(std::move(diagnostics));
+}
+
 /// Looks for everything a scenario names, so that one run tells all that is not there.
 void check_names(const Scenario& scenario) {
   Mistakes mistakes;
-  for (const std::string& name : scenario.topologies) {
-    mistakes.collect([&] { find_file("'topology'", "topologies", name); });
+  const auto look = [&](const std::string& key, const std::string& name, const auto& find) {
+    mistakes.collect([&] {
+      try {
+        find();
+      } catch (const Error& e) {
+        throw at_its_line(e, scenario, key, name);
+      }
+    });
+  };
+  const auto look_in = [&](const std::string& kind, const std::string& key,
+                           const std::string& name) {
+    look(key, name, [&] { find_file(fmt::format("'{}'", key), kind, name); });
+  };
+  for (const std::string& name : scenario.topologies) look_in("topologies", "topology", name);
+  look_in("models/moe", "model", scenario.model);
+  if (!scenario.trace.empty()) {
+    look("trace", scenario.trace, [&] { check_trace_exists(scenario.trace); });
   }
-  mistakes.collect([&] { find_file("'model'", "models/moe", scenario.model); });
-  if (!scenario.trace.empty()) mistakes.collect([&] { check_trace_exists(scenario.trace); });
-  for (const std::string& name : scenario.policies) {
-    mistakes.collect([&] { find_file("'policy'", "models/system", name); });
-  }
+  for (const std::string& name : scenario.policies) look_in("models/system", "policy", name);
   if (scenario.transport != ideal_transport && scenario.transport != own_transport) {
-    mistakes.collect([&] { find_file("'transport'", "transports", scenario.transport); });
+    look_in("transports", "transport", scenario.transport);
   }
   mistakes.throw_any();
 }

@@ -186,6 +186,26 @@ void check_reached(const Scenario& s, const std::vector<Override>& changes,
   if (!lost.empty()) throw Error(lost);
 }
 
+/// Where the file names its inputs, for errors that show only when these are opened. Call it when
+/// the names are read.
+std::vector<NamedAt> named_in(const YamlMap& map, const std::vector<Override>& flags,
+                              const Scenario& s) {
+  const std::pair<std::string, std::vector<std::string>> inputs[] = {
+      {"topology", s.topologies}, {"model", {s.model}},         {"trace", {s.trace}},
+      {"policy", s.policies},     {"transport", {s.transport}},
+  };
+  std::vector<NamedAt> result;
+  for (const auto& [key, names] : inputs) {
+    const auto value = map.find(key);
+    if (!value || std::ranges::find(flags, key, &Override::path) != flags.end()) continue;
+    const auto items = value->is_list() ? value->list() : std::vector<YamlValue>{*value};
+    for (std::size_t i = 0; i < std::min(items.size(), names.size()); ++i) {
+      result.push_back({key, names[i], items[i].line()});
+    }
+  }
+  return result;
+}
+
 struct SortedFlags {
   std::vector<Override> keys;     // what they change in the scenario itself
   std::vector<Override> changes;  // of inputs, named "set"
@@ -263,6 +283,8 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
   s.accumulate = accumulate(map);
   if (s.iteration) s.ep = s.iteration->parallel.ep;
   s.set = changes_in_file(map);
+  s.file = path;
+  s.named = named_in(map, keys, s);
   doc->finish();
   check_reached(s, s.set, flags);
   const std::vector<Override> flagged = changes_by_flags(changes);

@@ -36,6 +36,12 @@ struct StepRange {
 /// policy's own.
 inline const std::string ideal_transport = "ideal", own_transport = "own";
 
+/// A line of the scenario's file that names an input, as `key: name`.
+struct NamedAt {
+  std::string key, name;
+  int line = 0;  // from 1
+};
+
 /// What the user asked for, before any input is opened. Lists make a grid of cases.
 struct Scenario {
   std::vector<std::string> topologies;  // names or paths
@@ -61,6 +67,8 @@ struct Scenario {
   std::optional<IterationSpec> iteration;  // whole training iterations in place of steps
   std::vector<Override>
       set;  // topology.*, model.*, gpu.*, policy.*, transport.*; one alone: policy:NAME.*
+  std::string file;            // which it was read from; empty where flags say all
+  std::vector<NamedAt> named;  // the inputs that `file` names; none of those that flags name
 
   /// The changes of the input ("topology", "model", "gpu", "policy" or "transport") of that name
   /// (changes_of).
