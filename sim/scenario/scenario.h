@@ -66,8 +66,8 @@ struct Scenario {
   int optimizer_bytes = 12;  // per expert parameter
   std::optional<IterationSpec> iteration;  // whole training iterations in place of steps
   std::vector<Override>
-      set;  // topology.*, model.*, gpu.*, policy.*, transport.*; one alone: policy:NAME.*
-  std::string file;            // which it was read from; empty where flags say all
+      set;           // topology.*, model.*, gpu.*, policy.*, transport.*; one alone: policy:NAME.*
+  std::string file;  // which it was read from; empty where flags say all
   std::vector<NamedAt> named;  // the inputs that `file` names; none of those that flags name
 
   /// The changes of the input ("topology", "model", "gpu", "policy" or "transport") of that name
