@@ -10,12 +10,12 @@ import os
 # None of the policies that are predicted.
 TRAINING = ["deepspeed-hierarchical", "fsdp-ep", "hiermoe-h2", "lplb"]
 GRID = {  # us, us, GB/s, GB/s
-    "exchange_start": [300, 600, 1000, 1500, 2000, 2500, 3000],
-    "kernel_start": [0, 100, 200, 300, 400, 600, 800],
-    "pack": [1, 2, 4],
-    "carry": [0.7, 1, 1.4, 2, 2.8],
+    "exchange_start": [100, 200, 300, 450, 600, 800, 1000, 1500],
+    "kernel_start": [0, 50, 100, 150, 200, 300, 450],
+    "pack": [1, 1.4, 2, 2.8, 4],
+    "carry": [1, 1.4, 2, 2.8, 4],
 }
-FIRST = {"exchange_start": 1500, "kernel_start": 400, "pack": 2, "carry": 1.4}
+FIRST = {"exchange_start": 450, "kernel_start": 100, "pack": 2, "carry": 2}
 OF_WAITING = 0.2  # what an error of waiting counts beside one of a step
 
 

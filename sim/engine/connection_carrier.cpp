@@ -12,8 +12,8 @@ constexpr Bytes acknowledgement(66);  // Ethernet, IP and TCP with a timestamp
 }  // namespace
 
 ConnectionCarrier::ConnectionCarrier(Events& events, const Topology& topology,
-                                     const Connections& connections, CoresOf cores)
-    : events_(events), topology_(topology), options_(connections), cores_(std::move(cores)) {
+                                     const Connections& connections, ThreadOf threads)
+    : events_(events), topology_(topology), options_(connections), threads_(std::move(threads)) {
   for (const auto& [link, queue] : options_.queues) {
     queue_of_[link] = queues_.size();
     queues_.emplace_back(queue);
@@ -37,8 +37,8 @@ ConnectionCarrier::Connection& ConnectionCarrier::connection(GpuId from, GpuId t
   if (added) {
     const std::vector<LinkId> forth = topology_.paths(from, to).front().links;
     c.forth = queues_of(forth);
-    c.sender = cores_(from);
-    c.receiver = cores_(to);
+    c.sender = threads_(from);
+    c.receiver = threads_(to);
     c.back = queues_of(topology_.paths(to, from).front().links);
     for (const LinkId link : forth) c.latency += topology_.links()[link.index()].latency;
   }
@@ -54,16 +54,23 @@ void ConnectionCarrier::send(GpuId from, GpuId to, Bytes bytes, std::function<vo
 }
 
 void ConnectionCarrier::write(Connection& c) {
-  while (!c.writing.empty() && c.buffered < options_.buffer.value) {
-    Message& message = c.writing.front();
-    const std::int64_t bytes = std::min(message.left, options_.buffer.value - c.buffered);
-    message.left -= bytes;
-    c.buffered += bytes;
-    c.unsent += bytes;
-    if (message.left > 0) break;
+  if (c.busy || c.writing.empty() || c.buffered >= options_.buffer.value) return;
+  const std::int64_t bytes = std::min(c.writing.front().left, options_.buffer.value - c.buffered);
+  c.busy = true;
+  c.buffered += bytes;
+  work(c.sender, bytes, [this, &c, bytes] { wrote(c, bytes); });
+}
+
+void ConnectionCarrier::wrote(Connection& c, std::int64_t bytes) {
+  c.busy = false;
+  c.unsent += bytes;
+  Message& message = c.writing.front();
+  message.left -= bytes;
+  if (message.left == 0) {
     events_.call(events_.now(), std::move(message.done));
     c.writing.pop_front();
   }
+  write(c);
   hand_on(c);
 }
 
@@ -72,14 +79,14 @@ void ConnectionCarrier::hand_on(Connection& c) {
     const std::int64_t bytes = std::min(c.unsent, options_.segment.value);
     c.unsent -= bytes;
     c.queued += bytes;
-    work(c.sender, bytes, [this, &c, bytes] { forward(c, bytes, 0); });
+    forward(c, bytes, 0);
   }
 }
 
-/// `done` is called at once where hosts have cores enough.
-void ConnectionCarrier::work(Cores* cores, std::int64_t bytes, std::function<void()> done) {
-  if (cores == nullptr) return done();
-  cores->run(Cores::Job::message, Bytes(bytes) / options_.host->carry, std::move(done));
+/// `done` is called at once where a rank has cores enough.
+void ConnectionCarrier::work(SharedThread* thread, std::int64_t bytes, std::function<void()> done) {
+  if (thread == nullptr) return done();
+  thread->run(Bytes(bytes) / options_.host->carry, std::move(done));
 }
 
 void ConnectionCarrier::forward(Connection& c, std::int64_t bytes, std::size_t hop) {
@@ -92,12 +99,12 @@ void ConnectionCarrier::forward(Connection& c, std::int64_t bytes, std::size_t h
       hand_on(c);
     }
     if (hop + 1 < c.forth.size()) return forward(c, bytes, hop + 1);
+    acknowledge(c, bytes, 0);
     work(c.receiver, bytes, [this, &c, bytes] { arrive(c, bytes); });
   });
 }
 
 void ConnectionCarrier::arrive(Connection& c, std::int64_t bytes) {
-  acknowledge(c, bytes, 0);
   while (bytes > 0) {
     Message& message = c.arriving.front();
     const std::int64_t part = std::min(bytes, message.left);

@@ -38,14 +38,15 @@ class TokenBucket {
 /// - A message is written to the connection's buffer, as far as that has room: what is written
 ///   leaves the buffer when it is acknowledged.
 /// - A connection hands segments to its first queue while less than `queued` waits there.
-/// - Where hosts share cores, each segment takes one for a while at either end.
 /// - Acknowledgements pass the queues of the way back.
+/// - Where hosts share cores, a rank's thread writes what has room and reads what has come: that
+///   is acknowledged before.
 class ConnectionCarrier {
  public:
-  /// All but the events outlive it. `cores`: of each GPU's host; null: it has enough.
-  using CoresOf = std::function<Cores*(GpuId)>;
+  /// All but the events outlive it. `threads`: that move a GPU's messages; null: at once.
+  using ThreadOf = std::function<SharedThread*(GpuId)>;
   ConnectionCarrier(Events& events, const Topology& topology, const Connections& connections,
-                    CoresOf cores);
+                    ThreadOf threads);
 
   /// `written`: the buffer has all of it. `arrived`: the other end has, and the latencies of the
   /// links have passed. Both are called later, not from here.
@@ -60,7 +61,8 @@ class ConnectionCarrier {
   struct Connection {
     std::vector<std::size_t> forth, back;  // queues of either way
     Seconds latency;
-    Cores *sender = nullptr, *receiver = nullptr;
+    SharedThread *sender = nullptr, *receiver = nullptr;
+    bool busy = false;  // the sender writes
     std::deque<Message> writing = {}, arriving = {};
     std::int64_t buffered = 0, unsent = 0, queued = 0;
   };
@@ -68,16 +70,17 @@ class ConnectionCarrier {
   Connection& connection(GpuId from, GpuId to);
   std::vector<std::size_t> queues_of(const std::vector<LinkId>& links) const;
   void write(Connection& c);
+  void wrote(Connection& c, std::int64_t bytes);
   void hand_on(Connection& c);
   void forward(Connection& c, std::int64_t bytes, std::size_t hop);
   void arrive(Connection& c, std::int64_t bytes);
   void acknowledge(Connection& c, std::int64_t bytes, std::size_t hop);
-  void work(Cores* cores, std::int64_t bytes, std::function<void()> done);
+  void work(SharedThread* thread, std::int64_t bytes, std::function<void()> done);
 
   Events& events_;
   const Topology& topology_;
   const Connections& options_;
-  CoresOf cores_;
+  ThreadOf threads_;
   std::map<LinkId, std::size_t> queue_of_;
   std::vector<TokenBucket> queues_;
   std::map<std::pair<GpuId, GpuId>, Connection> connections_;

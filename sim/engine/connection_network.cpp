@@ -24,13 +24,17 @@ class ConnectionNetwork : public Network {
         plan_(plan.plan()),
         host_(connections.host),
         ended_(std::move(ended)),
-        carrier_(events, plan.topology(), connections, [this](GpuId gpu) { return cores(gpu); }) {}
+        carrier_(events, plan.topology(), connections,
+                 [this](GpuId gpu) { return host_ ? &thread(gpu, Work::rank) : nullptr; }) {}
 
   void compute(const Progress::Joined& kernel, Seconds duration) override {
     const OpId op = kernel.op;
     const std::int32_t member = kernel.participant;
-    take_core(kernel, kernel.at, host_->kernel_start + duration,
-              [this, op, member] { ended_(op, member); });
+    SharedThread& of_kernels =
+        thread(gpu(op, member), plan_[op].stream == Stream::copy ? Work::copies : Work::kernels);
+    in_turn(kernel, kernel.at, host_->kernel_start, [this, op, member, duration, &of_kernels] {
+      of_kernels.run(duration, [this, op, member] { ended_(op, member); });
+    });
   }
 
   void join(const Progress::Joined& joined) override {
@@ -39,8 +43,8 @@ class ConnectionNetwork : public Network {
     const Bytes bytes = sent(active(op).members[static_cast<std::size_t>(member)]);
     const Seconds at = joined.at + priced_[op]->alone.overhead;
     if (!host_) return events_.call(at, [this, op, member] { begin(op, member); });
-    take_core(joined, at, host_->exchange_start + bytes / host_->pack,
-              [this, op, member] { begin(op, member); });
+    in_turn(joined, at, host_->exchange_start + bytes / host_->pack,
+            [this, op, member] { begin(op, member); });
   }
 
  private:
@@ -53,13 +57,18 @@ class ConnectionNetwork : public Network {
     std::size_t left;  // members for whom it has not ended
   };
 
-  /// From `at` on, for so long.
-  void take_core(const Progress::Joined& who, Seconds at, Seconds work,
-                 std::function<void()> done) {
-    Cores& of_host = *cores(gpu(who.op, who.participant));
-    events_.call(at, [&of_host, work, done = std::move(done)]() mutable {
-      of_host.run(Cores::Job::computing, work, std::move(done));
-    });
+  /// The threads of a rank: its own, which starts all and moves messages, and those of its streams.
+  enum class Work { rank, kernels, copies };
+
+  SharedThread& thread(GpuId gpu, Work work) {
+    return threads_.try_emplace({gpu, work}, events_, cores(gpu)).first->second;
+  }
+
+  /// By the rank's own thread, from `at` on, for so long.
+  void in_turn(const Progress::Joined& who, Seconds at, Seconds work, std::function<void()> done) {
+    SharedThread& own = thread(gpu(who.op, who.participant), Work::rank);
+    events_.call(
+        at, [&own, work, done = std::move(done)]() mutable { own.run(work, std::move(done)); });
   }
 
   static Bytes sent(const Member& member) {
@@ -72,11 +81,10 @@ class ConnectionNetwork : public Network {
     return plan_[op].group[static_cast<std::size_t>(member)];
   }
 
-  /// Of the GPU's host, or of the machine that all hosts are; null where ranks have their own.
-  Cores* cores(GpuId gpu) {
-    if (!host_) return nullptr;
+  /// Of the GPU's host, or of the machine that all hosts are.
+  Cores& cores(GpuId gpu) {
     const int machine = host_->one_machine ? 0 : priced_.topology().host_of(gpu);
-    return &cores_.try_emplace(machine, events_, host_->cores).first->second;
+    return cores_.try_emplace(machine, host_->cores).first->second;
   }
 
   Active& active(OpId op) {
@@ -121,6 +129,7 @@ class ConnectionNetwork : public Network {
   const std::optional<HostCores>& host_;
   Ended ended_;
   std::map<int, Cores> cores_;
+  std::map<std::pair<GpuId, Work>, SharedThread> threads_;
   ConnectionCarrier carrier_;
   std::map<OpId, Active> active_;
 };

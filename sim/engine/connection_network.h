@@ -13,8 +13,9 @@ namespace moesim {
 
 /// A GPU sends when it joins, whoever else has: messages wait at the other end. An exchange ends
 /// for a GPU that has joined when its sends are written and all that it receives has arrived. Where
-/// hosts share cores, exchanges and kernels start later (HostCores::exchange_start, kernel_start),
-/// rows are packed and kernels computed on these cores. Events, plan and connections outlive it.
+/// hosts share cores, a rank's thread starts exchanges and kernels (HostCores::exchange_start,
+/// kernel_start), packs rows and moves messages, and kernels have threads of their own, which take
+/// turns on these cores. Events, plan and connections outlive it.
 std::unique_ptr<Network> make_connection_network(Events& events, const PricedPlan& plan,
                                                  const Connections& connections,
                                                  Network::Ended ended);

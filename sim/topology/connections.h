@@ -10,15 +10,15 @@
 
 namespace moesim {
 
-/// Cores that ranks share, where these are fewer.
+/// Cores that the threads of ranks share, where these are fewer: one that starts all and moves
+/// messages, and one for the kernels of each stream.
 struct HostCores {
   int cores = 1;             // of each host
   bool one_machine = false;  // of all hosts together, which are one machine
-  /// For how long an exchange, or a kernel, takes a core on a rank until it starts: ranks that wait
-  /// poll, and one that has something to do gets its turn among them.
+  /// For how long an exchange, or a kernel, takes its rank's thread until it starts.
   Seconds exchange_start, kernel_start;
-  BytesPerSecond pack;   // of rows into the messages of an exchange, by one core
-  BytesPerSecond carry;  // of messages by one core, at either end
+  BytesPerSecond pack;   // of rows into the messages of an exchange, by that thread
+  BytesPerSecond carry;  // of messages by that thread, at either end
 };
 
 /// The messages of a connection follow each other, and every queue serves first come, first served.

@@ -100,10 +100,11 @@ TEST(Connections, RanksOfAMachineShareItsCores) {
   connections.host->kernel_start = milliseconds(1);
   PlanWriter writer(5);
   for (int gpu = 0; gpu < 5; ++gpu) writer.compute(gpu, milliseconds(2));
-  // Hosts of one GPU each: nobody waits. One machine: three rounds on its two cores.
+  // Hosts of one GPU each: nobody waits. One machine: starts until 1, 1, 2, 2 and 3 ms, kernels
+  // until 4, 5, 6, 7 and 8 ms on its two cores.
   EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.003, 1e-9);
   connections.host->one_machine = true;
-  EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.009, 1e-9);
+  EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.008, 1e-9);
 }
 
 TEST(Connections, HostsTakeTimeToStartToPackAndToCarry) {
@@ -119,19 +120,82 @@ TEST(Connections, HostsTakeTimeToStartToPackAndToCarry) {
   EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.008, close);
 }
 
-TEST(Cores, MessagesGoBeforeKernelsThatWait) {
+TEST(Connections, LateTurnWritesWhatHasRoomMeanwhile) {
+  const Topology topology = star(3);
+  Connections connections = queues_of(topology);
+  connections.buffer = Bytes(4 * megabyte);
+  connections.host = host_with(1);
+  connections.host->one_machine = true;
+  PlanWriter writer(3);
+  writer.exchange({0, 1}, {{0, 1, 8 * megabyte}});
+  // Four segments are in the buffer when the only core goes to a kernel, and are through after
+  // 5 ms. The sender writes the others at its next turn.
+  writer.compute(2, milliseconds(20));
+  EXPECT_NEAR(run(topology, connections, writer.plan()).makespan.value, 0.025, close);
+}
+
+TEST(Connections, MessagesArriveWhileTheirReaderWaitsForACore) {
+  const Topology topology = star(3);
+  Connections connections = queues_of(topology);
+  connections.buffer = Bytes(4 * megabyte);
+  connections.host = host_with(1);
+  PlanWriter writer(3);
+  const OpId kernel = writer.compute(1, milliseconds(20));
+  const OpId exchange = writer.exchange({0, 1}, {{0, 1, 8 * megabyte}});
+  const Timeline timeline = run(topology, connections, writer.plan());
+  // The receiver's core computes: what comes is acknowledged and read later.
+  EXPECT_NEAR(end(timeline, exchange, 0).value, 0.005, close);
+  EXPECT_NEAR(end(timeline, kernel, 0).value, 0.020, close);
+  EXPECT_NEAR(end(timeline, exchange, 1).value, 0.020, close);
+}
+
+using Ends = std::vector<std::pair<char, double>>;
+
+TEST(Cores, ThreadsTakeTurnsFirstComeFirstServed) {
   EventQueue events;
-  Cores cores(events, 1);
-  std::vector<std::pair<char, double>> ended;
+  Cores cores(1);
+  SharedThread one(events, cores), other(events, cores), third(events, cores);
+  Ends ended;
   const auto job = [&](char name) {
     return [&ended, &events, name] { ended.emplace_back(name, events.now().value); };
   };
-  cores.run(Cores::Job::computing, Seconds(3), job('a'));
-  cores.run(Cores::Job::computing, Seconds(2), job('b'));
-  cores.run(Cores::Job::message, Seconds(1), job('c'));
+  one.run(Seconds(3), job('a'));
+  other.run(Seconds(2), job('b'));
+  third.run(Seconds(1), job('c'));
   events.run();
-  const std::vector<std::pair<char, double>> expected = {{'a', 3}, {'c', 4}, {'b', 6}};
-  EXPECT_EQ(ended, expected);
+  EXPECT_EQ(ended, (Ends{{'a', 3}, {'b', 5}, {'c', 6}}));
+}
+
+TEST(Cores, TurnLastsWhileThereIsSomethingToDo) {
+  EventQueue events;
+  Cores cores(1);
+  SharedThread one(events, cores), other(events, cores);
+  Ends ended;
+  const auto job = [&](char name) {
+    return [&ended, &events, name] { ended.emplace_back(name, events.now().value); };
+  };
+  one.run(Seconds(3), job('a'));
+  other.run(Seconds(2), job('b'));
+  one.run(Seconds(1), job('c'));
+  events.call(Seconds(3.5), [&] { one.run(Seconds(1), job('d')); });    // still its turn
+  events.call(Seconds(5.5), [&] { one.run(Seconds(0.5), job('e')); });  // the other's
+  events.run();
+  EXPECT_EQ(ended, (Ends{{'a', 3}, {'c', 4}, {'d', 5}, {'b', 7}, {'e', 7.5}}));
+}
+
+TEST(Cores, ThreadsOfTwoCoresWorkAtOnce) {
+  EventQueue events;
+  Cores cores(2);
+  SharedThread one(events, cores), other(events, cores), third(events, cores);
+  Ends ended;
+  const auto job = [&](char name) {
+    return [&ended, &events, name] { ended.emplace_back(name, events.now().value); };
+  };
+  one.run(Seconds(3), job('a'));
+  other.run(Seconds(2), job('b'));
+  third.run(Seconds(2), job('c'));
+  events.run();
+  EXPECT_EQ(ended, (Ends{{'b', 2}, {'a', 3}, {'c', 4}}));
 }
 
 }  // namespace
