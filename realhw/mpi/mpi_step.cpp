@@ -15,6 +15,10 @@
 namespace moesim {
 namespace {
 
+// Those who leave a barrier first would fill links with their first exchange, behind which the
+// barrier's last messages wait.
+constexpr auto settling = std::chrono::milliseconds(2);
+
 /// Rests for 1/32 of the time waited so far, up to a limit. There may be more ranks than cores, and
 /// a rank that polls keeps others from computing and sending; a short wait must stay short, though.
 void rest(Clock::duration waited) {
@@ -71,6 +75,7 @@ std::vector<Stamp> MpiStep::run(bool verify) {
   order_.reset();
   stamps_.assign(plan_.ops.size(), {});
   check(MPI_Barrier(comm_));
+  std::this_thread::sleep_for(settling);
   last_progress_ = Clock::now();
   while (!order_.done()) {
     bool moved = false;
