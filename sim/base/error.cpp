@@ -51,6 +51,23 @@ int edit_distance(std::string_view a, std::string_view b) {
   return (*row)[b.size()];
 }
 
+/// How often a text has each byte.
+using Letters = std::array<int, 256>;
+
+Letters letters_of(std::string_view text) {
+  Letters counts{};
+  for (const char c : text) ++counts[static_cast<unsigned char>(c)];
+  return counts;
+}
+
+/// At most their edit distance, in linear time: each edit changes one letter at most, in a text of
+/// as many letters as the longer one, and swaps change none.
+int least_distance(Letters of_a, std::string_view a, std::string_view b) {
+  std::size_t common = 0;
+  for (const char c : b) common += of_a[static_cast<unsigned char>(c)]-- > 0 ? 1 : 0;
+  return static_cast<int>(std::max(a.size(), b.size()) - common);
+}
+
 /// A source line and the caret below it. Of a long line only what is near the caret is shown.
 std::string with_caret(std::string line, int column) {
   constexpr std::size_t widest = 160;
@@ -104,11 +121,14 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   if (word.size() > longest_name) return best;
   Distance least{static_cast<int>(std::max<std::size_t>(1, word.size() / 3)) + 1, 0};
   const std::string lower_word = lower(word);
+  const Letters word_letters = letters_of(lower_word);
   for (const auto& candidate : candidates) {
     const auto longer = std::max(word.size(), candidate.size());
     const auto shorter = std::min(word.size(), candidate.size());
     if (longer > longest_name || static_cast<int>(longer - shorter) > least.first) continue;
-    const int letters = edit_distance(lower_word, lower(candidate));
+    const std::string lower_candidate = lower(candidate);
+    if (least_distance(word_letters, lower_word, lower_candidate) > least.first) continue;
+    const int letters = edit_distance(lower_word, lower_candidate);
     if (letters > least.first) continue;
     const Distance distance{letters, edit_distance(word, candidate)};
     if (distance < least) best = candidate, least = distance;

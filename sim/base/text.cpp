@@ -41,6 +41,12 @@ std::size_t control_length(std::string_view text) {
 }  // namespace
 
 std::string printable(std::string_view text) {
+  // Nearly every text: no byte that could begin a control character.
+  const auto is_plain = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte >= 0x20 && byte != 0x7f && byte != 0xc2) || byte == '\n' || byte == '\t';
+  };
+  if (std::ranges::all_of(text, is_plain)) return std::string(text);
   std::string shown;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = control_length(text.substr(at));
@@ -68,6 +74,10 @@ Error error_at(const std::string& file, std::string_view text, std::size_t offse
 
 void check_text(std::string_view text, const std::string& file, int first_line) {
   for (std::size_t at = 0; at < text.size();) {
+    if (const auto byte = static_cast<unsigned char>(text[at]); byte > 0 && byte < 0x80) {
+      ++at;
+      continue;
+    }
     const std::size_t length = sequence_length(text.substr(at, 4));
     if (length == 0) {
       const auto byte = static_cast<unsigned char>(text[at]);

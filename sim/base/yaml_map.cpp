@@ -181,7 +181,7 @@ void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {
     const std::string key = named(item);
     return keys.requested.count(key) == 0 && nearest(key, known) == "kind";
   };
-  const bool unkind = !std::as_const(keys.node)["kind"] &&
+  const bool unkind = keys.requested.count("kind") > 0 && !std::as_const(keys.node)["kind"] &&
                       std::any_of(keys.node.begin(), keys.node.end(), misspelt);
   for (const auto& item : keys.node) {
     const std::string key = named(item);

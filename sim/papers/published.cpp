@@ -199,8 +199,8 @@ void leave_out_own_fits(std::vector<PaperTable>& tables) {
   }
 }
 
-PaperTable read_paper_table(const std::string& path) {
-  const auto document = YamlDocument::from_file(path);
+PaperTable parse_paper_table(const std::string& text, const std::string& path) {
+  const auto document = YamlDocument::from_text(text, path);
   PaperTable table;
   {
     const YamlMap root = document->root().map();
@@ -224,8 +224,12 @@ PaperTable read_paper_table(const std::string& path) {
     }
   }
   document->finish();
-  table.hash = hash_of(read_file(path));
+  table.hash = hash_of(text);
   return table;
+}
+
+PaperTable read_paper_table(const std::string& path) {
+  return parse_paper_table(read_file(path), path);
 }
 
 std::vector<PaperTable> shipped_paper_tables(const std::vector<std::string>& only) {

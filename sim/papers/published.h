@@ -78,6 +78,8 @@ struct PaperTable {
 
 /// Reads a file. Throws Error with all mistakes.
 PaperTable read_paper_table(const std::string& path);
+/// The same from text; `path` stands for the file.
+PaperTable parse_paper_table(const std::string& text, const std::string& path);
 
 /// Takes back in every table what was fitted to its own source, whose figures then all count.
 void leave_out_own_fits(std::vector<PaperTable>& tables);

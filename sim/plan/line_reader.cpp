@@ -49,7 +49,7 @@ void LineReader::fail(std::string_view part, std::string message, std::string hi
 void LineReader::take_room(std::string_view part, std::int64_t numbers) const {
   if (numbers > room_->left) {
     fail(part, "the lists up to here stand for too many numbers",
-         "a file may hold a million of them and 64 for each of its bytes");
+         fmt::format("a file may hold {} of them and 64 for each of its bytes", room_->granted));
   }
   room_->left -= numbers;
 }

@@ -20,9 +20,10 @@ struct LineMistake {
 /// Ranges and repeats let a few bytes stand for many numbers. All lists of a file together may
 /// stand for `left` more: enough for any plan of its length, too few to fill the memory.
 struct ListRoom {
+  std::int64_t granted;  // to any file
   std::int64_t left;
-  explicit ListRoom(std::size_t file_bytes)
-      : left((std::int64_t{1} << 20) + 64 * static_cast<std::int64_t>(file_bytes)) {}
+  ListRoom(std::int64_t to_any, std::size_t file_bytes)
+      : granted(to_any), left(to_any + 64 * static_cast<std::int64_t>(file_bytes)) {}
 };
 
 /// The words of one line; every getter throws LineMistake where the text does not fit.

@@ -18,7 +18,6 @@ namespace moesim {
 namespace {
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t most_gpus = 1 << 20;
 constexpr std::int64_t most_ids = std::numeric_limits<std::int32_t>::max();
 
 template <class Enum>
@@ -48,8 +47,11 @@ std::vector<std::string_view> split_lines(std::string_view text) {
 
 class Parser {
  public:
-  Parser(const std::string& text, const std::string& file)
-      : file_(file), lines_(split_lines(text)), room_(text.size()) {
+  Parser(const std::string& text, const std::string& file, const PlanLimits& limits)
+      : file_(file),
+        most_gpus_(limits.gpus),
+        lines_(split_lines(text)),
+        room_(limits.listed, text.size()) {
     for (const std::string_view line : lines_) op_count_ += line.starts_with("op ") ? 1 : 0;
   }
 
@@ -119,7 +121,7 @@ class Parser {
       plan_.name = reader.name("the name of the plan");
     } else {
       reader.expect("gpus");
-      plan_.gpus = static_cast<int>(reader.integer("the number of GPUs", 1, most_gpus));
+      plan_.gpus = static_cast<int>(reader.integer("the number of GPUs", 1, most_gpus_));
     }
     reader.expect_end();
   }
@@ -274,6 +276,7 @@ class Parser {
   }
 
   const std::string& file_;
+  const std::int64_t most_gpus_;
   std::vector<std::string_view> lines_;
   ListRoom room_;
   std::size_t line_ = 0;
@@ -289,8 +292,8 @@ class Parser {
 
 }  // namespace
 
-Plan parse_plan(const std::string& text, const std::string& name) {
-  return Parser(text, name).run();
+Plan parse_plan(const std::string& text, const std::string& name, const PlanLimits& limits) {
+  return Parser(text, name, limits).run();
 }
 
 }  // namespace moesim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -20,14 +21,13 @@ class WrittenGroups {
     const std::string_view word = reader.word("a GPU");
     if (const auto known = by_word_.find(word); known != by_word_.end()) return known->second;
     const auto ids = reader.ids_in(word, "a GPU", last_gpu);
-    const std::vector<GpuId> gpus(ids.begin(), ids.end());
-    const Group& group = by_list_.try_emplace(gpus, gpus).first->second;
+    const Group& group = *lists_.emplace(std::vector<GpuId>(ids.begin(), ids.end())).first;
     return by_word_.emplace(word, group).first->second;
   }
 
  private:
   std::map<std::string_view, Group> by_word_;
-  std::map<std::vector<GpuId>, Group> by_list_;
+  std::set<Group> lists_;
 };
 
 }  // namespace moesim

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/base/files.h"
+
 namespace moesim {
 namespace {
 
@@ -119,11 +121,11 @@ std::size_t median_index(const std::vector<Seconds>& repeats) {
   return order[(order.size() - 1) / 2];
 }
 
-HardwareResult read_hardware_result(const std::string& path) {
-  const auto doc = YamlDocument::from_file(path);
+HardwareResult parse_hardware_result(const std::string& text, const std::string& name) {
+  const auto doc = YamlDocument::from_text(text, name);
   const YamlMap map = doc->root().map();
   HardwareResult result;
-  result.file = path;
+  result.file = name;
   check_format(*doc, map);
   result.moesim = map.string("moesim");
   result.date = map.string("date");
@@ -140,6 +142,10 @@ HardwareResult read_hardware_result(const std::string& path) {
   skip_others(map);
   doc->finish();
   return result;
+}
+
+HardwareResult read_hardware_result(const std::string& path) {
+  return parse_hardware_result(read_file(path), path);
 }
 
 }  // namespace moesim

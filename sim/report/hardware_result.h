@@ -43,5 +43,7 @@ std::string hash_of_plan(const Plan& plan);
 
 /// Reads what `moesim-hw run --json` wrote (schema: docs/validation.md). Throws Error.
 HardwareResult read_hardware_result(const std::string& path);
+/// The same from text; `name` stands for the file in messages.
+HardwareResult parse_hardware_result(const std::string& text, const std::string& name);
 
 }  // namespace moesim

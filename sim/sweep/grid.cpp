@@ -57,9 +57,15 @@ bool changes_input(const std::string& key) {
 std::string not_drawn(const SynthOptions&) { return "drawn"; }
 
 SweepGrid SweepGrid::read(const std::string& given, const std::vector<Override>& flags) {
+  const std::string path = scenario_file(given);
+  return parse(read_file(path), path, flags);
+}
+
+SweepGrid SweepGrid::parse(const std::string& text, const std::string& path,
+                           const std::vector<Override>& flags) {
   SweepGrid grid;
-  grid.path_ = scenario_file(given);
-  grid.text_ = read_file(grid.path_);
+  grid.path_ = path;
+  grid.text_ = text;
   grid.flags_ = flags;
   grid.axes_ = read_axes(grid.text_, grid.path_);
   grid.add_lists();

@@ -36,6 +36,9 @@ class SweepGrid {
   /// Reads a scenario file, whose lists of topologies, policies, fidelities and routings are axes,
   /// too; flags win over the file. Throws Error with all mistakes of the file and its axes.
   static SweepGrid read(const std::string& given, const std::vector<Override>& flags);
+  /// The same from the text of the file at `path`.
+  static SweepGrid parse(const std::string& text, const std::string& path,
+                         const std::vector<Override>& flags);
   /// The same with more axes, which replace those of their names; at another fidelity.
   SweepGrid with_axes(const std::vector<SweepAxis>& axes) const;
   SweepGrid at_fidelity(Fidelity fidelity) const;

@@ -17,18 +17,19 @@
 namespace moesim {
 namespace {
 
-std::vector<SiteSpec> read_sites(const YamlMap& map) {
+/// Returns how many data centers there are; of those that are alike only one is in `sites`.
+int read_sites(const YamlMap& map, std::vector<SiteSpec>& sites) {
   const auto centers = map.find("data_centers");
   if (centers && centers->is_list()) {
-    std::vector<SiteSpec> sites;
     const std::vector<YamlValue> list = centers->list();
     for (const YamlValue& value : list) sites.push_back(read_site(value.map(), list.size() == 1));
     if (sites.empty())
       centers->error("'data_centers' is empty", "a number, or a list of {nodes, node, fabric}");
-    return sites;
+    return static_cast<int>(sites.size());
   }
   const auto count = centers ? centers->integer({1, 100'000}) : 1;
-  return std::vector<SiteSpec>(count, read_site(map, count == 1));
+  sites.push_back(read_site(map, count == 1));
+  return static_cast<int>(count);
 }
 
 Seconds read_overhead(const YamlMap& map, const std::string& key) {
@@ -39,12 +40,9 @@ Seconds read_overhead(const YamlMap& map, const std::string& key) {
   return overhead;
 }
 
-constexpr std::int64_t most_gpus = 1'000'000;
-
-ClusterSpec read_generated(const YamlMap& map) {
-  ClusterSpec spec;
-  spec.sites = read_sites(map);
-  const int sites = static_cast<int>(spec.sites.size());
+/// Reads data centers, as read_sites does, and what joins them.
+int read_generated(const YamlMap& map, const ClusterLimits& limits, ClusterSpec& spec) {
+  const int sites = read_sites(map, spec.sites);
   if (sites > 1) {
     if (const auto wan = map.find("wan")) {
       spec.wan = read_wan(wan->map(), sites);
@@ -58,12 +56,13 @@ ClusterSpec read_generated(const YamlMap& map) {
   for (const SiteSpec& site : spec.sites) {
     for (const NodeGroup& group : site.groups) gpus += std::int64_t{group.count} * group.node.gpus;
   }
-  if (gpus > most_gpus) {
+  if (spec.sites.size() == 1) gpus *= sites;
+  if (gpus > limits.gpus) {
     map.value().error(
-        fmt::format("the cluster has {} GPUs, at most {} are possible", gpus, most_gpus),
+        fmt::format("the cluster has {} GPUs, at most {} are possible", gpus, limits.gpus),
         "fewer nodes or data centers");
   }
-  return spec;
+  return sites;
 }
 
 /// What was measured of the whole cluster, by a name or a path.
@@ -111,12 +110,12 @@ auto made_at(YamlDocument& document, const YamlValue& place, Make make) {
   }
 }
 
-TopologyFile topology_of(YamlDocument& document) {
+TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
   const YamlValue root = document.root();
   YamlValue place = root;
   ClusterSpec spec;
   Topology::Parts parts;
-  bool generated = false;
+  int sites = 0;  // of a generated cluster
   std::optional<YamlValue> calibrated, connections;
   std::optional<ClusterCalibration> calibration;
   {
@@ -131,11 +130,8 @@ TopologyFile topology_of(YamlDocument& document) {
     connections = map.find("connections");
     calibrated = map.find("calibration");
     if (calibrated) calibration = find_calibration(*calibrated, document.file());
-    generated = !map.find("vertices").has_value();
-    if (generated) {
-      ClusterSpec read = read_generated(map);
-      spec.sites = std::move(read.sites);
-      spec.wan = std::move(read.wan);
+    if (!map.find("vertices")) {
+      sites = read_generated(map, limits, spec);
     } else {
       parts = read_explicit(map);
       if (const auto links = map.find("links")) place = *links;
@@ -145,7 +141,10 @@ TopologyFile topology_of(YamlDocument& document) {
     }
   }
   document.finish();
-  if (generated) parts = made_at(document, root, [&] { return build_cluster(spec); });
+  if (sites > 0) {
+    if (spec.sites.size() == 1) spec.sites.assign(sites, SiteSpec(spec.sites.front()));
+    parts = made_at(document, root, [&] { return build_cluster(spec, limits); });
+  }
   std::shared_ptr<const Connections> stated;
   if (connections) {
     stated = std::make_shared<const Connections>(
@@ -162,12 +161,12 @@ TopologyFile topology_of(YamlDocument& document) {
 }  // namespace
 
 TopologyFile read_topology(const std::string& path, const std::vector<Override>& overrides) {
-  return topology_of(*YamlDocument::from_file(path, overrides));
+  return topology_of(*YamlDocument::from_file(path, overrides), {});
 }
 
 TopologyFile parse_topology(const std::string& text, const std::string& name,
-                            const std::vector<Override>& overrides) {
-  return topology_of(*YamlDocument::from_text(text, name, overrides));
+                            const std::vector<Override>& overrides, const ClusterLimits& limits) {
+  return topology_of(*YamlDocument::from_text(text, name, overrides), limits);
 }
 
 }  // namespace moesim

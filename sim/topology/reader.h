@@ -8,6 +8,7 @@
 
 #include "sim/base/yaml.h"
 #include "sim/topology/connections.h"
+#include "sim/topology/generate/spec.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
@@ -24,6 +25,7 @@ TopologyFile read_topology(const std::string& path, const std::vector<Override>&
 
 /// The same from text; `name` stands for the file in messages.
 TopologyFile parse_topology(const std::string& text, const std::string& name,
-                            const std::vector<Override>& overrides = {});
+                            const std::vector<Override>& overrides = {},
+                            const ClusterLimits& limits = {});
 
 }  // namespace moesim

@@ -3,8 +3,35 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 namespace moesim {
 namespace {
+
+/// The optimal string alignment of two texts by its recursion.
+std::size_t distance(std::string_view a, std::string_view b) {
+  if (a.empty() || b.empty()) return std::max(a.size(), b.size());
+  const auto shorter = [](std::string_view text, std::size_t by) {
+    return text.substr(0, text.size() - by);
+  };
+  std::size_t least = std::min({distance(shorter(a, 1), b) + 1, distance(a, shorter(b, 1)) + 1,
+                                distance(shorter(a, 1), shorter(b, 1)) + (a.back() != b.back())});
+  const bool swapped =
+      a.size() > 1 && b.size() > 1 && a.back() == b[b.size() - 2] && b.back() == a[a.size() - 2];
+  return swapped ? std::min(least, distance(shorter(a, 2), shorter(b, 2)) + 1) : least;
+}
+
+std::string any_word(std::mt19937& random) {
+  std::string word(1 + random() % 6, 'a');
+  for (char& c : word) c = "abcA"[random() % 4];
+  return word;
+}
+
+std::string lower_case(std::string word) {
+  std::ranges::replace(word, 'A', 'a');
+  return word;
+}
 
 TEST(Diagnostic, ShowsPlaceSourceLineCaretAndHint) {
   const Diagnostic d{Severity::error,       "a.yaml", 3, 5, "unknown key 'gpuz'", "    gpuz: 8",
@@ -38,6 +65,27 @@ TEST(DidYouMean, CapitalsCountLast) {
   EXPECT_EQ(nearest("ndoes", {"nodes"}), "nodes");
   EXPECT_EQ(nearest("an-old-name", {"a-node", "a-name", "an-odl-naem"}), "an-odl-naem");
   EXPECT_EQ(nearest(std::string(10'000'000, 'x'), {"nodes", std::string(10'000'000, 'y')}), "");
+}
+
+TEST(DidYouMean, IsTheNearestOfAllByBruteForce) {
+  std::mt19937 random(1);
+  int found = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::string word = any_word(random);
+    std::vector<std::string> candidates(8);
+    for (std::string& candidate : candidates) candidate = any_word(random);
+    std::string expected;
+    std::pair<std::size_t, std::size_t> least{std::max<std::size_t>(1, word.size() / 3) + 1, 0};
+    for (const std::string& candidate : candidates) {
+      const std::pair place{distance(lower_case(word), lower_case(candidate)),
+                            distance(word, candidate)};
+      if (place < least) expected = candidate, least = place;
+    }
+    EXPECT_EQ(nearest(word, candidates), expected) << word;
+    found += expected.empty() ? 0 : 1;
+  }
+  EXPECT_GT(found, 50);
+  EXPECT_LT(found, 300);
 }
 
 }  // namespace

@@ -158,6 +158,11 @@ TEST(HostileText, TellsATerminalNothing) {
   EXPECT_EQ(printable("\xc2\x9b"
                       "2J \xc2\xa0\xc3\x9b"),
             "\\xc2\\x9b2J \xc2\xa0\xc3\x9b");
+  for (int c = 0; c < 256; ++c) {  // each byte by itself, the tab and the end of a line as they are
+    const std::string text(1, static_cast<char>(c));
+    const bool acts = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+    EXPECT_EQ(printable("ab" + text).size(), acts ? 6u : 3u) << c;
+  }
   EXPECT_STREQ(Error("no GPU '\x1b]0;x\a'").what(), "error: no GPU '\\x1b]0;x\\x07'\n");
 }
 

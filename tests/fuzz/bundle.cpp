@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 
 #include "tests/fuzz/scratch_file.h"
 
@@ -37,6 +38,23 @@ bool stays_inside(const std::string& name) {
          std::count(name.begin(), name.end(), '/') < 4;
 }
 
+/// The names in a bundle that become files, and the folders that they need.
+struct Tree {
+  std::set<std::string> folders, files;
+
+  void add(const std::string& name) {
+    if (!stays_inside(name)) return;
+    files.insert(name);
+    for (auto at = name.find('/'); at != name.npos; at = name.find('/', at + 1)) {
+      folders.insert(name.substr(0, at));
+    }
+  }
+  /// Whether a name is a file and a folder, too.
+  bool clashes() const {
+    return std::ranges::any_of(files, [&](const auto& name) { return folders.count(name) > 0; });
+  }
+};
+
 }  // namespace
 
 Bundle unbundled(std::string_view bytes) {
@@ -69,9 +87,20 @@ Bundle unbundled(std::string_view bytes) {
 }
 
 std::string scratch_bundle(const Bundle& bundle) {
+  static Tree
+      last;  // folders stay as long as they are the same: making them takes most of the time
   const std::string folder = scratch_folder() + "/in";
-  fs::remove_all(folder);
-  fs::create_directory(folder);
+  Tree tree;
+  for (const BundledFile& file : bundle.files) tree.add(file.name);
+  const bool clash = tree.clashes() || last.clashes();
+  if (clash || tree.folders != last.folders || !fs::exists(folder)) {
+    fs::remove_all(folder);
+    fs::create_directory(folder);
+  } else {
+    for (const std::string& name : last.files) {
+      if (tree.files.count(name) == 0) fs::remove(folder + "/" + name);
+    }
+  }
   for (const BundledFile& file : bundle.files) {
     if (!stays_inside(file.name)) continue;
     try {
@@ -79,6 +108,7 @@ std::string scratch_bundle(const Bundle& bundle) {
     } catch (const std::exception&) {  // a name that is a folder already
     }
   }
+  last = std::move(tree);
   return folder;
 }
 

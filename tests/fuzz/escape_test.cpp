@@ -65,6 +65,7 @@ TEST(EscapeTest, LinksToFoldersAreNotWalked) {
     fs::create_directory_symlink(".", options.inputs.front() + "/loop");
     EXPECT_NO_THROW(import_trace("trace-v1", options));
     EXPECT_EQ(fs::remove_all(options.output) > 0, true);
+    fs::remove_all(options.inputs.front());
     return;
   }
   FAIL() << "no seed of trace-v1";

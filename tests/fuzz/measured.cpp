@@ -5,7 +5,6 @@
 #include "sim/calibrate/link_fit.h"
 #include "sim/calibrate/logs/read_log.h"
 #include "sim/report/hardware_result.h"
-#include "tests/fuzz/scratch_file.h"
 #include "tests/fuzz/target.h"
 
 namespace moesim::fuzz {
@@ -26,7 +25,7 @@ void read_measured(std::string_view bytes) {
 
 const Target log_target{"log", read_measured};
 const Target result_target{"result", [](std::string_view bytes) {
-                             read_hardware_result(scratch_file("result.json", bytes));
+                             parse_hardware_result(std::string(bytes), "result.json");
                            }};
 
 }  // namespace moesim::fuzz

@@ -43,6 +43,13 @@ Seeds files_in(const std::string& folder, const std::string& ending) {
   return files;
 }
 
+/// Models of a kind, which their first lines tell.
+Seeds models_in(const std::string& kind) {
+  Seeds files = files_in("models/" + kind, ".yaml");
+  for (std::string& file : files) file.insert(0, "# " + kind + "\n");
+  return files;
+}
+
 Seeds joined(std::initializer_list<Seeds> lists) {
   Seeds all;
   for (const Seeds& list : lists) all.insert(all.end(), list.begin(), list.end());
@@ -103,8 +110,7 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
        }},
       {"model",
        [] {
-         return joined({files_in("models/moe", ".yaml"), files_in("models/dense", ".yaml"),
-                        files_in("models/gpu", ".yaml")});
+         return joined({models_in("moe"), models_in("dense"), models_in("gpu")});
        }},
       {"npy", [] { return files_in("tests/fixtures/npz", ".npy"); }},
       {"papers", [] { return files_in("tests/papers", ".yaml"); }},

@@ -13,12 +13,15 @@ namespace {
 
 constexpr int few_gpus = 64;
 
+/// Shipped clusters, and not much more: larger ones take milliseconds and show nothing else.
+constexpr ClusterLimits shipped{.gpus = 1024, .vertices = 4096, .cables = 8192};
+
 void require_sound(Seconds time) {
   require(std::isfinite(time.value) && time.value >= 0, "a time is no finite number");
 }
 
 void read_and_load(std::string_view bytes) {
-  const Topology cluster = parse_topology(std::string(bytes), "a.yaml").topology;
+  const Topology cluster = parse_topology(std::string(bytes), "a.yaml", {}, shipped).topology;
   if (cluster.gpu_count() > few_gpus) return;
   ByteMatrix traffic(Bytes(1000));
   for (const GpuId from : cluster.all_gpus()) {

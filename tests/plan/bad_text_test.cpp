@@ -40,6 +40,24 @@ TEST(BadPlanText, WithoutItsHeader) {
             "       ^\n");
 }
 
+TEST(BadPlanText, AboveItsLimits) {
+  const auto read = [](const std::string& gpus, const std::string& list, const PlanLimits& limits) {
+    const std::string op = "op 0 gate compute layer - forward other gpus " + list;
+    const std::string text = "moesim-plan 2\nname n\ngpus " + gpus + "\n" + op +
+                             " memory read 1 written 1\n";  // 100 bytes and the two words
+    return error_of([&] { parse_plan(text, "p", limits); });
+  };
+  EXPECT_EQ(read("9", "0-8", {.gpus = 9}), "");
+  EXPECT_EQ(read("9", "0-8", {.gpus = 8}),
+            "p:3:6: error: the number of GPUs must be 1 to 8, not 9\n"
+            "  gpus 9\n"
+            "       ^\n");
+  EXPECT_EQ(read("9000", "0-8999", {.listed = 9000}), "");
+  const std::string refused = read("9000", "0-8999", {.listed = 1000});
+  EXPECT_NE(refused.find("a file may hold 1000 of them and 64 for each of its bytes"),
+            std::string::npos);
+}
+
 TEST(BadPlanText, WithAnUnknownStream) {
   EXPECT_EQ(bad("op 0 gate compte layer - forward other gpus 0 memory read 1 written 1\n"),
             "p:4:11: error: 'compte' is not a stream\n"

@@ -178,6 +178,24 @@ TEST(Reader, TooManyGpusAreRefusedBeforeTheyAreBuilt) {
             "t.yaml: error: the routes inside a host of 1400 GPUs, 0 ports, 1400 vertices and "
             "1958600 links are too many to compute\n"
             "hint: fewer GPUs or links in a host\n");
+  const auto limited = [](const std::string& centers, const ClusterLimits& limits) {
+    try {
+      parse_topology(
+          "data_centers: " + centers + "\nnodes: 2\n" + node +
+              "fabric: {kind: switch}\nwan: {kind: hub, bandwidth: 1 GB/s, latency: 1 ms}\n",
+          "t.yaml", {}, limits);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(limited("3", {.gpus = 24}), "");
+  EXPECT_EQ(limited("3", {.gpus = 23}),
+            "t.yaml: error: the cluster has 24 GPUs, at most 23 are possible\n"
+            "hint: fewer nodes or data centers\n");
+  EXPECT_NE(limited("3", {.vertices = 20}).find("at most 20 are possible"), std::string::npos);
+  EXPECT_NE(limited("3", {.cables = 20}).find("cables, at most 20 are possible"),
+            std::string::npos);
   std::string cables =
       "vertices:\n  - {name: a, kind: gpu, host: a, gpu: x}\n"
       "  - {name: b, kind: gpu, host: b, gpu: x}\nlinks:\n";

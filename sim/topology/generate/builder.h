@@ -60,6 +60,7 @@ std::vector<Nic> build_node(Builder& builder, const NodeSpec& spec, const std::s
 std::vector<int> build_fabric(Builder& builder, const FabricSpec& spec,
                               const std::vector<Nic>& nics, int nodes, const std::string& prefix);
 void build_wan(Builder& builder, const WanSpec& spec, const std::vector<int>& routers);
-Topology::Parts build_cluster(const ClusterSpec& spec);
+/// Throws Error for a cluster above the limits.
+Topology::Parts build_cluster(const ClusterSpec& spec, const ClusterLimits& limits);
 
 }  // namespace moesim

@@ -81,8 +81,8 @@ void build_wan(Builder& builder, const WanSpec& spec, const std::vector<int>& ro
   }
 }
 
-Topology::Parts build_cluster(const ClusterSpec& spec) {
-  check_size(spec);
+Topology::Parts build_cluster(const ClusterSpec& spec, const ClusterLimits& limits) {
+  check_size(spec, limits);
   Builder builder;
   std::vector<int> routers;
   const bool wide = spec.sites.size() > 1;

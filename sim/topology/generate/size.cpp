@@ -12,9 +12,6 @@
 namespace moesim {
 namespace {
 
-/// Several times what a cluster of a hundred thousand GPUs has: some hundred bytes each.
-constexpr double most_vertices = 1 << 22, most_cables = 1 << 22;
-
 /// Upper bounds; doubles, since products overflow integers.
 struct Size {
   double hosts = 0, vertices = 0, cables = 0;
@@ -99,13 +96,13 @@ void refuse_above(double most, double count, const char* what) {
 
 }  // namespace
 
-void check_size(const ClusterSpec& spec) {
+void check_size(const ClusterSpec& spec, const ClusterLimits& limits) {
   Size size;
   for (const SiteSpec& site : spec.sites) size.add(size_of(site));
   const auto sites = static_cast<double>(spec.sites.size());
   if (spec.wan.kind == WanKind::mesh) size.cables += sites * (sites - 1) / 2;
-  refuse_above(most_vertices, size.vertices, "GPUs, NICs and switches");
-  refuse_above(most_cables, size.cables, "cables");
+  refuse_above(limits.vertices, size.vertices, "GPUs, NICs and switches");
+  refuse_above(limits.cables, size.cables, "cables");
   refuse_above(most_route_pairs, size.edges * (size.switches + size.hosts),
                "routes between switches and hosts");
 }

@@ -8,6 +8,6 @@ namespace moesim {
 
 /// A file of a few bytes can ask for more switches and cables than fit the memory, or more routes
 /// than can be computed. Throws Error for those.
-void check_size(const ClusterSpec& spec);
+void check_size(const ClusterSpec& spec, const ClusterLimits& limits);
 
 }  // namespace moesim
