@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
+#include "sim/topology/cluster_limits.h"
 #include "sim/topology/connections.h"
-#include "sim/topology/generate/spec.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {

@@ -92,14 +92,15 @@ std::string scratch_bundle(const Bundle& bundle) {
   const std::string folder = scratch_folder() + "/in";
   Tree tree;
   for (const BundledFile& file : bundle.files) tree.add(file.name);
-  const bool clash = tree.clashes() || last.clashes();
-  if (clash || tree.folders != last.folders || !fs::exists(folder)) {
+  bool same = tree.folders == last.folders && !tree.clashes() && !last.clashes();
+  for (const std::string& name : last.files) {
+    std::error_code failure;
+    if (same && tree.files.count(name) == 0) fs::remove(folder + "/" + name, failure);
+    if (failure) same = false;  // a name that means a folder, such as "a/."
+  }
+  if (!same || !fs::exists(folder)) {
     fs::remove_all(folder);
     fs::create_directory(folder);
-  } else {
-    for (const std::string& name : last.files) {
-      if (tree.files.count(name) == 0) fs::remove(folder + "/" + name);
-    }
   }
   for (const BundledFile& file : bundle.files) {
     if (!stays_inside(file.name)) continue;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/topology/cluster_limits.h"
 #include "sim/topology/generate/spec.h"
 #include "sim/topology/topology.h"
 

@@ -2,6 +2,7 @@
 // How large a generated cluster gets, before it takes memory.
 #pragma once
 
+#include "sim/topology/cluster_limits.h"
 #include "sim/topology/generate/spec.h"
 
 namespace moesim {

@@ -2,7 +2,6 @@
 // What a topology file asks the generators for.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,13 +85,6 @@ struct WanSpec {
   WanKind kind = WanKind::hub;
   Wire wire;  // unused by pairs
   std::vector<Special> special;
-};
-
-/// How large a cluster may be that a few bytes ask for: several times one of a hundred thousand
-/// GPUs, of some hundred bytes each.
-struct ClusterLimits {
-  std::int64_t gpus = 1'000'000;
-  double vertices = 1 << 22, cables = 1 << 22;
 };
 
 struct ClusterSpec {
