@@ -23,6 +23,7 @@ from pathlib import Path
 import yaml
 
 import rows_page
+import rows_state
 from published_rows import FITTED, ROOT, fewer, measured_seconds, microbatches, read_rows, scenario
 from rows_page import percentile
 
@@ -124,7 +125,7 @@ def ranked(results):
 
 def result_of(row, case, why):
     out = {"section": row["section"], "id": row["id"], "model": row["model"], "gpus": row["gpus"],
-           "unit": row["unit"], "note": row.get("note", ""), "why": why}
+           "unit": row["unit"], "note": row.get("note", ""), "fitted": row.get("fitted", False), "why": why}
     if case is None:
         return out
     measured = measured_seconds(row, case)
@@ -197,6 +198,7 @@ def main():
     parser.add_argument("--traces", help="folder of recorded routing (laer-e8k2, laer-e16k4: scripts/laer_demand.py)")
     parser.add_argument("--cache", help="folder of what has run before, kept")
     parser.add_argument("--json", help="writes all results")
+    parser.add_argument("--keep", help="writes the errors (tests/rows/state.json), for intervals of iterations")
     parser.add_argument("--page", help="writes the tables of this page (docs/results/whole-steps.md) anew")
     args = parser.parse_args()
     sections = read_rows()
@@ -216,11 +218,14 @@ def main():
             write_json(args.json, everything + results)
         if results:
             everything += results
+            section["results"] = results
             judged.append((section, summed_up(section, results)))
     print("\n" + "\n".join(line_of_section(of) for _, of in judged))
     total = rows_page.total_of(judged)
     if total:
         print(total)
+    if args.keep:
+        rows_state.write(args.keep, [(section, section["results"]) for section, _ in judged])
     if args.page:
         rows_page.write(args.page, judged, everything)
     return 0

@@ -11,7 +11,7 @@ PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer"
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
     "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
-    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "state", "note", "overlap", "trace", "scores"}
+    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "state", "note", "fitted", "overlap", "trace", "scores"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/predict_rows.py reads its rows, and sums up what became of them."""
 import argparse
+import json
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ try:
     import predict_rows as rows
     import published_rows
     import rows_page
+    import rows_state
 except ModuleNotFoundError as missing:  # PyYAML
     print(missing)
     sys.exit(77)
@@ -20,6 +22,25 @@ MOESIM = sys.argv.pop() if len(sys.argv) > 1 else ""
 
 
 class PredictRows(unittest.TestCase):
+    def test_keeps_errors_of_rows_and_pairs(self):
+        def row(name, error, rate, **more):
+            return {"id": name, "error": error, "rate": rate, "model": "m", "gpus": 8, **more}
+
+        a = [row("x-1", 0.2, 1), row("y-1", -0.2, 2), row("z-2", 0.1, 3), row("w-1", 0.3, 1),
+             row("v-1", 0.4, 4, model="n"), row("u-1", 0.5, 5, fitted=True), {"id": "failed"}]
+        state = rows_state.state_of([({"id": "A", "releases": True}, a), ({"id": "B", "times": False}, a)])
+        self.assertEqual(state["absolute"], {"A/x-1": 0.2, "A/y-1": -0.2, "A/z-2": 0.1, "A/w-1": 0.3, "A/v-1": 0.4})
+        self.assertEqual(state["relative"], {"A/x-1 over y-1": 0.5, "A/y-1 over x-1": round(0.8 / 1.2 - 1, 4),
+                                             "A/y-1 over w-1": round(0.8 / 1.3 - 1, 4), "A/w-1 over y-1": 0.625})
+        self.assertIn("A/x-1 over z-2", rows_state.state_of([({"id": "A"}, a)])["relative"])
+
+    def test_kept_errors_are_of_the_rows(self):
+        with open(ROOT / "tests/rows/state.json", encoding="utf-8") as f:
+            kept = json.load(f)["absolute"]
+        rows_ = {f"{s['id']}/{r['id']}" for s in rows.read_rows() if s.get("times", True)
+                 for r in s["all"] if not r.get("fitted")}
+        self.assertEqual(set(kept), rows_)
+
     def test_reads_every_row(self):
         sections = rows.read_rows()
         self.assertEqual({"A-H100", "A-B200", "B.1", "B.2", "C.1", "D", "E.1", "E.2", "F", "G", "H"} -

@@ -61,7 +61,7 @@ void run_papers(const PapersOptions& options) {
   }
   if (!options.frozen.empty()) {
     write_file(options.frozen,
-               frozen_document(results, frozen_by_this(MOESIM_VERSION), shipped_model_errors()));
+               frozen_document(results, frozen_by_this(MOESIM_VERSION), shipped_errors_of_steps()));
   }
   if (!options.kept.empty()) write_file(options.kept, papers_state(results));
   if (options.stored.empty()) return;

@@ -95,8 +95,6 @@ void add_elasticities(Printout& printout, const std::string& name,
 }
 
 void run_iterations(const RunOptions& options, const Scenario& scenario) {
-  if (options.intervals)
-    throw Error("--intervals is of steps, and this is a scenario of iterations");
   const Inputs inputs = open_iteration_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const SimulatedIterations result = simulate_iterations(scenario, inputs, options.asked());
@@ -108,6 +106,7 @@ void run_iterations(const RunOptions& options, const Scenario& scenario) {
     add_elasticities(printout, fmt::format("{} ({}) on {}", c.policy, c.routing, c.topology),
                      c.metrics.elasticities);
   }
+  if (options.intervals) printout.add(interval_table(cases, shipped_errors_of_iterations()));
   options.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
                 [&] { return pictured_iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
                 printout, result.signal, count_done(cases));
@@ -130,7 +129,7 @@ void run_steps(const RunOptions& options, const Scenario& scenario, bool details
     add_elasticities(printout, fmt::format("{} on {}", c.name.policy, c.name.topology),
                      c.metrics.elasticities);
   }
-  if (options.intervals) printout.add(interval_table(cases, shipped_model_errors()));
+  if (options.intervals) printout.add(interval_table(cases, shipped_errors_of_steps()));
   if (options.bounds) {
     printout
         .add(

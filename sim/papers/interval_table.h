@@ -7,10 +7,15 @@
 #include "sim/papers/model_error.h"
 #include "sim/print/table.h"
 #include "sim/report/case_report.h"
+#include "sim/report/iteration_table.h"
 
 namespace moesim {
 
 /// One line per case that ran; speedups over the first policy of each topology and fidelity.
 Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors);
+
+/// Of iterations, over the first case of each topology and fidelity. One iteration has no sampling:
+/// errors of the simulator alone make its intervals.
+Printout interval_table(const std::vector<IterationCase>& cases, const ShippedModelErrors& errors);
 
 }  // namespace moesim

@@ -72,15 +72,27 @@ ErrorsByTable by_table(const std::map<std::string, double>& errors) {
   return tables;
 }
 
-ShippedModelErrors shipped_model_errors() {
+namespace {
+
+ShippedModelErrors shipped_errors(const std::string& state, const std::string& writer) {
   for (const std::string& root : data_roots()) {
-    const std::string file = root + "/tests/papers/state.json";
+    const std::string file = root + "/" + state;
     if (!is_there(file)) continue;
     const StoredErrors stored = read_papers_state(file, read_file(file));
     return {model_error(by_table(stored.absolute)), model_error(by_table(stored.relative))};
   }
-  throw Error("no tests/papers/state.json among the data: nothing says how far times are off",
-              "moesim papers --keep writes one");
+  throw Error(fmt::format("no {} among the data: nothing says how far times are off", state),
+              writer + " --keep writes one");
+}
+
+}  // namespace
+
+ShippedModelErrors shipped_errors_of_steps() {
+  return shipped_errors("tests/papers/state.json", "moesim papers");
+}
+
+ShippedModelErrors shipped_errors_of_iterations() {
+  return shipped_errors("tests/rows/state.json", "scripts/predict_rows.py");
 }
 
 }  // namespace moesim

@@ -199,6 +199,7 @@ void IterationMetrics::add(const IterationTimes& other, double load) {
   mean(times.overlapped, other.overlapped);
   mean(times.busiest, other.busiest);
   load_max_over_mean = load_max_over_mean * before + load * now;
+  each.push_back(other.iteration);
   ++iterations;
 }
 

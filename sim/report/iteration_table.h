@@ -39,6 +39,7 @@ struct FullestGpu {
 /// One policy on one cluster, on recorded tokens or on balanced ones: means over its iterations.
 struct IterationMetrics {
   IterationTimes times;
+  std::vector<Seconds> each = {};  // time of every iteration
   int iterations = 0;
   std::int64_t tokens = 0;                    // of one iteration
   double flop_per_token = 0;                  // model flop, forward and backward; 0: unknown

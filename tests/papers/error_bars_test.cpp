@@ -11,6 +11,7 @@
 #include <random>
 
 #include "sim/base/files.h"
+#include "sim/base/units.h"
 #include "sim/compare/simulate.h"
 #include "sim/papers/interval_table.h"
 #include "sim/trace/memory_step.h"
@@ -218,13 +219,56 @@ std::pair<int, int> held_by_others(const std::map<std::string, double>& errors) 
 }
 
 TEST(ModelErrors, HoldTablesThatWereHeldBack) {
-  const std::string file = MOESIM_ROOT "/tests/papers/state.json";
-  const StoredErrors stored = read_papers_state(file, read_file(file));
-  for (const auto& errors : {stored.absolute, stored.relative}) {
-    const auto [held, all] = held_by_others(errors);
-    const double part = held / static_cast<double>(all);
-    EXPECT_TRUE(0.85 <= part && part <= 0.95) << held << " of " << all;
+  for (const std::string of : {"papers", "rows"}) {  // figures of steps, and iterations
+    const std::string file = MOESIM_ROOT "/tests/" + of + "/state.json";
+    const StoredErrors stored = read_papers_state(file, read_file(file));
+    for (const auto& errors : {stored.absolute, stored.relative}) {
+      const auto [held, all] = held_by_others(errors);
+      const double part = held / static_cast<double>(all);
+      EXPECT_TRUE(0.85 <= part && part <= 0.95) << of << ": " << held << " of " << all;
+    }
   }
+}
+
+IterationCase iterations_of(const std::string& routing, const std::vector<double>& times) {
+  IterationCase c{"t", "p", routing, "port"};
+  for (const double t : times) {
+    IterationTimes one;
+    one.iteration = Seconds(t);
+    one.parts[static_cast<std::size_t>(IterationPart::waiting)] = Seconds(t);
+    c.metrics.add(one, 1);
+  }
+  return c;
+}
+
+/// One iteration of 10 s and one of 8: no sampling, times by x 1 / 1.25 and x 2, speedups by
+/// x 1 / 1.1 and x 1.6.
+TEST(ErrorBars, IterationsHaveIntervalsByErrorsOfPublishedOnes) {
+  const ShippedModelErrors errors{{0.5, 1.25}, {0.625, 1.1}};
+  const std::string text =
+      interval_table({iterations_of("recorded", {10}), iterations_of("balanced", {8})}, errors)
+          .text();
+  EXPECT_THAT(text, testing::ContainsRegex("recorded +10 s +8 s - 20 s +1.00x +- +-"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("balanced +8 s +6.4 s - 16 s +1.25x +- +yes +1.14-2.00"));
+  EXPECT_THAT(text, HasSubstr("one iteration is not sampled"));
+  EXPECT_THAT(text, HasSubstr("(-37.5 % to +10.0 %; times -50.0 % to +25.0 %)"));
+}
+
+TEST(ErrorBars, SampledIterationsAddToTheErrorsOfPublishedOnes) {
+  const std::vector<double> base = {10, 11, 9, 10.5, 9.5, 10};
+  std::vector<double> faster;
+  for (const double b : base) faster.push_back(b / 1.2);
+  const std::string text =
+      interval_table({iterations_of("recorded", base), iterations_of("balanced", faster)},
+                     {{1, 1}, {0.7, 1.4}})
+          .text();
+  const auto sampled = sampled_mean(seconds(base));
+  const double wide = std::exp(sampled->half / sampled->value);
+  EXPECT_THAT(text,
+              HasSubstr(to_string(Seconds(10 / wide)) + " - " + to_string(Seconds(10 * wide))));
+  EXPECT_THAT(text, HasSubstr("1.20-1.20  measure waiting   0.86-1.71"));
+  EXPECT_EQ(text.find("# note"), std::string::npos);
 }
 
 CaseResult case_of(const std::string& policy, const std::vector<double>& steps) {
