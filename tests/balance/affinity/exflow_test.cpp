@@ -126,6 +126,20 @@ TEST(ExflowTest, NoSwapOfTwoExpertsImprovesTheResult) {
   }
 }
 
+TEST(ExflowTest, ShufflesOfALayerFindWhatSwapsMiss) {
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto transitions = random_transitions(9, 5, seed);
+    const auto cut = [&](int kicks) {
+      return cut_transitions(transitions, exflow_parts(transitions, 9, 3, {.kicks = kicks}));
+    };
+    EXPECT_LE(cut(64), cut(0));
+    EXPECT_LE(cut(64), cut(1));
+    better += cut(64) < cut(0);
+  }
+  EXPECT_GT(better, 10);
+}
+
 TEST(ExflowTest, TwoStagesKeepTheNodesOfTheFirst) {
   const auto transitions = random_transitions(16, 4, 2);
   const LayerParts nodes = exflow_parts(transitions, 16, 2);

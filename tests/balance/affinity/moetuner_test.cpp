@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <tuple>
 
 #include "sim/balance/training/owners.h"
 #include "sim/base/error.h"
@@ -164,6 +166,86 @@ TEST(MoetunerTest, MeetsBruteForceOverTheClustersOfTwoLayers) {
     met += placement.seconds == least;
   }
   EXPECT_GE(met, 5);  // pairwise swaps stop in local optima now and then
+}
+
+/// The search by its words, on the tables themselves; whole costs, so that no sum is rounded.
+std::vector<SlotTable> tuned_plainly(const MoetunerInput& input) {
+  const auto gpus = static_cast<std::size_t>(input.gpus);
+  std::vector<SlotTable> layers;
+  const auto held = [&](std::size_t g) {
+    std::size_t sum = 0;
+    for (const SlotTable& layer : layers) sum += layer[g].size();
+    return sum;
+  };
+  for (const auto& loads : input.loads) {  // the largest cluster to the GPU with fewest experts
+    auto clusters = moetuner_clusters(loads, input.gpus);
+    std::ranges::stable_sort(clusters, std::greater<>(), [](const auto& c) { return c.size(); });
+    std::vector<std::pair<std::size_t, std::size_t>> order;
+    for (std::size_t g = 0; g < gpus; ++g) order.emplace_back(held(g), g);
+    std::sort(order.begin(), order.end());
+    SlotTable layer(gpus);
+    for (std::size_t i = 0; i < gpus; ++i) layer[order[i].second] = clusters[i];
+    layers.push_back(layer);
+  }
+  const auto cost = [&](std::size_t l) {  // around layer l
+    std::size_t squares = 0;
+    for (std::size_t g = 0; g < gpus; ++g) squares += held(g) * held(g);
+    double slowest = 0, sum = 0;
+    for (std::size_t from = l == 0 ? 0 : l - 1; from <= l && from + 1 < layers.size(); ++from) {
+      double most = 0;
+      for (std::size_t g = 0; g < gpus; ++g) {
+        for (std::size_t h = 0; h < gpus; ++h) {
+          double tokens = 0;
+          for (const ExpertId e : layers[from][g]) {
+            for (const ExpertId f : layers[from + 1][h]) {
+              tokens += static_cast<double>(input.transitions[from].at(e, f));
+            }
+          }
+          most = std::max(most, tokens * input.seconds_per_token[g * gpus + h]);
+          sum += tokens * input.seconds_per_token[g * gpus + h];
+        }
+      }
+      slowest += most;
+    }
+    return std::tuple(squares, slowest, sum);
+  };
+  for (bool better = true; better;) {
+    better = false;
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+      for (std::size_t a = 0; a < gpus; ++a) {
+        for (std::size_t b = a + 1; b < gpus; ++b) {
+          const auto before = cost(l);
+          std::swap(layers[l][a], layers[l][b]);
+          if (cost(l) < before) {
+            better = true;
+          } else {
+            std::swap(layers[l][a], layers[l][b]);
+          }
+        }
+      }
+    }
+  }
+  return layers;
+}
+
+TEST(MoetunerTest, SwapsWhileOneLowersTheCostAsItsWordsSay) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed, 9);
+    const auto below = [&](int n) {
+      return static_cast<int>(random.below(static_cast<std::uint32_t>(n)));
+    };
+    const int gpus = 1 + below(4), experts = gpus + below(5), layers = 1 + below(4);
+    MoetunerInput input{.loads = {}, .transitions = {}, .seconds_per_token = {}, .gpus = gpus};
+    for (int pair = 0; pair < gpus * gpus; ++pair) input.seconds_per_token.push_back(below(4));
+    for (int l = 0; l < layers; ++l) {
+      input.loads.emplace_back();
+      for (int e = 0; e < experts; ++e) input.loads.back().push_back(below(5));
+      if (l == 0) continue;
+      input.transitions.emplace_back(experts);
+      for (auto& count : input.transitions.back().values()) count = below(5);
+    }
+    ASSERT_EQ(place_moetuner(input).layers, tuned_plainly(input)) << seed;
+  }
 }
 
 TEST(MoetunerTest, RefusesInputsThatDoNotFit) {

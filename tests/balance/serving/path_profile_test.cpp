@@ -30,6 +30,12 @@ TEST(PathProfileTest, AdjacentLayerIsExactWhenEveryChoiceImpliesTheNext) {
   EXPECT_EQ(expect_after(profile, Values{5, 0, 7, 1}), (Values{1, 5, 0, 7}));
 }
 
+TEST(PathProfileTest, AdjacentLayerTakesParts) {
+  PathProfile profile(2);
+  profile.add({ExpertId(0)}, std::vector<ExpertId>{ExpertId(1)});
+  EXPECT_EQ(expect_after(profile, Values{0.25, 0}), (Values{0, 0.25}));
+}
+
 TEST(PathProfileTest, AdjacentLayerKeepsTheNumberOfChoices) {
   PathProfile profile(4);
   const std::vector<ExpertId> pair = {ExpertId(1), ExpertId(3)};

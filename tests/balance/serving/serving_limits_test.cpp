@@ -117,6 +117,7 @@ TEST(ServingWords, TheLeastThatIsPlaced) {
         eplb::pack(std::vector<double>{1, 2}, 0);
       }),
       "error: EPLB cannot spread 2 items over 0 packs\nhint: the packs must divide the items\n");
+  EXPECT_EQ(eplb::pack_sorted(std::vector<double>{3}, 1).pack, (std::vector<int>{0}));
   EXPECT_EQ(lazarus::replicas(std::vector<double>{2}, {1, 1}, 1), (std::vector<int>{1}));
   EXPECT_EQ(lazarus::replicas(std::vector<double>{2, 2}, {2, 2}, 2), (std::vector<int>{2, 2}));
   const auto lazarus = [](int experts, int least) {

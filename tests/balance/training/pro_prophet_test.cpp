@@ -132,6 +132,20 @@ TEST(ProphetPlanTest, TakesTheLowestExpertAndNeverExcludesItsOwner) {
   EXPECT_EQ(plan.copies, (std::vector<ProphetCopy>{{ExpertId(0), {GpuId(1)}}}));
 }
 
+TEST(ProphetPlanTest, CopiesWhereTheSpreadIsJustTheBalanceAndSkipsTheLowestOfEqualGpus) {
+  ProphetModel model = slow();
+  model.parameters = model.gradients = Bytes(0);
+  const SlotTable table = slots({{0}, {1}, {2}});
+  // 4, 1 and 1 choices: the spread of 3 is 1.5 times the mean of 2, and not less.
+  const LoadMatrix spread = loads_of({{1, 0, 0}, {1, 1, 0}, {2, 0, 1}});
+  EXPECT_EQ(prophet_plan(model, {1.5, 0}, spread, table).copies.size(), 1u);
+  EXPECT_TRUE(prophet_plan(model, {1.75, 0}, spread, table).copies.empty());
+  const LoadMatrix equal = loads_of({{1, 0, 0}, {2, 1, 0}, {2, 0, 1}});
+  const auto copies = prophet_plan(model, {0.5, 1}, equal, table).copies;
+  ASSERT_FALSE(copies.empty());
+  EXPECT_EQ(copies[0], (ProphetCopy{ExpertId(0), {GpuId(1)}}));
+}
+
 TEST(ProphetPlanTest, ExcludableNeedsAnUnwantingGpuPerExpert) {
   EXPECT_EQ(excludable(skewed_matrix), 0);
   EXPECT_EQ(excludable(loads_of({{3, 0}, {0, 4}})), 1);

@@ -86,8 +86,9 @@ TEST(TwoChangesTest, LogSumExpBoundsTheMaximum) {
 }
 
 TEST(TwoChangesTest, ZerosStayZero) {
-  const std::vector<std::int64_t> counts = {0, 0};
+  const std::vector<std::int64_t> counts = {0, 0}, none;
   for (const auto kind : {MaximumKind::hard, MaximumKind::smooth, MaximumKind::log_sum_exp}) {
+    EXPECT_EQ(TwoChanges({kind, 10}, none).unchanged(), 0);
     EXPECT_EQ(TwoChanges({kind, 10}, counts).unchanged(), 0);
     EXPECT_EQ(TwoChanges({kind, 10}, counts).changed(0, 0, 1, 0), 0);
   }
