@@ -28,7 +28,7 @@ bool same_order(double a, double b, double other_a, double other_b) {
 }
 
 bool counts(const JudgedTable& t, std::size_t f) {
-  return t.error(f) && t.table.figures[f].counts();
+  return t.error(f) && t.table.figures[f].mark().empty();
 }
 
 void add_pair(JudgedTable& t, std::size_t i, std::size_t j) {

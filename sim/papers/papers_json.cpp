@@ -108,7 +108,7 @@ std::string papers_state(const std::vector<JudgedTable>& tables) {
     for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
       const auto error = t.error(f);
       const PaperFigure& figure = t.table.figures[f];
-      if (!error || !figure.counts()) continue;
+      if (!error || !figure.mark().empty()) continue;
       (figure.relative() ? relative : absolute)[place_of(t, f)] = std::round(*error * 1e4) / 1e4;
     }
   }

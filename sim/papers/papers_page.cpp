@@ -61,7 +61,7 @@ std::string figure_row(const JudgedTable& t, std::size_t f) {
                      figure.published ? words_of(figure, *figure.published) : "-",
                      predicted.there() ? words_of(figure, predicted.value) : predicted.why,
                      !error ? "-"
-                     : figure.counts()
+                     : figure.mark().empty()
                          ? signed_percent(*error)
                          : fmt::format("{}, {}", signed_percent(*error), figure.mark()));
 }

@@ -55,10 +55,9 @@ struct PaperFigure {
   std::string outside = {};              // why moesim does not claim it: counted apart
 
   /// Why it does not count: "fitted", "outside"; empty: it does.
-  const char* mark() const {
+  std::string mark() const {
     return !fitted.empty() ? "fitted" : !outside.empty() ? "outside" : "";
   }
-  bool counts() const { return fitted.empty() && outside.empty(); }
   bool relative() const { return over || measure == Measure::load; }
 };
 
