@@ -68,10 +68,8 @@ std::optional<YamlValue> YamlMap::find(const std::string& key) const {
 
 std::optional<YamlValue> YamlMap::get(const std::string& key) const {
   auto found = find(key);
-  if (!found && keys_->node.IsMap()) {
-    keys_->missing.push_back(key);
-    value_.doc_->state_->failed.insert(join_path(value_.path_, key));
-  }
+  if (!found) value_.doc_->state_->failed.insert(join_path(value_.path_, key));
+  if (!found && keys_->node.IsMap()) keys_->missing.push_back(key);
   return found;
 }
 

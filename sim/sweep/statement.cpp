@@ -69,6 +69,13 @@ bool Statement::step() {
                    "is damaged: " + std::string(sqlite3_errmsg(db_)),
                    "copy it again, or run the sweep again");
   }
+  // A damaged file may ask for more memory than there is, or for pages beyond its end.
+  const bool read_alone = sqlite3_db_readonly(db_, "main") == 1;
+  if (read_alone && result != SQLITE_BUSY && result != SQLITE_LOCKED) {
+    throw error_in(sqlite3_db_filename(db_, "main"),
+                   "cannot be read: " + std::string(sqlite3_errmsg(db_)),
+                   "if it is damaged, copy it again, or run the sweep again");
+  }
   throw std::runtime_error(std::string("SQLite: ") + sqlite3_errmsg(db_));
 }
 
