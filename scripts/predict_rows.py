@@ -56,6 +56,9 @@ def extended(first, second, times):
     for parts in ("parts_s", "turns_s"):
         if parts in second:
             case[parts] = {k: add(first[parts][k], v) for k, v in second[parts].items()}
+    if "stage_turns_s" in second:
+        case["stage_turns_s"] = [{k: add(a[k], v) for k, v in b.items()}
+                                 for a, b in zip(first["stage_turns_s"], second["stage_turns_s"], strict=True)]
     case["took_s"] = first["took_s"] + second["took_s"]
     return case
 
@@ -135,7 +138,7 @@ def result_of(row, case, why):
                rate=work / predicted, measured_rate=work / measured,
                parts=case["parts_s"], overlapped=case["overlapped_s"], took_s=case["took_s"])
     out["measured_parts"] = row.get("parts", {})
-    out["turns"] = case.get("turns_s", {})
+    out["turns"] = case["stage_turns_s"][row["parts_of"]] if "parts_of" in row else case.get("turns_s", {})
     if "memory" in row:
         out.update(memory_gib=case["peak_memory"]["bytes"] / 2**30, measured_gib=row["memory"])
         out.update(memory_error=out["memory_gib"] / row["memory"] - 1)

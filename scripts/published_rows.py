@@ -11,9 +11,10 @@ PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer"
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
     "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
-    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "state", "note", "fitted", "overlap", "trace", "scores"}
+    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "parts_of", "state", "note", "fitted", "overlap", "trace", "scores"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
+BESIDE = []  # of rows.yaml: what exchanges that run beside kernels at length take and lose
 
 
 def read_rows(path=ROWS):
@@ -21,6 +22,7 @@ def read_rows(path=ROWS):
     with open(path, encoding="utf-8") as f:
         data = yaml.safe_load(f)
     FITTED.update(data.get("fitted", {}))
+    BESIDE[:] = data.get("beside", [])
     sections = []
     for section in data["sections"]:
         known = {}
@@ -88,11 +90,18 @@ def scenario(row, gpu_suffix, fitted=True, traces=None):
     adapters = machine.get("adapters")
     if adapters in dispatch and tokens_leave_nodes(row):
         changes.append(f"topology.node.nics.bandwidth={dispatch[adapters]}")
-    if "sms" in dispatch and row.get("pipeline", "").startswith("combined"):
+    if "sms" in dispatch and merges(row):
         changes.append(f"policy.dispatch.sms={dispatch['sms']}")
+    if merges(row) or row.get("zero") == 3:
+        changes += BESIDE
     changes += machine.get("set", []) + dispatch.get("set", []) + row.get("set", [])
     out["set"] = changes
     return out
+
+
+def merges(row):
+    """Whether exchanges of one pass run beside the kernels of another."""
+    return row.get("pipeline", "").startswith("combined")
 
 
 def tokens_leave_nodes(row):

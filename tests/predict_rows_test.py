@@ -114,6 +114,8 @@ class PredictRows(unittest.TestCase):
         self.assertEqual(rows.extended(first, second, 2)["iteration_s"], 9.0)
         self.assertEqual(rows.extended(first, second, 2)["parts_s"], {"experts": 8.0})
         self.assertEqual(rows.extended(first, second, 2)["turns_s"], {"1F": 2.5})
+        first["stage_turns_s"], second["stage_turns_s"] = [{"1F": 1.0}, {"1F": 2.0}], [{"1F": 2.0}, {"1F": 2.5}]
+        self.assertEqual(rows.extended(first, second, 2)["stage_turns_s"], [{"1F": 4.0}, {"1F": 3.5}])
 
     @unittest.skipIf(not MOESIM, "no moesim")
     def test_predicts_a_row(self):

@@ -53,7 +53,8 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
   e.ranks = rank_reports(planned, timeline, iterations.planner().shape().grid, cluster);
   const Pipeline& pipeline = iterations.planner().shape().pipeline;
   if (pipeline.stages() > 1) {
-    e.turns = turn_times(planned.plan, timeline, pipeline, stages_of(planned.memory));
+    e.turns =
+        mean_of(turn_times_by_stage(planned.plan, timeline, pipeline, stages_of(planned.memory)));
   }
   e.path = critical_path(planned.plan, timeline);
   e.sums = path_sums(e.path, priced, cluster.gpus);

@@ -115,7 +115,8 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
       metrics.add(iteration_times(planned.plan, timeline, hosts_take_time(run.cluster.gpus)), load);
       metrics.path.add(path_sums(critical_path(planned.plan, timeline), priced, run.cluster.gpus));
       if (i == 0 && pipeline.stages() > 1) {
-        metrics.turns = turn_times(planned.plan, timeline, pipeline, stages_of(planned.memory));
+        metrics.stage_turns =
+            turn_times_by_stage(planned.plan, timeline, pipeline, stages_of(planned.memory));
       }
       if (asked.pictures) {
         Pictures& pictures = outcome.pictures[f];

@@ -126,19 +126,23 @@ TurnTimes times_of(const TurnsOfGpu& gpu, const StageTurns& turns, Seconds makes
 
 }  // namespace
 
-TurnTimes turn_times(const Plan& plan, const Timeline& timeline, const Pipeline& pipeline,
-                     const std::vector<int>& stages) {
+std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& timeline,
+                                           const Pipeline& pipeline,
+                                           const std::vector<int>& stages) {
   std::vector<StageTurns> by_stage;
   for (int r = 0; r < pipeline.stages(); ++r) by_stage.emplace_back(pipeline.of(r));
-  TurnTimes mean;
-  const double part = 1.0 / static_cast<double>(stages.size());
+  std::vector<double> gpus_of(by_stage.size());
+  for (const int stage : stages) ++gpus_of[static_cast<std::size_t>(stage)];
+  std::vector<TurnTimes> means(by_stage.size());
   const auto gpus = turns_of_gpus(plan, timeline, by_stage, stages);
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     const auto stage = static_cast<std::size_t>(stages[g]);
     const TurnTimes own = times_of(gpus[g], by_stage[stage], timeline.makespan);
-    for (std::size_t p = 0; p < mean.parts.size(); ++p) mean.parts[p] += own.parts[p] * part;
+    for (std::size_t p = 0; p < own.parts.size(); ++p) {
+      means[stage].parts[p] += own.parts[p] * (1 / gpus_of[stage]);
+    }
   }
-  return mean;
+  return means;
 }
 
 }  // namespace moesim

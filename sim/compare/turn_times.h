@@ -11,11 +11,12 @@
 
 namespace moesim {
 
-/// Of the mean GPU; `stages`: [GPU] its stage of the pipeline.
+/// Of the mean GPU of every stage; `stages`: [GPU] its stage of the pipeline.
 ///  - A turn lasts from the start of its first kernel or exchange to the end of its last one, but
 ///    begins no earlier than the turn before it has ended: so every moment counts once.
 ///  - Transfers between stages, and exchanges between replicas, are no part of a turn.
-TurnTimes turn_times(const Plan& plan, const Timeline& timeline, const Pipeline& pipeline,
-                     const std::vector<int>& stages);
+std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& timeline,
+                                           const Pipeline& pipeline,
+                                           const std::vector<int>& stages);
 
 }  // namespace moesim

@@ -286,7 +286,10 @@ nlohmann::ordered_json iteration_json(const IterationCase& c) {
                {"ops", m.ops},
                {"peak_memory", fullest_json(m.fullest)},
                {"notes", m.notes}});
-  if (m.turns) json["turns_s"] = turns_json(*m.turns);
+  if (!m.stage_turns.empty()) {
+    json["turns_s"] = turns_json(mean_of(m.stage_turns));
+    for (const TurnTimes& of : m.stage_turns) json["stage_turns_s"].push_back(turns_json(of));
+  }
   if (!m.elasticities.empty()) json["elasticities"] = elasticities_json(m.elasticities);
   if (m.least) json["least_s"] = m.least->value / m.iterations;
   if (m.bounds) json["time_bounds"] = time_bounds_json(*m.bounds * (1.0 / m.iterations));

@@ -52,7 +52,7 @@ struct IterationMetrics {
   std::optional<TimeBounds> bounds = {};      // where they are asked for: sum over the iterations
   std::optional<Seconds> least = {};          // the same of least_time
   std::vector<Elasticity> elasticities = {};  // of the first, where they are asked for
-  std::optional<TurnTimes> turns = {};        // where there is a pipeline: of the first iteration
+  std::vector<TurnTimes> stage_turns = {};    // where there is a pipeline: of the first iteration
 
   void add(const IterationTimes& other, double load);
   bool operator==(const IterationMetrics&) const = default;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "sim/base/types.h"
 
@@ -28,5 +29,16 @@ struct TurnTimes {
   Seconds of(TurnPart part) const { return parts[static_cast<std::size_t>(part)]; }
   bool operator==(const TurnTimes&) const = default;
 };
+
+/// Of the mean GPU, from those of every stage's: stages have equally many GPUs.
+inline TurnTimes mean_of(const std::vector<TurnTimes>& stages) {
+  TurnTimes mean;
+  for (const TurnTimes& stage : stages) {
+    for (std::size_t p = 0; p < mean.parts.size(); ++p) {
+      mean.parts[p] += stage.parts[p] * (1 / static_cast<double>(stages.size()));
+    }
+  }
+  return mean;
+}
 
 }  // namespace moesim

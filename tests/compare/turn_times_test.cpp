@@ -63,13 +63,32 @@ TEST(TurnTimes, CountEveryMomentOnce) {
   OpKey update;
   update.kind = OpKind::optimizer;
   hand.add(update, Stream::compute, 12, 15);
-  const TurnTimes times = turn_times(hand.plan, hand.timeline, pipeline, {0});
+  const TurnTimes times = turn_times_by_stage(hand.plan, hand.timeline, pipeline, {0}).front();
   EXPECT_DOUBLE_EQ(times.of(TurnPart::forward).value, 2);
   EXPECT_DOUBLE_EQ(times.of(TurnPart::merged).value, 5);
   EXPECT_DOUBLE_EQ(times.of(TurnPart::backward).value, 1);
   EXPECT_DOUBLE_EQ(times.of(TurnPart::weights).value, 2);
   EXPECT_DOUBLE_EQ(times.of(TurnPart::update).value, 2);  // behind the turn that it begins in
   EXPECT_DOUBLE_EQ(times.of(TurnPart::bubble).value, 20 - 12);
+}
+
+// Stages do unlike things: each has its own mean, and all GPUs theirs.
+TEST(TurnTimes, AreThoseOfEveryStagesMeanGpu) {
+  const StageWork f0{WorkKind::forward, 0, 0}, b0{WorkKind::backward, 0, 0};
+  const Pipeline pipeline({PipelineKind::one_f_one_b, 2, 1, 1},
+                          {{{f0, {}}, {b0, {}}}, {{f0, {}}, {b0, {}}}});
+  HandWritten hand;
+  hand.plan.gpus = 4;
+  for (int gpu = 0; gpu < 4; ++gpu) {
+    hand.pass(Pass::forward, Role::plain, 0, 0, 1 + gpu);
+    hand.plan.ops.back().group = Group{GpuId(gpu)};
+  }
+  const auto stages = turn_times_by_stage(hand.plan, hand.timeline, pipeline, {0, 0, 1, 1});
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_DOUBLE_EQ(stages[0].of(TurnPart::forward).value, 1.5);
+  EXPECT_DOUBLE_EQ(stages[0].of(TurnPart::bubble).value, 2.5);
+  EXPECT_DOUBLE_EQ(stages[1].of(TurnPart::forward).value, 3.5);
+  EXPECT_DOUBLE_EQ(mean_of(stages).of(TurnPart::forward).value, 2.5);
 }
 
 IterationMetrics metrics_of(const std::string& kind, const std::string& grid) {
@@ -89,21 +108,24 @@ IterationMetrics metrics_of(const std::string& kind, const std::string& grid) {
 TEST(TurnTimes, OfAPlannedIterationAddUpToIt) {
   for (const char* kind : {"1f1b", "combined-1f1b", "zb1p", "dualpipe"}) {
     const IterationMetrics m = metrics_of(kind, "{pp: 2, ep: 4}");
-    ASSERT_TRUE(m.turns) << kind;
-    EXPECT_NEAR(sum_of(*m.turns) / m.times.iteration, 1, 1e-9) << kind;
+    ASSERT_EQ(m.stage_turns.size(), 2u) << kind;
+    for (const TurnTimes& stage : m.stage_turns) {
+      EXPECT_NEAR(sum_of(stage) / m.times.iteration, 1, 1e-9) << kind;
+    }
+    const TurnTimes turns = mean_of(m.stage_turns);
     const bool merges = kind != std::string("1f1b") && kind != std::string("zb1p");
     const bool splits = kind == std::string("zb1p") || kind == std::string("dualpipe");
-    EXPECT_EQ(m.turns->of(TurnPart::merged).value > 0, merges) << kind;
-    EXPECT_EQ(m.turns->of(TurnPart::weights).value > 0, splits) << kind;
-    EXPECT_GT(m.turns->of(TurnPart::forward).value, 0) << kind;
-    EXPECT_GT(m.turns->of(TurnPart::update).value, 0) << kind;
+    EXPECT_EQ(turns.of(TurnPart::merged).value > 0, merges) << kind;
+    EXPECT_EQ(turns.of(TurnPart::weights).value > 0, splits) << kind;
+    EXPECT_GT(turns.of(TurnPart::forward).value, 0) << kind;
+    EXPECT_GT(turns.of(TurnPart::update).value, 0) << kind;
     // What waits within a turn is no bubble of the turns.
     EXPECT_LE(
-        m.turns->of(TurnPart::bubble).value,
+        turns.of(TurnPart::bubble).value,
         (m.times.of(IterationPart::bubble) + m.times.of(IterationPart::waiting)).value * 1.001)
         << kind;
   }
-  EXPECT_FALSE(metrics_of("1f1b", "{pp: 1, ep: 4}").turns);
+  EXPECT_TRUE(metrics_of("1f1b", "{pp: 1, ep: 4}").stage_turns.empty());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "sim/plan/check.h"
+#include "sim/transport/transport.h"
 #include "tests/plan/fixed_network.h"
 #include "tests/plan/fixtures.h"
 
@@ -179,6 +180,69 @@ TEST(Slowdown, MultiprocessorsTakenMultiplyAnOverlap) {
   EXPECT_NEAR(c.end_ms(timeline, exchange), 40'000, 1e-6);
   EXPECT_NEAR(c.end_ms(timeline, computes), 120'000, 1e-6);
   EXPECT_NEAR(c.end_ms(timeline, moves), 100'000 + 40'000 / 3.0, 1e-6);
+}
+
+TransportPtr transport_with(int sms, bool fused) {
+  Transport transport;
+  transport.sms = sms;
+  transport.fused = fused;
+  return std::make_shared<const Transport>(transport);
+}
+
+// Two hops of a dispatch that overlap are one kernel, which has its multiprocessors once; with
+// those of another dispatch they add up.
+TEST(Slowdown, PhasesOfOneKernelShareItsMultiprocessors) {
+  const auto end_of = [](bool fused, int second_layer) {
+    Case c;
+    c.plan.transports.tokens = transport_with(0, fused);
+    const OpId kernel = c.compute(0, product());
+    for (int phase = 0; phase < 2; ++phase) {
+      const OpId hop = c.exchange({}, 1, phase == 0 ? Stream::ep : Stream::ep_2, 33);
+      OpKey& key = c.plan.ops[hop.index()].key;
+      key.kind = OpKind::token_exchange;
+      key.layer = phase == 0 ? 0 : second_layer;
+      key.part = phase;
+    }
+    return c.end_ms(c.run({}, 40'000), kernel);
+  };
+  EXPECT_NEAR(end_of(true, 0), 110'000, 1e-6);
+  EXPECT_NEAR(end_of(true, 1), 120'000, 1e-6);
+  EXPECT_NEAR(end_of(false, 0), 120'000, 1e-6);
+}
+
+// The multiprocessors are held until the last phase has ended: the second one takes 40 s more.
+TEST(Slowdown, AFusedKernelHoldsItsMultiprocessorsToItsEnd) {
+  Case c;
+  c.plan.transports.tokens = transport_with(0, true);
+  const OpId kernel = c.compute(0, product());
+  for (int phase = 0; phase < 2; ++phase) {
+    const OpId hop = c.exchange({}, 1, Stream::ep, 33);  // one after the other
+    OpKey& key = c.plan.ops[hop.index()].key;
+    key.kind = OpKind::token_exchange;
+    key.part = phase;
+  }
+  EXPECT_NEAR(c.end_ms(c.run({}, 40'000), kernel), 120'000, 1e-6);
+}
+
+TEST(Slowdown, RingsTakeTheMultiprocessorsOfTheirTransport) {
+  const auto end_of = [](Stream stream) {
+    Case c;
+    c.plan.transports.others = transport_with(33, false);
+    const OpId kernel = c.compute(0, product());
+    c.exchange({}, 1, stream);
+    return c.end_ms(c.run({}, 40'000), kernel);
+  };
+  for (const Stream ring : {Stream::dp, Stream::param, Stream::tp, Stream::cp}) {
+    EXPECT_NEAR(end_of(ring), 110'000, 1e-6) << name_of(ring);
+  }
+  for (const Stream other : {Stream::ep, Stream::pp_down}) {
+    EXPECT_NEAR(end_of(other), 100'000, 1e-6) << name_of(other);
+  }
+  Case c;
+  c.plan.transports.others = transport_with(132, false);
+  c.exchange({}, 1, Stream::dp);
+  EXPECT_EQ(test::error_of([&] { c.run({}, 1); }),
+            "error: op 0 'x' takes 132 multiprocessors, but GPU model 'g' has 132\n");
 }
 
 TEST(Slowdown, RefusesExchangesThatTakeMoreMultiprocessorsThanThereAre) {

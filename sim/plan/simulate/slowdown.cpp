@@ -13,13 +13,8 @@
 namespace moesim {
 namespace {
 
-bool takes_sms(const Plan& plan) {
-  return std::ranges::any_of(plan.ops,
-                             [](const Op& op) { return op.exchange() && op.exchange()->sms > 0; });
-}
-
 void check_sms(const Plan& plan, OpId id, const GpuModel& gpu) {
-  const int taken = plan[id].exchange()->sms;
+  const int taken = sms_of(plan, plan[id]);
   if (taken < gpu.sms) return;
   const std::string takes = fmt::format("{} takes {} multiprocessors, but GPU model '{}' ",
                                         describe(plan, id), taken, gpu.name);
@@ -33,8 +28,7 @@ bool slows(const Plan& plan, const GpuModels& gpus) {
   check_gpus(plan, gpus.size());
   const bool takes = takes_sms(plan);
   for (OpId id(0); takes && id.index() < plan.ops.size(); ++id.value) {
-    const Exchange* exchange = plan[id].exchange();
-    if (exchange == nullptr || exchange->sms == 0) continue;
+    if (sms_of(plan, plan[id]) == 0) continue;
     for (const GpuId gpu : plan[id].group) check_sms(plan, id, *gpus[gpu.index()]);
   }
   return takes || std::ranges::any_of(gpus, [](const auto& gpu) { return gpu->overlap.any(); });
@@ -46,6 +40,7 @@ Slowdown::Slowdown(const PricedPlan& plan, const GpuModels& gpus, Events& events
       takes_sms_(takes_sms(plan.plan())),
       slows_exchanges_(std::ranges::any_of(
           gpus, [](const auto& gpu) { return gpu->overlap.communication > 1; })),
+      sms_(plan.plan()),
       events_(events),
       ended_(std::move(ended)) {
   for (const auto& gpu : gpus) gpus_.push_back({gpu.get(), {}, {}, {}});
@@ -61,9 +56,8 @@ void Slowdown::at_time(Seconds time, Function function) {
 /// By what exchanges cost them now.
 void Slowdown::slow_kernels(Gpu& gpu) {
   const double by_memory = gpu.exchanging > 0 ? gpu.model->overlap.compute : 1;
-  const int sms = gpu.model->sms;
-  const double by_sms =
-      gpu.sms_taken > 0 ? static_cast<double>(sms) / std::max(1, sms - gpu.sms_taken) : 1;
+  const int sms = gpu.model->sms, taken = sms_.on(GpuId(&gpu - gpus_.data()));
+  const double by_sms = taken > 0 ? static_cast<double>(sms) / std::max(1, sms - taken) : 1;
   gpu.other_kernels.set_factor(events_.now(), by_memory);
   gpu.bound_by_compute.set_factor(events_.now(), by_memory * by_sms);
 }
@@ -126,7 +120,7 @@ void Slowdown::enter(OpId exchange, std::int32_t participant) {
   const GpuId id = gpu_of(exchange, participant);
   Gpu& gpu = at(id);
   ++gpu.exchanging;
-  gpu.sms_taken += plan_.plan()[exchange].exchange()->sms;
+  sms_.enter(exchange, id);
   slow_kernels(gpu);
   changed(id);
 }
@@ -197,7 +191,7 @@ void Slowdown::leave(OpId exchange, std::int32_t participant) {
   const GpuId id = gpu_of(exchange, participant);
   Gpu& gpu = at(id);
   --gpu.exchanging;
-  gpu.sms_taken -= plan_.plan()[exchange].exchange()->sms;
+  sms_.leave(exchange, id);
   slow_kernels(gpu);
   changed(id);
 }

@@ -11,6 +11,7 @@
 #include "sim/plan/simulate/events.h"
 #include "sim/plan/simulate/network.h"
 #include "sim/plan/simulate/slowed_work.h"
+#include "sim/plan/simulate/taken_sms.h"
 
 namespace moesim {
 
@@ -25,7 +26,7 @@ bool slows(const Plan& plan, const GpuModels& gpus);
 /// every participant. Where exchanges end for one GPU after the other, each counts for itself. Host
 /// work neither slows nor is slowed.
 ///
-/// Exchanges also take multiprocessors (Exchange::sms), as long as their GPU is in them: what is
+/// Exchanges also take multiprocessors (TakenSms), as long as their GPU is in them: what is
 /// bound by computing then advances by (sms - taken) / sms besides, one being left at least.
 class Slowdown {
  public:
@@ -44,7 +45,6 @@ class Slowdown {
     SlowedWork bound_by_compute, other_kernels, exchanges;
     int computing = 0;        // kernels that it runs
     int exchanging = 0;       // exchanges with data that it is in
-    int sms_taken = 0;        // by these
     Seconds awaited = never;  // when it looks for ended work next
   };
   struct Participant {
@@ -86,6 +86,7 @@ class Slowdown {
   const PricedPlan& plan_;
   bool takes_sms_;
   bool slows_exchanges_;  // else they end when they have been carried
+  TakenSms sms_;
   Events& events_;
   Network::Ended ended_;
   std::vector<Gpu> gpus_;

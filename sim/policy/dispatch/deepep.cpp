@@ -18,9 +18,10 @@ std::int64_t fp8_bytes(const MoeModel& model) { return model.hidden + 4 * (model
 std::int64_t bf16_bytes(const MoeModel& model) { return 2 * std::int64_t{model.hidden}; }
 std::int64_t round_up_to_16(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Only the forward dispatch is sent in FP8: combine and gradients need the precision.
-bool in_fp8(bool fp8, Stage stage, Pass pass) {
-  return fp8 && stage == Stage::dispatch && pass == Pass::forward;
+/// What leaves for the experts may be sent in FP8, forward by one choice and backward by another;
+/// the way back adds up, which needs the precision.
+bool in_fp8(bool forward, bool gradients, Stage stage, Pass pass) {
+  return stage == Stage::dispatch && (pass == Pass::forward ? forward : gradients);
 }
 
 class LowLatency : public Flat<false> {
@@ -35,7 +36,7 @@ class LowLatency : public Flat<false> {
     for (const Stage stage : {Stage::dispatch, Stage::combine}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         const std::int64_t hidden =
-            in_fp8(fp8_, stage, pass) ? fp8_bytes(model) : bf16_bytes(model);
+            in_fp8(fp8_, false, stage, pass) ? fp8_bytes(model) : bf16_bytes(model);
         shape.wire(stage, pass).row = Bytes(hidden + (stage == Stage::dispatch ? 16 : 0));
       }
     }
@@ -114,8 +115,9 @@ DispatchShape DeepEpNormal::shape(const MoeModel& model) const {
 /// Hidden values and scales, 8 bytes of source data, and 4 bytes for each expert id and weight
 /// (the combine brings weights alone), rounded up to 16.
 Bytes DeepEpNormal::message_bytes(const MoeModel& model, Stage stage, Pass pass) const {
-  const std::int64_t hidden =
-      in_fp8(parameters_.fp8, stage, pass) ? fp8_bytes(model) : bf16_bytes(model);
+  const std::int64_t hidden = in_fp8(parameters_.fp8, parameters_.fp8_gradients, stage, pass)
+                                  ? fp8_bytes(model)
+                                  : bf16_bytes(model);
   const std::int64_t per_choice = stage == Stage::dispatch ? 8 : 4;
   return Bytes(round_up_to_16(hidden + 8 + per_choice * model.top_k));
 }
@@ -126,15 +128,17 @@ int rounds_for(std::int64_t tokens, const DeepEpParameters& parameters) {
   return static_cast<int>(std::clamp<std::int64_t>(turns, 1, parameters.rounds));
 }
 
-// type: fp8 (default) or bf16, of the forward dispatch; channels; rdma_chunk: tokens of a put, by
-// default what DeepEP takes for the number of ranks; chunk_time; rounds: the most of them;
-// host_wait: until the host, which makes room for the rows, has read how many come
-// (csrc/deep_ep.cpp), default 0 us: it knows a bound. By a fused transport there are twice as many
-// rounds, as further ones start nothing; its rates were measured with DeepEP's chunks, and hold
-// their turns.
+// type: fp8 (default) or bf16, of the forward dispatch; gradients: bf16 (default) or fp8, of those
+// that leave for the experts, as DeepSeek-V3 was trained (arXiv 2412.19437, 3.3.3); channels;
+// rdma_chunk: tokens of a put, by default what DeepEP takes for the number of ranks; chunk_time;
+// rounds: the most of them; host_wait: until the host, which makes room for the rows, has read how
+// many come (csrc/deep_ep.cpp), default 0 us: it knows a bound. By a fused transport there are
+// twice as many rounds, as further ones start nothing; its rates were measured with DeepEP's
+// chunks, and hold their turns.
 DispatchMaker read_deepep_normal(const YamlMap& params) {
   DeepEpParameters parameters;
   parameters.fp8 = read_fp8(params);
+  parameters.fp8_gradients = params.choice("gradients", {"bf16", "fp8"}, 0) == 1;
   parameters.channels = static_cast<int>(params.integer("channels", {1, 256}, published_channels));
   const auto chunk = static_cast<int>(params.integer("rdma_chunk", {1, 4096}, 0));
   parameters.chunk_time = params.seconds("chunk_time", Seconds(0));

@@ -8,7 +8,8 @@
 namespace moesim {
 
 struct DeepEpParameters {
-  bool fp8 = true;  // of the forward dispatch
+  bool fp8 = true;             // of the forward dispatch
+  bool fp8_gradients = false;  // of those that leave for the experts
   int channels = published_channels;
   RdmaChunks chunks;
   int rounds = 1;         // at most

@@ -33,6 +33,15 @@ TEST(DeepEp, WireBytesOfATokenAreTheReferences) {
   }
   const auto bf16 = made("{kind: deepep-normal, type: bf16}");
   EXPECT_EQ(row(*bf16->options()[0], Stage::dispatch), Bytes(14336 + 8 + 64 + 8));
+  // Gradients: those that leave for the experts alone.
+  const auto backward = [](const Dispatch& dispatch, Stage stage) {
+    return dispatch.shape().wire(stage, Pass::backward).row;
+  };
+  EXPECT_EQ(backward(*normal->options()[0], Stage::dispatch), Bytes(14336 + 8 + 64 + 8));
+  const auto trained = made("{kind: deepep-normal, gradients: fp8}");
+  EXPECT_EQ(row(*trained->options()[0], Stage::dispatch), Bytes(7472));
+  EXPECT_EQ(backward(*trained->options()[0], Stage::dispatch), Bytes(7472));
+  EXPECT_EQ(backward(*trained->options()[0], Stage::combine), Bytes(14384));
   // 128 tokens x 8 x (7168 + 224 + 16) = 7,585,792 bytes per low-latency dispatch (reference 3.2).
   const auto low = made("deepep-low-latency");
   EXPECT_EQ(128 * 8 * row(*low, Stage::dispatch).value, 7585792);
