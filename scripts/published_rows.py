@@ -14,7 +14,7 @@ KNOWN = set(PARALLEL) | {
     "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "parts_of", "state", "note", "fitted", "overlap", "trace", "scores"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
-BESIDE = []  # of rows.yaml: what exchanges that run beside kernels at length take and lose
+BESIDE = {}  # of rows.yaml: [GPU, or all] what exchanges take and lose that run beside kernels at length
 
 
 def read_rows(path=ROWS):
@@ -22,7 +22,7 @@ def read_rows(path=ROWS):
     with open(path, encoding="utf-8") as f:
         data = yaml.safe_load(f)
     FITTED.update(data.get("fitted", {}))
-    BESIDE[:] = data.get("beside", [])
+    BESIDE.update(data.get("beside", {}))
     sections = []
     for section in data["sections"]:
         known = {}
@@ -93,7 +93,7 @@ def scenario(row, gpu_suffix, fitted=True, traces=None):
     if "sms" in dispatch and merges(row):
         changes.append(f"policy.dispatch.sms={dispatch['sms']}")
     if merges(row) or row.get("zero") == 3:
-        changes += BESIDE
+        changes += BESIDE.get("all", []) + BESIDE.get(machine["gpu"], [])
     changes += machine.get("set", []) + dispatch.get("set", []) + row.get("set", [])
     out["set"] = changes
     return out
