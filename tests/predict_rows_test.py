@@ -72,6 +72,25 @@ class PredictRows(unittest.TestCase):
         self.assertIn("topology.node.gpu=b200-training", table["H/ep8-4"]["set"])
         self.assertEqual(table["H/ep8-4"]["gradient_bytes"], 4)
 
+    def test_what_runs_beside_kernels_at_length_costs_both(self):
+        table = {f"{s['id']}/{r['id']}": rows.scenario(r, "measured")["set"]
+                 for s in rows.read_rows() for r in s["all"]}
+        rings, beside = "transport:nccl-ring.sms=16", "gpu.overlap.communication=1.31"
+        for name in ("B.1/overlap", "B.2/delayed-wgrad", "C.1/deepep-overlap", "E.1/mixtral-fsdp"):
+            self.assertIn(rings, table[name], name)
+            self.assertIn(beside, table[name], name)
+        for name in ("B.1/no-overlap", "C.1/deepep", "D/qwen3-30b", "E.1/mixtral-folding"):
+            self.assertNotIn(rings, table[name], name)
+            self.assertNotIn(beside, table[name], name)
+        self.assertIn(rings, table["A-B200/deepseek-v3-26.04.01"])
+        self.assertNotIn(beside, table["A-B200/deepseek-v3-26.04.01"])  # measured on H100 and H800 alone
+
+    def test_parts_of_a_stage_are_those_of_its_own_turns(self):
+        row = next(r for s in rows.read_rows() if s["id"] == "G" for r in s["all"])
+        case = {"iteration_s": 20.0, "flop_per_token": 1e9, "parts_s": {}, "overlapped_s": 0.0, "took_s": 0.0,
+                "turns_s": {"1F": 1.5}, "stage_turns_s": [{"1F": 1.0}, {"1F": 2.0}]}
+        self.assertEqual(rows.result_of(row, case, "")["turns"], {"1F": 1.0})
+
     def test_writes_the_tables_of_the_page_between_their_marks(self):
         section = {"id": "X", "title": "two rows", "source": "a test"}
         known = {"section": "X", "model": "m", "gpus": 1, "unit": "s", "measured_parts": {"bubble": 1}, "turns": {"bubble": 2}}
