@@ -14,7 +14,7 @@ KNOWN = set(PARALLEL) | {
     "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "parts_of", "state", "note", "fitted", "overlap", "trace", "scores"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
-BESIDE = {}  # of rows.yaml: [GPU, or all] what exchanges take and lose that run beside kernels at length
+BESIDE = {}  # of rows.yaml: [merged, weights][GPU] what exchanges take and lose that run beside kernels at length
 
 
 def read_rows(path=ROWS):
@@ -92,8 +92,8 @@ def scenario(row, gpu_suffix, fitted=True, traces=None):
         changes.append(f"topology.node.nics.bandwidth={dispatch[adapters]}")
     if "sms" in dispatch and merges(row):
         changes.append(f"policy.dispatch.sms={dispatch['sms']}")
-    if merges(row) or row.get("zero") == 3:
-        changes += BESIDE.get("all", []) + BESIDE.get(machine["gpu"], [])
+    beside = "merged" if merges(row) else "weights" if row.get("zero") == 3 else ""
+    changes += BESIDE.get(beside, {}).get(machine["gpu"], [])
     changes += machine.get("set", []) + dispatch.get("set", []) + row.get("set", [])
     out["set"] = changes
     return out

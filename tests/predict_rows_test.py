@@ -76,9 +76,11 @@ class PredictRows(unittest.TestCase):
         table = {f"{s['id']}/{r['id']}": rows.scenario(r, "measured")["set"]
                  for s in rows.read_rows() for r in s["all"]}
         rings, beside = "transport:nccl-ring.sms=16", "gpu.overlap.communication=1.31"
-        for name in ("B.1/overlap", "B.2/delayed-wgrad", "C.1/deepep-overlap", "E.1/mixtral-fsdp"):
+        for name in ("B.1/overlap", "B.2/delayed-wgrad", "C.1/deepep-overlap"):
             self.assertIn(rings, table[name], name)
             self.assertIn(beside, table[name], name)
+        self.assertIn(rings, table["E.1/mixtral-fsdp"])
+        self.assertNotIn(beside, table["E.1/mixtral-fsdp"])  # rings alone
         for name in ("B.1/no-overlap", "C.1/deepep", "D/qwen3-30b", "E.1/mixtral-folding"):
             self.assertNotIn(rings, table[name], name)
             self.assertNotIn(beside, table[name], name)
