@@ -107,5 +107,16 @@ TEST(HostProgram, CallsPhasesOfADispatchOnce) {
   EXPECT_NEAR(c.makespan_ms(host_of(25, 40)), 40 + 25 + 40, 1e-9);
 }
 
+TEST(HostProgram, CallsADispatchForAsLongAsItsTransportSays) {
+  HostCase c;
+  c.exchange();
+  c.kernel(0, kernel_of(10));
+  c.exchange({}, Stream::pp_down, OpKind::stage_transfer);
+  auto tokens = std::make_shared<Transport>();
+  tokens->host = milliseconds(7);
+  c.plan.transports.tokens = tokens;
+  EXPECT_NEAR(c.makespan_ms(host_of(25, 40)), 7 + 25 + 40, 1e-9);
+}
+
 }  // namespace
 }  // namespace moesim

@@ -49,7 +49,8 @@ int nearest_centre(const std::vector<double>& point, const Points& centres) {
   return static_cast<int>(best);
 }
 
-/// Gives every empty cluster the point that lies farthest from its centre in a cluster of several.
+/// Gives every empty cluster the point that lies farthest from its centre in a cluster of several;
+/// centres stay where they are.
 void fill_empty(const Points& points, Clustering& result) {
   std::vector<int> sizes(result.centres.size());
   for (const int c : result.cluster_of) ++sizes[c];
@@ -65,7 +66,6 @@ void fill_empty(const Points& points, Clustering& result) {
     --sizes[result.cluster_of[farthest]];
     ++sizes[empty];
     result.cluster_of[farthest] = static_cast<int>(empty);
-    result.centres[empty] = points[farthest];
   }
 }
 

@@ -29,7 +29,9 @@ std::vector<std::vector<ExpertId>> equal_groups(const SquareMatrix& similarity, 
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) points[i].push_back(1 - similarity.at(i, j));
   }
-  auto [cluster_of, centres] = k_means(points, groups, seed);
+  Clustering found = k_means(points, groups, seed);
+  std::vector<int>& cluster_of = found.cluster_of;
+  const Points& centres = found.centres;
   const auto size = [&](std::size_t c) {
     return static_cast<std::size_t>(std::ranges::count(cluster_of, static_cast<int>(c)));
   };
