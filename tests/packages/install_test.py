@@ -36,9 +36,12 @@ class Installed(unittest.TestCase):
 
     def works_in(self, prefix):
         """What a user does first, in an empty folder, with nothing of ours in the environment."""
+        # But where a build with counters (scripts/coverage) is to write these.
+        counters = {name: os.environ[name] for name in ("LLVM_PROFILE_FILE",) if name in os.environ}
+        environment = {"PATH": "/usr/bin:/bin", **counters}
         with tempfile.TemporaryDirectory() as away:
             def moesim(*words):
-                return checked([prefix / "bin/moesim", *words], cwd=away, env={"PATH": "/usr/bin:/bin"})
+                return checked([prefix / "bin/moesim", *words], cwd=away, env=environment)
             self.assertIn("moesim ", moesim("--version"))
             for kind, name in (("topologies", "h100-rail"), ("models", "gpt-oss-20b"), ("scenarios", "quickstart")):
                 self.assertIn(name, moesim("list", kind))
