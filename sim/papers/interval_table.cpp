@@ -158,6 +158,16 @@ std::string words_of(const ShippedModelErrors& errors) {
 
 bool has_one(const TimedCase& c) { return c.times.size() < 2; }
 
+/// The table below what its columns mean, and above what cases of one step or iteration lack.
+Printout printed(const char* columns, Table table, const ShippedModelErrors& errors, bool has_note,
+                 const char* note) {
+  Printout printout;
+  printout.add(fmt::format("\n# 90 % intervals. {} {}\n", columns, words_of(errors)));
+  printout.add(std::move(table));
+  if (has_note) printout.add(fmt::format("# note: {}\n", note));
+  return printout;
+}
+
 }  // namespace
 
 Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors) {
@@ -166,17 +176,11 @@ Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModel
       {"topology", "policy", "step", "+-", "speedup", "sampled", "told apart", "with model"});
   const auto list = timed_cases(cases);
   add_rows(table, list, errors, row_of_steps);
-  Printout printout;
-  printout.add(
-      fmt::format("\n# 90 % intervals. +-, sampled: for another recording of as many steps; with "
-                  "model: also by "
-                  "what published speedups are off {}\n",
-                  words_of(errors)));
-  printout.add(std::move(table));
-  if (std::ranges::any_of(list, has_one)) {
-    printout.add("# note: one step has no interval; record more, or lower --tokens-per-rank\n");
-  }
-  return printout;
+  return printed(
+      "+-, sampled: for another recording of as many steps; with model: also by what "
+      "published speedups are off",
+      std::move(table), errors, std::ranges::any_of(list, has_one),
+      "one step has no interval; record more, or lower --tokens-per-rank");
 }
 
 Printout interval_table(const std::vector<IterationCase>& cases, const ShippedModelErrors& errors) {
@@ -185,16 +189,11 @@ Printout interval_table(const std::vector<IterationCase>& cases, const ShippedMo
                "sampled", "told apart", "with model"});
   const auto list = timed_cases(cases);
   add_rows(table, list, errors, row_of_iterations);
-  Printout printout;
-  printout.add(fmt::format(
-      "\n# 90 % intervals. sampled: for other iterations, as many; with model: also by what "
-      "published iterations are off, in pairs and alone {}\n",
-      words_of(errors)));
-  printout.add(std::move(table));
-  if (std::ranges::any_of(list, has_one)) {
-    printout.add("# note: one iteration is not sampled; --steps 0:N simulates more\n");
-  }
-  return printout;
+  return printed(
+      "sampled: for other iterations, as many; with model: also by what published "
+      "iterations are off, in pairs and alone",
+      std::move(table), errors, std::ranges::any_of(list, has_one),
+      "one iteration is not sampled; --steps 0:N simulates more");
 }
 
 }  // namespace moesim

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 
 #include "sim/engine/cores.h"
@@ -151,51 +152,45 @@ TEST(Connections, MessagesArriveWhileTheirReaderWaitsForACore) {
 
 using Ends = std::vector<std::pair<char, double>>;
 
-TEST(Cores, ThreadsTakeTurnsFirstComeFirstServed) {
+/// Three threads, and which of their jobs ended when.
+struct Threads {
+  explicit Threads(int count) : cores(count) {}
+  std::function<void()> job(char name) {
+    return [this, name] { ended.emplace_back(name, events.now().value); };
+  }
   EventQueue events;
-  Cores cores(1);
-  SharedThread one(events, cores), other(events, cores), third(events, cores);
+  Cores cores;
+  SharedThread one{events, cores}, other{events, cores}, third{events, cores};
   Ends ended;
-  const auto job = [&](char name) {
-    return [&ended, &events, name] { ended.emplace_back(name, events.now().value); };
-  };
-  one.run(Seconds(3), job('a'));
-  other.run(Seconds(2), job('b'));
-  third.run(Seconds(1), job('c'));
-  events.run();
-  EXPECT_EQ(ended, (Ends{{'a', 3}, {'b', 5}, {'c', 6}}));
+};
+
+TEST(Cores, ThreadsTakeTurnsFirstComeFirstServed) {
+  Threads t(1);
+  t.one.run(Seconds(3), t.job('a'));
+  t.other.run(Seconds(2), t.job('b'));
+  t.third.run(Seconds(1), t.job('c'));
+  t.events.run();
+  EXPECT_EQ(t.ended, (Ends{{'a', 3}, {'b', 5}, {'c', 6}}));
 }
 
 TEST(Cores, TurnLastsWhileThereIsSomethingToDo) {
-  EventQueue events;
-  Cores cores(1);
-  SharedThread one(events, cores), other(events, cores);
-  Ends ended;
-  const auto job = [&](char name) {
-    return [&ended, &events, name] { ended.emplace_back(name, events.now().value); };
-  };
-  one.run(Seconds(3), job('a'));
-  other.run(Seconds(2), job('b'));
-  one.run(Seconds(1), job('c'));
-  events.call(Seconds(3.5), [&] { one.run(Seconds(1), job('d')); });    // still its turn
-  events.call(Seconds(5.5), [&] { one.run(Seconds(0.5), job('e')); });  // the other's
-  events.run();
-  EXPECT_EQ(ended, (Ends{{'a', 3}, {'c', 4}, {'d', 5}, {'b', 7}, {'e', 7.5}}));
+  Threads t(1);
+  t.one.run(Seconds(3), t.job('a'));
+  t.other.run(Seconds(2), t.job('b'));
+  t.one.run(Seconds(1), t.job('c'));
+  t.events.call(Seconds(3.5), [&] { t.one.run(Seconds(1), t.job('d')); });    // still its turn
+  t.events.call(Seconds(5.5), [&] { t.one.run(Seconds(0.5), t.job('e')); });  // the other's
+  t.events.run();
+  EXPECT_EQ(t.ended, (Ends{{'a', 3}, {'c', 4}, {'d', 5}, {'b', 7}, {'e', 7.5}}));
 }
 
 TEST(Cores, ThreadsOfTwoCoresWorkAtOnce) {
-  EventQueue events;
-  Cores cores(2);
-  SharedThread one(events, cores), other(events, cores), third(events, cores);
-  Ends ended;
-  const auto job = [&](char name) {
-    return [&ended, &events, name] { ended.emplace_back(name, events.now().value); };
-  };
-  one.run(Seconds(3), job('a'));
-  other.run(Seconds(2), job('b'));
-  third.run(Seconds(2), job('c'));
-  events.run();
-  EXPECT_EQ(ended, (Ends{{'b', 2}, {'a', 3}, {'c', 4}}));
+  Threads t(2);
+  t.one.run(Seconds(3), t.job('a'));
+  t.other.run(Seconds(2), t.job('b'));
+  t.third.run(Seconds(2), t.job('c'));
+  t.events.run();
+  EXPECT_EQ(t.ended, (Ends{{'b', 2}, {'a', 3}, {'c', 4}}));
 }
 
 }  // namespace
