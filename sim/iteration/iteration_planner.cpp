@@ -21,7 +21,9 @@ namespace moesim {
 class IterationPlanner::Iteration {
  public:
   Iteration(const IterationPlanner& planner, Plan& plan)
-      : planner_(planner), plan_(plan), transfers_(stages_) {
+      : planner_(planner),
+        plan_(plan),
+        transfers_(stages_, planner.shape_.pipeline, planner.shape_.layers) {
     const int stages = planner.shape_.pipeline.stages();
     for (int r = 0; r < stages; ++r) {
       stages_.emplace_back(plan, planner.shape_.grid, r, planner.model_, planner.options_);
@@ -145,19 +147,25 @@ class IterationPlanner::Iteration {
     return *made;
   }
 
-  /// The pass of a work, whose inputs have arrived.
-  ChunkPass& begin(int stage, const StageWork& work) {
+  /// The pass of a work, whose inputs have arrived; and what the stage sent before, where the
+  /// pipeline awaits that.
+  ChunkPass& begin(int stage, const StageWork& work, const std::vector<OpId>& sent) {
     ChunkPass& made = pass(stage, work);
+    made.require(sent);
     const bool whole = work.kind == WorkKind::backward;
     if ((whole || work.kind == WorkKind::weight_gradient) && --left(stage, work.chunk) == 0) {
       made.sums_gradients();
     }
-    if (work.kind != WorkKind::weight_gradient) receive(made, stage, work, way_of(work));
+    if (work.kind != WorkKind::weight_gradient) {
+      made.require(transfers_.take_arrivals(stage, work, way_of(work)));
+    }
     return made;
   }
 
   void end(ChunkPass& made, int stage, const StageWork& work) {
-    if (work.kind != WorkKind::weight_gradient) send(made, stage, work, way_of(work));
+    if (work.kind != WorkKind::weight_gradient) {
+      transfers_.send(plan_, stage, work, way_of(work), made.mark());
+    }
     done_[static_cast<std::size_t>(stage)] = made.end();
     if (ends_gradients(work)) passes_.erase({stage, work.microbatch, work.chunk});
   }
@@ -167,7 +175,7 @@ class IterationPlanner::Iteration {
   }
 
   void add(int stage, const StageWork& work) {
-    ChunkPass& made = begin(stage, work);
+    ChunkPass& made = begin(stage, work, transfers_.take_sent(stage));
     if (work.kind == WorkKind::forward) {
       add_pass(made.forward(), Pass::forward);
     } else {
@@ -180,33 +188,13 @@ class IterationPlanner::Iteration {
   }
 
   void add_merged_works(int stage, const StageWork& forward, const StageWork& backward) {
-    ChunkPass& there = begin(stage, forward);
-    ChunkPass& back = begin(stage, backward);
+    const std::vector<OpId> sent = transfers_.take_sent(stage);
+    ChunkPass& there = begin(stage, forward, sent);
+    ChunkPass& back = begin(stage, backward, sent);
     const PassPieces weights = back.weights_apart() ? back.weight_gradients() : PassPieces();
     add_merged(there.forward(), back.backward(), back.weights_apart() ? &weights : nullptr);
     end(there, stage, forward);
     end(back, stage, backward);
-  }
-
-  using ArrivalKey = std::tuple<Pass, int, int>;  // microbatch, position
-
-  void receive(ChunkPass& made, int stage, const StageWork& work, Pass way) {
-    const int position = planner_.shape_.pipeline.position_of({stage, work.chunk});
-    const auto arrived = arrivals_.find({way, work.microbatch, position});
-    if (arrived == arrivals_.end()) return;
-    made.require(arrived->second);
-    arrivals_.erase(arrived);
-  }
-
-  void send(ChunkPass& made, int stage, const StageWork& work, Pass way) {
-    const Pipeline& pipeline = planner_.shape_.pipeline;
-    const int position = pipeline.position_of({stage, work.chunk});
-    const int next = way == Pass::forward ? position + 1 : position - 1;
-    if (next < 0 || next >= pipeline.positions()) return;
-    const ChunkPlace to = pipeline.place(work.microbatch, next);
-    arrivals_[{way, work.microbatch, next}] = transfers_.add(
-        plan_, stage, to.stage, {work.microbatch, work.chunk}, way, position, made.mark(),
-        1 + predicted_by(planner_.shape_.layers, way == Pass::forward ? position : next));
   }
 
   const IterationPlanner& planner_;
@@ -217,7 +205,6 @@ class IterationPlanner::Iteration {
   std::vector<std::vector<std::unique_ptr<ChunkParts>>> chunks_;  // [stage][chunk]
   std::vector<std::unique_ptr<OptimizerOps>> optimizers_;         // [stage] of the first copies
   std::map<PassKey, std::unique_ptr<ChunkPass>> passes_;          // that have begun
-  std::map<ArrivalKey, std::vector<OpId>> arrivals_;              // that nobody waits for yet
   std::set<PassKey> apart_;                 // whose gradients by weights are passes of their own
   std::set<std::pair<int, int>> migrated_;  // stage, chunk
   std::vector<std::vector<int>> left_;      // [stage][chunk] passes that end gradients

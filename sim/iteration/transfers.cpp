@@ -2,8 +2,10 @@
 #include "sim/iteration/transfers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/sort_once.h"
+#include "sim/iteration/stage_layers.h"
 
 namespace moesim {
 
@@ -40,6 +42,30 @@ Stream Transfers::stream(int from, int to) const {
   if (to == from + 1) return from % 2 == 0 ? Stream::pp_down : Stream::pp_down_2;
   if (from == to + 1) return to % 2 == 0 ? Stream::pp_up : Stream::pp_up_2;
   return from == last ? Stream::pp_down_3 : Stream::pp_up_3;
+}
+
+void Transfers::send(Plan& plan, int stage, const StageWork& work, Pass way, const Mark& done) {
+  const int position = pipeline_.position_of({stage, work.chunk});
+  const int next = way == Pass::forward ? position + 1 : position - 1;
+  if (next < 0 || next >= pipeline_.positions()) return;
+  const int to = pipeline_.place(work.microbatch, next).stage;
+  std::vector<OpId> ops = add(plan, stage, to, {work.microbatch, work.chunk}, way, position, done,
+                              1 + predicted_by(layers_, way == Pass::forward ? position : next));
+  if (to != stage && awaits_sends(pipeline_.shape().kind)) {
+    auto& sent = sent_[static_cast<std::size_t>(stage)];
+    sent.insert(sent.end(), ops.begin(), ops.end());
+  }
+  arrivals_[{way, work.microbatch, next}] = std::move(ops);
+}
+
+std::vector<OpId> Transfers::take_arrivals(int stage, const StageWork& work, Pass way) {
+  const int position = pipeline_.position_of({stage, work.chunk});
+  const auto arrived = arrivals_.extract({way, work.microbatch, position});
+  return arrived ? std::move(arrived.mapped()) : std::vector<OpId>();
+}
+
+std::vector<OpId> Transfers::take_sent(int stage) {
+  return std::exchange(sent_[static_cast<std::size_t>(stage)], {});
 }
 
 std::vector<OpId> Transfers::add(Plan& plan, int from, int to, WorkCell cell, Pass pass,

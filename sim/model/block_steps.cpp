@@ -10,12 +10,14 @@ constexpr int gate_bytes = 9;  // per token and expert: logit and weight in fp32
 BlockSteps embedding_steps(const MoeModel& model, StepList& list) {
   const std::int64_t element = list.element();
   const std::int64_t rows = list.all() * model.hidden * element;
-  // The gradient is of the table's size: zeroed, filled, then added to the main gradient.
+  // The gradient is of the table's size: zeroed, filled, then added to the main gradient. It
+  // belongs to the gradients by inputs: what delays gradients by weights delays those of products
+  // alone (WeightGradStore of deepseek-ai/DualPipe, backward_dw of Megatron-Core).
   const std::int64_t table =
       list.split(model.vocabulary) * model.hidden * (element + gradient_bytes);
   const MemoryBound look_up{Bytes(list.split(rows)), Bytes(rows)};
   const MemoryBound gradient{Bytes(rows + table), Bytes(rows + table)};
-  list.step({OpKind::embedding, look_up, MemoryBound{}, gradient, {}});
+  list.step({OpKind::embedding, look_up, gradient, MemoryBound{}, {}});
   return list.take();
 }
 

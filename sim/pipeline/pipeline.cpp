@@ -86,6 +86,10 @@ const std::string& name_of(PipelineKind kind) {
   return pipeline_kind_names().at(static_cast<std::size_t>(kind));
 }
 
+bool awaits_sends(PipelineKind kind) {
+  return kind == PipelineKind::dualpipe || kind == PipelineKind::dualpipev;
+}
+
 Pipeline::Pipeline(const PipelineShape& shape) : Pipeline(shape, orders_of(shape)) {}
 
 Pipeline::Pipeline(const PipelineShape& shape, std::vector<Timetable> timetables)

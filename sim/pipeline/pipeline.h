@@ -21,6 +21,10 @@ enum class PipelineKind {
 /// In the order of the enum: gpipe, 1f1b, interleaved, combined-1f1b, ...
 const std::vector<std::string>& pipeline_kind_names();
 const std::string& name_of(PipelineKind kind);
+/// Whether a stage awaits what it has sent before its next turn, as the published code of DualPipe
+/// and DualPipeV does: it posts sends and receives together and awaits them all
+/// (deepseek-ai/DualPipe, _commit_and_wait_comm).
+bool awaits_sends(PipelineKind kind);
 
 struct PipelineShape {
   PipelineKind kind = PipelineKind::one_f_one_b;

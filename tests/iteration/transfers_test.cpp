@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What arrives from another stage comes before all that works on it.
+// What arrives from another stage comes before all that works on it, and what is sent may be
+// awaited.
 #include <gtest/gtest.h>
+
+#include <utility>
 
 #include "tests/iteration/fixtures.h"
 
@@ -61,6 +64,47 @@ INSTANTIATE_TEST_SUITE_P(Policies, Arrivals,
                          testing::Values(ArrivalCase{"alltoall", 1},
                                          ArrivalCase{"deepep-normal", 1},
                                          ArrivalCase{"hiermoe-hd2", 2}));
+
+/// Kernels of passes that run on GPUs while these send to the other of two stages, and transfers.
+std::pair<int, int> kernels_beside_sends(PipelineKind kind) {
+  const int gpus = 8;
+  const Topology topology = test::h100_nodes(2);
+  const MoeModel model = test::whole(4);
+  const RoutingTrace trace = test::tokens_for(model, 16 * gpus * 64, 64);
+  IterationOptions options;
+  options.spec.pipeline = kind;
+  options.spec.parallel = {.tp = 1, .pp = 2, .ep = gpus, .etp = 1};
+  options.spec.global_batch = 8 * gpus;
+  options.spec.sequence = 64;
+  IterationPlanner planner(test::policy("alltoall"), topology, model, trace, options);
+  const Plan plan = planner.plan(0).plan;
+  const Timeline timeline = make_port_backend(topology, test::h100s(2 * gpus))->run(plan);
+  std::pair<int, int> counts;
+  for (std::size_t t = 0; t < plan.ops.size(); ++t) {
+    const OpKey& sent = plan.ops[t].key;
+    if (sent.kind != OpKind::stage_transfer) continue;
+    ++counts.second;
+    // Forward the first chunk leaves stage 0, DualPipe's second one the last stage.
+    const bool from_first = (sent.pass == Pass::forward) == (sent.chunk == 0);
+    const GpuId sender(from_first ? 0 : gpus);
+    const auto of = [&](std::size_t op) {
+      return timeline.ops[op][plan.ops[op].group.member(sender)];
+    };
+    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+      const Op& op = plan.ops[i];
+      if (op.kernels() == nullptr || op.key.layer < 0 || !op.group.contains(sender)) continue;
+      counts.first += of(i).start < of(t).end && of(i).end > of(t).start;
+    }
+  }
+  return counts;
+}
+
+TEST(Sends, AreAwaitedByDualPipeAlone) {
+  const auto [beside, sends] = kernels_beside_sends(PipelineKind::dualpipe);
+  EXPECT_EQ(beside, 0);
+  EXPECT_EQ(sends, 16);  // 8 microbatches, there and back
+  EXPECT_GT(kernels_beside_sends(PipelineKind::one_f_one_b).first, 0);
+}
 
 }  // namespace
 }  // namespace moesim
