@@ -19,7 +19,7 @@ constexpr std::size_t most_switches = 48;
 
 /// number / size, rounded up: cells of that size, or the size of that many cells.
 int cells_of(int number, int size) { return (number + size - 1) / size; }
-std::int64_t percent(double share) { return std::llround(100 * share); }
+std::int64_t whole_percent(double share) { return std::llround(100 * share); }
 std::int64_t nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
 
 /// Of one layer: the busiest GPU of every cell over the mean of those that compute the layer; -1
@@ -34,7 +34,7 @@ Json by_gpu(const std::map<int, RowsOfGpus>& steps, int gpus, int per_cell) {
   for (const auto& [gpu, number] : sum) {
     std::int64_t& cell = cells[gpu.index() / static_cast<std::size_t>(per_cell)];
     const double mean = static_cast<double>(all) / static_cast<double>(sum.size());
-    cell = std::max(cell, mean > 0 ? percent(static_cast<double>(number) / mean) : 0);
+    cell = std::max(cell, mean > 0 ? whole_percent(static_cast<double>(number) / mean) : 0);
   }
   return cells;
 }
@@ -60,7 +60,7 @@ Json by_step(const std::map<int, RowsOfGpus>& steps, int number, int per_cell) {
   }
   Json list = Json::array();
   for (std::size_t c = 0; c < cells; ++c) {
-    list.push_back(count[c] == 0 ? -1 : percent(sum[c] / count[c]));
+    list.push_back(count[c] == 0 ? -1 : whole_percent(sum[c] / count[c]));
   }
   return list;
 }
