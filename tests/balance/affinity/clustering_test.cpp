@@ -224,6 +224,13 @@ TEST(SpectralTest, ExpertsWithoutAnyLinkLieTogether) {
   EXPECT_EQ((std::set<int>{clusters[0], clusters[1], clusters[2]}).size(), 3u);
 }
 
+TEST(SpectralTest, CountsNoExpertWithItself) {
+  const PairMatrix apart = grouped(48, 3);
+  PairMatrix alone = apart;  // a group whose experts would belong to nobody but themselves
+  for (int e = 0; e < 48; e += 3) alone.at(ExpertId(e), ExpertId(e)) = 1'000'000'000;
+  EXPECT_EQ(spectral_clusters(alone, 3, 1), spectral_clusters(apart, 3, 1));
+}
+
 TEST(SpectralTest, SeparatesPartsWithoutAnyLink) {
   PairMatrix a(5);
   a.at(ExpertId(0), ExpertId(4)) = a.at(ExpertId(4), ExpertId(0)) = 1;
