@@ -10,8 +10,11 @@
 namespace moesim {
 namespace {
 
+/// Keys that would read as another path, or as that of the map itself, are quoted.
 std::string join_path(const std::string& path, const std::string& key) {
-  return path.empty() ? key : path + "." + key;
+  const bool plain = !key.empty() && !key.starts_with('\'') && key.find('.') == std::string::npos;
+  const std::string name = plain ? key : fmt::format("'{}'", key);
+  return path.empty() ? name : path + "." + name;
 }
 
 std::string name_of(const std::string& path) {

@@ -147,6 +147,17 @@ TEST(Yaml, MappingsThatAnOverrideMadeAreNamedWithIt) {
             "hint: known: bandwidth, count, latency\n");
 }
 
+TEST(Yaml, KeysThatReadLikePathsAreNoOtherValue) {
+  const auto doc = YamlDocument::from_text(
+      "a: {b: {c: 1}}\na.b: {c: 2}\n\"\": {c: 3}\n\"'a.b'\": {c: 4}\nc: 5\n", "a.yaml");
+  const YamlMap map = doc->root().map();
+  EXPECT_EQ(map.find("a")->map().find("b")->map().integer("c", {}), 1);
+  EXPECT_EQ(map.find("a.b")->map().integer("c", {}), 2);
+  EXPECT_EQ(map.find("")->map().integer("c", {}), 3);  // the whole file has no other path
+  EXPECT_EQ(map.find("'a.b'")->map().integer("c", {}), 4);
+  EXPECT_EQ(map.integer("c", {}), 5);
+}
+
 TEST(Yaml, SizesFitSixtyFourBits) {
   EXPECT_THAT(errors("m: 1e12 TB", [](const YamlMap& m) { m.bytes("m"); }),
               testing::HasSubstr("'m' is 1e12 TB, must be between 0 and 9e+18"));
