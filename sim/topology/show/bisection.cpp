@@ -21,7 +21,7 @@ struct FlowVertex {
 struct FlowEdge {
   std::int64_t capacity = 0;  // bytes per second
   std::int64_t residual = 0;
-  Traits::edge_descriptor reverse;
+  Traits::edge_descriptor reverse{0, 0, nullptr};  // its own default leaves the ends open
 };
 
 using Graph =
