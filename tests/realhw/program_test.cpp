@@ -17,11 +17,11 @@ using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 /// The step of the first op of a name, from a rank on that has calls in it.
-RankStep& step_of(const Plan& plan, RankProgram& program, const std::string& name) {
+RankStep& step_of(const Plan& plan, RankProgram& program, std::string_view name) {
   for (RankStep& step : program.steps) {
     if (plan[step.op].label == name && !step.before.empty()) return step;
   }
-  throw std::runtime_error("no step " + name);
+  throw std::runtime_error("no step " + std::string(name));
 }
 
 TEST(Program, RulesSeeAReadBeforeItsWrite) {

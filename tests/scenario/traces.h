@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/data_files.h"
@@ -101,19 +103,19 @@ inline std::optional<RoutingTrace> read_trace(const std::string& name) {
 }
 
 /// Read once; nothing when the public data are not at hand.
-inline const std::optional<RoutingTrace>& open_trace(const std::string& name) {
-  static std::map<std::string, std::optional<RoutingTrace>> traces;
+inline const std::optional<RoutingTrace>& open_trace(std::string_view name) {
+  static std::map<std::string, std::optional<RoutingTrace>, std::less<>> traces;
   auto it = traces.find(name);
-  if (it == traces.end()) it = traces.emplace(name, read_trace(name)).first;
+  if (it == traces.end()) it = traces.emplace(name, read_trace(std::string(name))).first;
   return it->second;
 }
 
 /// Read once.
-inline const Topology& shipped_topology(const std::string& name) {
-  static std::map<std::string, TopologyFile> files;
+inline const Topology& shipped_topology(std::string_view name) {
+  static std::map<std::string, TopologyFile, std::less<>> files;
   auto it = files.find(name);
   if (it == files.end()) {
-    it = files.emplace(name, read_topology(data_file("topologies", name))).first;
+    it = files.emplace(name, read_topology(data_file("topologies", std::string(name)))).first;
   }
   return it->second.topology;
 }

@@ -102,14 +102,14 @@ void check_case(const json& vector) {
   ASSERT_EQ(decision.candidates.size(), candidates.size());
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     const Candidate& candidate = decision.candidates[c];
-    EXPECT_EQ(candidate.name, candidates[c]["name"]);
+    EXPECT_EQ(candidate.name, candidates[c]["name"].get<std::string>());
     EXPECT_EQ(json(candidate.replicas.of), candidates[c]["replicas"]);
     expect_near(candidate.cost.communication.value, candidates[c]["cost_comm_s"]);
     expect_near(candidate.cost.computation.value, candidates[c]["cost_comp_s"]);
     expect_near(candidate.cost.total().value, candidates[c]["cost_s"]);
   }
   const Candidate& choice = decision.choice();
-  EXPECT_EQ(choice.name, expected["chosen"]);
+  EXPECT_EQ(choice.name, expected["chosen"].get<std::string>());
   EXPECT_EQ(json(choice.replicas.of), expected["replicas"]);
   EXPECT_EQ(experts(choice.placed.slots), expected["device_slots"]);
   EXPECT_EQ(choice.placed.fallbacks, expected["placement_fallbacks"]);
