@@ -6,21 +6,26 @@
 #include <string>
 #include <vector>
 
+#include "sim/engine/simgrid_api.h"
+
 namespace moesim::bench {
 namespace {
 
 namespace s4u = simgrid::s4u;
 
-std::vector<s4u::Host*> build(const Topology& topology, const ByteMatrix& traffic) {
-  s4u::NetZone* zone = s4u::create_full_zone("cluster");
+std::vector<s4u::Host*> build(s4u::Engine& engine, const Topology& topology,
+                              const ByteMatrix& traffic) {
+  s4u::NetZone& root = *simgrid_api::cluster_zone(engine);
+  s4u::NetZone* zone = simgrid_api::add_full_zone(root, "gpus");
   std::vector<s4u::Host*> hosts;
   for (int g = 0; g < topology.gpu_count(); ++g) {
-    hosts.push_back(zone->create_host("gpu" + std::to_string(g), 1.0));
+    hosts.push_back(simgrid_api::add_host(*zone, "gpu" + std::to_string(g)));
   }
   std::vector<s4u::Link*> links;
   for (const Link& link : topology.links()) {
-    links.push_back(zone->create_link("link" + std::to_string(links.size()), link.bandwidth.value)
-                        ->set_latency(link.latency.value));
+    const std::string name = "link" + std::to_string(links.size());
+    links.push_back(
+        simgrid_api::add_link(*zone, name, link.bandwidth.value)->set_latency(link.latency.value));
   }
   for (int from = 0; from < traffic.ranks(); ++from) {
     for (const auto& entry : traffic.row(GpuId(from))) {
@@ -30,8 +35,8 @@ std::vector<s4u::Host*> build(const Topology& topology, const ByteMatrix& traffi
       for (LinkId id : path.links) {
         route.emplace_back(links[id.index()]);
       }
-      zone->add_route(hosts[static_cast<std::size_t>(from)]->get_netpoint(),
-                      hosts[entry.to.index()]->get_netpoint(), nullptr, nullptr, route, false);
+      simgrid_api::add_route(*zone, *hosts[static_cast<std::size_t>(from)],
+                             *hosts[entry.to.index()], route);
     }
   }
   return hosts;
@@ -49,7 +54,7 @@ void send(const ByteMatrix& traffic, int from) {
     const auto bytes = static_cast<std::uint64_t>(traffic.bytes(entry).value);
     comms.push_back(mailbox(from, entry.to.value)->put_async(&payload, bytes));
   }
-  s4u::Comm::wait_all(comms);
+  for (const s4u::CommPtr& comm : comms) comm->wait();
 }
 
 void receive(const ByteMatrix& traffic, int to) {
@@ -59,7 +64,7 @@ void receive(const ByteMatrix& traffic, int to) {
     if (entry.to == GpuId(to)) continue;
     comms.push_back(mailbox(entry.to.value, to)->get_async<int>(&payload));
   }
-  s4u::Comm::wait_all(comms);
+  for (const s4u::CommPtr& comm : comms) comm->wait();
 }
 
 }  // namespace
@@ -74,11 +79,11 @@ Seconds plain_simgrid_exchange(const Topology& topology, const ByteMatrix& traff
   int argc = static_cast<int>(args.size());
   s4u::Engine engine(&argc, argv.data());
   const ByteMatrix received = traffic.transposed();
-  const auto hosts = build(topology, traffic);
+  const auto hosts = build(engine, topology, traffic);
   for (int g = 0; g < topology.gpu_count(); ++g) {
     auto* host = hosts[static_cast<std::size_t>(g)];
-    s4u::Actor::create("send", host, [&traffic, g] { send(traffic, g); });
-    s4u::Actor::create("receive", host, [&received, g] { receive(received, g); });
+    simgrid_api::add_actor("send", host, [&traffic, g] { send(traffic, g); });
+    simgrid_api::add_actor("receive", host, [&received, g] { receive(received, g); });
   }
   engine.run();
   return Seconds(s4u::Engine::get_clock());
