@@ -43,6 +43,9 @@ void check(std::string_view text, const JsonPlace& place) {
 /// nlohmann's message from its last part on, without what it last read, which may be long:
 /// "unexpected end of input; expected '}'".
 std::string reason_of(const std::string& message) {
+  if (message.find("empty input") != std::string::npos) {  // nlohmann 3.11.3 says it otherwise
+    return "unexpected end of input; expected '[', '{', or a literal";
+  }
   std::string reason = message.substr(std::min(message.find("] ") + 2, message.size()));
   if (const auto at = reason.find(" - "); at != std::string::npos) reason.erase(0, at + 3);
   const auto token = reason.find("; last read: ");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/flags/command_line.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
@@ -10,14 +12,27 @@
 #include "sim/flags/usage.h"
 
 namespace moesim {
+namespace {
+
+/// CLI11's, whose versions tell a value outside in other words.
+template <class T>
+CLI::Validator in_range(T least, T most) {
+  const CLI::Range range(least, most);
+  const auto check = [range, least, most](const std::string& value) {
+    std::string read = value;
+    if (range(read).empty()) return std::string();
+    return fmt::format("Value {} not in range {} to {}", value, least, most);
+  };
+  return CLI::Validator(check, range.get_description());
+}
+
+}  // namespace
 
 Flag Flag::required() { return Flag(option_->required()); }
 
-Flag Flag::range(int least, int most) { return Flag(option_->check(CLI::Range(least, most))); }
+Flag Flag::range(int least, int most) { return Flag(option_->check(in_range(least, most))); }
 
-Flag Flag::range(double least, double most) {
-  return Flag(option_->check(CLI::Range(least, most)));
-}
+Flag Flag::range(double least, double most) { return Flag(option_->check(in_range(least, most))); }
 
 Flag Flag::one_of(const std::vector<std::string>& values) {
   return Flag(option_->check(CLI::IsMember(values)));
