@@ -43,9 +43,6 @@ void check(std::string_view text, const JsonPlace& place) {
 /// nlohmann's message from its last part on, without what it last read, which may be long:
 /// "unexpected end of input; expected '}'".
 std::string reason_of(const std::string& message) {
-  if (message.find("empty input") != std::string::npos) {  // nlohmann 3.11.3 says it otherwise
-    return "unexpected end of input; expected '[', '{', or a literal";
-  }
   std::string reason = message.substr(std::min(message.find("] ") + 2, message.size()));
   if (const auto at = reason.find(" - "); at != std::string::npos) reason.erase(0, at + 3);
   const auto token = reason.find("; last read: ");
@@ -59,8 +56,11 @@ std::string reason_of(const std::string& message) {
 Error not_json(std::string_view text, const JsonPlace& place, std::size_t read,
                const std::string& message) {
   const std::size_t at = std::min(read == 0 ? 0 : read - 1, text.size());
-  return error_at(place.file, text, at, "not JSON: " + reason_of(message), place.hint,
-                  place.first_line);
+  // Of no text at all nlohmann's versions say different things.
+  const std::string reason = text.empty()
+                                 ? "unexpected end of input; expected '[', '{', or a literal"
+                                 : reason_of(message);
+  return error_at(place.file, text, at, "not JSON: " + reason, place.hint, place.first_line);
 }
 
 /// A tree of what it is told.
