@@ -38,6 +38,18 @@ std::size_t control_length(std::string_view text) {
   return first == 0xc2 && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0 ? 2 : 0;
 }
 
+/// The first byte that is NUL or no UTF-8, or the text's size.
+std::size_t first_not_text(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const bool ascii = byte > 0 && byte < 0x80;
+    const std::size_t length = ascii ? 1 : sequence_length(text.substr(at, 4));
+    if (length == 0) return at;
+    at += length;
+  }
+  return text.size();
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -72,25 +84,19 @@ Error error_at(const std::string& file, std::string_view text, std::size_t offse
   return Error({d});
 }
 
+bool is_text(std::string_view text) { return first_not_text(text) == text.size(); }
+
 void check_text(std::string_view text, const std::string& file, int first_line) {
-  for (std::size_t at = 0; at < text.size();) {
-    if (const auto byte = static_cast<unsigned char>(text[at]); byte > 0 && byte < 0x80) {
-      ++at;
-      continue;
-    }
-    const std::size_t length = sequence_length(text.substr(at, 4));
-    if (length == 0) {
-      const auto byte = static_cast<unsigned char>(text[at]);
-      const std::string what = byte == 0 ? "a byte is 0, so that this is no text"
-                                         : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);
-      Diagnostic d = error_at(file, text, at, what, "", first_line).diagnostics().front();
-      d.source_line.clear();  // no terminal shows it
-      d.hint = byte == 0 ? "is this another kind of file?"
-                         : "save it as UTF-8, for example with iconv -f latin1 -t utf-8";
-      throw Error({d});
-    }
-    at += length;
-  }
+  const std::size_t at = first_not_text(text);
+  if (at == text.size()) return;
+  const auto byte = static_cast<unsigned char>(text[at]);
+  const std::string what = byte == 0 ? "a byte is 0, so that this is no text"
+                                     : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);
+  Diagnostic d = error_at(file, text, at, what, "", first_line).diagnostics().front();
+  d.source_line.clear();  // no terminal shows it
+  d.hint = byte == 0 ? "is this another kind of file?"
+                     : "save it as UTF-8, for example with iconv -f latin1 -t utf-8";
+  throw Error({d});
 }
 
 }  // namespace moesim

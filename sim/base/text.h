@@ -22,6 +22,9 @@ Error error_at(const std::string& file, std::string_view text, std::size_t offse
 /// files, and what a terminal is told to do is not theirs to say.
 std::string printable(std::string_view text);
 
+/// Whether all of it is UTF-8 without NUL.
+bool is_text(std::string_view text);
+
 /// Throws Error at the first byte that is not UTF-8, or is NUL.
 void check_text(std::string_view text, const std::string& file, int first_line = 1);
 

@@ -117,6 +117,16 @@ TEST(Yaml, SyntaxErrorsShowTheLine) {
   EXPECT_EQ(errors("", read_link), "a.yaml: error: the file is empty\n");
 }
 
+TEST(Yaml, EscapesStandForCharacters) {
+  const auto json = [](const std::string& text) {
+    return YamlDocument::from_text(text, "a.yaml")->root().json();
+  };
+  EXPECT_EQ(json("a: \"\\x41\\u00e9\""), "{\"a\":\"A\u00e9\"}");
+  for (const char* bad : {"a: \"\\N\"", "a: \"x\\_\"", "a: \"\\0\"", "{\"\\N\": 1}"}) {
+    EXPECT_THROW(json(bad), Error) << bad;  // bytes that no JSON may have
+  }
+}
+
 TEST(Yaml, WrongKindsOfValues) {
   EXPECT_THAT(errors("count: 1.5\nbandwidth: {a: 1}\n", read_link),
               testing::AllOf(testing::HasSubstr("'count' must be a whole number"),
