@@ -69,10 +69,11 @@ std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeMode
 
 std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model) {
   const auto layer = [&](int number) {
-    const bool moe =
-        number >= model.layers ? !model.moe_layers.empty() : model.is_moe_layer(number);
-    return std::vector<HeldBlock>{{number, BlockKind::attention},
-                                  {number, moe ? BlockKind::moe : BlockKind::dense_ffn}};
+    const LayerBlocks in = blocks_of_layer(model, number);
+    std::vector<HeldBlock> blocks;
+    if (in.mixer) blocks.push_back({number, *in.mixer});
+    if (in.ffn) blocks.push_back({number, *in.ffn});
+    return blocks;
   };
   switch (part.kind) {
     case StagePartKind::embedding:

@@ -12,8 +12,8 @@ namespace {
 bool is_own(OpKind kind) { return kind == OpKind::norm || kind == OpKind::loss; }
 
 bool gathers(BlockKind block) {
-  return block == BlockKind::attention || block == BlockKind::dense_ffn ||
-         block == BlockKind::mtp || block == BlockKind::head;
+  return block == BlockKind::attention || block == BlockKind::mamba ||
+         block == BlockKind::dense_ffn || block == BlockKind::mtp || block == BlockKind::head;
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
     const int number = layer_number(chunk.stage.model(), part);
     if (number < 0) continue;
     const auto at = std::ranges::find(numbers, number);
-    list_.push_back({number, at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin()), p});
+    const int moe = at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin());
+    list_.push_back({number, moe, p, blocks_of_layer(chunk.stage.model(), number)});
   }
 }
 
@@ -79,9 +80,9 @@ void ChunkPass::compute_again(const Layer& layer) {
   };
   if (recomputes(RecomputeModule::full)) {
     if (chunk_.parts[layer.part].kind == StagePartKind::mtp) again(BlockKind::mtp);
-    again(BlockKind::attention);
+    if (layer.blocks.mixer) again(*layer.blocks.mixer);
     if (!chunk_.whole && layer.moe >= 0) ops_.recompute_attention(layer.moe);
-    if (layer.moe < 0) again(BlockKind::dense_ffn);
+    if (layer.moe < 0 && layer.blocks.ffn) again(*layer.blocks.ffn);
   }
   if (layer.moe < 0 || !recomputes(RecomputeModule::moe)) return;
   again(BlockKind::moe);
@@ -105,21 +106,26 @@ void ChunkPass::require_weights(std::size_t part, Pass way) {
 
 /// The coarse attention of a model that is not whole is an op of its MoE layers. A layer of
 /// multi-token prediction joins what it gets with the embedding of the next token first.
-void ChunkPass::attention(const Layer& layer, Pass way) {
+void ChunkPass::mixer(const Layer& layer, Pass way) {
   const bool joins = chunk_.parts[layer.part].kind == StagePartKind::mtp;
   if (joins && way == Pass::forward) {
     block(way, layer.number, BlockKind::embedding);
     block(way, layer.number, BlockKind::mtp);
   }
-  if (chunk_.whole) {
-    block(way, layer.number, BlockKind::attention);
-  } else if (layer.moe >= 0) {
-    pass(layer, way).attention();
+  if (!chunk_.whole) {
+    if (layer.moe >= 0) pass(layer, way).attention();
+  } else if (layer.blocks.mixer) {
+    block(way, layer.number, *layer.blocks.mixer);
   }
   if (joins && way == Pass::backward) {
     block(way, layer.number, BlockKind::mtp);
     block(way, layer.number, BlockKind::embedding);
   }
+}
+
+/// Of a layer without experts, where it has an FFN.
+void ChunkPass::dense_ffn(const Layer& layer, Pass way) {
+  if (layer.blocks.ffn) block(way, layer.number, *layer.blocks.ffn);
 }
 
 /// The head runs once more for each layer of multi-token prediction, under its number.
@@ -175,17 +181,16 @@ PassPieces ChunkPass::forward() {
       list.push_back({LayerPart::attention, [this, i, layer] {
                         join_before(i);
                         require_weights(layer.part, Pass::forward);
-                        attention(layer, Pass::forward);
+                        mixer(layer, Pass::forward);
                       }});
-      list.push_back({LayerPart::mlp,
-                      [this, layer] { block(Pass::forward, layer.number, BlockKind::dense_ffn); }});
+      list.push_back({LayerPart::mlp, [this, layer] { dense_ffn(layer, Pass::forward); }});
       continue;
     }
     list.push_back({LayerPart::attention, [this, i, layer] {
                       join_before(i);
                       require_weights(layer.part, Pass::forward);
                       pass(layer, Pass::forward).begin();
-                      attention(layer, Pass::forward);
+                      mixer(layer, Pass::forward);
                       if (chunk_.whole) block(Pass::forward, layer.number, BlockKind::moe);
                       pass(layer, Pass::forward).route();
                     }});
@@ -224,11 +229,9 @@ PassPieces ChunkPass::backward() {
       if (i > 0) begin_backward_of(list_[i - 1]);
     };
     if (layer.moe < 0) {
-      list.push_back({LayerPart::mlp, [this, layer] {
-                        block(Pass::backward, layer.number, BlockKind::dense_ffn);
-                      }});
+      list.push_back({LayerPart::mlp, [this, layer] { dense_ffn(layer, Pass::backward); }});
       list.push_back({LayerPart::attention, [this, layer, begin_next] {
-                        attention(layer, Pass::backward);
+                        mixer(layer, Pass::backward);
                         if (!weights_apart_) sum_gradients(chain_, chunk_.parts[layer.part]);
                         begin_next();
                       }});
@@ -240,7 +243,7 @@ PassPieces ChunkPass::backward() {
     list.push_back({LayerPart::attention, [this, layer, begin_next] {
                       pass(layer, Pass::backward).join();
                       if (chunk_.whole) block(Pass::backward, layer.number, BlockKind::moe);
-                      attention(layer, Pass::backward);
+                      mixer(layer, Pass::backward);
                       if (!weights_apart_) sum_gradients(chain_, chunk_.parts[layer.part]);
                       begin_next();
                     }});
@@ -270,13 +273,13 @@ PassPieces ChunkPass::weight_gradients() {
     auto& list = pieces.layers[i];
     list.push_back({LayerPart::mlp, [this, layer, weights] {
                       if (layer.moe >= 0) return apart_ops_.expert_weight_gradients(layer.moe);
-                      weights(layer.number, BlockKind::dense_ffn);
+                      if (layer.blocks.ffn) weights(layer.number, *layer.blocks.ffn);
                     }});
     list.push_back({LayerPart::attention, [this, layer, weights] {
                       if (layer.moe >= 0) apart_ops_.other_weight_gradients(layer.moe);
                       const bool coarse = layer.moe >= 0 && !chunk_.whole;
                       if (coarse) apart_ops_.attention_weight_gradients(layer.moe);
-                      weights(layer.number, BlockKind::attention);
+                      if (layer.blocks.mixer) weights(layer.number, *layer.blocks.mixer);
                       if (chunk_.parts[layer.part].kind == StagePartKind::mtp) {
                         weights(layer.number, BlockKind::mtp);
                         weights(layer.number, BlockKind::embedding);

@@ -66,12 +66,14 @@ class ChunkPass {
  private:
   struct Layer {
     int number = 0;
-    int moe = -1;          // index into the chunk's MoE layers; below 0: a dense layer
+    int moe = -1;          // index into the chunk's MoE layers; below 0: no MoE layer
     std::size_t part = 0;  // index into the chunk's parts
+    LayerBlocks blocks;
   };
   LayerPass pass(const Layer& layer, Pass way) const;
   void block(Pass way, int layer, BlockKind kind);
-  void attention(const Layer& layer, Pass way);
+  void mixer(const Layer& layer, Pass way);
+  void dense_ffn(const Layer& layer, Pass way);
   std::vector<int> runs_of(StagePartKind kind, Pass way) const;
   void around(StagePartKind kind, Pass way);
   void begin_backward_of(const Layer& layer);

@@ -49,6 +49,7 @@ class StageMemory::Walk {
           blocks_(of.blocks_[static_cast<std::size_t>(work.chunk)]),
           experts_(of.experts(work)),
           gpu_(gpu),
+          ahead_(of.stage_.model().pattern.empty() ? 4 : 2),
           transfers_(of.transfers(work)) {}
 
     bool left() const { return done_ < blocks_.size(); }
@@ -63,10 +64,11 @@ class StageMemory::Walk {
       if (work_.kind == WorkKind::weight_gradient) return Bytes(0);
       return sum(&PassBytes::backward) + sum(&PassBytes::again);
     }
-    /// Of the layer at work and the next one, which is on its way: two blocks each.
+    /// Of the layer at work and the next one, which is on its way: of hybrids a block each, else
+    /// two.
     Bytes gathered() const {
       Bytes bytes;
-      for (std::size_t i = done_; i < std::min(done_ + 4, blocks_.size()); ++i) {
+      for (std::size_t i = done_; i < std::min(done_ + ahead_, blocks_.size()); ++i) {
         bytes += sum(at(i), &PassBytes::gathered);
       }
       return bytes;
@@ -87,7 +89,7 @@ class StageMemory::Walk {
     const StageWork& work_;
     const std::vector<ChunkBlock>& blocks_;
     const Experts& experts_;
-    std::size_t gpu_;
+    std::size_t gpu_, ahead_;
     Bytes transfers_;
     std::size_t done_ = 0;
   };

@@ -123,8 +123,7 @@ void add_attention(StepList& list, const MoeModel& model, int layer, const Block
   const bool linear = shape.is_linear(kind), mla = shape.kind == AttentionKind::mla && !linear;
   // A norm before plain projections is part of their kernel, which recomputation does not split.
   const Recompute norm_again = mla ? Recompute{layernorm} : Recompute{full_layer};
-  const bool starts = layer == 0 || layer >= model.layers;  // behind an embedding or a projection
-  if (!starts) list.residual(model.hidden, {full_layer});
+  if (!starts(model, layer)) list.residual(model.hidden, {full_layer});
   list.norm(OpKind::norm, list.own(), model.hidden, norm_again);
   list.keep(list.own(), model.hidden, list.element(), {});  // the layer's input
   list.keep_input(list.own(), model.hidden, norm_again);

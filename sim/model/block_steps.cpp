@@ -99,6 +99,8 @@ void StepList::norm(OpKind kind, std::int64_t rows, std::int64_t width, const Re
   memory(kind, rows, {width, width, 2 * width, width}, again_by);
 }
 
+bool starts(const MoeModel& model, int layer) { return layer == 0 || layer >= model.layers; }
+
 BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard) {
   require_whole(model);
   StepList list(model, shard);
@@ -107,6 +109,9 @@ BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const Blo
       return embedding_steps(model, list);
     case BlockKind::attention:
       add_attention(list, model, layer, shard);
+      return list.take();
+    case BlockKind::mamba:
+      add_mamba(list, model, layer);
       return list.take();
     case BlockKind::dense_ffn:
       return dense_steps(model, list);

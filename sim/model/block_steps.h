@@ -79,6 +79,9 @@ class StepList {
 };
 
 void add_attention(StepList& list, const MoeModel& model, int layer, const BlockShard& shard);
+void add_mamba(StepList& list, const MoeModel& model, int layer);
+/// Whether a layer is the first behind an embedding or a projection: no block left it a sum to add.
+bool starts(const MoeModel& model, int layer);
 BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const BlockShard& shard);
 
 }  // namespace moesim

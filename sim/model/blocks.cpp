@@ -102,7 +102,7 @@ Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>&
     }
     for (const BlockKernel& kernel : forward_kernels(model, held.layer, held.block, shard)) {
       const auto* gemm = std::get_if<GroupedGemm>(&kernel.kernel);
-      if (gemm && kernel.kind != OpKind::attention_scores) shapes.emplace(gemm->n, gemm->k);
+      if (gemm && !multiplies_activations(kernel.kind)) shapes.emplace(gemm->n, gemm->k);
     }
   }
   Bytes total;

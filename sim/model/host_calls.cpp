@@ -33,7 +33,14 @@ EagerCalls eager_calls(OpKind kind, bool product) {
     case OpKind::dense_fc2:
     case OpKind::mtp_projection:
     case OpKind::head:
+    case OpKind::mamba_projection:
       return {1, 1, 1};
+    case OpKind::mamba_conv:
+      return {1, 2, 0};  // backward: once more, then its gradients
+    case OpKind::mamba_scan:
+      return product ? EagerCalls{1, 1, 0} : EagerCalls{5, 22, 1};
+    case OpKind::mamba_norm:
+      return {1, 2, 1};
     case OpKind::permute:
       return {14, 1, 1};  // with counts and splits of the exchange
     case OpKind::sort:
@@ -73,6 +80,11 @@ std::optional<BlockKind> block_of(OpKind kind) {
     case OpKind::attention_output:
     case OpKind::context_exchange:
       return BlockKind::attention;
+    case OpKind::mamba_projection:
+    case OpKind::mamba_conv:
+    case OpKind::mamba_scan:
+    case OpKind::mamba_norm:
+      return BlockKind::mamba;
     case OpKind::dense_fc1:
     case OpKind::dense_activation:
     case OpKind::dense_fc2:
@@ -113,6 +125,8 @@ bool captured(const GraphModules& graphs, const OpType& op, std::optional<BlockK
   switch (*block) {
     case BlockKind::attention:
       return graphs.has(GraphModule::attn);
+    case BlockKind::mamba:
+      return graphs.has(GraphModule::mamba);
     case BlockKind::dense_ffn:
       return graphs.has(GraphModule::mlp);
     case BlockKind::moe:

@@ -13,7 +13,7 @@ namespace moesim {
 
 const std::vector<std::string>& graph_module_names() {
   static const std::vector<std::string> names = {
-      "attn", "mlp", "moe", "moe_router", "moe_preprocess", "full_iteration"};
+      "attn", "mamba", "mlp", "moe", "moe_router", "moe_preprocess", "full_iteration"};
   return names;
 }
 

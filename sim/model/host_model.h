@@ -20,6 +20,7 @@ class YamlMap;
 /// Parts of a layer that CUDA graphs capture, in Megatron-Core's words (--cuda-graph-modules).
 enum class GraphModule {
   attn,            // attention with its norm and residual
+  mamba,           // a Mamba mixer with its norm and residual
   mlp,             // dense FFN with its norm and residual
   moe,             // MoE layer with its norm, dispatch and combine: its shapes must not vary
   moe_router,      // norm, router and shared experts of a MoE layer

@@ -25,31 +25,49 @@ double state_flop(const LinearAttention& linear) {
   return flop_of(4 * linear.values() * linear.value_dim + linear.conv * linear.convolved());
 }
 
+void add_attention(ModelFlops& flops, const MoeModel& model, int layer, const FlopCount& count) {
+  const AttentionShape& shape = *model.attention->shape;
+  const int kind = kind_of_layer(model, layer);
+  if (shape.is_linear(kind)) {
+    flops.projections +=
+        flop_of(model.hidden * (shape.linear->projected() + shape.linear->values()));
+    flops.scores += state_flop(*shape.linear);
+  } else {
+    flops.projections += flop_of(model.attention->parameters);
+    flops.scores += score_flop(shape, kind, count);
+  }
+}
+
+void add_mamba_mixer(ModelFlops& flops, const MambaShape& shape, std::int64_t hidden) {
+  flops.projections += flop_of(shape.projections(hidden));
+  flops.scores +=
+      flop_of(shape.group_products() + shape.head_products() + shape.conv * shape.convolved());
+}
+
+void add_ffn(ModelFlops& flops, const MoeModel& model, BlockKind ffn, const FlopCount& count) {
+  const std::int64_t hidden = model.hidden;
+  const std::int64_t weights_per_width = model.expert_matrices * hidden;
+  if (ffn == BlockKind::dense_ffn) {
+    flops.ffn += flop_of(weights_per_width * model.dense_ffn);
+    return;
+  }
+  if (count.router) flops.router += flop_of(hidden * model.experts);
+  flops.shared += flop_of(weights_per_width * model.shared_experts * model.shared_ffn);
+  flops.routed += flop_of(model.expert_parameters() * model.top_k);
+}
+
 }  // namespace
 
 ModelFlops training_flops(const MoeModel& model, const FlopCount& count) {
   require_whole(model);
-  const AttentionShape& shape = *model.attention->shape;
   const std::int64_t hidden = model.hidden;
-  const std::int64_t weights_per_width = model.expert_matrices * hidden;
   const int mtp = count.mtp ? model.mtp : 0;
   ModelFlops flops;
   for (int layer = 0; layer < model.layers + mtp; ++layer) {
-    const int kind = kind_of_layer(model, layer);
-    if (shape.is_linear(kind)) {
-      flops.projections += flop_of(hidden * (shape.linear->projected() + shape.linear->values()));
-      flops.scores += state_flop(*shape.linear);
-    } else {
-      flops.projections += flop_of(model.attention->parameters);
-      flops.scores += score_flop(shape, kind, count);
-    }
-    if (!model.is_moe_layer(layer)) {
-      flops.ffn += flop_of(weights_per_width * model.dense_ffn);
-      continue;
-    }
-    if (count.router) flops.router += flop_of(hidden * model.experts);
-    flops.shared += flop_of(weights_per_width * model.shared_experts * model.shared_ffn);
-    flops.routed += flop_of(model.expert_parameters() * model.top_k);
+    const LayerBlocks blocks = blocks_of_layer(model, layer);
+    if (blocks.mixer == BlockKind::mamba) add_mamba_mixer(flops, *model.mamba, hidden);
+    if (blocks.mixer == BlockKind::attention) add_attention(flops, model, layer, count);
+    if (blocks.ffn) add_ffn(flops, model, *blocks.ffn, count);
   }
   flops.mtp = flop_of(2 * hidden * hidden * mtp);
   flops.head = flop_of(hidden * model.vocabulary * (1 + mtp));

@@ -17,9 +17,9 @@ struct FlopCount {
 
 /// Flop per token of forward and backward, by what computes them.
 struct ModelFlops {
-  double projections = 0;  // of attention
-  double scores = 0;
-  double ffn = 0;  // of dense layers
+  double projections = 0;  // of attention and of Mamba mixers
+  double scores = 0;       // of attention; of Mamba mixers convolution and scan
+  double ffn = 0;          // of dense layers
   double router = 0;
   double shared = 0;
   double routed = 0;

@@ -39,8 +39,11 @@ std::string MoeModel::missing_of_whole() const {
     if (is_missing) missing += (missing.empty() ? "'" : ", '") + key + "'";
   };
   add(vocabulary == 0, "vocabulary");
-  add(!attention || !attention->shape, "attention.heads");
-  add(dense_ffn == 0 && moe_layers.size() < static_cast<std::size_t>(layers), "dense_ffn");
+  const bool attends = pattern.empty() || std::ranges::count(pattern, BlockKind::attention) > 0;
+  add(attends && (!attention || !attention->shape), "attention.heads");
+  const bool hybrid = !pattern.empty();  // its reader asks for what its layers need
+  add(!hybrid && dense_ffn == 0 && moe_layers.size() < static_cast<std::size_t>(layers),
+      "dense_ffn");
   return missing;
 }
 

@@ -9,6 +9,8 @@
 
 #include "sim/base/yaml.h"
 #include "sim/model/attention_shape.h"
+#include "sim/model/block_kind.h"
+#include "sim/model/mamba_shape.h"
 
 namespace moesim {
 
@@ -33,7 +35,9 @@ struct MoeModel {
   int hidden = 0;               // width of a token vector
   int layers = 0;               // transformer layers in all
   std::vector<int> moe_layers;  // 0-based numbers of the MoE layers, ascending; none: a dense model
-  int experts = 0;              // routed experts per MoE layer
+  std::vector<BlockKind>
+      pattern;      // hybrids: the one block of each layer; empty: a mixer and an FFN
+  int experts = 0;  // routed experts per MoE layer
   int top_k = 0;
   int expert_ffn = 0;       // intermediate width of one routed expert
   int expert_matrices = 3;  // 3: gated (gate, up, down), 2: plain (up, down); dense layers too
@@ -48,6 +52,7 @@ struct MoeModel {
   int gate_groups = 1;       // group-limited gate: expert groups ...
   int gate_kept_groups = 1;  // ... of which a token may use this many
   std::optional<Attention> attention;
+  std::optional<MambaShape> mamba;
   int vocabulary = 0;            // 0: the file describes no whole model
   bool tied_embeddings = false;  // the head multiplies by the embedding's weights
   int dense_ffn = 0;             // intermediate width of the layers without experts

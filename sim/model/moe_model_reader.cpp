@@ -4,6 +4,7 @@
 
 #include "sim/base/most.h"
 #include "sim/model/attention_reader.h"
+#include "sim/model/hybrid_reader.h"
 #include "sim/model/moe_model.h"
 
 namespace moesim {
@@ -80,7 +81,8 @@ void read_shared_experts(const YamlMap& map, MoeModel& model) {
 }
 
 void read_experts(const YamlMap& map, MoeModel& model) {
-  model.moe_layers = moe_layers(map, model.layers);
+  read_pattern(map, model);
+  if (!map.find("pattern")) model.moe_layers = moe_layers(map, model.layers);
   model.experts = static_cast<int>(map.integer("experts", {1, max_experts}));
   model.top_k = static_cast<int>(map.integer("top_k", {1, 32}));
   model.expert_ffn = static_cast<int>(map.integer("expert_ffn", possible_size));
@@ -90,7 +92,7 @@ void read_experts(const YamlMap& map, MoeModel& model) {
   read_shared_experts(map, model);
   if (const auto dense = map.find("dense_ffn")) {
     model.dense_ffn = static_cast<int>(dense->integer(possible_size));
-    if (map.good({"layers", "moe_layers"}) &&
+    if (model.pattern.empty() && map.good({"layers", "moe_layers"}) &&
         model.moe_layers.size() == static_cast<std::size_t>(model.layers)) {
       dense->error("'dense_ffn' has no effect: every layer has experts", "take it away");
     }

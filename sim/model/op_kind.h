@@ -43,6 +43,10 @@ enum class OpKind : std::uint8_t {
   embedding,  // looks rows up; backward: adds gradients to them
   norm,
   attention_output,  // the projection behind the scores
+  mamba_projection,  // into a Mamba mixer, and out of it
+  mamba_conv,
+  mamba_scan,  // states, with the output's gate
+  mamba_norm,  // of the gated output
   dense_fc1,
   dense_activation,
   dense_fc2,
@@ -66,6 +70,12 @@ const char* name_of(OpKind kind);
 
 enum class Pass : std::uint8_t { forward, backward };
 const char* name_of(Pass pass);
+
+/// Whether products of this kind are of activations alone: of no weights, without gradients by
+/// them.
+constexpr bool multiplies_activations(OpKind kind) {
+  return kind == OpKind::attention_scores || kind == OpKind::mamba_scan;
+}
 
 /// Which work of its kind a kernel of the backward pass does: the gradient by a GEMM's input
 /// (dgrad), that by its weights (wgrad), or the forward's work once more (recompute).

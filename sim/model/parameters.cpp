@@ -53,6 +53,11 @@ BlockParameters attention_parameters(const MoeModel& model, int layer) {
                                           : mla_parameters(shape, model.hidden);
 }
 
+/// Heads, groups and their channels are divided; the norm before them is not.
+BlockParameters mamba_parameters(const MoeModel& model) {
+  return {model.mamba->parameters(model.hidden), model.hidden, 0};
+}
+
 std::int64_t ffn_parameters(const MoeModel& model, std::int64_t width) {
   return width * model.expert_matrices * model.hidden;
 }
@@ -79,6 +84,22 @@ BlockParameters moe_parameters(const MoeModel& model, std::int64_t experts) {
           routed_parameters(model) * experts};
 }
 
+/// Of a layer; its norm, as wide as the model, by itself.
+void add_block(Parameters& p, const MoeModel& model, int layer, BlockKind block,
+               std::int64_t experts) {
+  p.norms += model.hidden;
+  if (block == BlockKind::moe) {
+    p.router += router_parameters(model);
+    p.shared += shared_parameters(model);
+    p.routed += routed_parameters(model) * experts;
+    return;
+  }
+  const std::int64_t own = block_parameters(model, layer, block).total() - model.hidden;
+  if (block == BlockKind::attention) p.attention += own;
+  if (block == BlockKind::mamba) p.mamba += own;
+  if (block == BlockKind::dense_ffn) p.dense_ffn += own;
+}
+
 Parameters count_parameters(const MoeModel& model, std::int64_t experts) {
   require_whole(model);
   const std::int64_t words = std::int64_t{1} * model.vocabulary * model.hidden;
@@ -87,24 +108,17 @@ Parameters count_parameters(const MoeModel& model, std::int64_t experts) {
   p.head = model.tied_embeddings ? 0 : words;
   p.norms = model.hidden;  // the last one
   for (int layer = 0; layer < model.layers + model.mtp; ++layer) {
-    const BlockParameters attention = attention_parameters(model, layer);
-    const bool moe = model.is_moe_layer(layer);
-    const BlockParameters ffn =
-        moe ? moe_parameters(model, experts) : block_parameters(model, layer, BlockKind::dense_ffn);
-    if (layer >= model.layers) {
-      const BlockParameters join = block_parameters(model, layer, BlockKind::mtp);
-      p.mtp += (attention + ffn + join).total() + model.hidden;
+    const LayerBlocks blocks = blocks_of_layer(model, layer);
+    if (layer < model.layers) {
+      if (blocks.mixer) add_block(p, model, layer, *blocks.mixer, experts);
+      if (blocks.ffn) add_block(p, model, layer, *blocks.ffn, experts);
       continue;
     }
-    p.norms += std::int64_t{2} * model.hidden;
-    p.attention += attention.total() - model.hidden;
-    if (moe) {
-      p.router += router_parameters(model);
-      p.shared += shared_parameters(model);
-      p.routed += ffn.routed;
-    } else {
-      p.dense_ffn += ffn.split;
-    }
+    const bool moe = blocks.ffn == BlockKind::moe;
+    const BlockParameters ffn =
+        moe ? moe_parameters(model, experts) : block_parameters(model, layer, BlockKind::dense_ffn);
+    const BlockParameters join = block_parameters(model, layer, BlockKind::mtp);
+    p.mtp += (attention_parameters(model, layer) + ffn + join).total() + model.hidden;
   }
   return p;
 }
@@ -112,15 +126,26 @@ Parameters count_parameters(const MoeModel& model, std::int64_t experts) {
 }  // namespace
 
 std::int64_t Parameters::main() const {
-  return embedding + attention + norms + dense_ffn + router + shared + routed + head;
+  return embedding + attention + mamba + norms + dense_ffn + router + shared + routed + head;
 }
 
 const char* name_of(BlockKind kind) {
-  static constexpr std::array names = {"embedding", "attention", "dense-ffn", "moe", "mtp", "head"};
+  static constexpr std::array names = {"embedding", "attention", "mamba", "dense-ffn",
+                                       "moe",       "mtp",       "head"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
 int kind_of_layer(const MoeModel& model, int layer) { return std::min(layer, model.layers - 1); }
+
+LayerBlocks blocks_of_layer(const MoeModel& model, int layer) {
+  if (model.pattern.empty()) {
+    return {BlockKind::attention,
+            model.is_moe_layer(layer) ? BlockKind::moe : BlockKind::dense_ffn};
+  }
+  const BlockKind only = model.pattern[static_cast<std::size_t>(layer)];
+  const bool mixes = only == BlockKind::attention || only == BlockKind::mamba;
+  return mixes ? LayerBlocks{only, {}} : LayerBlocks{{}, only};
+}
 
 void require_whole(const MoeModel& model) {
   const std::string missing = model.missing_of_whole();
@@ -144,6 +169,8 @@ BlockParameters block_parameters(const MoeModel& model, int layer, BlockKind kin
       return {words, 0, 0};
     case BlockKind::attention:
       return attention_parameters(model, layer);
+    case BlockKind::mamba:
+      return mamba_parameters(model);
     case BlockKind::dense_ffn:
       return {ffn_parameters(model, model.dense_ffn), hidden, 0};
     case BlockKind::moe:

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "sim/model/block_kind.h"
 #include "sim/model/moe_model.h"
 
 namespace moesim {
@@ -11,6 +13,7 @@ namespace moesim {
 struct Parameters {
   std::int64_t embedding = 0;
   std::int64_t attention = 0;  // with its biases, the norms of its queries and keys, and sinks
+  std::int64_t mamba = 0;      // of all that Mamba mixers learn, but the norms before them
   std::int64_t norms = 0;      // of layers, and the last one
   std::int64_t dense_ffn = 0;
   std::int64_t router = 0;
@@ -27,18 +30,12 @@ Parameters parameters_of(const MoeModel& model);
 /// Those that one token meets: top_k of the routed experts.
 Parameters active_parameters_of(const MoeModel& model);
 
-/// The parts of a model that a pipeline stage may hold, in the order in which a token meets them.
-/// A multi-token-prediction layer i is mtp, then attention and moe (or dense_ffn) of the layer
-/// number model.layers + i, then head.
-enum class BlockKind {
-  embedding,
-  attention,  // of a layer: norm, projections, scores, output
-  dense_ffn,  // of a layer: norm, both products
-  moe,        // of a layer: norm, router, shared and routed experts
-  mtp,        // joins a hidden state with the embedding of the next token
-  head        // last norm, logits, loss
+/// The blocks of one layer in their order; either may be missing in layers of a hybrid.
+struct LayerBlocks {
+  std::optional<BlockKind> mixer;  // attention or mamba
+  std::optional<BlockKind> ffn;    // moe or dense_ffn
 };
-const char* name_of(BlockKind kind);
+LayerBlocks blocks_of_layer(const MoeModel& model, int layer);
 
 /// A block's parameters by how they are divided: a GPU holds split / tp + whole + routed / ep.
 struct BlockParameters {

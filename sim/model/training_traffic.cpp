@@ -9,7 +9,7 @@ namespace {
 /// Null for kernels that do not multiply with weights: the scores of a coarse attention are
 /// products of activations.
 const GroupedGemm* product_with_weights(const Kernel& kernel, const OpType& op) {
-  return op.kind == OpKind::attention_scores ? nullptr : std::get_if<GroupedGemm>(&kernel);
+  return multiplies_activations(op.kind) ? nullptr : std::get_if<GroupedGemm>(&kernel);
 }
 
 Bytes bytes_of(std::int64_t elements, double each) {

@@ -18,6 +18,10 @@ IterationPart part_of_kernel(OpKind kind) {
     case OpKind::attention_projections:
     case OpKind::attention_scores:
     case OpKind::attention_output:
+    case OpKind::mamba_projection:
+    case OpKind::mamba_conv:
+    case OpKind::mamba_scan:
+    case OpKind::mamba_norm:
       return IterationPart::attention;
     case OpKind::fc1:
     case OpKind::activation:

@@ -59,12 +59,14 @@ std::vector<ExecutionRule> rules_of_model(const MoeModel& model) {
        fmt::format("{} activations and {} weights", name_of(model.activations),
                    name_of(model.weights)),
        "--set model.activations=fp32 --set model.weights=fp32"},
+      {!model.pattern.empty(), "layers of a pattern", as_recorded},
       {model.mtp > 0, "multi-token prediction", "--set model.mtp=0"},
       {model.tied_embeddings, "a head that shares the embedding's weights",
        "--set model.tied_embeddings=false"},
       {model.shared_gate, "a gate of the shared experts", as_recorded},
       {model.router_bias, "a bias of the router", as_recorded},
       {model.expert_bias, "biases of experts", as_recorded}};
+  if (!model.pattern.empty()) return rules;  // its layers may have no attention at all
   for (ExecutionRule& rule : rules_of_attention(*model.attention->shape)) {
     rule.hint = as_recorded;
     rules.push_back(std::move(rule));

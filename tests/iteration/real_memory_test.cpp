@@ -21,9 +21,9 @@ MoeModel first_layers(const std::string& name, int layers) {
   return model;
 }
 
-double peak_bytes(const MoeModel& model, const IterationOptions& options) {
-  static const Topology topology = test::h100_nodes(1);
-  const int replicas = 8 / options.spec.parallel.tp / options.spec.parallel.pp;
+double peak_bytes(const MoeModel& model, const IterationOptions& options, int nodes = 1) {
+  const Topology topology = test::h100_nodes(nodes);
+  const int replicas = 8 * nodes / options.spec.parallel.tp / options.spec.parallel.pp;
   const RoutingTrace trace = test::tokens_for(model, std::int64_t{replicas} * options.spec.sequence,
                                               options.spec.sequence);
   IterationPlanner planner(test::policy("alltoall"), topology, model, trace, options);
@@ -112,6 +112,40 @@ TEST(MoonlightUpdate, BoundsWhatRecomputationSaves) {
   }
   EXPECT_NEAR(moonlight({}, 0) - moonlight(recomputed[1].modules, 0), 36.618 - 36.614, 0.001);
 }
+
+struct NemotronRun {
+  const char* name;
+  Recompute modules;
+  TrainingState state;
+  int update_bytes;
+  double gb;
+};
+
+class NemotronPeak : public testing::TestWithParam<NemotronRun> {};
+
+/// 16 GPUs, forced balance. Moments do not exist before the first update.
+TEST_P(NemotronPeak, IsPredictedWithin1Percent) {
+  IterationOptions options;
+  options.spec.parallel = {.tp = 1, .ep = 8, .etp = 1};
+  options.spec.global_batch = 16;
+  options.spec.sequence = 8192;
+  options.spec.recompute = GetParam().modules;
+  options.state = GetParam().state;
+  options.spec.update_bytes = GetParam().update_bytes;
+  const MoeModel model = read_moe_model(data_file("models/moe", "nemotron-3-nano"));
+  EXPECT_NEAR(peak_bytes(model, options, 2) / gb / GetParam().gb, 1, 0.01);
+}
+INSTANTIATE_TEST_SUITE_P(
+    H100, NemotronPeak,
+    testing::Values(NemotronRun{"none_step_1", {}, {2, 4}, 12, 66.297},
+                    NemotronRun{"moe_act_step_1", {RecomputeModule::moe_act}, {2, 4}, 12, 62.103},
+                    NemotronRun{"moe", {RecomputeModule::moe}, {2, 12}, 4, 64.653},
+                    NemotronRun{"moe_layernorm",
+                                {RecomputeModule::moe, RecomputeModule::layernorm},
+                                {2, 12},
+                                4,
+                                63.639}),
+    [](const auto& run) { return run.param.name; });
 
 }  // namespace
 }  // namespace moesim

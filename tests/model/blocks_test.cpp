@@ -15,7 +15,7 @@ using Kernels = std::vector<BlockKernel>;
 double gemm_flops(const Kernels& kernels, bool scores) {
   double flops = 0;
   for (const BlockKernel& k : kernels) {
-    if ((k.kind == OpKind::attention_scores) == scores) flops += flops_of(k.kernel).value;
+    if (multiplies_activations(k.kind) == scores) flops += flops_of(k.kernel).value;
   }
   return flops;
 }
@@ -25,8 +25,9 @@ std::vector<HeldBlock> all_blocks(const MoeModel& model) {
   std::vector<HeldBlock> blocks = {{0, BlockKind::embedding}};
   for (int layer = 0; layer < model.layers + model.mtp; ++layer) {
     if (layer >= model.layers) blocks.push_back({layer, BlockKind::mtp});
-    blocks.push_back({layer, BlockKind::attention});
-    blocks.push_back({layer, model.is_moe_layer(layer) ? BlockKind::moe : BlockKind::dense_ffn});
+    const LayerBlocks in = blocks_of_layer(model, layer);
+    if (in.mixer) blocks.push_back({layer, *in.mixer});
+    if (in.ffn) blocks.push_back({layer, *in.ffn});
     if (layer >= model.layers - 1) blocks.push_back({layer, BlockKind::head});
   }
   return blocks;
@@ -57,8 +58,9 @@ TEST_P(BlocksOf, ComputeTheModelsFlop) {
   const ModelFlops flops = training_flops(model_, {.sequence = sequence});
   const double in_blocks = flops.projections + flops.ffn + flops.mtp + flops.head;
   EXPECT_NEAR(products / in_blocks / sequence, 1, 1e-9);
-  // Keys of windows are rounded to whole ones; linear attention's convolution is no product.
-  const bool linear = model_.attention->shape->linear.has_value();
+  // Keys of windows are rounded to whole ones; convolutions of linear attention and of Mamba are no
+  // products.
+  const bool linear = model_.attention->shape->linear.has_value() || model_.mamba;
   EXPECT_NEAR(3 * scores / flops.scores / sequence, 1, linear ? 5e-3 : 2e-3);
   // Model flop have twice the forward for the backward pass. Flash attention takes 5 / 2, since it
   // computes the scores again; more where queries are wider than values.
