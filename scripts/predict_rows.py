@@ -131,44 +131,50 @@ def result_of(row, case, why):
            "unit": row["unit"], "note": row.get("note", ""), "fitted": row.get("fitted", False), "why": why}
     if case is None:
         return out
-    measured = measured_seconds(row, case)
     predicted = case["iteration_s"]
-    work = row["global"] * row["sequence"] * (case["flop_per_token"] or 1) * 1e-12 / row["gpus"]
-    out.update(predicted_s=predicted, measured_s=measured, error=predicted / measured - 1,
-               rate=work / predicted, measured_rate=work / measured,
-               parts=case["parts_s"], overlapped=case["overlapped_s"], took_s=case["took_s"])
+    out.update(predicted_s=predicted, parts=case["parts_s"], overlapped=case["overlapped_s"], took_s=case["took_s"])
+    if "measured" in row:  # not where it ran out of memory
+        measured = measured_seconds(row, case)
+        work = row["global"] * row["sequence"] * (case["flop_per_token"] or 1) * 1e-12 / row["gpus"]
+        out.update(measured_s=measured, error=predicted / measured - 1, rate=work / predicted,
+                   measured_rate=work / measured)
     out["measured_parts"] = row.get("parts", {})
     out["turns"] = case["stage_turns_s"][row["parts_of"]] if "parts_of" in row else case.get("turns_s", {})
+    if "memory" in row or "fits" in row:
+        out["memory_gib"] = case["peak_memory"]["bytes"] / 2**30
     if "memory" in row:
-        out.update(memory_gib=case["peak_memory"]["bytes"] / 2**30, measured_gib=row["memory"])
-        out.update(memory_error=out["memory_gib"] / row["memory"] - 1)
+        out.update(measured_gib=row["memory"], memory_error=out["memory_gib"] / row["memory"] - 1)
+    if "fits" in row:
+        out.update(fits=out["memory_gib"] <= row["machine"]["capacity"], measured_fits=row["fits"])
     return out
 
 
 def line_of(r):
-    if "error" not in r:
+    if "predicted_s" not in r:
         return f"{r['section']:7} {r['id']:24} not predicted: {r['why']}"
     parts = " ".join(f"{k.replace(' ', '-')} {v / r['predicted_s']:.0%}"
                      for k, v in r["parts"].items() if v > 0.015 * r["predicted_s"])
     parts += "".join(f"; {k} {r['turns'][k]:.3f} for {v} s ({r['turns'][k] / v - 1:+.1%})"
                      for k, v in r["measured_parts"].items())
-    memory = f"; {r['memory_gib']:.2f} GiB ({r['memory_error']:+.1%})" if "memory_gib" in r else ""
-    return (f"{r['section']:7} {r['id']:24} {r['predicted_s']:8.3f} {r['measured_s']:8.3f} "
-            f"{r['error']:+7.1%}  {parts}{memory}; {r['took_s']:.0f} s")
+    measured = f"{r['measured_s']:8.3f} {r['error']:+7.1%}" if "error" in r else f"{'-':>8} {'-':>7}"
+    return (f"{r['section']:7} {r['id']:24} {r['predicted_s']:8.3f} {measured}  "
+            f"{parts}{rows_page.memory_of(r)}; {r['took_s']:.0f} s")
 
 
 def summed_up(section, results):
     """What the predictions of a section are worth."""
-    ran = [r for r in results if "error" in r]
-    errors = [abs(r["error"]) for r in ran]
-    by_id = {r["id"]: r for r in ran}
+    ran = [r for r in results if "predicted_s" in r]
+    timed = [r for r in ran if "error" in r]
+    errors = [abs(r["error"]) for r in timed]
+    by_id = {r["id"]: r for r in timed}
     gains = [(a, b, by_id[a]["predicted_s"] / by_id[b]["predicted_s"],
               by_id[a]["measured_s"] / by_id[b]["measured_s"])
              for a, b in section.get("gains", []) if a in by_id and b in by_id]
-    pairs, right = ranked(ran)
+    pairs, right = ranked(timed)
+    fits = [r["fits"] == r["measured_fits"] for r in ran if "fits" in r]
     return {"section": section["id"], "rows": len(results), "ran": len(ran), "errors": errors,
             "pairs": pairs, "right": right, "gains": gains,
-            "memory": [abs(r["memory_error"]) for r in ran if "memory_error" in r]}
+            "memory": [abs(r["memory_error"]) for r in ran if "memory_error" in r], "fits": fits}
 
 
 def line_of_section(of):
@@ -180,6 +186,8 @@ def line_of_section(of):
                     for a, b, predicted, measured in of["gains"])
     if of["memory"]:
         text += f"; peak memory off by at most {max(of['memory']):.1%}"
+    if of["fits"]:
+        text += f"; fits or not: {sum(of['fits'])} of {len(of['fits'])} right"
     return text
 
 

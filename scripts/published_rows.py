@@ -11,7 +11,7 @@ PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer"
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
     "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
-    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "parts", "parts_of", "state", "note", "fitted", "overlap", "trace", "scores"}
+    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "fits", "parts", "parts_of", "state", "note", "fitted", "overlap", "trace", "scores"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
 BESIDE = {}  # of rows.yaml: [merged, weights][GPU] what exchanges take and lose that run beside kernels at length
@@ -32,7 +32,7 @@ def read_rows(path=ROWS):
             unknown = set(full) - KNOWN
             if unknown or ("same" in row and not repeated):
                 raise ValueError(f"{section['id']}/{row['id']}: {unknown or row['same']}?")
-            known[row["id"]] = {k: v for k, v in full.items() if k not in ("measured", "memory", "parts", "note", "id")}
+            known[row["id"]] = {k: v for k, v in full.items() if k not in ("measured", "memory", "fits", "parts", "note", "id")}
             full["machine"] = data["machines"][section["machine"]]
             full["dispatch"] = data["dispatchers"][full["dispatcher"]]
             full["unit"] = section["unit"]

@@ -39,34 +39,59 @@ def totals(judged):
                  f"{statistics.median(of['errors']):.1%}" if timed else "not judged",
                  f"{percentile(of['errors'], 90):.1%}" if timed else "-",
                  f"{of['right']} of {of['pairs']}" if timed else "-", gains,
-                 f"{max(of['memory']):.1%}" if of["memory"] else "-"]
+                 memory_of_section(of)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def memory_of_section(of):
+    texts = [f"{max(of['memory']):.1%}"] if of["memory"] else []
+    if of.get("fits"):
+        texts.append(f"fits or not {sum(of['fits'])} of {len(of['fits'])}")
+    return "; ".join(texts) or "-"
+
+
+def memory_of(r):
+    """Of a row the peak, where somebody measured it or whether it fits."""
+    if "measured_gib" in r:
+        text = f"; {r['memory_gib']:.2f}/{r['measured_gib']:.2f} GiB, {r['memory_error']:+.1%}"
+    else:
+        text = f"; {r['memory_gib']:.2f} GiB" if "memory_gib" in r else ""
+    if "fits" in r:
+        words = {True: "fits", False: "out of memory"}
+        text += f"; {words[r['fits']]}" + ("" if r["fits"] == r["measured_fits"] else f", measured {words[r['measured_fits']]}")
+    return text
 
 
 def told(r):
     """What takes most of the time, and the memory where somebody measured it."""
     part, seconds = max(r["parts"].items(), key=lambda part: part[1])
-    text = f"{part} {seconds / r['predicted_s']:.0%}"
+    text = f"{part.replace(' ', '-')} {seconds / r['predicted_s']:.0%}"
     for part, seconds in r["measured_parts"].items():
         text += f"; {part} {r['turns'][part]:.2f} of {seconds:.2f} s ({r['turns'][part] / seconds - 1:+.0%})"
-    if "memory_gib" in r:
-        text += f"; {r['memory_gib']:.2f} of {r['measured_gib']:.2f} GiB, {r['memory_error']:+.1%}"
-    return text
+    return text + memory_of(r)
+
+
+def row_of(r):
+    if "error" not in r:
+        return f"| {r['id']} | - | - | - | not predicted: {r['why'][:90]} |"
+    return f"| {r['id']} | {r['predicted_s']:.2f} | {r['measured_s']:.2f} | {r['error']:+.1%} | {told(r)} |"
+
+
+def memory_line_of(r):
+    """Of sections whose times are not judged."""
+    return f"- {r['id']}: {memory_of(r)[2:] or 'not predicted: ' + r['why'][:90]}"
 
 
 def rows(judged, everything):
     lines = []
     for section, _ in judged:
-        lines += [f"### {section['id']}: {section['title']}", "", f"Source: {section['source']}.", "",
-                  "| row | predicted, s | measured, s | error | most of it |", "|---|---|---|---|---|"]
-        for r in (r for r in everything if r["section"] == section["id"]):
-            if "error" not in r:
-                lines.append(f"| {r['id']} | - | - | - | not predicted: {r['why'][:90]} |")
-                continue
-            lines.append(f"| {r['id']} | {r['predicted_s']:.2f} | {r['measured_s']:.2f} | "
-                         f"{r['error']:+.1%} | {told(r)} |")
-        lines.append("")
+        timed = section.get("times", True)
+        lines += [f"### {section['id']}: {section['title']}", "", f"Source: {section['source']}.", ""]
+        if timed:
+            lines += ["| row | predicted, s | measured, s | error | most of it |", "|---|---|---|---|---|"]
+        of_row = row_of if timed else memory_line_of
+        lines += [of_row(r) for r in everything if r["section"] == section["id"]] + [""]
     return "\n".join(lines).rstrip()
 
 

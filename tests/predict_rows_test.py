@@ -114,6 +114,27 @@ class PredictRows(unittest.TestCase):
                      "| b | - | - | - | not predicted: too large |"):
             self.assertEqual(page.count(text), 1, text)
 
+    def test_tells_whether_rows_fit_by_one_capacity(self):
+        table = {r["id"]: r for s in rows.read_rows() if s["id"] == "B.3-nano" for r in s["all"]}
+        capacity = table["moe"]["machine"]["capacity"]
+        self.assertEqual({r["machine"]["capacity"] for r in table.values()}, {capacity})
+
+        def result(name, gib):
+            case = {"iteration_s": 0.5, "flop_per_token": 1e9, "parts_s": {"experts": 0.5}, "overlapped_s": 0.0,
+                    "took_s": 0.0, "peak_memory": {"bytes": gib * 2**30}}
+            return rows.result_of(table[name], case, "")
+
+        results = [result("none", capacity + 1), result("moe_act", capacity - 1), result("moe", capacity)]
+        self.assertEqual([r["fits"] for r in results], [False, True, True])
+        self.assertNotIn("error", results[0])  # it ran out of memory: no time
+        section = {"id": "B.3-nano", "title": "fits", "source": "a test", "times": False}
+        of = rows.summed_up(section, results)
+        self.assertEqual((of["rows"], of["ran"], len(of["errors"]), of["fits"]), (3, 3, 1, [True, False, True]))
+        self.assertIn("fits or not 2 of 3", rows_page.totals([(section, of)]))
+        page = rows_page.rows([(section, of)], results)
+        self.assertIn(f"- none: {capacity + 1:.2f} GiB; out of memory\n", page)
+        self.assertIn(f"- moe_act: {capacity - 1:.2f} GiB; fits, measured out of memory\n", page)
+
     def test_measured_values_become_seconds(self):
         row = {"global": 512, "sequence": 4096, "gpus": 8, "unit": "tokens", "measured": 26214.4}
         self.assertAlmostEqual(rows.measured_seconds(row, {}), 10)
