@@ -159,7 +159,7 @@ void BlockProgram::by_inputs(Work work, RankStep& step, int layer, BlockKind blo
       settle(Pass::backward, step);
       return record(layer, block, Pass::backward, whole(Pass::backward));
     case Work::look_up:
-      return;
+      return add_embedding_gradient(step, held);
   }
 }
 
@@ -168,8 +168,6 @@ void BlockProgram::by_weights(Work work, RankStep& step, int layer, BlockKind bl
   DenseBuffers& held = buffers(layer, block);
   using Id = DenseTensorId;
   switch (work) {
-    case Work::look_up:
-      return add_embedding_gradient(step, held);
     case Work::projections:
       return add_outer(step, held, Id::projections, k.n, k.dh);
     case Work::output:

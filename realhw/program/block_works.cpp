@@ -56,7 +56,7 @@ OpKind BlockProgram::kind_of(Work work) {
 }
 
 /// The kernels of a block in launch order, as sim/model/blocks.h makes them: gradients come in the
-/// reverse order, a gradient by weights for every product and for the embedding.
+/// reverse order, a gradient by weights for every product.
 std::vector<BlockProgram::Work> BlockProgram::works(int layer, BlockKind block, Role role) const {
   std::vector<Work> list;
   switch (block) {
@@ -78,15 +78,16 @@ std::vector<BlockProgram::Work> BlockProgram::works(int layer, BlockKind block, 
     case BlockKind::head:
       list = {Work::residual, Work::norm, Work::head, Work::loss};
       break;
+    case BlockKind::mamba:
     case BlockKind::mtp:
       break;
   }
   if (role == Role::plain) return list;
   std::ranges::reverse(list);
-  std::erase_if(list, [&](Work work) {
-    const bool weights = work == Work::projections || work == Work::output || work == Work::fc1 ||
-                         work == Work::fc2 || work == Work::look_up || work == Work::head;
-    return role == Role::wgrad ? !weights : work == Work::look_up;
+  if (role != Role::wgrad) return list;
+  std::erase_if(list, [](Work work) {
+    return work != Work::projections && work != Work::output && work != Work::fc1 &&
+           work != Work::fc2 && work != Work::head;
   });
   return list;
 }
