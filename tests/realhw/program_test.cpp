@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/plan/fixtures.h"
 #include "tests/realhw/pieces.h"
 #include "tests/realhw/program_rules.h"
 #include "tests/realhw/real_case.h"
