@@ -280,10 +280,8 @@ PassPieces ChunkPass::weight_gradients() {
                       const bool coarse = layer.moe >= 0 && !chunk_.whole;
                       if (coarse) apart_ops_.attention_weight_gradients(layer.moe);
                       if (layer.blocks.mixer) weights(layer.number, *layer.blocks.mixer);
-                      if (chunk_.parts[layer.part].kind == StagePartKind::mtp) {
-                        weights(layer.number, BlockKind::mtp);
-                        weights(layer.number, BlockKind::embedding);
-                      }
+                      const bool joins = chunk_.parts[layer.part].kind == StagePartKind::mtp;
+                      if (joins) weights(layer.number, BlockKind::mtp);
                       sum_gradients(apart_chain_, chunk_.parts[layer.part]);
                     }});
   }
