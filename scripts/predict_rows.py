@@ -145,7 +145,8 @@ def result_of(row, case, why):
     if "memory" in row:
         out.update(measured_gib=row["memory"], memory_error=out["memory_gib"] / row["memory"] - 1)
     if "fits" in row:
-        out.update(fits=out["memory_gib"] <= row["machine"]["capacity"], measured_fits=row["fits"])
+        peak = case["peak_memory"]
+        out.update(fits=peak["bytes"] <= peak["gpu_memory_bytes"], measured_fits=row["fits"])
     return out
 
 

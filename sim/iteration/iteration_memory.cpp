@@ -81,9 +81,9 @@ void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::st
   if (worst == peaks.size()) return;
   const MemoryPeak& peak = peaks[worst];
   throw Unsuitable(
-      fmt::format("policy '{}' needs {} on GPU {} {}, which has {}: {} too much ({})", policy,
-                  to_string(peak.use.total()), worst, peak.when(), to_string(gpus[worst]->memory),
-                  to_string(excess), text_of_parts(peak.use)),
+      fmt::format("policy '{}' needs {} on GPU {} {}, which has {} for tensors: {} too much ({})",
+                  policy, to_string(peak.use.total()), worst, peak.when(),
+                  to_string(gpus[worst]->memory), to_string(excess), text_of_parts(peak.use)),
       "more pipeline stages, tensor-parallel GPUs, replicas with zero: 1, recompute, or smaller "
       "micro batches; or memory: ignore");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/base/units.h"
 #include "sim/base/yaml.h"
 
 namespace moesim {
@@ -16,13 +17,25 @@ constexpr Range correction{0.01, 2};
 constexpr Range multiprocessors{1, 100000};
 constexpr DataType all_types[] = {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32};
 
+Bytes read_memory(const YamlMap& map) {
+  const Bytes memory = map.bytes("memory");
+  const auto reserved = map.find("reserved_memory");
+  if (!reserved) return memory;
+  const Bytes free = memory + reserved->bytes() * -1;
+  if (free <= Bytes(0)) {
+    reserved->error("reserved_memory leaves nothing for tensors",
+                    "it is a part of memory, " + to_string(memory));
+  }
+  return free;
+}
+
 GpuModel read_gpu(YamlDocument& doc) {
   const YamlMap map = doc.root().map();
   GpuModel gpu;
   gpu.name = map.string("name");
   gpu.description = map.string("description", "");
   gpu.source = map.string("source");
-  gpu.memory = map.bytes("memory");
+  gpu.memory = read_memory(map);
   gpu.memory_bandwidth = map.bandwidth("memory_bandwidth");
   if (const auto peak = map.get("peak")) {
     const YamlMap rates = peak->map();

@@ -108,12 +108,13 @@ void check_memory(const std::vector<GpuMemory>& memory, const GpuModels& gpus,
   if (worst == memory.size()) return;
   const GpuMemory& m = memory[worst];
   throw Unsuitable(
-      fmt::format("policy '{}' needs {}{} on GPU {}, which has {}: {} too much ({} weights, {} "
-                  "gradients, {} optimizer, {} gathered, {} activations)",
-                  policy, to_string(m.total()), layers.empty() ? "" : " for " + layers, worst,
-                  to_string(gpus[worst]->memory), to_string(excess), to_string(m.weights),
-                  to_string(m.gradients), to_string(m.optimizer), to_string(m.gathered),
-                  to_string(m.activations)),
+      fmt::format(
+          "policy '{}' needs {}{} on GPU {}, which has {} for tensors: {} too much ({} weights, {} "
+          "gradients, {} optimizer, {} gathered, {} activations)",
+          policy, to_string(m.total()), layers.empty() ? "" : " for " + layers, worst,
+          to_string(gpus[worst]->memory), to_string(excess), to_string(m.weights),
+          to_string(m.gradients), to_string(m.optimizer), to_string(m.gathered),
+          to_string(m.activations)),
       "fewer slots or tokens per rank, more GPUs, other gradient_bytes or optimizer_bytes; or "
       "memory: ignore");
 }

@@ -95,6 +95,19 @@ TEST(GpuModel, EmptyKernelsAndGroupsCostNothing) {
   EXPECT_EQ(gpu.time(MemoryBound{}), Seconds(0));
 }
 
+TEST(GpuModel, ReservedMemoryIsNotThereForTensors) {
+  const std::string toy = toy_gpu;
+  EXPECT_EQ(parse_gpu_model(toy, "g.yaml").memory, Bytes(1000000000));
+  EXPECT_EQ(parse_gpu_model(toy + "reserved_memory: 300 MB\n", "g.yaml").memory, Bytes(700000000));
+  try {
+    parse_gpu_model(toy + "reserved_memory: 1 GB\n", "g.yaml");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("g.yaml:7"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("reserved_memory leaves nothing for tensors"));
+  }
+}
+
 TEST(GpuModel, AnUnknownPeakIsAnErrorThatNamesIt) {
   const GpuModel gpu = parse_gpu_model(toy_gpu, "g.yaml");
   try {

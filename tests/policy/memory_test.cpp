@@ -65,7 +65,8 @@ TEST_F(MemoryTest, AnOverfullGpuIsToldByHowMuch) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.diagnostics()[0].message,
-              "policy 'p' needs 1.25 kB on GPU 1, which has 1 kB: 250 B too much (900 B weights, "
+              "policy 'p' needs 1.25 kB on GPU 1, which has 1 kB for tensors: 250 B too much (900 "
+              "B weights, "
               "0 B gradients, 0 B optimizer, 0 B gathered, 350 B activations)");
   }
 }
