@@ -13,8 +13,8 @@ namespace {
 
 constexpr int few_gpus = 64;
 
-/// Shipped clusters, and not much more: larger ones take milliseconds and show nothing else.
-constexpr ClusterLimits shipped{.gpus = 1024, .vertices = 4096, .cables = 8192};
+/// Most shipped clusters: larger ones take milliseconds and show nothing else.
+constexpr ClusterLimits shipped{.gpus = 256, .vertices = 1024, .cables = 2048};
 
 void require_sound(Seconds time) {
   require(std::isfinite(time.value) && time.value >= 0, "a time is no finite number");
