@@ -46,6 +46,18 @@ TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes
 
 namespace {
 
+/// What `make` makes, or its mistake at that line of the scenario.
+template <class Make>
+auto said_at(const SpecPlaces& places, int line, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& e) {
+    const Diagnostic& d = e.diagnostics().front();
+    if (places.file.empty() || line == 0) throw;
+    throw error_in(places.file, d.message, d.hint, line);
+  }
+}
+
 int microbatches_of(const IterationSpec& spec, int dp) {
   const std::int64_t of_step = std::int64_t{spec.micro_batch} * dp;
   if (spec.global_batch % of_step == 0) return static_cast<int>(spec.global_batch / of_step);
@@ -82,13 +94,20 @@ IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& mod
 }
 
 IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers) {
-  Grid grid(spec.parallel, gpus);
-  const int microbatches = microbatches_of(spec, grid.size(ParallelAxis::dp));
-  Pipeline pipeline({.kind = spec.pipeline,
+  const SpecPlaces& at = spec.places;
+  const int parallel = at.parallel != 0 ? at.parallel : at.batch;
+  const int schedule = at.pipeline != 0 ? at.pipeline : parallel;
+  Grid grid = said_at(at, parallel, [&] { return Grid(spec.parallel, gpus); });
+  const int microbatches =
+      said_at(at, at.batch, [&] { return microbatches_of(spec, grid.size(ParallelAxis::dp)); });
+  Pipeline pipeline = said_at(at, schedule, [&] {
+    return Pipeline({.kind = spec.pipeline,
                      .stages = spec.parallel.pp,
                      .microbatches = microbatches,
                      .chunks = spec.parallel.vpp});
-  LayerLayout layout = layout_of(spec, pipeline, layers, mtp_layers);
+  });
+  LayerLayout layout =
+      said_at(at, parallel, [&] { return layout_of(spec, pipeline, layers, mtp_layers); });
   return {std::move(grid), microbatches, std::move(pipeline), std::move(layout)};
 }
 

@@ -42,6 +42,14 @@ struct OverlapSpec {
   bool operator==(const OverlapSpec&) const = default;
 };
 
+/// Where a scenario says them, for errors that only a cluster and a model bring to light; two specs
+/// that say the same in other places are equal.
+struct SpecPlaces {
+  std::string file;                           // empty: nowhere
+  int parallel = 0, pipeline = 0, batch = 0;  // lines from 1, 0: not in the file
+  bool operator==(const SpecPlaces&) const { return true; }
+};
+
 /// Keys of a scenario that has `parallel` or `batch`; docs/scenarios.md says what each means.
 struct IterationSpec {
   ParallelSizes parallel;  // vpp as the layout has it, where there is one
@@ -63,6 +71,7 @@ struct IterationSpec {
   int update_bytes = 0;           // per parameter of its own that it takes while it updates
   std::optional<HostModel> host;  // of all GPUs, in place of what their models say
   ReplicaCollective collective = ReplicaCollective::ring;
+  SpecPlaces places = {};
   bool operator==(const IterationSpec&) const = default;
 };
 

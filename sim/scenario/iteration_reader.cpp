@@ -244,6 +244,14 @@ void read_replay(const YamlMap& scenario, IterationSpec& spec) {
   }
 }
 
+SpecPlaces places_of(const YamlMap& scenario, const std::string& file) {
+  const auto line = [&](const char* key) {
+    const auto value = scenario.find(key);
+    return value ? value->line() : 0;
+  };
+  return {file, line("parallel"), line("pipeline"), line("batch")};
+}
+
 /// `parallel.ep` and the key `ep` that steps have are one.
 void read_ep(const YamlMap& scenario, bool flagged, IterationSpec& spec) {
   const auto ep = scenario.find("ep");
@@ -257,7 +265,8 @@ void read_ep(const YamlMap& scenario, bool flagged, IterationSpec& spec) {
 
 }  // namespace
 
-std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged) {
+std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged,
+                                            const std::string& file) {
   const auto parallel = scenario.find("parallel");
   const auto batch = scenario.find("batch");
   if (!parallel && !batch) {
@@ -270,6 +279,7 @@ std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_fla
     return std::nullopt;
   }
   IterationSpec spec;
+  spec.places = places_of(scenario, file);
   if (parallel) read_parallel(parallel->map(), spec);
   read_ep(scenario, ep_flagged, spec);
   read_pipeline(scenario, spec);

@@ -18,7 +18,8 @@ bool is_iteration_key(const std::string& path);
 
 /// Nothing when the scenario has neither `parallel` nor `batch`. Mistakes are recorded in the
 /// document, wrong combinations with the rule that they break. The key `ep` beside `parallel.ep` is
-/// one of them unless a flag says it (`ep_flagged`), which wins.
-std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged);
+/// one of them unless a flag says it (`ep_flagged`), which wins. `file` is for later errors.
+std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged,
+                                            const std::string& file);
 
 }  // namespace moesim

@@ -254,7 +254,7 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
   s.topologies = as_named_in(path, "topologies", names(map, "topology"));
   s.model = moesim::as_named_in(path, "models/moe", name(map, "model"));
   const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
-  s.iteration = read_iteration(map, ep_flagged);
+  s.iteration = read_iteration(map, ep_flagged, path);
   const bool recorded =
       !s.iteration || std::ranges::count(s.iteration->routing, RoutingSource::recorded) > 0;
   if (recorded || map.find("trace")) s.trace = trace_folder(name(map, "trace"), path);

@@ -237,6 +237,26 @@ TEST(Iteration, OnAClusterBreaksFurtherRules) {
               HasSubstr("7 layers cannot be shared evenly by 3"));
 }
 
+TEST(Iteration, FurtherRulesNameTheLineOfTheirKey) {
+  const auto of = [](const std::string& keys, int gpus) -> std::string {
+    try {
+      shape_of(spec_of(keys), gpus, 8, 0);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string parallel = "parallel: {pp: 4}\n";
+  EXPECT_THAT(of(parallel + batch, 18), HasSubstr("iteration_test.yaml:5: error: 18 GPUs"));
+  EXPECT_THAT(of(batch + parallel, 18), HasSubstr("iteration_test.yaml:6: error: 18 GPUs"));
+  EXPECT_THAT(of(parallel + batch, 12), HasSubstr("iteration_test.yaml:6: error: a global batch"));
+  EXPECT_THAT(of(parallel + "\npipeline: dualpipe\n" + batch, 64),
+              HasSubstr("iteration_test.yaml:7: error: dualpipe"));
+  EXPECT_THAT(of("parallel: {pp: 4, first_stage_layers: 1}\n" + batch, 16),
+              HasSubstr("iteration_test.yaml:5: error: 7 layers"));
+  EXPECT_EQ(spec_of(parallel + batch), spec_of(batch + parallel));
+}
+
 TEST(Iteration, DualPipeVPutsTwoPartsOnEveryStage) {
   const IterationShape shape =
       shape_of(spec_of("parallel: {pp: 2}\npipeline: dualpipev\n" + batch), 2, 8, 0);
