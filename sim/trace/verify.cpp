@@ -148,7 +148,7 @@ class StepVerifier {
     for (std::int64_t t = 0; t < step_.tokens(); ++t) {
       for (int k = 0; k < info_.top_k; ++k) {
         const float w = step_.weight(layer, t, k);
-        if (std::isfinite(w) && w >= 0) continue;
+        if (is_weight(w)) continue;
         if (bad++ == 0) first = t, value = w;
       }
     }
@@ -192,6 +192,8 @@ IdProblems check_ids(const IdRows& rows, int experts) {
   }
   return check_rows(static_cast<const std::uint16_t*>(rows.data()), rows, experts);
 }
+
+bool is_weight(float value) { return std::isfinite(value) && value >= 0; }
 
 std::vector<Diagnostic> verify_trace(const std::string& directory, const TraceProgress& progress) {
   std::vector<Diagnostic> problems;

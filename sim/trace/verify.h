@@ -27,6 +27,9 @@ struct IdProblems {
   bool any() const { return out_of_range > 0 || repeated > 0; }
 };
 
+/// Whether a gate gives a choice such a weight: a finite number from 0 up.
+bool is_weight(float value);
+
 /// Checks that ids are below `experts` and distinct in every row.
 IdProblems check_ids(const IdRows& rows, int experts);
 

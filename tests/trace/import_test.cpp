@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <zlib.h>
 
@@ -104,6 +105,14 @@ TEST_F(ImportTest, EsftTextPlainAndGzip) {
   EXPECT_EQ(trace.step(0).weight(1, 2, 0), 0.024F);
 }
 
+TEST_F(ImportTest, WeightsOfEveryFormatAreFiniteFromZeroUp) {
+  options_.inputs = {npz_arrays + "tlk.npz"};
+  options_.layers = {2, 10};
+  options_.weight_scale = -1;
+  EXPECT_THAT(error_text([&] { import_trace("npz", options_); }),
+              testing::HasSubstr("layer 2, token 0: weight -"));
+}
+
 TEST_F(ImportTest, GptOssRequests) {
   const auto token = [](int position, const std::string& a, const std::string& b) {
     return "{\"token_" + std::to_string(position) + "\": {\"layer_0\": {\"selected_experts\": [" +
@@ -158,13 +167,16 @@ TEST_F(ImportTest, ExpertsAreFewerThanTheIdsOfTwoBytes) {
   EXPECT_EQ(import("npy").info().experts, 65'535);
 }
 
-TEST_F(ImportTest, EsftWeightsAreFinite) {
-  write_bytes(scratch_ / "in/expert_weights_2.txt", "0\t1\t\t0.5\tnan\n");
+TEST_F(ImportTest, EsftWeightsAreFiniteFromZeroUp) {
   options_.inputs = {scratch_ / "in"};
   options_.layers = {};
   options_.top_k = 2;
-  EXPECT_THAT(error_text([&] { import_trace("esft", options_); }),
-              testing::HasSubstr("expert_weights_2.txt:1: error: 'nan' is no weight"));
+  for (const char* word : {"nan", "inf", "-.5"}) {
+    write_bytes(scratch_ / "in/expert_weights_2.txt", fmt::format("0\t1\t\t0.5\t{}\n", word));
+    EXPECT_THAT(
+        error_text([&] { import_trace("esft", options_); }),
+        testing::HasSubstr(fmt::format("expert_weights_2.txt:1: error: '{}' is no weight", word)));
+  }
 }
 
 TEST_F(ImportTest, GptOssRouterDataInsideOther) {

@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <memory>
+#include <type_traits>
 
 #include "sim/base/most.h"
 #include "sim/base/text.h"
 #include "sim/trace/import/formats.h"
 #include "sim/trace/import/import_sink.h"
 #include "sim/trace/import/line_file.h"
+#include "sim/trace/verify.h"
 
 namespace moesim {
 namespace {
@@ -81,8 +82,10 @@ void parse_list(std::string_view list, std::vector<T>& out, const std::string& f
     if (status != std::errc() || end != word.data() + word.size() || word.empty()) {
       throw error_in(file, fmt::format("'{}' is not a number", word), "", line);
     }
-    if (!std::isfinite(static_cast<double>(value))) {
-      throw error_in(file, fmt::format("'{}' is no weight", word), "", line);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (!is_weight(value)) {
+        throw error_in(file, fmt::format("'{}' is no weight", word), "", line);
+      }
     }
     out.push_back(value);
     list.remove_prefix(std::min(list.size(), word.size() + 1));

@@ -236,6 +236,10 @@ void ImportSink::take_weights(const RoutedPass& pass, const std::vector<std::int
       for (int k = 0; k < info_.top_k; ++k) {
         const double weight = pass.weights->real(t, layers_.taken[l], k) * pass.weight_scale;
         weights.push_back(static_cast<float>(weight));
+        if (is_weight(weights.back())) continue;
+        throw error_in(pass.where,
+                       fmt::format("layer {}, token {}: weight {} is not a finite number from 0 up",
+                                   info_.layers[l], t, weight));
       }
     }
   }
