@@ -12,6 +12,9 @@
 namespace moesim {
 namespace {
 
+/// Numbers of a damaged file may be larger than any count of bytes.
+constexpr double most_bytes = 9e18;
+
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -26,7 +29,8 @@ Cell cell_of(const std::string& column, const StoredValue& value) {
   if (!value) return "";
   if (value->kind == SweepValue::Kind::text) return value->text;
   const double number = number_of(value);
-  const bool bytes = column.ends_with("bytes") || has(column, "_bytes.");
+  const bool bytes =
+      (column.ends_with("bytes") || has(column, "_bytes.")) && std::abs(number) < most_bytes;
   if (bytes) return {to_string(Bytes(static_cast<std::int64_t>(number))), number};
   if (column.ends_with("_s") || has(column, "_s.")) return {to_string(Seconds(number)), number};
   if (value->kind == SweepValue::Kind::integer) return value->integer;

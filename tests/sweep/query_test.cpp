@@ -156,5 +156,11 @@ TEST_F(QueryTest, ParetoFrontIsThatOfBruteForce) {
   EXPECT_EQ(pareto_front(rows, {"x", "y"}), expected);
 }
 
+TEST(StoredValue, BytesBeyond64BitsAreANumber) {
+  EXPECT_EQ(cell_of("peak_memory_bytes", integer_value(2000)).text, "2 kB");
+  EXPECT_EQ(cell_of("peak_memory_bytes", real_value(1e300)).text, "1e+300");
+  EXPECT_EQ(cell_of("peak_memory_bytes", real_value(-9.3e18)).text, "-9.3e+18");
+}
+
 }  // namespace
 }  // namespace moesim
