@@ -71,8 +71,9 @@ class Census : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                 const std::string& value) override {
     // yaml-cpp 0.7 makes single bytes of the escapes \N and \_.
-    if (!is_text(value))
+    if (!is_text(value)) {
       fail(mark, "an escape in this text stands for no character", "write it out");
+    }
     add_plain(mark, anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
