@@ -34,7 +34,7 @@ def predict(row, args):
     """The case of `moesim run --json`, or why there is none. Of many microbatches some are run: once
     a pipeline is full, each further one takes the same time."""
     sizes = fewer(row)
-    if args.whole or not sizes:
+    if args.whole or row.get("whole") or not sizes:
         return run(row, args)
     cases = []
     for size in sizes:
@@ -65,10 +65,25 @@ def extended(first, second, times):
 
 def run(row, args):
     """One `moesim run`; scenarios that have run before are not run again."""
-    key = json.dumps(scenario(row, args.gpu, not args.unfitted, args.traces), sort_keys=True)
+    asked = scenario(row, args.gpu, not args.unfitted, trace_of(row, args))
+    key = json.dumps(asked, sort_keys=True)
     if key not in RAN:
-        RAN[key] = remembered(key, lambda: simulate(row, args), args)
+        RAN[key] = remembered(key, lambda: simulate(asked, args), args)
     return RAN[key]
+
+
+def trace_of(row, args):
+    """The folder of the row's routing, if any: of --traces, or as the row says how to draw it."""
+    if "drawn" not in row:
+        return os.path.join(args.traces, row["trace"]) if "trace" in row and args.traces else None
+    flags = ["--model", row["model"]]
+    for name, value in row["drawn"].items():
+        flags += [f"--{name}", str(value)]
+    name = hashlib.sha256(json.dumps(flags).encode()).hexdigest()[:16]
+    trace = os.path.join(args.cache or args.scratch, f"drawn-{name}")
+    if not os.path.exists(trace):
+        subprocess.run([args.moesim, "trace", "synth", "-o", trace, *flags], check=True, capture_output=True)
+    return trace
 
 
 def remembered(key, simulated, args):
@@ -92,11 +107,11 @@ def digest_of_inputs(moesim):
     return digest.hexdigest()
 
 
-def simulate(row, args):
+def simulate(asked, args):
     with tempfile.TemporaryDirectory() as folder:
         path, result = os.path.join(folder, "row.yaml"), os.path.join(folder, "row.json")
         with open(path, "w", encoding="utf-8") as f:
-            yaml.safe_dump(scenario(row, args.gpu, not args.unfitted, args.traces), f)
+            yaml.safe_dump(asked, f)
         start = time.monotonic()
         try:
             ran = subprocess.run([args.moesim, "run", path, "--workers", "1", "--json", result],
@@ -213,6 +228,8 @@ def main():
     parser.add_argument("--keep", help="writes the errors (tests/rows/state.json), for intervals of iterations")
     parser.add_argument("--page", help="writes the tables of this page (docs/results/whole-steps.md) anew")
     args = parser.parse_args()
+    scratch = tempfile.TemporaryDirectory()  # for what rows say how to draw
+    args.scratch = scratch.name
     sections = read_rows()
     for change in args.fit:
         place, value = change.split("=")

@@ -11,7 +11,8 @@ PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer"
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
     "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
-    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "fits", "parts", "parts_of", "state", "note", "fitted", "overlap", "trace", "scores"}
+    "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "fits", "parts", "parts_of", "state", "note", "fitted", "overlap", "trace", "drawn",
+    "whole", "scores"}
 
 FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
 BESIDE = {}  # of rows.yaml: [merged, weights][GPU] what exchanges take and lose that run beside kernels at length
@@ -52,8 +53,8 @@ def in_series(section):
     return rows
 
 
-def scenario(row, gpu_suffix, fitted=True, traces=None):
-    """The row as a scenario of moesim: of balanced routing, unless the folder `traces` has its own."""
+def scenario(row, gpu_suffix, fitted=True, trace=None):
+    """The row as a scenario of moesim: of balanced routing, where it has no trace."""
     machine, dispatch = row["machine"], row["dispatch"]
     parallel = {k: row[k] for k in PARALLEL if k in row}
     overlap = dict(row.get("overlap", {}))
@@ -72,8 +73,8 @@ def scenario(row, gpu_suffix, fitted=True, traces=None):
         "recompute": row.get("recompute", ["none"]),
         "memory": "ignore",
     }
-    if "trace" in row and traces:
-        out["routing"], out["trace"] = "recorded", os.path.join(os.path.abspath(traces), row["trace"])
+    if trace:
+        out["routing"], out["trace"] = "recorded", os.path.abspath(trace)
     if "pipeline" in row:
         out["pipeline"] = row["pipeline"]
     if overlap:

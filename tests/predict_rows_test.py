@@ -159,10 +159,28 @@ class PredictRows(unittest.TestCase):
         self.assertEqual(rows.extended(first, second, 2)["stage_turns_s"], [{"1F": 4.0}, {"1F": 3.5}])
 
     @unittest.skipIf(not MOESIM, "no moesim")
+    def test_draws_the_routing_that_a_row_describes_once(self):
+        row = {"model": "deepseek-v3", "drawn": {"layers": "3:2", "tokens": 64, "sequences": 2, "skew": 0.1}}
+        with tempfile.TemporaryDirectory() as folder:
+            args = argparse.Namespace(moesim=MOESIM, cache=None, traces=None, scratch=folder)
+            trace = rows.trace_of(row, args)
+            with open(Path(trace) / "trace.json", encoding="utf-8") as f:
+                drawn = json.load(f)
+            self.assertEqual(rows.trace_of(row, args), trace)
+            self.assertNotEqual(rows.trace_of({**row, "drawn": {**row["drawn"], "skew": 0.2}}, args), trace)
+            self.assertEqual((drawn["experts"], drawn["top_k"]), (256, 8))
+            self.assertEqual(rows.trace_of({"trace": "known"}, args), None)
+            args.traces = folder
+            self.assertEqual(rows.trace_of({"trace": "known"}, args), str(Path(folder) / "known"))
+        full = next(r for s in rows.read_rows() if s["id"] == "G" for r in s["all"])
+        self.assertEqual(rows.scenario(full, "measured", trace=trace)["routing"], "recorded")
+        self.assertEqual(rows.scenario(full, "measured")["routing"], "balanced")
+
+    @unittest.skipIf(not MOESIM, "no moesim")
     def test_predicts_a_row(self):
         row = next(r for s in rows.read_rows() if s["id"] == "H" for r in s["all"])
         args = argparse.Namespace(gpu="measured", unfitted=False, whole=False, moesim=MOESIM, timeout=300, cache=None,
-                                  traces=None)
+                                  traces=None, scratch=None)
         case, why = rows.predict(row, args)
         self.assertEqual(why, "")
         result = rows.result_of(row, case, why)
