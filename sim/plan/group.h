@@ -43,6 +43,8 @@ class Group {
     const auto at = std::lower_bound(begin(), end(), gpu);
     return at != end() && *at == gpu ? static_cast<std::size_t>(at - begin()) : size();
   }
+  /// Whether both are one list, as copies are; equal ones may be apart.
+  bool shares_list(const Group& other) const { return gpus_ == other.gpus_; }
   /// Whether some GPU is in both.
   bool meets(const Group& other) const;
   bool operator==(const Group& other) const {

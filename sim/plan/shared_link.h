@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
+#include <boost/container/small_vector.hpp>
 
 #include "sim/base/types.h"
 
@@ -12,7 +12,7 @@ namespace moesim {
 /// Processor sharing, worked out exactly. Between two arrivals nothing about the link is undecided,
 /// so that it is looked at only when an exchange arrives: its state stands for all ends until then.
 template <class Exchange>
-class SharedLink {
+class alignas(64) SharedLink {
  public:
   /// Serves until `time`; calls ended(exchange, when) for each that it has served enough.
   template <class Ended>
@@ -61,8 +61,8 @@ class SharedLink {
   }
 
   Seconds now_;
-  Seconds share_;          // that each has had since the link was last idle
-  std::vector<Job> jobs_;  // the next to end last
+  Seconds share_;                                // that each has had since the link was last idle
+  boost::container::small_vector<Job, 1> jobs_;  // the next to end last; most often one alone
 };
 
 }  // namespace moesim

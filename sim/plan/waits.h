@@ -18,6 +18,10 @@ inline bool is_far_smaller(const Group& some, const Group& others) {
 /// Calls visit(i, j) for every GPU in both groups, their i-th and j-th, ascending.
 template <class Visit>
 void for_each_common(const Group& a, const Group& b, Visit visit) {
+  if (a.shares_list(b)) {
+    for (std::size_t i = 0; i < a.size(); ++i) visit(i, i);
+    return;
+  }
   if (is_far_smaller(b, a)) {
     for (std::size_t j = 0; j < b.size(); ++j) {
       if (const std::size_t i = a.member(b[j]); i < a.size()) visit(i, j);
@@ -39,7 +43,7 @@ void for_each_common(const Group& a, const Group& b, Visit visit) {
 
 /// Calls visit(earlier, its member, op, member) for what an op waits for on each of its GPUs: the
 /// op before it on the GPU's stream, and those of its `after` that the GPU runs; op by op in the
-/// order of the plan. Some may come twice. Needs the plan's ids in range.
+/// order of the plan. What is in `after` twice comes twice. Needs the plan's ids in range.
 template <class Visit>
 void for_each_wait(const Plan& plan, Visit visit) {
   struct Last {
@@ -47,17 +51,21 @@ void for_each_wait(const Plan& plan, Visit visit) {
     std::size_t member = 0;
   };
   std::vector<Last> last(static_cast<std::size_t>(plan.gpus) * stream_count);
+  std::vector<OpId> on_stream;  // per member of the op, what is before it on its stream
   for (OpId id(0); id.index() < plan.ops.size(); ++id.value) {
     const Op& op = plan[id];
+    on_stream.clear();
     for (std::size_t m = 0; m < op.group.size(); ++m) {
       Last& before =
           last.at(op.group[m].index() * stream_count + static_cast<std::size_t>(op.stream));
       if (before.op.value >= 0) visit(before.op, before.member, id, m);
+      on_stream.push_back(before.op);
       before = {id, m};
     }
     for (const OpId after : op.after) {
-      for_each_common(op.group, plan[after].group,
-                      [&](std::size_t m, std::size_t other) { visit(after, other, id, m); });
+      for_each_common(op.group, plan[after].group, [&](std::size_t m, std::size_t other) {
+        if (on_stream[m] != after) visit(after, other, id, m);
+      });
     }
   }
 }

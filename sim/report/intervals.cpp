@@ -2,6 +2,8 @@
 #include "sim/report/intervals.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -9,10 +11,29 @@ namespace {
 bool starts_earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
 bool ends_before(const Interval& a, Seconds time) { return a.end <= time; }
 
-/// Ops of one GPU and stream are in order already.
+/// Merges runs that ascend: ops of one GPU and stream are in order but where passes are merged, and
+/// so are unions that are put together.
 void sort_by_start(std::vector<Interval>& intervals) {
-  if (std::is_sorted(intervals.begin(), intervals.end(), starts_earlier)) return;
-  std::sort(intervals.begin(), intervals.end(), starts_earlier);
+  std::vector<std::size_t> runs = {0};  // where each begins, and the end
+  for (std::size_t i = 1; i < intervals.size(); ++i) {
+    if (starts_earlier(intervals[i], intervals[i - 1])) runs.push_back(i);
+  }
+  if (runs.size() > intervals.size() / 4) {
+    std::sort(intervals.begin(), intervals.end(), starts_earlier);
+    return;
+  }
+  const auto at = [&](std::size_t run) {
+    return intervals.begin() +
+           static_cast<std::ptrdiff_t>(run < runs.size() ? runs[run] : intervals.size());
+  };
+  while (runs.size() > 1) {
+    std::vector<std::size_t> longer;
+    for (std::size_t run = 0; run < runs.size(); run += 2) {
+      longer.push_back(runs[run]);
+      std::inplace_merge(at(run), at(run + 1), at(run + 2), starts_earlier);
+    }
+    runs = std::move(longer);
+  }
 }
 
 }  // namespace

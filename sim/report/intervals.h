@@ -2,6 +2,7 @@
 // When GPUs were busy: unions of intervals and what lies outside them.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/plan/plan.h"
@@ -11,6 +12,17 @@ namespace moesim {
 
 /// Intervals of every GPU: [gpu].
 using GpuIntervals = std::vector<std::vector<Interval>>;
+
+/// Puts one behind the others, as part of the last where it begins in that: their union is the
+/// same.
+inline void add_interval(std::vector<Interval>& intervals, const Interval& interval) {
+  if (!intervals.empty() && intervals.back().start <= interval.start &&
+      interval.start <= intervals.back().end) {
+    intervals.back().end = std::max(intervals.back().end, interval.end);
+  } else {
+    intervals.push_back(interval);
+  }
+}
 
 /// Merges intervals that overlap or touch; ascending and disjoint.
 std::vector<Interval> united(std::vector<Interval> intervals);

@@ -79,9 +79,9 @@ void add_exchange(const Op& op, const std::vector<Interval>& intervals,
   for (const Interval& of_gpu : intervals) begin = std::max(begin, of_gpu.start);
   for (std::size_t m = 0; m < intervals.size(); ++m) {
     GpuTimes& gpu = gpus[op.group[m].index()];
-    gpu.joined.push_back(intervals[m]);
+    add_interval(gpu.joined, intervals[m]);
     const Seconds end = intervals[m].end;
-    if (begin < end) gpu.moving[part_index(part)].push_back({begin, end});
+    if (begin < end) add_interval(gpu.moving[part_index(part)], {begin, end});
   }
 }
 
@@ -97,13 +97,13 @@ std::vector<GpuTimes> times_of_gpus(const Plan& plan, const Timeline& timeline) 
     for (std::size_t m = 0; m < intervals.size(); ++m) {
       GpuTimes& gpu = gpus[op.group[m].index()];
       if (is_minimum_time(op)) {
-        gpu.joined.push_back(intervals[m]);
-        gpu.moving[part_index(IterationPart::tokens)].push_back(intervals[m]);
+        add_interval(gpu.joined, intervals[m]);
+        add_interval(gpu.moving[part_index(IterationPart::tokens)], intervals[m]);
       } else if (op.stream == Stream::compute) {
         const bool of_host = std::holds_alternative<HostWork>(op.kernels()->each().front());
         const auto part = part_index(of_host ? IterationPart::host : part_of_kernel(op.key.kind));
         gpu.kernels[part] += intervals[m].end - intervals[m].start;
-        gpu.busy.push_back(intervals[m]);
+        add_interval(gpu.busy, intervals[m]);
       }
     }
   }
@@ -122,7 +122,7 @@ void add_held(const Plan& plan, const Timeline& timeline, std::vector<GpuTimes>&
     for (std::size_t m = 0; m < ready[i].size(); ++m) {
       const Seconds start = timeline.ops[i][m].start;
       if (ready[i][m] < start) {
-        gpus[plan.ops[i].group[m].index()].held.push_back({ready[i][m], start});
+        add_interval(gpus[plan.ops[i].group[m].index()].held, {ready[i][m], start});
       }
     }
   }

@@ -66,6 +66,10 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
   for (std::size_t id = 0; id < plan.ops.size(); ++id) {
     timeline_.ops[id].resize(plan.ops[id].group.size());
   }
+  for (const Op& op : plan.ops) {
+    runs_by_itself_.push_back(op.kernels() != nullptr &&
+                              (kernel_ends_ == KernelEnds::timed || !is_computing(op)));
+  }
   find_chains();
   make_steps();
   std::vector<std::int64_t> free;
@@ -74,11 +78,6 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
   }
   for (std::int64_t step : free) join(step, Seconds(0));
   propagate();
-}
-
-bool Progress::runs_by_itself(std::size_t op) const {
-  return plan_.ops[op].kernels() != nullptr &&
-         (kernel_ends_ == KernelEnds::timed || !is_computing(plan_.ops[op]));
 }
 
 /// Exact, since all that happens to a chain happens to its first op, and all that it causes to
@@ -102,8 +101,8 @@ void Progress::find_chains() {
     if (before[op] < 0) continue;
     const auto earlier = static_cast<std::size_t>(before[op]);
     const Op &first = plan_.ops[earlier], &second = plan_.ops[op];
-    if (behind[earlier] != static_cast<std::int32_t>(op) || !runs_by_itself(earlier) ||
-        !runs_by_itself(op)) {
+    if (behind[earlier] != static_cast<std::int32_t>(op) || !runs_by_itself_[earlier] ||
+        !runs_by_itself_[op]) {
       continue;
     }
     if (earlier >= op || first.stream != second.stream || !(first.group == second.group)) continue;
@@ -163,7 +162,7 @@ void Progress::end(OpId op, std::int32_t participant, Seconds at) {
 void Progress::join(std::int64_t step, Seconds at) {
   const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(step)].op);
   const auto participant = static_cast<std::int32_t>(step - first_step_[op]);
-  if (runs_by_itself(op)) return run_chain(op, participant, at);
+  if (runs_by_itself_[op]) return run_chain(op, participant, at);
   at = start(op, participant, at);
   timeline_.ops[op][static_cast<std::size_t>(participant)].start = at;
   --absent_[op];
@@ -197,7 +196,7 @@ void Progress::propagate() {
     const auto [ended, at] = ended_.back();
     ended_.pop_back();
     const auto op = static_cast<std::size_t>(steps_[static_cast<std::size_t>(ended)].op);
-    if (!runs_by_itself(op)) {
+    if (!runs_by_itself_[op]) {
       const std::int64_t member = ended - first_step_[op];
       --unfinished_[op];
       timeline_.ops[op][static_cast<std::size_t>(member)].end = at;

@@ -72,8 +72,6 @@ class Progress {
   void visit_waits(Visit visit) const;
   template <class Visit>
   void visit_edges(Visit visit) const;
-  /// Whether it ends without being told.
-  bool runs_by_itself(std::size_t op) const;
   void find_chains();
   void make_steps();
   void join(std::int64_t step, Seconds at);
@@ -104,6 +102,7 @@ class Progress {
   KernelEnds kernel_ends_;
   Durations durations_;
   HostProgram host_;
+  std::vector<bool> runs_by_itself_;         // per op, whether it ends without being told
   std::vector<std::int32_t> next_in_chain_;  // per op; below 0: the last
   std::vector<std::int32_t> head_;           // per op: the first of its chain
   std::vector<std::int64_t> first_step_;     // per op that is the first
