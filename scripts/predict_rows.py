@@ -31,8 +31,8 @@ RAN = {}  # of this run and, with --cache, of earlier ones of the same program a
 
 
 def predict(row, args):
-    """The case of `moesim run --json`, or why there is none. Of many microbatches some are run: once
-    a pipeline is full, each further one takes the same time."""
+    """The case of `moesim run --json`, or why there is none. Of many microbatches some are run, unless the
+    row asks for all: once a pipeline is full, each further one takes nearly the same time."""
     sizes = fewer(row)
     if args.whole or row.get("whole") or not sizes:
         return run(row, args)
@@ -79,7 +79,8 @@ def trace_of(row, args):
     flags = ["--model", row["model"]]
     for name, value in row["drawn"].items():
         flags += [f"--{name}", str(value)]
-    name = hashlib.sha256(json.dumps(flags).encode()).hexdigest()[:16]
+    drawn_by = inputs_of(args) if args.cache else ""  # a kept trace is of the program that drew it
+    name = hashlib.sha256((drawn_by + json.dumps(flags)).encode()).hexdigest()[:16]
     trace = os.path.join(args.cache or args.scratch, f"drawn-{name}")
     if not os.path.exists(trace):
         subprocess.run([args.moesim, "trace", "synth", "-o", trace, *flags], check=True, capture_output=True)
@@ -89,13 +90,17 @@ def trace_of(row, args):
 def remembered(key, simulated, args):
     if not args.cache:
         return simulated()
-    if "inputs" not in RAN:
-        RAN["inputs"] = digest_of_inputs(args.moesim)
-    path = Path(args.cache) / (hashlib.sha256((RAN["inputs"] + key).encode()).hexdigest() + ".json")
+    path = Path(args.cache) / (hashlib.sha256((inputs_of(args) + key).encode()).hexdigest() + ".json")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(simulated()), encoding="utf-8")
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def inputs_of(args):
+    if "inputs" not in RAN:
+        RAN["inputs"] = digest_of_inputs(args.moesim)
+    return RAN["inputs"]
 
 
 def digest_of_inputs(moesim):

@@ -169,6 +169,9 @@ class PredictRows(unittest.TestCase):
             self.assertEqual(rows.trace_of(row, args), trace)
             self.assertNotEqual(rows.trace_of({**row, "drawn": {**row["drawn"], "skew": 0.2}}, args), trace)
             self.assertEqual((drawn["experts"], drawn["top_k"]), (256, 8))
+            args.cache = str(Path(folder) / "kept")  # there by the program that draws, too
+            self.assertEqual(Path(rows.trace_of(row, args)).parent, Path(args.cache))
+            self.assertNotEqual(Path(rows.trace_of(row, args)).name, Path(trace).name)
             self.assertEqual(rows.trace_of({"trace": "known"}, args), None)
             args.traces = folder
             self.assertEqual(rows.trace_of({"trace": "known"}, args), str(Path(folder) / "known"))

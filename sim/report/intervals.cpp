@@ -14,7 +14,7 @@ bool ends_before(const Interval& a, Seconds time) { return a.end <= time; }
 /// Merges runs that ascend: ops of one GPU and stream are in order but where passes are merged, and
 /// so are unions that are put together.
 void sort_by_start(std::vector<Interval>& intervals) {
-  std::vector<std::size_t> runs = {0};  // where each begins, and the end
+  std::vector<std::size_t> runs = {0};  // where each begins
   for (std::size_t i = 1; i < intervals.size(); ++i) {
     if (starts_earlier(intervals[i], intervals[i - 1])) runs.push_back(i);
   }
@@ -42,13 +42,7 @@ std::vector<Interval> united(std::vector<Interval> intervals) {
   sort_by_start(intervals);
   std::vector<Interval> result;
   result.reserve(intervals.size());
-  for (const Interval& i : intervals) {
-    if (result.empty() || result.back().end < i.start) {
-      result.push_back(i);
-    } else {
-      result.back().end = std::max(result.back().end, i.end);
-    }
-  }
+  for (const Interval& i : intervals) add_interval(result, i);
   return result;
 }
 
