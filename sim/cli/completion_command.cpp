@@ -39,7 +39,7 @@ void add_completion_command(CommandLine& app) {
       app.add_subcommand("completion", "Prints a script that completes commands, flags and names");
   command.add_option("SHELL", options->shell, "bash, zsh or fish").required();
   command.add_option("SECTION", options->section, "of names, which the script asks for").hidden();
-  command.callback([options, app] {
+  command.callback([options, &app] {
     const std::vector<std::string> shells = {"bash", "zsh", "fish"};
     if (options->shell == "names") return print_names(options->section);
     if (std::ranges::find(shells, options->shell) == shells.end()) {
@@ -52,7 +52,7 @@ void add_completion_command(CommandLine& app) {
 
 void add_man_command(CommandLine& app) {
   CommandLine command = app.add_subcommand("man", "Prints the manual page: moesim man | man -l -");
-  command.callback([app] { fmt::print("{}", man_page(info_of(app), MOESIM_RELEASE)); });
+  command.callback([&app] { fmt::print("{}", man_page(info_of(app), MOESIM_RELEASE)); });
 }
 
 }  // namespace moesim

@@ -67,7 +67,8 @@ class CommandLine {
   /// A flag whose presence is told to `note`.
   Flag add_flag(const std::string& names, std::function<void()> note,
                 const std::string& description);
-  /// What the command does once everything is read; may throw Error.
+  /// What the command does once everything is read; may throw Error. It may refer to the program,
+  /// but not hold a copy, which would keep itself.
   void callback(std::function<void()> action);
 
   void version(const std::string& text);
