@@ -231,6 +231,7 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
   layer_options.accumulate = 0;  // the end of the iteration sums
   layer_options.explicit_rows = options_.explicit_rows;
   layer_options.batches = microbatches_.recorded;
+  layer_options.counted = &counted_;
   for (int stage = 0; stage < shape_.grid.stages(); ++stage) {
     clusters_.push_back(std::make_unique<Topology>(
         topology.of_gpus(shape_.grid.stage_by(ParallelAxis::ep, stage))));
@@ -257,6 +258,7 @@ std::vector<StagePart> IterationPlanner::parts(int stage, int chunk) const {
 
 void IterationPlanner::decide(int iteration, RoutingChange& change) {
   for (auto& layers : layers_) replanned_ |= layers->plan(iteration, change);
+  counted_.forget();
 }
 
 void IterationPlanner::warm_up(int iteration) {

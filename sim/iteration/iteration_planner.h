@@ -60,6 +60,7 @@ class IterationPlanner {
   Microbatches microbatches_;
   bool replanned_ = false;
   std::vector<std::unique_ptr<Topology>> clusters_;   // [stage]
+  CountedLayers counted_;                             // by the stages that have decided
   std::vector<std::unique_ptr<StageLayers>> layers_;  // [stage]
 };
 

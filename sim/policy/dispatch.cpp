@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/policy/counted_groups.h"
+
 namespace moesim {
 namespace {
 
@@ -47,59 +49,6 @@ void compress(RowCounts& counts) {
   for (RowTable& rows : counts.padded_phases) rows.compress();
 }
 
-/// Whether ranks nest alike: a mechanism knows nothing else of a group.
-bool nest_alike(const RankSpace& a, const RankSpace& b) {
-  if (a.depth() != b.depth() || a.hosts().groups() != b.hosts().groups()) return false;
-  for (int i = 0; i < a.depth(); ++i) {
-    const RankLevel &of_a = a.level(i), &of_b = b.level(i);
-    if (of_a.groups() != of_b.groups() || of_a.across() != of_b.across()) return false;
-  }
-  return true;
-}
-
-/// Whether two groups have the same tokens, rank by rank, and slots for them: a trace that repeats
-/// gives them to many.
-bool hold_alike(const EpGroups& groups, const LayerTokens& tokens, int a, int b) {
-  const auto held = [&](int group, int rank) -> const std::vector<TokenRun>& {
-    return tokens.batch.ranks[groups.gpu(group, GpuId(rank)).index()];
-  };
-  const auto same_run = [](const TokenRun& x, const TokenRun& y) {
-    return x.first == y.first && x.count == y.count;
-  };
-  for (int r = 0; r < groups.size(); ++r) {
-    if (!std::ranges::equal(held(a, r), held(b, r), same_run)) return false;
-  }
-  const Assignment& assignment = tokens.assignment;
-  const Placement& placement = assignment.placement();
-  const int behind = placement.first_slot(groups.gpu(b, GpuId(0))).value -
-                     placement.first_slot(groups.gpu(a, GpuId(0))).value;
-  for (int r = 0; r < groups.size(); ++r) {
-    const GpuId of_a = groups.gpu(a, GpuId(r)), of_b = groups.gpu(b, GpuId(r));
-    if (placement.slots_on(of_a) != placement.slots_on(of_b)) return false;
-    for (int i = 0; i < placement.slots_on(of_a); ++i) {
-      const SlotId slot(placement.first_slot(of_a).value + i);
-      if (placement.expert_in(slot) != placement.expert_in(SlotId(slot.value + behind))) {
-        return false;
-      }
-    }
-    for (int e = 0; e < placement.experts(); ++e) {
-      const ExpertId expert(e);
-      if (assignment.slot(of_a, expert).value + behind != assignment.slot(of_b, expert).value) {
-        return false;
-      }
-      if (!assignment.split()) continue;
-      const auto same_share = [&](const Share& x, const Share& y) {
-        return x.slot.value + behind == y.slot.value && x.count == y.count;
-      };
-      if (!std::ranges::equal(assignment.shares(of_a, expert), assignment.shares(of_b, expert),
-                              same_share)) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
 /// Whether the layer's ranks are no more than one group has: a small layer may be evaluated on its
 /// own.
 bool is_one_group(const EpGroups& groups, const LayerTokens& tokens) {
@@ -133,30 +82,26 @@ const DispatchShape& Dispatch::shape() const {
 
 RowCounts Dispatch::count(const LayerTokens& tokens) const {
   if (!options_.empty()) return choose(tokens).count(tokens);
+  if (is_one_group(*groups_, tokens)) return evaluations_[0]->count(tokens);
+  CountedGroups counted;
+  return count(tokens, counted);
+}
+
+RowCounts Dispatch::count(const LayerTokens& tokens, CountedGroups& counted) const {
+  if (!options_.empty()) return choose(tokens).count(tokens, counted);
   const EpGroups& groups = *groups_;
-  if (is_one_group(groups, tokens)) return evaluations_[0]->count(tokens);
-  struct Counted {
-    int group;
-    RowCounts counts;
-  };
-  constexpr std::size_t most_kept = 64;  // groups that others may be like
-  std::vector<Counted> kept;
   RowCounts all;
   all.gpu_count = tokens.assignment.placement().gpus();
   for (int g = 0; g < groups.count(); ++g) {
-    const auto like = std::ranges::find_if(kept, [&](const Counted& other) {
-      return hold_alike(groups, tokens, other.group, g) &&
-             nest_alike(groups.ranks(other.group), groups.ranks(g));
-    });
-    if (like != kept.end()) {
-      append(like->counts, all);
+    if (const RowCounts* alike = counted.find(groups, tokens, g)) {
+      append(*alike, all);
       continue;
     }
-    const GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
+    GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
     RowCounts counts = evaluations_[static_cast<std::size_t>(g)]->count(
         {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0))});
     compress(counts);
-    if (kept.size() < most_kept) kept.push_back({g, counts});
+    counted.add(groups, g, std::move(part), counts);
     append(std::move(counts), all);
   }
   return all;

@@ -16,6 +16,8 @@
 
 namespace moesim {
 
+class CountedGroups;
+
 /// One layer's tokens on their source ranks: what a dispatch is evaluated on.
 struct LayerTokens {
   const Batch& batch;
@@ -74,7 +76,9 @@ class Dispatch {
   const Dispatch& choose(const LayerTokens& tokens) const;
   /// Of the cluster. Throws std::logic_error where there are options: ask the chosen one.
   const DispatchShape& shape() const;
-  /// Rows over the cluster, of the chosen one.
+  /// Rows over the cluster, of the chosen one. `counted` has groups of these ids that the same
+  /// dispatch counted before, maybe for another part of the cluster, and gets further ones.
+  RowCounts count(const LayerTokens& tokens, CountedGroups& counted) const;
   RowCounts count(const LayerTokens& tokens) const;
   std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const;
 

@@ -164,6 +164,18 @@ LayerDecision LayerPlanner::decide(const Batch& batch, int step, std::size_t lay
   return decision;
 }
 
+/// Ids that the routing changed last no longer than the layer, and are counted by themselves.
+RowCounts LayerPlanner::count(const Dispatch& dispatch, const LayerTokens& tokens,
+                              IdRows recorded) const {
+  if (options_.counted == nullptr || tokens.ids.data() != recorded.data()) {
+    return dispatch.count(tokens);
+  }
+  const auto& options = dispatch_->options();
+  const auto chosen = std::ranges::find(options, &dispatch, &std::unique_ptr<Dispatch>::get);
+  const auto option = static_cast<std::size_t>(chosen - options.begin());
+  return dispatch.count(tokens, options_.counted->of(recorded.data(), option));
+}
+
 LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                              bool begins_iteration) {
   const int index = options_.layers[layer];
@@ -178,7 +190,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     if (options_.attention) work.attended = mean_attended(trace_.step(batch.step));
     const LayerTokens tokens{batch, ids, work.assignment()};
     work.dispatch = &dispatch_->choose(tokens);
-    work.counts = work.dispatch->count(tokens);
+    work.counts = count(*work.dispatch, tokens, trace_.step(batch.step).ids(index));
     work.chunks = chunks_of(work, tokens, placing_.groups, schedule_->chunking());
     return work;
   });

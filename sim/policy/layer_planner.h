@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/policy/counted_groups.h"
 #include "sim/policy/gradient_sum.h"
 #include "sim/policy/placer.h"
 #include "sim/policy/replayed_layer.h"
@@ -30,6 +31,7 @@ struct PlannerOptions {
   std::span<const Batch> warmup = {};   // of the steps just before, which planners see first
   std::vector<int> numbers = {};      // model layers that they stand for; empty: those of the trace
   TensorSharers tensor_sharers = {};  // of EP groups; the model has their parts of the experts
+  CountedLayers* counted = nullptr;   // by planners for other parts of the cluster, and by this one
 };
 
 /// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.
@@ -80,6 +82,7 @@ class LayerPlanner {
   IdRows routed(const Batch& batch, std::size_t layer, RoutingChange& change);
   LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids,
                        bool begins_iteration);
+  RowCounts count(const Dispatch& dispatch, const LayerTokens& tokens, IdRows recorded) const;
   bool sums_gradients(int step) const {
     return options_.backward && options_.accumulate > 0 && (step + 1) % options_.accumulate == 0;
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -39,21 +40,29 @@ bool is_computing(const Op& op) {
 }
 
 Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus) {
-  first_.reserve(plan.ops.size() + 1);
+  const bool alike = std::ranges::all_of(gpus, [&](const auto& gpu) { return gpu == gpus[0]; });
+  std::map<std::pair<const Kernel*, OpType>, OfOp> known;  // where GPUs are alike
+  ops_.reserve(plan.ops.size());
   for (const Op& op : plan.ops) {
-    first_.push_back(static_cast<std::int64_t>(times_.size()));
+    OfOp& of_op = ops_.emplace_back();
     const Kernels* kernels = op.kernels();
     if (kernels == nullptr) continue;
-    const auto& gpu_of = [&](GpuId gpu) { return gpus[gpu.index()].get(); };
-    const bool agree = kernels->each().size() == 1 && std::ranges::all_of(op.group, [&](GpuId gpu) {
-                         return gpu_of(gpu) == gpu_of(op.group.front());
-                       });
-    const std::size_t count = agree ? 1 : op.group.size();
+    const auto& each = kernels->each();
+    OfOp* same = alike ? &known[{each.data(), op.key.type()}] : nullptr;
+    if (same != nullptr && same->first > 0) {
+      of_op = *same;
+      continue;
+    }
+    const auto gpu_of = [&](GpuId gpu) { return gpus[gpu.index()].get(); };
+    const bool one_model = std::ranges::all_of(
+        op.group, [&](GpuId gpu) { return gpu_of(gpu) == gpu_of(op.group.front()); });
+    of_op = {std::ssize(times_), each.size() == 1 && one_model};
+    const std::size_t count = of_op.agree ? 1 : op.group.size();
     for (std::size_t m = 0; m < count; ++m) {
       times_.push_back(gpu_of(op.group[m])->time(kernels->of(m), op.key.type()));
     }
+    if (same != nullptr) *same = of_op;
   }
-  first_.push_back(static_cast<std::int64_t>(times_.size()));
 }
 
 Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends)

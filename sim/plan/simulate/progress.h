@@ -53,19 +53,23 @@ class Progress {
   Timeline finish();
 
  private:
-  /// What kernels take, once for all members of an op where they agree.
+  /// What kernels take, once for all members of an op where they agree, and for all ops that have
+  /// them, such as those of the microbatches that replay a layer.
   class Durations {
    public:
     Durations(const Plan& plan, const GpuModels& gpus);
     Seconds of(std::size_t op, std::int32_t member) const {
-      const std::int64_t first = first_[op], count = first_[op + 1] - first;
-      if (count == 0) return Seconds(0);
-      return times_[static_cast<std::size_t>(count == 1 ? first : first + member)];
+      const OfOp& of_op = ops_[op];
+      return times_[static_cast<std::size_t>(of_op.agree ? of_op.first : of_op.first + member)];
     }
 
    private:
-    std::vector<std::int64_t> first_;  // per op, and one past the last
-    std::vector<Seconds> times_;
+    struct OfOp {
+      std::int64_t first = 0;  // of its times
+      bool agree = true;
+    };
+    std::vector<OfOp> ops_;
+    std::vector<Seconds> times_ = {Seconds(0)};  // first that of exchanges
   };
   /// visit(earlier, its member, op, member): of the GPUs, and of their hosts.
   template <class Visit>
