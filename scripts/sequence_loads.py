@@ -9,7 +9,8 @@ TRACE.npz has `ids`, [token][layer][choice], unsigned bytes, and `seq_len`, the 
 sequence's choices over its share of all sequences' together. A microbatch is --sequences of them, drawn with
 replacement, each of equal weight. Experts lie --per-gpu to a GPU at random; GPUs of other layers stand in where a model has
 too few experts for --gpus. Printed is the load of the busiest GPU over the mean, on average over draws, with the 10th and 90th
-percentile. Experts with less than a fifth of the mean load are left out: few tokens tell little of them.
+percentile; and the same of the tokens shuffled over the sequences: as much comes of their number alone, by chance. Experts
+with less than a fifth of the mean load are left out: few tokens tell little of them.
 """
 
 import argparse
@@ -49,6 +50,16 @@ def counts_of(ids, shape, lengths):
     return out
 
 
+def shuffled(ids, shape, random_):
+    """The tokens in another order, each with its choices of all layers."""
+    row, order = shape[1] * shape[2], list(range(shape[0]))
+    random_.shuffle(order)
+    out = array.array(ids.typecode)
+    for token in order:
+        out += ids[token * row:(token + 1) * row]
+    return out
+
+
 def relative_loads(counts):
     """[layer][expert][sequence] share in the sequence over the share in all of them."""
     out = []
@@ -85,16 +96,22 @@ def main():
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    counts = []
+    counts, by_chance, random_ = [], [], random.Random(args.seed)
     for path in args.trace:
         with zipfile.ZipFile(path) as archive:
             shape, ids = member(archive, "ids")
-            counts += counts_of(ids, shape, member(archive, "seq_len")[1])
-    loads, random_ = relative_loads(counts), random.Random(args.seed)
-    found = sorted(busiest(loads, args.sequences, args.gpus, args.per_gpu, random_) for _ in range(args.draws))
+            lengths = member(archive, "seq_len")[1]
+        counts += counts_of(ids, shape, lengths)
+        by_chance += counts_of(shuffled(ids, shape, random_), shape, lengths)
+
+    def draw(of):
+        loads = relative_loads(of)
+        return sorted(busiest(loads, args.sequences, args.gpus, args.per_gpu, random_) for _ in range(args.draws))
+
+    found, chance = draw(counts), draw(by_chance)
     low, high = found[len(found) // 10], found[-1 - len(found) // 10]
     print(f"{len(counts)} sequences: the busiest of {args.gpus} GPUs has {statistics.mean(found):.2f} "
-          f"({low:.2f} to {high:.2f}) times the mean")
+          f"({low:.2f} to {high:.2f}) times the mean; {statistics.mean(chance):.2f} with tokens shuffled")
 
 
 if __name__ == "__main__":

@@ -50,13 +50,33 @@ class SequenceLoads(unittest.TestCase):
         self.assertAlmostEqual(found, balls, delta=0.03)
         self.assertGreater(found, 1.4)
 
+    def test_shuffled_tokens_keep_their_choices(self):
+        ids = array.array("B", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])  # 3 tokens, 2 layers, top-2
+        other = loads.shuffled(ids, (3, 2, 2), random.Random(3))
+        self.assertNotEqual(other, ids)
+        tokens = sorted(tuple(other[t:t + 4]) for t in (0, 4, 8))
+        self.assertEqual(tokens, [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)])
+
+    def test_sequences_that_differ_are_evener_with_tokens_shuffled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "t.npz"
+            ids = [e for s in range(8) for _ in range(200) for e in (s, (s + 1) % 8)]
+            write(path, ids, (1600, 1, 2), [200] * 8)
+            ran = subprocess.run([sys.executable, SCRIPTS / "sequence_loads.py", path, "--gpus", "4", "--per-gpu", "2"],
+                                 capture_output=True, text=True, check=True)
+            found, by_chance = (float(part.split()[0]) for part in
+                                (ran.stdout.split(" GPUs has ")[1], ran.stdout.split("; ")[1]))
+            self.assertGreater(found, 1.15)
+            self.assertLess(by_chance, 1.05)
+
     def test_reads_files_and_refuses_other_types(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "t.npz"
             write(path, [0, 1] * 6, (6, 1, 2), [2, 4])
             ran = subprocess.run([sys.executable, SCRIPTS / "sequence_loads.py", path, "--gpus", "2", "--per-gpu", "1"],
                                  capture_output=True, text=True, check=True)
-            self.assertEqual(ran.stdout, "2 sequences: the busiest of 2 GPUs has 1.00 (1.00 to 1.00) times the mean\n")
+            self.assertEqual(ran.stdout, "2 sequences: the busiest of 2 GPUs has 1.00 (1.00 to 1.00) times the mean; "
+                             "1.00 with tokens shuffled\n")
             write(path, [0, 1] * 6, (3, 1, 2), [1, 2], "<u2")
             ran = subprocess.run([sys.executable, SCRIPTS / "sequence_loads.py", path], capture_output=True, text=True,
                                  check=False)
