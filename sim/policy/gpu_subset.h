@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,11 +38,14 @@ class GpuSubset {
     std::map<const void*, std::pair<ByteMatrix, ByteMatrix>> traffic;
     std::map<const void*, std::pair<Kernels, Kernels>> kernels;
   };
+  struct HashOfGpus {
+    std::size_t operator()(const std::vector<GpuId>& gpus) const;
+  };
   Members& members(const Group& own) const;
 
   std::vector<GpuId> chosen_;
   std::vector<GpuId> own_;  // [GPU of the plan]
-  mutable std::map<std::vector<GpuId>, Members> groups_;
+  mutable std::unordered_map<std::vector<GpuId>, Members, HashOfGpus> groups_;
 };
 
 }  // namespace moesim

@@ -263,7 +263,7 @@ void LayerOps::add_sides(const Step& s, Stage stage, int phase, bool before) {
     const int part = side_part(stage, phase, i);
     const auto& moved = s.parts.traffic(phase);
     const bool back = stage == Stage::combine;
-    for (auto& [group, exchange] : side_exchanges(s.work, phase, moved, side, back)) {
+    for (auto& [group, exchange] : side_exchanges(moved, side, back)) {
       s.chain.exchange({fmt::format("{}-{}{}", name_of(stage), side.name, s.suffix()),
                         s.key(OpKind::side_exchange, Stage::other, part),
                         shape.phase(phase).stream,

@@ -48,14 +48,15 @@ std::vector<bool> continued_phases(const DispatchShape& shape) {
   return continued;
 }
 
-std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase) {
+PhaseTraffic phase_traffic(const LayerWork& work, int phase) {
   const RowTable& counts = work.counts.on_wire()[static_cast<std::size_t>(phase)];
   const bool repeats = counts.repeats();
   std::map<std::pair<const void*, std::vector<GpuId>>, ByteMatrix> known;  // by block and ranks
-  std::vector<ByteMatrix> list;
+  PhaseTraffic list;
   for (const auto& members : work.dispatch->shape().phase(phase).communicators) {
+    list.groups.emplace_back(members);
     if (!repeats) {
-      list.push_back(traffic_among(members, counts, Bytes(1)));
+      list.rows.push_back(traffic_among(members, counts, Bytes(1)));
       continue;
     }
     const std::size_t first = counts.first(members.front().index());
@@ -63,36 +64,34 @@ std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase) {
     for (GpuId& rank : ranks) rank = GpuId(rank.value - static_cast<std::int64_t>(first));
     const auto [same, fresh] = known.try_emplace({counts.block_of(first), std::move(ranks)});
     if (fresh) same->second = traffic_among(members, counts, Bytes(1));
-    list.push_back(same->second);
+    list.rows.push_back(same->second);
   }
   return list;
 }
 
 std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
-                                           const std::vector<ByteMatrix>& traffic, Bytes row_bytes,
+                                           const PhaseTraffic& traffic, Bytes row_bytes,
                                            bool mirrored) {
-  const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
   auto rows = rows_of(work, phase, mirrored);
   std::vector<GroupExchange> exchanges;
-  for (std::size_t c = 0; c < communicators.size(); ++c) {
-    Exchange exchange{traffic[c].with_unit(row_bytes), std::move(rows[c]),
+  for (std::size_t c = 0; c < traffic.groups.size(); ++c) {
+    Exchange exchange{traffic.rows[c].with_unit(row_bytes), std::move(rows[c]),
                       !work.counts.padded_phases.empty(), mirrored};
     exchange.sms = work.dispatch->shape().sms;
     if (work.goes_on) exchange.rounds = 0;
-    exchanges.push_back({communicators[c], std::move(exchange)});
+    exchanges.push_back({traffic.groups[c], std::move(exchange)});
   }
   return exchanges;
 }
 
-std::vector<GroupExchange> side_exchanges(const LayerWork& work, int phase,
-                                          const std::vector<ByteMatrix>& traffic,
-                                          const SideExchange& side, bool mirrored) {
-  const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
+std::vector<GroupExchange> side_exchanges(const PhaseTraffic& traffic, const SideExchange& side,
+                                          bool mirrored) {
   std::vector<GroupExchange> exchanges;
-  for (std::size_t c = 0; c < communicators.size(); ++c) {
-    ByteMatrix of_side = side.per_pair.value > 0 ? all_pairs(communicators[c].size(), side.per_pair)
-                                                 : traffic[c].with_unit(side.per_row);
-    exchanges.push_back({communicators[c], {std::move(of_side), {}, false, mirrored}});
+  for (std::size_t c = 0; c < traffic.groups.size(); ++c) {
+    ByteMatrix of_side = side.per_pair.value > 0
+                             ? all_pairs(traffic.groups[c].size(), side.per_pair)
+                             : traffic.rows[c].with_unit(side.per_row);
+    exchanges.push_back({traffic.groups[c], {std::move(of_side), {}, false, mirrored}});
   }
   return exchanges;
 }

@@ -17,18 +17,17 @@ struct GroupExchange {
   Exchange exchange;
 };
 
-/// The rows that each communicator of a phase moves on the way out, as units of one byte.
-std::vector<ByteMatrix> phase_traffic(const LayerWork& work, int phase);
+/// The rows that each communicator of a phase moves on the way out.
+PhaseTraffic phase_traffic(const LayerWork& work, int phase);
 
 /// One exchange per communicator of a phase. `traffic` is its phase_traffic, which goes back where
-/// `mirrored`: all exchanges of the phase share it.
+/// `mirrored`: all exchanges of the phase share it, groups included.
 std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
-                                           const std::vector<ByteMatrix>& traffic, Bytes row_bytes,
+                                           const PhaseTraffic& traffic, Bytes row_bytes,
                                            bool mirrored);
 
 /// The side exchange of every communicator of a phase, on the way that its rows go.
-std::vector<GroupExchange> side_exchanges(const LayerWork& work, int phase,
-                                          const std::vector<ByteMatrix>& traffic,
-                                          const SideExchange& side, bool mirrored);
+std::vector<GroupExchange> side_exchanges(const PhaseTraffic& traffic, const SideExchange& side,
+                                          bool mirrored);
 
 }  // namespace moesim

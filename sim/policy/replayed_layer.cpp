@@ -111,9 +111,9 @@ std::vector<Exchange> ReplayedLayer::tensor_exchanges(Bytes row, bool back) {
   return exchanges;
 }
 
-const std::vector<ByteMatrix>& ReplayedLayer::traffic(int phase) {
-  std::vector<ByteMatrix>& out = traffic_[phase];
-  if (out.empty()) out = phase_traffic(work_, phase);
+const PhaseTraffic& ReplayedLayer::traffic(int phase) {
+  PhaseTraffic& out = traffic_[phase];
+  if (out.groups.empty()) out = phase_traffic(work_, phase);
   return out;
 }
 

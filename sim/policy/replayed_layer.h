@@ -38,6 +38,12 @@ struct LayerWork {
   bool goes_on = false;  // a chunk whose exchanges go on with those of the one before
 };
 
+/// What the communicators of a phase move: [communicator].
+struct PhaseTraffic {
+  std::vector<Group> groups;
+  std::vector<ByteMatrix> rows;  // units of one byte
+};
+
 class ReplayedLayer {
  public:
   /// `work` must outlive it.
@@ -63,8 +69,8 @@ class ReplayedLayer {
   /// [tensor group] the all-gather of rows of so many bytes, or the reduce-scatter of their sums.
   std::vector<Exchange> tensor_exchanges(Bytes row, bool back);
 
-  /// [communicator] of a phase as it goes out, for both ways and passes.
-  const std::vector<ByteMatrix>& traffic(int phase);
+  /// Of a phase as it goes out, for both ways and passes.
+  const PhaseTraffic& traffic(int phase);
   /// What the GPUs that send or receive exchange among themselves.
   struct Concerned {
     ByteMatrix whole;  // over all GPUs; its identity stays taken
@@ -89,7 +95,7 @@ class ReplayedLayer {
   std::vector<std::int64_t> packed_, delivered_, gathered_;
   std::vector<const Group*> sharing_;                             // [gpu] its tensor group
   std::vector<Exchange> gathers_;                                 // [tensor group] of bytes
-  std::map<int, std::vector<ByteMatrix>> traffic_;                // by phase
+  std::map<int, PhaseTraffic> traffic_;                           // by phase
   std::map<std::pair<const void*, Bytes>, Concerned> concerned_;  // by identity
   std::map<OpKey, KernelsOfGroup> kernels_;
 };
