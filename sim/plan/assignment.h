@@ -56,6 +56,7 @@ class Assignment {
   /// One assignment after the other: the ranks and slots of each are renumbered to follow those of
   /// the one before. All have the same experts.
   static Assignment joined(std::span<const Assignment> parts);
+  bool operator==(const Assignment&) const = default;
 
  private:
   Placement placement_;

@@ -32,6 +32,7 @@ class Placement {
   SlotTable table() const;
   /// The slots of the `gpus` GPUs from `first` on.
   SlotTable table(GpuId first, int gpus) const;
+  bool operator==(const Placement&) const = default;
 
  private:
   std::vector<ExpertId> expert_in_;

@@ -15,10 +15,9 @@ namespace moesim {
 /// Counts of one layer's ids by one dispatch.
 class CountedGroups {
  public:
-  /// Those of a group before that holds the same tokens, rank by rank, has the same slots for them
-  /// and nests alike; null where there is none. `tokens`: of the whole cluster.
-  const RowCounts* find(const EpGroups& groups, const LayerTokens& tokens, int group) const;
-  /// Keeps those of a group; `part`: what it has of the tokens.
+  /// Those of a group before that has the same part of the tokens, rank by rank, the same slots
+  /// for them, and nests alike; null where there is none.
+  const RowCounts* find(const EpGroups& groups, int group, const GroupPart& part) const;
   /// The topology of `groups` must outlive it.
   void add(const EpGroups& groups, int group, GroupPart part, const RowCounts& counts);
   std::size_t size() const { return kept_.size(); }

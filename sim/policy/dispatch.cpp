@@ -93,11 +93,11 @@ RowCounts Dispatch::count(const LayerTokens& tokens, CountedGroups& counted) con
   RowCounts all;
   all.gpu_count = tokens.assignment.placement().gpus();
   for (int g = 0; g < groups.count(); ++g) {
-    if (const RowCounts* alike = counted.find(groups, tokens, g)) {
+    GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
+    if (const RowCounts* alike = counted.find(groups, g, part)) {
       append(*alike, all);
       continue;
     }
-    GroupPart part = groups.part(tokens.batch, tokens.assignment, g);
     RowCounts counts = evaluations_[static_cast<std::size_t>(g)]->count(
         {part.batch(), tokens.ids, part.assignment(), groups.gpu(g, GpuId(0))});
     compress(counts);

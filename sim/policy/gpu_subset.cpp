@@ -2,7 +2,6 @@
 #include "sim/policy/gpu_subset.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
 
 namespace moesim {
@@ -36,16 +35,6 @@ GpuSubset::GpuSubset(std::vector<GpuId> chosen, int gpus)
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
     own_.at(chosen_[i].index()) = GpuId(static_cast<std::int64_t>(i));
   }
-}
-
-std::size_t GpuSubset::HashOfGpus::operator()(const std::vector<GpuId>& gpus) const {
-  std::uint64_t hash = gpus.size();
-  for (const GpuId gpu : gpus) {
-    hash =
-        (hash ^ static_cast<std::uint64_t>(gpu.value)) * 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
-    hash ^= hash >> 32;
-  }
-  return hash;
 }
 
 GpuSubset::Members& GpuSubset::members(const Group& own) const {

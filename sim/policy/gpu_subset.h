@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,14 +37,11 @@ class GpuSubset {
     std::map<const void*, std::pair<ByteMatrix, ByteMatrix>> traffic;
     std::map<const void*, std::pair<Kernels, Kernels>> kernels;
   };
-  struct HashOfGpus {
-    std::size_t operator()(const std::vector<GpuId>& gpus) const;
-  };
   Members& members(const Group& own) const;
 
   std::vector<GpuId> chosen_;
   std::vector<GpuId> own_;  // [GPU of the plan]
-  mutable std::unordered_map<std::vector<GpuId>, Members, HashOfGpus> groups_;
+  mutable std::map<std::vector<GpuId>, Members> groups_;
 };
 
 }  // namespace moesim

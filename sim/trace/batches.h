@@ -13,6 +13,7 @@ namespace moesim {
 struct TokenRun {
   std::int64_t first = 0;
   std::int64_t count = 0;
+  bool operator==(const TokenRun&) const = default;
 };
 
 /// The i-th of `parts` equal parts of some tokens; the first parts get the odd ones.

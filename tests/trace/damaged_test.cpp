@@ -82,7 +82,7 @@ TEST_P(DamagedTest, FilesAreErrors) {
   ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   EXPECT_GT(WEXITSTATUS(status), 50);
   EXPECT_LE(WEXITSTATUS(status), 100);
-#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory of the tests before
+#ifndef __SANITIZE_ADDRESS__           // which keeps freed memory of the tests before
   EXPECT_LT(used.ru_maxrss, 200'000);  // KiB
 #endif
 }

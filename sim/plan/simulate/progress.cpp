@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -40,28 +41,32 @@ bool is_computing(const Op& op) {
 }
 
 Progress::Durations::Durations(const Plan& plan, const GpuModels& gpus) {
+  const auto model_of = [&](GpuId gpu) { return gpus[gpu.index()].get(); };
   const bool alike = std::ranges::all_of(gpus, [&](const auto& gpu) { return gpu == gpus[0]; });
-  std::map<std::pair<const Kernel*, OpType>, OfOp> known;  // where GPUs are alike
+  // Ops that share kernels have the same times, on GPUs that differ if they share the group, too.
+  using Shared = std::tuple<const Kernel*, const std::vector<GpuId>*, OpType>;
+  std::map<Shared, OfOp> known;
   ops_.reserve(plan.ops.size());
   for (const Op& op : plan.ops) {
-    OfOp& of_op = ops_.emplace_back();
     const Kernels* kernels = op.kernels();
-    if (kernels == nullptr) continue;
-    const auto& each = kernels->each();
-    OfOp* same = alike ? &known[{each.data(), op.key.type()}] : nullptr;
-    if (same != nullptr && same->first > 0) {
-      of_op = *same;
+    if (kernels == nullptr) {
+      ops_.emplace_back();
       continue;
     }
-    const auto gpu_of = [&](GpuId gpu) { return gpus[gpu.index()].get(); };
-    const bool one_model = std::ranges::all_of(
-        op.group, [&](GpuId gpu) { return gpu_of(gpu) == gpu_of(op.group.front()); });
-    of_op = {std::ssize(times_), each.size() == 1 && one_model};
-    const std::size_t count = of_op.agree ? 1 : op.group.size();
-    for (std::size_t m = 0; m < count; ++m) {
-      times_.push_back(gpu_of(op.group[m])->time(kernels->of(m), op.key.type()));
+    const auto& each = kernels->each();
+    const auto [same, is_new] =
+        known.try_emplace({each.data(), alike ? nullptr : &op.group.list(), op.key.type()});
+    if (is_new) {
+      const bool agree = each.size() == 1 && std::ranges::all_of(op.group, [&](GpuId gpu) {
+                           return model_of(gpu) == model_of(op.group.front());
+                         });
+      same->second = {std::ssize(times_), agree};
+      const std::size_t count = agree ? 1 : op.group.size();
+      for (std::size_t m = 0; m < count; ++m) {
+        times_.push_back(model_of(op.group[m])->time(kernels->of(m), op.key.type()));
+      }
     }
-    if (same != nullptr) *same = of_op;
+    ops_.push_back(same->second);
   }
 }
 
