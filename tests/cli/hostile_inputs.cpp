@@ -43,7 +43,7 @@ std::string alias_bomb() {
 
 std::string little_endian(std::uint64_t value, int bytes) {
   std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
+  for (int i = 0; i < bytes; ++i, value >>= 8) text += static_cast<char>(value & 0xff);
   return text;
 }
 
