@@ -57,13 +57,19 @@ void Simulator::Impl::run(Worker& worker) {
 
 namespace {
 
+#ifdef __SANITIZE_ADDRESS__  // which knows the stacks of threads alone
+constexpr const char* contexts = "--cfg=contexts/factory:thread";
+#else
+constexpr const char* contexts = "--cfg=contexts/factory:raw";
+#endif
+
 // Stacks hold backend code too, not only SimGrid's. The network is plain max-min: equal shares, no
 // correction factors. Links carry no latency: CM02 would weigh flows by it, and TCP-gamma would
 // bound them by it, so senders wait for the latency themselves.
 std::vector<std::string> settings(Seconds precision) {
   return {"moesim",
           "--log=root.thresh:critical",
-          "--cfg=contexts/factory:raw",
+          contexts,
           "--cfg=contexts/stack-size:256",
           "--cfg=network/model:CM02",
           "--cfg=network/crosstraffic:0",

@@ -14,6 +14,11 @@ def environment(root, **variables):
     return env
 
 
+def has_address_sanitizer(program):
+    """Whether a program reserves terabytes of addresses, which no limit of memory allows for."""
+    return b"__asan_init" in pathlib.Path(program).read_bytes()
+
+
 def files_of(folder):
     """The content of every file below a folder, by path."""
     folder = pathlib.Path(folder)
