@@ -159,8 +159,8 @@ class Kill(unittest.TestCase):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("moesim")
-    parser.add_argument("root", type=pathlib.Path)
+    parser.add_argument("moesim", type=lambda path: pathlib.Path(path).resolve())  # commands run in other folders
+    parser.add_argument("root", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--moments", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     OPTIONS = parser.parse_args()
