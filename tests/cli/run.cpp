@@ -89,7 +89,7 @@ Running::~Running() {
 }
 
 pid_t Running::wait_for_child(pid_t before) const {
-  for (int i = 0; i < 10'000; ++i) {
+  for (int i = 0; i < 60'000; ++i) {
     const pid_t child = child_of(pid_);
     if (child != 0 && child != before) return child;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
