@@ -41,7 +41,7 @@ double rounding_of(RowFormat format) {
 
 void encode(RowFormat format, std::span<const float> values, std::byte* row) {
   if (format == RowFormat::float32) {
-    std::memcpy(row, values.data(), values.size_bytes());
+    if (!values.empty()) std::memcpy(row, values.data(), values.size_bytes());
     return;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -56,7 +56,7 @@ void encode(RowFormat format, std::span<const float> values, std::byte* row) {
 
 void decode(RowFormat format, const std::byte* row, std::span<float> values) {
   if (format == RowFormat::float32) {
-    std::memcpy(values.data(), row, values.size_bytes());
+    if (!values.empty()) std::memcpy(values.data(), row, values.size_bytes());
     return;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
