@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "realhw/core/expert_shape.h"
@@ -16,7 +15,7 @@ namespace moesim {
 namespace {
 
 /// NaN in every format, when all bytes are this.
-constexpr int poison_byte = 0xff;
+constexpr std::byte poison_byte{0xff};
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
@@ -39,11 +38,11 @@ void HostDevice::write_initial() {
 /// them, from which the next iteration goes on.
 void HostDevice::reset(bool poison) {
   if (poison) {
-    for (auto& memory : memory_) std::memset(memory.data(), poison_byte, memory.size());
+    for (auto& memory : memory_) std::ranges::fill(memory, poison_byte);
     write_initial();
   }
   for (const BufferId buffer : program_->zeroed) {
-    std::memset(data(buffer), 0, memory_[buffer.index()].size());
+    std::ranges::fill(memory_[buffer.index()], std::byte{0});
   }
   wrong_bytes_ = 0;
   not_finite_in_ = -1;
@@ -55,7 +54,7 @@ void HostDevice::run(const Call& call, Stream stream) {
 }
 
 void HostDevice::read(Place from, std::span<std::byte> bytes) {
-  if (!bytes.empty()) std::memcpy(bytes.data(), at(from), bytes.size());
+  std::copy_n(at(from), bytes.size(), bytes.data());
 }
 
 Findings HostDevice::findings() {
@@ -78,7 +77,7 @@ void HostDevice::run_call(const RowSums& sums, Workspace& workspace) {
     const Place to = sums.to[i];
     // A row taken as it is: the commonest case, and exact in any format.
     if (terms.size() == 1 && terms[0].weight == 1 && format(terms[0].from) == format(to)) {
-      std::memcpy(at(to), at(terms[0].from), size(sums.width) * size_of(format(to)));
+      std::copy_n(at(terms[0].from), size(sums.width) * size_of(format(to)), at(to));
       continue;
     }
     std::fill(workspace.sum.begin(), workspace.sum.end(), 0.0f);
@@ -138,7 +137,7 @@ void HostDevice::run_call(const Activation& activation, Workspace& workspace) {
 }
 
 void HostDevice::run_call(const LocalCopy& copy, Workspace&) {
-  std::memcpy(at(copy.to), at(copy.from), size(copy.bytes));
+  std::copy_n(at(copy.from), size(copy.bytes), at(copy.to));
 }
 
 void HostDevice::run_call(const Pattern& pattern, Workspace&) {

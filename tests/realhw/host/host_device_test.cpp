@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "realhw/core/numbers.h"
+#include "realhw/core/row_format.h"
 
 namespace moesim {
 namespace {
@@ -61,6 +62,19 @@ TEST_F(HostDeviceTest, AddsWeightedRowsOfAnyFormat) {
               {0, 3, 4, 4},
               {{rows, 2}, {behind(rows, 8), 0.5f}, {narrow}, {narrow}}});
   EXPECT_THAT(read(to, 6), ElementsAre(16, -0.5, 0, 0, 2 + 1.5 + 16, 4 + 2 - 0.5));
+}
+
+// Their memory is at null, which sanitizers let no bytes be copied from.
+TEST_F(HostDeviceTest, ReadsBuffersOfNoElements) {
+  const RowFormat formats[] = {RowFormat::float32, RowFormat::bfloat16, RowFormat::float8};
+  std::vector<Place> empty;
+  for (const RowFormat format : formats) empty.push_back(buffer(0, format));
+  program_.zeroed.push_back(empty.front().buffer);
+  run(RowSums{0, {}, {0}, {}});
+  for (const Place place : empty) EXPECT_THAT(read(place, 0), testing::IsEmpty());
+  for (const RowFormat format : formats) {
+    EXPECT_NO_THROW(encode(format, {}, nullptr)) << size_of(format);
+  }
 }
 
 TEST_F(HostDeviceTest, RoundsASumOnce) {
