@@ -45,6 +45,9 @@ double Link::part_of(Bytes size) const {
 
 namespace {
 
+/// As in files of topologies: sums of costs along a route fit into an int.
+constexpr int most_cost = 1'000'000;
+
 [[noreturn]] void fail(const Topology::Parts& parts, const std::string& message) {
   throw Error(parts.name + ": " + message);
 }
@@ -90,6 +93,9 @@ void check_links(const Topology::Parts& parts) {
       fail(parts, "the link " + name + " has another bandwidth than its table");
     }
     if (link.cost < 1) fail(parts, "the link " + name + " has a routing cost below 1");
+    if (link.cost > most_cost) {
+      fail(parts, fmt::format("the link {} has a routing cost above {}", name, most_cost));
+    }
     if (link.link_class < 0 || link.link_class >= static_cast<int>(parts.classes.size())) {
       fail(parts, "the link " + name + " has no class");
     }
