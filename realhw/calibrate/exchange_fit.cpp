@@ -16,7 +16,7 @@ std::vector<std::vector<double>> op_times(const MicroPlan& micro, const Times& t
   for (const Timeline& timeline : timelines_of(times, micro.name)) {
     for (std::size_t op = 0; op < all.size(); ++op) {
       if (micro.plan.ops[op].exchange() != nullptr) {
-        all[op].push_back(time_of_exchange(timeline.ops.at(op)).value);
+        all[op].push_back(time_of_exchange(timeline.ops[op]).value);
       }
     }
   }

@@ -134,7 +134,7 @@ OverlapFit fit_overlap(const MicroPlan& micro, const Times& times) {
     for (std::size_t id = 0; id < micro.plan.ops.size(); ++id) {
       const Op& op = micro.plan.ops[id];
       for (std::size_t m = 0; m < op.group.size(); ++m) {
-        const Interval& interval = timeline.ops.at(id)[m];
+        const Interval& interval = timeline.ops[id][m];
         if (op.kernels() == nullptr) {
           exchanges[op.key].add(interval);
         } else {
@@ -167,7 +167,7 @@ std::map<std::string, GpuFit> fit_kernels(const Topology& topology,
         const Op& op = micro->plan.ops[id];
         if (op.kernels() == nullptr) continue;
         for (std::size_t m = 0; m < op.group.size(); ++m) {
-          const Interval& interval = timeline.ops.at(id)[m];
+          const Interval& interval = timeline.ops[id][m];
           measured[topology.gpu_model(op.group[m])].add(op, op.kernels()->of(m),
                                                         interval.end - interval.start);
         }

@@ -16,9 +16,11 @@ namespace moesim {
 namespace {
 
 bool fits(const Timeline& timeline, const Plan& plan) {
-  return std::ranges::equal(timeline.ops, plan.ops, [](const auto& intervals, const Op& op) {
-    return intervals.size() == op.group.size();
-  });
+  if (timeline.ops.size() != plan.ops.size()) return false;
+  for (std::size_t id = 0; id < plan.ops.size(); ++id) {
+    if (timeline.ops[id].size() != plan.ops[id].group.size()) return false;
+  }
+  return true;
 }
 
 }  // namespace

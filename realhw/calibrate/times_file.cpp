@@ -26,9 +26,9 @@ std::int64_t nanoseconds(Seconds s) { return std::llround(s.value * 1e9); }
 
 Json json_of(const Timeline& timeline) {
   Json ops = Json::array();
-  for (const auto& intervals : timeline.ops) {
+  for (std::size_t id = 0; id < timeline.ops.size(); ++id) {
     Json& op = ops.emplace_back(Json::array());
-    for (const Interval& i : intervals) {
+    for (const Interval& i : timeline.ops[id]) {
       op.push_back(nanoseconds(i.start));
       op.push_back(nanoseconds(i.end));
     }
@@ -39,7 +39,7 @@ Json json_of(const Timeline& timeline) {
 Timeline timeline_of(const Json& ops) {
   Timeline timeline;
   for (const Json& op : ops) {
-    auto& intervals = timeline.ops.emplace_back();
+    std::vector<Interval> intervals;
     for (std::size_t i = 0; i + 1 < op.size(); i += 2) {
       const auto seconds = [&](std::size_t at) {
         return Seconds(static_cast<double>(op.at(at).get<std::int64_t>()) * 1e-9);
@@ -47,6 +47,7 @@ Timeline timeline_of(const Json& ops) {
       intervals.push_back({seconds(i), seconds(i + 1)});
       timeline.makespan = std::max(timeline.makespan, intervals.back().end);
     }
+    timeline.ops.add_row(intervals);
   }
   return timeline;
 }

@@ -58,19 +58,18 @@ Timeline TimelineGatherer::gather(const Plan& plan, const std::vector<Stamp>& st
   if (job_.rank() != 0) return timeline;
   double first = std::numeric_limits<double>::max();
   for (std::size_t op = 0; op < plan.ops.size(); ++op) {
-    auto& intervals = timeline.ops.emplace_back();
+    std::vector<Interval> intervals;
     for (const GpuId gpu : plan.ops[op].group) {
       const std::size_t i = gpu.index() * mine.size() + 2 * op;
       intervals.push_back({Seconds(all[i]), Seconds(all[i + 1])});
       first = std::min(first, all[i]);
     }
+    timeline.ops.add_row(intervals);
   }
-  for (auto& intervals : timeline.ops) {
-    for (Interval& interval : intervals) {
-      interval.start -= Seconds(first);
-      interval.end -= Seconds(first);
-      timeline.makespan = std::max(timeline.makespan, interval.end);
-    }
+  for (Interval& interval : timeline.ops.elements()) {
+    interval.start -= Seconds(first);
+    interval.end -= Seconds(first);
+    timeline.makespan = std::max(timeline.makespan, interval.end);
   }
   return timeline;
 }

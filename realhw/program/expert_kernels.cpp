@@ -70,7 +70,7 @@ const GroupedGemm* ExpertProgram::gemm_of(const RankStep& step) const {
   const auto* gemm = std::get_if<GroupedGemm>(&draft_.kernel(step));
   if (gemm != nullptr && gemm->m.size() != slots()) {
     throw std::runtime_error(
-        fmt::format("{} has {} groups for {} slots", op.label, gemm->m.size(), slots()));
+        fmt::format("{} has {} groups for {} slots", op.label.text(), gemm->m.size(), slots()));
   }
   return gemm;
 }
@@ -89,7 +89,7 @@ std::vector<Piece> ExpertProgram::next_pieces(const RankStep& step,
     if (rows <= 0) continue;
     if (done[s] + rows > here[s]) {
       throw std::runtime_error(
-          fmt::format("{} of expert {} is to compute rows {} to {}, {} are here", op.label,
+          fmt::format("{} of expert {} is to compute rows {} to {}, {} are here", op.label.text(),
                       experts_[s].value, done[s], done[s] + rows, here[s]));
     }
     pieces.push_back({s, done[s], rows});

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
 namespace moesim {
 
 /// Ascending, each value once.
-template <class T>
-void sort_once(std::vector<T>& values) {
+template <class List>
+void sort_once(List& values) {
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }

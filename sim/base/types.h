@@ -33,6 +33,12 @@ struct Quantity {
 
   constexpr Quantity() = default;
   constexpr explicit Quantity(Rep v) : value(v) {}
+  constexpr bool operator==(const Quantity&) const = default;
+  // Not by <=>, whose three-way result of two doubles takes several comparisons.
+  friend constexpr bool operator<(Quantity a, Quantity b) { return a.value < b.value; }
+  friend constexpr bool operator>(Quantity a, Quantity b) { return a.value > b.value; }
+  friend constexpr bool operator<=(Quantity a, Quantity b) { return a.value <= b.value; }
+  friend constexpr bool operator>=(Quantity a, Quantity b) { return a.value >= b.value; }
   constexpr auto operator<=>(const Quantity&) const = default;
   constexpr Quantity& operator+=(Quantity o) { return value += o.value, *this; }
   constexpr Quantity& operator-=(Quantity o) { return value -= o.value, *this; }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sim/base/fields.h"
+#include "sim/base/ragged.h"
 #include "sim/base/types.h"
 
 namespace moesim {
@@ -95,6 +96,26 @@ template <class T>
 struct Wire<std::set<T>> : WireList<std::set<T>> {};
 template <>
 struct Wire<std::string> : WireList<std::string> {};
+
+template <class T>
+struct Wire<Ragged<T>> {
+  static void put(std::string& bytes, const Ragged<T>& rows) {
+    moesim::put(bytes, rows.size());
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      moesim::put(bytes, std::vector<T>(rows[row].begin(), rows[row].end()));
+    }
+  }
+  static void take(std::string_view& bytes, Ragged<T>& rows) {
+    std::size_t size = 0;
+    moesim::take(bytes, size);
+    rows = {};
+    std::vector<T> row;
+    for (std::size_t i = 0; i < size; ++i) {
+      moesim::take(bytes, row);
+      rows.add_row(row);
+    }
+  }
+};
 
 template <class First, class Second>
 struct Wire<std::pair<First, Second>> {

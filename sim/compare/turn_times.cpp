@@ -87,7 +87,7 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
     if (between_stages(op.stream) || op.group.size() == 0) continue;
-    const std::vector<Interval>& times = timeline.ops[i];
+    const std::span<const Interval> times = timeline.ops[i];
     if (between_replicas(op)) {
       // Those who come first wait for the others, which is no work.
       const Seconds moving = moving_from(times);

@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "sim/plan/mistakes.h"
 #include "sim/plan/op_sizes.h"
@@ -30,8 +31,7 @@ bool differ_in_sizes_alone(const Kernel& a, const Kernel& b) {
 
 class Checker {
  public:
-  explicit Checker(const Plan& plan)
-      : plan_(plan), joins_(static_cast<std::size_t>(std::max(plan.gpus, 0)), OpId(-1)) {}
+  explicit Checker(const Plan& plan) : plan_(plan) {}
 
   std::vector<PlanMistake> run() {
     if (plan_.gpus < 1) {
@@ -57,12 +57,6 @@ class Checker {
     if (op.key.microbatch < 0 || op.key.chunk < 0 || op.key.part < 0) {
       mistake(": a microbatch, chunk or part below 0");
     }
-    for (const GpuId gpu : op.group) {
-      if (is_gpu(gpu)) continue;
-      mistake(fmt::format(": GPU {} is not one of the plan's 0-{}", gpu.value, plan_.gpus - 1));
-      may_order_ = false;
-      break;
-    }
     const bool sound = check_group(op);
     if (const Kernels* kernels = op.kernels()) {
       if (!runs_kernels(op.stream)) {
@@ -87,6 +81,7 @@ class Checker {
     if (each.size() != 1 && each.size() != members) {
       return mistake(fmt::format(": {} kernels for {} GPUs", each.size(), members));
     }
+    if (sound_kernels_.contains(&each)) return;
     for (const Kernel& kernel : each) {
       if (!differ_in_sizes_alone(kernel, each.front())) {
         return mistake(": its kernels differ in more than their sizes");
@@ -97,6 +92,7 @@ class Checker {
       check_kernel(kernel);
       if (mistakes_.size() > before) return;
     }
+    sound_kernels_.insert(&each);
   }
 
   void check_kernel(const Kernel& kernel) {
@@ -136,9 +132,16 @@ class Checker {
     }
   }
 
-  /// Records who joins this op; false when the lists below make no sense without it.
+  /// False when the lists of an exchange make no sense without it.
   bool check_group(const Op& op) {
     const Group& gpus = op.group;
+    if (sound_groups_.contains(&gpus.list())) return true;
+    const auto foreign = std::ranges::find_if(gpus, [&](GpuId gpu) { return !is_gpu(gpu); });
+    if (foreign != gpus.end()) {
+      mistake(
+          fmt::format(": GPU {} is not one of the plan's 0-{}", foreign->value, plan_.gpus - 1));
+      may_order_ = false;
+    }
     if (gpus.empty()) {
       mistake(": an op needs a GPU or more");
       return false;
@@ -147,14 +150,12 @@ class Checker {
       mistake(": its GPUs do not ascend");
       return may_order_ = false;
     }
-    for (const GpuId gpu : gpus) {
-      if (!is_gpu(gpu)) return false;
-      joins_[gpu.index()] = id_;
-    }
+    if (foreign != gpus.end()) return false;
+    sound_groups_.insert(&gpus.list());
     return true;
   }
 
-  bool joins(GpuId gpu) const { return is_gpu(gpu) && joins_[gpu.index()] == id_; }
+  bool joins(GpuId gpu) const { return plan_[id_].group.contains(gpu); }
 
   void check_traffic(const Exchange& exchange) {
     const ByteMatrix& traffic = exchange.traffic;
@@ -211,11 +212,12 @@ class Checker {
   }
 
   const Plan& plan_;
-  std::vector<OpId> joins_;  // [gpu]: the last exchange seen to list it
   std::vector<PlanMistake> mistakes_;
-  // Units of matrices whose entries are sound, which exchanges share: there and back, forward and
-  // backward.
-  std::map<const void*, double> units_;
+  // What ops share is looked at once: units of matrices whose entries are sound, there and back,
+  // forward and backward; groups and kernels that are sound.
+  std::unordered_map<const void*, double> units_;
+  std::unordered_set<const std::vector<GpuId>*> sound_groups_;
+  std::unordered_set<const std::vector<Kernel>*> sound_kernels_;
   OpId id_;
   bool may_order_ = true;  // ids are in range and participants distinct
 };
@@ -223,7 +225,7 @@ class Checker {
 }  // namespace
 
 std::string describe(const Plan& plan, OpId id) {
-  return fmt::format("op {} '{}'", id.value, plan[id].label);
+  return fmt::format("op {} '{}'", id.value, plan[id].label.text());
 }
 
 void check_gpus(const Plan& plan, std::size_t gpus) {

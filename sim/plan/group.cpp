@@ -13,6 +13,10 @@ Group::Group() {
 bool Group::meets(const Group& other) const {
   if (gpus_ == other.gpus_) return !empty();
   if (size() > other.size()) return other.meets(*this);
+  if (other.has_no_gaps()) {
+    const std::size_t first = first_from(other.front());
+    return first < size() && (*this)[first] <= other.back();
+  }
   if (is_far_smaller(*this, other)) {
     return std::ranges::any_of(*this, [&](GpuId gpu) { return other.contains(gpu); });
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -34,14 +35,29 @@ class Group {
   auto end() const { return gpus_->end(); }
   GpuId front() const { return gpus_->front(); }
   GpuId operator[](std::size_t member) const { return (*gpus_)[member]; }
+  GpuId back() const { return gpus_->back(); }
   const std::vector<GpuId>& list() const { return *gpus_; }
   operator std::span<const GpuId>() const { return *gpus_; }
 
-  bool contains(GpuId gpu) const { return std::binary_search(begin(), end(), gpu); }
+  /// All GPUs from the first to the last, as of a host or of a pipeline stage: places are
+  /// differences then. Not so of nobody.
+  bool has_no_gaps() const {
+    return !empty() &&
+           std::int64_t{back().value} - front().value == static_cast<std::int64_t>(size()) - 1;
+  }
+  bool contains(GpuId gpu) const { return member(gpu) < size(); }
   /// Which member a GPU is; size() where it is none.
   std::size_t member(GpuId gpu) const {
-    const auto at = std::lower_bound(begin(), end(), gpu);
-    return at != end() && *at == gpu ? static_cast<std::size_t>(at - begin()) : size();
+    if (empty() || gpu < front() || gpu > back()) return size();
+    const std::size_t at = first_from(gpu);
+    return (*this)[at] == gpu ? at : size();
+  }
+  /// The first member that is a GPU or one behind it; size() where there is none.
+  std::size_t first_from(GpuId gpu) const {
+    if (has_no_gaps() && front() <= gpu && gpu <= back()) {
+      return static_cast<std::size_t>(gpu.value - front().value);
+    }
+    return static_cast<std::size_t>(std::lower_bound(begin(), end(), gpu) - begin());
   }
   /// Whether both are one list, as copies are; equal ones may be apart.
   bool shares_list(const Group& other) const { return gpus_ == other.gpus_; }

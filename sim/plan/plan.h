@@ -15,6 +15,7 @@
 #include "sim/model/kernel.h"
 #include "sim/model/op_kind.h"
 #include "sim/plan/group.h"
+#include "sim/plan/label.h"
 #include "sim/transport/transports.h"
 
 namespace moesim {
@@ -126,7 +127,7 @@ struct OpKey {
 };
 
 struct Op {
-  std::string label;  // for people: "permute", "dispatch-inter-1"
+  Label label;  // for people: "permute", "dispatch-inter-1"
   OpKey key;
   Stream stream = Stream::compute;
   Group group;

@@ -2,8 +2,7 @@
 // What a backend returns: when each op ran on each of its GPUs.
 #pragma once
 
-#include <vector>
-
+#include "sim/base/ragged.h"
 #include "sim/base/types.h"
 
 namespace moesim {
@@ -16,7 +15,7 @@ struct Interval {
 
 struct Timeline {
   /// [op][i]: the op's only GPU (compute), or its i-th participant (exchange).
-  std::vector<std::vector<Interval>> ops;
+  Ragged<Interval> ops;
   Seconds makespan;
 };
 

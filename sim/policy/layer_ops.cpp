@@ -162,10 +162,9 @@ void LayerOps::add_exchanges(const Step& s, Stage stage) {
 
 /// On the way out a relay copies each row to its next hops; on the way back it adds up the parts of
 /// a row. Returns per GPU what its next exchange waits for.
-std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
-                                                    const std::vector<int>& from, int to,
-                                                    const std::vector<std::vector<OpId>>& done) {
-  std::vector<std::vector<OpId>> after(static_cast<std::size_t>(s.chain.gpus()));
+Mark LayerOps::add_relays(const Step& s, Stage stage, const std::vector<int>& from, int to,
+                          const std::vector<std::vector<OpId>>& done) {
+  Mark after(static_cast<std::size_t>(s.chain.gpus()));
   if (from.empty()) return after;
   for (const int phase : from) {
     for (const OpId id : done[static_cast<std::size_t>(phase)]) {
@@ -173,8 +172,9 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
     }
   }
   const Stream stream = s.work.dispatch->shape().phase(to).stream;
-  const auto without_kernel = [&](std::vector<OpId>& waits) {  // its stream waits by itself
-    std::erase_if(waits, [&](OpId id) { return s.chain.stream_of(id) == stream; });
+  const auto without_kernel = [&](OpList& waits) {  // its stream waits by itself
+    const auto waited_for = [&](OpId id) { return s.chain.stream_of(id) == stream; };
+    waits.erase(std::remove_if(waits.begin(), waits.end(), waited_for), waits.end());
   };
   if (!s.work.dispatch->shape().local_work.relay) {
     for (auto& waits : after) without_kernel(waits);
@@ -206,13 +206,11 @@ std::vector<std::vector<OpId>> LayerOps::add_relays(const Step& s, Stage stage,
   return after;
 }
 
-std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
-                                      const std::vector<std::vector<OpId>>& after) {
+std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase, const Mark& after) {
   const DispatchShape& shape = s.work.dispatch->shape();
   const Bytes row = shape.wire(stage, s.pass).row;
   std::vector<OpId> added;
-  const std::string label =
-      fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
+  const Label label = fmt::format("{}-{}{}", name_of(stage), shape.phase(phase).name, s.suffix());
   const OpKey key = s.key(OpKind::token_exchange, stage, phase);
   const bool back = stage == Stage::combine;
   const auto& moved = s.parts.traffic(phase);
@@ -227,13 +225,12 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase,
 /// Where a phase has a least time besides its bytes, every receiver spends it beside the exchange,
 /// on the copy stream: one phase after the other, as their exchanges.
 std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int phase,
-                                              const Mark& start,
-                                              const std::vector<std::vector<OpId>>& after) {
+                                              const Mark& start, const Mark& after) {
   const PhaseShape& shape = s.work.dispatch->shape().phase(phase);
   const MinimumTime& minimum = shape.minimum(stage);
   std::vector<OpId> added;
   if (minimum.per_turn.value == 0) return added;
-  const std::vector<std::int64_t> fullest = s.parts.fullest_senders(phase, stage == Stage::combine);
+  std::vector<std::int64_t> fullest;  // once any kernel is asked for
   Op op{fmt::format("{}-{}-minimum-time{}", name_of(stage), shape.name, s.suffix()),
         s.key(OpKind::minimum_time, stage, phase),
         Stream::copy,
@@ -241,6 +238,7 @@ std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int ph
         {},
         {}};
   const bool any = set_kernels(s, op, [&](GpuId gpu) {
+    if (fullest.empty()) fullest = s.parts.fullest_senders(phase, stage == Stage::combine);
     const std::int64_t most = fullest[gpu.index()];
     const double time = most > 0 ? minimum.of(most).value : 0;
     return HostWork{static_cast<std::int64_t>(std::llround(time * 1e9))};

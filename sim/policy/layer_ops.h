@@ -120,13 +120,11 @@ class LayerOps {
   void add_codec(const Step& s, OpKind kind, Stage stage, const Rows& rows);
   void add_exchanges(const Step& s, Stage stage);
   Mark add_tensor_exchanges(const Step& s, Stage stage);
-  std::vector<std::vector<OpId>> add_relays(const Step& s, Stage stage,
-                                            const std::vector<int>& from, int to,
-                                            const std::vector<std::vector<OpId>>& done);
-  std::vector<OpId> add_phase(const Step& s, Stage stage, int phase,
-                              const std::vector<std::vector<OpId>>& after);
+  Mark add_relays(const Step& s, Stage stage, const std::vector<int>& from, int to,
+                  const std::vector<std::vector<OpId>>& done);
+  std::vector<OpId> add_phase(const Step& s, Stage stage, int phase, const Mark& after);
   std::vector<OpId> add_minimum_times(const Step& s, Stage stage, int phase, const Mark& start,
-                                      const std::vector<std::vector<OpId>>& after);
+                                      const Mark& after);
   void add_sides(const Step& s, Stage stage, int phase, bool before);
   std::vector<OpId> add_param_exchanges(const Step& s, OpKey key, Stream stream,
                                         const std::vector<ParamExchange>& exchanges,

@@ -10,12 +10,20 @@ namespace {
 
 constexpr OpId none(-1);
 
+/// GPUs that follow each other most often wait for the same ops, which are then listed once.
+void add_waits(const OpList& of_gpu, std::vector<OpId>& waits) {
+  const std::size_t count = of_gpu.size();
+  const bool same = waits.size() >= count &&
+                    std::equal(of_gpu.begin(), of_gpu.end(), waits.end() - std::ptrdiff_t(count));
+  if (!same) waits.insert(waits.end(), of_gpu.begin(), of_gpu.end());
+}
+
 }  // namespace
 
 std::vector<OpId> waits_of(const Group& gpus, const Mark& mark) {
   std::vector<OpId> waits;
   for (const GpuId gpu : gpus) {
-    waits.insert(waits.end(), mark[gpu.index()].begin(), mark[gpu.index()].end());
+    add_waits(mark[gpu.index()], waits);
   }
   return waits;
 }
@@ -45,7 +53,7 @@ OpId OpChain::compute(Op op) {
   const Group group = op.group;
   for (const GpuId gpu : group) {
     auto& awaited = awaited_[gpu.index()];
-    op.after.insert(op.after.end(), awaited.begin(), awaited.end());
+    add_waits(awaited, op.after);
     awaited.clear();
     arriving_[gpu.index()].clear();
   }
@@ -66,18 +74,18 @@ OpId OpChain::exchange(Op op) {
   const Group members = op.group;
   const auto stream = static_cast<std::size_t>(op.stream);
   for (const GpuId gpu : members) {
-    const auto& arriving = arriving_[gpu.index()];
-    op.after.insert(op.after.end(), arriving.begin(), arriving.end());
+    add_waits(arriving_[gpu.index()], op.after);
     const OpId compute = last_compute_[gpu.index()];
     if (stream_knows_[gpu.index()][stream] == compute) continue;
-    op.after.push_back(compute);
+    if (op.after.empty() || op.after.back() != compute) op.after.push_back(compute);
     stream_knows_[gpu.index()][stream] = compute;
   }
   const OpId id = add(std::move(op));
   for (const GpuId gpu : members) {
     auto& awaited = awaited_[gpu.index()];
     // An earlier exchange of the stream has ended when this one starts.
-    std::erase_if(awaited, [&](OpId other) { return plan_[other].stream == plan_[id].stream; });
+    const auto ended = [&](OpId other) { return plan_[other].stream == plan_[id].stream; };
+    awaited.erase(std::remove_if(awaited.begin(), awaited.end(), ended), awaited.end());
     awaited.push_back(id);
   }
   return id;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <boost/container/small_vector.hpp>
 #include <memory>
 #include <vector>
 
@@ -11,8 +12,11 @@
 
 namespace moesim {
 
+/// What one GPU waits for: few ops, by the exchanges that a phase of a dispatch brings it.
+using OpList = boost::container::small_vector<OpId, 12>;
+
 /// Per GPU, under the numbers of a chain, ops that later ones can wait for: a point in time.
-using Mark = std::vector<std::vector<OpId>>;
+using Mark = std::vector<OpList>;
 
 /// What some GPUs wait for, together: what one of them has done is no news to another that took
 /// part in it.
@@ -64,9 +68,9 @@ class OpChain {
   std::shared_ptr<const GpuSubset> gpus_;
   std::vector<OpId> last_compute_;  // [gpu]
   std::vector<std::array<OpId, stream_count>>
-      stream_knows_;                         // [gpu] newest compute the stream waits for
-  std::vector<std::vector<OpId>> awaited_;   // [gpu]
-  std::vector<std::vector<OpId>> arriving_;  // [gpu] of these, what exchanges wait for, too
+      stream_knows_;              // [gpu] newest compute the stream waits for
+  std::vector<OpList> awaited_;   // [gpu]
+  std::vector<OpList> arriving_;  // [gpu] of these, what exchanges wait for, too
 };
 
 }  // namespace moesim

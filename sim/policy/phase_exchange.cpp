@@ -8,11 +8,11 @@
 namespace moesim {
 namespace {
 
-/// The explicit rows of every communicator of a phase.
+/// The explicit rows of every communicator of a phase; nothing where they were not asked for.
 std::vector<std::vector<RowMove>> rows_of(const LayerWork& work, int phase, bool mirrored) {
   const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
+  if (work.rows.empty()) return {};
   std::vector<std::vector<RowMove>> result(communicators.size());
-  if (work.rows.empty()) return result;
   std::vector<std::size_t> communicator_of(work.counts.gpus());
   for (std::size_t c = 0; c < communicators.size(); ++c) {
     for (GpuId gpu : communicators[c]) communicator_of[gpu.index()] = c;
@@ -74,9 +74,11 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
                                            bool mirrored) {
   auto rows = rows_of(work, phase, mirrored);
   std::vector<GroupExchange> exchanges;
+  exchanges.reserve(traffic.groups.size());
   for (std::size_t c = 0; c < traffic.groups.size(); ++c) {
-    Exchange exchange{traffic.rows[c].with_unit(row_bytes), std::move(rows[c]),
-                      !work.counts.padded_phases.empty(), mirrored};
+    Exchange exchange{
+        traffic.rows[c].with_unit(row_bytes), {}, !work.counts.padded_phases.empty(), mirrored};
+    if (!rows.empty()) exchange.rows = std::move(rows[c]);
     exchange.sms = work.dispatch->shape().sms;
     if (work.goes_on) exchange.rounds = 0;
     exchanges.push_back({traffic.groups[c], std::move(exchange)});

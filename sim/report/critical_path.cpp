@@ -42,9 +42,13 @@ class PathWalk {
   /// What ends last.
   std::optional<PathPlace> last() const {
     std::optional<PathPlace> latest;
+    Seconds end;
     for (OpId id(0); id.index() < plan_.ops.size(); ++id.value) {
-      for (std::size_t m = 0; m < plan_[id].group.size(); ++m) {
-        if (!latest || interval({id, m}).end > interval(*latest).end) latest = PathPlace{id, m};
+      const std::span<const Interval> times = timeline_.ops[id.index()];
+      for (std::size_t m = 0; m < times.size(); ++m) {
+        if (latest && times[m].end <= end) continue;
+        latest = PathPlace{id, m};
+        end = times[m].end;
       }
     }
     return latest;

@@ -71,8 +71,7 @@ struct GpuTimes {
   std::array<std::vector<Interval>, iteration_part_count> moving;
 };
 
-void add_exchange(const Op& op, const std::vector<Interval>& intervals,
-                  std::vector<GpuTimes>& gpus) {
+void add_exchange(const Op& op, std::span<const Interval> intervals, std::vector<GpuTimes>& gpus) {
   const IterationPart part = part_of_exchange(op);
   if (part == IterationPart::bubble) return;
   Seconds begin(0);

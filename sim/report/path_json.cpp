@@ -56,7 +56,7 @@ PathJson segments_json(const std::vector<PathSegment>& path, const Plan& plan) {
   for (const PathSegment& segment : path) {
     const Op& op = plan[segment.op];
     list.push_back({{"op", segment.op.value},
-                    {"name", op.label},
+                    {"name", op.label.text()},
                     {"kind", name_of(segment.idle ? PathKind::idle : path_kind_of(op))},
                     {"pass", name_of(op.key.pass)},
                     {"layer", op.key.layer < 0 ? PathJson() : PathJson(op.key.layer)},

@@ -5,13 +5,13 @@
 
 namespace moesim {
 
-Seconds moving_from(const std::vector<Interval>& times) {
+Seconds moving_from(std::span<const Interval> times) {
   Seconds last;
   for (const Interval& each : times) last = std::max(last, each.start);
   return last;
 }
 
-std::vector<OpSpan> spans_of(const Op& op, const std::vector<Interval>& times,
+std::vector<OpSpan> spans_of(const Op& op, std::span<const Interval> times,
                              const std::vector<GpuId>& gpus) {
   std::vector<OpSpan> spans;
   for (const GpuId gpu : gpus) {

@@ -19,10 +19,10 @@ struct OpSpan {
 };
 
 /// When the last participant has joined; of the op's intervals.
-Seconds moving_from(const std::vector<Interval>& times);
+Seconds moving_from(std::span<const Interval> times);
 
 /// Of those of `gpus` that take part, in their order; `times`: of the op, by member.
-std::vector<OpSpan> spans_of(const Op& op, const std::vector<Interval>& times,
+std::vector<OpSpan> spans_of(const Op& op, std::span<const Interval> times,
                              const std::vector<GpuId>& gpus);
 
 }  // namespace moesim

@@ -56,13 +56,13 @@ Traffic traffic_of(const Op& op, const Reached& units, const LinkLoads& loads,
   }
   if (outer < traffic.other_host.value) {
     throw std::logic_error(fmt::format("{}: {} bytes leave their host, the fabric carries {}",
-                                       op.label, traffic.other_host.value, outer));
+                                       op.label.text(), traffic.other_host.value, outer));
   }
   if (outer > 0 && traffic.other_host.value == 0) {
     throw std::logic_error(
         fmt::format("{}: nothing leaves its host, yet the fabric carries {} "
                     "bytes: a host's GPUs are not joined inside it",
-                    op.label, outer));
+                    op.label.text(), outer));
   }
   return traffic;
 }
@@ -70,7 +70,7 @@ Traffic traffic_of(const Op& op, const Reached& units, const LinkLoads& loads,
 struct Span {
   Seconds first{std::numeric_limits<double>::infinity()};
   Seconds last{0};
-  void cover(const std::vector<Interval>& intervals) {
+  void cover(std::span<const Interval> intervals) {
     for (const Interval& i : intervals) {
       first = std::min(first, i.start);
       last = std::max(last, i.end);
@@ -120,8 +120,11 @@ class StepMetrics {
       return;
     }
     std::vector<Interval> longer;
-    if (!minimum_until_.empty()) longer = with_minimum_times(op, timeline_.ops[index]);
-    const auto& intervals = longer.empty() ? timeline_.ops[index] : longer;
+    std::span<const Interval> intervals = timeline_.ops[index];
+    if (!minimum_until_.empty()) {
+      longer = with_minimum_times(op, {intervals.begin(), intervals.end()});
+      intervals = longer;
+    }
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.stream) || op.stream == Stream::compute;
     if (of_pass) spans_[{op.key.layer, op.key.pass}].cover(intervals);
@@ -177,7 +180,7 @@ class StepMetrics {
     return intervals;
   }
 
-  void add_exchange(const Op& op, const LinkLoads& loads, const std::vector<Interval>& intervals,
+  void add_exchange(const Op& op, const LinkLoads& loads, std::span<const Interval> intervals,
                     LayerMetrics& layer) {
     const Exchange& exchange = *op.exchange();
     const bool tokens = carries_tokens(op.stream);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int bins = 1000;  // of a step's link loads
 
-Seconds last_end(const std::vector<Interval>& times) {
+Seconds last_end(std::span<const Interval> times) {
   Seconds last;
   for (const Interval& i : times) last = std::max(last, i.end);
   return last;
@@ -107,7 +107,7 @@ void TimelineEvents::add(const PricedPlan& plan, const Timeline& timeline,
 
 void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, std::size_t index) {
   const Op& op = plan.plan().ops[index];
-  const std::vector<Interval>& times = timeline.ops[index];
+  std::span<const Interval> times = timeline.ops[index];
   const int stream = static_cast<int>(op.stream);
   std::vector<Sent> sent;
   for (const OpSpan& span : spans_of(op, times, case_.ranks)) {
@@ -134,7 +134,7 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
     out_.slice({{process(rank), stream},
                 at(start),
                 at(end),
-                op.label,
+                op.label.text(),
                 op.exchange() != nullptr ? "exchange" : "kernel",
                 args.dump()});
     const bool expert_rows = op.key.type() == OpType{OpKind::fc1} && op.kernels() != nullptr;
@@ -149,7 +149,7 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
   if (!sent.empty()) add_arrows(op, times, moving_from(times));
 }
 
-void TimelineEvents::add_arrows(const Op& op, const std::vector<Interval>& times, Seconds moving) {
+void TimelineEvents::add_arrows(const Op& op, std::span<const Interval> times, Seconds moving) {
   const int stream = static_cast<int>(op.stream);
   const auto shown = [&](GpuId gpu) { return std::ranges::binary_search(case_.ranks, gpu); };
   op.traffic().for_each([&](GpuId from, GpuId to, Bytes bytes) {
@@ -160,7 +160,7 @@ void TimelineEvents::add_arrows(const Op& op, const std::vector<Interval>& times
     const Picoseconds end = at(receiver.end) - 1;
     const Picoseconds begin = std::min({at(moving), at(sender.end) - 1, end});
     if (begin < at(sender.start) || end < at(receiver.start)) return;  // they take no time
-    out_.arrow({process(from), stream}, begin, {process(to), stream}, end, op.label);
+    out_.arrow({process(from), stream}, begin, {process(to), stream}, end, op.label.text());
   });
 }
 

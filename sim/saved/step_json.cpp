@@ -114,7 +114,7 @@ const ServedLayer* layer_of(const std::vector<ServedLayer>& layers, int number) 
 void check_op(const std::vector<ServedLayer>& layers, const Op& op) {
   const ServedLayer* layer = layer_of(layers, op.key.layer);
   const auto fail = [&](const std::string& what) {
-    throw Error(fmt::format("op {} of layer {}: {}", op.label, op.key.layer, what));
+    throw Error(fmt::format("op {} of layer {}: {}", op.label.text(), op.key.layer, what));
   };
   if (const Exchange* exchange = op.exchange()) {
     for (const RowMove& row : exchange->rows) {

@@ -111,12 +111,12 @@ void refuse_exchanges(const Plan& plan, std::int64_t row) {
       throw Unsuitable(
           fmt::format("hardware cannot execute iterations whose rows are narrower than fp32: '{}' "
                       "of layer {}",
-                      op.label, op.key.layer));
+                      op.label.text(), op.key.layer));
     }
     if (op.key.kind != OpKind::parameter_exchange && op.key.kind != OpKind::encode) continue;
     throw Unsuitable(fmt::format(
         "hardware cannot execute iterations whose experts' parameters travel yet: '{}' of layer {}",
-        op.label, op.key.layer));
+        op.label.text(), op.key.layer));
   }
 }
 

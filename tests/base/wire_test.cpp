@@ -30,6 +30,7 @@ struct Everything {
   std::pair<std::string, Leaf> pair;
   std::optional<Leaf> some, none;
   std::vector<std::vector<Bytes>> nested;
+  Ragged<Seconds> ragged;
   bool operator==(const Everything&) const = default;
 };
 
@@ -40,7 +41,7 @@ namespace {
 using wired::Color, wired::Everything, wired::Leaf;
 
 static_assert(count_fields<Leaf>() == 2);
-static_assert(count_fields<Everything>() == 12);
+static_assert(count_fields<Everything>() == 13);
 static_assert(count_fields<Diagnostic>() == 7);
 
 Everything everything() {
@@ -56,7 +57,8 @@ Everything everything() {
           {"pair", leaf},
           leaf,
           std::nullopt,
-          {{}, {Bytes(1LL << 62), Bytes(4)}}};
+          {{}, {Bytes(1LL << 62), Bytes(4)}},
+          {{Seconds(1), Seconds(-0.5)}, {}, {Seconds(3)}}};
 }
 
 TEST(Wire, ReturnsEveryKindOfFieldAsItWas) {

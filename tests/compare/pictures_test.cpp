@@ -121,7 +121,7 @@ struct LongPlan {
             op.group = {GpuId(gpu)};
             op.work = Kernels(MemoryBound{Bytes(1), Bytes(1)});
             plan.ops.push_back(op);
-            timeline.ops.push_back({{now, now + Seconds(1)}});
+            timeline.ops.add_row({{now, now + Seconds(1)}});
           }
           now += Seconds(1);
         }

@@ -23,7 +23,7 @@ struct HandWritten {
     op.stream = stream;
     op.group = Group{GpuId(0)};
     plan.ops.push_back(op);
-    timeline.ops.push_back({{Seconds(start), Seconds(end)}});
+    timeline.ops.add_row({{Seconds(start), Seconds(end)}});
     timeline.makespan = std::max(timeline.makespan, Seconds(end));
   }
   void pass(Pass way, Role role, int microbatch, double start, double end) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -57,13 +58,25 @@ TEST(Groups, MeetInTheMembersOfBothWhateverTheirSizes) {
     for (int i = 0; i < count; ++i) gpus.insert(GpuId(static_cast<std::int64_t>(random() % 200)));
     return Group(std::vector<GpuId>(gpus.begin(), gpus.end()));
   };
-  for (int trial = 0; trial < 500; ++trial) {
-    const Group a = drawn(static_cast<int>(random() % 120)),
-                b = drawn(static_cast<int>(random() % 8));
+  // Every GPU of a range, or every second, and so on: hosts, stages and rails.
+  const auto spaced = [&](int count) {
+    const auto first = static_cast<std::int64_t>(random() % 100), step = 1 + first % 3;
+    std::vector<GpuId> gpus;
+    for (int i = 0; i < count; ++i) gpus.emplace_back(first + i * step);
+    return Group(std::move(gpus));
+  };
+  for (int trial = 0; trial < 2000; ++trial) {
+    const auto make = [&](int count) { return random() % 2 == 0 ? spaced(count) : drawn(count); };
+    const Group a = make(static_cast<int>(random() % 120)),
+                b = make(static_cast<int>(random() % 8));
     for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)}) {
       std::vector<std::pair<std::size_t, std::size_t>> expected, common;
       for (std::size_t i = 0; i < one.size(); ++i) {
-        if (other.contains(one[i])) expected.emplace_back(i, other.member(one[i]));
+        const auto at = std::ranges::find(other, one[i]);
+        const auto place = static_cast<std::size_t>(at - other.begin());
+        EXPECT_EQ(other.member(one[i]), place);
+        EXPECT_EQ(other.contains(one[i]), place < other.size());
+        if (place < other.size()) expected.emplace_back(i, place);
       }
       for_each_common(one, other, [&](std::size_t i, std::size_t j) { common.emplace_back(i, j); });
       EXPECT_EQ(common, expected);
@@ -104,6 +117,12 @@ TEST(Dependencies, GrowLinearlyWithTheGpus) {
   EXPECT_EQ(before[gpus + 2], ids<OpId>({1, gpus + 1}));
   EXPECT_EQ(topological_order(plan).size(), plan.ops.size());
   check_plan(plan);
+}
+
+TEST(TopologicalOrder, IsThatOfThePlanWhereEveryWaitLooksBack) {
+  const Plan plan = plan_of(2, {kernel("a", 0), kernel("b", 1, {}), kernel("c", 0, {0}),
+                                exchange("x", {0, 1}, matrix(2, 1, {}), {1, 2})});
+  EXPECT_EQ(topological_order(plan), ids<OpId>({0, 1, 2, 3}));
 }
 
 TEST(TopologicalOrder, TakesTheLowestReadyOpFirst) {

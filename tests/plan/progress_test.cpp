@@ -44,9 +44,11 @@ TEST(Progress, SaysWhoJoinsAndWhenTheLastOfThemDoes) {
   progress.end(OpId(4), Seconds(24));
   const Timeline timeline = progress.finish();
   EXPECT_EQ(timeline.makespan, Seconds(32));
-  EXPECT_EQ(timeline.ops[2],
-            (std::vector<Interval>{{Seconds(2), Seconds(16)}, {Seconds(8), Seconds(32)}}));
-  EXPECT_EQ(timeline.ops[4], (std::vector<Interval>{{Seconds(19), Seconds(24)}}));
+  const auto of = [&](std::size_t op) {
+    return std::vector<Interval>(timeline.ops[op].begin(), timeline.ops[op].end());
+  };
+  EXPECT_EQ(of(2), (std::vector<Interval>{{Seconds(2), Seconds(16)}, {Seconds(8), Seconds(32)}}));
+  EXPECT_EQ(of(4), (std::vector<Interval>{{Seconds(19), Seconds(24)}}));
 }
 
 TEST(Progress, KernelsThatEndWhenToldJoinToo) {

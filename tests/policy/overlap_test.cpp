@@ -55,7 +55,7 @@ class OverlapTest : public testing::Test {
   }
 
   static std::string title(const Op& op) {
-    return fmt::format("{} {}{}", op.label, op.key.layer,
+    return fmt::format("{} {}{}", op.label.text(), op.key.layer,
                        op.key.pass == Pass::backward ? "b" : "f");
   }
   /// Each parameter exchange in the order of its stream: "name layer pass < what it waits for".

@@ -20,7 +20,7 @@ class BreakdownTest : public testing::Test {
          {GpuId(gpu)},
          {},
          Kernels(MemoryBound{Bytes(1), Bytes(1)})});
-    timeline_.ops.push_back({{Seconds(start), Seconds(end)}});
+    timeline_.ops.add_row({{Seconds(start), Seconds(end)}});
   }
   /// GPU g joins at starts[g]; both leave at `end`.
   void exchange(Stream stream, Stage stage, std::array<double, 2> starts, double end) {
@@ -31,8 +31,7 @@ class BreakdownTest : public testing::Test {
                {GpuId(0), GpuId(1)},
                {},
                Exchange{ByteMatrix::from_dense(2, dense), {}, false}});
-    timeline_.ops.push_back(
-        {{Seconds(starts[0]), Seconds(end)}, {Seconds(starts[1]), Seconds(end)}});
+    timeline_.ops.add_row({{Seconds(starts[0]), Seconds(end)}, {Seconds(starts[1]), Seconds(end)}});
   }
   Breakdown of(double makespan) {
     plan_.gpus = 2;

@@ -40,7 +40,7 @@ class MetricsTest : public ::testing::Test {
     plan_.gpus = 2;
     const auto add = [&](Op op, std::vector<Interval> when) {
       plan_.add(std::move(op));
-      timeline_.ops.push_back(std::move(when));
+      timeline_.ops.add_row(when);
     };
     add(kernel(0), {{Seconds(2), Seconds(6)}});
     add(kernel(1), {{Seconds(2), Seconds(6)}});
@@ -76,7 +76,7 @@ TEST_F(MetricsTest, MinimumTimesAreTimeInTheirExchange) {
   Timeline timeline;
   const auto add = [&](Op op, std::vector<Interval> when) {
     plan.add(std::move(op));
-    timeline.ops.push_back(std::move(when));
+    timeline.ops.add_row(when);
   };
   for (const double start : {0, 2}) {
     for (const int gpu : {0, 1}) {

@@ -76,10 +76,10 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
       durations_((check_gpus(plan, gpus.size()), plan), gpus),
       host_(plan, gpus,
             [this](std::size_t op, std::int32_t member) { return durations_.of(op, member); }) {
-  timeline_.ops.resize(plan.ops.size());
-  for (std::size_t id = 0; id < plan.ops.size(); ++id) {
-    timeline_.ops[id].resize(plan.ops[id].group.size());
-  }
+  std::size_t members = 0;
+  for (const Op& op : plan.ops) members += op.group.size();
+  timeline_.ops.reserve(plan.ops.size(), members);
+  for (const Op& op : plan.ops) timeline_.ops.add_row(op.group.size());
   for (const Op& op : plan.ops) {
     runs_by_itself_.push_back(op.kernels() != nullptr &&
                               (kernel_ends_ == KernelEnds::timed || !is_computing(op)));
@@ -234,8 +234,8 @@ Timeline Progress::finish() {
     if (unfinished_[id] == 0 || ++count > 5) continue;
     const Op& op = plan_.ops[id];
     waiting += fmt::format("{}op {} '{}' (layer {}, {} of {} participants missing)",
-                           waiting.empty() ? "" : ", ", id, op.label, op.key.layer, absent_[id],
-                           timeline_.ops[id].size());
+                           waiting.empty() ? "" : ", ", id, op.label.text(), op.key.layer,
+                           absent_[id], timeline_.ops[id].size());
   }
   if (count > 0) {
     throw std::runtime_error(fmt::format("{} op{} of plan '{}' never finished: {}{}", count,

@@ -28,7 +28,8 @@ inline void add_simulated(const Topology& topology, const GpuModels& gpus, const
   std::uniform_real_distribution<double> around(1 - noise.part, 1 + noise.part);
   for (int run = 0; run < runs; ++run) {
     Timeline timeline = exact;
-    for (auto& intervals : timeline.ops) {
+    for (std::size_t op = 0; op < timeline.ops.size(); ++op) {
+      const std::span<Interval> intervals = timeline.ops[op];
       const bool wild = noise.outlier > 0 && random() % static_cast<unsigned>(noise.outlier) == 0;
       const double factor = (wild ? 7 : 1) * around(random);
       Seconds start(0);

@@ -16,8 +16,9 @@ MpiJob* job = nullptr;
 
 std::string bytes_of(const Timeline& timeline) {
   std::vector<double> values = {timeline.makespan.value};
-  for (const auto& op : timeline.ops) {
-    for (const Interval& i : op) values.insert(values.end(), {i.start.value, i.end.value});
+  for (std::size_t op = 0; op < timeline.ops.size(); ++op) {
+    for (const Interval& i : timeline.ops[op])
+      values.insert(values.end(), {i.start.value, i.end.value});
   }
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
 }
@@ -29,10 +30,11 @@ Timeline timeline_of(const std::string& bytes, const Plan& plan) {
   auto at = values.begin();
   timeline.makespan = Seconds(*at++);
   for (const Op& op : plan.ops) {
-    auto& intervals = timeline.ops.emplace_back();
+    std::vector<Interval> intervals;
     for (std::size_t i = 0; i < op.group.size(); ++i, at += 2) {
       intervals.push_back({Seconds(at[0]), Seconds(at[1])});
     }
+    timeline.ops.add_row(intervals);
   }
   return timeline;
 }

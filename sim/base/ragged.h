@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of different lengths in one array.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace moesim {
+
+/// What millions of vectors of a few elements would be, at an allocation for all: rows are added at
+/// the end and keep their lengths.
+template <class T>
+class Ragged {
+ public:
+  Ragged() = default;
+  Ragged(std::initializer_list<std::vector<T>> rows) {
+    for (const auto& row : rows) add_row(row);
+  }
+
+  /// `rows` rows of `elements` elements together, without further allocation.
+  void reserve(std::size_t rows, std::size_t elements) {
+    ends_.reserve(rows + 1);
+    elements_.reserve(elements);
+  }
+  void add_row(std::span<const T> row) {
+    elements_.insert(elements_.end(), row.begin(), row.end());
+    ends_.push_back(elements_.size());
+  }
+  void add_row(std::initializer_list<T> row) { add_row(std::span(row.begin(), row.size())); }
+  /// A row of default values.
+  void add_row(std::size_t length) {
+    elements_.resize(elements_.size() + length);
+    ends_.push_back(elements_.size());
+  }
+
+  /// Rows.
+  std::size_t size() const { return ends_.size() - 1; }
+  bool empty() const { return size() == 0; }
+  std::span<T> operator[](std::size_t row) {
+    return std::span(elements_).subspan(ends_[row], ends_[row + 1] - ends_[row]);
+  }
+  std::span<const T> operator[](std::size_t row) const {
+    return std::span(elements_).subspan(ends_[row], ends_[row + 1] - ends_[row]);
+  }
+  /// Of all rows.
+  std::span<T> elements() { return elements_; }
+  bool operator==(const Ragged&) const = default;
+
+ private:
+  std::vector<std::size_t> ends_ = {0};  // [row + 1]; where the first begins before them
+  std::vector<T> elements_;
+};
+
+}  // namespace moesim
