@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "sim/engine/simgrid_api.h"
@@ -63,6 +65,17 @@ constexpr const char* contexts = "--cfg=contexts/factory:thread";
 constexpr const char* contexts = "--cfg=contexts/factory:raw";
 #endif
 
+constexpr std::size_t stack_kib = 256;
+
+/// SimGrid ends the program where there is no memory for an actor's stack. Throws std::bad_alloc
+/// before it would. Volatile, or else a compiler may leave out what is freed unused.
+void require_stack() {
+  constexpr std::size_t page = 4096, guard = 16 * page;
+  void* volatile const stack = std::aligned_alloc(page, stack_kib * 1024 + guard);
+  if (stack == nullptr) throw std::bad_alloc();
+  std::free(stack);
+}
+
 // Stacks hold backend code too, not only SimGrid's. The network is plain max-min: equal shares, no
 // correction factors. Links carry no latency: CM02 would weigh flows by it, and TCP-gamma would
 // bound them by it, so senders wait for the latency themselves.
@@ -70,7 +83,7 @@ std::vector<std::string> settings(Seconds precision) {
   return {"moesim",
           "--log=root.thresh:critical",
           contexts,
-          "--cfg=contexts/stack-size:256",
+          fmt::format("--cfg=contexts/stack-size:{}", stack_kib),
           "--cfg=network/model:CM02",
           "--cfg=network/crosstraffic:0",
           "--cfg=network/TCP-gamma:1e12",
@@ -131,6 +144,7 @@ void Simulator::spawn(std::function<void()> function) {
     impl_->idle.pop_back();
     return impl_->give(worker, std::move(function));
   }
+  require_stack();
   auto& worker = *impl_->workers.emplace_back(std::make_unique<Impl::Worker>());
   worker.function = std::move(function);
   simgrid_api::add_actor("", impl_->home, [this, &worker] { impl_->run(worker); });
