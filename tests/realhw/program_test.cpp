@@ -20,7 +20,7 @@ using testing::ThrowsMessage;
 /// The step of the first op of a name, from a rank on that has calls in it.
 RankStep& step_of(const Plan& plan, RankProgram& program, std::string_view name) {
   for (RankStep& step : program.steps) {
-    if (plan[step.op].label == name && !step.before.empty()) return step;
+    if (plan[step.op].label.text() == name && !step.before.empty()) return step;
   }
   throw std::runtime_error("no step " + std::string(name));
 }
