@@ -36,10 +36,8 @@ class IterationPlanner::Iteration {
     const Pipeline& pipeline = planner_.shape_.pipeline;
     std::size_t turns = 0;
     for (const TurnAt at : pipeline.order()) {
-      if (++turns == pipeline.order().size() / 4) {
-        plan_.ops.reserve(plan_.ops.size() *
-                          4);  // a list that grows is copied, and holds half more
-      }
+      // Turns are as long as they will be by then. A list that grows is copied and holds half more.
+      if (++turns == pipeline.order().size() / 4) plan_.ops.reserve(plan_.ops.size() * 4);
       const Turn& turn = pipeline.at(at);
       if (turn.beside && planner_.options_.spec.overlap.all_to_all) {
         add_merged_works(at.stage, turn.work, *turn.beside);

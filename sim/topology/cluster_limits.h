@@ -6,6 +6,9 @@
 
 namespace moesim {
 
+/// The most routing cost of a link: sums of costs along a route fit into an int.
+inline constexpr int most_link_cost = 1'000'000;
+
 /// Several times a cluster of a hundred thousand GPUs, of some hundred bytes each.
 struct ClusterLimits {
   std::int64_t gpus = 1'000'000;

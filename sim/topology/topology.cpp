@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
+#include "sim/topology/cluster_limits.h"
 #include "sim/topology/route/loads.h"
 #include "sim/topology/route/paths.h"
 #include "sim/topology/route/routes.h"
@@ -44,9 +45,6 @@ double Link::part_of(Bytes size) const {
 }
 
 namespace {
-
-/// As in files of topologies: sums of costs along a route fit into an int.
-constexpr int most_cost = 1'000'000;
 
 [[noreturn]] void fail(const Topology::Parts& parts, const std::string& message) {
   throw Error(parts.name + ": " + message);
@@ -93,8 +91,8 @@ void check_links(const Topology::Parts& parts) {
       fail(parts, "the link " + name + " has another bandwidth than its table");
     }
     if (link.cost < 1) fail(parts, "the link " + name + " has a routing cost below 1");
-    if (link.cost > most_cost) {
-      fail(parts, fmt::format("the link {} has a routing cost above {}", name, most_cost));
+    if (link.cost > most_link_cost) {
+      fail(parts, fmt::format("the link {} has a routing cost above {}", name, most_link_cost));
     }
     if (link.link_class < 0 || link.link_class >= static_cast<int>(parts.classes.size())) {
       fail(parts, "the link " + name + " has no class");

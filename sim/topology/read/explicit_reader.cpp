@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "sim/topology/cluster_limits.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -87,7 +88,7 @@ class ExplicitReader {
               wire.bandwidth,
               wire.latency,
               0,
-              static_cast<int>(map.integer("cost", {1, 1'000'000}, 1)),
+              static_cast<int>(map.integer("cost", {1, most_link_cost}, 1)),
               wire.crowded,
               wire.table};
     const bool one_way = map.boolean("one_way", false);
