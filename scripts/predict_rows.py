@@ -75,7 +75,7 @@ def run(row, args):
 def trace_of(row, args):
     """The folder of the row's routing, if any: of --traces, or as the row says how to draw it."""
     if "drawn" not in row:
-        return os.path.join(args.traces, row["trace"]) if "trace" in row and args.traces else None
+        return None if "trace" not in row or lacks_trace(row, args) else os.path.join(args.traces, row["trace"])
     flags = ["--model", row["model"]]
     for name, value in row["drawn"].items():
         flags += [f"--{name}", str(value)]
@@ -85,6 +85,11 @@ def trace_of(row, args):
     if not os.path.exists(trace):
         subprocess.run([args.moesim, "trace", "synth", "-o", trace, *flags], check=True, capture_output=True)
     return trace
+
+
+def lacks_trace(row, args):
+    """Whether the routing of the row was recorded and is not at hand, so that it runs balanced."""
+    return "trace" in row and not (args.traces and os.path.isdir(os.path.join(args.traces, row["trace"])))
 
 
 def remembered(key, simulated, args):
@@ -195,7 +200,8 @@ def summed_up(section, results):
     fits = [r["fits"] == r["measured_fits"] for r in ran if "fits" in r]
     return {"section": section["id"], "rows": len(results), "ran": len(ran), "errors": errors,
             "pairs": pairs, "right": right, "gains": gains,
-            "memory": [abs(r["memory_error"]) for r in ran if "memory_error" in r], "fits": fits}
+            "memory": [abs(r["memory_error"]) for r in ran if "memory_error" in r], "fits": fits,
+            "lack_traces": [r["id"] for r in ran if r.get("lacks_trace")]}
 
 
 def line_of_section(of):
@@ -248,6 +254,7 @@ def main():
             if args.only and section["id"] not in args.only and name not in args.only:
                 continue
             results.append(result_of(row, *predict(row, args)))
+            results[-1]["lacks_trace"] = lacks_trace(row, args)
             print(line_of(results[-1]), flush=True)
             write_json(args.json, everything + results)
         if results:

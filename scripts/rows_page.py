@@ -22,7 +22,9 @@ def total_of(judged):
     rows, pairs = sum(of["rows"] for of in timed), sum(of["pairs"] for of in timed)
     text = (f"{len(errors)} of {rows} published rows are predicted: median absolute error "
             f"{statistics.median(errors):.1%}, 90th percentile {percentile(errors, 90):.1%}")
-    return text + (f"; {sum(of['right'] for of in timed) / pairs:.0%} of pairs in order" if pairs else "")
+    text += f"; {sum(of['right'] for of in timed) / pairs:.0%} of pairs in order" if pairs else ""
+    lack = [f"{of['section']}/{row}" for of in timed for row in of["lack_traces"]]
+    return text + (f"; balanced, for want of their recorded routing (--traces): {', '.join(lack)}" if lack else "")
 
 
 def totals(judged):

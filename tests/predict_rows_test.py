@@ -114,6 +114,21 @@ class PredictRows(unittest.TestCase):
                      "| b | - | - | - | not predicted: too large |"):
             self.assertEqual(page.count(text), 1, text)
 
+    def test_names_rows_that_lack_their_recorded_routing(self):
+        row = next(r for s in rows.read_rows() for r in s["all"] if "trace" in r)
+        case = {"iteration_s": 5.0, "flop_per_token": 1e9, "parts_s": {}, "overlapped_s": 0.0, "took_s": 0.0}
+        section = {"id": row["section"], "title": "a row", "source": "a test"}
+        with tempfile.TemporaryDirectory() as folder:
+            for traces, lacks in ((None, True), (folder, True), (folder, False)):
+                if not lacks:
+                    (Path(folder) / row["trace"]).mkdir()
+                args = argparse.Namespace(traces=traces)
+                self.assertEqual(rows.trace_of(row, args), None if lacks else str(Path(folder) / row["trace"]))
+                result = {**rows.result_of(row, case, ""), "lacks_trace": rows.lacks_trace(row, args)}
+                total = rows_page.total_of([(section, rows.summed_up(section, [result]))])
+                name = f"balanced, for want of their recorded routing (--traces): {row['section']}/{row['id']}"
+                self.assertEqual(total.endswith(name), lacks, total)
+
     def test_tells_whether_rows_fit_as_the_program_does(self):
         table = {r["id"]: r for s in rows.read_rows() if s["id"] == "B.3-nano" for r in s["all"]}
         capacity = 70
@@ -172,6 +187,7 @@ class PredictRows(unittest.TestCase):
             args.cache = str(Path(folder) / "kept")  # there by the program that draws, too
             self.assertEqual(Path(rows.trace_of(row, args)).parent, Path(args.cache))
             self.assertNotEqual(Path(rows.trace_of(row, args)).name, Path(trace).name)
+            (Path(folder) / "known").mkdir()
             self.assertEqual(rows.trace_of({"trace": "known"}, args), None)
             args.traces = folder
             self.assertEqual(rows.trace_of({"trace": "known"}, args), str(Path(folder) / "known"))

@@ -45,7 +45,7 @@ struct Link {
   BytesPerSecond bandwidth;  // with a table its largest rate
   Seconds latency;
   int link_class = 0;  // index into Topology::classes()
-  int cost = 1;        // routing cost, at least 1: routes minimise its sum
+  int cost = 1;        // routing cost, 1..most_link_cost: routes minimise its sum
   Crowding crowded = {};
   std::shared_ptr<const BandwidthTable> table = {};  // measured: it yields less to small exchanges
 
