@@ -23,10 +23,17 @@ class Release(unittest.TestCase):
         for name in FILES:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.root / name)
+        self.changelog = self.root / "CHANGELOG.md"
+        self.unreleased = self.changelog.read_text(encoding="utf-8").replace("\n## Unreleased\n",
+                                                                            "\n## Unreleased\n\n- A change.\n")
+        self.changelog.write_text(self.unreleased, encoding="utf-8")  # right after a release there is none
 
     def release(self, *words):
         return subprocess.run([sys.executable, ROOT / "scripts/release", *words, "--root", self.root], capture_output=True,
                               text=True, check=False)
+
+    def citation(self):
+        return (self.root / "CITATION.cff").read_text(encoding="utf-8")
 
     def test_all_places_name_one_version(self):
         self.assertEqual(self.release("--check").returncode, 0)
@@ -40,12 +47,16 @@ class Release(unittest.TestCase):
         done = self.release("99.1.2", "--date", "2030-01-02")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.release("--check").stdout, "99.1.2\n")
-        changelog = (self.root / "CHANGELOG.md").read_text(encoding="utf-8")
-        self.assertIn("\n## Unreleased\n\n## 99.1.2 (2030-01-02)\n", changelog)
-        self.assertEqual(len(changelog), len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
-                         + len("\n## 99.1.2 (2030-01-02)\n"))
+        changelog = self.changelog.read_text(encoding="utf-8")
+        self.assertIn("\n## Unreleased\n\n## 99.1.2 (2030-01-02)\n\n- A change.\n", changelog)
+        self.assertEqual(len(changelog), len(self.unreleased) + len("\n## 99.1.2 (2030-01-02)\n"))
+        self.assertIn("\nversion: 99.1.2\ndate-released: 2030-01-02\n", self.citation())
         again = self.release("99.1.3")
         self.assertIn("nothing is unreleased", again.stderr)
+        self.changelog.write_text(self.unreleased, encoding="utf-8")
+        self.assertEqual(self.release("99.1.3", "--date", "2030-03-04").returncode, 0)
+        self.assertIn("\nversion: 99.1.3\ndate-released: 2030-03-04\n", self.citation())
+        self.assertEqual(self.citation().count("date-released"), 1)
 
     def test_what_is_no_release(self):
         for words, message in ((["0.0.1"], "does not follow"), (["1.2"], "is no version"), ([], "which version?")):

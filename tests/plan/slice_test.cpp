@@ -83,6 +83,8 @@ TEST(Slice, TakesNoOrderFromAnotherGpuOfAGroup) {
   EXPECT_FALSE(order.precedes(OpId(0), OpId(3), GpuId(0)));
   EXPECT_TRUE(order.precedes(OpId(1), OpId(3), GpuId(1)));
   EXPECT_FALSE(order.precedes(OpId(1), OpId(3), GpuId(0)));
+  EXPECT_FALSE(order.precedes(OpId(2), OpId(3), GpuId(0)));  // which takes no part in the move
+  EXPECT_FALSE(order.precedes(OpId(1), OpId(2), GpuId(0)));
   EXPECT_TRUE(slice(plan, ids<OpId>({0, 3}))[OpId(1)].after.empty());
 }
 

@@ -247,15 +247,16 @@ TEST(Slowdown, RingsTakeTheMultiprocessorsOfTheirTransport) {
 
 TEST(Slowdown, RefusesExchangesThatTakeMoreMultiprocessorsThanThereAre) {
   Case c;
+  c.exchange({}, 1, Stream::ep);  // takes none
   c.exchange({}, 1, Stream::ep, 132);
   EXPECT_EQ(test::error_of([&] { c.run({}, 1); }),
-            "error: op 0 'x' takes 132 multiprocessors, but GPU model 'g' has 132\n");
+            "error: op 1 'x' takes 132 multiprocessors, but GPU model 'g' has 132\n");
   GpuModel unstated;
   unstated.name = "g";
   const GpuModels gpus(2, std::make_shared<GpuModel>(unstated));
   EXPECT_EQ(
       test::error_of([&] { slows(c.plan, gpus); }),
-      "error: op 0 'x' takes 132 multiprocessors, but GPU model 'g' does not say how many it has\n"
+      "error: op 1 'x' takes 132 multiprocessors, but GPU model 'g' does not say how many it has\n"
       "hint: add 'sms' to it\n");
 }
 

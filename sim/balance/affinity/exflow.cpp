@@ -71,12 +71,11 @@ class LayerSwaps {
     }
     bool changed = false;
     for (std::size_t p = 0; p < parts_; ++p) {
-      for (std::size_t q = p + 1; q < parts_; ++q) {
-        const auto a = static_cast<int>(p), b = static_cast<int>(q);
-        if (node(a) != node(b)) continue;
+      const auto node_end = static_cast<std::size_t>((node(static_cast<int>(p)) + 1) * per_node_);
+      for (std::size_t q = p + 1; q < node_end; ++q) {
         const auto same = kept[p * parts_ + p] + kept[q * parts_ + q];
         if (kept[p * parts_ + q] + kept[q * parts_ + p] <= same) continue;
-        exchange(parts, l, a, b);
+        exchange(parts, l, static_cast<int>(p), static_cast<int>(q));
         for (std::size_t r = 0; r < parts_; ++r) {
           std::swap(kept[r * parts_ + p], kept[r * parts_ + q]);
         }

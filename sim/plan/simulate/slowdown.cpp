@@ -113,6 +113,7 @@ void Slowdown::start_kernel(OpId op, std::int32_t participant, Seconds duration)
   changed(id);
 }
 
+/// Kernels end later by it: the look that is awaited comes early enough.
 void Slowdown::enter(OpId exchange, std::int32_t participant) {
   Active* const into = active(exchange);
   if (into == nullptr) return;  // through at the very time when it joined
@@ -122,7 +123,6 @@ void Slowdown::enter(OpId exchange, std::int32_t participant) {
   ++gpu.exchanging;
   sms_.enter(exchange, id);
   slow_kernels(gpu);
-  changed(id);
 }
 
 void Slowdown::all_joined(OpId exchange) {

@@ -109,6 +109,34 @@ TEST(ExflowTest, FollowsAPermutationOfExperts) {
   EXPECT_EQ(exflow_score(transitions, layers, 4), 0);
 }
 
+/// Between layers 1 and 2 the few tokens of the first part's two experts change places with those
+/// of another part; all else keeps its expert, so that a swap of two experts cuts more.
+TEST(ExflowTest, RelabelsTheLayersBehindAChangeOfParts) {
+  for (const int other : {2, 4, 6}) {  // the first expert of the other part
+    PairMatrix keep(8), change(8);
+    for (int e = 0; e < 8; ++e) {
+      keep.at(ExpertId(e), ExpertId(e)) = 100;
+      const int to = e < 2 ? e + other : e / 2 == other / 2 ? e - other : e;
+      change.at(ExpertId(e), ExpertId(to)) = 1;
+    }
+    const std::vector<PairMatrix> transitions{keep, change, keep};
+    const LayerParts parts = exflow_parts(transitions, 8, 4, {.kicks = 0});
+    EXPECT_EQ(cut_transitions(transitions, parts), 0) << other;
+  }
+}
+
+/// Most tokens of experts 0 and 2 change places, those of 1 and 3 stay: GPUs 0 and 2 would exchange
+/// theirs, were they of one node.
+TEST(ExflowTest, RelabelsNoGpusOfTwoNodes) {
+  PairMatrix keep(4), change(4);
+  for (int e = 0; e < 4; ++e) keep.at(ExpertId(e), ExpertId(e)) = 100;
+  change.at(ExpertId(0), ExpertId(2)) = change.at(ExpertId(2), ExpertId(0)) = 10;
+  change.at(ExpertId(1), ExpertId(1)) = change.at(ExpertId(3), ExpertId(3)) = 30;
+  const SlotTable contiguous = contiguous_placement(4, 4, 4).table();
+  EXPECT_EQ(place_exflow({keep, change, keep}, 4, 2, 2, {.kicks = 0}),
+            std::vector<SlotTable>(4, contiguous));
+}
+
 TEST(ExflowTest, NoSwapOfTwoExpertsImprovesTheResult) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto transitions = random_transitions(12, 4, seed);

@@ -104,6 +104,7 @@ TEST(PlaceTest, EqualsTheRuleAppliedPlainly) {
 TEST(PlaceTest, RefusesCopiesThatDoNotFillTheSlots) {
   EXPECT_THROW(place(Loads{1, 1}, std::vector<int>{1, 2}, {2, 2, 2}), Error);
   EXPECT_THROW(place(Loads{1, 1}, std::vector<int>{4, 0}, {2, 2, 2}), Error);
+  EXPECT_THROW(place(Loads{1, 1, 1}, std::vector<int>{1, 1, 1}, {3, 2, 1}), Error);  // half a node
 }
 
 }  // namespace

@@ -116,6 +116,16 @@ TEST(ProphetPlanTest, IsTheBestPrefixOfTheWalk) {
   EXPECT_GT(unlike_all, 0);
 }
 
+TEST(ProphetPlanTest, CopiesTheNextExpertOfAGpuThatStaysTheBusiest) {
+  ProphetModel model = slow();
+  model.parameters = model.gradients = Bytes(0);
+  // GPU 0 computes 220 choices of others, then 100 and none.
+  const LoadMatrix loads = loads_of({{0, 0, 0, 0}, {60, 50, 0, 0}, {60, 50, 0, 0}});
+  const ProphetPlan plan = prophet_plan(model, {0.5, 0}, loads, slots({{0, 1}, {2}, {3}}));
+  EXPECT_EQ(plan.copies, (std::vector<ProphetCopy>{{ExpertId(0), {}}, {ExpertId(1), {}}}));
+  EXPECT_DOUBLE_EQ(plan.time.value, 3 * 110);
+}
+
 TEST(ProphetPlanTest, StopsWhenTheBusiestGpuHasNothingLeft) {
   // All of GPU 0's work is its own: copying its only expert changes nothing.
   const LoadMatrix own = loads_of({{90, 0}, {0, 1}});
