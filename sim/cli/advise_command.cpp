@@ -2,6 +2,7 @@
 // moesim advise: the best of many candidates, found with few simulations.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "sim/base/temporary_folder.h"
@@ -37,12 +38,27 @@ double seconds_of(const std::string& text) {
   throw Error(fmt::format("--budget: '{}' is no time", text), "for example 10min or 90s");
 }
 
-void advise_on(const AdviseFlags& flags) {
-  SweepGrid grid = SweepGrid::read(flags.scenario.file(), flags.scenario.overrides());
-  const auto no_trace = [](const SynthOptions&) { return std::string("drawn"); };
-  for (const std::string& question : flags.questions) {
-    grid = grid.with_axes(axes_of_question(question, grid.unit(0, no_trace)));
+/// The scenario's axes and those of the questions. Flags alone that name no policy ask for one.
+SweepGrid grid_of(const AdviseFlags& flags) {
+  std::vector<Override> overrides = flags.scenario.overrides();
+  const bool any_policy =
+      flags.scenario.file().empty() &&
+      std::ranges::find(overrides, "policy", &Override::path) == overrides.end();
+  if (any_policy) overrides.push_back({"policy", "alltoall", "--policy"});
+  SweepGrid grid = SweepGrid::read(flags.scenario.file(), overrides);
+  const auto ask = [&](const std::string& question) {
+    grid = grid.with_axes(axes_of_question(question, grid.unit(0, not_drawn)));
+  };
+  std::ranges::for_each(flags.questions, ask);
+  if (any_policy &&
+      std::ranges::find(grid.axes(), "policy", &SweepAxis::name) == grid.axes().end()) {
+    ask("mechanism");
   }
+  return grid;
+}
+
+void advise_on(const AdviseFlags& flags) {
+  const SweepGrid grid = grid_of(flags);
   grid.check_inputs();
   AdviseOptions options;
   options.version = MOESIM_VERSION;

@@ -10,6 +10,7 @@
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/require_flags.h"
 
 namespace moesim {
 namespace {
@@ -147,24 +148,6 @@ void read_layers(const YamlMap& map, Scenario& scenario) {
   }
 }
 
-/// Without a scenario file the flags must say everything.
-void require_flags(const std::vector<Override>& flags) {
-  std::vector<std::string> missing;
-  for (const char* key : {"topology", "model", "trace", "policy"}) {
-    // Balanced routing alone plays nothing recorded.
-    const auto names_it = [&](const Override& flag) {
-      return flag.path == key ||
-             (std::string(key) == "trace" && flag.path == "routing" && flag.value == "balanced");
-    };
-    if (std::none_of(flags.begin(), flags.end(), names_it)) {
-      missing.push_back(fmt::format("--{}", key));
-    }
-  }
-  if (missing.empty()) return;
-  throw Error(fmt::format("no scenario file, and no {}", fmt::join(missing, ", ")),
-              "name a scenario file, or give these flags");
-}
-
 /// Names and paths as they are meant in the scenario's file, for those who do not know it.
 std::vector<std::string> as_named_in(const std::string& file, const std::string& kind,
                                      std::vector<std::string> list) {
@@ -235,6 +218,23 @@ std::vector<Override> Scenario::overrides_of(const std::string& input,
 std::string scenario_file(const std::string& given) {
   if (is_there(given) && !is_folder(given)) return given;
   return data_file("scenarios", given);
+}
+
+void require_flags(const std::vector<Override>& flags) {
+  std::vector<std::string> missing;
+  for (const char* key : {"topology", "model", "trace", "policy"}) {
+    // Balanced routing alone plays nothing recorded.
+    const auto names_it = [&](const Override& flag) {
+      return flag.path == key ||
+             (std::string(key) == "trace" && flag.path == "routing" && flag.value == "balanced");
+    };
+    if (std::none_of(flags.begin(), flags.end(), names_it)) {
+      missing.push_back(fmt::format("--{}", key));
+    }
+  }
+  if (missing.empty()) return;
+  throw Error(fmt::format("no scenario file, and no {}", fmt::join(missing, ", ")),
+              "name a scenario file, or give these flags");
 }
 
 Scenario read_scenario(const std::string& given, const std::vector<Override>& flags) {

@@ -127,12 +127,16 @@ class Adviser {
 
   std::size_t shown() const { return static_cast<std::size_t>(options_.shown); }
 
+  std::int64_t unseen() const { return analytic_.grid().size() - std::ssize(analytic_.rows()); }
+
   [[noreturn]] void throw_reasons() const {
     std::vector<Diagnostic> all;
     for (const auto& [count, reason] : reasons()) {
       all.push_back({Severity::error, "", 0, 0, reason, "", ""});
     }
-    all.push_back({Severity::error, "", 0, 0, "no candidate could be simulated", "", ""});
+    const std::string hint =
+        unseen() == 0 ? "" : fmt::format("--budget was too short for {} of them", unseen());
+    all.push_back({Severity::error, "", 0, 0, "no candidate could be simulated", "", hint});
     throw Error(all);
   }
 
@@ -181,12 +185,11 @@ class Adviser {
 
   std::string time_was_over() const {
     if (elapsed() <= options_.budget) return "";
-    const auto unseen = analytic_.grid().size() - std::ssize(analytic_.rows());
-    return unseen == 0 ? "# the time was over\n"
-                       : fmt::format(
-                             "# the time was over: nothing is known of {} candidates, for "
-                             "which --budget was too short\n",
-                             unseen);
+    return unseen() == 0 ? "# the time was over\n"
+                         : fmt::format(
+                               "# the time was over: nothing is known of {} candidates, for "
+                               "which --budget was too short\n",
+                               unseen());
   }
 
   Printout printout() const {

@@ -11,6 +11,7 @@
 #include "sim/base/files.h"
 #include "sim/base/text.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/require_flags.h"
 
 namespace moesim {
 namespace {
@@ -57,6 +58,10 @@ bool changes_input(const std::string& key) {
 std::string not_drawn(const SynthOptions&) { return "drawn"; }
 
 SweepGrid SweepGrid::read(const std::string& given, const std::vector<Override>& flags) {
+  if (given.empty()) {
+    require_flags(flags);
+    return parse("{}", "", flags);
+  }
   const std::string path = scenario_file(given);
   return parse(read_file(path), path, flags);
 }

@@ -25,8 +25,10 @@ SweepAxis mechanisms() {
                   "deepspeed-hierarchical", "hybridep-exact", "llep", "laer", "eplb", "fastermoe"});
 }
 
-/// Powers of two that divide the GPUs, up to the number of experts.
-SweepAxis ep_degrees(const Scenario& scenario) {
+/// Powers of two that divide the GPUs, up to the number of experts; whatever degree the scenario
+/// has.
+SweepAxis ep_degrees(Scenario scenario) {
+  scenario.ep.reset();
   InputCache cache;
   const Inputs inputs = open_shared_inputs(scenario, cache);
   std::vector<std::string> degrees;

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""moesim advise as a whole: what is asked for by flags alone, and what it says where it has no answer.
+
+usage: advise_command_test.py MOESIM
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+MOESIM = ""
+INPUTS = ("--model", "gpt-oss-20b", "--trace", "tiny-moe-train", "--topology", "h100-rail")
+SMALL = ("--set", "topology.nodes=2", "--steps", "0:1", "--layers", "3", "--finals", "0", "-q", "-j1")
+
+
+class AdviseCommand(unittest.TestCase):
+    def advise(self, *flags, code=0):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([MOESIM, "advise", *flags], capture_output=True, text=True, check=False, cwd=folder,
+                                  env={**os.environ, "MOESIM_DATA": str(ROOT)})
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def rows(self, *flags):
+        text = self.advise(*flags, "--format", "json")
+        return json.loads(text[text.index("{"):])["candidates"]
+
+    def policies(self, *flags):
+        return {row["policy"] for row in self.rows(*flags)}
+
+    def test_flags_alone_ask_for_the_policy(self):
+        every = self.policies(*INPUTS, *SMALL, "--top", "100", "--part", "1")
+        self.assertGreater(len(every), 5)
+        self.assertIn("deepep-normal", every)
+        self.assertEqual(self.policies(*INPUTS, *SMALL, "--top", "100", "--part", "1", "--ask", "mechanism"), every)
+
+    def test_questions_about_policies_need_none(self):
+        self.assertEqual(self.policies(*INPUTS, *SMALL, "--ask", "slots"), {"laer"})
+
+    def test_other_questions_are_asked_of_every_policy(self):
+        rows = self.rows(*INPUTS, *SMALL, "--ask", "ep-degree", "--top", "100", "--part", "1")
+        self.assertGreater(len({row["policy"] for row in rows}), 1)
+        self.assertGreater(len({row["ep"] for row in rows}), 1)
+        self.assertNotIn("policy", self.rows(*INPUTS, *SMALL, "--ask", "ep-degree", "--policy", "dedup")[0])
+
+    def test_what_flags_leave_out_is_told(self):
+        told = self.advise(*INPUTS[:2], *SMALL, code=2)
+        self.assertIn("no scenario file, and no --topology, --trace", told)
+
+    def test_unknown_questions(self):
+        told = self.advise(*INPUTS, *SMALL, "--ask", "ep-degre", code=2)
+        self.assertIn("--ask: 'ep-degre' is no question that is known", told)
+        self.assertIn("did you mean 'ep-degree'", told)
+
+    def test_says_why_nothing_could_be_simulated(self):
+        told = self.advise(*INPUTS, *SMALL, "--policy", "dedup", "--ep", "32", code=2)
+        self.assertIn("'ep' is 32: it must divide 16 GPUs", told)
+        self.assertIn("no candidate could be simulated", told)
+
+    def test_says_what_the_time_was_too_short_for(self):
+        told = self.advise(*INPUTS, *SMALL, "--budget", "1us", code=2)
+        self.assertRegex(told, r"no candidate could be simulated\nhint: --budget was too short for \d+ of them")
+
+
+
+if __name__ == "__main__":
+    MOESIM = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()
