@@ -53,6 +53,15 @@ TEST(CheckOp, GpusAndWaitsOfItAreThoseOfThePlan) {
   EXPECT_EQ(check_of(Plan{"p", 1, {}}), "");
 }
 
+TEST(CheckOp, OpsOfAGroupThatPassedBeforeAreCheckedTheSame) {
+  Plan plan{
+      "p", 2, {exchange("x", {0, 1}, ByteMatrix::from_dense(2, std::vector<std::int64_t>(4)))}};
+  Op second = exchange("k", {0, 1}, ByteMatrix::from_dense(3, std::vector<std::int64_t>(9)));
+  second.group = plan.ops[0].group;
+  plan.add(std::move(second));
+  EXPECT_EQ(check_of(plan), "error: op 1 'k': a traffic matrix of 3 rows for 2 GPUs\n");
+}
+
 TEST(CheckOp, SizesOfAKernelMakeSense) {
   const AttentionHeads least{2, 2, 1, 1};
   AttentionHeads no_keys = least, crowded = least, flat_keys = least, flat_values = least;
