@@ -221,5 +221,13 @@ TEST(PlanWords, ListsMayStandForAsManyNumbersAsTheFileHasRoomFor) {
       << numbers(1);
 }
 
+TEST(PlanWords, ARangeTakesRoomForWhatIsInIt) {
+  EXPECT_EQ(
+      first_of(
+          "moesim-plan 2\nname n\ngpus 1048576\n"
+          "op 0 gate compute layer - forward other gpus 1048570-1048575 memory read 1 written 1\n"),
+      "");
+}
+
 }  // namespace
 }  // namespace moesim

@@ -66,5 +66,18 @@ TEST(ExchangeTime, SharedLinksServeAllEvenly) {
   EXPECT_EQ(times[3].value, 0);
 }
 
+TEST(ExchangeTime, SharedLinksServeWhoBeganFirstAloneUntilTheNext) {
+  const Topology topology = star();
+  const auto moves = [&](std::vector<std::int64_t> bytes) {
+    return price(topology, ByteMatrix::from_dense(3, bytes));
+  };
+  // Both leave a, by its first link alone: from 105 us on they share it.
+  const auto times = shared_times({moves({0, 50 * mb, 0, 0, 0, 0, 0, 0, 0}),    // a to b
+                                   moves({0, 0, 25 * mb, 0, 0, 0, 0, 0, 0})});  // a to c
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_NEAR(times[0].value, 1.505e-3, 1e-12);
+  EXPECT_NEAR(times[1].value, 1.105e-3, 1e-12);
+}
+
 }  // namespace
 }  // namespace moesim
