@@ -32,6 +32,7 @@ struct SweepFlags {
 
 std::string sweep_file(const SweepFlags& flags, const SweepGrid& grid) {
   if (!flags.file.empty()) return flags.file;
+  if (grid.file().empty()) return "sweep.sqlite";  // of flags alone
   return std::filesystem::path(grid.file()).stem().string() + ".sqlite";
 }
 
@@ -115,7 +116,8 @@ void add_sweep_command(CommandLine& app) {
       "sweep", "Simulates all scenarios of a grid; results go to a file that moesim query reads");
   flags->scenario.add_to(command);
   command.add_option("-o,--output", flags->file,
-                     "SQLite file of the results (default: NAME.sqlite); what is in it is not "
+                     "SQLite file of the results (default: NAME.sqlite, of flags alone "
+                     "sweep.sqlite); what is in it is not "
                      "simulated again");
   command
       .add_option("-j,--workers", flags->workers,

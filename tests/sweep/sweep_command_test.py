@@ -163,6 +163,13 @@ class SweepCommand(unittest.TestCase):
         self.assertIn("the same command goes on", error)
         self.assertTrue(rows_of(self.folder / "stopped.sqlite"))
 
+    def test_flags_alone_are_a_sweep_too(self):
+        flags = ("--topology", "h100-rail", "--model", "gpt-oss-20b", "--trace", "tiny-moe-train")
+        command = [MOESIM, "sweep", *flags, "--policy", "alltoall,dedup", "--steps", "0:1", "--layers", "3", "-q"]
+        subprocess.run(command, check=True, capture_output=True, env=environment(), cwd=self.folder)
+        self.assertEqual(sorted(row["policy"] for row in rows_of(self.folder / "sweep.sqlite").values()),
+                         ["alltoall", "dedup"])
+
     def test_another_grid_is_refused(self):
         self.expected()
         self.grid.write_text(GRID.replace("[8, 16]", "[8]"), encoding="utf-8")
