@@ -117,8 +117,7 @@ void add_sweep_command(CommandLine& app) {
   flags->scenario.add_to(command);
   command.add_option("-o,--output", flags->file,
                      "SQLite file of the results (default: NAME.sqlite, of flags alone "
-                     "sweep.sqlite); what is in it is not "
-                     "simulated again");
+                     "sweep.sqlite); what is in it is not simulated again");
   command
       .add_option("-j,--workers", flags->workers,
                   "processes to use (default: all cores; of a rank of mpirun or srun: 1)")

@@ -34,7 +34,8 @@ using TraceOf = std::function<std::string(const SynthOptions&)>;
 class SweepGrid {
  public:
   /// Reads a scenario file, or flags alone where `given` is empty; lists of topologies, policies,
-  /// fidelities and routings are axes, too. Throws Error with all mistakes of the file and its axes.
+  /// fidelities and routings are axes, too. Throws Error with all mistakes of the file and its
+  /// axes.
   static SweepGrid read(const std::string& given, const std::vector<Override>& flags);
   /// The same from the text of the file at `path`.
   static SweepGrid parse(const std::string& text, const std::string& path,
