@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts the published iterations of tests/rows/rows.yaml, and holds them against what was measured.
 
-  scripts/predict_rows.py [--only SECTION[/ROW] ...] [--unfitted] [--json FILE] [--page FILE]
+  scripts/predict_rows.py [--only SECTION[/ROW] ...] [--json FILE] [--page FILE]
 
 Every row is a scenario for `moesim run`: balanced routing unless its own was recorded and --traces has it,
 two distinct microbatches, one process.
@@ -24,7 +24,7 @@ import yaml
 
 import rows_page
 import rows_state
-from published_rows import FITTED, ROOT, fewer, measured_seconds, microbatches, read_rows, scenario
+from published_rows import ROOT, fewer, measured_seconds, microbatches, read_rows, scenario
 from rows_page import percentile
 
 RAN = {}  # of this run and, with --cache, of earlier ones of the same program and data
@@ -65,7 +65,7 @@ def extended(first, second, times):
 
 def run(row, args):
     """One `moesim run`; scenarios that have run before are not run again."""
-    asked = scenario(row, args.gpu, not args.unfitted, trace_of(row, args))
+    asked = scenario(row, args.gpu, args.set, trace_of(row, args))
     key = json.dumps(asked, sort_keys=True)
     if key not in RAN:
         RAN[key] = remembered(key, lambda: simulate(asked, args), args)
@@ -230,8 +230,8 @@ def main():
     parser.add_argument("--gpu", default="measured", help="suffix of the GPU models")
     parser.add_argument("--moesim", default=os.path.join(ROOT, "build", "sim", "cli", "moesim"))
     parser.add_argument("--timeout", type=float, default=600)
-    parser.add_argument("--unfitted", action="store_true", help="leaves out what was fitted")
-    parser.add_argument("--fit", action="append", default=[], help="GPU.TYPE=VALUE in its place")
+    parser.add_argument("--set", action="append", default=[], metavar="INPUT.PATH=VALUE",
+                        help="changes of all rows, such as software.kept.gh100.bf16=0.8")
     parser.add_argument("--whole", action="store_true", help="runs all microbatches of every row")
     parser.add_argument("--traces", help="folder of recorded routing (laer-e8k2, laer-e16k4: scripts/laer_demand.py)")
     parser.add_argument("--cache", help="folder of what has run before, kept")
@@ -242,10 +242,6 @@ def main():
     scratch = tempfile.TemporaryDirectory()  # for what rows say how to draw
     args.scratch = scratch.name
     sections = read_rows()
-    for change in args.fit:
-        place, value = change.split("=")
-        gpu, kind = place.split(".")
-        FITTED.setdefault(gpu, {})[kind] = float(value)
     everything, judged = [], []
     for section in sections:
         results = []

@@ -10,20 +10,15 @@ ROWS = os.path.join(ROOT, "tests", "rows", "rows.yaml")
 PARALLEL = ("tp", "cp", "pp", "vpp", "ep", "etp", "layout", "embedding_as_layer", "loss_as_layer",
             "first_stage_layers", "last_stage_layers")
 KNOWN = set(PARALLEL) | {
-    "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "host", "graphs",
+    "id", "same", "model", "gpus", "precision", "global", "micro", "sequence", "dispatcher", "software", "graphs",
     "pipeline", "delay_wgrad", "recompute", "zero", "set", "measured", "memory", "fits", "parts", "parts_of", "state", "note", "fitted", "overlap", "trace", "drawn",
     "whole", "scores"}
-
-FITTED = {}  # of rows.yaml: [GPU][type] part of its kernels' rate alone that a GPU keeps in training
-BESIDE = {}  # of rows.yaml: [merged, weights][GPU] what exchanges take and lose that run beside kernels at length
 
 
 def read_rows(path=ROWS):
     """All rows, each with the keys of its section and of the row that it repeats."""
     with open(path, encoding="utf-8") as f:
         data = yaml.safe_load(f)
-    FITTED.update(data.get("fitted", {}))
-    BESIDE.update(data.get("beside", {}))
     sections = []
     for section in data["sections"]:
         known = {}
@@ -53,8 +48,9 @@ def in_series(section):
     return rows
 
 
-def scenario(row, gpu_suffix, fitted=True, trace=None):
-    """The row as a scenario of moesim: of balanced routing, where it has no trace."""
+def scenario(row, gpu_suffix, changes=(), trace=None):
+    """The row as a scenario of moesim, of balanced routing if it has no trace: what it states and the machine, the
+    rest by default. `changes` are more of `set`."""
     machine, dispatch = row["machine"], row["dispatch"]
     parallel = {k: row[k] for k in PARALLEL if k in row}
     overlap = dict(row.get("overlap", {}))
@@ -69,32 +65,25 @@ def scenario(row, gpu_suffix, fitted=True, trace=None):
         "routing": "balanced",
         "microbatches": {"distinct": 2},
         "precision": row.get("precision", "bf16"),
-        "zero": row.get("zero", 1),
-        "recompute": row.get("recompute", ["none"]),
         "memory": "ignore",
     }
+    out.update({k: row[k] for k in ("software", "zero", "recompute") if k in row})
     if trace:
         out["routing"], out["trace"] = "recorded", os.path.abspath(trace)
     if "pipeline" in row:
         out["pipeline"] = row["pipeline"]
     if overlap:
         out["overlap"] = overlap
-    host = row.get("host", machine.get("host"))
-    if host:
-        out["host"] = {**host, "graphs": row["graphs"]} if row.get("graphs") else host
+    if row.get("graphs"):
+        out["host"] = {"graphs": row["graphs"]}
     out.update(row.get("state", {}))
-    changes = [f"topology.nodes={-(-row['gpus'] // machine['node'])}",
+    changes = [*changes, f"topology.nodes={-(-row['gpus'] // machine['node'])}",
                f"topology.node.gpu={gpu_name(machine['gpu'], gpu_suffix)}"]
-    if fitted:
-        kept = FITTED.get(machine["gpu"], {})
-        changes += [f"gpu.efficiency.training.{t}={v}" for t, v in kept.items()]
     adapters = machine.get("adapters")
     if adapters in dispatch and tokens_leave_nodes(row):
         changes.append(f"topology.node.nics.bandwidth={dispatch[adapters]}")
     if "sms" in dispatch and merges(row):
         changes.append(f"policy.dispatch.sms={dispatch['sms']}")
-    beside = "merged" if merges(row) else "weights" if row.get("zero") == 3 else ""
-    changes += BESIDE.get(beside, {}).get(machine["gpu"], [])
     changes += machine.get("set", []) + dispatch.get("set", []) + row.get("set", [])
     out["set"] = changes
     return out

@@ -24,8 +24,10 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-/// The child of a map or list that one part of a dotted path names; created where it is missing.
-YAML::Node child(YAML::Node& node, const std::string& part, const std::string& where) {
+/// The child of a map or list that one part of a dotted path names; created if it is missing. Below
+/// a plain value there is none, but a default makes {kind: value} of it, which is the same.
+YAML::Node child(YAML::Node& node, const std::string& part, const std::string& where,
+                 bool is_default) {
   if (node.IsSequence()) {
     std::size_t index = 0;
     const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), index);
@@ -35,7 +37,11 @@ YAML::Node child(YAML::Node& node, const std::string& part, const std::string& w
     }
     return node[index];
   }
-  if (node.IsScalar()) {
+  if (node.IsScalar() && is_default) {
+    YAML::Node map(YAML::NodeType::Map);
+    map["kind"] = YAML::Clone(node);
+    node = map;
+  } else if (node.IsScalar()) {
     throw error_in(where,
                    fmt::format("there is no '{}' below the plain value '{}'", part, node.Scalar()));
   }
@@ -88,11 +94,16 @@ void YamlDocument::State::add(Severity severity, const YAML::Node& node, const s
 }
 
 void YamlDocument::State::apply_overrides() {
+  // Defaults come last, so that they see what the others state.
+  std::ranges::stable_partition(overrides, [](const Override& o) { return !o.unless_stated; });
   for (const auto& o : overrides) {
     const std::string where = fmt::format("{}: {}", file, o.str());
     YAML::Node node = root;
     std::istringstream parts(o.path);
-    for (std::string part; std::getline(parts, part, '.');) node.reset(child(node, part, where));
+    for (std::string part; std::getline(parts, part, '.');) {
+      node.reset(child(node, part, where, o.unless_stated));
+    }
+    if (o.unless_stated && node.IsDefined()) continue;
     try {
       node = load_yaml(o.value, "");
     } catch (const Error& e) {

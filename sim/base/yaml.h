@@ -24,7 +24,8 @@ namespace moesim {
 struct Override {
   std::string path;
   std::string value;
-  std::string flag;  // how the user gave it, for messages; "--set path=value" when empty
+  std::string flag;            // how the user gave it, for messages; "--set path=value" when empty
+  bool unless_stated = false;  // a default: where the document has a value, that stays
 
   std::string str() const { return flag.empty() ? "--set " + path + "=" + value : flag; }
 };

@@ -15,6 +15,7 @@
 #include "sim/flags/print_flags.h"
 #include "sim/model/gpu_model.h"
 #include "sim/model/parameters.h"
+#include "sim/model/software.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/system.h"
 #include "sim/scenario/scenario.h"
@@ -148,6 +149,18 @@ Table list_transports() {
   return table;
 }
 
+Table list_software() {
+  Table table = table_of_section(
+      "software", 1, {"software", "gradients, B", "optimizer, B", "ZeRO", "description", "source"});
+  for (const std::string& name : data_names("models/software")) {
+    const Software s = read_software(data_file("models/software", name));
+    table.rows.push_back(
+        {name, s.gradient_bytes, s.optimizer_bytes, s.zero, s.description, s.source});
+  }
+  table.columns.back().kind = TableColumn::Kind::prose;
+  return table;
+}
+
 template <class Mechanisms>
 void add_mechanisms(Table& table, const std::string& kind, const Mechanisms& mechanisms) {
   for (const auto& m : mechanisms) table.rows.push_back({kind, m.name, m.description});
@@ -206,6 +219,7 @@ const std::vector<Section> sections = {
     {"models", "models (models/moe)", list_models},
     {"dense-models", "dense models (models/dense)", list_dense_models},
     {"gpus", "gpus (models/gpu)", list_gpus},
+    {"software", "software (models/software)", list_software},
     {"scenarios", "scenarios", list_scenarios},
     {"traces", "traces", list_traces},
     {"importers", "importers (moesim trace import)", list_importers}};
@@ -236,11 +250,12 @@ void list(const ListOptions& options) {
 void add_list_command(CommandLine& app) {
   const auto options = std::make_shared<ListOptions>();
   CommandLine command = app.add_subcommand(
-      "list", "Lists policies, topologies, transports, models, scenarios, traces and importers");
+      "list",
+      "Lists policies, topologies, transports, models, software, scenarios, traces and importers");
   command.add_option(
       "WHAT", options->what,
-      "policies, mechanisms, topologies, transports, models, dense-models, gpus, scenarios, "
-      "traces or importers (default all)");
+      "policies, mechanisms, topologies, transports, models, dense-models, gpus, software, "
+      "scenarios, traces or importers (default all)");
   options->print.add_to(command);
   command.callback([options] { list(*options); });
 }

@@ -2,13 +2,13 @@
 // What stands above the table of iterations, and their JSON file.
 #include <fmt/format.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/compare/backends.h"
 #include "sim/compare/iterations.h"
 #include "sim/compare/pictured_results.h"
 #include "sim/compare/result_file.h"
+#include "sim/compare/software_text.h"
 #include "sim/iteration/microbatches.h"
 #include "sim/model/parameters.h"
 
@@ -51,17 +51,6 @@ std::string microbatch_text(const IterationSpec& spec, const IterationShape& sha
   return text;
 }
 
-/// Of every GPU model, as their hosts may differ.
-std::string host_text(const ClusterInput& cluster) {
-  std::map<std::string, std::string> of_models;
-  for (const auto& gpu : cluster.gpus) {
-    if (gpu->host.takes_time()) of_models[gpu->name] = gpu->host.text();
-  }
-  std::string text;
-  for (const auto& [gpu, host] : of_models) text += fmt::format("#   host of {}: {}\n", gpu, host);
-  return text;
-}
-
 }  // namespace
 
 std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
@@ -89,8 +78,8 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
     text += fmt::format("# {}: {} GPUs on {} hosts: {}\n#   {}\n", c.topology.name(),
                         c.topology.gpu_count(), c.topology.host_count(), grid_text(spec, shape),
                         microbatch_text(spec, shape, inputs.trace));
-    text += host_text(c);
   }
+  text += software_text(scenario, inputs);
   text += transport_text(inputs);
   text += left_out(model);
   if (spec.collective != ReplicaCollective::ring) {

@@ -87,12 +87,13 @@ std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
           : "");
 }
 
-/// The files of transports where some policy has one that is not ideal.
+/// The files of transports where some policy has one that is not ideal, and that of the software.
 void add_transports(Json& document, const Inputs& inputs) {
   const auto carried = [](const SystemSpec& system) { return system.transports != Transports{}; };
   if (std::ranges::any_of(inputs.systems, carried)) {
     document["transports"] = files_json(inputs.transport_files);
   }
+  if (!inputs.software_file.name.empty()) document["software"] = file_json(inputs.software_file);
 }
 
 Json result_document(const Scenario& scenario, const Inputs& inputs,

@@ -135,6 +135,9 @@ void ScenarioFlags::add_iteration(CommandLine& command) {
                       "several: a,b",
                       fmt::join(recompute_module_names(), ", ")))
       .one_value_each();
+  add_text(command, "--software", "software", true,
+           "iteration: what trains: a name of `moesim list software` or a file (default: "
+           "megatron-core)");
   add_text(command, "--zero", "zero", false,
            "iteration: what replicas share: 0 nothing, 1 (default) optimizer state, 2 gradients "
            "too, 3 parameters too");

@@ -21,6 +21,10 @@ bool merges_passes(PipelineKind kind) {
          kind == PipelineKind::dualpipe || kind == PipelineKind::dualpipev;
 }
 
+ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec) {
+  return {merges_passes(spec.pipeline) && spec.overlap.all_to_all, spec.zero == 3};
+}
+
 /// An element is read in 2 bytes and written in two layouts of 1 byte each, which products of rows
 /// and of columns read. A scale per tensor needs a pass for the maximum before (Transformer
 /// Engine's current scaling). Scales: 4 bytes per 128 elements (blockwise), 1 per 32 (MXFP8), 1 per

@@ -10,6 +10,7 @@
 #include "sim/model/host_model.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/recompute.h"
+#include "sim/model/software.h"
 #include "sim/parallel/grid.h"
 #include "sim/parallel/layer_layout.h"
 #include "sim/pipeline/pipeline.h"
@@ -77,6 +78,10 @@ struct IterationSpec {
 
 /// Whether the schedule runs a forward merged with a backward of another microbatch.
 bool merges_passes(PipelineKind kind);
+
+/// Which of its exchanges run next to kernels at length: those of tokens if the schedule merges
+/// passes, those of parameters if every pass gathers them.
+ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec);
 
 /// What the sizes make of a cluster and a model.
 struct IterationShape {

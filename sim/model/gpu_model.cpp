@@ -35,6 +35,7 @@ GpuModel read_gpu(YamlDocument& doc) {
   gpu.name = map.string("name");
   gpu.description = map.string("description", "");
   gpu.source = map.string("source");
+  gpu.die = map.string("die", "");
   gpu.memory = read_memory(map);
   gpu.memory_bandwidth = map.bandwidth("memory_bandwidth");
   if (const auto peak = map.get("peak")) {
@@ -66,7 +67,7 @@ GpuModel read_gpu(YamlDocument& doc) {
     gpu.overlap.compute = overlap->map().number("compute", slow_down, 1);
     gpu.overlap.communication = overlap->map().number("communication", slow_down, 1);
   }
-  if (const auto of_host = map.find("host")) gpu.host = read_host_model(of_host->map());
+  if (const auto of_host = map.find("host")) gpu.host = read_host_model(*of_host);
   map.find("fit");  // for people
   map.find("provenance");
   doc.finish();

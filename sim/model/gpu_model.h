@@ -36,7 +36,8 @@ struct GpuModel {
   std::string name;
   std::string description;
   std::string source;
-  Bytes memory;  // for tensors: without what CUDA, communicators and the allocator take
+  std::string die;  // GPUs of one die keep the same part of their rates; empty: unstated
+  Bytes memory;     // for tensors: without what CUDA, communicators and the allocator take
   BytesPerSecond memory_bandwidth;
   std::map<DataType, FlopsPerSecond> peak;  // dense: without sparsity
   double gemm_efficiency = 1;               // part of the peak that large kernels reach

@@ -15,7 +15,7 @@
 
 namespace moesim {
 
-class YamlMap;
+class YamlValue;
 
 /// Parts of a layer that CUDA graphs capture, in Megatron-Core's words (--cuda-graph-modules).
 enum class GraphModule {
@@ -78,8 +78,9 @@ struct HostModel {
   bool operator==(const HostModel&) const = default;
 };
 
-/// {per_kernel, per_module, per_collective, per_graph, graphs, waits_for}, each optional. Calls of
-/// collectives and launches of graphs take one kernel's and one module's time by default.
-HostModel read_host_model(const YamlMap& map);
+/// {per_kernel, per_module, per_collective, per_graph, graphs, waits_for}, each optional: what is
+/// not stated is as in `absent`, but calls of collectives and launches of graphs take one kernel's
+/// and one module's time. "none": a host that takes no time.
+HostModel read_host_model(const YamlValue& value, const HostModel& absent = {});
 
 }  // namespace moesim

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/model/recompute.h"
 
+#include "sim/base/yaml.h"
+
 namespace moesim {
 namespace {
 unsigned bit_of(RecomputeModule module) { return 1U << static_cast<unsigned>(module); }
@@ -38,6 +40,17 @@ std::string Recompute::text() const {
     text += (text.empty() ? "" : " + ") + std::string(name_of(module));
   }
   return text.empty() ? "none" : text;
+}
+
+Recompute read_recompute(const YamlValue& value) {
+  const auto items = value.is_list() ? value.list() : std::vector<YamlValue>{value};
+  if (items.size() == 1 && items[0].is_scalar() && items[0].string() == "none") return {};
+  Recompute recompute;
+  for (const YamlValue& item : items) {
+    recompute.add(static_cast<RecomputeModule>(item.choice(recompute_module_names())));
+  }
+  if (recompute.has(RecomputeModule::full)) return {RecomputeModule::full};
+  return recompute;
 }
 
 }  // namespace moesim

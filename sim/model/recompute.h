@@ -8,6 +8,8 @@
 
 namespace moesim {
 
+class YamlValue;
+
 enum class RecomputeModule {
   core_attn,       // scores: statistics of the softmax
   moe_act,         // activation between the products of routed experts
@@ -38,5 +40,8 @@ class Recompute {
  private:
   unsigned bits_ = 0;
 };
+
+/// "none", a module, or a list of modules; mistakes are recorded.
+Recompute read_recompute(const YamlValue& value);
 
 }  // namespace moesim

@@ -10,8 +10,8 @@
 namespace moesim {
 namespace {
 
-const std::vector<std::string> changeable_inputs = {"topology", "model", "gpu", "policy",
-                                                    "transport"};
+const std::vector<std::string> changeable_inputs = {"topology", "model",     "gpu",
+                                                    "policy",   "transport", "software"};
 
 /// The input that a change begins with.
 std::string input_of(const std::string& path) { return path.substr(0, path.find_first_of(".:")); }

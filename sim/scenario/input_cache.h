@@ -12,6 +12,7 @@
 
 #include "sim/model/gpu_model.h"
 #include "sim/model/moe_model.h"
+#include "sim/model/software.h"
 #include "sim/policy/system.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/batches.h"
@@ -55,6 +56,7 @@ struct InputCache {
   Memo<MoeModel> models{64};
   Memo<SystemSpec> systems{256};
   Memo<GpuModel> gpus{32};
+  Memo<Software> software{16};
   Memo<TopologyFile> topologies{8};
 };
 

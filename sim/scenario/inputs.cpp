@@ -15,6 +15,7 @@
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
 #include "sim/scenario/replayed_layers.h"
+#include "sim/scenario/software_inputs.h"
 #include "sim/scenario/transport_inputs.h"
 #include "sim/trace/verify.h"
 
@@ -189,10 +190,14 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
     std::iota(inputs.layers.begin(), inputs.layers.end(), 0);
   }
   check_ids_once(scenario.trace, inputs.trace, inputs.layers, cache);
+  inputs.software = open_software(scenario, cache);
+  inputs.software_file = software_file(scenario, cache);
   for (const std::string& name : scenario.policies) {
-    const auto overrides = scenario.overrides_of("policy", name);
     const std::string path = data_file("models/system", name);
-    inputs.systems.push_back(read_changed("policy", scenario.policies.size(), overrides, [&] {
+    std::vector<Override> overrides;
+    const auto stated = scenario.overrides_of("policy", name);
+    inputs.systems.push_back(read_changed("policy", scenario.policies.size(), stated, [&] {
+      overrides = changes_of_policy(scenario, name, cache);
       return cache.systems.get(changed_file(path, overrides),
                                [&] { return read_system(path, overrides); });
     }));

@@ -9,6 +9,7 @@
 #include "sim/base/files.h"
 #include "sim/model/gpu_model.h"
 #include "sim/model/moe_model.h"
+#include "sim/model/software.h"
 #include "sim/policy/step_plan.h"
 #include "sim/policy/system.h"
 #include "sim/scenario/scenario.h"
@@ -43,6 +44,8 @@ struct Inputs {
   std::vector<int> layers;  // indices into TraceInfo::layers that are replayed
   std::vector<Diagnostic> warnings;
   std::vector<InputFile> transport_files = {};  // of what carries exchanges, by name
+  Software software = {};                       // of iterations
+  InputFile software_file = {};
 
   PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
   /// Reads all of it, since its hash is that of its content.

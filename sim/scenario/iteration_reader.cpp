@@ -13,7 +13,7 @@ namespace moesim {
 
 const std::vector<std::string> iteration_keys = {
     "parallel", "batch",        "pipeline",  "recompute",    "zero",       "precision", "overlap",
-    "routing",  "microbatches", "optimizer", "update_bytes", "collective", "host"};
+    "routing",  "microbatches", "optimizer", "update_bytes", "collective", "host",      "software"};
 
 bool is_iteration_key(const std::string& path) {
   const std::string key = path.substr(0, path.find_first_of(".="));
@@ -154,12 +154,12 @@ void read_batch(const YamlMap& map, IterationSpec& spec) {
   }
 }
 
-void read_state(const YamlMap& scenario, IterationSpec& spec) {
-  spec.zero = small_integer(scenario, "zero", {0, 3}, 1);
+void read_state(const YamlMap& scenario, const Software& software, IterationSpec& spec) {
+  spec.zero = small_integer(scenario, "zero", {0, 3}, software.zero);
   spec.precision =
       static_cast<TrainingPrecision>(scenario.choice("precision", training_precision_names, 0));
   spec.optimizer = static_cast<OptimizerKind>(scenario.choice("optimizer", optimizer_names, 0));
-  spec.update_bytes = small_integer(scenario, "update_bytes", {0, 1024}, 0);
+  spec.update_bytes = small_integer(scenario, "update_bytes", {0, 1024}, software.update_bytes);
   if (const auto value = scenario.find("collective")) {
     spec.collective = static_cast<ReplicaCollective>(value->choice(replica_collective_names));
     if (spec.collective == ReplicaCollective::tree && spec.zero > 0 && scenario.good({"zero"})) {
@@ -167,15 +167,8 @@ void read_state(const YamlMap& scenario, IterationSpec& spec) {
                    "trees sum whole gradients, as zero: 0 has them; ZeRO scatters them");
     }
   }
-  const auto value = scenario.find("recompute");
-  if (!value) return;
-  const auto items = value->is_list() ? value->list() : std::vector<YamlValue>{*value};
-  if (items.size() == 1 && items[0].is_scalar() && items[0].string() == "none") return;
-  for (const YamlValue& item : items) {
-    const int module = item.choice(recompute_module_names());
-    if (scenario.good({"recompute"})) spec.recompute.add(static_cast<RecomputeModule>(module));
-  }
-  if (spec.recompute.has(RecomputeModule::full)) spec.recompute = {RecomputeModule::full};
+  const auto recompute = scenario.find("recompute");
+  spec.recompute = recompute ? read_recompute(*recompute) : software.recompute;
 }
 
 /// What the interleaved all-to-alls of Megatron-Core's combined 1F1B exclude (arXiv 2603.07685).
@@ -190,38 +183,46 @@ void check_combined(const YamlMap& scenario, const IterationSpec& spec) {
   }
   if (spec.recompute.has(RecomputeModule::moe)) {
     const bool all = spec.recompute.has(RecomputeModule::full);
-    scenario.find("recompute")
+    const auto recompute = scenario.find("recompute");
+    (recompute ? recompute : pipeline)
         ->error(fmt::format("'recompute: {}' with {}", all ? "full" : "moe", name),
                 "a layer whose dispatch runs again in the backward pass cannot be interleaved");
   }
 }
 
-void read_overlap(const YamlMap& scenario, IterationSpec& spec) {
-  OverlapSpec& overlap = spec.overlap;
-  overlap.all_to_all = merges_passes(spec.pipeline);
-  const auto value = scenario.find("overlap");
-  if (value) {
-    const YamlMap map = value->map();
-    overlap.gradients = map.boolean("gradients", false);
-    overlap.parameters = map.boolean("parameters", false);
-    overlap.all_to_all = map.boolean("all_to_all", overlap.all_to_all);
-    overlap.delay_wgrad = map.boolean("delay_wgrad", false);
-    const bool sound = scenario.good({"pipeline", "zero"});
-    if (overlap.all_to_all && !merges_passes(spec.pipeline) && sound) {
-      map.find("all_to_all")
-          ->error(fmt::format("'overlap.all_to_all' with 'pipeline: {}'", name_of(spec.pipeline)),
-                  "combined-1f1b, combined-interleaved, dualpipe and dualpipev merge passes");
-    } else if (overlap.delay_wgrad && !overlap.all_to_all && sound) {
-      map.find("delay_wgrad")
-          ->error("'overlap.delay_wgrad' without 'overlap.all_to_all'",
-                  "delayed weight gradients run beside the all-to-alls of a merged pair");
-    }
-    if (overlap.parameters && !(overlap.gradients && spec.zero > 0) && sound) {
-      map.find("parameters")
-          ->error("'overlap.parameters' without 'overlap.gradients', or with 'zero: 0'",
-                  "parameters are gathered where ZeRO has scattered them: overlap both");
-    }
+/// Mistakes in what the scenario itself says of it.
+void check_overlap(const YamlMap& scenario, const YamlMap& map, const IterationSpec& spec) {
+  if (!scenario.good({"pipeline", "zero"})) return;
+  const OverlapSpec& overlap = spec.overlap;
+  if (overlap.all_to_all && !merges_passes(spec.pipeline)) {
+    map.find("all_to_all")
+        ->error(fmt::format("'overlap.all_to_all' with 'pipeline: {}'", name_of(spec.pipeline)),
+                "combined-1f1b, combined-interleaved, dualpipe and dualpipev merge passes");
+  } else if (overlap.delay_wgrad && !overlap.all_to_all) {
+    map.find("delay_wgrad")
+        ->error("'overlap.delay_wgrad' without 'overlap.all_to_all'",
+                "delayed weight gradients run beside the all-to-alls of a merged pair");
   }
+  if (overlap.parameters && !(overlap.gradients && spec.zero > 0)) {
+    map.find("parameters")
+        ->error("'overlap.parameters' without 'overlap.gradients', or with 'zero: 0'",
+                "parameters are gathered where ZeRO has scattered them: overlap both");
+  }
+}
+
+void read_overlap(const YamlMap& scenario, const Software& software, IterationSpec& spec) {
+  std::optional<YamlMap> map;
+  if (const auto value = scenario.find("overlap")) map = value->map();
+  const auto said = [&](const char* key, bool absent) {
+    return map ? map->boolean(key, absent) : absent;
+  };
+  OverlapSpec& overlap = spec.overlap;
+  overlap.gradients = said("gradients", software.overlaps_gradients);
+  overlap.all_to_all = said("all_to_all", merges_passes(spec.pipeline));
+  overlap.delay_wgrad = said("delay_wgrad", false);
+  overlap.parameters =
+      said("parameters", software.overlaps_parameters && overlap.gradients && spec.zero > 0);
+  if (map) check_overlap(scenario, *map, spec);
   check_combined(scenario, spec);
 }
 
@@ -265,8 +266,12 @@ void read_ep(const YamlMap& scenario, bool flagged, IterationSpec& spec) {
 
 }  // namespace
 
+bool is_iteration(const YamlMap& scenario) {
+  return scenario.find("parallel") || scenario.find("batch");
+}
+
 std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged,
-                                            const std::string& file) {
+                                            const std::string& file, const Software& software) {
   const auto parallel = scenario.find("parallel");
   const auto batch = scenario.find("batch");
   if (!parallel && !batch) {
@@ -284,10 +289,11 @@ std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_fla
   read_ep(scenario, ep_flagged, spec);
   read_pipeline(scenario, spec);
   if (const auto sizes = scenario.get("batch")) read_batch(sizes->map(), spec);
-  read_state(scenario, spec);
-  read_overlap(scenario, spec);
+  read_state(scenario, software, spec);
+  read_overlap(scenario, software, spec);
   read_replay(scenario, spec);
-  if (const auto host = scenario.find("host")) spec.host = read_host_model(host->map());
+  if (const auto host = scenario.find("host")) spec.host = read_host_model(*host, software.host);
+  scenario.find("software");  // read before all others, whose defaults it has
   for (const char* key : {"tokens_per_rank", "accumulate", "pass", "attention"}) {
     const auto value = scenario.find(key);
     if (!value) continue;

@@ -8,6 +8,7 @@
 
 #include "sim/base/yaml.h"
 #include "sim/iteration/iteration_spec.h"
+#include "sim/model/software.h"
 
 namespace moesim {
 
@@ -18,8 +19,11 @@ bool is_iteration_key(const std::string& path);
 
 /// Nothing when the scenario has neither `parallel` nor `batch`. Mistakes are recorded in the
 /// document, wrong combinations with the rule that they break. The key `ep` beside `parallel.ep` is
-/// one of them unless a flag says it (`ep_flagged`), which wins. `file` is for later errors.
+/// one of them unless a flag says it (`ep_flagged`), which wins. `file` is for later errors. What
+/// the scenario leaves open is as `software` has it.
 std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged,
-                                            const std::string& file);
+                                            const std::string& file, const Software& software);
+/// Whether the scenario is of whole iterations: it has `parallel` or `batch`.
+bool is_iteration(const YamlMap& scenario);
 
 }  // namespace moesim

@@ -6,6 +6,7 @@
 #include "sim/base/data_files.h"
 #include "sim/iteration/iteration_options.h"
 #include "sim/scenario/input_cache.h"
+#include "sim/scenario/software_inputs.h"
 
 namespace moesim {
 
@@ -40,15 +41,19 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, InputCache& cach
     const std::string& name = cluster.topology.gpu_model(GpuId(g));
     auto& model = models[name];
     if (!model) {
-      const auto overrides = scenario.overrides_of("gpu", name);
       const std::string path =
           find_file(fmt::format("'gpu' of topology '{}'", cluster.file.name), "models/gpu", name);
+      const auto overrides = changes_of_gpu(scenario, name, cache);
       GpuModel read = cache.gpus.get(changed_file(path, overrides),
                                      [&] { return read_gpu_model(path, overrides); });
       if (scenario.iteration) {
         read.training_traffic =
             training_traffic(scenario.iteration->precision, scenario.gradient_bytes);
-        if (scenario.iteration->host) read.host = *scenario.iteration->host;
+        if (scenario.iteration->host) {
+          read.host = *scenario.iteration->host;
+        } else if (!read.host.takes_time()) {
+          read.host = open_software(scenario, cache).host;
+        }
       }
       model = std::make_shared<const GpuModel>(std::move(read));
       cluster.gpu_files.push_back(input_file(name, path, overrides, cache));

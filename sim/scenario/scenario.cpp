@@ -155,6 +155,26 @@ std::vector<std::string> as_named_in(const std::string& file, const std::string&
   return list;
 }
 
+/// What an iteration runs on, with its changes; for steps one that takes no time. Sets its name.
+Software software_of(Scenario& s, const YamlMap& map, const std::vector<Override>& flagged) {
+  if (!is_iteration(map)) return {};
+  const auto value = map.find("software");
+  const std::string given = value ? name(*value) : default_software;
+  s.software = moesim::as_named_in(s.file, "models/software", given);
+  std::vector<Override> overrides = changes_of(s.set, "software", s.software);
+  const auto more = changes_of(flagged, "software", s.software);
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  std::string path;
+  try {
+    path = data_file("models/software", s.software);
+  } catch (const Error& e) {
+    if (!value) throw;
+    if (!given.empty()) value->error(e.diagnostics()[0].message, e.diagnostics()[0].hint);
+    return {};
+  }
+  return read_software(path, overrides);
+}
+
 /// Changes of one input must find it, unless flags have replaced the inputs that they were made
 /// for.
 void check_reached(const Scenario& s, const std::vector<Override>& changes,
@@ -175,7 +195,7 @@ std::vector<NamedAt> named_in(const YamlMap& map, const std::vector<Override>& f
                               const Scenario& s) {
   const std::pair<std::string, std::vector<std::string>> inputs[] = {
       {"topology", s.topologies}, {"model", {s.model}},         {"trace", {s.trace}},
-      {"policy", s.policies},     {"transport", {s.transport}},
+      {"policy", s.policies},     {"transport", {s.transport}}, {"software", {s.software}},
   };
   std::vector<NamedAt> result;
   for (const auto& [key, names] : inputs) {
@@ -251,10 +271,14 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
   const YamlMap map = doc->root().map();
   for (const std::string& key : others) map.find(key);
   Scenario s;
+  s.file = path;
   s.topologies = as_named_in(path, "topologies", names(map, "topology"));
   s.model = moesim::as_named_in(path, "models/moe", name(map, "model"));
+  s.set = changes_in_file(map);
+  const std::vector<Override> flagged = changes_by_flags(changes);
+  const Software software = software_of(s, map, flagged);
   const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
-  s.iteration = read_iteration(map, ep_flagged, path);
+  s.iteration = read_iteration(map, ep_flagged, path, software);
   const bool recorded =
       !s.iteration || std::ranges::count(s.iteration->routing, RoutingSource::recorded) > 0;
   if (recorded || map.find("trace")) s.trace = trace_folder(name(map, "trace"), path);
@@ -278,16 +302,15 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
   s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1;
   s.attention = map.boolean("attention", true);
   s.memory = static_cast<MemoryCheck>(map.choice("memory", memory_checks, 0));
-  s.gradient_bytes = static_cast<int>(map.integer("gradient_bytes", {0, 1024}, 2));
-  s.optimizer_bytes = static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, 12));
+  s.gradient_bytes =
+      static_cast<int>(map.integer("gradient_bytes", {0, 1024}, software.gradient_bytes));
+  s.optimizer_bytes =
+      static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, software.optimizer_bytes));
   s.accumulate = accumulate(map);
   if (s.iteration) s.ep = s.iteration->parallel.ep;
-  s.set = changes_in_file(map);
-  s.file = path;
   s.named = named_in(map, keys, s);
   doc->finish();
   check_reached(s, s.set, flags);
-  const std::vector<Override> flagged = changes_by_flags(changes);
   check_reached(s, flagged, {});
   s.set.insert(s.set.end(), flagged.begin(), flagged.end());
   return s;

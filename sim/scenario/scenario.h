@@ -36,6 +36,9 @@ struct StepRange {
 /// policy's own.
 inline const std::string ideal_transport = "ideal", own_transport = "own";
 
+/// What iterations assume that name no software: what published iterations were predicted with.
+inline const std::string default_software = "megatron-core";
+
 /// A line of the scenario's file that names an input, as `key: name`.
 struct NamedAt {
   std::string key, name;
@@ -65,12 +68,13 @@ struct Scenario {
   int gradient_bytes = 2;    // per expert parameter
   int optimizer_bytes = 12;  // per expert parameter
   std::optional<IterationSpec> iteration;  // whole training iterations in place of steps
-  std::vector<Override>
-      set;           // topology.*, model.*, gpu.*, policy.*, transport.*; one alone: policy:NAME.*
-  std::string file;  // which it was read from; empty where flags say all
+  std::string software;                    // of iterations, a name or path; empty for steps
+  /// topology.*, model.*, gpu.*, policy.*, transport.*, software.*; only one: policy:NAME.*
+  std::vector<Override> set;
+  std::string file;            // which it was read from; empty where flags say all
   std::vector<NamedAt> named;  // the inputs that `file` names; none of those that flags name
 
-  /// The changes of the input ("topology", "model", "gpu", "policy" or "transport") of that name
+  /// The changes of the input ("topology", "model", "gpu", "policy", ...) of that name
   /// (changes_of).
   std::vector<Override> overrides_of(const std::string& input, const std::string& name) const;
 };

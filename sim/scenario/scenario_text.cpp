@@ -116,6 +116,7 @@ std::string to_text(const Scenario& s) {
   if (s.accumulate > 1) json["accumulate"] = s.accumulate;
   json["gradient_bytes"] = s.gradient_bytes;
   json["optimizer_bytes"] = s.optimizer_bytes;
+  if (s.iteration) json["software"] = s.software;
   if (s.iteration) add_iteration(json, *s.iteration);
   if (!s.set.empty()) json["set"] = set;
   return json.dump(1) + "\n";

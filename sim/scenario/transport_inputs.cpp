@@ -8,6 +8,7 @@
 #include "sim/base/data_files.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/open_cluster.h"
+#include "sim/scenario/software_inputs.h"
 #include "sim/transport/transport.h"
 
 namespace moesim {
@@ -15,7 +16,7 @@ namespace moesim {
 std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<SystemSpec>& systems,
                                        std::vector<Diagnostic>& warnings, InputCache& cache) {
   const auto overrides_of = [&](const std::string& name) {
-    return scenario.overrides_of("transport", name);
+    return changes_of_transport(scenario, name, cache);
   };
   std::set<std::string> used;
   for (SystemSpec& system : systems) {

@@ -46,6 +46,10 @@ void add_inputs(SweepRow& row, const Inputs& inputs, const InputFile& trace, Sce
   const auto& transports = inputs.transport_files;  // none where links are ideal
   add("transport", transports.empty() ? ideal_transport : joined(transports, &InputFile::name));
   add("transport_xxh3", joined(transports, &InputFile::hash));
+  if (!inputs.software_file.name.empty()) {
+    add("software", inputs.software_file.name);
+    add("software_xxh3", inputs.software_file.hash);
+  }
   add("scenario", nlohmann::ordered_json::parse(to_text(scenario)).dump());
 }
 

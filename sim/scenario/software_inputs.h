@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the software of an iteration changes in its GPUs, policies and transports, before what the
+// scenario itself changes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/files.h"
+#include "sim/model/software.h"
+#include "sim/scenario/scenario.h"
+
+namespace moesim {
+
+struct InputCache;
+
+/// The software of an iteration; for steps one that changes nothing.
+const Software& open_software(const Scenario& scenario, InputCache& cache);
+/// The same as a file of the result, with those that it is based on. Empty for steps.
+InputFile software_file(const Scenario& scenario, InputCache& cache);
+
+/// All changes of a GPU model in this scenario.
+std::vector<Override> changes_of_gpu(const Scenario& scenario, const std::string& name,
+                                     InputCache& cache);
+/// All changes of a policy, by the kind of its dispatch.
+std::vector<Override> changes_of_policy(const Scenario& scenario, const std::string& name,
+                                        InputCache& cache);
+std::vector<Override> changes_of_transport(const Scenario& scenario, const std::string& name,
+                                           InputCache& cache);
+
+}  // namespace moesim
