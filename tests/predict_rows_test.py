@@ -57,35 +57,25 @@ class PredictRows(unittest.TestCase):
         self.assertEqual(rows.scenario(table["qwen3-30b-26.02"], "measured")["batch"],
                          {"global": 512, "micro": 1, "sequence": 4096})
 
-    def test_machines_and_dispatches_say_links_hosts_and_multiprocessors(self):
+    def test_rows_state_only_what_differs_from_their_software(self):
         table = {f"{s['id']}/{r['id']}": rows.scenario(r, "measured")
                  for s in rows.read_rows() for r in s["all"]}
         overlap, plain = table["B.1/overlap"], table["B.1/no-overlap"]
         self.assertIn("topology.node.nics.bandwidth=43.5 GB/s", overlap["set"])
-        self.assertNotIn("topology.node.nics.bandwidth=41 GB/s", table["E.1/qwen2-fsdp-ep"]["set"])  # rings alone
+        self.assertNotIn("topology.node.nics.bandwidth=41 GB/s", table["E.1/qwen2-fsdp-ep"]["set"])  # only rings
         self.assertIn("topology.node.nics.bandwidth=41 GB/s", table["E.1/qwen2-tp-ep-dp"]["set"])
         self.assertIn("policy.dispatch.sms=16", overlap["set"])
-        self.assertNotIn("policy.dispatch.sms=16", plain["set"])  # nothing runs beside it
-        self.assertEqual(overlap["host"]["graphs"], ["moe_router", "moe_preprocess"])
-        self.assertNotIn("graphs", table["B.2/overlap"]["host"])
-        self.assertNotIn("host", table["G/dualpipe"])
+        self.assertNotIn("policy.dispatch.sms=16", plain["set"])  # nothing runs next to it
+        self.assertEqual(overlap["software"], "megatron-bridge")
+        self.assertEqual(overlap["host"], {"graphs": ["moe_router", "moe_preprocess"]})
+        self.assertNotIn("host", table["B.2/overlap"])
+        self.assertEqual(table["G/dualpipe"]["software"], "deepseek")
         self.assertIn("topology.node.gpu=b200-training", table["H/ep8-4"]["set"])
-        self.assertEqual(table["H/ep8-4"]["gradient_bytes"], 4)
-
-    def test_what_runs_beside_kernels_at_length_costs_both(self):
-        table = {f"{s['id']}/{r['id']}": rows.scenario(r, "measured")["set"]
-                 for s in rows.read_rows() for r in s["all"]}
-        rings, beside = "transport:nccl-ring.sms=16", "gpu.overlap.communication=1.31"
-        for name in ("B.1/overlap", "B.2/delayed-wgrad", "C.1/deepep-overlap"):
-            self.assertIn(rings, table[name], name)
-            self.assertIn(beside, table[name], name)
-        self.assertIn(rings, table["E.1/mixtral-fsdp"])
-        self.assertNotIn(beside, table["E.1/mixtral-fsdp"])  # rings alone
-        for name in ("B.1/no-overlap", "C.1/deepep", "D/qwen3-30b", "E.1/mixtral-folding"):
-            self.assertNotIn(rings, table[name], name)
-            self.assertNotIn(beside, table[name], name)
-        self.assertIn(rings, table["A-B200/deepseek-v3-26.04.01"])
-        self.assertNotIn(beside, table["A-B200/deepseek-v3-26.04.01"])  # measured on H100 and H800 alone
+        for name in ("C.1/deepep-overlap", "E.1/mixtral-fsdp", "F/megatron-240", "H/ep8-4", "MCore/deepseek-v3"):
+            self.assertNotIn("software", table[name], name)  # the default
+            self.assertNotIn("gradient_bytes", table[name], name)
+            for change in table[name]["set"]:
+                self.assertFalse(change.startswith(("gpu.", "transport")), (name, change))
 
     def test_parts_of_a_stage_are_those_of_its_own_turns(self):
         row = next(r for s in rows.read_rows() if s["id"] == "G" for r in s["all"])
@@ -198,7 +188,7 @@ class PredictRows(unittest.TestCase):
     @unittest.skipIf(not MOESIM, "no moesim")
     def test_predicts_a_row(self):
         row = next(r for s in rows.read_rows() if s["id"] == "H" for r in s["all"])
-        args = argparse.Namespace(gpu="measured", unfitted=False, whole=False, moesim=MOESIM, timeout=300, cache=None,
+        args = argparse.Namespace(gpu="measured", set=[], whole=False, moesim=MOESIM, timeout=300, cache=None,
                                   traces=None, scratch=None)
         case, why = rows.predict(row, args)
         self.assertEqual(why, "")

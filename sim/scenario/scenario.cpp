@@ -246,7 +246,8 @@ void require_flags(const std::vector<Override>& flags) {
     // Balanced routing alone plays nothing recorded.
     const auto names_it = [&](const Override& flag) {
       return flag.path == key ||
-             (std::string(key) == "trace" && flag.path == "routing" && flag.value == "balanced");
+             (std::string(key) == "trace" && flag.path == "routing" &&
+              (flag.value == "balanced" || flag.value == R"(["balanced"])"));
     };
     if (std::none_of(flags.begin(), flags.end(), names_it)) {
       missing.push_back(fmt::format("--{}", key));

@@ -54,9 +54,10 @@ Json modules_of(const Recompute& recompute) {
 Json host_json(const HostModel& host) {
   Json json = {{"per_kernel", to_string(host.per_kernel)},
                {"per_module", to_string(host.per_module)},
-               {"per_collective", to_string(host.per_collective)},
-               {"per_graph", to_string(host.per_graph)},
                {"graphs", host.graphs.names()}};
+  const Seconds by_default = host.per_kernel + host.per_module;
+  if (host.per_collective != by_default) json["per_collective"] = to_string(host.per_collective);
+  if (host.per_graph != by_default) json["per_graph"] = to_string(host.per_graph);
   for (const OpKind kind : host.waits_for) json["waits_for"].push_back(name_of(kind));
   return json;
 }

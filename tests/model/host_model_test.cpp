@@ -12,7 +12,7 @@ namespace {
 
 HostModel read_host(const std::string& text) {
   const auto document = YamlDocument::from_text(text, "host");
-  const HostModel host = read_host_model(document->root().map());
+  const HostModel host = read_host_model(document->root());
   document->finish();
   return host;
 }

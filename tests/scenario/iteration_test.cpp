@@ -54,7 +54,7 @@ TEST(Iteration, HasMegatronsDefaults) {
   EXPECT_EQ(spec.pipeline, PipelineKind::one_f_one_b);
   EXPECT_TRUE(spec.recompute.empty());
   EXPECT_EQ(spec.zero, 1);
-  EXPECT_EQ(spec.overlap, OverlapSpec{});
+  EXPECT_EQ(spec.overlap, (OverlapSpec{.gradients = true, .parameters = true}));
   EXPECT_EQ(spec.routing, std::vector{RoutingSource::recorded});
 }
 
@@ -122,7 +122,8 @@ TEST(Iteration, HostOfTheScenarioIsThatOfEveryGpu) {
     if (flag != nullptr) given.push_back(parse_override(flag));
     return open_iteration_inputs(read_scenario("", given)).clusters.at(0).gpus.at(0)->host;
   };
-  EXPECT_FALSE(host_of(nullptr).takes_time());
+  EXPECT_TRUE(host_of(nullptr).takes_time());  // its software's
+  EXPECT_FALSE(host_of("host=none").takes_time());
   EXPECT_DOUBLE_EQ(host_of("host.per_kernel=10us").per_kernel.value, 10e-6);
 }
 
@@ -208,7 +209,7 @@ TEST(Iteration, WrongCombinationsNameTheirRule) {
               HasSubstr("'overlap.all_to_all' with 'pipeline: 1f1b'"));
   EXPECT_THAT(of("overlap: {delay_wgrad: true}\n"),
               HasSubstr("'overlap.delay_wgrad' without 'overlap.all_to_all'"));
-  EXPECT_THAT(of("overlap: {parameters: true}\n"), HasSubstr("overlap both"));
+  EXPECT_THAT(of("overlap: {gradients: false, parameters: true}\n"), HasSubstr("overlap both"));
   EXPECT_THAT(of("overlap: {gradients: true, parameters: true}\nzero: 0\n"),
               HasSubstr("overlap both"));
   EXPECT_THAT(of("routing: [balanced, balanced]\n"), HasSubstr("'routing' has 'balanced' twice"));

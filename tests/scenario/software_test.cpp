@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What iterations get that say nothing of their software, and what wins over it.
+#include "sim/model/software.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "sim/base/data_files.h"
+#include "sim/base/files.h"
+#include "sim/scenario/inputs.h"
+#include "sim/scenario/scenario_text.h"
+#include "sim/transport/transport.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<Override> flags_with(const std::vector<std::string>& more) {
+  std::vector<Override> flags;
+  for (const char* flag : {"topology=h100-rail", "model=qwen3-30b-a3b", "policy=deepep-normal",
+                           "batch.global=64", "batch.sequence=4096", "routing=balanced"}) {
+    flags.push_back(parse_override(flag));
+  }
+  for (const std::string& change : more) {
+    const bool input = change.starts_with("gpu.") || change.starts_with("software.");
+    flags.push_back(input ? Override{"set", change, "--set " + change} : parse_override(change));
+  }
+  return flags;
+}
+
+Scenario scenario_with(const std::vector<std::string>& more) {
+  return read_scenario("", flags_with(more));
+}
+
+GpuModel gpu_with(const std::vector<std::string>& more) {
+  return *open_iteration_inputs(scenario_with(more)).clusters.at(0).gpus.at(0);
+}
+
+TEST(Software, IterationsAssumeMegatronCore) {
+  const Scenario scenario = scenario_with({});
+  EXPECT_EQ(scenario.software, "megatron-core");
+  EXPECT_EQ(scenario.gradient_bytes, 4);
+  EXPECT_EQ(scenario.optimizer_bytes, 12);
+  EXPECT_TRUE(scenario.iteration->overlap.gradients);
+  EXPECT_TRUE(scenario.iteration->overlap.parameters);
+  const GpuModel gpu = gpu_with({});
+  EXPECT_EQ(gpu.training.at(DataType::bf16), 0.72);
+  EXPECT_DOUBLE_EQ(gpu.host.per_kernel.value, 13.5e-6);
+  EXPECT_EQ(gpu.overlap.communication, 1);  // no passes are merged
+  EXPECT_EQ(gpu.sms, 132);
+}
+
+TEST(Software, StepsHaveNone) {
+  std::vector<Override> flags;
+  for (const char* flag : {"topology=h100-rail", "model=gpt-oss-20b", "policy=megatron",
+                           "trace=traces/tiny-moe-train"}) {
+    flags.push_back(parse_override(flag));
+  }
+  const Inputs inputs = open_inputs(read_scenario("", flags));
+  EXPECT_TRUE(inputs.software_file.name.empty());
+  EXPECT_TRUE(inputs.clusters.at(0).gpus.at(0)->training.empty());
+  flags.push_back(parse_override("software=ideal"));
+  EXPECT_THROW(read_scenario("", flags), Error);
+}
+
+TEST(Software, WhatAScenarioSaysWins) {
+  const Scenario scenario =
+      scenario_with({"gradient_bytes=2", "overlap.gradients=false", "host=none"});
+  EXPECT_EQ(scenario.gradient_bytes, 2);
+  EXPECT_FALSE(scenario.iteration->overlap.gradients);
+  EXPECT_FALSE(scenario.iteration->overlap.parameters);  // there is nothing to gather during
+  EXPECT_FALSE(gpu_with({"host=none"}).host.takes_time());
+  // A host that says one thing keeps the rest.
+  const HostModel host = gpu_with({"host.graphs=[attn]"}).host;
+  EXPECT_DOUBLE_EQ(host.per_module.value, 23e-6);
+  EXPECT_FALSE(host.graphs.empty());
+  EXPECT_EQ(gpu_with({"gpu.efficiency.training.bf16=0.5"}).training.at(DataType::bf16), 0.5);
+  EXPECT_EQ(gpu_with({"software.kept.gh100.bf16=0.6"}).training.at(DataType::bf16), 0.6);
+  EXPECT_FALSE(scenario_with({"zero=0"}).iteration->overlap.parameters);
+}
+
+TEST(Software, GpusThatNobodyMeasuredKeepWhatOthersDo) {
+  const auto kept = [](const char* topology) {
+    return gpu_with({std::string("topology=") + topology}).training.at(DataType::bf16);
+  };
+  EXPECT_EQ(kept("b200-hgx"), 0.82);
+  EXPECT_EQ(kept("laer-a100"), 0.77);
+  const Software software = read_software(data_file("models/software", "megatron-core"));
+  EXPECT_TRUE(software.measured_on("gh100"));
+  EXPECT_FALSE(software.measured_on("ga100"));
+}
+
+TEST(Software, MergedPassesAndGatheredParametersTakeMultiprocessors) {
+  const std::vector<std::string> merged = {"parallel.pp=2", "parallel.ep=8",
+                                           "pipeline=combined-1f1b"};
+  EXPECT_EQ(gpu_with(merged).overlap.communication, 1.31);
+  EXPECT_EQ(gpu_with(merged).sms, 100);
+  EXPECT_EQ(gpu_with({"zero=3"}).overlap.communication, 1);
+  EXPECT_EQ(gpu_with({"zero=3"}).sms, 100);
+  const auto rings_of = [](const std::vector<std::string>& more) {
+    return open_iteration_inputs(scenario_with(more)).systems.at(0).transports.others->sms;
+  };
+  EXPECT_EQ(rings_of({}), 0);
+  EXPECT_EQ(rings_of({"zero=3"}), 16);
+  EXPECT_EQ(rings_of(merged), 16);
+  auto sms_of = [](const std::vector<std::string>& more) {
+    return open_iteration_inputs(scenario_with(more)).systems.at(0).sms;
+  };
+  EXPECT_EQ(sms_of({}), 0);
+  EXPECT_EQ(sms_of(merged), 20);
+}
+
+TEST(Software, IdealAddsNothing) {
+  const GpuModel gpu = gpu_with({"software=ideal"});
+  EXPECT_TRUE(gpu.training.empty());
+  EXPECT_FALSE(gpu.host.takes_time());
+  EXPECT_EQ(scenario_with({"software=ideal"}).gradient_bytes, 2);
+}
+
+TEST(Software, IsBasedOnAnotherAndPartOfTheHash) {
+  const auto folder = std::filesystem::path(testing::TempDir());
+  const auto write = [&](const std::string& name, const std::string& text) {
+    write_file((folder / (name + ".yaml")).string(), "name: " + name + "\nsource: t\n" + text);
+    return (folder / (name + ".yaml")).string();
+  };
+  const std::string base = write("base", "gradient_bytes: 8\nkept: {gh100: {bf16: 0.9}}\n");
+  const std::string derived = write("derived", "based_on: base.yaml\noptimizer_bytes: 6\n");
+  const auto hash = [&] {
+    return open_iteration_inputs(scenario_with({"software=" + derived})).software_file.hash;
+  };
+  EXPECT_EQ(scenario_with({"software=" + derived}).gradient_bytes, 8);
+  EXPECT_EQ(gpu_with({"software=" + derived}).training.at(DataType::fp8), 0.9);
+  const std::string before = hash();
+  write("base", "gradient_bytes: 4\n");
+  EXPECT_NE(hash(), before);
+  write("base", "based_on: derived.yaml\n");
+  EXPECT_THROW(read_software(derived), Error);
+}
+
+TEST(Software, MistakesAreSaidAtTheirPlace) {
+  const auto mistake = [](const std::vector<std::string>& more) -> std::string {
+    try {
+      scenario_with(more);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(mistake({"software=megatron-cor"}), HasSubstr("did you mean 'megatron-core'?"));
+  EXPECT_THAT(mistake({"software.kept.gh100.bf16=3"}), HasSubstr("'kept.gh100.bf16' is 3"));
+  EXPECT_THAT(mistake({"software.hots=none"}), HasSubstr("did you mean 'host'?"));
+}
+
+TEST(Software, WrittenDownAndReadAgainIsTheSame) {
+  const Scenario scenario = scenario_with({"software=megatron-bridge"});
+  const auto path = (std::filesystem::path(testing::TempDir()) / "software_again.yaml").string();
+  write_file(path, to_text(scenario));
+  const Scenario again = read_scenario(path, {});
+  EXPECT_EQ(again.software, "megatron-bridge");
+  EXPECT_EQ(again.iteration, scenario.iteration);
+  EXPECT_EQ(again.gradient_bytes, 2);
+}
+
+}  // namespace
+}  // namespace moesim
