@@ -239,6 +239,8 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs,
                           ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
                           : "",
                       scenario.backward ? "forward and backward" : "forward only");
+  text +=
+      "# assumed: kernels at their own rates, hosts that take no time (iterations: --software)\n";
   return text;
 }
 

@@ -68,8 +68,10 @@ std::string dispatches_text(const Scenario& scenario, const Inputs& inputs) {
 std::string software_text(const Scenario& scenario, const Inputs& inputs) {
   if (!scenario.iteration) return "";
   return fmt::format(
-             "# software {}: per parameter {} bytes of gradients, {} of optimizer state; {}\n",
-             inputs.software.name, scenario.gradient_bytes, scenario.optimizer_bytes,
+             "# software {}{}: per parameter {} bytes of gradients, {} of optimizer state; {}\n",
+             inputs.software.name,
+             scenario.software_stated ? "" : " (by default; until 0.2: ideal)",
+             scenario.gradient_bytes, scenario.optimizer_bytes,
              during_the_passes(scenario.iteration->overlap)) +
          gpus_text(inputs) + dispatches_text(scenario, inputs);
 }

@@ -160,6 +160,7 @@ Software software_of(Scenario& s, const YamlMap& map, const std::vector<Override
   if (!is_iteration(map)) return {};
   const auto value = map.find("software");
   const std::string given = value ? name(*value) : default_software;
+  s.software_stated = value.has_value();
   s.software = moesim::as_named_in(s.file, "models/software", given);
   std::vector<Override> overrides = changes_of(s.set, "software", s.software);
   const auto more = changes_of(flagged, "software", s.software);

@@ -69,6 +69,7 @@ struct Scenario {
   int optimizer_bytes = 12;  // per expert parameter
   std::optional<IterationSpec> iteration;  // whole training iterations in place of steps
   std::string software;                    // of iterations, a name or path; empty for steps
+  bool software_stated = false;            // else it is the default
   /// topology.*, model.*, gpu.*, policy.*, transport.*, software.*; only one: policy:NAME.*
   std::vector<Override> set;
   std::string file;            // which it was read from; empty where flags say all
