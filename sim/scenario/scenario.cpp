@@ -11,6 +11,7 @@
 #include "sim/base/files.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/require_flags.h"
+#include "sim/scenario/software_inputs.h"
 
 namespace moesim {
 namespace {
@@ -155,27 +156,6 @@ std::vector<std::string> as_named_in(const std::string& file, const std::string&
   return list;
 }
 
-/// What an iteration runs on, with its changes; for steps one that takes no time. Sets its name.
-Software software_of(Scenario& s, const YamlMap& map, const std::vector<Override>& flagged) {
-  if (!is_iteration(map)) return {};
-  const auto value = map.find("software");
-  const std::string given = value ? name(*value) : default_software;
-  s.software_stated = value.has_value();
-  s.software = moesim::as_named_in(s.file, "models/software", given);
-  std::vector<Override> overrides = changes_of(s.set, "software", s.software);
-  const auto more = changes_of(flagged, "software", s.software);
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  std::string path;
-  try {
-    path = data_file("models/software", s.software);
-  } catch (const Error& e) {
-    if (!value) throw;
-    if (!given.empty()) value->error(e.diagnostics()[0].message, e.diagnostics()[0].hint);
-    return {};
-  }
-  return read_software(path, overrides);
-}
-
 /// Changes of one input must find it, unless flags have replaced the inputs that they were made
 /// for.
 void check_reached(const Scenario& s, const std::vector<Override>& changes,
@@ -246,9 +226,8 @@ void require_flags(const std::vector<Override>& flags) {
   for (const char* key : {"topology", "model", "trace", "policy"}) {
     // Balanced routing alone plays nothing recorded.
     const auto names_it = [&](const Override& flag) {
-      return flag.path == key ||
-             (std::string(key) == "trace" && flag.path == "routing" &&
-              (flag.value == "balanced" || flag.value == R"(["balanced"])"));
+      return flag.path == key || (std::string(key) == "trace" && flag.path == "routing" &&
+                                  (flag.value == "balanced" || flag.value == R"(["balanced"])"));
     };
     if (std::none_of(flags.begin(), flags.end(), names_it)) {
       missing.push_back(fmt::format("--{}", key));
@@ -278,7 +257,7 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
   s.model = moesim::as_named_in(path, "models/moe", name(map, "model"));
   s.set = changes_in_file(map);
   const std::vector<Override> flagged = changes_by_flags(changes);
-  const Software software = software_of(s, map, flagged);
+  const Software software = read_software_of(s, map, flagged);
   const bool ep_flagged = std::ranges::find(keys, "ep", &Override::path) != keys.end();
   s.iteration = read_iteration(map, ep_flagged, path, software);
   const bool recorded =

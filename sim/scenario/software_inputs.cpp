@@ -2,7 +2,9 @@
 #include "sim/scenario/software_inputs.h"
 
 #include "sim/base/data_files.h"
+#include "sim/scenario/changes.h"
 #include "sim/scenario/input_cache.h"
+#include "sim/scenario/iteration_reader.h"
 #include "sim/scenario/open_cluster.h"
 
 namespace moesim {
@@ -19,6 +21,25 @@ ExchangesNextToKernels exchanges_of(const Scenario& scenario) {
 }
 
 }  // namespace
+
+Software read_software_of(Scenario& s, const YamlMap& map, const std::vector<Override>& flagged) {
+  if (!is_iteration(map)) return {};
+  const auto value = map.find("software");
+  const std::string given = value ? value->string() : default_software;
+  s.software_stated = value.has_value();
+  s.software = as_named_in(s.file, "models/software", given);
+  const auto overrides = joined(changes_of(s.set, "software", s.software),
+                                changes_of(flagged, "software", s.software));
+  std::string path;
+  try {
+    path = data_file("models/software", s.software);
+  } catch (const Error& e) {
+    if (!value) throw;
+    value->error(e.diagnostics()[0].message, e.diagnostics()[0].hint);
+    return {};
+  }
+  return read_software(path, overrides);
+}
 
 const Software& open_software(const Scenario& scenario, InputCache& cache) {
   if (!scenario.iteration) return cache.software.get("", [] { return Software(); });

@@ -14,6 +14,12 @@ namespace moesim {
 
 struct InputCache;
 
+/// What the scenario of an iteration names in `map`, or the default, with its changes; for steps
+/// one that takes no time. Sets its name in the scenario; a name that nothing has is recorded in
+/// `map`.
+Software read_software_of(Scenario& scenario, const YamlMap& map,
+                          const std::vector<Override>& flagged);
+
 /// The software of an iteration; for steps one that changes nothing.
 const Software& open_software(const Scenario& scenario, InputCache& cache);
 /// The same as a file of the result, with those that it is based on. Empty for steps.
