@@ -2,6 +2,7 @@
 """scripts/predict_rows.py reads its rows, and sums up what became of them."""
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -194,6 +195,17 @@ class PredictRows(unittest.TestCase):
         self.assertEqual(why, "")
         result = rows.result_of(row, case, why)
         self.assertLess(abs(result["error"]), 0.5)
+
+    @unittest.skipIf(not MOESIM, "no moesim")
+    def test_flags_of_a_user_give_what_the_row_says(self):
+        with open(ROOT / "tests/rows/state.json", encoding="utf-8") as f:
+            error = json.load(f)["absolute"]["D/gpt-oss-120b"]
+        flags = ("--topology h100-measured --set topology.nodes=8 --model gpt-oss-120b --policy deepep-normal "
+                 "--set policy.routing=in-turn --software automodel --ep 64 --global-batch 512 --micro-batch 2 "
+                 "--sequence 4096 --routing balanced --set microbatches.distinct=2 --memory ignore --json -")
+        ran = subprocess.run([MOESIM, "run", *flags.split()], capture_output=True, text=True, check=True)
+        case = json.loads(ran.stdout)["cases"][0]
+        self.assertAlmostEqual(case["iteration_s"] / 4.30 - 1, error, places=3)
 
 
 if __name__ == "__main__":
