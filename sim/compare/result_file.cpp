@@ -239,6 +239,9 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs,
                           ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
                           : "",
                       scenario.backward ? "forward and backward" : "forward only");
+  if (inputs.trace.info().phase == Phase::decode && scenario.attention && inputs.model.attention) {
+    text += "# decode: every token attends only to itself; reading the KV cache is left out\n";
+  }
   text +=
       "# assumed: kernels at their own rates, hosts that take no time (iterations: --software)\n";
   return text;

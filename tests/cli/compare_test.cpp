@@ -219,6 +219,26 @@ TEST(Compare, SaysWhatAllLayersOfTheModelWouldTake) {
               testing::ContainsRegex("needs [0-9.]+ [GT]B for all 4000 MoE layers of the model"));
 }
 
+TEST(Compare, SaysThatDecodedTokensAttendOnlyToThemselves) {
+  const Scratch scratch;
+  const fs::path trace = scratch.file("decoded");
+  fs::copy(fs::path(MOESIM_ROOT) / "traces" / "tiny-moe-train", trace, fs::copy_options::recursive);
+  std::string info = content((trace / "trace.json").string());
+  const std::string training = "\"training\"";
+  info.replace(info.find(training), training.size(), "\"decode\"");
+  const auto header = [&](const std::string& attention) {
+    return run_moesim({"compare", "--topology", "h100-rail", "--model", "gpt-oss-20b", "--policy",
+                       "alltoall", "--trace", trace.string(), "--steps", "0", "--pass", "forward",
+                       "--attention", attention})
+        .out;
+  };
+  const auto note = testing::HasSubstr("# decode: every token attends only to itself");
+  EXPECT_THAT(header("true"), testing::Not(note));
+  std::ofstream(trace / "trace.json") << info;
+  EXPECT_THAT(header("true"), note);
+  EXPECT_THAT(header("false"), testing::Not(note));
+}
+
 TEST(Run, ShowsEveryLayer) {
   const Outcome outcome =
       run_moesim({"run", "--topology", "pair", "--model", "hand", "--trace",
