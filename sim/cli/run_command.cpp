@@ -45,6 +45,8 @@ struct RunOptions {
   std::string timeline, timeline_ranks;
   int timeline_steps = 1;
   std::string expected, tolerance = "1 %";
+  /// Reports draw them.
+  bool error_bars() const { return intervals || output.page_asked(); }
   ComparisonOptions asked() const {
     ComparisonOptions options{worker_count(workers), bounds, elasticities,
                               pictures || output.page_asked()};
@@ -97,7 +99,8 @@ void add_elasticities(Printout& printout, const std::string& name,
 void run_iterations(const RunOptions& options, const Scenario& scenario) {
   const Inputs inputs = open_iteration_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  const SimulatedIterations result = simulate_iterations(scenario, inputs, options.asked());
+  SimulatedIterations result = simulate_iterations(scenario, inputs, options.asked());
+  if (options.error_bars()) add_intervals(result.cases, shipped_errors_of_iterations());
   const std::vector<IterationCase>& cases = result.cases;
   Printout printout;
   printout.add(iteration_header(scenario, inputs, MOESIM_VERSION))
@@ -115,7 +118,8 @@ void run_iterations(const RunOptions& options, const Scenario& scenario) {
 /// `details`: of a single case.
 void run_steps(const RunOptions& options, const Scenario& scenario, bool details) {
   const Inputs inputs = open_inputs(scenario);
-  const ComparisonResult result = run_cases(options, scenario, inputs);
+  ComparisonResult result = run_cases(options, scenario, inputs);
+  if (options.error_bars()) add_intervals(result.cases, shipped_errors_of_steps());
   const std::vector<CaseResult>& cases = result.cases;
   Printout printout;
   printout.add(result_header(scenario, inputs, MOESIM_VERSION))

@@ -11,6 +11,7 @@
 #include "sim/compare/software_text.h"
 #include "sim/iteration/microbatches.h"
 #include "sim/model/parameters.h"
+#include "sim/report/compared.h"
 
 namespace moesim {
 namespace {
@@ -103,6 +104,7 @@ Json iterations_document(const Scenario& scenario, const Inputs& inputs,
                          const std::vector<IterationCase>& cases, const std::string& version) {
   Json results = Json::array();
   for (const IterationCase& c : cases) results.push_back(iteration_json(c));
+  add_compared(results, cases);
   Json document = document_of_cases("moesim-iterations", scenario, inputs, version);
   document["cases"] = results;
   add_interruption(document, count_done(cases));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "sim/base/units.h"
 #include "sim/compare/backends.h"
 #include "sim/compare/elasticities.h"
 #include "sim/compare/forecast.h"
@@ -145,9 +146,11 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
   const IterationPlanner& planner = iterations.planner();
   const bool never = planner.plans_from_loads() && !planner.replanned();
   for (IterationMetrics& metrics : outcome.metrics) {
-    const FullestGpu& gpu = metrics.fullest;
-    metrics.notes.push_back(fmt::format("fills GPU {} most, {}{}", gpu.gpu.value, gpu.when,
-                                        gpu.fits() ? "" : ": more than it has (!)"));
+    if (const FullestGpu& gpu = metrics.fullest; !gpu.fits()) {
+      metrics.notes.push_back(fmt::format("does not fit (!): GPU {} has {} and needs {} {}",
+                                          gpu.gpu.value, to_string(gpu.memory), to_string(gpu.peak),
+                                          gpu.when));
+    }
     if (!never) continue;
     metrics.notes.push_back(
         "never planned from loads: it has seen too few iterations (--warmup N shows it N more)");
@@ -238,6 +241,7 @@ SimulatedIterations simulate_iterations(const Scenario& scenario, const Inputs& 
                           backend_name(scenario.fidelities[f], scenario.p2p_order),
                           cluster.topology.gpu_count()});
         const std::optional<IterationOutcome>& outcome = outcomes[r];
+        c.costs = cluster.costs;
         c.interrupted = !outcome;
         c.unsuitable = outcome ? outcome->unsuitable : interrupted_reason;
         if (c.ran()) c.metrics = outcome->metrics[f];

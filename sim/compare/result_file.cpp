@@ -10,6 +10,7 @@
 
 #include "sim/compare/backends.h"
 #include "sim/compare/pictured_results.h"
+#include "sim/report/compared.h"
 #include "sim/transport/coverage.h"
 
 namespace moesim {
@@ -106,6 +107,7 @@ Json result_document(const Scenario& scenario, const Inputs& inputs,
   }
   Json results = Json::array();
   for (const CaseResult& c : cases) results.push_back(case_json(c));
+  add_compared(results, cases);
   Json document = {
       {"format", "moesim-result"},
       {"format_version", 1},

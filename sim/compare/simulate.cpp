@@ -278,6 +278,8 @@ ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
       for (const SystemSpec& system : inputs.systems) {
         CaseResult& c = result.cases.emplace_back(
             CaseResult{{topology.name(), system.name, fidelity}, &topology, {}, {}});
+        c.tokens = cluster.batches.tokens_per_rank * topology.gpu_count();
+        c.costs = cluster.costs;
         c.interrupted = !*outcome;
         c.unsuitable = c.interrupted ? interrupted_reason : (*outcome)->unsuitable;
         if (c.ran()) c.metrics = std::move((*outcome)->metrics[f]);

@@ -10,29 +10,29 @@
 
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
+#include "sim/report/compared.h"
 #include "sim/report/error_bars.h"
 
 namespace moesim {
 namespace {
 
-struct Span {
-  double low, high;
-  bool holds(double value) const { return low <= value && value <= high; }
-};
+using Span = CaseIntervals::Ends;
 
 /// A case as the table takes it.
 struct TimedCase {
   std::vector<std::string> names;
-  std::string of;              // cases that are compared have it in common
   std::vector<Seconds> times;  // of steps or iterations
   Seconds mean;
   std::vector<std::pair<const char*, Seconds>> parts;
+  std::size_t place = 0;  // among all cases
+  Compared against = {};
+
+  bool is_baseline() const { return against.baseline == place; }
 };
 
 TimedCase timed(const CaseResult& c) {
   const Breakdown& b = c.metrics.breakdown;
   return {{c.name.topology, c.name.policy},
-          c.name.topology + "/" + c.name.fidelity,
           c.metrics.steps,
           c.metrics.mean_step(),
           {{"compute", b.compute},
@@ -44,11 +44,8 @@ TimedCase timed(const CaseResult& c) {
 }
 
 TimedCase timed(const IterationCase& c) {
-  TimedCase result{{c.topology, c.policy, c.routing},
-                   c.topology + "/" + c.fidelity,
-                   c.metrics.each,
-                   c.metrics.times.iteration,
-                   {}};
+  TimedCase result{
+      {c.topology, c.policy, c.routing}, c.metrics.each, c.metrics.times.iteration, {}};
   for (int p = 0; p < iteration_part_count; ++p) {
     const auto part = static_cast<IterationPart>(p);
     result.parts.emplace_back(name_of(part), c.metrics.times.of(part));
@@ -56,13 +53,22 @@ TimedCase timed(const IterationCase& c) {
   return result;
 }
 
+/// Those that ran.
 template <class Case>
 std::vector<TimedCase> timed_cases(const std::vector<Case>& cases) {
+  const std::vector<Compared> against = compared(cases);
   std::vector<TimedCase> result;
-  for (const Case& c : cases) {
-    if (c.ran()) result.push_back(timed(c));
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (!cases[i].ran()) continue;
+    result.push_back(timed(cases[i]));
+    result.back().place = i;
+    result.back().against = against[i];
   }
   return result;
+}
+
+const TimedCase& baseline_of(const TimedCase& c, const std::vector<TimedCase>& cases) {
+  return *std::ranges::find(cases, c.against.baseline, &TimedCase::place);
 }
 
 std::string words_of(const Span& span) { return fmt::format("{:.2f}-{:.2f}", span.low, span.high); }
@@ -88,7 +94,7 @@ const char* most_different_part(const TimedCase& a, const TimedCase& b) {
 
 std::string told_apart(const TimedCase& c, const TimedCase& base, const Sampled& speedup,
                        const Span& all) {
-  if (&c == &base) return "";
+  if (c.is_baseline()) return "";
   if (std::abs(speedup.value - 1) <= speedup.half) {
     const auto count = static_cast<std::int64_t>(c.times.size());
     const auto needed = steps_to_tell(speedup, count);
@@ -98,55 +104,66 @@ std::string told_apart(const TimedCase& c, const TimedCase& base, const Sampled&
   return "yes";
 }
 
-/// From the speedup on.
-void add_speedup(std::vector<Cell>& row, const TimedCase& c, const TimedCase& base,
-                 const std::optional<Sampled>& sampled, const Span& all) {
-  const bool same = &c == &base;
-  const double half = sampled ? sampled->half : 0;
-  const double value = sampled ? sampled->value : base.mean / c.mean;
-  row.push_back(ratio_cell(value, 2));
-  row.push_back(same || !sampled ? "-" : words_of({value - half, value + half}));
-  row.push_back(told_apart(c, base, {value, half}, all));
-  row.push_back(same ? "-" : words_of(all));
+/// What is known of a case.
+struct Known {
+  std::optional<Sampled> time, speedup;  // none of one step or iteration
+  CaseIntervals intervals;
+};
+
+Known known_of(const TimedCase& c, const TimedCase& base, const ShippedModelErrors& errors) {
+  Known known{sampled_mean(c.times), sampled_speedup(base.times, c.times), {}};
+  if (known.speedup) {  // steps are paired by time, clusters compared by time per token
+    known.speedup->value *= c.against.more_tokens;
+    known.speedup->half *= c.against.more_tokens;
+  }
+  const Sampled speedup = known.speedup.value_or(Sampled{c.against.speedup, 0});
+  CaseIntervals& all = known.intervals;
+  all.seconds = with_model(known.time.value_or(Sampled{c.mean.value, 0}), errors.times);
+  all.speedup = c.is_baseline() ? Span{1, 1} : with_model(speedup, errors.speedups);
+  all.told_apart = told_apart(c, base, speedup, all.speedup);
+  return known;
 }
 
-std::vector<Cell> row_of_steps(const TimedCase& c, const TimedCase& base,
-                               const ShippedModelErrors& errors) {
-  const auto step = sampled_mean(c.times);
-  const auto speedup = sampled_speedup(base.times, c.times);
+/// From the speedup on.
+void add_speedup(std::vector<Cell>& row, const TimedCase& c, const Known& known) {
+  const Sampled speedup = known.speedup.value_or(Sampled{c.against.speedup, 0});
+  const bool sampled = known.speedup && !c.is_baseline();
+  row.push_back(ratio_cell(speedup.value, 2));
+  row.push_back(sampled ? words_of({speedup.value - speedup.half, speedup.value + speedup.half})
+                        : "-");
+  row.emplace_back(known.intervals.told_apart);
+  row.push_back(c.is_baseline() ? "-" : words_of(known.intervals.speedup));
+}
+
+std::vector<Cell> row_of_steps(const TimedCase& c, const Known& known) {
   std::vector<Cell> row(c.names.begin(), c.names.end());
   row.emplace_back(c.mean);
-  if (!step || !speedup) {
+  if (!known.time || !known.speedup) {
     row.insert(row.end(),
-               {Cell("-"), ratio_cell(base.mean / c.mean, 2), Cell("-"), Cell("-"), Cell("-")});
+               {Cell("-"), ratio_cell(c.against.speedup, 2), Cell("-"), Cell("-"), Cell("-")});
     return row;
   }
-  row.push_back({fmt::format("{:.1f} %", 100 * step->half / step->value), step->half, "s"});
-  add_speedup(row, c, base, speedup, with_model(*speedup, errors.speedups));
+  const Sampled& step = *known.time;
+  row.push_back({fmt::format("{:.1f} %", 100 * step.half / step.value), step.half, "s"});
+  add_speedup(row, c, known);
   return row;
 }
 
-std::vector<Cell> row_of_iterations(const TimedCase& c, const TimedCase& base,
-                                    const ShippedModelErrors& errors) {
-  const auto mean = sampled_mean(c.times);
-  const auto speedup = sampled_speedup(base.times, c.times);
-  const Span all = with_model(mean.value_or(Sampled{c.mean.value, 0}), errors.times);
+std::vector<Cell> row_of_iterations(const TimedCase& c, const Known& known) {
+  const Span& all = known.intervals.seconds;
   std::vector<Cell> row(c.names.begin(), c.names.end());
   row.emplace_back(c.mean);
   row.emplace_back(to_string(Seconds(all.low)) + " - " + to_string(Seconds(all.high)));
-  add_speedup(row, c, base, speedup,
-              with_model(speedup.value_or(Sampled{base.mean / c.mean, 0}), errors.speedups));
+  add_speedup(row, c, known);
   return row;
 }
 
-using RowOf = std::vector<Cell> (*)(const TimedCase&, const TimedCase&, const ShippedModelErrors&);
+using RowOf = std::vector<Cell> (*)(const TimedCase&, const Known&);
 
 void add_rows(Table& table, const std::vector<TimedCase>& cases, const ShippedModelErrors& errors,
               RowOf row_of) {
-  const TimedCase* base = nullptr;
   for (const TimedCase& c : cases) {
-    if (base == nullptr || c.of != base->of) base = &c;
-    table.rows.push_back(row_of(c, *base, errors));
+    table.rows.push_back(row_of(c, known_of(c, baseline_of(c, cases), errors)));
   }
 }
 
@@ -168,7 +185,26 @@ Printout printed(const char* columns, Table table, const ShippedModelErrors& err
   return printout;
 }
 
+/// `one_is_none`: one step has no interval; one iteration has that of the errors.
+template <class Case>
+void keep_intervals(std::vector<Case>& cases, const ShippedModelErrors& errors, bool one_is_none) {
+  const auto list = timed_cases(cases);
+  for (const TimedCase& c : list) {
+    const Known known = known_of(c, baseline_of(c, list), errors);
+    if (one_is_none && (!known.time || !known.speedup)) continue;
+    cases[c.place].intervals = known.intervals;
+  }
+}
+
 }  // namespace
+
+void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& errors) {
+  keep_intervals(cases, errors, true);
+}
+
+void add_intervals(std::vector<IterationCase>& cases, const ShippedModelErrors& errors) {
+  keep_intervals(cases, errors, false);
+}
 
 Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors) {
   Table table(

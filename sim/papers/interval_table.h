@@ -11,11 +11,14 @@
 
 namespace moesim {
 
-/// One line per case that ran; speedups over the first policy of each topology and fidelity.
+/// Keeps the intervals of each case that ran, for documents and reports. One step has none.
+void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& errors);
+void add_intervals(std::vector<IterationCase>& cases, const ShippedModelErrors& errors);
+
+/// One line per case that ran; speedups over the baselines of sim/report/compared.h.
 Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors);
 
-/// Of iterations, over the first case of each topology and fidelity. One iteration has no sampling:
-/// errors of the simulator alone make its intervals.
+/// Of iterations. One iteration has no sampling: errors of the simulator alone make its intervals.
 Printout interval_table(const std::vector<IterationCase>& cases, const ShippedModelErrors& errors);
 
 }  // namespace moesim

@@ -7,6 +7,7 @@
 
 #include "sim/report/path_report.h"
 #include "sim/report/time_bounds_table.h"
+#include "sim/report/token_costs.h"
 
 namespace moesim {
 namespace {
@@ -90,6 +91,7 @@ Json case_json(const CaseResult& c) {
   for (Seconds t : run.steps) step_times.push_back(t.value);
   result.update({{"gpus", c.topology->gpu_count()},
                  {"steps", run.steps.size()},
+                 {"tokens", c.tokens},
                  {"step_s", run.mean_step().value},
                  {"step_s_each", step_times},
                  {"total", layer_json(run.total, steps, run.time_of_steps(), *c.topology)},
@@ -107,11 +109,20 @@ Json case_json(const CaseResult& c) {
                  {"replaced_choices", run.replaced_choices},
                  {"notes", run.notes},
                  {"layers", layers}});
+  add_costs(result, TokenCosts::of(c.costs, c.topology->gpu_count(), run.mean_step().value,
+                                   static_cast<double>(c.tokens)));
+  if (c.intervals) add_intervals(result, "step_s", *c.intervals);
   if (!run.elasticities.empty()) result["elasticities"] = elasticities_json(run.elasticities);
   if (run.dedup) result["perfect_dedup"] = dedup_json(*run.dedup);
   if (run.least) result["least_s"] = run.least->value / steps;
   if (run.bounds) result["time_bounds"] = time_bounds_json(*run.bounds * (1 / steps));
   return result;
+}
+
+void add_intervals(Json& object, const char* time, const CaseIntervals& intervals) {
+  const auto ends = [](const CaseIntervals::Ends& of) { return Json{of.low, of.high}; };
+  object["intervals"] = {{time, ends(intervals.seconds)}, {"speedup", ends(intervals.speedup)}};
+  if (!intervals.told_apart.empty()) object["intervals"]["told_apart"] = intervals.told_apart;
 }
 
 std::string reason_not_run(const CaseResult& c) {

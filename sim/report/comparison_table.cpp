@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "sim/base/units.h"
+#include "sim/report/compared.h"
+#include "sim/report/cost_columns.h"
 #include "sim/report/notes.h"
 #include "sim/report/table.h"
 #include "sim/report/time_bounds_table.h"
@@ -17,7 +18,7 @@ namespace {
 /// A case of the table.
 struct Ran {
   const CaseResult& of;
-  double speedup;  // over the first of its topology and fidelity
+  double speedup;
 
   const RunMetrics& run() const { return of.metrics; }
   const LayerMetrics& total() const { return run().total; }
@@ -25,6 +26,10 @@ struct Ran {
   std::int64_t steps() const { return std::ssize(run().steps); }
   /// Of a sum over the steps.
   Seconds per_step(Seconds sum) const { return Seconds(sum.value / static_cast<double>(steps())); }
+  TokenCosts costs() const {
+    return TokenCosts::of(of.costs, of.topology->gpu_count(), run().mean_step().value,
+                          static_cast<double>(of.tokens));
+  }
 };
 
 /// A column tells something where it always does or where some case has something to say.
@@ -69,6 +74,10 @@ Bytes parameter_bytes(const Ran& c) {
 const std::vector<Column> time_columns = {
     {"step", [](const Ran& c) { return Cell(c.run().mean_step()); }},
     {"speedup", [](const Ran& c) { return ratio_cell(c.speedup, 2); }},
+    {dollars_column, [](const Ran& c) { return dollars_cell(c.costs()); },
+     [](const Ran& c) { return c.costs().dollars_per_million.value_or(0); }},
+    {joules_column, [](const Ran& c) { return joules_cell(c.costs()); },
+     [](const Ran& c) { return c.costs().joules.value_or(0); }},
     {"bound by", bound_by},
     {"compute", [](const Ran& c) { return Cell(c.per_step(c.total().compute)); }},
     {"exposed", [](const Ran& c) { return Cell(c.per_step(c.total().exposed)); }},
@@ -147,44 +156,32 @@ Table table_of(const std::vector<Ran>& cases, bool with_bounds) {
   return table;
 }
 
-/// The cases that ran, each with its speedup; what keeps others from the table goes to `notes`,
-/// each once for all fidelities.
-std::vector<Ran> cases_run(const std::vector<CaseResult>& cases, std::vector<std::string>& notes) {
-  using Comparison = std::pair<std::string, std::string>;  // topology, fidelity
-  std::map<Comparison, std::string> first;
-  std::map<Comparison, Seconds> baselines;
-  const auto note = [&](std::string line) {
-    if (std::find(notes.begin(), notes.end(), line) == notes.end())
-      notes.push_back(std::move(line));
-  };
+std::vector<Ran> cases_run(const std::vector<CaseResult>& cases) {
+  const std::vector<Compared> against = compared(cases);
   std::vector<Ran> ran;
-  for (const CaseResult& c : cases) {
-    const auto& [topology, policy, fidelity] = c.name;
-    const Comparison key(topology, fidelity);
-    const std::string& wanted = first.try_emplace(key, policy).first->second;
-    if (!c.ran()) {
-      note(reason_not_run(c));
-      continue;
-    }
-    const Seconds step = c.metrics.mean_step();
-    const auto [baseline, fresh] = baselines.try_emplace(key, step);
-    if (fresh && policy != wanted) {
-      note(fmt::format("speedups on {} are over {}, as {} was not run", topology, policy, wanted));
-    }
-    ran.push_back({c, baseline->second / step});
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (cases[i].ran()) ran.push_back({cases[i], against[i].speedup});
   }
   return ran;
+}
+
+/// What keeps cases from the table, each once for all fidelities.
+std::string lines_of_not_run(const std::vector<CaseResult>& cases) {
+  std::vector<std::string> lines;
+  for (const CaseResult& c : cases) {
+    if (c.ran()) continue;
+    std::string line = fmt::format("# {}\n", reason_not_run(c));
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  }
+  return fmt::format("{}", fmt::join(lines, ""));
 }
 
 }  // namespace
 
 Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds) {
-  std::vector<std::string> notes;
-  const std::vector<Ran> ran = cases_run(cases, notes);
   Printout printout;
-  printout.add(table_of(ran, bounds));
-  for (const std::string& note : notes) printout.add(fmt::format("# {}\n", note));
-  return printout.add(notes_below(cases));
+  printout.add(table_of(cases_run(cases), bounds));
+  return printout.add(lines_of_not_run(cases)).add(baseline_notes(cases)).add(notes_below(cases));
 }
 
 }  // namespace moesim

@@ -9,20 +9,23 @@
 #include <optional>
 
 #include "sim/base/units.h"
+#include "sim/report/compared.h"
+#include "sim/report/cost_columns.h"
 #include "sim/report/path_report.h"
 #include "sim/report/time_bounds_table.h"
 
 namespace moesim {
 namespace {
 
-/// A case beside those that it is compared with: of its topology and fidelity.
+/// A case and what it is compared with.
 struct Shown {
   const IterationCase& of;
-  const IterationCase& first;
-  const IterationCase* balanced = nullptr;  // of the first policy
-  const IterationCase* recorded = nullptr;
+  Compared against;
 
   double time() const { return of.metrics.times.iteration.value; }
+  TokenCosts costs() const {
+    return TokenCosts::of(of.costs, of.gpus, time(), static_cast<double>(of.metrics.tokens));
+  }
 };
 
 struct IterationColumn {
@@ -32,56 +35,23 @@ struct IterationColumn {
   std::string id = {};
 };
 
-double time_of(const IterationCase& c) { return c.metrics.times.iteration.value; }
-
 Cell share(double part) { return percent_cell(part, 1); }
 
 Cell number_cell(double value, int digits) {
   return {fmt::format("{:.{}f}", value, digits), value};
 }
 
-/// Of the time that recorded routing costs the first policy.
-std::optional<double> won_back(const Shown& s) {
-  if (s.balanced == nullptr || s.recorded == nullptr || &s.of == s.recorded) return std::nullopt;
-  if (s.of.routing != "recorded") return std::nullopt;
-  const double lost = time_of(*s.recorded) - time_of(*s.balanced);
-  if (lost <= 0) return std::nullopt;
-  return (time_of(*s.recorded) - s.time()) / lost;
-}
-
+/// What decides comes first: these are what 80 columns show.
 std::vector<IterationColumn> rate_columns() {
   return {
       {"iteration", [](const Shown& s) { return Cell(s.of.metrics.times.iteration); }},
-      {"speedup", [](const Shown& s) { return ratio_cell(time_of(s.first) / s.time(), 3); }},
-      {"over balanced",
-       [](const Shown& s) {
-         if (s.balanced == nullptr) return Cell("-");
-         const double over = s.time() / time_of(*s.balanced) - 1;
-         return Cell(fmt::format("{:+.1f} %", 100 * over), over);
-       },
-       [](const Shown& s) { return s.balanced != nullptr; }},
-      {"won back",
-       [](const Shown& s) {
-         const auto won = won_back(s);
-         return won ? percent_cell(*won, 0) : Cell("-");
-       },
-       [](const Shown& s) { return won_back(s).has_value(); }},
-      {"tokens/s/GPU", [](const Shown& s) { return number_cell(s.of.tokens_per_second(), 0); }},
-      {"TFLOP/s/GPU", [](const Shown& s) { return number_cell(s.of.tflops(), 1); },
-       [](const Shown& s) { return s.of.metrics.flop_per_token > 0; }},
+      {"speedup", [](const Shown& s) { return ratio_cell(s.against.speedup, 3); }},
+      {dollars_column, [](const Shown& s) { return dollars_cell(s.costs()); },
+       [](const Shown& s) { return s.costs().dollars_per_million.has_value(); }},
+      {joules_column, [](const Shown& s) { return joules_cell(s.costs()); },
+       [](const Shown& s) { return s.costs().joules.has_value(); }},
       {"MFU", [](const Shown& s) { return share(s.of.mfu()); },
        [](const Shown& s) { return s.of.mfu() > 0; }},
-      {"bubble",
-       [](const Shown& s) {
-         return share(s.of.metrics.times.of(IterationPart::bubble).value / s.time());
-       }},
-      {"waiting",
-       [](const Shown& s) {
-         return share(s.of.metrics.times.of(IterationPart::waiting).value / s.time());
-       }},
-      {"critical path", [](const Shown& s) { return Cell(path_text(s.of.metrics.path)); }},
-      {"load max/mean",
-       [](const Shown& s) { return number_cell(s.of.metrics.load_max_over_mean, 2); }},
       {"peak memory",
        [](const Shown& s) {
          const FullestGpu& gpu = s.of.metrics.fullest;
@@ -90,6 +60,26 @@ std::vector<IterationColumn> rate_columns() {
          return cell;
        },
        [](const Shown& s) { return s.of.metrics.fullest.peak.value > 0; }},
+      {"critical path", [](const Shown& s) { return Cell(path_text(s.of.metrics.path)); }},
+      {"over balanced",
+       [](const Shown& s) {
+         const auto& over = s.against.over_balanced;
+         return over ? Cell(fmt::format("{:+.1f} %", 100 * *over), *over) : Cell("-");
+       },
+       [](const Shown& s) { return s.against.over_balanced.has_value(); }},
+      {"tokens/s/GPU", [](const Shown& s) { return number_cell(s.of.tokens_per_second(), 0); }},
+      {"TFLOP/s/GPU", [](const Shown& s) { return number_cell(s.of.tflops(), 1); },
+       [](const Shown& s) { return s.of.metrics.flop_per_token > 0; }},
+      {"bubble",
+       [](const Shown& s) {
+         return share(s.of.metrics.times.of(IterationPart::bubble).value / s.time());
+       }},
+      {"waiting",
+       [](const Shown& s) {
+         return share(s.of.metrics.times.of(IterationPart::waiting).value / s.time());
+       }},
+      {"load max/mean",
+       [](const Shown& s) { return number_cell(s.of.metrics.load_max_over_mean, 2); }},
   };
 }
 
@@ -176,18 +166,6 @@ Table table_of(const std::vector<Shown>& cases, bool with_bounds) {
   return table;
 }
 
-Shown shown(const IterationCase& c, const std::vector<IterationCase>& cases) {
-  const auto beside = [&](const IterationCase& other) {
-    return other.ran() && other.topology == c.topology && other.fidelity == c.fidelity;
-  };
-  Shown s{c, *std::ranges::find_if(cases, beside)};
-  for (const IterationCase& other : cases) {
-    if (!beside(other) || other.policy != s.first.policy) continue;
-    (other.routing == "balanced" ? s.balanced : s.recorded) = &other;
-  }
-  return s;
-}
-
 }  // namespace
 
 void IterationMetrics::add(const IterationTimes& other, double load) {
@@ -214,9 +192,10 @@ double IterationCase::mfu() const {
 }
 
 Printout iteration_table(const std::vector<IterationCase>& cases, bool bounds) {
+  const std::vector<Compared> against = compared(cases);
   std::vector<Shown> ran;
-  for (const IterationCase& c : cases) {
-    if (c.ran()) ran.push_back(shown(c, cases));
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (cases[i].ran()) ran.push_back({cases[i], against[i]});
   }
   Printout printout;
   if (!ran.empty()) printout.add(table_of(ran, bounds));
@@ -229,7 +208,7 @@ Printout iteration_table(const std::vector<IterationCase>& cases, bool bounds) {
       printout.add(fmt::format("# {} ({}) {}\n", c.policy, c.routing, note));
     }
   }
-  return printout;
+  return printout.add(baseline_notes(cases));
 }
 
 namespace {
@@ -286,6 +265,9 @@ nlohmann::ordered_json iteration_json(const IterationCase& c) {
                {"ops", m.ops},
                {"peak_memory", fullest_json(m.fullest)},
                {"notes", m.notes}});
+  add_costs(json, TokenCosts::of(c.costs, c.gpus, m.times.iteration.value,
+                                 static_cast<double>(m.tokens)));
+  if (c.intervals) add_intervals(json, "iteration_s", *c.intervals);
   if (!m.stage_turns.empty()) {
     json["turns_s"] = turns_json(mean_of(m.stage_turns));
     for (const TurnTimes& of : m.stage_turns) json["stage_turns_s"].push_back(turns_json(of));

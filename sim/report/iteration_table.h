@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Iterations side by side: what real routing costs, and what each policy wins back.
+// Iterations side by side, and what real routing costs.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,14 @@
 
 #include "sim/base/types.h"
 #include "sim/print/table.h"
+#include "sim/report/case_intervals.h"
 #include "sim/report/elasticity.h"
 #include "sim/report/iteration_metrics.h"
 #include "sim/report/path_sums.h"
 #include "sim/report/pictures.h"
 #include "sim/report/time_bounds.h"
 #include "sim/report/turn_times.h"
+#include "sim/topology/gpu_costs.h"
 
 namespace moesim {
 
@@ -65,6 +67,8 @@ struct IterationCase {
   std::string unsuitable = {};          // why it was not run, else empty
   bool interrupted = false;             // it was not run, as the comparison ended before
   std::vector<Pictures> pictures = {};  // none or one
+  GpuCosts costs = {};
+  std::optional<CaseIntervals> intervals = {};  // where they are asked for
 
   bool ran() const { return unsuitable.empty(); }
   double tokens_per_second() const;  // and GPU
@@ -74,9 +78,7 @@ struct IterationCase {
 
 /// A table of blocks: times and rates; what an iteration of the mean GPU consists of; the memory of
 /// the fullest GPU by part; time bounds, where they are asked for (`bounds`) and there. Lines that
-/// start with # follow: what was not run, and notes. The first case of each topology and fidelity
-/// is the baseline of the speedups; `won back` is the part of what recorded routing costs the first
-/// policy, against balanced routing, that another one saves.
+/// start with # follow: what was not run, and notes. What cases are compared with: compared.h.
 Printout iteration_table(const std::vector<IterationCase>& cases, bool bounds = false);
 
 /// {"1F": seconds, ...}

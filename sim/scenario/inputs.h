@@ -13,6 +13,7 @@
 #include "sim/policy/step_plan.h"
 #include "sim/policy/system.h"
 #include "sim/scenario/scenario.h"
+#include "sim/topology/gpu_costs.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/batches.h"
 
@@ -32,6 +33,7 @@ struct ClusterInput {
   std::vector<Batch> warmup;    // of the steps just before them
   std::string unsuitable = {};  // why nothing runs on it, though on other clusters; else empty
   std::shared_ptr<const Connections> connections = {};  // of ranks, for `flow`; none: fair shares
+  GpuCosts costs = {};
 };
 
 struct Inputs {

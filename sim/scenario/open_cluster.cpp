@@ -7,6 +7,7 @@
 #include "sim/iteration/iteration_options.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/software_inputs.h"
+#include "sim/topology/read/cost_reader.h"
 
 namespace moesim {
 
@@ -97,6 +98,7 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
   ClusterInput cluster{
       input_file(name, path, overrides, cache), std::move(file.topology), {}, {}, 0, {}, 0, {}};
   cluster.connections = std::move(file.connections);
+  cluster.costs = costs_in(file.resolved);
   open_gpus(scenario, cluster, cache);
   return cluster;
 }

@@ -15,9 +15,14 @@ namespace moesim {
 namespace {
 
 /// Columns that are shown without being asked for, beside the axes and the figure in question.
-const std::set<std::string> shown_figures = {"bound_by",          "total.exposed_communication_s",
-                                             "peak_memory_bytes", "tokens_per_s_per_gpu",
-                                             "peak_memory.bytes", "speedup"};
+const std::set<std::string> shown_figures = {"bound_by",
+                                             "total.exposed_communication_s",
+                                             "peak_memory_bytes",
+                                             "tokens_per_s_per_gpu",
+                                             "peak_memory.bytes",
+                                             "speedup",
+                                             "usd_per_million_tokens",
+                                             "joules_per_token"};
 
 /// "-figure": more is better.
 struct Aim {
@@ -61,7 +66,16 @@ std::vector<std::size_t> best_first(const StoredRows& rows, const Aim& aim) {
   return places;
 }
 
-/// Time of the row with the baseline's value of its axis, and all others alike, over its own.
+/// Seconds per token; of sweeps that do not hold tokens, seconds.
+double time_per_token(const StoredRows& rows, const std::vector<StoredValue>& row) {
+  const double time = number_of(row[column_of(rows, time_column(rows))]);
+  const auto tokens = std::ranges::find(rows.columns, "tokens");
+  if (tokens == rows.columns.end()) return time;
+  const double count = number_of(row[static_cast<std::size_t>(tokens - rows.columns.begin())]);
+  return count > 0 ? time / count : time;
+}
+
+/// That of the row with the baseline's value of its axis, and all others alike, over its own.
 void add_speedup(StoredRows& rows, const std::string& baseline,
                  const std::vector<std::string>& axes) {
   const auto equals = baseline.find('=');
@@ -70,7 +84,7 @@ void add_speedup(StoredRows& rows, const std::string& baseline,
                 "for example --baseline policy=megatron");
   }
   const std::string axis = baseline.substr(0, equals), value = baseline.substr(equals + 1);
-  const std::size_t of_axis = column_of(rows, axis), of_time = column_of(rows, time_column(rows));
+  const std::size_t of_axis = column_of(rows, axis);
   const auto others = [&](const std::vector<StoredValue>& row) {
     std::vector<std::string> key;
     for (const std::string& each : axes) {
@@ -80,14 +94,14 @@ void add_speedup(StoredRows& rows, const std::string& baseline,
   };
   std::map<std::vector<std::string>, double> times;
   for (const auto& row : rows.rows) {
-    if (text_of(row[of_axis]) == value) times[others(row)] = number_of(row[of_time]);
+    if (text_of(row[of_axis]) == value) times[others(row)] = time_per_token(rows, row);
   }
   if (times.empty()) throw Error(fmt::format("--baseline: no scenario has {} = {}", axis, value));
   rows.columns.emplace_back("speedup");
   for (auto& row : rows.rows) {
     const auto found = times.find(others(row));
     StoredValue speedup;
-    if (found != times.end()) speedup = real_value(found->second / number_of(row[of_time]));
+    if (found != times.end()) speedup = real_value(found->second / time_per_token(rows, row));
     row.push_back(speedup);
   }
 }

@@ -12,6 +12,7 @@
 #include "sim/topology/generate/builder.h"
 #include "sim/topology/read/cluster_calibration.h"
 #include "sim/topology/read/connections_reader.h"
+#include "sim/topology/read/cost_reader.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -127,6 +128,7 @@ TopologyFile topology_of(YamlDocument& document, const ClusterLimits& limits) {
     spec.peer_overhead = read_overhead(map, "peer_overhead");
     spec.network = map.string("network", "");
     spec.measured_with = map.string("measured_with", "");
+    read_costs(map);  // for its mistakes: whoever needs them has them by costs_in
     connections = map.find("connections");
     calibrated = map.find("calibration");
     if (calibrated) calibration = find_calibration(*calibrated, document.file());

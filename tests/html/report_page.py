@@ -41,6 +41,11 @@ def quickstart():
     return reported("quickstart", "compare", "scenarios/quickstart.yaml", "--bounds")
 
 
+def clusters():
+    """One policy on three clusters, the last with twice the GPUs and so twice the tokens."""
+    return reported("clusters", "compare", "scenarios/quickstart.yaml", "--policy", "deepep-normal", "--set", "topology.price=2.5 $/h")
+
+
 def sweep():
     return reported("sweep", "compare", "--topology", "h100-rail,laer-a100,b200-hgx", "--model", "gpt-oss-20b",
                     "--trace", "traces/tiny-moe-train", "--layers", "recorded", "--steps", "0", "--tokens-per-rank", "64",
@@ -86,6 +91,16 @@ class ReportTest(unittest.TestCase):
         """part -> width of its bar in a row of bars."""
         return dict(self.page.value(f"""[...document.querySelectorAll("{section} .facet .row")[{row}].querySelectorAll(".part")]
             .map(bar => [bar.dataset.part, Number(bar.getAttribute("width"))])"""))
+
+    def overlaps(self, selector):
+        """Pairs of texts of a drawing that cover each other, those within bars left out."""
+        return self.page.value(f"""[...document.querySelectorAll({json.dumps(selector + " svg")})].flatMap(svg => {{
+            const texts = [...svg.querySelectorAll("text")].filter(text => text.textContent && !text.classList.contains("within"))
+                .map(text => ({{said: text.textContent, box: text.getBoundingClientRect()}}));
+            return texts.flatMap((a, i) => texts.slice(i + 1).filter(b =>
+                Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left) > 1 &&
+                Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top) > 3).map(b => [a.said, b.said]));
+        }})""")
 
     def shares(self, row):
         """bound -> its share of the simulated time, as its mark's place on the axis says."""

@@ -62,6 +62,16 @@ class Quickstart(ReportTest):
         longest = [max(sum(self.lengths(row).values()) for row in range(at, at + 5)) for at in (0, 5, 10)]
         self.assertAlmostEqual(min(longest), max(longest), delta=3)  # each cluster has its own scale
 
+    def test_error_bars_are_those_of_the_result(self):
+        ends = self.page.value("[...document.querySelectorAll('#r1-time .error')].map(bar => bar.dataset.ends.split(' ').map(Number))")
+        self.assertEqual(ends, [case["intervals"]["speedup"] for case in self.result["cases"] if "told_apart" in case["intervals"]])
+        self.assertRegex(self.texts(".answers .beside")[1], r"1\.3\d× \(90 %: [\d.]+–[\d.]+×\) as fast as alltoall")
+        self.assertIn("told apart", self.texts("#r1-cases th"))
+
+    def test_labels_do_not_overlap(self):
+        for section in ("time", "path", "bounds"):
+            self.assertEqual(self.overlaps(f"#r1-{section} .chart"), [], section)
+
     def test_one_scale_for_all(self):
         self.choose("scale", "one")
         ratio = sum(self.lengths(0).values()) / sum(self.lengths(4).values())
@@ -125,6 +135,34 @@ class Quickstart(ReportTest):
         inputs = self.texts("dl.inputs")[0]
         for value in (self.result["trace"]["xxh3"], self.result["model"]["xxh3"], self.result["moesim"]):
             self.assertIn(value, inputs)
+
+
+class Clusters(ReportTest):
+    def setUp(self):
+        report, self.result = clusters()
+        self.open(report)
+
+    def test_the_first_cluster_is_the_baseline(self):
+        base, best = self.result["cases"][0], self.result["cases"][2]
+        self.assertEqual([case["baseline"]["topology"] for case in self.result["cases"]], ["hybridep-l"] * 3)
+        rate = [case["tokens"] / case["step_s"] for case in self.result["cases"]]
+        self.assertEqual(best["tokens"], 2 * base["tokens"])
+        self.assertAlmostEqual(best["speedup"], rate[2] / rate[0])
+        self.assertRegex(self.texts("h1")[0], rf"^gb200-nvl72: {best['speedup']:.2f}× \(90 %: [\d.]+–[\d.]+×\) hybridep-l$")
+
+    def test_every_cluster_is_told_with_what_it_costs(self):
+        self.assertEqual(len(self.texts(".answers li")), 3)
+        told = self.texts(".answers .figure")
+        self.assertEqual(told[0], "hybridep-l")
+        self.assertEqual(told[1], f"h100-rail: {self.result['cases'][1]['speedup']:.2f}×")
+        self.assertRegex(self.texts(".answers .beside")[2], r"[\d.]+ \$ per million tokens")
+        self.assertIn("$/Mtoken", self.texts("#r1-cases th"))
+
+    def test_all_bars_are_on_one_scale(self):
+        self.assertEqual(self.count("#r1-time .facet"), 1)
+        self.assertEqual(self.texts("#r1-time .facet .row text:first-of-type"), ["hybridep-l", "h100-rail", "gb200-nvl72"])
+        self.assertAlmostEqual(sum(self.lengths(1).values()) / sum(self.lengths(0).values()),
+                               self.result["cases"][1]["step_s"] / self.result["cases"][0]["step_s"], delta=0.01)
 
 
 class Sweep(ReportTest):

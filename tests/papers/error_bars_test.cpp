@@ -293,5 +293,21 @@ TEST(ErrorBars, TheTableSaysWhatWouldTellPoliciesApart) {
   EXPECT_THAT(interval_table({case_of("base", {1})}, errors).text(), HasSubstr("one step"));
 }
 
+/// Documents and reports have what the table says.
+TEST(ErrorBars, CasesKeepTheirIntervals) {
+  std::vector<CaseResult> cases = {case_of("base", {10, 11, 9, 10}),
+                                   case_of("half", {5, 5.5, 4.5, 5}),
+                                   case_of("other", {10, 11, 9, 10})};
+  add_intervals(cases, {{1, 1}, {0.5, 2}});
+  EXPECT_EQ(cases[0].intervals->told_apart, "");
+  EXPECT_EQ(cases[1].intervals->told_apart, "measure tokens");
+  EXPECT_NEAR(cases[1].intervals->speedup.low, 1, 1e-9);
+  EXPECT_NEAR(cases[1].intervals->speedup.high, 4, 1e-9);
+  EXPECT_EQ(cases[2].intervals->told_apart, "no");
+  std::vector<CaseResult> one = {case_of("base", {10})};
+  add_intervals(one, {{1, 1}, {0.5, 2}});
+  EXPECT_FALSE(one[0].intervals) << "one step has none";
+}
+
 }  // namespace
 }  // namespace moesim

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.h"
+#include "sim/topology/read/cost_reader.h"
 #include "tests/topology/clusters.h"
 #include "tests/topology/parse.h"
 
@@ -53,6 +54,40 @@ TEST(Reader, AllMistakesOfANodeAreReported) {
             "  fabric: {kind: torus, dimensions: [2, 2], bandwidth: 1 GB/s, latency: 1 us}\n"
             "                                    ^\n"
             "hint: a torus has one router per node\n");
+}
+
+TEST(Reader, GpusMayHaveAPriceAndAPower) {
+  const std::string one = "nodes: 1\n" + node;
+  const auto costs = [&](const std::string& text) {
+    return costs_in(parse_topology(one + text, "t.yaml").resolved);
+  };
+  EXPECT_EQ(costs("price: 2.5 $/h\npower: 0.7 kW\n"), (GpuCosts{2.5, 700}));
+  EXPECT_EQ(costs(""), GpuCosts{});
+  EXPECT_EQ(errors(one + "price: 2.5\npower: -1 W\n"),
+            "t.yaml:7:8: error: 'price' needs a unit\n"
+            "  price: 2.5\n"
+            "         ^\n"
+            "hint: a price of a GPU such as 2.5 $/h\n"
+            "t.yaml:8:8: error: 'power' is -1 W, must be above 0 and at most 100000 W\n"
+            "  power: -1 W\n"
+            "         ^\n");
+  EXPECT_EQ(errors(one + "price: 2 EUR/h\npower: much\n"),
+            "t.yaml:7:8: error: 'price': unknown unit 'EUR/h'\n"
+            "  price: 2 EUR/h\n"
+            "         ^\n"
+            "hint: a price of a GPU such as 2.5 $/h\n"
+            "t.yaml:8:8: error: 'power' is not a number with a unit\n"
+            "  power: much\n"
+            "         ^\n"
+            "hint: a power of a GPU such as 700 W\n");
+}
+
+TEST(Reader, AWanNeedsAKind) {
+  EXPECT_EQ(errors("data_centers: 2\nwan: {bandwidth: 1 GB/s, latency: 1 ms}\nnodes: 1\n" + node),
+            "t.yaml:2:6: error: 'wan' lacks the key 'kind'\n"
+            "  wan: {bandwidth: 1 GB/s, latency: 1 ms}\n"
+            "       ^\n"
+            "hint: kind: one of hub, mesh, pairs\n");
 }
 
 TEST(Reader, UnknownNamesGetSuggestions) {

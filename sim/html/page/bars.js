@@ -1,9 +1,15 @@
 // Stacked bars: what the time of every case consists of, or its critical path.
 
-const BAR = {height: 24, gap: 6, left: 190, right: 150, width: 1120};
+const BAR = {height: 24, gap: 6, leastLeft: 190, mostLeft: 420, right: 230, width: 1120};
 
 const nameOf = (shown, several) => [shown.policy, several.routing && shown.routing, several.fidelity && shown.fidelity]
   .filter(Boolean).join(" · ");
+
+/** What tells a case from those in its drawing. */
+const labelOf = (shown, result) => result.clusters ? nameOf({...shown, policy: shown.topology}, result.several) : nameOf(shown, result.several);
+
+/** Room for the labels of all cases, whose letters are some 7 wide. */
+const leftOf = result => Math.min(BAR.mostLeft, Math.max(BAR.leastLeft, 20 + 7.2 * Math.max(...result.cases.map(shown => labelOf(shown, result).length))));
 
 const fillOf = part => part.hatched ? "url(#hatch)" : `var(--${part.hue})`;
 
@@ -31,37 +37,50 @@ function caseTip(shown, result, parts) {
   return {
     title: `${shown.policy} on ${shown.topology}${shown.routing ? `, ${shown.routing} routing` : ""}`,
     rows: [[`one ${result.unit}`, `${seconds(shown.time)} (${times(shown.speedup)})`],
+      ...(speedupInterval(shown) ? [["90 % of speedups", speedupInterval(shown)], ["told apart", shown.intervals.told_apart]] : []),
       ...parts(shown).filter(each => each.seconds > 0)
         .map(({part, seconds: value}) => [part.name, `${seconds(value)} · ${percent(value / shown.time)}`, part])],
   };
 }
 
+/** The 90 % interval of a case against its baseline, as times: where it ends, at most at `inner`. */
+function drawErrorBar(row, shown, scale, left, inner) {
+  const [low, high] = shown.intervals.speedup.map(end => scale(shown.time * shown.speedup / end)).reverse();
+  const end = Math.min(high, inner), below = BAR.height - 4;  // the labels within bars
+  const bar = row.append("g").attr("class", "error").attr("data-ends", shown.intervals.speedup.join(" "));
+  const line = (x1, x2, y1, y2) => ["halo", ""].forEach(kind =>
+    bar.append("line").attr("class", kind).attr("x1", left + x1).attr("x2", left + x2).attr("y1", y1).attr("y2", y2));
+  line(Math.min(low, inner), end, below, below);
+  for (const cap of [low, high].filter(place => place <= inner)) line(cap, cap, below - 3, below + 3);
+  return end;
+}
+
 /** Bars of one group on its own scale, or on one that `most` says. */
 function drawGroup(cases, {result, view, parts, hidden, shares, most}) {
-  const inner = BAR.width - BAR.left - BAR.right;
+  const left = leftOf(result), inner = BAR.width - left - BAR.right;
   const height = 26 + cases.length * (BAR.height + BAR.gap);
   const svg = d3.create("svg").attr("viewBox", `0 0 ${BAR.width} ${height}`).attr("width", BAR.width).attr("role", "group");
   const scale = d3.scaleLinear([0, shares ? 1 : most], [0, inner]);
   if (shares) {
-    svg.append("g").attr("class", "axis grid").attr("transform", `translate(${BAR.left},18)`)
+    svg.append("g").attr("class", "axis grid").attr("transform", `translate(${left},18)`)
       .call(d3.axisTop(scale).ticks(6).tickSizeInner(-(height - 18)).tickFormat(value => percent(value)));
   } else {
-    timeAxis(svg, scale, most, height, BAR.left);
+    timeAxis(svg, scale, most, height, left);
   }
   const rows = svg.selectAll(".row").data(cases).join("g").attr("class", "row")
     .attr("transform", (_, i) => `translate(0,${24 + i * (BAR.height + BAR.gap)})`)
     .attr("tabindex", 0).attr("role", "button")
     .attr("aria-pressed", shown => String(view.chosen === shown))
-    .attr("aria-label", shown => `${nameOf(shown, result.several)}: ${seconds(shown.time)}`);
+    .attr("aria-label", shown => `${labelOf(shown, result)}: ${seconds(shown.time)}`);
   rows.append("rect").attr("class", "back").attr("x", 0).attr("y", -3).attr("width", BAR.width).attr("height", BAR.height + 6).attr("rx", 5);
-  rows.append("text").attr("class", shown => shown.best ? "strong" : null).attr("x", BAR.left - 10).attr("y", 16)
-    .attr("text-anchor", "end").text(shown => nameOf(shown, result.several));
+  rows.append("text").attr("class", shown => shown.best ? "strong" : null).attr("x", left - 10).attr("y", 16)
+    .attr("text-anchor", "end").text(shown => labelOf(shown, result));
   const width = (shown, value) => scale(shares ? value / shown.time : value);
   rows.each(function (shown) {
     const row = d3.select(this);
     const stack = stackOf(shown, parts, hidden);
     for (const each of stack) {
-      const x = BAR.left + width(shown, each.from), wide = width(shown, each.seconds);
+      const x = left + width(shown, each.from), wide = width(shown, each.seconds);
       const bar = row.append("rect").attr("class", "part").attr("data-part", each.part.key)
         .attr("x", x).attr("width", Math.max(wide, .5)).attr("height", BAR.height)
         .attr("fill", fillOf(each.part));
@@ -74,10 +93,12 @@ function drawGroup(cases, {result, view, parts, hidden, shares, most}) {
           .attr("x", x + wide / 2).attr("y", 16).attr("text-anchor", "middle").text(percent(each.seconds / shown.time));
       }
     }
-    const end = d3.sum(stack, each => width(shown, each.seconds));
-    const total = row.append("text").attr("x", BAR.left + end + 8).attr("y", 16);
+    let end = d3.sum(stack, each => width(shown, each.seconds));
+    if (!shares && !hidden.size && speedupInterval(shown)) end = Math.max(end, drawErrorBar(row, shown, scale, left, inner));
+    const total = row.append("text").attr("x", left + end + 8).attr("y", 16);
     total.append("tspan").attr("class", "strong").text(seconds(shown.time));
     if (shown.speedup !== undefined) total.append("tspan").attr("class", "soft").attr("dx", 7).text(times(shown.speedup));
+    if (speedupInterval(shown)) total.append("tspan").attr("class", "soft").attr("dx", 5).text(`(${speedupInterval(shown)})`);
     if (shown.best) total.append("tspan").attr("dx", 7).attr("class", "soft").text("fastest");
     if (shown.altered) total.append("tspan").attr("dx", 7).attr("class", "soft").text("alters choices");
     tells(this, () => caseTip(shown, result, parts));
@@ -111,9 +132,9 @@ function facets(result, view, small, draw) {
   if (!groups.size) return [element("p", {class: "said"}, "No case that ran passes the filter.")];
   return [...groups].map(([, cases]) => {
     const drawn = cases.slice(0, MOST_BARS);
-    const {topology, fidelity} = cases[0];
+    const {topology, policy, fidelity} = cases[0];
     return element("figure", {class: "facet", "data-cases": drawn.length},
-      element("figcaption", {}, topology, " ", element("small", {}, `${result.several.fidelity ? `at ${fidelity}, ` : ""}${small(cases)}`,
+      element("figcaption", {}, result.clusters ? policy : topology, " ", element("small", {}, `${result.several.fidelity ? `at ${fidelity}, ` : ""}${small(cases)}`,
         drawn.length < cases.length ? `; the first ${drawn.length} of ${cases.length} cases in this order, all are in the table` : "")),
       draw(drawn, cases));
   });
@@ -126,7 +147,7 @@ function stackChart(result, view, kinds) {
   const redraw = () => {
     const visible = shown => d3.sum(stackOf(shown, parts, hidden), each => each.seconds);
     const most = d3.max(view.ran(), visible) || 1;
-    drawing.replaceChildren(...facets(result, view, cases => `speedups over ${cases[0].first.policy}`, (drawn, cases) =>
+    drawing.replaceChildren(...facets(result, view, cases => `speedups over ${result.clusters ? cases[0].first.topology : cases[0].first.policy}`, (drawn, cases) =>
       drawGroup(drawn, {result, view, parts, hidden, shares: scale === "shares", most: scale === "one" ? most : d3.max(cases, visible) || 1})));
   };
   const relabel = () => legend.replaceChildren(partLegend(result, parts, hidden, redraw));
@@ -141,6 +162,7 @@ function stackChart(result, view, kinds) {
 function barSection(id, result, view) {
   const made = section(id, "Time", `Where does the time of ${result.unit === "step" ? "a step" : "an iteration"} go?`,
     `The mean GPU's ${result.unit}; the parts add up to it. Every moment counts once, and communication only where no kernel hides it. ` +
+    (result.cases.some(shown => shown.ran && speedupInterval(shown)) ? "A black line is the 90 % interval against the baseline. " : "") +
     (result.cases.some(shown => shown.pictures) ? "Click a bar to draw that case below." : ""),
     stackChart(result, view, [{value: "parts", text: "parts", parts: shown => shown.parts}]));
   made.classList.add("long");

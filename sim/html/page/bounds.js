@@ -29,29 +29,29 @@ function boundTip(shown, result) {
 }
 
 function drawBounds(cases, {result, view}) {
-  const inner = BAR.width - BAR.left - 270, height = 26 + cases.length * (BAR.height + BAR.gap);
+  const left = leftOf(result), inner = BAR.width - left - 270, height = 26 + cases.length * (BAR.height + BAR.gap);
   const svg = d3.create("svg").attr("viewBox", `0 0 ${BAR.width} ${height}`).attr("width", BAR.width).attr("role", "group");
   const scale = d3.scaleLinear([0, 1], [0, inner]);
-  svg.append("g").attr("class", "axis grid").attr("transform", `translate(${BAR.left},18)`)
+  svg.append("g").attr("class", "axis grid").attr("transform", `translate(${left},18)`)
     .call(d3.axisTop(scale).ticks(6).tickSizeInner(-(height - 18)).tickFormat(value => percent(value)));
   cases.forEach((shown, i) => {
     const row = svg.append("g").attr("class", "row").attr("transform", `translate(0,${24 + i * (BAR.height + BAR.gap)})`)
       .attr("tabindex", 0).attr("role", "button").attr("aria-pressed", String(view.chosen === shown));
     const list = boundsOf(shown), nearest = list[list.length - 1];
     row.append("rect").attr("class", "back").attr("y", -3).attr("width", BAR.width).attr("height", BAR.height + 6).attr("rx", 5);
-    row.append("text").attr("class", shown.best ? "strong" : null).attr("x", BAR.left - 10).attr("y", 16).attr("text-anchor", "end").text(nameOf(shown, result.several));
-    row.append("rect").attr("x", BAR.left).attr("y", 4).attr("width", inner).attr("height", BAR.height - 8).attr("rx", 3).style("fill", "var(--pale)");
+    row.append("text").attr("class", shown.best ? "strong" : null).attr("x", left - 10).attr("y", 16).attr("text-anchor", "end").text(labelOf(shown, result));
+    row.append("rect").attr("x", left).attr("y", 4).attr("width", inner).attr("height", BAR.height - 8).attr("rx", 3).style("fill", "var(--pale)");
     if (nearest) {
-      row.append("rect").attr("class", "left").attr("x", BAR.left + scale(nearest.share)).attr("y", 4).attr("width", inner - scale(nearest.share)).attr("height", BAR.height - 8).attr("fill", "url(#hatch)");
+      row.append("rect").attr("class", "left").attr("x", left + scale(nearest.share)).attr("y", 4).attr("width", inner - scale(nearest.share)).attr("height", BAR.height - 8).attr("fill", "url(#hatch)");
     }
     for (const {bound, share} of list) {
       row.append("path").attr("class", "part bound").attr("data-bound", bound.key).attr("data-share", share)
-        .attr("transform", `translate(${BAR.left + scale(share)},${BAR.height / 2})`).attr("d", d3.symbol().type(d3[bound.symbol]).size(90)()).style("fill", `var(--${bound.hue})`);
+        .attr("transform", `translate(${left + scale(share)},${BAR.height / 2})`).attr("d", d3.symbol().type(d3[bound.symbol]).size(90)()).style("fill", `var(--${bound.hue})`);
     }
-    const said = row.append("text").attr("x", BAR.left + inner + 12).attr("y", 16);
+    const said = row.append("text").attr("x", left + inner + 12).attr("y", 16);
     said.append("tspan").attr("class", "strong").text(seconds(shown.time));
     if (nearest) said.append("tspan").attr("class", "soft").attr("dx", 7).text(`${percent(1 / nearest.share - 1, 1)} above ${nearest.bound.name}`);
-    row.attr("aria-label", `${nameOf(shown, result.several)}: ${list.map(({bound, share}) => `${bound.name} ${percent(share)}`).join(", ")}`);
+    row.attr("aria-label", `${labelOf(shown, result)}: ${list.map(({bound, share}) => `${bound.name} ${percent(share)}`).join(", ")}`);
     tells(row.node(), () => boundTip(shown, result));
     activates(row.node(), () => view.change({chosen: shown}));
   });

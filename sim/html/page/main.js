@@ -5,27 +5,58 @@ const report = JSON.parse(document.getElementById("data").textContent);
 
 const short = name => name.replace(/^.*\//, "");
 
-/** What to read first: the fastest of every cluster, else of all. */
+/** "1.15× (90 %: 1.05–1.42×)". */
+const gainOf = shown => `${times(shown.speedup)}${speedupInterval(shown) ? ` (90 %: ${speedupInterval(shown)})` : ""}`;
+
+const costOf = shown => [shown.dollars && `${digits(shown.dollars)} $ per million tokens`, shown.joules && `${digits(shown.joules)} J per token`]
+  .filter(Boolean).map(text => `; ${text}`).join("");
+
+const spentOn = shown => `; most of it ${shown.bound.part.name} (${percent(shown.bound.seconds / shown.time)})`;
+
+/** One policy: every cluster over the first one. */
+function clusterAnswers(result, cases) {
+  return cases.filter(shown => shown.routing === cases[0].first.routing).map(shown => [
+    shown === shown.first ? "baseline" : `over ${shown.first.topology}`,
+    shown === shown.first ? shown.topology : `${shown.topology}: ${times(shown.speedup)}`,
+    `${seconds(shown.time)} per ${result.unit}${speedupInterval(shown) ? `, 90 %: ${speedupInterval(shown)}` : ""}${costOf(shown)}${spentOn(shown)}`]);
+}
+
+/** Policies: the fastest of every cluster. */
+function policyAnswer(result, cases) {
+  const best = cases.find(each => each.best) || cases[0];
+  const doubt = notTold(best) ? `, not told apart from it (${best.intervals.told_apart})` : "";
+  const gain = best.speedup > 1 ? `${gainOf(best)} as fast as ${best.first.policy}${doubt}` : "the first policy";
+  return [`fastest on ${best.topology}${result.several.fidelity ? ` at ${best.fidelity}` : ""}`, nameOf(best, {}),
+    `${seconds(best.time)} per ${result.unit}, ${gain}${costOf(best)}${spentOn(best)}`];
+}
+
+/** What to read first: the fastest of every cluster, or every cluster. */
 function answersOf(result) {
   const groups = [...result.groups.values()];
-  const shown = groups.slice(0, 4).map(cases => {
-    const best = cases.find(each => each.best) || cases[0];
-    const gain = best.speedup > 1 ? `${times(best.speedup)} as fast as ${best.first.policy}` : "the first policy";
-    return [`fastest on ${best.topology}${result.several.fidelity ? ` at ${best.fidelity}` : ""}`, nameOf(best, {}),
-      `${seconds(best.time)} per ${result.unit}, ${gain}; most of it ${best.bound.part.name} (${percent(best.bound.seconds / best.time)})`];
-  });
-  if (groups.length > 4) shown.push(["and", `${groups.length - 4} more`, "groups of one cluster and fidelity: see below"]);
-  return shown;
+  return result.clusters ? groups.flatMap(cases => clusterAnswers(result, cases)) : groups.map(cases => policyAnswer(result, cases));
+}
+
+/** "gb200-512: 2.60× h100-400". */
+function clusterTitle(cases) {
+  const best = cases.find(each => each.best) || cases[0].first;
+  if (best === best.first) return `${best.topology} is the fastest of ${counted(new Set(cases.map(shown => shown.topology)).size, "cluster")}`;
+  return `${best.topology}: ${gainOf(best)} ${best.first.topology}`;
 }
 
 function titleOf(result) {
-  const best = [...new Set([...result.groups.values()].map(cases => (cases.find(each => each.best) || cases[0]).policy))];
+  const groups = [...result.groups.values()];
+  const best = groups.map(cases => cases.find(each => each.best) || cases[0]);
+  const names = [...new Set(best.map(shown => shown.policy))];
   const ran = result.cases.filter(shown => shown.ran).length;
   if (ran === 1) return `${result.cases.find(shown => shown.ran).policy}: what one ${result.unit} is made of`;
-  if (best.length === 1) return `${best[0]} is the fastest of ${counted(ran, "case")}`;
-  const wins = name => [...result.groups.values()].filter(cases => cases.some(each => each.best && each.policy === name)).length;
-  if (!result.several.fidelity && best.length <= 3) {
-    return `Fastest: ${listed(best.map((name, i) => `${name} on ${i ? wins(name) : counted(wins(name), "cluster")}`))}`;
+  if (result.clusters) return clusterTitle(groups[0]);
+  if (groups.length === 1 && best[0] !== best[0].first) {
+    return `${names[0]} is the fastest of ${counted(ran, "case")}: ${gainOf(best[0])} ${best[0].first.policy}`;
+  }
+  if (names.length === 1) return `${names[0]} is the fastest of ${counted(ran, "case")}`;
+  const wins = name => groups.filter(cases => cases.some(each => each.best && each.policy === name)).length;
+  if (!result.several.fidelity && names.length <= 3) {
+    return `Fastest: ${listed(names.map((name, i) => `${name} on ${i ? wins(name) : counted(wins(name), "cluster")}`))}`;
   }
   return `No policy is the fastest everywhere: ${counted(ran, "case")}`;
 }

@@ -33,7 +33,8 @@ function caseOf(kind, raw, index) {
     ran: raw.unsuitable === undefined, unsuitable: raw.unsuitable || "",
   };
   if (!names.ran) return {...names, time: null, parts: [], notes: []};
-  const made = {...names, ...(kind === "steps" ? stepCase(raw) : iterationCase(raw)), parts: partsOf(kind, raw)};
+  const figures = {overBalanced: raw.over_balanced, dollars: raw.usd_per_million_tokens, joules: raw.joules_per_token, intervals: raw.intervals || null};
+  const made = {...names, ...figures, ...(kind === "steps" ? stepCase(raw) : iterationCase(raw)), parts: partsOf(kind, raw)};
   made.bound = made.parts.reduce((most, each) => each.seconds > most.seconds ? each : most);
   return made;
 }
@@ -49,25 +50,40 @@ function grouped(values, keyOf) {
   return groups;
 }
 
-/** Cases that compare: of one topology and fidelity. */
-const groupOf = shown => `${shown.topology} ${shown.fidelity}`;
+/** Cases that compare have one baseline; results of older versions do not name it. */
+function groupOf({raw, topology, fidelity}) {
+  return raw.baseline ? JSON.stringify([raw.baseline, fidelity]) : `${topology} ${fidelity}`;
+}
 
-/** Speedups over the first case of a group that ran, and the group's fastest. No rivals are balanced routing, and
+const isBaseline = ({raw, topology, policy, routing}) => raw.baseline &&
+  raw.baseline.topology === topology && raw.baseline.policy === policy && (raw.baseline.routing || "") === routing;
+
+/** The baseline and the fastest of each group. No rivals are balanced routing, and
  *  policies that drop or replace choices: they compute something else. */
 function compareWithin(cases) {
   const groups = grouped(cases.filter(shown => shown.ran), groupOf);
   for (const rivals of groups.values()) {
-    const first = rivals.find(shown => shown.routing !== "balanced") || rivals[0];
+    const first = rivals.find(isBaseline) || rivals.find(shown => shown.routing !== "balanced") || rivals[0];
     const running = rivals.filter(shown => !shown.altered && (shown.routing !== "balanced" || first.routing === "balanced"));
-    const least = Math.min(...running.map(shown => shown.time));
     for (const shown of rivals) {
       shown.first = first;
-      shown.speedup = first.time / shown.time;
-      shown.best = running.includes(shown) && shown.time === least && running.length > 1;
+      shown.speedup = shown.raw.speedup || first.time / shown.time;
+    }
+    const most = Math.max(...running.map(shown => shown.speedup));
+    for (const shown of rivals) {
+      shown.best = running.includes(shown) && shown.speedup === most && running.length > 1;
     }
   }
   return groups;
 }
+
+/** "1.05–1.42×" of the 90 % interval of a speedup; none of the baseline. */
+function speedupInterval(shown) {
+  return shown.intervals && shown !== shown.first ? `${shown.intervals.speedup.map(end => end.toFixed(2)).join("–")}×` : "";
+}
+
+/** Of a case that another recording might put on the other side of its baseline. */
+const notTold = ({intervals}) => Boolean(intervals && intervals.told_apart && intervals.told_apart.startsWith("no"));
 
 const named = file => file ? `${file.name}${file.xxh3 ? ` (xxh3 ${file.xxh3})` : ""}` : "";
 
@@ -101,7 +117,7 @@ function casesOf(kind, unit, name, document) {
   const groups = compareWithin(cases);
   const differ = key => new Set(cases.map(shown => shown[key])).size > 1;
   return {
-    kind, unit, name, document, cases, groups, inputs: inputsOf(document, name), setting: settingOf(document),
+    kind, unit, name, document, cases, groups, clusters: [...groups.values()].some(group => new Set(group.map(shown => shown.topology)).size > 1), inputs: inputsOf(document, name), setting: settingOf(document),
     several: {topology: differ("topology"), fidelity: differ("fidelity"), routing: differ("routing")},
   };
 }

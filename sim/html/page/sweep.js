@@ -76,7 +76,7 @@ const rowOfTable = (row, columns) => element("tr", {}, columns.map(column => {
   return element("td", {class: column.left ? "name wrapped" : ""}, value === null || value === undefined ? "–" : column.text(value));
 }));
 
-const SHOWN_FIGURES = ["step_s", "iteration_s", "total.exposed_communication_s", "tokens_per_s_per_gpu", "mfu", "peak_memory_bytes", "peak_memory.bytes"];
+const SHOWN_FIGURES = ["step_s", "iteration_s", "total.exposed_communication_s", "tokens_per_s_per_gpu", "mfu", "usd_per_million_tokens", "joules_per_token", "peak_memory_bytes", "peak_memory.bytes"];
 const MOST_ROWS = 1000;
 
 function rowSection(id, result) {

@@ -7,6 +7,10 @@ function columnsOf(result) {
   const columns = [
     ...["topology", "routing", "fidelity"].filter(key => result.several[key]).map(label),
     figure(result.unit, shown => shown.time, seconds), figure("speedup", shown => shown.speedup, times),
+    {name: "90 % of speedups", value: shown => shown.ran ? speedupInterval(shown) : "", text: value => value},
+    {name: "told apart", left: true, value: shown => shown.intervals && shown.intervals.told_apart, text: value => value},
+    figure("$/Mtoken", shown => shown.dollars, digits), figure("J/token", shown => shown.joules, digits),
+    figure("over balanced", shown => shown.overBalanced, signedPercent),
     {name: "largest part", value: shown => shown.bound && shown.bound.part.name, text: value => value, left: true},
     figure("tokens/s/GPU", shown => shown.tokens, whole), figure("TFLOP/s/GPU", shown => shown.tflops, digits),
     figure("MFU", shown => shown.mfu, value => percent(value, 1)),
