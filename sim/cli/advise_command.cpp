@@ -47,7 +47,7 @@ SweepGrid grid_of(const AdviseFlags& flags) {
   if (any_policy) overrides.push_back({"policy", "alltoall", "--policy"});
   SweepGrid grid = SweepGrid::read(flags.scenario.file(), overrides);
   const auto ask = [&](const std::string& question) {
-    grid = grid.with_axes(axes_of_question(question, grid.unit(0, not_drawn)));
+    grid = grid.with_axes(axes_of_question(question, grid));
   };
   std::ranges::for_each(flags.questions, ask);
   if (any_policy &&

@@ -12,6 +12,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
+#include "sim/sweep/advice_text.h"
 #include "sim/sweep/break_even.h"
 #include "sim/sweep/candidates.h"
 #include "sim/sweep/search.h"
@@ -170,6 +171,13 @@ class Adviser {
     return break_even(scenario(ranked_[0]), scenario(slower), options_.workers, options_.stop);
   }
 
+  std::string header() const {
+    const GridTraces traces(options_.folder);
+    return advice_header(
+        port_.grid(), [&](const SynthOptions& options) { return traces.path_of(options); },
+        options_.version);
+  }
+
   static std::string words(const std::vector<BreakEven>& found) {
     if (found.empty()) {
       return fmt::format("with no resource of the cluster up to {:g} times as large or as small",
@@ -196,6 +204,7 @@ class Adviser {
     std::int64_t unsuitable = 0;
     for (const auto& [id, row] : analytic_.rows()) unsuitable += row.state == sweep_ok ? 0 : 1;
     Printout out;
+    out.add(header());
     out.add(fmt::format(
         "# {} candidates: {} simulated at analytic ({} cannot be), {} at port, {} at flow\n"
         "# {:.0f} % sure that no other one is faster at port; {} of the others are slower for "
@@ -226,7 +235,10 @@ class Adviser {
       cells.emplace_back(Bytes(static_cast<std::int64_t>(memory_in(row))));
       cells.emplace_back(binding_in(row));
     }
-    return out.add(table).add(what_second_needs()).add(notes());
+    return out.add(table)
+        .add(edges_of_ranges(port_.grid(), ranked_[0]))
+        .add(what_second_needs())
+        .add(notes());
   }
 
   AdviseOptions options_;

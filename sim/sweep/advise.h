@@ -15,9 +15,8 @@ namespace moesim {
 /// Names of all questions.
 std::vector<std::string> advise_questions();
 /// Axes of a question.
-/// "" where the scenario has axes of its own. Throws Error for a cluster or a policy that the
-/// question is not about.
-std::vector<SweepAxis> axes_of_question(const std::string& question, const Scenario& scenario);
+/// Throws Error for a cluster, a policy or a kind of scenario that the question is not about.
+std::vector<SweepAxis> axes_of_question(const std::string& question, const SweepGrid& grid);
 
 struct AdviseOptions {
   std::string version, folder;  // folder: of traces that are drawn

@@ -33,13 +33,14 @@ class Candidates {
   /// NaN where there is none.
   double time(std::int64_t id) const;
 
-  /// Simulates them unless somebody stops it.
+  /// Simulates them unless somebody stops it. An iteration that does not fit is unsuitable.
   void run(const std::vector<std::int64_t>& ids);
 
  private:
   SweepGrid grid_;
   std::string fidelity_;
   const AdviseOptions& options_;
+  bool checks_memory_;
   UnitRunner runner_;
   std::map<std::int64_t, SweepRow> rows_;
 };

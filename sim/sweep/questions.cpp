@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people ask about a cluster, as axes.
+#include "sim/sweep/questions.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,13 +12,14 @@
 #include "sim/sweep/advise.h"
 
 namespace moesim {
-namespace {
 
 SweepAxis axis_of(const std::string& key, const std::vector<std::string>& values) {
   SweepAxis axis{key, false, {}};
   for (const std::string& value : values) axis.points.push_back({value, {{key, value, ""}}});
   return axis;
 }
+
+namespace {
 
 /// Mechanisms that compute the same: none drops, replaces or compresses anything.
 SweepAxis mechanisms() {
@@ -79,53 +82,46 @@ SweepAxis domain_sizes(const Scenario& scenario) {
   return axis_of("policy.placement.domains", points);
 }
 
-struct Question {
-  const char* name;
-  std::vector<SweepAxis> (*axes)(const Scenario& scenario);
-};
+Scenario first_of(const SweepGrid& grid) { return grid.unit(0, not_drawn); }
 
-const std::vector<Question> questions = {
-    {"mechanism", [](const Scenario&) { return std::vector{mechanisms()}; }},
-    {"ep-degree", [](const Scenario& s) { return std::vector{ep_degrees(s)}; }},
-    {"nvlink-domain", [](const Scenario& s) { return std::vector{nvlink_domains(s)}; }},
-    {"nic-bandwidth",
-     [](const Scenario&) {
-       return std::vector{axis_of("topology.node.nics.bandwidth",
-                                  {"12.5 GB/s", "25 GB/s", "50 GB/s", "100 GB/s", "200 GB/s"})};
-     }},
-    {"eplb-interval",
-     [](const Scenario&) {
-       return std::vector{
-           axis_of("policy", {"eplb"}),
-           axis_of("policy.placement.interval", {"1", "2", "5", "10", "20", "50", "100"})};
-     }},
-    {"hd-depth",
-     [](const Scenario&) {
-       return std::vector{
-           axis_of("policy", {"alltoall", "hiermoe-hd", "hiermoe-hd2", "hiermoe-hd3"})};
-     }},
-    {"hybridep-domain",
-     [](const Scenario& s) {
-       return std::vector{axis_of("policy", {"hybridep-exact"}), domain_sizes(s)};
-     }},
-    {"slots",
-     [](const Scenario&) {
-       return std::vector{axis_of("policy", {"laer"}),
-                          axis_of("policy.placement.slots", {"1", "2", "3", "4", "6", "8"})};
-     }},
-};
+std::vector<Question> all_questions() {
+  std::vector<Question> all = {
+      {"mechanism", [](const SweepGrid&) { return std::vector{mechanisms()}; }},
+      {"ep-degree", [](const SweepGrid& g) { return std::vector{ep_degrees(first_of(g))}; }},
+      {"nvlink-domain",
+       [](const SweepGrid& g) { return std::vector{nvlink_domains(first_of(g))}; }},
+      {"nic-bandwidth",
+       [](const SweepGrid&) {
+         return std::vector{axis_of("topology.node.nics.bandwidth",
+                                    {"12.5 GB/s", "25 GB/s", "50 GB/s", "100 GB/s", "200 GB/s"})};
+       }},
+      {"hd-depth",
+       [](const SweepGrid&) {
+         return std::vector{
+             axis_of("policy", {"alltoall", "hiermoe-hd", "hiermoe-hd2", "hiermoe-hd3"})};
+       }},
+      {"hybridep-domain",
+       [](const SweepGrid& g) {
+         return std::vector{axis_of("policy", {"hybridep-exact"}), domain_sizes(first_of(g))};
+       }},
+  };
+  for (const auto& more : {placement_questions(), iteration_questions()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
 
 }  // namespace
 
 std::vector<std::string> advise_questions() {
   std::vector<std::string> names;
-  for (const Question& question : questions) names.emplace_back(question.name);
+  for (const Question& question : all_questions()) names.emplace_back(question.name);
   return names;
 }
 
-std::vector<SweepAxis> axes_of_question(const std::string& question, const Scenario& scenario) {
-  for (const Question& known : questions) {
-    if (question == known.name) return known.axes(scenario);
+std::vector<SweepAxis> axes_of_question(const std::string& question, const SweepGrid& grid) {
+  for (const Question& known : all_questions()) {
+    if (question == known.name) return known.axes(grid);
   }
   throw Error(fmt::format("--ask: '{}' is no question that is known", question),
               did_you_mean(question, advise_questions()));

@@ -21,6 +21,10 @@ std::vector<std::string> texts(const SweepAxis& axis) {
   return texts;
 }
 
+bool of_iterations(const std::string& question) {
+  return question == "tp" || question == "pp" || question == "overlap" || question == "recompute";
+}
+
 class QuestionsTest : public testing::Test {
  protected:
   /// Of h100-rail, whose nodes have 8 GPUs.
@@ -34,7 +38,7 @@ class QuestionsTest : public testing::Test {
   }
   std::vector<SweepAxis> axes(const std::string& question, const std::string& nodes,
                               const std::string& more = "") {
-    return axes_of_question(question, grid(nodes, more).unit(0, not_drawn));
+    return axes_of_question(question, grid(nodes, more));
   }
   ScratchFolder scratch_;
 };
@@ -76,12 +80,80 @@ TEST_F(QuestionsTest, DomainSizesDivideEveryLevelOfAnEpGroup) {
 /// Names and keys are those of inputs: a grid of each question can be planned.
 TEST_F(QuestionsTest, EveryQuestionAsksAboutWhatThereIs) {
   const SweepGrid of_scenario = grid("2");
-  EXPECT_THAT(advise_questions(), SizeIs(8));
+  EXPECT_THAT(advise_questions(), SizeIs(12));
   for (const std::string& question : advise_questions()) {
-    const auto axes = axes_of_question(question, of_scenario.unit(0, not_drawn));
+    if (of_iterations(question)) continue;
+    const auto axes = axes_of_question(question, of_scenario);
     const SweepGrid asked = of_scenario.with_axes(axes);
     EXPECT_NO_THROW(asked.check_inputs()) << question;
     EXPECT_GT(asked.size(), 1) << question;
+  }
+}
+
+TEST_F(QuestionsTest, QuestionsAboutIterationsNeedOne) {
+  try {
+    axes("recompute", "2");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("--ask recompute: the scenario is one of steps"));
+  }
+  const SweepGrid of_scenario =
+      grid("2", "parallel: {pp: 2, ep: 8}\nbatch: {global: 64, sequence: 4096}\n");
+  for (const std::string& question : advise_questions()) {
+    if (!of_iterations(question)) continue;
+    const SweepGrid asked = of_scenario.with_axes(axes_of_question(question, of_scenario));
+    EXPECT_NO_THROW(asked.check_inputs()) << question;
+    EXPECT_GT(asked.size(), 1) << question;
+  }
+  const auto stages = axes_of_question("pp", of_scenario);
+  EXPECT_THAT(texts(stages[0]), testing::IsSupersetOf({"1 x 1", "2 x 1", "2 x 2", "16 x 1"}));
+  EXPECT_THAT(texts(axes_of_question("tp", of_scenario)[0]), ElementsAre("1", "2", "4", "8"));
+}
+
+/// Slots of the scenario's own policies, from as many as hold each of 32 experts once on 16 GPUs.
+TEST_F(QuestionsTest, SlotsAreThoseOfTheScenariosBalancers) {
+  const auto of = [&](const std::string& policy) {
+    const std::string path = scratch_ / "balanced.yaml";
+    write_file(path, "topology: h100-rail\nmodel: gpt-oss-20b\ntrace: tiny-moe-train\npolicy: " +
+                         policy + "\nset: [topology.nodes=2]\n");
+    return axes_of_question("slots", SweepGrid::read(path, {}));
+  };
+  const auto eplb = of("eplb");
+  ASSERT_THAT(eplb, SizeIs(2));
+  EXPECT_THAT(texts(eplb[0]), ElementsAre("eplb"));
+  EXPECT_EQ(eplb[1].name, "policy.placement.slots_per_gpu");
+  EXPECT_THAT(texts(eplb[1]), ElementsAre("2", "3", "4", "6", "10"));
+  EXPECT_THAT(texts(of("[alltoall, laer]")[0]), ElementsAre("laer"));
+  EXPECT_THAT(texts(of("alltoall")[0]), ElementsAre("laer"));
+  const auto both = of("[eplb, laer]");
+  ASSERT_THAT(both, SizeIs(1));
+  EXPECT_THAT(texts(both[0]), SizeIs(10));
+  EXPECT_EQ(both[0].points[9].text, "laer, 10 slots");
+}
+
+/// All over the same steps, of which each interval has whole ones: as many moves as intervals.
+TEST_F(QuestionsTest, IntervalsDivideTheStepsThatTheyAreSimulatedOver) {
+  for (const std::string more : {"", "steps: 3:17\n", "steps: 4:16\nwarmup: 2\n"}) {
+    const SweepGrid of_scenario = grid("2", more);
+    const auto intervals = axes_of_question("eplb-interval", of_scenario);
+    ASSERT_THAT(intervals, SizeIs(2));
+    EXPECT_THAT(texts(intervals[1]), testing::IsSupersetOf({"1", "2", "4", "8"})) << more;
+    const SweepGrid asked = of_scenario.with_axes(intervals);
+    for (std::int64_t unit = 0; unit < asked.units(); ++unit) {
+      const Scenario s = asked.unit(unit, not_drawn);
+      const int interval = std::stoi(intervals[1].points[static_cast<std::size_t>(unit)].text);
+      EXPECT_EQ((s.steps.last - s.steps.first) % interval, 0) << more;
+      EXPECT_EQ(s.steps.last, asked.unit(0, not_drawn).steps.last);
+      EXPECT_GE(s.warmup, 1);
+      EXPECT_THAT(s.overrides_of("policy", "eplb"),
+                  testing::Contains(testing::Field(&Override::path, "placement.first")));
+    }
+  }
+  try {
+    axes("eplb-interval", "2", "steps: 0:2\n");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("an interval of 2 needs 3 steps, not 2"));
   }
 }
 

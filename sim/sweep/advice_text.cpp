@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/advice_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/base/error.h"
+#include "sim/base/units.h"
+#include "sim/compare/iterations.h"
+#include "sim/compare/result_file.h"
+#include "sim/scenario/input_cache.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+namespace {
+
+const std::vector<std::string> listed_axes = {"topology", "policy", "routing", "fidelity"};
+
+std::optional<std::string> header_of(const Scenario& scenario, const std::string& version) {
+  try {
+    InputCache cache;
+    const Inputs inputs = open_shared_inputs(scenario, cache);
+    return scenario.iteration ? iteration_header(scenario, inputs, version)
+                              : result_header(scenario, inputs, version);
+  } catch (const Error&) {
+    return std::nullopt;  // a reason of some candidates, told with theirs
+  }
+}
+
+std::vector<std::string> texts_of(const SweepAxis& axis) {
+  std::vector<std::string> texts;
+  for (const AxisPoint& point : axis.points) texts.push_back(point.text);
+  return texts;
+}
+
+/// Its points as one scenario has them, unless a point changes more than the name.
+Scenario with_lists(Scenario scenario, const SweepGrid& grid) {
+  for (const SweepAxis& axis : grid.axes()) {
+    const bool names = std::ranges::all_of(axis.points, [](const AxisPoint& point) {
+      return point.changes.size() == 1 && point.changes[0].value == point.text;
+    });
+    if (!names) continue;
+    if (axis.name == "topology") scenario.topologies = texts_of(axis);
+    if (axis.name == "policy") scenario.policies = texts_of(axis);
+  }
+  return scenario;
+}
+
+/// The numbers of an axis in one unit, else none.
+std::vector<double> numbers_of(const SweepAxis& axis) {
+  std::vector<double> numbers;
+  std::string unit;
+  for (const AxisPoint& point : axis.points) {
+    NumberWithUnit number;
+    if (!split_unit(point.text, number)) return {};
+    if (numbers.empty()) unit = number.unit;
+    if (number.unit != unit) return {};
+    numbers.push_back(number.number);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string advice_header(const SweepGrid& grid, const TraceOf& trace_of,
+                          const std::string& version) {
+  Scenario first = grid.unit(0, trace_of);
+  first.fidelities = {Fidelity::port};
+  first.p2p_order = P2pOrder::all_at_once;
+  auto text = header_of(with_lists(first, grid), version);
+  if (!text) text = header_of(first, version);
+  if (!text) return "";
+  std::vector<std::string> of_first;
+  const auto points = grid.points(0);
+  for (std::size_t a = 0; a < points.size(); ++a) {
+    const std::string& name = grid.axes()[a].name;
+    if (std::ranges::find(listed_axes, name) != listed_axes.end()) continue;
+    of_first.push_back(fmt::format("{} {}", name, points[a]->text));
+  }
+  if (of_first.empty()) return *text;
+  return *text +
+         fmt::format("# the above with {}: of the first candidate\n", fmt::join(of_first, ", "));
+}
+
+std::string edges_of_ranges(const SweepGrid& grid, std::int64_t candidate) {
+  std::string text;
+  const auto points = grid.points(candidate);
+  for (std::size_t a = 0; a < points.size(); ++a) {
+    const SweepAxis& axis = grid.axes()[a];
+    const std::vector<double> numbers = numbers_of(axis);
+    if (numbers.size() < 3) continue;
+    NumberWithUnit best;
+    split_unit(points[a]->text, best);
+    const bool least = best.number == std::ranges::min(numbers);
+    if (!least && best.number != std::ranges::max(numbers)) continue;
+    text += fmt::format("# the best {} is the {} that was tried, {}: the edge of the range\n",
+                        axis.name, least ? "least" : "largest", points[a]->text);
+  }
+  return text;
+}
+
+}  // namespace moesim

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands around the table of an advice.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/sweep/grid.h"
+
+namespace moesim {
+
+/// What compare prints above its table, of all clusters and policies of the grid, and of which
+/// candidate the rest of it is. Empty if the first candidate cannot be opened.
+std::string advice_header(const SweepGrid& grid, const TraceOf& trace_of,
+                          const std::string& version);
+
+/// A line for each axis of numbers, three or more, of which the candidate has the least or the
+/// largest.
+std::string edges_of_ranges(const SweepGrid& grid, std::int64_t candidate);
+
+}  // namespace moesim
