@@ -124,6 +124,10 @@ class Terminal(unittest.TestCase):
         self.assertLessEqual(max(map(len, narrow.splitlines())), 80)
         self.assertNotIn("\x1b", narrow)
 
+    def test_lists_are_for_people_in_pipes_too(self):
+        self.assertLessEqual(max(map(len, self.piped("list").splitlines())), 80)
+        self.assertGreater(max(map(len, self.piped("list", "--wide").splitlines())), 80)
+
     def test_colours_are_for_terminals_without_no_color(self):
         command = [self.moesim, "list", "gpus"]
         self.assertIn("\x1b[1m", on_terminal(command)[0])

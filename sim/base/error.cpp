@@ -68,6 +68,30 @@ int least_distance(Letters of_a, std::string_view a, std::string_view b) {
   return static_cast<int>(std::max(a.size(), b.size()) - common);
 }
 
+/// "policies" -> "policy", "traces" -> "trace".
+std::string singular(const std::string& word) {
+  if (word.ends_with("ies")) return word.substr(0, word.size() - 3) + "y";
+  return word.ends_with('s') ? word.substr(0, word.size() - 1) : word;
+}
+
+/// Whether the one is the other and something more, as h200-sxm is h200.
+bool begins_with_name(const std::string& longer, const std::string& shorter) {
+  return longer.size() > shorter.size() && longer.starts_with(shorter) &&
+         longer[shorter.size()] == '-';
+}
+
+/// Of candidates that no slip of the fingers leads to: the singular, or the same with a variant.
+std::string related(const std::string& word, const std::vector<std::string>& candidates) {
+  std::string best;
+  for (const std::string& candidate : candidates) {
+    const std::string known = lower(candidate);
+    if (known == singular(word)) return candidate;
+    const bool variant = begins_with_name(word, known) || begins_with_name(known, word);
+    if (variant && (best.empty() || candidate.size() < best.size())) best = candidate;
+  }
+  return best;
+}
+
 /// A source line and the caret below it. Of a long line only what is near the caret is shown.
 std::string with_caret(std::string line, int column) {
   constexpr std::size_t widest = 160;
@@ -133,7 +157,10 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     const Distance distance{letters, edit_distance(word, candidate)};
     if (distance < least) best = candidate, least = distance;
   }
-  return best;
+  const std::string variant = related(lower_word, candidates);
+  // h200-sxm is an h200 rather than a misspelt h100-sxm.
+  const bool other = begins_with_name(lower_word, lower(variant)) && !best.starts_with(variant);
+  return best.empty() || (least.first > 0 && other) ? variant : best;
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

@@ -54,7 +54,7 @@ Override parse_override(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || !is_path(text.substr(0, equals))) {
     throw Error(fmt::format("--set {}: expected path=value", text),
-                "for example --set nodes=8, or --set levels.0.count=4");
+                "for example --set topology.nodes=8");
   }
   return {text.substr(0, equals), text.substr(equals + 1), ""};
 }

@@ -148,7 +148,10 @@ FlopsPerSecond YamlMap::compute_rate(const std::string& key) const {
 }
 int YamlMap::choice(const std::string& key, const std::vector<std::string>& names) const {
   const auto v = get(key);
-  if (!v) return 0;
+  if (!v) {
+    keys_->hints[key] = fmt::format("{}: one of {}", key, fmt::join(names, ", "));
+    return 0;
+  }
   const auto& mistakes = value_.doc_->state_->diagnostics;
   const std::size_t before = mistakes.size();
   const int chosen = v->choice(names);
@@ -194,7 +197,7 @@ void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {
   }
   for (const std::string& key : missing) {
     add(Severity::error, keys.node, path, fmt::format("{} lacks the key '{}'", name_of(path), key),
-        "");
+        keys.hints[key]);
   }
 }
 

@@ -17,8 +17,9 @@ namespace moesim {
 struct YamlKeys {
   YAML::Node node;
   std::set<std::string> requested;
-  std::vector<std::string> missing;  // required but not there
-  bool undecided = false;            // its 'kind' is wrong, and with it which keys belong there
+  std::vector<std::string> missing;               // required but not there
+  std::map<std::string, std::string> hints = {};  // what missing ones may be
+  bool undecided = false;  // its 'kind' is wrong, and with it which keys belong there
 };
 
 /// What stands where something else is due: "a list", "empty", "'x'"...

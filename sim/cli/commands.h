@@ -27,5 +27,7 @@ void add_advise_command(CommandLine& app);
 void add_whatif_command(CommandLine& app);
 void add_completion_command(CommandLine& app);
 void add_man_command(CommandLine& app);
+/// Adds to the help of every command below the app how it is called, twice.
+void add_examples(CommandLine& app);
 
 }  // namespace moesim

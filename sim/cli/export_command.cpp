@@ -16,6 +16,7 @@
 #include "sim/export/rank_costs.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/scenario/changes.h"
 #include "sim/scenario/inputs.h"
 #include "sim/topology/reader.h"
 
@@ -142,9 +143,8 @@ Bytes size_of(const std::string& text) {
 }
 
 void export_rank_costs(const RankCostOptions& options) {
-  std::vector<Override> overrides;
-  for (const std::string& text : options.set) overrides.push_back(parse_override(text));
-  const TopologyFile file = read_topology(data_file("topologies", options.topology), overrides);
+  const TopologyFile file = read_topology(data_file("topologies", options.topology),
+                                          changes_of_topology(options.set, options.topology));
   for (const Diagnostic& w : file.warnings) fmt::print(stderr, "{}", w.str());
   write_output(options.out, rank_costs_text(rank_costs(file.topology, size_of(options.size))));
 }
@@ -174,7 +174,7 @@ void add_rank_costs(CommandLine& exports) {
       "rank-costs", "Writes what it costs to send between ranks, for balancers that ask for it");
   const auto options = std::make_shared<RankCostOptions>();
   costs.add_option("TOPOLOGY", options->topology, "a topology or a YAML file").required();
-  costs.add_option("--set", options->set, "changes a field: path=value").one_value_each();
+  costs.add_option("--set", options->set, "changes a field: topology.PATH=VALUE").one_value_each();
   costs.add_option("--size", options->size, "bytes of a message (default 1 MB)");
   costs.add_option("-o,--out", options->out, "the file to write; - (default) prints it");
   costs.callback([options] { export_rank_costs(*options); });

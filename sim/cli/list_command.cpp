@@ -229,7 +229,7 @@ struct ListOptions {
   PrintFlags print;
 };
 
-void list(const ListOptions& options) {
+void list(ListOptions& options) {
   std::vector<std::string> names;
   Printout printout;
   for (const Section& section : sections) {
@@ -242,7 +242,7 @@ void list(const ListOptions& options) {
     throw Error(fmt::format("nothing to list under '{}'", options.what),
                 did_you_mean(options.what, names));
   }
-  options.print.print(printout);
+  options.print.print_for_people(printout);
 }
 
 }  // namespace

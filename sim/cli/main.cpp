@@ -56,6 +56,7 @@ int run(int argc, char** argv) {
       "moesim help COMMAND tells more.\n"
       "Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted.");
   add_commands(app, argc > 1 ? argv[1] : "");
+  moesim::add_examples(app);
   fmt::print("{}", app.parse(argc, argv));
   if (std::fflush(stdout) != 0) {
     throw std::runtime_error(fmt::format("cannot write the output: {}", std::strerror(errno)));

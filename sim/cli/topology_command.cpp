@@ -11,6 +11,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/flags/print_flags.h"
+#include "sim/scenario/changes.h"
 #include "sim/topology/reader.h"
 #include "sim/topology/show/draw.h"
 #include "sim/topology/show/summary.h"
@@ -26,9 +27,8 @@ struct TopologyOptions {
 };
 
 TopologyFile open_topology(const TopologyOptions& options) {
-  std::vector<Override> overrides;
-  for (const std::string& text : options.set) overrides.push_back(parse_override(text));
-  TopologyFile file = read_topology(data_file("topologies", options.name), overrides);
+  TopologyFile file = read_topology(data_file("topologies", options.name),
+                                    changes_of_topology(options.set, options.name));
   for (const Diagnostic& w : file.warnings) fmt::print(stderr, "{}", w.str());
   return file;
 }
@@ -178,7 +178,8 @@ void add_topology_command(CommandLine& app) {
   const auto add = [&](const std::string& name, const std::string& description) {
     CommandLine command = topology.add_subcommand(name, description);
     command.add_option("name", options->name, "a topology or a YAML file").required();
-    command.add_option("--set", options->set, "changes a field: path=value").one_value_each();
+    command.add_option("--set", options->set, "changes a field: topology.PATH=VALUE")
+        .one_value_each();
     return command;
   };
   CommandLine shown = add("show", "Prints levels, capacities and bisection bandwidth");

@@ -94,6 +94,10 @@ Flag CommandLine::add_flag(const std::string& names, std::function<void()> note,
 
 void CommandLine::callback(std::function<void()> action) { app_->callback(std::move(action)); }
 
+void CommandLine::group(const std::string& title) { app_->option_defaults()->group(title); }
+
+std::string CommandLine::name() const { return app_->get_name(); }
+
 void CommandLine::version(const std::string& text) { app_->set_version_flag("-V,--version", text); }
 
 void CommandLine::footer(const std::string& text) { app_->footer(text); }

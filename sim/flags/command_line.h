@@ -71,6 +71,8 @@ class CommandLine {
   /// but not hold a copy, which would keep itself.
   void callback(std::function<void()> action);
 
+  /// Options that are added from here on stand under this title in the help; by default "Options".
+  void group(const std::string& title);
   void version(const std::string& text);
   void footer(const std::string& text);
   void require_subcommand();
@@ -80,6 +82,7 @@ class CommandLine {
   void show_defaults();
 
   const CLI::App& app() const { return *app_; }
+  std::string name() const;
   std::vector<CommandLine> subcommands() const;
   bool got_subcommand(const std::string& name) const;
   /// All but --help.

@@ -19,6 +19,7 @@ void PrintFlags::add_to(CommandLine& command) {
     }
     format_ = name;
   };
+  command.group("Output");
   command.add_option("--format", keep,
                      "table (default), csv, json or markdown; csv and json have full numbers in "
                      "SI units");
@@ -30,6 +31,7 @@ void PrintFlags::add_to(CommandLine& command) {
   command.add_flag("--wide", wide_, "all columns, however narrow the terminal");
   command.add_option("--sort", sort_, "sorts rows by this column; -COLUMN: the largest first");
   add_quiet(command);
+  command.group("Options");
 }
 
 PrintStyle PrintFlags::style_for(std::FILE* stream) const {
@@ -37,6 +39,7 @@ PrintStyle PrintFlags::style_for(std::FILE* stream) const {
   const auto at = std::ranges::find(print_format_names, format_) - print_format_names.begin();
   style.format = static_cast<PrintFormat>(at);
   style.width = wide_ ? 0 : terminal_width(stream);
+  if (style.width == 0 && !wide_) style.width = width_of_pipe_;
   style.color = takes_color(stream);
   style.hint = !is_quiet();
   return style;
@@ -60,18 +63,26 @@ void PrintFlags::print(const Printout& printout, std::FILE* stream) const {
   }
 }
 
+void PrintFlags::print_for_people(const Printout& printout) {
+  width_of_pipe_ = 80;
+  print(printout);
+}
+
 void add_quiet(CommandLine& command) {
   command.add_flag("-q,--quiet", be_quiet, "no progress and no hints");
 }
 
 void ResultOutput::add_to(CommandLine& command, const std::string& what) {
+  command.group("Output");
   file_.add_to(command, "--json", what);
   print_.add_to(command);
 }
 
 void ResultOutput::add_page(CommandLine& command, const std::string& names, const std::string& what,
                             std::function<std::string(const std::string& document)> make) {
+  command.group("Output");
   page_.add_to(command, names, what);
+  command.group("Options");
   make_page_ = std::move(make);
 }
 

@@ -24,6 +24,8 @@ class PrintFlags {
   /// For `stream`: on a terminal as wide as it is, else with all columns. Lines that do not fit the
   /// format go to standard error. Throws Error for an unknown column once all of it is printed.
   void print(const Printout& printout, std::FILE* stream = stdout) const;
+  /// The same, for tables of names and sentences: in a pipe of 80 columns, as they are for people.
+  void print_for_people(const Printout& printout);
   bool json() const { return format_ == "json"; }
 
  private:
@@ -32,6 +34,7 @@ class PrintFlags {
   std::string format_ = "table", sort_;
   std::vector<std::string> columns_;
   bool wide_ = false;
+  int width_of_pipe_ = 0;  // 0: all columns
 };
 
 /// A command's result: a document for programs (--json FILE, --format json) and a printout.

@@ -52,6 +52,7 @@ void ScenarioFlags::add_to(CommandLine& command) {
   };
   command.add_option("SCENARIO", keep_file,
                      "scenario file (YAML), or the name of a shipped one; flags win over it");
+  command.group("Inputs");
   command
       .add_option("--topology", topology_,
                   "cluster: a name of `moesim list topologies` or a file; several: a,b")
@@ -68,6 +69,8 @@ void ScenarioFlags::add_to(CommandLine& command) {
       command, "--transport", "transport", true,
       "what carries exchanges: own (default: that of each policy), ideal (links as the topology "
       "has them), a name of `moesim list transports` or a file");
+  add_changes(command);
+  command.group("Steps");
   command
       .add_option("--fidelity", fidelity_,
                   "port (default), flow, simgrid or analytic; several: a,b")
@@ -101,7 +104,12 @@ void ScenarioFlags::add_to(CommandLine& command) {
            "bytes of the gradient of an expert parameter (default 2)");
   add_text(command, "--optimizer-bytes", "optimizer_bytes", false,
            "bytes of the optimizer state of an expert parameter (default 12)");
+  command.group("Iterations");
   add_iteration(command);
+  command.group("Options");
+}
+
+void ScenarioFlags::add_changes(CommandLine& command) {
   command
       .add_option("--set", set_,
                   "changes an input, after the changes of the file: topology.PATH=VALUE, "
@@ -113,37 +121,34 @@ void ScenarioFlags::add_to(CommandLine& command) {
 
 void ScenarioFlags::add_iteration(CommandLine& command) {
   add_text(command, "--tp", "parallel.tp", false,
-           "iteration: tensor-parallel degree (default 1); those without a flag: --set "
+           "tensor-parallel degree (default 1); those without a flag: --set "
            "parallel.KEY=VALUE");
-  add_text(command, "--cp", "parallel.cp", false, "iteration: context-parallel degree (default 1)");
-  add_text(command, "--pp", "parallel.pp", false, "iteration: pipeline stages (default 1)");
-  add_text(command, "--vpp", "parallel.vpp", false,
-           "iteration: chunks of layers per stage (default 1)");
+  add_text(command, "--cp", "parallel.cp", false, "context-parallel degree (default 1)");
+  add_text(command, "--pp", "parallel.pp", false, "pipeline stages (default 1)");
+  add_text(command, "--vpp", "parallel.vpp", false, "chunks of layers per stage (default 1)");
   add_text(command, "--etp", "parallel.etp", false,
-           "iteration: tensor-parallel degree of experts (default: tp)");
-  add_text(command, "--global-batch", "batch.global", false, "iteration: its sequences");
-  add_text(command, "--micro-batch", "batch.micro", false,
-           "iteration: sequences of a microbatch (default 1)");
-  add_text(command, "--sequence", "batch.sequence", false, "iteration: tokens of a sequence");
+           "tensor-parallel degree of experts (default: tp)");
+  add_text(command, "--global-batch", "batch.global", false, "its sequences");
+  add_text(command, "--micro-batch", "batch.micro", false, "sequences of a microbatch (default 1)");
+  add_text(command, "--sequence", "batch.sequence", false, "tokens of a sequence");
   add_text(command, "--pipeline", "pipeline", true,
-           fmt::format("iteration: {} (default: 1f1b, with --vpp interleaved)",
+           fmt::format("{} (default: 1f1b, with --vpp interleaved)",
                        fmt::join(pipeline_kind_names(), ", ")));
   command
-      .add_option(
-          "--recompute", recompute_,
-          fmt::format("iteration: what runs again in the backward pass: none (default), {}; "
-                      "several: a,b",
-                      fmt::join(recompute_module_names(), ", ")))
+      .add_option("--recompute", recompute_,
+                  fmt::format("what runs again in the backward pass: none (default), {}; "
+                              "several: a,b",
+                              fmt::join(recompute_module_names(), ", ")))
       .one_value_each();
   add_text(command, "--software", "software", true,
            "iteration: what trains: a name of `moesim list software` or a file (default: "
            "megatron-core)");
   add_text(command, "--zero", "zero", false,
-           "iteration: what replicas share: 0 nothing, 1 (default) optimizer state, 2 gradients "
+           "what replicas share: 0 nothing, 1 (default) optimizer state, 2 gradients "
            "too, 3 parameters too");
   command
       .add_option("--routing", routing_,
-                  "iteration: recorded (default), or balanced: as many tokens for every expert; "
+                  "recorded (default), or balanced: as many tokens for every expert; "
                   "several: a,b")
       .one_value_each();
 }

@@ -24,6 +24,7 @@ class ScenarioFlags {
   /// A flag that changes one key of the scenario; text that YAML must not interpret is quoted.
   void add_text(CommandLine& command, const std::string& flag, const std::string& key, bool quoted,
                 const std::string& description);
+  void add_changes(CommandLine& command);
   void add_iteration(CommandLine& command);
 
   std::string file_;

@@ -122,4 +122,28 @@ std::vector<Diagnostic> unreached(const std::vector<Override>& changes, const st
   return lost;
 }
 
+std::vector<Override> changes_of_topology(const std::vector<std::string>& set,
+                                          const std::string& name) {
+  std::vector<Override> result;
+  for (const std::string& text : set) {
+    Override change = parse_override(text);
+    const std::string input = input_of(change.path);
+    const bool names_input = change.path.size() > input.size() &&
+                             std::ranges::find(changeable_inputs, input) != changeable_inputs.end();
+    if (!names_input) {
+      result.push_back(change);
+      continue;
+    }
+    if (input != "topology") {
+      throw error_in(change.str(), fmt::format("nothing but a topology is read here, no {}", input),
+                     "topology.PATH=VALUE changes it");
+    }
+    if (const auto lost = unreached({change}, "topology", {name}); !lost.empty()) throw Error(lost);
+    for (Override& of_topology : changes_of({change}, "topology", name)) {
+      result.push_back(std::move(of_topology));
+    }
+  }
+  return result;
+}
+
 }  // namespace moesim

@@ -190,6 +190,17 @@ std::vector<NamedAt> named_in(const YamlMap& map, const std::vector<Override>& f
   return result;
 }
 
+/// A grid is no scenario, but for those who know its keys.
+void refuse_grid(const YamlMap& map, const std::vector<std::string>& known) {
+  if (!known.empty()) return;
+  for (const char* key : {"axes", "synth"}) {
+    const auto value = map.find(key);
+    if (!value) continue;
+    value->error(fmt::format("'{}' makes this file a grid of scenarios", key),
+                 "moesim sweep runs all of it, moesim advise finds the best of it");
+  }
+}
+
 struct SortedFlags {
   std::vector<Override> keys;     // what they change in the scenario itself
   std::vector<Override> changes;  // of inputs, named "set"
@@ -221,23 +232,6 @@ std::string scenario_file(const std::string& given) {
   return data_file("scenarios", given);
 }
 
-void require_flags(const std::vector<Override>& flags) {
-  std::vector<std::string> missing;
-  for (const char* key : {"topology", "model", "trace", "policy"}) {
-    // Balanced routing alone plays nothing recorded.
-    const auto names_it = [&](const Override& flag) {
-      return flag.path == key || (std::string(key) == "trace" && flag.path == "routing" &&
-                                  (flag.value == "balanced" || flag.value == R"(["balanced"])"));
-    };
-    if (std::none_of(flags.begin(), flags.end(), names_it)) {
-      missing.push_back(fmt::format("--{}", key));
-    }
-  }
-  if (missing.empty()) return;
-  throw Error(fmt::format("no scenario file, and no {}", fmt::join(missing, ", ")),
-              "name a scenario file, or give these flags");
-}
-
 Scenario read_scenario(const std::string& given, const std::vector<Override>& flags) {
   if (given.empty()) require_flags(flags);
   const std::string path = given.empty() ? "" : scenario_file(given);
@@ -251,6 +245,7 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
   const auto doc = YamlDocument::from_text(text, path.empty() ? "command line" : path, keys);
   const YamlMap map = doc->root().map();
   for (const std::string& key : others) map.find(key);
+  refuse_grid(map, others);
   Scenario s;
   s.file = path;
   s.topologies = as_named_in(path, "topologies", names(map, "topology"));

@@ -64,6 +64,67 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// The commands with flags: their help ends in two examples, whose flags it names.
+TEST(HelpText, ShowsTwoExamples) {
+  for (const std::string& command : std::vector<std::string>{"run",
+                                                             "compare",
+                                                             "plan",
+                                                             "explain",
+                                                             "whatif",
+                                                             "sweep",
+                                                             "query",
+                                                             "advise",
+                                                             "list",
+                                                             "report",
+                                                             "validate",
+                                                             "calibrate",
+                                                             "papers",
+                                                             "place",
+                                                             "topology show",
+                                                             "topology check",
+                                                             "topology draw",
+                                                             "trace info",
+                                                             "trace check",
+                                                             "trace verify",
+                                                             "trace slice",
+                                                             "trace import",
+                                                             "trace serve",
+                                                             "trace synth",
+                                                             "export placement",
+                                                             "export goal",
+                                                             "export chakra",
+                                                             "export rank-costs"}) {
+    std::vector<std::string> line = words(command);
+    line.push_back("--help");
+    const std::string help = run_moesim(line).out;
+    const auto at = help.find("Examples:\n");
+    ASSERT_NE(at, std::string::npos) << command;
+    const std::string flags = help.substr(0, at);
+    std::istringstream lines(help.substr(at));
+    std::string example;
+    std::getline(lines, example);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(std::getline(lines, example)) << command;
+      EXPECT_THAT(example, StartsWith("  moesim " + command + " "));
+      EXPECT_LE(example.size(), 80U) << example;
+      for (const std::string& word : words(example)) {
+        if (word.starts_with('-') && word.size() > 1) EXPECT_THAT(flags, HasSubstr(word));
+      }
+    }
+  }
+}
+
+TEST(HelpText, HasGroups) {
+  const std::string help = run_moesim({"compare", "--help"}).out;
+  std::size_t last = 0;
+  for (const char* title : {"\nInputs:\n", "\nSteps:\n", "\nIterations:\n", "\nOutput:\n"}) {
+    EXPECT_NE(help.find(title), std::string::npos) << title;
+    last = std::max(last, help.find(title));
+  }
+  EXPECT_LT(help.find("--topology"), help.find("\nSteps:\n"));
+  EXPECT_LT(help.find("\nIterations:\n"), help.find("--tp"));
+}
+
 struct Mistake {
   std::string arguments, error;
 };
@@ -122,6 +183,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"compare --model hand --policy dedup",
                 "error: no scenario file, and no --topology, --trace\n"
                 "hint: name a scenario file, or give these flags\n"},
+        Mistake{"topology show two-by-two --set gpu.memory=1",
+                "--set gpu.memory=1: error: nothing but a topology is read here, no gpu\n"
+                "hint: topology.PATH=VALUE changes it\n"},
         Mistake{"compare nosuch.yaml", "nosuch.yaml: error: no such file\n"},
         Mistake{"list modles",
                 "error: nothing to list under 'modles'\nhint: did you mean 'models'?\n"},
@@ -139,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "hint: did you mean 'topology.nodes'?\n"},
         Mistake{"topology check two-by-two --set nodes",
                 "error: --set nodes: expected path=value\n"
-                "hint: for example --set nodes=8, or --set levels.0.count=4\n"}));
+                "hint: for example --set topology.nodes=8\n"}));
 
 TEST(CommandLine, EmptyValuesAreNotTakenForAbsentOnes) {
   const std::vector<std::string> good = words("compare --topology two-by-two --policy megatron");
