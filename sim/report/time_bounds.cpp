@@ -63,17 +63,21 @@ Seconds balanced(const Plan& plan, const std::vector<Seconds>& compute) {
   return largest;
 }
 
-/// The longest time of all bytes on a link, at the most that it yields.
+/// The longest time of all bytes on a link, at the most that it yields to one of the exchanges.
 Seconds longest_link(const PricedPlan& plan) {
   const std::vector<Link>& links = plan.topology().links();
   std::vector<std::int64_t> bytes(links.size());
+  std::vector<double> most(links.size(), 1);
   for (OpId id(0); id.index() < plan.plan().ops.size(); ++id.value) {
     if (!plan[id]) continue;
-    for (const LinkUse& use : plan[id]->loads.uses) bytes[use.link.index()] += use.bytes.value;
+    for (const LinkUse& use : plan[id]->loads.uses) {
+      bytes[use.link.index()] += use.bytes.value;
+      most[use.link.index()] = std::max(most[use.link.index()], use.part);
+    }
   }
   Seconds longest;
   for (std::size_t l = 0; l < links.size(); ++l) {
-    longest = std::max(longest, Bytes(bytes[l]) / links[l].bandwidth);
+    longest = std::max(longest, Bytes(bytes[l]) / (links[l].bandwidth * most[l]));
   }
   return longest;
 }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "sim/saved/json_numbers.h"
+#include "sim/topology/asymptote.h"
 
 namespace moesim {
 namespace {
@@ -80,7 +81,13 @@ Link read_link(const Json& json, const std::vector<std::shared_ptr<const Bandwid
     link.crowded = {whole_number<std::int64_t>(c.at(0)), whole_number<std::int64_t>(c.at(1)),
                     BytesPerSecond(c.at(2).get<double>())};
   }
-  if (json.contains("table")) link.table = tables.at(whole_number<std::size_t>(json["table"]));
+  if (json.contains("table")) {
+    link.table = tables.at(whole_number<std::size_t>(json["table"]));
+    // Files of 0.2.0 have the table's largest rate, and what a crowd leaves of it.
+    const double factor = asymptote_of(*link.table) / link.bandwidth;
+    link.bandwidth = asymptote_of(*link.table);
+    if (factor != 1) link.crowded.bandwidth = link.crowded.bandwidth * factor;
+  }
   return link;
 }
 

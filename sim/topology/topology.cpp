@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/id_vector.h"
+#include "sim/topology/asymptote.h"
 #include "sim/topology/cluster_limits.h"
 #include "sim/topology/route/loads.h"
 #include "sim/topology/route/paths.h"
@@ -87,7 +88,7 @@ void check_links(const Topology::Parts& parts) {
           crowded.bandwidth <= link.bandwidth)) {
       fail(parts, "the link " + name + " cannot be crowded like that");
     }
-    if (link.table && link.bandwidth != link.table->most()) {
+    if (link.table && link.bandwidth != asymptote_of(*link.table)) {
       fail(parts, "the link " + name + " has another bandwidth than its table");
     }
     if (link.cost < 1) fail(parts, "the link " + name + " has a routing cost below 1");

@@ -42,7 +42,7 @@ struct Crowding {
 /// One direction of a cable. Latencies of a route add up; its bandwidth is the least on it.
 struct Link {
   VertexId from, to;
-  BytesPerSecond bandwidth;  // with a table its largest rate
+  BytesPerSecond bandwidth;  // with a table its asymptote
   Seconds latency;
   int link_class = 0;  // index into Topology::classes()
   int cost = 1;        // routing cost, 1..most_link_cost: routes minimise its sum
@@ -86,8 +86,8 @@ struct LinkUse {
   /// that reaches it; rounds times. Routes to GPUs that are entered alike are taken together; of
   /// equal-cost paths the longest counts.
   Seconds first;
-  /// What the link yields to the exchange of what it yields to so many pairs: less than 1 where it
-  /// was measured, or the transport is slower than it.
+  /// What the link yields to the exchange of what it yields to so many pairs: less than 1 where the
+  /// transport is slower, and where it was measured less or, above its asymptote, more.
   double part = 1;
   bool operator==(const LinkUse&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/topology/asymptote.h"
 
 namespace moesim {
 namespace {
@@ -23,7 +24,7 @@ Link changed(Link link, LinkId id, const TopologyChanges& changes) {
   link.crowded.bandwidth = BytesPerSecond(link.crowded.bandwidth.value * speed);
   if (link.table) {
     link.table = std::make_shared<const BandwidthTable>(link.table->scaled(speed));
-    link.bandwidth = link.table->most();
+    link.bandwidth = asymptote_of(*link.table);
   }
   return link;
 }

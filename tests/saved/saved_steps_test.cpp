@@ -11,8 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/gzip.h"
+#include "sim/saved/cluster_json.h"
 #include "sim/saved/step_json.h"
 #include "sim/scenario/policy_steps.h"
+#include "sim/topology/reader.h"
 #include "tests/saved/saved_file.h"
 
 namespace moesim {
@@ -241,6 +243,24 @@ TEST_F(SavedStepsFile, CountsItsSteps) {
   std::vector<std::string> more = all;
   more.insert(more.begin() + 7, more[6]);
   EXPECT_THAT(complaint(hashed(more)), HasSubstr(":8: error: has steps that line 1 does not list"));
+}
+
+// Files of 0.2.0 have the largest rate of a table as its link's bandwidth.
+TEST(SavedCluster, HasTheAsymptoteOfItsTables) {
+  const Topology t = std::move(
+      parse_topology("nodes: 1\nnode:\n  gpu: x\n  gpus: 3\n  nvlink:\n    kind: switch\n"
+                     "    latency: 1 us\n    crowded: {pairs: 2, bandwidth: 1 GB/s}\n"
+                     "    bandwidth: [{size: 1 MB, rate: 8 GB/s}, {size: 4 MB, rate: 2 GB/s}]\n",
+                     "t")
+          .topology);
+  Json json = cluster_json(t);
+  for (Json& link : json["links"]) {
+    link["bytes_per_s"] = 8e9;
+    link["crowded"][2] = 4e9;
+  }
+  const Topology read = read_cluster(json);
+  EXPECT_EQ(read.links().front().bandwidth, BytesPerSecond(2e9));
+  EXPECT_EQ(read.links().front().crowded.bandwidth, BytesPerSecond(1e9));
 }
 
 }  // namespace

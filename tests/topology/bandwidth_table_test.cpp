@@ -9,8 +9,11 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "sim/topology/asymptote.h"
 #include "sim/topology/read/calibration_reader.h"
 #include "sim/topology/reader.h"
+#include "sim/topology/show/summary.h"
+#include "sim/topology/topology_changes.h"
 #include "tests/topology/parse.h"
 
 namespace moesim {
@@ -34,6 +37,7 @@ TEST(BandwidthTable, KeepsTheRateOfItsEnds) {
   EXPECT_DOUBLE_EQ(table.time(Bytes(10'000)).value, 1e-5);
   EXPECT_DOUBLE_EQ(table.time(Bytes(40'000'000)).value, 2e-2);
   EXPECT_EQ(table.most(), BytesPerSecond(2e9));
+  EXPECT_EQ(asymptote_of(table), BytesPerSecond(2e9));
 }
 
 TEST(BandwidthTable, TimesMayStayButNotFall) {
@@ -90,6 +94,24 @@ TEST(BandwidthTable, SlowsSmallExchanges) {
   // In four rounds, whose parts overlap.
   const ByteMatrix four = one_way(4'000'000);
   EXPECT_DOUBLE_EQ(longest(t.loads({four, t.all_gpus(), false, 4})), 2e-3);
+}
+
+// A flat start: a fixed time hides nearly all that the first size takes.
+TEST(BandwidthTable, MakesALinkAsFastAsItsAsymptote) {
+  const Topology t = std::move(parse_topology(with("    latency: 1 us\n    bandwidth:\n"
+                                                   "      - {size: 8 MB, rate: 292 GB/s}\n"
+                                                   "      - {size: 16 MB, rate: 5 GB/s}\n"
+                                                   "      - {size: 128 MB, rate: 2.5 GB/s}\n"),
+                                              "t")
+                                   .topology);
+  EXPECT_EQ(t.links().front().bandwidth, BytesPerSecond(2.5e9));
+  EXPECT_EQ(summarize(t).gpus.front().out.most, BytesPerSecond(2.5e9));
+  const auto seconds = [&](std::int64_t bytes) { return longest(t.loads(one_way(bytes))); };
+  EXPECT_DOUBLE_EQ(seconds(8'000'000), 8e6 / 292e9) << "times are the table's";
+  EXPECT_DOUBLE_EQ(seconds(128'000'000), 128e6 / 2.5e9);
+  TopologyChanges twice;
+  twice.bandwidth[t.links().front().link_class] = 2;
+  EXPECT_EQ(changed(t, twice).links().front().bandwidth, BytesPerSecond(5e9));
 }
 
 TEST(BandwidthTable, MultipliesWithCrowding) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/topology/asymptote.h"
 #include "sim/topology/read/spec_reader.h"
 
 namespace moesim {
@@ -42,7 +43,7 @@ void apply_to(Link& link, const LinkCalibration& measured) {
   link.table = factor == 1
                    ? measured.bandwidth
                    : std::make_shared<const BandwidthTable>(measured.bandwidth->scaled(factor));
-  link.bandwidth = link.table->most();
+  link.bandwidth = asymptote_of(*link.table);
   link.latency = measured.latency;
   link.crowded.bandwidth.value *= link.bandwidth.value / before;
 }

@@ -7,6 +7,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/units.h"
+#include "sim/topology/asymptote.h"
 #include "sim/topology/read/calibration_reader.h"
 #include "sim/topology/read/spec_reader.h"
 
@@ -44,7 +45,7 @@ Crowding read_crowding(const YamlValue& value, BytesPerSecond bandwidth, bool kn
 }
 
 void use(Wire& wire, std::shared_ptr<const BandwidthTable> table) {
-  wire.bandwidth = table ? table->most() : BytesPerSecond(1);
+  wire.bandwidth = table ? asymptote_of(*table) : BytesPerSecond(1);
   wire.table = std::move(table);
 }
 
