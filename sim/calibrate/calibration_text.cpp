@@ -134,6 +134,9 @@ std::string calibration_yaml(const Calibrated& result, const CalibrationText& te
         "      library: {}\n      date: {}\n      results_checked: {}\n",
         quoted(file_name(log)), quoted(log.hash), quoted(log.kind), quoted(log.what),
         known(log.gpu), known(log.library), known(log.date), log.checked);
+    if (log.notes.empty()) continue;
+    yaml += "      notes:\n";
+    for (const std::string& note : log.notes) yaml += fmt::format("        - {}\n", quoted(note));
   }
   return yaml;
 }
@@ -142,8 +145,10 @@ std::string calibration_report(const Calibrated& result) {
   const auto& [fit, held, logs] = result;
   std::string text;
   for (const Log& log : logs) {
-    text += fmt::format("{}: {}, {}{}\n", file_name(log), log.kind, log.what,
+    text += fmt::format("{}: {}, {}{}{}\n", file_name(log), log.kind, log.what,
+                        log.runs == 1 ? "" : fmt::format(", {} tests", log.runs),
                         log.checked ? "" : ", results not checked");
+    for (const std::string& note : log.notes) text += fmt::format("  note: {}\n", note);
   }
   text += fmt::format("\n{} times, {} rejected as outliers; fixed time {} +- {}\n\n",
                       fit.samples + fit.rejected, fit.rejected, microseconds(fit.fixed),

@@ -4,18 +4,19 @@
 namespace moesim {
 namespace {
 
-constexpr const char* collective_names[] = {"alltoall", "all_gather", "reduce_scatter",
-                                            "all_reduce", "sendrecv"};
+constexpr const char* collective_names[] = {"alltoall",   "all_gather", "reduce_scatter",
+                                            "all_reduce", "sendrecv",   "broadcast",
+                                            "reduce",     "gather",     "scatter"};
 
-/// Letters alone, in lower case, without "perf" and with one spelling of all-to-all.
+/// Only the letters of a program's name, in lower case, without folders and without "perf" and what
+/// follows it: builds add suffixes such as "_mpi".
 std::string bare(const std::string& name) {
   std::string word;
-  for (const char c : name) {
+  for (const char c : name.substr(name.rfind('/') + 1)) {
     if (c >= 'a' && c <= 'z') word += c;
     if (c >= 'A' && c <= 'Z') word += static_cast<char>(c - 'A' + 'a');
   }
-  if (word.ends_with("perf")) word.resize(word.size() - 4);
-  return word;
+  return word.substr(0, word.find("perf"));
 }
 
 }  // namespace
@@ -36,16 +37,22 @@ double link_bytes_per_byte(const Setting& setting, LinkReach reach) {
   const double per_host = n / setting.hosts;
   const bool between = reach == LinkReach::fabric;
   if (between && setting.hosts == 1) return 0;
+  const double nics = between ? per_host : 1;
   switch (setting.collective) {
     case Collective::alltoall:
+    case Collective::gather:
+    case Collective::scatter:
       return between ? (n - per_host) / n : (n - 1) / n;
     case Collective::sendrecv:
       return 1;
+    case Collective::broadcast:
+    case Collective::reduce:
+      return 1 / nics;
     case Collective::all_gather:
     case Collective::reduce_scatter:
+      return (n - 1) / n / nics;
     case Collective::all_reduce:
-      if (between && per_host > 1) return 0;
-      return (n - 1) / n * (setting.collective == Collective::all_reduce ? 2 : 1);
+      return 2 * (n - 1) / n / nics;
   }
   return 0;
 }

@@ -10,18 +10,29 @@
 
 namespace moesim {
 
-/// The collectives whose bytes per link are known: each GPU sends to all others in pairs, or along
-/// a ring.
-enum class Collective { alltoall, all_gather, reduce_scatter, all_reduce, sendrecv };
-inline constexpr int collective_count = 5;
+/// The collectives whose bytes per link are known: GPUs send to each other in pairs, or along a
+/// ring.
+enum class Collective {
+  alltoall,
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  sendrecv,
+  broadcast,
+  reduce,
+  gather,
+  scatter
+};
+inline constexpr int collective_count = 9;
 const char* name_of(Collective collective);
-/// "alltoall", "AlltoAll", "all_to_all_perf" ...; nothing for others.
+/// "alltoall", "AlltoAll", "bin/all_to_all_perf_mpi" ...; nothing for others.
 std::optional<Collective> collective_of(const std::string& name);
 
 /// Which links a measurement is about: those inside a host, or those between hosts.
 enum class LinkReach { host, fabric };
 
-/// What was measured: a collective of `ranks` GPUs, evenly on `hosts`.
+/// What was measured: a collective of `ranks` GPUs, evenly on `hosts`. GPUs of a host share NVLink
+/// here: where NVLink joins several machines, they are one host.
 struct Setting {
   Collective collective = Collective::alltoall;
   int ranks = 0;
@@ -29,9 +40,11 @@ struct Setting {
 };
 
 /// Bytes on the busiest link of one GPU, one direction, per byte of nccl-tests' "size":
-/// - all-to-all: what leaves the GPU (reach host) or its host (reach fabric)
-/// - ring algorithms: the factor of nccl-tests' bus bandwidth
-/// 0 when it is not known (rings over hosts of several GPUs).
+/// - all-to-all, gather, scatter: what leaves the busiest GPU for others (reach host) or for other
+///   hosts (reach fabric)
+/// - ring algorithms: the factor of nccl-tests' bus bandwidth; between hosts the rings of a host
+///   leave it once each, evenly over a NIC per GPU
+/// 0 when nothing crosses such a link.
 double link_bytes_per_byte(const Setting& setting, LinkReach reach);
 
 struct Sample {
@@ -39,7 +52,7 @@ struct Sample {
   Seconds time;
 };
 
-/// One file of measurements.
+/// The measurements of one setting in a file.
 struct Log {
   std::string file;                // as given
   std::string hash;                // of its content (hash_of)
@@ -47,8 +60,10 @@ struct Log {
   std::string what;                // "alltoall, 8 ranks, inside a host"
   std::string gpu, library, date;  // empty where the file does not say
   std::vector<Sample> samples;
-  double parts = 0;      // bytes on the link per byte of what a GPU has for one peer
-  bool checked = false;  // the test compared its results with the right ones
+  std::vector<std::string> notes;  // what people should know of them: "ends early ..."
+  double parts = 0;                // bytes on the link per byte of what a GPU has for one peer
+  int runs = 1;                    // tests of the file that these are the times of
+  bool checked = false;            // the test compared its results with the right ones
 };
 
 }  // namespace moesim

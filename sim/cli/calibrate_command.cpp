@@ -2,11 +2,16 @@
 // moesim calibrate: measured times of exchanges to a link's latency and bandwidth table.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 
+#include "sim/base/data_files.h"
 #include "sim/base/error.h"
 #include "sim/base/units.h"
 #include "sim/calibrate/calibration_text.h"
@@ -16,6 +21,7 @@
 #include "sim/cli/commands.h"
 #include "sim/flags/output_file.h"
 #include "sim/topology/read/spec_reader.h"
+#include "sim/topology/reader.h"
 
 namespace moesim {
 namespace {
@@ -23,10 +29,38 @@ namespace {
 struct CalibrateOptions {
   std::vector<std::string> logs;
   std::string out, name, date, collective, reach, exchange_overhead, nominal, source;
+  std::string hosts, topology;
   std::vector<int> beside;
-  int ranks = 0, hold_out = 0;
+  int ranks = 0, hold_out = 0, domain = 0, test = 0;
   bool in_place = false;
 };
+
+/// "8", or the names of the hosts between commas as mpirun takes them: "n1:8,n2:8".
+int hosts_of(const std::string& text) {
+  std::set<std::string> names;
+  int count = 0;
+  const char* end = text.data() + text.size();
+  if (std::from_chars(text.data(), end, count).ptr != end) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', at), text.size());
+      const std::string name = text.substr(at, comma - at);
+      names.insert(name.substr(0, name.find(':')));
+      at = comma + 1;
+    }
+    count = names.contains("") ? 0 : static_cast<int>(names.size());
+  }
+  if (count > 0 && count <= 1 << 20) return count;
+  throw Error("--hosts: '" + text + "' is neither a number of hosts nor a list of their names",
+              "--hosts 8, or --hosts n1,n2");
+}
+
+/// GPUs of a node of the topology: NVLink joins no others.
+int domain_of(const std::string& topology) {
+  const TopologyFile file = read_topology(data_file("topologies", topology));
+  std::map<int, int> gpus;
+  for (const GpuId gpu : file.topology.all_gpus()) ++gpus[file.topology.host_of(gpu)];
+  return std::ranges::max_element(gpus, {}, &std::pair<const int, int>::second)->second;
+}
 
 LogChoice choice_of(const CalibrateOptions& options) {
   LogChoice choice;
@@ -43,6 +77,14 @@ LogChoice choice_of(const CalibrateOptions& options) {
     throw Error("--reach: '" + options.reach + "' is neither host nor fabric");
   }
   if (options.ranks != 0) choice.ranks = options.ranks;
+  if (!options.hosts.empty()) choice.hosts = hosts_of(options.hosts);
+  if (options.domain != 0 && !options.topology.empty()) {
+    throw Error("--domain and --topology both say how many GPUs share NVLink",
+                "leave one of them out");
+  }
+  if (options.domain != 0) choice.domain = options.domain;
+  if (!options.topology.empty()) choice.domain = domain_of(options.topology);
+  if (options.test != 0) choice.test = options.test;
   choice.in_place = options.in_place;
   return choice;
 }
@@ -82,6 +124,10 @@ std::string command_of(const CalibrateOptions& options) {
   add("--collective", options.collective);
   if (options.ranks != 0) add("--ranks", std::to_string(options.ranks));
   for (const int ranks : options.beside) add("--beside", std::to_string(ranks));
+  add("--hosts", options.hosts);
+  if (options.domain != 0) add("--domain", std::to_string(options.domain));
+  add("--topology", options.topology);
+  if (options.test != 0) add("--test", std::to_string(options.test));
   add("--reach", options.reach);
   if (options.in_place) text += " --in-place";
   add("--exchange-overhead", options.exchange_overhead);
@@ -157,9 +203,22 @@ void add_calibrate_command(CommandLine& app) {
       .required();
   command.add_option("-o,--out", options->out, "writes NAME.calib.yaml and prints the residuals");
   command.add_option("--name", options->name, "name of the calibration (default: the file's)");
-  command.add_option("--collective", options->collective,
-                     "takes the rows of this collective, or says what an old log measures");
-  command.add_option("--ranks", options->ranks, "takes the rows of this rank count");
+  command.add_option(
+      "--collective", options->collective,
+      "takes the tests of this collective, or says what a log without a name measures");
+  command.add_option("--ranks", options->ranks,
+                     "takes the rows of this rank count, or says it for a log without ranks");
+  command.add_option("--hosts", options->hosts,
+                     "hosts of a log without ranks: how many, or their names between commas");
+  command
+      .add_option("--domain", options->domain,
+                  "GPUs of the run that share NVLink (default: those of a host; 72 of GB200 and "
+                  "GB300)")
+      .range(1, 1 << 20);
+  command.add_option("--topology", options->topology,
+                     "takes --domain from the nodes of a topology");
+  command.add_option("--test", options->test, "takes only the N-th test of each log")
+      .range(1, 1 << 20);
   command
       .add_option("--beside", options->beside,
                   "takes rows of these other rank counts for sizes that were not measured or "

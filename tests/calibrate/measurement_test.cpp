@@ -13,12 +13,18 @@ TEST(LinkBytes, FollowTheCollective) {
   EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_reduce, 4, 1}, LinkReach::host), 1.5);
   EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::sendrecv, 2, 2}, LinkReach::fabric), 1);
   EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 4, 4}, LinkReach::fabric), 0.75);
-  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 8, 4}, LinkReach::fabric), 0);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_gather, 8, 4}, LinkReach::fabric),
+                   7.0 / 16);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::all_reduce, 16, 2}, LinkReach::fabric),
+                   15.0 / 64);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::broadcast, 8, 1}, LinkReach::host), 1);
+  EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::scatter, 8, 2}, LinkReach::fabric), 0.5);
   EXPECT_DOUBLE_EQ(link_bytes_per_byte({Collective::alltoall, 8, 1}, LinkReach::fabric), 0);
 }
 
 TEST(Collectives, GoByManyNames) {
-  for (const char* name : {"alltoall", "AlltoAll", "all_to_all", "alltoall_perf"}) {
+  for (const char* name : {"alltoall", "AlltoAll", "all_to_all", "alltoall_perf",
+                           "alltoall_perf_mpi", "/opt/perf/alltoall_perf_cuda13"}) {
     EXPECT_EQ(collective_of(name), Collective::alltoall) << name;
   }
   EXPECT_EQ(collective_of("reduce_scatter_perf"), Collective::reduce_scatter);

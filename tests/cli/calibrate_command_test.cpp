@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim calibrate: logs in, a file that topologies read out.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +64,55 @@ TEST(CalibrateCommand, LeavesToTheTopologyWhatItHasAsOverhead) {
       run_moesim({"calibrate", logs + "1.log", "--exchange-overhead", "1 ms", "--date", "2026-01"});
   EXPECT_THAT(outcome.out, HasSubstr("latency: 0 us"));
   EXPECT_THAT(outcome.out, HasSubstr("date: \"2026-01\""));
+}
+
+/// A table without ranks, of 16 ranks: 45 GB/s and 20 us where half of the bytes leave a host.
+std::string excerpt() {
+  return "#       size         count      type   redop    root     time   algbw   busbw  #wrong    "
+         " time "
+         "  algbw   busbw  #wrong\n"
+         "     4194304         65536     float    none      -1    66.60   62.98   59.04       0    "
+         "66.60 "
+         "  62.98   59.04    N/A\n"
+         "    67108864       1048576     float    none      -1   765.65   87.65   82.17       0   "
+         "765.65 "
+         "  87.65   82.17    N/A\n"
+         "  1073741824      16777216     float    none      -1  11950.5   89.85   84.23       0  "
+         "11950.5 "
+         "  89.85   84.23    N/A\n";
+}
+
+TEST(CalibrateCommand, TakesHostsAndDomainsThatLogsDoNotSay) {
+  const Scratch scratch;
+  const std::string log = scratch.file("a.log");
+  std::ofstream(log) << excerpt();
+  std::ofstream(scratch.file("t.yaml")) << "nodes: 2\nnode:\n  gpu: x\n  gpus: 8\n"
+                                           "  nvlink: {kind: switch, bandwidth: 1 GB/s}\n"
+                                           "fabric: {kind: switch, bandwidth: 1 GB/s}\n";
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"calibrate", log, "--ranks", "16"});
+    return run_moesim(words);
+  };
+  const Outcome asked = run({});
+  EXPECT_EQ(asked.code, 2);
+  EXPECT_THAT(asked.err, HasSubstr("hint: --hosts says how many"));
+  for (const char* hosts : {"2", "n1,n2", "n1:8,n2:8"}) {
+    const Outcome outcome = run({"--hosts", hosts});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("alltoall, 16 ranks, between 2 hosts"));
+    EXPECT_THAT(outcome.err, HasSubstr("512 MiB     45 GB/s"));
+    EXPECT_THAT(outcome.err, HasSubstr("  note: ends early, after 3 rows"));
+    EXPECT_THAT(outcome.out, HasSubstr(fmt::format("--ranks '16' --hosts '{}'", hosts)));
+    EXPECT_THAT(outcome.out, HasSubstr("      notes:\n        - \"ends early, after 3 rows"));
+  }
+  EXPECT_THAT(run({"--hosts", "4", "--topology", scratch.file("t.yaml")}).err,
+              HasSubstr("between 2 NVLink domains of 4 hosts"));
+  EXPECT_THAT(run({"--hosts", "4", "--domain", "16"}).err,
+              HasSubstr("inside an NVLink domain of 4 hosts"));
+  EXPECT_THAT(run({"--domain", "8", "--topology", "t"}).err, HasSubstr("leave one of them out"));
+  for (const char* hosts : {"0", "-1", "n1,,n2", "n1,"}) {
+    EXPECT_THAT(run({"--hosts", hosts}).err, HasSubstr("is neither a number of hosts nor"));
+  }
 }
 
 TEST(CalibrateCommand, HoldsSizesOut) {

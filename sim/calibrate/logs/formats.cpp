@@ -34,21 +34,9 @@ double number_in(const std::string& file, int line, std::string_view what,
   return value;
 }
 
-void check_choice(const std::string& file, const Setting& setting, const LogChoice& choice) {
-  if (choice.collective && *choice.collective != setting.collective) {
-    throw error_in(file, fmt::format("holds {}, not {}", name_of(setting.collective),
-                                     name_of(*choice.collective)));
-  }
-  if (choice.ranks && *choice.ranks != setting.ranks) {
-    throw error_in(file, fmt::format("is of {} ranks, not of {}", setting.ranks, *choice.ranks));
-  }
-}
-
-Collective tested(const std::string& file, int line, const std::string& name) {
-  if (const auto collective = collective_of(name)) return *collective;
-  throw error_in(file,
-                 fmt::format("'{}' is none of the tests whose bytes per link are known", name),
-                 "alltoall, sendrecv, all_gather, reduce_scatter or all_reduce", line);
+std::string label(const Setting& s) {
+  return fmt::format("{} of {} ranks on {} host{}", name_of(s.collective), s.ranks, s.hosts,
+                     s.hosts == 1 ? "" : "s");
 }
 
 Bytes LinkShare::bytes(double size) const {
@@ -58,61 +46,51 @@ Bytes LinkShare::bytes(double size) const {
   throw error_in(file, fmt::format("has an exchange of {:.3g} bytes", size));
 }
 
+namespace {
+
+/// Groups of GPUs that share NVLink: the hosts unless a domain is chosen.
+int domains_of(const std::string& file, const Setting& setting, const LogChoice& choice) {
+  if (!choice.domain) return setting.hosts;
+  if (setting.ranks <= *choice.domain) return 1;
+  if (setting.ranks % *choice.domain == 0) return setting.ranks / *choice.domain;
+  throw error_in(file,
+                 fmt::format("its {} ranks do not fill NVLink domains of {} GPUs", setting.ranks,
+                             *choice.domain),
+                 "--domain says how many GPUs of the run share NVLink, such as 8 of 16");
+}
+
+std::string place_of(int domains, int hosts, bool inside) {
+  if (inside && hosts == 1) return "inside a host";
+  if (inside) return fmt::format("inside an NVLink domain of {} hosts", hosts);
+  if (domains == hosts) return fmt::format("between {} hosts", hosts);
+  return fmt::format("between {} NVLink domains of {} host{}", domains, hosts,
+                     hosts == 1 ? "" : "s");
+}
+
+}  // namespace
+
 LinkShare link_share(const std::string& file, const Setting& setting, const LogChoice& choice,
                      Log& log) {
-  const LinkReach reach =
-      choice.reach.value_or(setting.hosts > 1 ? LinkReach::fabric : LinkReach::host);
+  const int domains = domains_of(file, setting, choice);
+  const LinkReach reach = choice.reach.value_or(domains > 1 ? LinkReach::fabric : LinkReach::host);
   const bool inside = reach == LinkReach::host;
-  if (inside && setting.hosts > 1) {
+  if (inside && domains > 1) {
     throw error_in(
         file,
-        fmt::format("ran on {} hosts: the time is that of the links between them", setting.hosts),
-        "take a run on one host for the links inside it");
+        fmt::format("ran on {} {}: the time is that of the links between them", domains,
+                    choice.domain ? "NVLink domains" : "hosts"),
+        "take a run on one host for the links inside it; where NVLink joins hosts, as in racks of "
+        "NVL72, --domain 72 says so");
   }
-  const double factor = link_bytes_per_byte(setting, reach);
-  if (!(factor > 0) && setting.hosts == 1) {
+  const double factor = link_bytes_per_byte({setting.collective, setting.ranks, domains}, reach);
+  if (!(factor > 0)) {
     throw error_in(file, "ran on one host: nothing crossed a link between hosts",
                    "take a run on several hosts, or --reach host");
   }
-  if (!(factor > 0)) {
-    throw error_in(file,
-                   fmt::format("how many bytes of an {} a link between hosts carries is not "
-                               "known with {} ranks on {} hosts",
-                               name_of(setting.collective), setting.ranks, setting.hosts),
-                   "take alltoall or sendrecv, or one rank per host");
-  }
   log.what = fmt::format("{}, {} ranks, {}", name_of(setting.collective), setting.ranks,
-                         inside ? "inside a host" : fmt::format("between {} hosts", setting.hosts));
+                         place_of(domains, setting.hosts, inside));
   log.parts = factor * setting.ranks;
   return {file, factor};
-}
-
-void check_row(const std::string& file, int line, const Setting& setting, const NcclRow& row) {
-  if (!(row.microseconds > 0)) {
-    throw error_in(file, "a time is not above 0", "run more iterations (-n)", line);
-  }
-  // Times are printed with 3 to 7 digits, bandwidths with 2 decimals.
-  const double algbw = row.size / row.microseconds / 1e3;
-  const auto agree = [](double printed, double computed) {
-    return std::abs(printed - computed) <= 0.02 * computed + 0.011;
-  };
-  const char* hint =
-      "columns are size (B), time (us), algbw and busbw (GB/s) as nccl-tests has them";
-  if (!agree(row.algbw, algbw)) {
-    throw error_in(file,
-                   fmt::format("{} bytes in {} us are {:.2f} GB/s, but algbw is {}", row.size,
-                               row.microseconds, algbw, row.algbw),
-                   hint, line);
-  }
-  const double busbw =
-      algbw * link_bytes_per_byte({setting.collective, setting.ranks, 1}, LinkReach::host);
-  if (!agree(row.busbw, busbw)) {
-    throw error_in(
-        file,
-        fmt::format("algbw {} of {} with {} ranks is a busbw of {:.2f}, not {}", row.algbw,
-                    name_of(setting.collective), setting.ranks, busbw, row.busbw),
-        hint, line);
-  }
 }
 
 }  // namespace moesim

@@ -2,14 +2,12 @@
 // What nccl-tests write with -J (JSON version 3, read in 2.19.6, commit a0b82b2, src/util.cu).
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "sim/base/error.h"
 #include "sim/base/json.h"
 #include "sim/calibrate/logs/formats.h"
+#include "sim/calibrate/logs/nccl_test.h"
 
 namespace moesim {
 namespace {
@@ -24,13 +22,12 @@ class JsonLog {
         root_(parse_json(
             text, {file_, 1, "run the test to its end: it closes the file when it is done"})) {}
 
-  Log read() {
-    log_.kind = "nccl-tests JSON";
-    log_.checked = true;
+  NcclTest read() {
+    test_.has_table = test_.ended = true;
     read_setting();
-    if (root_.contains("start_time")) log_.date = part(root_, "start_time", &json::is_string);
+    if (root_.contains("start_time")) test_.date = part(root_, "start_time", &json::is_string);
     if (root_.contains("nccl_version")) {
-      log_.library = fmt::format("NCCL {}", root_["nccl_version"].dump());
+      test_.library = fmt::format("NCCL {}", root_["nccl_version"].dump());
     }
     const json results = part(root_, "results", &json::is_array);
     for (std::size_t i = 0; i < results.size(); ++i) read_result(results[i], i);
@@ -38,7 +35,7 @@ class JsonLog {
     if (part(bounds, "count", &json::is_number).get<double>() != 0) {
       fail("the test found wrong results", wrong_results_hint);
     }
-    return std::move(log_);
+    return std::move(test_);
   }
 
  private:
@@ -58,27 +55,21 @@ class JsonLog {
 
   void read_setting() {
     const json args = part(root_, "args", &json::is_array);
-    const std::string program =
-        !args.empty() && args[0].is_string()
-            ? std::filesystem::path(args[0].get<std::string>()).filename().string()
-            : "";
-    setting_.collective = tested(file_, 0, program);
-    std::set<std::string> hosts;
+    if (!args.empty() && args[0].is_string()) test_.program = args[0].get<std::string>();
     const json config = part(root_, "config", &json::is_object);
-    for (const json& device : part(config, "devices", &json::is_array)) {
-      ++setting_.ranks;
-      hosts.insert(part(device, "hostname", &json::is_string).get<std::string>());
-      log_.gpu = part(device, "device_info", &json::is_string).get<std::string>();
-    }
-    // Of the devices of a process nccl-tests list the first alone.
     const double local = part(config, "nthreads", &json::is_number).get<double>() *
                          part(config, "ngpus", &json::is_number).get<double>();
     if (!(local >= 1 && local <= 1024)) fail("has no GPUs in a process, or too many");
-    setting_.ranks *= static_cast<int>(local);
-    if (setting_.ranks < 2) fail("ran with one rank: nothing crossed a link", "run at least two");
-    setting_.hosts = static_cast<int>(hosts.size());
-    check_choice(file_, setting_, choice_);
-    share_ = link_share(file_, setting_, choice_, log_);
+    test_.ranks.set_local(static_cast<int>(local));
+    for (const json& device : part(config, "devices", &json::is_array)) {
+      const double rank = part(device, "rank", &json::is_number);
+      const double group =
+          device.value("group", json(0)).is_number() ? device.value("group", 0.) : 0;
+      if (!(rank >= 0 && rank < 1 << 24)) fail("has a rank that is none");
+      test_.ranks.list(static_cast<int>(rank), static_cast<int>(group),
+                       part(device, "hostname", &json::is_string));
+      test_.gpu = part(device, "device_info", &json::is_string);
+    }
   }
 
   void read_result(const json& result, std::size_t number) {
@@ -87,33 +78,30 @@ class JsonLog {
         part(result, choice_.in_place ? "in_place" : "out_of_place", &json::is_object);
     const json wrong = body.value("nwrong", json());
     if (!wrong.is_number()) {
-      log_.checked = false;
+      test_.checked = false;
     } else if (wrong.get<double>() != 0) {
       fail(fmt::format("results[{}]: {} wrong elements at size {}", number, wrong.dump(), size),
            wrong_results_hint);
     }
-    if (size == 0) return;
     const char* time = body.contains("cpu_time") ? "cpu_time" : "time";
-    const NcclRow row{size, part(body, time, &json::is_number),
-                      part(body, "alg_bw", &json::is_number),
-                      part(body, "bus_bw", &json::is_number)};
-    check_row(file_, 0, setting_, row);
-    share_.add(size, Seconds(row.microseconds * 1e-6), log_);
+    test_.rows.push_back({size, part(body, time, &json::is_number),
+                          part(body, "alg_bw", &json::is_number),
+                          part(body, "bus_bw", &json::is_number)});
   }
 
   std::string file_;
   const LogChoice& choice_;
   json root_;
-  Log log_;
-  Setting setting_;
-  LinkShare share_{};
+  NcclTest test_;
 };
 
 }  // namespace
 
 Log parse_nccl_tests_json(const std::string& text, const std::string& file,
                           const LogChoice& choice) {
-  return JsonLog(text, file, choice).read();
+  Log log = log_of({JsonLog(text, file, choice).read()}, file, choice);
+  log.kind = "nccl-tests JSON";
+  return log;
 }
 
 }  // namespace moesim

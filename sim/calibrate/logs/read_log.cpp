@@ -10,9 +10,15 @@
 namespace moesim {
 namespace {
 
-/// Decides by the first character and line, since files of all kinds have all kinds of names: JSON
-/// begins with a brace, a table with a line of names between commas; text of nccl-tests has #
-/// lines.
+/// Whether there is a table of nccl-tests, or something of what is printed around one.
+bool is_nccl_text(const std::string& text) {
+  const auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
+  return (has("algbw") && has("busbw")) || has("Out of bounds values") ||
+         has("ccl-tests version") || (has("nThread ") && has("nGpus "));
+}
+
+/// Decides by the content, since files of all kinds have all kinds of names: JSON begins with a
+/// brace, a table with a line of names between commas.
 Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
   check_text(text, file);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -21,7 +27,8 @@ Log parse(const std::string& text, const std::string& file, const LogChoice& cho
   }
   if (text[first] == '{') return parse_nccl_tests_json(text, file, choice);
   const std::string line = text.substr(first, text.find('\n', first) - first);
-  const bool table = line.find(',') != std::string::npos && line.find('#') == std::string::npos;
+  const bool table = line.find(',') != std::string::npos && line.find('#') == std::string::npos &&
+                     !is_nccl_text(text);
   return table ? parse_table(text, file, choice) : parse_nccl_tests_text(text, file, choice);
 }
 

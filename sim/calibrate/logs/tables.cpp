@@ -75,11 +75,6 @@ struct Entry {
 };
 using ReadEntry = std::function<std::optional<Entry>(const Csv::Row&)>;
 
-std::string label(const Setting& s) {
-  return fmt::format("{} of {} ranks on {} host{}", name_of(s.collective), s.ranks, s.hosts,
-                     s.hosts == 1 ? "" : "s");
-}
-
 bool chosen(const Setting& setting, const LogChoice& choice) {
   if (choice.collective && *choice.collective != setting.collective) return false;
   if (choice.ranks && *choice.ranks != setting.ranks) return false;

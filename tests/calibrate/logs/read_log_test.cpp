@@ -83,8 +83,11 @@ TEST(NcclTestsJson, CountsTheProcesses) {
   std::string text = read_file(logs + "alltoall-4.json");
   text.replace(text.find("\"ngpus\":8"), 9, "\"ngpus\":1");
   const std::size_t begin = text.find("[{\"rank\"") + 1;
-  const std::string device = text.substr(begin, text.find("]", begin) - begin) + ",";
-  for (int i = 1; i < 8; ++i) text.insert(begin, device);
+  std::string device = text.substr(begin, text.find("]", begin) - begin) + ",";
+  for (int i = 1; i < 8; ++i) {
+    device[device.find("\"rank\":") + 7] = static_cast<char>('0' + i);
+    text.insert(begin, device);
+  }
   EXPECT_EQ(parse_log(text, "a.json", {}).what, "alltoall, 8 ranks, inside a host");
 }
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What single lines of a log of nccl-tests say, whatever launchers put before them and NCCL prints
+// into them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesim {
+
+std::vector<std::string> words_of(std::string_view line);
+
+/// The whole number that all of the word is.
+std::optional<long long> whole_in(std::string_view word);
+
+/// Without escape sequences of terminals and without tags of mpirun ("[1,0]<stdout>:"), which also
+/// stand inside a row that was printed in pieces.
+std::string plain_line(const std::string& line);
+
+/// Output of NCCL itself: "host:pid:tid [0] NCCL INFO ...".
+struct LibraryOutput {
+  std::size_t at;     // where it begins: before it may be a part of a row
+  std::string host;   // empty when it does not say
+  std::string text;   // from "NCCL" on
+  bool info = false;  // not a warning
+};
+std::optional<LibraryOutput> library_output(const std::string& line);
+
+/// "#  Rank  0 Group  0 Pid   4000 on   n1 device  0 [0000:10:00] NVIDIA H100", of any version.
+struct RankLine {
+  int rank, group;
+  std::string host, gpu;
+};
+std::optional<RankLine> rank_line(const std::string& line);
+
+/// The names of the columns, from "size" on; empty for other lines.
+std::vector<std::string> columns_in(const std::string& line);
+
+/// The words of a row. The type is what tells a row from other output, since prefixes of launchers
+/// have any form.
+struct RowWords {
+  std::string size;
+  bool whole_count;               // count x width of the type is the size
+  std::string redop, root;        // empty where there is none
+  std::vector<std::string> rest;  // times and what follows
+};
+std::optional<RowWords> row_words(const std::string& line, bool has_root);
+
+/// The name of a test in a command line or in another mention: "alltoall_perf_mpi"; empty
+/// otherwise.
+std::string program_in(const std::string& line);
+
+/// What the key is followed by, up to a space; "" when it is not there.
+std::string word_after(std::string_view line, std::string_view key);
+
+/// Whether the line says that a run failed or was ended.
+bool tells_of_an_end(std::string_view line);
+
+}  // namespace moesim
