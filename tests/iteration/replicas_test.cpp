@@ -228,6 +228,40 @@ TEST_F(ReplicasTest, KernelsWaitForTheirWeights) {
   }
 }
 
+TEST_F(ReplicasTest, UpdateTheirPartOfDenseParametersRoundedUp) {
+  topology_ = test::h100_nodes(3);
+  trace_ = test::tokens_for(model_, 48 * 512, 512);
+  std::int64_t dense = 0;
+  const auto add = [&](int layer, BlockKind block) {
+    const BlockParameters p = block_parameters(model_, layer, block);
+    dense += p.split + p.whole;
+  };
+  add(0, BlockKind::embedding);
+  add(0, BlockKind::head);
+  for (int layer = 0; layer < layers; ++layer) {
+    add(layer, BlockKind::attention);
+    add(layer, model_.is_moe_layer(layer) ? BlockKind::moe : BlockKind::dense_ffn);
+  }
+  ASSERT_NE(dense % 24, 0);
+  // 3 EP groups of 8: a GPU has 4 experts of each of 3 layers.
+  const std::int64_t routed = 3LL * 4 * model_.expert_parameters();
+  for (const int zero : {0, 1}) {
+    IterationOptions o = options(PipelineKind::one_f_one_b, 1, 8);
+    o.spec.global_batch = 24;
+    o.spec.zero = zero;
+    const Plan iteration = plan(o);
+    const auto update = std::ranges::find_if(
+        iteration.ops, [](const Op& op) { return op.key.kind == OpKind::optimizer; });
+    ASSERT_NE(update, iteration.ops.end());
+    const std::int64_t own = zero == 0 ? dense + routed : (dense + 23) / 24 + routed / 3;
+    for (std::size_t m = 0; m < update->group.size(); ++m) {
+      const auto& bytes = std::get<MemoryBound>(update->kernels()->of(m));
+      EXPECT_EQ(bytes.read, Bytes(own * 16)) << zero;     // gradient, master weight and moments
+      EXPECT_EQ(bytes.written, Bytes(own * 14)) << zero;  // the latter three, and the weight
+    }
+  }
+}
+
 TEST_F(ReplicasTest, ZeroTwoAndThreeNeedOneCopyOfAStage) {
   IterationOptions o = options(PipelineKind::dualpipe, 4, 2);
   o.spec.zero = 2;

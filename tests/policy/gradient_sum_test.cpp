@@ -67,6 +67,34 @@ TEST(GradientSum, ShardsOfFsepAreSummedByThoseThatKeepThem) {
   EXPECT_EQ(sent, std::vector<std::int64_t>(8, 4 * parameters / 2 * 2 * 2 * 3 / 4));
 }
 
+TEST(GradientSum, PartsThatDoNotDivideAreRoundedUp) {
+  // 3,072 parameters among 5 holders: 615 each, of 2 bytes.
+  const auto holders = summed(even_case(5, 2, 4, 2).plan("contiguous", "alltoall"));
+  EXPECT_EQ(holders, std::vector<std::int64_t>(10, 2 * 615 * 2 * 2 * 4));
+  // Among 6 holders 512 each: 1,024 bytes are 342 on each of the 3 rings of a node of 3 GPUs.
+  const auto rings = summed(even_case(2, 3, 4, 1).plan("contiguous", "alltoall"));
+  EXPECT_EQ(rings, std::vector<std::int64_t>(6, 4 * 3 * 342 * 2 * 5));
+  // Of each of 5 experts a rank keeps 615 parameters: 3,075, or 1,538 for each of 2 groups.
+  const auto shards =
+      summed(even_case(2, 5, 5, 5).plan("{kind: fsep, planner: even, slots: 2}", "alltoall"));
+  EXPECT_EQ(shards, std::vector<std::int64_t>(10, 1538 * 2 * 2));
+}
+
+TEST(GradientSum, CopiesOfALayerThatIsSharedByAllSumTheirParts) {
+  // A GPU of 5 has 615 parameters of each of 4 experts: 2,460, or 1,230 for each of 2 copies.
+  const HybridCase c = even_case(5, 1, 4, 1);
+  const PlacementContext context{.groups = EpGroups(c.topology, 1),
+                                 .model = c.model,
+                                 .experts = 4,
+                                 .layers = 1,
+                                 .recorded = {}};
+  LayerDecision shared(Assignment(contiguous_placement(4, 5, 1), 1));
+  shared.gradients = GradientLayout::summed;
+  const auto sum = expert_ring(context, {&shared, &shared}, {"sum", 2, 2});
+  ASSERT_TRUE(sum.has_value());
+  EXPECT_EQ(sent_by(sum->traffic), std::vector<std::int64_t>(10, 1230 * 2 * 2));
+}
+
 TEST(GradientSum, FsdpHasSummedThemByItself) {
   EXPECT_TRUE(summed(even_case(4, 2, 4, 2).plan("fsdp-ep", "alltoall")).empty());
 }

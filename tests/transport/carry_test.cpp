@@ -96,6 +96,16 @@ TEST(Carry, AConnectionTakesItsRowsOneByOne) {
   EXPECT_NEAR(time_by(t, cluster, uneven).overhead.value / us, 3 + 2.5 * 2, 1e-9);
 }
 
+TEST(Carry, TheBusiestGpuSaysHowLongRowsTake) {
+  const Transport t = transport_of("start_up: 3 us\nper_row: 2 us\n");
+  ByteMatrix traffic{Bytes(100)};
+  traffic.add_row({});
+  traffic.add_row(std::vector<ByteMatrix::Entry>{{GpuId(4), 6}});
+  traffic.add_row(std::vector<ByteMatrix::Entry>{{GpuId(5), 2}, {GpuId(6), 4}});
+  for (int g = 3; g < 8; ++g) traffic.add_row({});
+  EXPECT_NEAR(time_by(t, small_cluster(2), traffic).overhead.value / us, 3 + 6 * 2, 1e-9);
+}
+
 TEST(Carry, FlagsGoToAllExpertsHoweverFewRowsThereAre) {
   const Transport t = transport_of("start_up: 3 us\nflags: {host: 8 us, fabric: 20 us}\n");
   const Topology cluster = small_cluster(2);
@@ -118,6 +128,11 @@ TEST(Carry, FlagsGoToAllExpertsHoweverFewRowsThereAre) {
   const std::vector<GpuId> members = {GpuId(0), GpuId(1), GpuId(2), GpuId(3), GpuId(4)};
   EXPECT_NEAR(price(cluster, GroupTraffic{five, members}, {&t, false})->alone.overhead.value / us,
               3 + 20 * 4 / 5., 1e-9);
+  // So has the one in the first host, and a host without members counts for nothing.
+  const std::vector<GpuId> other = {GpuId(3), GpuId(8), GpuId(9), GpuId(10), GpuId(11)};
+  EXPECT_NEAR(
+      price(small_cluster(3), GroupTraffic{five, other}, {&t, false})->alone.overhead.value / us,
+      3 + 20 * 4 / 5., 1e-9);
 }
 
 TEST(Carry, OnlyTheStatedNetworkIsKnown) {
