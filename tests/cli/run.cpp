@@ -132,6 +132,11 @@ Outcome Running::wait() {
   return outcome;
 }
 
+fs::path moesim_program() {
+  const char* program = std::getenv("MOESIM_PROGRAM");
+  return program != nullptr ? program : MOESIM_BINARY;
+}
+
 Outcome run_moesim(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
   return Running(arguments, surroundings).wait();
 }

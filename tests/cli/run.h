@@ -18,12 +18,15 @@ struct Outcome {
   double peak_bytes = 0;   // of memory
 };
 
+/// The moesim that is tested: $MOESIM_PROGRAM, or the one that was built.
+std::filesystem::path moesim_program();
+
 /// Where a command runs; everything it needs is named by absolute paths.
 struct Surroundings {
   std::filesystem::path folder = MOESIM_ROOT;                  // working directory
   std::filesystem::path data = MOESIM_ROOT "/tests/cli/data";  // MOESIM_DATA; unset when empty
   std::filesystem::path output = {};                           // where stdout goes; kept when empty
-  std::filesystem::path program = MOESIM_BINARY;
+  std::filesystem::path program = moesim_program();
   bool limited = false;  // to 10 s of a core and 2 GB, so that what hangs or swells ends
 };
 

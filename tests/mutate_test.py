@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/mutate knows every room, all of its sources and tests, and breaks lines as it says.
+
+usage: mutate_test.py
+"""
+import importlib.machinery
+import importlib.util
+import pathlib
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def load(path):
+    loader = importlib.machinery.SourceFileLoader(path.name, str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+mutate = load(ROOT / "scripts/mutate")
+
+
+class Mutants(unittest.TestCase):
+    def of(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "a.cpp"
+            source.write_text(text, encoding="utf-8")
+            return [line for _, line in mutate.mutants_of(source)]
+
+    def test_a_line_is_broken_in_every_way_that_it_can_be(self):
+        self.assertEqual(self.of("  return (value + by - 1) / by;\n"),
+                         ["  return (value - by - 1) / by;", "  return (value + by + 1) / by;",
+                          "  return (value + by - 1) * by;", "  return (value + by - 2) / by;"])
+        self.assertEqual(self.of("  done(a);\n"), ["  ;"])
+
+    def test_comments_strings_and_what_shows_nothing_are_left(self):
+        self.assertEqual(self.of('// a + b\n  list.reserve(a + b);\n  static_assert(a == b);\nauto x = "a + b";\n'), [])
+
+    @unittest.skipUnless((ROOT / "build/build.ninja").exists(), "there is no ./build")
+    def test_every_room_has_tests_and_all_of_its_sources(self):
+        for name in mutate.ROOMS:
+            with self.subTest(room=name):
+                room = mutate.Room(name)
+                self.assertEqual(room.sources, sorted((ROOT / name).rglob("*.cpp")))
+                self.assertIn(room.binary, mutate.targets(".*"))
+
+
+if __name__ == "__main__":
+    unittest.main()
