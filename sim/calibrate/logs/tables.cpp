@@ -194,13 +194,13 @@ const std::map<std::string, std::pair<const char*, const char*>> not_links = {
      {"holds lines that were fitted, not times", "take the table that they were fitted to"}},
     {"dispatch_GBs",
      {"holds bandwidths of DeepEP, whose bytes per link depend on the routing",
-      "docs/results/deepep.md compares them with simulations"}},
+      "docs/results/papers.md compares them with simulations"}},
     {"dispatch_avg_t_us",
      {"holds times of DeepEP, whose bytes per link depend on the routing",
-      "docs/results/deepep.md compares them with simulations"}},
+      "docs/results/papers.md compares them with simulations"}},
     {"dispatch_transmit_us",
      {"holds times of DeepEP, whose bytes per link depend on the routing",
-      "docs/results/deepep.md compares them with simulations"}},
+      "docs/results/papers.md compares them with simulations"}},
 };
 
 }  // namespace

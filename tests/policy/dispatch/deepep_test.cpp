@@ -155,7 +155,7 @@ struct Row {
   double published, simulated, low, high;
 };
 
-/// The figures of docs/results/deepep.md stand in the XML report of the test.
+/// With links at their data-sheet rates; the figures stand in the XML report of the test.
 void expect_ratio(const Row& row) {
   const double ratio = row.simulated / row.published;
   EXPECT_TRUE(row.low <= ratio && ratio <= row.high)
