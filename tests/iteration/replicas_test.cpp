@@ -229,8 +229,8 @@ TEST_F(ReplicasTest, KernelsWaitForTheirWeights) {
 }
 
 TEST_F(ReplicasTest, UpdateTheirPartOfDenseParametersRoundedUp) {
-  topology_ = test::h100_nodes(3);
-  trace_ = test::tokens_for(model_, 48 * 512, 512);
+  const Topology topology = test::h100_nodes(3);
+  const RoutingTrace trace = test::tokens_for(model_, 48 * 512, 512);
   std::int64_t dense = 0;
   const auto add = [&](int layer, BlockKind block) {
     const BlockParameters p = block_parameters(model_, layer, block);
@@ -249,7 +249,8 @@ TEST_F(ReplicasTest, UpdateTheirPartOfDenseParametersRoundedUp) {
     IterationOptions o = options(PipelineKind::one_f_one_b, 1, 8);
     o.spec.global_batch = 24;
     o.spec.zero = zero;
-    const Plan iteration = plan(o);
+    IterationPlanner planner(test::policy("alltoall"), topology, model_, trace, o);
+    const Plan iteration = planner.plan(0).plan;
     const auto update = std::ranges::find_if(
         iteration.ops, [](const Op& op) { return op.key.kind == OpKind::optimizer; });
     ASSERT_NE(update, iteration.ops.end());
