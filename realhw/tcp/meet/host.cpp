@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <string_view>
 
 #include "sim/base/error.h"
 
@@ -46,8 +48,14 @@ std::vector<Socket> RendezvousHost::take_in() {
 
 /// Until somebody knocks or speaks, or the next deadline.
 void RendezvousHost::wait(const Socket& listener) const {
-  std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
+  std::vector<pollfd> polled;
   Clock::time_point next = deadline_;
+  const auto room = knocks_.empty() ? Clock::now() : knocks_.front().arrived() + least_stay;
+  if (knocks_.size() < most_knocks || room <= Clock::now()) {
+    polled.push_back({listener.fd(), POLLIN, 0});
+  } else {
+    next = std::min<Clock::time_point>(next, room);
+  }
   for (const Knock& knock : knocks_) {
     polled.push_back({knock.socket().fd(), POLLIN, 0});
     next = std::min(next, knock.deadline());
@@ -56,14 +64,34 @@ void RendezvousHost::wait(const Socket& listener) const {
   poll(polled.data(), polled.size(), static_cast<int>(std::clamp<long>(left, 0, 1000)));
 }
 
+/// Of the address that holds the most places one that has not said who it is, else any; the one
+/// that has been here longest. So a flood takes places from itself. None if all have just come.
+std::list<Knock>::iterator RendezvousHost::who_makes_room() {
+  const Clock::time_point before = Clock::now() - least_stay;
+  std::map<std::string_view, int> places;
+  int most = 0;
+  for (const Knock& knock : knocks_) most = std::max(most, ++places[knock.host()]);
+  auto chosen = knocks_.end();
+  for (auto knock = knocks_.begin(); knock != knocks_.end() && knock->arrived() <= before;
+       ++knock) {
+    if (places[knock->host()] < most) continue;
+    if (!knock->has_said()) return knock;
+    if (chosen == knocks_.end()) chosen = knock;
+  }
+  return chosen;
+}
+
 void RendezvousHost::welcome(const Socket& listener) {
-  for (std::size_t i = 0; i < most_knocks; ++i) {  // then those who have knocked are heard
+  constexpr int at_once = 64;  // then those who have knocked are heard
+  for (int i = 0; i < at_once; ++i) {
+    if (knocks_.size() == most_knocks) {
+      const auto leaves = who_makes_room();
+      if (leaves == knocks_.end()) return;
+      refuse(*leaves, Refusal("it made room for others"));
+      knocks_.erase(leaves);
+    }
     auto guest = accept_now(listener);
     if (!guest) return;
-    if (knocks_.size() == most_knocks) {
-      refuse(knocks_.front(), Refusal("it made room for others"));
-      knocks_.pop_front();
-    }
     const auto deadline =
         std::min<Clock::time_point>(deadline_, Clock::now() + rendezvous_patience);
     knocks_.emplace_back(std::move(guest->first), guest->second, deadline);

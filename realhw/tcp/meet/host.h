@@ -22,12 +22,15 @@ class RendezvousHost {
   std::vector<Socket> take_in();
 
  private:
-  /// Of those who have not proved anything; who has waited longest makes room.
-  static constexpr std::size_t most_knocks = 256;
+  /// Of those who have not proved anything. Nobody makes room before this time has passed, in which
+  /// a rank proves itself; what cannot be taken in waits in the kernel.
+  static constexpr std::size_t most_knocks = 512;
+  static constexpr std::chrono::milliseconds least_stay{100};
   static constexpr int most_named = 8;  // of those refused
 
   void wait(const Socket& listener) const;
   void welcome(const Socket& listener);
+  std::list<Knock>::iterator who_makes_room();
   void attend();
   bool attend(Knock& knock);
   void join(Knock& knock, const Hello& hello);

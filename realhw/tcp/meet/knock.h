@@ -27,13 +27,17 @@ class Refusal : public std::runtime_error {
 class Knock {
  public:
   Knock(Socket socket, const Address& from, Clock::time_point deadline)
-      : socket_(std::move(socket)), from_(from), deadline_(deadline) {}
+      : socket_(std::move(socket)), from_(from), host_(from.host()), deadline_(deadline) {}
 
   const Socket& socket() const { return socket_; }
   const Address& from() const { return from_; }
   /// "rank 1 at 10.0.0.1:40000" once it has said so, else the address alone.
   std::string who() const;
+  const std::string& host() const { return host_; }
+  Clock::time_point arrived() const { return arrived_; }
   Clock::time_point deadline() const { return deadline_; }
+  /// Whether it has said who it is, and owes the proof.
+  bool has_said() const { return stage_ == Stage::proof; }
 
   /// Takes what has arrived. Who it is, once it has proved to know the secret; throws Refusal.
   std::optional<Hello> listen(const TcpPlace& place);
@@ -51,7 +55,8 @@ class Knock {
 
   Socket socket_;
   Address from_;
-  Clock::time_point deadline_;
+  std::string host_;
+  Clock::time_point arrived_ = Clock::now(), deadline_;
   Stage stage_ = Stage::greeting;
   std::string bytes_;  // that have arrived
   Hello hello_;

@@ -28,11 +28,12 @@ class Guest {
       } catch (const Error&) {
         throw;
       } catch (const std::exception& e) {
-        if (met_) {
+        if (certain_) {
           throw std::runtime_error(fmt::format("rank {}, rendezvous with rank 0 at {}: {}",
                                                place_.rank, place_.str(), e.what()));
         }
-        if (Clock::now() + pause > deadline_) {  // rank 0 may not have started yet
+        // Rank 0 may not have started yet, or made room for others.
+        if (Clock::now() + pause > deadline_) {
           throw std::runtime_error(
               fmt::format("rank {} did not reach rank 0 at {} within {:g} s: {}", place_.rank,
                           place_.str(), place_.limit.count(), e.what()));
@@ -56,7 +57,7 @@ class Guest {
       } catch (const Error&) {
         throw;
       } catch (const std::exception& e) {
-        if (met_) throw;
+        if (certain_) throw;
         problem = e.what();
       }
     }
@@ -72,11 +73,12 @@ class Guest {
     write_all(host, bytes_of(hello), deadline_);
     Reply reply;
     reply.greeting = read_words<Greeting>(host, deadline_);
-    met_ = true;  // what goes wrong now is not mended by waiting
     if (!reply.greeting.ours()) {
+      certain_ = true;
       throw std::runtime_error(fmt::format("what listens at {} is no moesim-hw", at.str()));
     }
     if (reply.greeting.version != rendezvous_version) {
+      certain_ = true;
       throw std::runtime_error(
           fmt::format("rank 0 speaks version {} of the rendezvous, this rank {}",
                       reply.greeting.version, rendezvous_version));
@@ -90,7 +92,9 @@ class Guest {
           fmt::format("rank 0 at {} has another secret than this rank {}", at.str(), place_.rank),
           "MOESIM_SECRET or MOESIM_SECRET_FILE must be the same on every rank");
     }
-    heed(read_verdict(host, deadline_));
+    const Verdict joined = read_verdict(host, deadline_);
+    certain_ = true;
+    heed(joined);
     // Rank 0 may have started later, and tells when it gives up.
     heed(read_verdict(host, after(place_.limit) + rendezvous_patience));
   }
@@ -102,7 +106,7 @@ class Guest {
 
   const TcpPlace& place_;
   Clock::time_point deadline_;
-  bool met_ = false;
+  bool certain_ = false;  // what goes wrong now is not mended by another try
 };
 
 }  // namespace

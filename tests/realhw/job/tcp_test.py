@@ -80,7 +80,7 @@ class Meet(Tcp):
         return all_of_them
 
     def test_silent_strangers_delay_nobody(self):
-        for strangers in (8, 400):  # and more than are heard at once
+        for strangers in (8, 700):  # and more than are heard at once
             with self.subTest(strangers=strangers):
                 self.port = free_port()
                 first = self.start(0, 2, "exchange 10", "--join-timeout", "100")
