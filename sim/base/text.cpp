@@ -30,12 +30,23 @@ std::size_t sequence_length(std::string_view text) {
 }
 
 /// Bytes of the control character at the front, 0 when there is none that a terminal acts on. Those
-/// of C1 are two bytes in UTF-8, U+0080 to U+009F.
+/// of C1 are two bytes in UTF-8, U+0080 to U+009F. Those that turn the direction of what follows
+/// make a name read as another one: U+061C, U+200E and U+200F, U+202A to U+202E, U+2066 to U+2069.
 std::size_t control_length(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  if (first == '\n' || first == '\t') return 0;
-  if (first < 0x20 || first == 0x7f) return 1;
-  return first == 0xc2 && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0 ? 2 : 0;
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const auto from = [](unsigned value, unsigned least, unsigned most) {
+    return least <= value && value <= most;
+  };
+  if (byte(0) == '\n' || byte(0) == '\t') return 0;
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  if (byte(0) == 0xc2) return from(byte(1), 0x80, 0x9f) ? 2 : 0;
+  if (byte(0) == 0xd8) return byte(1) == 0x9c ? 2 : 0;
+  if (byte(0) != 0xe2) return 0;
+  const bool turns = byte(1) == 0x80 ? from(byte(2), 0x8e, 0x8f) || from(byte(2), 0xaa, 0xae)
+                                     : byte(1) == 0x81 && from(byte(2), 0xa6, 0xa9);
+  return turns ? 3 : 0;
 }
 
 /// The first byte that is NUL or no UTF-8, or the text's size.
@@ -56,7 +67,7 @@ std::string printable(std::string_view text) {
   // Nearly every text: no byte that could begin a control character.
   const auto is_plain = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    return (byte >= 0x20 && byte != 0x7f && byte != 0xc2) || byte == '\n' || byte == '\t';
+    return (byte >= 0x20 && byte != 0x7f && byte < 0xc2) || byte == '\n' || byte == '\t';
   };
   if (std::ranges::all_of(text, is_plain)) return std::string(text);
   std::string shown;

@@ -9,7 +9,17 @@
 namespace moesim {
 namespace {
 
-std::string csv_field(const std::string& text) {
+/// Names come from files, and spreadsheets compute what begins so, unless an apostrophe says that
+/// it is text. A number or a dash computes nothing.
+std::string as_text_of_a_sheet(const std::string& text) {
+  const bool computed =
+      text.size() > 1 && std::string("=+-@\t\r").find(text[0]) != std::string::npos;
+  const bool number = text.find_first_not_of("+-.0123456789eE%, ") == std::string::npos;
+  return computed && !number ? "'" + text : text;
+}
+
+std::string csv_field(const std::string& name) {
+  const std::string text = as_text_of_a_sheet(name);
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

@@ -158,6 +158,13 @@ TEST(HostileText, TellsATerminalNothing) {
   EXPECT_EQ(printable("\xc2\x9b"
                       "2J \xc2\xa0\xc3\x9b"),
             "\\xc2\\x9b2J \xc2\xa0\xc3\x9b");
+  EXPECT_EQ(printable("a\xe2\x80\xae"
+                      "b \xe2\x81\xa6 \xd8\x9c"),
+            "a\\xe2\\x80\\xaeb \\xe2\\x81\\xa6 \\xd8\\x9c");
+  for (const char* harmless :
+       {"\xe2\x80\xa6", "\xe2\x82\xac", "\xd8\x9b", "\xe2\x81\xaa", "\xd7\x90"}) {
+    EXPECT_EQ(printable(harmless), harmless);
+  }
   for (int c = 0; c < 256; ++c) {  // each byte by itself, the tab and the end of a line as they are
     const std::string text(1, static_cast<char>(c));
     const bool acts = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;

@@ -42,6 +42,13 @@ TEST(Render, NamesTellATerminalNothing) {
   }
 }
 
+TEST(Render, NamesTellASpreadsheetNothing) {
+  Table table("cases", 1, {"policy", "-change"});
+  table.rows = {{"=1+1", "-"}, {"@x", "-1.5 %"}, {"+a,b", "a=b"}, {"-cmd", Seconds(-2)}};
+  EXPECT_EQ(render(Printout().add(table), {PrintFormat::csv}).text,
+            "policy,'-change [s]\n'=1+1,-\n'@x,-1.5 %\n\"'+a,b\",a=b\n'-cmd,-2\n");
+}
+
 std::string rendered(const PrintStyle& style) { return render(cases(), style).text; }
 
 TEST(Render, AFileHasAllColumnsThatTellSomething) {

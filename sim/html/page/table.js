@@ -31,8 +31,11 @@ function columnsOf(result) {
   return [label("policy"), ...columns.filter(says)];
 }
 
+/** Spreadsheets compute what begins so, unless an apostrophe says that it is text. */
+const sheetText = text => /^[=+\-@\t\r]./.test(text) && isNaN(text) ? `'${text}` : text;
+
 function csvOf(columns, cases) {
-  const cell = value => value === null || value === undefined ? "" : typeof value === "number" ? String(value) : `"${value.replace(/"/g, '""')}"`;
+  const cell = value => value === null || value === undefined ? "" : typeof value === "number" ? String(value) : `"${sheetText(value).replace(/"/g, '""')}"`;
   return [columns.map(column => cell(column.name)), ...cases.map(shown => columns.map(column => cell(column.value(shown))))]
     .map(row => row.join(",")).join("\n") + "\n";
 }
