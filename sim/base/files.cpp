@@ -14,6 +14,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/file_in_parts.h"
+#include "sim/base/regular_file.h"
 
 namespace moesim {
 
@@ -28,7 +29,7 @@ bool is_folder(const std::string& path) {
 }
 
 std::string read_file(const std::string& path) {
-  if (is_folder(path)) throw error_in(path, "is a folder, not a file");
+  check_regular_file(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   std::ostringstream text;

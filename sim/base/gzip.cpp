@@ -12,6 +12,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
+#include "sim/base/regular_file.h"
 
 namespace moesim {
 namespace {
@@ -56,6 +57,7 @@ std::string read_gzip(const std::string& path, const std::string& hint) {
 }
 
 std::string read_text_or_gzip(const std::string& path) {
+  check_regular_file(path);
   const gzFile file = ::gzopen(path.c_str(), "rb");
   if (file == nullptr)
     throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));

@@ -16,6 +16,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/flags/command_line.h"
+#include "sim/trace/unchanged.h"
 
 namespace {
 
@@ -57,7 +58,15 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted.");
   add_commands(app, argc > 1 ? argv[1] : "");
   moesim::add_examples(app);
-  fmt::print("{}", app.parse(argc, argv));
+  try {
+    fmt::print("{}", app.parse(argc, argv));
+  } catch (const moesim::Interrupted&) {
+    throw;
+  } catch (const std::exception&) {
+    moesim::check_unchanged_files();  // else the failure hides that a file changed meanwhile
+    throw;
+  }
+  moesim::check_unchanged_files();
   if (std::fflush(stdout) != 0) {
     throw std::runtime_error(fmt::format("cannot write the output: {}", std::strerror(errno)));
   }

@@ -44,11 +44,21 @@ struct StepOfJob {
 
 bool send(int out, const Message& message) { return write_frame(out, to_bytes(message)); }
 
-Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progress) {
+/// What a run on a changed trace fails with says nothing of the change.
+std::string run_on_unchanged_files(const WorkerJob<std::string>& job, const JobProgress& progress) {
   try {
     std::string result = job.run(progress);
     check_unchanged_files();
-    return {Telling::result, std::move(result)};
+    return result;
+  } catch (const std::exception&) {
+    check_unchanged_files();
+    throw;
+  }
+}
+
+Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progress) {
+  try {
+    return {Telling::result, run_on_unchanged_files(job, progress)};
   } catch (const Unsuitable& e) {
     return {Telling::unsuitable, to_bytes(e.diagnostics())};
   } catch (const Error& e) {

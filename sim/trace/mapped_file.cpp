@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "sim/base/error.h"
+#include "sim/base/regular_file.h"
 
 namespace moesim {
 
@@ -18,7 +19,9 @@ MappedFile::MappedFile(const std::string& path) {
   const auto refuse = [&](int reason) {
     return error_in(path, fmt::format("cannot be read: {}", std::strerror(reason)));
   };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  check_regular_file(path);
+  // O_NONBLOCK: should a FIFO take its place meanwhile, nobody waits for its writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw refuse(errno);
   struct stat status {};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -54,9 +54,13 @@ WatchedFile& WatchedFile::operator=(WatchedFile&& other) noexcept {
 bool WatchedFile::changed() const {
   struct stat now {};
   if (::stat(path_.c_str(), &now) != 0) return false;  // removed: what is mapped stays
+  const auto differs = [](const timespec& a, const timespec& b) {
+    return a.tv_sec != b.tv_sec || a.tv_nsec != b.tv_nsec;
+  };
+  // Who writes over a file may set its mtime back, as rsync --times does; the ctime stays.
   return now.st_dev == status_.st_dev && now.st_ino == status_.st_ino &&
-         (now.st_size != status_.st_size || now.st_mtim.tv_sec != status_.st_mtim.tv_sec ||
-          now.st_mtim.tv_nsec != status_.st_mtim.tv_nsec);
+         (now.st_size != status_.st_size || differs(now.st_mtim, status_.st_mtim) ||
+          differs(now.st_ctim, status_.st_ctim));
 }
 
 void check_unchanged_files() {

@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/file_in_parts.h"
+#include "sim/base/gzip.h"
 
 namespace moesim {
 namespace {
@@ -97,6 +98,29 @@ TEST(Files, OnlyRegularFilesAreReplaced) {
   EXPECT_TRUE(fs::is_fifo(pipe));
   fs::remove(pipe);
   EXPECT_THROW(write_file(testing::TempDir(), "x"), Error);
+}
+
+TEST(Files, OnlyRegularFilesAreRead) {
+  const fs::path pipe = fs::path(testing::TempDir()) / "moesim_files_test_fifo";
+  fs::remove(pipe);
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0666), 0);
+  const auto refusal = [](const std::string& path, auto read) {
+    try {
+      read(path);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  // Nobody writes to the FIFO, and /dev/zero has no end: reading either never returns.
+  for (const auto& read : {+[](const std::string& path) { read_file(path); },
+                           +[](const std::string& path) { read_text_or_gzip(path); }}) {
+    EXPECT_NE(refusal(pipe.string(), read).find("fifo: error: is a FIFO, not a regular file"),
+              std::string::npos);
+    EXPECT_NE(refusal("/dev/zero", read).find("is a device, not a regular file"),
+              std::string::npos);
+  }
+  fs::remove(pipe);
 }
 
 TEST(Files, HashIsXxh3) {

@@ -119,8 +119,20 @@ class Faults(unittest.TestCase):
                 file.seek(200)
                 file.write(b"\0" * 64)
 
+        def write_nonsense(path):  # ids that are none: the run fails by them
+            with open(path, "r+b") as file:
+                file.seek(128)
+                file.write(b"\xff" * 64)
+
+        def set_back(path):  # as rsync --times leaves it
+            before = os.stat(path)
+            write_over(path)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
         for change, reason in ((cut, "cut short or replaced while it was read|was changed while it was read"),
-                               (write_over, "was changed while it was read")):
+                               (write_over, "was changed while it was read"),
+                               (write_nonsense, "was changed while it was read"),
+                               (set_back, "was changed while it was read")):
             with self.subTest(change=change.__name__):
                 trace = self.folder / "trace"
                 shutil.copytree(ROOT / "tests/fixtures/traces/hand", trace)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <memory>
@@ -63,6 +64,42 @@ TEST(MappedFile, AFileThatIsChangedWhileItIsReadIsNamed) {
     EXPECT_EXIT(use_after_change(close_before), testing::ExitedWithCode(2),
                 "/changed: error: was changed while it was read");
   }
+}
+
+TEST(MappedFile, AFileWhoseTimesAreSetBackIsNamed) {
+  const ScratchFolder scratch;
+  const std::string path = scratch / "ids.npy";
+  write_bytes(path, "before");
+  const auto use_after_change = [&] {
+    const auto written = std::filesystem::last_write_time(path);
+    const MappedFile file(path);
+    struct stat before {
+    }, after{};
+    ASSERT_EQ(::stat(path.c_str(), &before), 0);
+    do {  // until the clock of the file system ticks
+      write_bytes(path, "after!");
+      std::filesystem::last_write_time(path, written);
+      ASSERT_EQ(::stat(path.c_str(), &after), 0);
+    } while (after.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+             after.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+    try {
+      check_unchanged_files();
+    } catch (const Error& e) {
+      fmt::print(stderr, "{}", e.what());
+      ::_exit(2);
+    }
+  };
+  EXPECT_EXIT(use_after_change(), testing::ExitedWithCode(2),
+              "/ids.npy: error: was changed while it was read");
+}
+
+TEST(MappedFile, FifosAreRefused) {
+  const ScratchFolder scratch;
+  ASSERT_EQ(::mkfifo((scratch / "ids.npy").c_str(), 0666), 0);
+  EXPECT_NE(error_text([&] {
+              MappedFile file(scratch / "ids.npy");
+            }).find("is a FIFO, not a regular file"),
+            std::string::npos);
 }
 
 TEST(MappedFile, OtherBusErrorsStaySignals) {

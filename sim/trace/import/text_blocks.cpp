@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "sim/base/error.h"
+#include "sim/base/regular_file.h"
 
 namespace moesim {
 namespace {
@@ -27,7 +28,7 @@ std::size_t size_of_file(const std::string& path) {
 
 TextBlocks::TextBlocks(const std::string& path)
     : path_(path),
-      file_(::gzopen(path.c_str(), "rb")),
+      file_((check_regular_file(path), ::gzopen(path.c_str(), "rb"))),
       size_(size_of_file(path)),
       block_(std::clamp(size_, least_block, most_block)) {
   if (file_ == nullptr) {

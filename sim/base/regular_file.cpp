@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/regular_file.h"
+
+#include <filesystem>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+
+void check_regular_file(const std::string& path) {
+  std::error_code impossible;
+  const auto type = std::filesystem::status(path, impossible).type();
+  switch (type) {
+    case std::filesystem::file_type::directory:
+      throw error_in(path, "is a folder, not a file");
+    case std::filesystem::file_type::fifo:
+      throw error_in(path, "is a FIFO, not a regular file", "write it to a file first");
+    case std::filesystem::file_type::character:
+    case std::filesystem::file_type::block:
+      throw error_in(path, "is a device, not a regular file");
+    case std::filesystem::file_type::socket:
+      throw error_in(path, "is a socket, not a regular file");
+    default:
+      return;
+  }
+}
+
+}  // namespace moesim

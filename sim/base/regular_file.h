@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Only regular files are read: opening a FIFO waits for ever, and a device never ends.
+#pragma once
+
+#include <string>
+
+namespace moesim {
+
+/// Throws Error for a FIFO, a device, a socket or a folder. What is not there passes: opening it
+/// says why.
+void check_regular_file(const std::string& path);
+
+}  // namespace moesim
