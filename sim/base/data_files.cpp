@@ -38,7 +38,8 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 }
 
 bool is_path_name(const std::string& name) {
-  return name.find('/') != std::string::npos || name.ends_with(".yaml") || name.ends_with(".yml");
+  return name.find('/') != std::string::npos || name.ends_with(".yaml") || name.ends_with(".yml") ||
+         name.ends_with(".json");
 }
 
 fs::path folder_of(const std::string& file) { return fs::path(file).parent_path(); }

@@ -2,8 +2,10 @@
 // Reads models/moe/*.yaml and models/dense/*.yaml.
 #include <fmt/format.h>
 
+#include "sim/base/files.h"
 #include "sim/base/most.h"
 #include "sim/model/attention_reader.h"
+#include "sim/model/hf_config.h"
 #include "sim/model/hybrid_reader.h"
 #include "sim/model/moe_model.h"
 
@@ -16,10 +18,28 @@ DataType data_type(const YamlMap& map, const std::string& key) {
   return static_cast<DataType>(map.choice(key, data_types));
 }
 
+/// Layers without a rhythm, each by its number.
+std::vector<int> listed_layers(const YamlValue& value, int layers) {
+  std::vector<int> result;
+  for (const YamlValue& item : value.list()) {
+    const auto number = static_cast<int>(item.integer({0, 1 << 20}));
+    if (number >= layers) {
+      item.error(fmt::format("'moe_layers' names layer {}, but 'layers' is {}", number, layers),
+                 "layer numbers count from 0");
+    } else if (!result.empty() && number <= result.back()) {
+      item.error("'moe_layers' does not ascend", "each layer once, in order");
+    }
+    result.push_back(number);
+  }
+  if (result.empty()) value.error("'moe_layers' names no layer");
+  return result;
+}
+
 std::vector<int> moe_layers(const YamlMap& map, int layers) {
   std::vector<int> result;
   const auto value = map.get("moe_layers");
   if (!value) return result;
+  if (value->is_list()) return listed_layers(*value, layers);
   const YamlMap range = value->map();
   const auto first = range.integer("first", {0, 1 << 20});
   const auto number = range.integer("count", possible_size);
@@ -129,6 +149,12 @@ MoeModel read_model(YamlDocument& doc, void (*read_layers)(const YamlMap&, MoeMo
 }  // namespace
 
 MoeModel read_moe_model(const std::string& path, const std::vector<Override>& overrides) {
+  if (path.ends_with(".json")) {
+    const std::string text = read_file(path);
+    if (is_hf_config(path, text)) {
+      return parse_moe_model(model_text_of_hf_config(path, text), path, overrides);
+    }
+  }
   return read_model(*YamlDocument::from_file(path, overrides), read_experts);
 }
 

@@ -5,6 +5,7 @@
 
 #include "sim/base/error.h"
 #include "sim/model/gpu_model.h"
+#include "sim/model/hf_config.h"
 #include "sim/model/model_flops.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/parameters.h"
@@ -23,13 +24,17 @@ void time_kernels(const GpuModel& gpu) {
   }
 }
 
-/// The first line is a comment that names the kind: "# moe", "# dense" or "# gpu".
+/// The first line is a comment that names the kind: "# moe", "# dense", "# hf" or "# gpu".
 void read_model(std::string_view bytes) {
   const std::string text(bytes);
   if (text.starts_with("# moe\n")) {
     parse_moe_model(text, "a.yaml").missing_of_whole();
   } else if (text.starts_with("# dense\n")) {
     parse_dense_model(text, "a.yaml").missing_of_whole();
+  } else if (text.starts_with("# hf\n")) {
+    const std::string config = text.substr(5);
+    const std::string model = model_text_of_hf_config("config.json", config);
+    parse_moe_model(model, "config.json").missing_of_whole();
   } else if (text.starts_with("# gpu\n")) {
     time_kernels(parse_gpu_model(text, "a.yaml"));
   } else {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/hf_attention.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const HfNames heads_key = {"num_attention_heads", "n_heads"};
+
+/// Every how many layers one is full, where the file lists kinds of layers in such a rhythm; 0
+/// where it does not.
+std::int64_t full_every(HfKeys& keys, std::int64_t layers) {
+  const Json* types = keys.find({"layer_types"});
+  if (types == nullptr || !types->is_array()) {
+    return keys.number({"full_attention_interval"}, 2).value_or(0);
+  }
+  for (std::int64_t every = 2; every <= layers; ++every) {
+    bool fits = std::ssize(*types) == layers;
+    for (std::int64_t l = 0; fits && l < layers; ++l) {
+      fits = ((*types)[static_cast<std::size_t>(l)] == "full_attention") == ((l + 1) % every == 0);
+    }
+    if (fits) return every;
+  }
+  return 0;
+}
+
+std::string latent(HfKeys& keys, std::int64_t heads) {
+  std::string shape = fmt::format("kind: mla, heads: {}", heads);
+  if (const auto rank = keys.number({"q_lora_rank"}, 1))
+    shape += fmt::format(", q_rank: {}", *rank);
+  return shape + fmt::format(", kv_rank: {}, nope_dim: {}, rope_dim: {}, value_dim: {}",
+                             keys.need({"kv_lora_rank"}), keys.need({"qk_nope_head_dim"}),
+                             keys.need({"qk_rope_head_dim"}), keys.need({"v_head_dim"}));
+}
+
+/// The layers that do not attend to all tokens before.
+std::string other_layers(HfKeys& keys, std::int64_t layers) {
+  const std::int64_t every = full_every(keys, layers);
+  if (every < 2) return "";
+  if (keys.has({"linear_num_key_heads"})) {
+    return fmt::format(
+        ", full_every: {}, linear: {{key_heads: {}, value_heads: {}, key_dim: {}, value_dim: {}, "
+        "conv: {}}}",
+        every, keys.need({"linear_num_key_heads"}), keys.need({"linear_num_value_heads"}),
+        keys.need({"linear_key_head_dim"}), keys.need({"linear_value_head_dim"}),
+        keys.need({"linear_conv_kernel_dim"}));
+  }
+  const auto window = keys.number({"sliding_window"}, 1);
+  return window ? fmt::format(", full_every: {}, window: {}", every, *window) : "";
+}
+
+}  // namespace
+
+std::string hf_attention(HfKeys& keys, const HfArchitecture& is, std::int64_t hidden,
+                         std::int64_t layers) {
+  const auto heads = keys.number(heads_key, 1);
+  if (!heads || !is.usual_attention) return "";
+  if (keys.has({"kv_lora_rank"})) return "attention: {" + latent(keys, *heads) + "}\n";
+  auto width = keys.number({"head_dim"}, 1);
+  if (!width && hidden % *heads == 0) width = hidden / *heads;
+  const std::int64_t kv_heads =
+      keys.number({"num_key_value_heads", "attn_config.kv_n_heads"}, 1).value_or(*heads);
+  if (!width) return "";
+  if (*heads % kv_heads != 0) {
+    keys.refuse(fmt::format("'num_key_value_heads' is {}, which does not divide {} heads", kv_heads,
+                            *heads));
+  }
+  const std::string_view type = is.type;
+  std::string shape =
+      fmt::format("heads: {}, kv_heads: {}, head_dim: {}", *heads, kv_heads, *width);
+  if (keys.flag({"use_qk_norm", "qk_layernorm"}, is.qk_norm)) shape += ", qk_norm: true";
+  if (keys.flag({"attention_bias", "qkv_bias", "use_qkv_bias"}, is.attention_bias)) {
+    shape += ", bias: true";
+  }
+  if (type == "gpt_oss") shape += ", output_bias: true, sinks: true";
+  if (type == "qwen3_next" || type == "qwen3_5_moe_text") shape += ", output_gate: true";
+  return "attention: {" + shape + other_layers(keys, layers) + "}\n";
+}
+
+}  // namespace moesim

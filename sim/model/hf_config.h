@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as Hugging Face describes it: config.json of transformers.
+#pragma once
+
+#include <string>
+
+namespace moesim {
+
+/// Whether a file's name and keys are those of a config.json, not of a model file of ours.
+bool is_hf_config(const std::string& path, const std::string& text);
+
+/// What a config.json says, as the text of a model file of ours. Throws Error for an architecture
+/// that is not known, and for each key that is missing.
+std::string model_text_of_hf_config(const std::string& path, const std::string& text);
+
+}  // namespace moesim
