@@ -83,6 +83,35 @@ void measure_sequences(const RoutingTrace& trace, TraceStatistics& out) {
   out.median_sequence = (lengths[(n - 1) / 2] + lengths[n / 2]) / 2.0;
 }
 
+/// Pairs that independent choices would give fewer tokens than this have a lift by chance alone.
+constexpr double least_expected = 20;
+
+/// Adds the pairs of a layer with the largest lift to those of the layers before.
+void keep_by_lift(const LayerScan& scan, std::vector<ExpertPair> pairs, std::size_t wanted,
+                  std::vector<ExpertPair>& best) {
+  const auto tokens = static_cast<double>(scan.tokens());
+  const auto load = [&](int e) { return static_cast<double>(scan.counts()[e]) / tokens; };
+  const auto expected = [&](const ExpertPair& pair) {
+    return load(pair.a) * load(pair.b) * tokens;
+  };
+  std::erase_if(pairs, [](const ExpertPair& pair) { return pair.tokens == 0; });
+  const bool some = std::ranges::any_of(
+      pairs, [&](const ExpertPair& pair) { return expected(pair) >= least_expected; });
+  for (ExpertPair& pair : pairs) {
+    if (some && expected(pair) < least_expected) continue;
+    pair.share = static_cast<double>(pair.tokens) / tokens;
+    pair.lift = static_cast<double>(pair.tokens) / expected(pair);
+    best.push_back(pair);
+  }
+  const std::size_t kept = std::min(best.size(), wanted);
+  std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(kept), best.end(),
+                    [](const ExpertPair& x, const ExpertPair& y) {
+                      return std::tuple(-x.lift, -x.tokens, x.layer, x.a, x.b) <
+                             std::tuple(-y.lift, -y.tokens, y.layer, y.a, y.b);
+                    });
+  best.resize(kept);
+}
+
 void measure_pairs(const LayerScan& scan, int layer, int wanted, TraceStatistics& out) {
   const int experts = static_cast<int>(scan.counts().size());
   std::vector<ExpertPair> pairs;
@@ -97,26 +126,13 @@ void measure_pairs(const LayerScan& scan, int layer, int wanted, TraceStatistics
     return std::tuple(-x.tokens, x.layer, x.a, x.b) < std::tuple(-y.tokens, y.layer, y.a, y.b);
   };
   const std::size_t top = (pairs.size() + 99) / 100;
-  const std::size_t sorted =
-      std::min(pairs.size(), std::max<std::size_t>(top, static_cast<std::size_t>(wanted)));
-  std::partial_sort(pairs.begin(), pairs.begin() + static_cast<std::ptrdiff_t>(sorted), pairs.end(),
+  std::partial_sort(pairs.begin(), pairs.begin() + static_cast<std::ptrdiff_t>(top), pairs.end(),
                     stronger);
   std::int64_t strongest = 0;
   for (std::size_t i = 0; i < top; ++i) strongest += pairs[i].tokens;
   out.top_pairs_share.layers.push_back(static_cast<double>(strongest) / static_cast<double>(all));
 
-  auto& best = out.strongest_pairs;
-  const double tokens = static_cast<double>(scan.tokens());
-  for (std::size_t i = 0; i < std::min(sorted, static_cast<std::size_t>(wanted)); ++i) {
-    ExpertPair& pair = pairs[i];
-    if (pair.tokens == 0) break;
-    const auto load = [&](int e) { return static_cast<double>(scan.counts()[e]) / tokens; };
-    pair.share = static_cast<double>(pair.tokens) / tokens;
-    pair.lift = pair.share / (load(pair.a) * load(pair.b));
-    best.push_back(pair);
-  }
-  std::sort(best.begin(), best.end(), stronger);
-  if (best.size() > static_cast<std::size_t>(wanted)) best.resize(wanted);
+  keep_by_lift(scan, std::move(pairs), static_cast<std::size_t>(wanted), out.strongest_pairs);
 }
 
 /// Adds the likeness of one layer's loads in successive steps; the caller divides by layers.

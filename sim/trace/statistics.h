@@ -62,7 +62,7 @@ struct TraceStatistics {
   PerLayer previous_token_overlap;  // share of a token's experts that the token before it chose
   double uniform_overlap = 0;       // top_k / experts: the overlap of independent uniform choices
   std::vector<RankStatistics> ranks;
-  std::vector<ExpertPair> strongest_pairs;  // by tokens, over all layers
+  std::vector<ExpertPair> strongest_pairs;  // by lift, over all layers
   PerLayer top_pairs_share;                 // share of all pairs held by the strongest 1 % of pairs
   std::vector<StepSimilarity> step_similarity;
 };

@@ -27,9 +27,30 @@ TEST(Statistics, OfThreeTokens) {  // {0,1} {2,3} | {0,2} of 4 experts
   EXPECT_DOUBLE_EQ(s.ranks[1].rank_max_over_mean.mean(), 2 / 1.5);
   ASSERT_EQ(s.strongest_pairs.size(), 3u);
   EXPECT_EQ(s.strongest_pairs[0].b, 1);
-  EXPECT_EQ(s.strongest_pairs[1].b, 2);
+  EXPECT_EQ(s.strongest_pairs[1].b, 3);
+  EXPECT_EQ(s.strongest_pairs[2].b, 2);
   EXPECT_DOUBLE_EQ(s.strongest_pairs[0].lift, (1 / 3.0) / (2 / 3.0 * 1 / 3.0));
   EXPECT_DOUBLE_EQ(s.top_pairs_share.mean(), 1 / 3.0);  // 1 % of 6 pairs is 1 pair of 3 seen
+}
+
+TEST(Statistics, PairsOfTheLargestLiftAreNamed) {
+  // Experts 4 and 5 come together in one token of 1000, which is chance; 2 and 3 always do.
+  const TraceInfo info{"pairs", "toy", 6, 2, {0}, Phase::decode, ""};
+  StepArrays step;
+  std::vector<int> ids;
+  for (int t = 0; t < 1000; ++t) {
+    const bool rare = t == 0, joined = t % 5 == 0;
+    ids.push_back(rare ? 4 : joined ? 2 : 0);
+    ids.push_back(rare ? 5 : joined ? 3 : 1);
+  }
+  step.ids = IdArray(6, ids);
+  step.sequence_lengths = {1000};
+  const RoutingTrace trace(info, {make_step(info, std::move(step))});
+  const auto pairs = measure(trace).strongest_pairs;
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ(pairs[0].a, 2);
+  EXPECT_NEAR(pairs[0].lift, 5, 0.1);
+  EXPECT_EQ(pairs[1].a, 0);
 }
 
 TEST(Statistics, OverlapStopsAtSequences) {
