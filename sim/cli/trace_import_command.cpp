@@ -47,6 +47,7 @@ void run_import(ImportFlags flags) {
     options.model = model.name;
     options.moe_layers = model.moe_layers;
     options.model_layers = model.layers;
+    options.mtp_layers = model.mtp;
     options.selects_otherwise =
         model.gate_score == GateScore::sigmoid || model.gate_kept_groups < model.gate_groups;
     if (options.experts == 0) options.experts = model.experts;
@@ -91,10 +92,20 @@ void add_trace_import(CommandLine& trace) {
                   "npz: tlk (token, layer, choice) or ltk (layer, token, choice)")
       .one_of({"tlk", "ltk"});
   command
-      .add_option("--numbering", options.numbering,
-                  "megatron-trace: layers are counted from-0 (hooks), from-1 (replay recorder) or "
-                  "moe (MoE layers alone, from 0)")
+      .add_option("--map", options.map,
+                  "table: which field says what, as token=token_idx,experts=topk_ids; of request, "
+                  "step, rank, token, layer, slot, experts, weights, count, phase (default: by "
+                  "their usual names)")
+      .separated_by(',');
+  command
+      .add_option(
+          "--numbering", options.numbering,
+          "megatron-trace, flame: layers are counted from-0 (hooks), from-1 (replay recorder) or "
+          "moe (MoE layers alone, from 0)")
       .one_of({"from-0", "from-1", "moe"});
+  command.add_option("--micro-batch", options.micro_batch,
+                     "router-lists, megatron-trace, trace-v1, flame: sequences whose tokens "
+                     "alternate in a microbatch (default: as the choices show)");
   command.add_option("--weight-scale", options.weight_scale, "npz: one unit of the weights");
   command.footer(kinds_text());
   command.callback([flags] { run_import(*flags); });

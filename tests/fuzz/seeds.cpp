@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include "sim/base/files.h"
@@ -53,6 +54,13 @@ Seeds models_in(const std::string& kind) {
   return files;
 }
 
+/// Models as Hugging Face describes them.
+Seeds hf_configs() {
+  Seeds files = files_in("tests/fixtures/hf", ".json");
+  for (std::string& file : files) file.insert(0, "# hf\n");
+  return files;
+}
+
 Seeds joined(std::initializer_list<Seeds> lists) {
   Seeds all;
   for (const Seeds& list : lists) all.insert(all.end(), list.begin(), list.end());
@@ -62,14 +70,37 @@ Seeds joined(std::initializer_list<Seeds> lists) {
 /// One routing in every format, as the tests of importers write it.
 Seeds import_bundles() {
   const TemporaryFolder folder;
-  for (const char* writer : {"formats.py ", "count_formats.py "}) {
+  for (const char* writer : {"formats.py ", "count_formats.py ", "log_formats.py "}) {
     const std::string command = "python3 " + root + "/tests/trace/" + writer + folder.path();
     if (std::system(command.c_str()) != 0) throw std::runtime_error(command + " failed");
   }
   Seeds seeds;
   for (const Importer& importer : importers()) {
     const std::string kind = importer.kind;
-    seeds.push_back(bundle_of(kind + " 8 2", folder.path() + "/" + kind));
+    const std::string own = folder.path() + "/" + kind;
+    if (kind != "table") {
+      seeds.push_back(bundle_of(kind + " 8 2", own));
+      continue;
+    }
+    std::set<std::string> forms;  // which are many
+    for (const auto& form : fs::directory_iterator(own)) forms.insert(form.path().string());
+    for (const std::string& form : forms) {
+      const bool mapped = form.ends_with("/renamed") || form.ends_with("/columns");
+      if (!mapped) seeds.push_back(bundle_of("table 8 2", form));
+    }
+  }
+  for (const auto& [form, kind] :
+       std::map<std::string, std::string>{{"sglang-counts-json", "sglang-counts"},
+                                          {"sglang-counts-passes-json", "sglang-counts"},
+                                          {"sglang-counts-csv", "sglang-counts"},
+                                          {"sglang-routes-nvext", "sglang-routes"},
+                                          {"vllm-routes-nvext", "vllm-routes"},
+                                          {"vllm-routes-coded", "vllm-routes"},
+                                          {"table-counts", "table"},
+                                          {"replay-three", "router-lists"},
+                                          {"replay-mtp", "router-lists"},
+                                          {"flame-captures/1080", "flame"}}) {
+    seeds.push_back(bundle_of(kind + " 8 2", folder.path() + "/" + form));
   }
   return seeds;
 }
@@ -118,7 +149,7 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
        }},
       {"model",
        [] {
-         return joined({models_in("moe"), models_in("dense"), models_in("gpu")});
+         return joined({models_in("moe"), models_in("dense"), models_in("gpu"), hf_configs()});
        }},
       {"npy", [] { return files_in("tests/fixtures/npz", ".npy"); }},
       {"papers", [] { return files_in("tests/papers", ".yaml"); }},

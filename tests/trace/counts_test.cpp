@@ -181,5 +181,36 @@ TEST(LaerLoads, GiveThePublishedImbalance) {
   EXPECT_NEAR(replayed_imbalance(csv, "LAER"), 1.413492, 0.03 * 1.413492);
 }
 
+/// Counts of a model of 6 layers that nobody has described, the first two without experts.
+Imported import_unknown_model(const std::vector<int>& layers, const std::string& kind,
+                              std::vector<int>& found) {
+  const ScratchFolder scratch;
+  const std::string none = "[0, 0, 0, 0]", some = "[3, 1, 2, 2]";
+  const std::string step =
+      "[" + none + "," + none + "," + some + "," + some + "," + some + "," + some + "]";
+  write_bytes(scratch / "in/a.json", "{\"logical_count\": [" + step + "," + step + "]}");
+  ImportOptions options;
+  options.inputs = {scratch / "in"};
+  options.output = scratch / "out";
+  options.top_k = 2;
+  options.layers = layers;
+  const Imported imported = import_trace(kind, options);
+  found = RoutingTrace::open(scratch / "out").info().layers;
+  return imported;
+}
+
+TEST(Counts, WithoutAModelSayTheirLayersAndExperts) {
+  std::vector<int> found;
+  const auto named = import_unknown_model({2, 3, 4, 5}, "sglang-counts", found);
+  EXPECT_THAT(named.report, HasSubstr("steps      2\ntokens     8\n"));
+  EXPECT_THAT(found, ElementsAre(2, 3, 4, 5));
+  import_unknown_model({}, "sglang-counts", found);
+  EXPECT_THAT(found, ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(error_text([&] {
+                import_unknown_model({2, 3}, "sglang-counts", found);
+              }),
+              HasSubstr("layer 4 is none that --layers names but has counts"));
+}
+
 }  // namespace
 }  // namespace moesim

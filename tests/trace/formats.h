@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of formats.py and count_formats.py, one routing in every format; those of
-// wrong_formats.py are refused.
+// The files of formats.py, count_formats.py and log_formats.py, one routing in every format; those
+// of wrong_formats.py are refused.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ inline const std::string& formats() {
   static const bool written = [] {
     const std::string tests = std::string(MOESIM_ROOT) + "/tests/trace/";
     bool done = true;
-    for (const char* name : {"formats.py ", "count_formats.py ", "wrong_formats.py "}) {
+    for (const char* name :
+         {"formats.py ", "count_formats.py ", "log_formats.py ", "wrong_formats.py "}) {
       done = done && std::system(("python3 " + tests + name + folder.path()).c_str()) == 0;
     }
     return done;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <map>
 
 #include "sim/trace/verify.h"
 
@@ -159,6 +160,25 @@ TEST(Formats, OfFlameSayNoSequences) {
   }
 }
 
+TEST(Formats, RoutesAreReadHoweverTheyAreEncoded) {
+  for (const auto& [folder, kind] :
+       std::map<std::string, std::string>{{"sglang-routes-nvext", "sglang-routes"},
+                                          {"vllm-routes-nvext", "vllm-routes"},
+                                          {"vllm-routes-coded", "vllm-routes"}}) {
+    const ScratchFolder scratch;
+    import_trace(kind, options_of(formats() + "/" + folder, scratch / "out"));
+    const auto trace = RoutingTrace::open(scratch / "out");
+    ASSERT_EQ(trace.total_tokens(), 9) << folder;
+    EXPECT_THAT(trace.step(0).sequence_lengths(), testing::ElementsAre(5, 4));
+    for (int t = 0; t < 9; ++t) {
+      for (int k = 0; k < 2; ++k) {
+        EXPECT_EQ(trace.step(0).ids(1).at(t, k), choice(t, 2)[static_cast<std::size_t>(k)])
+            << folder;
+      }
+    }
+  }
+}
+
 TEST(Formats, DraftModelsAreLeftOut) {
   const ScratchFolder scratch;  // the recorder's files hold a record of one
   const auto report =
@@ -218,6 +238,11 @@ void expect_loads(const std::string& kind, const std::string& folder, std::size_
 TEST(Formats, OfCountsGiveTheLoads) {
   expect_loads("sglang-counts", "sglang-counts", 2);
   expect_loads("sglang-counts", "sglang-stat", 9);
+  expect_loads("sglang-counts", "sglang-counts-csv", 2);
+  expect_loads("sglang-counts", "sglang-counts-json", 9);
+  expect_loads("sglang-counts", "sglang-counts-flat-json", 9);
+  expect_loads("sglang-counts", "sglang-counts-passes-json", 2);
+  expect_loads("table", "table-counts", 9);
   expect_loads("trtllm-counts", "trtllm-counts", 2);
   expect_loads("moe-infinity", "moe-infinity", 2);
   expect_loads("harmoeny", "harmoeny", 2);

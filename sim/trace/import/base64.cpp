@@ -66,4 +66,24 @@ std::vector<std::byte> from_base64(std::string_view text, const std::string& whe
   return bytes;
 }
 
+std::vector<std::byte> from_base85(std::string_view text, const std::string& where) {
+  constexpr std::string_view digits =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
+  std::vector<std::byte> bytes;
+  for (std::size_t from = 0; from < text.size(); from += 5) {
+    const std::string_view group = text.substr(from, 5);
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < 5; ++i) {
+      const std::size_t digit = i < group.size() ? digits.find(group[i]) : 84;
+      if (digit == std::string_view::npos) throw error_in(where, "holds text that is not base85");
+      value = value * 85 + digit;
+    }
+    if (value >> 32 != 0) throw error_in(where, "holds text that is not base85");
+    for (std::size_t i = 0; i + 1 < group.size(); ++i) {
+      bytes.push_back(static_cast<std::byte>(value >> (24 - 8 * i) & 0xff));
+    }
+  }
+  return bytes;
+}
+
 }  // namespace moesim

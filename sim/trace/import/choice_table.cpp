@@ -73,6 +73,12 @@ ChoiceTable ChoiceTable::part(std::int64_t first_token, std::int64_t tokens) con
   return some;
 }
 
+ChoiceTable ChoiceTable::every(std::int64_t first_token, std::int64_t step) const {
+  ChoiceTable some = part(first_token, (tokens_ - first_token + step - 1) / step);
+  for (Layer& layer : some.layers_) layer.stride *= step;
+  return some;
+}
+
 void ChoiceTable::forget(std::int64_t first_token, std::int64_t tokens) const {
   for (const Layer& layer : layers_) {
     const std::int64_t first = layer.first + first_token * layer.stride;

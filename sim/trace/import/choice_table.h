@@ -25,6 +25,8 @@ class ChoiceTable {
   std::int64_t choices() const { return choices_; }
   /// Some of the tokens.
   ChoiceTable part(std::int64_t first_token, std::int64_t tokens) const;
+  /// The tokens first, first + step, first + 2 step ...
+  ChoiceTable every(std::int64_t first_token, std::int64_t step) const;
 
   /// Lets mapped values of some tokens leave memory.
   void forget(std::int64_t first_token, std::int64_t tokens) const;

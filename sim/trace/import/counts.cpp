@@ -10,6 +10,7 @@
 #include <span>
 
 #include "sim/base/error.h"
+#include "sim/base/most.h"
 
 namespace moesim {
 namespace {
@@ -21,6 +22,12 @@ std::int64_t spread_of(std::int64_t tokens) {
   auto stride = static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * 0.6180339887));
   while (stride > 1 && std::gcd(stride, tokens) != 1) --stride;
   return std::max<std::int64_t>(stride, 1);
+}
+
+/// A layer as its file numbers it.
+std::string layer_in(const CountedStep& step, std::size_t layer) {
+  return step.layers.empty() ? fmt::format("layer {} of the file", layer)
+                             : fmt::format("layer {}", step.layers[layer]);
 }
 
 /// The tokens of a source, of which every layer has top_k choices each.
@@ -35,11 +42,15 @@ std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
       sum += n;
     }
     if (sum % top_k != 0 || (l > 0 && sum != tokens * top_k)) {
-      throw error_in(step.where,
-                     fmt::format("the counts of source {} add up to {} in layer {} of the file, "
-                                 "{} in the first: no whole tokens of {} choices",
-                                 source, sum, l, l > 0 ? tokens * top_k : sum, top_k),
-                     "layers that dropped tokens, or counts over different passes");
+      throw error_in(
+          step.where,
+          fmt::format("the counts of source {} add up to {} in {}, {} in the first: no "
+                      "whole tokens of {} choices",
+                      source, sum, layer_in(step, l), l > 0 ? tokens * top_k : sum, top_k),
+          l > 0 && tokens == 0
+              ? "layers without counts are dense ones: give --model, or --layers with "
+                "the numbers of the others"
+              : "layers that dropped tokens, or counts over different passes");
     }
     tokens = sum / top_k;
   }
@@ -56,9 +67,12 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
   std::int64_t token = 0, choice = 0, dealt = 0;
   for (std::size_t e = 0; e < counts.size(); ++e) {
     if (counts[e] > tokens) {
-      throw error_in(step.where, fmt::format("source {} has {} tokens but expert {} is chosen {} "
-                                             "times in layer {} of the file",
-                                             source, tokens, e, counts[e], layer));
+      throw error_in(
+          step.where,
+          fmt::format("{} has counts of no {} different experts a token: source {} has {} tokens "
+                      "but expert {} is chosen {} times",
+                      layer_in(step, layer), top_k, source, tokens, e, counts[e]),
+          "--top-k 1 takes each choice for a token: loads are the same");
     }
     for (std::int64_t n = 0; n < counts[e]; ++n) {
       (*ids)[token * top_k + choice] = static_cast<std::uint16_t>(e);
@@ -69,21 +83,48 @@ NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t sour
   return NpyArray::view({'u', 2}, {tokens, top_k}, std::as_bytes(std::span(*ids)), ids, step.where);
 }
 
-/// The step without the layers that are dense in the model.
-CountedStep without_dense(CountedStep step, const ImportOptions& options) {
-  CountedStep moe = step;
-  moe.layers = options.moe_layers;
-  moe.counts.clear();
+/// The step with some of its layers. Throws Error if one that is left out has counts.
+CountedStep only_layers(CountedStep step, const std::vector<int>& kept, const char* why) {
+  CountedStep some = step;
+  some.counts.clear();
   for (std::size_t l = 0; l < step.counts.size(); ++l) {
-    if (std::ranges::find(options.moe_layers, static_cast<int>(l)) != options.moe_layers.end()) {
-      moe.counts.push_back(std::move(step.counts[l]));
-      continue;
-    }
-    if (!CountedStep{step.where, {}, {}, {step.counts[l]}}.empty()) {
-      throw error_in(step.where, fmt::format("layer {} is dense in the model but has counts", l));
+    if (std::ranges::find(kept, static_cast<int>(l)) != kept.end()) {
+      some.counts.push_back(std::move(step.counts[l]));
+    } else if (!step.empty(l)) {
+      throw error_in(step.where, fmt::format("layer {} {} but has counts", l, why));
     }
   }
-  return moe;
+  return some;
+}
+
+std::vector<int> counted_layers(const CountedStep& step) {
+  std::vector<int> layers;
+  for (std::size_t l = 0; l < step.counts.size(); ++l) {
+    if (!step.empty(l)) layers.push_back(static_cast<int>(l));
+  }
+  return layers;
+}
+
+/// The step without the layers that have no experts, where the file does not number its layers: as
+/// the flags name them, as the model does, or by their counts alone.
+CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
+  const auto layers = std::ssize(step.counts);
+  if (!step.layers.empty()) return step;
+  if (!options.layers.empty()) {
+    if (std::ssize(options.layers) == layers || std::ranges::max(options.layers) >= layers) {
+      return step;
+    }
+    return only_layers(std::move(step), options.layers, "is none that --layers names");
+  }
+  if (layers == options.model_layers) {
+    step = only_layers(std::move(step), options.moe_layers, "is dense in the model");
+    step.layers = options.moe_layers;
+  } else if (options.moe_layers.empty() && step.of_all_layers) {
+    const auto counted = counted_layers(step);
+    step = only_layers(std::move(step), counted, "");
+    step.layers = counted;
+  }
+  return step;
 }
 
 /// Ranks of a tensor-parallel group count the same tokens.
@@ -103,13 +144,26 @@ void warn_of_repeats(const CountedStep& step, ImportSink& sink) {
 
 }  // namespace
 
+bool CountedStep::empty(std::size_t layer) const {
+  return std::ranges::all_of(
+      counts[layer], [](const auto& its) { return std::ranges::count(its, 0) == std::ssize(its); });
+}
+
 bool CountedStep::empty() const {
-  for (const auto& layer : counts) {
-    for (const auto& its : layer) {
-      if (std::ranges::count(its, 0) != std::ssize(its)) return false;
-    }
+  for (std::size_t l = 0; l < counts.size(); ++l) {
+    if (!empty(l)) return false;
   }
   return true;
+}
+
+bool can_be_dealt(const CountedStep& step, int top_k) {
+  return std::ranges::all_of(step.counts, [&](const auto& sources) {
+    return std::ranges::all_of(sources, [&](const auto& its) {
+      const std::int64_t sum = std::accumulate(its.begin(), its.end(), std::int64_t{0});
+      return sum % top_k == 0 &&
+             std::ranges::all_of(its, [&](std::int64_t n) { return n <= sum / top_k; });
+    });
+  });
 }
 
 std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
@@ -147,11 +201,7 @@ std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
 void add_counts(CountedStep step, ImportSink& sink) {
   const ImportOptions& options = sink.options();
   if (options.top_k == 0) throw Error("counts do not say top-k", "give --model or --top-k");
-  // Of all layers of a model the dense ones have no counts.
-  if (step.layers.empty() && options.layers.empty() &&
-      std::ssize(step.counts) == options.model_layers) {
-    step = without_dense(std::move(step), options);
-  }
+  step = of_moe_layers(std::move(step), options);
   sink.counts_alone();
   warn_of_repeats(step, sink);
   for (const RoutedPass& pass : deal(step, options.top_k)) sink.add(pass);
@@ -167,7 +217,10 @@ std::int64_t count_at(const NpyArray& array, std::int64_t i) {
   return static_cast<std::int64_t>(value);
 }
 
-void check_counted_experts(std::int64_t found, const ImportSink& sink, const std::string& where) {
+void says_counted_experts(std::int64_t found, ImportSink& sink, const std::string& where) {
+  if (sink.options().experts == 0 && found <= max_experts) {
+    sink.says_experts(static_cast<int>(found), where);
+  }
   if (found == sink.experts()) return;
   throw error_in(
       where, fmt::format("has counts of {} experts but the model has {}", found, sink.experts()),

@@ -37,6 +37,9 @@ void import_flame(ImportSink& sink);
 /// TensorRT-LLM's routes per request: .npy or .pt.
 void import_trtllm_routes(ImportSink& sink);
 
+/// Logs in JSON lines, CSV or plain text of any program, and tables of counts.
+void import_table(ImportSink& sink);
+
 /// Counts in place of tokens: arrays, SGLang's modes stat and per_pass, TensorRT-LLM's statistics.
 void import_counts(ImportSink& sink);
 void import_sglang_counts(ImportSink& sink);

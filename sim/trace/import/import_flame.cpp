@@ -10,6 +10,8 @@
 #include <memory>
 
 #include "sim/base/most.h"
+#include "sim/trace/import/file_content.h"
+#include "sim/trace/import/flame_captures.h"
 #include "sim/trace/import/formats.h"
 #include "sim/trace/import/import_sink.h"
 #include "sim/trace/import/input_hash.h"
@@ -67,7 +69,13 @@ FlameLayers open_layers(const std::vector<std::string>& inputs) {
                                        first.file.path(), first.file.rows()));
     }
   }
-  if (layers.empty()) throw error_in(inputs.front(), "has no layer_<number>.parquet");
+  if (layers.empty()) {
+    throw error_in(inputs.front(),
+                   fmt::format("has neither layer_<number>.parquet nor folders of layers with .pt; "
+                               "{}",
+                               files_text(inputs)),
+                   "give one checkpoint: iter_<n> of the data set, or actives/<model>/<run>/<n>");
+  }
   return layers;
 }
 
@@ -102,6 +110,7 @@ RoutedPass next_tokens(FlameLayers& layers) {
 
 void import_flame(ImportSink& sink) {
   sink.experts();
+  if (add_flame_captures(sink)) return;
   FlameLayers layers = open_layers(sink.options().inputs);
   const FlameLayer& first = *layers.begin()->second;
   const auto rows = static_cast<double>(first.file.rows());

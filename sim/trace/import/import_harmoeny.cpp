@@ -72,7 +72,7 @@ IterationCounts read_iterations(const std::string& path, ImportSink& sink) {
       throw error_in(path, "is no iteration with its counts", "", file.line_number());
     }
     auto counts = counts_in(text.substr(quote + 1, text.size() - quote - 2), file);
-    check_counted_experts(std::ssize(counts), sink, path);
+    says_counted_experts(std::ssize(counts), sink, path);
     if (!found.emplace(iteration, std::move(counts)).second) {
       throw error_in(path, fmt::format("has iteration {} twice", iteration), "",
                      file.line_number());

@@ -189,7 +189,7 @@ void add_step(RankLines& rank, std::vector<RepeatedRanks>& seen, ImportSink& sin
     pass.step = step;
     pass.source_rank = rank.rank();
     pass.phase = Phase::training;
-    sink.add(pass);
+    sink.add_microbatch(pass);
   }
 }
 

@@ -3,9 +3,13 @@
 // (routed_experts_capturer.py and its successors) and Megatron's server (moe_topk_indices).
 #include <fmt/format.h>
 
-#include "sim/trace/import/base64.h"
+#include "sim/trace/import/counts.h"
+#include "sim/trace/import/encoded_routes.h"
+#include "sim/trace/import/file_content.h"
 #include "sim/trace/import/formats.h"
+#include "sim/trace/import/input_hash.h"
 #include "sim/trace/import/returned_routes.h"
+#include "sim/trace/import/table_rows.h"
 
 namespace moesim {
 namespace {
@@ -13,40 +17,32 @@ namespace {
 /// Reads what a response holds and returns whether there were routes.
 using ReadRoutes = bool (*)(ImportSink&, const JsonElement&, const std::string&);
 
-std::string_view text_of(const JsonElement& value, const std::string& where) {
-  std::string_view text;
-  if (value.get(text) == simdjson::SUCCESS) return text;
-  throw error_in(where, "holds routes that are no base64 text");
-}
-
 /// The type that SGLang's response names, int32 without.
 NpyType sglang_type(const JsonElement& beside, const std::string& where) {
   const auto named = json_at(beside, "routed_experts_dtype");
   std::string_view name = "int32";
   if (named && named->get(name) != simdjson::SUCCESS) name = "(no text)";
-  if (name == "int32") return {'i', 4};
-  if (name == "uint16") return {'u', 2};
-  if (name == "uint8") return {'u', 1};
-  throw error_in(where, fmt::format("holds routes of the unknown type \"{}\"", name));
+  return type_of_routes(name, where);
 }
 
-bool sglang_routes(ImportSink& sink, const JsonElement& beside, const std::string& where) {
+bool add_routes(ImportSink& sink, const JsonElement& beside, const std::string& where) {
   const auto routes = json_at(beside, "routed_experts");
   if (!routes) return false;
-  const NpyType type = sglang_type(beside, where);
-  add_request(
-      sink,
-      array_of_bytes(from_base64(text_of(*routes, where), where), type, sink.options(), where),
-      where);
+  add_request(sink, encoded_routes(*routes, sglang_type(beside, where), sink.options(), where),
+              where);
   return true;
 }
 
-/// meta_info of /generate, or sglext (also sgl_ext), of the response or of its choices.
-bool sglang_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
+/// What engines put beside a response or its choices: SGLang's meta_info of /generate and sglext
+/// (also sgl_ext), Dynamo's nvext, there also under engine_data.
+bool extension_routes(ImportSink& sink, const JsonElement& response, const std::string& where) {
   bool found = false;
-  for (const char* key : {"meta_info", "sglext", "sgl_ext"}) {
+  for (const char* key : {"meta_info", "sglext", "sgl_ext", "nvext"}) {
     const auto beside = json_at(response, key);
-    if (beside) found |= sglang_routes(sink, *beside, where);
+    if (!beside) continue;
+    const bool here = add_routes(sink, *beside, where);
+    const auto data = here ? std::nullopt : json_at(*beside, "engine_data");
+    found = found || here || (data && add_routes(sink, *data, where));
   }
   return found;
 }
@@ -58,17 +54,13 @@ std::vector<JsonElement> choices_of(const JsonElement& response) {
   return {choices.begin(), choices.end()};
 }
 
-/// A choice's routes: a list of lists (0.21), or base64 of an .npy file (0.22 and later).
-NpyArray vllm_array(const JsonElement& routes, const std::string& where) {
-  if (!routes.is_string()) return array_of_lists(routes, 3, where);
-  return NpyArray::parse(from_base64(text_of(routes, where), where), where);
+NpyArray vllm_array(const JsonElement& routes, const ImportSink& sink, const std::string& where) {
+  return encoded_routes(routes, {'i', 4}, sink.options(), where);
 }
 
+/// vLLM's own, or what Dynamo makes of it.
 bool vllm_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
-  const auto routes = json_at(response, "routed_experts");
-  if (!routes) return false;
-  add_request(sink, vllm_array(*routes, where), where);
-  return true;
+  return add_routes(sink, response, where) || extension_routes(sink, response, where);
 }
 
 bool megatron_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
@@ -100,12 +92,12 @@ NpyArray joined(const NpyArray& a, const NpyArray& b, const std::string& where) 
 bool vllm_prompt(ImportSink& sink, const JsonElement& response, const std::string& where) {
   const auto prompt = json_at(response, "prompt_routed_experts");
   if (!prompt) return false;
-  const NpyArray before = vllm_array(*prompt, where);
+  const NpyArray before = vllm_array(*prompt, sink, where);
   bool first = true;
   for (const JsonElement& choice : choices_of(response)) {
     const auto routes = json_at(choice, "routed_experts");
     if (!routes) continue;
-    const NpyArray after = vllm_array(*routes, where);
+    const NpyArray after = vllm_array(*routes, sink, where);
     add_request(sink, first ? joined(before, after, where) : after, where);
     first = false;
   }
@@ -114,15 +106,24 @@ bool vllm_prompt(ImportSink& sink, const JsonElement& response, const std::strin
 }
 
 void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
-  std::int64_t without = 0;
+  std::int64_t without = 0, with = 0;
+  std::vector<std::string> keys;  // of the first without
   for_each_response(sink, [&](const JsonElement& response, const std::string& where) {
     bool found = whole != nullptr && whole(sink, response, where);
     if (!found) {
       found = read(sink, response, where);
       for (const JsonElement& choice : choices_of(response)) found |= read(sink, choice, where);
     }
-    without += found ? 0 : 1;
+    if (!found && without == 0) keys = json_keys(response);
+    ++(found ? with : without);
   });
+  if (with == 0 && without > 0) {
+    throw error_in(
+        sink.options().inputs.front(),
+        fmt::format("none of its {} responses has {}; the keys of the first are {}", without, what,
+                    some_of(keys)),
+        "requests must ask for routes; moesim list importers says which kind reads what");
+  }
   if (without > 0) {
     sink.warn({Severity::warning, sink.options().inputs.front(), 0, 0,
                fmt::format("{} responses have no {}", without, what), "",
@@ -134,10 +135,13 @@ void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRout
 
 void import_sglang_routes(ImportSink& sink) {
   sink.experts();
-  import_routes(sink, "routed_experts", sglang_response, nullptr);
+  import_routes(sink, "routed_experts", extension_routes, nullptr);
 }
 
 void import_vllm_routes(ImportSink& sink) {
+  // Community loggers of vLLM write rows, no responses.
+  const auto files = input_files(sink.options().inputs);
+  if (!files.empty() && holds_json_rows(files.front())) return add_tables(files, sink);
   sink.experts();
   import_routes(sink, "routed_experts", vllm_response, vllm_prompt);
 }

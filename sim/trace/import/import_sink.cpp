@@ -4,14 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "sim/base/most.h"
 #include "sim/trace/import/narrow.h"
-#include "sim/trace/trace_json.h"
-#include "sim/trace/unchanged.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
@@ -119,6 +115,7 @@ void ImportSink::add(const RoutedPass& pass) {
     return;
   }
   begin(pass);
+  leave_out_mtp(pass);
   if (!layers_.dense.empty()) {
     drop("of dense layers", std::ssize(layers_.dense) * pass.ids.tokens());
   }
@@ -257,44 +254,6 @@ void ImportSink::flush() {
   writer_.append_step(step_);
   step_.begin(last_number_ + 1, info_);
   open_step_.reset();
-}
-
-std::string ImportSink::report() const {
-  std::string out;
-  if (steps_ > 1) out += fmt::format("steps      {}\n", steps_);
-  out += fmt::format(
-      "tokens     {}\nsequences  {}\nlayers     {}\nexperts    {}\n"
-      "top-k      {}\nphase      {}\nids        logical\nweights    {}\n",
-      tokens_, sequences_, layers_text(info_.layers), info_.experts, info_.top_k,
-      to_string(writer_.info().phase), weighted_ ? "yes" : "no");
-  if (counts_alone_) out += "rows       of counts: loads alone are recorded\n";
-  if (dropped_.empty()) out += "dropped    nothing\n";
-  for (const auto& [reason, rows] : dropped_) {
-    out += fmt::format("dropped    {} rows: {}\n", rows, reason);
-  }
-  return out;
-}
-
-Imported ImportSink::finish(const std::string& kind, const std::string& input_hashes) {
-  flush();
-  if (steps_ == 0) {
-    throw error_in(options_.inputs.front(), begun_ ? "holds padding only" : "holds no tokens");
-  }
-  nlohmann::ordered_json provenance = {{"imported_from", kind},
-                                       {"inputs", nlohmann::ordered_json::parse(input_hashes)}};
-  if (!dropped_.empty()) provenance["dropped_rows"] = dropped_;
-  TraceInfo info = info_;
-  std::filesystem::path output(options_.output);
-  if (!output.has_filename()) output = output.parent_path();
-  info.name = options_.name.empty() ? output.filename().string() : options_.name;
-  info.model = options_.model.empty() ? "unknown" : options_.model;
-  info.phase = options_.phase.value_or(phase_.value_or(Phase::mixed));
-  info.provenance = provenance.dump();
-  info.counts_alone = counts_alone_;
-  writer_.set_info(std::move(info));
-  check_unchanged_files();
-  writer_.finish();
-  return {report(), std::move(warnings_)};
 }
 
 }  // namespace moesim

@@ -31,8 +31,13 @@ class ImportSink {
   /// Adds the tokens of a pass, less padding, dense layers and warm-up passes. Throws Error for ids
   /// that are no sound choices.
   void add(const RoutedPass& pass);
+  /// The same of a training microbatch as Megatron flattens it: the tokens of its sequences
+  /// alternate. How many there are the flags say, or the choices of the first.
+  void add_microbatch(const RoutedPass& pass);
   /// Rows (token x layer) that the importer leaves out itself, by reason.
   void drop(const std::string& reason, std::int64_t rows) { dropped_[reason] += rows; }
+  /// Counts that no top-k of the model explains: loads are all that is kept of them.
+  void takes_choices_for_tokens() { options_.top_k = 1; }
   /// The rows are dealt from counts: which experts share a token means nothing.
   void counts_alone() { counts_alone_ = true; }
   void warn(Diagnostic warning) { warnings_.push_back(std::move(warning)); }
@@ -56,6 +61,8 @@ class ImportSink {
   void take_weights(const RoutedPass& pass, const std::vector<std::int64_t>& tokens);
   void check_taken(const RoutedPass& pass, const std::vector<std::int64_t>& tokens) const;
   void flush();
+  void leave_out_mtp(const RoutedPass& pass);
+  void find_micro_batch(const RoutedPass& pass);
   std::string report() const;
 
   ImportOptions options_;
@@ -68,6 +75,7 @@ class ImportSink {
   std::int64_t last_number_ = -1;
   std::optional<Phase> phase_;
   bool begun_ = false, leading_ = true, weighted_ = false, counts_alone_ = false;
+  int micro_batch_ = 0;  // sequences of a microbatch; 0: not yet known, or of no concern
   std::int64_t tokens_ = 0, sequences_ = 0, steps_ = 0;
   std::map<std::string, std::int64_t> dropped_;  // rows (token x layer) by reason
   std::vector<Diagnostic> warnings_;

@@ -154,7 +154,8 @@ void import_router_lists(ImportSink& sink) {
     RoutedPass pass{file.path(), ids, {static_cast<std::int32_t>(ids.tokens())}};
     pass.step = number;
     pass.phase = Phase::training;
-    sink.add(pass);
+    pass.of_routers = true;
+    sink.add_microbatch(pass);
   });
 }
 
@@ -174,7 +175,9 @@ void import_routed_batches(ImportSink& sink) {
                                              ids.describe()));
     }
     const ChoiceTable table(ids, {}, "tlk");
-    sink.add({file.path(), table, {static_cast<std::int32_t>(table.tokens())}});
+    RoutedPass pass{file.path(), table, {static_cast<std::int32_t>(table.tokens())}};
+    pass.of_routers = true;
+    sink.add(pass);
   });
 }
 

@@ -125,7 +125,7 @@ void add_microbatch(const std::vector<Manifest>& layers, ImportSink& sink) {
     pass.step = first.step;
     pass.source_rank = rank;
     pass.phase = Phase::training;
-    sink.add(pass);
+    sink.add_microbatch(pass);
     from += tokens;
   }
 }

@@ -31,6 +31,7 @@ void add_capture(const NpyArray& ids, const std::string& where, ImportSink& sink
   if (ids.shape()[0] == 0) return;
   RoutedPass pass{where, ChoiceTable(ids, {}, "tlk"), {static_cast<std::int32_t>(ids.shape()[0])}};
   pass.phase = Phase::mixed;
+  pass.of_routers = true;
   pass.warm_up_first = false;
   sink.add(pass);
 }

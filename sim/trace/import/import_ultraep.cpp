@@ -87,7 +87,7 @@ class UltraEpProfile {
   }
 
  private:
-  std::vector<std::int64_t> row_of(const LoadRecord& record, const ImportSink& sink) {
+  std::vector<std::int64_t> row_of(const LoadRecord& record, ImportSink& sink) {
     auto at = loads_.find(record.chunk);
     if (at == loads_.end()) {
       const std::string& path = paths_[record.chunk];
@@ -96,7 +96,7 @@ class UltraEpProfile {
         throw error_in(
             path, fmt::format("has loads {}, not [record][expert]", shape_text(loads.shape())));
       }
-      check_counted_experts(loads.shape()[1], sink, path);
+      says_counted_experts(loads.shape()[1], sink, path);
       at = loads_.emplace(record.chunk, loads).first;
     }
     const NpyArray& loads = at->second;

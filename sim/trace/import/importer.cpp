@@ -22,6 +22,10 @@ void check_options(const ImportOptions& options) {
   if (options.experts > 0 && options.top_k > options.experts) {
     throw Error(fmt::format("top-k {} exceeds the {} experts", options.top_k, options.experts));
   }
+  if (options.micro_batch < 0) {
+    throw Error(fmt::format("--micro-batch is {}", options.micro_batch),
+                "the sequences of a microbatch, from 1");
+  }
   if (options.step_tokens < 0) {
     throw Error(fmt::format("--step-tokens is {}", options.step_tokens));
   }
@@ -30,11 +34,12 @@ void check_options(const ImportOptions& options) {
 /// What decides how an import goes: one that stopped goes on only if all of it is the same.
 std::string resume_key(const std::string& kind, const ImportOptions& o,
                        const std::string& input_hashes) {
-  return fmt::format("{} {} {} [{}] [{}] {} {} {} '{}' '{}' '{}' {} {} {}\n{}\n", kind, o.experts,
-                     o.top_k, fmt::join(o.layers, ","), fmt::join(o.moe_layers, ","),
-                     o.model_layers, o.passes ? static_cast<int>(*o.passes) : -1, o.step_tokens,
-                     o.ids, o.lengths, o.weights, o.order, o.numbering, o.weight_scale,
-                     input_hashes);
+  return fmt::format("{} {} {} [{}] [{}] {} {} {} {} {} [{}] '{}' '{}' '{}' {} {} {}\n{}\n", kind,
+                     o.experts, o.top_k, fmt::join(o.layers, ","), fmt::join(o.moe_layers, ","),
+                     o.model_layers, o.mtp_layers, o.micro_batch,
+                     o.passes ? static_cast<int>(*o.passes) : -1, o.step_tokens,
+                     fmt::join(o.map, ","), o.ids, o.lengths, o.weights, o.order, o.numbering,
+                     o.weight_scale, input_hashes);
 }
 
 const Importer& importer_of(const std::string& kind) {
@@ -70,13 +75,15 @@ const std::vector<Importer>& importers() {
       {"nemo-rl", ".pt with routed_experts [token][layer][choice]", "model", import_routed_batches},
       {"hf-logits", ".pt with router_logits, attention_mask", "model", import_hf_logits},
       {"core12345", "JSON per request of a selection trace", "experts", import_core12345},
-      {"flame", "folder of layer_<number>.parquet, a checkpoint", "experts", import_flame},
+      {"flame", "a checkpoint: layer_<number>.parquet or <layer>/*.pt", "experts", import_flame},
       {"esft", "expert_weights_<layer>.txt[.gz]", "experts, top-k", import_esft},
       {"gpt-oss", "JSON of expert fingerprinting, plain or gzip", "experts", import_gpt_oss},
       {"npz", "one .npz: ids, and if there are any lengths, weights", "experts, layers",
        import_npz},
       {"npy", "the same as several .npy", "experts, layers", import_npz},
-      {"sglang-counts", "expert distribution recorder, stat or per_pass", "model",
+      {"table", "JSON lines, CSV or log: a row per choice, token or count", "experts",
+       import_table},
+      {"sglang-counts", "expert distribution recorder, stat or per_pass", "top-k",
        import_sglang_counts},
       {"trtllm-counts", "folder of meta_info.json, rank<r>.safetensors", "nothing",
        import_trtllm_counts},

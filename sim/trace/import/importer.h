@@ -23,12 +23,15 @@ struct ImportOptions {
   std::vector<int> layers;      // model layer number of each layer of the files; empty: as they say
   std::vector<int> moe_layers;  // of the model, where it is known: every other layer is dense
   int model_layers = 0;         // of the model, dense ones included; 0: unknown
+  int mtp_layers = 0;           // of the model, behind those; 0: none, or unknown
+  int micro_batch = 0;  // sequences whose tokens alternate in a microbatch; 0: as the choices show
   bool selects_otherwise = false;     // the model's gate does not choose the largest logits
   std::optional<Phase> phase;         // default: what the format implies
   std::optional<Phase> passes;        // prefill or decode: passes of the other kind are left out
   std::int64_t step_tokens = 0;       // a step is filled up to so many; 0: the default
   std::string ids, lengths, weights;  // npz: names of members; empty: guessed
   std::string order;                  // npz: "tlk", "ltk", or empty: follows from the lengths
+  std::vector<std::string> map;       // table: ROLE=FIELD; roles without one are guessed
   std::string numbering;              // megatron-trace: what its layer numbers are
   double weight_scale = 0;            // npz: one unit of the weights; 0: 1, or 1e-4 for "*1e4"
 };

@@ -31,6 +31,27 @@ std::string hash_of_file(const std::string& path) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
+/// All files of the inputs by their names in them: some formats have folders of folders. Links to
+/// folders are not followed.
+std::vector<std::pair<std::string, std::string>> files_below(
+    const std::vector<std::string>& inputs) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const auto& input : inputs) {
+    if (!fs::is_directory(input)) {
+      files.emplace_back(fs::path(input).filename().string(), input);
+      continue;
+    }
+    std::vector<std::pair<std::string, std::string>> inside;
+    for (const auto& entry : fs::recursive_directory_iterator(input)) {
+      if (!entry.is_regular_file()) continue;
+      inside.emplace_back(entry.path().lexically_relative(input).string(), entry.path().string());
+    }
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
 }  // namespace
 
 std::vector<std::string> input_files(const std::vector<std::string>& inputs) {
@@ -52,8 +73,8 @@ std::vector<std::string> input_files(const std::vector<std::string>& inputs) {
 
 std::string input_hashes(const std::vector<std::string>& inputs) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const std::string& file : input_files(inputs)) {
-    list.push_back({{"file", fs::path(file).filename().string()}, {"xxh3", hash_of_file(file)}});
+  for (const auto& [name, file] : files_below(inputs)) {
+    list.push_back({{"file", name}, {"xxh3", hash_of_file(file)}});
   }
   return list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
@@ -25,13 +26,14 @@ constexpr std::array<bool, 256> json_marks = [] {
 /// Fills a regular array; the first list of an axis says how long all are.
 class ListReader {
  public:
-  ListReader(std::size_t axes, const std::string& where) : shape_(axes, -1), where_(where) {}
+  ListReader(std::size_t axes, const std::string& where, const char* of)
+      : shape_(axes, -1), where_(where), of_(of) {}
 
   void read(const JsonElement& list, std::size_t axis) {
     simdjson::dom::array items;
     if (list.get(items) != simdjson::SUCCESS) {
       if (shape_[axis] >= 0) uneven();
-      throw error_in(where_, fmt::format("holds routes of {} axes, not {}", axis, shape_.size()));
+      throw error_in(where_, fmt::format("holds {} of {} axes, not {}", of_, axis, shape_.size()));
     }
     std::int64_t count = 0;
     for (const JsonElement item : items) {
@@ -53,19 +55,26 @@ class ListReader {
  private:
   void number(const JsonElement& item) {
     std::int64_t value = 0;
-    if (item.get(value) != simdjson::SUCCESS || value != static_cast<std::int32_t>(value)) {
-      throw error_in(where_, "holds routes that are no whole numbers");
+    double real = 0;  // a writer of counts may have made means of them
+    bool whole = item.get(value) == simdjson::SUCCESS;
+    if (!whole && item.get(real) == simdjson::SUCCESS && std::abs(real) < 1e9) {
+      value = static_cast<std::int64_t>(real);
+      whole = static_cast<double>(value) == real;
+    }
+    if (!whole || value != static_cast<std::int32_t>(value)) {
+      throw error_in(where_, fmt::format("holds {} that are no whole numbers", of_));
     }
     values_.push_back(static_cast<std::int32_t>(value));
   }
   [[noreturn]] void uneven() const {
-    throw error_in(where_, "holds routes of different lengths",
+    throw error_in(where_, fmt::format("holds {} of different lengths", of_),
                    "every token has the same layers and choices");
   }
 
   std::vector<std::int64_t> shape_;
   std::vector<std::int32_t> values_;
   const std::string& where_;
+  const char* of_;
 };
 
 }  // namespace
@@ -207,6 +216,15 @@ std::optional<JsonElement> json_at(const JsonElement& value, const char* key) {
   return found;
 }
 
+std::vector<std::string> json_keys(const JsonElement& value) {
+  std::vector<std::string> keys;
+  simdjson::dom::object object;
+  if (value.get(object) == simdjson::SUCCESS) {
+    for (const auto& [key, its] : object) keys.emplace_back(key);
+  }
+  return keys;
+}
+
 std::int64_t json_number(const std::optional<JsonElement>& value, std::int64_t most) {
   std::int64_t number = 0;
   const bool sound =
@@ -214,8 +232,15 @@ std::int64_t json_number(const std::optional<JsonElement>& value, std::int64_t m
   return sound ? number : -1;
 }
 
-NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where) {
-  ListReader reader(axes, where);
+std::size_t axes_of(const JsonElement& lists) {
+  simdjson::dom::array items;
+  if (lists.get(items) != simdjson::SUCCESS) return 0;
+  return 1 + (items.begin() == items.end() ? 0 : axes_of(*items.begin()));
+}
+
+NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where,
+                        const char* of) {
+  ListReader reader(axes, where, of);
   reader.read(lists, 0);
   return reader.take();
 }

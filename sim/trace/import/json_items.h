@@ -61,10 +61,17 @@ class JsonItems {
 /// The value of a key; none where it is missing or null, or `value` is no object.
 std::optional<JsonElement> json_at(const JsonElement& value, const char* key);
 
+/// The keys of an object.
+std::vector<std::string> json_keys(const JsonElement& value);
+
 /// A whole number from 0 to `most`, -1 for anything else.
 std::int64_t json_number(const std::optional<JsonElement>& value, std::int64_t most);
 
 /// Nested lists of whole numbers. Throws Error unless they are a regular array of `axes` axes.
-NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where);
+NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where,
+                        const char* of = "routes");
+
+/// How many lists are inside each other, by their first items.
+std::size_t axes_of(const JsonElement& lists);
 
 }  // namespace moesim

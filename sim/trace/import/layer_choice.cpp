@@ -12,8 +12,30 @@
 namespace moesim {
 namespace {
 
+/// Whether the layers that are dense in the model hold what an engine leaves there.
+bool dense_layers_are_empty(const RoutedPass& pass, const ImportOptions& options) {
+  for (std::int64_t l = 0; l < pass.ids.layers(); ++l) {
+    if (std::ranges::find(options.moe_layers, static_cast<int>(l)) != options.moe_layers.end()) {
+      continue;
+    }
+    for (std::int64_t t = 0; t < pass.ids.tokens(); ++t) {
+      for (std::int64_t k = 0; k < pass.ids.choices(); ++k) {
+        const auto id = pass.ids.at(t, l, k);
+        if (id != 0 && id != -1) return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// Routers beyond those of the MoE layers that multi-token prediction explains: as many as the
+/// model says, or one of a model that does not say.
+bool are_mtp_layers(std::int64_t extra, const ImportOptions& options) {
+  return extra > 0 && extra == std::max(options.mtp_layers, 1);
+}
+
 /// The number of each layer of the recording: those of the files, of the flags, of the model's MoE
-/// layers, or from 0 on where all layers of the model are recorded.
+/// layers, or from 0 on where all layers of the model are recorded. -1: of multi-token prediction.
 std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options) {
   const auto layers = pass.ids.layers();
   if (!options.layers.empty()) {
@@ -32,11 +54,23 @@ std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options
                    "give --model or --layers FIRST:COUNT");
   }
   if (std::ssize(options.moe_layers) == layers) return options.moe_layers;
-  if (options.moe_layers.back() >= layers) {
-    throw error_in(pass.where,
-                   fmt::format("has {} layers but the model has {} MoE layers", layers,
-                               options.moe_layers.size()),
-                   "--layers FIRST:COUNT says which they are");
+  const std::int64_t extra = layers - std::ssize(options.moe_layers);
+  const bool all_layers = options.moe_layers.back() < layers &&
+                          (!pass.of_routers || dense_layers_are_empty(pass, options));
+  if (!all_layers && pass.of_routers && are_mtp_layers(extra, options)) {
+    std::vector<int> numbers = options.moe_layers;
+    numbers.resize(static_cast<std::size_t>(layers), -1);
+    return numbers;
+  }
+  if (!all_layers) {
+    throw error_in(
+        pass.where,
+        fmt::format("has {} {} but the model has {} MoE layers{}", layers,
+                    pass.of_routers ? "routers" : "layers", options.moe_layers.size(),
+                    options.mtp_layers > 0
+                        ? fmt::format(" and {} of multi-token prediction", options.mtp_layers)
+                        : ""),
+        "--layers FIRST:COUNT says which they are; routers of multi-token prediction come last");
   }
   std::vector<int> all(static_cast<std::size_t>(layers));
   std::iota(all.begin(), all.end(), 0);
@@ -77,7 +111,9 @@ LayerChoice choose_layers(const RoutedPass& pass, const ImportOptions& options) 
   std::vector<std::size_t> order(numbers.size());
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::stable_sort(order, {}, [&](std::size_t l) { return numbers[l]; });
+  choice.mtp = std::ranges::count(numbers, -1);
   for (const std::size_t l : order) {
+    if (numbers[l] < 0) continue;
     if (!options.moe_layers.empty() && !has(options.moe_layers, numbers[l])) {
       choice.dense.push_back(static_cast<std::int64_t>(l));
       continue;
@@ -102,10 +138,13 @@ void check_left_out(const RoutedPass& pass, const LayerChoice& choice, std::int6
       for (std::int64_t k = 0; k < ids.choices(); ++k) {
         const auto id = ids.at(t, layer, k);
         if (id == 0 || id == -1) continue;
-        throw error_in(pass.where,
-                       fmt::format("layer {} is dense in the model but token {} chose expert {}",
-                                   pass.layers.empty() ? layer : pass.layers[layer], t, id),
-                       "the layers are counted in another way, or are another model's");
+        throw error_in(
+            pass.where,
+            fmt::format("layer {} is dense in the model but token {} chose expert {}",
+                        pass.layers.empty() ? layer : pass.layers[layer], t, id),
+            fmt::format("the file has {} layers, and those of the model with experts are {}: "
+                        "counted in another way, or another model's",
+                        ids.layers(), fmt::join(choice.numbers, ", ")));
       }
     }
   }

@@ -14,6 +14,7 @@ struct LayerChoice {
   std::vector<std::int64_t> taken;  // layers of the recording, in the order of the trace
   std::vector<int> numbers;         // their numbers in the model
   std::vector<std::int64_t> dense;  // layers of the recording that the model has no experts in
+  std::int64_t mtp = 0;             // last layers of the recording: of multi-token prediction
   int top_k = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "sim/trace/import/file_content.h"
 #include "sim/trace/import/input_hash.h"
 
 namespace moesim {
@@ -14,6 +15,10 @@ void for_each_response(ImportSink& sink, const UseResponse& use) {
   const auto files = input_files(sink.options().inputs);
   const double share = 1 / static_cast<double>(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) {
+    if (form_of(files[i]) == FileForm::text) {
+      throw error_in(files[i], content_of(files[i]) + ", no responses in JSON",
+                     "kind 'table' reads CSV and logs");
+    }
     JsonItems items(files[i]);
     while (items.next()) {
       sink.progress((static_cast<double>(i) + items.done()) * share);

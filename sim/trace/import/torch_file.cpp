@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/base/error.h"
+#include "sim/trace/import/file_content.h"
 
 namespace moesim {
 namespace {
@@ -64,6 +65,22 @@ bool walk(const PickleTensor& tensor, std::int64_t count, const Use& use) {
     }
   }
   return true;
+}
+
+/// What a value is, by name.
+std::string names_of(const PickleValue& value) {
+  if (value.is_list()) return fmt::format("a list of {}", value.node->items.size());
+  if (value.is(Kind::tensor)) {
+    const PickleTensor& tensor = value.node->tensor;
+    return fmt::format("a tensor {} {}", tensor.type.name(), shape_text(tensor.shape));
+  }
+  if (!value.is(Kind::dict)) return "neither tensors nor keys";
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i + 1 < value.node->items.size(); i += 2) {
+    const PickleValue& key = value.node->items[i];
+    keys.push_back(key.is(Kind::text) ? key.node->text : "(no text)");
+  }
+  return keys.empty() ? "a dict without keys" : "the keys " + some_of(keys);
 }
 
 }  // namespace
@@ -135,9 +152,13 @@ NpyArray TorchFile::load(const PickleValue& value, const std::string& name) cons
   return NpyArray::view(tensor.type, tensor.shape, *copy, copy, where);
 }
 
+std::string TorchFile::names() const { return names_of(root()); }
+
 const PickleValue& TorchFile::at(const PickleValue& dict, const std::string& key) const {
   const PickleValue* const value = pickle_get(dict, key);
-  if (value == nullptr) throw error_in(path_, fmt::format("has no '{}'", key));
+  if (value == nullptr) {
+    throw error_in(path_, fmt::format("has no '{}' but {}", key, names_of(dict)));
+  }
   return *value;
 }
 

@@ -21,6 +21,9 @@ class TorchFile {
   const std::string& path() const { return path_; }
   const PickleValue& root() const { return pickle_->root(); }
 
+  /// What its root is, by name: "the keys a, b", "a list of 3", "a tensor int16 (64, 2)".
+  std::string names() const;
+
   /// Loads a tensor, in C order. Throws Error for a value that is none, or beyond its storage.
   NpyArray load(const PickleValue& tensor, const std::string& name) const;
 

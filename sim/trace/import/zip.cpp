@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "sim/trace/import/file_content.h"
+
 namespace moesim {
 namespace {
 
@@ -47,6 +49,7 @@ ZipArchive::ZipArchive(const std::string& path)
     const std::string words = words_of(&error);
     zip_source_free(source);
     zip_error_fini(&error);
+    check_form();
     throw damaged(words);
   }
   const auto count = static_cast<std::uint64_t>(zip_get_num_entries(zip_.get(), 0));
@@ -57,6 +60,17 @@ ZipArchive::ZipArchive(const std::string& path)
     }
     members_.push_back({about.name, i, about.comp_size, about.size});
   }
+}
+
+/// What is no archive at all gets told what it is instead.
+void ZipArchive::check_form() const {
+  const FileForm form = form_of(path_);
+  if (form == FileForm::zip || form == FileForm::other || form == FileForm::empty) return;
+  const bool rows = form == FileForm::json || form == FileForm::text;
+  throw error_in(path_, content_of(path_) + ", no .pt or .npz",
+                 rows                       ? "kind 'table' reads JSON lines and CSV"
+                 : form == FileForm::pickle ? "load it and torch.save() it again"
+                                            : "");
 }
 
 Error ZipArchive::damaged(const std::string& what) const {

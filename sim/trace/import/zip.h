@@ -32,6 +32,7 @@ class ZipArchive {
 
  private:
   Error damaged(const std::string& what) const;
+  void check_form() const;
 
   std::string path_;
   MappedFile file_;
