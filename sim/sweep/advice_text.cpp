@@ -84,6 +84,16 @@ std::string advice_header(const SweepGrid& grid, const TraceOf& trace_of,
          fmt::format("# the above with {}: of the first candidate\n", fmt::join(of_first, ", "));
 }
 
+std::string hint_about(const SweepGrid& grid, const TraceOf& trace_of, std::int64_t candidate) {
+  try {
+    InputCache cache;
+    open_shared_inputs(grid.unit(candidate, trace_of), cache);
+    return "";
+  } catch (const Error& e) {
+    return e.diagnostics().front().hint;
+  }
+}
+
 std::string edges_of_ranges(const SweepGrid& grid, std::int64_t candidate) {
   std::string text;
   const auto points = grid.points(candidate);

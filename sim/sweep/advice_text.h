@@ -14,6 +14,9 @@ namespace moesim {
 std::string advice_header(const SweepGrid& grid, const TraceOf& trace_of,
                           const std::string& version);
 
+/// What to do about a candidate whose inputs cannot be opened; empty if they can.
+std::string hint_about(const SweepGrid& grid, const TraceOf& trace_of, std::int64_t candidate);
+
 /// A line for each axis of numbers, three or more, of which the candidate has the least or the
 /// largest.
 std::string edges_of_ranges(const SweepGrid& grid, std::int64_t candidate);

@@ -133,7 +133,7 @@ class Adviser {
   [[noreturn]] void throw_reasons() const {
     std::vector<Diagnostic> all;
     for (const auto& [count, reason] : reasons()) {
-      all.push_back({Severity::error, "", 0, 0, reason, "", ""});
+      all.push_back({Severity::error, "", 0, 0, reason, "", hint_of(reason)});
     }
     const std::string hint =
         unseen() == 0 ? "" : fmt::format("--budget was too short for {} of them", unseen());
@@ -171,11 +171,20 @@ class Adviser {
     return break_even(scenario(ranked_[0]), scenario(slower), options_.workers, options_.stop);
   }
 
-  std::string header() const {
-    const GridTraces traces(options_.folder);
-    return advice_header(
-        port_.grid(), [&](const SynthOptions& options) { return traces.path_of(options); },
-        options_.version);
+  TraceOf trace_of() const {
+    return [traces = GridTraces(options_.folder)](const SynthOptions& options) {
+      return traces.path_of(options);
+    };
+  }
+
+  std::string header() const { return advice_header(port_.grid(), trace_of(), options_.version); }
+
+  /// As the first candidate that cannot be for this reason has it.
+  std::string hint_of(const std::string& reason) const {
+    const auto& rows = analytic_.rows();
+    const auto found =
+        std::ranges::find_if(rows, [&](const auto& row) { return row.second.reason == reason; });
+    return found == rows.end() ? "" : hint_about(analytic_.grid(), trace_of(), found->first);
   }
 
   static std::string words(const std::vector<BreakEven>& found) {

@@ -62,6 +62,18 @@ class AdviseCommand(unittest.TestCase):
         self.assertIn("'ep' is 32: it must divide 16 GPUs", told)
         self.assertIn("no candidate could be simulated", told)
 
+    def test_hints_at_repeat_as_a_comparison_does(self):
+        told = self.advise(*INPUTS, "--set", "topology.nodes=1024", "--policy", "dedup", "-q", code=2)
+        self.assertIn("trace 'tiny-moe-train' is too short", told)
+        self.assertIn("hint: `repeat: 256` plays its sequences often enough", told)
+
+    def test_begins_as_a_comparison_and_tells_the_edge_of_a_range(self):
+        told = self.advise(*INPUTS, *SMALL, "--policy", "eplb", "--ask", "slots")
+        for line in ("# moesim ", "# h100-rail: 16 GPUs on 2 hosts, ep 16", "# transport deepep-normal on h100-rail"):
+            self.assertIn(line, told)
+        self.assertRegex(told, r"# the above with policy.placement.slots_per_gpu 2: of the first candidate")
+        self.assertRegex(told, r"# the best policy.placement.slots_per_gpu is the \w+ that was tried, \d+: the edge of the range")
+
     def test_says_what_the_time_was_too_short_for(self):
         told = self.advise(*INPUTS, *SMALL, "--budget", "1us", code=2)
         self.assertRegex(told, r"no candidate could be simulated\nhint: --budget was too short for \d+ of them")

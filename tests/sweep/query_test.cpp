@@ -118,6 +118,23 @@ TEST_F(QueryTest, AddsSpeedups) {
   EXPECT_THAT(error_of({.baseline = "policy=c"}), HasSubstr("no scenario has policy = c"));
 }
 
+/// Twice the nodes take twice the tokens: the same time is twice the speed.
+TEST_F(QueryTest, SpeedupsAreByTokensWhereTheSweepHasThem) {
+  std::vector<SweepRow> rows;
+  for (const int nodes : {2, 4}) {
+    SweepRow& row = rows.emplace_back(SweepRow{nodes / 2 - 1, sweep_ok});
+    row.figures = {{"topology.nodes", integer_value(nodes)},
+                   {"step_s", real_value(0.5)},
+                   {"tokens", integer_value(100 * nodes)}};
+  }
+  const std::string path = scratch_ / "tokens.sqlite";
+  SweepStore(path, {"hash", "grid.yaml", 2, {"topology.nodes"}}).add(rows);
+  reader_ = std::make_unique<SweepReader>(path);
+  const Table table = ask({.baseline = "topology.nodes=2"});
+  EXPECT_EQ(table.rows[0].back().value, 1);
+  EXPECT_EQ(table.rows[1].back().value, 2);
+}
+
 TEST_F(QueryTest, TellsWhatWasNotRun) {
   const Table table = ask({.not_run = true});
   ASSERT_EQ(table.rows.size(), 1U);
