@@ -68,7 +68,8 @@ TEST(DidYouMean, PrefersTheFirstOfEquallyNear) {
 
 TEST(DidYouMean, CapitalsCountLast) {
   EXPECT_EQ(nearest("H200", {"b200", "h200"}), "h200");
-  EXPECT_EQ(nearest("QWEN3-30B", {"qwen3-30b-a3b", "olmoe"}), "");  // four letters are missing
+  EXPECT_EQ(nearest("QWEN3-30B", {"qwen3-30b-a3b", "olmoe"}), "qwen3-30b-a3b");  // a variant
+  EXPECT_EQ(nearest("QWEN3-30", {"qwen3-30b-a3b", "olmoe"}), "");  // five letters are missing
   EXPECT_EQ(nearest("Tier", {"tier", "TIER", "Tie"}), "tier");
   EXPECT_EQ(nearest("TIER", {"tier", "TIER"}), "TIER");
   EXPECT_EQ(nearest("ndoes", {"nodes"}), "nodes");
