@@ -48,6 +48,25 @@ std::size_t glued(std::string_view word) {
              : 0;
 }
 
+/// Without "[1,0]<stdout>:" and the like, each two blanks.
+std::string without_tags(std::string_view line) {
+  constexpr std::size_t longest = 200;  // tags name hosts
+  constexpr std::string_view stream = "]<std";
+  std::string plain;
+  std::size_t from = 0;
+  for (std::size_t at = line.find(stream); at != line.npos; at = line.find(stream, at + 1)) {
+    const std::size_t begin = std::max(from, at - std::min(at, longest));
+    const std::size_t open = line.substr(begin, at - begin).rfind('[');
+    const std::size_t end = line.substr(at, 12).find(">:");
+    if (begin > at || open == line.npos || end == line.npos) continue;
+    plain += line.substr(from, begin + open - from);
+    plain += "  ";
+    from = at + end + 2;
+  }
+  plain += line.substr(from);
+  return plain;
+}
+
 }  // namespace
 
 std::vector<std::string> words_of(std::string_view line) {
@@ -80,13 +99,7 @@ std::string plain_line(const std::string& line) {
       ++at;  // of two characters
     }
   }
-  for (const std::string_view stream : {"]<stdout>:", "]<stderr>:", "]<stddiag>:"}) {
-    for (std::size_t at = plain.find(stream); at != std::string::npos; at = plain.find(stream)) {
-      const std::size_t open = std::min(plain.rfind('[', at), at);
-      plain.replace(open, at + stream.size() - open, "  ");
-    }
-  }
-  return plain;
+  return without_tags(plain);
 }
 
 std::optional<LibraryOutput> library_output(const std::string& line) {
@@ -163,7 +176,9 @@ std::optional<RowWords> row_words(const std::string& line, bool has_root) {
     const std::string size = first.substr(first.find_last_not_of("0123456789") + 1);  // of a prefix
     if (size.empty()) continue;
     const auto count = whole_in(words[i - 1]);
-    RowWords row{size, count && whole_in(size) == *count * width, "", "", {}};
+    const auto bytes = whole_in(size);
+    const bool whole = count && bytes && *bytes % width == 0 && *bytes / width == *count;
+    RowWords row{size, whole, "", "", {}};
     std::size_t next = i + 1;
     const auto is_number = [](const std::string& word) {
       return is_digit(word[0]) || word[0] == '-' || word[0] == '.' || word == "N/A";

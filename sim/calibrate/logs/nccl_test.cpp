@@ -101,7 +101,7 @@ std::string mismatch(const Setting& setting, const LogChoice& choice) {
 /// Throws Error unless bandwidths and time agree within rounding: with columns mixed up, or another
 /// number of ranks, they do not.
 void check_row(const std::string& file, const Setting& setting, const NcclRow& row) {
-  if (!(row.microseconds > 0)) {
+  if (!(row.microseconds > 0 && std::isfinite(row.microseconds))) {
     throw error_in(file, "a time is not above 0", "run more iterations (-n)", row.line);
   }
   // Times are printed with 3 to 7 digits, bandwidths with 2 decimals.

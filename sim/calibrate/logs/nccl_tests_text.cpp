@@ -153,7 +153,8 @@ class TextLog {
       preamble();
       const auto threads = whole_in(word_after(line, "nThread "));
       const auto gpus = whole_in(word_after(line, "nGpus "));
-      if (threads && gpus && *threads > 0 && *gpus > 0 && *threads * *gpus <= 1024) {
+      const auto sound = [](long long n) { return n > 0 && n <= 1024; };
+      if (threads && gpus && sound(*threads) && sound(*gpus) && sound(*threads * *gpus)) {
         test().ranks.set_local(static_cast<int>(*threads * *gpus));
       }
     } else if (has("Using devices")) {

@@ -91,7 +91,14 @@ TEST(NewTable, HasTimesWithExponents) {
   EXPECT_NEAR(log.samples.at(1).time.value, 10.6, 0.05);
 }
 
-// A table alone says what it is of, unless two collectives look the same.
+TEST(NewTable, HasNoEndlessTimes) {
+  EXPECT_THAT(refusal_of(MadeLog{}.header() + MadeLog::columns() +
+                         " 1048576 16384 float none -1 1e+07 1e-307 0 0 1e+07 1e-307 0 N/A\n"
+                         " 2097152 32768 float none -1 1e+07 1e-307 0 0 1e+07 1e-307 0 N/A\n"),
+              HasSubstr("a time is not above 0"));
+}
+
+// Columns and bandwidths say what a table is of, unless two collectives look the same.
 TEST(UnnamedTable, IsKnownByItsFigures) {
   MadeLog made;
   made.program = "";

@@ -73,6 +73,16 @@ TEST(PostedLog, HasLinesOfNcclAnywhere) {
   expect_as_plain(made.text() + info);
 }
 
+// Neither counts that overflow nor tags without an end are of interest.
+TEST(PostedLog, MayHoldAnything) {
+  const std::string many(100'000, '[');
+  expect_as_plain("nThread 9223372036854775807 nGpus 9223372036854775807\n]<std[1,0]<stdout\n" +
+                  many + "]<stdout>:\n" + MadeLog{}.text());
+  EXPECT_EQ(read_made(MadeLog{}.text() + "9223372036854775807 9223372036854775807 float none -1\n")
+                .samples.size(),
+            6u);
+}
+
 // Rows are printed in three pieces, and other processes print in between.
 TEST(PostedLog, HasRowsThatOtherOutputBroke) {
   const MadeLog made;
