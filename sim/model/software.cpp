@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-constexpr Range part{0.01, 2};
+constexpr Range part_of_rates{0.01, 2};
 constexpr Range slower{1, 1000};
 constexpr Range multiprocessors{0, 100000};
 constexpr Range bytes_per_parameter{0, 1024};
@@ -38,11 +38,11 @@ Software::Changes read_each(const YamlMap& map, const std::string& key, const Re
 Software::Changes read_kept(const YamlMap& map, const std::string& software) {
   return read_each(map, "kept", [&](const YamlValue& value) {
     const YamlMap types = value.map();
-    const double bf16 = types.number(name_of(DataType::bf16), part);
+    const double bf16 = types.number(name_of(DataType::bf16), part_of_rates);
     std::vector<Override> changes;
     for (const DataType type : all_types) {
       changes.push_back({fmt::format("efficiency.training.{}", name_of(type)),
-                         fmt::format("{}", types.number(name_of(type), part, bf16)),
+                         fmt::format("{}", types.number(name_of(type), part_of_rates, bf16)),
                          flag_of(software), true});
     }
     return changes;
