@@ -2,6 +2,7 @@
 #include "sim/model/moe_model.h"
 
 #include <algorithm>
+#include <array>
 
 namespace moesim {
 
@@ -21,6 +22,12 @@ int size_of(DataType type) {
 const char* name_of(DataType type) {
   static constexpr const char* names[] = {"fp8", "bf16", "fp16", "fp32"};
   return names[static_cast<std::size_t>(type)];
+}
+
+const char* name_of(BlockKind kind) {
+  static constexpr std::array names = {"embedding", "attention", "mamba", "dense-ffn",
+                                       "moe",       "mtp",       "head"};
+  return names.at(static_cast<std::size_t>(kind));
 }
 
 Bytes MoeModel::row_bytes() const {

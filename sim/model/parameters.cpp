@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "sim/base/error.h"
 
@@ -127,12 +126,6 @@ Parameters count_parameters(const MoeModel& model, std::int64_t experts) {
 
 std::int64_t Parameters::main() const {
   return embedding + attention + mamba + norms + dense_ffn + router + shared + routed + head;
-}
-
-const char* name_of(BlockKind kind) {
-  static constexpr std::array names = {"embedding", "attention", "mamba", "dense-ffn",
-                                       "moe",       "mtp",       "head"};
-  return names.at(static_cast<std::size_t>(kind));
 }
 
 int kind_of_layer(const MoeModel& model, int layer) { return std::min(layer, model.layers - 1); }

@@ -8,9 +8,6 @@
 namespace moesim {
 namespace {
 
-constexpr Range part{0.01, 1};
-constexpr Range lengths{0, 1e6};
-
 bool many_groups(const GroupedGemm& gemm) {
   return std::ranges::count_if(gemm.m, [](std::int64_t m) { return m > 0; }) > 1;
 }
@@ -49,31 +46,6 @@ Seconds together(Seconds compute, Seconds memory, double sharpness) {
   return longer * std::pow(1 + std::pow(ratio, sharpness), 1 / sharpness);
 }
 
-Roofline read_roofline(const YamlMap& map) {
-  Roofline roofline;
-  roofline.launch = map.seconds("launch", Seconds(0));
-  roofline.efficiency = map.number("efficiency", part);
-  roofline.memory = map.number("memory", part, 1);
-  roofline.sharpness = map.number("sharpness", {1, 1000}, roofline.sharpness);
-  return roofline;
-}
-
-template <class Rest>
-FittedKernels::ByType read_by_type(const YamlMap& map, const char* key, Rest read_rest) {
-  FittedKernels::ByType fitted;
-  const auto value = map.find(key);
-  if (!value) return fitted;
-  const YamlMap types = value->map();
-  for (const DataType type : {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
-    const auto of_type = types.find(name_of(type));
-    if (!of_type) continue;
-    const YamlMap fields = of_type->map();
-    fitted[type] = read_roofline(fields);
-    read_rest(fields, fitted[type]);
-  }
-  return fitted;
-}
-
 }  // namespace
 
 KernelTime Roofline::time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
@@ -98,28 +70,6 @@ const Roofline* FittedKernels::find(const Kernel& kernel) const {
   if (gemms == nullptr) return nullptr;
   const Roofline* grouped = many_groups(*gemms) ? in(grouped_gemm, gemms->type) : nullptr;
   return grouped != nullptr ? grouped : in(gemm, gemms->type);
-}
-
-FittedKernels read_fitted_kernels(const YamlMap& map) {
-  FittedKernels fitted;
-  const auto value = map.find("kernels");
-  if (!value) return fitted;
-  const YamlMap kinds = value->map();
-  const auto gemm = [](const YamlMap& fields, Roofline& roofline) {
-    roofline.half_sum = fields.number("half_sum", lengths, 0);
-    roofline.group_rows = fields.number("group_rows", lengths, 0);
-    roofline.wgrad = fields.number("wgrad", part, 1);
-  };
-  fitted.gemm = read_by_type(kinds, "gemm", gemm);
-  fitted.grouped_gemm = read_by_type(kinds, "grouped_gemm", gemm);
-  fitted.attention =
-      read_by_type(kinds, "attention", [](const YamlMap& fields, Roofline& roofline) {
-        roofline.half_keys = fields.number("half_keys", lengths, 0);
-        roofline.half_width = fields.number("half_width", lengths, 0);
-        roofline.uneven = fields.number("uneven", part, 1);
-        roofline.backward = fields.number("backward", part, 1);
-      });
-  return fitted;
 }
 
 }  // namespace moesim

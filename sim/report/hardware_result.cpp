@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "sim/base/files.h"
 
@@ -112,14 +111,6 @@ void check_format(const YamlDocument& doc, const YamlMap& map) {
 }
 
 }  // namespace
-
-std::size_t median_index(const std::vector<Seconds>& repeats) {
-  std::vector<std::size_t> order(repeats.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return repeats[a] < repeats[b]; });
-  return order[(order.size() - 1) / 2];
-}
 
 HardwareResult parse_hardware_result(const std::string& text, const std::string& name) {
   const auto doc = YamlDocument::from_text(text, name);
