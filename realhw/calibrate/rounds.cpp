@@ -83,7 +83,7 @@ void measure_rounds(Job& job, HardwareBackend& backend, const std::vector<const 
       if (first) told(plan->name, round);
       const RealStep step(plan->plan, shape, plan->layers);
       const MeasuredStep measured = measure_step(
-          job, backend, step, {.warmup = 0, .repeats = options.repeats, .compared = 1});
+          job, backend, step, {.warmup = 1, .repeats = options.repeats, .compared = 1});
       if (const auto wrong = measured.compared.wrong(); wrong > 0) {
         throw std::runtime_error(fmt::format("{} wrong elements in '{}'", wrong, plan->name));
       }

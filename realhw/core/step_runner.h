@@ -26,6 +26,9 @@ class StepRunner {
   /// numbers are written and compared, and numbers searched for infinities, only when `verify` is
   /// set. Throws std::runtime_error naming rank and op.
   virtual std::vector<Stamp> run(bool verify) = 0;
+  /// Before a run: fills with NaN all memory that it has to write, so that results of an earlier
+  /// run do not pass for its own. An iteration keeps its memory: it continues from the one before.
+  virtual void poison() = 0;
   /// Compares what the rank holds after the last run with the reference.
   virtual Comparison compare(const CompareOptions& options) = 0;
 };

@@ -48,7 +48,10 @@ MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& st
   for (int i = 0; i < options.repeats; ++i) {
     result.repeats.push_back(clocks.gather(step.plan, runner->run(false)));
   }
-  compare_all();  // of the last run, timed and without its patterns
+  // What is timed must compute, too: a replay that does nothing leaves the NaN.
+  runner->poison();
+  runner->run(false);
+  compare_all();
   return result;
 }
 

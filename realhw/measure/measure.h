@@ -15,8 +15,8 @@ struct MeasureOptions {
   int compared = -1;  // tokens of a rank and layer, -1: all
 };
 
-/// Runs a step once and then timed, the first and the last run compared with the reference; all
-/// ranks together.
+/// Runs a step once, then timed, then once more as when timed but on poisoned memory; the first and
+/// the last run are compared with the reference. All ranks together.
 MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& step,
                           const MeasureOptions& options);
 

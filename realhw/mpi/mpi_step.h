@@ -26,6 +26,9 @@ class MpiStep : public StepRunner {
   ~MpiStep() override;
 
   std::vector<Stamp> run(bool verify) override;
+  void poison() override {
+    if (!step_.iteration) device_.reset(true);
+  }
   Comparison compare(const CompareOptions& options) override {
     return moesim::compare(step_, program_, device_, {options.tokens, runs_});
   }

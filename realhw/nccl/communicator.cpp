@@ -66,6 +66,19 @@ void Communicator::abort() {
   comm_ = nullptr;
 }
 
+void Communicator::abort_all(std::span<const std::unique_ptr<Communicator>> communicators) {
+  const NcclApi* nccl = nullptr;
+  for (const auto& communicator : communicators) {
+    if (!communicator || communicator->comm_ == nullptr) continue;
+    if (nccl == nullptr) {
+      nccl = &communicator->nccl_;
+      nccl->group_start();
+    }
+    communicator->abort();
+  }
+  if (nccl != nullptr) nccl->group_end();
+}
+
 std::string Communicator::text_of(ncclResult_t result) const {
   const char* last = comm_ == nullptr ? nullptr : nccl_.last_error(comm_);
   if (last == nullptr || *last == 0) return nccl_.error_string(result);
@@ -105,15 +118,25 @@ void Communicator::exchange(std::span<const Part> sends, std::span<const Part> r
   if (sends.empty() && receives.empty()) return;
   state();  // throws, too, for what was aborted
   check(nccl_.group_start());
+  try {
+    put_parts(sends, receives, stream);
+  } catch (...) {
+    nccl_.group_end();  // puts nothing on the stream after an error; an open group defers aborts
+    throw;
+  }
+  check(nccl_.group_end());
+  // Until then nothing may be put behind it on the stream.
+  wait_until_ready("starting the messages");
+}
+
+void Communicator::put_parts(std::span<const Part> sends, std::span<const Part> receives,
+                             GpuStream stream) {
   for (const Part& part : receives) {
     check(nccl_.receive(part.bytes, part.size, ncclUint8, part.peer, comm_, stream));
   }
   for (const Part& part : sends) {
     check(nccl_.send(part.bytes, part.size, ncclUint8, part.peer, comm_, stream));
   }
-  check(nccl_.group_end());
-  // Until then nothing may be put behind it on the stream.
-  wait_until_ready("starting the messages");
 }
 
 }  // namespace moesim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -38,11 +39,14 @@ class Communicator {
   void exchange(std::span<const Part> sends, std::span<const Part> receives, GpuStream stream);
   /// Throws BackgroundError when the communicator has failed meanwhile.
   void check();
-  /// Ends whatever it is doing on this rank; the communicator is of no use then.
-  void abort();
+  /// Ends whatever they are doing on this rank, null ones skipped; they are of no use then. In one
+  /// group: aborting waits for the GPU's streams, on which messages of the others may spin.
+  static void abort_all(std::span<const std::unique_ptr<Communicator>> communicators);
 
  private:
   void check(ncclResult_t result, const char* caller = __builtin_FUNCTION());
+  void abort();
+  void put_parts(std::span<const Part> sends, std::span<const Part> receives, GpuStream stream);
   ncclResult_t state();
   std::string text_of(ncclResult_t result) const;
   void wait_until_ready(const char* for_what);

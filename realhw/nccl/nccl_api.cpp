@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <stdexcept>
 
 #include "realhw/cuda/shared_library.h"
@@ -19,6 +20,9 @@ int version_of(const NcclApi& nccl) {
 /// Loads NCCL when it is used, so that the same program starts on machines without it. The version
 /// comes first: an older library lacks functions, and the message should say so.
 NcclApi load() {
+  // Several communicators of a GPU need one order of their launches on all ranks. NCCL then takes
+  // the host's, which is that of the plan, in graphs, too; from 2.26 on.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   static const SharedLibrary library({"libnccl.so.2", "MOESIM_NCCL", "NCCL_HOME", "nccl"});
   NcclApi nccl;
   library.find("ncclGetVersion", nccl.get_version);

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <exception>
 
 #include "realhw/job/local_rank.h"
 #include "realhw/nccl/nccl_step.h"
@@ -16,6 +16,9 @@ class NcclBackend : public HardwareBackend {
  public:
   NcclBackend(Job& job, NcclParts parts, const NcclOptions& options)
       : job_(job), parts_(std::move(parts)), options_(options) {}
+  ~NcclBackend() override {
+    if (std::uncaught_exceptions() > 0) Communicator::abort_all(communicators_);
+  }
 
   std::string name() const override { return "nccl"; }
   std::string description() const override { return parts_.description; }

@@ -62,33 +62,45 @@ std::vector<Stamp> NcclStep::run(bool verify) {
   for (Ongoing& stream : streams_) stream = {};
   job_.barrier();
   last_progress_ = Clock::now();
-  if (!verify && graph_ == Graph::captured) {
-    for (const std::size_t step : order_) {
-      streams_[static_cast<std::size_t>(program_.steps[step].stream)].steps.push_back(step);
-    }
-    device_->replay();
-  } else {
-    put_all(verify);
-  }
+  start(verify);
   watch_until(0);
   has_run_ = true;
   if (verify) throw_if_not_finite(device_->findings(), step_.plan, program_.rank);
   return stamps();
 }
 
+void NcclStep::start(bool verify) {
+  if (verify || graph_ != Graph::captured) return put_all(verify);
+  for (const std::size_t step : order_) {
+    streams_[static_cast<std::size_t>(program_.steps[step].stream)].steps.push_back(step);
+  }
+  try {
+    device_->replay();
+  } catch (const std::runtime_error& e) {
+    fail(first_ongoing(), e.what());
+  }
+}
+
 /// Called after the first run: what libraries set up on first use is there by then, and becomes no
-/// part of the graph.
+/// part of the graph. NCCL wants a group captured on all of its ranks or on none.
 void NcclStep::capture() {
+  const bool captured = try_capture();
+  const bool by_all = sums_over_ranks(job_, {captured ? 1 : 0})[0] == job_.ranks();
+  graph_ = by_all ? Graph::captured : Graph::impossible;
+  if (captured && !by_all) device_->drop_capture();
+}
+
+bool NcclStep::try_capture() {
   try {
     device_->begin_capture();
     for (const std::size_t step : order_) put(step, false);
     device_->end_capture();
-    graph_ = Graph::captured;
+    return true;
   } catch (const std::runtime_error& e) {
     device_->drop_capture();
-    graph_ = Graph::impossible;
-    fmt::print(stderr, "moesim-hw: rank {}: the step is not replayed from a graph: {}\n",
+    fmt::print(stderr, "moesim-hw: rank {}: no rank replays the step from a graph: {}\n",
                program_.rank.value, e.what());
+    return false;
   }
 }
 
@@ -216,11 +228,10 @@ void NcclStep::check_failures() {
 }
 
 /// Kernels of NCCL spin until their messages are through or their communicator is aborted, and
-/// memory cannot be freed below them.
+/// memory cannot be freed below them. Aborting waits for all graphs that hold messages to be gone.
 void NcclStep::abort() {
-  for (const auto& communicator : communicators_) {
-    if (communicator) communicator->abort();
-  }
+  device_->drop_capture();
+  Communicator::abort_all(communicators_);
 }
 
 void NcclStep::fail(OpId op, const std::string& what) {

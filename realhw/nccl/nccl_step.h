@@ -25,10 +25,11 @@ class NcclStep : public StepRunner {
            StreamCommunicators& communicators, Job& job, const NcclOptions& options);
 
   std::vector<Stamp> run(bool verify) override;
+  void poison() override { device_->reset(true); }
   Comparison compare(const CompareOptions& options) override;
 
   const RankProgram& program() const { return program_; }
-  /// Whether runs that are not verified replay a captured one.
+  /// Whether runs that are not verified replay a captured one; the same on all ranks.
   bool replays() const { return graph_ == Graph::captured; }
 
  private:
@@ -39,6 +40,8 @@ class NcclStep : public StepRunner {
   };
 
   void capture();
+  bool try_capture();
+  void start(bool verify);
   void put_all(bool verify);
   void put(std::size_t step, bool verify);
   void put_messages(const RankStep& step);

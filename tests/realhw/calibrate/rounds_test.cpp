@@ -55,6 +55,7 @@ class CountingBackend : public HardwareBackend {
       const Clock::time_point now = Clock::now();
       return std::vector<Stamp>(ops_, {now, now + std::chrono::milliseconds(1)});
     }
+    void poison() override {}
     Comparison compare(const CompareOptions&) override {
       Comparison c;
       c.wrong_bytes = backend_.wrong;
@@ -145,7 +146,7 @@ TEST(Rounds, MeasureEveryPlanInEveryRound) {
   c.measure(false);
   const int count = static_cast<int>(c.plans.size());
   EXPECT_EQ(c.backend.runners, 2 * count);
-  EXPECT_EQ(c.backend.runs, 2 * count * (1 + 3));
+  EXPECT_EQ(c.backend.runs, 2 * count * (1 + 1 + 3 + 1));
   for (const MicroPlan* plan : c.plans) {
     const auto timelines = timelines_of(c.measured, plan->name);
     ASSERT_EQ(timelines.size(), 6u);

@@ -18,7 +18,7 @@ FakeStream::~FakeStream() {
 
 void FakeStream::push(Task task) {
   if (kept_ != nullptr) {
-    kept_->emplace_back(this, std::move(task));
+    kept_->push_back({this, std::move(task)});
     return;
   }
   {
@@ -59,10 +59,27 @@ void FakeStream::work() {
   }
 }
 
+namespace {
+
+/// Whether results show that the call was left out.
+bool makes_numbers(const Call& call) {
+  if (const auto* sums = std::get_if<RowSums>(&call)) return !sums->to.empty();
+  if (const auto* product = std::get_if<GroupedProduct>(&call)) return !product->groups.empty();
+  const auto* activation = std::get_if<Activation>(&call);
+  return activation != nullptr && !activation->ranges.empty();
+}
+
+}  // namespace
+
+FakeGpu::FakeGpu(Log& log) : log_(log) {
+  for (auto& stream : streams_) stream->gpu = this;
+}
+
+bool FakeGpu::busy() {
+  return std::any_of(streams_.begin(), streams_.end(), [](auto& s) { return !s->idle(); });
+}
+
 FakeGpu::~FakeGpu() {
-  const auto busy = [this] {
-    return std::any_of(streams_.begin(), streams_.end(), [](auto& s) { return !s->idle(); });
-  };
   const Clock::time_point patience = Clock::now() + std::chrono::seconds(5);
   while (busy() && Clock::now() < patience)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -76,6 +93,7 @@ void FakeGpu::run(const Call& call, Stream stream) {
     if (log_.calls_until_broken-- == 0) throw std::runtime_error("an illegal memory access");
     host_.run(call, stream);
   });
+  if (at(stream).is_captured()) graph_.back().makes_numbers = makes_numbers(call);
 }
 
 void FakeGpu::make_marks(std::size_t count) {
@@ -121,7 +139,7 @@ bool FakeGpu::idle() {
   return idle;
 }
 
-void FakeGpu::keep_in(std::vector<std::pair<FakeStream*, FakeStream::Task>>* kept) {
+void FakeGpu::keep_in(std::vector<FakeStream::Kept>* kept) {
   for (auto& stream : streams_) stream->keep_in(kept);
 }
 
@@ -132,8 +150,10 @@ void FakeGpu::begin_capture() {
 
 void FakeGpu::end_capture() {
   keep_in(nullptr);
-  if (log_.refuse_capture) throw std::runtime_error("no graphs today");
+  if (log_.captures_refused-- > 0) throw std::runtime_error("no graphs today");
   ++log_.captures;
+  log_.kept_calls = static_cast<int>(
+      std::ranges::count_if(graph_, [](const auto& kept) { return kept.makes_numbers; }));
 }
 
 void FakeGpu::drop_capture() {
@@ -143,7 +163,10 @@ void FakeGpu::drop_capture() {
 
 void FakeGpu::replay() {
   ++log_.replays;
-  for (auto& [stream, task] : graph_) stream->push(task);
+  int calls = 0;
+  for (const auto& [stream, task, makes_numbers] : graph_) {
+    if (!makes_numbers || calls++ != log_.dropped_call) stream->push(task);
+  }
 }
 
 }  // namespace moesim

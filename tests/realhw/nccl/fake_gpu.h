@@ -17,10 +17,18 @@
 
 namespace moesim {
 
+class FakeGpu;
+
 /// Runs tasks one after the other, or keeps them while it is captured.
 class FakeStream {
  public:
   using Task = std::function<void(const std::atomic<bool>& stop)>;
+  /// A task of a graph. `makes_numbers`: a call without which results are wrong.
+  struct Kept {
+    FakeStream* stream = nullptr;
+    Task task;
+    bool makes_numbers = false;
+  };
 
   FakeStream() : thread_([this] { work(); }) {}
   ~FakeStream();
@@ -31,7 +39,9 @@ class FakeStream {
   /// Throws what a task has thrown.
   void rethrow();
   /// Tasks go there instead; null ends it.
-  void keep_in(std::vector<std::pair<FakeStream*, Task>>* kept) { kept_ = kept; }
+  void keep_in(std::vector<Kept>* kept) { kept_ = kept; }
+  bool is_captured() const { return kept_ != nullptr; }
+  FakeGpu* gpu = nullptr;
 
  private:
   void work();
@@ -42,7 +52,7 @@ class FakeStream {
   bool running_ = false;
   std::atomic<bool> stop_ = false;
   std::exception_ptr error_;
-  std::vector<std::pair<FakeStream*, Task>>* kept_ = nullptr;
+  std::vector<Kept>* kept_ = nullptr;
   std::thread thread_;  // last: it uses the others
 };
 
@@ -51,14 +61,16 @@ class FakeGpu : public GpuDevice {
   /// What went over all GPUs of a test.
   struct Log {
     std::atomic<int> captures = 0, replays = 0, waits = 0;
-    std::atomic<int> waits_for_nothing = 0;  // for marks that were not put before
-    std::atomic<int> checks = 0;             // calls that only verify
-    std::atomic<int> most_waiting = 0;       // marks on the streams of one GPU
-    std::atomic<int> busy_when_freed = 0;    // GPUs: freeing memory waits for them for ever
-    std::atomic<bool> refuse_capture = false;
+    std::atomic<int> waits_for_nothing = 0;    // for marks that were not put before
+    std::atomic<int> checks = 0;               // calls that only verify
+    std::atomic<int> most_waiting = 0;         // marks on the streams of one GPU
+    std::atomic<int> busy_when_freed = 0;      // GPUs: freeing memory waits for them for ever
+    std::atomic<int> captures_refused = 0;     // so many, over all GPUs, are
+    std::atomic<int> dropped_call = -1;        // of every replay, counting those that make numbers
+    std::atomic<int> kept_calls = 0;           // such calls in the last capture
     std::atomic<int> calls_until_broken = -1;  // over all GPUs; then one throws
   };
-  explicit FakeGpu(Log& log) : log_(log) {}
+  explicit FakeGpu(Log& log);
   /// Waits for the streams, and then stops them, whatever they wait for.
   ~FakeGpu() override;
 
@@ -79,6 +91,10 @@ class FakeGpu : public GpuDevice {
   bool passed(std::size_t mark) override;
   Clock::time_point time_of(std::size_t mark) override { return marks_[mark].time; }
   bool idle() override;
+  /// As idle(), but throws nothing.
+  bool busy();
+  /// Null once the GPU is gone.
+  std::weak_ptr<FakeGpu*> self() const { return self_; }
   void begin_capture() override;
   void end_capture() override;
   void drop_capture() override;
@@ -91,14 +107,15 @@ class FakeGpu : public GpuDevice {
     Clock::time_point time;
   };
   FakeStream& at(Stream stream) { return *streams_[static_cast<std::size_t>(stream)]; }
-  void keep_in(std::vector<std::pair<FakeStream*, FakeStream::Task>>* kept);
+  void keep_in(std::vector<FakeStream::Kept>* kept);
 
   Log& log_;
   std::atomic<int> waiting_marks_ = 0;
   HostDevice host_;
   std::deque<Mark> marks_;
   std::atomic<int> run_ = 1;  // counts start_clock() and begin_capture()
-  std::vector<std::pair<FakeStream*, FakeStream::Task>> graph_;
+  std::vector<FakeStream::Kept> graph_;
+  std::shared_ptr<FakeGpu*> self_ = std::make_shared<FakeGpu*>(this);
   std::array<std::unique_ptr<FakeStream>, stream_count> streams_ = [] {
     std::array<std::unique_ptr<FakeStream>, stream_count> made;
     for (auto& stream : made) stream = std::make_unique<FakeStream>();

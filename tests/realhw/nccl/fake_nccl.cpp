@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/realhw/nccl/fake_nccl.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -22,6 +23,8 @@ struct FakeNccl::Comm {
   int rank = 0;
   bool never_joins = false;
   std::atomic<bool> aborted = false;
+  std::atomic<int> in_graphs = 0;  // groups that a graph holds
+  std::weak_ptr<FakeGpu*> gpu;     // of its latest group
   std::atomic<ncclResult_t> failure = ncclSuccess;
   int polls_until_started = 0;  // of the group that waits to be put on its stream
   std::function<void()> start;
@@ -41,6 +44,8 @@ struct Part {
 };
 thread_local std::vector<Part> parts;
 thread_local int depth = 0;
+thread_local ncclResult_t group_error = ncclSuccess;
+thread_local std::vector<FakeNccl::Comm*> aborting;  // in the group
 
 /// Polls before a group is on its stream: a caller that goes on earlier breaks the stream's order.
 constexpr int late_by = 3;
@@ -124,10 +129,24 @@ struct FakeNcclCalls {
   static ncclResult_t destroy(ncclComm_t) { return --current->live_, ncclSuccess; }
   static ncclResult_t abort(ncclComm_t comm) {
     comm_of(comm)->aborted = true;
-    --current->live_;
+    aborting.push_back(comm_of(comm));
+    if (depth == 0) reclaim();
     const std::lock_guard lock(current->mutex_);
     current->aborted_.insert(comm_of(comm)->rank);
     return ncclSuccess;
+  }
+  static bool blocks(const FakeNccl::Comm& comm) {
+    const auto gpu = comm.gpu.lock();
+    return comm.in_graphs > 0 || (gpu && (*gpu)->busy());
+  }
+  static void reclaim() {
+    const Clock::time_point patience = Clock::now() + std::chrono::seconds(2);
+    for (const FakeNccl::Comm* comm : std::exchange(aborting, {})) {
+      while (blocks(*comm) && Clock::now() < patience)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      current->hung_ += blocks(*comm) ? 1 : 0;
+      --current->live_;
+    }
   }
 
   static const char* error_string(ncclResult_t result) {
@@ -138,7 +157,12 @@ struct FakeNcclCalls {
   static ncclResult_t group_start() { return ++depth, ncclSuccess; }
   static ncclResult_t add(void* bytes, std::size_t size, ncclDataType_t type, int peer,
                           ncclComm_t comm, cudaStream_t stream, bool send) {
-    if (depth != 1 || type != ncclUint8 || size == 0) return ncclInvalidUsage;
+    const bool valid = depth == 1 && type == ncclUint8 && size > 0;
+    const int rank = comm_of(comm)->rank;
+    const bool refused = send && current->fault_ == FakeNccl::Fault::refuses &&
+                         rank == current->fault_rank_ &&
+                         current->groups_of(rank) == current->fault_group_;
+    if (!valid || refused) return group_error = valid ? ncclSystemError : ncclInvalidUsage;
     parts.push_back({comm_of(comm), stream, static_cast<std::byte*>(bytes), size, peer, send});
     return ncclSuccess;
   }
@@ -153,13 +177,23 @@ struct FakeNcclCalls {
 
   static ncclResult_t group_end() {
     --depth;
+    if (depth > 0) return ncclSuccess;
     const std::vector<Part> group = std::exchange(parts, {});
+    if (group_error != ncclSuccess) return std::exchange(group_error, ncclSuccess);
+    if (!aborting.empty()) return reclaim(), ncclSuccess;
     FakeNccl::Comm& comm = *group.at(0).comm;
     if (comm.start) return ncclInvalidUsage;  // the group before has not started
     const FakeNccl::Fault fault = note(group);
     comm.polls_until_started = fault == FakeNccl::Fault::never_starts ? -1 : late_by;
     comm.start = [&comm, group, fault] {
-      FakeGpu::stream_of(group[0].stream).push([&comm, group, fault](const auto& stop) {
+      FakeStream& stream = FakeGpu::stream_of(group[0].stream);
+      comm.gpu = stream.gpu->self();
+      std::shared_ptr<void> in_graph;
+      if (stream.is_captured()) {
+        ++comm.in_graphs;
+        in_graph = {nullptr, [&comm](void*) { --comm.in_graphs; }};
+      }
+      stream.push([&comm, group, fault, in_graph](const auto& stop) {
         if (fault == FakeNccl::Fault::fails) comm.failure = ncclSystemError;
         const bool blocked =
             fault == FakeNccl::Fault::never_ends || fault == FakeNccl::Fault::fails;
@@ -181,8 +215,7 @@ struct FakeNcclCalls {
   static FakeNccl::Fault note(const std::vector<Part>& group) {
     const FakeNccl::Comm& comm = *group[0].comm;
     const std::lock_guard lock(current->mutex_);
-    int before = 0;
-    for (const FakeNccl::Group& g : current->groups_) before += g.rank == comm.rank ? 1 : 0;
+    const auto before = std::ranges::count(current->groups_, comm.rank, &FakeNccl::Group::rank);
     FakeNccl::Group noted{comm.world->number, comm.rank, {}, {}};
     for (const Part& part : group) {
       (part.send ? noted.sends : noted.receives).emplace_back(part.peer, part.size);
@@ -213,6 +246,11 @@ void FakeNccl::plan(Fault fault, int rank, int group) {
 std::vector<FakeNccl::Group> FakeNccl::groups() {
   const std::lock_guard lock(mutex_);
   return groups_;
+}
+
+int FakeNccl::groups_of(int rank) {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(std::ranges::count(groups_, rank, &Group::rank));
 }
 
 std::set<int> FakeNccl::aborted() {

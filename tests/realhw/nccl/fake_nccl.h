@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL among the threads of a process, on fake streams: it matches sends and receives per
-// communicator, and can be late, fail, or never end.
+// communicator, and can be late, fail, or never end. Aborting blocks as in NCCL 2.28: while a graph
+// holds messages of the communicator, and while streams of the GPU are busy, on which others may
+// spin that are not aborted in the same group.
 #pragma once
 
 #include <atomic>
@@ -26,6 +28,7 @@ class FakeNccl {
     fails,         // a group after which the communicator has failed
     cuts,          // a group whose first message is a byte short
     flips,         // a group whose first message arrives with other bits in its fourth byte
+    refuses,       // a group whose first send is an error
   };
   struct Group {
     int communicator = 0, rank = 0;  // communicators count from 0 as they are made
@@ -45,6 +48,8 @@ class FakeNccl {
   std::set<int> aborted();
   int made() const { return made_; }  // communicators, over all ranks
   int live() const { return live_; }  // neither destroyed nor aborted
+  int hung() const { return hung_; }  // aborts that would have blocked for ever
+  int groups_of(int rank);            // so far
 
   struct World;
   struct Comm;
@@ -60,7 +65,7 @@ class FakeNccl {
   std::set<int> aborted_;
   std::vector<std::shared_ptr<World>> worlds_;
   std::vector<std::unique_ptr<Comm>> comms_;
-  std::atomic<int> made_ = 0, live_ = 0;
+  std::atomic<int> made_ = 0, live_ = 0, hung_ = 0;
 };
 
 }  // namespace moesim

@@ -130,6 +130,16 @@ TEST(SharedLibrary, AMissingFunctionIsAnError) {
 
 TEST(Gpus, AreMissedForAReason) { EXPECT_EQ(why_no_gpus().empty(), count_gpus() > 0); }
 
+/// NCCL reads its environment when it is loaded.
+TEST(NcclLibrary, LaunchesInTheOrderOfTheHostUnlessToldOtherwise) {
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  try {
+    nccl_library();
+  } catch (const std::runtime_error&) {  // there is none
+  }
+  EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
+}
+
 TEST(NcclLibrary, IsNewEnoughWhereThereIsOne) {
   try {
     EXPECT_THAT(version_text(nccl_library()), HasSubstr("2."));

@@ -3,54 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "realhw/core/gemm.h"
-#include "realhw/nccl/nccl_step.h"
-#include "tests/realhw/nccl/fake_gpu.h"
-#include "tests/realhw/nccl/fake_nccl.h"
-#include "tests/realhw/nccl/thread_job.h"
-#include "tests/realhw/real_case.h"
+#include "realhw/measure/measure.h"
+#include "tests/realhw/nccl/nccl_case.h"
 
 namespace moesim {
 namespace {
 
-using testing::AllOf;
 using testing::Each;
-using testing::HasSubstr;
 using testing::SizeIs;
 using Fault = FakeNccl::Fault;
-
-/// A case on fakes, whose ranks do what the test says.
-class NcclCase {
- public:
-  explicit NcclCase(const RealCaseOptions& options, double timeout = 60) : real(options) {
-    set_gemm_threads(1);
-    options_.timeout = Seconds(timeout);
-    options_.compile.matrices = options.matrices;
-  }
-
-  int ranks() const { return real.topology.gpu_count(); }
-  template <class Body>  // body(rank's runner, its job)
-  std::vector<std::string> run(Body body) {
-    return as_ranks(ranks(), [&](Job& job) {
-      const auto backend = make_nccl_backend(
-          job, {nccl.api(), [this] { return std::make_unique<FakeGpu>(log); }, "fakes"}, options_);
-      const auto runner = backend->runner(*real.real);
-      body(dynamic_cast<NcclStep&>(*runner), job);
-    });
-  }
-
-  RealCase real;
-  FakeNccl nccl;
-  FakeGpu::Log log;
-  NcclOptions options_;
-};
-
-RealCaseOptions small(const std::string& policy = "hiermoe-hd2") {
-  RealCaseOptions o;
-  o.policy = policy;
-  o.nodes = o.gpus = 2;
-  return o;
-}
 
 class NcclPolicy : public testing::TestWithParam<std::string> {};
 
@@ -182,7 +143,7 @@ TEST(NcclStep, ComputesWithBfloat16Matrices) {
 
 TEST(NcclStep, RunsUncapturedWhereNoGraphIsMade) {
   NcclCase c(small());
-  c.log.refuse_capture = true;
+  c.log.captures_refused = c.ranks();
   std::atomic<std::int64_t> wrong = 0;
   const auto thrown = c.run([&](NcclStep& step, Job&) {
     step.run(true);
@@ -194,6 +155,50 @@ TEST(NcclStep, RunsUncapturedWhereNoGraphIsMade) {
   EXPECT_THAT(thrown, Each(""));
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(c.log.replays, 0);
+}
+
+/// NCCL wants a group captured on all of its ranks or on none.
+TEST(NcclStep, NoRankReplaysWhatOneCannotCapture) {
+  NcclCase c(small());
+  c.log.captures_refused = 1;
+  std::atomic<std::int64_t> wrong = 0;
+  const auto thrown = c.run([&](NcclStep& step, Job&) {
+    step.run(true);
+    step.run(false);
+    EXPECT_FALSE(step.replays());
+    wrong += step.compare({}).wrong();
+  });
+  EXPECT_THAT(thrown, Each(""));
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(c.log.captures, c.ranks() - 1);
+  EXPECT_EQ(c.log.replays, 0);
+}
+
+/// Wrong elements that measuring finds when every replay leaves out a call that makes numbers.
+std::int64_t wrong_without_call(int call, int& calls) {
+  NcclCase c(small("alltoall"));
+  c.log.dropped_call = call;
+  std::atomic<std::int64_t> wrong = 0;
+  const auto thrown = as_ranks(c.ranks(), [&](Job& job) {
+    const auto backend = make_nccl_backend(
+        job, {c.nccl.api(), [&] { return std::make_unique<FakeGpu>(c.log); }, "fakes"}, c.options_);
+    const MeasuredStep measured =
+        measure_step(job, *backend, *c.real.real, {.warmup = 0, .repeats = 1});
+    if (job.rank() == 0) wrong = measured.compared.wrong();
+  });
+  EXPECT_THAT(thrown, Each(""));
+  EXPECT_EQ(c.log.replays, 2 * c.ranks());
+  calls = c.log.kept_calls;
+  return wrong;
+}
+
+TEST(NcclStep, MeasuringFindsAReplayThatLeavesOutACall) {
+  int calls = 0;
+  EXPECT_EQ(wrong_without_call(-1, calls), 0);
+  EXPECT_GT(calls, 10) << "the case is too simple";
+  for (int call = 0; call < calls; ++call) {
+    EXPECT_GT(wrong_without_call(call, calls), 0) << "call " << call;
+  }
 }
 
 TEST(NcclStep, CapturesNothingWhenToldSo) {
@@ -237,90 +242,6 @@ TEST(NcclStep, FindsABitThatChangedOnTheWay) {
     wrong += step.compare({}).wrong();
   });
   EXPECT_GT(wrong, 0);
-}
-
-/// What is thrown on each rank when rank 1 meets the fault.
-std::vector<std::string> thrown_under(NcclCase& c, Fault fault, int group) {
-  c.nccl.plan(fault, 1, group);
-  return c.run([](NcclStep& step, Job&) { step.run(true); });
-}
-
-void expect_all_aborted(NcclCase& c) {
-  EXPECT_THAT(c.nccl.aborted(), testing::ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(c.nccl.live(), 0);
-  EXPECT_EQ(c.log.busy_when_freed, 0);
-}
-
-/// A full queue of CUDA would hold the host, which could not tell then that nothing moves.
-TEST(NcclFailure, TheHostGoesNoMoreThan64OpsAhead) {
-  RealCaseOptions o = small("laer");
-  o.layers = {0, 1, 2, 3};
-  NcclCase c(o, 1.0);
-  c.nccl.plan(Fault::never_ends, 1);
-  std::atomic<std::size_t> steps = 0;
-  c.run([&](NcclStep& step, Job&) {
-    steps = step.program().steps.size();
-    step.run(true);
-  });
-  EXPECT_GT(steps, 100u) << "the case is too simple";
-  EXPECT_LE(c.log.most_waiting, 2 * 65);
-  expect_all_aborted(c);
-}
-
-TEST(NcclFailure, AGroupThatNeverEndsEndsAllRanks) {
-  for (const int group : {0, 2}) {
-    NcclCase c(small("alltoall"), 1.0);
-    const auto thrown = thrown_under(c, Fault::never_ends, group);
-    for (int rank = 0; rank < c.ranks(); ++rank) {
-      EXPECT_THAT(thrown[static_cast<std::size_t>(rank)],
-                  AllOf(HasSubstr(fmt::format("rank {}, op ", rank)),
-                        HasSubstr("nothing has moved for 1 s")));
-    }
-    EXPECT_THAT(thrown[1],
-                HasSubstr(group == 0 ? "'dispatch-alltoall'" : "'dispatch-alltoall-grad'"));
-    expect_all_aborted(c);
-  }
-}
-
-TEST(NcclFailure, AGroupThatNeverStartsIsNamed) {
-  NcclCase c(small("alltoall"), 1.0);
-  const auto thrown = thrown_under(c, Fault::never_starts, 0);
-  EXPECT_THAT(thrown[1], AllOf(HasSubstr("rank 1, op "), HasSubstr("'dispatch-alltoall'"),
-                               HasSubstr("starting the messages has not ended for 1 s")));
-  EXPECT_THAT(thrown, Each(HasSubstr("rank ")));
-  expect_all_aborted(c);
-}
-
-TEST(NcclFailure, AnErrorInTheBackgroundIsToldWithItsOp) {
-  NcclCase c(small("alltoall"), 2.0);
-  const auto thrown = thrown_under(c, Fault::fails, 1);
-  EXPECT_THAT(thrown[1], AllOf(HasSubstr("rank 1, op "), HasSubstr("'combine-alltoall'"),
-                               HasSubstr("unhandled system error (a cable was pulled)")));
-  EXPECT_THAT(thrown, Each(HasSubstr("rank ")));
-  expect_all_aborted(c);
-}
-
-TEST(NcclFailure, WhatAGpuSaysIsToldWithRankAndOp) {
-  NcclCase c(small("alltoall"), 1.0);
-  c.log.calls_until_broken = 12;  // fewer than a rank's step has: nobody is through by then
-  const auto thrown = c.run([](NcclStep& step, Job&) { step.run(true); });
-  EXPECT_THAT(thrown, testing::Contains(testing::ContainsRegex(
-                          "^rank [0-9], op [0-9]+ '.*' of layer 1: an illegal memory access$")));
-  EXPECT_THAT(thrown, Each(HasSubstr("rank ")));
-  expect_all_aborted(c);
-}
-
-TEST(NcclFailure, AMessageOfAnotherSizeIsAnError) {
-  NcclCase c(small("alltoall"), 2.0);
-  const auto thrown = thrown_under(c, Fault::cuts, 0);
-  EXPECT_THAT(thrown, testing::Contains(HasSubstr("invalid usage")));
-}
-
-TEST(NcclFailure, ARankThatNeverJoinsEndsAllRanks) {
-  NcclCase c(small("alltoall"), 0.5);
-  const auto thrown = thrown_under(c, Fault::never_joins, 0);
-  EXPECT_THAT(thrown, Each(HasSubstr("joining the communicator has not ended for 0.5 s")));
-  expect_all_aborted(c);
 }
 
 }  // namespace

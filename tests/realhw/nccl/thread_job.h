@@ -3,9 +3,13 @@
 #pragma once
 
 #include <barrier>
-#include <stdexcept>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "realhw/job/job.h"
@@ -15,8 +19,26 @@ namespace moesim {
 /// What the ranks share.
 struct ThreadRanks {
   explicit ThreadRanks(int ranks) : barrier(ranks), given(static_cast<std::size_t>(ranks)) {}
+
+  void send(int from, int to, const std::string& message) {
+    const std::lock_guard lock(mutex);
+    messages[{from, to}].push_back(message);
+    arrived.notify_all();
+  }
+  std::string receive(int from, int to) {
+    std::unique_lock lock(mutex);
+    auto& waiting = messages[{from, to}];
+    arrived.wait(lock, [&] { return !waiting.empty(); });
+    std::string message = std::move(waiting.front());
+    waiting.pop_front();
+    return message;
+  }
+
   std::barrier<> barrier;
   std::vector<std::string> given;  // by rank
+  std::mutex mutex;
+  std::condition_variable arrived;
+  std::map<std::pair<int, int>, std::deque<std::string>> messages;
 };
 
 class ThreadJob : public Job {
@@ -41,8 +63,8 @@ class ThreadJob : public Job {
     return text;
   }
   void barrier() override { shared_.barrier.arrive_and_wait(); }
-  void send(int, const std::string&) override { throw std::logic_error("no messages"); }
-  std::string receive(int) override { throw std::logic_error("no messages"); }
+  void send(int to, const std::string& message) override { shared_.send(rank_, to, message); }
+  std::string receive(int from) override { return shared_.receive(from, rank_); }
   [[noreturn]] void abort(int) override { std::abort(); }
 
  private:
