@@ -53,6 +53,11 @@ class Configuration(unittest.TestCase):
         self.assertNotIn("mpi-suite", names)
         self.assertNotIn("openmpi", ninja)
 
+    def test_sums_on_the_host_are_those_of_gpus_on_any_processor(self):
+        _, ninja = self.configured("-Dsimulator=disabled", "-Dmpi=disabled")
+        compiled = ninja.split("build realhw/host/libmoesim-realhw-host.a.p/host_device.cpp.o")[1].split("\n\n")[0]
+        self.assertIn("-ffp-contract=off", compiled)
+
     def test_a_binary_that_travels_takes_along_archives_alone(self):
         _, ninja = self.configured("-Dcarry=true", "-Dtests=false", "-Dsimulator=disabled")
         link = ninja.split("build realhw/cli/moesim-hw: ")[1].split("\n\n")[0]

@@ -58,7 +58,11 @@ class CudaDevice : public GpuDevice {
     if (properties.major < 8) throw std::runtime_error(description_ + " is older than sm_80");
     streams_.emplace();
   }
-  ~CudaDevice() override { cudaSetDevice(index_); }
+  /// A graph goes before the memory and handles that its kernels use.
+  ~CudaDevice() override {
+    cudaSetDevice(index_);
+    if (streams_) streams_->drop_capture();
+  }
 
   void load(const RankProgram& program) override;
   void reset(bool poison) override;
@@ -95,15 +99,16 @@ class CudaDevice : public GpuDevice {
   void run_call(const LoadedFiniteCheck& call, Stream stream);
   void run_call(const LoadedCopy& call, Stream stream);
   void run_call(const LoadedProduct& call, Stream stream);
-  void run_call(const MemoryBound& call, Stream stream);
+  void run_call(const LoadedMove& call, Stream stream);
   void run_call(const HostWork* call, Stream stream);
 
   int index_;
   CudaOptions options_;
   std::string description_;
   std::optional<CudaStreams> streams_;
-  std::optional<Cublas> cublas_;
+  const Cublas* cublas_ = nullptr;
   std::optional<Addresses> addresses_;
+  bool moves_ = false;  // some call is bound by memory, in the windows of scratch memory
   DeviceMemory memory_, scratch_, findings_;
   DeviceLists lists_;
   std::unordered_map<const Call*, LoadedCall> calls_;
@@ -118,13 +123,14 @@ void CudaDevice::load(const RankProgram& program) {
   bool products = false;
   for_each_call(program,
                 [&](const Call& call, Stream) { products = products || multiplies(call); });
-  if (products) cublas_.emplace();
-  CallLoader loader(*addresses_, cublas_ ? &*cublas_ : nullptr, options_.gemm, lists_);
+  if (products) cublas_ = &cublas_library();
+  CallLoader loader(*addresses_, cublas_, options_.gemm, lists_);
   for_each_call(program, [&](const Call& call, Stream stream) {
-    calls_.emplace(&call, loader.load(call));
+    const auto& loaded = calls_.emplace(&call, loader.load(call)).first->second;
+    moves_ = moves_ || (std::holds_alternative<LoadedMove>(loaded) && scratch_.size() > 0);
     if (multiplies(call)) make_gemm_queue(stream);
   });
-  lists_.upload();
+  lists_.upload((*streams_)[Stream{}]);
   write_initial();
   launch_fill(scratch_.data(), static_cast<std::int64_t>(scratch_.size()), (*streams_)[Stream{}]);
   streams_->synchronize();
@@ -182,6 +188,8 @@ void CudaDevice::reset(bool poison) {
     const auto bytes = static_cast<std::size_t>(program[buffer].bytes);
     if (bytes > 0) check(cudaMemsetAsync(data(buffer), 0, bytes, stream));
   }
+  // The windows are larger than any cache, which then holds nothing of the run before.
+  if (moves_) launch_fill(scratch_.data(), 2 * scratch_window, stream);
   const DeviceFindings none;
   check(cudaMemcpyAsync(findings_.data(), &none, sizeof none, cudaMemcpyHostToDevice, stream));
   streams_->synchronize();
@@ -229,9 +237,10 @@ void CudaDevice::run_call(const LoadedProduct& call, Stream stream) {
   call->run(*gemm_queues_[static_cast<std::size_t>(stream)], lists_);
 }
 
-void CudaDevice::run_call(const MemoryBound& call, Stream stream) {
-  launch_move(scratch_.data(), call.read.value, scratch_.data() + scratch_window,
-              call.written.value, scratch_window, (*streams_)[stream]);
+void CudaDevice::run_call(const LoadedMove& call, Stream stream) {
+  launch_move({scratch_.data(), call.bytes.read.value, scratch_.data() + scratch_window,
+               call.bytes.written.value, call.start, scratch_window},
+              (*streams_)[stream]);
 }
 
 void CudaDevice::run_call(const HostWork* call, Stream stream) {

@@ -17,17 +17,21 @@ cudaEvent_t make_event(unsigned flags) {
 }  // namespace
 
 CudaStreams::CudaStreams() {
+  (*this)[Stream{}];  // the origin
+  for (cudaEvent_t& event : clock_events_) event = make_event(cudaEventDefault);
+}
+
+cudaStream_t CudaStreams::operator[](Stream stream) {
+  const auto s = static_cast<std::size_t>(stream);
+  if (streams_[s] != nullptr) return streams_[s];
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  for (int i = 0; i < stream_count; ++i) {
-    const auto l = static_cast<std::size_t>(i);
-    // Messages first: their few blocks must not wait for a kernel that fills the GPU.
-    const bool kernels = runs_kernels(static_cast<Stream>(i));
-    check(cudaStreamCreateWithPriority(&streams_[l], cudaStreamNonBlocking,
-                                       kernels ? least : greatest));
-    forks_[l] = make_event(cudaEventDisableTiming);
-  }
-  for (cudaEvent_t& event : clock_events_) event = make_event(cudaEventDefault);
+  // Messages first: their few blocks must not wait for a kernel that fills the GPU.
+  check(cudaStreamCreateWithPriority(&streams_[s], cudaStreamNonBlocking,
+                                     runs_kernels(stream) ? least : greatest));
+  forks_[s] = make_event(cudaEventDisableTiming);
+  if (capturing_) check(cudaStreamWaitEvent(streams_[s], forks_[0], 0));
+  return streams_[s];
 }
 
 CudaStreams::~CudaStreams() {
@@ -36,9 +40,12 @@ CudaStreams::~CudaStreams() {
     cudaEventDestroy(mark.time);
     cudaEventDestroy(mark.fence);
   }
-  for (const cudaEvent_t event : forks_) cudaEventDestroy(event);
   for (const cudaEvent_t event : clock_events_) cudaEventDestroy(event);
-  for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    if (streams_[s] == nullptr) continue;
+    cudaEventDestroy(forks_[s]);
+    cudaStreamDestroy(streams_[s]);
+  }
 }
 
 void CudaStreams::make_marks(std::size_t count) {
@@ -98,7 +105,7 @@ Clock::time_point CudaStreams::time_of(std::size_t mark) const {
 
 bool CudaStreams::idle() const {
   for (const cudaStream_t stream : streams_) {
-    const cudaError_t state = cudaStreamQuery(stream);
+    const cudaError_t state = stream == nullptr ? cudaSuccess : cudaStreamQuery(stream);
     if (state == cudaErrorNotReady) return false;
     check(state);
   }
@@ -106,7 +113,9 @@ bool CudaStreams::idle() const {
 }
 
 void CudaStreams::synchronize() const {
-  for (const cudaStream_t stream : streams_) check(cudaStreamSynchronize(stream));
+  for (const cudaStream_t stream : streams_) {
+    if (stream != nullptr) check(cudaStreamSynchronize(stream));
+  }
 }
 
 void CudaStreams::begin_capture() {
@@ -114,13 +123,14 @@ void CudaStreams::begin_capture() {
   check(cudaStreamBeginCapture(origin(), cudaStreamCaptureModeRelaxed));
   capturing_ = true;
   check(cudaEventRecord(forks_[0], origin()));
-  for (const cudaStream_t stream : streams_) {
-    if (stream != origin()) check(cudaStreamWaitEvent(stream, forks_[0], 0));
+  for (std::size_t s = 1; s < streams_.size(); ++s) {
+    if (streams_[s] != nullptr) check(cudaStreamWaitEvent(streams_[s], forks_[0], 0));
   }
 }
 
 void CudaStreams::end_capture() {
   for (std::size_t stream = 1; stream < streams_.size(); ++stream) {
+    if (streams_[stream] == nullptr) continue;
     check(cudaEventRecord(forks_[stream], streams_[stream]));
     check(cudaStreamWaitEvent(origin(), forks_[stream], 0));
   }
@@ -130,6 +140,8 @@ void CudaStreams::end_capture() {
   const cudaError_t made = cudaGraphInstantiateWithFlags(&graph_, graph, 0);
   cudaGraphDestroy(graph);
   check(made);
+  check(cudaGraphUpload(graph_, origin()));  // or the first replay, which may be timed, does it
+  check(cudaStreamSynchronize(origin()));
 }
 
 void CudaStreams::drop_capture() {

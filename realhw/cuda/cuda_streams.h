@@ -19,9 +19,9 @@ class CudaStreams {
   ~CudaStreams();
   CudaStreams(const CudaStreams&) = delete;
 
-  cudaStream_t operator[](Stream stream) const {
-    return streams_[static_cast<std::size_t>(stream)];
-  }
+  /// Made when it is first asked for: GPUs have eight queues, and streams that share one wait for
+  /// each other.
+  cudaStream_t operator[](Stream stream);
 
   void make_marks(std::size_t count);
   void mark(std::size_t mark, Stream stream);
@@ -45,7 +45,7 @@ class CudaStreams {
   };
   cudaStream_t origin() const { return streams_[0]; }
 
-  std::array<cudaStream_t, stream_count> streams_{};
+  std::array<cudaStream_t, stream_count> streams_{};  // null: not asked for
   std::vector<Mark> marks_;
   std::array<cudaEvent_t, stream_count> forks_{};  // of capture
   std::array<cudaEvent_t, 8> clock_events_{};

@@ -54,11 +54,14 @@ class DeviceLists {
     }
     return listed;
   }
-  /// Once, after all were added.
-  void upload() {
+  /// Once, after all were added; they are there when it returns. On the stream: other streams of
+  /// ours do not wait for what cudaMemcpy still has on its way.
+  void upload(cudaStream_t stream) {
     device_ = DeviceMemory(host_.size());
     if (!host_.empty()) {
-      check(cudaMemcpy(device_.data(), host_.data(), host_.size(), cudaMemcpyHostToDevice));
+      check(cudaMemcpyAsync(device_.data(), host_.data(), host_.size(), cudaMemcpyHostToDevice,
+                            stream));
+      check(cudaStreamSynchronize(stream));
     }
     host_ = {};
   }

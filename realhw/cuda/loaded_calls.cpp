@@ -17,16 +17,31 @@ std::int64_t scratch_size(DataType type) { return type == DataType::fp32 ? 4 : 2
 
 std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// Sizes of a, b and c, which the groups share.
+constexpr std::int64_t most_operands = std::int64_t{4} << 30;  // bytes
+
+/// Matrices of each group: operands of its own as far as they fit, and always a result of its own,
+/// as results of one call must not overlap.
 struct ScratchMatrices {
   explicit ScratchMatrices(const GroupedGemm& gemm) {
-    const std::int64_t most = gemm.m.empty() ? 0 : *std::max_element(gemm.m.begin(), gemm.m.end());
+    const auto groups = static_cast<std::int64_t>(gemm.m.size());
+    const std::int64_t most = groups == 0 ? 0 : *std::max_element(gemm.m.begin(), gemm.m.end());
     const std::int64_t size = scratch_size(gemm.type);
-    a = rounded_up(most * gemm.k * size);
-    b = rounded_up(gemm.k * gemm.n * size);
-    c = rounded_up(most * gemm.n * size);
+    const std::int64_t a = rounded_up(most * gemm.k * size);
+    const std::int64_t pair = a + rounded_up(gemm.k * gemm.n * size);
+    const std::int64_t pairs =
+        pair == 0 ? groups : std::clamp<std::int64_t>(most_operands / pair, 1, groups + 1);
+    bytes = std::min(pairs, groups) * pair;
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const std::int64_t first = g % pairs * pair;
+      offsets.push_back({first, first + a, bytes});
+      bytes += rounded_up(gemm.m[static_cast<std::size_t>(g)] * gemm.n * size);
+    }
   }
-  std::int64_t a = 0, b = 0, c = 0;
+  struct Offsets {
+    std::int64_t a = 0, b = 0, c = 0;
+  };
+  std::vector<Offsets> offsets;  // [group]
+  std::int64_t bytes = 0;
 };
 
 /// All ranges of a call have the formats of the first: one kernel does them all.
@@ -40,8 +55,7 @@ std::int64_t scratch_bytes(const Call& call) {
   const auto* scratch = std::get_if<Scratch>(&call);
   if (scratch == nullptr) return 0;
   if (const auto* gemm = std::get_if<GroupedGemm>(&scratch->kernel)) {
-    const ScratchMatrices sizes(*gemm);
-    return sizes.a + sizes.b + sizes.c;
+    return ScratchMatrices(*gemm).bytes;
   }
   if (const auto* memory = std::get_if<MemoryBound>(&scratch->kernel)) {
     const std::int64_t most = std::max(memory->read.value, memory->written.value);
@@ -143,15 +157,20 @@ LoadedCall CallLoader::load_call(const DenseCall&) {
 }
 
 LoadedCall CallLoader::load_call(const Scratch& call) {
-  if (const auto* memory = std::get_if<MemoryBound>(&call.kernel)) return *memory;
+  if (const auto* memory = std::get_if<MemoryBound>(&call.kernel)) {
+    const std::int64_t start = next_start_ % scratch_window;
+    next_start_ += rounded_up(std::max(memory->read.value, memory->written.value));
+    return LoadedMove{*memory, start};
+  }
   const auto* gemm = std::get_if<GroupedGemm>(&call.kernel);
   if (gemm == nullptr) throw std::runtime_error("host work is no scratch work");
-  const ScratchMatrices sizes(*gemm);
+  const ScratchMatrices scratch(*gemm);
   const cudaDataType type = scratch_type(gemm->type);
   ProductMatrices matrices{GroupedProduct::Kind::plain, gemm->n, gemm->k, type, type, type, {}};
   std::byte* memory = addresses_.scratch;
-  for (const std::int64_t m : gemm->m) {
-    matrices.groups.push_back({m, memory, memory + sizes.a, memory + sizes.a + sizes.b});
+  for (std::size_t g = 0; g < gemm->m.size(); ++g) {
+    const auto& [a, b, c] = scratch.offsets[g];
+    matrices.groups.push_back({gemm->m[g], memory + a, memory + b, memory + c});
   }
   return std::make_shared<const Product>(*cublas_, matrices, way_, lists_);
 }

@@ -38,9 +38,13 @@ struct LoadedCopy {
   std::byte* to = nullptr;
   std::int64_t bytes = 0;
 };
+struct LoadedMove {
+  MemoryBound bytes;
+  std::int64_t start = 0;  // in the windows
+};
 using LoadedProduct = std::shared_ptr<const Product>;
 using LoadedCall = std::variant<LoadedRowSums, LoadedActivation, LoadedPattern, LoadedFiniteCheck,
-                                LoadedCopy, LoadedProduct, MemoryBound, const HostWork*>;
+                                LoadedCopy, LoadedProduct, LoadedMove, const HostWork*>;
 
 /// Where buffers and the memory of scratch work lie.
 struct Addresses {
@@ -79,11 +83,12 @@ class CallLoader {
   const Cublas* cublas_;
   GemmWay way_;
   DeviceLists& lists_;
+  std::int64_t next_start_ = 0;  // of a call that is bound by memory
 };
 
 /// Memory that a call of scratch work needs: its matrices, or an input and an output window that it
-/// passes over again and again. Windows are larger than any cache, so that their traffic is that of
-/// memory.
+/// passes over again and again. Windows are larger than any cache, and each call starts behind the
+/// one before, so that their traffic is that of memory.
 std::int64_t scratch_bytes(const Call& call);
 inline constexpr std::int64_t scratch_window = std::int64_t{256} << 20;
 

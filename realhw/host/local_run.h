@@ -16,14 +16,18 @@ namespace moesim {
 /// One rank with its memory. The step must outlive it.
 struct LocalRank {
   LocalRank(const RealStep& s, GpuId rank, const CompileOptions& options = {})
-      : step(s), program(compile(s, rank, options)) {
+      : LocalRank(s, compile(s, rank, options), std::make_unique<HostDevice>()) {}
+  /// The device's memory must be the host's.
+  LocalRank(const RealStep& s, RankProgram p, std::unique_ptr<Device> d)
+      : step(s), program(std::move(p)), owned(std::move(d)), device(*owned) {
     device.load(program);
   }
   LocalRank(const LocalRank&) = delete;
 
   const RealStep& step;
   RankProgram program;
-  HostDevice device;
+  std::unique_ptr<Device> owned;
+  Device& device;
 };
 
 /// One per GPU of the plan.

@@ -25,4 +25,9 @@ void Cublas::check(cublasStatus_t status, const char* caller) const {
   throw std::runtime_error(fmt::format("cuBLAS, called in {}: {}", caller, status_string(status)));
 }
 
+const Cublas& cublas_library() {
+  static const Cublas& cublas = *new Cublas();
+  return cublas;
+}
+
 }  // namespace moesim::cuda

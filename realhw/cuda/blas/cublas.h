@@ -41,4 +41,8 @@ struct Cublas {
                                  cublasComputeType_t) = nullptr;
 };
 
+/// That of the process, loaded at the first call and never closed: graphs hold its kernels, and
+/// loading it takes a tenth of a second. Throws as the constructor does.
+const Cublas& cublas_library();
+
 }  // namespace moesim::cuda

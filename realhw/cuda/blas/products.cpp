@@ -83,11 +83,6 @@ Product::Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay 
       right_type_(matrices.a),
       c_type_(matrices.c) {
   const bool one_type = matrices.a == matrices.c && matrices.b == matrices.c;
-  const bool can_group = one_type && cublas.gemm_grouped != nullptr;
-  if (way == GemmWay::automatic) way_ = can_group ? GemmWay::grouped : GemmWay::one_by_one;
-  if (way == GemmWay::grouped && !can_group) {
-    throw std::runtime_error("this cuBLAS has no grouped product of these types");
-  }
   using Kind = GroupedProduct::Kind;
   const bool outer = matrices.kind == Kind::outer;
   const int n = narrow(matrices.n), k = narrow(matrices.k);
@@ -114,6 +109,33 @@ Product::Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay 
   left_list_ = lists.add(left_);
   right_list_ = lists.add(right_);
   c_list_ = lists.add(c_);
+  choose_way(one_type && cublas.gemm_grouped != nullptr);
+}
+
+void Product::choose_way(bool can_group) {
+  const bool aligned = is_aligned();
+  if (way_ == GemmWay::automatic) {
+    // A product by itself is better off with the single kernel, which cuBLAS has heuristics for.
+    way_ = can_group && aligned && c_.size() > 1 ? GemmWay::grouped : GemmWay::one_by_one;
+  } else if (way_ == GemmWay::grouped && !can_group) {
+    throw std::runtime_error("this cuBLAS has no grouped product of these types");
+  } else if (way_ == GemmWay::grouped && !aligned) {
+    throw std::runtime_error(
+        "grouped products of bfloat16 need matrices whose rows and starts are at multiples of 16 "
+        "bytes: hidden and ffn sizes that are multiples of 8, or another way");
+  }
+}
+
+/// What grouped products of 16-bit types need: all rows of all matrices at multiples of 16 bytes.
+bool Product::is_aligned() const {
+  if (c_type_ == CUDA_R_32F) return true;
+  const auto odd_row = [](int ld) { return ld % 8 != 0; };
+  const auto odd_start = [](const void* at) {
+    return reinterpret_cast<std::uintptr_t>(at) % 16 != 0;
+  };
+  return std::ranges::none_of(left_ld_, odd_row) && std::ranges::none_of(right_ld_, odd_row) &&
+         std::ranges::none_of(c_ld_, odd_row) && std::ranges::none_of(left_, odd_start) &&
+         std::ranges::none_of(right_, odd_start) && std::ranges::none_of(c_, odd_start);
 }
 
 void Product::run(GemmQueue& queue, const DeviceLists& lists) const {

@@ -62,8 +62,12 @@ class Product {
   /// exceeds int or `way` cannot run these types.
   Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay way, DeviceLists& lists);
   void run(GemmQueue& queue, const DeviceLists& lists) const;
+  /// Not automatic.
+  GemmWay way() const { return way_; }
 
  private:
+  void choose_way(bool can_group);
+  bool is_aligned() const;
   void run_grouped(GemmQueue& queue, const DeviceLists& lists) const;
   void run_single(cublasHandle_t handle, std::size_t group) const;
 

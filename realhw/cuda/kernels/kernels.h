@@ -65,9 +65,16 @@ void launch_finite_check(const FiniteRange* ranges, std::int64_t count, std::int
 
 /// bfloat16 pairs uniform in (-1, 1), which read as float32 lie there too.
 void launch_fill(std::byte* at, std::int64_t bytes, cudaStream_t stream);
-/// Reads and writes as many bytes, in units of 16, over and over again within `window` (bytes, a
-/// power of two) of each buffer.
-void launch_move(const std::byte* in, std::int64_t read, std::byte* out, std::int64_t written,
-                 std::int64_t window, cudaStream_t stream);
+/// Reads and writes so many bytes, in units of 16, from `start` on and over and over again within
+/// `window` of each buffer.
+struct Move {
+  const std::byte* in = nullptr;
+  std::int64_t read = 0;
+  std::byte* out = nullptr;
+  std::int64_t written = 0;
+  std::int64_t start = 0;   // bytes, a multiple of 16
+  std::int64_t window = 0;  // bytes, a power of two
+};
+void launch_move(const Move& move, cudaStream_t stream);
 
 }  // namespace moesim::cuda

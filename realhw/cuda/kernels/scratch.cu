@@ -33,15 +33,15 @@ __global__ void __launch_bounds__(threads) fill(std::uint32_t* at, std::int64_t 
 /// Counts are of uint4.
 __global__ void __launch_bounds__(threads)
     move(const uint4* __restrict__ in, std::int64_t read, uint4* __restrict__ out,
-         std::int64_t written, std::int64_t mask) {
+         std::int64_t written, std::int64_t start, std::int64_t mask) {
   uint4 kept = make_uint4(1, 2, 3, 4);
   const std::int64_t most = read > written ? read : written;
   for (std::int64_t i = first_index(); i < most; i += index_stride()) {
     if (i < read) {
-      const uint4 value = in[i & mask];
+      const uint4 value = in[(start + i) & mask];
       kept.x ^= value.x, kept.y ^= value.y, kept.z ^= value.z, kept.w ^= value.w;
     }
-    if (i < written) out[i & mask] = kept;
+    if (i < written) out[(start + i) & mask] = kept;
   }
   // What no data makes: the compiler must read all the same.
   if ((kept.x & kept.y & kept.z & kept.w) == 0xffffffff && most > 0) out[0] = kept;
@@ -60,14 +60,13 @@ void launch_fill(std::byte* at, std::int64_t bytes, cudaStream_t stream) {
   check(cudaGetLastError());
 }
 
-void launch_move(const std::byte* in, std::int64_t read, std::byte* out, std::int64_t written,
-                 std::int64_t window, cudaStream_t stream) {
-  const std::int64_t units_read = (read + 15) / 16, units_written = (written + 15) / 16;
-  const std::int64_t most = std::max(units_read, units_written);
+void launch_move(const Move& m, cudaStream_t stream) {
+  const std::int64_t read = (m.read + 15) / 16, written = (m.written + 15) / 16;
+  const std::int64_t most = std::max(read, written);
   if (most == 0) return;
-  move<<<blocks_for(most), threads, 0, stream>>>(reinterpret_cast<const uint4*>(in), units_read,
-                                                 reinterpret_cast<uint4*>(out), units_written,
-                                                 window / 16 - 1);
+  move<<<blocks_for(most), threads, 0, stream>>>(reinterpret_cast<const uint4*>(m.in), read,
+                                                 reinterpret_cast<uint4*>(m.out), written,
+                                                 m.start / 16, m.window / 16 - 1);
   check(cudaGetLastError());
 }
 
