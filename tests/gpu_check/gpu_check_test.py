@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/gpu_check: what it would run, and its phases with stand-ins for a GPU, moesim-hw and the tests of kernels."""
+import fnmatch
 import gzip
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -37,6 +40,28 @@ exit 0
 """
 
 
+# As much of PyTorch as a message between two ranks takes.
+TORCH = """
+float32, __version__ = 0, "9.9"
+class Tensor:
+    def __ne__(self, other): return self
+    def sum(self): return 0
+    def any(self): return False
+def arange(*sizes, **options): return Tensor()
+def zeros_like(tensor): return Tensor()
+class cuda:
+    def set_device(gpu): pass
+    def synchronize(): pass
+    class nccl:
+        def version(): return (2, 28, 9)
+"""
+DISTRIBUTED = """
+def init_process_group(backend): pass
+def send(tensor, peer): pass
+def recv(tensor, peer): pass
+"""
+
+
 class GpuCheck(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp())
@@ -51,16 +76,22 @@ class GpuCheck(unittest.TestCase):
         self.program("cuda-tests", "#!/bin/sh\necho kernels are right\n")
         self.program("compute-sanitizer", "#!/bin/sh\necho memory is right\n")
         self.program("moesim", "#!/bin/sh\necho simulated is measured\n")
+        torch = self.folder / "modules" / "torch"
+        torch.mkdir(parents=True)
+        (torch / "__init__.py").write_text(TORCH)
+        (torch / "distributed.py").write_text(DISTRIBUTED)
         self.steps = self.folder / "case.moesim"
         self.out = self.folder / "out"
         self.save(ranks=4)
 
-    def save(self, ranks):
+    def save(self, ranks, name="case"):
         header = {"cluster": {"gpus": [{}] * ranks},
                   "scenario": {"topology": ["pair"], "model": "tiny-moe",
                                "set": ["topology.nodes=2", "policy.k=1", "model.hidden=64"]}}
-        with gzip.open(self.steps, "wt") as file:
+        path = self.folder / f"{name}.moesim"
+        with gzip.open(path, "wt") as file:
             file.write(json.dumps(header) + "\n")
+        return str(path)
 
     def save_calibration(self, name="links", ranks=2):
         path = self.folder / f"{name}.moesim-calibration"
@@ -74,7 +105,8 @@ class GpuCheck(unittest.TestCase):
         path.chmod(0o755)
 
     def environment(self, **more):
-        env = {"PATH": f"{self.bin}:/usr/bin:/bin", "VIRTUAL_ENV": str(self.folder / "python")}
+        env = {"PATH": f"{self.bin}:/usr/bin:/bin", "VIRTUAL_ENV": str(self.folder / "python"),
+               "PYTHONPATH": str(self.folder / "modules")}
         return {**env, **more}
 
     def check(self, *arguments, env=None, steps=True):
@@ -94,9 +126,11 @@ class GpuCheck(unittest.TestCase):
     def test_dry_run_prints_what_it_would_run_and_touches_nothing(self):
         self.save(ranks=2)
         self.program("nvcc", "")
-        done = self.check("--dry-run", self.save_calibration(), env={"PATH": str(self.bin)})
+        done = self.check("--dry-run", self.save_calibration(), self.save(1, "one"), env={"PATH": str(self.bin)})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        text = done.stdout.replace(str(self.folder), "FOLDER").replace(str(ROOT), "ROOT")
+        text = done.stdout.replace(str(self.folder), "FOLDER").replace(str(ROOT), "ROOT").replace(sys.executable, "PYTHON")
+        limits = [int(words[-2]) for words in map(str.split, text.splitlines()) if words[:1] == ["#"] and words[-1] == "s"]
+        self.assertEqual(sum(limits) - 300, 540)  # nine minutes; 300 s to build
         if os.environ.get("MOESIM_ACCEPT") == "1":
             GOLDEN.write_text(text)
         self.assertEqual(text, GOLDEN.read_text())
@@ -117,15 +151,23 @@ class GpuCheck(unittest.TestCase):
             self.assertIn(f"{path} {tool} ", whole)
 
     def test_all_phases(self):
-        done = self.full()
+        done = self.full(self.save(1, "one"), self.save_calibration())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         states = self.states()
         self.assertEqual(states.pop("build"), "skipped")
-        self.assertEqual(set(states.values()), {"done"})
+        self.assertEqual(set(states.values()), {"done"}, self.phases())
+        self.assertEqual(list(states), ["find", "kernels", "alone", "gemm", "pytorch", "numerics", "calibrate", "measure",
+                                        "sanitize", "validate"])
+        self.assertIn("case.moesim --backend nccl --check 16 --repeats 3", (self.out / "measure-case.log.0").read_text())
+        self.assertIn("one.moesim", (self.out / "gemm-grouped.log").read_text())
+        self.assertIn("PyTorch 9.9 NCCL (2, 28, 9) wrong 0", (self.out / "pytorch.log.1").read_text())
+        with tarfile.open(f"{self.out}.tar.gz") as packed:
+            names = packed.getnames()
+        self.assertLessEqual({"out/summary.txt", "out/kernels-CudaTopk.log", "out/calibration/links.times.jsonl"}, set(names))
         self.assertEqual((self.out / "numerics-case.log.3").read_text().splitlines()[1],
                          f"3 of 4 at 127.0.0.1:29573 gpu 0 host rank3 nccl {self.nccl()}")
         self.assertRegex(done.stdout, r"dedup +2\.500 ms  0\nhecate +-  -\n")
-        self.assertEqual((self.out / "summary.txt").read_text(), done.stdout[-len((self.out / "summary.txt").read_text()):])
+        self.assertIn((self.out / "summary.txt").read_text(), done.stdout)
         self.assertEqual(json.loads((self.out / "found.json").read_text())["gpus"], ["Stand-in, 80000 MiB, 999.9"])
 
     def nvidia(self, package):
@@ -150,11 +192,65 @@ class GpuCheck(unittest.TestCase):
 
     def test_goes_on_from_a_phase(self):
         self.full(env={"FAIL": "calibrate"})
-        (self.out / "kernels.log").unlink()
+        (self.out / "kernels-CudaTopk.log").unlink()
         done = self.full("--from", "calibrate")
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertFalse((self.out / "kernels.log").exists())
+        self.assertFalse((self.out / "kernels-CudaTopk.log").exists())
         self.assertEqual(self.states()["kernels"], "done")
+
+    def test_ends_with_a_phase(self):
+        self.full("--to", "pytorch")
+        self.assertEqual(list(self.states()), ["find", "build", "kernels", "alone", "gemm", "pytorch"])
+
+    def test_a_suite_that_crashes_hides_no_other(self):
+        self.program("cuda-tests", "#!/bin/sh\ncase $1 in *Activation*) kill -9 $$ ;; esac\necho kernels are right\n")
+        self.full("--to", "kernels")
+        self.assertEqual(self.states()["kernels"], "failed")
+        self.assertIn("kernels-CudaActivation.log", self.phases()["kernels"]["detail"])
+        self.assertIn("kernels are right", (self.out / "kernels-CudaTopk.log").read_text())
+
+    def test_every_suite_of_kernels_is_run(self):
+        text = SCRIPT.read_text()
+        patterns = re.search(r'SUITES = \((.*?)\)', text, re.S).group(1).replace('"', "").split(",")
+        for source in (ROOT / "tests/realhw/cuda").glob("*_test.cpp"):
+            for suite in re.findall(r"^TEST(?:_F|_P)?\((\w+),", source.read_text(), re.M):
+                self.assertTrue([p for p in patterns if fnmatch.fnmatch(suite, p.strip())], suite)
+
+    def test_the_sanitizer_leaves_out_errors_on_purpose(self):
+        self.full()
+        command = (self.out / "sanitize.log").read_text().splitlines()[0]
+        self.assertIn("--report-api-errors no", command)
+        self.assertIn("'--gtest_filter=-*Product*:CudaDevice.*:CudaScratch.*'", command)
+
+    def test_without_git(self):
+        self.program("nvcc", "")
+        done = self.full("--to", "find", env={"PATH": str(self.bin)})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(json.loads((self.out / "found.json").read_text())["commit"], "unknown")
+
+    def test_nccl_tells_its_first_errors_unless_told_otherwise(self):
+        self.program("moesim-hw", HW.replace('echo "$RANK of', 'echo "debug $NCCL_DEBUG"; echo "$RANK of'))
+        for env, expected in (({}, "debug WARN"), ({"NCCL_DEBUG": "INFO"}, "debug INFO")):
+            self.full("--to", "numerics", env=env)
+            self.assertIn(expected, (self.out / "numerics-case.log.0").read_text())
+
+    def test_without_models_next_to_the_binary_times_are_fitted_at_home(self):
+        elsewhere = self.folder / "packed"
+        (elsewhere / "scripts").mkdir(parents=True)
+        (elsewhere / "realhw" / "cuda").mkdir(parents=True)
+        for script in (SCRIPT, SCRIPT.with_name("pytorch_message.py")):
+            shutil.copy(script, elsewhere / "scripts")
+        shutil.copy(ROOT / "realhw/cuda/find_cuda.py", elsewhere / "realhw/cuda")
+        words = [sys.executable, str(elsewhere / "scripts" / "gpu_check"), "--out", str(self.out), "--binary",
+                 str(self.bin / "moesim-hw"), str(self.steps), self.save_calibration(ranks=4)]
+        run = lambda: subprocess.run(words, env=self.environment(), capture_output=True, text=True, check=False, timeout=120)
+        done = run()
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("at home, in out: moesim-hw calibrate --times calibration/links.times.jsonl", done.stdout)
+        for name in ("models", "topologies"):
+            (self.bin / name).mkdir()
+        self.assertNotIn("at home", run().stdout)
+        self.assertTrue((self.out / "calibration/links.calib.yaml").is_file())
 
     def test_the_budget_ends_what_hangs(self):
         begin = time.monotonic()
@@ -215,7 +311,7 @@ class GpuCheck(unittest.TestCase):
         done = self.full(self.save_calibration(), steps=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         states = self.states()
-        self.assertEqual({states[name] for name in ("numerics", "measure", "gemm", "validate")}, {"skipped"})
+        self.assertEqual({states[name] for name in ("alone", "numerics", "measure", "gemm", "validate")}, {"skipped"})
         self.assertEqual(states["calibrate"], "done")
         self.assertEqual(self.phases()["validate"]["detail"], "nothing was measured")
 
