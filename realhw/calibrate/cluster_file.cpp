@@ -6,16 +6,19 @@
 #include "realhw/calibrate/gpu_files.h"
 #include "realhw/calibrate/link_files.h"
 #include "sim/base/figures.h"
+#include "sim/base/file_claims.h"
+#include "sim/base/file_set.h"
 #include "sim/base/files.h"
 #include "sim/calibrate/calibration_text.h"
 
 namespace moesim {
 void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchanges,
                        const std::map<std::string, GpuFit>& gpus, const Provenance& provenance) {
+  std::vector<NamedText> all;
   std::string links;
   for (const ClassFit& c : exchanges.classes) {
-    write_file(files.link(c.link_class),
-               link_yaml(fmt::format("{}-{}", files.name(), c.link_class), c, provenance));
+    all.push_back({files.link(c.link_class),
+                   link_yaml(fmt::format("{}-{}", files.name(), c.link_class), c, provenance)});
     links += fmt::format("  {}: {}\n", quoted(c.link_class),
                          quoted(file_name(files.link(c.link_class))));
   }
@@ -23,7 +26,7 @@ void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchang
   for (const auto& [model, fit] : gpus) {
     const std::string file = files.gpu(model, gpus.size() == 1);
     const std::string stem = file_name(file);
-    write_file(file, gpu_yaml(stem.substr(0, stem.find(".gpu.yaml")), model, fit, provenance));
+    all.push_back({file, gpu_yaml(stem.substr(0, stem.find(".gpu.yaml")), model, fit, provenance)});
     models += fmt::format("  {}: {}\n", quoted(model), quoted(stem));
   }
   std::string yaml = fmt::format(
@@ -38,7 +41,9 @@ void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchang
   if (!links.empty()) yaml += "links:  # measured; files beside this one, by link class\n" + links;
   if (!models.empty()) yaml += "gpus:  # measured; by the topology's GPU model\n" + models;
   yaml += yaml_of(provenance);
-  write_file(files.cluster(), yaml);
+  all.push_back({files.cluster(), yaml});
+  for (const NamedText& file : all) claim_output(file.path);
+  write_files(all);
 }
 
 }  // namespace moesim

@@ -10,6 +10,7 @@
 #include "realhw/cli/calibrate_measuring.h"
 #include "realhw/cli/calibration_flags.h"
 #include "realhw/cli/source_flags.h"
+#include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #ifdef MOESIM_SCENARIOS
 #include "realhw/calibrate/calibration_fit.h"
@@ -80,7 +81,7 @@ class CalibrateCommand : public Command {
   }
 
   void save() const {
-    check_writable(save_);
+    claim_output(save_);
     const auto what = source_.open(0);
     for (const Diagnostic& w : what->warnings()) fmt::print(stderr, "{}", w.str());
     write_file(save_, pack_calibration(*what));

@@ -11,7 +11,6 @@
 
 #include "realhw/cli/agreed.h"
 #include "sim/base/files.h"
-#include "sim/flags/output_file.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -114,12 +113,12 @@ std::optional<std::vector<Numerics>> Measuring::compute(Job& job) const {
   return cases;
 }
 
-void write_result(const std::string& path, const std::string& content) {
+void write_result(const OutputFile& file, const std::string& content) {
   try {
-    write_output(path, content);
+    file.write(content);
   } catch (const Error& e) {
-    throw std::runtime_error(
-        fmt::format("rank 0, writing the results: {}: {}", path, e.diagnostics().front().message));
+    throw std::runtime_error(fmt::format("rank 0, writing the results: {}: {}", file.path(),
+                                         e.diagnostics().front().message));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "realhw/cli/source_flags.h"
 #include "realhw/measure/local_numerics.h"
 #include "realhw/measure/results.h"
+#include "sim/flags/output_file.h"
 
 namespace moesim {
 
@@ -49,6 +50,6 @@ class Measuring {
 };
 
 /// Writes results on rank 0; throws std::runtime_error naming it when that fails.
-void write_result(const std::string& path, const std::string& content);
+void write_result(const OutputFile& file, const std::string& content);
 
 }  // namespace moesim

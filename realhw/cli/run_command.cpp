@@ -6,7 +6,6 @@
 
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/measuring.h"
-#include "sim/base/files.h"
 #include "sim/flags/output_file.h"
 
 namespace moesim {
@@ -27,9 +26,9 @@ class RunCommand : public Command {
 
   int run(Job& job) override {
     if (local_) return run_locally(job);
-    measuring_.print_to(stream_beside(json_));
     const auto measured = measuring_.measure(job, [&] {
-      if (!json_.empty() && json_ != "-") check_writable(json_);
+      if (!json_.empty()) output_.take(json_);
+      measuring_.print_to(output_.beside());
     });
     if (!measured) return bad_input;
     if (job.rank() == 0) report(*measured);
@@ -52,11 +51,11 @@ class RunCommand : public Command {
   }
 
   void report(const Measurement& m) const {
-    fmt::print(stream_beside(json_), "{}\n{}", hardware_table(m.cases), op_table(m.cases));
+    fmt::print(output_.beside(), "{}\n{}", hardware_table(m.cases), op_table(m.cases));
     for (const Measured& c : m.cases) {
       if (!c.unsuitable.empty()) fmt::print(stderr, "{}: {}", c.policy, c.unsuitable);
     }
-    if (!json_.empty()) write_result(json_, m.json());
+    write_result(output_, m.json());
     if (m.wrong() == 0) return;
     fmt::print(stderr, "moesim-hw: the run failed: {} wrong elements\n", m.wrong());
   }
@@ -64,6 +63,7 @@ class RunCommand : public Command {
   Measuring measuring_;
   bool local_ = false;
   std::string json_;
+  OutputFile output_;  // on rank 0
 };
 
 }  // namespace

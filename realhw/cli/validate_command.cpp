@@ -8,7 +8,7 @@
 
 #include "realhw/cli/agreed.h"
 #include "realhw/cli/measuring.h"
-#include "sim/base/files.h"
+#include "sim/base/file_claims.h"
 #include "sim/base/processes.h"
 #include "sim/report/tolerance.h"
 
@@ -49,7 +49,7 @@ class ValidateCommand : public Command {
       simulator_ = find_simulator();
       if (!tolerance_.empty()) parse_tolerance(tolerance_);
       for (const std::string& path : {json_, measured_}) {
-        if (!path.empty()) check_writable(path);
+        if (!path.empty()) claim_output(path);
       }
     });
     if (!measured) return bad_input;
@@ -64,7 +64,7 @@ class ValidateCommand : public Command {
     if (!keep) {
       file = fs::temp_directory_path() / fmt::format("moesim-measured-{}.json", ::getpid());
     }
-    write_result(file, content_);
+    write_result(OutputFile(file), content_);
     std::vector<std::string> words = {simulator_, "validate", file};
     if (!tolerance_.empty()) words.insert(words.end(), {"--tolerance", tolerance_});
     if (!json_.empty()) words.insert(words.end(), {"--json", json_});

@@ -48,26 +48,28 @@ std::string fresh_name_beside(const std::string& path) {
 }
 
 FileInParts::FileInParts(const std::string& path)
-    : path_(path), temporary_(fresh_name_beside(path)) {
-  if (is_folder(path)) throw error_in(path, "is a folder, not a file");
-  if (is_there(path) && !std::filesystem::is_regular_file(path)) {
-    throw error_in(path, "is not a regular file, which alone can be replaced in one go");
-  }
-  file_ = open_nameless(path, O_WRONLY);
+    : path_(output_target(path)), temporary_(fresh_name_beside(path_)) {
+  file_ = open_nameless(path_, O_WRONLY);
   nameless_ = file_ >= 0 && is_there(link_to(file_));
   if (nameless_) return;
   if (file_ >= 0) ::close(file_);
   file_ = open_new(temporary_, O_WRONLY);
   if (file_ < 0) throw cannot_write(path_, errno);
+  named_ = true;
 }
 
-FileInParts::~FileInParts() {
-  if (file_ >= 0) abandon();
-}
+FileInParts::FileInParts(FileInParts&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::exchange(other.file_, -1)),
+      nameless_(other.nameless_),
+      named_(std::exchange(other.named_, false)) {}
+
+FileInParts::~FileInParts() { abandon(); }
 
 void FileInParts::abandon() {
-  ::close(std::exchange(file_, -1));
-  if (!nameless_) ::unlink(temporary_.c_str());
+  if (file_ >= 0) ::close(std::exchange(file_, -1));
+  if (std::exchange(named_, false)) ::unlink(temporary_.c_str());
 }
 
 void FileInParts::fail(int reason) {
@@ -79,14 +81,22 @@ void FileInParts::write(std::string_view bytes) {
   if (!write_all(file_, bytes)) fail(errno);
 }
 
-void FileInParts::finish() {
+void FileInParts::prepare() {
   if (::fsync(file_) != 0) fail(errno);
-  if (std::exchange(nameless_, false) &&
-      ::linkat(AT_FDCWD, link_to(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW)) {
-    fail(errno);
+  if (std::exchange(nameless_, false)) {
+    const std::string link = link_to(file_);
+    if (::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      fail(errno);
+    }
+    named_ = true;
   }
+  ::close(std::exchange(file_, -1));  // sets may be larger than what a process may have open
+}
+
+void FileInParts::finish() {
+  if (file_ >= 0) prepare();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
-  ::close(std::exchange(file_, -1));
+  named_ = false;
 }
 
 NamelessFile::NamelessFile(const std::string& path) : path_(path) {

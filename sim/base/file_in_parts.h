@@ -12,6 +12,11 @@ namespace moesim {
 /// whole. Open it with O_EXCL, so that a name which is taken is never written through.
 std::string fresh_name_beside(const std::string& path);
 
+/// The file that is replaced if `path` is written: links are followed, so that they stay. Throws
+/// Error for what is not a regular file, which cannot be replaced in one go, and for links that
+/// somebody else may have planted in a folder for all.
+std::string output_target(const std::string& path);
+
 /// Writes a file that has no name until finish() gives it a fresh one and renames that to `path`:
 /// even SIGKILL leaves nothing behind. Where a file system has no such files (NFS), the fresh name
 /// is there from the start. All throw Error where that fails.
@@ -19,10 +24,12 @@ class FileInParts {
  public:
   explicit FileInParts(const std::string& path);
   ~FileInParts();
-  FileInParts(const FileInParts&) = delete;
-  FileInParts& operator=(const FileInParts&) = delete;
+  FileInParts(FileInParts&& other) noexcept;
+  FileInParts& operator=(FileInParts&&) = delete;
 
   void write(std::string_view bytes);
+  /// All but the last rename, which hardly fails: for files that replace others together.
+  void prepare();
   void finish();
 
  private:
@@ -32,6 +39,7 @@ class FileInParts {
   std::string path_, temporary_;
   int file_ = -1;
   bool nameless_ = false;
+  bool named_ = false;  // `temporary_` is there
 };
 
 /// A file without a name in the folder of `path`, for a child process to write and its parent to

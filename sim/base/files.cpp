@@ -2,39 +2,70 @@
 #include "sim/base/files.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
-#include "sim/base/regular_file.h"
+#include "sim/base/file_set.h"
 
 namespace moesim {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int most_links = 40;  // as the kernel follows
+
+Error no_regular_file(const std::string& path) {
+  return error_in(path, "is not a regular file, and only these can be replaced in one go",
+                  "- prints to standard output");
+}
+
+/// As Linux decides for opened files with fs.protected_symlinks.
+void check_planted(const std::string& path, const std::string& link) {
+  std::string folder = fs::path(link).parent_path().string();
+  if (folder.empty()) folder = ".";
+  struct stat its {};
+  struct stat holder {};
+  if (::lstat(link.c_str(), &its) != 0 || ::stat(folder.c_str(), &holder) != 0) return;
+  const bool for_all = (holder.st_mode & S_ISVTX) != 0 && (holder.st_mode & S_IWOTH) != 0;
+  if (!for_all || its.st_uid == ::geteuid() || its.st_uid == holder.st_uid) return;
+  throw error_in(path, "is a link of another user in a folder where all may write",
+                 "name the file itself");
+}
+
+}  // namespace
 
 bool is_there(const std::string& path) {
   std::error_code impossible;
-  return std::filesystem::exists(path, impossible);
+  return fs::exists(path, impossible);
 }
 
 bool is_folder(const std::string& path) {
   std::error_code impossible;
-  return std::filesystem::is_directory(path, impossible);
+  return fs::is_directory(path, impossible);
 }
 
 std::string read_file(const std::string& path) {
-  check_regular_file(path);
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  const int file = open_input(path);
+  std::string text;
+  std::vector<char> part(1 << 16);
+  ssize_t count = 0;
+  do {
+    count = ::read(file, part.data(), part.size());
+    if (count > 0) text.append(part.data(), static_cast<std::size_t>(count));
+  } while (count > 0 || (count < 0 && errno == EINTR));
+  const int reason = errno;
+  ::close(file);
+  if (count < 0) throw error_in(path, fmt::format("cannot be read: {}", std::strerror(reason)));
+  return text;
 }
 
 void write_file(const std::string& path, std::string_view content) {
@@ -43,14 +74,41 @@ void write_file(const std::string& path, std::string_view content) {
   file.finish();
 }
 
-void check_writable(const std::string& path) {
-  if (path.empty()) throw Error("'--json' needs the name of a file");
-  const std::filesystem::path parent = std::filesystem::absolute(path).parent_path();
-  if (is_folder(path)) throw error_in(path, "is a folder, not a file");
-  if (is_there(path) && !std::filesystem::is_regular_file(path)) {
-    throw error_in(path, "is not a regular file, which alone can be replaced in one go");
+void write_files(const std::vector<NamedText>& files) {
+  std::vector<FileInParts> parts;
+  for (const NamedText& file : files) {
+    parts.emplace_back(file.path).write(file.text);
+    parts.back().prepare();
   }
-  if (!std::filesystem::is_directory(parent)) {
+  for (FileInParts& part : parts) part.finish();
+}
+
+std::string output_target(const std::string& path) {
+  struct stat named {};
+  struct stat found {};
+  const bool there = ::stat(path.c_str(), &named) == 0;
+  if (there && S_ISDIR(named.st_mode)) throw error_in(path, "is a folder, not a file");
+  if (there && !S_ISREG(named.st_mode)) throw no_regular_file(path);
+  fs::path target = path;
+  std::error_code none;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(target, none)); ++links) {
+    if (links == most_links) throw error_in(path, "is a link that leads to itself");
+    check_planted(path, target.string());
+    target = target.parent_path() / fs::read_symlink(target, none);  // absolute ones replace all
+    if (none) throw error_in(path, fmt::format("cannot be written: {}", none.message()));
+  }
+  // What a process has open may have another name now, or none.
+  const bool same = ::stat(target.c_str(), &found) == 0 && found.st_dev == named.st_dev &&
+                    found.st_ino == named.st_ino;
+  if (there && !same) throw error_in(path, "leads to a file that has lost its name");
+  return target.string();
+}
+
+void check_writable(const std::string& path) {
+  if (path.empty()) throw Error("the name of a file to write is empty");
+  const std::string target = output_target(path);
+  const fs::path parent = fs::absolute(target).parent_path();
+  if (!fs::is_directory(parent)) {
     throw error_in(path, fmt::format("there is no folder '{}'", parent.string()));
   }
   if (::access(parent.c_str(), W_OK) != 0) {

@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <stdexcept>
 
 #include "sim/base/error.h"
+#include "sim/base/file_claims.h"
 #include "sim/base/files.h"
-#include "sim/base/regular_file.h"
 
 namespace moesim {
 namespace {
@@ -57,10 +55,8 @@ std::string read_gzip(const std::string& path, const std::string& hint) {
 }
 
 std::string read_text_or_gzip(const std::string& path) {
-  check_regular_file(path);
-  const gzFile file = ::gzopen(path.c_str(), "rb");
-  if (file == nullptr)
-    throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+  const gzFile file = ::gzdopen(open_input(path), "rb");
+  if (file == nullptr) throw std::runtime_error("no memory to unpack " + path);
   std::string text;
   std::array<char, 1 << 16> block;
   int count = 0;

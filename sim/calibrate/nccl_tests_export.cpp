@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/calibrate/nccl_tests_export.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -165,6 +167,11 @@ bool holds_export(const fs::path& folder) {
 
 void replace(const fs::path& fresh, const fs::path& folder, bool exists) {
   if (!exists) return fs::rename(fresh, folder);
+  // Both change places in one go; file systems that cannot do it move one after the other.
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) {
+    fs::remove_all(fresh);
+    return;
+  }
   const fs::path old = fresh_name_beside(folder.string());
   fs::rename(folder, old);
   fs::rename(fresh, folder);

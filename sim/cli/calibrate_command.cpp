@@ -28,7 +28,8 @@ namespace {
 
 struct CalibrateOptions {
   std::vector<std::string> logs;
-  std::string out, name, date, collective, reach, exchange_overhead, nominal, source;
+  OutputFile out{"-"};
+  std::string name, date, collective, reach, exchange_overhead, nominal, source;
   std::string hosts, topology;
   std::vector<int> beside;
   int ranks = 0, hold_out = 0, domain = 0, test = 0;
@@ -140,8 +141,7 @@ std::string command_of(const CalibrateOptions& options) {
 
 std::string name_of(const CalibrateOptions& options) {
   if (!options.name.empty()) return options.name;
-  const bool printed = options.out.empty() || options.out == "-";
-  std::filesystem::path path(printed ? options.logs.front() : options.out);
+  std::filesystem::path path(options.out.printed() ? options.logs.front() : options.out.path());
   while (path.has_extension()) path = path.stem();
   return path.filename().string();
 }
@@ -186,9 +186,8 @@ void calibrate(const CalibrateOptions& options) {
   const std::string yaml =
       calibration_yaml(result, {name_of(options), command_of(options), overhead_of(options),
                                 options.nominal, options.source});
-  const std::string out = options.out.empty() ? "-" : options.out;
-  write_output(out, yaml);
-  fmt::print(stream_beside(out), "{}", calibration_report(result));
+  options.out.write(yaml);
+  fmt::print(options.out.beside(), "{}", calibration_report(result));
 }
 
 }  // namespace
@@ -201,7 +200,7 @@ void add_calibrate_command(CommandLine& app) {
       .add_option("LOG", options->logs,
                   "output of nccl-tests (text or JSON), or a table; several runs of one setting")
       .required();
-  command.add_option("-o,--out", options->out, "writes NAME.calib.yaml and prints the residuals");
+  options->out.add_to(command, "-o,--out", "writes NAME.calib.yaml");
   command.add_option("--name", options->name, "name of the calibration (default: the file's)");
   command.add_option(
       "--collective", options->collective,

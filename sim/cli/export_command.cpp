@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "sim/base/data_files.h"
+#include "sim/base/file_claims.h"
+#include "sim/base/file_set.h"
 #include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
@@ -25,7 +29,7 @@ namespace {
 
 struct ExportOptions {
   ScenarioFlags scenario;
-  std::string out = "-";
+  OutputFile out{"-"};
   std::string format;
 };
 
@@ -80,8 +84,8 @@ void export_placement(const ExportOptions& options) {
   std::optional<StepPlan> last;
   for (int step = 0; step < planned.steps(); ++step) last = planned.step(step);
   const EnginePlacement placement = placement_of(*last, planned);
-  write_output(options.out, engine_placement_text(placement, options.format));
-  fmt::print(stream_beside(options.out), "{} of {} MoE layers as {} has them in step {}\n",
+  options.out.write(engine_placement_text(placement, options.format));
+  fmt::print(options.out.beside(), "{} of {} MoE layers as {} has them in step {}\n",
              placement.layers.size(), planned.inputs().model.moe_layers.size(),
              planned.inputs().systems[0].name, planned.cluster().first_step + planned.steps() - 1);
 }
@@ -112,16 +116,33 @@ PlanOnGpus first_plan(const Scenario& scenario) {
 
 void export_goal(const ExportOptions& options) {
   const auto [plan, gpus] = first_plan(options.scenario.read());
-  write_output(options.out, to_goal(plan, gpus));
-  fmt::print(stream_beside(options.out), "{} ops of {} GPUs\n", plan.ops.size(), plan.gpus);
+  options.out.write(to_goal(plan, gpus));
+  fmt::print(options.out.beside(), "{} ops of {} GPUs\n", plan.ops.size(), plan.gpus);
 }
 
-void export_chakra(const ExportOptions& options) {
+struct ChakraOptions {
+  ScenarioFlags scenario;
+  std::string out;
+};
+
+/// Ranks of a larger export, the last first: what is left of an interrupted removal has no gaps.
+void remove_more_ranks(const std::string& prefix, std::size_t ranks) {
+  const auto file_of = [&](std::size_t rank) { return fmt::format("{}.{}.et", prefix, rank); };
+  std::size_t end = ranks;
+  while (is_there(file_of(end))) ++end;
+  while (end > ranks) std::filesystem::remove(file_of(--end));
+}
+
+/// One file per rank, which together replace those of an earlier export, larger ones included.
+void export_chakra(const ChakraOptions& options) {
   const auto [plan, gpus] = first_plan(options.scenario.read());
-  const std::vector<std::string> files = to_chakra(plan, gpus);
-  for (std::size_t rank = 0; rank < files.size(); ++rank) {
-    write_file(fmt::format("{}.{}.et", options.out, rank), files[rank]);
+  std::vector<NamedText> files;
+  for (std::string& text : to_chakra(plan, gpus)) {
+    files.push_back({fmt::format("{}.{}.et", options.out, files.size()), std::move(text)});
+    claim_output(files.back().path);
   }
+  write_files(files);
+  remove_more_ranks(options.out, files.size());
   fmt::print("{} ops of {} GPUs in {}.0.et to {}.{}.et\n", plan.ops.size(), plan.gpus, options.out,
              options.out, plan.gpus - 1);
 }
@@ -130,7 +151,7 @@ struct RankCostOptions {
   std::string topology;
   std::vector<std::string> set;
   std::string size = "1 MB";
-  std::string out = "-";
+  OutputFile out{"-"};
 };
 
 Bytes size_of(const std::string& text) {
@@ -146,13 +167,13 @@ void export_rank_costs(const RankCostOptions& options) {
   const TopologyFile file = read_topology(data_file("topologies", options.topology),
                                           changes_of_topology(options.set, options.topology));
   for (const Diagnostic& w : file.warnings) fmt::print(stderr, "{}", w.str());
-  write_output(options.out, rank_costs_text(rank_costs(file.topology, size_of(options.size))));
+  options.out.write(rank_costs_text(rank_costs(file.topology, size_of(options.size))));
 }
 
 std::shared_ptr<ExportOptions> add_export(CommandLine& command) {
   const auto options = std::make_shared<ExportOptions>();
   options->scenario.add_to(command);
-  command.add_option("-o,--out", options->out, "the file to write; - (default) prints it");
+  options->out.add_to(command, "-o,--out", "the file to write");
   return options;
 }
 
@@ -160,7 +181,7 @@ void add_chakra(CommandLine& exports) {
   CommandLine chakra = exports.add_subcommand(
       "chakra",
       "Writes the plan of the first step or iteration as MLCommons Chakra execution traces");
-  const auto options = std::make_shared<ExportOptions>();
+  const auto options = std::make_shared<ChakraOptions>();
   options->scenario.add_to(chakra);
   chakra
       .add_option("-o,--out", options->out,
@@ -176,7 +197,7 @@ void add_rank_costs(CommandLine& exports) {
   costs.add_option("TOPOLOGY", options->topology, "a topology or a YAML file").required();
   costs.add_option("--set", options->set, "changes a field: topology.PATH=VALUE").one_value_each();
   costs.add_option("--size", options->size, "bytes of a message (default 1 MB)");
-  costs.add_option("-o,--out", options->out, "the file to write; - (default) prints it");
+  options->out.add_to(costs, "-o,--out", "the file to write");
   costs.callback([options] { export_rank_costs(*options); });
 }
 

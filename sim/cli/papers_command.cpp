@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sim/base/error.h"
+#include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
@@ -95,13 +96,13 @@ void add_papers_command(CommandLine& app) {
                      "exits with 1 where an error has grown against a file of --keep");
   command.add_option("--slack", options->slack, "by how much it may have (default 0.5%)");
   const auto keep_state = [options](const std::string& path) {
-    check_writable(path);
+    claim_output(path);
     options->kept = path;
   };
   command.add_option("--keep", keep_state, "writes the errors for later runs to be held against");
   const auto freeze = [options](const std::string& path) {
     if (is_there(path)) throw error_in(path, "is there already: what is frozen stays as it is");
-    check_writable(path);
+    claim_output(path);
     options->frozen = path;
   };
   Flag frozen = command.add_option(
@@ -115,7 +116,7 @@ void add_papers_command(CommandLine& app) {
                   "holds frozen predictions against the tables, simulating nothing")
       .excludes(frozen);
   const auto keep_page = [options](const std::string& path) {
-    check_writable(path);
+    claim_rewritten(path);
     options->page = path;
   };
   command.add_option("--page", keep_page, "writes the tables of this Markdown page anew");

@@ -20,15 +20,14 @@ namespace {
 
 struct PlanOptions {
   ScenarioFlags scenario;
-  std::string out;
+  OutputFile out, save;
   std::string nccl_tests;
-  std::string save;
   bool rows = false;
   bool check = false;
 };
 
 void save_steps(const PlanOptions& options) {
-  if (!options.out.empty() || !options.nccl_tests.empty() || options.rows || options.check) {
+  if (options.out.asked() || !options.nccl_tests.empty() || options.rows || options.check) {
     throw Error("--save goes with no other flag of 'plan'",
                 "saved steps have all rows; --check proves the same plans");
   }
@@ -44,10 +43,10 @@ void save_steps(const PlanOptions& options) {
   }
   const auto suits = [](const SavedPolicy& policy) { return policy.unsuitable.empty(); };
   if (std::ranges::none_of(policies, suits)) throw Error("no policy can run: nothing is saved");
-  write_output(options.save, pack_steps(origin, cluster.topology, policies));
+  options.save.write(pack_steps(origin, cluster.topology, policies));
   for (const SavedPolicy& policy : policies) {
     if (!suits(policy)) continue;
-    fmt::print(stream_beside(options.save), "{}: {} steps for {} GPUs\n", policy.name,
+    fmt::print(options.save.beside(), "{}: {} steps for {} GPUs\n", policy.name,
                policy.steps.size(), cluster.topology.gpu_count());
   }
 }
@@ -78,11 +77,11 @@ void print_plan(const PlanOptions& options) {
   }
   if (!options.nccl_tests.empty()) {
     const int files = write_nccl_tests(planned.plan, options.nccl_tests);
-    fmt::print(stream_beside(options.out), "{} exchanges for alltoallv_perf on {} GPUs in {}\n",
-               files, planned.plan.gpus, options.nccl_tests);
-    if (options.out.empty()) return;
+    fmt::print(options.out.beside(), "{} exchanges for alltoallv_perf on {} GPUs in {}\n", files,
+               planned.plan.gpus, options.nccl_tests);
+    if (!options.out.asked()) return;
   }
-  write_output(options.out.empty() ? "-" : options.out, to_text(planned.plan));
+  (options.out.asked() ? options.out : OutputFile("-")).write(to_text(planned.plan));
 }
 
 }  // namespace
@@ -91,21 +90,16 @@ void add_plan_command(CommandLine& app) {
   const auto options = std::make_shared<PlanOptions>();
   CommandLine command = app.add_subcommand("plan", "Prints the plan of a scenario's first step");
   options->scenario.add_to(command);
-  command.add_option("-o,--out", options->out, "writes the plan to a file");
+  options->out.add_to(command, "-o,--out", "writes the plan to a file");
   command.add_option("--nccl-tests", options->nccl_tests,
                      "writes each exchange as a matrix for alltoallv_perf into this folder");
   command.add_flag("--rows", options->rows, "adds the explicit token rows of every exchange");
   command.add_flag("--check", options->check,
                    "proves that every token reaches its experts and returns, once");
-  command.add_option("--save", options->save,
-                     "writes all steps of all policies into one file for moesim-hw run --saved");
-  command.callback([options] {
-    if (options->save.empty()) {
-      print_plan(*options);
-    } else {
-      save_steps(*options);
-    }
-  });
+  options->save.add_to(command, "--save",
+                       "writes all steps of all policies into one file for moesim-hw run --saved");
+  command.callback(
+      [options] { options->save.asked() ? save_steps(*options) : print_plan(*options); });
 }
 
 }  // namespace moesim

@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/base/stop_signals.h"
 #include "sim/base/units.h"
@@ -181,7 +182,7 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
   command.add_flag("--elasticities", options->elasticities,
                    "adds what 10 % more of each resource is worth, by simulating again");
   const auto keep_timeline = [options](const std::string& path) {
-    check_writable(path);
+    claim_output(path);
     options->timeline = path;
   };
   command.add_option("--timeline", keep_timeline,

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "sim/base/data_files.h"
+#include "sim/base/file_claims.h"
+#include "sim/base/file_in_parts.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/flags/print_flags.h"
@@ -189,7 +191,11 @@ void add_topology_command(CommandLine& app) {
     check(*options);
   });
   CommandLine drawn = add("draw", "Draws the cluster with Graphviz");
-  drawn.add_option("-o,--out", options->out, "FILE.svg or FILE.dot").required();
+  const auto keep_out = [options](const std::string& path) {
+    claim_output(path);
+    options->out = output_target(path);
+  };
+  drawn.add_option("-o,--out", keep_out, "FILE.svg or FILE.dot").required();
   drawn.callback([options] { draw(open_topology(*options).topology, options->out); });
 }
 

@@ -2,7 +2,10 @@
 #include "sim/flags/output_file.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 
 namespace moesim {
@@ -10,30 +13,40 @@ namespace {
 
 const std::string standard_output = "-";
 
-}  // namespace
-
-void write_output(const std::string& path, const std::string& text) {
-  if (path == standard_output) {
-    fmt::print("{}", text);
-  } else {
-    write_file(path, text);
-  }
+/// Whether it is "-", /dev/stdout, or what a shell has sent standard output to.
+bool is_standard_output(const std::string& path) {
+  if (path == standard_output) return true;
+  struct stat its {};
+  struct stat out {};
+  return ::stat(path.c_str(), &its) == 0 && ::fstat(STDOUT_FILENO, &out) == 0 &&
+         its.st_dev == out.st_dev && its.st_ino == out.st_ino;
 }
+
+}  // namespace
 
 std::FILE* stream_beside(const std::string& path) {
   return path == standard_output ? stderr : stdout;
 }
 
+void OutputFile::take(const std::string& path) {
+  path_ = is_standard_output(path) ? standard_output : path;
+  printed() ? claim_standard_output() : claim_output(path);
+}
+
 Flag OutputFile::add_to(CommandLine& command, const std::string& names, const std::string& what) {
-  const auto keep = [this](const std::string& path) {
-    if (path != standard_output) check_writable(path);
-    path_ = path;
-  };
+  const auto keep = [this](const std::string& path) { take(path); };
   return command.add_option(names, keep, what + "; - prints it, and the rest to standard error");
 }
 
+bool OutputFile::printed() const { return path_ == standard_output; }
+
 void OutputFile::write(const std::string& text) const {
-  if (path_) write_output(*path_, text);
+  if (!path_) return;
+  if (printed()) {
+    fmt::print("{}", text);
+  } else {
+    write_file(*path_, text);
+  }
 }
 
 }  // namespace moesim

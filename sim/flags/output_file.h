@@ -10,22 +10,30 @@
 
 namespace moesim {
 
-/// Writes the whole file or nothing, or prints it where the path is "-".
-void write_output(const std::string& path, const std::string& text);
-
-/// Where to print what people read: standard output, or standard error where a document takes that.
+/// Where to print what people read: standard output, or standard error if a document takes that.
 std::FILE* stream_beside(const std::string& path);
 
+/// A document that goes to a file, which is written whole or not at all, or to standard output: by
+/// the name "-", or by a name of the file or device that standard output is.
 class OutputFile {
  public:
-  /// Adds the option; a path that cannot be written is an Error as soon as it is read. The command
-  /// must not outlive this.
+  OutputFile() = default;
+  /// Goes to `path` if the command line does not say where.
+  explicit OutputFile(const std::string& path) : path_(path) {}
+
+  /// Adds the option; a path that cannot be written, that this command reads or that another output
+  /// has is an Error as soon as it is read. The command must not outlive this.
   Flag add_to(CommandLine& command, const std::string& names, const std::string& what);
+  /// The same without an option.
+  void take(const std::string& path);
 
   bool asked() const { return path_.has_value(); }
+  bool printed() const;
+  /// The file's path, or "-".
+  std::string path() const { return path_.value_or(""); }
   /// Nothing when it was not asked for.
   void write(const std::string& text) const;
-  std::FILE* beside() const { return stream_beside(path_.value_or("")); }
+  std::FILE* beside() const { return stream_beside(path()); }
 
  private:
   std::optional<std::string> path_;

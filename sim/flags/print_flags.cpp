@@ -94,7 +94,7 @@ void ResultOutput::write(const std::function<std::string()>& document, const Pri
   file_.write(text);
   if (page_.asked()) page_.write(make_page_(page_of_same ? text : of_page()));
   if (print_.json()) {
-    write_output("-", text);
+    if (!file_.printed()) fmt::print("{}", text);
   } else {
     print_.print(printout, file_.beside() == stderr ? stderr : page_.beside());
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/trace/mapped_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,7 +10,7 @@
 #include <cstring>
 
 #include "sim/base/error.h"
-#include "sim/base/regular_file.h"
+#include "sim/base/file_claims.h"
 
 namespace moesim {
 
@@ -19,14 +18,12 @@ MappedFile::MappedFile(const std::string& path) {
   const auto refuse = [&](int reason) {
     return error_in(path, fmt::format("cannot be read: {}", std::strerror(reason)));
   };
-  check_regular_file(path);
-  // O_NONBLOCK: should a FIFO take its place meanwhile, nobody waits for its writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) throw refuse(errno);
+  const int fd = open_input(path);
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (::fstat(fd, &status) != 0) {
+    const int reason = errno;
     ::close(fd);
-    throw error_in(path, "is not a regular file");
+    throw refuse(reason);
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size > 0) {

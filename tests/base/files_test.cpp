@@ -3,14 +3,19 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <string>
 
 #include "sim/base/error.h"
+#include "sim/base/file_claims.h"
 #include "sim/base/file_in_parts.h"
+#include "sim/base/file_set.h"
 #include "sim/base/gzip.h"
 
 namespace moesim {
@@ -74,14 +79,66 @@ TEST(Files, AnAbandonedFileLeavesNothingAndTheOldOneStays) {
   EXPECT_EQ(read_file((folder / "a").string()), "old");
 }
 
-TEST(Files, ALinkInTheirPlaceIsReplacedNotWrittenThrough) {
+TEST(Files, ALinkIsFollowedAndStays) {
   const fs::path folder = empty_folder("moesim_files_test_link");
-  write_file((folder / "precious").string(), "precious");
-  fs::create_symlink(folder / "precious", folder / "a");
+  write_file((folder / "b").string(), "old");
+  fs::create_symlink("b", folder / "a");
+  fs::create_symlink("not-there", folder / "c");
   write_file((folder / "a").string(), "new");
-  EXPECT_EQ(read_file((folder / "precious").string()), "precious");
-  EXPECT_EQ(read_file((folder / "a").string()), "new");
-  EXPECT_FALSE(fs::is_symlink(folder / "a"));
+  write_file((folder / "c").string(), "newer");
+  EXPECT_EQ(read_file((folder / "b").string()), "new");
+  EXPECT_EQ(read_file((folder / "not-there").string()), "newer");
+  EXPECT_TRUE(fs::is_symlink(folder / "a") && fs::is_symlink(folder / "c"));
+  fs::create_symlink("d", folder / "d");
+  EXPECT_THROW(write_file((folder / "d").string(), "x"), Error);
+  EXPECT_EQ(entries(folder), 5);
+}
+
+TEST(Files, ASetIsWrittenAsAWholeOrNotAtAll) {
+  const fs::path folder = empty_folder("moesim_files_test_set");
+  const auto file = [&](const char* name) { return (folder / name).string(); };
+  write_files({{file("a"), "1"}, {file("b"), "1"}});
+  fs::create_directory(folder / "c");
+  EXPECT_THROW(write_files({{file("a"), "2"}, {file("b"), "2"}, {file("c"), "2"}}), Error);
+  EXPECT_EQ(read_file(file("a")) + read_file(file("b")), "11");
+  EXPECT_EQ(entries(folder), 3);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{40, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<NamedText> many;  // more than the process may have open
+  for (int i = 0; i < 60; ++i) many.push_back({file("m") + std::to_string(i), "x"});
+  write_files(many);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(entries(folder), 63);
+}
+
+std::string reason(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.diagnostics().front().message;
+  }
+  return "none";
+}
+
+TEST(Files, AFileIsReadOrWrittenAndWrittenOnce) {
+  const fs::path folder = empty_folder("moesim_files_test_claims");
+  const auto file = [&](const char* name) { return (folder / name).string(); };
+  for (const char* name : {"read", "written", "page"}) write_file(file(name), "x");
+  fs::create_hard_link(folder / "written", folder / "same");
+  read_file(file("read"));
+  EXPECT_EQ(reason([&] { claim_output(file("read")); }),
+            "is both read and written by this command");
+  claim_output(file("written"));
+  EXPECT_EQ(reason([&] { read_file(file("same")); }), "is both read and written by this command");
+  EXPECT_EQ(reason([&] { claim_output(file("same")); }),
+            "is the name of two outputs of this command");
+  claim_output(file("new"));
+  EXPECT_EQ(reason([&] { claim_output(file("./new")); }),
+            "is the name of two outputs of this command");
+  claim_rewritten(file("page"));
+  EXPECT_EQ(read_file(file("page")), "x");
 }
 
 TEST(Files, FreshNamesCannotBeForeseen) {

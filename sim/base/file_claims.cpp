@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/base/file_claims.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/base/file_in_parts.h"
+#include "sim/base/files.h"
+#include "sim/base/regular_file.h"
+
+namespace moesim {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file whatever its names are.
+using FileId = std::pair<dev_t, ino_t>;
+
+/// Of this process. A path says more only of files that are not there yet.
+struct Claims {
+  std::mutex mutex;
+  std::set<FileId> read, written;
+  std::set<std::string> written_paths;
+};
+
+Claims& claims() {
+  static Claims all;
+  return all;
+}
+
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return FileId(status.st_dev, status.st_ino);
+}
+
+Error read_and_written(const std::string& path) {
+  return error_in(path, "is both read and written by this command",
+                  "give the output another name: nothing has been written");
+}
+
+Error not_readable(const std::string& path) {
+  return error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+}
+
+void note(const std::string& path, const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) throw error_in(path, "is not a regular file");
+  const FileId id(status.st_dev, status.st_ino);
+  const std::lock_guard guard(claims().mutex);
+  if (claims().written.contains(id)) throw read_and_written(path);
+  claims().read.insert(id);
+}
+
+enum class Reading { refused, meant };
+
+void claim(const std::string& path, Reading reading) {
+  check_writable(path);
+  const std::optional<FileId> id = id_of(path);
+  const std::string target = fs::weakly_canonical(fs::absolute(output_target(path))).string();
+  const std::lock_guard guard(claims().mutex);
+  if (reading == Reading::refused && id && claims().read.contains(*id)) {
+    throw read_and_written(path);
+  }
+  const bool is_new = claims().written_paths.insert(target).second;
+  if (!is_new || (id && claims().written.contains(*id))) {
+    throw error_in(path, "is the name of two outputs of this command",
+                   "give each a name of its own");
+  }
+  if (reading == Reading::refused && id) claims().written.insert(*id);
+}
+
+}  // namespace
+
+int open_input(const std::string& path) {
+  check_regular_file(path);
+  // O_NONBLOCK: should a FIFO take its place meanwhile, nobody waits for its writer.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status {};
+  if (file < 0 || ::fstat(file, &status) != 0) throw not_readable(path);
+  try {
+    note(path, status);
+  } catch (const Error&) {
+    ::close(file);
+    throw;
+  }
+  return file;
+}
+
+void note_input(const std::string& path) {
+  check_regular_file(path);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw not_readable(path);
+  note(path, status);
+}
+
+void claim_output(const std::string& path) { claim(path, Reading::refused); }
+
+void claim_rewritten(const std::string& path) { claim(path, Reading::meant); }
+
+void claim_standard_output() {
+  const std::lock_guard guard(claims().mutex);
+  if (claims().written_paths.insert("-").second) return;
+  throw Error("two documents of this command go to standard output",
+              "give one of them the name of a file");
+}
+
+}  // namespace moesim

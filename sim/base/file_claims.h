@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command reads and what it writes: never the same file, and never twice the same one.
+#pragma once
+
+#include <string>
+
+namespace moesim {
+
+/// Opens a regular file for reading, which this command then cannot write to. Returns what open()
+/// returns. Throws Error for what is not there, a folder, a FIFO, a device, or an output of this
+/// command.
+int open_input(const std::string& path);
+
+/// The same for a file that a library opens by its name.
+void note_input(const std::string& path);
+
+/// Takes `path` for an output, so that a long run does not end in a file that cannot be written.
+/// Throws Error if it cannot, if this command reads it, or if another output has its name.
+void claim_output(const std::string& path);
+
+/// The same for a file that is read to be written anew, such as a page with tables.
+void claim_rewritten(const std::string& path);
+
+/// Takes standard output for a document. Throws Error if another one goes there.
+void claim_standard_output();
+
+}  // namespace moesim
