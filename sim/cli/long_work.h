@@ -23,6 +23,8 @@ class LongWork {
 
   /// Whether Ctrl-C was pressed: for work that ends by itself then.
   static bool stopped();
+  /// The signal that it was, 0: none.
+  int signal() const { return signals_.caught(); }
 
  private:
   void show(double done);

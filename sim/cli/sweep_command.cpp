@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 
 #include "sim/base/error.h"
+#include "sim/base/file_in_parts.h"
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
@@ -27,7 +27,7 @@ struct SweepFlags {
   std::string file, shard;
   std::optional<std::string> slurm = {};  // flags of sbatch
   int workers = 0;
-  bool merge = false;
+  bool merge = false, again = false;
 };
 
 std::string sweep_file(const SweepFlags& flags, const SweepGrid& grid) {
@@ -70,13 +70,22 @@ void print_end(const SweepEnd& end) {
     }
     fmt::print("#   {}: {}\n", plural(count, "scenario"), reason);
   }
+  if (state(sweep_failed) > 0) fmt::print("#   the same command tries again what failed\n");
 }
 
-/// A sweep without a single result is a mistake in its grid.
+/// A sweep without a single result is a mistake in its grid, or in what it reads.
 void require_results(const SweepEnd& end) {
   if (end.states.contains(sweep_ok) || end.states.empty()) return;
   throw Error(fmt::format("no scenario of {} could be simulated", end.file),
-              "mend the grid, and remove the file");
+              end.states.contains(sweep_failed)
+                  ? "mend what failed; the same command tries it again"
+                  : "mend the grid, and remove the file");
+}
+
+/// The file itself where the name is a link: what is kept next to it has its name.
+std::string checked_file(const std::string& file) {
+  check_writable(file);
+  return output_target(file);
 }
 
 void submit_sweep(const SweepGrid& grid, const std::string& file, const std::string& flags) {
@@ -88,20 +97,25 @@ void submit_sweep(const SweepGrid& grid, const std::string& file, const std::str
 void sweep(const SweepFlags& flags) {
   const SweepGrid grid = SweepGrid::read(flags.scenario.file(), flags.scenario.overrides());
   grid.check_inputs();
-  const std::string file = sweep_file(flags, grid);
+  const std::string file = checked_file(sweep_file(flags, grid));
   if (flags.slurm) return submit_sweep(grid, file, *flags.slurm);
-  if (flags.merge) return print_end(merge_sweep(grid, file));
+  if (flags.merge) return print_end(merge_sweep(grid, file, MOESIM_VERSION));
   SweepOptions options{file, MOESIM_VERSION};
   options.shard = shard_of(flags.shard);
   if (options.shard.of == 1) options.launch = launch_of_environment();
   options.workers = options.launch && flags.workers == 0 ? 1 : worker_count(flags.workers);
   options.stop = LongWork::stopped;
+  options.again = flags.again;
   const LongWork work("sweep");
   const SweepEnd end = run_sweep(grid, options);
   if (end.stopped) {
-    throw std::runtime_error(fmt::format("stopped; {} of {} are in {}: the same command goes on",
-                                         end.before + end.run, plural(end.scenarios, "scenario"),
-                                         end.file));
+    throw Interrupted(
+        work.signal(),
+        fmt::format("stopped; {} of {} are in {}: the same command continues", end.before + end.run,
+                    plural(end.scenarios, "scenario"), end.file));
+  }
+  if (end.again > 0) {
+    fmt::print("# {} of other inputs ran again\n", plural(end.again, "scenario"));
   }
   if (end.file.empty()) return;  // another rank has merged everything
   print_end(end);
@@ -129,6 +143,8 @@ void add_sweep_command(CommandLine& app) {
       "submits an array of Slurm jobs, and one that merges; flags of sbatch: \"--partition=cpu "
       "--array=0-15%4\"");
   command.add_flag("--merge", flags->merge, "takes part files into the output, and simulates none");
+  command.add_flag("--again", flags->again,
+                   "runs again what is in the file of other inputs or another version of moesim");
   add_quiet(command);
   command.callback([flags] { sweep(*flags); });
 }

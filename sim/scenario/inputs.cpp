@@ -10,6 +10,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/base/unreadable.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/fit_trace.h"
 #include "sim/scenario/input_cache.h"
@@ -87,7 +88,7 @@ void check_names(const Scenario& scenario) {
   if (scenario.transport != ideal_transport && scenario.transport != own_transport) {
     look_in("transports", "transport", scenario.transport);
   }
-  mistakes.throw_any();
+  unless_unreadable([&] { mistakes.throw_any(); });
 }
 
 void require_equal(const Scenario& scenario, const char* what, const char* key, int trace,
@@ -156,7 +157,9 @@ void check_ids_once(const std::string& folder, const RoutingTrace& trace,
 /// The trace of the scenario, or an empty one of the model's shape.
 RoutingTrace trace_of(const Scenario& scenario, const MoeModel& model, InputCache& cache) {
   if (!scenario.trace.empty()) {
-    return cache.traces.get(scenario.trace, [&] { return RoutingTrace::open(scenario.trace); });
+    return unless_unreadable([&]() -> const RoutingTrace& {
+      return cache.traces.get(scenario.trace, [&] { return RoutingTrace::open(scenario.trace); });
+    });
   }
   return {{"none", model.name, model.experts, model.top_k, model.moe_layers, Phase::synthetic, {}},
           {}};
@@ -189,7 +192,7 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
     inputs.layers.resize(info.layers.size());
     std::iota(inputs.layers.begin(), inputs.layers.end(), 0);
   }
-  check_ids_once(scenario.trace, inputs.trace, inputs.layers, cache);
+  unless_unreadable([&] { check_ids_once(scenario.trace, inputs.trace, inputs.layers, cache); });
   inputs.software = open_software(scenario, cache);
   inputs.software_file = software_file(scenario, cache);
   for (const std::string& name : scenario.policies) {

@@ -2,13 +2,14 @@
 #include "sim/sweep/document.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/base/file_claims.h"
 #include "sim/sweep/query.h"
 #include "sim/sweep/stored_value.h"
 
@@ -18,9 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t most_rows = 20'000;
-const std::string hash_ending = "_xxh3";
-
-bool is_hash(const std::string& column) { return column.ends_with(hash_ending); }
 
 Json json_of(const StoredValue& value) {
   if (!value) return nullptr;
@@ -59,7 +57,7 @@ std::string sweep_document(const SweepReader& reader, const std::string& where) 
   std::vector<std::size_t> shown;
   for (std::size_t c = 0; c < rows.columns.size(); ++c) {
     const std::string& name = rows.columns[c];
-    if (is_hash(name)) {
+    if (is_input_hash(name)) {
       inputs[name.substr(0, name.size() - hash_ending.size())] = different(rows, c);
     } else if (name != "scenario" && name != "moesim" && name != "notes") {
       columns.push_back(name);
@@ -87,9 +85,10 @@ std::string sweep_document(const SweepReader& reader, const std::string& where) 
 bool is_sqlite_file(const std::string& path) {
   const std::string magic("SQLite format 3\0", 16);
   std::string first(magic.size(), ' ');
-  std::ifstream(path, std::ios::binary)
-      .read(first.data(), static_cast<std::streamsize>(first.size()));
-  return first == magic;
+  const int file = open_input(path);
+  const ssize_t count = ::read(file, first.data(), first.size());
+  ::close(file);
+  return count == std::ssize(magic) && first == magic;
 }
 
 }  // namespace moesim

@@ -94,7 +94,7 @@ std::set<std::int64_t> ids_in(const std::string& file, const SweepAbout& about,
   for (const std::string& path : all) {
     const SweepReader reader(path);
     check_grid(reader, path, about);
-    for (const auto& row : reader.query("SELECT id FROM scenarios").rows) {
+    for (const auto& row : reader.query(std::string("SELECT id") + final_rows).rows) {
       ids.insert(row[0]->integer);
     }
   }

@@ -272,9 +272,11 @@ std::vector<std::size_t> pareto_front(const StoredRows& rows,
 Printout answer(const SweepReader& reader, const SweepQuery& query) {
   const std::vector<std::string> axes = reader.about().axes;
   if (query.not_run) return not_run(reader, query, axes);
+  reader.require_figures();
   StoredRows rows = rows_where(reader, query.where);
   if (!query.baseline.empty()) add_speedup(rows, query.baseline, axes);
   const Aim aim = aim_of(query.by.empty() ? time_column(rows) : query.by);
+  if (query.pivot.empty() && query.group.empty()) collapse_equal(rows, axes);
   column_of(rows, aim.figure);  // a misspelt one is told also where it decides nothing
   if (!query.pareto.empty()) keep(rows, pareto_front(rows, query.pareto));
   if (query.top > 0) {

@@ -33,7 +33,11 @@ struct SweepFigure {
 /// How a scenario ended.
 inline const std::string sweep_ok = "ok";                  // it has figures
 inline const std::string sweep_unsuitable = "unsuitable";  // it cannot be, or does not fit
-inline const std::string sweep_failed = "failed";          // the run of it broke
+inline const std::string sweep_failed = "failed";          // the run of it broke: tried again
+
+inline const std::string hash_ending = "_xxh3";
+/// Whether a column holds the hash of an input.
+inline bool is_input_hash(const std::string& column) { return column.ends_with(hash_ending); }
 
 struct SweepRow {
   std::int64_t id = 0;

@@ -4,12 +4,17 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include "sim/base/error.h"
+#include "sim/base/text.h"
 
 namespace moesim {
 namespace {
 
 constexpr int patience = 10'000;  // milliseconds, for what another process writes
+
+std::string file_of(sqlite3* db) {
+  const char* name = sqlite3_db_filename(db, "main");
+  return name != nullptr ? name : "";
+}
 
 }  // namespace
 
@@ -36,11 +41,12 @@ void execute(sqlite3* db, const std::string& sql) {
 Statement::Statement(sqlite3* db, const std::string& sql) : db_(db) {
   const char* rest = nullptr;
   if (sqlite3_prepare_v2(db, sql.c_str(), -1, &statement_, &rest) != SQLITE_OK) {
-    throw Error(fmt::format("SQLite: {}", sqlite3_errmsg(db)), "in: " + sql);
+    throw error_in(file_of(db), fmt::format("SQLite cannot run this: {}", sqlite3_errmsg(db)),
+                   "in: " + sql);
   }
   if (rest == nullptr || *rest == '\0') return;
   sqlite3_finalize(statement_);
-  throw Error("SQLite: one statement alone is run", "in: " + sql);
+  throw error_in(file_of(db), "SQLite runs one statement at a time", "in: " + sql);
 }
 
 Statement::~Statement() { sqlite3_finalize(statement_); }
@@ -65,18 +71,17 @@ bool Statement::step() {
   if (result == SQLITE_ROW) return true;
   if (result == SQLITE_DONE) return false;
   if (result == SQLITE_CORRUPT || result == SQLITE_NOTADB) {
-    throw error_in(sqlite3_db_filename(db_, "main"),
-                   "is damaged: " + std::string(sqlite3_errmsg(db_)),
+    throw error_in(file_of(db_), "is damaged: " + std::string(sqlite3_errmsg(db_)),
                    "copy it again, or run the sweep again");
   }
   // A damaged file may ask for more memory than there is, or for pages beyond its end.
   const bool read_alone = sqlite3_db_readonly(db_, "main") == 1;
   if (read_alone && result != SQLITE_BUSY && result != SQLITE_LOCKED) {
-    throw error_in(sqlite3_db_filename(db_, "main"),
-                   "cannot be read: " + std::string(sqlite3_errmsg(db_)),
+    throw error_in(file_of(db_), "cannot be read: " + std::string(sqlite3_errmsg(db_)),
                    "if it is damaged, copy it again, or run the sweep again");
   }
-  throw std::runtime_error(std::string("SQLite: ") + sqlite3_errmsg(db_));
+  throw std::runtime_error(
+      fmt::format("{} cannot be written: {}", file_of(db_), sqlite3_errmsg(db_)));
 }
 
 void Statement::reset() {
@@ -85,14 +90,22 @@ void Statement::reset() {
 }
 
 int Statement::columns() const { return sqlite3_column_count(statement_); }
-std::string Statement::name(int column) const { return sqlite3_column_name(statement_, column); }
+std::string Statement::name(int column) const {
+  const std::string name = sqlite3_column_name(statement_, column);
+  if (is_text(name)) return name;
+  throw error_in(file_of(db_), "the name of a column is not UTF-8",
+                 "copy the file again, or run the sweep again");
+}
 std::int64_t Statement::integer(int column) const {
   return sqlite3_column_int64(statement_, column);
 }
 
 std::string Statement::text(int column) const {
-  const auto* text = sqlite3_column_text(statement_, column);
-  return text != nullptr ? reinterpret_cast<const char*>(text) : "";
+  const auto* bytes = sqlite3_column_text(statement_, column);
+  const std::string text = bytes != nullptr ? reinterpret_cast<const char*>(bytes) : "";
+  if (is_text(text)) return text;
+  throw error_in(file_of(db_), fmt::format("text in the column '{}' is not UTF-8", name(column)),
+                 "copy the file again, or run the sweep again");
 }
 
 std::optional<SweepValue> Statement::value(int column) const {

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "sim/base/error.h"
+#include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/sweep/statement.h"
 
@@ -152,7 +153,7 @@ void SweepStore::add(const std::vector<SweepRow>& rows) {
     throw;
   } catch (const std::runtime_error& e) {  // such as a disk that is full
     throw std::runtime_error(
-        fmt::format("{}: {}; what is in it stays, and the same command goes on", path_, e.what()));
+        fmt::format("{}; what is in it stays, and the same command continues", e.what()));
   }
 }
 
@@ -170,6 +171,7 @@ void SweepStore::add_row(const SweepRow& row) {
     known = std::make_unique<Statement>(
         db_, fmt::format("INSERT OR IGNORE INTO scenarios ({}) VALUES ({})", names, places));
   }
+  execute(db_, fmt::format("DELETE FROM scenarios WHERE id = {} AND state = 'failed'", row.id));
   Statement& insert = *known;
   insert.reset();
   insert.bind(1, integer_value(row.id));
@@ -183,13 +185,22 @@ void SweepStore::add_row(const SweepRow& row) {
 
 std::set<std::int64_t> SweepStore::ids() const {
   std::set<std::int64_t> ids;
-  Statement select(db_, "SELECT id FROM scenarios");
+  Statement select(db_, std::string("SELECT id") + final_rows);
   while (select.step()) ids.insert(select.integer(0));
   return ids;
 }
 
+void SweepStore::remove(const std::set<std::int64_t>& ids) {
+  execute(db_, "BEGIN");
+  for (const std::int64_t id : ids) {
+    execute(db_, fmt::format("DELETE FROM scenarios WHERE id = {}", id));
+  }
+  execute(db_, "COMMIT");
+}
+
 SweepReader::SweepReader(const std::string& path) : path_(path) {
   if (!is_there(path)) throw error_in(path, "there is no such file");
+  note_input(path);
   db_ = open_database(path, SQLITE_OPEN_READONLY);
   try {
     read_about(db_, path);
@@ -202,6 +213,23 @@ SweepReader::SweepReader(const std::string& path) : path_(path) {
 SweepReader::~SweepReader() { sqlite3_close(db_); }
 
 SweepAbout SweepReader::about() const { return read_about(db_, path_); }
+
+void SweepReader::require_figures() const {
+  Statement states(db_, "SELECT state, count(*) FROM scenarios GROUP BY state ORDER BY state");
+  std::string others;
+  while (states.step()) {
+    const std::string state = states.text(0);
+    if (state == sweep_ok) return;
+    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", states.integer(1), state);
+  }
+  const std::int64_t all = about().scenarios;
+  if (!others.empty()) {
+    throw error_in(path_, fmt::format("has no results: {} of {} scenarios", others, all),
+                   "moesim query FILE --not-run says why");
+  }
+  throw error_in(path_, fmt::format("has no results yet: none of its {} scenarios has ended", all),
+                 "the same 'moesim sweep' continues");
+}
 
 std::vector<std::string> SweepReader::columns() const {
   std::vector<std::string> columns;

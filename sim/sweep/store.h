@@ -36,8 +36,10 @@ class SweepStore {
   SweepStore& operator=(const SweepStore&) = delete;
 
   /// Adds rows: all of them, or none where the process ends before it is done. Those of ids that
-  /// are there stay as they are.
+  /// are there stay as they are, unless they failed.
   void add(const std::vector<SweepRow>& rows);
+  void remove(const std::set<std::int64_t>& ids);
+  /// Of rows that no other try can change.
   std::set<std::int64_t> ids() const;
 
  private:
@@ -70,7 +72,10 @@ class SweepReader {
   SweepReader(const SweepReader&) = delete;
   SweepReader& operator=(const SweepReader&) = delete;
 
+  const std::string& path() const { return path_; }
   SweepAbout about() const;
+  /// Throws Error that says what there is instead if no scenario has figures.
+  void require_figures() const;
   /// Columns of the table of scenarios.
   std::vector<std::string> columns() const;
   /// Of one SQL statement. Throws Error with what SQLite says.
@@ -89,6 +94,9 @@ inline constexpr const char* beside_sweep_file[] = {"-wal", "-shm", "-journal", 
 /// The file that whoever writes to `file` holds a lock of. SQLite's own locks are left alone: a
 /// network file system may take two kinds of locks of one file for each other.
 std::string lock_file(const std::string& file);
+
+/// Rows that no other try can change, which a condition and a query end in.
+inline constexpr const char* final_rows = " FROM scenarios WHERE state <> 'failed'";
 
 /// A name as SQL quotes it.
 std::string sql_name(const std::string& name);

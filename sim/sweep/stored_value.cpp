@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "sim/base/units.h"
 
@@ -48,6 +50,36 @@ std::string text_of(const StoredValue& value) {
       break;
   }
   return value->text;
+}
+
+void collapse_equal(StoredRows& rows, const std::vector<std::string>& axes) {
+  const auto scenario = std::ranges::find(rows.columns, "scenario") - rows.columns.begin();
+  if (scenario == std::ssize(rows.columns)) return;
+  std::vector<bool> of_axis, compared;
+  for (const std::string& column : rows.columns) {
+    of_axis.push_back(std::ranges::find(axes, column) != axes.end());
+    compared.push_back(column == "scenario" || column == "speedup");
+  }
+  std::map<std::string, std::size_t> places;
+  std::vector<std::vector<StoredValue>> kept;
+  for (auto& row : rows.rows) {
+    std::string key;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (compared[c]) key += text_of(row[c]) + '\n';
+    }
+    const bool known = row[static_cast<std::size_t>(scenario)].has_value();
+    const auto [place, is_new] = places.try_emplace(key, kept.size());
+    if (!known || is_new) {
+      if (!known && is_new) places.erase(place);
+      kept.push_back(std::move(row));
+      continue;
+    }
+    auto& first = kept[place->second];
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (of_axis[c] && text_of(first[c]) != text_of(row[c])) first[c] = text_value("any");
+    }
+  }
+  rows.rows = std::move(kept);
 }
 
 std::string with_quoted_columns(const std::string& sql, const std::vector<std::string>& columns) {

@@ -12,6 +12,7 @@
 #include "sim/print/progress_line.h"
 #include "sim/print/terminal.h"
 #include "sim/sweep/parts.h"
+#include "sim/sweep/stale.h"
 #include "sim/sweep/worker_pool.h"
 
 namespace moesim {
@@ -93,7 +94,7 @@ void end_launch(const SweepGrid& grid, const SweepOptions& options) {
   for (int place = 0; place < options.launch->size; ++place) {
     if (!create_alone(fmt::format("{}/ended-{}", folder, place))) continue;
     if (place + 1 < options.launch->size) return;
-    merge_sweep(grid, options.file);
+    merge_sweep(grid, options.file, options.version);
     std::filesystem::remove_all(options.file + ".claims");
     return;
   }
@@ -114,6 +115,7 @@ class Sweep {
     {
       SweepStore store(file, about_);
       if (alone) merge_parts(options_.file, store, about_);
+      remove_stale(file, store);
       done_ = ids_in(options_.file, about_, other_parts());
       std::ranges::copy(store.ids(), std::inserter(done_, done_.end()));
       count();
@@ -126,6 +128,7 @@ class Sweep {
     end.scenarios = wanted_;
     end.before = before_;
     end.run = run_;
+    end.again = again_;
     end.stopped = stopped;
     return end;
   }
@@ -137,15 +140,39 @@ class Sweep {
     return options_.shard.of > 1 ? part_file(options_.file, "") : "";
   }
 
+  /// Of a part the rows of the whole sweep count as well, which it leaves as they are.
+  void remove_stale(const std::string& file, SweepStore& store) {
+    const std::string other = "-o names another file";
+    if (file != options_.file && is_there(options_.file)) {
+      const StaleRows whole = stale_rows(options_.file, grid_, runner_);
+      if (!whole.ids.empty()) throw whole.error(options_.file, other);
+    }
+    const StaleRows stale = stale_rows(file, grid_, runner_);
+    if (stale.ids.empty()) return;
+    if (!options_.again) {
+      throw stale.error(file, "--again replaces these rows and keeps the others; " + other);
+    }
+    store.remove(stale.ids);
+    again_ = std::ssize(stale.ids);
+  }
+
   bool of_shard(std::int64_t unit) const {
     return unit % options_.shard.of == options_.shard.number;
+  }
+
+  /// Whether all scenarios of a unit are: it runs as a whole.
+  bool is_done(std::int64_t unit) const {
+    for (std::int64_t f = 0; f < grid_.unit_size(); ++f) {
+      if (!done_.contains(unit * grid_.unit_size() + f)) return false;
+    }
+    return true;
   }
 
   void count() {
     for (std::int64_t id = 0; id < grid_.size(); ++id) {
       if (!of_shard(id / grid_.unit_size())) continue;
       ++wanted_;
-      if (done_.contains(id)) ++before_;
+      if (is_done(id / grid_.unit_size())) ++before_;
     }
   }
 
@@ -160,9 +187,7 @@ class Sweep {
   /// Whether somebody stopped it.
   bool run_units(SweepStore& store) {
     const auto claims = claims_of(grid_, options_);
-    const auto wanted = [this](std::int64_t unit) {
-      return of_shard(unit) && !done_.contains(unit * grid_.unit_size());
-    };
+    const auto wanted = [this](std::int64_t unit) { return of_shard(unit) && !is_done(unit); };
     const auto left = (wanted_ - before_ + grid_.unit_size() - 1) / grid_.unit_size();
     const int workers = static_cast<int>(std::min<std::int64_t>(options_.workers, left));
     WorkerPool pool({*claims, wanted, runner_, workers});
@@ -183,7 +208,7 @@ class Sweep {
   SweepAbout about_;
   UnitRunner runner_;
   std::set<std::int64_t> done_;
-  std::int64_t wanted_ = 0, before_ = 0, run_ = 0;
+  std::int64_t wanted_ = 0, before_ = 0, run_ = 0, again_ = 0;
 };
 
 }  // namespace
@@ -192,8 +217,16 @@ SweepEnd run_sweep(const SweepGrid& grid, const SweepOptions& options) {
   return Sweep(grid, options).run();
 }
 
-SweepEnd merge_sweep(const SweepGrid& grid, const std::string& file) {
-  std::vector<std::string> left;
+SweepEnd merge_sweep(const SweepGrid& grid, const std::string& file, const std::string& version) {
+  UnitRunner runner(grid, GridTraces(file + ".traces"), version);
+  std::vector<std::string> all = part_files(file), left;
+  std::erase_if(all, is_being_written);
+  if (is_there(file)) all.push_back(file);
+  for (const std::string& each : all) {
+    const StaleRows stale = stale_rows(each, grid, runner);
+    if (stale.ids.empty()) continue;
+    throw stale.error(each, "run what it is of with --again, or remove it; nothing is merged yet");
+  }
   {
     const SweepAbout about = about_of(grid);
     SweepStore store(file, about);

@@ -23,6 +23,7 @@ struct SweepOptions {
   int workers = 1;                    // processes of this one
   SweepShard shard = {};              // of > 1: every of-th unit, into a part file
   std::optional<Launch> launch = {};  // takes units with others, into a part file of its own
+  bool again = false;                 // rows of other inputs than now are run again
   std::function<bool()> stop = [] { return false; };  // asked several times a second
 };
 
@@ -30,6 +31,7 @@ struct SweepEnd {
   std::int64_t scenarios = 0;  // that this process had to see to, or all of a launch
   std::int64_t before = 0;     // of them with a result from before
   std::int64_t run = 0;        // now, by this process
+  std::int64_t again = 0;      // of them those that were there of other inputs
   bool stopped = false;
   std::map<std::string, std::int64_t> states = {};   // of all rows of the file or part
   std::map<std::string, std::int64_t> reasons = {};  // of those without figures
@@ -37,10 +39,12 @@ struct SweepEnd {
 };
 
 /// Every row is in the file once, whatever ended this process or its workers before: a row is
-/// stored as soon as it is there. Throws Error.
+/// stored as soon as it is there. Throws Error, also for rows of other inputs or another version of
+/// the program, which no figure of this sweep is compared with.
 SweepEnd run_sweep(const SweepGrid& grid, const SweepOptions& options);
 
-/// Takes all part files into the sweep's file. Throws Error where some are being written.
-SweepEnd merge_sweep(const SweepGrid& grid, const std::string& file);
+/// Takes all part files into the sweep's file. Throws Error where some are being written, or hold
+/// rows of other inputs or another version than now.
+SweepEnd merge_sweep(const SweepGrid& grid, const std::string& file, const std::string& version);
 
 }  // namespace moesim

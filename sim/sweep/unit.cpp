@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sweep/unit.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/cause.h"
+#include "sim/base/unreadable.h"
 #include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
+#include "sim/policy/unsuitable.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
 
@@ -70,9 +74,12 @@ void fill(SweepRow& row, nlohmann::ordered_json result) {
 
 }  // namespace
 
+Scenario UnitRunner::scenario_of(std::int64_t unit) const {
+  return grid_.unit(unit, [this](const SynthOptions& options) { return traces_.path_of(options); });
+}
+
 void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
-  const Scenario scenario =
-      grid_.unit(unit, [this](const SynthOptions& options) { return traces_.path_of(options); });
+  const Scenario scenario = scenario_of(unit);
   ComparisonOptions options;
   options.workers = 0;
   options.may_run_none = true;
@@ -109,12 +116,46 @@ std::vector<SweepRow> UnitRunner::not_run(std::int64_t unit, const std::string& 
   return rows;
 }
 
+/// What the scenario asks for and a cluster cannot host is told of the grid or of a change; all
+/// else is of a file, which may be another one the next time.
+std::string UnitRunner::state_of(const Error& e) const {
+  if (dynamic_cast<const Unsuitable*>(&e) != nullptr) return sweep_unsuitable;
+  if (dynamic_cast<const Unreadable*>(&e) != nullptr) return sweep_failed;
+  const bool asked_for = std::ranges::all_of(e.diagnostics(), [&](const Diagnostic& d) {
+    return d.file.empty() || d.file == grid_.file() || d.file.find("--") != std::string::npos;
+  });
+  return asked_for ? sweep_unsuitable : sweep_failed;
+}
+
+std::optional<std::vector<InputHash>> UnitRunner::hashes(std::int64_t unit) {
+  try {
+    const Scenario scenario = scenario_of(unit);
+    const Inputs inputs = open_shared_inputs(scenario, cache_);
+    SweepRow row;
+    add_inputs(row, inputs, shared_trace_file(scenario, inputs, cache_), scenario,
+               scenario.fidelities.front());
+    const std::map<std::string, std::string> names = {{"topology_xxh3", scenario.topologies[0]},
+                                                      {"model_xxh3", scenario.model},
+                                                      {"policy_xxh3", scenario.policies[0]},
+                                                      {"trace_xxh3", scenario.trace}};
+    std::vector<InputHash> found;
+    for (const SweepFigure& figure : row.figures) {
+      if (!is_input_hash(figure.column)) continue;
+      const auto name = names.find(figure.column);
+      found.push_back({figure.column, figure.value.text, name == names.end() ? "" : name->second});
+    }
+    return found;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 std::vector<SweepRow> UnitRunner::run(std::int64_t unit) {
   std::vector<SweepRow> rows = not_run(unit, "", "");
   try {
     simulate(unit, rows);
   } catch (const Error& e) {
-    return not_run(unit, sweep_unsuitable, reason_of(e));
+    return not_run(unit, state_of(e), reason_of(e));
   } catch (const std::exception& e) {
     return not_run(unit, sweep_failed, cause_of(e));
   }

@@ -2,6 +2,7 @@
 // Simulates the scenarios of a grid, in the process that calls.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,11 @@
 #include "sim/sweep/row.h"
 
 namespace moesim {
+
+/// The hash of an input as it is now, under its column, and the input's name.
+struct InputHash {
+  std::string column, hash, name;
+};
 
 /// Simulates unit after unit; inputs that they share are opened once.
 class UnitRunner {
@@ -26,12 +32,18 @@ class UnitRunner {
 
   /// A row for each scenario of the unit; what cannot be or fails is a row, too.
   std::vector<SweepRow> run(std::int64_t unit);
+  /// What the rows of the unit say of their inputs if they are run now; nothing for inputs that
+  /// cannot be opened.
+  std::optional<std::vector<InputHash>> hashes(std::int64_t unit);
+  const std::string& version() const { return version_; }
   /// Rows that say why there are no figures.
   std::vector<SweepRow> not_run(std::int64_t unit, const std::string& state,
                                 const std::string& reason) const;
 
  private:
+  Scenario scenario_of(std::int64_t unit) const;
   void simulate(std::int64_t unit, std::vector<SweepRow>& rows);
+  std::string state_of(const Error& e) const;
 
   const SweepGrid& grid_;
   GridTraces traces_;

@@ -164,7 +164,7 @@ class OneNodeSlurm(unittest.TestCase):
         self.wait(lambda: "Restarts=1" in self.printed("scontrol", "show", "job", job), "requeue")
         self.wait(lambda: not self.printed("squeue", "-h"), "end of the jobs")
         logs = "".join(path.read_text() for path in sorted(self.folder.glob("again.sqlite.slurm-*")))
-        self.assertIn("the same command goes on", logs)
+        self.assertIn("the same command continues", logs)
         self.assertEqual(sweeps.rows_of(self.folder / "again.sqlite"), self.expected, logs)
 
 

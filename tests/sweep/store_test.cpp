@@ -65,6 +65,26 @@ TEST_F(StoreTest, FirstRowOfAnIdStays) {
   EXPECT_EQ(times.rows[1][0]->real, 0.5);
 }
 
+TEST_F(StoreTest, WhatFailedIsTriedAgain) {
+  SweepStore store(path(), about);
+  store.add({{0, sweep_failed, "away", {}}, {1, sweep_unsuitable, "too small", {}}, row(2, 0.1)});
+  EXPECT_THAT(store.ids(), ElementsAre(1, 2));
+  EXPECT_THAT(ids_in(path(), about), ElementsAre(1, 2));
+  store.add({row(0, 0.3), row(1, 0.3), {2, sweep_failed, "away", {}}});
+  EXPECT_THAT(store.ids(), ElementsAre(0, 1, 2));
+  store.remove({0, 2});
+  EXPECT_THAT(store.ids(), ElementsAre(1));
+}
+
+TEST_F(StoreTest, RefusesTextThatIsNotUtf8) {
+  { SweepStore(path(), about).add({row(2, 0.1)}); }
+  sqlite3* db = open_database(path(), SQLITE_OPEN_READWRITE);
+  execute(db, "UPDATE scenarios SET reason = CAST(x'ff' AS TEXT)");
+  sqlite3_close(db);
+  EXPECT_THAT(error_of([&] { SweepReader(path()).query("SELECT * FROM scenarios"); }),
+              HasSubstr("s.sqlite: error: text in the column 'reason' is not UTF-8"));
+}
+
 TEST_F(StoreTest, RefusesAnotherGridAnotherWriterAndOtherFiles) {
   SweepAbout other = about;
   other.grid = "else";

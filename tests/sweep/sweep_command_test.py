@@ -157,11 +157,19 @@ class SweepCommand(unittest.TestCase):
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not rows_of_or_none(self.folder / "stopped.sqlite"):
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate()
-        self.assertEqual(process.returncode, 1)
-        self.assertIn("the same command goes on", error)
-        self.assertTrue(rows_of(self.folder / "stopped.sqlite"))
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            before = len(rows_of(self.folder / "stopped.sqlite"))
+            process.send_signal(ending)
+            _, error = process.communicate()
+            self.assertEqual(process.returncode, -ending)  # by the signal: a loop of a shell ends with it
+            self.assertIn("the same command continues", error)
+            self.assertGreaterEqual(len(rows_of(self.folder / "stopped.sqlite")), before)
+            process = subprocess.Popen(self.command("stopped.sqlite", "-j", "1"), env=environment(), cwd=self.folder,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            while len(rows_of_or_none(self.folder / "stopped.sqlite")) <= before:
+                time.sleep(0.01)
+        process.kill()
+        process.communicate()
 
     def test_flags_alone_are_a_sweep_too(self):
         flags = ("--topology", "h100-rail", "--model", "gpt-oss-20b", "--trace", "tiny-moe-train")

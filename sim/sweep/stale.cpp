@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/stale.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/sweep/store.h"
+
+namespace moesim {
+namespace {
+
+/// "the model 'mm.yaml'"
+std::string name_of(const InputHash& input) {
+  const std::string noun = input.column.substr(0, input.column.size() - hash_ending.size());
+  return input.name.empty() ? "the " + noun : fmt::format("the {} '{}'", noun, input.name);
+}
+
+/// What differs between the row and a run of it now. A row without a hash has seen no input.
+std::set<std::string> differences(const SweepRow& row, const std::vector<InputHash>& now) {
+  std::set<std::string> found;
+  for (const InputHash& input : now) {
+    const auto stored = std::ranges::find(row.figures, input.column, &SweepFigure::column);
+    const bool same = stored != row.figures.end() && stored->value.text == input.hash;
+    if (!same) found.insert(name_of(input));
+  }
+  return found;
+}
+
+}  // namespace
+
+Error StaleRows::error(const std::string& file, const std::string& hint) const {
+  std::string what;
+  for (const auto& [name, rows] : changed) what += (what.empty() ? "" : ", ") + name;
+  return error_in(file,
+                  fmt::format("{} of its rows are of other inputs than now: {} changed since",
+                              ids.size(), what),
+                  hint);
+}
+
+StaleRows stale_rows(const std::string& file, const SweepGrid& grid, UnitRunner& runner) {
+  StaleRows stale;
+  std::map<std::int64_t, std::optional<std::vector<InputHash>>> now;  // by unit
+  SweepReader(file).rows([&](const SweepRow& row) {
+    if (row.state == sweep_failed || row.id < 0 || row.id >= grid.size()) return;
+    std::set<std::string> changed;
+    const auto version = std::ranges::find(row.figures, "moesim", &SweepFigure::column);
+    if (version != row.figures.end() && version->value.text != runner.version()) {
+      changed.insert(fmt::format("moesim, which was {},", version->value.text));
+    }
+    const std::int64_t unit = row.id / grid.unit_size();
+    if (!now.contains(unit)) now[unit] = runner.hashes(unit);
+    if (now[unit]) changed.merge(differences(row, *now[unit]));
+    if (changed.empty()) return;
+    stale.ids.insert(row.id);
+    for (const std::string& what : changed) ++stale.changed[what];
+  });
+  return stale;
+}
+
+}  // namespace moesim

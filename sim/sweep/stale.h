@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that a sweep may not mix: of files that have changed since, or of another program.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "sim/base/error.h"
+#include "sim/sweep/unit.h"
+
+namespace moesim {
+
+/// Rows of a file whose inputs or program are not those of now.
+struct StaleRows {
+  std::set<std::int64_t> ids = {};
+  std::map<std::string, std::int64_t> changed = {};  // rows by what is another one now
+
+  /// Names what has changed.
+  Error error(const std::string& file, const std::string& hint) const;
+};
+
+/// Looks at every row of a sweep's file or part.
+StaleRows stale_rows(const std::string& file, const SweepGrid& grid, UnitRunner& runner);
+
+}  // namespace moesim
