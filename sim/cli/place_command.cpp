@@ -138,8 +138,8 @@ std::string place(const std::string& policy, const std::string& file) {
     Json document = {{"format", "moesim-placement"}, {"format_version", 1}, {"policy", policy}};
     document.update(placed_by(policy, input));
     return document.dump() + "\n";
-  } catch (const Json::exception& e) {
-    throw error_in(file, fmt::format("is no input of '{}': {}", policy, e.what()),
+  } catch (const Json::exception&) {
+    throw error_in(file, fmt::format("lacks what '{}' needs, or has it in another form", policy),
                    "docs/placement.md shows one");
   } catch (const Error& e) {
     throw error_in(file, e.diagnostics().front().message, e.diagnostics().front().hint);

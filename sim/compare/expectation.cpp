@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/json.h"
 
 namespace moesim {
 namespace {
@@ -21,7 +22,7 @@ using Figures = std::vector<std::pair<std::string, double>>;  // in the order of
 constexpr const char* case_names[] = {"topology", "policy", "routing", "fidelity"};
 
 Json read_result(const std::string& file, const std::string& text) {
-  Json document = Json::parse(text, nullptr, false);
+  Json document = parse_json(text, {file});
   const bool result = document.is_object() && document.contains("cases") &&
                       document["cases"].is_array() && document.contains("format");
   if (!result) throw error_in(file, "is no result of moesim", "moesim compare --json writes one");

@@ -99,6 +99,13 @@ MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
   HardwareResult measured = read_hardware_result(path);
   Scenario scenario = read_scenario("", measured.scenario);
   scenario.fidelities = {on.fidelity};
+  // Of a scenario that claims more steps than were measured no more are made than are compared.
+  const auto whole = std::ranges::max_element(measured.cases, {},
+                                              [](const HardwareCase& c) { return c.steps.size(); });
+  if (!scenario.iteration && scenario.steps.last < 0 && whole != measured.cases.end()) {
+    const int steps = std::max(1, static_cast<int>(whole->steps.size()));
+    scenario.steps = {scenario.warmup, scenario.warmup + steps};
+  }
   const auto open = scenario.iteration ? open_iteration_inputs : open_inputs;
   Inputs planned = open(scenario);
   Inputs simulated = open(moved(scenario, on));

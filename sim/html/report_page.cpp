@@ -5,32 +5,19 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/base/error.h"
 #include "sim/base/json.h"
 #include "sim/html/page_text.h"
+#include "sim/html/shown_document.h"
 
 namespace moesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::vector<std::string> shown_formats = {"moesim-result", "moesim-iterations",
-                                                "moesim-validation", "moesim-sweep"};
-
 Json document_of(const ReportedResult& result) {
   Json document = parse_json(result.json, {result.name});
-  const std::string format =
-      document.is_object() ? document.value("format", std::string()) : std::string();
-  for (const std::string& known : shown_formats) {
-    if (format == known) return document;
-  }
-  throw error_in(
-      result.name,
-      format.empty() ? "this is no result of moesim"
-                     : fmt::format("a report cannot show '{}'", format),
-      fmt::format("reports show what 'run', 'compare' and 'validate' write with --json, and "
-                  "files of sweeps: {}",
-                  fmt::join(shown_formats, ", ")));
+  check_shown(document, result.name);
+  return document;
 }
 
 /// JSON that ends no script element and begins no comment, whatever its strings hold.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "sim/base/wire.h"
 #include "sim/scenario/input_cache.h"
@@ -24,7 +25,7 @@ int choose_ep(const Scenario& scenario, int gpus, int experts) {
 
 /// The first counted step, `total` steps being there. A range of `steps` begins where it says, with
 /// the warm-up before it; otherwise the warm-up is taken from all steps.
-int first_step(const Scenario& scenario, int total) {
+int first_step(const Scenario& scenario, std::int64_t total) {
   if (scenario.steps.last >= 0) return scenario.steps.first;
   if (scenario.warmup < total) return scenario.warmup;
   throw Error(fmt::format("'warmup' is {}, and the trace makes {} steps: none is left to count",
@@ -32,39 +33,43 @@ int first_step(const Scenario& scenario, int total) {
               "a smaller tokens_per_rank, or repeat, makes more steps");
 }
 
-void keep_steps(const Scenario& scenario, ClusterInput& cluster) {
+/// Cuts the trace into batches, once for scenarios that do so alike.
+SomeBatches batches_of(const Scenario& scenario, const RoutingTrace& trace, int gpus,
+                       InputCache& cache) {
+  const BatchOptions options{gpus, scenario.tokens_per_rank, scenario.repeat};
+  BatchWindow window;
+  if (scenario.steps.last >= 0) {
+    window = {std::max(0, scenario.steps.first - scenario.warmup), scenario.steps.last};
+  }
+  return cache.batches.get(scenario.trace + to_bytes(options) + to_bytes(window),
+                           [&] { return make_some_batches(trace, options, window); });
+}
+
+/// Takes the warm-up and the counted steps from what was made of the trace.
+void keep_steps(const Scenario& scenario, std::int64_t total, ClusterInput& cluster) {
   auto& batches = cluster.batches.batches;
   const StepRange& range = scenario.steps;
-  const int total = static_cast<int>(batches.size());
-  const int last = range.last < 0 ? total : range.last;
+  const std::int64_t last = range.last < 0 ? total : range.last;
   if (range.first >= total || last > total) {
     throw Error(fmt::format("'steps' asks for step {}, but the trace makes {} on the {} GPUs of "
                             "'{}' (0 to {})",
-                            std::max(range.first, last - 1), total, cluster.topology.gpu_count(),
-                            cluster.file.name, total - 1),
+                            std::max<std::int64_t>(range.first, last - 1), total,
+                            cluster.topology.gpu_count(), cluster.file.name, total - 1),
                 "a smaller tokens_per_rank, or repeat, makes more steps");
   }
   cluster.first_step = first_step(scenario, total);
-  const auto first = batches.begin() + cluster.first_step;
-  cluster.warmup.assign(first - std::min(scenario.warmup, cluster.first_step), first);
-  batches.resize(static_cast<std::size_t>(last));
-  batches.erase(batches.begin(), batches.begin() + cluster.first_step);
-}
-
-/// Cuts the trace into batches, once for scenarios that do so alike.
-Batches batches_of(const Scenario& scenario, const RoutingTrace& trace, int gpus,
-                   InputCache& cache) {
-  const BatchOptions options{gpus, scenario.tokens_per_rank, scenario.repeat};
-  return cache.batches.get(scenario.trace + to_bytes(options),
-                           [&] { return make_batches(trace, options); });
+  const auto first = batches.begin() + std::min(scenario.warmup, cluster.first_step);
+  cluster.warmup.assign(batches.begin(), first);
+  batches.erase(batches.begin(), first);
 }
 
 void fit(const Scenario& scenario, const RoutingTrace& trace, ClusterInput& cluster,
          InputCache& cache) {
   const int gpus = cluster.topology.gpu_count();
   cluster.ep = choose_ep(scenario, gpus, trace.info().experts);
-  cluster.batches = batches_of(scenario, trace, gpus, cache);
-  keep_steps(scenario, cluster);
+  SomeBatches some = batches_of(scenario, trace, gpus, cache);
+  cluster.batches = std::move(some.batches);
+  keep_steps(scenario, some.count, cluster);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "sim/model/software.h"
 #include "sim/policy/system.h"
 #include "sim/topology/reader.h"
-#include "sim/trace/batches.h"
+#include "sim/trace/batch_window.h"
 
 namespace moesim {
 
@@ -51,7 +51,7 @@ struct InputCache {
   Memo<RoutingTrace> traces{16};
   Memo<std::string> trace_hashes{64};
   Memo<bool> checked_ids{64};
-  Memo<Batches> batches{16};
+  Memo<SomeBatches> batches{16};
   Memo<std::string> files{256};
   Memo<MoeModel> models{64};
   Memo<SystemSpec> systems{256};

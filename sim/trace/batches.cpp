@@ -4,21 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <functional>
 #include <queue>
+#include <utility>
+
+#include "sim/trace/batch_window.h"
 
 namespace moesim {
 namespace {
 
 constexpr int max_repeat = 1 << 20;
 constexpr std::int64_t max_search = 4000000;  // sequences played to find the smallest repeat
-
-/// The tokens that every rank holds of one recorded step.
-struct Spread {
-  std::vector<std::vector<TokenRun>> runs;  // [rank]
-  std::vector<std::int64_t> tokens;         // [rank]
-  std::int64_t least() const { return *std::min_element(tokens.begin(), tokens.end()); }
-};
 
 void append(std::vector<TokenRun>& runs, TokenRun run) {
   if (!runs.empty() && runs.back().first + runs.back().count == run.first) {
@@ -28,25 +24,84 @@ void append(std::vector<TokenRun>& runs, TokenRun run) {
   }
 }
 
-Spread spread(const TraceStep& step, int ranks, int repeat) {
-  Spread result;
-  result.runs.resize(ranks);
-  result.tokens.resize(ranks);
-  using Load = std::pair<std::int64_t, int>;  // tokens, rank
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
-  for (int r = 0; r < ranks; ++r) least.emplace(0, r);
-  for (int round = 0; round < repeat; ++round) {
+/// Deals the sequences of one recorded step out, again and again, each to the rank with the fewest
+/// tokens so far.
+class Deal {
+ public:
+  Deal(const TraceStep& step, int ranks) : step_(step), tokens_(static_cast<std::size_t>(ranks)) {
+    for (int r = 0; r < ranks; ++r) least_.emplace(0, r);
+  }
+
+  /// Plays the sequences once; tells `take` of each its rank, the rank's tokens before and itself.
+  template <class Take>
+  void play(const Take& take) {
     std::int64_t first = 0;
-    for (const std::int32_t length : step.sequence_lengths()) {
-      const auto [tokens, rank] = least.top();
-      least.pop();
-      append(result.runs[rank], {first, length});
-      result.tokens[rank] = tokens + length;
-      least.emplace(tokens + length, rank);
+    for (const std::int32_t length : step_.sequence_lengths()) {
+      const auto [before, rank] = least_.top();
+      least_.pop();
+      take(static_cast<std::size_t>(rank), before, TokenRun{first, length});
+      tokens_[static_cast<std::size_t>(rank)] = before + length;
+      least_.emplace(before + length, rank);
       first += length;
     }
   }
-  return result;
+
+  const std::vector<std::int64_t>& tokens() const { return tokens_; }  // of each rank
+  std::int64_t least() const { return least_.top().first; }
+
+ private:
+  using Load = std::pair<std::int64_t, int>;  // tokens, rank
+  const TraceStep& step_;
+  std::vector<std::int64_t> tokens_;
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least_;
+};
+
+bool differ_by_one_number(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  return std::ranges::equal(
+      a, b, {}, [&](std::int64_t x) { return x - a[0]; }, [&](std::int64_t x) { return x - b[0]; });
+}
+
+/// The tokens of each rank once the step is played `repeat` times. What is dealt depends only on
+/// the differences between ranks: when these come again all that follows does, and is skipped.
+std::vector<std::int64_t> tokens_after(const TraceStep& step, int ranks, std::int64_t repeat) {
+  Deal deal(step, ranks);
+  std::vector<std::int64_t> known;  // as they were after round `at`, a power of two
+  std::int64_t at = 0, skipped = 0;
+  for (std::int64_t round = 1; round <= repeat; ++round) {
+    deal.play([](std::size_t, std::int64_t, TokenRun) {});
+    const auto& now = deal.tokens();
+    if (skipped > 0) continue;
+    if (!known.empty() && differ_by_one_number(known, now)) {
+      const std::int64_t period = round - at, times = (repeat - round) / period;
+      skipped = times * (now[0] - known[0]);
+      round += times * period;
+    } else if ((round & (round - 1)) == 0) {
+      known = now;
+      at = round;
+    }
+  }
+  std::vector<std::int64_t> tokens = deal.tokens();
+  for (std::int64_t& count : tokens) count += skipped;
+  return tokens;
+}
+
+std::int64_t least_of(const std::vector<std::int64_t>& tokens) {
+  return *std::ranges::min_element(tokens);
+}
+
+/// What every rank holds of a step from its token `from` to before its token `to`.
+std::vector<std::vector<TokenRun>> held(const TraceStep& step, int ranks, std::int64_t from,
+                                        std::int64_t to) {
+  Deal deal(step, ranks);
+  std::vector<std::vector<TokenRun>> runs(static_cast<std::size_t>(ranks));
+  while (deal.least() < to) {
+    deal.play([&](std::size_t rank, std::int64_t before, TokenRun run) {
+      const std::int64_t skip = std::clamp<std::int64_t>(from - before, 0, run.count);
+      const std::int64_t end = std::clamp<std::int64_t>(to - before, 0, run.count);
+      if (skip < end) append(runs[rank], {run.first + skip, end - skip});
+    });
+  }
+  return runs;
 }
 
 /// A repeat that gives every rank `tokens` tokens of this step: the smallest, unless finding it
@@ -62,14 +117,15 @@ std::int64_t enough_repeat(const TraceStep& step, int ranks, std::int64_t tokens
   std::int64_t low = 0;  // more repeats never take tokens away from a rank
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
-    (spread(step, ranks, static_cast<int>(middle)).least() >= tokens ? high : low) = middle;
+    (least_of(tokens_after(step, ranks, middle)) >= tokens ? high : low) = middle;
   }
   return high;
 }
 
-Error too_short(const RoutingTrace& trace, const TraceStep& step, const Spread& spread,
-                const BatchOptions& options, std::int64_t wanted) {
-  const auto poorest = std::min_element(spread.tokens.begin(), spread.tokens.end());
+Error too_short(const RoutingTrace& trace, const TraceStep& step,
+                const std::vector<std::int64_t>& tokens, const BatchOptions& options,
+                std::int64_t wanted) {
+  const auto poorest = std::ranges::min_element(tokens);
   const std::string played =
       options.repeat > 1 ? fmt::format(" played {} times", options.repeat) : "";
   const std::int64_t repeat = enough_repeat(step, options.ranks, wanted);
@@ -87,7 +143,7 @@ Error too_short(const RoutingTrace& trace, const TraceStep& step, const Spread& 
           "trace '{}' is too short: step {} ({} tokens in {} sequences{}) leaves rank {} of "
           "{} with {} tokens, fewer than one batch of {}",
           trace.info().name, step.number(), step.tokens(), step.sequence_lengths().size(), played,
-          poorest - spread.tokens.begin(), options.ranks, *poorest, wanted),
+          poorest - tokens.begin(), options.ranks, *poorest, wanted),
       hint);
 }
 
@@ -106,20 +162,24 @@ std::vector<TokenRun> cut(std::vector<TokenRun>& runs, std::size_t& at, std::int
   return taken;
 }
 
-void add_batches(Spread spread, int step, Batches& out) {
-  const auto ranks = spread.runs.size();
-  std::vector<std::size_t> at(ranks);
-  const std::int64_t batches = spread.least() / out.tokens_per_rank;
-  for (std::int64_t b = 0; b < batches; ++b) {
+/// Adds those of the `count` batches of a step that the window has; `before` are of earlier steps.
+void add_batches(const TraceStep& step, int number, int ranks, const BatchWindow& window,
+                 std::int64_t before, std::int64_t count, Batches& out) {
+  const auto of_step = [&](std::int64_t batch) {
+    return std::clamp<std::int64_t>(batch - before, 0, count);
+  };
+  const std::int64_t first = of_step(window.first);
+  const std::int64_t last = window.last < 0 ? count : of_step(window.last);
+  if (first >= last) return;
+  auto runs = held(step, ranks, first * out.tokens_per_rank, last * out.tokens_per_rank);
+  std::vector<std::size_t> at(runs.size());
+  for (std::int64_t b = first; b < last; ++b) {
     Batch batch;
-    batch.step = step;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      batch.ranks.push_back(cut(spread.runs[r], at[r], out.tokens_per_rank));
+    batch.step = number;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      batch.ranks.push_back(cut(runs[r], at[r], out.tokens_per_rank));
     }
     out.batches.push_back(std::move(batch));
-  }
-  for (const std::int64_t tokens : spread.tokens) {
-    out.unused_tokens += tokens - batches * out.tokens_per_rank;
   }
 }
 
@@ -146,22 +206,30 @@ std::int64_t Batch::tokens() const {
 }
 
 Batches make_batches(const RoutingTrace& trace, const BatchOptions& options) {
+  return make_some_batches(trace, options, {}).batches;
+}
+
+SomeBatches make_some_batches(const RoutingTrace& trace, const BatchOptions& options,
+                              const BatchWindow& window) {
   check(options);
   if (trace.total_tokens() == 0) throw Error(fmt::format("trace '{}' is empty", trace.info().name));
-  std::vector<Spread> spreads;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> least;  // of each step
   for (int s = 0; s < trace.step_count(); ++s) {
-    spreads.push_back(spread(trace.step(s), options.ranks, options.repeat));
+    const auto tokens = tokens_after(trace.step(s), options.ranks, options.repeat);
     const std::int64_t wanted = options.tokens_per_rank.value_or(1);
-    if (spreads.back().least() < wanted) {
-      throw too_short(trace, trace.step(s), spreads.back(), options, wanted);
-    }
-    least = std::min(least, spreads.back().least());
+    least.push_back(least_of(tokens));
+    if (least.back() < wanted) throw too_short(trace, trace.step(s), tokens, options, wanted);
   }
-  Batches result;
-  result.tokens_per_rank = options.tokens_per_rank.value_or(least);
-  for (std::size_t s = 0; s < spreads.size(); ++s) {
-    add_batches(std::move(spreads[s]), static_cast<int>(s), result);
+  SomeBatches result;
+  Batches& made = result.batches;
+  made.tokens_per_rank = options.tokens_per_rank.value_or(least_of(least));
+  for (int s = 0; s < trace.step_count(); ++s) {
+    const TraceStep& step = trace.step(s);
+    const std::int64_t count = least[static_cast<std::size_t>(s)] / made.tokens_per_rank;
+    add_batches(step, s, options.ranks, window, result.count, count, made);
+    result.count += count;
+    made.unused_tokens +=
+        step.tokens() * options.repeat - count * made.tokens_per_rank * options.ranks;
   }
   return result;
 }

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "sim/trace/batch_window.h"
 #include "tests/trace/samples.h"
 #include "tests/trace/scratch.h"
 
@@ -56,6 +59,42 @@ TEST(Batches, EveryStepIsSpreadByItselfInBatchesOfOneSize) {
 TEST(Batches, RepeatPlaysTheSequencesAgain) {
   const auto batches = make_batches(trace_of_sequences({{3}}), {.ranks = 2, .repeat = 2});
   EXPECT_EQ(text(batches.batches[0]), "0+3 | 0+3");
+}
+
+TEST(Batches, AWindowIsThatPartOfAll) {
+  const auto trace = trace_of_sequences({{4, 2, 1, 3}, {7, 1, 1, 5, 2}});
+  for (const int ranks : {1, 2, 3}) {
+    for (const int repeat : {1, 2, 5, 16, 33}) {
+      const BatchOptions options{ranks, 3, repeat};
+      if (ranks == 3 && repeat == 1) continue;  // too few tokens
+      const auto all = make_batches(trace, options);
+      const auto count = std::ssize(all.batches);
+      for (std::int64_t first = 0; first < count; first += 3) {
+        const auto some = make_some_batches(trace, options, {first, first + 4});
+        EXPECT_EQ(some.count, count);
+        EXPECT_EQ(some.batches.unused_tokens, all.unused_tokens);
+        ASSERT_EQ(std::ssize(some.batches.batches), std::min<std::int64_t>(4, count - first));
+        for (std::size_t i = 0; i < some.batches.batches.size(); ++i) {
+          const Batch &one = some.batches.batches[i], &same = all.batches[first + i];
+          EXPECT_EQ(one.step, same.step);
+          EXPECT_EQ(text(one), text(same));
+        }
+      }
+    }
+  }
+}
+
+/// The repeats of which there are many are neither made nor played.
+TEST(Batches, AMillionRepeatsCostNothing) {
+  std::vector<std::int32_t> lengths;
+  for (int s = 0; s < 64; ++s) lengths.push_back(1 + s % 5);
+  const auto trace = trace_of_sequences({lengths});
+  const auto some = make_some_batches(trace, {2, 64, 1 << 20}, {0, 2});
+  ASSERT_EQ(some.batches.batches.size(), 2u);
+  EXPECT_EQ(text(some.batches.batches[1]), text(make_batches(trace, {2, 64, 3}).batches[1]));
+  const std::int64_t played = trace.total_tokens() << 20;
+  EXPECT_NEAR(static_cast<double>(some.count), static_cast<double>(played) / 128, 1);
+  EXPECT_EQ(some.count * 128 + some.batches.unused_tokens, played);
 }
 
 TEST(Batches, TokensAreConservedOnAnyNumberOfRanks) {
