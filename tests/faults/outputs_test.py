@@ -145,7 +145,7 @@ class Inputs(Commands):
                 with self.subTest(words=words):
                     done = self.run_moesim(*words)
                     self.assertEqual(done.returncode, 2, done.stderr)
-                    self.assertRegex(done.stderr, f"{name}.*is not a regular file")
+                    self.assertRegex(done.stderr, f"{name}.*not a regular file")
 
     def test_reports_check_what_they_draw(self):
         self.done(*COMPARE, "--json", "good.json")
