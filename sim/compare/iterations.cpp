@@ -100,8 +100,10 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
   const Pipeline& pipeline = iterations.planner().shape().pipeline;
   IterationTimelines timelines(run.timeline, run.number, names_of(run), run.cluster.topology,
                                pipeline);
+  RoutingChange change;
   for (int i = 0; i < iterations.count(); ++i) {
     const IterationPlan planned = iterations.plan(i);
+    change.add(planned.change);
     const FullestGpu fullest = fullest_of(planned.memory, run.cluster.gpus);
     const PricedPlan priced(planned.plan, run.cluster.topology);
     const double load = expert_load_max_over_mean(planned.plan);
@@ -146,6 +148,8 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
   const IterationPlanner& planner = iterations.planner();
   const bool never = planner.plans_from_loads() && !planner.replanned();
   for (IterationMetrics& metrics : outcome.metrics) {
+    metrics.loss = planner.layer_planner().loss(change);
+    metrics.notes = planner.layer_planner().notes();
     if (const FullestGpu& gpu = metrics.fullest; !gpu.fits()) {
       metrics.notes.push_back(fmt::format("does not fit (!): GPU {} has {} and needs {} {}",
                                           gpu.gpu.value, to_string(gpu.memory), to_string(gpu.peak),

@@ -10,13 +10,14 @@ namespace moesim {
 std::vector<std::string> planning_notes(const StepPlanner& planner, const ClusterInput& cluster,
                                         const PlanningRecord& record) {
   const std::vector<FirstPlan> plans = planner.layers().first_plans();
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = planner.layers().notes();
+  const std::size_t of_kernels = notes.size();
   for (const FirstPlan& plan : plans) {
     if (plan.after < record.played) continue;
     notes.push_back(fmt::format("never {}: that first happens after {} step{}, the run has {}",
                                 plan.done, plan.after, plan.after == 1 ? "" : "s", record.played));
   }
-  if (notes.empty() && !plans.empty() && record.replans == 0) {
+  if (notes.size() == of_kernels && !plans.empty() && record.replans == 0) {
     notes.push_back(fmt::format("never planned: nothing called for it in {} steps", record.played));
   }
   const bool looks_back =

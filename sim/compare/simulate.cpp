@@ -62,12 +62,12 @@ void add_memory(RunMetrics& metrics, const StepPlan& planned, const PolicyRun& r
 void add_planning(RunMetrics& metrics, const StepPlan& planned) {
   metrics.planning += planned.planning();
   metrics.replans += planned.replanned() ? 1 : 0;
-  metrics.dropped_choices += planned.change.dropped_choices;
-  metrics.replaced_choices += planned.change.replaced_choices;
 }
 
 /// Once the steps are all added.
-void add_notes(RunMetrics& metrics, const StepPlanner& planner, const ClusterInput& cluster) {
+void add_end(RunMetrics& metrics, const StepPlanner& planner, const RoutingChange& change,
+             const ClusterInput& cluster) {
+  metrics.loss = planner.layers().loss(change);
   const auto played = static_cast<int>(cluster.warmup.size() + cluster.batches.batches.size());
   metrics.notes = planning_notes(planner, cluster, {played, metrics.replans});
   if (metrics.model_memory <= metrics.gpu_memory) return;
@@ -161,6 +161,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   outcome.metrics.assign(backends.size(), empty);
   if (run.asked.pictures) outcome.pictures.resize(backends.size());
   RunTimeline timelines(run);
+  RoutingChange change;
   const auto& batches = cluster.batches.batches;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
@@ -168,6 +169,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
       const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster, fidelities);
       outcome.bounds = bounds_of(planner, planned, batches[i], cluster, *port);
     }
+    change.add(planned.change);
     const PricedPlan priced(planned.plan, cluster.topology);
     report_progress(backends, priced, static_cast<int>(i), static_cast<int>(batches.size()),
                     progress);
@@ -193,7 +195,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
     progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
   }
   timelines.finish();
-  for (RunMetrics& m : outcome.metrics) add_notes(m, planner, cluster);
+  for (RunMetrics& m : outcome.metrics) add_end(m, planner, change, cluster);
 }
 
 /// Among several cases one that the cluster cannot host is a result of its own.

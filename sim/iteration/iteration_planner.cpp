@@ -231,6 +231,7 @@ IterationPlanner::IterationPlanner(const SystemSpec& system, const Topology& top
   PlannerOptions layer_options;
   layer_options.ep = options_.spec.parallel.ep;
   layer_options.state = options_.state;
+  layer_options.gemm_type = options_.gemm_type();
   layer_options.accumulate = 0;  // the end of the iteration sums
   layer_options.explicit_rows = options_.explicit_rows;
   layer_options.batches = microbatches_.recorded;

@@ -34,8 +34,10 @@ class IterationPlanner {
   /// Shows an iteration to the planners without a plan of it.
   void warm_up(int iteration);
   /// Whether the placement decides from loads at all, and whether it has so far.
-  bool plans_from_loads() const { return !layers_.front()->planner().first_plans().empty(); }
+  bool plans_from_loads() const { return !layer_planner().first_plans().empty(); }
   bool replanned() const { return replanned_; }
+  /// That of the first stage: its mechanisms are those of all.
+  const LayerPlanner& layer_planner() const { return layers_.front()->planner(); }
 
   const IterationShape& shape() const { return shape_; }
   const Microbatches& microbatches() const { return microbatches_; }

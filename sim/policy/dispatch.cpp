@@ -57,6 +57,11 @@ bool is_one_group(const EpGroups& groups, const LayerTokens& tokens) {
 
 }  // namespace
 
+DataType rows_as_stated(const MoeModel& model, std::optional<DataType> gemm_type) {
+  const DataType gemm = gemm_type.value_or(model.weights);
+  return size_of(gemm) < size_of(model.activations) ? gemm : model.activations;
+}
+
 Dispatch::Dispatch(EpGroups groups, const std::vector<DispatchShape>& shapes,
                    std::vector<RowEvaluationPtr> evaluations)
     : groups_(std::move(groups)),

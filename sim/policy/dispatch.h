@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/model/moe_model.h"
@@ -87,6 +89,11 @@ class Dispatch {
   void wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wrap);
   /// The multiprocessors that its exchanges of rows take, those of options included.
   void set_sms(int sms);
+  /// The narrowest form of rows on the wire, the same in all options.
+  const RowForm& row_form() const { return shape_.rows; }
+  /// Sentences whose subject is the policy: why its kernels could not run on this cluster.
+  const std::vector<std::string>& notes() const { return notes_; }
+  void add_note(std::string note) { notes_.push_back(std::move(note)); }
 
  private:
   std::optional<EpGroups> groups_;  // unless there are options
@@ -94,15 +101,21 @@ class Dispatch {
   std::vector<RowEvaluationPtr> evaluations_;  // [EP group]
   std::vector<std::unique_ptr<Dispatch>> options_;
   Rule rule_;
+  std::vector<std::string> notes_;
 };
+
+/// The precision of rows that a scenario states: that of the model's activations, or of the GEMMs
+/// that take them (by default its weights), whichever is less.
+DataType rows_as_stated(const MoeModel& model, std::optional<DataType> gemm_type);
 
 /// What a dispatch may know when it is made; it may keep the model's reference.
 struct DispatchContext {
   /// Throws Error unless `ep`, the expert-parallel degree, divides the GPUs.
   DispatchContext(const Topology& topology, const MoeModel& its_model, int ep)
-      : groups(topology, ep), model(its_model) {}
+      : groups(topology, ep), model(its_model), stated(rows_as_stated(its_model, {})) {}
   EpGroups groups;
   const MoeModel& model;
+  DataType stated;     // of rows (rows_as_stated): those below it are rounded
   bool fused = false;  // its phases are one kernel (Transport::fused): further rounds start nothing
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/model/moe_model.h"
+#include "sim/plan/loss.h"
 #include "sim/plan/plan.h"
 #include "sim/policy/rank_space.h"
 
@@ -83,6 +84,7 @@ struct DispatchShape {
   LocalWork local_work;
   std::array<WireFormat, 4> wires;  // dispatch and combine, forward and backward each
   int sms = 0;                      // multiprocessors that the exchanges of rows take
+  RowForm rows = {};                // the narrowest of all wires
 };
 
 /// Phases by the phase whose rows they send on.

@@ -103,6 +103,7 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
       })),
       dispatch_(unless_unsuitable([&] {
         DispatchContext context(topology, model, options_.ep);
+        context.stated = rows_as_stated(model, options_.gemm_type);
         context.groups.carried_by(system.transports.tokens);
         context.fused = system.transports.tokens && system.transports.tokens->fused;
         return system.dispatch.make(context);
@@ -119,6 +120,14 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
         tensor_groups(placing_.groups, options_.tensor_sharers));
   }
   unless_unsuitable([&] { warm_up(); });
+}
+
+Loss LayerPlanner::loss(const RoutingChange& change) const {
+  Loss loss{change.choices, change.dropped_choices, change.replaced_choices};
+  const RowForm& rows = dispatch_->row_form();
+  if (rows.bits < 8 * size_of(rows_as_stated(model_, options_.gemm_type))) loss.rows = rows;
+  loss.compression = placer_->compression();
+  return loss;
 }
 
 LoadMatrix LayerPlanner::loads_of(const Batch& batch, IdRows ids) const {
@@ -187,6 +196,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
                                            : options_.numbers[layer];
     work.tensor_groups = tensor_groups_;
     work.tokens_per_rank = tokens_per_rank(batch);
+    change.choices += batch.tokens() * ids.top_k();
     if (options_.attention) work.attended = mean_attended(trace_.step(batch.step));
     const LayerTokens tokens{batch, ids, work.assignment()};
     work.dispatch = &dispatch_->choose(tokens);

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "sim/plan/loss.h"
 #include "sim/policy/counted_groups.h"
 #include "sim/policy/gradient_sum.h"
 #include "sim/policy/placer.h"
@@ -29,9 +31,10 @@ struct PlannerOptions {
   std::span<const Batch> batches = {};  // of all steps; only oracles look at them
   int first_step = 0;                   // the number of the first of these
   std::span<const Batch> warmup = {};   // of the steps just before, which planners see first
-  std::vector<int> numbers = {};      // model layers that they stand for; empty: those of the trace
-  TensorSharers tensor_sharers = {};  // of EP groups; the model has their parts of the experts
-  CountedLayers* counted = nullptr;   // by planners for other parts of the cluster, and by this one
+  std::vector<int> numbers = {};  // model layers that they stand for; empty: those of the trace
+  std::optional<DataType> gemm_type = {};  // that experts compute in; default: the weights'
+  TensorSharers tensor_sharers = {};       // of EP groups; the model has their parts of the experts
+  CountedLayers* counted = nullptr;  // by planners for other parts of the cluster, and by this one
 };
 
 /// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.
@@ -69,6 +72,11 @@ class LayerPlanner {
                                            const ExpertRing& ring) const {
     return moesim::expert_ring(placing_, copies, ring, options_.tensor_sharers);
   }
+
+  /// What it computes less exactly than is stated, where its routing changed so much.
+  Loss loss(const RoutingChange& change) const;
+  /// Why its kernels could not run on this cluster: sentences whose subject is the policy.
+  const std::vector<std::string>& notes() const { return dispatch_->notes(); }
 
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }

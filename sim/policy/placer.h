@@ -111,6 +111,8 @@ class Placer {
   virtual bool reacts() const { return false; }
   /// Whether it looks at routing at all.
   virtual bool looks() const { return true; }
+  /// By how much expert weights are compressed before they compute: 1 leaves them as they are.
+  virtual double compression() const { return 1; }
   /// When it first decides from loads; nothing where it never does.
   virtual std::vector<FirstPlan> first_plans() const {
     if (!looks()) return {};

@@ -28,6 +28,8 @@ struct Mechanism {
   Maker<Interface, Context> (*read)(const YamlMap& params);
   /// It looks at which experts a token has together, which traces of counts do not know.
   bool needs_tokens = false;
+  /// Of a dispatch: what carries its exchanges unless its policy says otherwise.
+  const char* transport = "nccl-p2p";
 };
 
 using RoutingMechanism = Mechanism<Routing, RoutingContext>;
@@ -85,6 +87,9 @@ DispatchMaker read_padded(const YamlMap& params);
 DispatchMaker read_tutel(const YamlMap& params);
 DispatchMaker read_deepep_normal(const YamlMap& params);
 DispatchMaker read_deepep_low_latency(const YamlMap& params);
+DispatchMaker read_deepep_v2(const YamlMap& params);
+DispatchMaker read_hybrid_ep(const YamlMap& params);
+DispatchMaker read_nvlink_one_sided(const YamlMap& params);
 DispatchMaker read_all_gather(const YamlMap& params);
 DispatchMaker read_fastmoe(const YamlMap& params);
 DispatchMaker read_schemoe_pipe(const YamlMap& params);

@@ -14,8 +14,14 @@ namespace moesim {
 
 /// What a routing mechanism changed; a policy that alters routing is reported as such.
 struct RoutingChange {
+  std::int64_t choices = 0;  // that there were, altered or not
   std::int64_t dropped_choices = 0;
   std::int64_t replaced_choices = 0;
+  void add(const RoutingChange& other) {
+    choices += other.choices;
+    dropped_choices += other.dropped_choices;
+    replaced_choices += other.replaced_choices;
+  }
 };
 
 /// What a routing mechanism may know when it is made; it may keep the model's reference.

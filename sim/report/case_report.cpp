@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/report/lossy.h"
 #include "sim/report/path_report.h"
 #include "sim/report/time_bounds_table.h"
 #include "sim/report/token_costs.h"
@@ -105,13 +106,14 @@ Json case_json(const CaseResult& c) {
                  {"peak_memory_bytes", run.peak_memory.value},
                  {"model_memory_bytes", run.model_memory.value},
                  {"gpu_memory_bytes", run.gpu_memory.value},
-                 {"dropped_choices", run.dropped_choices},
-                 {"replaced_choices", run.replaced_choices},
+                 {"dropped_choices", run.loss.dropped},
+                 {"replaced_choices", run.loss.replaced},
                  {"notes", run.notes},
                  {"layers", layers}});
   add_costs(result, TokenCosts::of(c.costs, c.topology->gpu_count(), run.mean_step().value,
                                    static_cast<double>(c.tokens)));
   if (c.intervals) add_intervals(result, "step_s", *c.intervals);
+  add_loss(result, run.loss);
   if (!run.elasticities.empty()) result["elasticities"] = elasticities_json(run.elasticities);
   if (run.dedup) result["perfect_dedup"] = dedup_json(*run.dedup);
   if (run.least) result["least_s"] = run.least->value / steps;

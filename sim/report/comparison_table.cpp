@@ -8,6 +8,7 @@
 #include "sim/base/units.h"
 #include "sim/report/compared.h"
 #include "sim/report/cost_columns.h"
+#include "sim/report/lossy.h"
 #include "sim/report/notes.h"
 #include "sim/report/table.h"
 #include "sim/report/time_bounds_table.h"
@@ -74,6 +75,8 @@ Bytes parameter_bytes(const Ran& c) {
 const std::vector<Column> time_columns = {
     {"step", [](const Ran& c) { return Cell(c.run().mean_step()); }},
     {"speedup", [](const Ran& c) { return ratio_cell(c.speedup, 2); }},
+    {"lossy", [](const Ran& c) { return lossy_cell(c.run().loss); },
+     [](const Ran& c) { return c.run().loss.any() ? 1.0 : 0.0; }},
     {dollars_column, [](const Ran& c) { return dollars_cell(c.costs()); },
      [](const Ran& c) { return c.costs().dollars_per_million.value_or(0); }},
     {joules_column, [](const Ran& c) { return joules_cell(c.costs()); },
@@ -105,10 +108,10 @@ const std::vector<Column> volumes = {
      [](const Ran& c) { return static_cast<double>(parameter_bytes(c).value); }},
     {"migrated", [](const Ran& c) { return bytes_per_step(c, c.total().migrated); },
      [](const Ran& c) { return static_cast<double>(c.total().migrated.value); }},
-    {"dropped choices", [](const Ran& c) { return choices_per_step(c, c.run().dropped_choices); },
-     [](const Ran& c) { return static_cast<double>(c.run().dropped_choices); }},
-    {"replaced choices", [](const Ran& c) { return choices_per_step(c, c.run().replaced_choices); },
-     [](const Ran& c) { return static_cast<double>(c.run().replaced_choices); }},
+    {"dropped choices", [](const Ran& c) { return choices_per_step(c, c.run().loss.dropped); },
+     [](const Ran& c) { return static_cast<double>(c.run().loss.dropped); }},
+    {"replaced choices", [](const Ran& c) { return choices_per_step(c, c.run().loss.replaced); },
+     [](const Ran& c) { return static_cast<double>(c.run().loss.replaced); }},
     {"memory", [](const Ran& c) { return Cell(c.run().peak_memory); }},
     {"all layers",
      [](const Ran& c) {

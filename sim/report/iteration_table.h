@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/base/types.h"
+#include "sim/plan/loss.h"
 #include "sim/print/table.h"
 #include "sim/report/case_intervals.h"
 #include "sim/report/elasticity.h"
@@ -55,6 +56,7 @@ struct IterationMetrics {
   std::optional<Seconds> least = {};          // the same of least_time
   std::vector<Elasticity> elasticities = {};  // of the first, where they are asked for
   std::vector<TurnTimes> stage_turns = {};    // where there is a pipeline: of the first iteration
+  Loss loss = {};                             // what it computes less exactly than is stated
 
   void add(const IterationTimes& other, double load);
   bool operator==(const IterationMetrics&) const = default;

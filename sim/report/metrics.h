@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/plan/loss.h"
 #include "sim/plan/priced.h"
 #include "sim/plan/timeline.h"
 #include "sim/report/breakdown.h"
@@ -68,11 +69,10 @@ struct DedupBound {
 };
 
 struct RunMetrics {
-  std::vector<Seconds> steps;          // makespan of each step
-  std::map<int, LayerMetrics> layers;  // by model layer number
-  LayerMetrics total;                  // over all layers
-  std::int64_t dropped_choices = 0;
-  std::int64_t replaced_choices = 0;
+  std::vector<Seconds> steps;            // makespan of each step
+  std::map<int, LayerMetrics> layers;    // by model layer number
+  LayerMetrics total;                    // over all layers
+  Loss loss = {};                        // what it computes less exactly than is stated
   Breakdown breakdown;                   // sum over steps
   PathSums path;                         // critical paths, sum over steps
   std::optional<TimeBounds> bounds;      // where they are asked for: sum over steps

@@ -23,6 +23,7 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
   StepPlanner planner(system, cluster.topology, inputs.model, inputs.trace,
                       inputs.planner_options(scenario, cluster));
   RunMetrics metrics;
+  RoutingChange change;
   for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
     const StepPlan planned =
         planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
@@ -34,7 +35,9 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
     metrics.path.add(path_sums(path, priced, cluster.gpus));
     metrics.planning += planned.planning();
     metrics.replans += planned.replanned() ? 1 : 0;
+    change.add(planned.change);
   }
+  metrics.loss = planner.layers().loss(change);
   return metrics;
 }
 

@@ -2,6 +2,8 @@
 // DeepEP's kernels (deepseek-ai/DeepEP at dd758ca, csrc/kernels/legacy). Normal: see
 // deepep_normal.h. Low latency: one message per token and choice straight to its GPU, by RDMA
 // between nodes and over NVLink inside, as that version does unless it is told not to.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/policy/dispatch/deepep_normal.h"
@@ -12,6 +14,9 @@ namespace moesim {
 namespace {
 
 constexpr int expert_count_bytes = 4;  // of an expert's rows: int32
+
+/// Of V1's kernels: NUM_MAX_NVL_PEERS and NUM_MAX_RDMA_PEERS of csrc/kernels/configs.cuh.
+constexpr int most_nvlink_peers = 8, most_nodes = 20;
 
 /// FP8 carries one 4-byte scale per 128 elements.
 std::int64_t fp8_bytes(const MoeModel& model) { return model.hidden + 4 * (model.hidden / 128); }
@@ -24,6 +29,9 @@ bool in_fp8(bool forward, bool gradients, Stage stage, Pass pass) {
   return stage == Stage::dispatch && (pass == Pass::forward ? forward : gradients);
 }
 
+/// The form of rows where some of them are FP8.
+RowForm form(bool fp8) { return fp8 ? RowForm{8, "fp8"} : RowForm{16, "bf16"}; }
+
 class LowLatency : public Flat<false> {
  public:
   LowLatency(const RankSpace& ranks, bool fp8) : Flat(ranks), fp8_(fp8) {}
@@ -33,6 +41,7 @@ class LowLatency : public Flat<false> {
   DispatchShape shape(const MoeModel& model) const {
     DispatchShape shape = Flat::shape(model);
     shape.local_work = {false, false};
+    shape.rows = form(fp8_);
     for (const Stage stage : {Stage::dispatch, Stage::combine}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         const std::int64_t hidden =
@@ -47,7 +56,16 @@ class LowLatency : public Flat<false> {
   bool fp8_;
 };
 
-bool read_fp8(const YamlMap& params) { return params.choice("type", {"fp8", "bf16"}, 0) == 0; }
+/// What is sent forward: `stated`, the default, is FP8 where rows are stated to be.
+enum class RowType { stated, fp8, bf16 };
+
+RowType read_type(const YamlMap& params) {
+  return static_cast<RowType>(params.choice("type", {"stated", "fp8", "bf16"}, 0));
+}
+
+bool is_fp8(RowType type, const DispatchContext& context) {
+  return type == RowType::stated ? context.stated == DataType::fp8 : type == RowType::fp8;
+}
 
 std::int64_t most_tokens(const Batch& batch) {
   std::int64_t most = 0;
@@ -72,6 +90,47 @@ std::unique_ptr<Dispatch> normal_by_tokens(const DispatchContext& context,
     const int rounds = std::min(rounds_for(most_tokens(tokens.batch), parameters), most);
     return static_cast<std::size_t>(rounds - 1);
   });
+}
+
+/// Says where V1's kernels do not compile for so many ranks.
+void add_limits(Dispatch& dispatch, const EpGroups& groups) {
+  std::size_t peers = 0;
+  int nodes = 0;
+  for (const RankSpace& ranks : groups.spaces()) {
+    nodes = std::max(nodes, ranks.hosts().size());
+    for (const auto& host : ranks.hosts().groups()) peers = std::max(peers, host.size());
+  }
+  const auto add = [&](const char* what, auto has, int most) {
+    if (static_cast<int>(has) <= most) return;
+    dispatch.add_note(
+        fmt::format("cannot run so: DeepEP V1's normal kernels take {} {} of an EP group at most, "
+                    "here are {}",
+                    most, what, has));
+  };
+  add("GPUs in a host (NVLink peers)", peers, most_nvlink_peers);
+  add("hosts", nodes, most_nodes);
+}
+
+/// Normal kernels, or others that work alike and are measured as they are: no turns in rings.
+DispatchMaker read_normal(const YamlMap& params, bool v1) {
+  DeepEpParameters parameters;
+  const RowType type = read_type(params);
+  parameters.fp8_gradients = params.choice("gradients", {"bf16", "fp8"}, 0) == 1;
+  parameters.channels = static_cast<int>(params.integer("channels", {1, 256}, published_channels));
+  const auto chunk = static_cast<int>(v1 ? params.integer("rdma_chunk", {1, 4096}, 0) : 0);
+  parameters.chunk_time = v1 ? params.seconds("chunk_time", Seconds(0)) : Seconds(0);
+  const auto rounds = static_cast<int>(params.integer("rounds", {1, 64}, 0));
+  parameters.host_wait = params.seconds("host_wait", Seconds(0));
+  return [=](const DispatchContext& c) {
+    DeepEpParameters known = parameters;
+    known.fp8 = is_fp8(type, c);
+    known.rounds = rounds > 0 ? rounds : c.fused ? 8 : 4;
+    known.chunks = chunk > 0 ? RdmaChunks{chunk, chunk} : published_chunks(c.groups.size());
+    if (c.fused && chunk == 0) known.chunk_time = Seconds(0);
+    auto made = normal_by_tokens(c, known);
+    if (v1) add_limits(*made, c.groups);
+    return made;
+  };
 }
 
 }  // namespace
@@ -99,6 +158,7 @@ DispatchShape DeepEpNormal::shape(const MoeModel& model) const {
     added.combine_minimum = ring(parameters_.chunks.combine);
   }
   shape.local_work = {false, false};
+  shape.rows = form(parameters_.fp8 || parameters_.fp8_gradients);
   for (const Stage stage : {Stage::dispatch, Stage::combine}) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       shape.wire(stage, pass).row = message_bytes(model, stage, pass);
@@ -128,33 +188,23 @@ int rounds_for(std::int64_t tokens, const DeepEpParameters& parameters) {
   return static_cast<int>(std::clamp<std::int64_t>(turns, 1, parameters.rounds));
 }
 
-// type: fp8 (default) or bf16, of the forward dispatch; gradients: bf16 (default) or fp8, of those
+// type: stated (default: fp8 where rows are stated to be, else bf16), fp8 or bf16, of the forward
+// dispatch; gradients: bf16 (default) or fp8, of those
 // that leave for the experts, as DeepSeek-V3 was trained (arXiv 2412.19437, 3.3.3); channels;
 // rdma_chunk: tokens of a put, by default what DeepEP takes for the number of ranks; chunk_time;
 // rounds: the most of them; host_wait: until the host, which makes room for the rows, has read how
 // many come (csrc/deep_ep.cpp), default 0 us: it knows a bound. By a fused transport there are
 // twice as many rounds, as further ones start nothing; its rates were measured with DeepEP's
 // chunks, and hold their turns.
-DispatchMaker read_deepep_normal(const YamlMap& params) {
-  DeepEpParameters parameters;
-  parameters.fp8 = read_fp8(params);
-  parameters.fp8_gradients = params.choice("gradients", {"bf16", "fp8"}, 0) == 1;
-  parameters.channels = static_cast<int>(params.integer("channels", {1, 256}, published_channels));
-  const auto chunk = static_cast<int>(params.integer("rdma_chunk", {1, 4096}, 0));
-  parameters.chunk_time = params.seconds("chunk_time", Seconds(0));
-  const auto rounds = static_cast<int>(params.integer("rounds", {1, 64}, 0));
-  parameters.host_wait = params.seconds("host_wait", Seconds(0));
-  return [=](const DispatchContext& c) {
-    DeepEpParameters known = parameters;
-    known.rounds = rounds > 0 ? rounds : c.fused ? 8 : 4;
-    known.chunks = chunk > 0 ? RdmaChunks{chunk, chunk} : published_chunks(c.groups.size());
-    if (c.fused && chunk == 0) known.chunk_time = Seconds(0);
-    return normal_by_tokens(c, known);
-  };
-}
+DispatchMaker read_deepep_normal(const YamlMap& params) { return read_normal(params, true); }
+
+// Parameters as above without those of the ring: rdma_chunk and chunk_time.
+DispatchMaker read_deepep_v2(const YamlMap& params) { return read_normal(params, false); }
+DispatchMaker read_hybrid_ep(const YamlMap& params) { return read_normal(params, false); }
 
 DispatchMaker read_deepep_low_latency(const YamlMap& params) {
-  return [fp8 = read_fp8(params)](const DispatchContext& c) {
+  return [type = read_type(params)](const DispatchContext& c) {
+    const bool fp8 = is_fp8(type, c);
     return in_every_group(c, [&](const RankSpace& ranks) { return LowLatency(ranks, fp8); });
   };
 }

@@ -3,6 +3,8 @@
 // Shi et al., EuroSys 2024; Fragile-azalea/ScheMoE at 402975e, schemoe/custom/comm/pipe.cpp. With
 // exact row counts instead of capacity padding. `bits` per element of a row on the wire, where ZFP
 // encodes it; its kernels are taken to be bound by memory.
+#include <fmt/format.h>
+
 #include "sim/policy/evaluate.h"
 #include "sim/policy/policies.h"
 
@@ -17,6 +19,7 @@ class PipeA2A {
     DispatchShape shape(model);
     if (bits_ > 0) {
       shape.local_work.coded = true;
+      shape.rows = {bits_, fmt::format("{}-bit", bits_)};
       for (WireFormat& wire : shape.wires) {
         wire.row = Bytes((std::int64_t{model.hidden} * bits_ + 7) / 8);
       }

@@ -26,25 +26,61 @@ TEST(DeepEp, WireBytesOfATokenAreTheReferences) {
   const auto made = [](const std::string& text) {
     return make_dispatch(text, any_topology(), 0, deepseek_width());
   };
-  const auto normal = made("deepep-normal");
+  const auto normal = made("{kind: deepep-normal, type: fp8}");
   for (const auto& rounds : normal->options()) {
     EXPECT_EQ(row(*rounds, Stage::dispatch), Bytes(7472));
     EXPECT_EQ(row(*rounds, Stage::combine), Bytes(14384));
   }
-  const auto bf16 = made("{kind: deepep-normal, type: bf16}");
+  const auto bf16 = made("deepep-normal");  // as the model states
   EXPECT_EQ(row(*bf16->options()[0], Stage::dispatch), Bytes(14336 + 8 + 64 + 8));
   // Gradients: those that leave for the experts alone.
   const auto backward = [](const Dispatch& dispatch, Stage stage) {
     return dispatch.shape().wire(stage, Pass::backward).row;
   };
   EXPECT_EQ(backward(*normal->options()[0], Stage::dispatch), Bytes(14336 + 8 + 64 + 8));
-  const auto trained = made("{kind: deepep-normal, gradients: fp8}");
+  const auto trained = made("{kind: deepep-normal, type: fp8, gradients: fp8}");
   EXPECT_EQ(row(*trained->options()[0], Stage::dispatch), Bytes(7472));
   EXPECT_EQ(backward(*trained->options()[0], Stage::dispatch), Bytes(7472));
   EXPECT_EQ(backward(*trained->options()[0], Stage::combine), Bytes(14384));
   // 128 tokens x 8 x (7168 + 224 + 16) = 7,585,792 bytes per low-latency dispatch (reference 3.2).
-  const auto low = made("deepep-low-latency");
+  const auto low = made("{kind: deepep-low-latency, type: fp8}");
   EXPECT_EQ(128 * 8 * row(*low, Stage::dispatch).value, 7585792);
+}
+
+TEST(DeepEp, RowsFollowTheStatedPrecision) {
+  const auto form = [](const std::string& text, DataType weights) {
+    MoeModel model = deepseek_width();
+    model.weights = weights;
+    return make_dispatch(text, any_topology(), 0, model)->row_form().name;
+  };
+  for (const std::string kind : {"deepep-normal", "deepep-low-latency", "deepep-v2", "hybrid-ep"}) {
+    EXPECT_EQ(form(kind, DataType::bf16), "bf16") << kind;
+    EXPECT_EQ(form(kind, DataType::fp8), "fp8") << kind;
+    EXPECT_EQ(form("{kind: " + kind + ", type: fp8}", DataType::bf16), "fp8") << kind;
+    EXPECT_EQ(form("{kind: " + kind + ", type: bf16}", DataType::fp8), "bf16") << kind;
+  }
+}
+
+TEST(DeepEp, SaysWhereItsFirstKernelsCannotRun) {
+  const auto notes = [](const std::string& kind, int nodes, int gpus) {
+    return make_dispatch(kind, bare_nodes(nodes, gpus), 0, deepseek_width())->notes();
+  };
+  EXPECT_TRUE(notes("deepep-normal", 20, 8).empty());
+  EXPECT_EQ(notes("deepep-normal", 1, 16),
+            std::vector<std::string>{"cannot run so: DeepEP V1's normal kernels take 8 GPUs in a "
+                                     "host (NVLink peers) of an EP group at most, here are 16"});
+  EXPECT_EQ(
+      notes("deepep-normal", 21, 2),
+      std::vector<std::string>{"cannot run so: DeepEP V1's normal kernels take 20 hosts of an "
+                               "EP group at most, here are 21"});
+  EXPECT_EQ(notes("deepep-normal", 21, 9).size(), 2U);
+  for (const std::string kind : {"deepep-v2", "hybrid-ep", "deepep-low-latency"}) {
+    EXPECT_TRUE(notes(kind, 21, 9).empty()) << kind;
+  }
+  EXPECT_TRUE(notes("nvlink-one-sided", 1, 72).empty());
+  EXPECT_EQ(notes("nvlink-one-sided", 2, 4),
+            std::vector<std::string>{"cannot run so: one-sided NVLink joins the GPUs of one host, "
+                                     "an EP group has 2"});
 }
 
 // Reference oracle 4.8, EP 16: 1.9930 nodes and 6.5233 ranks a token over 256 experts, top-8.

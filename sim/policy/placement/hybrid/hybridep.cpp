@@ -43,6 +43,7 @@ class HybridEpPlacer final : public Placer {
     return *decision_;
   }
   bool looks() const override { return false; }
+  double compression() const override { return options_.compression; }
 
  private:
   void check_domains() const {
