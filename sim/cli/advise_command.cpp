@@ -11,6 +11,7 @@
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
 #include "sim/compare/worker_count.h"
+#include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/sweep/advise.h"
@@ -24,6 +25,7 @@ struct AdviseFlags {
   std::string budget = "10 min";
   int workers = 0, shown = 5, finals = 3;
   double part = 0;  // 0: as usual
+  LossyFlag lossy;
   PrintFlags print;
 };
 
@@ -67,6 +69,7 @@ void advise_on(const AdviseFlags& flags) {
   options.workers = worker_count(flags.workers);
   options.shown = flags.shown;
   options.finals = flags.finals;
+  options.lossy = flags.lossy.allowed();
   if (flags.part > 0) options.most_part = flags.part;
   options.budget = seconds_of(flags.budget);
   options.stop = LongWork::stopped;
@@ -103,6 +106,7 @@ void add_advise_command(CommandLine& app) {
       .range(0.0, 1.0);
   command.add_option("-j,--workers", flags->workers, "processes to use (default: all cores)")
       .range(1, 1024);
+  flags->lossy.add_to(command);
   flags->print.add_to(command);
   command.callback([flags] { advise_on(*flags); });
 }

@@ -4,6 +4,7 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/sweep/document.h"
@@ -17,6 +18,7 @@ void add_query_command(CommandLine& app) {
     SweepQuery query;
     PrintFlags print;
     OutputFile report;
+    LossyFlag lossy;
   };
   const auto flags = std::make_shared<QueryFlags>();
   SweepQuery& q = flags->query;
@@ -50,13 +52,16 @@ void add_query_command(CommandLine& app) {
   flags->report.add_to(
       command, "--report",
       "draws the scenarios of --where as a page: curves, Pareto front, what was not run");
+  flags->lossy.add_to(command);
   flags->print.add_to(command);
   command.callback([flags] {
     const SweepReader reader(flags->file);
+    flags->query.lossy = flags->lossy.allowed();
     const Printout printout = answer(reader, flags->query);
     if (flags->report.asked()) {
       const std::string document = sweep_document(reader, flags->query.where);
-      flags->report.write(report_page({{flags->file, document}}, MOESIM_VERSION));
+      flags->report.write(
+          report_page({{flags->file, document}}, MOESIM_VERSION, flags->query.lossy));
     }
     flags->print.print(printout, flags->report.beside());
   });

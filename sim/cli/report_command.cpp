@@ -7,6 +7,7 @@
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
+#include "sim/flags/lossy_flag.h"
 #include "sim/flags/output_file.h"
 #include "sim/html/report_page.h"
 #include "sim/sweep/document.h"
@@ -17,6 +18,7 @@ namespace {
 struct ReportOptions {
   std::vector<std::string> files;
   OutputFile output;
+  LossyFlag lossy;
 };
 
 void write_report(const ReportOptions& options) {
@@ -25,7 +27,7 @@ void write_report(const ReportOptions& options) {
     results.push_back(
         {file, is_sqlite_file(file) ? sweep_document(SweepReader(file)) : read_file(file)});
   }
-  options.output.write(report_page(results, MOESIM_VERSION));
+  options.output.write(report_page(results, MOESIM_VERSION, options.lossy.allowed()));
   if (!report_has_charts()) {
     fmt::print(stderr, "note: the report has tables alone, as this moesim was built without D3\n");
   }
@@ -42,6 +44,7 @@ void add_report_command(CommandLine& app) {
                   "files of moesim run, compare or validate --json, or of moesim sweep")
       .required();
   options->output.add_to(command, "-o,--output", "where the report goes").required();
+  options->lossy.add_to(command);
   command.callback([options] { write_report(*options); });
 }
 

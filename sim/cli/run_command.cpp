@@ -17,6 +17,7 @@
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
 #include "sim/compare/worker_count.h"
+#include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/html/report_page.h"
@@ -46,6 +47,7 @@ struct RunOptions {
   std::string timeline, timeline_ranks;
   int timeline_steps = 1;
   std::string expected, tolerance = "1 %";
+  LossyFlag lossy;
   /// Reports draw them.
   bool error_bars() const { return intervals || output.page_asked(); }
   ComparisonOptions asked() const {
@@ -170,8 +172,8 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
   options->scenario.add_to(command);
   options->output.add_to(command, "writes everything printed, and more, to a file");
   options->output.add_page(command, "--report", "draws the results as one HTML file",
-                           [](const std::string& document) {
-                             return report_page({{"", document}}, MOESIM_VERSION);
+                           [lossy = &options->lossy](const std::string& document) {
+                             return report_page({{"", document}}, MOESIM_VERSION, lossy->allowed());
                            });
   command.add_flag("--pictures", options->pictures,
                    "adds to --json what 'moesim report' draws beside bars and table");
@@ -209,6 +211,7 @@ void add_compare_command(CommandLine& app) {
   CommandLine command =
       add(app, "compare", "Compares policies, topologies and fidelities in one table", options,
           compare);
+  options->lossy.add_to(command);
   command.add_flag("--intervals", options->intervals,
                    "adds 90 % intervals of times and speedups, and what would tell policies apart");
   const auto keep_expected = [options](const std::string& path) {

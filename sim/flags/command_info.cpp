@@ -46,6 +46,7 @@ FlagValues values_of(const std::string& name) {
       {"--pass", {"", {"forward", "forward+backward"}}},
       {"--memory", {"", {"check", "model", "ignore"}}},
       {"--routing", {"", {"recorded", "balanced"}}},
+      {"--lossy", {"", {"never", "allow"}}},
       {"--format", {"", print_format_names}},
       {"SHELL", {"", {"bash", "zsh", "fish"}}}};
   const auto found = known.find(name);

@@ -35,7 +35,8 @@ std::string text_in_script(const Json& json) {
 
 }  // namespace
 
-std::string report_page(const std::vector<ReportedResult>& results, std::string_view version) {
+std::string report_page(const std::vector<ReportedResult>& results, std::string_view version,
+                        bool lossy) {
   Json shown = Json::array();
   for (const ReportedResult& r : results) {
     shown.push_back({{"name", r.name}, {"document", document_of(r)}});
@@ -43,6 +44,7 @@ std::string report_page(const std::vector<ReportedResult>& results, std::string_
   const Json report = {{"format", "moesim-report"},
                        {"format_version", 1},
                        {"moesim", version},
+                       {"lossy", lossy ? "allow" : "never"},
                        {"results", std::move(shown)}};
   return fmt::format("{}{}{}", page_before_results, text_in_script(report), page_after_results);
 }

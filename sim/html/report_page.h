@@ -15,8 +15,10 @@ struct ReportedResult {
   std::string json;
 };
 
-/// Throws Error where a document is no result of moesim that the page can show.
-std::string report_page(const std::vector<ReportedResult>& results, std::string_view version);
+/// `lossy` policies may be named the fastest, too. Throws Error where a document is no result of
+/// moesim that the page can show.
+std::string report_page(const std::vector<ReportedResult>& results, std::string_view version,
+                        bool lossy = false);
 
 /// Whether the charting library was there when this was built; without it a page has tables alone.
 bool report_has_charts();

@@ -2,6 +2,7 @@
 // A case of iterations in `--json`.
 #include <nlohmann/json.hpp>
 
+#include "sim/report/case_report.h"
 #include "sim/report/iteration_table.h"
 #include "sim/report/lossy.h"
 #include "sim/report/path_report.h"

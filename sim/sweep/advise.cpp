@@ -16,6 +16,7 @@
 #include "sim/sweep/break_even.h"
 #include "sim/sweep/candidates.h"
 #include "sim/sweep/search.h"
+#include "sim/sweep/winners.h"
 
 namespace moesim {
 namespace {
@@ -59,17 +60,26 @@ class Adviser {
     return options_.most_part ? part(*options_.most_part) : std::max(fewest_runs, part(usual_part));
   }
 
+  static Contender contender(const SweepRow& row) {
+    return {text_in(row, "policy"), text_in(row, "routing"), text_in(row, "lossy")};
+  }
+
   void find() {
     std::vector<SearchCandidate> candidates(static_cast<std::size_t>(analytic_.grid().size()),
                                             {std::numeric_limits<double>::quiet_NaN(), ""});
     std::int64_t possible = 0;
+    const auto recorded = [](const auto& row) {
+      return !Winners::is_balanced(contender(row.second));
+    };
+    Winners winners(std::ranges::any_of(analytic_.rows(), recorded), options_.lossy);
     for (const auto& [id, row] : analytic_.rows()) {
-      if (row.state != sweep_ok) continue;
+      if (row.state != sweep_ok || !winners.admit(contender(row))) continue;
       const double least = number_in(row, "least_s");
       candidates[static_cast<std::size_t>(id)] = {std::max(time_in(row), least),
                                                   text_in(row, "policy"), least};
       ++possible;
     }
+    left_out_ = winners.left_out();
     SearchOptions search_options{most_runs(possible),
                                  std::max<std::int64_t>(options_.workers, possible / 50)};
     search_options.ranked = std::max(options_.shown, options_.finals);
@@ -134,6 +144,12 @@ class Adviser {
     std::vector<Diagnostic> all;
     for (const auto& [count, reason] : reasons()) {
       all.push_back({Severity::error, "", 0, 0, reason, "", hint_of(reason)});
+    }
+    if (!left_out_.empty()) {
+      all.push_back({Severity::error, "", 0, 0, "no candidate may win", "",
+                     "all that can be simulated are lossy, or have balanced routing: "
+                     "--lossy allow, --routing recorded"});
+      throw Error(all);
     }
     const std::string hint =
         unseen() == 0 ? "" : fmt::format("--budget was too short for {} of them", unseen());
@@ -225,10 +241,16 @@ class Adviser {
       if (++told > most_reasons) break;
       out.add(fmt::format("#   {} cannot be: {}\n", count, reason));
     }
+    out.add(left_out_);
     std::vector<TableColumn> columns;
     for (const SweepAxis& axis : port_.grid().axes()) {
       columns.push_back({axis.name, TableColumn::Kind::key});
     }
+    bool any_lossy = false;
+    for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
+      any_lossy |= !text_in(port_.rows().at(ranked_[r]), "lossy").empty();
+    }
+    columns.push_back({"lossy", TableColumn::Kind::words, 0, any_lossy});
     for (const char* name : {"time", "flow", "analytic", "memory", "bound by"}) {
       columns.push_back({name});
     }
@@ -238,6 +260,7 @@ class Adviser {
       const SweepRow& row = port_.rows().at(id);
       auto& cells = table.rows.emplace_back();
       for (const AxisPoint* point : port_.grid().points(id)) cells.emplace_back(point->text);
+      cells.emplace_back(text_in(row, "lossy"));
       cells.emplace_back(Seconds(port_.time(id)));
       cells.push_back(std::isnan(flow_.time(id)) ? Cell("-") : Cell(Seconds(flow_.time(id))));
       cells.emplace_back(Seconds(analytic_.time(id)));
@@ -255,6 +278,7 @@ class Adviser {
   Candidates analytic_, port_, flow_;
   SearchEnd found_;
   std::vector<std::int64_t> ranked_;
+  std::string left_out_;  // lines about those that may not win
   bool by_flow_ = false;
 };
 

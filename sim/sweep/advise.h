@@ -27,6 +27,7 @@ struct AdviseOptions {
                                          // at least 12
   int finals = 3;                        // at `flow`; 0: none
   std::function<bool()> stop = [] { return false; };
+  bool lossy = false;  // lossy candidates may win, too (winners.h)
 };
 
 /// Every candidate at `analytic`, some at `port` (search), the best of them at `flow`. The table

@@ -10,6 +10,7 @@
 
 #include "sim/base/error.h"
 #include "sim/sweep/stored_value.h"
+#include "sim/sweep/winners.h"
 
 namespace moesim {
 namespace {
@@ -118,8 +119,15 @@ Table rows_table(const StoredRows& rows, const std::vector<std::string>& axes,
     return std::ranges::find(axes, name) != axes.end();
   };
   for (const std::string& axis : axes) add(column_of(rows, axis), TableColumn::Kind::key, true);
+  const auto lossy = std::ranges::find(rows.columns, lossy_column);
+  if (lossy != rows.columns.end()) {
+    const auto c = static_cast<std::size_t>(lossy - rows.columns.begin());
+    const bool any =
+        std::ranges::any_of(rows.rows, [c](const auto& row) { return !text_of(row[c]).empty(); });
+    add(c, TableColumn::Kind::words, any);
+  }
   for (std::size_t c = 0; c < rows.columns.size(); ++c) {
-    if (is_axis(rows.columns[c])) continue;
+    if (is_axis(rows.columns[c]) || rows.columns[c] == lossy_column) continue;
     const bool words =
         rows.columns[c] == "reason" || rows.columns[c] == "scenario" || rows.columns[c] == "notes";
     add(c, words ? TableColumn::Kind::prose : TableColumn::Kind::figure,
@@ -278,6 +286,10 @@ Printout answer(const SweepReader& reader, const SweepQuery& query) {
   const Aim aim = aim_of(query.by.empty() ? time_column(rows) : query.by);
   if (query.pivot.empty() && query.group.empty()) collapse_equal(rows, axes);
   column_of(rows, aim.figure);  // a misspelt one is told also where it decides nothing
+  std::string left_out;
+  if (query.top > 0 || !query.pareto.empty() || !query.pivot.empty()) {
+    left_out = keep_winners(rows, query.lossy);
+  }
   if (!query.pareto.empty()) keep(rows, pareto_front(rows, query.pareto));
   if (query.top > 0) {
     std::vector<std::size_t> places = best_first(rows, aim);
@@ -285,13 +297,13 @@ Printout answer(const SweepReader& reader, const SweepQuery& query) {
     keep(rows, places);
   }
   Printout printout;
-  if (!query.pivot.empty()) return printout.add(pivot_table(rows, query.pivot, aim));
-  if (!query.group.empty()) return printout.add(group_table(rows, query.group, aim));
+  if (!query.pivot.empty()) return printout.add(pivot_table(rows, query.pivot, aim)).add(left_out);
+  if (!query.group.empty()) return printout.add(group_table(rows, query.group, aim)).add(left_out);
   std::set<std::string> shown = shown_figures;
   shown.insert(aim.figure);
   shown.insert(time_column(rows));
   for (const std::string& figure : query.pareto) shown.insert(aim_of(figure).figure);
-  return printout.add(rows_table(rows, axes, shown));
+  return printout.add(rows_table(rows, axes, shown)).add(left_out);
 }
 
 }  // namespace moesim

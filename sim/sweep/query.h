@@ -20,6 +20,7 @@ struct SweepQuery {
       {};  // columns: number, least, mean and largest figure of each group
   std::vector<std::string> pivot =
       {};                // two columns: rows and columns of a table of the best figure
+  bool lossy = false;    // lossy cases are among the best, too (winners.h)
   bool not_run = false;  // instead: what has no figures, and why
 };
 

@@ -25,7 +25,7 @@ namespace {
 SweepAxis mechanisms() {
   return axis_of("policy",
                  {"alltoall", "dedup", "hiermoe-hd", "hiermoe-hd2", "deepep-normal", "tutel-2dh",
-                  "deepspeed-hierarchical", "hybridep-exact", "llep", "laer", "eplb", "fastermoe"});
+                  "hybrid-ep", "hybridep-exact", "llep", "laer", "eplb", "fastermoe"});
 }
 
 /// Powers of two that divide the GPUs, up to the number of experts; whatever degree the scenario

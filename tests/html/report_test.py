@@ -178,10 +178,12 @@ class Sweep(ReportTest):
         self.assertEqual(self.count("tr.unsuitable"), len(self.result["cases"]) - len(ran))
         self.assertLess(self.report.stat().st_size, MOST_BYTES)
 
-    def test_policies_that_alter_choices_are_no_winners(self):
-        for case in self.result["cases"]:
-            if "unsuitable" not in case and case["dropped_choices"] > 0:
-                self.assertNotIn(case["policy"], self.texts(".answers .figure"))
+    def test_lossy_policies_are_no_winners(self):
+        lossy = [case for case in self.result["cases"] if case.get("lossy")]
+        self.assertGreater(len(lossy), 3)
+        for case in lossy:
+            self.assertNotIn(case["policy"], self.texts(".answers .figure"))
+            self.assertIn(case["lossy"], self.texts("#r1-cases tbody td"))
 
 
 class Iteration(ReportTest):
@@ -197,6 +199,20 @@ class Iteration(ReportTest):
         colours = self.page.value("""[...document.querySelectorAll("canvas")].map(canvas => new Set(
             canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data).size)""")
         self.assertTrue(colours and min(colours) > 4, colours)
+
+    def test_lossy_policies_win_only_if_asked(self):
+        document = json.loads(json.dumps(self.result))
+        fastest = document["cases"][-1]
+        fastest.update({"iteration_s": fastest["iteration_s"] / 10, "lossy": "drops 18 %"})
+        result = pathlib.Path(SCRATCH.name, "lossy.json")
+        result.write_text(json.dumps(document), encoding="utf-8")
+        for flags, wins in ((), False), (("--lossy", "allow"), True):
+            report = result.with_suffix(".html")
+            moesim("report", result, "-o", report, *flags)
+            self.open(report)
+            self.assertEqual(fastest["policy"] in self.texts(".answers .figure"), wins, flags)
+            self.assertEqual(f"{fastest['policy']} is the fastest" in self.texts("h1")[0], wins, flags)
+            self.assertIn("drops 18 %", self.texts("#r1-time .facet .row:last-of-type")[-1])
 
     def test_parts_of_an_iteration(self):
         self.assertEqual(self.count("#r1-time .facet .row"), len(self.result["cases"]))

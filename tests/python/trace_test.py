@@ -217,6 +217,19 @@ class Results(unittest.TestCase):
         self.assertEqual(result.time, "iteration_s")
         self.assertGreater(result.best()["iteration_s"], 0)
 
+    def test_the_best_is_neither_a_what_if_nor_lossy(self):
+        def case(policy, seconds, routing="recorded", lossy=""):
+            return {"policy": policy, "routing": routing, "iteration_s": seconds, "lossy": lossy}
+
+        cases = [case("a", 1, routing="balanced"), case("a", 4), case("b", 2, lossy="drops 18 %"), case("c", 3),
+                 {"policy": "d", "routing": "recorded", "unsuitable": "does not fit"}]
+        result = moesim.Result({"format": "moesim-iterations", "cases": cases})
+        self.assertEqual(result.best()["policy"], "c")
+        self.assertEqual(result.best(lossy="allow")["policy"], "b")
+        self.assertEqual(result.best(routing="balanced")["policy"], "a")
+        with self.assertRaisesRegex(LookupError, "lossy"):
+            result.best(policy="b")
+
     def test_bad_input_says_what_moesim_says(self):
         with self.assertRaisesRegex(moesim.MoesimError, "h100-rial") as raised:
             moesim.run("scenarios/quickstart.yaml", topology="h100-rial", policy="llep")

@@ -57,6 +57,25 @@ class AdviseCommand(unittest.TestCase):
         self.assertIn("--ask: 'ep-degre' is no question that is known", told)
         self.assertIn("did you mean 'ep-degree'", told)
 
+    def test_lossy_policies_win_only_if_asked(self):
+        asked = (*INPUTS, *SMALL, "--policy", "alltoall,deepspeed", "--part", "1")
+        told = self.advise(*asked)
+        self.assertRegex(told, r"# not ranked: 1 lossy \(deepspeed drops \d+ %\); --lossy allow ranks them")
+        self.assertEqual([row["policy"] for row in self.rows(*asked)], ["alltoall"])
+        rows = {row["policy"]: row["lossy"] for row in self.rows(*asked, "--lossy", "allow")}
+        self.assertEqual(rows["alltoall"], "")
+        self.assertRegex(rows["deepspeed"], "^drops ")
+        self.assertIn("no candidate may win", self.advise(*INPUTS, *SMALL, "--policy", "deepspeed", code=2))
+
+    def test_balanced_routing_is_no_choice(self):
+        asked = (*INPUTS, "--policy", "alltoall,llep", "--set", "topology.nodes=1", "--ep", "8", "--global-batch", "8", "--sequence", "512",
+                 "--set", "model.layers=2", "--set", "model.moe_layers.count=2", "--finals", "0", "-q", "-j1", "--memory", "ignore", "--part", "1")
+        told = self.advise(*asked, "--routing", "balanced,recorded")
+        self.assertIn("# not ranked: 2 with balanced routing", told)
+        rows = self.rows(*asked, "--routing", "balanced,recorded")
+        self.assertEqual({row["routing"] for row in rows}, {"recorded"})
+        self.assertGreater(len(self.rows(*asked, "--routing", "balanced")), 0)
+
     def test_says_why_nothing_could_be_simulated(self):
         told = self.advise(*INPUTS, *SMALL, "--policy", "dedup", "--ep", "32", code=2)
         self.assertIn("'ep' is 32: it must divide 16 GPUs", told)

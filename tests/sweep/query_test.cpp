@@ -90,6 +90,70 @@ TEST_F(QueryTest, FindsTheParetoFront) {
   EXPECT_THAT(names({.pareto = {"step_s", "-topology.nodes"}}), ElementsAre("b8"));
 }
 
+/// Policies of an iteration: b is lossy and fastest, a is there with balanced routing, too.
+class WinnersTest : public testing::Test {
+ protected:
+  void SetUp() override { fill("recorded"); }
+  void fill(const std::string& of_the_others) {
+    const std::vector<std::vector<std::string>> cases = {{"a", "balanced", ""},
+                                                         {"a", of_the_others, ""},
+                                                         {"b", of_the_others, "drops 18 %"},
+                                                         {"c", of_the_others, ""}};
+    const double times[] = {0.2, 0.4, 0.1, 0.3};
+    std::vector<SweepRow> rows;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      SweepRow& row = rows.emplace_back(SweepRow{static_cast<std::int64_t>(i), sweep_ok});
+      row.figures = {{"policy", text_value(cases[i][0])},   {"routing", text_value(cases[i][1])},
+                     {"iteration_s", real_value(times[i])}, {"mfu", real_value(1 - times[i])},
+                     {"lossy", text_value(cases[i][2])},    {"moesim", text_value("1.0")}};
+    }
+    const std::string path = scratch_ / (of_the_others + ".sqlite");
+    SweepStore(path, {"hash", "grid.yaml", 4, {"policy", "routing"}}).add(rows);
+    reader_ = std::make_unique<SweepReader>(path);
+  }
+  std::vector<std::string> names(const SweepQuery& query) {
+    std::vector<std::string> result;
+    for (const auto& row : std::get<Table>(answer(*reader_, query).parts().at(0)).rows) {
+      result.push_back(row[0].text + " " + row[1].text);
+    }
+    return result;
+  }
+  ScratchFolder scratch_;
+  std::unique_ptr<SweepReader> reader_;
+};
+
+TEST_F(WinnersTest, NeitherBalancedNorLossyCasesAreTheBest) {
+  EXPECT_THAT(names({.top = 9}), ElementsAre("c recorded", "a recorded"));
+  EXPECT_THAT(names({.pareto = {"iteration_s", "-mfu"}}), ElementsAre("c recorded"));
+  const Table pivot =
+      std::get<Table>(answer(*reader_, {.pivot = {"policy", "routing"}}).parts()[0]);
+  EXPECT_EQ(pivot.rows.size(), 2U);
+  EXPECT_EQ(pivot.columns.size(), 2U);
+  EXPECT_EQ(std::get<std::string>(answer(*reader_, {.top = 1}).parts().at(1)),
+            "# not ranked: 1 with balanced routing, which is a what-if and no choice\n"
+            "# not ranked: 1 lossy (b drops 18 %); --lossy allow ranks them\n");
+}
+
+TEST_F(WinnersTest, LossyOnesAreAmongThemIfAsked) {
+  EXPECT_THAT(names({.top = 2, .lossy = true}), ElementsAre("b recorded", "c recorded"));
+}
+
+TEST_F(WinnersTest, WhereAllRoutingIsBalancedItIsCompared) {
+  fill("balanced");
+  EXPECT_THAT(names({.top = 1}), ElementsAre("a balanced"));
+}
+
+TEST_F(WinnersTest, TheColumnIsThereWhereItSaysSomething) {
+  const auto lossy = [&](const std::string& where) {
+    const Table table = std::get<Table>(answer(*reader_, {.where = where}).parts().at(0));
+    EXPECT_EQ(table.columns.at(2).name, "lossy") << "next to the axes";
+    return table.columns.at(2).telling;
+  };
+  EXPECT_TRUE(lossy(""));
+  EXPECT_FALSE(lossy("policy <> 'b'"));
+  EXPECT_THAT(names({}), testing::SizeIs(4)) << "what is not ranked hides nothing";
+}
+
 TEST_F(QueryTest, Groups) {
   const Table table = ask({.group = {"policy"}});
   ASSERT_EQ(table.rows.size(), 2U);

@@ -48,11 +48,17 @@ class Result:
         """A flat dict per case, as `pandas.DataFrame(result.records())` takes it. Figures of single layers are left out."""
         return [{key: item for key, item in flat(case).items() if key != "layers"} for case in self.cases]
 
-    def best(self, **where):
-        """The fastest case, of those whose fields are as given: `best(topology="h100-rail")`."""
-        chosen = [case for case in self.cases if all(case.get(key) == item for key, item in where.items())]
-        if not chosen:
+    def best(self, lossy="never", **where):
+        """The fastest case that ran, of those whose fields are as given: `best(topology="h100-rail")`. Balanced routing next to
+        recorded one is a what-if and never the best; nor are cases that drop, replace, round or compress (their field `lossy` says
+        what), unless lossy="allow"."""
+        ran = [case for case in self.cases if self.time in case and all(case.get(key) == item for key, item in where.items())]
+        if not ran:
             raise LookupError(f"no case with {where}")
+        recorded = [case for case in ran if case.get("routing") != "balanced"] or ran
+        chosen = [case for case in recorded if lossy == "allow" or not case.get("lossy")]
+        if not chosen:
+            raise LookupError(f"all cases with {where} are lossy: best(lossy=\"allow\") takes them, too")
         return min(chosen, key=lambda case: case[self.time])
 
 

@@ -36,7 +36,7 @@ function stackOf(shown, parts, hidden) {
 function caseTip(shown, result, parts) {
   return {
     title: `${shown.policy} on ${shown.topology}${shown.routing ? `, ${shown.routing} routing` : ""}`,
-    rows: [[`one ${result.unit}`, `${seconds(shown.time)} (${times(shown.speedup)})`],
+    rows: [[`one ${result.unit}`, `${seconds(shown.time)} (${times(shown.speedup)})`], ...(shown.lossy ? [["lossy", shown.lossy]] : []),
       ...(speedupInterval(shown) ? [["90 % of speedups", speedupInterval(shown)], ["told apart", shown.intervals.told_apart]] : []),
       ...parts(shown).filter(each => each.seconds > 0)
         .map(({part, seconds: value}) => [part.name, `${seconds(value)} · ${percent(value / shown.time)}`, part])],
@@ -100,7 +100,7 @@ function drawGroup(cases, {result, view, parts, hidden, shares, most}) {
     if (shown.speedup !== undefined) total.append("tspan").attr("class", "soft").attr("dx", 7).text(times(shown.speedup));
     if (speedupInterval(shown)) total.append("tspan").attr("class", "soft").attr("dx", 5).text(`(${speedupInterval(shown)})`);
     if (shown.best) total.append("tspan").attr("dx", 7).attr("class", "soft").text("fastest");
-    if (shown.altered) total.append("tspan").attr("dx", 7).attr("class", "soft").text("alters choices");
+    if (shown.lossy) total.append("tspan").attr("dx", 7).attr("class", "soft").text(shown.lossy);
     tells(this, () => caseTip(shown, result, parts));
     activates(this, () => view.change({chosen: shown}));
   });

@@ -45,11 +45,14 @@ function point(svg, row, {x, y, hue, radius, faint}, content) {
   tells(dot.node(), content);
 }
 
+/** The best of those that may be, else of all. */
+const bestOfAny = (rows, figure) => bestOf(winnersOf(rows), figure) || bestOf(rows, figure);
+
 /** [{value, hue, dash, rows: the best per place}] of the lines of a chart. */
 function linesOf(rows, along, lines, figure) {
   const values = lines ? lines.values : [null];
   return values.map((value, i) => ({value, hue: hueOf(i), dash: dashOf(i), rows: along.values.map(place =>
-    bestOf(rows.filter(row => row[along.name] === place && (!lines || row[lines.name] === value)), figure)).filter(Boolean)}))
+    bestOfAny(rows.filter(row => row[along.name] === place && (!lines || row[lines.name] === value)), figure)).filter(Boolean)}))
     .filter(line => line.rows.length);
 }
 
@@ -146,7 +149,7 @@ function paretoSection(id, result) {
   const figures = [result.time, memory], several = result.axes.filter(axis => axis.values.length > 1), drawing = element("div", {class: "chart"});
   const colours = several.find(axis => axis.values.length <= LINE_HUES.length && !axis.numbers) || several[0];
   const redraw = () => {
-    const front = frontOf(result.ran, figures);
+    const front = frontOf(winnersOf(result.ran), figures);
     const axes = several.map(axis => ({name: axis.name, left: !axis.numbers, value: row => row[axis.name], text: String}));
     const {fill, save, table} = sortingTable([...axes, ...figures.map(name => ({name, value: row => row[name], text: value => figureText(name, value)}))], () => front,
       {label: "the Pareto front", file: "moesim-front.csv", row: rowOfTable});

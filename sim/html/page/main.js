@@ -21,9 +21,13 @@ function clusterAnswers(result, cases) {
     `${seconds(shown.time)} per ${result.unit}${speedupInterval(shown) ? `, 90 %: ${speedupInterval(shown)}` : ""}${costOf(shown)}${spentOn(shown)}`]);
 }
 
+/** The fastest of a group, or its only one that may be; null where all compute something else. */
+const bestIn = cases => cases.find(each => each.best) || winnersOf(cases)[0] || null;
+
 /** Policies: the fastest of every cluster. */
 function policyAnswer(result, cases) {
-  const best = cases.find(each => each.best) || cases[0];
+  const best = bestIn(cases);
+  if (!best) return [`on ${cases[0].topology}`, "no winner", "every policy computes something else than the model states (see lossy)"];
   const doubt = notTold(best) ? `, not told apart from it (${best.intervals.told_apart})` : "";
   const gain = best.speedup > 1 ? `${gainOf(best)} as fast as ${best.first.policy}${doubt}` : "the first policy";
   return [`fastest on ${best.topology}${result.several.fidelity ? ` at ${best.fidelity}` : ""}`, nameOf(best, {}),
@@ -45,11 +49,12 @@ function clusterTitle(cases) {
 
 function titleOf(result) {
   const groups = [...result.groups.values()];
-  const best = groups.map(cases => cases.find(each => each.best) || cases[0]);
+  const best = groups.map(bestIn).filter(Boolean);
   const names = [...new Set(best.map(shown => shown.policy))];
   const ran = result.cases.filter(shown => shown.ran).length;
   if (ran === 1) return `${result.cases.find(shown => shown.ran).policy}: what one ${result.unit} is made of`;
   if (result.clusters) return clusterTitle(groups[0]);
+  if (!best.length) return `No policy computes what the model states: ${counted(ran, "case")}`;
   if (groups.length === 1 && best[0] !== best[0].first) {
     return `${names[0]} is the fastest of ${counted(ran, "case")}: ${gainOf(best[0])} ${best[0].first.policy}`;
   }

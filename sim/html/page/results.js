@@ -14,7 +14,7 @@ function stepCase(raw) {
     parameterBytes: (raw.total.parameter_traffic.same_host_bytes + raw.total.parameter_traffic.other_host_bytes) / raw.steps,
     slowest: raw.slowest_compute_s, overlapped: raw.overlapped_communication_s, planning: raw.planning_s,
     busiest: raw.total.peak_link, migrated: raw.total.migrated_bytes / raw.steps,
-    altered: (raw.dropped_choices + raw.replaced_choices) / raw.steps,
+    altered: (raw.dropped_choices + raw.replaced_choices) / raw.steps, lossy: raw.lossy ?? (raw.dropped_choices + raw.replaced_choices ? "alters choices" : ""),
   };
 }
 
@@ -23,7 +23,7 @@ function iterationCase(raw) {
     time: raw.iteration_s, steps: raw.iterations, load: raw.load_max_over_mean,
     memory: raw.peak_memory.bytes, room: raw.peak_memory.gpu_memory_bytes, notes: raw.notes || [],
     slowest: raw.slowest_compute_s, overlapped: raw.overlapped_s, tokens: raw.tokens_per_s_per_gpu,
-    tflops: raw.tflops_per_gpu || null, mfu: raw.mfu || null, fullest: raw.peak_memory,
+    tflops: raw.tflops_per_gpu || null, mfu: raw.mfu || null, fullest: raw.peak_memory, lossy: raw.lossy || "",
   };
 }
 
@@ -58,13 +58,20 @@ function groupOf({raw, topology, fidelity}) {
 const isBaseline = ({raw, topology, policy, routing}) => raw.baseline &&
   raw.baseline.topology === topology && raw.baseline.policy === policy && (raw.baseline.routing || "") === routing;
 
-/** The baseline and the fastest of each group. No rivals are balanced routing, and
- *  policies that drop or replace choices: they compute something else. */
+/** Who may be named the best, of cases or of a sweep's rows: neither forced balance next to recorded routing, a what-if,
+ *  nor, unless --lossy allow has asked for it or there is but one policy, what computes something else. */
+function winnersOf(all) {
+  const recorded = all.some(each => each.routing !== "balanced");
+  const lossy = report.lossy === "allow" || new Set(all.map(each => each.policy)).size === 1;
+  return all.filter(each => (lossy || !each.lossy) && !(recorded && each.routing === "balanced"));
+}
+
+/** The baseline and the fastest of each group. */
 function compareWithin(cases) {
   const groups = grouped(cases.filter(shown => shown.ran), groupOf);
   for (const rivals of groups.values()) {
     const first = rivals.find(isBaseline) || rivals.find(shown => shown.routing !== "balanced") || rivals[0];
-    const running = rivals.filter(shown => !shown.altered && (shown.routing !== "balanced" || first.routing === "balanced"));
+    const running = winnersOf(rivals);
     for (const shown of rivals) {
       shown.first = first;
       shown.speedup = shown.raw.speedup || first.time / shown.time;

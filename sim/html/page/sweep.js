@@ -83,7 +83,8 @@ function rowSection(id, result) {
   const axes = result.axes.map(axis => ({name: axis.name, left: !axis.numbers, value: row => row[axis.name], text: String}));
   const figures = SHOWN_FIGURES.filter(name => result.figures.includes(name))
     .map(name => ({name, value: row => row[name], text: value => figureText(name, value)}));
-  const {fill, save, table} = sortingTable([...axes, ...figures], () => result.ran, {label: "all scenarios", file: "moesim-scenarios.csv", row: rowOfTable, most: MOST_ROWS});
+  const lossy = result.ran.some(row => row.lossy) ? [{name: "lossy", left: true, value: row => row.lossy, text: value => value || "–"}] : [];
+  const {fill, save, table} = sortingTable([...axes, ...lossy, ...figures], () => result.ran, {label: "all scenarios", file: "moesim-scenarios.csv", row: rowOfTable, most: MOST_ROWS});
   fill();
   const made = section(id, "Scenarios", "What did every scenario take?",
     `Click a column's name to sort by it. moesim query FILE --format csv has every figure.${result.ran.length > MOST_ROWS ? ` The first ${whole(MOST_ROWS)} of ${whole(result.ran.length)} in this order are shown.` : ""}`,
@@ -93,7 +94,7 @@ function rowSection(id, result) {
 }
 
 function sweepSections(id, result) {
-  const best = bestOf(result.ran, result.time), worst = result.ran.reduce((most, row) => row[result.time] > most[result.time] ? row : most, result.ran[0]);
+  const best = bestOf(winnersOf(result.ran), result.time), worst = result.ran.reduce((most, row) => row[result.time] > most[result.time] ? row : most, result.ran[0]);
   const counts = ["unsuitable", "failed"].map(state => `${whole(result.rows.filter(row => row.state === state).length)} ${state}`).join(", ");
   const answers = [["scenarios", `${whole(result.ran.length)} of ${whole(result.document.scenarios)} have figures`,
     `${counts}${result.rows.length < result.document.scenarios ? `, ${whole(result.document.scenarios - result.rows.length)} not simulated yet` : ""}`]];

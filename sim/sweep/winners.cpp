@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep/winners.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "sim/sweep/stored_value.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::size_t most_named = 3;  // policies
+
+/// Empty where there is no such column.
+std::string text_in(const StoredRows& rows, const std::vector<StoredValue>& row,
+                    const std::string& column) {
+  const auto found = std::ranges::find(rows.columns, column);
+  if (found == rows.columns.end()) return "";
+  return text_of(row[static_cast<std::size_t>(found - rows.columns.begin())]);
+}
+
+}  // namespace
+
+bool Winners::admit(const Contender& c) {
+  if (any_recorded_ && is_balanced(c)) {
+    ++balanced_;
+    return false;
+  }
+  if (lossy_allowed_ || c.lossy.empty()) return true;
+  ++lossy_;
+  losses_.try_emplace(c.policy, c.lossy);
+  return false;
+}
+
+std::string Winners::left_out() const {
+  std::string text;
+  if (balanced_ > 0) {
+    text += fmt::format(
+        "# not ranked: {} with balanced routing, which is a what-if and no choice\n", balanced_);
+  }
+  if (lossy_ == 0) return text;
+  std::vector<std::string> named;
+  for (const auto& [policy, loss] : losses_) {
+    if (named.size() == most_named) break;
+    named.push_back(fmt::format("{} {}", policy, loss));
+  }
+  if (named.size() < losses_.size()) named.emplace_back("...");
+  return text + fmt::format("# not ranked: {} lossy ({}); --lossy allow ranks them\n", lossy_,
+                            fmt::join(named, "; "));
+}
+
+std::string keep_winners(StoredRows& rows, bool lossy_allowed) {
+  std::vector<Contender> all;
+  for (const auto& row : rows.rows) {
+    all.push_back({text_in(rows, row, "policy"), text_in(rows, row, "routing"),
+                   text_in(rows, row, lossy_column)});
+  }
+  Winners winners(!std::ranges::all_of(all, Winners::is_balanced), lossy_allowed);
+  std::vector<std::vector<StoredValue>> kept;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (winners.admit(all[i])) kept.push_back(std::move(rows.rows[i]));
+  }
+  rows.rows = std::move(kept);
+  return winners.left_out();
+}
+
+}  // namespace moesim

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who of a sweep's scenarios may be named the best.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "sim/sweep/store.h"
+
+namespace moesim {
+
+/// What a case loses, as text: next to the axes wherever it says something.
+inline const std::string lossy_column = "lossy";
+
+/// What a row says of it, by its columns `policy`, `routing` and `lossy`; empty where it has none.
+struct Contender {
+  std::string policy, routing, lossy;
+};
+
+/// Neither forced balance next to recorded routing, which is a what-if, nor, unless they are
+/// allowed, lossy cases (sim/plan/loss.h).
+class Winners {
+ public:
+  /// `any_recorded`: some row has another routing than the balanced one.
+  Winners(bool any_recorded, bool lossy_allowed)
+      : any_recorded_(any_recorded), lossy_allowed_(lossy_allowed) {}
+
+  static bool is_balanced(const Contender& c) { return c.routing == "balanced"; }
+  /// Keeps in mind who may not.
+  bool admit(const Contender& c);
+  /// A line for each reason, with how many were left out; empty where all may win.
+  std::string left_out() const;
+
+ private:
+  bool any_recorded_, lossy_allowed_;
+  int balanced_ = 0, lossy_ = 0;
+  std::map<std::string, std::string> losses_;  // of policies, the first that was seen
+};
+
+/// Leaves the rows that may be the best; returns what is to be said of the others.
+std::string keep_winners(StoredRows& rows, bool lossy_allowed);
+
+}  // namespace moesim
