@@ -191,7 +191,16 @@ std::string pictured_result_json(const Scenario& scenario, const Inputs& inputs,
 }
 
 std::string transport_text(const Inputs& inputs) {
+  std::vector<std::string> ideal;
+  for (const SystemSpec& system : inputs.systems) {
+    if (system.transports.tokens == nullptr) ideal.push_back(system.name);
+  }
   std::string text;
+  if (!ideal.empty()) {
+    text = fmt::format(
+        "# transport ideal{}: links as the topology states them, no library's cost\n",
+        ideal.size() == inputs.systems.size() ? "" : fmt::format(" ({})", fmt::join(ideal, ", ")));
+  }
   for (const ClusterInput& cluster : inputs.clusters) {
     if (!cluster.unsuitable.empty()) continue;
     std::vector<std::pair<std::string, std::vector<std::string>>> known;  // coverage, transports

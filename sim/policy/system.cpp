@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/base/data_files.h"
@@ -83,7 +84,21 @@ Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map) {
   return chosen;
 }
 
-SystemSpec read(YamlDocument& doc) {
+/// That of the dispatch where the policy names none, or where a change has put another dispatch in
+/// the place of the one that the named transport was for.
+std::string transport_of(const YamlMap& map, const std::string& dispatch,
+                         const std::vector<Override>& overrides) {
+  const auto changed = [&](const char* path) {
+    return std::ranges::find(overrides, path, &Override::path) != overrides.end();
+  };
+  const auto known = std::ranges::find(dispatch_mechanisms(), dispatch, &DispatchMechanism::name);
+  const std::string own = known == dispatch_mechanisms().end() ? "" : known->transport;
+  const std::string named = map.string("transport", own);
+  const bool replaced = changed("dispatch") || changed("dispatch.kind");
+  return replaced && !changed("transport") ? own : named;
+}
+
+SystemSpec read(YamlDocument& doc, const std::vector<Override>& overrides) {
   const YamlMap map = doc.root().map();
   SystemSpec system;
   system.name = map.string("name");
@@ -94,7 +109,7 @@ SystemSpec read(YamlDocument& doc) {
   system.sms = sms_of_dispatch(map);
   system.dispatch = dispatch(map, system.sms);
   system.schedule = schedule(map);
-  system.transport = map.string("transport", "ideal");
+  system.transport = transport_of(map, system.dispatch.name, overrides);
   doc.finish();
   return system;
 }
@@ -112,12 +127,12 @@ Transports find_transports(
 }
 
 SystemSpec read_system(const std::string& path, const std::vector<Override>& overrides) {
-  return read(*YamlDocument::from_file(path, overrides));
+  return read(*YamlDocument::from_file(path, overrides), overrides);
 }
 
 SystemSpec parse_system(const std::string& text, const std::string& name,
                         const std::vector<Override>& overrides) {
-  return read(*YamlDocument::from_text(text, name, overrides));
+  return read(*YamlDocument::from_text(text, name, overrides), overrides);
 }
 
 }  // namespace moesim

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/scenario/transport_inputs.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +15,23 @@
 #include "sim/transport/transport.h"
 
 namespace moesim {
+namespace {
+
+/// Of times on ideal links next to those with measured rates.
+void warn_of_mixed(const std::vector<SystemSpec>& systems, std::vector<Diagnostic>& warnings) {
+  std::vector<std::string> ideal, carried;
+  for (const SystemSpec& system : systems) {
+    (system.transports.tokens == nullptr ? ideal : carried).push_back(system.name);
+  }
+  if (ideal.empty() || carried.empty()) return;
+  warnings.push_back(
+      {Severity::warning, "", 0, 0,
+       fmt::format("{} on ideal links and {} at measured rates: their times do not compare",
+                   fmt::join(ideal, ", "), fmt::join(carried, ", ")),
+       "", "leave 'transport' out of a policy for that of its dispatch, or say --transport ideal"});
+}
+
+}  // namespace
 
 std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<SystemSpec>& systems,
                                        std::vector<Diagnostic>& warnings, InputCache& cache) {
@@ -28,6 +48,7 @@ std::vector<InputFile> open_transports(const Scenario& scenario, std::vector<Sys
     const TransportPtr& tokens = system.transports.tokens;
     if (tokens && !tokens->others.empty()) used.insert(tokens->others);
   }
+  warn_of_mixed(systems, warnings);
   std::vector<InputFile> files;
   for (const std::string& name : used) {
     files.push_back(input_file(name, data_file("transports", name), overrides_of(name), cache));
