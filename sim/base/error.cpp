@@ -26,6 +26,15 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+/// Letters and digits alone, as names are remembered.
+std::string bare(std::string_view text) {
+  std::string result;
+  for (const char c : lower(text)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) result += c;
+  }
+  return result;
+}
+
 /// Longer words are no misspelt names; the time for one grows with its length.
 constexpr std::size_t longest_name = 256;
 
@@ -165,7 +174,15 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string best = nearest(word, candidates);
-  if (!best.empty()) return fmt::format("did you mean '{}'?", best);
+  if (!best.empty()) {
+    std::vector<std::string> alike;
+    for (const std::string& candidate : candidates) {
+      if (bare(candidate) == bare(best)) alike.push_back(candidate);
+    }
+    if (alike.size() < 2) return fmt::format("did you mean '{}'?", best);
+    return fmt::format("did you mean '{}'? They are different things: see moesim list",
+                       fmt::join(alike, "' or '"));
+  }
   if (candidates.empty()) return "";
   return fmt::format("known: {}", fmt::join(candidates, ", "));
 }

@@ -5,6 +5,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/iteration/iteration_options.h"
+#include "sim/scenario/data_sheets.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/software_inputs.h"
 #include "sim/topology/read/cost_reader.h"
@@ -36,7 +37,8 @@ std::string find_file(const std::string& key, const std::string& kind, const std
 
 namespace {
 
-void open_gpus(const Scenario& scenario, ClusterInput& cluster, InputCache& cache) {
+void open_gpus(const Scenario& scenario, ClusterInput& cluster, std::vector<Diagnostic>& warnings,
+               InputCache& cache) {
   std::map<std::string, std::shared_ptr<const GpuModel>> models;
   for (int g = 0; g < cluster.topology.gpu_count(); ++g) {
     const std::string& name = cluster.topology.gpu_model(GpuId(g));
@@ -47,6 +49,12 @@ void open_gpus(const Scenario& scenario, ClusterInput& cluster, InputCache& cach
       const auto overrides = changes_of_gpu(scenario, name, cache);
       GpuModel read = cache.gpus.get(changed_file(path, overrides),
                                      [&] { return read_gpu_model(path, overrides); });
+      if (const std::string shipped = data_sheet_of(read.name); !shipped.empty()) {
+        const std::string of_sheet = data_file("models/gpu", shipped);
+        const GpuModel& sheet =
+            cache.gpus.get(changed_file(of_sheet, {}), [&] { return read_gpu_model(of_sheet); });
+        for (Diagnostic& d : doubled_figures(path, read, sheet)) warnings.push_back(std::move(d));
+      }
       if (scenario.iteration) {
         read.training_traffic =
             training_traffic(scenario.iteration->precision, scenario.gradient_bytes);
@@ -99,7 +107,7 @@ ClusterInput open_cluster(const Scenario& scenario, const std::string& name,
       input_file(name, path, overrides, cache), std::move(file.topology), {}, {}, 0, {}, 0, {}};
   cluster.connections = std::move(file.connections);
   cluster.costs = costs_in(file.resolved);
-  open_gpus(scenario, cluster, cache);
+  open_gpus(scenario, cluster, warnings, cache);
   return cluster;
 }
 

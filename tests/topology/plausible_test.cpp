@@ -13,13 +13,15 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Node {
+  std::string gpu = "x";
   std::string nvlink = "450 GB/s, latency: 1 us", pcie = "64 GB/s, latency: 1 us",
               nics = "count: 2, bandwidth: 50 GB/s, latency: 1 us";
 };
 
 std::string two_nodes(const Node& node, const std::string& fabric = "{kind: switch}",
                       const std::string& more = "") {
-  return "nodes: 2\nnode:\n  gpu: x\n  gpus: 2\n"
+  return "nodes: 2\nnode:\n  gpu: " + node.gpu +
+         "\n  gpus: 2\n"
          "  nvlink: {kind: switch, bandwidth: " +
          node.nvlink +
          "}\n"
@@ -39,6 +41,22 @@ TEST(Plausible, WhatIsSoldIsNotWarnedOf) {
                                 .pcie = "128 GB/s, latency: 1 us",
                                 .nics = "count: 2, bandwidth: 800 Gbit/s, latency: 10 ms"})),
             "");
+}
+
+TEST(Plausible, BothDirectionsTogetherAreSuspected) {
+  EXPECT_EQ(warnings(two_nodes({.gpu = "h100-sxm", .nvlink = "900 GB/s, latency: 1 us"})),
+            "t.yaml:5:36: warning: 'node.nvlink.bandwidth' is 900 GB/s: NVLink of h100-sxm has 450 "
+            "GB/s each way by its data sheet\n"
+            "    nvlink: {kind: switch, bandwidth: 900 GB/s, latency: 1 us}\n"
+            "                                      ^\n"
+            "hint: 900 GB/s is both ways together, a 'bandwidth' is that of one\n");
+  EXPECT_THAT(warnings(two_nodes({.gpu = "my-a100", .pcie = "64 GB/s, latency: 1 us"})),
+              HasSubstr("PCIe of my-a100 has 32 GB/s each way"));
+  for (const std::string gpu : {"b200", "gb200", "h1000"}) {
+    EXPECT_EQ(warnings(two_nodes({.gpu = gpu, .nvlink = "900 GB/s, latency: 1 us"})), "") << gpu;
+  }
+  EXPECT_EQ(warnings(two_nodes({.gpu = "h100", .nvlink = "600 GB/s, latency: 1 us"})), "")
+      << "a what-if is not a slip";
 }
 
 TEST(Plausible, BytesForBitsAreSuspected) {

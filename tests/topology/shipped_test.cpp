@@ -46,6 +46,10 @@ TEST(Shipped, AllReadWithoutWarnings) {
   }
 }
 
+TEST(Shipped, MeasuredLinksComeWithMeasuredKernels) {
+  EXPECT_EQ(open("h100-measured").gpu_model(GpuId(0)), "h100-measured");
+}
+
 TEST(Shipped, EveryNumberNamesItsOrigin) {
   for (const std::string& name : shipped()) {
     std::ifstream in(folder + name + ".yaml");

@@ -185,6 +185,12 @@ NodeSpec read_node(const YamlMap& map) {
   if (const auto nvlink = map.find("nvlink")) read_nvlink(nvlink->map(), node);
   const auto pcie = map.find("pcie");
   if (pcie) read_pcie(pcie->map(), node);
+  if (const auto nvlink = map.find("nvlink"); nvlink && map.good({"gpu"})) {
+    warn_if_doubled(nvlink->map(), node.nvlink_wire.bandwidth, node.gpu, LinkKind::nvlink);
+  }
+  if (pcie && map.good({"gpu"})) {
+    warn_if_doubled(pcie->map(), node.pcie.link.bandwidth, node.gpu, LinkKind::pcie);
+  }
   const auto nics = map.find("nics");
   if (nics) read_nics(nics->map(), node);
   if (nics && pcie && nics->map().good({"bandwidth", "count"}) &&

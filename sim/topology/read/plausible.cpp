@@ -32,6 +32,31 @@ constexpr std::array<Plausible, 6> plausible = {{
      Seconds(0.3)},  // more than a hop over a geostationary satellite
 }};
 
+/// Links of a GPU by its data sheet: bytes per second and direction.
+struct DataSheet {
+  const char* gpu;  // a part of its name between dashes
+  double nvlink, pcie;
+};
+constexpr std::array<DataSheet, 11> data_sheets = {{{"v100", 150e9, 16e9},
+                                                    {"a100", 300e9, 32e9},
+                                                    {"a800", 200e9, 32e9},
+                                                    {"a6000", 56.25e9, 32e9},
+                                                    {"h100", 450e9, 64e9},
+                                                    {"h800", 200e9, 64e9},
+                                                    {"h20", 450e9, 64e9},
+                                                    {"h200", 450e9, 64e9},
+                                                    {"b200", 900e9, 64e9},
+                                                    {"b300", 900e9, 128e9},
+                                                    {"gb200", 900e9, 64e9}}};
+
+const DataSheet* data_sheet_of(const std::string& gpu) {
+  const std::string parts = "-" + gpu + "-";
+  for (const DataSheet& sheet : data_sheets) {
+    if (parts.find(fmt::format("-{}-", sheet.gpu)) != std::string::npos) return &sheet;
+  }
+  return nullptr;
+}
+
 /// Launching and joining an exchange takes 10 to 100 us (topologies/*.yaml).
 constexpr Seconds longest_overhead{10e-3};
 
@@ -77,6 +102,21 @@ void warn_implausible(const YamlMap& map, const Wire& wire, LinkKind kind) {
     warn_of_bandwidth(*bandwidth, wire.bandwidth, ends_of(kind));
   const auto latency = map.find("latency");
   if (latency && map.good({"latency"})) warn_if_long(*latency, wire.latency, kind);
+}
+
+void warn_if_doubled(const YamlMap& map, BytesPerSecond bandwidth, const std::string& gpu,
+                     LinkKind kind) {
+  const DataSheet* sheet = data_sheet_of(gpu);
+  const auto value = map.find("bandwidth");
+  if (sheet == nullptr || !value || !map.good({"bandwidth"})) return;
+  const BytesPerSecond one_way(kind == LinkKind::nvlink ? sheet->nvlink : sheet->pcie);
+  const double times = bandwidth / one_way;
+  if (times < 1.9 || times > 2.1) return;
+  value->warning(
+      fmt::format("{}: {} of {} has {} each way by its data sheet",
+                  stated(*value, to_string(bandwidth)), ends_of(kind).what, gpu,
+                  to_string(one_way)),
+      fmt::format("{} is both ways together, a 'bandwidth' is that of one", to_string(bandwidth)));
 }
 
 std::string narrow_front(BytesPerSecond nic, BytesPerSecond front) {

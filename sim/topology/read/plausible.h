@@ -12,6 +12,10 @@ enum class LinkKind { nvlink, pcie, socket, nic, fabric, wan };
 
 /// Warns where `bandwidth` or `latency` of a map is beyond what links of that kind have.
 void warn_implausible(const YamlMap& map, const Wire& wire, LinkKind kind);
+/// Warns where a link of a GPU, of that name, has twice what its data sheet says of one way: data
+/// sheets add up both.
+void warn_if_doubled(const YamlMap& map, BytesPerSecond bandwidth, const std::string& gpu,
+                     LinkKind kind);
 /// The same for a `latency` or an overhead alone.
 void warn_if_long(const YamlValue& value, Seconds latency, LinkKind kind);
 void warn_if_long_overhead(const YamlValue& value, Seconds overhead);
