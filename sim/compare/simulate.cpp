@@ -40,9 +40,7 @@ struct PolicyOutcome {
 };
 
 Bytes fullest(const std::vector<GpuMemory>& memory) {
-  Bytes most;
-  for (const GpuMemory& gpu : memory) most = std::max(most, gpu.total());
-  return most;
+  return std::ranges::max(memory, {}, &GpuMemory::total).total();
 }
 
 /// Throws Unsuitable when the layers that the scenario wants checked do not fit.

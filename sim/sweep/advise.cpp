@@ -68,10 +68,11 @@ class Adviser {
     std::vector<SearchCandidate> candidates(static_cast<std::size_t>(analytic_.grid().size()),
                                             {std::numeric_limits<double>::quiet_NaN(), ""});
     std::int64_t possible = 0;
-    const auto recorded = [](const auto& row) {
-      return !Winners::is_balanced(contender(row.second));
-    };
-    Winners winners(std::ranges::any_of(analytic_.rows(), recorded), options_.lossy);
+    std::vector<Contender> contenders;
+    for (const auto& [id, row] : analytic_.rows()) {
+      if (row.state == sweep_ok) contenders.push_back(contender(row));
+    }
+    Winners winners(contenders, options_.lossy);
     for (const auto& [id, row] : analytic_.rows()) {
       if (row.state != sweep_ok || !winners.admit(contender(row))) continue;
       const double least = number_in(row, "least_s");

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/sweep/pivot.h"
 #include "sim/sweep/stored_value.h"
 #include "sim/sweep/winners.h"
 
@@ -24,17 +25,6 @@ const std::set<std::string> shown_figures = {"bound_by",
                                              "speedup",
                                              "usd_per_million_tokens",
                                              "joules_per_token"};
-
-/// "-figure": more is better.
-struct Aim {
-  std::string figure;
-  double sign = 1;
-};
-
-Aim aim_of(const std::string& text) {
-  if (text.starts_with('-')) return {text.substr(1), -1};
-  return {text, 1};
-}
 
 [[noreturn]] void throw_unknown(const std::string& name, const std::vector<std::string>& columns) {
   std::string close = nearest(name, columns);
@@ -177,41 +167,6 @@ Table group_table(const StoredRows& rows, const std::vector<std::string>& by, co
     add(numbers[g].empty() ? 0 : std::ranges::min(numbers[g]));
     add(sum / static_cast<double>(numbers[g].size()));
     add(numbers[g].empty() ? 0 : std::ranges::max(numbers[g]));
-  }
-  return table;
-}
-
-Table pivot_table(const StoredRows& rows, const std::vector<std::string>& of, const Aim& aim) {
-  if (of.size() != 2) {
-    throw Error("--pivot needs two columns", "for example --pivot policy,topology.nodes");
-  }
-  const std::size_t down = column_of(rows, of[0]), across = column_of(rows, of[1]),
-                    figure = column_of(rows, aim.figure);
-  std::vector<std::string> down_names, across_names;
-  std::map<std::pair<std::string, std::string>, double> best;
-  const auto note = [](std::vector<std::string>& names, const std::string& name) {
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-  };
-  for (const auto& row : rows.rows) {
-    const double number = number_of(row[figure]);
-    if (std::isnan(number)) continue;
-    const std::pair key(text_of(row[down]), text_of(row[across]));
-    note(down_names, key.first);
-    note(across_names, key.second);
-    const auto [place, is_new] = best.try_emplace(key, number);
-    if (!is_new && aim.sign * number < aim.sign * place->second) place->second = number;
-  }
-  std::vector<std::string> names = {of[0]};
-  names.insert(names.end(), across_names.begin(), across_names.end());
-  Table table("pivot", 1, names);
-  table.titles = {fmt::format("{} by {}", aim.figure, of[1])};
-  for (const std::string& name : down_names) {
-    auto& cells = table.rows.emplace_back(std::vector<Cell>{name});
-    for (const std::string& column : across_names) {
-      const auto found = best.find({name, column});
-      cells.push_back(found == best.end() ? Cell("")
-                                          : cell_of(aim.figure, real_value(found->second)));
-    }
   }
   return table;
 }

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::size_t most_named = 3;  // policies
 
+bool is_balanced(const Contender& c) { return c.routing == "balanced"; }
+
 /// Empty where there is no such column.
 std::string text_in(const StoredRows& rows, const std::vector<StoredValue>& row,
                     const std::string& column) {
@@ -24,6 +26,12 @@ std::string text_in(const StoredRows& rows, const std::vector<StoredValue>& row,
 }
 
 }  // namespace
+
+Winners::Winners(const std::vector<Contender>& all, bool lossy_allowed)
+    : any_recorded_(!std::ranges::all_of(all, is_balanced)),
+      lossy_allowed_(lossy_allowed || std::ranges::all_of(all, [&](const Contender& c) {
+                       return !c.lossy.empty() && c.policy == all.front().policy;
+                     })) {}
 
 bool Winners::admit(const Contender& c) {
   if (any_recorded_ && is_balanced(c)) {
@@ -59,7 +67,7 @@ std::string keep_winners(StoredRows& rows, bool lossy_allowed) {
     all.push_back({text_in(rows, row, "policy"), text_in(rows, row, "routing"),
                    text_in(rows, row, lossy_column)});
   }
-  Winners winners(!std::ranges::all_of(all, Winners::is_balanced), lossy_allowed);
+  Winners winners(all, lossy_allowed);
   std::vector<std::vector<StoredValue>> kept;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (winners.admit(all[i])) kept.push_back(std::move(rows.rows[i]));

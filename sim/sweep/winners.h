@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "sim/sweep/store.h"
 
@@ -18,14 +19,12 @@ struct Contender {
 };
 
 /// Neither forced balance next to recorded routing, which is a what-if, nor, unless they are
-/// allowed, lossy cases (sim/plan/loss.h).
+/// allowed, lossy cases (sim/plan/loss.h). Where all are lossy cases of one policy, which of them
+/// is the best was asked for.
 class Winners {
  public:
-  /// `any_recorded`: some row has another routing than the balanced one.
-  Winners(bool any_recorded, bool lossy_allowed)
-      : any_recorded_(any_recorded), lossy_allowed_(lossy_allowed) {}
+  Winners(const std::vector<Contender>& all, bool lossy_allowed);
 
-  static bool is_balanced(const Contender& c) { return c.routing == "balanced"; }
   /// Keeps in mind who may not.
   bool admit(const Contender& c);
   /// A line for each reason, with how many were left out; empty where all may win.

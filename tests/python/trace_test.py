@@ -227,8 +227,9 @@ class Results(unittest.TestCase):
         self.assertEqual(result.best()["policy"], "c")
         self.assertEqual(result.best(lossy="allow")["policy"], "b")
         self.assertEqual(result.best(routing="balanced")["policy"], "a")
+        self.assertEqual(result.best(policy="b")["policy"], "b")
         with self.assertRaisesRegex(LookupError, "lossy"):
-            result.best(policy="b")
+            moesim.Result({"format": "moesim-iterations", "cases": [cases[2], case("e", 1, lossy="fp8 rows")]}).best()
 
     def test_bad_input_says_what_moesim_says(self):
         with self.assertRaisesRegex(moesim.MoesimError, "h100-rial") as raised:

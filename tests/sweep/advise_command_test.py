@@ -65,7 +65,8 @@ class AdviseCommand(unittest.TestCase):
         rows = {row["policy"]: row["lossy"] for row in self.rows(*asked, "--lossy", "allow")}
         self.assertEqual(rows["alltoall"], "")
         self.assertRegex(rows["deepspeed"], "^drops ")
-        self.assertIn("no candidate may win", self.advise(*INPUTS, *SMALL, "--policy", "deepspeed", code=2))
+        self.assertEqual(len(self.rows(*INPUTS, *SMALL, "--policy", "deepspeed")), 1)
+        self.assertIn("no candidate may win", self.advise(*INPUTS, *SMALL, "--policy", "deepspeed,deepspeed-hierarchical", code=2))
 
     def test_balanced_routing_is_no_choice(self):
         asked = (*INPUTS, "--policy", "alltoall,llep", "--set", "topology.nodes=1", "--ep", "8", "--global-batch", "8", "--sequence", "512",

@@ -138,6 +138,10 @@ TEST_F(WinnersTest, LossyOnesAreAmongThemIfAsked) {
   EXPECT_THAT(names({.top = 2, .lossy = true}), ElementsAre("b recorded", "c recorded"));
 }
 
+TEST_F(WinnersTest, OneLossyPolicyIsComparedWithItself) {
+  EXPECT_THAT(names({.where = "policy = 'b'", .top = 1}), ElementsAre("b recorded"));
+}
+
 TEST_F(WinnersTest, WhereAllRoutingIsBalancedItIsCompared) {
   fill("balanced");
   EXPECT_THAT(names({.top = 1}), ElementsAre("a balanced"));

@@ -51,12 +51,13 @@ class Result:
     def best(self, lossy="never", **where):
         """The fastest case that ran, of those whose fields are as given: `best(topology="h100-rail")`. Balanced routing next to
         recorded one is a what-if and never the best; nor are cases that drop, replace, round or compress (their field `lossy` says
-        what), unless lossy="allow"."""
+        what), unless lossy="allow" or all are lossy cases of one policy."""
         ran = [case for case in self.cases if self.time in case and all(case.get(key) == item for key, item in where.items())]
         if not ran:
             raise LookupError(f"no case with {where}")
         recorded = [case for case in ran if case.get("routing") != "balanced"] or ran
-        chosen = [case for case in recorded if lossy == "allow" or not case.get("lossy")]
+        one = all(case.get("lossy") and case["policy"] == recorded[0]["policy"] for case in recorded)
+        chosen = [case for case in recorded if lossy == "allow" or one or not case.get("lossy")]
         if not chosen:
             raise LookupError(f"all cases with {where} are lossy: best(lossy=\"allow\") takes them, too")
         return min(chosen, key=lambda case: case[self.time])

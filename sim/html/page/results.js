@@ -59,10 +59,10 @@ const isBaseline = ({raw, topology, policy, routing}) => raw.baseline &&
   raw.baseline.topology === topology && raw.baseline.policy === policy && (raw.baseline.routing || "") === routing;
 
 /** Who may be named the best, of cases or of a sweep's rows: neither forced balance next to recorded routing, a what-if,
- *  nor, unless --lossy allow has asked for it or there is but one policy, what computes something else. */
+ *  nor, unless --lossy allow has asked for it or all are lossy cases of one policy, what computes something else. */
 function winnersOf(all) {
   const recorded = all.some(each => each.routing !== "balanced");
-  const lossy = report.lossy === "allow" || new Set(all.map(each => each.policy)).size === 1;
+  const lossy = report.lossy === "allow" || all.every(each => each.lossy && each.policy === all[0].policy);
   return all.filter(each => (lossy || !each.lossy) && !(recorded && each.routing === "balanced"));
 }
 
