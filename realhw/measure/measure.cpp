@@ -20,8 +20,8 @@ Comparison over_ranks(Job& job, const Comparison& c) {
 /// What a step is like however long it takes.
 void add_facts(RunMetrics& metrics, const ExecutableStep& step) {
   metrics.planning += step.planning;
-  metrics.dropped_choices += step.dropped_choices;
-  metrics.replaced_choices += step.replaced_choices;
+  metrics.loss.dropped += step.dropped_choices;
+  metrics.loss.replaced += step.replaced_choices;
   metrics.peak_memory = std::max(metrics.peak_memory, step.peak_memory);
 }
 

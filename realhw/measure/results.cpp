@@ -51,14 +51,14 @@ std::vector<std::string> case_row(const Measured& m) {
 /// What policies that alter the routing did to it, a step, where there is one.
 void add_changes(const std::vector<Measured>& cases, std::vector<std::vector<std::string>>& rows) {
   const bool any = std::any_of(cases.begin(), cases.end(), [](const Measured& m) {
-    return m.metrics.dropped_choices > 0 || m.metrics.replaced_choices > 0;
+    return m.metrics.loss.dropped > 0 || m.metrics.loss.replaced > 0;
   });
   if (!any) return;
   rows[0].insert(rows[0].end(), {"dropped choices", "replaced choices"});
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const RunMetrics& metrics = cases[i].metrics;
     const auto steps = static_cast<double>(std::max<std::size_t>(1, cases[i].steps.size()));
-    for (const std::int64_t changed : {metrics.dropped_choices, metrics.replaced_choices}) {
+    for (const std::int64_t changed : {metrics.loss.dropped, metrics.loss.replaced}) {
       rows[i + 1].push_back(fmt::format("{:.0f}", static_cast<double>(changed) / steps));
     }
   }
