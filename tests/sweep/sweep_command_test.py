@@ -164,6 +164,7 @@ class SweepCommand(unittest.TestCase):
             self.assertEqual(process.returncode, -ending)  # by the signal: a loop of a shell ends with it
             self.assertIn("the same command continues", error)
             self.assertGreaterEqual(len(rows_of(self.folder / "stopped.sqlite")), before)
+            before = len(rows_of(self.folder / "stopped.sqlite"))
             process = subprocess.Popen(self.command("stopped.sqlite", "-j", "1"), env=environment(), cwd=self.folder,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             while len(rows_of_or_none(self.folder / "stopped.sqlite")) <= before:
