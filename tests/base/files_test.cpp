@@ -149,17 +149,17 @@ TEST(Files, FreshNamesCannotBeForeseen) {
 
 TEST(Files, OnlyRegularFilesAreReplaced) {
   const fs::path pipe = fs::path(testing::TempDir()) / "moesim_files_test_pipe";
-  fs::remove(pipe);
+  fs::remove_all(pipe);
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0666), 0);
   EXPECT_THROW(write_file(pipe.string(), "x"), Error);
   EXPECT_TRUE(fs::is_fifo(pipe));
-  fs::remove(pipe);
+  fs::remove_all(pipe);
   EXPECT_THROW(write_file(testing::TempDir(), "x"), Error);
 }
 
 TEST(Files, OnlyRegularFilesAreRead) {
   const fs::path pipe = fs::path(testing::TempDir()) / "moesim_files_test_fifo";
-  fs::remove(pipe);
+  fs::remove_all(pipe);
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0666), 0);
   const auto refusal = [](const std::string& path, auto read) {
     try {
@@ -177,7 +177,7 @@ TEST(Files, OnlyRegularFilesAreRead) {
     EXPECT_NE(refusal("/dev/zero", read).find("is a device, not a regular file"),
               std::string::npos);
   }
-  fs::remove(pipe);
+  fs::remove_all(pipe);
 }
 
 TEST(Files, HashIsXxh3) {

@@ -98,6 +98,7 @@ IterationMetrics metrics_of(const std::string& kind, const std::string& grid) {
                          {"trace", "tiny-moe-train", "r"},
                          {"policy", "alltoall", "p"},
                          {"parallel", grid, "g"},
+                         {"software", "ideal", "w"},
                          {"pipeline", kind, "k"},
                          {"batch", "{global: 32, micro: 1, sequence: 128}", "b"},
                          {"set", "topology.nodes=1", "n"}});

@@ -113,7 +113,8 @@ class WinnersTest : public testing::Test {
   }
   std::vector<std::string> names(const SweepQuery& query) {
     std::vector<std::string> result;
-    for (const auto& row : std::get<Table>(answer(*reader_, query).parts().at(0)).rows) {
+    const Printout printed = answer(*reader_, query);
+    for (const auto& row : std::get<Table>(printed.parts().at(0)).rows) {
       result.push_back(row[0].text + " " + row[1].text);
     }
     return result;

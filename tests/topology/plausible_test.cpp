@@ -45,7 +45,7 @@ TEST(Plausible, WhatIsSoldIsNotWarnedOf) {
 
 TEST(Plausible, BothDirectionsTogetherAreSuspected) {
   EXPECT_EQ(warnings(two_nodes({.gpu = "h100-sxm", .nvlink = "900 GB/s, latency: 1 us"})),
-            "t.yaml:5:36: warning: 'node.nvlink.bandwidth' is 900 GB/s: NVLink of h100-sxm has 450 "
+            "t.yaml:5:37: warning: 'node.nvlink.bandwidth' is 900 GB/s: NVLink of h100-sxm has 450 "
             "GB/s each way by its data sheet\n"
             "    nvlink: {kind: switch, bandwidth: 900 GB/s, latency: 1 us}\n"
             "                                      ^\n"

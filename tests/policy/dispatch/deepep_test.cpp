@@ -180,7 +180,7 @@ double time_on_h800(int ep, int tokens, const std::string& dispatch, Stage stage
 
 /// The normal kernels, 4096 tokens a rank.
 double simulated(int ep, const std::string& parameters, Stage stage, int nvlink_gigabytes = 160) {
-  return time_on_h800(ep, 4096, "{kind: deepep-normal, chunk_time: 32 us" + parameters + "}", stage,
+  return time_on_h800(ep, 4096, "{kind: deepep-normal, type: fp8, chunk_time: 32 us" + parameters + "}", stage,
                       {fmt::format("nodes={}", ep / 8),
                        fmt::format("node.nvlink.bandwidth={} GB/s", nvlink_gigabytes)});
 }
@@ -219,7 +219,7 @@ TEST(DeepEp, LowLatencyTimesOfThePublishedBenchmark) {
   const auto expect = [](const std::string& what, const std::vector<std::string>& changes, int ep,
                          double dispatch, double combine) {
     const auto time = [&](Stage stage) {
-      return time_on_h800(ep, 128, "deepep-low-latency", stage, changes);
+      return time_on_h800(ep, 128, "{kind: deepep-low-latency, type: fp8}", stage, changes);
     };
     expect_ratio(
         {fmt::format("{}_EP{}_dispatch", what, ep), dispatch, time(Stage::dispatch), 0.5, 1.2});
