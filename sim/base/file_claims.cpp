@@ -62,12 +62,21 @@ void note(const std::string& path, const struct stat& status) {
   claims().read.insert(id);
 }
 
+/// Where it is written, by one name whatever links there are. Throws Error if it cannot be.
+std::string target_of(const std::string& path) {
+  try {
+    check_writable(path);
+    return fs::weakly_canonical(fs::absolute(output_target(path))).string();
+  } catch (const fs::filesystem_error& e) {
+    throw error_in(path, "cannot be written: " + e.code().message());
+  }
+}
+
 enum class Reading { refused, meant };
 
 void claim(const std::string& path, Reading reading) {
-  check_writable(path);
+  const std::string target = target_of(path);
   const std::optional<FileId> id = id_of(path);
-  const std::string target = fs::weakly_canonical(fs::absolute(output_target(path))).string();
   const std::lock_guard guard(claims().mutex);
   if (reading == Reading::refused && id && claims().read.contains(*id)) {
     throw read_and_written(path);

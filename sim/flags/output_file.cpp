@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim/base/error.h"
 #include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 
@@ -34,7 +35,11 @@ void OutputFile::take(const std::string& path) {
 }
 
 Flag OutputFile::add_to(CommandLine& command, const std::string& names, const std::string& what) {
-  const auto keep = [this](const std::string& path) { take(path); };
+  const std::string name = names.substr(names.find("--"));
+  const auto keep = [this, name](const std::string& path) {
+    if (path.empty()) throw Error(fmt::format("'{}' needs the name of a file", name));
+    take(path);
+  };
   return command.add_option(names, keep, what + "; - prints it, and the rest to standard error");
 }
 

@@ -86,9 +86,11 @@ TEST(CalibrateCommand, TakesHostsAndDomainsThatLogsDoNotSay) {
   const Scratch scratch;
   const std::string log = scratch.file("a.log");
   std::ofstream(log) << excerpt();
-  std::ofstream(scratch.file("t.yaml")) << "nodes: 2\nnode:\n  gpu: x\n  gpus: 8\n"
-                                           "  nvlink: {kind: switch, bandwidth: 1 GB/s}\n"
-                                           "fabric: {kind: switch, bandwidth: 1 GB/s}\n";
+  std::ofstream(scratch.file("t.yaml"))
+      << "nodes: 2\nnode:\n  gpu: x\n  gpus: 8\n"
+         "  nvlink: {kind: switch, bandwidth: 1 GB/s, latency: 1 us}\n"
+         "  nics: {count: 1, bandwidth: 1 GB/s, latency: 1 us}\n"
+         "fabric: {kind: switch}\n";
   const auto run = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"calibrate", log, "--ranks", "16"});
     return run_moesim(words);
@@ -100,7 +102,7 @@ TEST(CalibrateCommand, TakesHostsAndDomainsThatLogsDoNotSay) {
     const Outcome outcome = run({"--hosts", hosts});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("alltoall, 16 ranks, between 2 hosts"));
-    EXPECT_THAT(outcome.err, HasSubstr("512 MiB     45 GB/s"));
+    EXPECT_THAT(outcome.err, HasSubstr("32 MiB       45 GB/s"));
     EXPECT_THAT(outcome.err, HasSubstr("  note: ends early, after 3 rows"));
     EXPECT_THAT(outcome.out, HasSubstr(fmt::format("--ranks '16' --hosts '{}'", hosts)));
     EXPECT_THAT(outcome.out, HasSubstr("      notes:\n        - \"ends early, after 3 rows"));

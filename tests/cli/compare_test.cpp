@@ -229,7 +229,8 @@ TEST(Compare, SaysThatDecodedTokensAttendOnlyToThemselves) {
   const auto header = [&](const std::string& attention) {
     return run_moesim({"compare", "--topology", "h100-rail", "--model", "gpt-oss-20b", "--policy",
                        "alltoall", "--trace", trace.string(), "--steps", "0", "--pass", "forward",
-                       "--attention", attention})
+                       "--attention", attention},
+                      {.data = MOESIM_ROOT})
         .out;
   };
   const auto note = testing::HasSubstr("# decode: every token attends only to itself");

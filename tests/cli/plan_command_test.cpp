@@ -73,7 +73,7 @@ TEST(PlanCommand, RefusesAFileThatCannotBeWritten) {
   const Scratch scratch;
   const Outcome outcome = plan({"-o", scratch.file("no/a.plan")});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("no/a.plan: error: cannot be written"));
+  EXPECT_THAT(outcome.err, HasSubstr("no/a.plan: error: there is no folder"));
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
 

@@ -45,10 +45,11 @@ TEST(Set, ReachesOnePolicyOfSeveral) {
   const std::vector<Json> plain = totals({});
   ASSERT_EQ(plain.size(), 2u);
   EXPECT_NE(plain[0], plain[1]);
-  EXPECT_EQ(totals({"--set", "policy:megatron.dispatch=dedup"}),
-            (std::vector<Json>{plain[1], plain[1]}));
-  EXPECT_EQ(totals({"--set", "policy:dedup.dispatch=alltoall"}),
-            (std::vector<Json>{plain[0], plain[0]}));
+  const auto ideal = [](const std::string& change) {
+    return totals({"--transport", "ideal", "--set", change});
+  };
+  EXPECT_EQ(ideal("policy:megatron.dispatch=dedup"), (std::vector<Json>{plain[1], plain[1]}));
+  EXPECT_EQ(ideal("policy:dedup.dispatch=alltoall"), (std::vector<Json>{plain[0], plain[0]}));
 }
 
 TEST(Set, ReachesOneTopologyOfSeveral) {

@@ -8,7 +8,7 @@ import pathlib
 import sys
 import unittest
 
-from report_page import HW, MOST_BYTES, SCRATCH, ReportTest, find_browser, iteration, moesim, quickstart, sweep, validation
+from report_page import HW, MOST_BYTES, SCRATCH, ReportTest, find_browser, clusters, iteration, moesim, quickstart, sweep, validation
 
 
 class Quickstart(ReportTest):

@@ -5,7 +5,9 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <deque>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "realhw/core/row_codec.h"
@@ -61,19 +63,24 @@ struct Gemm {
   }
 };
 
-/// Graphs may run them again until the handle goes.
 struct Handle {
   cudaStream_t stream = nullptr;
-  std::vector<std::unique_ptr<std::vector<Gemm>>> queued;
 };
 
+/// Kept until the program ends: streams and graphs may run them after their handle is gone.
+const std::vector<Gemm>* kept(std::vector<Gemm> gemms) {
+  static std::mutex mutex;
+  static std::deque<std::vector<Gemm>> all;
+  const std::lock_guard guard(mutex);
+  return &all.emplace_back(std::move(gemms));
+}
+
 cublasStatus_t queue(cublasHandle_t handle, std::vector<Gemm> gemms) {
-  auto& h = *reinterpret_cast<Handle*>(handle);
-  h.queued.push_back(std::make_unique<std::vector<Gemm>>(std::move(gemms)));
   const auto run = [](void* all) {
-    for (const Gemm& gemm : *static_cast<std::vector<Gemm>*>(all)) gemm.run();
+    for (const Gemm& gemm : *static_cast<const std::vector<Gemm>*>(all)) gemm.run();
   };
-  cudaLaunchHostFunc(h.stream, run, h.queued.back().get());
+  cudaLaunchHostFunc(reinterpret_cast<Handle*>(handle)->stream, run,
+                     const_cast<std::vector<Gemm>*>(kept(std::move(gemms))));
   return CUBLAS_STATUS_SUCCESS;
 }
 
