@@ -99,11 +99,23 @@ void add_elasticities(Printout& printout, const std::string& name,
       .add(elasticity_table(list));
 }
 
+/// Intervals if they are asked for; reports have them, too, unless the data have no errors of
+/// times.
+template <class Cases, class Errors>
+void add_error_bars(const RunOptions& options, Cases& cases, const Errors& shipped_errors) {
+  if (!options.error_bars()) return;
+  try {
+    add_intervals(cases, shipped_errors());
+  } catch (const Error&) {
+    if (options.intervals) throw;
+  }
+}
+
 void run_iterations(const RunOptions& options, const Scenario& scenario) {
   const Inputs inputs = open_iteration_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   SimulatedIterations result = simulate_iterations(scenario, inputs, options.asked());
-  if (options.error_bars()) add_intervals(result.cases, shipped_errors_of_iterations());
+  add_error_bars(options, result.cases, shipped_errors_of_iterations);
   const std::vector<IterationCase>& cases = result.cases;
   Printout printout;
   printout.add(iteration_header(scenario, inputs, MOESIM_VERSION))
@@ -122,7 +134,7 @@ void run_iterations(const RunOptions& options, const Scenario& scenario) {
 void run_steps(const RunOptions& options, const Scenario& scenario, bool details) {
   const Inputs inputs = open_inputs(scenario);
   ComparisonResult result = run_cases(options, scenario, inputs);
-  if (options.error_bars()) add_intervals(result.cases, shipped_errors_of_steps());
+  add_error_bars(options, result.cases, shipped_errors_of_steps);
   const std::vector<CaseResult>& cases = result.cases;
   Printout printout;
   printout.add(result_header(scenario, inputs, MOESIM_VERSION))

@@ -123,7 +123,7 @@ std::vector<Reader> readers() {
        "in.log",
        {"calibrate", "@"},
        hostile_lines,
-       logs + "alltoall-1.log",
+       "",  // a log that is cut is read as far as it goes
        "",
        "",
        false},
