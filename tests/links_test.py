@@ -102,5 +102,5 @@ if __name__ == "__main__":
     if shutil.which("meson") is None or not (ROOT / ".git").exists():
         print("no meson, or no git repository")
         sys.exit(77)
-    MOESIM = sys.argv.pop(1)
+    MOESIM = os.path.abspath(sys.argv.pop(1))
     unittest.main()

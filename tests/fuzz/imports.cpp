@@ -34,7 +34,9 @@ void import_bundle(std::string_view bytes) {
     require(!fs::exists(scratch_folder() + "/.out.part"), "an import left its folder behind");
     throw;
   }
-  require(verify_trace(options.output).empty(), "an import made a trace that is not sound");
+  const auto problems = verify_trace(options.output);
+  require(problems.empty(), "an import made a trace that is not sound: " +
+                                (problems.empty() ? "" : problems.front().message));
   fs::remove_all(options.output);
 }
 

@@ -11,6 +11,15 @@ import unittest
 from report_page import HW, MOST_BYTES, SCRATCH, ReportTest, find_browser, clusters, iteration, moesim, quickstart, sweep, validation
 
 
+def shortened(times):
+    """A tenth of all numbers."""
+    if isinstance(times, dict):
+        return {name: shortened(time) for name, time in times.items()}
+    if isinstance(times, list):
+        return [shortened(time) for time in times]
+    return times / 10 if isinstance(times, float) else times
+
+
 class Quickstart(ReportTest):
     def setUp(self):
         report, self.result = quickstart()
@@ -203,9 +212,9 @@ class Iteration(ReportTest):
     def test_lossy_policies_win_only_if_asked(self):
         document = json.loads(json.dumps(self.result))
         fastest = document["cases"][-1]
-        fastest.update({"iteration_s": fastest["iteration_s"] / 10, "lossy": "drops 18 %", "intervals": None,
-                        "speedup": 10 * fastest["speedup"], "overlapped_s": fastest["overlapped_s"] / 10,
-                        "parts_s": {part: time / 10 for part, time in fastest["parts_s"].items()}})
+        for times in ("iteration_s", "overlapped_s", "parts_s", "time_bounds", "critical_path", "elasticities"):
+            fastest[times] = shortened(fastest[times])
+        fastest.update({"lossy": "drops 18 %", "intervals": None, "speedup": 10 * fastest["speedup"]})
         result = pathlib.Path(SCRATCH.name, "lossy.json")
         result.write_text(json.dumps(document), encoding="utf-8")
         for flags, wins in ((), False), (("--lossy", "allow"), True):
