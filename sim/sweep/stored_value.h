@@ -16,8 +16,8 @@ std::string text_of(const StoredValue& value);
 /// The unit follows from the column's name.
 Cell cell_of(const std::string& column, const StoredValue& value);
 
-/// Keeps one of rows that differ only in axes which change nothing in their scenario: those axes are
-/// "any" in it.
+/// Keeps one of rows that differ only in axes which change nothing in their scenario: those axes
+/// are "any" in it.
 void collapse_equal(StoredRows& rows, const std::vector<std::string>& axes);
 
 /// SQL in which names of columns are quoted, as dots in them would mean something else.

@@ -180,9 +180,10 @@ double time_on_h800(int ep, int tokens, const std::string& dispatch, Stage stage
 
 /// The normal kernels, 4096 tokens a rank.
 double simulated(int ep, const std::string& parameters, Stage stage, int nvlink_gigabytes = 160) {
-  return time_on_h800(ep, 4096, "{kind: deepep-normal, type: fp8, chunk_time: 32 us" + parameters + "}", stage,
-                      {fmt::format("nodes={}", ep / 8),
-                       fmt::format("node.nvlink.bandwidth={} GB/s", nvlink_gigabytes)});
+  return time_on_h800(
+      ep, 4096, "{kind: deepep-normal, type: fp8, chunk_time: 32 us" + parameters + "}", stage,
+      {fmt::format("nodes={}", ep / 8),
+       fmt::format("node.nvlink.bandwidth={} GB/s", nvlink_gigabytes)});
 }
 
 /// A published time in us (reference 3.2), the simulated one, and bounds of their ratio.
