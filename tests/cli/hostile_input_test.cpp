@@ -123,7 +123,7 @@ std::vector<Reader> readers() {
        "in.log",
        {"calibrate", "@"},
        hostile_lines,
-       "",  // a log that is cut is read as far as it goes
+       logs + "alltoall-1.log",
        "",
        "",
        false},
@@ -201,6 +201,8 @@ TEST_P(HostileFile, IsRefused) {
   const std::string sound = reader.sound.empty() ? "" : content(reader.sound);
   for (const HostileInput& input : reader.inputs(sound)) {
     if (input.name.starts_with("cut-") && sound.empty()) continue;
+    // Of a log that is cut after two whole rows these are read.
+    if (reader.name == "log_text" && input.name == "cut-75") continue;
     const Outcome outcome = run(input.content);
     const std::string name = fs::path(reader.file).filename();
     const std::string shown = outcome.err.substr(0, 600);
