@@ -2,6 +2,9 @@
 """The tables of docs/results/whole-steps.md; its other words are written by hand."""
 
 import statistics
+import textwrap
+
+NEAR_ENOUGH = 0.1  # errors up to this are listed without a row of their own
 
 TOTALS = ("<!-- totals: written by scripts/predict_rows.py -->", "<!-- end of totals -->")
 ROWS = ("<!-- rows: written by scripts/predict_rows.py -->", "<!-- end of rows -->")
@@ -80,6 +83,23 @@ def row_of(r):
     return f"| {r['id']} | {r['predicted_s']:.2f} | {r['measured_s']:.2f} | {r['error']:+.1%} | {told(r)} |"
 
 
+def needs_row(r):
+    """Whether more than the error is of interest."""
+    return "error" not in r or abs(r["error"]) > NEAR_ENOUGH or r["measured_parts"]
+
+
+def timed_lines(results):
+    """A table of the rows that are far off, and the errors of the others."""
+    shown = [r for r in results if needs_row(r)]
+    near = ", ".join(f"{r['id']} {r['error']:+.1%}" for r in results if not needs_row(r))
+    lines = []
+    if shown:
+        lines += ["| row | predicted, s | measured, s | error | most of it |", "|---|---|---|---|---|", *map(row_of, shown), ""]
+    if near:
+        lines += [*textwrap.wrap(f"Within {NEAR_ENOUGH:.0%}: {near}.", 120, break_on_hyphens=False), ""]
+    return lines
+
+
 def memory_line_of(r):
     """Of sections whose times are not judged."""
     return f"- {r['id']}: {memory_of(r)[2:] or 'not predicted: ' + r['why'][:90]}"
@@ -88,12 +108,12 @@ def memory_line_of(r):
 def rows(judged, everything):
     lines = []
     for section, _ in judged:
-        timed = section.get("times", True)
+        results = [r for r in everything if r["section"] == section["id"]]
         lines += [f"### {section['id']}: {section['title']}", "", f"Source: {section['source']}.", ""]
-        if timed:
-            lines += ["| row | predicted, s | measured, s | error | most of it |", "|---|---|---|---|---|"]
-        of_row = row_of if timed else memory_line_of
-        lines += [of_row(r) for r in everything if r["section"] == section["id"]] + [""]
+        if section.get("times", True):
+            lines += timed_lines(results)
+        else:
+            lines += [*map(memory_line_of, results), ""]
     return "\n".join(lines).rstrip()
 
 
