@@ -93,10 +93,10 @@ class PredictRows(unittest.TestCase):
             {**known, "id": "b", "why": "too large"},
             {**known, "id": "c", "error": -0.04, "predicted_s": 4.8, "measured_s": 5, "rate": 1, "measured_rate": 2,
              "measured_parts": {}, "parts": {"experts": 4.8}},
-            {**known, "id": "d", "error": 0.1, "predicted_s": 5.5, "measured_s": 5, "rate": 1, "measured_rate": 2,
-             "measured_parts": {}, "parts": {"experts": 5.5}}]
+            {**known, "id": "d", "error": 0.15, "predicted_s": 5.75, "measured_s": 5, "rate": 1, "measured_rate": 2,
+             "measured_parts": {}, "parts": {"experts": 5.75}}]
         judged = [(section, rows.summed_up(section, everything))]
-        self.assertIn("3 of 4 published rows are predicted: median absolute error 10.0%",
+        self.assertIn("3 of 4 published rows are predicted: median absolute error 15.0%",
                       rows_page.total_of(judged))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "page.md"
@@ -104,9 +104,9 @@ class PredictRows(unittest.TestCase):
             rows_page.write(path, judged, everything)
             rows_page.write(path, judged, everything)  # once more, in place of what is there
             page = path.read_text()
-        for text in ("before\n", "between\n", "\nafter", "| X | 3 of 4 | 10.0% | 25.0% | 0 of 0 | - | - |",
+        for text in ("before\n", "between\n", "\nafter", "| X | 3 of 4 | 15.0% | 25.0% | 0 of 0 | - | - |",
                      "| a | 5.00 | 4.00 | +25.0% | experts 60%; bubble 2.00 of 1.00 s (+100%) |",
-                     "| b | - | - | - | not predicted: too large |\n\nWithin 10%: c -4.0%, d +10.0%.\n"):
+                     "| b | - | - | - | not predicted: too large |\n\nWithin 15%: c -4.0%, d +15.0%.\n"):
             self.assertEqual(page.count(text), 1, text)
 
     def test_names_rows_that_lack_their_recorded_routing(self):
