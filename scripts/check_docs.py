@@ -1,18 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the documents: their links, their lengths, and that the index names each of them.
+"""Checks the documents: their links, their words, and that the index names each of them.
 
 usage: check_docs.py [ROOT]
+       check_docs.py --places    prints each place of what is bounded, and how much each page has
 
 A link must lead to a file that is there and, behind a #, to a heading of it. Sources and scripts that pages name must be there
 (changelog and tutorials apart: they name what is gone or yet to be written), and so must pages that code, tests and data name.
-A page has at most 4,000 words. Prints file:line of each problem and exits 1 when there is any.
+A page has at most 4,000 words. All pages of docs/ together have at most so many words, long sentences and words to avoid as BOUNDS
+says. Prints file:line of each problem and exits 1 if there is any.
 """
+import pathlib
 import re
+import sys
 
+from page_words import LONG, PLAIN, avoided, sentences
 from sources import report
 
 MOST_WORDS = 4000
+GOAL = 50000  # words of docs/
+BOUNDS = {  # of docs/ together: lower them when there is less, never raise them
+    "words": 66500,
+    f"sentences of more than {LONG} words": 25,
+    f"sentences of more than {PLAIN} words": 170,
+    "words to avoid": 60,
+}
 INDEX = "docs/README.md"
 NAMING = ("sim", "realhw", "tests", "scripts", "models", "topologies", "scenarios", "traces", "docs")
 TEXT = {".h", ".cpp", ".cu", ".cuh", ".py", ".yaml", ".md", ".build", ""}
@@ -98,6 +110,44 @@ def dead_names(root):
                         yield f"{path.relative_to(root).as_posix()}:{number}: there is no {name}"
 
 
+def places(text):
+    """What BOUNDS bounds in a page: name -> (line, what is there) of each."""
+    long = [(line, f"{length} words") for line, length in sentences(text) if length > PLAIN]
+    return dict(zip(BOUNDS, [
+        [(0, word) for word in text.split()],
+        [place for place in long if int(place[1].split()[0]) > LONG],
+        long,
+        list(avoided(text)),
+    ]))
+
+
+def over_bounds(texts, bounds):
+    """Problems of all pages together; texts: name -> text."""
+    found = [places(text) for text in texts.values()]
+    for what, bound in bounds.items():
+        number = sum(len(of[what]) for of in found)
+        if number > bound:
+            hint = f"the goal is {GOAL}" if what == "words" else "check_docs.py --places shows them"
+            yield f"docs: {number} {what}, more than {bound}; {hint}"
+
+
+def texts_of_docs(root):
+    return {path.relative_to(root).as_posix(): text for path, text in pages(root) if path.is_relative_to(root / "docs")}
+
+
+def print_places(root):
+    """Every long sentence and word to avoid, and how much of it each page has."""
+    found = {name: places(text) for name, text in texts_of_docs(root).items()}
+    for name, of in found.items():
+        for what in list(BOUNDS)[2:]:
+            for line, it in of[what]:
+                print(f"{name}:{line}: {it}")
+    print("\n" + "; ".join(BOUNDS))
+    rows = [[*map(len, of.values()), name] for name, of in found.items()]
+    for *numbers, name in [*rows, [sum(row[i] for row in rows) for i in range(len(BOUNDS))] + ["docs"]]:
+        print("".join(f"{number:7}" for number in numbers), "", name)
+
+
 def check(root):
     root = root.resolve()
     problems, all_pages = [], dict(pages(root))
@@ -110,8 +160,11 @@ def check(root):
             problems.append(f"{name}:1: {len(text.split())} words, more than {MOST_WORDS}")
         if name.startswith("docs/") and name != INDEX and path not in indexed:
             problems.append(f"{name}:1: {INDEX} has no link to this page")
-    return problems + list(dead_names(root))
+    return problems + list(dead_names(root)) + list(over_bounds(texts_of_docs(root), BOUNDS))
 
 
 if __name__ == "__main__":
-    report(check)
+    if "--places" in sys.argv:
+        print_places(pathlib.Path(__file__).resolve().parents[1])
+    else:
+        report(check)

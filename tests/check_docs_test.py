@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_docs.py accepts this repository and names every problem of a small bad tree."""
+"""check_docs.py accepts this repository and names every problem of a small bad tree; its counts are those of small pages."""
+import sys
 import unittest
 
-from source_check import SourceCheck
+from source_check import ROOT, SourceCheck
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import check_docs  # noqa: E402
+import page_words  # noqa: E402
 
 BAD_TREE = {
     "sim/a.h": "// See docs/a.md and docs/" "gone.md.\n",
@@ -30,6 +35,58 @@ class CheckDocs(SourceCheck, unittest.TestCase):
     script = "check_docs.py"
     bad_tree = BAD_TREE
     problems = PROBLEMS
+
+
+PAGE = """# Beside a heading
+
+One two three. Four
+five `a. b c`, six [seven. Eight](nine.md) words?
+
+- An item. "A quoted name. Alone"
+  goes on here.
+
+| a table alone. It | is no sentence |
+
+```
+alone in code.
+```
+
+    beside. In code
+
+1. Last (of all). <!-- alone. -->
+"""
+
+
+class PageWords(unittest.TestCase):
+    def test_sentences(self):
+        self.assertEqual(list(page_words.sentences(PAGE)),
+                         [(3, 3), (3, 5), (3, 2), (6, 2), (6, 4), (17, 3)])
+
+    def test_words_to_avoid(self):
+        self.assertEqual(list(page_words.avoided(PAGE)), [(1, "beside"), (7, "goes on"), (9, "alone"), (9, "is no")])
+
+    def test_each_has_an_example(self):
+        for name in page_words.AVOID:
+            self.assertEqual([found for _, found in page_words.avoided(f"A word, {name}, again.")], [name])
+
+
+class Bounds(unittest.TestCase):
+    texts = {"docs/a.md": PAGE, "docs/b.md": "word " * 26 + ".\n\n" + "word " * 41 + "\n"}
+
+    def over(self, *bounds):
+        return list(check_docs.over_bounds(self.texts, dict(zip(check_docs.BOUNDS, bounds))))
+
+    def test_what_is_within(self):
+        words = sum(len(text.split()) for text in self.texts.values())
+        self.assertEqual(self.over(words, 1, 2, 4), [])
+
+    def test_what_is_over(self):
+        words = sum(len(text.split()) for text in self.texts.values())
+        self.assertEqual(self.over(words - 1, 0, 1, 3), [
+            f"docs: {words} words, more than {words - 1}; the goal is 50000",
+            "docs: 1 sentences of more than 40 words, more than 0; check_docs.py --places shows them",
+            "docs: 2 sentences of more than 25 words, more than 1; check_docs.py --places shows them",
+            "docs: 4 words to avoid, more than 3; check_docs.py --places shows them"])
 
 
 if __name__ == "__main__":
