@@ -40,7 +40,7 @@ def totals(judged):
             continue
         timed = section.get("times", True)
         gains = ", ".join(f"{p:.2f} / {m:.2f}" for _, _, p, m in of["gains"]) or "-"
-        cells = [section["id"], f"{of['ran']} of {of['rows']}",
+        cells = [section["id"], str(of["rows"]) if of["ran"] == of["rows"] else f"{of['ran']} of {of['rows']}",
                  f"{statistics.median(of['errors']):.1%}" if timed else "not judged",
                  f"{percentile(of['errors'], 90):.1%}" if timed else "-",
                  f"{of['right']} of {of['pairs']}" if timed else "-", gains,
