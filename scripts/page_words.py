@@ -11,8 +11,8 @@ LONG = 40  # words of one that nobody reads at once
 
 AVOID = {
     "alone": r"alone\b", "beside": r"beside\b", "those that": r"those (?:that|who)\b", "is told": r"(?:is|are) told\b",
-    "stands in": r"stands? (?:in|where|for|on|at|beside)\b", "lies in": r"lies? (?:in|on|at)\b", "goes on": r"goe?s? on\b",
-    "is no": r"(?:is|are) no\b", "of which": r"of (?:which|whom)\b", "where it is": r"where (?:it|that|they|there) (?:is|are)\b",
+    "stands in": r"stands? (?:in|where|on|at|beside)\b", "lies in": r"lies? (?:in|on|at)\b", "goes on": r"goe?s? on\b",
+    "is no": r"(?<!there )(?:is|are) no\b", "of which": r"of (?:which|whom)\b", "where it is": r"where (?:it|that|they|there) (?:is|are)\b",
 }
 AVOIDED = {name: re.compile(rf"\b{pattern}", re.IGNORECASE) for name, pattern in AVOID.items()}
 
@@ -20,7 +20,7 @@ FENCED = re.compile(r"^( *)```.*?^ *```$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 QUOTED = re.compile(r"`[^`]*`|\"[^\"\n]*\"")
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-ITEM = re.compile(r"\s*(?:[-*]|\d+\.) +")
+ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) +")
 END = re.compile(r"(?<=[.!?])[)\"'*_]*\s+")
 WORD = re.compile(r"\S*\w\S*")
 
