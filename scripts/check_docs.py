@@ -20,9 +20,9 @@ from sources import report
 MOST_WORDS = 4000
 GOAL = 50000  # words of docs/
 BOUNDS = {  # of docs/ together: lower them when there is less, never raise them
-    "words": 60000,
-    f"sentences of more than {LONG} words": 14,
-    f"sentences of more than {PLAIN} words": 100,
+    "words": 59000,
+    f"sentences of more than {LONG} words": 13,
+    f"sentences of more than {PLAIN} words": 92,
     "words to avoid": 42,
 }
 INDEX = "docs/README.md"
