@@ -223,8 +223,11 @@ class Results(unittest.TestCase):
 
         cases = [case("a", 1, routing="balanced"), case("a", 4), case("b", 2, lossy="drops 18 %"), case("c", 3),
                  {"policy": "d", "routing": "recorded", "unsuitable": "does not fit"}]
-        result = moesim.Result({"format": "moesim-iterations", "cases": cases})
+        result = moesim.Result({"format": "moesim-iterations", "software": {"name": "megatron-core"}, "cases": cases})
         self.assertEqual(result.best()["policy"], "c")
+        self.assertEqual(result.best(software="megatron-core")["policy"], "c")
+        with self.assertRaisesRegex(LookupError, "ideal"):
+            result.best(software="ideal")
         self.assertEqual(result.best(lossy="allow")["policy"], "b")
         self.assertEqual(result.best(routing="balanced")["policy"], "a")
         self.assertEqual(result.best(policy="b")["policy"], "b")

@@ -49,10 +49,15 @@ class Result:
         return [{key: item for key, item in flat(case).items() if key != "layers"} for case in self.cases]
 
     def best(self, lossy="never", **where):
-        """The fastest case that ran, of those whose fields are as given: `best(topology="h100-rail")`. Balanced routing next to
+        """The fastest case that ran, of those whose fields are as given: `best(topology="h100-rail")`. What holds for all cases, such
+        as `software` or `model`, may be given by its name, too; another name finds no case. Balanced routing next to
         recorded one is a what-if and never the best; nor are cases that drop, replace, round or compress (their field `lossy` says
         what), unless lossy="allow" or all are lossy cases of one policy."""
-        ran = [case for case in self.cases if self.time in case and all(case.get(key) == item for key, item in where.items())]
+        def is_so(case, key, item):
+            value = case[key] if key in case else self.document.get(key)
+            return (value["name"] if isinstance(value, dict) and "name" in value else value) == item
+
+        ran = [case for case in self.cases if self.time in case and all(is_so(case, *given) for given in where.items())]
         if not ran:
             raise LookupError(f"no case with {where}")
         recorded = [case for case in ran if case.get("routing") != "balanced"] or ran
