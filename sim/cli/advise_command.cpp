@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "sim/base/temporary_folder.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
@@ -64,8 +63,6 @@ void advise_on(const AdviseFlags& flags) {
   grid.check_inputs();
   AdviseOptions options;
   options.version = MOESIM_VERSION;
-  const TemporaryFolder folder;
-  options.folder = folder.path();
   options.workers = worker_count(flags.workers);
   options.shown = flags.shown;
   options.finals = flags.finals;

@@ -67,7 +67,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                         static_cast<double>(active_parameters_of(model).main()) * 1e-9);
   }
   text +=
-      scenario.trace.empty()
+      !scenario.plays_choices()
           ? "\n# no trace: as many tokens for every expert\n"
           : fmt::format("\n# trace {}: {} tokens, {} recorded layers{}\n", info.name,
                         inputs.trace.total_tokens(), info.layers.size(),

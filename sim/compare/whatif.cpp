@@ -85,7 +85,7 @@ Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what) {
   }
   inputs.clusters = std::move(clusters);
   with_hint_of_failed(what, [&] {
-    if (!scenario.iteration) return fit_trace(scenario, inputs.trace, inputs.clusters);
+    if (!scenario.iteration) return fit_trace(scenario, inputs);
     for (const ClusterInput& cluster : inputs.clusters) {
       shape_of(*scenario.iteration, cluster.topology.gpu_count(), inputs.model);
     }

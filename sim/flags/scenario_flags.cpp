@@ -61,6 +61,16 @@ void ScenarioFlags::add_to(CommandLine& command) {
            "MoE architecture: a name of `moesim list models` or a file");
   add_text(command, "--trace", "trace", true,
            "routing trace: a folder, or a name of `moesim list traces`");
+  const auto keep_synth = [this](const std::string& text) {
+    for (const std::string& part : split({text})) {
+      Override flag = parse_override("synth." + part);
+      flag.flag = "--synth " + part;
+      flags_.push_back(std::move(flag));
+    }
+  };
+  command.add_option("--synth", keep_synth,
+                     "draws the routing in place of --trace: skew=0.5,tokens=32768,seed=7, and "
+                     "what `moesim trace synth` takes; experts and top_k are the model's");
   command
       .add_option("--policy", policy_,
                   "policy: a name of `moesim list policies` or a file; several: a,b")

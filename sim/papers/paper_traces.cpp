@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/compare/workers.h"
+#include "sim/trace/memory_step.h"
 #include "sim/trace/writer.h"
 
 namespace moesim {
@@ -29,7 +30,6 @@ int ranks_of(const PaperSetting& setting) {
 
 /// Of a folder.
 std::string name_of(const PaperSetting& setting) {
-  if (setting.drawn) return drawn_name(*setting.drawn);
   const int ranks = ranks_of(setting);
   return fmt::format("even-{}-{}", ranks, even_exchange(*setting.all_to_all, ranks).tokens);
 }
@@ -47,7 +47,6 @@ void write_even(const std::string& folder, int ranks, std::int64_t tokens) {
 }
 
 void write_trace(const std::string& folder, const PaperSetting& setting) {
-  if (setting.drawn) return write_synthetic_trace(folder, *setting.drawn);
   const int ranks = ranks_of(setting);
   write_even(folder, ranks, even_exchange(*setting.all_to_all, ranks).tokens);
 }
@@ -66,7 +65,7 @@ PaperTraces::PaperTraces(const std::vector<PaperTable>& tables, int workers) {
   std::vector<WorkerJob<int>> jobs;
   for (const PaperTable& table : tables) {
     for (const PaperSetting& setting : table.settings) {
-      if (!setting.drawn && !setting.all_to_all) continue;
+      if (!setting.all_to_all) continue;
       const std::string name = name_of(setting);
       if (!known.insert(name).second) continue;
       jobs.push_back(
@@ -84,8 +83,8 @@ std::vector<Override> PaperTraces::flags(const PaperSetting& setting) const {
   const auto add = [&](const std::string& key, const std::string& value) {
     flags.push_back({key, value, fmt::format("{}: {}", key, value)});
   };
-  if (setting.drawn || setting.all_to_all) add("trace", folder_.path() + "/" + name_of(setting));
   if (!setting.all_to_all) return flags;
+  add("trace", folder_.path() + "/" + name_of(setting));
   const int ranks = ranks_of(setting);
   const EvenExchange even = even_exchange(*setting.all_to_all, ranks);
   add("model", "tiny-moe");

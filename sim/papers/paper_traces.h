@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The traces of settings that no recording is for, in a folder that goes with them.
+// The traces of even exchanges, in a folder that goes with them.
 #pragma once
 
 #include <map>

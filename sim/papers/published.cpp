@@ -39,34 +39,12 @@ class Flags {
   std::vector<Override> flags_;
 };
 
-SynthOptions read_drawn(const YamlMap& map) {
-  SynthOptions o;
-  o.experts = static_cast<int>(map.integer("experts", {1, 65535}));
-  o.top_k = static_cast<int>(map.integer("top_k", {1, 1024}));
-  o.tokens = map.integer("tokens", {1, 1 << 30});
-  o.sequences = static_cast<int>(map.integer("sequences", {1, 1 << 30}));
-  o.steps = static_cast<int>(map.integer("steps", {1, 1 << 20}, 1));
-  const int layers = static_cast<int>(map.integer("layers", {1, 1024}, 1));
-  o.layers.clear();
-  for (int l = 0; l < layers; ++l) o.layers.push_back(l);
-  o.skew = map.number("skew", non_negative, 0);
-  o.affinity = map.number("affinity", {0, 1}, 0);
-  o.stickiness = map.number("stickiness", {0, 1}, 0);
-  o.drift = map.number("drift", {0, 1}, 0);
-  o.groups = static_cast<int>(map.integer("groups", {1, 65535}, 1));
-  o.kept_groups = static_cast<int>(map.integer("kept_groups", {1, 65535}, 1));
-  o.seed = static_cast<std::uint64_t>(map.integer("seed", {0, 1e15}, 1));
-  return o;
-}
-
 /// Keys of a mapping that are not told apart here go to the scenario.
 void add_setting(const YamlMap& map, PaperSetting& setting, Flags& flags) {
   for (const std::string& key : map.keys()) {
     const auto value = map.find(key);
     if (!value) continue;
-    if (key == "drawn") {
-      setting.drawn = read_drawn(value->map());
-    } else if (key == "all_to_all") {
+    if (key == "all_to_all") {
       setting.all_to_all = value->bytes();
     } else {
       flags.add(key, *value);
@@ -81,7 +59,7 @@ std::vector<PaperSetting> read_settings(const YamlMap& root) {
   if (!settings) return list;
   const YamlMap map = settings->map();
   for (const std::string& name : map.keys()) {
-    PaperSetting setting{name, {}, {}, {}};
+    PaperSetting setting{name, {}, {}};
     Flags flags;
     if (common) add_setting(common->map(), setting, flags);
     if (const auto own = map.find(name)) add_setting(own->map(), setting, flags);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
-#include "sim/trace/synth/synth.h"
 
 namespace moesim {
 
@@ -31,9 +30,9 @@ inline bool is_alone(Measure measure) { return measure >= Measure::dispatch; }
 /// All that is simulated, but for the policy.
 struct PaperSetting {
   std::string name;
-  std::vector<Override> flags;        // as read_scenario takes them, without trace or policy
-  std::optional<SynthOptions> drawn;  // the trace, where none is recorded
-  std::optional<Bytes> all_to_all;  // in its place: equal parts, sent by every rank, its own among
+  std::vector<Override> flags;      // as read_scenario takes them, without a policy
+  std::optional<Bytes> all_to_all;  // in place of a trace: equal parts, sent by every rank, its own
+                                    // among them
 };
 
 /// A policy, and what is changed with it.

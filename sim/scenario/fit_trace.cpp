@@ -34,15 +34,15 @@ int first_step(const Scenario& scenario, std::int64_t total) {
 }
 
 /// Cuts the trace into batches, once for scenarios that do so alike.
-SomeBatches batches_of(const Scenario& scenario, const RoutingTrace& trace, int gpus,
+SomeBatches batches_of(const Scenario& scenario, const Inputs& inputs, int gpus,
                        InputCache& cache) {
   const BatchOptions options{gpus, scenario.tokens_per_rank, scenario.repeat};
   BatchWindow window;
   if (scenario.steps.last >= 0) {
     window = {std::max(0, scenario.steps.first - scenario.warmup), scenario.steps.last};
   }
-  return cache.batches.get(scenario.trace + to_bytes(options) + to_bytes(window),
-                           [&] { return make_some_batches(trace, options, window); });
+  return cache.batches.get(inputs.trace_key + to_bytes(options) + to_bytes(window),
+                           [&] { return make_some_batches(inputs.trace, options, window); });
 }
 
 /// Takes the warm-up and the counted steps from what was made of the trace.
@@ -63,25 +63,23 @@ void keep_steps(const Scenario& scenario, std::int64_t total, ClusterInput& clus
   batches.erase(batches.begin(), first);
 }
 
-void fit(const Scenario& scenario, const RoutingTrace& trace, ClusterInput& cluster,
-         InputCache& cache) {
+void fit(const Scenario& scenario, const Inputs& inputs, ClusterInput& cluster, InputCache& cache) {
   const int gpus = cluster.topology.gpu_count();
-  cluster.ep = choose_ep(scenario, gpus, trace.info().experts);
-  SomeBatches some = batches_of(scenario, trace, gpus, cache);
+  cluster.ep = choose_ep(scenario, gpus, inputs.trace.info().experts);
+  SomeBatches some = batches_of(scenario, inputs, gpus, cache);
   cluster.batches = std::move(some.batches);
   keep_steps(scenario, some.count, cluster);
 }
 
 }  // namespace
 
-void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
-               std::vector<ClusterInput>& clusters, InputCache& cache) {
+void fit_trace(const Scenario& scenario, Inputs& inputs, InputCache& cache) {
   std::vector<Diagnostic> refusals;
   std::set<std::string> told;
   bool any = false;
-  for (ClusterInput& cluster : clusters) {
+  for (ClusterInput& cluster : inputs.clusters) {
     try {
-      fit(scenario, trace, cluster, cache);
+      fit(scenario, inputs, cluster, cache);
       any = true;
     } catch (const Error& e) {
       cluster.unsuitable = e.diagnostics().front().message;
@@ -93,10 +91,9 @@ void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
   if (!any) throw Error(refusals);
 }
 
-void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
-               std::vector<ClusterInput>& clusters) {
+void fit_trace(const Scenario& scenario, Inputs& inputs) {
   InputCache cache;
-  fit_trace(scenario, trace, clusters, cache);
+  fit_trace(scenario, inputs, cache);
 }
 
 }  // namespace moesim

@@ -2,18 +2,14 @@
 // A recorded trace cut into steps for the GPUs of every cluster.
 #pragma once
 
-#include <vector>
-
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
 
 /// Chooses the expert-parallel degree, the batches and the steps of every cluster. One of several
 /// clusters that they do not fit is marked as unsuitable; throws Error when they fit none.
-void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
-               std::vector<ClusterInput>& clusters, InputCache& cache);
+void fit_trace(const Scenario& scenario, Inputs& inputs, InputCache& cache);
 /// The same without what others have cut.
-void fit_trace(const Scenario& scenario, const RoutingTrace& trace,
-               std::vector<ClusterInput>& clusters);
+void fit_trace(const Scenario& scenario, Inputs& inputs);
 
 }  // namespace moesim

@@ -16,8 +16,10 @@
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
 #include "sim/scenario/replayed_layers.h"
+#include "sim/scenario/scenario_synth.h"
 #include "sim/scenario/software_inputs.h"
 #include "sim/scenario/transport_inputs.h"
+#include "sim/trace/synth/drawn_trace.h"
 #include "sim/trace/verify.h"
 
 namespace moesim {
@@ -94,6 +96,12 @@ void check_names(const Scenario& scenario) {
 void require_equal(const Scenario& scenario, const char* what, const char* key, int trace,
                    int model, const std::string& model_name) {
   if (trace == model) return;
+  if (scenario.synth) {
+    throw at_its_line(Error(fmt::format("'synth': {} {}, and the model '{}' has {}", trace, what,
+                                        model_name, model),
+                            fmt::format("leave synth.{} out, and it is the model's", key)),
+                      scenario, "synth", "");
+  }
   throw error_in(
       scenario.trace,
       fmt::format("'{}': the trace has {} {}, the model '{}' has {}", key, trace, what, model_name,
@@ -156,6 +164,14 @@ void check_ids_once(const std::string& folder, const RoutingTrace& trace,
 
 /// The trace of the scenario, or an empty one of the model's shape.
 RoutingTrace trace_of(const Scenario& scenario, const MoeModel& model, InputCache& cache) {
+  if (scenario.synth) {
+    try {
+      const SynthOptions options = drawn_for(scenario, model);
+      return cache.traces.get(drawn_name(options), [&] { return drawn_trace(options); });
+    } catch (const Error& e) {
+      throw at_its_line(e, scenario, "synth", "");
+    }
+  }
   if (!scenario.trace.empty()) {
     return unless_unreadable([&]() -> const RoutingTrace& {
       return cache.traces.get(scenario.trace, [&] { return RoutingTrace::open(scenario.trace); });
@@ -192,7 +208,8 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
     inputs.layers.resize(info.layers.size());
     std::iota(inputs.layers.begin(), inputs.layers.end(), 0);
   }
-  unless_unreadable([&] { check_ids_once(scenario.trace, inputs.trace, inputs.layers, cache); });
+  inputs.trace_key = scenario.synth ? drawn_name(drawn_for(scenario, model)) : scenario.trace;
+  unless_unreadable([&] { check_ids_once(inputs.trace_key, inputs.trace, inputs.layers, cache); });
   inputs.software = open_software(scenario, cache);
   inputs.software_file = software_file(scenario, cache);
   for (const std::string& name : scenario.policies) {
@@ -236,14 +253,14 @@ PlannerOptions Inputs::planner_options(const Scenario& scenario,
 
 InputFile shared_trace_file(const Scenario& scenario, const Inputs& inputs, InputCache& cache) {
   const TraceInfo& info = inputs.trace.info();
-  if (scenario.trace.empty()) return inputs.trace_file();
-  return {info.name, cache.trace_hashes.get(scenario.trace, [&] { return inputs.trace.hash(); })};
+  if (!scenario.plays_choices()) return inputs.trace_file();
+  return {info.name, cache.trace_hashes.get(inputs.trace_key, [&] { return inputs.trace.hash(); })};
 }
 
 Inputs open_shared_inputs(const Scenario& scenario, InputCache& cache) {
   Inputs inputs = open_all(scenario, cache);
   if (!scenario.iteration) {
-    fit_trace(scenario, inputs.trace, inputs.clusters, cache);
+    fit_trace(scenario, inputs, cache);
   } else {
     for (ClusterInput& cluster : inputs.clusters) cluster.ep = scenario.iteration->parallel.ep;
   }

@@ -48,6 +48,7 @@ struct Inputs {
   std::vector<InputFile> transport_files = {};  // of what carries exchanges, by name
   Software software = {};                       // of iterations
   InputFile software_file = {};
+  std::string trace_key = {};  // tells the trace from others in a cache
 
   PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
   /// Reads all of it, since its hash is that of its content.

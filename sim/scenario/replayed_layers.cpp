@@ -44,7 +44,7 @@ std::vector<int> choose_layers(const Scenario& scenario, const TraceInfo& trace,
     return chosen;
   }
   check_not_dense(scenario, trace.layers, model, warnings);
-  if (trace.layers != model.moe_layers && !scenario.recorded_layers) {
+  if (trace.layers != model.moe_layers && !scenario.recorded_layers && !scenario.synth) {
     warnings.push_back(
         {Severity::warning, scenario.trace, 0, 0,
          fmt::format("'layers': the trace has {} MoE layers ({}), the model '{}' has {} ({}); only "

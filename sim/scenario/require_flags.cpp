@@ -5,15 +5,20 @@
 
 #include <algorithm>
 
+#include "sim/scenario/scenario_synth.h"
+
 namespace moesim {
 
 void require_flags(const std::vector<Override>& flags) {
   std::vector<std::string> missing;
   for (const char* key : {"topology", "model", "trace", "policy"}) {
-    // Balanced routing alone plays nothing recorded.
+    // Balanced routing plays no choices, and `synth` draws them.
     const auto names_it = [&](const Override& flag) {
-      return flag.path == key || (std::string(key) == "trace" && flag.path == "routing" &&
-                                  (flag.value == "balanced" || flag.value == R"(["balanced"])"));
+      if (flag.path == key) return true;
+      if (std::string(key) != "trace") return false;
+      return is_synth_key(flag.path == "set" ? flag.value : flag.path) ||
+             (flag.path == "routing" &&
+              (flag.value == "balanced" || flag.value == R"(["balanced"])"));
     };
     if (std::none_of(flags.begin(), flags.end(), names_it)) {
       missing.push_back(fmt::format("--{}", key));

@@ -11,6 +11,7 @@
 #include "sim/base/files.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/require_flags.h"
+#include "sim/scenario/scenario_synth.h"
 #include "sim/scenario/software_inputs.h"
 
 namespace moesim {
@@ -149,7 +150,7 @@ void read_layers(const YamlMap& map, Scenario& scenario) {
   }
 }
 
-/// Names and paths as they are meant in the scenario's file, for those who do not know it.
+/// Names and paths as they are meant in the scenario's file.
 std::vector<std::string> as_named_in(const std::string& file, const std::string& kind,
                                      std::vector<std::string> list) {
   for (std::string& given : list) given = moesim::as_named_in(file, kind, given);
@@ -174,10 +175,13 @@ void check_reached(const Scenario& s, const std::vector<Override>& changes,
 /// the names are read.
 std::vector<NamedAt> named_in(const YamlMap& map, const std::vector<Override>& flags,
                               const Scenario& s) {
-  const std::pair<std::string, std::vector<std::string>> inputs[] = {
-      {"topology", s.topologies}, {"model", {s.model}},         {"trace", {s.trace}},
-      {"policy", s.policies},     {"transport", {s.transport}}, {"software", {s.software}},
-  };
+  const std::pair<std::string, std::vector<std::string>> inputs[] = {{"topology", s.topologies},
+                                                                     {"model", {s.model}},
+                                                                     {"trace", {s.trace}},
+                                                                     {"policy", s.policies},
+                                                                     {"transport", {s.transport}},
+                                                                     {"software", {s.software}},
+                                                                     {"synth", {""}}};
   std::vector<NamedAt> result;
   for (const auto& [key, names] : inputs) {
     const auto value = map.find(key);
@@ -193,10 +197,8 @@ std::vector<NamedAt> named_in(const YamlMap& map, const std::vector<Override>& f
 /// A grid is no scenario, but for those who know its keys.
 void refuse_grid(const YamlMap& map, const std::vector<std::string>& known) {
   if (!known.empty()) return;
-  for (const char* key : {"axes", "synth"}) {
-    const auto value = map.find(key);
-    if (!value) continue;
-    value->error(fmt::format("'{}' makes this file a grid of scenarios", key),
+  if (const auto value = map.find("axes")) {
+    value->error("'axes' makes this file a grid of scenarios",
                  "moesim sweep runs all of it, moesim advise finds the best of it");
   }
 }
@@ -208,10 +210,11 @@ struct SortedFlags {
 
 SortedFlags sorted_out(const std::vector<Override>& flags) {
   SortedFlags sorted;
+  const auto is_own_key = [](auto& text) { return is_iteration_key(text) || is_synth_key(text); };
   for (const Override& flag : flags) {
     if (flag.path != "set") {
       sorted.keys.push_back(flag);
-    } else if (flag.value.find('=') != std::string::npos && is_iteration_key(flag.value)) {
+    } else if (flag.value.find('=') != std::string::npos && is_own_key(flag.value)) {
       sorted.keys.push_back(parse_override(flag.value));
     } else {
       sorted.changes.push_back(flag);
@@ -257,7 +260,8 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
   s.iteration = read_iteration(map, ep_flagged, path, software);
   const bool recorded =
       !s.iteration || std::ranges::count(s.iteration->routing, RoutingSource::recorded) > 0;
-  if (recorded || map.find("trace")) s.trace = trace_folder(name(map, "trace"), path);
+  s.synth = synth_in(map, keys);
+  if (!s.synth && (recorded || map.find("trace"))) s.trace = trace_folder(name(map, "trace"), path);
   s.policies = as_named_in(path, "models/system", names(map, "policy"));
   if (map.find("transport")) {
     s.transport = name(map, "transport");

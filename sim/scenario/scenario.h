@@ -9,6 +9,7 @@
 
 #include "sim/base/yaml.h"
 #include "sim/iteration/iteration_spec.h"
+#include "sim/trace/synth/synth_options.h"
 
 namespace moesim {
 
@@ -49,7 +50,8 @@ struct NamedAt {
 struct Scenario {
   std::vector<std::string> topologies;  // names or paths
   std::string model;                    // name or path
-  std::string trace;  // a trace directory, as it was found; empty where nothing recorded is played
+  std::string trace;  // a trace directory, as it was found; empty if nothing recorded is played
+  std::optional<SynthOptions> synth;      // in its place: drawn; what the model says is left out
   std::vector<std::string> policies;      // names of models/system, or paths
   std::string transport = own_transport;  // or ideal, a name of transports, a path
   std::vector<Fidelity> fidelities;
@@ -75,6 +77,9 @@ struct Scenario {
   std::string file;            // which it was read from; empty where flags say all
   std::vector<NamedAt> named;  // the inputs that `file` names; none of those that flags name
 
+  /// Whether choices of experts are played, recorded or drawn; else every expert has as many
+  /// tokens.
+  bool plays_choices() const { return !trace.empty() || synth; }
   /// The changes of the input ("topology", "model", "gpu", "policy", ...) of that name
   /// (changes_of).
   std::vector<Override> overrides_of(const std::string& input, const std::string& name) const;

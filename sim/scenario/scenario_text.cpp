@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/units.h"
+#include "sim/trace/synth/synth_reader.h"
 
 namespace moesim {
 namespace {
@@ -101,6 +102,7 @@ std::string to_text(const Scenario& s) {
                {"policy", s.policies},        {"fidelity", fidelities}, {"repeat", s.repeat},
                {"steps", steps_text(s.steps)}};
   if (s.trace.empty()) json.erase("trace");
+  if (s.synth) json["synth"] = Json::parse(synth_text(*s.synth));
   json["transport"] = s.transport;
   if (s.warmup > 0) json["warmup"] = s.warmup;
   if (s.p2p_order == P2pOrder::nccl) json["p2p_order"] = "nccl";

@@ -64,9 +64,8 @@ std::vector<double> numbers_of(const SweepAxis& axis) {
 
 }  // namespace
 
-std::string advice_header(const SweepGrid& grid, const TraceOf& trace_of,
-                          const std::string& version) {
-  Scenario first = grid.unit(0, trace_of);
+std::string advice_header(const SweepGrid& grid, const std::string& version) {
+  Scenario first = grid.unit(0);
   first.fidelities = {Fidelity::port};
   first.p2p_order = P2pOrder::all_at_once;
   auto text = header_of(with_lists(first, grid), version);
@@ -84,10 +83,10 @@ std::string advice_header(const SweepGrid& grid, const TraceOf& trace_of,
          fmt::format("# the above with {}: of the first candidate\n", fmt::join(of_first, ", "));
 }
 
-std::string hint_about(const SweepGrid& grid, const TraceOf& trace_of, std::int64_t candidate) {
+std::string hint_about(const SweepGrid& grid, std::int64_t candidate) {
   try {
     InputCache cache;
-    open_shared_inputs(grid.unit(candidate, trace_of), cache);
+    open_shared_inputs(grid.unit(candidate), cache);
     return "";
   } catch (const Error& e) {
     return e.diagnostics().front().hint;

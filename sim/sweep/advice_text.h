@@ -11,11 +11,10 @@ namespace moesim {
 
 /// What compare prints above its table, of all clusters and policies of the grid, and of which
 /// candidate the rest of it is. Empty if the first candidate cannot be opened.
-std::string advice_header(const SweepGrid& grid, const TraceOf& trace_of,
-                          const std::string& version);
+std::string advice_header(const SweepGrid& grid, const std::string& version);
 
 /// What to do about a candidate whose inputs cannot be opened; empty if they can.
-std::string hint_about(const SweepGrid& grid, const TraceOf& trace_of, std::int64_t candidate);
+std::string hint_about(const SweepGrid& grid, std::int64_t candidate);
 
 /// A line for each axis of numbers, three or more, of which the candidate has the least or the
 /// largest.

@@ -180,28 +180,18 @@ class Adviser {
   }
 
   std::vector<BreakEven> break_even_with(std::int64_t slower) const {
-    const GridTraces traces(options_.folder);
-    const auto scenario = [&](std::int64_t id) {
-      return port_.grid().unit(
-          id, [&](const SynthOptions& options) { return traces.path_of(options); });
-    };
-    return break_even(scenario(ranked_[0]), scenario(slower), options_.workers, options_.stop);
+    const SweepGrid& grid = port_.grid();
+    return break_even(grid.unit(ranked_[0]), grid.unit(slower), options_.workers, options_.stop);
   }
 
-  TraceOf trace_of() const {
-    return [traces = GridTraces(options_.folder)](const SynthOptions& options) {
-      return traces.path_of(options);
-    };
-  }
-
-  std::string header() const { return advice_header(port_.grid(), trace_of(), options_.version); }
+  std::string header() const { return advice_header(port_.grid(), options_.version); }
 
   /// As the first candidate that cannot be for this reason has it.
   std::string hint_of(const std::string& reason) const {
     const auto& rows = analytic_.rows();
     const auto found =
         std::ranges::find_if(rows, [&](const auto& row) { return row.second.reason == reason; });
-    return found == rows.end() ? "" : hint_about(analytic_.grid(), trace_of(), found->first);
+    return found == rows.end() ? "" : hint_about(analytic_.grid(), found->first);
   }
 
   static std::string words(const std::vector<BreakEven>& found) {

@@ -19,7 +19,7 @@ std::vector<std::string> advise_questions();
 std::vector<SweepAxis> axes_of_question(const std::string& question, const SweepGrid& grid);
 
 struct AdviseOptions {
-  std::string version, folder;  // folder: of traces that are drawn
+  std::string version;
   int workers = 1;
   int shown = 5;
   double budget = 600;                   // seconds

@@ -87,8 +87,8 @@ Candidates::Candidates(const SweepGrid& grid, Fidelity fidelity, const AdviseOpt
     : grid_(grid.at_fidelity(fidelity)),
       fidelity_(fidelity_names[static_cast<std::size_t>(fidelity)]),
       options_(options),
-      checks_memory_(grid_.unit(0, not_drawn).memory != MemoryCheck::ignore),
-      runner_(grid_, GridTraces(options.folder), options.version, fidelity == Fidelity::analytic) {}
+      checks_memory_(grid_.unit(0).memory != MemoryCheck::ignore),
+      runner_(grid_, options.version, fidelity == Fidelity::analytic) {}
 
 double Candidates::time(std::int64_t id) const {
   const auto found = rows_.find(id);

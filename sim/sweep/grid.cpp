@@ -16,7 +16,7 @@
 namespace moesim {
 namespace {
 
-const std::vector<std::string> own_keys = {"axes", "synth"};
+const std::vector<std::string> own_keys = {"axes"};
 const std::string fidelity_axis = "fidelity";
 constexpr std::int64_t most_scenarios = 100'000'000;
 constexpr std::size_t most_filled = 16 << 20;
@@ -55,8 +55,6 @@ bool changes_input(const std::string& key) {
                                        input == "policy" || input == "transport");
 }
 
-std::string not_drawn(const SynthOptions&) { return "drawn"; }
-
 SweepGrid SweepGrid::read(const std::string& given, const std::vector<Override>& flags) {
   if (given.empty()) {
     require_flags(flags);
@@ -88,7 +86,7 @@ SweepGrid SweepGrid::parse(const std::string& text, const std::string& path,
 
 /// Lists of the scenario itself, which make the grid of a comparison.
 void SweepGrid::add_lists() {
-  const Scenario first = at(std::vector<std::size_t>(axes_.size(), 0), false, not_drawn);
+  const Scenario first = at(std::vector<std::size_t>(axes_.size(), 0), false);
   std::vector<SweepAxis> lists;
   const auto add = [&](const std::string& key, const std::vector<std::string>& values) {
     if (values.size() > 1) lists.push_back(list_axis(key, values));
@@ -118,7 +116,7 @@ void SweepGrid::check_points() const {
     std::vector<std::size_t> point(axes_.size(), 0);
     for (; point[a] < axes_[a].points.size(); ++point[a]) {
       try {
-        const Scenario s = at(point, false, not_drawn);
+        const Scenario s = at(point, false);
         if (s.topologies.size() * s.policies.size() * s.fidelities.size() == 1) continue;
         throw error_in(path_,
                        fmt::format("the point '{}' of the axis '{}' is a list",
@@ -204,8 +202,7 @@ std::string SweepGrid::filled(const std::vector<std::size_t>& point) const {
   return text;
 }
 
-Scenario SweepGrid::at(const std::vector<std::size_t>& point, bool all_fidelities,
-                       const TraceOf& trace_of) const {
+Scenario SweepGrid::at(const std::vector<std::size_t>& point, bool all_fidelities) const {
   const std::string text = filled(point);
   std::vector<Override> flags;
   for (std::size_t a = 0; a < axes_.size(); ++a) {
@@ -218,9 +215,6 @@ Scenario SweepGrid::at(const std::vector<std::size_t>& point, bool all_fidelitie
     for (const Override& change : axes_[a].points[point[a]].changes) {
       flags.push_back(flag_of(change, axes_[a].name));
     }
-  }
-  if (const auto synth = read_synth(text, path_)) {
-    flags.push_back({"trace", quoted(trace_of(*synth)), "synth"});
   }
   std::vector<Override> all = flags_;  // axes win over flags, which win over the file
   all.insert(all.end(), flags.begin(), flags.end());
@@ -244,12 +238,12 @@ std::vector<Override> SweepGrid::reached(const std::string& text,
   return kept;
 }
 
-Scenario SweepGrid::unit(std::int64_t number, const TraceOf& trace_of) const {
-  return at(places(number * unit_size()), true, trace_of);
+Scenario SweepGrid::unit(std::int64_t number) const {
+  return at(places(number * unit_size()), true);
 }
 
 std::vector<Fidelity> SweepGrid::fidelities() const {
-  const Scenario first = at(places(0), true, not_drawn);
+  const Scenario first = at(places(0), true);
   std::set<Fidelity> all(first.fidelities.begin(), first.fidelities.end());
   for (const SweepAxis& axis : axes_) {
     for (const AxisPoint& point : axis.points) {

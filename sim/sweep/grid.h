@@ -3,14 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/scenario/scenario.h"
-#include "sim/trace/synth/synth.h"
 
 namespace moesim {
 
@@ -27,9 +25,6 @@ struct SweepAxis {
   bool variable = false;  // ${name} in the file stands for the text of the point
   std::vector<AxisPoint> points;
 };
-
-/// The folder of a trace that is drawn for the sweep.
-using TraceOf = std::function<std::string(const SynthOptions&)>;
 
 class SweepGrid {
  public:
@@ -58,15 +53,14 @@ class SweepGrid {
   /// The point of each axis.
   std::vector<const AxisPoint*> points(std::int64_t id) const;
   /// The scenario of a unit, with one topology, policy and routing. Throws Error.
-  Scenario unit(std::int64_t number, const TraceOf& trace_of) const;
+  Scenario unit(std::int64_t number) const;
   /// All fidelities that some scenario asks for.
   std::vector<Fidelity> fidelities() const;
   /// Equal for equal scenarios: of the file, the flags and the axes.
   std::string hash() const;
 
  private:
-  Scenario at(const std::vector<std::size_t>& point, bool all_fidelities,
-              const TraceOf& trace_of) const;
+  Scenario at(const std::vector<std::size_t>& point, bool all_fidelities) const;
   std::vector<Override> reached(const std::string& text, const std::vector<Override>& flags) const;
   std::vector<std::size_t> places(std::int64_t id) const;
   void add_lists();
@@ -87,12 +81,8 @@ class SweepGrid {
 bool changes_input(const std::string& key);
 /// What is wrong with a change of one input alone that the scenario does not have, else nothing.
 std::vector<Diagnostic> mistakes_in_reach(const Scenario& s, const Override& change);
-/// No folder is there: the points of a grid are checked before anything is drawn.
-std::string not_drawn(const SynthOptions& options);
 
 /// The `axes` of a grid's text, in their order. Throws Error.
 std::vector<SweepAxis> read_axes(const std::string& text, const std::string& path);
-/// The `synth` of a grid's text: a trace to draw. Throws Error.
-std::optional<SynthOptions> read_synth(const std::string& text, const std::string& path);
 
 }  // namespace moesim

@@ -79,7 +79,7 @@ std::optional<Diagnostic> SweepGrid::mistake_in_name(std::size_t axis, std::size
   if (folder == folders.end()) return std::nullopt;
   std::vector<std::size_t> point(axes_.size(), 0);
   point[axis] = place;
-  const Scenario s = at(point, false, not_drawn);
+  const Scenario s = at(point, false);
   const std::string& name = change.path == "topology" ? s.topologies.front()
                             : change.path == "model"  ? s.model
                                                       : s.policies.front();
@@ -108,7 +108,7 @@ std::optional<Diagnostic> SweepGrid::mistake_in_all(std::size_t axis, std::size_
   std::vector<std::size_t> point(axes_.size(), 0);
   if (axis < axes_.size()) point[axis] = place;
   for (int tried = 0; tried < most_tried; ++tried) {
-    const auto mistake = mistake_of(at(point, false, not_drawn), change, input, cache);
+    const auto mistake = mistake_of(at(point, false), change, input, cache);
     if (!mistake) return std::nullopt;
     if (!first) first = mistake;
     auto next = varied.begin();

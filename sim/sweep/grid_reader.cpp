@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of a grid that are no keys of a scenario: axes, and the trace to draw.
+// The axes of a grid.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,35 +82,6 @@ std::vector<SweepAxis> read_axes(const std::string& text, const std::string& pat
   }
   doc->finish();
   return axes;
-}
-
-std::optional<SynthOptions> read_synth(const std::string& text, const std::string& path) {
-  if (text.find("synth") == std::string::npos) return std::nullopt;
-  const auto doc = YamlDocument::from_text(text, path);
-  const YamlMap root = doc->root().map();
-  for (const std::string& key : root.keys()) root.find(key);
-  const auto value = root.find("synth");
-  if (!value) return std::nullopt;
-  const YamlMap map = value->map();
-  SynthOptions o;
-  const Range count{1, 1 << 30}, part{0, 1};
-  o.experts = static_cast<int>(map.integer("experts", {1, 1 << 16}));
-  o.top_k = static_cast<int>(map.integer("top_k", {1, 1 << 10}));
-  o.tokens = map.integer("tokens", count, o.tokens);
-  o.sequences = static_cast<int>(map.integer("sequences", count, o.sequences));
-  o.steps = static_cast<int>(map.integer("steps", {1, 1 << 20}, o.steps));
-  o.layers.resize(static_cast<std::size_t>(map.integer("layers", {1, 1 << 10}, 1)));
-  for (std::size_t l = 0; l < o.layers.size(); ++l) o.layers[l] = static_cast<int>(l);
-  o.skew = map.number("skew", non_negative, o.skew);
-  o.affinity = map.number("affinity", part, o.affinity);
-  o.communities = static_cast<int>(map.integer("communities", {0, 1 << 16}, o.communities));
-  o.stickiness = map.number("stickiness", part, o.stickiness);
-  o.drift = map.number("drift", part, o.drift);
-  o.groups = static_cast<int>(map.integer("groups", {1, 1 << 16}, o.groups));
-  o.kept_groups = static_cast<int>(map.integer("kept_groups", {1, 1 << 16}, o.kept_groups));
-  o.seed = static_cast<std::uint64_t>(map.integer("seed", non_negative, 1));
-  doc->finish();
-  return o;
 }
 
 }  // namespace moesim

@@ -20,7 +20,7 @@ struct AskedIteration {
 };
 
 AskedIteration iteration_of(const SweepGrid& grid, const std::string& question) {
-  const Scenario scenario = grid.unit(0, not_drawn);
+  const Scenario scenario = grid.unit(0);
   if (!scenario.iteration) {
     throw Error(fmt::format("--ask {}: the scenario is one of steps", question),
                 "a scenario with 'batch' is one of iterations, or: --global-batch N --sequence N");

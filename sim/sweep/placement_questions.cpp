@@ -18,7 +18,7 @@ constexpr int longest_interval = 128;
 
 std::vector<std::string> policies_of(const SweepGrid& grid) {
   const auto axis = std::ranges::find(grid.axes(), "policy", &SweepAxis::name);
-  if (axis == grid.axes().end()) return grid.unit(0, not_drawn).policies;
+  if (axis == grid.axes().end()) return grid.unit(0).policies;
   std::vector<std::string> names;
   for (const AxisPoint& point : axis->points) names.push_back(point.text);
   return names;
@@ -65,7 +65,7 @@ std::vector<std::string> slot_counts(const Scenario& scenario) {
 }
 
 std::vector<SweepAxis> slots(const SweepGrid& grid) {
-  const Scenario scenario = grid.unit(0, not_drawn);
+  const Scenario scenario = grid.unit(0);
   const std::vector<Balancer> all = balancers(grid, scenario);
   const std::vector<std::string> counts = slot_counts(scenario);
   const auto same_key = [&](const Balancer& b) { return b.key == all.front().key; };
@@ -105,7 +105,7 @@ AskedSteps window_of(const Scenario& scenario) {
 /// Powers of two, all over the same steps, which each of them divides. The first plan is made for
 /// the first of these, so that every interval is charged the moves of one plan.
 std::vector<SweepAxis> intervals(const SweepGrid& grid) {
-  const Scenario scenario = grid.unit(0, not_drawn);
+  const Scenario scenario = grid.unit(0);
   AskedSteps window = window_of(scenario);
   if (window.warmup == 0) {  // a plan needs loads
     ++window.first;

@@ -82,7 +82,7 @@ SweepAxis domain_sizes(const Scenario& scenario) {
   return axis_of("policy.placement.domains", points);
 }
 
-Scenario first_of(const SweepGrid& grid) { return grid.unit(0, not_drawn); }
+Scenario first_of(const SweepGrid& grid) { return grid.unit(0); }
 
 std::vector<Question> all_questions() {
   std::vector<Question> all = {

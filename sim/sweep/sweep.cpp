@@ -103,10 +103,7 @@ void end_launch(const SweepGrid& grid, const SweepOptions& options) {
 class Sweep {
  public:
   Sweep(const SweepGrid& grid, const SweepOptions& options)
-      : grid_(grid),
-        options_(options),
-        about_(about_of(grid)),
-        runner_(grid, GridTraces(options.file + ".traces"), options.version) {}
+      : grid_(grid), options_(options), about_(about_of(grid)), runner_(grid, options.version) {}
 
   SweepEnd run() {
     const std::string file = file_of(options_);
@@ -218,7 +215,7 @@ SweepEnd run_sweep(const SweepGrid& grid, const SweepOptions& options) {
 }
 
 SweepEnd merge_sweep(const SweepGrid& grid, const std::string& file, const std::string& version) {
-  UnitRunner runner(grid, GridTraces(file + ".traces"), version);
+  UnitRunner runner(grid, version);
   std::vector<std::string> all = part_files(file), left;
   std::erase_if(all, is_being_written);
   if (is_there(file)) all.push_back(file);

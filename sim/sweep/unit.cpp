@@ -74,12 +74,8 @@ void fill(SweepRow& row, nlohmann::ordered_json result) {
 
 }  // namespace
 
-Scenario UnitRunner::scenario_of(std::int64_t unit) const {
-  return grid_.unit(unit, [this](const SynthOptions& options) { return traces_.path_of(options); });
-}
-
 void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
-  const Scenario scenario = scenario_of(unit);
+  const Scenario scenario = grid_.unit(unit);
   ComparisonOptions options;
   options.workers = 0;
   options.may_run_none = true;
@@ -129,7 +125,7 @@ std::string UnitRunner::state_of(const Error& e) const {
 
 std::optional<std::vector<InputHash>> UnitRunner::hashes(std::int64_t unit) {
   try {
-    const Scenario scenario = scenario_of(unit);
+    const Scenario scenario = grid_.unit(unit);
     const Inputs inputs = open_shared_inputs(scenario, cache_);
     SweepRow row;
     add_inputs(row, inputs, shared_trace_file(scenario, inputs, cache_), scenario,

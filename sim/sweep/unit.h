@@ -8,7 +8,6 @@
 
 #include "sim/scenario/input_cache.h"
 #include "sim/sweep/grid.h"
-#include "sim/sweep/grid_traces.h"
 #include "sim/sweep/row.h"
 
 namespace moesim {
@@ -22,10 +21,8 @@ struct InputHash {
 class UnitRunner {
  public:
   /// The grid must outlive it; `version` is that of the program.
-  UnitRunner(const SweepGrid& grid, GridTraces traces, std::string version,
-             bool least_times = false)
+  UnitRunner(const SweepGrid& grid, std::string version, bool least_times = false)
       : grid_(grid),
-        traces_(std::move(traces)),
         version_(std::move(version)),
         least_times_(least_times),
         fidelities_(grid.fidelities()) {}
@@ -41,12 +38,10 @@ class UnitRunner {
                                 const std::string& reason) const;
 
  private:
-  Scenario scenario_of(std::int64_t unit) const;
   void simulate(std::int64_t unit, std::vector<SweepRow>& rows);
   std::string state_of(const Error& e) const;
 
   const SweepGrid& grid_;
-  GridTraces traces_;
   std::string version_;
   bool least_times_;                  // are figures, too
   std::vector<Fidelity> fidelities_;  // of the whole grid

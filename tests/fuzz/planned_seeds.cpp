@@ -77,7 +77,6 @@ std::vector<std::string> saved_texts() {
 std::vector<std::string> grid_texts() {
   return {R"(topology: hiermoe-a6000
 model: tiny-moe
-trace: tiny-moe-train
 policy: [dedup, laer]
 fidelity: [analytic, port]
 axes:

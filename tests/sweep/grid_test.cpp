@@ -15,21 +15,20 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string base = R"(topology: h100-rail
+const std::string without_trace = R"(topology: h100-rail
 model: gpt-oss-20b
-trace: tiny-moe-train
 policy: megatron
 )";
-
-std::string no_trace(const SynthOptions& options) {
-  return "drawn-" + std::to_string(options.seed);
-}
+const std::string base = without_trace + "trace: tiny-moe-train\n";
 
 class GridTest : public testing::Test {
  protected:
   SweepGrid read(const std::string& more, const std::vector<Override>& flags = {}) {
+    return read_text(base + more, flags);
+  }
+  SweepGrid read_text(const std::string& text, const std::vector<Override>& flags = {}) {
     const std::string path = scratch_ / "grid.yaml";
-    write_file(path, base + more);
+    write_file(path, text);
     return SweepGrid::read(path, flags);
   }
   std::string mistake(const std::string& more) {
@@ -55,7 +54,7 @@ TEST_F(GridTest, LastAxisChangesFirst) {
   EXPECT_THAT(texts(grid, 0), ElementsAre("2", "0:1"));
   EXPECT_THAT(texts(grid, 1), ElementsAre("2", "0:2"));
   EXPECT_THAT(texts(grid, 5), ElementsAre("8", "0:2"));
-  const Scenario last = grid.unit(5, no_trace);
+  const Scenario last = grid.unit(5);
   ASSERT_EQ(last.set.size(), 1U);
   EXPECT_EQ(last.set[0].path + "=" + last.set[0].value, "topology.nodes=8");
   EXPECT_EQ(last.steps.last, 2);
@@ -74,8 +73,8 @@ TEST_F(GridTest, ListsOfTheScenarioAreAxes) {
   EXPECT_THAT(names, ElementsAre("policy", "topology.nodes", "fidelity"));
   EXPECT_EQ(grid.size(), 8);
   EXPECT_EQ(grid.unit_size(), 2) << "fidelities share a plan";
-  EXPECT_EQ(grid.unit(0, no_trace).fidelities.size(), 2U);
-  EXPECT_EQ(grid.unit(3, no_trace).policies, std::vector<std::string>{"dedup"});
+  EXPECT_EQ(grid.unit(0).fidelities.size(), 2U);
+  EXPECT_EQ(grid.unit(3).policies, std::vector<std::string>{"dedup"});
 }
 
 TEST_F(GridTest, ListedPointsChangeSeveralKeys) {
@@ -87,8 +86,8 @@ TEST_F(GridTest, ListedPointsChangeSeveralKeys) {
   ASSERT_EQ(grid.size(), 2);
   EXPECT_THAT(texts(grid, 0), ElementsAre("small"));
   EXPECT_THAT(texts(grid, 1), ElementsAre("topology=hybridep-l ep=16"));
-  EXPECT_EQ(grid.unit(0, no_trace).ep, 8);
-  EXPECT_EQ(grid.unit(1, no_trace).topologies, std::vector<std::string>{"hybridep-l"});
+  EXPECT_EQ(grid.unit(0).ep, 8);
+  EXPECT_EQ(grid.unit(1).topologies, std::vector<std::string>{"hybridep-l"});
 }
 
 TEST_F(GridTest, VariablesStandInTheFile) {
@@ -96,13 +95,22 @@ TEST_F(GridTest, VariablesStandInTheFile) {
 axes: {rate: [25, 50]}
 )");
   ASSERT_EQ(grid.size(), 2);
-  EXPECT_EQ(grid.unit(1, no_trace).set[0].value, "50 GB/s");
+  EXPECT_EQ(grid.unit(1).set[0].value, "50 GB/s");
 }
 
 TEST_F(GridTest, TracesAreDrawn) {
+  const SweepGrid grid = read_text(without_trace + R"(synth: {experts: 32, seed: "${seed}"}
+axes: {seed: [1, 7]}
+)");
+  EXPECT_EQ(grid.unit(1).synth->seed, 7u);
+}
+
+TEST_F(GridTest, AnAxisMayChangeHowATraceIsDrawn) {
   const SweepGrid grid =
-      read("synth: {experts: 32, top_k: 4, seed: \"${seed}\"}\naxes: {seed: [1, 7]}\n");
-  EXPECT_EQ(grid.unit(1, no_trace).trace, "drawn-7");
+      read_text(without_trace + "synth: {seed: 3}\naxes: {synth.skew: [0, 0.5]}\n");
+  ASSERT_EQ(grid.size(), 2);
+  EXPECT_DOUBLE_EQ(grid.unit(1).synth->skew, 0.5);
+  EXPECT_EQ(grid.unit(1).synth->seed, 3u);
 }
 
 TEST_F(GridTest, HashTellsGridsApart) {
@@ -122,7 +130,7 @@ TEST_F(GridTest, MistakesHaveTheirPlace) {
   EXPECT_THAT(mistake("axes: {toplogy.nodes: [8]}\n"), HasSubstr("toplogy"));
   EXPECT_THAT(mistake("ep: ${degree}\n"), HasSubstr("grid.yaml:5:5: error: no axis"));
   EXPECT_THAT(mistake("axes: {policy: [[megatron, dedup]]}\n"), HasSubstr("is a list"));
-  EXPECT_THAT(mistake("synth: {experts: 32}\n"), HasSubstr("top_k"));
+  EXPECT_THAT(mistake("synth: {expert: 32}\n"), HasSubstr("did you mean 'experts'"));
 }
 
 /// What check_inputs says, or "none".
@@ -160,8 +168,8 @@ TEST_F(GridTest, KeysThatSomeInputsKnowAreNone) {
               HasSubstr("unknown key 'dept'"));
   const SweepGrid of_one = read("axes: {policy:hiermoe-hd.dispatch.depth: [1, 2]}\n", both);
   EXPECT_EQ(mistake_in_inputs(of_one), "none");
-  EXPECT_TRUE(of_one.unit(0, no_trace).set.empty()) << "megatron has none of it";
-  EXPECT_EQ(of_one.unit(3, no_trace).set.size(), 1U);
+  EXPECT_TRUE(of_one.unit(0).set.empty()) << "megatron has none of it";
+  EXPECT_EQ(of_one.unit(3).set.size(), 1U);
   const std::string once =
       mistake_in_inputs(read("axes: {policy:hiermoe.dispatch.depth: [1, 2]}\n", both));
   EXPECT_THAT(once,

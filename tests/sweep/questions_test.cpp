@@ -140,10 +140,10 @@ TEST_F(QuestionsTest, IntervalsDivideTheStepsThatTheyAreSimulatedOver) {
     EXPECT_THAT(texts(intervals[1]), testing::IsSupersetOf({"1", "2", "4", "8"})) << more;
     const SweepGrid asked = of_scenario.with_axes(intervals);
     for (std::int64_t unit = 0; unit < asked.units(); ++unit) {
-      const Scenario s = asked.unit(unit, not_drawn);
+      const Scenario s = asked.unit(unit);
       const int interval = std::stoi(intervals[1].points[static_cast<std::size_t>(unit)].text);
       EXPECT_EQ((s.steps.last - s.steps.first) % interval, 0) << more;
-      EXPECT_EQ(s.steps.last, asked.unit(0, not_drawn).steps.last);
+      EXPECT_EQ(s.steps.last, asked.unit(0).steps.last);
       EXPECT_GE(s.warmup, 1);
       EXPECT_THAT(s.overrides_of("policy", "eplb"),
                   testing::Contains(testing::Field(&Override::path, "placement.first")));

@@ -10,9 +10,7 @@
 #include <numeric>
 
 #include "sim/base/descending.h"
-#include "sim/base/files.h"
 #include "sim/base/most.h"
-#include "sim/base/wire.h"
 #include "sim/trace/synth/fit.h"
 #include "sim/trace/writer.h"
 
@@ -230,11 +228,6 @@ std::shared_ptr<const TraceStep> Synthesis::next_step(const TraceProgress& progr
   }
   ++step_;
   return make_step(info_, std::move(arrays));
-}
-
-std::string drawn_name(const SynthOptions& options) {
-  constexpr std::size_t digits = 16;
-  return "drawn-" + hash_of(to_bytes(options)).substr(0, digits);
 }
 
 void write_synthetic_trace(const std::string& folder, const SynthOptions& options) {

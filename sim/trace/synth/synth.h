@@ -10,27 +10,9 @@
 #include "sim/trace/memory_step.h"
 #include "sim/trace/progress.h"
 #include "sim/trace/synth/choice_model.h"
+#include "sim/trace/synth/synth_options.h"
 
 namespace moesim {
-
-struct SynthOptions {
-  std::string name = "synthetic";
-  std::string model = "synthetic";
-  int experts = 64;
-  int top_k = 8;
-  std::vector<int> layers = {0};  // model layer numbers
-  std::int64_t tokens = 8192;     // per step
-  int sequences = 8;              // per step, as equal as can be
-  int steps = 1;
-  double skew = 0;        // Zipf exponent: popularity of the i-th expert ~ i^-skew
-  double affinity = 0;    // share of choices taken from the community of the token's first choice
-  int communities = 0;    // per layer, of equal size; 0: of 8 experts each
-  double stickiness = 0;  // probability to keep an expert of the token before
-  double drift = 0;  // 0: the same experts stay popular, 1: popularity is dealt anew every step
-  int groups = 1;    // group-limited gate: expert groups, of which a token uses kept_groups
-  int kept_groups = 1;
-  std::uint64_t seed = 1;
-};
 
 /// Throws Error unless experts, top_k, layers, tokens, sequences and steps can be.
 void check_shape(const SynthOptions& options);
@@ -72,9 +54,6 @@ class Synthesis {
   std::vector<Layer> layers_;
   int step_ = 0;
 };
-
-/// The name of a folder for a trace of these options: "drawn-" and a hash of all of them.
-std::string drawn_name(const SynthOptions& options);
 
 /// All steps, as a trace in a new folder. Throws Error.
 void write_synthetic_trace(const std::string& folder, const SynthOptions& options);

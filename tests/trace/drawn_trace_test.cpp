@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces that are drawn when they are needed: what is kept, and what never counts as kept.
+#include "sim/trace/synth/drawn_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "sim/base/files.h"
+#include "sim/trace/synth/synth.h"
+#include "sim/trace/synth/synth_reader.h"
+#include "tests/trace/scratch.h"
+
+namespace moesim {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A cache of the test's own.
+class DrawnTraceTest : public testing::Test {
+ protected:
+  DrawnTraceTest() { keep_in(scratch_ / "cache"); }
+  ~DrawnTraceTest() override { ::unsetenv("XDG_CACHE_HOME"); }
+
+  static void keep_in(const std::string& folder) { ::setenv("XDG_CACHE_HOME", folder.c_str(), 1); }
+  /// The folder of the only trace that is kept.
+  static fs::path kept() {
+    fs::path found;
+    for (const auto& entry : fs::directory_iterator(drawn_folder())) {
+      if (!entry.is_directory()) continue;
+      EXPECT_TRUE(found.empty()) << entry.path() << " next to " << found;
+      found = entry.path();
+    }
+    return found;
+  }
+
+  ScratchFolder scratch_;
+  SynthOptions options_ = [] {
+    SynthOptions o;
+    o.experts = 8;
+    o.top_k = 2;
+    o.tokens = 32;
+    o.steps = 3;
+    o.skew = 0.5;
+    o.seed = 7;
+    return o;
+  }();
+};
+
+TEST_F(DrawnTraceTest, IsTheTraceOfTheOptions) {
+  SynthOptions named = options_;
+  named.name = "synthetic routing (skew 0.5, seed 7)";
+  write_synthetic_trace(scratch_ / "by-hand", named);
+  const RoutingTrace trace = drawn_trace(options_);
+  EXPECT_EQ(trace.info().name, named.name);
+  EXPECT_EQ(trace.info().phase, Phase::synthetic);
+  EXPECT_EQ(trace.hash(), RoutingTrace::open(scratch_ / "by-hand").hash());
+}
+
+TEST_F(DrawnTraceTest, IsKeptAndReadTheNextTime) {
+  const std::string hash = drawn_trace(options_).hash();
+  const fs::path folder = kept();
+  const auto written = fs::last_write_time(folder / "trace.json");
+  EXPECT_EQ(drawn_trace(options_).hash(), hash);
+  EXPECT_EQ(fs::last_write_time(kept() / "trace.json"), written);
+}
+
+TEST_F(DrawnTraceTest, OtherOptionsAreAnotherTrace) {
+  SynthOptions other = options_;
+  other.tokens = 64;  // not in the title
+  EXPECT_NE(drawn_name(options_), drawn_name(other));
+  EXPECT_EQ(drawn_trace(options_).step(0).tokens(), 32);
+  EXPECT_EQ(drawn_trace(other).step(0).tokens(), 64);
+}
+
+TEST_F(DrawnTraceTest, WhatIsDamagedIsDrawnAgain) {
+  const std::string hash = drawn_trace(options_).hash();
+  write_file((kept() / "trace.json").string(), "{\"format\": ");
+  EXPECT_EQ(drawn_trace(options_).hash(), hash);
+  fs::remove_all(kept() / "step-00000001");
+  EXPECT_EQ(drawn_trace(options_).hash(), hash);
+  EXPECT_EQ(drawn_trace(options_).step_count(), 3);
+}
+
+TEST_F(DrawnTraceTest, IsInMemoryIfNothingCanBeKept) {
+  const std::string hash = drawn_trace(options_).hash();
+  write_file(scratch_ / "file", "not a folder");
+  keep_in(scratch_ / "file");
+  EXPECT_EQ(drawn_trace(options_).hash(), hash);
+}
+
+TEST_F(DrawnTraceTest, OptionsThatCannotBeAreAnErrorAndKeepNothing) {
+  options_.top_k = 9;
+  EXPECT_THROW(drawn_trace(options_), Error);
+  EXPECT_FALSE(fs::exists(drawn_folder()));
+}
+
+TEST(SynthTitle, SaysWhatShapesTheChoices) {
+  SynthOptions o;
+  EXPECT_EQ(synth_title(o), "synthetic routing (skew 0, seed 1)");
+  o.affinity = 0.4;
+  o.drift = 0.05;
+  o.groups = 8;
+  o.kept_groups = 4;
+  EXPECT_EQ(synth_title(o),
+            "synthetic routing (skew 0, affinity 0.4, drift 0.05, 4 of 8 groups, seed 1)");
+}
+
+}  // namespace
+}  // namespace moesim
