@@ -35,7 +35,7 @@ const std::map<std::string, Examples> examples = {
       "my-run.yaml --policy eplb --format sglang -o eplb.json"}},
     {"export rank-costs", {"h100-rail", "h100-rail --set topology.nodes=8 --size \"64 kB\""}},
     {"list", {"policies", "topologies --format markdown"}},
-    {"papers", {"--fast", "--only deepep-*"}},
+    {"papers", {"--headlines", "--only deepep-*"}},
     {"place", {"--policy eplb --loads loads.json", "--policy llep --loads - < loads.json"}},
     {"plan",
      {"quickstart --topology h100-rail --policy dedup --steps 0 --check",

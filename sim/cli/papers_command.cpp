@@ -13,6 +13,7 @@
 #include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
 #include "sim/papers/frozen.h"
+#include "sim/papers/headline_table.h"
 #include "sim/papers/papers_report.h"
 #include "sim/report/tolerance.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 struct PapersOptions {
   std::vector<std::string> files, only;
-  bool fast = false, left_out = false;
+  bool fast = false, headlines = false, left_out = false;
   int workers = 0;
   std::string page, kept, frozen, scored, stored, slack = "0.5 %";
   ResultOutput output;
@@ -30,7 +31,10 @@ struct PapersOptions {
 std::vector<PaperTable> asked_tables(const PapersOptions& options) {
   std::vector<PaperTable> tables;
   for (const std::string& file : options.files) tables.push_back(read_paper_table(file));
-  if (options.files.empty()) tables = shipped_paper_tables(options.only);
+  if (options.files.empty()) {
+    tables = shipped_paper_tables(options.headlines ? std::vector<std::string>() : options.only);
+  }
+  if (options.headlines) tables = headlines_of(std::move(tables), options.only);
   if (options.fast) std::erase_if(tables, [](const PaperTable& t) { return !t.fast; });
   if (tables.empty()) throw Error("no table is left");
   if (options.left_out) leave_out_own_fits(tables);
@@ -80,9 +84,15 @@ void add_papers_command(CommandLine& app) {
       "papers", "Compares published figures with simulated ones, table by table");
   Flag files = command.add_option("TABLE", options->files,
                                   "files of published figures (default: those of moesim)");
-  command.add_option("--only", options->only, "these tables alone: a name, or its beginning and *")
+  command
+      .add_option(
+          "--only", options->only,
+          "only these tables, or with --headlines systems or scenarios: a name, or its beginning "
+          "and *")
       .separated_by(',')
       .excludes(files);
+  command.add_flag("--headlines", options->headlines,
+                   "only what systems are known for: claim, scenario, published, simulated, why");
   command.add_flag("--fast", options->fast, "the tables alone that take seconds");
   command.add_flag("--leave-out", options->left_out,
                    "takes back, in every table, what was fitted to its own source");

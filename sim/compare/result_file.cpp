@@ -11,6 +11,8 @@
 #include "sim/compare/backends.h"
 #include "sim/compare/pictured_results.h"
 #include "sim/report/compared.h"
+#include "sim/scenario/scenario_synth.h"
+#include "sim/trace/synth/synth_reader.h"
 #include "sim/transport/coverage.h"
 
 namespace moesim {
@@ -97,6 +99,13 @@ void add_transports(Json& document, const Inputs& inputs) {
   if (!inputs.software_file.name.empty()) document["software"] = file_json(inputs.software_file);
 }
 
+/// The trace, and what it was drawn from.
+Json trace_json(const Scenario& scenario, const Inputs& inputs) {
+  Json json = file_json(inputs.trace_file());
+  if (scenario.synth) json["synth"] = Json::parse(synth_text(drawn_for(scenario, inputs.model)));
+  return json;
+}
+
 Json result_document(const Scenario& scenario, const Inputs& inputs,
                      const std::vector<CaseResult>& cases, const std::string& version) {
   Json clusters = Json::array();
@@ -112,7 +121,7 @@ Json result_document(const Scenario& scenario, const Inputs& inputs,
       {"format", "moesim-result"},
       {"format_version", 1},
       {"moesim", version},
-      {"trace", file_json(inputs.trace_file())},
+      {"trace", trace_json(scenario, inputs)},
       {"model", file_json(inputs.model_file)},
       {"policies", files_json(inputs.system_files)},
       {"set", changes_json(scenario)},
@@ -150,7 +159,7 @@ Json document_of_cases(const std::string& format, const Scenario& scenario, cons
   Json document = {{"format", format},
                    {"format_version", 1},
                    {"moesim", version},
-                   {"trace", file_json(inputs.trace_file())},
+                   {"trace", trace_json(scenario, inputs)},
                    {"model", file_json(inputs.model_file)},
                    {"policies", files_json(inputs.system_files)},
                    {"topologies", topologies},
@@ -164,7 +173,7 @@ Json document_of_case(const std::string& format, const Scenario& scenario, const
   Json document = {{"format", format},
                    {"format_version", 1},
                    {"moesim", version},
-                   {"trace", file_json(inputs.trace_file())},
+                   {"trace", trace_json(scenario, inputs)},
                    {"model", file_json(inputs.model_file)},
                    {"policy", file_json(inputs.system_files[0])},
                    {"topology", file_json(inputs.clusters[0].file)},

@@ -86,12 +86,22 @@ void PaperSummary::add(const PaperSummary& other) {
 std::optional<double> JudgedTable::error(std::size_t figure) const {
   const auto& published = table.figures[figure].published;
   if (!published || !predicted[figure].there()) return std::nullopt;
-  return predicted[figure].value / *published - 1;
+  const double value = predicted[figure].value;
+  const double most = table.figures[figure].up_to.value_or(*published);
+  if (*published < value && value < most) return 0;
+  return value / (value < most ? *published : most) - 1;
+}
+
+std::optional<bool> JudgedTable::in_order(std::size_t figure) const {
+  const PaperFigure& f = table.figures[figure];
+  if (!f.says_order() || !predicted[figure].there()) return std::nullopt;
+  return f.in_order(predicted[figure].value);
 }
 
 PaperSummary JudgedTable::summary() const {
   PaperSummary sum;
   for (std::size_t f = 0; f < table.figures.size(); ++f) {
+    if (!table.figures[f].ordered.empty()) continue;
     ++sum.figures;
     sum.predicted += predicted[f].there() ? 1 : 0;
     sum.fitted += table.figures[f].fitted.empty() ? 0 : 1;
@@ -111,8 +121,13 @@ std::vector<JudgedTable> judged(std::vector<PaperTable> tables,
                                 std::vector<PredictedTable> predicted) {
   std::vector<JudgedTable> result;
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    result.push_back({std::move(tables[t]), std::move(predicted[t]), {}});
-    find_pairs(result.back());
+    JudgedTable& judged =
+        result.emplace_back(JudgedTable{std::move(tables[t]), std::move(predicted[t]), {}});
+    for (std::size_t f = 0; f < judged.table.figures.size(); ++f) {
+      const auto& formula = judged.predicted[f].formula;
+      if (formula) judged.table.figures[f].published = formula;
+    }
+    if (!judged.table.headlines) find_pairs(judged);
   }
   return result;
 }
@@ -121,14 +136,16 @@ std::vector<JudgedTable> with_those_outside(std::vector<JudgedTable> tables) {
   for (JudgedTable& t : tables) {
     for (PaperFigure& figure : t.table.figures) figure.outside.clear();
     t.pairs.clear();
-    find_pairs(t);
+    if (!t.table.headlines) find_pairs(t);
   }
   return tables;
 }
 
 PaperSummary total_of(const std::vector<JudgedTable>& tables) {
   PaperSummary total;
-  for (const JudgedTable& t : tables) total.add(t.summary());
+  for (const JudgedTable& t : tables) {
+    if (!t.table.headlines) total.add(t.summary());
+  }
   return total;
 }
 

@@ -48,13 +48,17 @@ struct JudgedTable {
   PredictedTable predicted;
   std::vector<PaperPair> pairs;  // those that differ by more than the margin
 
-  /// Simulated / published - 1; none where either is not there.
+  /// Simulated / published - 1, of a range over its nearer end and 0 inside; none if either is not
+  /// there.
   std::optional<double> error(std::size_t figure) const;
+  /// Whether who is ahead is as published; none if nothing says so, or it is not simulated.
+  std::optional<bool> in_order(std::size_t figure) const;
   PaperSummary summary() const;
 };
 
 std::vector<JudgedTable> judged(std::vector<PaperTable> tables,
                                 std::vector<PredictedTable> predicted);
+/// Of all but headlines, whose figures are in other tables, too.
 PaperSummary total_of(const std::vector<JudgedTable>& tables);
 /// The same tables with the figures counted that are outside what moesim claims.
 std::vector<JudgedTable> with_those_outside(std::vector<JudgedTable> tables);

@@ -63,7 +63,14 @@ StoredErrors read_papers_state(const std::string& file, const std::string& text)
   if (!document.is_object() || document.value("format", Json()) != papers_state_format) {
     throw error_in(file, "is no stored state of moesim papers", hint);
   }
-  return {read_errors(file, document, "absolute"), read_errors(file, document, "relative")};
+  StoredErrors errors{
+      read_errors(file, document, "absolute"), read_errors(file, document, "relative"), {}, {}};
+  if (document.contains("headlines")) errors.headlines = read_errors(file, document, "headlines");
+  const Json orders = document.value("orders", Json::object());
+  for (const auto& [name, right] : orders.items()) {
+    if (right == true) errors.right_orders.insert(name);
+  }
+  return errors;
 }
 
 ErrorsByTable by_table(const std::map<std::string, double>& errors) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ ModelError model_error(const ErrorsByTable& errors);
 
 /// The stored errors of a papers_state: of times, and of speedups.
 struct StoredErrors {
-  std::map<std::string, double> absolute, relative;  // by "table/figure"
+  std::map<std::string, double> absolute, relative, headlines;  // by "table/figure"
+  std::set<std::string> right_orders;                           // that a source states
 };
 /// Throws Error where the text is none.
 StoredErrors read_papers_state(const std::string& file, const std::string& text);

@@ -29,6 +29,17 @@ Json judged_json(const JudgedTable& t, std::size_t f) {
                {"measure", measure_names[static_cast<std::size_t>(figure.measure)]},
                {"kind", figure.relative() ? "relative" : "absolute"},
                {"published", or_null(figure.published)}};
+  if (figure.up_to) json["up_to"] = *figure.up_to;
+  if (figure.by_formula) json["by_formula"] = true;
+  if (!figure.ordered.empty()) json["order_source"] = figure.ordered;
+  if (t.table.headlines) {
+    json["system"] = figure.headline.system;
+    json["claim"] = figure.headline.claim;
+    json["scenario"] = t.table.settings[figure.setting].scenario;
+    json["source"] = figure.headline.source;
+    json["why"] = figure.headline.why;
+  }
+  if (const auto order = t.in_order(f)) json["in_order"] = *order;
   if (figure.over) json["over"] = t.table.variants[*figure.over].name;
   if (figure.spread) json["spread"] = *figure.spread;
   if (!figure.fitted.empty()) json["fitted"] = figure.fitted;
@@ -103,27 +114,39 @@ std::string papers_json(const std::vector<JudgedTable>& tables, const std::strin
 }
 
 std::string papers_state(const std::vector<JudgedTable>& tables) {
-  Json absolute = Json::object(), relative = Json::object();
+  Json absolute = Json::object(), relative = Json::object(), headlines = Json::object(),
+       orders = Json::object();
   for (const JudgedTable& t : tables) {
     for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
       const auto error = t.error(f);
       const PaperFigure& figure = t.table.figures[f];
+      const bool stated = t.table.headlines || !figure.ordered.empty();
+      if (const auto right = t.in_order(f); stated && right) orders[place_of(t, f)] = *right;
       if (!error || !figure.mark().empty()) continue;
-      (figure.relative() ? relative : absolute)[place_of(t, f)] = std::round(*error * 1e4) / 1e4;
+      Json& kind = t.table.headlines ? headlines : figure.relative() ? relative : absolute;
+      kind[place_of(t, f)] = std::round(*error * 1e4) / 1e4;
     }
   }
-  return Json{{"format", papers_state_format}, {"absolute", absolute}, {"relative", relative}}.dump(
-             1) +
-         "\n";
+  const Json state = {{"format", papers_state_format},
+                      {"absolute", absolute},
+                      {"relative", relative},
+                      {"headlines", headlines},
+                      {"orders", orders}};
+  return state.dump(1) + "\n";
 }
 
 std::vector<std::string> grown_errors(const std::string& file, const std::string& stored,
                                       const std::vector<JudgedTable>& tables, double slack) {
   StoredErrors before = read_papers_state(file, stored);
   before.absolute.merge(before.relative);
+  before.absolute.merge(before.headlines);
   std::vector<std::string> grown;
   for (const JudgedTable& t : tables) {
     for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
+      const auto order = before.right_orders.find(place_of(t, f));
+      if (order != before.right_orders.end() && !t.in_order(f).value_or(false)) {
+        grown.push_back(*order + ": the order was right, and is not");
+      }
       const auto found = before.absolute.find(place_of(t, f));
       if (found == before.absolute.end()) continue;
       const auto error = t.error(f);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
+#include "sim/papers/headline_table.h"
 #include "sim/papers/papers_report.h"
 
 namespace moesim {
@@ -14,12 +16,6 @@ namespace {
 constexpr const char* begin_mark = "<!-- begin: written by moesim papers --page -->\n";
 constexpr double near_enough = 0.05;  // what pages do not list
 constexpr const char* end_mark = "<!-- end -->";
-
-std::string words_of(const PaperFigure& figure, double value) {
-  if (figure.relative()) return fmt::format("{:.2f}", value);
-  if (!figure.bytes) return to_string(Seconds(value));
-  return to_string(BytesPerSecond(static_cast<double>(figure.bytes->value) / value));
-}
 
 std::string errors_words(const ErrorSummary& errors) {
   if (errors.errors.empty()) return "- | - | -";
@@ -38,6 +34,7 @@ std::string summary(const std::vector<JudgedTable>& tables) {
       "| table | absolute figures | median error | 90 % within | relative figures | median error | "
       "90 % within | pairs in order | contested |\n|---|---|---|---|---|---|---|---|---|\n";
   for (const JudgedTable& t : tables) {
+    if (t.table.headlines) continue;
     text += summary_row(fmt::format("[{0}](#{0})", t.table.name), t.summary());
   }
   const PaperSummary total = total_of(tables);
@@ -58,8 +55,8 @@ std::string figure_row(const JudgedTable& t, std::size_t f) {
   const PredictedFigure& predicted = t.predicted[f];
   const auto error = t.error(f);
   return fmt::format("| {} | {} | {} | {} |\n", figure.name,
-                     figure.published ? words_of(figure, *figure.published) : "-",
-                     predicted.there() ? words_of(figure, predicted.value) : predicted.why,
+                     figure.published ? figure_words(figure, *figure.published) : "-",
+                     predicted.there() ? figure_words(figure, predicted.value) : predicted.why,
                      !error ? "-"
                      : figure.mark().empty()
                          ? signed_percent(*error)
@@ -71,6 +68,7 @@ std::string rows_of(const JudgedTable& t) {
   std::string rows;
   int near = 0;
   for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
+    if (!t.table.figures[f].ordered.empty()) continue;
     const auto error = t.error(f);
     const bool off = !error || std::abs(*error) > near_enough;
     if (off) rows += figure_row(t, f);
@@ -97,26 +95,46 @@ std::string wrong_order(const JudgedTable& t) {
   return text.empty() ? "" : fmt::format("Contested pairs in the wrong order: {}.\n\n", text);
 }
 
+/// Orders that the source states whatever their size.
+std::string stated_orders(const JudgedTable& t) {
+  std::string text;
+  for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
+    const PaperFigure& figure = t.table.figures[f];
+    if (figure.ordered.empty()) continue;
+    const auto right = t.in_order(f);
+    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", figure.name,
+                        !right   ? "not simulated"
+                        : *right ? "right"
+                                 : fmt::format("wrong: {:.2f}", t.predicted[f].value));
+  }
+  return text.empty() ? "" : fmt::format("Published orders: {}.\n\n", text);
+}
+
 std::string section(const JudgedTable& t) {
   std::string text =
       fmt::format("### {}\n\n{}. Source: {}.\n\n", t.table.name, t.table.title, t.table.source);
   text += bullets(t.table.assumed);
-  return text + rows_of(t) + wrong_order(t) + bullets(t.table.misses);
+  return text + rows_of(t) + wrong_order(t) + stated_orders(t) + bullets(t.table.misses);
 }
 
 }  // namespace
 
 std::string papers_page(const std::string& file, const std::string& page,
                         const std::vector<JudgedTable>& tables) {
-  const auto begin = page.find(begin_mark), end = page.find(end_mark);
-  if (begin == std::string::npos || end == std::string::npos || end < begin) {
+  const auto begin = page.find(begin_mark), end = page.find(end_mark, begin);
+  if (begin == std::string::npos || end == std::string::npos) {
     throw error_in(
         file, "has no place for the tables",
         fmt::format("lines '{}' and '{}'",
                     std::string(begin_mark, std::string(begin_mark).size() - 1), end_mark));
   }
-  std::string text = summary(tables) + "\n";
-  for (const JudgedTable& t : tables) text += section(t);
+  const auto is_headline = [](const JudgedTable& t) { return t.table.headlines; };
+  const bool only = std::ranges::all_of(tables, is_headline);
+  std::string text = headlines_page(tables, !only);
+  if (!only) text += summary(tables) + "\n";
+  for (const JudgedTable& t : tables) {
+    if (!t.table.headlines) text += section(t);
+  }
   return page.substr(0, begin) + begin_mark + text + page.substr(end);
 }
 

@@ -13,6 +13,9 @@ namespace moesim {
 /// `version` is that of the program.
 Printout papers_text(const std::vector<JudgedTable>& tables, const std::string& version);
 
+/// A value of the figure as people read it: "1.44", "3.2 ms", "58 GB/s".
+std::string figure_words(const PaperFigure& figure, double value);
+
 /// "3 of 4", or `none` where there is no pair.
 std::string order_words(const OrderCount& order, const std::string& none);
 

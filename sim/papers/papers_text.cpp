@@ -3,6 +3,7 @@
 
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
+#include "sim/papers/headline_table.h"
 #include "sim/papers/papers_report.h"
 
 namespace moesim {
@@ -30,7 +31,9 @@ std::vector<Cell> row_of(const JudgedTable& t, std::size_t f) {
 Table figures_table(const std::vector<JudgedTable>& tables) {
   Table table("figures", 2, {"table", "figure", "published", "simulated", "error", "note"});
   for (const JudgedTable& t : tables) {
-    for (std::size_t f = 0; f < t.table.figures.size(); ++f) table.rows.push_back(row_of(t, f));
+    for (std::size_t f = 0; f < t.table.figures.size(); ++f) {
+      if (t.table.figures[f].ordered.empty()) table.rows.push_back(row_of(t, f));
+    }
   }
   return table;
 }
@@ -88,20 +91,32 @@ std::string not_predicted(const std::vector<JudgedTable>& tables) {
 
 }  // namespace
 
+std::string figure_words(const PaperFigure& figure, double value) {
+  if (figure.relative()) return fmt::format("{:.2f}", value);
+  if (!figure.bytes) return to_string(Seconds(value));
+  return to_string(BytesPerSecond(static_cast<double>(figure.bytes->value) / value));
+}
+
 std::string order_words(const OrderCount& order, const std::string& none) {
   return order.pairs == 0 ? none : fmt::format("{} of {}", order.right, order.pairs);
 }
 
-Printout papers_text(const std::vector<JudgedTable>& tables, const std::string& version) {
+Printout papers_text(const std::vector<JudgedTable>& all, const std::string& version) {
   Printout printout;
   printout.add(fmt::format("# moesim {}: published figures against simulated ones\n", version));
+  printout.add(headlines_text(all));
+  std::vector<JudgedTable> tables = all;
+  std::erase_if(tables, [](const JudgedTable& t) { return t.table.headlines; });
+  if (tables.empty()) return printout;
   printout.add(figures_table(tables)).add(not_predicted(tables)).add(outside(tables));
-  printout.add(fmt::format(
-      "\n# errors are absolute values; in order: pairs that differ by more than {:.0f} % as "
-      "published, as simulated too\n# contested: of these, policies or variants of one in the same "
-      "setting\n",
-      100 * paper_order_margin));
-  return printout.add(summary_table(tables));
+  printout.add(
+      fmt::format("\n# errors are absolute values; in order: pairs "
+                  "that differ by more than {:.0f} % as "
+                  "published, as simulated too\n# contested: of "
+                  "these, policies or variants of one in the same "
+                  "setting\n",
+                  100 * paper_order_margin));
+  return printout.add(summary_table(tables)).add(orders_text(tables));
 }
 
 }  // namespace moesim

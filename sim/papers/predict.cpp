@@ -3,13 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "sim/compare/backends.h"
+#include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
 #include "sim/compare/workers.h"
+#include "sim/papers/bubble_formula.h"
 #include "sim/papers/paper_traces.h"
 #include "sim/policy/unsuitable.h"
 #include "sim/report/stage_times.h"
@@ -26,8 +29,9 @@ using WantedMeasures = std::map<PaperCase, std::set<Measure>>;
 
 struct MeasuredCase {
   std::map<Measure, double> values;
-  std::string why;     // there are none
-  std::string inputs;  // hash
+  std::optional<double> formula;  // of the bubble, in seconds
+  std::string why;                // there are none
+  std::string inputs;             // hash
 };
 
 WantedMeasures wanted(const std::vector<PaperTable>& tables) {
@@ -42,11 +46,12 @@ WantedMeasures wanted(const std::vector<PaperTable>& tables) {
 }
 
 /// One policy, nothing of whose memory is checked: publications say that it fits.
-Scenario scenario_of(std::vector<Override> flags, const PaperVariant& variant) {
+Scenario scenario_of(const PaperSetting& setting, std::vector<Override> flags,
+                     const PaperVariant& variant) {
   flags.insert(flags.end(), variant.flags.begin(), variant.flags.end());
   flags.push_back({"policy", variant.policy, "policy: " + variant.policy});
   flags.push_back({"memory", "ignore", "memory: ignore"});
-  return read_scenario("", flags);
+  return read_scenario(setting.scenario, flags);
 }
 
 /// Mean over steps, sum over layers.
@@ -77,7 +82,29 @@ void add_steps(const Scenario& scenario, const Inputs& inputs, MeasuredCase& mea
   measured.values[Measure::step] = metrics.mean_step().value;
   measured.values[Measure::communication] = part * metrics.total.communication.value;
   measured.values[Measure::exposed] = part * metrics.total.exposed.value;
+  measured.values[Measure::off_host] = static_cast<double>(metrics.total.traffic.other_host.value);
   measured.values[Measure::load] = metrics.total.load_max_over_mean.value();
+}
+
+double bytes_of(const FullestGpu& gpu, const char* part) {
+  const auto found = std::ranges::find(gpu.parts, part, &NamedBytes::name);
+  return found == gpu.parts.end() ? 0 : static_cast<double>(found->bytes.value);
+}
+
+void add_iterations(const Scenario& scenario, const Inputs& inputs, MeasuredCase& measured) {
+  ComparisonOptions here;
+  here.workers = 0;
+  const IterationMetrics m = simulate_iterations(scenario, inputs, here).cases[0].metrics;
+  measured.values[Measure::iteration] = m.times.iteration.value;
+  measured.values[Measure::bubble] = mean_of(m.stage_turns).of(TurnPart::bubble).value;
+  measured.values[Measure::activations] = bytes_of(m.fullest, "activations");
+  measured.values[Measure::weights] = bytes_of(m.fullest, "weights");
+  if (m.stage_turns.empty()) return;
+  const IterationShape shape =
+      shape_of(*scenario.iteration, inputs.clusters[0].topology.gpu_count(), inputs.model);
+  if (const auto bubble = formula_bubble(shape.pipeline, m.stage_turns)) {
+    measured.formula = bubble->value;
+  }
 }
 
 /// Of the files with their changes, and of what else the scenario says.
@@ -98,12 +125,20 @@ std::string hash_of_inputs(const Scenario& scenario, const Inputs& inputs) {
 MeasuredCase measure(const Scenario& scenario, const std::set<Measure>& measures) {
   MeasuredCase measured;
   try {
-    const Inputs inputs = open_inputs(scenario);
+    const bool whole = std::ranges::any_of(measures, is_of_iterations);
+    if (whole && !std::ranges::all_of(measures, is_of_iterations)) {
+      throw Error("measures of a step and of an iteration are of one setting and policy");
+    }
+    const Inputs inputs = whole ? open_iteration_inputs(scenario) : open_inputs(scenario);
     measured.why = inputs.clusters[0].unsuitable;
     if (!measured.why.empty()) return measured;
     measured.inputs = hash_of_inputs(scenario, inputs);
     bool alone = false, steps = false;
     for (const Measure m : measures) (is_alone(m) ? alone : steps) = true;
+    if (whole) {
+      add_iterations(scenario, inputs, measured);
+      return measured;
+    }
     if (alone) add_alone(scenario, inputs, measured);
     if (steps) add_steps(scenario, inputs, measured);
   } catch (const Unsuitable& e) {
@@ -124,7 +159,7 @@ MeasuredCases measured_cases(const std::vector<PaperTable>& tables, int workers)
     const PaperVariant& variant = table.variants[c.variant];
     jobs.push_back({fmt::format("{}: {} {}", table.name, setting.name, variant.name),
                     [&traces, &setting, &variant, &wants = measures](const JobProgress&) {
-                      return measure(scenario_of(traces.flags(setting), variant), wants);
+                      return measure(scenario_of(setting, traces.flags(setting), variant), wants);
                     }});
   }
   auto outcomes = run_jobs(jobs, workers);
@@ -138,9 +173,14 @@ PredictedFigure predicted(const PaperFigure& figure, const MeasuredCase& own,
                           const MeasuredCase* over) {
   if (!own.why.empty()) return {0, own.why, ""};
   const double value = own.values.at(figure.measure);
-  if (over == nullptr) return {figure.times * value, "", own.inputs};
+  if (over == nullptr) {
+    return {figure.times * value, "", own.inputs,
+            figure.by_formula ? own.formula : std::optional<double>()};
+  }
   if (!over->why.empty()) return {0, over->why, ""};
-  return {over->values.at(figure.measure) / value, "", hash_of(own.inputs + over->inputs)};
+  const double other = over->values.at(figure.measure);
+  const double ratio = is_amount(figure.measure) ? value / other : other / value;
+  return {ratio, "", hash_of(own.inputs + over->inputs)};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Simulates the settings of published tables.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,10 @@ namespace moesim {
 
 /// A figure as simulated.
 struct PredictedFigure {
-  double value = 0;         // seconds, speedup or load
-  std::string why;          // there is none; else empty
-  std::string inputs = {};  // hash of all that it was made of
+  double value = 0;                    // seconds, speedup or load
+  std::string why;                     // there is none; else empty
+  std::string inputs = {};             // hash of all that it was made of
+  std::optional<double> formula = {};  // what is published, if a formula says it
 
   bool there() const { return why.empty(); }
 };

@@ -46,6 +46,8 @@ void add_setting(const YamlMap& map, PaperSetting& setting, Flags& flags) {
     if (!value) continue;
     if (key == "all_to_all") {
       setting.all_to_all = value->bytes();
+    } else if (key == "scenario") {
+      setting.scenario = value->string();
     } else {
       flags.add(key, *value);
     }
@@ -59,7 +61,7 @@ std::vector<PaperSetting> read_settings(const YamlMap& root) {
   if (!settings) return list;
   const YamlMap map = settings->map();
   for (const std::string& name : map.keys()) {
-    PaperSetting setting{name, {}, {}};
+    PaperSetting setting{name, {}, {}, {}};
     Flags flags;
     if (common) add_setting(common->map(), setting, flags);
     if (const auto own = map.find(name)) add_setting(own->map(), setting, flags);
@@ -106,11 +108,25 @@ std::vector<std::string> names_of(const std::vector<PaperSetting>& settings) {
   return names;
 }
 
+/// [1.18, 1.27]: of speedups and loads.
+void read_range(const YamlValue& value, PaperFigure& figure) {
+  const auto list = value.list();
+  if (list.size() != 2 || !figure.relative()) {
+    return value.error("'published' is a number, or of a speedup the two ends of a range",
+                       "published: [1.18, 1.27]");
+  }
+  figure.published = list[0].number(positive);
+  figure.up_to = list[1].number({*figure.published, 1e9});
+}
+
 /// Seconds, or a ratio: of a speedup as printed, or of two printed times.
 void read_published(const YamlMap& map, PaperFigure& figure) {
   const auto value = map.find("published");
   if (!value) return;
-  if (figure.over && map.find("baseline")) {
+  if (value->is_list()) return read_range(*value, figure);
+  if (figure.measure == Measure::bubble && value->string() == "formula") {
+    figure.by_formula = true;
+  } else if (figure.over && map.find("baseline")) {
     figure.published = map.seconds("baseline").value / value->seconds(positive).value;
   } else if (figure.relative()) {
     figure.published = value->number(positive);
@@ -119,6 +135,10 @@ void read_published(const YamlMap& map, PaperFigure& figure) {
   } else {
     figure.published = value->seconds(positive).value;
   }
+}
+
+Headline read_headline(const YamlMap& map) {
+  return {map.string("system"), map.string("claim"), map.string("source"), map.string("why")};
 }
 
 PaperFigure read_figure(const YamlMap& map, PaperTable& table) {
@@ -134,13 +154,35 @@ PaperFigure read_figure(const YamlMap& map, PaperTable& table) {
   if (map.find("bytes")) figure.bytes = map.bytes("bytes");
   read_published(map, figure);
   if (map.find("spread")) figure.spread = map.number("spread", non_negative);
+  if (is_amount(figure.measure) && !figure.over) {
+    map.value().error(fmt::format("'{}' needs 'over': bytes are those of another policy",
+                                  measure_names[static_cast<std::size_t>(figure.measure)]));
+  }
+  if (table.headlines) figure.headline = read_headline(map);
   figure.fitted = map.string("fitted", "");
   figure.outside = map.string("outside", "");
   const std::string setting = names.empty() ? "" : names[figure.setting];
-  figure.name =
-      map.string("name", fmt::format("{} {} {}", setting, policy,
-                                     measure_names[static_cast<std::size_t>(figure.measure)]));
+  figure.name = map.string(
+      "name", table.headlines
+                  ? figure.headline.system + ", " + figure.headline.claim
+                  : fmt::format("{} {} {}", setting, policy,
+                                measure_names[static_cast<std::size_t>(figure.measure)]));
   return figure;
+}
+
+/// An order as a figure without a size: the faster policy over the slower one.
+PaperFigure read_order(const YamlMap& map, PaperTable& table) {
+  PaperFigure order;
+  const auto names = names_of(table.settings);
+  order.setting = static_cast<std::size_t>(map.choice("setting", names));
+  const std::string slower = map.string("slower"), faster = map.string("faster");
+  order.variant = variant_named(table, faster);
+  order.over = variant_named(table, slower);
+  order.measure = static_cast<Measure>(map.choice("measure", measure_names, 0));
+  order.ordered = map.string("source");
+  order.name = fmt::format("{} is slower than {}{}", slower, faster,
+                           names.empty() ? "" : " on " + names[order.setting]);
+  return order;
 }
 
 std::vector<std::string> read_lines(const YamlMap& root, const std::string& key) {
@@ -159,12 +201,16 @@ void check_names(const YamlValue& figures, const PaperTable& table) {
   }
 }
 
-bool is_meant(const std::string& name, const std::string& pattern) {
-  if (!pattern.ends_with('*')) return name == pattern;
-  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}  // namespace
+
+bool PaperFigure::says_order() const {
+  if (!ordered.empty()) return true;
+  return over && published && (*published > 1 || up_to.value_or(*published) < 1);
 }
 
-}  // namespace
+bool PaperFigure::in_order(double simulated) const {
+  return (!ordered.empty() || *published > 1) == (simulated > 1);
+}
 
 void leave_out_own_fits(std::vector<PaperTable>& tables) {
   for (PaperTable& table : tables) {
@@ -185,6 +231,7 @@ PaperTable parse_paper_table(const std::string& text, const std::string& path) {
     table.name = std::filesystem::path(path).stem().string();
     table.title = root.string("title");
     table.source = root.string("source");
+    table.headlines = root.boolean("headlines", false);
     table.fast = root.boolean("fast", false);
     table.contested = root.boolean("contested", true);
     table.assumed = read_lines(root, "assumed");
@@ -198,6 +245,11 @@ PaperTable parse_paper_table(const std::string& text, const std::string& path) {
       for (const YamlValue& f : figures->list()) {
         table.figures.push_back(read_figure(f.map(), table));
       }
+      if (const auto orders = root.find("orders")) {
+        for (const YamlValue& o : orders->list()) {
+          table.figures.push_back(read_order(o.map(), table));
+        }
+      }
       check_names(*figures, table);
     }
   }
@@ -208,6 +260,11 @@ PaperTable parse_paper_table(const std::string& text, const std::string& path) {
 
 PaperTable read_paper_table(const std::string& path) {
   return parse_paper_table(read_file(path), path);
+}
+
+bool is_meant(const std::string& name, const std::string& pattern) {
+  if (!pattern.ends_with('*')) return name == pattern;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
 std::vector<PaperTable> shipped_paper_tables(const std::vector<std::string>& only) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,27 @@ TEST(Compare, SendsTheCopiesCountedByHand) {
   EXPECT_EQ(cases[0]["total"]["traffic"]["other_host_bytes"], 7 * 2 * 2000);
   EXPECT_EQ(cases[1]["total"]["traffic"]["other_host_bytes"], 6 * 2 * 2000);
   for (const Json& c : cases) EXPECT_EQ(c["total"]["traffic"]["same_host_bytes"], 0);
+}
+
+// A result says what its routing was drawn from, with what the model says, and its hash.
+TEST(Compare, SaysWhatItsRoutingWasDrawnFrom) {
+  const Scratch scratch;
+  ::setenv("XDG_CACHE_HOME", scratch.file("cache").c_str(), 1);
+  const auto drawn = [&](const std::string& seed) {
+    const Outcome outcome =
+        run_moesim({"compare", "--topology", "two-by-two", "--model", "hand", "--policy",
+                    "megatron", "--synth", "tokens=64,skew=0.5,seed=" + seed, "--json", "-"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::HasSubstr("# trace synthetic routing (skew 0.5, seed "));
+    return Json::parse(outcome.out)["trace"];
+  };
+  const Json seven = drawn("7");
+  EXPECT_EQ(seven["synth"]["experts"], 4);
+  EXPECT_EQ(seven["synth"]["layers"], 2);
+  EXPECT_EQ(seven["synth"]["seed"], 7);
+  EXPECT_EQ(seven, drawn("7"));
+  EXPECT_NE(seven["xxh3"], drawn("8")["xxh3"]);
+  ::unsetenv("XDG_CACHE_HOME");
 }
 
 TEST(Compare, RepeatsExactlyWithAnyWorkersAndFromAnyFolder) {

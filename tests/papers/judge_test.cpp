@@ -119,7 +119,7 @@ TEST(Papers, AnEvenExchangeHasTheBytes) {
 JudgedTable three_times(std::vector<double> published, const std::vector<double>& simulated) {
   PaperTable table;
   table.name = "three";
-  table.settings = {{"s", {}, {}}};
+  table.settings = {{"s", {}, {}, {}}};
   PredictedTable predicted;
   for (std::size_t i = 0; i < published.size(); ++i) {
     const std::string name(1, static_cast<char>('a' + i));
