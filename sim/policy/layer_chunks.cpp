@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
@@ -49,6 +51,79 @@ class Partners {
   int blocks_;
 };
 
+/// Equal parts have slices of their capacity as chunks, as Tutel cuts them. Of the rows that a rank
+/// has for a slot every r-th is in a chunk, so that padding spreads over all.
+class CapacitySlices {
+ public:
+  CapacitySlices(const LayerWork& work, const EpGroups& groups, int count)
+      : work_(work), ranks_(groups.size()), count_(count) {
+    const Placement& placement = work.assignment().placement();
+    const std::vector<std::int64_t>& padded = work.counts.padded_slots;
+    for (GpuId gpu(0); gpu.value < placement.gpus(); gpu.value += ranks_) {
+      const auto slot = placement.first_slot(gpu).index();  // every slot gets as many from each
+      capacities_.push_back(slot < padded.size() ? padded[slot] / ranks_ : 0);
+    }
+  }
+  static bool suit(const LayerWork& work) { return !work.counts.padded_slots.empty(); }
+
+  /// The ids of the step with all choices dropped that are not in a chunk.
+  std::vector<std::uint16_t> ids(const LayerTokens& tokens, int chunk) const {
+    const IdRows all = tokens.ids;
+    const auto top_k = static_cast<std::size_t>(all.top_k());
+    std::vector<std::uint16_t> ids(static_cast<std::size_t>(all.tokens()) * top_k, IdRows::dropped);
+    const auto experts = static_cast<std::size_t>(work_.assignment().placement().experts());
+    for (std::size_t rank = 0; rank < tokens.batch.ranks.size(); ++rank) {
+      std::vector<std::int64_t> seen(experts);
+      for (const TokenRun& run : tokens.batch.ranks[rank]) {
+        for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+          for (std::size_t k = 0; k < top_k; ++k) {
+            const int id = all.at(t, static_cast<int>(k));
+            if (all.width() == 2 && id == IdRows::dropped) continue;
+            const std::int64_t place = seen[static_cast<std::size_t>(id)]++;
+            if (place % count_ != chunk) continue;
+            ids[static_cast<std::size_t>(t) * top_k + k] = static_cast<std::uint16_t>(id);
+          }
+        }
+      }
+    }
+    return ids;
+  }
+  LayerTokens tokens(const LayerTokens& all, const std::vector<std::uint16_t>& ids) const {
+    return {all.batch, IdRows(ids.data(), 2, all.ids.top_k(), all.ids.tokens()), all.assignment,
+            all.first_gpu};
+  }
+
+  RowCounts counts(const LayerTokens& all, int chunk) const {
+    const auto kept = ids(all, chunk);
+    RowCounts counts = work_.dispatch->count(tokens(all, kept));
+    counts.padded_phases = work_.counts.padded_phases;
+    counts.padded_slots = work_.counts.padded_slots;
+    for (RowTable& phase : counts.padded_phases) {
+      phase.update([&](std::size_t from, std::uint32_t rows) {
+        return static_cast<std::uint32_t>(part(from, rows, chunk));
+      });
+    }
+    const Placement& placement = work_.assignment().placement();
+    for (int slot = 0; slot < placement.slots(); ++slot) {
+      std::int64_t& rows = counts.padded_slots[static_cast<std::size_t>(slot)];
+      rows = part(placement.gpu_of(SlotId(slot)).index(), rows, chunk);
+    }
+    return counts;
+  }
+
+ private:
+  /// Of rows that are a multiple of the capacity of their rank's group: those of a chunk.
+  std::int64_t part(std::size_t rank, std::int64_t rows, int chunk) const {
+    const std::int64_t capacity = capacities_[rank / static_cast<std::size_t>(ranks_)];
+    if (capacity == 0) return 0;
+    return rows / capacity * ((capacity + count_ - 1 - chunk) / count_);
+  }
+
+  const LayerWork& work_;
+  int ranks_, count_;
+  std::vector<std::int64_t> capacities_;  // [EP group] rows of a rank for a slot
+};
+
 LayerWork without_counts(const LayerWork& work) {
   LayerWork chunk{LayerDecision(work.assignment())};
   chunk.number = work.number;
@@ -57,12 +132,25 @@ LayerWork without_counts(const LayerWork& work) {
   return chunk;
 }
 
+std::vector<LayerWork> chunks_of_slices(const LayerWork& work, const LayerTokens& tokens,
+                                        const EpGroups& groups, int count) {
+  const CapacitySlices slices(work, groups, count);
+  std::vector<LayerWork> chunks;
+  for (int i = 0; i < count; ++i) {
+    LayerWork& chunk = chunks.emplace_back(without_counts(work));
+    chunk.tokens_per_rank.resize(work.counts.gpus());  // none by themselves
+    chunk.counts = slices.counts(tokens, i);
+  }
+  return chunks;
+}
+
 std::vector<LayerWork> chunks_of_tokens(const LayerWork& work, const LayerTokens& tokens,
-                                        int count) {
+                                        const EpGroups& groups, int count) {
   if (work.assignment().split()) {
     throw Unsuitable("ranks spread the tokens of an expert over replicas, which chunks cut short",
                      "chunks: 1, or a placement with one slot for every rank and expert");
   }
+  if (CapacitySlices::suit(work)) return chunks_of_slices(work, tokens, groups, count);
   std::vector<LayerWork> chunks;
   for (int i = 0; i < count; ++i) {
     const Batch part = part_of_batch(tokens.batch, i, count);
@@ -143,7 +231,7 @@ std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& token
                                  const EpGroups& groups, const Chunking& chunking) {
   if (chunking.count == 1) return {};
   auto chunks = chunking.by == ChunkBy::tokens
-                    ? chunks_of_tokens(work, tokens, chunking.count)
+                    ? chunks_of_tokens(work, tokens, groups, chunking.count)
                     : chunks_of_partners(work, tokens, groups, chunking.count);
   for (std::size_t i = 1; i < chunks.size(); ++i) chunks[i].goes_on = chunking.streamed;
   return chunks;
@@ -161,6 +249,12 @@ void add_chunk_rows(LayerWork& work, const LayerTokens& tokens, const EpGroups& 
         std::erase_if(rows,
                       [&](const RowMove& row) { return partners.chunk_of(row.from, row.to) != i; });
       }
+      continue;
+    }
+    if (CapacitySlices::suit(work)) {
+      const CapacitySlices slices(work, groups, count);
+      const auto ids = slices.ids(tokens, i);
+      chunk.rows = work.dispatch->rows(slices.tokens(tokens, ids));
       continue;
     }
     const Batch part = part_of_batch(tokens.batch, i, count);

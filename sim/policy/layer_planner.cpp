@@ -112,6 +112,12 @@ LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
         return system.schedule.make({topology, model});
       })) {
   check_trace(system, trace);
+  if (schedule_->chunking().count == 0) {
+    unless_unsuitable([&] {
+      chunk_count_.emplace(placing_.groups, model, options_.gemm_type.value_or(model.weights),
+                           options_.backward);
+    });
+  }
   if (const auto& transport = system.transports.tokens; transport && system.sms == 0) {
     dispatch_->set_sms(transport->sms);
   }
@@ -185,6 +191,12 @@ RowCounts LayerPlanner::count(const Dispatch& dispatch, const LayerTokens& token
   return dispatch.count(tokens, options_.counted->of(recorded.data(), option));
 }
 
+Chunking LayerPlanner::chunking(const LayerWork& work) const {
+  Chunking chunking = schedule_->chunking();
+  if (chunk_count_) chunking.count = chunk_count_->best(work);
+  return chunking;
+}
+
 LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
                              bool begins_iteration) {
   const int index = options_.layers[layer];
@@ -201,7 +213,7 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     const LayerTokens tokens{batch, ids, work.assignment()};
     work.dispatch = &dispatch_->choose(tokens);
     work.counts = count(*work.dispatch, tokens, trace_.step(batch.step).ids(index));
-    work.chunks = chunks_of(work, tokens, placing_.groups, schedule_->chunking());
+    work.chunks = chunks_of(work, tokens, placing_.groups, chunking(work));
     return work;
   });
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/plan/loss.h"
+#include "sim/policy/chunk_count.h"
 #include "sim/policy/counted_groups.h"
 #include "sim/policy/gradient_sum.h"
 #include "sim/policy/placer.h"
@@ -90,6 +91,8 @@ class LayerPlanner {
   IdRows routed(const Batch& batch, std::size_t layer, RoutingChange& change);
   LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids,
                        bool begins_iteration);
+  /// That of the schedule, with a count.
+  Chunking chunking(const LayerWork& work) const;
   RowCounts count(const Dispatch& dispatch, const LayerTokens& tokens, IdRows recorded) const;
   bool sums_gradients(int step) const {
     return options_.backward && options_.accumulate > 0 && (step + 1) % options_.accumulate == 0;
@@ -105,6 +108,7 @@ class LayerPlanner {
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<Dispatch> dispatch_;
   std::unique_ptr<Schedule> schedule_;
+  std::optional<ChunkCount> chunk_count_;  // where the schedule leaves it open
 };
 
 /// Choices of every source rank for every expert.

@@ -66,6 +66,16 @@ class RowTable {
       });
     }
   }
+  /// Sets every count above zero to change(from, count).
+  template <class Change>
+  void update(Change change) {
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      const std::size_t begin = b * block_;
+      own(b).for_each_count(block_, [&](std::size_t from, std::size_t, std::uint32_t& count) {
+        if (count > 0) count = change(begin + from, count);
+      });
+    }
+  }
   RowTable& operator*=(std::uint32_t factor);
   std::uint64_t total() const;
   /// The largest of all; 0 of none.

@@ -33,7 +33,7 @@ enum class ChunkBy { tokens, partners };
 /// Chunks that a layer dispatches, computes and combines by themselves: while the experts compute
 /// one, others travel.
 struct Chunking {
-  int count = 1;
+  int count = 1;  // 0: chosen for every layer (chunk_count.h)
   ChunkBy by = ChunkBy::tokens;
   /// Chunks are parts of one exchange, which pays its overhead and latency once, as where a kernel
   /// sends or receives rows while it computes others (Comet, arXiv 2502.19811).

@@ -64,18 +64,21 @@ Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map) {
   if (!value || !value->is_map()) return chosen;
   const YamlMap params = value->map();
   Chunking chunking;
-  chunking.count = static_cast<int>(params.integer("chunks", {1, 256}, 1));
+  const auto count = params.find("chunks");
+  const bool automatic = count && count->is_scalar() && count->string() == "auto";
+  chunking.count = automatic ? 0 : static_cast<int>(params.integer("chunks", {1, 256}, 1));
   chunking.by = static_cast<ChunkBy>(params.choice("chunk", {"tokens", "partners"}, 0));
   chunking.streamed = params.boolean("streamed", false);
-  if (chunking.count == 1) {
+  if (chunking.count <= 1) {
     for (const char* key : {"chunk", "streamed"}) {
       const auto given = params.find(key);
       if (!given) continue;
-      given->error(fmt::format("'schedule.{}' has no effect: there is one chunk", key),
+      given->error(automatic ? fmt::format("'schedule.{}' has no effect with chunks: auto", key)
+                             : fmt::format("'schedule.{}' has no effect: there is one chunk", key),
                    "say chunks: 2 or more");
     }
-    return chosen;
   }
+  if (chunking.count == 1) return chosen;
   chosen.make = [make = chosen.make, chunking](const ScheduleContext& context) {
     auto made = make(context);
     made->set_chunking(chunking);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-to-alls of equal parts, and Tutel's choice between the flat one and 2DH (microsoft/tutel at
 // 82af7aa; Hwang et al., arXiv 2206.03382).
-#include <deque>
 #include <memory>
 
+#include "sim/policy/chunk_count.h"
 #include "sim/policy/dispatch/flat.h"
 #include "sim/policy/dispatch/padding.h"
 #include "sim/policy/dispatch/two_hop.h"
@@ -16,21 +16,9 @@ std::unique_ptr<Dispatch> flat_alltoall(const DispatchContext& context) {
   return in_every_group(context, [](const RankSpace& ranks) { return Flat<false>(ranks); });
 }
 
-/// The exchanges of a dispatch one way, all communicators of a phase at once.
 Seconds predicted(const Dispatch& dispatch, const EpGroups& groups, Bytes row,
                   const LayerTokens& tokens) {
-  const RowCounts counts = dispatch.count(tokens);
-  Seconds time;
-  for (std::size_t p = 0; p < counts.phases.size(); ++p) {
-    std::deque<ByteMatrix> matrices;
-    std::vector<GroupTraffic> traffic;
-    for (const auto& members : dispatch.shape().phases[p].communicators) {
-      matrices.push_back(traffic_among(members, counts.phases[p], row));
-      traffic.push_back({matrices.back(), members});
-    }
-    time += groups.slowest(traffic);
-  }
-  return time;
+  return exchange_time(dispatch.count(tokens), dispatch.shape(), groups, row);
 }
 
 std::vector<std::unique_ptr<Dispatch>> flat_and_two_hops(const DispatchContext& context) {
