@@ -174,6 +174,10 @@ Seconds EpGroups::busiest_link(const ByteMatrix& traffic) const {
   return price(*topology_, traffic)->alone.transfer;
 }
 
+ExchangeTime EpGroups::alone(const ByteMatrix& traffic) const {
+  return price(*topology_, traffic, {transport_.get(), false})->alone;
+}
+
 Seconds EpGroups::slowest(const std::vector<GroupTraffic>& traffic) const {
   std::vector<ExchangePrice> together;
   for (const GroupTraffic& one : traffic) {

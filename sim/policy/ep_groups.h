@@ -21,6 +21,8 @@
 
 namespace moesim {
 
+struct ExchangeTime;
+
 /// The ranks of one group in a batch, and the assignment among them, which no other group's slots
 /// take part in.
 class GroupPart {
@@ -103,6 +105,8 @@ class EpGroups {
 
   /// The longest time of a link under some traffic over the cluster, latencies aside.
   Seconds busiest_link(const ByteMatrix& traffic) const;
+  /// An exchange over the cluster with the network to itself, carried as tokens are.
+  ExchangeTime alone(const ByteMatrix& traffic) const;
   /// The time of the slowest of some exchanges of tokens over the cluster that start at once.
   Seconds slowest(const std::vector<GroupTraffic>& traffic) const;
 

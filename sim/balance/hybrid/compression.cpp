@@ -9,6 +9,17 @@
 #include "sim/base/error.h"
 
 namespace moesim {
+namespace {
+
+KernelTraffic without(double saved, const KernelTraffic& traffic) {
+  const auto left = [&](Bytes bytes) {
+    return Bytes(std::llround(static_cast<double>(bytes.value) * (1 - saved)));
+  };
+  return {left(traffic.read), left(traffic.written)};
+}
+
+}  // namespace
+
 double ExpertCodec::kept_fraction() const {
   if (ratio < 1) throw Error(fmt::format("a compression ratio of {} is below 1", ratio));
   return compresses() ? value_bytes / (ratio * (value_bytes + index_bytes)) : 1;
@@ -27,12 +38,14 @@ Bytes ExpertCodec::message() const {
 
 KernelTraffic encode_traffic(const ExpertCodec& codec) {
   if (!codec.compresses()) return {};
-  return {.read = std::int64_t{2} * codec.expert(), .written = codec.message()};
+  return without(codec.fused ? ExpertCodec::encode_saved : 0,
+                 {.read = std::int64_t{2} * codec.expert(), .written = codec.message()});
 }
 
 KernelTraffic decode_traffic(const ExpertCodec& codec) {
   if (!codec.compresses()) return {};
-  return {.read = codec.expert() + codec.message(), .written = codec.expert()};
+  return without(codec.fused ? ExpertCodec::decode_saved : 0,
+                 {.read = codec.expert() + codec.message(), .written = codec.expert()});
 }
 
 Bytes shared_expert_payload(const ExpertCodec& codec) {

@@ -8,8 +8,8 @@
 #include "sim/base/error.h"
 
 namespace moesim {
-ExpertDomains::ExpertDomains(std::vector<DomainLevel> levels)
-    : levels_(std::move(levels)), stride_(levels_.size()) {
+ExpertDomains::ExpertDomains(std::vector<DomainLevel> levels, DomainMatch match)
+    : levels_(std::move(levels)), match_(match), stride_(levels_.size()) {
   if (levels_.empty()) throw Error("expert domains need a level or more");
   for (std::size_t l = levels_.size(); l-- > 0;) {
     const auto [workers, domain] = levels_[l];
@@ -32,7 +32,7 @@ GpuId ExpertDomains::moved(GpuId gpu, int level, int to) const {
 }
 
 DomainRelation ExpertDomains::relation(GpuId m, GpuId n, int level) const {
-  for (int l = 0; l < levels(); ++l) {
+  for (int l = match_ == DomainMatch::all ? 0 : level + 1; l < levels(); ++l) {
     if (l != level && coordinate(m, l) != coordinate(n, l)) return DomainRelation::none;
   }
   const int size = levels_[level].domain;
@@ -50,8 +50,31 @@ GpuId ExpertDomains::hop(GpuId at, GpuId home, int level) const {
 }
 
 GpuId ExpertDomains::serving(GpuId source, GpuId home) const {
+  if (match_ == DomainMatch::finer) {
+    if (holds(source, home, levels())) return source;
+    int level = levels() - 1;
+    while (coordinate(source, level) == coordinate(home, level)) --level;
+    const int size = levels_[level].domain;
+    const int first = coordinate(home, level) / size * size;
+    return moved(home, level, first + coordinate(source, level) % size);
+  }
   for (int level = 0; level < levels(); ++level) source = hop(source, home, level);
   return source;
+}
+
+bool ExpertDomains::holds(GpuId gpu, GpuId from, int level) const {
+  if (gpu == from) return true;
+  if (match_ == DomainMatch::finer) {
+    for (int l = 0; l < level; ++l) {
+      if (relation(gpu, from, l) == DomainRelation::all_gather) return true;
+    }
+    return false;
+  }
+  for (int l = 0; l < levels(); ++l) {  // same domain before `level`, same worker after
+    const int size = l < level ? levels_[l].domain : 1;
+    if (coordinate(gpu, l) / size != coordinate(from, l) / size) return false;
+  }
+  return true;
 }
 
 SlotTable ExpertDomains::gathered_before(const SlotTable& home, int level) const {
@@ -60,13 +83,8 @@ SlotTable ExpertDomains::gathered_before(const SlotTable& home, int level) const
   }
   SlotTable held(home.size());
   for (int gpu = 0; gpu < gpus_; ++gpu) {
-    for (int from = 0; from < gpus_; ++from) {  // same domain before `level`, same worker after
-      bool holds = true;
-      for (int l = 0; l < levels() && holds; ++l) {
-        const int size = l < level ? levels_[l].domain : 1;
-        holds = coordinate(GpuId(gpu), l) / size == coordinate(GpuId(from), l) / size;
-      }
-      if (!holds) continue;
+    for (int from = 0; from < gpus_; ++from) {
+      if (!holds(GpuId(gpu), GpuId(from), level)) continue;
       const auto& experts = home[from];
       auto& list = held[gpu];
       list.insert(list.end(), experts.begin(), experts.end());
@@ -82,7 +100,7 @@ SlotTable ExpertDomains::gathered(const SlotTable& home) const {
 LevelExchanges ExpertDomains::gather_exchanges(const SlotTable& home, Bytes expert) const {
   LevelExchanges exchanges;
   for (int level = 0; level < levels(); ++level) {
-    const SlotTable held = gathered_before(home, level);
+    const SlotTable held = match_ == DomainMatch::all ? gathered_before(home, level) : home;
     ByteMatrix matrix(expert);
     std::vector<std::uint32_t> row(home.size());
     for (int m = 0; m < gpus_; ++m) {

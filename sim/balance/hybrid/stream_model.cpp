@@ -40,10 +40,11 @@ DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>&
     throw Error(fmt::format("{} domain sizes for {} levels", domains.size(), levels.size()));
   }
   DomainCost cost{.domains = domains, .all_gather = {}, .all_to_all = {}, .latency = {}};
-  Seconds gather, exchange;
+  const Bytes gradients = layer.backward ? layer.backward->gradients : Bytes(0);
+  Seconds gather, reduce, exchange;
   double held = 1;  // GPUs whose experts a GPU holds after the levels so far
   for (std::size_t l = 0; l < levels.size(); ++l) {
-    const int workers = levels[l].workers;
+    const auto [workers, bandwidth, latency] = levels[l];
     if (workers < 1 || domains[l] < 1 || workers % domains[l] != 0) {
       throw Error(
           fmt::format("level {}: domains of {} do not divide {} workers", l, domains[l], workers));
@@ -51,11 +52,20 @@ DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>&
     cost.all_gather.push_back((domains[l] - 1) * held * layer.gathered());
     cost.all_to_all.push_back(static_cast<double>(layer.tokens.value) * (workers - domains[l]) /
                               workers);
-    gather += Seconds(cost.all_gather[l] / levels[l].bandwidth.value);
-    exchange += Seconds(cost.all_to_all[l] / levels[l].bandwidth.value);
+    gather += Seconds(cost.all_gather[l] / bandwidth.value);
+    exchange += Seconds(cost.all_to_all[l] / bandwidth.value);
+    reduce += (domains[l] - 1) * held * (gradients / bandwidth);
+    if (domains[l] > 1) gather += latency, reduce += latency;
+    if (domains[l] < workers) exchange += latency;
     held *= domains[l];
   }
+  if (held > 1) gather += layer.encode + (held - 1) * layer.decode;
   cost.latency = std::max(layer.pre_expert, gather) + 2 * exchange;
+  if (layer.backward) {
+    if (held > 1) reduce += layer.backward->shared;
+    if (layer.backward->regathers) reduce += gather;
+    cost.latency += std::max(2 * layer.pre_expert, reduce) + 2 * exchange;
+  }
   cost.gathered_memory = (held - 1) * static_cast<double>(layer.experts.value);
   return cost;
 }

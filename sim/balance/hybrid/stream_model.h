@@ -3,11 +3,20 @@
 // tokens.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "sim/base/types.h"
 
 namespace moesim {
+
+/// What training adds to a layer, which the printed Lat(S) leaves out as "a constant": that it
+/// depends on S is why gathers can lose.
+struct StreamBackward {
+  Bytes gradients = {};    // of a GPU's experts, as they travel to their homes
+  Seconds shared = {};     // the all-reduce of the shared expert, if any expert is gathered
+  bool regathers = false;  // experts are gathered again instead of kept
+};
 
 /// One MoE layer as HybridEP sees it: every GPU has the same experts, tokens and links.
 struct StreamLayer {
@@ -15,6 +24,9 @@ struct StreamLayer {
   Bytes experts;           // P_E: bytes of all experts of a GPU, uncompressed
   double compression = 1;  // ratio by which gathered experts are smaller
   Seconds pre_expert;      // PE: the work that a gather of experts can hide behind
+  Seconds encode = {};     // of a GPU's own experts
+  Seconds decode = {};     // of those of one other GPU
+  std::optional<StreamBackward> backward = {};
 
   /// Bytes of a GPU's experts on the wire.
   double gathered() const { return static_cast<double>(experts.value) / compression; }
@@ -24,6 +36,7 @@ struct StreamLayer {
 struct StreamLevel {
   int workers = 1;  // SF
   BytesPerSecond bandwidth;
+  Seconds latency = {};  // of an exchange, however few its bytes
 };
 
 /// What domains of S workers at each level cost a GPU.
@@ -31,13 +44,16 @@ struct DomainCost {
   std::vector<int> domains;        // S per level
   std::vector<double> all_gather;  // bytes received per level and forward pass
   std::vector<double> all_to_all;  // bytes sent per level and direction
-  Seconds latency;                 // max(PE, all-gathers) + 2 all-to-alls, levels in series
+  Seconds latency;                 // the objective, levels in series
   double gathered_memory = 0;      // uncompressed bytes of other GPUs' experts on a GPU
 };
 
-/// The cost of one choice; each S must divide its level's workers (Error). Unstated in the paper
-/// for more than one level: level 0 gathers first, level l then forwards what the GPU holds, (S^l -
-/// 1) S^0 ... S^(l-1) P_E bytes; tokens take one hop per level, D (1 - S^l / SF^l) bytes.
+/// The cost of one choice; each S must divide its level's workers (Error). Forward it is
+/// max(PE, gathers) + 2 all-to-alls (Eq. 8), with gathers from encoding to decoding. Training adds
+/// max(2 PE, gradients + shared expert) + 2 all-to-alls, which is ours. Also unstated in the paper
+/// is how several levels go together: level 0 gathers first, level l then forwards what the GPU
+/// holds, (S^l - 1) S^0 ... S^(l-1) P_E bytes; tokens take one hop per level, D (1 - S^l / SF^l)
+/// bytes.
 DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
                        const std::vector<int>& domains);
 
@@ -45,7 +61,8 @@ DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>&
 std::vector<DomainCost> domain_costs(const StreamLayer& layer,
                                      const std::vector<StreamLevel>& levels);
 
-/// The combination of the smallest latency; on ties the lowest (S^0, S^1 ...).
+/// The combination of the smallest latency; on ties the lowest (S^0, S^1 ...). Never one that
+/// costs more than domains of one worker, which are among them.
 DomainCost best_domains(const StreamLayer& layer, const std::vector<StreamLevel>& levels);
 
 }  // namespace moesim

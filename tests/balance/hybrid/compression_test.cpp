@@ -52,5 +52,13 @@ TEST(ExpertCodecTest, KernelsReadAndWriteWholeExperts) {
   EXPECT_EQ(shared_expert_payload(codec), Bytes(40'000));
 }
 
+TEST(ExpertCodecTest, FusedKernelsSaveThePublishedParts) {
+  const ExpertCodec codec{.ratio = 50, .parameters = 10'000, .fused = true};
+  EXPECT_EQ(encode_traffic(codec), (KernelTraffic{.read = Bytes(56'000), .written = Bytes(560)}));
+  EXPECT_EQ(decode_traffic(codec),
+            (KernelTraffic{.read = Bytes(22'440), .written = Bytes(22'000)}));
+  EXPECT_EQ(encode_traffic({.parameters = 10, .fused = true}), KernelTraffic{});
+}
+
 }  // namespace
 }  // namespace moesim

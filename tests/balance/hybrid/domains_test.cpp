@@ -88,6 +88,46 @@ TEST(ExpertDomainsTest, PairsPerLevelFollowTheClosedForm) {
   }
 }
 
+// Algorithm 1 as printed compares the finer indices only: GPUs of all nodes meet at the level of
+// GPUs, four times as many pairs.
+TEST(ExpertDomainsTest, PairsOfTwoLevelsByThePrintedRule) {
+  const ExpertDomains domains({{4, 2}, {4, 4}}, DomainMatch::finer);
+  EXPECT_EQ(pairs(domains, 0), (DomainPairs{.all_to_all = 16, .all_gather = 16}));
+  EXPECT_EQ(pairs(domains, 1), (DomainPairs{.all_to_all = 0, .all_gather = 192}));
+  const ExpertDomains halves({{4, 2}, {4, 2}}, DomainMatch::finer);
+  EXPECT_EQ(pairs(halves, 1), (DomainPairs{.all_to_all = 64, .all_gather = 64}));
+}
+
+TEST(ExpertDomainsTest, ThePrintedRuleServesEveryTokenWhereItsExpertsAre) {
+  for (const int outer : {1, 2, 4}) {
+    for (const int inner : {1, 2, 3, 6}) {
+      const ExpertDomains domains({{4, outer}, {6, inner}}, DomainMatch::finer);
+      const SlotTable home = home_of(48, 24);
+      const SlotTable held = domains.gathered(home);
+      std::int64_t gathered = 0, received = 0;
+      for (const auto& level : domains.gather_exchanges(home, Bytes(10))) {
+        received += level.total().value;
+      }
+      for (int m = 0; m < 24; ++m) {
+        gathered += 10 * (std::ssize(held[m]) - std::ssize(home[m]));
+        for (int h = 0; h < 24; ++h) {
+          const GpuId serving = domains.serving(GpuId(m), GpuId(h));
+          for (const ExpertId e : home[h]) {
+            EXPECT_EQ(std::count(held[serving.index()].begin(), held[serving.index()].end(), e), 1);
+          }
+          if (serving == GpuId(m)) continue;
+          bool meet = false;
+          for (int l = 0; l < 2; ++l) {
+            meet |= domains.relation(GpuId(m), serving, l) == DomainRelation::all_to_all;
+          }
+          EXPECT_TRUE(meet) << m << " to " << serving.value;
+        }
+      }
+      EXPECT_EQ(received, gathered);
+    }
+  }
+}
+
 TEST(ExpertDomainsTest, CoordinatesCountTheFinestLevelFastest) {
   const ExpertDomains domains({{2, 1}, {3, 3}, {4, 2}});
   EXPECT_EQ(domains.gpus(), 24);

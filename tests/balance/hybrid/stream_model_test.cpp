@@ -123,6 +123,43 @@ TEST(StreamModelTest, LevelsRunInSeriesAndForwardWhatTheyGathered) {
   EXPECT_DOUBLE_EQ(cost.latency.value, (3 / 2.0 + 18 / 8.0) + 2 * (8 / 2.0));
 }
 
+// Two levels of 2 and 8 bytes a second, domains of 2 and 4: gathers 3 / 2 + 18 / 8 = 3.75 s,
+// all-to-alls 8 / 2 = 4 s each way.
+TEST(StreamModelTest, TrainingCountsGradientsAndTheSharedExpert) {
+  StreamLayer layer{.tokens = Bytes(16), .experts = Bytes(3), .pre_expert = Seconds(1)};
+  std::vector<StreamLevel> levels = {{4, BytesPerSecond(2)}, {4, BytesPerSecond(8)}};
+  const auto latency = [&](const std::vector<int>& domains) {
+    return domain_cost(layer, levels, domains).latency.value;
+  };
+  layer.backward = {.gradients = Bytes(6), .shared = Seconds(2)};
+  const double gradients = 6 / 2.0 + 36 / 8.0;
+  EXPECT_DOUBLE_EQ(latency({2, 4}), (3.75 + 8) + (gradients + 2 + 8));
+  layer.backward->regathers = true;
+  EXPECT_DOUBLE_EQ(latency({2, 4}), (3.75 + 8) + (gradients + 2 + 3.75 + 8));
+  layer.pre_expert = Seconds(10);  // hides both: twice as much of it backward
+  EXPECT_DOUBLE_EQ(latency({2, 4}), (10 + 8) + (20 + 8));
+  // Plain expert parallelism has none of it: 12 / 2 + 12 / 8 each way.
+  EXPECT_DOUBLE_EQ(latency({1, 1}), (10 + 15) + (20 + 15));
+  layer.backward.reset();
+  layer.pre_expert = Seconds(1);
+  layer.encode = Seconds(0.25);
+  layer.decode = Seconds(0.125);  // of 7 other GPUs
+  EXPECT_DOUBLE_EQ(latency({2, 4}), 3.75 + 0.25 + 7 * 0.125 + 8);
+  levels[0].latency = Seconds(0.5);   // of the gather and of both all-to-alls
+  levels[1].latency = Seconds(0.25);  // of the gather only: the level is one domain
+  EXPECT_DOUBLE_EQ(latency({2, 4}), 3.75 + 0.25 + 7 * 0.125 + 8 + 3 * 0.5 + 0.25);
+}
+
+// The shared expert alone takes longer than all tokens: what Lat(S) as printed does not see.
+TEST(StreamModelTest, ASharedExpertThatCostsMoreThanTokensKeepsExpertsAtHome) {
+  StreamLayer layer = layer_of(3, 0.094, 0.099);
+  EXPECT_THAT(best_domains(layer, {{8, link}}).domains, ElementsAre(8));
+  layer.backward = {.gradients = Bytes(94'000), .shared = Seconds(1e-3)};
+  EXPECT_THAT(best_domains(layer, {{8, link}}).domains, ElementsAre(1));
+  layer.backward->shared = Seconds(1e-4);
+  EXPECT_THAT(best_domains(layer, {{8, link}}).domains, ElementsAre(8));
+}
+
 TEST(StreamModelTest, PlanIsTheLeastOfAllCombinationsAndTheLowestOnTies) {
   const StreamLayer layer{.tokens = Bytes(0), .experts = Bytes(0), .pre_expert = Seconds(1)};
   const std::vector<StreamLevel> levels = {{6, link}, {4, link}};

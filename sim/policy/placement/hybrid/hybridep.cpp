@@ -8,22 +8,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "sim/balance/hybrid/domains.h"
-#include "sim/policy/placement/hybrid/hybridep_levels.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
-
-struct HybridEpOptions {
-  std::vector<int> domains;  // S per level; empty: the stream model's best
-  DomainLevels levels = DomainLevels::cluster;
-  double compression = 1;
-  bool regather = false;         // in the backward pass, instead of keeping what was gathered
-  bool whole_gradients = false;  // else they are compressed as the experts are
-  std::optional<Seconds> pre_expert;
-};
 
 class HybridEpPlacer final : public Placer {
  public:
@@ -31,7 +20,7 @@ class HybridEpPlacer final : public Placer {
       : context_(context),
         options_(std::move(options)),
         workers_(domain_workers(context.groups.ranks(0), options_.levels)),
-        codec_(expert_codec(context.model, options_.compression)),
+        codec_(expert_codec(context.model, options_)),
         home_(contiguous_placement(context.experts, context.groups.size(), context.groups.size())
                   .table()) {
     if (!options_.domains.empty()) check_domains();
@@ -43,7 +32,10 @@ class HybridEpPlacer final : public Placer {
     return *decision_;
   }
   bool looks() const override { return false; }
-  double compression() const override { return options_.compression; }
+  /// Experts that nobody gathers are as they were.
+  double compression() const override {
+    return decision_ && decision_->gather.empty() ? 1 : options_.compression;
+  }
 
  private:
   void check_domains() const {
@@ -61,20 +53,14 @@ class HybridEpPlacer final : public Placer {
   std::vector<int> best_sizes(const Batch& batch, int top_k) const {
     if (!options_.domains.empty()) return options_.domains;
     const std::int64_t tokens = batch.tokens() / std::ssize(batch.ranks);
-    StreamLayer layer;
-    layer.tokens = context_.model.row_bytes() * (tokens * top_k);
-    layer.experts = codec_.expert() * ((context_.experts + groups().size() - 1) / groups().size());
-    layer.compression = options_.compression;
-    layer.pre_expert = options_.pre_expert.value_or(
-        pre_expert_estimate(context_.model, groups().network(), tokens));
-    return best_domains(layer, stream_levels(groups(), workers_)).domains;
+    return automatic_domains(context_, options_, workers_, tokens, top_k);
   }
 
   void decide_domains(const Batch& batch, int top_k) {
     const std::vector<int> sizes = best_sizes(batch, top_k);
     std::vector<DomainLevel> levels;
     for (std::size_t l = 0; l < sizes.size(); ++l) levels.push_back({workers_[l], sizes[l]});
-    const ExpertDomains domains(levels);
+    const ExpertDomains domains(levels, options_.match);
     const SlotTable held = domains.gathered(home_);
     decision_.emplace(assignment(domains, held));
     add_gathers(domains, held);
@@ -144,28 +130,12 @@ class HybridEpPlacer final : public Placer {
   }
 
   void add_reduces(const ExpertDomains& domains) {
-    const bool compressed = codec_.compresses() && !options_.whole_gradients;
-    const Bytes whole(codec_.parameters * context_.state.gradient);
-    decision_->reduce = exchanges(
-        domains.reduce_exchanges(home_, compressed ? codec_.message() : whole), "reduce-gradients");
+    const Bytes gradient = gradient_message(codec_, context_.state, options_);
+    decision_->reduce = exchanges(domains.reduce_exchanges(home_, gradient), "reduce-gradients");
     if (codec_.compresses() && !decision_->reduce.empty()) {
-      decision_->reduce.push_back({"shared-expert", shared_expert_ring(), {}, {}});
+      const ByteMatrix ring = shared_expert_ring(codec_, groups().size());
+      decision_->reduce.push_back({"shared-expert", groups().in_every_group(ring), {}, {}});
     }
-  }
-
-  /// The all-reduce of the shared expert over an EP group, as a ring: 2 (G - 1) / G of it to the
-  /// next.
-  ByteMatrix shared_expert_ring() const {
-    const int n = groups().size();
-    std::vector<std::uint32_t> row(static_cast<std::size_t>(n));
-    ByteMatrix ring(Bytes((shared_expert_payload(codec_).value + n - 1) / n));
-    for (int g = 0; g < n; ++g) {
-      const auto next = static_cast<std::size_t>((g + 1) % n);
-      row[next] = 2 * static_cast<std::uint32_t>(n - 1);
-      ring.add_dense_row(row);
-      row[next] = 0;
-    }
-    return groups().in_every_group(ring);
   }
 
   /// Of one EP group. Gathered weights are kept from forward to backward unless they are gathered
@@ -209,21 +179,29 @@ std::vector<int> read_sizes(const YamlMap& params) {
 
 }  // namespace
 
-// domains: auto or S per level, coarsest first; levels: cluster or flat; compression: ratio;
-// backward: keep or regather; gradients: compressed or whole; pre_expert: PE of the stream model.
+// domains: auto or S per level, coarsest first; objective: what auto minimizes, step or published;
+// levels: cluster or flat; match: all or finer; compression: ratio; fused: its kernels; backward:
+// keep or regather; gradients: compressed or whole; pre_expert: PE of the stream model.
 PlacementMaker read_hybridep_placement(const YamlMap& params) {
   HybridEpOptions o;
   o.domains = read_sizes(params);
   o.levels = read_domain_levels(params);
+  o.match = static_cast<DomainMatch>(params.choice("match", {"all", "finer"}, 0));
+  o.objective = static_cast<DomainObjective>(params.choice("objective", {"step", "published"}, 0));
   o.compression = params.number("compression", {1, 1e6}, 1);
+  o.fused = params.boolean("fused", false);
   o.regather = params.choice("backward", {"keep", "regather"}, 0) == 1;
   o.whole_gradients = params.choice("gradients", {"compressed", "whole"}, 0) == 1;
-  if (const auto time = params.find("pre_expert")) {
-    o.pre_expert = time->seconds();
-    if (!o.domains.empty()) {
-      time->error("'placement.pre_expert' has no effect: the domains are given",
-                  "say domains: auto, or leave 'pre_expert' out");
-    }
+  const auto time = params.find("pre_expert");
+  if (time) o.pre_expert = time->seconds();
+  for (const auto& of_auto : {time, params.find("objective")}) {
+    if (!of_auto || o.domains.empty()) continue;
+    of_auto->error("'" + of_auto->path() + "' has no effect: the domains are given",
+                   "say domains: auto, or leave it out");
+  }
+  if (o.match == DomainMatch::finer && o.domains.empty()) {
+    params.find("match")->error("'placement.match: finer' needs the domains",
+                                "give 'domains', one size per level: auto knows match: all");
   }
   return
       [o](const PlacementContext& context) { return std::make_unique<HybridEpPlacer>(context, o); };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/base/data_files.h"
 #include "sim/model/gpu_model.h"
+#include "sim/plan/exchange_time.h"
 #include "sim/policy/placement/hybrid/hybridep.h"
 
 namespace moesim {
@@ -31,10 +32,11 @@ std::vector<StreamLevel> stream_levels(const EpGroups& groups, const std::vector
   for (const int count : workers) stride *= count;
   for (const int count : workers) {
     stride /= count;
-    const Seconds time =
-        groups.busiest_link(groups.in_every_group(even_exchange(groups.size(), count, stride)));
+    const ByteMatrix traffic = groups.in_every_group(even_exchange(groups.size(), count, stride));
+    const ExchangeTime time = groups.alone(traffic);
     const double sent = static_cast<double>(probe.value) * (count - 1);
-    levels.push_back({count, BytesPerSecond(count > 1 ? sent / time.value : 1)});
+    levels.push_back({count, BytesPerSecond(count > 1 ? sent / time.transfer.value : 1),
+                      time.overhead + time.latency});
   }
   return levels;
 }
@@ -49,10 +51,66 @@ Seconds pre_expert_estimate(const MoeModel& model, const Topology& topology, std
          gpu.launch_overhead * -1;
 }
 
-ExpertCodec expert_codec(const MoeModel& model, double compression) {
-  return {.ratio = compression,
+ExpertCodec expert_codec(const MoeModel& model, const HybridEpOptions& options) {
+  return {.ratio = options.compression,
           .value_bytes = size_of(model.weights),
-          .parameters = model.expert_parameters()};
+          .parameters = model.expert_parameters(),
+          .fused = options.fused};
+}
+
+Bytes gradient_message(const ExpertCodec& codec, const TrainingState& state,
+                       const HybridEpOptions& options) {
+  const bool compressed = codec.compresses() && !options.whole_gradients;
+  return compressed ? codec.message() : Bytes(codec.parameters * state.gradient);
+}
+
+ByteMatrix shared_expert_ring(const ExpertCodec& codec, int ranks) {
+  std::vector<std::uint32_t> row(static_cast<std::size_t>(ranks));
+  ByteMatrix ring(Bytes((shared_expert_payload(codec).value + ranks - 1) / ranks));
+  for (int g = 0; g < ranks; ++g) {
+    const auto next = static_cast<std::size_t>((g + 1) % ranks);
+    row[next] = 2 * static_cast<std::uint32_t>(ranks - 1);
+    ring.add_dense_row(row);
+    row[next] = 0;
+  }
+  return ring;
+}
+
+std::vector<int> automatic_domains(const PlacementContext& context, const HybridEpOptions& options,
+                                   const std::vector<int>& workers, std::int64_t tokens,
+                                   int top_k) {
+  const EpGroups& groups = context.groups;
+  const ExpertCodec codec = expert_codec(context.model, options);
+  const std::int64_t experts = (context.experts + groups.size() - 1) / groups.size();  // of a GPU
+  std::vector<StreamLevel> levels = stream_levels(groups, workers);
+  StreamLayer layer;
+  layer.tokens = context.model.row_bytes() * (tokens * top_k);
+  layer.experts = codec.expert() * experts;
+  layer.compression = options.compression;
+  layer.pre_expert =
+      options.pre_expert.value_or(pre_expert_estimate(context.model, groups.network(), tokens));
+  if (options.objective == DomainObjective::published) {
+    for (StreamLevel& level : levels) level.latency = Seconds(0);
+    return best_domains(layer, levels).domains;
+  }
+  if (codec.compresses()) {
+    const GpuModel gpu =
+        read_gpu_model(data_file("models/gpu", groups.network().gpu_model(GpuId(0))));
+    const auto time = [&](const KernelTraffic& of_expert) {
+      return gpu.time(MemoryBound{of_expert.read * experts, of_expert.written * experts});
+    };
+    layer.encode = time(encode_traffic(codec));
+    layer.decode = time(decode_traffic(codec));
+  }
+  if (context.backward) {
+    layer.backward = {.gradients = gradient_message(codec, context.state, options) * experts,
+                      .regathers = options.regather};
+    if (codec.compresses()) {
+      const ByteMatrix ring = shared_expert_ring(codec, groups.size());
+      layer.backward->shared = groups.alone(groups.in_every_group(ring)).total();
+    }
+  }
+  return best_domains(layer, levels).domains;
 }
 
 }  // namespace moesim

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/policy/step_plan.h"
@@ -21,7 +22,11 @@ inline constexpr std::int64_t expert_bytes = parameters * 2;  // bf16
 struct HybridCase {
   HybridCase(int nodes, int gpus_per_node, int experts, int top_k, std::int64_t per_rank,
              const std::vector<int>& ids, int degree = 0, int nvlink_gigabytes = 400)
-      : topology(bare_nodes(nodes, gpus_per_node, nvlink_gigabytes)),
+      : HybridCase(bare_nodes(nodes, gpus_per_node, nvlink_gigabytes), nodes, gpus_per_node,
+                   experts, top_k, per_rank, ids, degree) {}
+  HybridCase(Topology cluster, int nodes, int gpus_per_node, int experts, int top_k,
+             std::int64_t per_rank, const std::vector<int>& ids, int degree = 0)
+      : topology(std::move(cluster)),
         ep(degree == 0 ? nodes * gpus_per_node : degree),
         tokens(nodes * gpus_per_node, experts, top_k, per_rank, ids, ep),
         trace(tokens.info, {tokens.step}) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <tuple>
 
 #include "sim/plan/text.h"
@@ -31,6 +32,73 @@ TEST(HybridEpTest, PairsOfAPlanAreThoseOfTableVII) {
       EXPECT_EQ(between(planned, "reduce-gradients", Pass::backward).pairs, experts.pairs);
     }
   }
+}
+
+// By hand: every rank has each pair of 8 experts once, 28 tokens and 56 rows, of which
+// 56 (8 - S) / 8 leave it; it gathers S - 1 experts of 1,048,576 bytes.
+TEST(HybridEpTest, AllPairsOfEightExperts) {
+  std::vector<int> ids;
+  for (int rank = 0; rank < 8; ++rank) {
+    for (int a = 0; a < 8; ++a) {
+      for (int b = a + 1; b < 8; ++b) ids.insert(ids.end(), {a, b});
+    }
+  }
+  HybridCase c(1, 8, 8, 2, 28, ids);
+  c.model.hidden = 2048;  // rows of 4,096 bytes
+  c.model.expert_ffn = 128;
+  c.model.expert_matrices = 2;
+  const std::vector<std::int64_t> rows = {49, 42, 28, 0};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const int s = 1 << i;
+    const StepPlan planned = c.hybrid(fmt::format("domains: {}", s));
+    c.prove(planned);
+    const Sent tokens = between(planned, "dispatch-alltoall");
+    EXPECT_EQ(tokens.bytes, 8 * rows[i] * 4096);
+    EXPECT_EQ(tokens.pairs, 8 * (8 / s - 1));
+    EXPECT_EQ(between(planned, "gather-experts"), (Sent{8 * (s - 1), 8 * (s - 1) * 1'048'576}));
+  }
+}
+
+// By hand: SF [4, 4], S [2, 4]. 16 ordered pairs gather over nodes, 48 inside them, where every
+// GPU forwards the 2 experts that it holds; 16 pairs exchange tokens over nodes, none inside.
+TEST(HybridEpTest, TwoLevelsForwardWhatTheFirstGathered) {
+  const HybridCase c = even_case(4, 4, 16);
+  const StepPlan planned = c.hybrid("domains: [2, 4]");
+  c.prove(planned);
+  const auto sent = [](const Op& op) {
+    Sent sum;
+    const ByteMatrix traffic = op.traffic().moved();
+    for (int from = 0; from < traffic.ranks(); ++from) {
+      for (const auto& entry : traffic.row(GpuId(from))) {
+        if (entry.to == GpuId(from)) continue;
+        sum.pairs += 1;
+        sum.bytes += traffic.bytes(entry).value;
+      }
+    }
+    return sum;
+  };
+  const auto gathers = exchanges(planned.plan, "gather-experts");
+  ASSERT_EQ(gathers.size(), 2u);
+  EXPECT_EQ(sent(*gathers[0]), (Sent{16, 16 * expert_bytes}));
+  EXPECT_EQ(sent(*gathers[1]), (Sent{48, 96 * expert_bytes}));
+  const auto reduces = exchanges(planned.plan, "reduce-gradients");
+  ASSERT_EQ(reduces.size(), 2u);
+  EXPECT_EQ(sent(*reduces[0]).pairs, 48);
+  EXPECT_EQ(sent(*reduces[1]).pairs, 16);
+  EXPECT_EQ(between(planned, "dispatch-level-0").pairs, 16);
+  EXPECT_TRUE(exchanges(planned.plan, "dispatch-level-1").empty());
+}
+
+TEST(HybridEpTest, ThePrintedRuleDeliversToo) {
+  const HybridCase c = random_case(11, 4, 4);
+  for (const char* const levels : {"hybridep", "{kind: hybridep, levels: flat}"}) {
+    const StepPlan planned =
+        c.plan("{kind: hybridep, domains: [2, 4], match: finer, compression: 50}", levels);
+    c.prove(planned);
+    EXPECT_EQ(between(planned, "gather-experts").pairs, 16 + 192);
+    EXPECT_EQ(between(planned, "reduce-gradients", Pass::backward).pairs, 16 + 192);
+  }
+  EXPECT_THROW(c.hybrid("match: finer"), Error);
 }
 
 TEST(HybridEpTest, DomainsOfOneArePlainExpertParallelism) {
@@ -151,6 +219,14 @@ TEST(HybridEpTest, CompressedExpertsAreEncodedOnceAndDecodedLast) {
             (8 * 2 + 8 * 4) * expert_bytes);
   EXPECT_TRUE(
       exchanges(c.hybrid("domains: [1, 1], compression: 50").plan, "shared-expert").empty());
+  const StepPlan fused = c.hybrid(options + ", fused: true");
+  for (const Op& op : fused.plan.ops) {
+    if (op.label != "gather-experts-decode") continue;
+    const std::int64_t read = std::llround(0.55 * (message + expert_bytes));
+    EXPECT_EQ(op.kernels()->each(),
+              std::vector<Kernel>{
+                  (MemoryBound{Bytes(6 * read), Bytes(6 * std::llround(0.55 * expert_bytes))})});
+  }
 }
 
 TEST(HybridEpTest, GatheredExpertsTakeMemory) {
@@ -175,6 +251,7 @@ TEST(HybridEpTest, SizesThatDoNotDivideAreUnsuitable) {
   EXPECT_THROW(c.hybrid("domains: 2"), Unsuitable);
   EXPECT_THROW(c.hybrid("domains: [2, 3]"), Unsuitable);
   EXPECT_THROW(c.hybrid("domains: 2, pre_expert: 1 ms"), Error);
+  EXPECT_THROW(c.hybrid("domains: [2, 2], objective: published"), Error);
   EXPECT_THROW(c.hybrid("domains: []"), Error);
 }
 
