@@ -42,7 +42,8 @@ DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>&
   DomainCost cost{.domains = domains, .all_gather = {}, .all_to_all = {}, .latency = {}};
   const Bytes gradients = layer.backward ? layer.backward->gradients : Bytes(0);
   Seconds gather, reduce, exchange;
-  double held = 1;  // GPUs whose experts a GPU holds after the levels so far
+  Seconds forward_links, backward_links;  // of the level that carries most
+  double held = 1;                        // GPUs whose experts a GPU holds after the levels so far
   for (std::size_t l = 0; l < levels.size(); ++l) {
     const auto [workers, bandwidth, latency] = levels[l];
     if (workers < 1 || domains[l] < 1 || workers % domains[l] != 0) {
@@ -52,19 +53,26 @@ DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>&
     cost.all_gather.push_back((domains[l] - 1) * held * layer.gathered());
     cost.all_to_all.push_back(static_cast<double>(layer.tokens.value) * (workers - domains[l]) /
                               workers);
-    gather += Seconds(cost.all_gather[l] / bandwidth.value);
-    exchange += Seconds(cost.all_to_all[l] / bandwidth.value);
-    reduce += (domains[l] - 1) * held * (gradients / bandwidth);
+    const Seconds experts(cost.all_gather[l] / bandwidth.value);
+    const Seconds tokens(cost.all_to_all[l] / bandwidth.value);
+    const Seconds sums = (domains[l] - 1) * held * (gradients / bandwidth);
+    gather += experts, reduce += sums, exchange += tokens;
+    forward_links = std::max(forward_links, experts + 2 * tokens);
+    backward_links = std::max(backward_links, sums + 2 * tokens);
     if (domains[l] > 1) gather += latency, reduce += latency;
     if (domains[l] < workers) exchange += latency;
     held *= domains[l];
   }
   if (held > 1) gather += layer.encode + (held - 1) * layer.decode;
-  cost.latency = std::max(layer.pre_expert, gather) + 2 * exchange;
+  const auto of_pass = [&](Seconds dense, Seconds compute, Seconds parameters, Seconds links) {
+    const Seconds path = compute + 2 * exchange;
+    return std::max({dense + path, parameters + path * (1.0 / layer.layers), links});
+  };
+  cost.latency = of_pass(layer.pre_expert, layer.compute, gather, forward_links);
   if (layer.backward) {
-    if (held > 1) reduce += layer.backward->shared;
-    if (layer.backward->regathers) reduce += gather;
-    cost.latency += std::max(2 * layer.pre_expert, reduce) + 2 * exchange;
+    if (held > 1) reduce += layer.backward->shared, backward_links += layer.backward->shared;
+    if (layer.backward->regathers) reduce += gather, backward_links += gather;
+    cost.latency += of_pass(2 * layer.pre_expert, 2 * layer.compute, reduce, backward_links);
   }
   cost.gathered_memory = (held - 1) * static_cast<double>(layer.experts.value);
   return cost;

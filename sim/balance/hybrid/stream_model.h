@@ -24,6 +24,8 @@ struct StreamLayer {
   Bytes experts;           // P_E: bytes of all experts of a GPU, uncompressed
   double compression = 1;  // ratio by which gathered experts are smaller
   Seconds pre_expert;      // PE: the work that a gather of experts can hide behind
+  Seconds compute = {};    // of a GPU's experts, forward; backward it is twice as long
+  int layers = 1;          // equal ones, whose gathers queue at the start of the pass
   Seconds encode = {};     // of a GPU's own experts
   Seconds decode = {};     // of those of one other GPU
   std::optional<StreamBackward> backward = {};
@@ -48,12 +50,16 @@ struct DomainCost {
   double gathered_memory = 0;      // uncompressed bytes of other GPUs' experts on a GPU
 };
 
-/// The cost of one choice; each S must divide its level's workers (Error). Forward it is
-/// max(PE, gathers) + 2 all-to-alls (Eq. 8), with gathers from encoding to decoding. Training adds
-/// max(2 PE, gradients + shared expert) + 2 all-to-alls, which is ours. Also unstated in the paper
-/// is how several levels go together: level 0 gathers first, level l then forwards what the GPU
-/// holds, (S^l - 1) S^0 ... S^(l-1) P_E bytes; tokens take one hop per level, D (1 - S^l / SF^l)
-/// bytes.
+/// The cost of one choice; each S must divide its level's workers (Error). Of one layer without
+/// compute, forward, it is max(PE, gathers) + 2 all-to-alls (Eq. 8), with gathers from encoding to
+/// decoding. Of L layers each takes the longest of
+///   PE + compute + 2 all-to-alls                 what tokens wait for,
+///   gathers + (compute + 2 all-to-alls) / L      parameters, and the last layer after them,
+///   gathers + 2 all-to-alls of a level           what its links carry.
+/// Training adds the same with 2 PE, 2 compute and gradients with the shared expert in place of
+/// gathers. All but Eq. 8 is ours, and how several levels go together: level 0 gathers first, level
+/// l then forwards what the GPU holds, (S^l - 1) S^0 ... S^(l-1) P_E bytes; tokens take one hop per
+/// level, D (1 - S^l / SF^l) bytes.
 DomainCost domain_cost(const StreamLayer& layer, const std::vector<StreamLevel>& levels,
                        const std::vector<int>& domains);
 

@@ -150,6 +150,23 @@ TEST(StreamModelTest, TrainingCountsGradientsAndTheSharedExpert) {
   EXPECT_DOUBLE_EQ(latency({2, 4}), 3.75 + 0.25 + 7 * 0.125 + 8 + 3 * 0.5 + 0.25);
 }
 
+// Gathers of many layers hide behind the tokens and experts of all, as far as links have room.
+TEST(StreamModelTest, GathersOfSeveralLayersHideBehindAllOfThem) {
+  StreamLayer layer{.tokens = Bytes(16), .experts = Bytes(3), .pre_expert = Seconds(1)};
+  const std::vector<StreamLevel> levels = {{4, BytesPerSecond(2)}, {4, BytesPerSecond(8)}};
+  layer.layers = 4;
+  layer.compute = Seconds(2);
+  const auto latency = [&](const std::vector<int>& domains) {
+    return domain_cost(layer, levels, domains).latency.value;
+  };
+  EXPECT_DOUBLE_EQ(latency({2, 4}), 1 + 2 + 8);  // gathers of 3.75 s hide
+  layer.experts = Bytes(12);                     // level 0: 12 / 2 and twice 4 s
+  EXPECT_DOUBLE_EQ(latency({2, 4}), 15 + (2 + 8) / 4.0);
+  EXPECT_DOUBLE_EQ(latency({2, 1}), 6 + 2 * 4);  // links of level 0
+  layer.backward = {.gradients = Bytes(12), .shared = Seconds(1)};
+  EXPECT_DOUBLE_EQ(latency({2, 4}), (15 + 10 / 4.0) + (16 + 12 / 4.0));
+}
+
 // The shared expert alone takes longer than all tokens: what Lat(S) as printed does not see.
 TEST(StreamModelTest, ASharedExpertThatCostsMoreThanTokensKeepsExpertsAtHome) {
   StreamLayer layer = layer_of(3, 0.094, 0.099);

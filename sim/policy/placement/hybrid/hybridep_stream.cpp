@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "sim/base/data_files.h"
 #include "sim/model/gpu_model.h"
 #include "sim/plan/exchange_time.h"
@@ -22,6 +24,15 @@ ByteMatrix even_exchange(int ranks, int workers, int stride) {
     traffic.add_row(row);
   }
   return traffic;
+}
+
+/// The products of a GPU's experts, forward, if rows are even.
+Seconds expert_time(const MoeModel& model, const GpuModel& gpu, std::int64_t rows,
+                    std::int64_t experts) {
+  const std::vector<std::int64_t> m(static_cast<std::size_t>(experts), rows / experts);
+  const std::int64_t ffn = model.expert_ffn;
+  return gpu.time(GroupedGemm{m, ffn * (model.expert_matrices - 1), model.hidden, model.weights}) +
+         gpu.time(GroupedGemm{m, model.hidden, ffn, model.weights});
 }
 
 }  // namespace
@@ -93,9 +104,11 @@ std::vector<int> automatic_domains(const PlacementContext& context, const Hybrid
     for (StreamLevel& level : levels) level.latency = Seconds(0);
     return best_domains(layer, levels).domains;
   }
+  const GpuModel gpu =
+      read_gpu_model(data_file("models/gpu", groups.network().gpu_model(GpuId(0))));
+  layer.layers = std::max(context.layers, 1);
+  layer.compute = expert_time(context.model, gpu, tokens * top_k, experts);
   if (codec.compresses()) {
-    const GpuModel gpu =
-        read_gpu_model(data_file("models/gpu", groups.network().gpu_model(GpuId(0))));
     const auto time = [&](const KernelTraffic& of_expert) {
       return gpu.time(MemoryBound{of_expert.read * experts, of_expert.written * experts});
     };
