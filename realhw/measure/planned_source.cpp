@@ -25,11 +25,11 @@ class PlannedSource : public StepSource {
   void begin(std::size_t policy) override {
     steps_.reset();
     iterations_.reset();
-    const SystemSpec& system = inputs_.systems[policy];
-    if (scenario_.iteration) {
-      iterations_.emplace(scenario_, inputs_, inputs_.clusters[0], system);
+    const auto [scenario, inputs, system] = view_of(scenario_, inputs_, policy);
+    if (scenario.iteration) {
+      iterations_.emplace(scenario, inputs, inputs.clusters[0], system);
     } else {
-      steps_.emplace(scenario_, inputs_, inputs_.clusters[0], system);
+      steps_.emplace(scenario, inputs, inputs.clusters[0], system);
     }
   }
   std::optional<ExecutableStep> next() override {

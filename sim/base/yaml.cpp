@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "sim/base/files.h"
+#include "sim/base/no_such_key.h"
 #include "sim/base/yaml_load.h"
 #include "sim/base/yaml_state.h"
 
@@ -42,8 +43,9 @@ YAML::Node child(YAML::Node& node, const std::string& part, const std::string& w
     map["kind"] = YAML::Clone(node);
     node = map;
   } else if (node.IsScalar()) {
-    throw error_in(where,
-                   fmt::format("there is no '{}' below the plain value '{}'", part, node.Scalar()));
+    throw NoSuchKey(error_in(where, fmt::format("there is no '{}' below the plain value '{}'", part,
+                                                node.Scalar()))
+                        .diagnostics());
   }
   return node[part];
 }

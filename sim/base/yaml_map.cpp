@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/no_such_key.h"
 #include "sim/base/yaml_state.h"
 
 namespace moesim {
@@ -191,6 +192,7 @@ void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {
     const std::string key = named(item);
     if (keys.requested.count(key) > 0 || (unkind && !misspelt(item))) continue;
     const bool suggest = diagnostics.size() < most_suggestions;
+    if (override_at(join_path(path, key), item.first.Mark().is_null())) ++unknown_by_change;
     add(Severity::error, item.first, join_path(path, key),
         fmt::format("unknown key '{}'{}", key, inside), suggest ? did_you_mean(key, known) : "");
     if (suggest) std::erase(missing, nearest(key, known));  // one mistake, one message
@@ -209,7 +211,9 @@ void YamlDocument::finish() {
   std::vector<Diagnostic> errors;  // warnings may come from a value that stands in for a wrong one
   std::copy_if(all.begin(), all.end(), std::back_inserter(errors),
                [](const Diagnostic& d) { return d.severity == Severity::error; });
-  if (!errors.empty()) throw Error(errors);
+  if (errors.empty()) return;
+  if (errors.size() == state_->unknown_by_change) throw NoSuchKey(errors);
+  throw Error(errors);
 }
 
 std::vector<Diagnostic> YamlDocument::warnings() const {

@@ -12,6 +12,7 @@
 #include "sim/iteration/microbatches.h"
 #include "sim/model/parameters.h"
 #include "sim/report/compared.h"
+#include "sim/scenario/policy_inputs.h"
 
 namespace moesim {
 namespace {
@@ -80,6 +81,7 @@ std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
                         c.topology.gpu_count(), c.topology.host_count(), grid_text(spec, shape),
                         microbatch_text(spec, shape, inputs.trace));
   }
+  text += own_text(scenario);
   text += software_text(scenario, inputs);
   text += transport_text(inputs);
   text += left_out(model);

@@ -155,6 +155,9 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
                                           gpu.gpu.value, to_string(gpu.memory), to_string(gpu.peak),
                                           gpu.when));
     }
+    if (const std::string why = planner.layer_planner().forced(); !why.empty()) {
+      metrics.notes.push_back(why);
+    }
     if (!never) continue;
     metrics.notes.push_back(
         "never planned from loads: it has seen too few iterations (--warmup N shows it N more)");
@@ -177,13 +180,16 @@ std::vector<IterationRun> runs_on(const Scenario& scenario, const Inputs& inputs
                                   const ClusterInput& cluster) {
   std::vector<IterationRun> runs;
   const auto& asked = scenario.iteration->routing;
-  for (const SystemSpec& system : inputs.systems) {
-    const bool first = &system == &inputs.systems.front();
+  const auto place = static_cast<std::size_t>(&cluster - inputs.clusters.data());
+  for (std::size_t p = 0; p < inputs.systems.size(); ++p) {
+    const PolicyView view = view_of(scenario, inputs, p);
+    const bool first = p == 0;
     for (const RoutingSource source : {RoutingSource::balanced, RoutingSource::recorded}) {
       const bool wanted = std::ranges::find(asked, source) != asked.end();
       const bool alone = asked.size() == 1;
       if (wanted && (first || alone || source == RoutingSource::recorded)) {
-        runs.push_back({scenario, inputs, cluster, system, source});
+        runs.push_back(
+            {view.scenario, view.inputs, view.inputs.clusters[place], view.system, source});
       }
     }
   }
@@ -238,7 +244,7 @@ SimulatedIterations simulate_iterations(const Scenario& scenario, const Inputs& 
   for (const ClusterInput& cluster : inputs.clusters) {
     for (std::size_t f = 0; f < scenario.fidelities.size(); ++f) {
       for (std::size_t r = 0; r < runs.size(); ++r) {
-        if (&runs[r].cluster != &cluster) continue;
+        if (runs[r].cluster.topology.name() != cluster.topology.name()) continue;
         IterationCase& c = cases.emplace_back(
             IterationCase{cluster.topology.name(), runs[r].system.name,
                           routing_source_names[static_cast<std::size_t>(runs[r].routing)],

@@ -20,6 +20,7 @@ std::vector<std::string> planning_notes(const StepPlanner& planner, const Cluste
   if (notes.size() == of_kernels && !plans.empty() && record.replans == 0) {
     notes.push_back(fmt::format("never planned: nothing called for it in {} steps", record.played));
   }
+  if (const std::string why = planner.layers().forced(); !why.empty()) notes.push_back(why);
   const bool looks_back =
       std::any_of(plans.begin(), plans.end(), [](const FirstPlan& plan) { return plan.after > 0; });
   if (looks_back && cluster.first_step > 0 && cluster.warmup.empty()) {

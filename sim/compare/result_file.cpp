@@ -11,6 +11,7 @@
 #include "sim/compare/backends.h"
 #include "sim/compare/pictured_results.h"
 #include "sim/report/compared.h"
+#include "sim/scenario/policy_inputs.h"
 #include "sim/scenario/scenario_synth.h"
 #include "sim/trace/synth/synth_reader.h"
 #include "sim/transport/coverage.h"
@@ -42,6 +43,15 @@ Json cluster_json(const ClusterInput& cluster) {
                {"steps", cluster.batches.batches.size()},
                {"unused_tokens", cluster.batches.unused_tokens}});
   return json;
+}
+
+/// Of the policies that have another expert-parallel degree than the rest.
+void add_own_degrees(Json& json, const Inputs& inputs, std::size_t cluster) {
+  for (std::size_t p = 0; p < inputs.own.size(); ++p) {
+    if (!inputs.own[p]) continue;
+    const ClusterInput& own = inputs.own[p]->inputs.clusters[cluster];
+    if (own.ep != inputs.clusters[cluster].ep) json["ep_of"][inputs.systems[p].name] = own.ep;
+  }
 }
 
 /// The seed in a trace's provenance, wherever it stands there; null when there is none.
@@ -109,7 +119,10 @@ Json trace_json(const Scenario& scenario, const Inputs& inputs) {
 Json result_document(const Scenario& scenario, const Inputs& inputs,
                      const std::vector<CaseResult>& cases, const std::string& version) {
   Json clusters = Json::array();
-  for (const ClusterInput& cluster : inputs.clusters) clusters.push_back(cluster_json(cluster));
+  for (const ClusterInput& cluster : inputs.clusters) {
+    clusters.push_back(cluster_json(cluster));
+    add_own_degrees(clusters.back(), inputs, clusters.size() - 1);
+  }
   Json layers = Json::array();
   for (int l : inputs.layers) {
     layers.push_back(inputs.trace.info().layers[static_cast<std::size_t>(l)]);
@@ -251,7 +264,9 @@ std::string result_header(const Scenario& scenario, const Inputs& inputs,
         c.warmup.empty()
             ? ""
             : fmt::format(", {} left out", count(std::ssize(c.warmup), "warm-up step")));
+    text += ep_text(inputs, static_cast<std::size_t>(&c - inputs.clusters.data()));
   }
+  text += own_text(scenario);
   text += transport_text(inputs);
   text += memory_text(scenario, inputs);
   text += fmt::format("# simulated{}; times per step ({}), mean over steps; bytes per step\n",

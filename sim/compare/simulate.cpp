@@ -69,10 +69,9 @@ void add_end(RunMetrics& metrics, const StepPlanner& planner, const RoutingChang
   const auto played = static_cast<int>(cluster.warmup.size() + cluster.batches.batches.size());
   metrics.notes = planning_notes(planner, cluster, {played, metrics.replans});
   if (metrics.model_memory <= metrics.gpu_memory) return;
-  metrics.notes.push_back(
-      fmt::format("would take {} of experts and activations with all MoE layers of the model; a "
-                  "GPU has {}",
-                  to_string(metrics.model_memory), to_string(metrics.gpu_memory)));
+  metrics.notes.push_back(fmt::format(
+      "would take {} of experts and activations with all MoE layers of the model; a GPU has {}",
+      to_string(metrics.model_memory), to_string(metrics.gpu_memory)));
 }
 
 Bytes smallest_gpu(const ClusterInput& cluster) {
@@ -224,16 +223,17 @@ JobResults<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& i
   for (const Fidelity fidelity : scenario.fidelities) {
     fidelities.push_back(backend_name(fidelity, scenario.p2p_order));
   }
-  const bool alone = !options.may_run_none &&
-                     inputs.clusters.size() * fidelities.size() * inputs.systems.size() == 1;
-  const auto timeline = open_timeline(
-      options.timeline, inputs, inputs.clusters.size() * inputs.systems.size(), fidelities.size());
+  const std::size_t runs = inputs.clusters.size() * inputs.systems.size();
+  const bool alone = !options.may_run_none && runs * fidelities.size() == 1;
+  const auto timeline = open_timeline(options.timeline, inputs, runs, fidelities.size());
   const TimelineFile* const file = timeline ? &*timeline : nullptr;
   std::vector<WorkerJob<PolicyOutcome>> jobs;
-  for (const ClusterInput& cluster : inputs.clusters) {
-    for (const SystemSpec& system : inputs.systems) {
-      const int number = static_cast<int>(jobs.size());
-      const PolicyRun run{scenario, inputs, cluster, system, options, file, number};
+  for (std::size_t c = 0; c < inputs.clusters.size(); ++c) {
+    for (std::size_t p = 0; p < inputs.systems.size(); ++p) {
+      const auto [its_scenario, its_inputs, system] = view_of(scenario, inputs, p);
+      const ClusterInput& cluster = its_inputs.clusters[c];
+      const PolicyRun run{
+          its_scenario, its_inputs, cluster, system, options, file, static_cast<int>(jobs.size())};
       jobs.push_back(
           {fmt::format("{} {} {}", cluster.topology.name(), system.name,
                        fmt::join(fidelities, "+")),

@@ -20,6 +20,9 @@ Scenario moved(Scenario scenario, const SimulatedOn& on) {
     std::erase_if(scenario.set, [](const Override& o) { return o.path.starts_with("topology"); });
   }
   scenario.set.insert(scenario.set.end(), on.changes.begin(), on.changes.end());
+  for (auto& own : scenario.own) {
+    if (own) own = std::make_shared<const Scenario>(moved(*own, on));
+  }
   return scenario;
 }
 
@@ -32,25 +35,27 @@ void add_simulated(SimulatedCase& simulated, SimulatedBackend& backend, const Pl
   simulated.ops.add(op_times(plan, timeline), 1.0 / plans);
 }
 
-SimulatedCase simulate_measured(const MeasuredRun& run, const SystemSpec& system,
+SimulatedCase simulate_measured(const MeasuredRun& run, std::size_t policy,
                                 const JobProgress& progress) {
-  const ClusterInput& cluster = run.planned.clusters[0];
+  const auto [scenario, planned, system] = view_of(run.scenario, run.planned, policy);
+  const ClusterInput& cluster = planned.clusters[0];
   const auto backend = make_backend(run.scenario.fidelities[0], run.scenario.p2p_order,
-                                    run.simulated.clusters[0], run.scenario.fidelities);
+                                    view_of(run.scenario, run.simulated, policy).inputs.clusters[0],
+                                    run.scenario.fidelities);
   SimulatedCase simulated;
-  if (run.scenario.iteration) {
-    const auto [first, count] = asked_iterations(run.scenario);
-    IterationPlanner planner(system, cluster.topology, run.planned.model, run.planned.trace,
-                             iteration_options(run.scenario));
-    for (int i = std::max(0, first - run.scenario.warmup); i < first; ++i) planner.warm_up(i);
+  if (scenario.iteration) {
+    const auto [first, count] = asked_iterations(scenario);
+    IterationPlanner planner(system, cluster.topology, planned.model, planned.trace,
+                             iteration_options(scenario));
+    for (int i = std::max(0, first - scenario.warmup); i < first; ++i) planner.warm_up(i);
     for (int i = 0; i < count; ++i) {
       add_simulated(simulated, *backend, planner.plan(first + i).plan, count);
       progress(i + 1, count);
     }
     return simulated;
   }
-  StepPlanner planner(system, cluster.topology, run.planned.model, run.planned.trace,
-                      run.planned.planner_options(run.scenario, cluster));
+  StepPlanner planner(system, cluster.topology, planned.model, planned.trace,
+                      planned.planner_options(scenario, cluster));
   const auto& batches = cluster.batches.batches;
   const auto count = static_cast<int>(batches.size());
   for (int i = 0; i < count; ++i) {
@@ -61,21 +66,21 @@ SimulatedCase simulate_measured(const MeasuredRun& run, const SystemSpec& system
   return simulated;
 }
 
-/// The policies that were measured, as the scenario lists them.
-std::vector<const SystemSpec*> measured_systems(const MeasuredRun& run) {
+/// The policies that were measured, of the scenario's list.
+std::vector<std::size_t> measured_policies(const MeasuredRun& run) {
   const auto& cases = run.measured.cases;
   const auto& systems = run.planned.systems;
   if (cases.size() != systems.size()) {
     throw error_in(run.measured.file, fmt::format("{} case{} for {} policies", cases.size(),
                                                   cases.size() == 1 ? "" : "s", systems.size()));
   }
-  std::vector<const SystemSpec*> list;
+  std::vector<std::size_t> list;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (cases[i].policy != systems[i].name) {
       throw error_in(run.measured.file, fmt::format("'{}' was measured in the place of '{}'",
                                                     cases[i].policy, systems[i].name));
     }
-    if (cases[i].unsuitable.empty()) list.push_back(&systems[i]);
+    if (cases[i].unsuitable.empty()) list.push_back(i);
   }
   return list;
 }
@@ -121,10 +126,10 @@ MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
 std::vector<ResultValidation> validate_runs(const std::vector<MeasuredRun>& runs, int workers) {
   std::vector<WorkerJob<SimulatedCase>> jobs;
   for (const MeasuredRun& run : runs) {
-    for (const SystemSpec* system : measured_systems(run)) {
-      jobs.push_back({fmt::format("{} {}", run.measured.file, system->name),
-                      [&run, system](const JobProgress& progress) {
-                        return simulate_measured(run, *system, progress);
+    for (const std::size_t policy : measured_policies(run)) {
+      jobs.push_back({fmt::format("{} {}", run.measured.file, run.planned.systems[policy].name),
+                      [&run, policy](const JobProgress& progress) {
+                        return simulate_measured(run, policy, progress);
                       }});
     }
   }
@@ -132,7 +137,7 @@ std::vector<ResultValidation> validate_runs(const std::vector<MeasuredRun>& runs
   std::vector<ResultValidation> results;
   auto first = cases.begin();
   for (const MeasuredRun& run : runs) {
-    const auto last = first + std::ssize(measured_systems(run));
+    const auto last = first + std::ssize(measured_policies(run));
     ResultValidation& result = results.emplace_back(validate(run.measured, {first, last}));
     first = last;
     result.setting = setting(run);

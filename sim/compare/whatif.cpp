@@ -77,8 +77,9 @@ std::vector<WhatIfCase> iterations(const Scenario& scenario, const Inputs& befor
 
 }  // namespace
 
-Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what) {
-  Inputs inputs = open_any(scenario);
+namespace {
+
+void change(const Scenario& scenario, const WhatIf& what, Inputs& inputs) {
   std::vector<ClusterInput> clusters;
   for (const ClusterInput& cluster : inputs.clusters) {
     clusters.push_back(changed(cluster, changes_of(what, cluster.topology)));
@@ -90,6 +91,16 @@ Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what) {
       shape_of(*scenario.iteration, cluster.topology.gpu_count(), inputs.model);
     }
   });
+  for (const auto& own : inputs.own) {
+    if (own) change(own->scenario, what, own->inputs);
+  }
+}
+
+}  // namespace
+
+Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what) {
+  Inputs inputs = open_any(scenario);
+  change(scenario, what, inputs);
   return inputs;
 }
 

@@ -89,7 +89,8 @@ void ScenarioFlags::add_to(CommandLine& command) {
       command, "--p2p-order", "p2p_order", true,
       "at flow and simgrid: all-at-once (default), or nccl: 8 peers at a time in NCCL's order");
   add_text(command, "--ep", "ep", false,
-           "expert-parallel degree: ranks of an EP group (default: as large as fits)");
+           "expert-parallel degree: ranks of an EP group (default: as large as fits; the cluster "
+           "for policies of fsep)");
   add_text(command, "--tokens-per-rank", "tokens_per_rank", false,
            "tokens of a rank in a step (default: the largest number that every rank has)");
   add_text(command, "--repeat", "repeat", false,
@@ -124,8 +125,8 @@ void ScenarioFlags::add_changes(CommandLine& command) {
       .add_option("--set", set_,
                   "changes an input, after the changes of the file: topology.PATH=VALUE, "
                   "model.PATH=VALUE, gpu.PATH=VALUE, policy.PATH=VALUE, transport.PATH=VALUE; one "
-                  "of several: "
-                  "policy:NAME.PATH=VALUE; or a key of an iteration: parallel.dp=4")
+                  "of several: policy:NAME.PATH=VALUE; or a key of an iteration: parallel.dp=4; "
+                  "for one policy: scenario:NAME.parallel.tp=8")
       .one_value_each();
 }
 

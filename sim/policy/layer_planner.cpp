@@ -235,4 +235,8 @@ int default_ep(int gpus, int experts) {
   return ep;
 }
 
+int default_ep(const SystemSpec& system, int gpus, int experts) {
+  return system.placement.replicates ? gpus : default_ep(gpus, experts);
+}
+
 }  // namespace moesim

@@ -81,6 +81,8 @@ class LayerPlanner {
 
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
+  /// Why its plans are the same for any loads, or nothing (Placer::forced).
+  std::string forced() const { return placer_->forced(); }
   /// Steps of the warm-up in which it did.
   int replans_in_warmup() const { return replans_in_warmup_; }
 
@@ -116,5 +118,7 @@ LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts);
 
 /// The largest expert-parallel degree that fits: a divisor of gpus, at most experts.
 int default_ep(int gpus, int experts);
+/// The same for a system: the whole cluster if its placement replicates experts.
+int default_ep(const SystemSpec& system, int gpus, int experts);
 
 }  // namespace moesim

@@ -118,6 +118,9 @@ class Placer {
     if (!looks()) return {};
     return {{.after = reacts() ? 0 : 1}};
   }
+  /// Why no loads whatever change what it plans, as a sentence whose subject is the policy; empty
+  /// if they do, or if it does not plan from loads.
+  virtual std::string forced() const { return ""; }
 };
 
 }  // namespace moesim

@@ -37,7 +37,7 @@ const std::vector<PlacementMechanism>& placement_mechanisms() {
       {"janus", "tokens to experts or experts to tokens, whichever moves fewer bytes (Janus)",
        read_janus},
       {"fsep", "shards of all experts on every rank, any layout restored before use (LAER-MoE)",
-       read_fsep},
+       read_fsep, false, "", true},
       {"fsdp-ep", "static: shards of the copies in all expert-parallel groups, gathered before use",
        read_fsdp_ep},
       {"static-best", "oracle: one placement, made knowing the whole trace", read_static_best},

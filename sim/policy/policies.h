@@ -30,6 +30,9 @@ struct Mechanism {
   bool needs_tokens = false;
   /// Of a dispatch: what carries its exchanges unless its policy says otherwise.
   const char* transport = "nccl-p2p";
+  /// Of a placement: experts have replicas within an EP group, so that it may have more ranks than
+  /// there are experts; unless `ep` is stated it is the whole cluster.
+  bool replicates = false;
 };
 
 using RoutingMechanism = Mechanism<Routing, RoutingContext>;

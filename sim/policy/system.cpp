@@ -28,7 +28,8 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
     for (const std::string& key : params.keys()) params.find(key);  // one mistake is told once
     return {};
   }
-  return {names[index], table[index].read(params), table[index].needs_tokens};
+  return {names[index], table[index].read(params), table[index].needs_tokens,
+          table[index].replicates};
 }
 
 /// A dispatch of any kind may state the multiprocessors that its exchanges take.

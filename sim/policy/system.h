@@ -18,6 +18,7 @@ struct Chosen {
   std::string name;
   Maker<Interface, Context> make;
   bool needs_tokens = false;  // as Mechanism says
+  bool replicates = false;    // the same
 };
 
 struct SystemSpec {

@@ -34,6 +34,11 @@ Mistake unknown_input(const std::string& path) {
 std::optional<Mistake> mistake_in(const std::string& text) {
   const auto equals = text.find('=');
   const std::string path = text.substr(0, equals);
+  if (equals != std::string::npos && path.starts_with("scenario:")) {
+    if (path.find('.') != std::string::npos) return std::nullopt;
+    return Mistake{fmt::format("'set' cannot change '{}'", path),
+                   "name a key of the policy's own: scenario:NAME.parallel.tp=8"};
+  }
   if (equals == std::string::npos || !is_path(path)) {
     return Mistake{fmt::format("'set' needs input.path=value, not '{}'", text),
                    "for example topology.nodes=8"};
@@ -116,8 +121,9 @@ std::vector<Diagnostic> unreached(const std::vector<Override>& changes, const st
     const std::string rest = change.path.substr(input.size() + 1);
     const std::string name = rest.substr(0, rest.find('.'));
     lost.push_back({Severity::error, change.str(), 0, 0,
-                    fmt::format("no {} of the scenario is called '{}'", input, name), "",
-                    did_you_mean(name, names)});
+                    fmt::format("no {} of the scenario is called '{}'",
+                                input == "scenario" ? "policy" : input, name),
+                    "", did_you_mean(name, names)});
   }
   return lost;
 }

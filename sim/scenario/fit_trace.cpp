@@ -13,12 +13,20 @@
 namespace moesim {
 namespace {
 
-int choose_ep(const Scenario& scenario, int gpus, int experts) {
-  if (!scenario.ep) return default_ep(gpus, experts);
+/// What all policies have by default; if they differ, the default of plain placements.
+int unstated_ep(const Inputs& inputs, int gpus) {
+  const int experts = inputs.trace.info().experts;
+  const int first = default_ep(inputs.systems.front(), gpus, experts);
+  const auto same = [&](const SystemSpec& s) { return default_ep(s, gpus, experts) == first; };
+  return std::ranges::all_of(inputs.systems, same) ? first : default_ep(gpus, experts);
+}
+
+int choose_ep(const Scenario& scenario, const Inputs& inputs, int gpus) {
+  if (!scenario.ep) return unstated_ep(inputs, gpus);
   const int ep = *scenario.ep;
   if (gpus % ep != 0) {
     throw Error(fmt::format("'ep' is {}: it must divide {} GPUs", ep, gpus),
-                fmt::format("ep {} fits", default_ep(gpus, experts)));
+                fmt::format("ep {} fits", default_ep(gpus, inputs.trace.info().experts)));
   }
   return ep;
 }
@@ -65,7 +73,7 @@ void keep_steps(const Scenario& scenario, std::int64_t total, ClusterInput& clus
 
 void fit(const Scenario& scenario, const Inputs& inputs, ClusterInput& cluster, InputCache& cache) {
   const int gpus = cluster.topology.gpu_count();
-  cluster.ep = choose_ep(scenario, gpus, inputs.trace.info().experts);
+  cluster.ep = choose_ep(scenario, inputs, gpus);
   SomeBatches some = batches_of(scenario, inputs, gpus, cache);
   cluster.batches = std::move(some.batches);
   keep_steps(scenario, some.count, cluster);

@@ -15,6 +15,8 @@
 #include "sim/scenario/fit_trace.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/open_cluster.h"
+#include "sim/scenario/open_policies.h"
+#include "sim/scenario/policy_inputs.h"
 #include "sim/scenario/replayed_layers.h"
 #include "sim/scenario/scenario_synth.h"
 #include "sim/scenario/software_inputs.h"
@@ -212,17 +214,7 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
   unless_unreadable([&] { check_ids_once(inputs.trace_key, inputs.trace, inputs.layers, cache); });
   inputs.software = open_software(scenario, cache);
   inputs.software_file = software_file(scenario, cache);
-  for (const std::string& name : scenario.policies) {
-    const std::string path = data_file("models/system", name);
-    std::vector<Override> overrides;
-    const auto stated = scenario.overrides_of("policy", name);
-    inputs.systems.push_back(read_changed("policy", scenario.policies.size(), stated, [&] {
-      overrides = changes_of_policy(scenario, name, cache);
-      return cache.systems.get(changed_file(path, overrides),
-                               [&] { return read_system(path, overrides); });
-    }));
-    inputs.system_files.push_back(input_file(name, path, overrides, cache));
-  }
+  open_policies(scenario, inputs, cache);
   for (const std::string& name : scenario.topologies) {
     inputs.clusters.push_back(open_cluster(scenario, name, inputs.warnings, cache));
   }
@@ -264,6 +256,7 @@ Inputs open_shared_inputs(const Scenario& scenario, InputCache& cache) {
   } else {
     for (ClusterInput& cluster : inputs.clusters) cluster.ep = scenario.iteration->parallel.ep;
   }
+  open_own_inputs(scenario, inputs, cache);
   return inputs;
 }
 

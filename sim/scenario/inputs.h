@@ -22,12 +22,14 @@ namespace moesim {
 struct Connections;
 struct InputCache;
 
+struct PolicyInputs;
+
 struct ClusterInput {
   InputFile file;
   Topology topology;
   GpuModels gpus;
   std::vector<InputFile> gpu_files;
-  int ep = 0;
+  int ep = 0;       // expert-parallel degree of the policies that have no inputs of their own
   Batches batches;  // of the chosen steps
   int first_step = 0;
   std::vector<Batch> warmup;    // of the steps just before them
@@ -49,11 +51,31 @@ struct Inputs {
   Software software = {};                       // of iterations
   InputFile software_file = {};
   std::string trace_key = {};  // tells the trace from others in a cache
+  /// [policy] its own scenario and inputs, if it differs from the others in more than its file;
+  /// else null. Empty if no policy does.
+  std::vector<std::shared_ptr<PolicyInputs>> own = {};
 
   PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
   /// Reads all of it, since its hash is that of its content.
   InputFile trace_file() const { return {trace.info().name, trace.hash()}; }
 };
+
+/// A scenario as it reads for one of its policies, with what it opens: of that policy only, and the
+/// same topologies in the same order.
+struct PolicyInputs {
+  Scenario scenario;
+  Inputs inputs;
+};
+
+/// What a policy is planned from. All of it lives as long as the scenario and its inputs.
+struct PolicyView {
+  const Scenario& scenario;
+  const Inputs& inputs;
+  const SystemSpec& system;
+};
+
+/// The view of a policy, an index into Inputs::systems.
+PolicyView view_of(const Scenario& scenario, const Inputs& inputs, std::size_t policy);
 
 /// Opens everything a scenario of steps names. Throws Error for what cannot be: an iteration, more
 /// experts or choices than the model, unknown layers, two policies or clusters of one name, and,

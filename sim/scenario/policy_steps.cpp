@@ -72,11 +72,13 @@ StepsOrigin origin_of(const Scenario& scenario, const Inputs& inputs, const Clus
 std::vector<SavedPolicy> plan_all(const Scenario& scenario, const Inputs& inputs,
                                   const ClusterInput& cluster) {
   std::vector<SavedPolicy> policies;
-  for (const SystemSpec& system : inputs.systems) {
+  const auto place = static_cast<std::size_t>(&cluster - inputs.clusters.data());
+  for (std::size_t p = 0; p < inputs.systems.size(); ++p) {
+    const PolicyView view = view_of(scenario, inputs, p);
     SavedPolicy& policy = policies.emplace_back();
-    policy.name = system.name;
+    policy.name = view.system.name;
     try {
-      PolicySteps steps(scenario, inputs, cluster, system);
+      PolicySteps steps(view.scenario, view.inputs, view.inputs.clusters[place], view.system);
       while (!steps.done()) policy.steps.push_back(steps.next());
     } catch (const Unsuitable& e) {
       policy.steps.clear();

@@ -4,15 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/policy_keys.h"
 #include "sim/scenario/require_flags.h"
 #include "sim/scenario/scenario_synth.h"
 #include "sim/scenario/software_inputs.h"
+#include "sim/scenario/step_reader.h"
 
 namespace moesim {
 namespace {
@@ -28,14 +29,6 @@ std::string name(const YamlMap& map, const std::string& key) {
   return value ? name(*value) : "";
 }
 
-/// One value, or a list of at least one.
-std::vector<YamlValue> one_or_more(const YamlValue& value) {
-  if (!value.is_list()) return {value};
-  std::vector<YamlValue> items = value.list();
-  if (items.empty()) value.error(fmt::format("'{}' is an empty list", value.path()));
-  return items;
-}
-
 /// No case is run twice.
 void check_once(const YamlValue& item, const std::string& key, const std::string& text,
                 const std::vector<std::string>& before) {
@@ -43,16 +36,19 @@ void check_once(const YamlValue& item, const std::string& key, const std::string
   item.error(fmt::format("'{}' has '{}' twice", key, text), "leave one of them out");
 }
 
-std::vector<std::string> names(const YamlMap& map, const std::string& key) {
-  const auto value = map.get(key);
+std::vector<std::string> names(const std::vector<YamlValue>& items, const std::string& key) {
   std::vector<std::string> result;
-  if (!value) return result;
-  for (const YamlValue& item : one_or_more(*value)) {
+  for (const YamlValue& item : items) {
     const std::string text = name(item);
     check_once(item, key, text, result);
     result.push_back(text);
   }
   return result;
+}
+
+std::vector<std::string> names(const YamlMap& map, const std::string& key) {
+  const auto value = map.get(key);
+  return value ? names(one_or_more(*value), key) : std::vector<std::string>();
 }
 
 std::vector<Fidelity> fidelities(const YamlMap& map) {
@@ -83,73 +79,6 @@ P2pOrder p2p_order(const YamlMap& map, const std::vector<Fidelity>& fidelities) 
   return order;
 }
 
-/// Steps that share a sum of gradients; 0: "never".
-int accumulate(const YamlMap& map) {
-  const auto value = map.find("accumulate");
-  if (value && value->is_scalar()) {
-    const std::string text = value->string();
-    if (text == "never") return 0;
-    if (!text.empty() && text.find_first_not_of("0123456789") != std::string::npos) {
-      value->error(fmt::format("'accumulate' cannot be '{}'", text), "a number of steps, or never");
-      return 1;
-    }
-  }
-  return static_cast<int>(map.integer("accumulate", {1, 1 << 20}, 1));
-}
-
-bool parse_int(const std::string& text, int& out) {
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return failure == std::errc() && end == text.data() + text.size() && out >= 0 && out < 1 << 30;
-}
-
-/// "all", "3" or "a:b" (b excluded).
-StepRange step_range(const YamlMap& map) {
-  StepRange range;
-  const auto value = map.find("steps");
-  const std::string text = value ? value->string() : "all";
-  if (text == "all" || !value->is_scalar()) return range;
-  const auto colon = text.find(':');
-  const bool one = colon == std::string::npos;
-  const bool ok = parse_int(text.substr(0, colon), range.first) &&
-                  (one || parse_int(text.substr(colon + 1), range.last));
-  if (one) range.last = range.first + 1;
-  if (!ok || range.last <= range.first) {
-    value->error(fmt::format("'steps' cannot be '{}'", text),
-                 "all, one step such as 3, or a range such as 0:10 (the last excluded)");
-  }
-  return range;
-}
-
-int warmup(const YamlMap& map, const StepRange& steps) {
-  const auto value = map.find("warmup");
-  if (!value) return 0;
-  const auto count = static_cast<int>(value->integer({0, 1 << 20}));
-  if (count > 0 && steps.first == 0 && steps.last >= 0 && map.good({"warmup", "steps"})) {
-    value->error("'warmup' has no effect: 'steps' begins at step 0",
-                 "let it begin later, or leave 'steps' out");
-  }
-  return count;
-}
-
-/// "all", "recorded", or a list of model layer numbers.
-void read_layers(const YamlMap& map, Scenario& scenario) {
-  const auto value = map.find("layers");
-  if (!value) return;
-  if (!value->is_list()) {
-    scenario.recorded_layers = value->choice({"all", "recorded"}) == 1;
-    return;
-  }
-  auto& layers = scenario.layers;
-  for (const YamlValue& item : one_or_more(*value)) {
-    layers.push_back(static_cast<int>(item.integer({0, 1 << 20})));
-  }
-  std::sort(layers.begin(), layers.end());
-  const auto twice = std::adjacent_find(layers.begin(), layers.end());
-  if (map.good({"layers"}) && twice != layers.end()) {
-    value->error(fmt::format("'layers' has layer {} twice", *twice));
-  }
-}
-
 /// Names and paths as they are meant in the scenario's file.
 std::vector<std::string> as_named_in(const std::string& file, const std::string& kind,
                                      std::vector<std::string> list) {
@@ -162,10 +91,14 @@ std::vector<std::string> as_named_in(const std::string& file, const std::string&
 void check_reached(const Scenario& s, const std::vector<Override>& changes,
                    const std::vector<Override>& replacing) {
   const std::pair<std::string, std::vector<std::string>> inputs[] = {
-      {"topology", s.topologies}, {"model", {s.model}}, {"policy", s.policies}};
+      {"topology", s.topologies},
+      {"model", {s.model}},
+      {"policy", s.policies},
+      {"scenario", s.policies}};  // as a policy has it
   std::vector<Diagnostic> lost;
   for (const auto& [input, names] : inputs) {
-    if (std::ranges::find(replacing, input, &Override::path) != replacing.end()) continue;
+    const std::string replaced = input == "scenario" ? "policy" : input;
+    if (std::ranges::find(replacing, replaced, &Override::path) != replacing.end()) continue;
     for (Diagnostic& d : unreached(changes, input, names)) lost.push_back(std::move(d));
   }
   if (!lost.empty()) throw Error(lost);
@@ -241,9 +174,12 @@ Scenario read_scenario(const std::string& given, const std::vector<Override>& fl
   return parse_scenario(path.empty() ? "{}" : read_file(path), path, flags);
 }
 
-Scenario parse_scenario(const std::string& text, const std::string& path,
-                        const std::vector<Override>& flags,
-                        const std::vector<std::string>& others) {
+namespace {
+
+/// The scenario without keys of policies. Of one policy (`of_one`) changes of others reach nothing.
+Scenario parse_common(const std::string& text, const std::string& path,
+                      const std::vector<Override>& flags, const std::vector<std::string>& others,
+                      bool of_one) {
   const auto [keys, changes] = sorted_out(flags);
   const auto doc = YamlDocument::from_text(text, path.empty() ? "command line" : path, keys);
   const YamlMap map = doc->root().map();
@@ -262,7 +198,7 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
       !s.iteration || std::ranges::count(s.iteration->routing, RoutingSource::recorded) > 0;
   s.synth = synth_in(map, keys);
   if (!s.synth && (recorded || map.find("trace"))) s.trace = trace_folder(name(map, "trace"), path);
-  s.policies = as_named_in(path, "models/system", names(map, "policy"));
+  s.policies = as_named_in(path, "models/system", names(policy_names(map), "policy"));
   if (map.find("transport")) {
     s.transport = name(map, "transport");
     if (s.transport != own_transport) {
@@ -276,8 +212,8 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
     s.tokens_per_rank = tokens->integer({1, 1 << 30});
   }
   s.repeat = static_cast<int>(map.integer("repeat", {1, 1 << 20}, 1));
-  s.steps = step_range(map);
-  s.warmup = warmup(map, s.steps);
+  s.steps = read_step_range(map);
+  s.warmup = read_warmup(map, s.steps);
   read_layers(map, s);
   s.backward = map.choice("pass", {"forward", "forward+backward"}, 1) == 1;
   s.attention = map.boolean("attention", true);
@@ -286,13 +222,44 @@ Scenario parse_scenario(const std::string& text, const std::string& path,
       static_cast<int>(map.integer("gradient_bytes", {0, 1024}, software.gradient_bytes));
   s.optimizer_bytes =
       static_cast<int>(map.integer("optimizer_bytes", {0, 1024}, software.optimizer_bytes));
-  s.accumulate = accumulate(map);
+  s.accumulate = read_accumulate(map);
   if (s.iteration) s.ep = s.iteration->parallel.ep;
   s.named = named_in(map, keys, s);
   doc->finish();
-  check_reached(s, s.set, flags);
-  check_reached(s, flagged, {});
-  s.set.insert(s.set.end(), flagged.begin(), flagged.end());
+  std::vector<Override> all = own_keys_in(text, path);
+  all.insert(all.end(), s.set.begin(), s.set.end());
+  if (!of_one) {
+    check_reached(s, all, flags);
+    check_reached(s, flagged, {});
+  }
+  all.insert(all.end(), flagged.begin(), flagged.end());
+  s.set = std::move(all);
+  return s;
+}
+
+}  // namespace
+
+Scenario parse_scenario(const std::string& text, const std::string& path,
+                        const std::vector<Override>& flags,
+                        const std::vector<std::string>& others) {
+  Scenario s = parse_common(text, path, flags, others, false);
+  std::vector<std::shared_ptr<const Scenario>> own(s.policies.size());
+  for (std::size_t p = 0; p < own.size(); ++p) {
+    const auto keys = own_keys_of(s.set, s.policies[p], s.iteration.has_value());
+    if (keys.empty()) continue;
+    std::vector<Override> all = flags;
+    all.push_back({"policy", s.policies[p], "policy " + s.policies[p]});
+    all.insert(all.end(), keys.begin(), keys.end());
+    Scenario read = parse_common(text, path, all, others, true);
+    read.set = s.set;
+    if (read.iteration.has_value() != s.iteration.has_value()) {
+      throw error_in(keys.front().str(), "this makes a whole iteration of a policy's steps",
+                     "'parallel' and 'batch' of the scenario make iterations of all");
+    }
+    if (own.size() == 1) return read;
+    own[p] = std::make_shared<const Scenario>(std::move(read));
+    s.own = own;
+  }
   return s;
 }
 

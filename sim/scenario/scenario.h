@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,10 +73,15 @@ struct Scenario {
   std::optional<IterationSpec> iteration;  // whole training iterations in place of steps
   std::string software;                    // of iterations, a name or path; empty for steps
   bool software_stated = false;            // else it is the default
-  /// topology.*, model.*, gpu.*, policy.*, transport.*, software.*; only one: policy:NAME.*
+  /// topology.*, model.*, gpu.*, policy.*, transport.*, software.*; only one: policy:NAME.*;
+  /// keys of one policy: scenario:NAME.*
   std::vector<Override> set;
   std::string file;            // which it was read from; empty where flags say all
   std::vector<NamedAt> named;  // the inputs that `file` names; none of those that flags name
+  /// [policy] the scenario as it reads with the policy's own keys (scenario:NAME.KEY), which names
+  /// no other policy; null if it has none. Empty if no policy has, or if there is only one, whose
+  /// keys are those of the scenario.
+  std::vector<std::shared_ptr<const Scenario>> own;
 
   /// Whether choices of experts are played, recorded or drawn; else every expert has as many
   /// tokens.

@@ -134,7 +134,21 @@ class Adviser {
       const std::string note = text_in(row, "notes");
       if (!note.empty()) all.insert(fmt::format("# {} {}\n", text_in(row, "policy"), note));
     }
-    return fmt::format("{}", fmt::join(all, ""));
+    return fmt::format("{}", fmt::join(all, "")) + degrees();
+  }
+
+  /// The expert-parallel degrees, if policies differ in it by themselves.
+  std::string degrees() const {
+    std::map<std::string, std::set<std::string>> policies;  // by degree
+    for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
+      const SweepRow& row = port_.rows().at(ranked_[r]);
+      policies[text_in(row, "ep")].insert(text_in(row, "policy"));
+    }
+    std::string text;
+    for (const auto& [ep, names] : policies) {
+      if (policies.size() > 1) text += fmt::format("# ep {}: {}\n", ep, fmt::join(names, ", "));
+    }
+    return text;
   }
 
   std::size_t shown() const { return static_cast<std::size_t>(options_.shown); }

@@ -46,13 +46,15 @@ std::vector<Diagnostic> mistakes_in_reach(const Scenario& s, const Override& cha
   };
   add(unreached({change}, "model", {s.model}));
   add(unreached({change}, "policy", s.policies));
+  add(unreached({change}, "scenario", s.policies));
   return lost;
 }
 
 bool changes_input(const std::string& key) {
   const std::string input = key.substr(0, key.find_first_of(".:"));
-  return key.size() > input.size() && (input == "topology" || input == "model" || input == "gpu" ||
-                                       input == "policy" || input == "transport");
+  return key.size() > input.size() &&
+         (input == "topology" || input == "model" || input == "gpu" || input == "policy" ||
+          input == "transport" || key.starts_with("scenario:"));
 }
 
 SweepGrid SweepGrid::read(const std::string& given, const std::vector<Override>& flags) {

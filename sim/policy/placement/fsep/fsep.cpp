@@ -28,6 +28,7 @@ class Fsep final : public GroupPlanner {
   std::vector<FirstPlan> first_plans() const override {
     return follows_ ? GroupPlanner::first_plans() : std::vector<FirstPlan>();
   }
+  std::string forced() const override { return planner_.forced(); }
 
  private:
   Fsep(const PlacementContext& context, const FsepOptions& options, const FsepPlanner& planner)
@@ -113,10 +114,10 @@ FsepPlannerOptions read_planner(const YamlMap& params) {
 
 }  // namespace
 
-// planner: laer (default), even, initial, fsdp-ep, flex, smart; slots of a rank (default: as few as
-// suit); interval (1; smart: 20), first and window (5) in steps; planning_time (default of laer:
-// published_planning_time), planning: hidden or blocks. Of laer: even, pq (candidates), bandwidths:
-// published or cluster, checkpointing, token_time (forward of one token-slot).
+// planner: laer (default), even, initial, fsdp-ep, flex, smart; slots of a rank (default: a quarter
+// of the experts); interval (1; smart: 20), first and window (5) in steps; planning_time (default
+// of laer: published_planning_time), planning: hidden or blocks. Of laer: even, pq (candidates),
+// bandwidths: published or cluster, checkpointing, token_time (forward of one token-slot).
 PlacementMaker read_fsep(const YamlMap& params) {
   constexpr Range counts{1, 1 << 20};
   FsepOptions o;

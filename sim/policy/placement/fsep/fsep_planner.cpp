@@ -39,7 +39,7 @@ FsepPlanner::FsepPlanner(const PlacementContext& context, const FsepPlannerOptio
                          std::optional<int> slots)
     : groups_(context.groups), options_(options), experts_(context.experts) {
   // What FSEP calls a node: hosts, where they are equal and divide or are divided by the EP group.
-  grid_ = {groups_.size(), groups_.equal_blocks(), slots.value_or(1)};
+  grid_ = {groups_.size(), groups_.equal_blocks(), slots.value_or(std::max(1, experts_ / 4))};
   if (!slots) {
     while (grid_.slots_per_rank < experts_ && !suits(grid_.slots_per_rank)) ++grid_.slots_per_rank;
   } else if (!suits(*slots)) {
@@ -77,6 +77,29 @@ SlotTable FsepPlanner::first() const {
 
 bool FsepPlanner::replans() const {
   return options_.planning != FsepPlanning::even && options_.planning != FsepPlanning::initial;
+}
+
+std::string FsepPlanner::forced() const {
+  int replicas = 1;
+  switch (options_.planning) {
+    case FsepPlanning::laer: {
+      const std::vector<std::int64_t> any(static_cast<std::size_t>(experts_), 1);
+      if (options_.queue) replicas = fsep::queue_replicas(any, grid_).base;
+      break;
+    }
+    case FsepPlanning::flex:
+      break;
+    case FsepPlanning::smart:
+      if (grid_.slots_per_rank == 1) replicas = grid_.slots() / experts_;
+      break;
+    default:
+      return "";
+  }
+  if (replicas * experts_ != grid_.slots()) return "";
+  return fmt::format(
+      "had no slot to spare: any loads give each of {} experts {} replica{} in {} slots "
+      "(placement.slots)",
+      experts_, replicas, replicas == 1 ? "" : "s", grid_.slots());
 }
 
 SlotTable FsepPlanner::replan(int group, const LoadMatrix& loads, const SlotTable& current) const {

@@ -38,8 +38,9 @@ struct FsepPlannerOptions {
 /// Plans one EP group from loads, current slots and nothing else.
 class FsepPlanner {
  public:
-  /// With no `slots` per rank as few as hold all experts and suit the planning. Throws Unsuitable
-  /// when the given ones do not.
+  /// With no `slots` per rank a quarter of the experts, as LAER-MoE has 2 for 8 and 4 for 16, or
+  /// the next number that holds all experts and suits the planning. Throws Unsuitable if the given
+  /// ones do not.
   FsepPlanner(const PlacementContext& context, const FsepPlannerOptions& options,
               std::optional<int> slots);
   const fsep::SlotGrid& grid() const { return grid_; }
@@ -47,6 +48,8 @@ class FsepPlanner {
   SlotTable first() const;
   /// Whether there are ever others.
   bool replans() const;
+  /// As Placer::forced: the slots leave each expert the least number of replicas that it may have.
+  std::string forced() const;
   /// Slots for the loads [ranks x experts] of an EP group.
   SlotTable replan(int group, const LoadMatrix& loads, const SlotTable& current) const;
 

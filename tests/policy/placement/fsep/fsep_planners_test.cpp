@@ -63,17 +63,49 @@ TEST(FsepPlacement, EvenSpreadsCopiesOverNodes) {
   }
 }
 
-TEST(FsepPlanner, TakesAsFewSlotsAsSuit) {
-  const Topology topology = bare_nodes(3, 8);
-  const auto slots = [&](FsepPlanning planning, int experts, bool queue = true) {
-    const MoeModel model = fsep_model(experts);
-    const PlacementContext context{EpGroups(topology, 24), model, experts, 1, true, {}, 0, 1, {}};
-    return FsepPlanner(context, {.planning = planning, .queue = queue}, {}).grid().slots_per_rank;
+FsepPlanner planner_on(const Topology& topology, int experts, const FsepPlannerOptions& options,
+                       std::optional<int> slots = {}) {
+  const MoeModel model = fsep_model(experts);
+  const int ranks = topology.gpu_count();
+  const PlacementContext context{EpGroups(topology, ranks), model, experts, 1, true, {}, 0, 1, {}};
+  return FsepPlanner(context, options, slots);
+}
+
+TEST(FsepPlanner, TakesAQuarterOfTheExpertsAsSlotsOrTheNextNumberThatSuits) {
+  const Topology large = bare_nodes(3, 8), small = bare_nodes(1, 2);
+  const auto slots = [](const Topology& topology, FsepPlanning planning, int experts,
+                        bool queue = true) {
+    const FsepPlannerOptions options{.planning = planning, .queue = queue};
+    return planner_on(topology, experts, options).grid().slots_per_rank;
   };
-  EXPECT_EQ(slots(FsepPlanning::laer, 8), 1);
-  EXPECT_EQ(slots(FsepPlanning::laer, 64), 3);
-  EXPECT_EQ(slots(FsepPlanning::laer, 64, false), 8);  // 24 x 8 is a multiple of 64
-  EXPECT_EQ(slots(FsepPlanning::smart, 64), 8);        // groups of 8 ranks
+  EXPECT_EQ(slots(large, FsepPlanning::laer, 8), 2);   // published
+  EXPECT_EQ(slots(large, FsepPlanning::flex, 16), 4);  // published
+  EXPECT_EQ(slots(large, FsepPlanning::laer, 3), 1);
+  EXPECT_EQ(slots(small, FsepPlanning::laer, 8), 4);  // as many as hold all
+  EXPECT_EQ(slots(large, FsepPlanning::laer, 36), 9);
+  EXPECT_EQ(slots(large, FsepPlanning::laer, 36, false), 9);  // 24 x 9 is a multiple of 36
+  EXPECT_EQ(slots(large, FsepPlanning::laer, 10, false), 5);  // 24 x 5 is one of 10
+  EXPECT_EQ(slots(large, FsepPlanning::smart, 10), 5);        // groups of 2 ranks
+}
+
+TEST(FsepPlanner, IsForcedIfEveryExpertHasItsLeastReplicas) {
+  const Topology nodes = bare_nodes(4, 8);
+  const auto why = [&](FsepPlanning planning, int experts, int slots) {
+    return planner_on(nodes, experts, {.planning = planning}, slots).forced();
+  };
+  EXPECT_EQ(why(FsepPlanning::laer, 8, 1),
+            "had no slot to spare: any loads give each of 8 experts 4 replicas in 32 slots "
+            "(placement.slots)");
+  EXPECT_EQ(why(FsepPlanning::laer, 8, 2), "");
+  EXPECT_EQ(why(FsepPlanning::laer, 32, 1),
+            "had no slot to spare: any loads give each of 32 experts 1 replica in 32 slots "
+            "(placement.slots)");
+  EXPECT_EQ(why(FsepPlanning::laer, 16, 1), "");  // 16 slots are left after one replica each
+  EXPECT_NE(why(FsepPlanning::flex, 32, 1), "");
+  EXPECT_EQ(why(FsepPlanning::flex, 8, 1), "");
+  EXPECT_NE(why(FsepPlanning::smart, 8, 1), "");
+  EXPECT_EQ(why(FsepPlanning::smart, 8, 2), "");
+  EXPECT_EQ(why(FsepPlanning::fsdp_ep, 32, 1), "");  // it plans from no loads
 }
 
 TEST(FsepPlanner, NodesAreTheLargestEqualBlocks) {

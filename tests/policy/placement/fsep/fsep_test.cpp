@@ -87,7 +87,7 @@ TEST(FsepPlacement, EveryRunOfRanksIsFsepByItself) {
 TEST(FsepPlacement, ShardsArePaddedToWholeParameters) {
   MoeModel model = fsep_model();
   model.hidden = 8, model.expert_ffn = 5;  // 120 parameters on 16 ranks: 7.5 each
-  const FsepSteps replay("fsep", bare_nodes(2, 8), model,
+  const FsepSteps replay("{kind: fsep, slots: 1}", bare_nodes(2, 8), model,
                          trace_of(model, 16, 1, 1, [](int) { return 0; }), 16);
   const LayerDecision& decision = replay.plans[0].layers[0].decision;
   EXPECT_EQ(decision.gather[0].traffic.unit(), Bytes(8 * 2));
