@@ -217,6 +217,12 @@ class Results(unittest.TestCase):
         self.assertEqual(result.time, "iteration_s")
         self.assertGreater(result.best()["iteration_s"], 0)
 
+    def test_routing_is_drawn_from_a_dict(self):
+        flags = {"topology": "h100-rail", "model": "tiny-moe", "policy": "alltoall", "steps": "0", "set": {"topology.nodes": 1}}
+        result = moesim.compare(synth={"tokens": 512, "skew": 0.5, "seed": 7}, **flags)
+        self.assertEqual(result.document["trace"]["name"], "synthetic routing (skew 0.5, seed 7)")
+        self.assertEqual(result.document["trace"]["synth"]["tokens"], 512)
+
     def test_the_best_is_neither_a_what_if_nor_lossy(self):
         def case(policy, seconds, routing="recorded", lossy=""):
             return {"policy": policy, "routing": routing, "iteration_s": seconds, "lossy": lossy}

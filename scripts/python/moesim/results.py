@@ -79,13 +79,15 @@ def program():
 
 def arguments(flags):
     """Keyword arguments as flags: tokens_per_rank=4096 is --tokens-per-rank 4096, a list is repeated by commas, True a flag
-    without a value; `set={"topology.nodes": 8}` is --set topology.nodes=8."""
+    without a value; `set={"topology.nodes": 8}` is --set topology.nodes=8, `synth={"skew": 1, "seed": 7}` --synth skew=1,seed=7."""
     out = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
         if name == "set":
             for path, item in (value.items() if isinstance(value, dict) else (entry.split("=", 1) for entry in value)):
                 out += [flag, f"{path}={item}"]
+        elif isinstance(value, dict):
+            out += [flag, ",".join(f"{key}={item}" for key, item in value.items())]
         elif value is True:
             out.append(flag)
         elif value is not None and value is not False:
