@@ -63,6 +63,10 @@ void ScenarioFlags::add_to(CommandLine& command) {
            "routing trace: a folder, or a name of `moesim list traces`");
   const auto keep_synth = [this](const std::string& text) {
     for (const std::string& part : split({text})) {
+      if (part.find('=') == std::string::npos || part.starts_with('=')) {
+        throw Error(fmt::format("--synth {}: expected KEY=VALUE", part),
+                    "for example --synth skew=0.5,tokens=32768");
+      }
       Override flag = parse_override("synth." + part);
       flag.flag = "--synth " + part;
       flags_.push_back(std::move(flag));

@@ -51,9 +51,9 @@ TEST(Compare, SaysWhatItsRoutingWasDrawnFrom) {
   const Scratch scratch;
   ::setenv("XDG_CACHE_HOME", scratch.file("cache").c_str(), 1);
   const auto drawn = [&](const std::string& seed) {
-    const Outcome outcome =
-        run_moesim({"compare", "--topology", "two-by-two", "--model", "hand", "--policy",
-                    "megatron", "--synth", "tokens=64,skew=0.5,seed=" + seed, "--json", "-"});
+    const Outcome outcome = run_moesim(
+        {"compare", "--topology", "two-by-two", "--model", "hand", "--policy", "megatron",
+         "--synth", "tokens=64,sequences=8,skew=0.5,seed=" + seed, "--json", "-"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.err, testing::HasSubstr("# trace synthetic routing (skew 0.5, seed "));
     return Json::parse(outcome.out)["trace"];

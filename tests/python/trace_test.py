@@ -219,7 +219,7 @@ class Results(unittest.TestCase):
 
     def test_routing_is_drawn_from_a_dict(self):
         flags = {"topology": "h100-rail", "model": "tiny-moe", "policy": "alltoall", "steps": "0", "set": {"topology.nodes": 1}}
-        result = moesim.compare(synth={"tokens": 512, "skew": 0.5, "seed": 7}, **flags)
+        result = moesim.compare(synth={"tokens": 512, "sequences": 8, "skew": 0.5, "seed": 7}, **flags)
         self.assertEqual(result.document["trace"]["name"], "synthetic routing (skew 0.5, seed 7)")
         self.assertEqual(result.document["trace"]["synth"]["tokens"], 512)
 

@@ -53,7 +53,7 @@ class SynthTest : public testing::Test {
 };
 
 TEST_F(SynthTest, ModelSaysWhatIsLeftOut) {
-  const Scenario s = read("synth: {tokens: 64, skew: 0.5, seed: 7}\n");
+  const Scenario s = read("synth: {tokens: 64, sequences: 8, skew: 0.5, seed: 7}\n");
   const Inputs inputs = open_inputs(s);
   EXPECT_EQ(inputs.trace.info().experts, inputs.model.experts);
   EXPECT_EQ(inputs.trace.info().top_k, inputs.model.top_k);
@@ -67,13 +67,22 @@ TEST_F(SynthTest, LayersAreThoseThatAreReplayed) {
   const auto layers = [&](const std::string& more) {
     return open_inputs(read(more)).trace.info().layers;
   };
-  const auto all = open_inputs(read("synth: {tokens: 64}\n")).model.moe_layers;
+  const auto all = open_inputs(read("synth: {tokens: 64, sequences: 8}\n")).model.moe_layers;
   ASSERT_GT(all.size(), 2u);
-  EXPECT_THAT(layers("synth: {tokens: 64}\nlayers: recorded\n"), ElementsAre(all[0]));
-  EXPECT_THAT(layers("synth: {tokens: 64, layers: 2}\n"), ElementsAre(all[0], all[1]));
-  EXPECT_THAT(layers("synth: {tokens: 64}\nlayers: [1]\n"), ElementsAre(1));
+  EXPECT_THAT(layers("synth: {tokens: 64, sequences: 8}\nlayers: recorded\n"), ElementsAre(all[0]));
+  EXPECT_THAT(layers("synth: {tokens: 64, sequences: 8, layers: 2}\n"),
+              ElementsAre(all[0], all[1]));
+  EXPECT_THAT(layers("synth: {tokens: 64, sequences: 8}\nlayers: [1]\n"), ElementsAre(1));
   EXPECT_THAT(mistake([&] { layers("synth: {layers: 900}\n"); }),
               HasSubstr("s.yaml:5: error: 'synth': 900 layers, and the model 'tiny-moe' has"));
+}
+
+TEST_F(SynthTest, AnEmptyOneFillsTheUsualCluster) {
+  const Scenario s = read("synth: {}\n");
+  EXPECT_EQ(s.synth->tokens, 32768);
+  EXPECT_EQ(s.synth->sequences, 256);
+  EXPECT_EQ(read("synth: {tokens: 64}\n").synth->sequences, 1);
+  EXPECT_EQ(read("synth: {tokens: 64, sequences: 8}\n").synth->sequences, 8);
 }
 
 TEST_F(SynthTest, SetChangesHowItIsDrawn) {
@@ -98,7 +107,9 @@ TEST_F(SynthTest, AFlagWinsOverTheFile) {
 TEST_F(SynthTest, MistakesHaveTheirPlace) {
   EXPECT_THAT(mistake([&] { read("synth: {skw: 1}\n"); }),
               testing::AllOf(HasSubstr("s.yaml:5"), HasSubstr("did you mean 'skew'?")));
-  EXPECT_THAT(mistake([&] { open_inputs(read("synth: {experts: 3, top_k: 1, tokens: 64}\n")); }),
+  EXPECT_THAT(mistake([&] {
+                open_inputs(read("synth: {experts: 3, top_k: 1, tokens: 64, sequences: 8}\n"));
+              }),
               testing::AllOf(HasSubstr("s.yaml:5: error: 'synth': 3 experts"),
                              HasSubstr("leave synth.experts out")));
   EXPECT_THAT(mistake([&] { open_inputs(read("synth: {groups: 3}\n")); }),

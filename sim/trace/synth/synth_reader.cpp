@@ -10,6 +10,9 @@
 namespace moesim {
 namespace {
 
+/// 1,024 tokens for each of 32 GPUs, in sequences that fill up to 256 GPUs.
+constexpr std::int64_t usual_tokens = 32768, usual_length = 128;
+
 int small(const YamlMap& map, const std::string& key, Range range, int absent) {
   return static_cast<int>(map.integer(key, range, absent));
 }
@@ -23,10 +26,9 @@ SynthOptions read_synth(const YamlMap& map) {
   o.top_k = small(map, "top_k", {1, 1024}, 0);
   o.layers.resize(static_cast<std::size_t>(map.integer("layers", {1, 1024}, 0)));
   std::iota(o.layers.begin(), o.layers.end(), 0);
-  o.tokens = map.integer("tokens", count, o.tokens);
-  // Few tokens have as few sequences, unless these are stated.
-  const auto most = static_cast<int>(std::min<std::int64_t>(o.sequences, o.tokens));
-  o.sequences = small(map, "sequences", count, most);
+  o.tokens = map.integer("tokens", count, usual_tokens);
+  o.sequences = small(map, "sequences", count,
+                      static_cast<int>(std::max<std::int64_t>(1, o.tokens / usual_length)));
   o.steps = small(map, "steps", {1, 1 << 20}, o.steps);
   o.skew = map.number("skew", {0, 10}, o.skew);
   o.affinity = map.number("affinity", part, o.affinity);

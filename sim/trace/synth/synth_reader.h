@@ -10,7 +10,8 @@
 namespace moesim {
 
 /// The keys of `synth`; its mistakes are recorded. What is left out of `experts`, `top_k` and
-/// `layers` is 0, 0 and empty: a model says it. Layers are numbered from 0.
+/// `layers` is 0, 0 and empty: a model says it. Layers are numbered from 0. Other defaults:
+/// docs/scenarios.md.
 SynthOptions read_synth(const YamlMap& map);
 
 /// The same options as a flow mapping that read_synth reads alike.
