@@ -140,20 +140,17 @@ Printout headlines_text(const std::vector<JudgedTable>& tables) {
       .add(reasons);
 }
 
-std::string headlines_page(const std::vector<JudgedTable>& tables, bool reasons) {
-  std::string rows, why;
+std::string headlines_page(const std::vector<JudgedTable>& tables) {
+  std::string rows;
   each_headline(tables, [&](const JudgedTable& t, std::size_t f) {
     const HeadlineRow row = words_of(t, f);
     rows += fmt::format("| {} | {} | `{}` | {} | {} | {} | {} |\n", row.system, row.claim,
                         row.scenario, row.published, row.simulated, row.off, row.order);
-    why += "- " + reason_line(t, f);
   });
-  if (rows.empty()) return "";
   return fmt::format(
-      "| system | claim | `moesim compare` | published | "
-      "simulated | off by | order |\n"
-      "|---|---|---|---|---|---|---|\n{}\n{}.\n\n{}",
-      rows, count_headlines(tables).words(), reasons ? why + "\n" : "");
+      "| system | claim | `moesim compare` | published | simulated | off by | order |\n"
+      "|---|---|---|---|---|---|---|\n{}\n{}.\n",
+      rows, count_headlines(tables).words());
 }
 
 Printout orders_text(const std::vector<JudgedTable>& tables) {

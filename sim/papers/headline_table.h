@@ -30,8 +30,8 @@ HeadlineCount count_headlines(const std::vector<JudgedTable>& tables);
 /// The table, its count, and one line per row why it differs. Nothing without headlines.
 Printout headlines_text(const std::vector<JudgedTable>& tables);
 
-/// The same table in Markdown; with `reasons` as a list below it.
-std::string headlines_page(const std::vector<JudgedTable>& tables, bool reasons);
+/// The same table in Markdown, with its count and without the reasons.
+std::string headlines_page(const std::vector<JudgedTable>& tables);
 
 /// Every order that a source states whatever its size, and whether it holds. Nothing without any.
 Printout orders_text(const std::vector<JudgedTable>& tables);

@@ -130,8 +130,7 @@ std::string papers_page(const std::string& file, const std::string& page,
   }
   const auto is_headline = [](const JudgedTable& t) { return t.table.headlines; };
   const bool only = std::ranges::all_of(tables, is_headline);
-  std::string text = headlines_page(tables, !only);
-  if (!only) text += summary(tables) + "\n";
+  std::string text = only ? headlines_page(tables) : summary(tables) + "\n";
   for (const JudgedTable& t : tables) {
     if (!t.table.headlines) text += section(t);
   }

@@ -22,8 +22,8 @@ std::string order_words(const OrderCount& order, const std::string& none);
 /// Schema: docs/papers.md.
 std::string papers_json(const std::vector<JudgedTable>& tables, const std::string& version);
 
-/// The content of a page with the tables written anew between its marks. Throws Error where it has
-/// none.
+/// The content of a page with the tables written anew between its marks: headlines if these are
+/// all, else the others. Throws Error where it has none.
 std::string papers_page(const std::string& file, const std::string& page,
                         const std::vector<JudgedTable>& tables);
 
