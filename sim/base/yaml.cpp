@@ -50,6 +50,36 @@ YAML::Node child(YAML::Node& node, const std::string& part, const std::string& w
   return node[part];
 }
 
+/// Takes out the key at the end of a dotted path.
+void remove_key(const YAML::Node& root, const std::string& path, const std::string& where) {
+  YAML::Node node = root;
+  std::istringstream parts(path);
+  std::string part, before;
+  while (std::getline(parts, part, '.')) {
+    const YAML::Node& here = node;  // const: a look-up must not add the key
+    const bool listed = here.IsMap() && here[part].IsDefined();
+    if (!listed && here.IsMap()) {
+      std::vector<std::string> keys;
+      for (const auto& item : here) {
+        if (item.first.IsScalar()) keys.push_back(item.first.Scalar());
+      }
+      throw error_in(where, fmt::format("there is no '{}' to remove", before + part),
+                     keys.empty() ? "there are no keys at all" : did_you_mean(part, keys));
+    }
+    if (parts.eof()) break;
+    if (here.IsMap()) {
+      node.reset(here[part]);
+    } else {
+      node.reset(child(node, part, where, false));
+    }
+    before += part + ".";
+  }
+  if (!node.IsMap()) {
+    throw error_in(where, fmt::format("'{}' is no key: null removes keys of mappings", path));
+  }
+  node.remove(part);
+}
+
 }  // namespace
 
 Override parse_override(const std::string& text) {
@@ -100,6 +130,10 @@ void YamlDocument::State::apply_overrides() {
   std::ranges::stable_partition(overrides, [](const Override& o) { return !o.unless_stated; });
   for (const auto& o : overrides) {
     const std::string where = fmt::format("{}: {}", file, o.str());
+    if (o.value == "null") {
+      remove_key(root, o.path, where);
+      continue;
+    }
     YAML::Node node = root;
     std::istringstream parts(o.path);
     for (std::string part; std::getline(parts, part, '.');) {

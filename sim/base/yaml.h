@@ -20,7 +20,7 @@ class Node;
 
 namespace moesim {
 
-/// `path=value` from a `--set` flag; path is dotted, list items by index: `levels.0.count=4`.
+/// `path=value` from `--set`: dotted, list items by index (`levels.0.count=4`); null removes a key.
 struct Override {
   std::string path;
   std::string value;

@@ -100,6 +100,16 @@ std::vector<Override> changes_by_flags(const std::vector<Override>& flags) {
   return changes;
 }
 
+bool removes_scenario_key(const std::string& change) {
+  const auto equals = change.find('=');
+  const std::string path = change.substr(0, equals);
+  if (equals == std::string::npos || !is_path(path)) return false;
+  const bool of_input =
+      path.find_first_of(".:") != std::string::npos &&
+      std::ranges::find(changeable_inputs, input_of(path)) != changeable_inputs.end();
+  return change.substr(equals + 1) == "null" && !of_input;
+}
+
 std::vector<Override> changes_of(const std::vector<Override>& changes, const std::string& input,
                                  const std::string& name) {
   std::vector<Override> result;

@@ -16,6 +16,9 @@ std::vector<Override> changes_in_file(const YamlMap& scenario);
 /// Those of the flags named "set". Throws Error for a mistake.
 std::vector<Override> changes_by_flags(const std::vector<Override>& flags);
 
+/// Whether "path=null" removes a key of the scenario itself, not of an input.
+bool removes_scenario_key(const std::string& change);
+
 /// The changes of one input ("topology", "model", "gpu", "policy") that the scenario calls `name`.
 /// Their paths begin at its fields: "topology:h100-rail.nodes" becomes "nodes".
 std::vector<Override> changes_of(const std::vector<Override>& changes, const std::string& input,

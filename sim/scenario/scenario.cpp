@@ -137,13 +137,14 @@ void refuse_grid(const YamlMap& map, const std::vector<std::string>& known) {
 }
 
 struct SortedFlags {
-  std::vector<Override> keys;     // what they change in the scenario itself
-  std::vector<Override> changes;  // of inputs, named "set"
+  std::vector<Override> keys, changes;  // of the scenario itself; of inputs, named "set"
 };
 
 SortedFlags sorted_out(const std::vector<Override>& flags) {
   SortedFlags sorted;
-  const auto is_own_key = [](auto& text) { return is_iteration_key(text) || is_synth_key(text); };
+  const auto is_own_key = [](const std::string& text) {
+    return is_iteration_key(text) || is_synth_key(text) || removes_scenario_key(text);
+  };
   for (const Override& flag : flags) {
     if (flag.path != "set") {
       sorted.keys.push_back(flag);

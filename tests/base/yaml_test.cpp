@@ -173,6 +173,33 @@ TEST(Yaml, SizesFitSixtyFourBits) {
               testing::HasSubstr("'m' is 1e12 TB, must be between 0 and 9e+18"));
 }
 
+TEST(Yaml, NullRemovesAKey) {
+  const auto doc =
+      YamlDocument::from_text("levels: [{count: 2, kind: x}, {count: 4}]\nname: a\n", "a.yaml",
+                              {parse_override("levels.0.kind=null"), parse_override("name=null")});
+  EXPECT_EQ(doc->root().map().keys(), std::vector<std::string>{"levels"});
+  const auto levels = doc->root().map().find("levels")->list();
+  EXPECT_EQ(levels[0].map().keys(), std::vector<std::string>{"count"});
+  EXPECT_EQ(levels[1].map().keys(), std::vector<std::string>{"count"});
+}
+
+TEST(Yaml, OnlyAKeyThatIsThereCanBeRemoved) {
+  const auto removing = [](const std::string& path) {
+    return errors("wire: {count: 1, kind: x}\nlist: [1]\n", read_link,
+                  {parse_override(path + "=null")});
+  };
+  EXPECT_THAT(removing("wire.cuont"),
+              testing::AllOf(
+                  testing::HasSubstr(
+                      "a.yaml: --set wire.cuont=null: error: there is no 'wire.cuont' to remove"),
+                  testing::HasSubstr("did you mean 'count'?")));
+  EXPECT_THAT(removing("absent.count"), testing::HasSubstr("there is no 'absent' to remove"));
+  EXPECT_THAT(removing("list.0"),
+              testing::HasSubstr("'list.0' is no key: null removes keys of mappings"));
+  EXPECT_THAT(removing("wire.count.x"),
+              testing::HasSubstr("'wire.count.x' is no key: null removes keys of mappings"));
+}
+
 TEST(Yaml, OverridesReachIntoListsAndMaps) {
   const auto doc = YamlDocument::from_text("levels: [{count: 1}, {count: 2}]", "a.yaml",
                                            {parse_override("levels.1.count=7")});

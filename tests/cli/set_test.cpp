@@ -87,6 +87,43 @@ TEST(Set, ThatFailsAtAnotherOfSeveralPointsToOneAlone) {
       testing::Not(HasSubstr("hint")));
 }
 
+// A depth that is given leaves the reading of counts without effect: one key changes, one goes.
+TEST(Set, NullRemovesAKeyOfAPolicy) {
+  const auto hiermoe = [](const std::vector<std::string>& more) {
+    return run_moesim(compare_set(more, "two-by-two", "hiermoe"));
+  };
+  const Outcome kept = hiermoe({"--set", "policy.dispatch.depth=2"});
+  EXPECT_EQ(kept.code, 2);
+  EXPECT_THAT(kept.err, HasSubstr("'dispatch.counts' has no effect"));
+  const Outcome removed =
+      hiermoe({"--set", "policy.dispatch.depth=2", "--set", "policy.dispatch.counts=null"});
+  EXPECT_EQ(removed.code, 0) << removed.err;
+  const Outcome absent = hiermoe({"--set", "policy.dispatch.count=null"});
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_THAT(absent.err, HasSubstr("there is no 'dispatch.count' to remove\n"
+                                    "hint: did you mean 'counts'?"));
+}
+
+TEST(Set, NullRemovesAKeyOfTheScenario) {
+  const Scratch scratch;
+  const std::string file = scratch.file("s.yaml");
+  std::ofstream(file) << "topology: two-by-two\nmodel: hand\npolicy: dedup\nfidelity: analytic\n"
+                         "trace: " MOESIM_ROOT "/tests/fixtures/traces/hand\ntokens_per_rank: 1\n";
+  const auto compare = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"compare", file, "--json", "-"};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_moesim(command);
+  };
+  const auto tokens = [&](const std::vector<std::string>& more) {
+    return Json::parse(compare(more).out)["cases"][0]["tokens"].get<int>();
+  };
+  EXPECT_GT(tokens({"--set", "tokens_per_rank=null"}), tokens({}));
+  EXPECT_EQ(tokens({"--tokens-per-rank", "null"}), tokens({"--set", "tokens_per_rank=null"}));
+  const Outcome absent = compare({"--set", "ep=null"});
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_THAT(absent.err, HasSubstr("there is no 'ep' to remove"));
+}
+
 // The file's changes are made for the file's clusters; flags may choose others.
 TEST(Set, InAFileOutlivesItsTopology) {
   const Scratch scratch;
