@@ -27,6 +27,7 @@ struct IterationOutcome {
   std::vector<IterationMetrics> metrics;  // of each fidelity
   std::vector<Pictures> pictures;         // the same, or none
   std::string unsuitable;
+  bool fixed = false;  // its placement decides nothing from loads
 };
 
 std::string name_of_turn(const Turn& turn) {
@@ -146,6 +147,7 @@ void run_iterations(const IterationRun& run, const ComparisonOptions& asked,
   }
   timelines.finish();
   const IterationPlanner& planner = iterations.planner();
+  outcome.fixed = !planner.plans_from_loads();
   const bool never = planner.plans_from_loads() && !planner.replanned();
   for (IterationMetrics& metrics : outcome.metrics) {
     metrics.loss = planner.layer_planner().loss(change);
@@ -254,6 +256,7 @@ SimulatedIterations simulate_iterations(const Scenario& scenario, const Inputs& 
         c.costs = cluster.costs;
         c.interrupted = !outcome;
         c.unsuitable = outcome ? outcome->unsuitable : interrupted_reason;
+        c.twin = {runs[r].system.but_placement, c.ran() && outcome->fixed};
         if (c.ran()) c.metrics = outcome->metrics[f];
         if (c.ran() && options.pictures) c.pictures = {outcome->pictures[f]};
       }

@@ -37,6 +37,7 @@ struct PolicyOutcome {
   std::string unsuitable;
   std::optional<BoundSums> bounds;
   std::vector<Pictures> pictures;  // of each fidelity, or none
+  bool fixed = false;              // its placement decides nothing from loads
 };
 
 Bytes fullest(const std::vector<GpuMemory>& memory) {
@@ -62,7 +63,6 @@ void add_planning(RunMetrics& metrics, const StepPlan& planned) {
   metrics.replans += planned.replanned() ? 1 : 0;
 }
 
-/// Once the steps are all added.
 void add_end(RunMetrics& metrics, const StepPlanner& planner, const RoutingChange& change,
              const ClusterInput& cluster) {
   metrics.loss = planner.layers().loss(change);
@@ -152,6 +152,7 @@ void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress&
   const auto& fidelities = run.scenario.fidelities;
   const auto backends =
       make_backends(fidelities, run.scenario.p2p_order, cluster, run.asked.others);
+  outcome.fixed = planner.layers().first_plans().empty();
   RunMetrics empty;
   empty.gpu_memory = smallest_gpu(cluster);
   empty.replans = planner.layers().replans_in_warmup();
@@ -204,9 +205,7 @@ PolicyOutcome outcome_of(const PolicyRun& run, bool alone, const JobProgress& pr
     run_policy(run, outcome, progress);
   } catch (const Unsuitable& e) {
     if (alone) throw;
-    outcome.metrics.clear();
-    outcome.pictures.clear();
-    outcome.unsuitable = e.diagnostics().front().message;
+    outcome = {{}, e.diagnostics().front().message, std::move(outcome.bounds), {}};
   }
   return outcome;
 }
@@ -282,6 +281,7 @@ ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
         c.costs = cluster.costs;
         c.interrupted = !*outcome;
         c.unsuitable = c.interrupted ? interrupted_reason : (*outcome)->unsuitable;
+        c.twin = {system.but_placement, c.ran() && (*outcome)->fixed};
         if (c.ran()) c.metrics = std::move((*outcome)->metrics[f]);
         if (c.ran() && options.pictures) c.pictures = {std::move((*outcome)->pictures[f])};
         ++outcome;

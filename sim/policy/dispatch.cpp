@@ -136,8 +136,12 @@ std::vector<std::vector<RowMove>> Dispatch::rows(const LayerTokens& tokens) cons
 }
 
 void Dispatch::set_sms(int sms) {
-  shape_.sms = sms;
-  for (auto& option : options_) option->set_sms(sms);
+  change_shapes([sms](DispatchShape& shape) { shape.sms = sms; });
+}
+
+void Dispatch::change_shapes(const std::function<void(DispatchShape&)>& change) {
+  change(shape_);
+  for (auto& option : options_) option->change_shapes(change);
 }
 
 void Dispatch::wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wrap) {

@@ -89,6 +89,8 @@ class Dispatch {
   void wrap(const std::function<RowEvaluationPtr(RowEvaluationPtr)>& wrap);
   /// The multiprocessors that its exchanges of rows take, those of options included.
   void set_sms(int sms);
+  /// Changes its shape, those of options included.
+  void change_shapes(const std::function<void(DispatchShape&)>& change);
   /// The narrowest form of rows on the wire, the same in all options.
   const RowForm& row_form() const { return shape_.rows; }
   /// Sentences whose subject is the policy: why its kernels could not run on this cluster.

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct SideExchange {
   Bytes per_pair;       // between any two GPUs of a communicator
   bool before = false;  // the rows wait for it, and the host reads it
   Seconds host{0};      // if so, from its end until the host has read it and launched the rows
+  /// Of what is between any two GPUs: who exchanges; null: the communicators of the phase.
+  std::shared_ptr<const Communicators> among = nullptr;
   bool operator==(const SideExchange&) const = default;
 };
 

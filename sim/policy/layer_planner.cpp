@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "sim/policy/layer_chunks.h"
 #include "sim/policy/unsuitable.h"
@@ -213,9 +214,42 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
     const LayerTokens tokens{batch, ids, work.assignment()};
     work.dispatch = &dispatch_->choose(tokens);
     work.counts = count(*work.dispatch, tokens, trace_.step(batch.step).ids(index));
+    add_padding(work.counts);
     work.chunks = chunks_of(work, tokens, placing_.groups, chunking(work));
     return work;
   });
+}
+
+void LayerPlanner::add_padding(const RowCounts& counts) {
+  if (counts.padded_phases.empty()) return;
+  const auto rows = [](const std::vector<RowTable>& phases) {
+    std::int64_t sum = 0;
+    for (const RowTable& phase : phases) sum += phase.total();
+    return sum;
+  };
+  const auto all = [](const std::vector<std::int64_t>& slots) {
+    return std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
+  };
+  padded_.exact += rows(counts.phases);
+  padded_.on_wire += rows(counts.padded_phases);
+  padded_.choices += all(counts.slots);
+  padded_.computed += all(counts.computed());
+}
+
+std::vector<std::string> LayerPlanner::notes() const {
+  constexpr double least_told = 1.05;
+  std::vector<std::string> notes = dispatch_->notes();
+  const auto times = [](std::int64_t padded, std::int64_t exact) {
+    return exact > 0 ? static_cast<double>(padded) / static_cast<double>(exact) : 1.0;
+  };
+  const double rows = times(padded_.on_wire, padded_.exact);
+  const double work = times(padded_.computed, padded_.choices);
+  if (std::max(rows, work) < least_told) return notes;
+  notes.push_back(fmt::format(
+      "pads: {:.1f} times as many rows on the wire, {:.1f} times as much expert work as without "
+      "padding (megatron and megatron-2dh send exact rows)",
+      rows, work));
+  return notes;
 }
 
 ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::size_t layer,

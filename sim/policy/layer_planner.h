@@ -76,8 +76,9 @@ class LayerPlanner {
 
   /// What it computes less exactly than is stated, where its routing changed so much.
   Loss loss(const RoutingChange& change) const;
-  /// Why its kernels could not run on this cluster: sentences whose subject is the policy.
-  const std::vector<std::string>& notes() const { return dispatch_->notes(); }
+  /// Why its kernels could not run on this cluster, and by how much it has padded the rows of all
+  /// layers so far: sentences whose subject is the policy.
+  std::vector<std::string> notes() const;
 
   /// When the placement first decides from loads, steps of the warm-up included.
   std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
@@ -105,6 +106,13 @@ class LayerPlanner {
   PlannerOptions options_;
   PlacementContext placing_;
   std::shared_ptr<const std::vector<Group>> tensor_groups_;  // null: experts are whole
+  /// Of all layers so far: rows of all phases and choices computed, without padding and with it.
+  struct PaddedRows {
+    std::int64_t exact = 0, on_wire = 0, choices = 0, computed = 0;
+  };
+  void add_padding(const RowCounts& counts);
+
+  PaddedRows padded_;
   int replans_in_warmup_ = 0;
   std::unique_ptr<Routing> routing_;
   std::unique_ptr<Placer> placer_;

@@ -89,6 +89,13 @@ std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
 std::vector<GroupExchange> side_exchanges(const PhaseTraffic& traffic, const SideExchange& side,
                                           bool mirrored) {
   std::vector<GroupExchange> exchanges;
+  if (side.among) {
+    for (const auto& members : *side.among) {
+      exchanges.push_back(
+          {Group(members), {all_pairs(members.size(), side.per_pair), {}, false, mirrored}});
+    }
+    return exchanges;
+  }
   for (std::size_t c = 0; c < traffic.groups.size(); ++c) {
     ByteMatrix of_side = side.per_pair.value > 0
                              ? all_pairs(traffic.groups[c].size(), side.per_pair)

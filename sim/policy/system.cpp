@@ -102,6 +102,18 @@ std::string transport_of(const YamlMap& map, const std::string& dispatch,
   return replaced && !changed("transport") ? own : named;
 }
 
+/// A kind given by its name is the same as {kind: name}.
+std::string text_but_placement(const YamlMap& map, const std::string& transport) {
+  std::string text = transport;
+  for (const char* kind : {"routing", "dispatch", "schedule"}) {
+    const auto value = map.find(kind);
+    if (!value) continue;
+    const std::string json = value->json();
+    text += value->is_map() ? json : fmt::format("{{\"kind\":{}}}", json);
+  }
+  return text;
+}
+
 SystemSpec read(YamlDocument& doc, const std::vector<Override>& overrides) {
   const YamlMap map = doc.root().map();
   SystemSpec system;
@@ -114,6 +126,7 @@ SystemSpec read(YamlDocument& doc, const std::vector<Override>& overrides) {
   system.dispatch = dispatch(map, system.sms);
   system.schedule = schedule(map);
   system.transport = transport_of(map, system.dispatch.name, overrides);
+  system.but_placement = text_but_placement(map, system.transport);
   doc.finish();
   return system;
 }

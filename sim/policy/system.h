@@ -31,6 +31,7 @@ struct SystemSpec {
   Chosen<Schedule, ScheduleContext> schedule;
   int sms = 0;                 // multiprocessors that exchanges of rows take; 0: the transport's
   std::string transport;       // its own, a name or path
+  std::string but_placement;   // all of it but the placement, as text: to find its static twin
   Transports transports = {};  // that carry its exchanges; ideal until somebody finds them
 };
 

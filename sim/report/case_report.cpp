@@ -98,6 +98,7 @@ Json case_json(const CaseResult& c) {
                  {"total", layer_json(run.total, steps, run.time_of_steps(), *c.topology)},
                  {"breakdown", breakdown_json(run.breakdown, steps)},
                  {"bound_by", binding_part(run.breakdown).what},
+                 {"migration_share", run.path.share(PathKind::migration)},
                  {"critical_path", path_json(run.path, steps)},
                  {"slowest_compute_s", run.breakdown.slowest_compute.value / steps},
                  {"overlapped_communication_s", run.breakdown.overlapped.value / steps},

@@ -9,6 +9,7 @@
 
 #include "sim/report/case_intervals.h"
 #include "sim/report/metrics.h"
+#include "sim/report/migration_twin.h"
 #include "sim/report/pictures.h"
 #include "sim/topology/gpu_costs.h"
 
@@ -30,6 +31,7 @@ struct CaseResult {
   std::vector<Pictures> pictures = {};  // none or one
   std::int64_t tokens = 0;              // of a step, all ranks together
   GpuCosts costs = {};
+  MigrationTwin twin = {};
   std::optional<CaseIntervals> intervals = {};  // where they are asked for
 
   bool ran() const { return unsuitable.empty(); }

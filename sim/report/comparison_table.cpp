@@ -9,6 +9,7 @@
 #include "sim/report/compared.h"
 #include "sim/report/cost_columns.h"
 #include "sim/report/lossy.h"
+#include "sim/report/migration.h"
 #include "sim/report/notes.h"
 #include "sim/report/table.h"
 #include "sim/report/time_bounds_table.h"
@@ -75,6 +76,8 @@ Bytes parameter_bytes(const Ran& c) {
 const std::vector<Column> time_columns = {
     {"step", [](const Ran& c) { return Cell(c.run().mean_step()); }},
     {"speedup", [](const Ran& c) { return ratio_cell(c.speedup, 2); }},
+    {migration_column, [](const Ran& c) { return migration_cell(c.run().path); },
+     [](const Ran& c) { return c.run().path.share(PathKind::migration); }},
     {"lossy", [](const Ran& c) { return lossy_cell(c.run().loss); },
      [](const Ran& c) { return c.run().loss.any() ? 1.0 : 0.0; }},
     {dollars_column, [](const Ran& c) { return dollars_cell(c.costs()); },
@@ -184,7 +187,7 @@ std::string lines_of_not_run(const std::vector<CaseResult>& cases) {
 Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds) {
   Printout printout;
   printout.add(table_of(cases_run(cases), bounds));
-  return printout.add(lines_of_not_run(cases)).add(baseline_notes(cases)).add(notes_below(cases));
+  return printout.add(lines_of_not_run(cases)).add(baseline_notes(cases)).add(notes_below(cases)).add(migration_notes(cases));
 }
 
 }  // namespace moesim

@@ -59,6 +59,7 @@ nlohmann::ordered_json iteration_json(const IterationCase& c) {
                {"parts_s", parts},
                {"slowest_compute_s", m.times.slowest_compute.value},
                {"overlapped_s", m.times.overlapped.value},
+               {"migration_share", m.path.share(PathKind::migration)},
                {"critical_path", path_json(m.path, m.iterations)},
                {"load_max_over_mean", m.load_max_over_mean},
                {"ops", m.ops},

@@ -11,6 +11,7 @@
 #include "sim/report/compared.h"
 #include "sim/report/cost_columns.h"
 #include "sim/report/lossy.h"
+#include "sim/report/migration.h"
 #include "sim/report/path_report.h"
 #include "sim/report/time_bounds_table.h"
 
@@ -46,6 +47,8 @@ std::vector<IterationColumn> rate_columns() {
   return {
       {"iteration", [](const Shown& s) { return Cell(s.of.metrics.times.iteration); }},
       {"speedup", [](const Shown& s) { return ratio_cell(s.against.speedup, 3); }},
+      {migration_column, [](const Shown& s) { return migration_cell(s.of.metrics.path); },
+       [](const Shown& s) { return s.of.metrics.path.share(PathKind::migration) > 0; }},
       {"lossy", [](const Shown& s) { return lossy_cell(s.of.metrics.loss); },
        [](const Shown& s) { return s.of.metrics.loss.any(); }},
       {dollars_column, [](const Shown& s) { return dollars_cell(s.costs()); },
@@ -210,7 +213,7 @@ Printout iteration_table(const std::vector<IterationCase>& cases, bool bounds) {
       printout.add(fmt::format("# {} ({}) {}\n", c.policy, c.routing, note));
     }
   }
-  return printout.add(baseline_notes(cases));
+  return printout.add(baseline_notes(cases)).add(migration_notes(cases));
 }
 
 }  // namespace moesim

@@ -14,6 +14,7 @@
 #include "sim/report/case_intervals.h"
 #include "sim/report/elasticity.h"
 #include "sim/report/iteration_metrics.h"
+#include "sim/report/migration_twin.h"
 #include "sim/report/path_sums.h"
 #include "sim/report/pictures.h"
 #include "sim/report/time_bounds.h"
@@ -70,6 +71,7 @@ struct IterationCase {
   bool interrupted = false;             // it was not run, as the comparison ended before
   std::vector<Pictures> pictures = {};  // none or one
   GpuCosts costs = {};
+  MigrationTwin twin = {};
   std::optional<CaseIntervals> intervals = {};  // where they are asked for
 
   bool ran() const { return unsuitable.empty(); }

@@ -87,14 +87,16 @@ void add_kernel(PathPart& part, const Op& op, GpuId id, const GpuModel& gpu, Sec
 
 const char* name_of(PathKind kind) {
   static constexpr std::array<const char*, path_kind_count> names = {
-      "attention", "experts", "moe other", "dense",     "optimizer",      "dispatch", "combine",
-      "tensor",    "context", "weights",   "gradients", "stage transfer", "host",     "idle"};
+      "attention", "experts",   "moe other",      "dense",   "optimizer",
+      "dispatch",  "combine",   "tensor",         "context", "weights",
+      "migration", "gradients", "stage transfer", "host",    "idle"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
 PathKind path_kind_of(const Op& op) {
   const OpKind kind = op.key.kind;
   if (kind == OpKind::planning || kind == OpKind::host_read) return PathKind::host;
+  if (op.exchange() != nullptr && op.key.stage == Stage::migrate) return PathKind::migration;
   const bool tokens = op.exchange() != nullptr && carries_tokens(op.stream);
   if (!tokens && !is_minimum_time(op)) return kind_of_part(part_of(op));
   return op.key.stage == Stage::combine ? PathKind::combine : PathKind::dispatch;

@@ -13,7 +13,8 @@
 
 namespace moesim {
 
-/// What an op of the path is for. `host`: planning, reading counts, and ops
+/// What an op of the path is for. `migration`: experts that change places, which `weights` leaves
+/// out; `host`: planning, reading counts, and ops
 /// that were not issued yet; `idle`: PathSegment::idle.
 enum class PathKind {
   attention,
@@ -26,6 +27,7 @@ enum class PathKind {
   tensor,
   context,
   weights,
+  migration,
   gradients,
   stage_transfer,
   host,
@@ -58,6 +60,8 @@ struct PathSums {
   std::int64_t segments = 0;
 
   const PathPart& of(PathKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
+  /// The part of the length that a kind takes; 0 of an empty path.
+  double share(PathKind kind) const { return length > Seconds(0) ? of(kind).time / length : 0; }
   void add(const PathSums& other);
   bool operator==(const PathSums&) const = default;
 };

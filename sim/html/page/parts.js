@@ -38,6 +38,7 @@ PARTS.path = [
   {key: "tensor", name: "tensor", hue: "yellow", meaning: "exchanges of tensor-parallel groups"},
   {key: "context", name: "context", hue: "indigo", meaning: "exchanges of context-parallel groups"},
   {key: "weights", name: "weights", hue: "purple", meaning: "exchanges of expert parameters and of updated weights"},
+  {key: "migration", name: "migration", hue: "purple", hatched: true, meaning: "experts change places"},
   {key: "gradients", name: "gradients", hue: "wine", meaning: "sums of gradients between replicas"},
   {key: "stage transfer", name: "between stages", hue: "grey", meaning: "transfers between pipeline stages"},
   {key: "host", name: "host", hue: "ink", meaning: "the host had not issued the op, or works itself"},

@@ -12,7 +12,7 @@ function stepCase(raw) {
     memory: raw.peak_memory_bytes, room: raw.gpu_memory_bytes, notes: raw.notes || [],
     offHost: raw.total.traffic.other_host_bytes / raw.steps,
     parameterBytes: (raw.total.parameter_traffic.same_host_bytes + raw.total.parameter_traffic.other_host_bytes) / raw.steps,
-    slowest: raw.slowest_compute_s, overlapped: raw.overlapped_communication_s, planning: raw.planning_s,
+    migration: raw.migration_share || null, slowest: raw.slowest_compute_s, overlapped: raw.overlapped_communication_s, planning: raw.planning_s,
     busiest: raw.total.peak_link, migrated: raw.total.migrated_bytes / raw.steps,
     altered: (raw.dropped_choices + raw.replaced_choices) / raw.steps, lossy: raw.lossy ?? (raw.dropped_choices + raw.replaced_choices ? "alters choices" : ""),
   };
@@ -22,7 +22,7 @@ function iterationCase(raw) {
   return {
     time: raw.iteration_s, steps: raw.iterations, load: raw.load_max_over_mean,
     memory: raw.peak_memory.bytes, room: raw.peak_memory.gpu_memory_bytes, notes: raw.notes || [],
-    slowest: raw.slowest_compute_s, overlapped: raw.overlapped_s, tokens: raw.tokens_per_s_per_gpu,
+    migration: raw.migration_share || null, slowest: raw.slowest_compute_s, overlapped: raw.overlapped_s, tokens: raw.tokens_per_s_per_gpu,
     tflops: raw.tflops_per_gpu || null, mfu: raw.mfu || null, fullest: raw.peak_memory, lossy: raw.lossy || "",
   };
 }

@@ -24,7 +24,8 @@ function columnsOf(result) {
     figure("planning", shown => shown.planning, seconds),
     figure("load max/mean", shown => shown.load, value => value.toFixed(2)),
     figure("off-host bytes", shown => shown.offHost, bytes), figure("parameter bytes", shown => shown.parameterBytes, bytes),
-    figure("migrated", shown => shown.migrated, bytes), figure("altered choices", shown => shown.altered, whole),
+    figure("migration", shown => shown.migration, value => percent(value, 1)), figure("migrated", shown => shown.migrated, bytes),
+    figure("altered choices", shown => shown.altered, whole),
     figure("busiest link", shown => shown.busiest && shown.busiest.utilization, value => percent(value)),
     figure("peak memory", shown => shown.memory, bytes),
   ];

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/policy/depth_model.h"
+#include "sim/policy/dispatch/metadata.h"
 #include "sim/policy/dispatch/padding.h"
 #include "sim/policy/policies.h"
 #include "sim/policy/unsuitable.h"
@@ -52,7 +53,8 @@ std::unique_ptr<Dispatch> of_best_depth(const DispatchContext& context, bool ded
 }  // namespace
 
 // depth: a number or auto; dedup: HD or H; counts: how auto reads uneven counts (mean or max);
-// padding: none, or max: equal parts, as the paper's cost model counts them.
+// padding: none, or max: equal parts, as the paper's cost model counts them; metadata: see
+// read_metadata.
 DispatchMaker read_hierarchical(const YamlMap& params) {
   const bool dedup = params.boolean("dedup", true);
   const auto depth_value = params.find("depth");
@@ -66,10 +68,13 @@ DispatchMaker read_hierarchical(const YamlMap& params) {
                   "say depth: auto, or leave 'counts' out");
   }
   const bool equal = params.choice("padding", {"none", "max"}, 0) == 1;
+  const DispatchMetadata metadata = read_metadata(params);
   return [=](const DispatchContext& context) -> std::unique_ptr<Dispatch> {
-    if (automatic) return of_best_depth(context, dedup, equal, reading);
-    check_depth(depth, context.groups);
-    return of_depth(context, depth, dedup, equal);
+    if (!automatic) check_depth(depth, context.groups);
+    auto dispatch = automatic ? of_best_depth(context, dedup, equal, reading)
+                              : of_depth(context, depth, dedup, equal);
+    add_metadata(*dispatch, metadata, context, dedup);
+    return dispatch;
   };
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/policy/dispatch/metadata.h"
 #include "sim/policy/dispatch/padding.h"
 #include "sim/policy/evaluate.h"
 #include "sim/policy/policies.h"
@@ -69,14 +70,17 @@ std::unique_ptr<Dispatch> two_hops(const DispatchContext& context, HopOrder orde
                         [&](const RankSpace& ranks) { return TwoHop(ranks, order, padded); });
 }
 
-// order: intra-first or inter-first; padding: none, capacity (rule, factor) or max.
+// order: intra-first or inter-first; padding: none, capacity (rule, factor) or max; metadata: see
+// read_metadata.
 DispatchMaker read_two_hop(const YamlMap& params) {
   const auto order =
       static_cast<HopOrder>(params.choice("order", {"intra-first", "inter-first"}, 0));
   const Padding padding = read_padding(params, Padding::Kind::none);
+  const DispatchMetadata metadata = read_metadata(params);
   return [=](const DispatchContext& context) {
     auto dispatch = two_hops(context, order, padding.kind != Padding::Kind::none);
     pad(*dispatch, padding);
+    add_metadata(*dispatch, metadata, context, false);
     return dispatch;
   };
 }

@@ -28,7 +28,7 @@ PlanningOptions read_move_options(const YamlMap& params, PlanningOptions default
 /// The same without interval too.
 PlanningOptions read_transfer_options(const YamlMap& params, PlanningOptions defaults);
 
-/// Defaults of systems that serve: slots hold weights alone.
+/// Defaults of systems whose migration carries only weights.
 PlanningOptions weights_only();
 
 }  // namespace moesim

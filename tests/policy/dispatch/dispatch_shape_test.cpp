@@ -17,7 +17,7 @@ namespace {
 std::vector<std::string> all_dispatches() {
   std::vector<std::string> all;
   for (const auto& mechanism : dispatch_mechanisms()) all.emplace_back(mechanism.name);
-  all.emplace_back("{kind: alltoall, counts: true, host_wait: 5 us, probs: true}");
+  all.emplace_back("{kind: alltoall, metadata: {counts: true, host_wait: 5 us, probs: true}}");
   all.emplace_back("{kind: deepep-normal, chunk_time: 3 us, rounds: 3, channels: 1}");
   all.emplace_back("{kind: two-hop, padding: max}");
   return all;
@@ -111,8 +111,8 @@ TEST(DispatchShape, ExchangesOfRowsMayTakeMultiprocessors) {
   };
   const std::map<std::string, int> none = {{"side-exchange", 0}, {"token-exchange", 0}};
   const std::map<std::string, int> some = {{"side-exchange", 0}, {"token-exchange", 20}};
-  EXPECT_EQ(taken("{kind: alltoall, probs: true}"), none);
-  EXPECT_EQ(taken("{kind: alltoall, probs: true, sms: 20}"), some);
+  EXPECT_EQ(taken("{kind: alltoall, metadata: {probs: true}}"), none);
+  EXPECT_EQ(taken("{kind: alltoall, metadata: {probs: true}, sms: 20}"), some);
   EXPECT_EQ(taken("{kind: hierarchical, depth: auto, sms: 20}").at("token-exchange"), 20);
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/policy/ep_groups.h"
+#include "sim/policy/system.h"
 #include "sim/topology/reader.h"
 #include "tests/policy/layer_tokens.h"
 #include "tests/policy/random_layers.h"
@@ -36,9 +37,19 @@ Topology cluster(int nodes, int gpus) {
 TEST(Hierarchical, FourGpuExampleOfHierMoE) {
   const Topology topology = cluster(2, 2);
   const Tokens tokens(4, 4, 2, 1, {0, 2, 0, 2, 1, 3, 0, 1}, 4);
+  int across = 0, local = 0, between_nodes = 0;
+  const auto hd1 = make_dispatch("{kind: hierarchical, depth: 1}", topology, 4);
+  const auto flat = hd1->rows(tokens.view());
+  for (const RowMove& row : flat[0]) {
+    (row.from == row.to ? local : across) += 1;
+    between_nodes += row.from.value / 2 != row.to.value / 2 ? 1 : 0;
+  }
+  EXPECT_EQ(across, 7);
+  EXPECT_EQ(between_nodes, 5);
+  EXPECT_EQ(local, 1);
   const auto hd2 = make_dispatch("{kind: hierarchical, depth: 2}", topology, 4);
   const auto rows = hd2->rows(tokens.view());
-  int across = 0, local = 0;
+  across = local = 0;
   for (const RowMove& row : rows[0]) (row.from == row.to ? local : across) += 1;
   EXPECT_EQ(across, 4);
   EXPECT_EQ(local, 3);
@@ -199,6 +210,27 @@ TEST(Hierarchical, CountsWithoutEffectAreAnError) {
 
 // Tutel 2DH, reference 2.1: inside the node to the target's index, then across between equal
 // indices.
+// Dedup rows stand for both choices of their token: 8 bytes of probabilities each. The counts of 4
+// experts go between any two of the 4 GPUs, although each phase is among 2.
+TEST(Hierarchical, MetadataOfTheFourGpuExample) {
+  const Topology topology = cluster(2, 2);
+  MoeModel model;
+  model.hidden = 8, model.experts = 4, model.top_k = 2, model.expert_ffn = 4;
+  const Tokens tokens(4, 4, 2, 1, {0, 2, 0, 2, 1, 3, 0, 1}, 4);
+  const Plan p = plan_of(
+      *make_dispatch("{kind: hierarchical, depth: 2, metadata: {counts: true, probs: true}}",
+                     topology, 4, model),
+      tokens, model);
+  const auto counts = exchanges(p, "dispatch-counts");
+  ASSERT_EQ(counts.size(), 1U);
+  EXPECT_EQ(counts[0]->group.size(), 4U);
+  EXPECT_EQ(counts[0]->exchange()->traffic.off_diagonal(), Bytes(12 * 4 * 8));
+  Bytes probs(0);
+  for (const Op* op : exchanges(p, "dispatch-probs"))
+    probs += op->exchange()->traffic.off_diagonal();
+  EXPECT_EQ(probs, Bytes((4 + 5) * 2 * 4));
+}
+
 TEST(TwoHop, TurnsInsideTheNodeBeforeItCrosses) {
   const Topology topology = cluster(2, 2);
   const Tokens tokens(4, 4, 2, 1, {0, 3, 1, 2, 2, 3, 0, 1}, 4);
@@ -209,6 +241,30 @@ TEST(TwoHop, TurnsInsideTheNodeBeforeItCrosses) {
   EXPECT_EQ(rows[1][1], (RowMove{GpuId(1), GpuId(3), TokenId(0), 0b10}));
   for (const RowMove& row : rows[0]) EXPECT_EQ(row.from.value / 2, row.to.value / 2);
   for (const RowMove& row : rows[1]) EXPECT_EQ(row.from.value % 2, row.to.value % 2);
+}
+
+// The same tokens with megatron-2dh: 4 rows of 16 bytes leave their GPU in either hop, each with a
+// probability of 4 bytes, and nothing is padded.
+TEST(TwoHop, InMegatronMovesExactRowsAndTheirMetadata) {
+  const Topology topology = cluster(2, 2);
+  MoeModel model;
+  model.hidden = 8, model.experts = 4, model.top_k = 2, model.expert_ffn = 4;
+  const Tokens tokens(4, 4, 2, 1, {0, 3, 1, 2, 2, 3, 0, 1}, 4);
+  const SystemSpec system = read_system(MOESIM_ROOT "/models/system/megatron-2dh.yaml");
+  const Plan p = plan_of(*system.dispatch.make({topology, model, 4}), tokens, model);
+  const auto bytes = [&](const std::string& name) {
+    Bytes sum(0);
+    for (const Op* op : exchanges(p, name)) {
+      EXPECT_FALSE(op->exchange()->padded) << name;
+      sum += op->exchange()->traffic.off_diagonal();
+    }
+    return sum;
+  };
+  EXPECT_EQ(bytes("dispatch-intra"), Bytes(4 * 16));
+  EXPECT_EQ(bytes("dispatch-inter"), Bytes(4 * 16));
+  EXPECT_EQ(bytes("dispatch-probs"), Bytes(8 * 4));
+  EXPECT_EQ(bytes("combine-probs-grad"), Bytes(8 * 4));
+  EXPECT_EQ(bytes("dispatch-counts"), Bytes(12 * 4 * 8));
 }
 
 TEST(TwoHop, NeedsMoreThanOneNode) {

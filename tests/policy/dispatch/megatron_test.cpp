@@ -7,7 +7,8 @@
 namespace moesim {
 namespace {
 
-constexpr const char* megatron = "{kind: alltoall, counts: true, probs: true, host_wait: 10 us}";
+constexpr const char* megatron =
+    "{kind: alltoall, metadata: {counts: true, probs: true, host_wait: 10 us}}";
 
 TEST(AllToAll, OnRandomLayersSendsOneRowPerChoice) {
   std::mt19937 random(21);
@@ -87,7 +88,7 @@ TEST_F(Metadata, IsLeftOutUnlessAskedFor) {
     EXPECT_TRUE(op.exchange() == nullptr || op.key.stage != Stage::other) << op.label;
     EXPECT_NE(op.label, "read-counts");
   }
-  EXPECT_THROW(make_dispatch("{kind: alltoall, host_wait: 5 us}"), Error);
+  EXPECT_THROW(make_dispatch("{kind: alltoall, metadata: {host_wait: 5 us}}"), Error);
 }
 
 // Reference oracle 4.6: W = 32, T = 1024, M = 2048, v = 2, K = 8, balanced: 32,505,856 bytes leave

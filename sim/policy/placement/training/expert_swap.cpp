@@ -84,15 +84,15 @@ class ExpertSwapper final : public Permuting {
 }  // namespace
 
 // pairs (1): swaps per layer and decision, each found after the one before; interval (1): steps
-// between decisions; payload (state): also optimizer state moves, or weights alone; maximum
-// (smooth): of the groups' counts, smooth, hard or log-sum-exp; gamma (10): of the last two; counts
-// (mean): how uneven counts are read, mean or max; depth (auto): of the all-to-all whose time is
-// lowered, d* of the current placement or a number; migration (blocks): the next step waits for the
-// experts, or overlapped; planning_time (0 s) of one decision, planning (hidden or blocks).
+// between decisions; payload (weights): or state, with the optimizer's; maximum (smooth): of
+// the groups' counts, smooth, hard or log-sum-exp; gamma (10): of the last two; counts (mean): how
+// uneven counts are read, mean or max; depth (auto): of the all-to-all whose time is lowered, d* of
+// the current placement or a number; migration (blocks): the next step waits for the experts, or
+// overlapped; planning_time (0 s) of one decision, planning (hidden or blocks).
 PlacementMaker read_expert_swap(const YamlMap& params) {
   constexpr Range count{1, 1 << 20};
   SwapOptions o;
-  o.when = read_move_options(params, {});
+  o.when = read_move_options(params, weights_only());
   o.when.first = o.when.interval;
   o.pairs = static_cast<int>(params.integer("pairs", count, 1));
   o.maximum.kind = std::array{MaximumKind::smooth, MaximumKind::hard,

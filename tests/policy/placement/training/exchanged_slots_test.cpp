@@ -21,16 +21,17 @@ TEST(ExpertSwap, ExchangesTheBestPairBeforeTheNextStep) {
   EXPECT_TRUE(first.migrate.empty());
   const LayerDecision second = play.show(fig7);
   EXPECT_EQ(experts_of(second), (Experts{{3}, {1}, {2}, {0}}));
-  EXPECT_EQ(flows_of(second.migrate), (std::vector<Flows>{{{{0, 3}, 2016}, {{3, 0}, 2016}}}));
+  EXPECT_EQ(flows_of(second.migrate), (std::vector<Flows>{{{{0, 3}, 288}, {{3, 0}, 288}}}));
   EXPECT_TRUE(second.migrate_blocks);
   EXPECT_FALSE(play.reacts());
 }
 
-TEST(ExpertSwap, MovesWeightsAloneWhenAsked) {
-  TrainingPlay play("{kind: expert-swap, depth: 2, payload: weights}", toy_model(4, 2));
+// 144 parameters: 2 bytes each, and 12 more of optimizer state.
+TEST(ExpertSwap, MovesStateTooWhenAsked) {
+  TrainingPlay play("{kind: expert-swap, depth: 2, payload: state}", toy_model(4, 2));
   play.show(fig7);
   EXPECT_EQ(flows_of(play.show(fig7).migrate),
-            (std::vector<Flows>{{{{0, 3}, 288}, {{3, 0}, 288}}}));
+            (std::vector<Flows>{{{{0, 3}, 2016}, {{3, 0}, 2016}}}));
 }
 
 TEST(ExpertSwap, KeepsItsInterval) {
@@ -82,9 +83,9 @@ TEST(ExpertSwap, SeveralPairsGoOnUntilNothingHelps) {
   TrainingPlay one("{kind: expert-swap, depth: 1}", model);
   TrainingPlay all("{kind: expert-swap, depth: 1, pairs: 99}", model);
   one.show(ids), all.show(ids);
-  const Bytes state(14 * model.expert_parameters());
-  EXPECT_EQ(one.show(ids).migrate.at(0).traffic.total(), state * 2);
-  EXPECT_GE(all.show(ids).migrate.at(0).traffic.total(), state * 6);
+  const Bytes weights(2 * model.expert_parameters());
+  EXPECT_EQ(one.show(ids).migrate.at(0).traffic.total(), weights * 2);
+  EXPECT_GE(all.show(ids).migrate.at(0).traffic.total(), weights * 6);
   EXPECT_TRUE(all.show(ids).migrate.empty());
 }
 
@@ -96,7 +97,7 @@ TEST(ExpertSwap, RunsSwapByThemselves) {
   play.show_loads(loads);
   const LayerDecision next = play.show_loads(loads);
   EXPECT_EQ(experts_of(next), (Experts{{0, 1}, {2, 3}, {2, 1}, {0, 3}}));
-  EXPECT_EQ(flows_of(next.migrate), (std::vector<Flows>{{{{2, 3}, 2016}, {{3, 2}, 2016}}}));
+  EXPECT_EQ(flows_of(next.migrate), (std::vector<Flows>{{{{2, 3}, 288}, {{3, 2}, 288}}}));
 }
 
 TEST(ExpertSwap, SaysWhenTheClusterIsNotThatDeep) {
@@ -125,6 +126,17 @@ TEST(SmartMoe, DealsOutByTheTwoStepsBefore) {
                                                           {{3, 0}, 288},
                                                           {{3, 1}, 288}}}));
   EXPECT_FALSE(play.reacts());
+}
+
+// As ExpertSwap.MovesStateTooWhenAsked: what an expert weighs does not depend on who moves it.
+TEST(SmartMoe, PaysTheSameForAnExpertAsHierMoe) {
+  TrainingPlay play("{kind: smart-moe, interval: 1, payload: state}", toy_model(8, 1));
+  const std::vector<std::vector<int>> first_loaded(4, {4, 4, 1, 0, 0, 0, 0, 0});
+  play.show_loads(first_loaded);
+  const std::vector<Flows> moved = flows_of(play.show_loads(first_loaded).migrate);
+  ASSERT_EQ(moved.size(), 1U);
+  ASSERT_FALSE(moved[0].empty());
+  for (const auto& flow : moved[0]) EXPECT_EQ(flow.second, 2016);
 }
 
 TEST(SmartMoe, LeavesEvenLoadsAlone) {
