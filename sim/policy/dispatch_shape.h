@@ -31,6 +31,9 @@ struct SideExchange {
 struct LocalWork {
   bool pack = true;   // rows are gathered into a send buffer, and spread from it on the way back
   bool relay = true;  // a kernel between a phase and the one before it
+  // Kernels copy rows into the order of the experts and add up results. If not, the experts'
+  // products read and write rows through indices (scatter and merge GEMM of Occult).
+  bool arrange = true;
   // One more copy of what is sent before the first phase, of what arrived after the last one.
   bool transpose_sent = false, transpose_arrived = false;
   /// Rows travel in fewer bytes: a kernel encodes them before, another decodes them after each way.

@@ -111,14 +111,14 @@ void LayerOps::add_before_dispatch(const Step& s) {
   if (!s.work.decision.after_gate) add_planning(s);
   if (forward) {
     add_compute(s, s.key(OpKind::gate, Stage::other), [&](GpuId gpu) {
-      return GroupedGemm{{s.tokens(gpu)}, model_.experts, model_.hidden, model_.activations};
+      return GroupedGemm{{s.tokens(gpu)}, s.scores(model_), model_.hidden, model_.activations};
     });
     add_shared_experts(s, {});
   }
   const LocalWork& local = s.work.dispatch->shape().local_work;
   if (local.pack) {
     const OpKind kind = forward ? OpKind::permute : OpKind::unpermute;
-    add_memory(s, s.key(kind, Stage::dispatch), s.parts.packed(), s.parts.packed(), model_.hidden);
+    add_row_kernel(s, kind, Stage::dispatch, s.parts.packed(), s.parts.packed());
     if (local.transpose_sent) add_transpose(s, Stage::dispatch, s.parts.packed());
   }
   if (s.work.decision.after_gate) add_planning(s);
@@ -176,8 +176,8 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
   const bool transpose = !alone && s.work.dispatch->shape().local_work.transpose_arrived;
   if (!alone) add_codec(s, OpKind::decode, Stage::dispatch, arrived);
   if (transpose) add_transpose(s, Stage::dispatch, arrived);
-  if (!alone)
-    add_memory(s, s.key(OpKind::sort, Stage::dispatch), work.read, work.rows, model_.hidden);
+  const bool arranged = !alone && s.work.dispatch->shape().local_work.arrange;
+  if (arranged) add_row_kernel(s, OpKind::sort, Stage::dispatch, work.read, work.rows);
   add_compute(s, s.key(OpKind::fc1, Stage::experts), [&](GpuId gpu) {
     return GroupedGemm{work.m[gpu.index()], up, model_.hidden, gemm_type()};
   });
@@ -185,8 +185,7 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
   add_compute(s, s.key(OpKind::fc2, Stage::experts), [&](GpuId gpu) {
     return GroupedGemm{work.m[gpu.index()], model_.hidden, ffn, gemm_type()};
   });
-  if (!alone)
-    add_memory(s, s.key(OpKind::reduce, Stage::combine), work.rows, arrived, model_.hidden);
+  if (arranged) add_row_kernel(s, OpKind::reduce, Stage::combine, work.rows, arrived);
   if (transpose) add_transpose(s, Stage::combine, arrived);
   if (!alone) add_codec(s, OpKind::encode, Stage::combine, arrived);
 }
@@ -194,17 +193,17 @@ void LayerOps::experts_forward(const Step& s, bool alone) {
 void LayerOps::experts_backward(const Step& s) {
   const ExpertWork work = expert_work(s);
   const std::vector<std::int64_t>& arrived = s.parts.gathered();
-  const bool transpose = s.work.dispatch->shape().local_work.transpose_arrived;
+  const LocalWork& local = s.work.dispatch->shape().local_work;
   add_codec(s, OpKind::decode, Stage::dispatch, arrived);
-  if (transpose) add_transpose(s, Stage::dispatch, arrived);
-  add_memory(s, s.key(OpKind::reduce, Stage::dispatch), work.read, work.rows, model_.hidden);
+  if (local.transpose_arrived) add_transpose(s, Stage::dispatch, arrived);
+  if (local.arrange) add_row_kernel(s, OpKind::reduce, Stage::dispatch, work.read, work.rows);
   const bool ran_again = experts_again_[static_cast<std::size_t>(s.layer)];
   if (runs_again(RecomputeModule::moe_act) && !ran_again) add_activation(s.run_again(), work);
   add_fc2_gradients(s, work, backward_roles());
   add_activation(s, work);
   add_fc1_gradients(s, work, backward_roles());
-  add_memory(s, s.key(OpKind::sort, Stage::combine), work.rows, arrived, model_.hidden);
-  if (transpose) add_transpose(s, Stage::combine, arrived);
+  if (local.arrange) add_row_kernel(s, OpKind::sort, Stage::combine, work.rows, arrived);
+  if (local.transpose_arrived) add_transpose(s, Stage::combine, arrived);
   add_codec(s, OpKind::encode, Stage::combine, arrived);
 }
 
@@ -235,8 +234,7 @@ void LayerOps::add_after_combine(const Step& s) {
   if (local.pack) {
     if (local.transpose_sent) add_transpose(s, Stage::combine, s.parts.packed());
     const OpKind kind = forward ? OpKind::unpermute : OpKind::permute;
-    add_memory(s, s.key(kind, Stage::combine), s.parts.packed(), s.work.tokens_per_rank,
-               model_.hidden);
+    add_row_kernel(s, kind, Stage::combine, s.parts.packed(), s.work.tokens_per_rank);
   }
   if (forward) return;
   if (runs_again(RecomputeModule::shared_experts)) add_shared_experts(s.run_again(), {});
@@ -247,7 +245,7 @@ void LayerOps::add_after_combine(const Step& s) {
 void LayerOps::add_gate(const Step& s, std::span<const Role> roles) {
   for (const Role role : roles) {
     add_compute(s, s.key(OpKind::gate, Stage::other, role), [&](GpuId gpu) {
-      return GroupedGemm{{s.tokens(gpu)}, model_.hidden, model_.experts, model_.activations};
+      return GroupedGemm{{s.tokens(gpu)}, model_.hidden, s.scores(model_), model_.activations};
     });
   }
 }
@@ -266,8 +264,9 @@ void LayerOps::add_memory(const Step& s, const OpKey& key, const Rows& read, con
   });
 }
 
-void LayerOps::add_transpose(const Step& s, Stage stage, const Rows& rows) {
-  add_memory(s, s.key(OpKind::transpose, stage), rows, rows, model_.hidden);
+void LayerOps::add_row_kernel(const Step& s, OpKind kind, Stage stage, const Rows& read,
+                              const Rows& written) {
+  add_memory(s, s.key(kind, stage), read, written, model_.hidden);
 }
 
 void LayerOps::add_codec(const Step& s, OpKind kind, Stage stage, const Rows& rows) {

@@ -115,7 +115,12 @@ class LayerOps {
                   std::int64_t row_elements);
   /// Sets group and work; false when no GPU has any.
   bool set_kernels(const Step& s, Op& op, const KernelOf& kernel_of) const;
-  void add_transpose(const Step& s, Stage stage, const Rows& rows);
+  /// A kernel that reads and writes whole rows.
+  void add_row_kernel(const Step& s, OpKind kind, Stage stage, const Rows& read,
+                      const Rows& written);
+  void add_transpose(const Step& s, Stage stage, const Rows& rows) {
+    add_row_kernel(s, OpKind::transpose, stage, rows, rows);
+  }
   /// Encodes or decodes rows where they travel coded.
   void add_codec(const Step& s, OpKind kind, Stage stage, const Rows& rows);
   void add_exchanges(const Step& s, Stage stage);

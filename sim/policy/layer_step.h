@@ -33,6 +33,9 @@ struct LayerOps::Step {
   OpKey key(OpKind kind, Stage stage, int part) const {
     return key(kind, stage, Role::plain, part);
   }
+  std::int64_t scores(const MoeModel& model) const {
+    return work.gate_outputs > 0 ? work.gate_outputs : model.experts;
+  }
   std::int64_t tokens(GpuId gpu) const { return work.tokens_per_rank[gpu.index()]; }
   std::string suffix() const {
     if (again) return "-recompute";

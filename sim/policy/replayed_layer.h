@@ -30,6 +30,7 @@ struct LayerWork {
   std::vector<std::vector<RowMove>> rows;     // [phase], empty unless explicit rows were asked for
   std::vector<std::int64_t> tokens_per_rank;  // [rank]
   std::int64_t attended = 0;  // mean tokens that a token attends to, 0: attention is left out
+  int gate_outputs = 0;       // scores that the gate computes for a token; 0: one per expert
   /// GPUs that hold parts of the same experts' tensors; null: experts are whole.
   std::shared_ptr<const std::vector<Group>> tensor_groups;
   /// The same for chunks of its rows, where they travel by themselves (layer_chunks.h); of the

@@ -35,8 +35,8 @@ class LayerOpsTest : public testing::Test {
  protected:
   LayerOpsTest() { plan_.gpus = 2, use_dedup(2); }
   /// Every run of `ep` GPUs exchanges by itself.
-  void use_dedup(int ep) {
-    const auto doc = YamlDocument::from_text("{}", "test");
+  void use_dedup(int ep, const std::string& params = "{}") {
+    const auto doc = YamlDocument::from_text(params, "test");
     dispatch_ = read_dedup(doc->root().map())({topology_.topology, model_, ep});
     layers_[0].dispatch = dispatch_.get();
   }
@@ -51,6 +51,37 @@ class LayerOpsTest : public testing::Test {
   Plan plan_;
   std::optional<StepOps> step_;
 };
+
+// Fused permutation has no kernels that bring rows into the order of experts, or sum them.
+TEST_F(LayerOpsTest, FusedPermutationRunsNoSortAndNoReduce) {
+  use_dedup(2, "{permute: fused}");
+  issue_sequentially(ops(), true);
+  check_plan(plan_);
+  int exchanges = 0;
+  for (const Op& op : plan_.ops) {
+    EXPECT_NE(op.key.kind, OpKind::sort);
+    EXPECT_NE(op.key.kind, OpKind::reduce);
+    exchanges += op.exchange() != nullptr ? 1 : 0;
+  }
+  EXPECT_EQ(exchanges, 4);
+  EXPECT_EQ(names_on(plan_, 1)[3], "fc1");
+}
+
+// Of the four experts only three scores are computed.
+TEST_F(LayerOpsTest, AGateComputesTheScoresThatItsRoutingAsksFor) {
+  layers_[0].gate_outputs = 3;
+  issue_sequentially(ops(), true);
+  std::vector<GroupedGemm> gates;
+  for (const Op& op : plan_.ops) {
+    if (op.key.kind != OpKind::gate) continue;
+    gates.push_back(std::get<GroupedGemm>(op.kernels()->each().front()));
+  }
+  ASSERT_EQ(gates.size(), 3u);  // forward, two gradients
+  EXPECT_EQ(gates[0].n, 3);
+  EXPECT_EQ(gates[0].k, 8);
+  EXPECT_EQ(gates[1].k, 3);
+  EXPECT_EQ(gates[2].k, 3);
+}
 
 TEST_F(LayerOpsTest, ForwardRunsItsKernelsInOrder) {
   issue_sequentially(ops(), false);
