@@ -23,7 +23,7 @@ class CountedGroups;
 /// One layer's tokens on their source ranks: what a dispatch is evaluated on.
 struct LayerTokens {
   const Batch& batch;
-  IdRows ids;  // of the whole recorded step
+  IdRows ids;  // by the numbers of the batch's runs
   const Assignment& assignment;
   GpuId first_gpu{0};  // of its rank 0, for messages
 };

@@ -160,24 +160,35 @@ void LayerPlanner::warm_up() {
     RoutingChange change;
     bool planned = false;
     for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
-      planned |= decide(batch, step, layer, routed(batch, layer, change), true).planned;
+      planned |= decide(batch, step, layer, change, true).decision.planned;
     }
     replans_in_warmup_ += planned ? 1 : 0;
     ++step;
   }
 }
 
-IdRows LayerPlanner::routed(const Batch& batch, std::size_t layer, RoutingChange& change) {
-  return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch}, change);
+RoutedTokens LayerPlanner::recorded(const Batch& batch, std::size_t layer) const {
+  return {batch, trace_.step(batch.step).ids(options_.layers[layer])};
 }
 
-LayerDecision LayerPlanner::decide(const Batch& batch, int step, std::size_t layer, IdRows ids,
-                                   bool begins_iteration) {
-  const LoadMatrix loads = placer_->looks() ? loads_of(batch, ids) : LoadMatrix();
-  LayerDecision decision =
-      placer_->decide({step, static_cast<int>(layer), batch, ids, loads, begins_iteration});
+RoutedTokens LayerPlanner::routed(const Batch& batch, std::size_t layer, const Assignment* placed,
+                                  RoutingChange& change) {
+  return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch, placed}, change);
+}
+
+/// A rule that asks where experts are comes second, or its own result would decide where they are.
+LayerPlanner::Decided LayerPlanner::decide(const Batch& batch, int step, std::size_t layer,
+                                           RoutingChange& change, bool begins_iteration) {
+  const bool gate_first = !routing_->after_placement();
+  const RoutedTokens seen =
+      gate_first ? routed(batch, layer, nullptr, change) : recorded(batch, layer);
+  const LoadMatrix loads = placer_->looks() ? loads_of(seen.batch, seen.ids) : LoadMatrix();
+  LayerDecision decision = placer_->decide(
+      {step, static_cast<int>(layer), seen.batch, seen.ids, loads, begins_iteration});
   check_shared(decision, placing_.groups, options_.tensor_sharers);
-  return decision;
+  if (gate_first) return {std::move(decision), seen};
+  const RoutedTokens tokens = routed(batch, layer, &decision.assignment, change);
+  return {std::move(decision), tokens};
 }
 
 /// Ids that the routing changed last no longer than the layer, and are counted by themselves.
@@ -202,18 +213,19 @@ LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, Ro
                              bool begins_iteration) {
   const int index = options_.layers[layer];
   return unless_unsuitable([&] {
-    const IdRows ids = routed(batch, layer, change);
-    LayerWork work(decide(batch, step, layer, ids, begins_iteration));
+    Decided decided = decide(batch, step, layer, change, begins_iteration);
+    LayerWork work(std::move(decided.decision));
     if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);
     work.number = options_.numbers.empty() ? trace_.info().layers[static_cast<std::size_t>(index)]
                                            : options_.numbers[layer];
     work.tensor_groups = tensor_groups_;
+    work.gate_outputs = routing_->gate_outputs();
     work.tokens_per_rank = tokens_per_rank(batch);
-    change.choices += batch.tokens() * ids.top_k();
+    change.choices += batch.tokens() * decided.tokens.ids.top_k();
     if (options_.attention) work.attended = mean_attended(trace_.step(batch.step));
-    const LayerTokens tokens{batch, ids, work.assignment()};
+    const LayerTokens tokens{decided.tokens.batch, decided.tokens.ids, work.assignment()};
     work.dispatch = &dispatch_->choose(tokens);
-    work.counts = count(*work.dispatch, tokens, trace_.step(batch.step).ids(index));
+    work.counts = count(*work.dispatch, tokens, recorded(batch, layer).ids);
     add_padding(work.counts);
     work.chunks = chunks_of(work, tokens, placing_.groups, chunking(work));
     return work;
@@ -255,11 +267,12 @@ std::vector<std::string> LayerPlanner::notes() const {
 ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::size_t layer,
                                      RoutingChange& change) {
   return unless_unsuitable([&] {
-    const IdRows ids = routed(batch, layer, change);
-    const LayerTokens tokens{batch, ids, work.assignment()};
+    const Assignment* placed = routing_->after_placement() ? &work.assignment() : nullptr;
+    const RoutedTokens routed_tokens = routed(batch, layer, placed, change);
+    const LayerTokens tokens{routed_tokens.batch, routed_tokens.ids, work.assignment()};
     work.rows = work.dispatch->rows(tokens);
     add_chunk_rows(work, tokens, placing_.groups, schedule_->chunking());
-    return choices_of(batch, ids);
+    return choices_of(tokens.batch, tokens.ids);
   });
 }
 

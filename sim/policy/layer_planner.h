@@ -91,9 +91,16 @@ class LayerPlanner {
   LoadMatrix recorded_loads(int step, int layer) const;
   LoadMatrix loads_of(const Batch& batch, IdRows ids) const;
   void warm_up();
-  IdRows routed(const Batch& batch, std::size_t layer, RoutingChange& change);
-  LayerDecision decide(const Batch& batch, int step, std::size_t layer, IdRows ids,
-                       bool begins_iteration);
+  /// Slots, and the tokens that go to them.
+  struct Decided {
+    LayerDecision decision;
+    RoutedTokens tokens;
+  };
+  RoutedTokens recorded(const Batch& batch, std::size_t layer) const;
+  RoutedTokens routed(const Batch& batch, std::size_t layer, const Assignment* placed,
+                      RoutingChange& change);
+  Decided decide(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
+                 bool begins_iteration);
   /// That of the schedule, with a count.
   Chunking chunking(const LayerWork& work) const;
   RowCounts count(const Dispatch& dispatch, const LayerTokens& tokens, IdRows recorded) const;

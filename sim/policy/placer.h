@@ -22,7 +22,7 @@ struct LayerRoutingNow {
   int step = 0;   // counts simulated steps
   int layer = 0;  // index into the replayed layers
   const Batch& batch;
-  IdRows ids;               // of the whole recorded step, after the routing mechanism
+  IdRows ids;               // of the batch's runs, after a routing that comes before placements
   const LoadMatrix& loads;  // empty for planners that say they do not look
   /// Whether experts may change places before it. Within an iteration they may not: gradients of
   /// earlier microbatches lie where they are.

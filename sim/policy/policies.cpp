@@ -6,11 +6,14 @@ namespace moesim {
 const std::vector<RoutingMechanism>& routing_mechanisms() {
   static const std::vector<RoutingMechanism> table = {
       {"identity", "the recorded choices as they are", read_identity},
-      {"capacity", "drops what exceeds an expert's capacity (Tutel, Megatron-LM, DeepSpeed, mesh)",
+      {"capacity",
+       "drops what exceeds an expert's capacity (Switch, GShard, Tutel, Megatron-LM, DeepSpeed)",
        read_capacity_routing},
       {"group-limited", "experts of few groups for each token (DeepSeek-V3, Megatron-LM)",
        read_group_limited, true},
       {"node-limited", "experts of few nodes for each token (DeepSeek-V3)", read_node_limited,
+       true},
+      {"gpu-limited", "experts of few GPUs for each token (two-stage gates)", read_gpu_limited,
        true},
       {"occult-prune", "experts on few GPUs for each token (Occult), approximated",
        read_occult_prune, true},

@@ -54,6 +54,7 @@ RoutingMaker read_identity(const YamlMap& params);
 RoutingMaker read_capacity_routing(const YamlMap& params);
 RoutingMaker read_group_limited(const YamlMap& params);
 RoutingMaker read_node_limited(const YamlMap& params);
+RoutingMaker read_gpu_limited(const YamlMap& params);
 RoutingMaker read_occult_prune(const YamlMap& params);
 RoutingMaker read_in_turn(const YamlMap& params);
 RoutingMaker read_c2r(const YamlMap& params);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Routing mechanisms: what becomes of the recorded choices before they are placed and dispatched.
+// Routing mechanisms: what becomes of the recorded choices before they are dispatched.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "sim/model/moe_model.h"
+#include "sim/plan/assignment.h"
 #include "sim/policy/ep_groups.h"
 #include "sim/trace/batches.h"
 #include "sim/trace/routing_trace.h"
@@ -39,15 +40,29 @@ struct RecordedRouting {
   const TraceStep& step;
   int layer = 0;  // index into TraceInfo::layers
   const Batch& batch;
+  /// The slots of this step and layer; null unless the mechanism comes after the placement.
+  const Assignment* placed = nullptr;
+};
+
+/// The tokens of a layer and their choices, by the numbers that the batch's runs have.
+struct RoutedTokens {
+  const Batch& batch;
+  IdRows ids;
 };
 
 class Routing {
  public:
   virtual ~Routing() = default;
-  /// The choices of one layer of a step after the mechanism (of the whole recorded step; only the
-  /// batch's tokens matter); adds to `change` what it altered. A dropped choice is IdRows::dropped
-  /// among ids of 2 bytes. The view stays valid until the next call.
-  virtual IdRows apply(const RecordedRouting& recorded, RoutingChange& change) = 0;
+  /// Whether it asks where experts are. If so, placements see the recorded choices, and it then
+  /// alters what is dispatched to the slots that they decided on. If not, it is part of the gate:
+  /// placements see what it leaves.
+  virtual bool after_placement() const { return false; }
+  /// Scores that the gate computes for a token: those of all experts (0), or so many.
+  virtual int gate_outputs() const { return 0; }
+  /// What one layer of a step chooses after the mechanism; adds to `change` what it altered. A
+  /// dropped choice is IdRows::dropped among ids of 2 bytes. Equal calls have equal results, and
+  /// their views stay valid until the next call.
+  virtual RoutedTokens apply(const RecordedRouting& recorded, RoutingChange& change) = 0;
 };
 
 }  // namespace moesim

@@ -63,7 +63,9 @@ PlannedRun run(const std::string& policy, const std::string& cluster, const Rout
   if (!planner) return result;
   result.suitable = true;
   for (int s = warmup; s < steps; ++s) {
-    result.plans.push_back(planner->plan(batches.batches[static_cast<std::size_t>(s)], s));
+    auto planned = plan_step(*planner, batches.batches[static_cast<std::size_t>(s)], s);
+    if (!planned) return {};
+    result.plans.push_back(std::move(*planned));
   }
   return result;
 }

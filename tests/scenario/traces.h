@@ -91,6 +91,16 @@ inline std::optional<StepPlanner> make_planner(const std::string& policy, const 
   }
 }
 
+/// The plan of a step; nothing when the policy refuses its tokens, as rules do that few experts or
+/// missing weights do not suit.
+inline std::optional<StepPlan> plan_step(StepPlanner& planner, const Batch& batch, int step) {
+  try {
+    return planner.plan(batch, step);
+  } catch (const Unsuitable&) {
+    return std::nullopt;
+  }
+}
+
 inline std::optional<RoutingTrace> read_trace(const std::string& name) {
   const std::string shared = std::string(MOESIM_SHARED) + "/traces";
   if (name == "tiny-moe-train") return RoutingTrace::open(MOESIM_ROOT "/traces/tiny-moe-train");

@@ -31,14 +31,14 @@ class C2R final : public Routing {
     }
   }
 
-  IdRows apply(const RecordedRouting& recorded, RoutingChange& change) override {
+  RoutedTokens apply(const RecordedRouting& recorded, RoutingChange& change) override {
     ids_.copy(recorded);
     auto known = profiles_.find(recorded.layer);
     if (known == profiles_.end()) {
       const auto co = co_choices(recorded.step.ids(recorded.layer), experts_);
       known = profiles_.emplace(recorded.layer, c2r_partners(co)).first;
     }
-    for_each_batch_token(recorded.batch, [&](GpuId, std::int64_t token) {
+    for_each_batch_token(recorded.batch, [&](const BatchToken& token) {
       constrain(recorded, token, known->second);
     });
     ids_.count_change(recorded, change);
@@ -46,14 +46,11 @@ class C2R final : public Routing {
   }
 
  private:
-  void constrain(const RecordedRouting& recorded, std::int64_t token, const Partners& profile) {
-    const IdRows ids = recorded.step.ids(recorded.layer);
-    rank_choices(recorded, token, places_);
-    const auto row = ids_.row(token);
-    for (const int k : places_) {
-      row[static_cast<std::size_t>(k)] = static_cast<std::uint16_t>(ids.at(token, k));
-    }
-    const auto& order = profile[static_cast<std::size_t>(ids.at(token, places_[0]))];
+  void constrain(const RecordedRouting& recorded, const BatchToken& token,
+                 const Partners& profile) {
+    rank_choices(recorded, token.recorded, places_);
+    const auto row = ids_.row(token.at);
+    const auto& order = profile[row[static_cast<std::size_t>(places_[0])]];
     const auto last = order.begin() + partners_;
     auto next = order.begin();
     for (std::size_t i = 1; i < places_.size(); ++i) {

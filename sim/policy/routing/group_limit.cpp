@@ -4,108 +4,120 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <optional>
+
+#include "sim/policy/routing/serving_gpus.h"
 
 namespace moesim {
 namespace {
 
-/// The least experts that some `kept` groups of a set hold together.
-int least_experts(const std::vector<int>& group_of, int kept) {
-  std::map<int, int> size;
-  for (const int group : group_of) ++size[group];
-  std::vector<int> sizes;
-  for (const auto& [group, experts] : size) sizes.push_back(experts);
-  std::sort(sizes.begin(), sizes.end());
-  int experts = 0;
-  for (std::size_t i = 0; i < sizes.size() && i < static_cast<std::size_t>(kept); ++i) {
-    experts += sizes[i];
+/// [GPU] the part of its EP group that it belongs to.
+std::vector<int> parts_of_gpus(const EpGroups& groups, GroupOf by) {
+  std::vector<int> parts;
+  for (const RankSpace& ranks : groups.spaces()) {
+    for (GpuId rank(0); rank.value < ranks.size(); ++rank.value) {
+      const bool own = by == GroupOf::gpu;
+      parts.push_back(own ? static_cast<int>(rank.value) : ranks.hosts().group_of(rank));
+    }
   }
-  return experts;
+  return parts;
 }
+
+int rounded_up(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
 
 GroupLimited::GroupLimited(GroupLimit limit, const RoutingContext& context)
-    : limit_(std::move(limit)), ep_groups_(context.groups) {
+    : limit_(limit), experts_(context.experts) {
   const int top_k = context.model.top_k;
-  for (const auto& group_of : limit_.group_of) {
-    for (const int group : group_of) {
-      scores_.resize(std::max(scores_.size(), static_cast<std::size_t>(group) + 1));
-    }
+  if (after_placement()) {
+    part_of_ = parts_of_gpus(context.groups, limit_.by);
+    limit_.groups = 1 + *std::max_element(part_of_.begin(), part_of_.end());
+    if (limit_.kept == 0) limit_.kept = rounded_up(top_k * limit_.groups, experts_);
   }
-  if (limit_.outside == Outside::drop) return;
-  for (const auto& group_of : limit_.group_of) {
-    const int experts = least_experts(group_of, limit_.kept);
-    if (experts >= top_k) continue;
-    throw Error(fmt::format("the {} groups that a token may use hold only {} experts for its {} "
-                            "choices",
-                            limit_.kept, experts, top_k),
-                "keep more groups, or say outside: drop");
-  }
+  scores_.resize(static_cast<std::size_t>(limit_.groups));
+  const int held = limit_.kept * (experts_ / limit_.groups);
+  if (limit_.outside == Outside::drop || after_placement() || held >= top_k) return;
+  throw Error(fmt::format("the {} groups that a token may use hold only {} experts for its {} "
+                          "choices",
+                          limit_.kept, held, top_k),
+              "keep more groups, or say outside: drop");
 }
 
-IdRows GroupLimited::apply(const RecordedRouting& recorded, RoutingChange& change) {
+int GroupLimited::gate_outputs() const {
+  if (!limit_.two_stage) return 0;
+  return limit_.groups + std::min(limit_.kept, limit_.groups) * rounded_up(experts_, limit_.groups);
+}
+
+RoutedTokens GroupLimited::apply(const RecordedRouting& recorded, RoutingChange& change) {
   ids_.copy(recorded);
-  if (limit_.outside == Outside::replace) {
-    popular_ = most_chosen(recorded, static_cast<int>(limit_.group_of[0].size()));
-  }
-  for_each_batch_token(recorded.batch, [&](GpuId rank, std::int64_t token) {
-    const bool alike = limit_.group_of.size() == 1;
-    const auto row = static_cast<std::size_t>(alike ? 0 : ep_groups_.group_of(rank));
-    limit_row(recorded, token, limit_.group_of[row]);
+  if (limit_.outside == Outside::replace) popular_ = most_chosen(recorded, experts_);
+  std::optional<ServingGpus> serving;
+  if (after_placement()) serving.emplace(*recorded.placed);
+  for_each_batch_token(recorded.batch, [&](const BatchToken& token) {
+    if (serving) {
+      serving->enter(token.rank);
+      gpu_of_ = serving->gpus();
+    }
+    limit_row(recorded, token);
+    if (serving) serving->serve(ids_.row(token.at));
   });
   ids_.count_change(recorded, change);
   return ids_.view();
 }
 
-void GroupLimited::limit_row(const RecordedRouting& recorded, std::int64_t token,
-                             const std::vector<int>& group_of) {
-  find_kept(recorded, token, group_of);
+int GroupLimited::group_of(std::size_t expert) const {
+  if (after_placement()) return part_of_[gpu_of_[expert].index()];
+  return static_cast<int>(expert) / (experts_ / limit_.groups);
+}
+
+void GroupLimited::limit_row(const RecordedRouting& recorded, const BatchToken& token) {
+  find_kept(recorded, token);
   if (kept_.empty()) return;
-  const IdRows ids = recorded.step.ids(recorded.layer);
-  const auto row = ids_.row(token);
-  auto next = popular_.begin();
-  const auto replacement = [&] {
-    for (;; ++next) {
-      const auto id = static_cast<std::uint16_t>(next->value);
-      if (keeps(group_of[id]) && std::find(row.begin(), row.end(), id) == row.end()) return id;
-    }
-  };
-  for (int k = 0; k < ids.top_k(); ++k) {
-    const auto expert = static_cast<std::size_t>(ids.at(token, k));
-    row[static_cast<std::size_t>(k)] = static_cast<std::uint16_t>(expert);
-  }
+  const auto row = ids_.row(token.at);
+  std::size_t next = 0;
   for (auto& id : row) {
-    if (!keeps(group_of[id]))
-      id = limit_.outside == Outside::drop ? IdRows::dropped : replacement();
+    if (keeps(group_of(id))) continue;
+    id = limit_.outside == Outside::drop ? IdRows::dropped : replacement(row, next);
   }
 }
 
-bool GroupLimited::keeps(int group) const {
-  return std::find(kept_.begin(), kept_.end(), group) != kept_.end();
+/// The most popular expert from `next` on that is in a kept group and not in the row.
+std::uint16_t GroupLimited::replacement(std::span<const std::uint16_t> row,
+                                        std::size_t& next) const {
+  for (; next < popular_.size(); ++next) {
+    const auto id = static_cast<std::uint16_t>(popular_[next].value);
+    if (keeps(group_of(id)) && std::find(row.begin(), row.end(), id) == row.end()) return id;
+  }
+  throw Error(fmt::format("a token's {} choices do not fit the experts on the {} {}{} that it may "
+                          "use",
+                          row.size(), limit_.kept, limit_.by == GroupOf::gpu ? "GPU" : "node",
+                          limit_.kept == 1 ? "" : "s"),
+              "allow more of them, or say outside: drop");
 }
 
-void GroupLimited::find_kept(const RecordedRouting& recorded, std::int64_t token,
-                             const std::vector<int>& group_of) {
-  const IdRows ids = recorded.step.ids(recorded.layer);
+void GroupLimited::find_kept(const RecordedRouting& recorded, const BatchToken& token) {
+  const auto row = ids_.row(token.at);
   kept_.clear();
-  for (int k = 0; k < ids.top_k(); ++k) {
-    const int group = group_of[static_cast<std::size_t>(ids.at(token, k))];
+  for (const std::uint16_t id : row) {
+    const int group = group_of(id);
     if (!keeps(group)) kept_.push_back(group);
   }
   const auto kept = static_cast<std::size_t>(limit_.kept);
   if (kept_.size() <= kept) return kept_.clear();
   for (const int group : kept_) scores_[static_cast<std::size_t>(group)] = {};
+  const auto top_k = static_cast<int>(row.size());
   const int counted = limit_.score == GroupScore::max   ? 1
-                      : limit_.score == GroupScore::sum ? ids.top_k()
-                                                        : std::max(1, ids.top_k() / limit_.kept);
-  rank_choices(recorded, token, places_);
+                      : limit_.score == GroupScore::sum ? top_k
+                                                        : std::max(1, top_k / limit_.kept);
+  rank_choices(recorded, token.recorded, places_);
   for (const int k : places_) {
-    Score& score =
-        scores_[static_cast<std::size_t>(group_of[static_cast<std::size_t>(ids.at(token, k))])];
+    const auto group = static_cast<std::size_t>(group_of(row[static_cast<std::size_t>(k)]));
+    Score& score = scores_[group];
     if (score.counted == counted) continue;
     ++score.counted;
-    score.sum += recorded.step.has_weights() ? recorded.step.weight(recorded.layer, token, k) : 1;
+    score.sum +=
+        recorded.step.has_weights() ? recorded.step.weight(recorded.layer, token.recorded, k) : 1;
   }
   const auto score_of = [&](int group) { return scores_[static_cast<std::size_t>(group)].sum; };
   std::sort(kept_.begin(), kept_.end(), [&](int a, int b) {
@@ -114,9 +126,14 @@ void GroupLimited::find_kept(const RecordedRouting& recorded, std::int64_t token
   kept_.resize(kept);
 }
 
+bool GroupLimited::keeps(int group) const {
+  return std::find(kept_.begin(), kept_.end(), group) != kept_.end();
+}
+
 void read_group_limit(const YamlMap& params, GroupLimit& limit) {
   limit.score = static_cast<GroupScore>(params.choice("score", {"best", "max", "sum"}, 0));
   limit.outside = static_cast<Outside>(params.choice("outside", {"replace", "drop"}, 0));
+  limit.two_stage = params.choice("gate", {"full", "two-stage"}, 0) == 1;
 }
 
 }  // namespace moesim

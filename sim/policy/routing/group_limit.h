@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits a token's choices to few groups of experts: what group- and node-limited gates share.
+// Limits a token's choices to few groups of experts: what gates limited to groups, nodes and GPUs
+// share.
 #pragma once
 
 #include <vector>
@@ -16,12 +17,18 @@ enum class GroupScore { best, max, sum };
 /// Choices outside the kept groups.
 enum class Outside { replace, drop };
 
+/// What makes a group: experts of consecutive ids, or those that the placement puts on one part of
+/// the cluster.
+enum class GroupOf { ids, node, gpu };
+
 struct GroupLimit {
-  /// [EP group][expert] group of experts; one row: the same in all EP groups.
-  std::vector<std::vector<int>> group_of;
-  int kept = 1;
+  GroupOf by = GroupOf::ids;
+  int groups = 0;  // of ids
+  int kept = 1;    // 0, of GPUs: the fewest that hold a token's choices, with equally many experts
   GroupScore score = GroupScore::best;
   Outside outside = Outside::replace;
+  /// The gate scores the groups first, then only the experts of the kept ones (MoE2D).
+  bool two_stage = false;
 };
 
 /// The gate scores of experts that a token did not choose are not recorded, so a limit can only be
@@ -30,19 +37,25 @@ struct GroupLimit {
 /// of the kept groups that the batch chooses most and the token does not choose yet.
 class GroupLimited final : public Routing {
  public:
-  /// Throws Error when a token's choices do not fit its kept groups.
+  /// Throws Error when a token's choices do not fit its kept groups, if these are fixed.
   GroupLimited(GroupLimit limit, const RoutingContext& context);
-  IdRows apply(const RecordedRouting& recorded, RoutingChange& change) override;
+  bool after_placement() const override { return limit_.by != GroupOf::ids; }
+  int gate_outputs() const override;
+  /// Throws Error when a token's choices do not fit the nodes or GPUs that it keeps.
+  RoutedTokens apply(const RecordedRouting& recorded, RoutingChange& change) override;
 
  private:
-  void limit_row(const RecordedRouting& recorded, std::int64_t token,
-                 const std::vector<int>& group_of);
-  void find_kept(const RecordedRouting& recorded, std::int64_t token,
-                 const std::vector<int>& group_of);
+  void limit_row(const RecordedRouting& recorded, const BatchToken& token);
+  void find_kept(const RecordedRouting& recorded, const BatchToken& token);
+  std::uint16_t replacement(std::span<const std::uint16_t> row, std::size_t& next) const;
+  /// Of an expert, for the token at hand.
+  int group_of(std::size_t expert) const;
   bool keeps(int group) const;
 
   GroupLimit limit_;
-  EpGroups ep_groups_;
+  int experts_;
+  std::vector<int> part_of_;       // [GPU] its node in its EP group, or its rank there
+  std::span<const GpuId> gpu_of_;  // [expert] for the token at hand, unless groups are of ids
   RewrittenIds ids_;
   std::vector<ExpertId> popular_;
   struct Score {
@@ -54,7 +67,7 @@ class GroupLimited final : public Routing {
   std::vector<int> places_;
 };
 
-/// Reads `score` and `outside`.
+/// Reads `score`, `outside` and `gate`.
 void read_group_limit(const YamlMap& params, GroupLimit& limit);
 
 }  // namespace moesim

@@ -7,8 +7,8 @@ namespace {
 
 class Identity final : public Routing {
  public:
-  IdRows apply(const RecordedRouting& recorded, RoutingChange&) override {
-    return recorded.step.ids(recorded.layer);
+  RoutedTokens apply(const RecordedRouting& recorded, RoutingChange&) override {
+    return {recorded.batch, recorded.step.ids(recorded.layer)};
   }
 };
 

@@ -11,14 +11,14 @@ namespace {
 class InTurn final : public Routing {
  public:
   explicit InTurn(int experts) : experts_(experts) {}
-  IdRows apply(const RecordedRouting& recorded, RoutingChange& change) override {
+  RoutedTokens apply(const RecordedRouting& recorded, RoutingChange& change) override {
     ids_.copy(recorded);
-    for_each_batch_token(recorded.batch, [&](GpuId, std::int64_t token) {
-      const auto row = ids_.row(token);
+    for_each_batch_token(recorded.batch, [&](const BatchToken& token) {
+      const auto row = ids_.row(token.at);
       const auto top_k = static_cast<std::int64_t>(row.size());
       for (std::int64_t i = 0; i < top_k; ++i) {
         row[static_cast<std::size_t>(i)] =
-            static_cast<std::uint16_t>((token * top_k + i) % experts_);
+            static_cast<std::uint16_t>((token.recorded * top_k + i) % experts_);
       }
     });
     ids_.count_change(recorded, change);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Occult's pruning (arXiv 2505.13345): a token visits few GPUs. Experts are taken to lie as the
-// contiguous placement puts them.
+// Occult's pruning (arXiv 2505.13345): a token visits few of the GPUs on which the placement of the
+// step puts its experts.
 //
 // The paper ranks by the router's outputs for all experts; traces record them for chosen experts
 // alone. Our approximation: an output that is not recorded counts 0 (without weights every recorded
@@ -12,8 +12,8 @@
 
 #include "sim/balance/affinity/occult.h"
 #include "sim/policy/policies.h"
-#include "sim/policy/routing/contiguous_experts.h"
 #include "sim/policy/routing/rewrite.h"
+#include "sim/policy/routing/serving_gpus.h"
 
 namespace moesim {
 namespace {
@@ -51,16 +51,20 @@ ExpertSimilarity recorded_similarity(const RecordedRouting& recorded, int expert
 class OccultPrune final : public Routing {
  public:
   OccultPrune(const RoutingContext& context, int allowed, By by)
-      : experts_(context.experts),
-        allowed_(allowed),
-        by_(by),
-        gpu_of_(contiguous_gpus(context.experts, context.groups.size())) {}
+      : experts_(context.experts), allowed_(allowed), by_(by) {}
 
-  IdRows apply(const RecordedRouting& recorded, RoutingChange& change) override {
+  bool after_placement() const override { return true; }
+
+  /// Throws Error when the choices of a token do not fit the experts on the GPUs that it may visit.
+  RoutedTokens apply(const RecordedRouting& recorded, RoutingChange& change) override {
     ids_.copy(recorded);
     start(recorded);
-    for_each_batch_token(recorded.batch,
-                         [&](GpuId, std::int64_t token) { prune(recorded, token); });
+    ServingGpus serving(*recorded.placed);
+    for_each_batch_token(recorded.batch, [&](const BatchToken& token) {
+      serving.enter(token.rank);
+      prune(recorded, token, serving.gpus());
+      serving.serve(ids_.row(token.at));
+    });
     ids_.count_change(recorded, change);
     return ids_.view();
   }
@@ -79,30 +83,30 @@ class OccultPrune final : public Routing {
     for (const ExpertId e : most_chosen(recorded, experts_)) scores_[e.index()] = -++rank;
   }
 
-  void prune(const RecordedRouting& recorded, std::int64_t token) {
-    const IdRows ids = recorded.step.ids(recorded.layer);
-    rank_choices(recorded, token, places_);
+  void prune(const RecordedRouting& recorded, const BatchToken& token,
+             std::span<const GpuId> gpu_of) {
+    rank_choices(recorded, token.recorded, places_);
+    const auto row = ids_.row(token.at);
     std::vector<ExpertId> ranked;
-    for (const int k : places_) ranked.emplace_back(ids.at(token, k));
-    const auto row = ids_.row(token);
+    for (const int k : places_) ranked.emplace_back(row[static_cast<std::size_t>(k)]);
     const auto pruned =
-        by_ == By::similarity ? by_similarity(recorded.layer, ranked) : by_score(ranked);
+        by_ == By::similarity
+            ? prune_by_similarity(ranked, similarity_.at(recorded.layer), gpu_of, allowed_)
+            : by_score(ranked, gpu_of);
     for (std::size_t i = 0; i < pruned.size(); ++i) {
       row[static_cast<std::size_t>(places_[i])] = static_cast<std::uint16_t>(pruned[i].value);
     }
   }
 
-  std::vector<ExpertId> by_similarity(int layer, const std::vector<ExpertId>& ranked) const {
-    return prune_by_similarity(ranked, similarity_.at(layer), gpu_of_, allowed_);
-  }
   /// Chosen experts score above all others, in their order.
-  std::vector<ExpertId> by_score(const std::vector<ExpertId>& ranked) {
+  std::vector<ExpertId> by_score(const std::vector<ExpertId>& ranked,
+                                 std::span<const GpuId> gpu_of) {
     std::vector<float> others;
     for (std::size_t i = 0; i < ranked.size(); ++i) {
       others.push_back(scores_[ranked[i].index()]);
       scores_[ranked[i].index()] = static_cast<float>(ranked.size() - i);
     }
-    auto pruned = prune_by_score(ranked, scores_, gpu_of_, allowed_);
+    auto pruned = prune_by_score(ranked, scores_, gpu_of, allowed_);
     for (std::size_t i = 0; i < ranked.size(); ++i) scores_[ranked[i].index()] = others[i];
     return pruned;
   }
@@ -110,7 +114,6 @@ class OccultPrune final : public Routing {
   int experts_;
   int allowed_;
   By by_;
-  std::vector<GpuId> gpu_of_;
   RewrittenIds ids_;
   std::map<int, ExpertSimilarity> similarity_;  // [layer]
   std::vector<float> scores_;                   // [expert]

@@ -118,12 +118,71 @@ TEST(Capacity, RandomCasesEqualAnIndependentEnumeration) {
   EXPECT_GT(dropped, 1000);
 }
 
-TEST(Capacity, ATokenHeldTwiceIsDroppedForBoth) {
+// Switch: top-1. Eight tokens on four experts at factor 1 have max(4, 8 / 4) = 4 places each: of
+// six tokens whose best is expert 0 two are dropped, and so are all second choices.
+TEST(Capacity, OnlyTheBestChoicesAsk) {
+  std::vector<int> ids;
+  std::vector<float> weights;
+  for (int t = 0; t < 8; ++t) {
+    ids.insert(ids.end(), {1, t < 6 ? 0 : 2});  // the second place is the heavier one
+    weights.insert(weights.end(), {0.1F, 0.7F});
+  }
+  const Recorded eight(4, 1, 2, ids, weights);
+  const auto result = route("{kind: capacity, rule: mesh, factor: 1, choices: 1}", eight);
+  EXPECT_EQ(result.rows,
+            (Rows{{-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, -1}, {-1, -1}, {-1, 2}, {-1, 2}}));
+  EXPECT_EQ(result.change.dropped_choices, 10);
+  // Rules that count choices count those that ask: Tutel's capacity of top-1 is 1 x 8 / 4.
+  const auto tutel = route("{kind: capacity, rule: tutel, factor: 1, choices: 1}", eight);
+  EXPECT_EQ(tutel.change.dropped_choices, 8 + 4);
+}
+
+// GShard, probability min(1, g2 / 0.2) with g2 = w2 / (w1 + w2): always from a fifth of both on,
+// never without weight, half of the times at a tenth.
+TEST(Capacity, ASecondChoiceAsksByChance) {
+  const auto kept = [](float second, int tokens, const std::string& more = "") {
+    std::vector<int> ids;
+    std::vector<float> weights;
+    for (int t = 0; t < tokens; ++t) {
+      ids.insert(ids.end(), {t % 2, 2 + t % 2});
+      weights.insert(weights.end(), {1 - second, second});
+    }
+    const Recorded r(4, 1, 2, ids, weights);
+    const std::string rule =
+        "{kind: capacity, rule: mesh, factor: 4, choices: 2, second: random" + more + "}";
+    const auto result = route(rule, r);
+    EXPECT_EQ(result.rows, route(rule, r).rows);
+    for (std::size_t t = 0; t < result.rows.size(); ++t)
+      EXPECT_EQ(result.rows[t][0], static_cast<int>(t % 2));
+    return tokens - result.change.dropped_choices;
+  };
+  EXPECT_EQ(kept(0.2F, 200), 200);
+  EXPECT_EQ(kept(0.5F, 200), 200);
+  EXPECT_EQ(kept(0, 200), 0);
+  const auto half = kept(0.1F, 10000);
+  EXPECT_NEAR(static_cast<double>(half), 5000, 200);  // four standard deviations
+  EXPECT_NE(half, kept(0.1F, 10000, ", seed: 2"));
+  EXPECT_THROW(route("{kind: capacity, second: random}", Recorded(2, 1, 2, {0, 1})), Error);
+}
+
+// Six tokens, four places (the floor) at each of two experts: three first choices each, and one
+// place for a second one. The first token whose second choice asks gets it, not the first token.
+TEST(Capacity, AChoiceThatDoesNotAskTakesNoPlace) {
+  const Recorded six(2, 1, 2, {0, 1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0},
+                     {1, 0, 0.5F, 0.5F, 0.5F, 0.5F, 1, 0, 1, 0, 0.5F, 0.5F});
+  const auto result =
+      route("{kind: capacity, rule: mesh, factor: 1, choices: 2, second: random}", six);
+  EXPECT_EQ(result.rows, (Rows{{0, -1}, {0, 1}, {0, -1}, {1, -1}, {1, -1}, {1, 0}}));
+  EXPECT_EQ(result.change.dropped_choices, 4);
+}
+
+// The capacity is a rank's own: token 2 is one too many on rank 0, and the only one on rank 1.
+TEST(Capacity, ATokenHeldTwiceIsDroppedWhereItIsTooMany) {
   Recorded r(2, 1, 1, {0, 0, 0});
-  r.batch.ranks.push_back({{2, 1}});  // token 2 once more, alone on rank 1
+  r.batch.ranks.push_back({{2, 1}});
   const auto result = route("{kind: capacity, rule: megatron, factor: 1}", r, {}, 1);
-  EXPECT_EQ(result.rows, (Rows{{0}, {0}, {-1}}));
-  EXPECT_EQ(result.change.dropped_choices, 2);
+  EXPECT_EQ(result.rows, (Rows{{0}, {0}, {-1}, {0}}));
+  EXPECT_EQ(result.change.dropped_choices, 1);
 }
 
 }  // namespace

@@ -128,6 +128,36 @@ TEST(GroupLimited, NamesWhatCannotBe) {
   EXPECT_THROW(route("{kind: group-limited, groups: 3, kept: 2}", r), Error);
 }
 
+// 64 experts in 8 groups, two kept: a two-stage gate scores 8 groups, then 2 x 8 experts.
+TEST(GroupLimited, ATwoStageGateScoresGroupsAndTheMembersOfTheKeptOnes) {
+  std::mt19937 random(3);
+  const Recorded r = random_layer(random, 4, 2, 64, 4, true);
+  const std::string groups = "{kind: group-limited, groups: 8, kept: 2, score: sum, gate: ";
+  EXPECT_EQ(make_routing(groups + "two-stage}", r)->gate_outputs(), 8 + 2 * 8);
+  EXPECT_EQ(make_routing(groups + "full}", r)->gate_outputs(), 0);
+  EXPECT_EQ(route(groups + "two-stage}", r).rows, route(groups + "full}", r).rows);
+  // All groups kept is plain top-k.
+  EXPECT_EQ(route("{kind: group-limited, groups: 8, kept: 8, gate: two-stage}", r).rows, r.rows());
+  // Four GPUs of 16 experts; one holds a token's four choices.
+  EXPECT_EQ(make_routing("{kind: gpu-limited, gate: two-stage}", r, {}, 4)->gate_outputs(), 4 + 16);
+}
+
+// 16 experts on four GPUs: by default a token with six choices uses the two GPUs that it takes.
+TEST(GpuLimited, KeepsTheFewestGpusThatHoldTheChoices) {
+  std::mt19937 random(4);
+  const Recorded r = random_layer(random, 4, 30, 16, 6, true);
+  const auto result = route("gpu-limited", r);
+  EXPECT_GT(result.change.replaced_choices, 0);
+  for (const auto& row : result.rows) {
+    std::set<int> gpus;
+    for (int e : row) gpus.insert(e / 4);
+    EXPECT_EQ(gpus.size(), 2u);
+    EXPECT_EQ(std::set<int>(row.begin(), row.end()).size(), 6u);
+  }
+  EXPECT_EQ(result.rows, route("{kind: group-limited, groups: 4, kept: 2}", r).rows);
+  EXPECT_EQ(route("{kind: gpu-limited, gpus: 4}", r).rows, r.rows());
+}
+
 // 32 experts on 32 GPUs of 4 nodes: nodes are groups of 8 consecutive experts.
 TEST(NodeLimited, EqualsTheGroupLimitWhereNodesAreGroups) {
   const Topology& topology = any_topology();

@@ -70,16 +70,26 @@ struct Routed {
   RoutingChange change;
 };
 
-inline Routed route(Routing& routing, const Recorded& recorded) {
+/// The experts lie as `placed` says; for rules that ask where.
+inline Routed route(Routing& routing, const Recorded& recorded, const Assignment* placed) {
   Routed result;
-  result.rows =
-      Recorded::rows_of(routing.apply({*recorded.step, 0, recorded.batch}, result.change));
+  result.rows = Recorded::rows_of(
+      routing.apply({*recorded.step, 0, recorded.batch, placed}, result.change).ids);
   return result;
+}
+
+/// The experts lie as the contiguous placement puts them; `ep` of 0: on all ranks.
+inline Routed route(Routing& routing, const Recorded& recorded, int ep = 0) {
+  if (!routing.after_placement()) return route(routing, recorded, nullptr);
+  const int ranks = static_cast<int>(recorded.batch.ranks.size());
+  const int size = ep == 0 ? ranks : ep;
+  const Assignment placed(contiguous_placement(recorded.experts(), ranks, size), size);
+  return route(routing, recorded, &placed);
 }
 
 inline Routed route(const std::string& text, const Recorded& recorded, const MoeModel& model = {},
                     int ep = 0) {
-  return route(*make_routing(text, recorded, model, ep), recorded);
+  return route(*make_routing(text, recorded, model, ep), recorded, ep);
 }
 
 inline Recorded random_layer(std::mt19937& random, int ranks, int per_rank, int experts, int top_k,

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Occult's limit holds whatever places the experts: no token reaches the experts of more GPUs than
+// its policy allows, on any placement, topology and trace, and every token and byte arrives.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "sim/scenario/proof.h"
+#include "tests/scenario/link_bytes.h"
+#include "tests/scenario/traces.h"
+#include "tests/trace/synthesize.h"
+
+namespace moesim {
+namespace {
+
+/// Most GPUs (or nodes, by `node_of`) that serve the choices of one token.
+std::size_t most_visited(const LayerRouting& layer, const std::function<int(GpuId)>& place_of) {
+  AssignmentWalk walk(*layer.assignment);
+  std::size_t most = 0;
+  for (std::size_t t = 0; t < layer.source.size(); ++t) {
+    std::set<int> places;
+    for (const ExpertId e : layer.chosen[t]) {
+      if (e.value < 0) continue;
+      places.insert(place_of(layer.assignment->placement().gpu_of(walk.next(layer.source[t], e))));
+    }
+    most = std::max(most, places.size());
+  }
+  return most;
+}
+
+/// Traces of 32 experts, top-3 that a test draws: even, skewed, and with communities; two steps,
+/// the sequences of which are played several times.
+const RoutingTrace& drawn(int kind) {
+  static const std::vector<RoutingTrace> traces = [] {
+    std::vector<RoutingTrace> all;
+    for (int k = 0; k < 3; ++k) {
+      SynthOptions options;
+      options.experts = 32;
+      options.top_k = 3;
+      options.layers = {0, 1};
+      options.tokens = 32;
+      options.sequences = 8;
+      options.steps = 2;
+      options.skew = k == 1 ? 1.2 : 0;
+      options.affinity = k == 2 ? 0.7 : 0;
+      options.drift = 0.3;
+      options.seed = static_cast<std::uint64_t>(k + 1);
+      all.push_back(synthesize(options));
+    }
+    return all;
+  }();
+  return traces[static_cast<std::size_t>(kind)];
+}
+
+MoeModel small_model() {
+  MoeModel model;
+  model.hidden = 128;
+  model.experts = 32;
+  model.top_k = 3;
+  model.expert_ffn = 64;
+  model.layers = 2;
+  model.moe_layers = {0, 1};
+  return model;
+}
+
+/// A rule, what it allows, and whether of GPUs or of nodes.
+struct Rule {
+  std::string routing;
+  std::size_t allowed;
+  bool nodes;
+};
+
+const std::vector<Rule> rules = {
+    {"{kind: occult-prune, gpus: 1}", 1, false},
+    {"{kind: occult-prune, gpus: 2}", 2, false},
+    {"{kind: occult-prune, gpus: 2, by: score}", 2, false},
+    {"{kind: node-limited, nodes: 1}", 1, true},
+    {"{kind: gpu-limited, gpus: 2}", 2, false},
+};
+
+/// Whether its placement decides from a profile, here of one step.
+bool is_profiled(const std::string& policy) {
+  const std::string kind = read_system(data_file("models/system", policy)).placement.name;
+  return kind == "occult" || kind == "exflow" || kind == "moetuner";
+}
+
+class VisitedGpus : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+
+TEST_P(VisitedGpus, AreAtMostThoseAllowed) {
+  const auto& [policy, cluster] = GetParam();
+  const Topology& topology = shipped_topology(cluster);
+  const MoeModel model = small_model();
+  int planned_steps = 0;
+  for (int kind = 0; kind < 3; ++kind) {
+    const RoutingTrace& trace = drawn(kind);
+    const Batches batches = make_batches(trace, {topology.gpu_count(), 8, 16});
+    for (const Rule& rule : rules) {
+      std::vector<Override> changes = {parse_override("routing=" + rule.routing)};
+      if (is_profiled(policy)) changes.push_back(parse_override("placement.profile=1"));
+      const SystemSpec system = read_system(data_file("models/system", policy), changes);
+      PlannerOptions options{std::min(8, topology.gpu_count()), {0, 1}, true, true};
+      options.batches = batches.batches;
+      try {
+        StepPlanner planner(system, topology, model, trace, options);
+        for (int s = 0; s < 2; ++s) {
+          const Batch& batch = batches.batches[static_cast<std::size_t>(s)];
+          const StepPlan planned = planner.plan(batch, s);
+          for (const LayerRouting& layer : routing_of(planned, batch)) {
+            const auto place_of = [&](GpuId gpu) {
+              return rule.nodes ? topology.host_of(gpu) : gpu.value;
+            };
+            ASSERT_LE(most_visited(layer, place_of), rule.allowed) << rule.routing << " step " << s;
+          }
+          prove_delivery(planned, batch);
+          expect_links_carry(PricedPlan(planned.plan, topology), topology);
+          ++planned_steps;
+        }
+      } catch (const Unsuitable& refusal) {
+        EXPECT_FALSE(std::string(refusal.what()).empty());
+      }
+    }
+  }
+  if (planned_steps == 0) GTEST_SKIP() << "the cluster does not suit the policy";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, VisitedGpus,
+                         testing::Combine(testing::ValuesIn(data_names("models/system")),
+                                          testing::Values("occult-a6000", "hybridep-s",
+                                                          "hybridep-m")),
+                         [](const auto& one) {
+                           std::string name = std::get<0>(one.param) + "_" + std::get<1>(one.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace moesim
