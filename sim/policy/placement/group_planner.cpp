@@ -2,6 +2,7 @@
 #include "sim/policy/placement/group_planner.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/balance/serving/moves.h"
 #include "sim/policy/placement/replica_use.h"
@@ -95,8 +96,10 @@ std::vector<std::int64_t> GroupPlanner::loads_seen(std::size_t cell) const {
 
 Bytes GroupPlanner::payload() const {
   const bool state = options_.moves_optimizer && context_.backward;
-  return Bytes(context_.model.expert_parameters() *
-               (size_of(context_.model.weights) + (state ? context_.state.optimizer : 0)));
+  const std::int64_t whole =
+      context_.model.expert_parameters() *
+      (size_of(context_.model.weights) + (state ? context_.state.optimizer : 0));
+  return Bytes(std::llround(static_cast<double>(whole) / compression()));
 }
 
 void GroupPlanner::move(LayerDecision& decision, const SlotTable& before,

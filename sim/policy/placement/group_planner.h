@@ -28,7 +28,7 @@ struct GroupLayer {
 
 /// The same once the gate has spoken.
 struct GroupStep : GroupLayer {
-  IdRows ids;               // of the whole recorded step
+  IdRows ids;               // by the numbers of the batch's runs
   const LoadMatrix& loads;  // [rank][expert], empty for planners that say they do not look
 };
 
@@ -94,7 +94,8 @@ class GroupPlanner : public Placer {
   const Window<LoadMatrix>& seen(std::size_t cell) const { return windows_[cell]; }
   /// The choices per expert over these steps.
   std::vector<std::int64_t> loads_seen(std::size_t cell) const;
-  /// What moves of one expert: its weights, in training its optimizer's state where it goes along.
+  /// What moves of one expert: its weights, in training its optimizer's state where it goes along,
+  /// as far as they are not compressed.
   Bytes payload() const;
   /// The slots of a layer, of all GPUs.
   const SlotTable& slots(int layer) const { return layers_[static_cast<std::size_t>(layer)].slots; }

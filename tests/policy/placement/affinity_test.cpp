@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "sim/balance/affinity/exflow.h"
@@ -80,14 +81,16 @@ class Replay {
           make_dispatch("dedup", topology_)->count({batch, rows, decision.assignment});
       copies += static_cast<std::int64_t>(counts.phases[0].total());
       for (const auto& move : decision.migrate) migrated += move.traffic.total().value;
+      memory = decision.memory;
     }
     ++step_;
     return slots;
   }
   int layers() const { return static_cast<int>(info_.layers.size()); }
 
-  std::int64_t copies = 0;    // of tokens in the last step, local ones included
-  std::int64_t migrated = 0;  // bytes
+  std::int64_t copies = 0;           // of tokens in the last step, local ones included
+  std::int64_t migrated = 0;         // bytes
+  std::vector<ExpertMemory> memory;  // of the last layer
 
  private:
   Topology topology_;
@@ -225,6 +228,28 @@ TEST(DynamicGroupingTest, ExpertsWithTheSamePartnersShareAGpuOrNode) {
       EXPECT_EQ(gpu_of[e].value / gpus, gpu_of[e - 2].value / gpus) << where << " " << e;
     }
     EXPECT_NE(gpu_of[0].value / gpus, gpu_of[1].value / gpus);
+  }
+}
+
+// Two experts change their GPUs: 2 x 3 x 128 x 8 parameters of 2 + 12 bytes, or a seventh.
+TEST(DynamicGroupingTest, CompressedExpertsMoveAndTakeFewerBytes) {
+  const auto pairs = [](int, int, int t) { return t % 2 == 0 ? Choice{0, 2} : Choice{1, 3}; };
+  std::int64_t whole = 0;
+  for (const std::string ratio : {"1", "7"}) {
+    Replay replay("{kind: dynamic-grouping, compression: " + ratio + "}", 2, 4, 2, 1);
+    replay.step(16, pairs);
+    EXPECT_EQ(replay.migrated, 0);
+    replay.step(16, pairs);
+    if (ratio == "1") {
+      whole = replay.migrated;
+      EXPECT_EQ(whole, 2 * 3 * 128 * 8 * (2 + 12));
+      EXPECT_TRUE(replay.memory.empty());
+      continue;
+    }
+    EXPECT_EQ(replay.migrated, whole / 7);
+    ASSERT_EQ(replay.memory.size(), 2u);
+    EXPECT_EQ(replay.memory[0].weights.value, std::llround(2 * 3 * 128 * 8 * 2 / 7.0));
+    EXPECT_EQ(replay.memory[1].optimizer.value, std::llround(2 * 3 * 128 * 8 * 12 / 7.0));
   }
 }
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dynamic expert grouping after "Breaking the MoE LLM Trilemma" (arXiv 2510.02345): experts with
-// similar co-choices form groups, groups share a GPU or node. All of it is our interpretation.
+// similar co-choices form groups, groups share a GPU or node. Experts of a group are the group's
+// mean and low-rank differences, so that they take and move fewer bytes; the products that undo it
+// cost nothing here. All of it is our interpretation.
 #include <algorithm>
+#include <cmath>
 
 #include "sim/balance/affinity/grouping.h"
+#include "sim/policy/memory.h"
 #include "sim/policy/placement/affinity/affinity_profile.h"
 #include "sim/policy/policies.h"
 
@@ -15,6 +19,7 @@ struct GroupingOptions {
   int groups_per_part = 1;  // groups of a node or GPU
   double rate = 0.05;       // of the moving average of similarity
   double floor = 0.1;       // similarity below it counts as none
+  double compression = 1;   // of an expert's weights and state
 };
 
 class DynamicGrouping final : public ProfiledPlanner {
@@ -28,8 +33,23 @@ class DynamicGrouping final : public ProfiledPlanner {
     check_equal_slots(context, "dynamic-grouping");
     similarity_.reserve(static_cast<std::size_t>(context.layers));
   }
+  double compression() const override { return grouping_.compression; }
 
  private:
+  void finish(LayerDecision& decision, const SlotTable&,
+              std::span<const StepSlots>) const override {
+    if (grouping_.compression == 1) return;
+    const auto smaller = [&](Bytes bytes) {
+      return Bytes(std::llround(static_cast<double>(bytes.value) / grouping_.compression));
+    };
+    decision.memory =
+        whole_experts(decision.assignment.placement(), context().model, context().state);
+    for (ExpertMemory& gpu : decision.memory) {
+      gpu.weights = smaller(gpu.weights);
+      gpu.gradients = smaller(gpu.gradients);
+      gpu.optimizer = smaller(gpu.optimizer);
+    }
+  }
   SlotTable place(int of_layer) override {
     const auto layer = static_cast<std::size_t>(of_layer);
     const int most = context().experts;
@@ -75,14 +95,16 @@ class DynamicGrouping final : public ProfiledPlanner {
 
 }  // namespace
 
-// groups: per-gpu or per-node; groups_per_part: of each; rate and floor of the similarity; interval
-// (T_c, 100 steps) and others as of planners that lag.
+// groups: per-gpu or per-node; groups_per_part: of each; rate and floor of the similarity;
+// compression: of experts (default 1: whole); interval (T_c, 100 steps) and others as of planners
+// that lag.
 PlacementMaker read_dynamic_grouping(const YamlMap& params) {
   GroupingOptions grouping;
   grouping.on_nodes = params.choice("groups", {"per-gpu", "per-node"}, 0) == 1;
   grouping.groups_per_part = static_cast<int>(params.integer("groups_per_part", {1, 1024}, 1));
   grouping.rate = params.number("rate", {0, 1}, grouping.rate);
   grouping.floor = params.number("floor", {0, 1}, grouping.floor);
+  grouping.compression = params.number("compression", {1, 1e6}, grouping.compression);
   PlanningOptions defaults;
   defaults.interval = 100;
   const PlanningOptions options = read_planning_options(params, defaults);
