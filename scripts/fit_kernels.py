@@ -40,8 +40,11 @@ class Gpu:
 
 A100 = Gpu({"bf16": 312 * TERA}, 2.039 * TERA)
 H100 = Gpu({"bf16": 989.4 * TERA, "fp8": 1978.9 * TERA}, 3.35 * TERA)
-B200 = Gpu({"bf16": 2250 * TERA, "fp8": 4500 * TERA}, 8 * TERA)
-SIZE = {"bf16": 2, "fp8": 1}
+B200 = Gpu({"bf16": 2250 * TERA, "fp8": 4500 * TERA, "fp4": 9000 * TERA}, 8 * TERA)
+B300 = Gpu({"bf16": 2250 * TERA, "fp8": 4500 * TERA, "fp4": 13500 * TERA}, 8 * TERA)
+GB200 = Gpu({"bf16": 2500 * TERA, "fp8": 5000 * TERA, "fp4": 10000 * TERA}, 8 * TERA)
+GB300 = Gpu({"bf16": 2500 * TERA, "fp8": 5000 * TERA, "fp4": 15000 * TERA}, 8 * TERA)
+FP4 = 0.5625  # bytes of an element with its share of a scale of one byte for 16
 
 
 @dataclass
@@ -105,13 +108,13 @@ def seconds(fit, p, row):
 # Tables.
 
 def dense(file, dtype, size, kernel=""):
-    """aiconfigurator's GEMMs; those of fp8 time the cast of the activations, too."""
+    """aiconfigurator's GEMMs; those below two bytes time the cast of the activations, too."""
     def read(folder):
         for r in table(folder / "aiconfigurator" / file):
             if r["gemm_dtype"] != dtype or kernel not in r["kernel_source"]:
                 continue
             m, n, k = (int(r[c]) for c in "mnk")
-            cast = m * k * 3 if size == 1 else 0
+            cast = m * k * (2 + size) if size < 2 else 0
             yield Row(f"{m} {n} {k}", [gemm(m, n, k, size)], cast, float(r["latency"]) * 1e-3, 2.0 * m * n * k)
     return read
 
@@ -150,8 +153,8 @@ def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn,
             rows = tokens * top_k
             groups = min(groups, rows)
             side = 2 * ((1 + up) * rows * ffn + rows * hidden + tokens * hidden)
-            if size == 1:
-                side += 3 * (tokens * hidden + rows * ffn)
+            if size < 2:
+                side += (2 + size) * (tokens * hidden + rows * ffn)
             m = rows / groups
             kernels = [gemm(m, up * ffn, hidden, size, groups), gemm(m, hidden, ffn, size, groups)]
             yield Row(f"{hidden} {ffn} {top_k} {groups} {tokens}", kernels, side, float(r["latency"]) * 1e-3,
@@ -160,10 +163,12 @@ def experts(file, dtype, size, distribution="balanced", keep=lambda hidden, ffn,
 
 
 def prefill(file):
-    """Causal attention of whole sequences in bfloat16, without windows."""
+    """Causal attention of whole sequences in bfloat16, without windows. Tables leave out columns of one value."""
     def read(folder):
         for r in table(folder / "aiconfigurator" / file):
-            if r["attn_dtype"] != "bfloat16" or r["kv_cache_dtype"] != "bfloat16" or r["step"] != "0":
+            if r.get("attn_dtype", "bfloat16") != "bfloat16" or r.get("step", "0") != "0":
+                continue
+            if r["kv_cache_dtype"] != "bfloat16":
                 continue
             batch, length, heads, width = (int(r[c]) for c in ("batch_size", "isl", "num_heads", "head_dim"))
             kv_heads = int(r["num_key_value_heads"]) or heads
@@ -208,9 +213,23 @@ def mla(file):
 GEMM = {"efficiency": 0.7, "memory": 0.8, "launch": 5.0, "sharpness": 3.0, "half_sum": 100.0}
 GROUPED = {**GEMM, "group_rows": 50.0}
 ATTENTION = {"efficiency": 0.7, "launch": 10.0, "half_keys": 150.0, "half_width": 20.0}
-GEMM_A100, GEMM_H100, GEMM_B200 = (f"gemm_perf_{g}.csv" for g in (
-    "a100_sxm_vllm0.14.0", "h100_sxm_vllm0.24.0", "b200_sxm_vllm0.24.0"))
-MOE_A100, MOE_H100, MOE_B200 = (f.replace("gemm", "moe") for f in (GEMM_A100, GEMM_H100, GEMM_B200))
+GEMM_A100, GEMM_H100 = (f"gemm_perf_{g}.csv" for g in ("a100_sxm_vllm0.14.0", "h100_sxm_vllm0.24.0"))
+MOE_A100, MOE_H100 = (f.replace("gemm", "moe") for f in (GEMM_A100, GEMM_H100))
+
+
+def blackwell(name, gpu, part):
+    """The fits of a GPU of this family, whose kernels are of one version of vLLM."""
+    gemms, layers, scores = (f"{kind}_{part}_vllm0.24.0.csv" for kind in ("gemm_perf", "moe_perf", "context_attention"))
+    return [
+        Fit(f"{name} gemm", gpu, "bf16", dense(gemms, "bfloat16", 2), GEMM),
+        Fit(f"{name} gemm fp8", gpu, "fp8", dense(gemms, "fp8_block", 1, "DeepGemm"), GEMM, least_flop=1e11),
+        Fit(f"{name} gemm fp8 CUTLASS", gpu, "fp8", dense(gemms, "fp8", 1), GEMM, least_flop=1e11),
+        Fit(f"{name} gemm fp4", gpu, "fp4", dense(gemms, "nvfp4", FP4), GEMM, least_flop=1e11),
+        Fit(f"{name} MoE", gpu, "bf16", experts(layers, "bfloat16", 2), GROUPED),
+        Fit(f"{name} MoE fp8", gpu, "fp8", experts(layers, "fp8", 1), GROUPED),
+        Fit(f"{name} MoE fp4", gpu, "fp4", experts(layers, "nvfp4", FP4), GROUPED),
+        Fit(f"{name} attention", gpu, "bf16", prefill(scores), ATTENTION, {"memory": 0.78, "sharpness": 1.0}),
+    ]
 
 
 def tuned(hidden, ffn, count):
@@ -230,21 +249,18 @@ FITS = [
         also={"fp8_block, DeepGEMM, vLLM": dense(GEMM_H100, "fp8_block", 1, "DeepGemm"),
               "fp8, CUTLASS, vLLM": dense(GEMM_H100, "fp8", 1),
               "MoE behind DeepEP, DeepGEMM, SGLang": received("wideep_context_moe_h100_sxm.csv")}),
-    Fit("b200 gemm", B200, "bf16", dense(GEMM_B200, "bfloat16", 2), GEMM),
-    Fit("b200 gemm fp8", B200, "fp8", dense(GEMM_B200, "fp8_block", 1, "DeepGemm"), GEMM, least_flop=1e11,
-        also={"fp8, CUTLASS, vLLM": dense(GEMM_B200, "fp8", 1)}),
     Fit("a100 MoE", A100, "bf16", experts(MOE_A100, "bfloat16", 2, "power_law_1.01"), GROUPED),
     Fit("h100 MoE", H100, "bf16", experts(MOE_H100, "bfloat16", 2), GROUPED),
     Fit("h100 MoE of Mixtral", H100, "bf16", experts(MOE_H100, "bfloat16", 2, keep=tuned), GROUPED),
-    Fit("b200 MoE", B200, "bf16", experts(MOE_B200, "bfloat16", 2), GROUPED),
-    Fit("b200 MoE fp8", B200, "fp8", experts(MOE_B200, "fp8", 1), GROUPED),
     Fit("a100 attention", A100, "bf16", prefill("context_attention_a100_sxm_vllm0.14.0.csv"), ATTENTION,
         {"memory": 0.8, "sharpness": 1.0, "half_width": 0.0}),
     Fit("h100 attention", H100, "bf16", prefill("context_attention_h100_sxm_vllm0.24.0.csv"), ATTENTION,
         {"memory": 0.87, "sharpness": 1.0},
         also={"MLA, TensorRT-LLM": mla("context_mla_h100_sxm_trtllm1.3.0rc20.csv")}),
-    Fit("b200 attention", B200, "bf16", prefill("context_attention_b200_sxm_vllm0.24.0.csv"), ATTENTION,
-        {"memory": 0.78, "sharpness": 1.0}),
+    *blackwell("b200", B200, "b200_sxm"),
+    *blackwell("b300", B300, "b300_sxm"),
+    *blackwell("gb200", GB200, "gb200"),
+    *blackwell("gb300", GB300, "gb300"),
 ]
 
 

@@ -18,13 +18,15 @@ struct IterationOptions {
   bool optimizer = true;       // the end of the iteration: sums of gradients, update, new weights
   bool explicit_rows = false;  // token lists for real execution
 
-  /// Of GEMMs: all forms of 8 bits and less count as fp8.
+  /// Of GEMMs: all forms of 8 bits count as fp8.
   DataType gemm_type() const {
     switch (spec.precision) {
       case TrainingPrecision::bf16:
         return DataType::bf16;
       case TrainingPrecision::fp16:
         return DataType::fp16;
+      case TrainingPrecision::nvfp4:
+        return DataType::fp4;
       default:
         return DataType::fp8;
     }

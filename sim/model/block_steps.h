@@ -62,12 +62,12 @@ class StepList {
   }
   /// The input of a GEMM, which keeps it in its own type.
   void keep_input(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
-    keep(rows, width, size_of(gemm_type_), dropped_by);
+    result_.kept.push_back({bytes_of(rows * width, gemm_type_), dropped_by});
   }
   /// What keeps it as it is and a GEMM that keeps a copy in its own type, if it has another.
   void keep_both(std::int64_t rows, std::int64_t width, const Recompute& dropped_by) {
     keep(rows, width, element_, dropped_by);
-    if (size_of(gemm_type_) != element_) keep_input(rows, width, dropped_by);
+    if (bytes_per_element(gemm_type_) != element_) keep_input(rows, width, dropped_by);
   }
   BlockSteps take() { return std::move(result_); }
 

@@ -86,11 +86,10 @@ Bytes kept_expert_activations(const MoeModel& model, std::int64_t rows, int etp,
   constexpr int weight_bytes =
       4;  // a row's gate weight, fp32, with which the activation multiplies
   const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp;
-  const std::int64_t gemm = size_of(gemm_type);
-  std::int64_t row = model.hidden * gemm + weight_bytes;
-  row += ffn * (model.expert_matrices - 1) * size_of(model.activations);
-  if (!recompute.has(RecomputeModule::moe_act)) row += ffn * gemm;
-  return Bytes(rows * row);
+  const std::int64_t row =
+      weight_bytes + ffn * (model.expert_matrices - 1) * size_of(model.activations);
+  const std::int64_t inputs = model.hidden + (recompute.has(RecomputeModule::moe_act) ? 0 : ffn);
+  return Bytes(rows * row) + bytes_of(rows * inputs, gemm_type);
 }
 
 Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>& blocks,

@@ -10,7 +10,7 @@ constexpr Range fraction{0.01, 1};
 constexpr Range slow_down{1, 1000};
 constexpr Range correction{0.01, 2};
 constexpr Range sm_counts{1, 100000};
-constexpr DataType types_of_peaks[] = {DataType::fp8, DataType::bf16, DataType::fp16,
+constexpr DataType types_of_peaks[] = {DataType::fp4, DataType::fp8, DataType::bf16, DataType::fp16,
                                        DataType::fp32};
 
 Bytes read_memory(const YamlMap& map) {

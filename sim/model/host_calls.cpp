@@ -112,7 +112,7 @@ HostCalls host_calls(const OpType& op, const Kernel* kernel) {
   // kernels one call launches.
   const int groups = gemm != nullptr ? static_cast<int>(gemm->m.size()) : 1;
   if (op.role == Role::wgrad) return {.kernels = groups};
-  const int casts = gemm != nullptr && gemm->type == DataType::fp8 ? groups : 0;
+  const int casts = gemm != nullptr && is_quantized(gemm->type) ? groups : 0;
   return {.kernels = kernels_of(op, *kernel) + groups - 1 + casts,
           .modules = eager_calls(op.kind, gemm != nullptr).modules};
 }

@@ -33,7 +33,7 @@ struct TrafficOf {
     for (const std::int64_t m : gemm.m) {
       if (m > 0) elements += m * gemm.k + m * gemm.n + gemm.n * gemm.k;
     }
-    return Bytes(elements * size_of(gemm.type));
+    return bytes_of(elements, gemm.type);
   }
   Bytes operator()(const FusedAttention& attention) const {
     if (attention.attended == 0) return Bytes(0);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 
 namespace moesim {
 
@@ -15,12 +16,22 @@ int size_of(DataType type) {
       return 2;
     case DataType::fp32:
       return 4;
+    case DataType::fp4:
+      break;
   }
-  return 0;
+  throw std::logic_error("elements of fp4 have no whole bytes");
+}
+
+double bytes_per_element(DataType type) {
+  return type == DataType::fp4 ? 0.5 + 1.0 / 16 : size_of(type);
+}
+
+Bytes bytes_of(std::int64_t elements, DataType type) {
+  return Bytes(type == DataType::fp4 ? (elements * 9 + 15) / 16 : elements * size_of(type));
 }
 
 const char* name_of(DataType type) {
-  static constexpr const char* names[] = {"fp8", "bf16", "fp16", "fp32"};
+  static constexpr const char* names[] = {"fp8", "bf16", "fp16", "fp32", "fp4"};
   return names[static_cast<std::size_t>(type)];
 }
 

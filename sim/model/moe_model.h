@@ -14,8 +14,17 @@
 
 namespace moesim {
 
-enum class DataType { fp8, bf16, fp16, fp32 };
-int size_of(DataType type);  // bytes per element
+enum class DataType { fp8, bf16, fp16, fp32, fp4 };
+/// Bytes per element. Of fp4 it throws: two elements share a byte, and blocks have scales.
+int size_of(DataType type);
+/// The same of all types; of fp4 (NVFP4) with its share of a scale of one byte per 16 elements.
+double bytes_per_element(DataType type);
+/// Rounded up to a whole byte.
+Bytes bytes_of(std::int64_t elements, DataType type);
+/// Whether products round what they multiply to it first, from the type of activations.
+constexpr bool is_quantized(DataType type) {
+  return type == DataType::fp8 || type == DataType::fp4;
+}
 const char* name_of(DataType type);
 
 enum class GateScore { softmax, sigmoid };

@@ -23,7 +23,8 @@ FittedKernels::ByType read_by_type(const YamlMap& map, const char* key, Rest rea
   const auto value = map.find(key);
   if (!value) return fitted;
   const YamlMap types = value->map();
-  for (const DataType type : {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
+  for (const DataType type :
+       {DataType::fp4, DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32}) {
     const auto of_type = types.find(name_of(type));
     if (!of_type) continue;
     const YamlMap fields = of_type->map();

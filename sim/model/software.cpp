@@ -15,7 +15,8 @@ constexpr Range part_of_rates{0.01, 2};
 constexpr Range slower{1, 1000};
 constexpr Range multiprocessors{0, 100000};
 constexpr Range bytes_per_parameter{0, 1024};
-constexpr DataType all_types[] = {DataType::fp8, DataType::bf16, DataType::fp16, DataType::fp32};
+constexpr DataType all_types[] = {DataType::fp4, DataType::fp8, DataType::bf16, DataType::fp16,
+                                  DataType::fp32};
 const std::string other_dies = "others";
 
 /// How changes are called in messages.

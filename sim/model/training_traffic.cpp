@@ -25,12 +25,12 @@ Bytes TrainingTraffic::of_gradient(const Kernel& kernel, const OpType& op) const
   for (const std::int64_t m : gemm->m) {
     if (m > 0) weights += gemm->n * gemm->k;
   }
-  return bytes_of(weights, per_weight - size_of(gemm->type));
+  return bytes_of(weights, per_weight - bytes_per_element(gemm->type));
 }
 
 TrainingTraffic::Cast TrainingTraffic::of_cast(const Kernel& kernel, const OpType& op) const {
   const GroupedGemm* gemm = product_with_weights(kernel, op);
-  if (gemm == nullptr || gemm->type != DataType::fp8) return {};
+  if (gemm == nullptr || !is_quantized(gemm->type)) return {};
   Cast cast{Bytes(0), scale_kernels};
   if (op.role == Role::wgrad) return cast;
   for (const std::int64_t m : gemm->m) {

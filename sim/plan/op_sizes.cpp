@@ -15,7 +15,7 @@ struct SizeOf {
     for (const std::int64_t m : gemm.m) {
       elements += real(m) * real(gemm.k) + (real(m) + real(gemm.k)) * real(gemm.n);
     }
-    return elements * size_of(gemm.type);
+    return elements * bytes_per_element(gemm.type);
   }
   double operator()(const FusedAttention& attention) const {
     const AttentionHeads& shape = attention.shape;
