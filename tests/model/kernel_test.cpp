@@ -15,6 +15,16 @@ AttentionHeads backward(AttentionHeads shape) {
   return shape;
 }
 
+TEST(GroupedGemm, MovesFourBitsAndAScalePerSixteenElementsInFp4) {
+  const GroupedGemm gemm{{16}, 32, 64, DataType::fp4};
+  // 16 x 64 + 16 x 32 + 32 x 64 elements at half a byte, and a byte for each 16 of them
+  EXPECT_EQ(memory_traffic_of(gemm), Bytes(3584 / 2 + 3584 / 16));
+  EXPECT_EQ(bytes_of(17, DataType::fp4), Bytes(10));  // 9.5625, rounded up
+  EXPECT_EQ(bytes_of(17, DataType::fp8), Bytes(17));
+  EXPECT_EQ(bytes_per_element(DataType::fp4), 0.5625);
+  EXPECT_THROW(size_of(DataType::fp4), std::logic_error);
+}
+
 TEST(FusedAttention, ForwardMultipliesQueriesByKeysAndWeightsByValues) {
   // 2 x 10 x 100 x 8 heads x (64 + 32)
   EXPECT_EQ(flops_of(FusedAttention{10, 100, grouped}), Flops(2.0 * 10 * 100 * 8 * 96));

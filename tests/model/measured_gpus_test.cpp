@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shipped fits near rates that their tables' authors and others have published.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -28,6 +29,22 @@ TEST(MeasuredGpus, MultiplyAsFastAsTheirTablesSay) {
   expect_within(0.1, tflops("a100-measured", cube(8192)), 294);
   expect_within(0.1, tflops("b200-measured", cube(4096)), 1523);
   expect_within(0.1, tflops("b200-measured", cube(8192)), 1687);
+}
+
+/// Single calls of ai-dynamo/aiconfigurator 095f58a, 32,768 x 65,536 products: the largest of each
+/// table, on GPUs that do not run into their power limit there.
+TEST(MeasuredGpus, MultiplyInFp4AsTheirTablesSay) {
+  const GroupedGemm fp4{{32768}, 65536, 51200, DataType::fp4};
+  const GroupedGemm bf16{{32768}, 65536, 16384, DataType::bf16};
+  expect_within(0.4, tflops("gb300-measured", fp4), 2.0 * 32768 * 65536 * 51200 / 0.05115872e12);
+  expect_within(0.2, tflops("gb300-measured", bf16), 2.0 * 32768 * 65536 * 16384 / 0.04175904e12);
+  for (const char* gpu : {"b200", "b300", "gb200", "gb300"}) {
+    for (const char* kernels : {"measured", "training"}) {
+      const std::string name = fmt::format("{}-{}", gpu, kernels);
+      EXPECT_GT(tflops(name, fp4), tflops(name, GroupedGemm{{32768}, 65536, 51200, DataType::fp8}));
+    }
+  }
+  EXPECT_THROW(tflops("h100-measured", fp4), Error);
 }
 
 TEST(MeasuredGpus, MultiplyGroupsInFp8AsDeepGemmPublishes) {

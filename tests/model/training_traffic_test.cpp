@@ -48,7 +48,9 @@ TEST(TrainingTraffic, EightBitProductsQuantizeTheirRowsBefore) {
     EXPECT_NEAR(us_of(training, gemm, op), us_of(plain, gemm, op) + 6 * 70 + 4 * 1000, 1e-6);
   }
   EXPECT_EQ(us_of(training, gemm, wgrad_fc1), us_of(plain, gemm, wgrad_fc1));
-  GroupedGemm wide = gemm;
+  GroupedGemm narrow = gemm, wide = gemm;
+  narrow.type = DataType::fp4;
+  EXPECT_GT(training.training_traffic.of_cast(narrow, forward_fc1).bytes, Bytes(0));
   wide.type = DataType::bf16;
   EXPECT_EQ(us_of(training, wide, forward_fc1), us_of(plain, wide, forward_fc1));
 }
