@@ -31,17 +31,16 @@ TEST(MeasuredGpus, MultiplyAsFastAsTheirTablesSay) {
   expect_within(0.1, tflops("b200-measured", cube(8192)), 1687);
 }
 
-/// Single calls of ai-dynamo/aiconfigurator 095f58a, 32,768 x 65,536 products: the largest of each
-/// table, on GPUs that do not run into their power limit there.
+/// Two calls of ai-dynamo/aiconfigurator 095f58a each, between which the fits lie.
 TEST(MeasuredGpus, MultiplyInFp4AsTheirTablesSay) {
-  const GroupedGemm fp4{{32768}, 65536, 51200, DataType::fp4};
-  const GroupedGemm bf16{{32768}, 65536, 16384, DataType::bf16};
-  expect_within(0.4, tflops("gb300-measured", fp4), 2.0 * 32768 * 65536 * 51200 / 0.05115872e12);
-  expect_within(0.2, tflops("gb300-measured", bf16), 2.0 * 32768 * 65536 * 16384 / 0.04175904e12);
+  const GroupedGemm fp4{{8192}, 8192, 8192, DataType::fp4};
+  expect_within(0.1, tflops("gb300-measured", fp4), 5208);
+  expect_within(0.1, tflops("b300-measured", fp4), 4781);
+  expect_within(0.1, tflops("gb300-measured", cube(8192)), (2113 + 1738) / 2.0);
   for (const char* gpu : {"b200", "b300", "gb200", "gb300"}) {
     for (const char* kernels : {"measured", "training"}) {
       const std::string name = fmt::format("{}-{}", gpu, kernels);
-      EXPECT_GT(tflops(name, fp4), tflops(name, GroupedGemm{{32768}, 65536, 51200, DataType::fp8}));
+      EXPECT_GT(tflops(name, fp4), tflops(name, GroupedGemm{{8192}, 8192, 8192, DataType::fp8}));
     }
   }
   EXPECT_THROW(tflops("h100-measured", fp4), Error);
