@@ -41,7 +41,7 @@ TimesRead taken(const std::string& text, const std::string& file, const Calibrat
 
 void CalibrateMeasuring::add_to(CommandLine& command) {
   const auto before = command.flags();
-  command.add_flag("--resume", resume_, "goes on with the times of an interrupted calibration");
+  command.add_flag("--resume", resume_, "continues with the times of an interrupted calibration");
   backend_.add_to(command);
   const auto all = command.flags();
   options_.assign(all.begin() + std::ssize(before), all.end());

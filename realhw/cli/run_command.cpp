@@ -39,7 +39,7 @@ class RunCommand : public Command {
   int run_locally(Job& job) const {
     const auto cases = measuring_.compute(job);
     if (!cases) return bad_input;
-    fmt::print("# all ranks in one process on the CPU: numbers alone, no times\n{}",
+    fmt::print("# all ranks in one process on the CPU: only numbers, no times\n{}",
                numerics_table(*cases));
     std::int64_t wrong = 0;
     for (const Numerics& n : *cases) {

@@ -30,10 +30,10 @@ void add_query_command(CommandLine& app) {
   command.add_option("--by", q.by,
                      "figure of --top, --group and --pivot (default: the time); -FIGURE: more is "
                      "better");
-  command.add_option("--top", q.top, "the best N alone, the best first").range(1, 1 << 30);
+  command.add_option("--top", q.top, "only the best N, the best first").range(1, 1 << 30);
   command
       .add_option("--pareto", q.pareto,
-                  "those alone that none beats in all of these figures: step_s,peak_memory_bytes")
+                  "only the Pareto-optimal ones in these figures: step_s,peak_memory_bytes")
       .separated_by(',')
       .one_value_each();
   command
@@ -47,7 +47,7 @@ void add_query_command(CommandLine& app) {
       .separated_by(',')
       .one_value_each();
   command.add_option("--baseline", q.baseline,
-                     "adds the speedup over scenarios that differ in this alone: policy=megatron");
+                     "adds the speedup over scenarios that differ only in this: policy=megatron");
   command.add_flag("--not-run", q.not_run, "scenarios without figures instead, and why");
   flags->report.add_to(
       command, "--report",

@@ -56,7 +56,7 @@ void run_import(ImportFlags flags) {
   if (!flags.phase.empty()) options.phase = phase_of(flags.phase);
   if (!flags.passes.empty()) options.passes = phase_of(flags.passes);
   options.layers = layers_of(flags.layers);
-  LongWork work("importing", "interrupted; the same command goes on where it stopped");
+  LongWork work("importing", "interrupted; the same command continues where it stopped");
   const Imported imported = import_trace(flags.kind, options, work.progress());
   for (const Diagnostic& warning : imported.warnings) fmt::print(stderr, "{}", warning.str());
   fmt::print("{}", imported.report);
@@ -80,7 +80,7 @@ void add_trace_import(CommandLine& trace) {
       .separated_by(',');
   command.add_option("--phase", flags->phase, "training, prefill, decode or mixed");
   command
-      .add_option("--passes", flags->passes, "takes passes of one kind alone, where the files tell")
+      .add_option("--passes", flags->passes, "takes only passes of one kind, if the files tell")
       .one_of({"prefill", "decode"});
   command.add_option("--step-tokens", options.step_tokens,
                      "fills steps up to so many tokens (default: one pass, or 131072 of requests)");

@@ -25,7 +25,7 @@ void PrintFlags::add_to(CommandLine& command) {
                      "SI units");
   command
       .add_option("--columns", columns_,
-                  "these columns alone, in this order: a,b; spaces in names as dashes")
+                  "only these columns, in this order: a,b; spaces in names as dashes")
       .separated_by(',')
       .one_value_each();
   command.add_flag("--wide", wide_, "all columns, however narrow the terminal");

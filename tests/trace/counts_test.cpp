@@ -53,7 +53,7 @@ TEST_F(CountsTest, OfRanksStayWithTheirRanks) {
   // [step][layer][source][expert]: rank 0 has 4 tokens, rank 1 has 3.
   write_npy<std::int64_t>(options_.inputs[0], {'i', 8}, {1, 1, 2, 4}, {4, 2, 1, 1, 0, 3, 0, 3});
   const auto report = import_trace("counts", options_).report;
-  EXPECT_THAT(report, HasSubstr("rows       of counts: loads alone are recorded\n"));
+  EXPECT_THAT(report, HasSubstr("rows       of counts: only loads are recorded\n"));
   EXPECT_TRUE(verify_trace(options_.output).empty());
   const auto trace = RoutingTrace::open(options_.output);
   EXPECT_TRUE(trace.info().counts_alone);

@@ -56,7 +56,7 @@ std::string ImportSink::report() const {
       "top-k      {}\nphase      {}\nids        logical\nweights    {}\n",
       tokens_, sequences_, layers_text(info_.layers), info_.experts, info_.top_k,
       to_string(writer_.info().phase), weighted_ ? "yes" : "no");
-  if (counts_alone_) out += "rows       of counts: loads alone are recorded\n";
+  if (counts_alone_) out += "rows       of counts: only loads are recorded\n";
   if (micro_batch_ == 1 && options_.micro_batch == 0) {
     out += "microbatch one sequence each: no tokens alternate (--micro-batch says otherwise)\n";
   }

@@ -202,8 +202,11 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   runtime().wait_for_all();
   return delete exec, cudaSuccess;
 }
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
+  return exec->uploaded = true, cudaSuccess;
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (!std::exchange(exec->uploaded, true)) ++runtime().cold_launches;
   runtime().put(stream, [exec] { runtime().run_graph(exec->graph); });
   return cudaSuccess;
 }

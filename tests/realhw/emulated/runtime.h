@@ -27,6 +27,7 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   CUgraph_st graph;
+  bool uploaded = false;
 };
 
 struct CUevent_st {
@@ -73,6 +74,7 @@ class Runtime {
   CUstream_st legacy;
   std::set<CUstream_st*> streams;
   cudaError_t last_error = cudaSuccess;
+  int cold_launches = 0;  // of graphs that were not uploaded before
 
  private:
   Runtime();
