@@ -84,7 +84,6 @@ void add_papers_command(CommandLine& app) {
       "papers", "Compares published figures with simulated ones, table by table");
   Flag files = command.add_option("TABLE", options->files,
                                   "files of published figures (default: those of moesim)");
-<<<<<<< HEAD
   command
       .add_option(
           "--only", options->only,
@@ -94,13 +93,7 @@ void add_papers_command(CommandLine& app) {
       .excludes(files);
   command.add_flag("--headlines", options->headlines,
                    "only what systems are known for: claim, scenario, published, simulated, why");
-  command.add_flag("--fast", options->fast, "the tables alone that take seconds");
-=======
-  command.add_option("--only", options->only, "only these tables: a name, or its beginning and *")
-      .separated_by(',')
-      .excludes(files);
   command.add_flag("--fast", options->fast, "only the tables that take seconds");
->>>>>>> ef130e8 (Help and messages in plain words)
   command.add_flag("--leave-out", options->left_out,
                    "takes back, in every table, what was fitted to its own source");
   command.add_option("-j,--workers", options->workers, "processes to use (default: all cores)")
