@@ -19,9 +19,7 @@ void read_grid(std::string_view bytes) {
   const SweepGrid read = SweepGrid::parse(std::string(bytes), "grid.yaml", {});
   read.hash();
   require(read.size() > 0, "a grid has no scenario");
-  for (std::int64_t unit = 0; unit < std::min(read.units(), few_units); ++unit) {
-    read.unit(unit, [](const SynthOptions&) { return MOESIM_ROOT "/traces/tiny-moe-train"; });
-  }
+  for (std::int64_t unit = 0; unit < std::min(read.units(), few_units); ++unit) read.unit(unit);
 }
 
 void read_sweep_file(std::string_view bytes) {
