@@ -184,7 +184,7 @@ class Terminal(unittest.TestCase):
     def test_bash_completes_commands_flags_and_names(self):
         self.assertEqual(self.complete("moesim", "comp"), ["compare", "completion"])
         self.assertEqual(self.complete("moesim", "compare", "--topol"), ["--topology"])
-        self.assertEqual(self.complete("moesim", "compare", "--topology", "h100"), ["h100-efa", "h100-measured", "h100-nccl", "h100-rail"])
+        self.assertEqual(self.complete("moesim", "compare", "--topology", "h100"), ["h100-efa", "h100-measured", "h100-nccl", "h100-rail", "h100-roce"])
         self.assertEqual(self.complete("moesim", "trace", "imp"), ["import"])
         self.assertEqual(self.complete("moesim", "compare", "--format", "m"), ["markdown"])
 

@@ -41,7 +41,7 @@ Place HeldRows::take_copy(TokenId token, Choices choices, OpId op) {
 
 void HeldRows::take_sum(TokenId token, Choices choices, OpId op,
                         std::vector<RowSums::Term>& terms) {
-  if ((choices & ~held(token, op)) != 0) absent(token, choices, "there is no result");
+  if (!has(token, choices, op)) absent(token, choices, "there is no result");
   std::erase_if(rows_[token.index()], [&](const HeldRow& row) {
     if ((row.choices & choices) == 0 || !usable(row, op)) return false;
     if ((row.choices & ~choices) != 0) absent(token, row.choices, "a sum cannot be split:");

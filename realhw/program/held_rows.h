@@ -29,6 +29,10 @@ class HeldRows {
   /// Appends the parts of the sum of exactly these choices and gives them away (nothing for 0).
   /// Throws std::runtime_error when some are not here, or only within a sum with others.
   void take_sum(TokenId token, Choices choices, OpId op, std::vector<RowSums::Term>& terms);
+  /// Whether the op may take results of all these choices.
+  bool has(TokenId token, Choices choices, OpId op) const {
+    return (choices & ~held(token, op)) == 0;
+  }
   const std::vector<HeldRow>& rows(TokenId token) const { return rows_[token.index()]; }
 
  private:

@@ -145,7 +145,10 @@ void LayerProgram::take(const RankStep& step, const RowMove& row,
   if (op.key.stage == Stage::dispatch) {
     terms.push_back({rows(op.key.pass).out.take_copy(row.token, row.choices, step.op)});
   } else {
-    rows(op.key.pass).back.take_sum(row.token, row.choices, step.op, terms);
+    HeldRows& back = rows(op.key.pass).back;
+    // Without a kernel of their own, sums of results are made as rows leave.
+    if (!back.has(row.token, row.choices, step.op)) take_unreleased(op.key.pass, &step.op);
+    back.take_sum(row.token, row.choices, step.op, terms);
   }
 }
 

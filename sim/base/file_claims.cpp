@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -116,6 +117,16 @@ void note_input(const std::string& path) {
 void claim_output(const std::string& path) { claim(path, Reading::refused); }
 
 void claim_rewritten(const std::string& path) { claim(path, Reading::meant); }
+
+int rename_to_output(const std::string& from, const std::string& path) {
+  const std::optional<FileId> replaced = id_of(path);
+  const int failed = std::rename(from.c_str(), path.c_str());
+  if (failed == 0 && replaced) {
+    const std::lock_guard guard(claims().mutex);
+    claims().written.erase(*replaced);
+  }
+  return failed;
+}
 
 void claim_standard_output() {
   const std::lock_guard guard(claims().mutex);

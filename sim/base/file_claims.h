@@ -21,6 +21,10 @@ void claim_output(const std::string& path);
 /// The same for a file that is read to be written anew, such as a page with tables.
 void claim_rewritten(const std::string& path);
 
+/// Renames a new file to an output of this command. The file that it replaces is gone, so that
+/// its number may be that of another file from now on. Returns what rename() returns.
+int rename_to_output(const std::string& from, const std::string& path);
+
 /// Takes standard output for a document. Throws Error if another one goes there.
 void claim_standard_output();
 

@@ -8,13 +8,13 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/file_claims.h"
 #include "sim/base/files.h"
 #include "sim/base/processes.h"
 
@@ -95,7 +95,7 @@ void FileInParts::prepare() {
 
 void FileInParts::finish() {
   if (file_ >= 0) prepare();
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  if (rename_to_output(temporary_, path_) != 0) fail(errno);
   named_ = false;
 }
 

@@ -137,6 +137,14 @@ TEST(Files, AFileIsReadOrWrittenAndWrittenOnce) {
   claim_output(file("new"));
   EXPECT_EQ(reason([&] { claim_output(file("./new")); }),
             "is the name of two outputs of this command");
+  // What an output replaces is gone: its number may be that of the next new file.
+  fs::remove(folder / "same");
+  write_file(file("written"), "anew");
+  for (int next = 0; next < 20; ++next) {
+    const std::string name = file(std::to_string(next).c_str());
+    write_file(name, "another file");
+    EXPECT_EQ(read_file(name), "another file");
+  }
   claim_rewritten(file("page"));
   EXPECT_EQ(read_file(file("page")), "x");
 }

@@ -25,8 +25,9 @@ TEST(PlanCommand, PrintsThePlanOfTheFirstStep) {
 }
 
 TEST(PlanCommand, ProvesDelivery) {
-  const Outcome two_hops =
-      run_moesim(on_hand_trace("plan", "two-by-two", {"megatron-2dh"}, {"--check", "--ep", "4"}));
+  const Outcome two_hops = run_moesim(
+      on_hand_trace("plan", "two-by-two", {MOESIM_ROOT "/models/system/megatron-2dh.yaml"},
+                    {"--check", "--ep", "4"}));
   EXPECT_THAT(two_hops.err, HasSubstr("every choice reaches its expert and returns once"));
   for (const char* policy : {"megatron", "dedup"}) {
     const Outcome checked = plan({"--check"}, policy);

@@ -37,12 +37,12 @@ TEST(Lossy, WhatDropsRoundsOrCompressesSaysSo) {
   EXPECT_EQ(losses.at("hybridep-exact"), "");
   EXPECT_EQ(losses.at("eplb"), "") << "its dispatch sends BF16 rows where they are stated";
   EXPECT_EQ(losses.at("schemoe-optsche"), "8-bit rows");
-  EXPECT_EQ(losses.at("hybridep"), "") << "it gathers no expert here";
-  const Losses gathers =
+  EXPECT_EQ(losses.at("hybridep"), "compresses 50x");
+  const Losses alone =
       of_steps("hybridep", {set("model.weights=bf16"), set("policy.placement.levels=flat"),
                             set("policy.dispatch={kind: hybridep, levels: flat}"),
-                            set("policy.placement.domains=2")});
-  EXPECT_EQ(gathers.at("hybridep"), "compresses 50x");
+                            set("policy.placement.domains=1")});
+  EXPECT_EQ(alone.at("hybridep"), "") << "it gathers no expert";
   EXPECT_TRUE(losses.at("deepspeed").starts_with("drops ")) << losses.at("deepspeed");
 }
 
