@@ -27,7 +27,7 @@ TEST(PlanCommand, PrintsThePlanOfTheFirstStep) {
 TEST(PlanCommand, ProvesDelivery) {
   const Outcome two_hops = run_moesim(
       on_hand_trace("plan", "two-by-two", {MOESIM_ROOT "/models/system/megatron-2dh.yaml"},
-                    {"--check", "--ep", "4"}));
+                    {"--check", "--ep", "4", "--transport", "ideal"}));
   EXPECT_THAT(two_hops.err, HasSubstr("every choice reaches its expert and returns once"));
   for (const char* policy : {"megatron", "dedup"}) {
     const Outcome checked = plan({"--check"}, policy);
