@@ -20,7 +20,6 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[1]
 SCENARIO = [str(ROOT / "scenarios/gpu.yaml"), "--set", "model.hidden=64", "--set", "model.expert_ffn=32",
             "--tokens-per-rank", "8", "--steps", "0:1"]
-WITHOUT_GPU = "the backend 'nccl' needs a GPU, and CUDA sees none"
 HAS_NVCC = shutil.which("nvcc") is not None or pathlib.Path("/usr/local/cuda/bin/nvcc").is_file()
 
 
@@ -60,9 +59,6 @@ class Links(unittest.TestCase):
         self.assertEqual(len(rows), 10, table)
         self.assertEqual({row[-1] for row in rows}, {"0"}, table)
         if HAS_NVCC and not pathlib.Path("/dev/nvidiactl").exists():
-            self.assertIn(WITHOUT_GPU, self.run_in(build, hw, "run", "--saved", str(self.saved), "--backend", "nccl",
-                                                   code=2, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
-                                                   MASTER_PORT="29599"))
             self.run_in(build, str(build / "tests/realhw/cuda/cuda-tests"), code=77)
 
     def test_a_carried_binary(self):
