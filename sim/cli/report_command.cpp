@@ -29,7 +29,8 @@ void write_report(const ReportOptions& options) {
   }
   options.output.write(report_page(results, MOESIM_VERSION, options.lossy.allowed()));
   if (!report_has_charts()) {
-    fmt::print(stderr, "note: the report has only tables, because this moesim was built without D3\n");
+    fmt::print(stderr,
+               "note: the report has only tables, because this moesim was built without D3\n");
   }
 }
 

@@ -79,8 +79,7 @@ void add_trace_import(CommandLine& trace) {
       .add_option("--layers", flags->layers, "model layer numbers: FIRST:COUNT, or a list 0,7,15")
       .separated_by(',');
   command.add_option("--phase", flags->phase, "training, prefill, decode or mixed");
-  command
-      .add_option("--passes", flags->passes, "takes only passes of one kind, if the files tell")
+  command.add_option("--passes", flags->passes, "takes only passes of one kind, if the files tell")
       .one_of({"prefill", "decode"});
   command.add_option("--step-tokens", options.step_tokens,
                      "fills steps up to so many tokens (default: one pass, or 131072 of requests)");

@@ -19,7 +19,7 @@ enum class Measure {
   load,           // rows of the busiest GPU over those of the mean one
   dispatch,       // the exchanges from tokens to experts of one forward pass, alone
   combine,        // those back
-  exchanges,      // all exchanges of tokens of a step, one after the other, each alone
+  exchanges,      // all exchanges of tokens of a step, one after the other, each by itself
   off_host,       // bytes that leave their node in a step
   iteration,      // time of a whole iteration, mean over those that are simulated
   bubble,         // of it the mean GPU's bubble

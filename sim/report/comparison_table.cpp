@@ -187,7 +187,10 @@ std::string lines_of_not_run(const std::vector<CaseResult>& cases) {
 Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds) {
   Printout printout;
   printout.add(table_of(cases_run(cases), bounds));
-  return printout.add(lines_of_not_run(cases)).add(baseline_notes(cases)).add(notes_below(cases)).add(migration_notes(cases));
+  return printout.add(lines_of_not_run(cases))
+      .add(baseline_notes(cases))
+      .add(notes_below(cases))
+      .add(migration_notes(cases));
 }
 
 }  // namespace moesim
