@@ -26,7 +26,7 @@ BOUNDS = {  # of docs/ together: lower them when there is less, never raise them
     "words to avoid": 42,
 }
 INDEX = "docs/README.md"
-NAMING = ("sim", "realhw", "tests", "scripts", "models", "topologies", "scenarios", "traces", "docs")
+NAMING = ("sim", "realhw", "tests", "scripts", "models", "topologies", "scenarios", "traces", "papers", "docs")
 TEXT = {".h", ".cpp", ".cu", ".cuh", ".py", ".yaml", ".md", ".build", ""}
 
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")

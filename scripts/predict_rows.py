@@ -236,7 +236,7 @@ def main():
     parser.add_argument("--traces", help="folder of recorded routing (laer-e8k2, laer-e16k4: scripts/laer_demand.py)")
     parser.add_argument("--cache", help="folder of what has run before, kept")
     parser.add_argument("--json", help="writes all results")
-    parser.add_argument("--keep", help="writes the errors (tests/rows/state.json), for intervals of iterations")
+    parser.add_argument("--keep", help="writes the errors (papers/iterations-state.json), for intervals of iterations")
     parser.add_argument("--page", help="writes the tables of this page (docs/results/whole-steps.md) anew")
     args = parser.parse_args()
     scratch = tempfile.TemporaryDirectory()  # for what rows say how to draw

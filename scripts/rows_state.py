@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What predicted iterations are off, as `moesim compare --intervals` reads it (tests/rows/state.json)."""
+"""What predicted iterations are off, as `moesim compare --intervals` reads it (papers/iterations-state.json)."""
 
 import json
 

@@ -36,7 +36,7 @@ class PredictRows(unittest.TestCase):
         self.assertIn("A/x-1 over z-2", rows_state.state_of([({"id": "A"}, a)])["relative"])
 
     def test_kept_errors_are_of_the_rows(self):
-        with open(ROOT / "tests/rows/state.json", encoding="utf-8") as f:
+        with open(ROOT / "papers/iterations-state.json", encoding="utf-8") as f:
             kept = json.load(f)["absolute"]
         rows_ = {f"{s['id']}/{r['id']}" for s in rows.read_rows() if s.get("times", True)
                  for r in s["all"] if not r.get("fitted")}
@@ -202,7 +202,7 @@ class PredictRows(unittest.TestCase):
 
     @unittest.skipIf(not MOESIM, "no moesim")
     def test_flags_of_a_user_give_what_the_row_says(self):
-        with open(ROOT / "tests/rows/state.json", encoding="utf-8") as f:
+        with open(ROOT / "papers/iterations-state.json", encoding="utf-8") as f:
             error = json.load(f)["absolute"]["D/gpt-oss-120b"]
         flags = ("--topology h100-measured --set topology.nodes=8 --model gpt-oss-120b --policy deepep-normal "
                  "--set policy.routing=in-turn --software automodel --ep 64 --global-batch 512 --micro-batch 2 "

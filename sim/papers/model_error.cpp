@@ -95,11 +95,11 @@ ShippedModelErrors shipped_errors(const std::string& state, const std::string& w
 }  // namespace
 
 ShippedModelErrors shipped_errors_of_steps() {
-  return shipped_errors("tests/papers/state.json", "moesim papers");
+  return shipped_errors("papers/state.json", "moesim papers");
 }
 
 ShippedModelErrors shipped_errors_of_iterations() {
-  return shipped_errors("tests/rows/state.json", "scripts/predict_rows.py");
+  return shipped_errors("papers/iterations-state.json", "scripts/predict_rows.py");
 }
 
 }  // namespace moesim

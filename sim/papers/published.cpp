@@ -13,7 +13,7 @@
 namespace moesim {
 namespace {
 
-constexpr const char* kind_of_data = "tests/papers";
+constexpr const char* kind_of_data = "papers";
 
 /// What keys of a setting or policy say to read_scenario; a later `set` adds to an earlier one.
 class Flags {

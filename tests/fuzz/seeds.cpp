@@ -152,7 +152,7 @@ const std::map<std::string, std::function<Seeds()>>& makers() {
          return joined({models_in("moe"), models_in("dense"), models_in("gpu"), hf_configs()});
        }},
       {"npy", [] { return files_in("tests/fixtures/npz", ".npy"); }},
-      {"papers", [] { return files_in("tests/papers", ".yaml"); }},
+      {"papers", [] { return files_in("papers", ".yaml"); }},
       {"parquet",
        [] {  // the others are of encodings that are not read
          return joined({files_in("tests/fixtures/parquet", "gzip.parquet"),

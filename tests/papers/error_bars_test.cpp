@@ -219,8 +219,8 @@ std::pair<int, int> held_by_others(const std::map<std::string, double>& errors) 
 }
 
 TEST(ModelErrors, HoldTablesThatWereHeldBack) {
-  for (const std::string of : {"papers", "rows"}) {  // figures of steps, and iterations
-    const std::string file = MOESIM_ROOT "/tests/" + of + "/state.json";
+  for (const std::string of : {"state", "iterations-state"}) {  // figures of steps, and iterations
+    const std::string file = MOESIM_ROOT "/papers/" + of + ".json";
     const StoredErrors stored = read_papers_state(file, read_file(file));
     for (const auto& errors : {stored.absolute, stored.relative}) {
       const auto [held, all] = held_by_others(errors);
