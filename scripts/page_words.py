@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts how pages read: words, long sentences, and words that plain English does without.
+"""Counts how pages read: long sentences, long lines, and words that plain English does without.
 
 Sentences are those of paragraphs and lists. Code, tables, headings and quoted names are left out of them; words to avoid are
 looked for in tables and headings, too.
@@ -7,7 +7,7 @@ looked for in tables and headings, too.
 import re
 
 PLAIN = 25  # words of a sentence that is easy to read
-LONG = 40  # words of one that nobody reads at once
+WIDTH = 119  # characters of a line of prose
 
 AVOID = {
     "alone": r"alone\b", "beside": r"beside\b", "those that": r"those (?:that|who)\b", "is told": r"(?:is|are) told\b",
@@ -18,6 +18,7 @@ AVOIDED = {name: re.compile(rf"\b{pattern}", re.IGNORECASE) for name, pattern in
 
 FENCED = re.compile(r"^( *)```.*?^ *```$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+WRITTEN = re.compile(r"^<!-- (?:begin|rows|totals): written by .*?^<!-- end.*?-->$", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`[^`]*`|\"[^\"\n]*\"")
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) +")
@@ -62,3 +63,12 @@ def avoided(text):
         for name, pattern in AVOIDED.items():
             for _ in pattern.findall(line):
                 yield number, name
+
+
+def long_lines(text):
+    """(line number, characters) of long lines that are prose: neither code nor a table, and not what a program has written."""
+    def blank(match):
+        return "\n" * match[0].count("\n")
+    for number, line in enumerate(FENCED.sub(blank, WRITTEN.sub(blank, text)).splitlines(), 1):
+        if len(line) > WIDTH and not line.startswith(("|", "    ")):
+            yield number, len(line)
