@@ -13,11 +13,11 @@ from sources import report, sources
 BASE = {"sim/base"}
 NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan", "sim/transport"}
-BALANCE = PLAN | {"sim/balance"}
-PIPELINE = {"sim/parallel", "sim/pipeline", "sim/collective"}
-POLICY = BALANCE | {"sim/policy", "sim/iteration"} | PIPELINE
+MECHANISM = PLAN | {"sim/collective", "sim/mechanism"}
+PIPELINE = {"sim/parallel", "sim/pipeline"}
+POLICY = MECHANISM | {"sim/policy", "sim/iteration"} | PIPELINE
 COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
-SIM = COMPARE | {"sim/calibrate", "sim/export", "sim/flags", "sim/compare", "sim/html", "sim/papers"}
+SIM = COMPARE | {"sim/import", "sim/linkfit", "sim/export", "sim/flags", "sim/compare", "sim/html", "sim/papers"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -29,14 +29,15 @@ MAY_INCLUDE = {
     "sim/collective": BASE,
     "sim/transport": BASE | {"sim/topology"},
     "sim/trace": BASE,
+    "sim/import": BASE | {"sim/trace"},
     "sim/model": BASE,
     "sim/plan": NOUNS | {"sim/transport"},
     "sim/saved": PLAN | {"sim/parallel"},
-    "sim/balance": PLAN,
-    "sim/calibrate": PLAN,
+    "sim/linkfit": PLAN,
     "sim/export": PLAN,
-    "sim/policy": BALANCE | {"sim/collective"},
-    "sim/iteration": BALANCE | PIPELINE | {"sim/policy"},
+    "sim/mechanism": PLAN | {"sim/collective"},
+    "sim/policy": MECHANISM,
+    "sim/iteration": MECHANISM | PIPELINE | {"sim/policy"},
     "sim/scenario": POLICY | {"sim/saved"},
     "sim/flags": POLICY | {"sim/print", "sim/saved", "sim/scenario"},
     "sim/analytic": PLAN,
@@ -44,10 +45,10 @@ MAY_INCLUDE = {
     "sim/report": PLAN | {"sim/print"},
     "sim/html": BASE,
     "sim/compare": COMPARE,
-    "sim/papers": COMPARE | {"sim/calibrate", "sim/compare"},
+    "sim/papers": COMPARE | {"sim/linkfit", "sim/compare"},
     "sim/sweep": COMPARE | {"sim/compare"},
     "sim/cli": SIM | {"sim/sweep"},
-    "realhw": POLICY | {"sim/calibrate", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
+    "realhw": POLICY | {"sim/linkfit", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
 }
 
 # Heavy or foreign headers and the only folders that may include each.
@@ -56,9 +57,9 @@ ONLY_IN = {
     "simgrid/": "sim/engine",
     "boost/graph": "sim/topology",
     "yaml-cpp": "sim/base",
-    "zip.h": "sim/trace/import",
+    "zip.h": "sim/import",
     "protozero/": "sim/export",
-    "simdjson.h": "sim/trace/import",
+    "simdjson.h": "sim/import",
     "sqlite3.h": "sim/sweep",
     "mpi.h": "realhw/mpi",
     "openssl/": ("realhw/tcp/meet", "sim/trace/synth"),
@@ -67,11 +68,11 @@ ONLY_IN = {
     "nccl.h": "realhw/nccl",
 }
 
-# Policies work on the ranks of one EP group; sim/policy/ep_groups.h lifts what they decide to the cluster.
-POLICIES = tuple(f"sim/policy/{room}/" for room in ("dispatch", "placement", "routing", "schedule"))
+# Policies work on the ranks of one EP group; sim/mechanism/ep_groups.h lifts what they decide to the cluster.
+POLICIES = ("sim/mechanism/dispatch/", "sim/mechanism/placement/", "sim/mechanism/routing/", "sim/policy/schedule/")
 CLUSTER = re.compile(r"\b(?:gpu_count|host_count)\(|\bgroups(?:\(\))?\.gpus\(\)"
                      r"|(?<!experts) [/%] (?:\w+(?:\(\))?\.)*ep\b")
-SPANS_GROUPS = {"sim/policy/placement/fsep/fsdp_ep.cpp"}
+SPANS_GROUPS = {"sim/mechanism/placement/fsep/fsdp_ep.cpp"}
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
@@ -112,7 +113,7 @@ def check(root):
             problem = breach(name, layer, *include.groups()) if include else None
             code = line.split("//")[0]
             if name.startswith(POLICIES) and name not in SPANS_GROUPS and CLUSTER.search(code):
-                problem = "policies see one EP group: sim/policy/ep_groups.h knows the cluster"
+                problem = "policies see one EP group: sim/mechanism/ep_groups.h knows the cluster"
             if problem:
                 breaches.append(f"{name}:{number}: {problem}")
     return breaches

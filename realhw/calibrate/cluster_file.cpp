@@ -9,7 +9,7 @@
 #include "sim/base/file_claims.h"
 #include "sim/base/file_set.h"
 #include "sim/base/files.h"
-#include "sim/calibrate/calibration_text.h"
+#include "sim/linkfit/calibration_text.h"
 
 namespace moesim {
 void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchanges,

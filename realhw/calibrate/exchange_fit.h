@@ -7,8 +7,8 @@
 
 #include "realhw/calibrate/exchange_plans.h"
 #include "realhw/calibrate/times_file.h"
-#include "sim/calibrate/link_fit.h"
-#include "sim/calibrate/robust.h"
+#include "sim/linkfit/link_fit.h"
+#include "sim/linkfit/robust.h"
 
 namespace moesim {
 

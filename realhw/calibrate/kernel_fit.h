@@ -9,7 +9,7 @@
 
 #include "realhw/calibrate/micro_plan.h"
 #include "realhw/calibrate/times_file.h"
-#include "sim/calibrate/robust.h"
+#include "sim/linkfit/robust.h"
 #include "sim/model/gpu_model.h"
 #include "sim/topology/topology.h"
 

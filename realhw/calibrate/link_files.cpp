@@ -8,7 +8,7 @@
 
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
-#include "sim/calibrate/calibration_text.h"
+#include "sim/linkfit/calibration_text.h"
 #include "sim/report/table.h"
 
 namespace moesim {

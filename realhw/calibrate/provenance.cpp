@@ -13,7 +13,7 @@
 
 #include "realhw/core/gemm.h"
 #include "sim/base/error.h"
-#include "sim/calibrate/calibration_text.h"
+#include "sim/linkfit/calibration_text.h"
 
 namespace moesim {
 namespace {

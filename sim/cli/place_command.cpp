@@ -6,13 +6,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "sim/balance/fsep/planner.h"
-#include "sim/balance/serving/eplb.h"
-#include "sim/balance/serving/llep.h"
 #include "sim/base/error.h"
 #include "sim/base/files.h"
 #include "sim/base/json.h"
 #include "sim/cli/commands.h"
+#include "sim/mechanism/placement/fsep/planner.h"
+#include "sim/mechanism/placement/serving/eplb.h"
+#include "sim/mechanism/placement/serving/llep.h"
 
 namespace moesim {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "sim/calibrate/nccl_tests_export.h"
 #include "sim/cli/commands.h"
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/linkfit/nccl_tests_export.h"
 #include "sim/plan/delivery.h"
 #include "sim/plan/text.h"
 #include "sim/scenario/policy_steps.h"

@@ -9,8 +9,8 @@
 #include "sim/base/error.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/trace_command.h"
+#include "sim/import/importer.h"
 #include "sim/model/moe_model.h"
-#include "sim/trace/import/importer.h"
 #include "sim/trace/trace_json.h"
 
 namespace moesim {

@@ -17,8 +17,8 @@
 #include "sim/compare/run_as_asked.h"
 #include "sim/compare/turn_times.h"
 #include "sim/iteration/iteration_planner.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/model/model_flops.h"
-#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {

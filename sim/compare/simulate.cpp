@@ -15,7 +15,7 @@
 #include "sim/compare/forecast.h"
 #include "sim/compare/planning_notes.h"
 #include "sim/compare/run_as_asked.h"
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

@@ -19,7 +19,7 @@
 #include "sim/base/cause.h"
 #include "sim/base/processes.h"
 #include "sim/base/stopped_child.h"
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/print/progress_line.h"
 #include "sim/print/terminal.h"
 #include "sim/trace/unchanged.h"

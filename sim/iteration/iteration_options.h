@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sim/iteration/iteration_spec.h"
+#include "sim/mechanism/placer.h"
 #include "sim/model/training_traffic.h"
-#include "sim/policy/placer.h"
 
 namespace moesim {
 

@@ -12,9 +12,9 @@
 #include "sim/iteration/chunk_pass.h"
 #include "sim/iteration/stage_memory.h"
 #include "sim/iteration/transfers.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/plan/check.h"
 #include "sim/policy/expert_tensors.h"
-#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 /// The plan of one iteration as it grows.

@@ -9,7 +9,7 @@
 #include "sim/iteration/iteration_options.h"
 #include "sim/iteration/microbatches.h"
 #include "sim/iteration/stage_layers.h"
-#include "sim/policy/routing.h"
+#include "sim/mechanism/routing.h"
 
 namespace moesim {
 

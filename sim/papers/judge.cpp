@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/calibrate/robust.h"
+#include "sim/linkfit/robust.h"
 
 namespace moesim {
 namespace {

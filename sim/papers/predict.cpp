@@ -12,9 +12,9 @@
 #include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
 #include "sim/compare/workers.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/papers/bubble_formula.h"
 #include "sim/papers/paper_traces.h"
-#include "sim/policy/unsuitable.h"
 #include "sim/report/stage_times.h"
 
 namespace moesim {

@@ -2,7 +2,6 @@
 #include "sim/policy/chunk_count.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <utility>
 
@@ -30,22 +29,6 @@ std::vector<std::int64_t> most_rows(const LayerWork& work) {
 }
 
 }  // namespace
-
-Seconds exchange_time(const RowCounts& counts, const DispatchShape& shape, const EpGroups& groups,
-                      Bytes row, bool back) {
-  const std::vector<RowTable>& phases = counts.on_wire();
-  Seconds time;
-  for (std::size_t p = 0; p < phases.size(); ++p) {
-    std::deque<ByteMatrix> matrices;
-    std::vector<GroupTraffic> traffic;
-    for (const auto& members : shape.phases[p].communicators) {
-      matrices.push_back(traffic_among(members, phases[p], row));
-      traffic.push_back({matrices.back(), members, back});
-    }
-    time += groups.slowest(traffic);
-  }
-  return time;
-}
 
 Seconds time_in_chunks(int r, Seconds before, Seconds experts, Seconds after) {
   return std::max({r * (before + after), before + r * experts + after, r * before + experts + after,

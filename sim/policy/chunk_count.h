@@ -6,17 +6,12 @@
 #include <memory>
 #include <vector>
 
+#include "sim/mechanism/ep_groups.h"
 #include "sim/model/gpu_model.h"
 #include "sim/model/moe_model.h"
-#include "sim/policy/ep_groups.h"
 #include "sim/policy/replayed_layer.h"
 
 namespace moesim {
-
-/// The exchanges of rows of a dispatch one way, phase after phase, the communicators of a phase at
-/// once. `counts` are of the whole cluster.
-Seconds exchange_time(const RowCounts& counts, const DispatchShape& shape, const EpGroups& groups,
-                      Bytes row, bool back = false);
 
 /// A layer in r chunks, each with exchanges of A1 and A2 before and after experts of X: all
 /// dispatches come before all combines, experts of a chunk between its own two.

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 

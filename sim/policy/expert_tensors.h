@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "sim/mechanism/placer.h"
 #include "sim/plan/group.h"
-#include "sim/policy/placer.h"
 
 namespace moesim {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

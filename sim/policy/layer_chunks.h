@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sim/policy/ep_groups.h"
+#include "sim/mechanism/ep_groups.h"
 #include "sim/policy/replayed_layer.h"
 #include "sim/policy/schedule.h"
 

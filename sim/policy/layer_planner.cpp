@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/mechanism/unsuitable.h"
 #include "sim/policy/layer_chunks.h"
-#include "sim/policy/unsuitable.h"
 #include "sim/trace/id_counts.h"
 #include "sim/transport/transport.h"
 

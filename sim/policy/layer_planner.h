@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "sim/mechanism/counted_groups.h"
+#include "sim/mechanism/placer.h"
+#include "sim/mechanism/routing.h"
 #include "sim/plan/loss.h"
 #include "sim/policy/chunk_count.h"
-#include "sim/policy/counted_groups.h"
 #include "sim/policy/gradient_sum.h"
-#include "sim/policy/placer.h"
 #include "sim/policy/replayed_layer.h"
-#include "sim/policy/routing.h"
 #include "sim/policy/schedule.h"
 #include "sim/policy/system.h"
 #include "sim/topology/topology.h"

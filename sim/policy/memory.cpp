@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "sim/base/units.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/policy/phase_exchange.h"
-#include "sim/policy/unsuitable.h"
 
 namespace moesim {
 namespace {
@@ -43,18 +43,6 @@ std::vector<std::int64_t> arrived(const LayerWork& work) {
 }
 
 }  // namespace
-
-std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeModel& model,
-                                        const TrainingState& state) {
-  std::vector<ExpertMemory> memory;
-  for (int g = 0; g < placement.gpus(); ++g) {
-    const std::int64_t parameters = model.expert_parameters() * placement.slots_on(GpuId(g));
-    memory.push_back({Bytes(parameters * size_of(model.weights)),
-                      Bytes(parameters * state.gradient), Bytes(parameters * state.optimizer),
-                      Bytes(0)});
-  }
-  return memory;
-}
 
 std::vector<GpuMemory> memory_of(const std::vector<LayerWork>& layers, const MoeModel& model,
                                  const TrainingState& state, bool backward) {

@@ -23,10 +23,6 @@ struct GpuMemory {
 std::vector<GpuMemory> for_layers(std::vector<GpuMemory> memory, int layers, int replayed,
                                   bool backward);
 
-/// The state of whole experts in all slots of every GPU.
-std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeModel& model,
-                                        const TrainingState& state);
-
 /// Per GPU of a step. Activations: rows at the gate, after dispatch, and of the experts' inputs,
 /// inner matrices and outputs.
 std::vector<GpuMemory> memory_of(const std::vector<LayerWork>& layers, const MoeModel& model,

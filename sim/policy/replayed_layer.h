@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "sim/mechanism/dispatch.h"
+#include "sim/mechanism/placer.h"
 #include "sim/plan/plan.h"
-#include "sim/policy/dispatch.h"
-#include "sim/policy/placer.h"
 
 namespace moesim {
 

@@ -3,6 +3,16 @@
 
 namespace moesim {
 
+const std::vector<ScheduleMechanism>& schedule_mechanisms() {
+  static const std::vector<ScheduleMechanism> table = {
+      {"sequential", "one layer after the other, forward then backward, no overlap",
+       read_sequential},
+      {"overlap", "expert parameters travel while tokens are exchanged and computed (FSEP)",
+       read_overlap},
+  };
+  return table;
+}
+
 void LayerPass::route() const {
   ops_.before_dispatch(layer_, pass_);
   at(Point::routed);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "sim/mechanism/mechanisms.h"
 #include "sim/policy/layer_ops.h"
 
 namespace moesim {
@@ -51,6 +53,14 @@ class Schedule {
  private:
   Chunking chunking_;
 };
+
+using ScheduleMechanism = Mechanism<Schedule, ScheduleContext>;
+using ScheduleMaker = Maker<Schedule, ScheduleContext>;
+
+/// The table of schedules.
+const std::vector<ScheduleMechanism>& schedule_mechanisms();
+ScheduleMaker read_sequential(const YamlMap& params);
+ScheduleMaker read_overlap(const YamlMap& params);
 
 /// The pieces of one layer's pass, in their order, with what the schedule adds between them. What
 /// is not of the MoE layer, such as detailed attention, goes between them, too.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "sim/base/data_files.h"
-#include "sim/policy/policies.h"
 #include "sim/transport/reader.h"
 
 namespace moesim {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
-#include "sim/policy/policies.h"
+#include "sim/policy/schedule.h"
 #include "sim/transport/transports.h"
 
 namespace moesim {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "sim/collective/collective.h"
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

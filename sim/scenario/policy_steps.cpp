@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/scenario/policy_iterations.h"
 #include "sim/scenario/proof.h"
 #include "sim/scenario/scenario_text.h"

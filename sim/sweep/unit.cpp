@@ -9,7 +9,7 @@
 #include "sim/base/unreadable.h"
 #include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
 

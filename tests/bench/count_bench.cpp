@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "sim/mechanism/mechanisms.h"
 #include "sim/plan/plan.h"
-#include "sim/policy/policies.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/memory_step.h"
 #include "sim/trace/writer.h"

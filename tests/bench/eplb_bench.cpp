@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sim/balance/serving/eplb.h"
+#include "sim/mechanism/placement/serving/eplb.h"
 #include "sim/trace/synth/random.h"
 
 namespace moesim {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <random>
 
-#include "sim/balance/fsep/planner.h"
-#include "tests/balance/fsep/exact.h"
+#include "sim/mechanism/placement/fsep/planner.h"
+#include "tests/mechanism/placement/fsep/exact.h"
 
 namespace moesim::fsep {
 namespace {

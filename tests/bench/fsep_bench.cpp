@@ -5,9 +5,9 @@
 
 #include <random>
 
-#include "sim/balance/fsep/lite_routing.h"
-#include "sim/balance/fsep/planner.h"
-#include "tests/balance/fsep/tiered_links.h"
+#include "sim/mechanism/placement/fsep/lite_routing.h"
+#include "sim/mechanism/placement/fsep/planner.h"
+#include "tests/mechanism/placement/fsep/tiered_links.h"
 
 namespace moesim::fsep {
 namespace {

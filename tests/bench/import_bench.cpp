@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sim/trace/import/importer.h"
+#include "sim/import/importer.h"
 #include "sim/trace/npy.h"
 
 namespace moesim {

@@ -5,8 +5,8 @@
 
 #include <array>
 
-#include "sim/balance/training/expert_swap.h"
-#include "sim/balance/training/swap_counts.h"
+#include "sim/mechanism/placement/training/expert_swap.h"
+#include "sim/mechanism/placement/training/swap_counts.h"
 
 namespace moesim {
 namespace {

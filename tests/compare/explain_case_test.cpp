@@ -6,7 +6,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/compare/simulate.h"
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 #include "tests/compare/scenarios.h"
 
 namespace moesim {

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "sim/base/processes.h"
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {

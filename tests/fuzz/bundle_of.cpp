@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "sim/base/files.h"
-#include "sim/trace/import/zip.h"
+#include "sim/import/zip.h"
 #include "tests/fuzz/bundle.h"
 
 namespace moesim::fuzz {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "sim/base/error.h"
-#include "sim/trace/import/importer.h"
+#include "sim/import/importer.h"
 #include "tests/fuzz/bundle.h"
 #include "tests/fuzz/scratch_file.h"
 #include "tests/fuzz/seeds.h"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "sim/base/error.h"
-#include "sim/trace/import/importer.h"
+#include "sim/import/importer.h"
 #include "sim/trace/verify.h"
 #include "tests/fuzz/bundle.h"
 #include "tests/fuzz/scratch_file.h"

@@ -2,8 +2,8 @@
 // What was measured: logs for calibration and results of moesim-hw.
 #include <cmath>
 
-#include "sim/calibrate/link_fit.h"
-#include "sim/calibrate/logs/read_log.h"
+#include "sim/linkfit/link_fit.h"
+#include "sim/linkfit/logs/read_log.h"
 #include "sim/report/hardware_result.h"
 #include "tests/fuzz/target.h"
 

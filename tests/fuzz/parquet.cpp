@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every column of a Parquet file.
 #include "sim/base/error.h"
-#include "sim/trace/import/parquet/parquet_column.h"
+#include "sim/import/parquet/parquet_column.h"
 #include "tests/fuzz/scratch_file.h"
 #include "tests/fuzz/target.h"
 

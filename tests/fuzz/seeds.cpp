@@ -14,9 +14,9 @@
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
 #include "sim/base/temporary_folder.h"
+#include "sim/import/importer.h"
 #include "sim/sweep/statement.h"
 #include "sim/sweep/store.h"
-#include "sim/trace/import/importer.h"
 #include "tests/fuzz/bundle.h"
 #include "tests/fuzz/planned_seeds.h"
 
@@ -71,7 +71,7 @@ Seeds joined(std::initializer_list<Seeds> lists) {
 Seeds import_bundles() {
   const TemporaryFolder folder;
   for (const char* writer : {"formats.py ", "count_formats.py ", "log_formats.py "}) {
-    const std::string command = "python3 " + root + "/tests/trace/" + writer + folder.path();
+    const std::string command = "python3 " + root + "/tests/import/" + writer + folder.path();
     if (std::system(command.c_str()) != 0) throw std::runtime_error(command + " failed");
   }
   Seeds seeds;

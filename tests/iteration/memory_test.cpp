@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
+#include "sim/mechanism/unsuitable.h"
 #include "sim/pipeline/ideal_times.h"
-#include "sim/policy/unsuitable.h"
 #include "sim/trace/memory_step.h"
 #include "tests/iteration/memory_fixture.h"
 

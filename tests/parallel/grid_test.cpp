@@ -28,7 +28,7 @@ Lists lists(const GpuGroups& groups) {
   return result;
 }
 
-std::string refusal(const ParallelSizes& sizes, int gpus) {
+std::string grid_refusal(const ParallelSizes& sizes, int gpus) {
   try {
     Grid(sizes, gpus);
   } catch (const Error& error) {
@@ -185,7 +185,7 @@ TEST(Grid, AgreesWithCountingThroughAllCoordinates) {
     s.order = axes[0];
     for (std::size_t i = 1; i < axes.size(); ++i) s.order += "-" + axes[i];
     const int gpus = s.tp * s.cp * s.pp * pick({1, 2, 3, 4, 6});
-    if (!refusal(s, gpus).empty()) continue;
+    if (!grid_refusal(s, gpus).empty()) continue;
     check_against_counting(s, Grid(s, gpus), gpus);
     ++built;
   }
@@ -193,24 +193,24 @@ TEST(Grid, AgreesWithCountingThroughAllCoordinates) {
 }
 
 TEST(Grid, RefusesWhatMegatronRefusesAndSaysWhichRule) {
-  EXPECT_EQ(refusal({.tp = 2, .cp = 2, .pp = 3, .etp = 1}, 24), "");
-  EXPECT_THAT(refusal({.tp = 3}, 8), HasSubstr("tp x cp x pp must divide the number of GPUs"));
-  EXPECT_THAT(refusal({.tp = 2, .dp = 2}, 8),
+  EXPECT_EQ(grid_refusal({.tp = 2, .cp = 2, .pp = 3, .etp = 1}, 24), "");
+  EXPECT_THAT(grid_refusal({.tp = 3}, 8), HasSubstr("tp x cp x pp must divide the number of GPUs"));
+  EXPECT_THAT(grid_refusal({.tp = 2, .dp = 2}, 8),
               HasSubstr("the product must be the number of GPUs: dp = 4"));
-  EXPECT_THAT(refusal({.tp = 2, .ep = 8}, 8),
+  EXPECT_THAT(grid_refusal({.tp = 2, .ep = 8}, 8),
               AllOf(HasSubstr("etp 2 x ep 8 x pp 1 (etp is tp unless it is given)"),
                     HasSubstr("etp x ep x pp must divide the number of GPUs")));
-  EXPECT_THAT(refusal({.vpp = 2}, 8), HasSubstr("pp must be larger than 1"));
-  EXPECT_THAT(refusal({.tp = 0}, 8), HasSubstr("tp = 0 is no degree of parallelism"));
-  EXPECT_THAT(refusal({.ep = 2, .order = "tp-cp-dp-pp"}, 8),
+  EXPECT_THAT(grid_refusal({.vpp = 2}, 8), HasSubstr("pp must be larger than 1"));
+  EXPECT_THAT(grid_refusal({.tp = 0}, 8), HasSubstr("tp = 0 is no degree of parallelism"));
+  EXPECT_THAT(grid_refusal({.ep = 2, .order = "tp-cp-dp-pp"}, 8),
               HasSubstr("lacks ep, which has size 2"));
-  EXPECT_THAT(refusal({.order = "tp-xp"}, 8), HasSubstr("has no axis 'xp'"));
-  EXPECT_THAT(refusal({.order = "tp-dp-tp"}, 8), HasSubstr("has tp twice"));
-  EXPECT_THAT(refusal({.order = "tp-"}, 8), HasSubstr("has no axis ''"));
-  EXPECT_THAT(refusal({.tp = 2, .pp = 2, .ep = 4, .etp = 1, .order = "tp-pp-cp-ep-dp"}, 8),
+  EXPECT_THAT(grid_refusal({.order = "tp-xp"}, 8), HasSubstr("has no axis 'xp'"));
+  EXPECT_THAT(grid_refusal({.order = "tp-dp-tp"}, 8), HasSubstr("has tp twice"));
+  EXPECT_THAT(grid_refusal({.order = "tp-"}, 8), HasSubstr("has no axis ''"));
+  EXPECT_THAT(grid_refusal({.tp = 2, .pp = 2, .ep = 4, .etp = 1, .order = "tp-pp-cp-ep-dp"}, 8),
               HasSubstr("let pp come last, or let dp and edp be the same: they are 2 and 1"));
   // dp = edp = 2, but stages are 2 apart on one grid and 4 on the other.
-  EXPECT_THAT(refusal({.tp = 2, .pp = 2, .ep = 2, .etp = 1, .order = "ep-pp-tp-dp"}, 8),
+  EXPECT_THAT(grid_refusal({.tp = 2, .pp = 2, .ep = 2, .etp = 1, .order = "ep-pp-tp-dp"}, 8),
               HasSubstr("different pipelines"));
 }
 

@@ -7,7 +7,7 @@
 
 #include <numeric>
 
-#include "tests/policy/placement/hybrid/hybrid_case.h"
+#include "tests/mechanism/placement/hybrid/hybrid_case.h"
 
 namespace moesim {
 namespace {

@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/policy/policies.h"
+#include "sim/mechanism/mechanisms.h"
 #include "sim/topology/reader.h"
-#include "tests/policy/layer_tokens.h"
+#include "tests/mechanism/layer_tokens.h"
 #include "tests/policy/sequential.h"
 
 namespace moesim {
+
+DispatchMaker read_dedup(const YamlMap& params);
+
 namespace {
 
 /// Two GPUs of two experts; GPU 0 holds a token with experts {2, 3}, GPU 1 one with {0, 3}; dedup.

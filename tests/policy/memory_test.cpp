@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/policy/policies.h"
-#include "tests/policy/layer_tokens.h"
+#include "sim/mechanism/mechanisms.h"
+#include "tests/mechanism/layer_tokens.h"
 
 namespace moesim {
 namespace {

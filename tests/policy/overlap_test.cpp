@@ -9,8 +9,8 @@
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/base/data_files.h"
-#include "sim/policy/policies.h"
-#include "tests/policy/random_layers.h"
+#include "sim/policy/schedule.h"
+#include "tests/mechanism/random_layers.h"
 
 namespace moesim {
 namespace {
@@ -23,9 +23,9 @@ ParamExchange swap_of(std::string name) {
 }
 
 /// Layers 1, 2 and 3, each of one token per GPU, that restores its experts and reduces gradients.
-class OverlapTest : public testing::Test {
+class OverlapScheduleTest : public testing::Test {
  protected:
-  OverlapTest() {
+  OverlapScheduleTest() {
     plan_.gpus = 2;
     model_.hidden = 128;
     model_.experts = 4;
@@ -95,7 +95,7 @@ class OverlapTest : public testing::Test {
 
 const char* const fsep = "{gather: dispatch, reduce: delayed, recompute: experts}";
 
-TEST_F(OverlapTest, FsepLaunchesRestoresAndReducesBehindTheGatesOfTheLayerBefore) {
+TEST_F(OverlapScheduleTest, FsepLaunchesRestoresAndReducesBehindTheGatesOfTheLayerBefore) {
   issue(fsep);
   EXPECT_THAT(waits(), ElementsAre("restore 1f < ",                           // exposed
                                    "restore 2f < dispatch-alltoall 1f",       // gate fwd(2)
@@ -108,7 +108,7 @@ TEST_F(OverlapTest, FsepLaunchesRestoresAndReducesBehindTheGatesOfTheLayerBefore
                                    "reduce 1b < gate-wgrad 1b"));  // flushed at the end
 }
 
-TEST_F(OverlapTest, ExpertsWaitForTheirRestoreAndNothingForReduces) {
+TEST_F(OverlapScheduleTest, ExpertsWaitForTheirRestoreAndNothingForReduces) {
   issue(fsep);
   EXPECT_THAT(users(),
               ElementsAre("restore 1f > gate 1f, gate 1f, sort 1f, sort 1f",
@@ -123,13 +123,13 @@ TEST_F(OverlapTest, ExpertsWaitForTheirRestoreAndNothingForReduces) {
                           "reduce 2b > ", "reduce 1b > "));
 }
 
-TEST_F(OverlapTest, TheFirstRestoreMayBeHidden) {
+TEST_F(OverlapScheduleTest, TheFirstRestoreMayBeHidden) {
   issue("{gather: dispatch, first: hidden}", false);
   EXPECT_THAT(users(), ElementsAre("restore 1f > sort 1f, sort 1f", "restore 2f > sort 2f, sort 2f",
                                    "restore 3f > sort 3f, sort 3f"));
 }
 
-TEST_F(OverlapTest, WithoutCommunicationScheduleOneUnitIsPrefetched) {
+TEST_F(OverlapScheduleTest, WithoutCommunicationScheduleOneUnitIsPrefetched) {
   issue("{gather: attention, reduce: at-once}");
   EXPECT_THAT(waits(),
               ElementsAre("restore 1f < ", "restore 2f < unpermute 1f", "restore 3f < unpermute 2f",
@@ -138,7 +138,7 @@ TEST_F(OverlapTest, WithoutCommunicationScheduleOneUnitIsPrefetched) {
                           "restore 1b < gate-wgrad 2b", "reduce 1b < sort-grad 1b"));
 }
 
-TEST_F(OverlapTest, AStepOrALayerAheadInBothPasses) {
+TEST_F(OverlapScheduleTest, AStepOrALayerAheadInBothPasses) {
   issue("{gather: step, reduce: at-once}");
   EXPECT_THAT(waits(), ElementsAre("restore 1f < ", "restore 2f < ", "restore 3f < ",
                                    "restore 3b < unpermute 3f", "restore 2b < unpermute 3f",
@@ -153,7 +153,7 @@ TEST_F(OverlapTest, AStepOrALayerAheadInBothPasses) {
                                    "reduce 2b < sort-grad 2b", "reduce 1b < sort-grad 1b"));
 }
 
-TEST_F(OverlapTest, ExpertsAreComputedThreeOrFourTimes) {
+TEST_F(OverlapScheduleTest, ExpertsAreComputedThreeOrFourTimes) {
   const auto count = [&](const std::string& name) {
     std::size_t gpus = 0;
     for (const Op& op : plan_.ops) gpus += op.label == name ? op.group.size() : 0;
@@ -170,7 +170,7 @@ TEST_F(OverlapTest, ExpertsAreComputedThreeOrFourTimes) {
 }
 
 /// Restores of 4 MB over 400 GB/s take 10 us; experts and exchanges around them less or more.
-TEST_F(OverlapTest, ARestoreIsExposedExactlyAsFarAsNothingHidesIt) {
+TEST_F(OverlapScheduleTest, ARestoreIsExposedExactlyAsFarAsNothingHidesIt) {
   const auto makespan = [&](std::int64_t bytes) {
     const std::int64_t table[] = {0, bytes, bytes, 0};
     for (LayerWork& work : layers_) {
@@ -190,7 +190,7 @@ TEST_F(OverlapTest, ARestoreIsExposedExactlyAsFarAsNothingHidesIt) {
   EXPECT_NEAR(makespan(800'000'000) - makespan(400'000'000), 3 * 1e-3, 1e-9);
 }
 
-TEST_F(OverlapTest, FirstHasNoMeaningWhenEveryLayerIsLaunchedAlike) {
+TEST_F(OverlapScheduleTest, FirstHasNoMeaningWhenEveryLayerIsLaunchedAlike) {
   try {
     issue("{gather: attention, first: hidden}");
     FAIL();

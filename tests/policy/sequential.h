@@ -2,7 +2,7 @@
 // Layers one after the other, with nothing overlapped.
 #pragma once
 
-#include "sim/policy/policies.h"
+#include "sim/policy/schedule.h"
 #include "sim/topology/reader.h"
 
 namespace moesim {

@@ -13,8 +13,8 @@
 
 #include "realhw/host/local_run.h"
 #include "sim/base/data_files.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/policy/step_plan.h"
-#include "sim/policy/unsuitable.h"
 #include "sim/scenario/proof.h"
 #include "sim/topology/reader.h"
 

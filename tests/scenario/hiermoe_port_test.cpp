@@ -11,7 +11,7 @@
 #include "sim/base/data_files.h"
 #include "sim/engine/port_backend.h"
 #include "sim/trace/synth/synth.h"
-#include "tests/policy/layer_tokens.h"
+#include "tests/mechanism/layer_tokens.h"
 
 namespace moesim {
 namespace {

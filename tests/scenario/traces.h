@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "sim/base/data_files.h"
+#include "sim/import/importer.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/policy/step_plan.h"
-#include "sim/policy/unsuitable.h"
 #include "sim/topology/reader.h"
-#include "sim/trace/import/importer.h"
 #include "tests/trace/scratch.h"
 
 namespace moesim {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "sim/trace/import/importer.h"
+#include "sim/import/importer.h"
 #include "sim/trace/statistics.h"
 #include "tests/model/expected_distinct.h"
 #include "tests/trace/scratch.h"

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "sim/trace/statistics.h"
 #include "tests/trace/scratch.h"
 

@@ -3,7 +3,7 @@
 // gathers launched when the dispatch of the layer before has ended and delayed gradient reduction
 // it is the schedule of FSEP (LAER-MoE, arXiv 2602.11686; PKU-DAIR/Hetu-Galvatron, branch
 // laer-moe).
-#include "sim/policy/policies.h"
+#include "sim/policy/schedule.h"
 
 namespace moesim {
 namespace {

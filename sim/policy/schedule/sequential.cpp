@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One layer after the other, forward then backward, nothing overlapped.
-#include "sim/policy/policies.h"
+#include "sim/policy/schedule.h"
 
 namespace moesim {
 namespace {

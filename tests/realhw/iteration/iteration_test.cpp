@@ -9,7 +9,7 @@
 
 #include "realhw/core/reference_iteration.h"
 #include "realhw/host/local_run.h"
-#include "sim/policy/unsuitable.h"
+#include "sim/mechanism/unsuitable.h"
 #include "sim/scenario/policy_iterations.h"
 #include "tests/realhw/program_rules.h"
 

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/counts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <span>
+
+#include "sim/base/error.h"
+#include "sim/base/most.h"
+
+namespace moesim {
+namespace {
+
+/// A few counts stand for all the choices of a step, which are dealt in memory: half a gigabyte.
+constexpr std::int64_t most_step_choices = 1 << 28;
+
+std::int64_t spread_of(std::int64_t tokens) {
+  auto stride = static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * 0.6180339887));
+  while (stride > 1 && std::gcd(stride, tokens) != 1) --stride;
+  return std::max<std::int64_t>(stride, 1);
+}
+
+/// A layer as its file numbers it.
+std::string layer_in(const CountedStep& step, std::size_t layer) {
+  return step.layers.empty() ? fmt::format("layer {} of the file", layer)
+                             : fmt::format("layer {}", step.layers[layer]);
+}
+
+/// The tokens of a source, of which every layer has top_k choices each.
+std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
+  std::int64_t tokens = 0;
+  for (std::size_t l = 0; l < step.counts.size(); ++l) {
+    std::int64_t sum = 0;
+    for (const std::int64_t n : step.counts[l][source]) {
+      if (n < 0 || n > std::int64_t{1} << 40) {
+        throw error_in(step.where, fmt::format("source {} has a count of {}", source, n));
+      }
+      sum += n;
+    }
+    if (sum % top_k != 0 || (l > 0 && sum != tokens * top_k)) {
+      throw error_in(
+          step.where,
+          fmt::format("the counts of source {} add up to {} in {}, {} in the first: no "
+                      "whole tokens of {} choices",
+                      source, sum, layer_in(step, l), l > 0 ? tokens * top_k : sum, top_k),
+          l > 0 && tokens == 0
+              ? "layers without counts are dense ones: give --model, or --layers with "
+                "the numbers of the others"
+              : "layers that dropped tokens, or counts over different passes");
+    }
+    tokens = sum / top_k;
+  }
+  if (tokens > std::int64_t{1} << 24) throw error_in(step.where, "counts too many tokens");
+  return tokens;
+}
+
+NpyArray deal_layer(const CountedStep& step, std::size_t layer, std::size_t source,
+                    std::int64_t tokens, int top_k) {
+  const std::int64_t stride = spread_of(tokens);
+  const auto ids =
+      std::make_shared<std::vector<std::uint16_t>>(static_cast<std::size_t>(tokens * top_k));
+  const auto& counts = step.counts[layer][source];
+  std::int64_t token = 0, choice = 0, dealt = 0;
+  for (std::size_t e = 0; e < counts.size(); ++e) {
+    if (counts[e] > tokens) {
+      throw error_in(
+          step.where,
+          fmt::format("{} has counts of no {} different experts a token: source {} has {} tokens "
+                      "but expert {} is chosen {} times",
+                      layer_in(step, layer), top_k, source, tokens, e, counts[e]),
+          "--top-k 1 takes each choice for a token: loads are the same");
+    }
+    for (std::int64_t n = 0; n < counts[e]; ++n) {
+      (*ids)[token * top_k + choice] = static_cast<std::uint16_t>(e);
+      token = (token + stride) % tokens;
+      if (++dealt % tokens == 0) ++choice;
+    }
+  }
+  return NpyArray::view({'u', 2}, {tokens, top_k}, std::as_bytes(std::span(*ids)), ids, step.where);
+}
+
+/// The step with some of its layers. Throws Error if one that is left out has counts.
+CountedStep only_layers(CountedStep step, const std::vector<int>& kept, const char* why) {
+  CountedStep some = step;
+  some.counts.clear();
+  for (std::size_t l = 0; l < step.counts.size(); ++l) {
+    if (std::ranges::find(kept, static_cast<int>(l)) != kept.end()) {
+      some.counts.push_back(std::move(step.counts[l]));
+    } else if (!step.empty(l)) {
+      throw error_in(step.where, fmt::format("layer {} {} but has counts", l, why));
+    }
+  }
+  return some;
+}
+
+std::vector<int> counted_layers(const CountedStep& step) {
+  std::vector<int> layers;
+  for (std::size_t l = 0; l < step.counts.size(); ++l) {
+    if (!step.empty(l)) layers.push_back(static_cast<int>(l));
+  }
+  return layers;
+}
+
+/// The step without the layers that have no experts, where the file does not number its layers: as
+/// the flags name them, as the model does, or by their counts alone.
+CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
+  const auto layers = std::ssize(step.counts);
+  if (!step.layers.empty()) return step;
+  if (!options.layers.empty()) {
+    if (std::ssize(options.layers) == layers || std::ranges::max(options.layers) >= layers) {
+      return step;
+    }
+    return only_layers(std::move(step), options.layers, "is none that --layers names");
+  }
+  if (layers == options.model_layers) {
+    step = only_layers(std::move(step), options.moe_layers, "is dense in the model");
+    step.layers = options.moe_layers;
+  } else if (options.moe_layers.empty() && step.of_all_layers) {
+    const auto counted = counted_layers(step);
+    step = only_layers(std::move(step), counted, "");
+    step.layers = counted;
+  }
+  return step;
+}
+
+/// Ranks of a tensor-parallel group count the same tokens.
+void warn_of_repeats(const CountedStep& step, ImportSink& sink) {
+  if (step.source != CountedSource::rank || step.empty() || sink.warned()) return;
+  const std::size_t sources = step.counts.front().size();
+  const auto same = [&](std::size_t a, std::size_t b) {
+    return std::ranges::all_of(step.counts, [&](const auto& its) { return its[a] == its[b]; });
+  };
+  for (std::size_t s = 1; s < sources; ++s) {
+    if (!same(s, s - 1)) continue;
+    return sink.warn({Severity::warning, step.where, 0, 0,
+                      fmt::format("ranks {} and {} have the same counts in every layer", s - 1, s),
+                      "", "ranks of a tensor-parallel group count the same tokens: give one"});
+  }
+}
+
+}  // namespace
+
+bool CountedStep::empty(std::size_t layer) const {
+  return std::ranges::all_of(
+      counts[layer], [](const auto& its) { return std::ranges::count(its, 0) == std::ssize(its); });
+}
+
+bool CountedStep::empty() const {
+  for (std::size_t l = 0; l < counts.size(); ++l) {
+    if (!empty(l)) return false;
+  }
+  return true;
+}
+
+bool can_be_dealt(const CountedStep& step, int top_k) {
+  return std::ranges::all_of(step.counts, [&](const auto& sources) {
+    return std::ranges::all_of(sources, [&](const auto& its) {
+      const std::int64_t sum = std::accumulate(its.begin(), its.end(), std::int64_t{0});
+      return sum % top_k == 0 &&
+             std::ranges::all_of(its, [&](std::int64_t n) { return n <= sum / top_k; });
+    });
+  });
+}
+
+std::vector<RoutedPass> deal(const CountedStep& step, int top_k) {
+  std::vector<RoutedPass> passes;
+  const std::size_t sources = step.counts.empty() ? 0 : step.counts.front().size();
+  std::int64_t dealt = 0;
+  for (std::size_t source = 0; source < sources; ++source) {
+    const std::int64_t tokens = tokens_of(step, source, top_k);
+    if (tokens == 0) continue;
+    dealt += tokens * top_k * std::ssize(step.counts);
+    if (dealt > most_step_choices) {
+      throw error_in(step.where,
+                     fmt::format("counts more than {} choices in a step", most_step_choices),
+                     "a part of its ranks, or of its layers");
+    }
+    std::vector<NpyArray> layers;
+    for (std::size_t l = 0; l < step.counts.size(); ++l) {
+      layers.push_back(deal_layer(step, l, source, tokens, top_k));
+    }
+    RoutedPass pass{step.where, ChoiceTable(std::move(layers)), {}};
+    if (step.source == CountedSource::unknown) {
+      pass.lengths.assign(static_cast<std::size_t>(tokens), 1);
+    } else {
+      pass.lengths = {static_cast<std::int32_t>(tokens)};
+    }
+    if (step.source == CountedSource::rank) pass.source_rank = static_cast<int>(source);
+    pass.layers = step.layers;
+    pass.step = step.number;
+    pass.warm_up_first = false;
+    passes.push_back(std::move(pass));
+  }
+  return passes;
+}
+
+void add_counts(CountedStep step, ImportSink& sink) {
+  const ImportOptions& options = sink.options();
+  if (options.top_k == 0) throw Error("counts do not say top-k", "give --model or --top-k");
+  step = of_moe_layers(std::move(step), options);
+  sink.counts_alone();
+  warn_of_repeats(step, sink);
+  for (const RoutedPass& pass : deal(step, options.top_k)) sink.add(pass);
+}
+
+std::int64_t count_at(const NpyArray& array, std::int64_t i) {
+  if (array.type().is_integer()) return array.integer(i);
+  const double value = array.real(i);
+  if (!(value >= 0 && value < 1e15 &&
+        value == static_cast<double>(static_cast<std::int64_t>(value)))) {
+    throw error_in(array.file(), fmt::format("holds {}, which is no count", value));
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+void says_counted_experts(std::int64_t found, ImportSink& sink, const std::string& where) {
+  if (sink.options().experts == 0 && found <= max_experts) {
+    sink.says_experts(static_cast<int>(found), where);
+  }
+  if (found == sink.experts()) return;
+  throw error_in(
+      where, fmt::format("has counts of {} experts but the model has {}", found, sink.experts()),
+      "more than the model's are slots or shared experts");
+}
+
+}  // namespace moesim

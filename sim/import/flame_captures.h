@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What FLAME-MoE's capture scripts write before it becomes Parquet:
+// actives/<model>/<run>/<iteration>/<layer>/<microbatch>-<rank>.pt, each (scores, indices).
+#pragma once
+
+#include "sim/import/import_sink.h"
+
+namespace moesim {
+
+/// Hands over the captures of one iteration, which the inputs are the folder of. Returns whether
+/// they are; throws Error for captures that do not fit each other.
+bool add_flame_captures(ImportSink& sink);
+
+}  // namespace moesim

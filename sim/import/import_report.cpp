@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an import says of itself: its report, its provenance, what it took for granted.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/import/file_content.h"
+#include "sim/import/import_sink.h"
+#include "sim/import/microbatch.h"
+#include "sim/trace/trace_json.h"
+#include "sim/trace/unchanged.h"
+
+namespace moesim {
+
+void ImportSink::leave_out_mtp(const RoutedPass& pass) {
+  if (layers_.mtp == 0) return;
+  const char* const reason = "of multi-token prediction";
+  if (!dropped_.contains(reason)) {
+    const std::int64_t routers = pass.ids.layers();
+    warn({Severity::warning, pass.where, 0, 0,
+          fmt::format(
+              "has {} routers but the model has {} MoE layers: {} left out, as of "
+              "multi-token prediction",
+              routers, layers_.numbers.size(),
+              layers_.mtp == 1 ? "the last is" : fmt::format("the last {} are", layers_.mtp)),
+          "", "--layers FIRST:COUNT names all of them if they are layers of another model"});
+  }
+  drop(reason, layers_.mtp * pass.ids.tokens());
+}
+
+void ImportSink::find_micro_batch(const RoutedPass& pass) {
+  micro_batch_ = options_.micro_batch;
+  if (micro_batch_ > 0) return;
+  micro_batch_ = alternating_sequences(pass.ids);
+  if (micro_batch_ == 1) return;
+  warn({Severity::warning, pass.where, 0, 0,
+        fmt::format("tokens of {} sequences alternate, as their choices show: they are taken apart",
+                    micro_batch_),
+        "", "--micro-batch 1 if each microbatch is one sequence"});
+}
+
+void ImportSink::add_microbatch(const RoutedPass& pass) {
+  if (micro_batch_ == 0 && pass.ids.tokens() > 0) find_micro_batch(pass);
+  for (RoutedPass& sequence : without_alternation(pass, micro_batch_)) {
+    sequence.warm_up_first = false;  // of serving; in training equal tokens are text
+    add(sequence);
+  }
+}
+
+std::string ImportSink::report() const {
+  std::string out;
+  if (steps_ > 1) out += fmt::format("steps      {}\n", steps_);
+  out += fmt::format(
+      "tokens     {}\nsequences  {}\nlayers     {}\nexperts    {}\n"
+      "top-k      {}\nphase      {}\nids        logical\nweights    {}\n",
+      tokens_, sequences_, layers_text(info_.layers), info_.experts, info_.top_k,
+      to_string(writer_.info().phase), weighted_ ? "yes" : "no");
+  if (counts_alone_) out += "rows       of counts: only loads are recorded\n";
+  if (micro_batch_ == 1 && options_.micro_batch == 0) {
+    out += "microbatch one sequence each: no tokens alternate (--micro-batch says otherwise)\n";
+  }
+  if (dropped_.empty()) out += "dropped    nothing\n";
+  for (const auto& [reason, rows] : dropped_) {
+    out += fmt::format("dropped    {} rows: {}\n", rows, reason);
+  }
+  return out;
+}
+
+Imported ImportSink::finish(const std::string& kind, const std::string& input_hashes) {
+  flush();
+  if (steps_ == 0) {
+    const std::string& input = options_.inputs.front();
+    const bool folder = std::filesystem::is_directory(input);
+    throw error_in(input, begun_ ? "holds padding only" : "holds no tokens",
+                   begun_ || !folder ? "" : files_text(options_.inputs));
+  }
+  nlohmann::ordered_json provenance = {{"imported_from", kind},
+                                       {"inputs", nlohmann::ordered_json::parse(input_hashes)}};
+  if (!dropped_.empty()) provenance["dropped_rows"] = dropped_;
+  TraceInfo info = info_;
+  std::filesystem::path output(options_.output);
+  if (!output.has_filename()) output = output.parent_path();
+  info.name = options_.name.empty() ? output.filename().string() : options_.name;
+  info.model = options_.model.empty() ? "unknown" : options_.model;
+  info.phase = options_.phase.value_or(phase_.value_or(Phase::mixed));
+  info.provenance = provenance.dump();
+  info.counts_alone = counts_alone_;
+  writer_.set_info(std::move(info));
+  check_unchanged_files();
+  writer_.finish();
+  return {report(), std::move(warnings_)};
+}
+
+}  // namespace moesim

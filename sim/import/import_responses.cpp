@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Routes that inference servers return with a response: SGLang (routed_experts_capturer.py), vLLM
+// (routed_experts_capturer.py and its successors) and Megatron's server (moe_topk_indices).
+#include <fmt/format.h>
+
+#include "sim/import/counts.h"
+#include "sim/import/encoded_routes.h"
+#include "sim/import/file_content.h"
+#include "sim/import/formats.h"
+#include "sim/import/input_hash.h"
+#include "sim/import/returned_routes.h"
+#include "sim/import/table_rows.h"
+
+namespace moesim {
+namespace {
+
+/// Reads what a response holds and returns whether there were routes.
+using ReadRoutes = bool (*)(ImportSink&, const JsonElement&, const std::string&);
+
+/// The type that SGLang's response names, int32 without.
+NpyType sglang_type(const JsonElement& beside, const std::string& where) {
+  const auto named = json_at(beside, "routed_experts_dtype");
+  std::string_view name = "int32";
+  if (named && named->get(name) != simdjson::SUCCESS) name = "(no text)";
+  return type_of_routes(name, where);
+}
+
+bool add_routes(ImportSink& sink, const JsonElement& beside, const std::string& where) {
+  const auto routes = json_at(beside, "routed_experts");
+  if (!routes) return false;
+  add_request(sink, encoded_routes(*routes, sglang_type(beside, where), sink.options(), where),
+              where);
+  return true;
+}
+
+/// What engines put beside a response or its choices: SGLang's meta_info of /generate and sglext
+/// (also sgl_ext), Dynamo's nvext, there also under engine_data.
+bool extension_routes(ImportSink& sink, const JsonElement& response, const std::string& where) {
+  bool found = false;
+  for (const char* key : {"meta_info", "sglext", "sgl_ext", "nvext"}) {
+    const auto beside = json_at(response, key);
+    if (!beside) continue;
+    const bool here = add_routes(sink, *beside, where);
+    const auto data = here ? std::nullopt : json_at(*beside, "engine_data");
+    found = found || here || (data && add_routes(sink, *data, where));
+  }
+  return found;
+}
+
+std::vector<JsonElement> choices_of(const JsonElement& response) {
+  simdjson::dom::array choices;
+  const auto list = json_at(response, "choices");
+  if (!list || list->get(choices) != simdjson::SUCCESS) return {};
+  return {choices.begin(), choices.end()};
+}
+
+NpyArray vllm_array(const JsonElement& routes, const ImportSink& sink, const std::string& where) {
+  return encoded_routes(routes, {'i', 4}, sink.options(), where);
+}
+
+/// vLLM's own, or what Dynamo makes of it.
+bool vllm_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
+  return add_routes(sink, response, where) || extension_routes(sink, response, where);
+}
+
+bool megatron_response(ImportSink& sink, const JsonElement& response, const std::string& where) {
+  const auto routes = json_at(response, "moe_topk_indices");
+  if (!routes) return false;
+  add_request(sink, array_of_lists(*routes, 3, where), where);
+  return true;
+}
+
+/// One list after the other along the tokens.
+NpyArray joined(const NpyArray& a, const NpyArray& b, const std::string& where) {
+  if (a.shape()[0] == 0) return b;
+  if (b.shape()[0] == 0) return a;
+  if (a.shape()[1] != b.shape()[1] || a.shape()[2] != b.shape()[2]) {
+    throw error_in(where, fmt::format("holds routes {} of the prompt but {} of what follows",
+                                      shape_text(a.shape()), shape_text(b.shape())));
+  }
+  std::vector<std::int32_t> values;
+  for (const NpyArray* part : {&a, &b}) {
+    for (std::int64_t i = 0; i < part->count(); ++i) {
+      values.push_back(static_cast<std::int32_t>(part->integer(i)));
+    }
+  }
+  return NpyArray::of(std::move(values), {a.shape()[0] + b.shape()[0], a.shape()[1], a.shape()[2]},
+                      where);
+}
+
+/// vLLM 0.21 has the prompt's routes beside the choices; the first choice goes on from them.
+bool vllm_prompt(ImportSink& sink, const JsonElement& response, const std::string& where) {
+  const auto prompt = json_at(response, "prompt_routed_experts");
+  if (!prompt) return false;
+  const NpyArray before = vllm_array(*prompt, sink, where);
+  bool first = true;
+  for (const JsonElement& choice : choices_of(response)) {
+    const auto routes = json_at(choice, "routed_experts");
+    if (!routes) continue;
+    const NpyArray after = vllm_array(*routes, sink, where);
+    add_request(sink, first ? joined(before, after, where) : after, where);
+    first = false;
+  }
+  if (first) add_request(sink, before, where);
+  return true;
+}
+
+void import_routes(ImportSink& sink, const char* what, ReadRoutes read, ReadRoutes whole) {
+  std::int64_t without = 0, with = 0;
+  std::vector<std::string> keys;  // of the first without
+  for_each_response(sink, [&](const JsonElement& response, const std::string& where) {
+    bool found = whole != nullptr && whole(sink, response, where);
+    if (!found) {
+      found = read(sink, response, where);
+      for (const JsonElement& choice : choices_of(response)) found |= read(sink, choice, where);
+    }
+    if (!found && without == 0) keys = json_keys(response);
+    ++(found ? with : without);
+  });
+  if (with == 0 && without > 0) {
+    throw error_in(
+        sink.options().inputs.front(),
+        fmt::format("none of its {} responses has {}; the keys of the first are {}", without, what,
+                    some_of(keys)),
+        "requests must ask for routes; moesim list importers says which kind reads what");
+  }
+  if (without > 0) {
+    sink.warn({Severity::warning, sink.options().inputs.front(), 0, 0,
+               fmt::format("{} responses have no {}", without, what), "",
+               "requests that were preempted or did not ask for them"});
+  }
+}
+
+}  // namespace
+
+void import_sglang_routes(ImportSink& sink) {
+  sink.experts();
+  import_routes(sink, "routed_experts", extension_routes, nullptr);
+}
+
+void import_vllm_routes(ImportSink& sink) {
+  // Community loggers of vLLM write rows, no responses.
+  const auto files = input_files(sink.options().inputs);
+  if (!files.empty() && holds_json_rows(files.front())) return add_tables(files, sink);
+  sink.experts();
+  import_routes(sink, "routed_experts", vllm_response, vllm_prompt);
+}
+
+void import_megatron_routes(ImportSink& sink) {
+  sink.experts();
+  import_routes(sink, "moe_topk_indices", megatron_response, nullptr);
+}
+
+}  // namespace moesim

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// SGLang's expert distribution recorder in the modes stat and per_pass: a .pt, the same keys in
+// JSON, which --init-expert-location takes, too, or the CSV of early versions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/import/counts.h"
+#include "sim/import/file_content.h"
+#include "sim/import/formats.h"
+#include "sim/import/import_sink.h"
+#include "sim/import/input_hash.h"
+#include "sim/import/json_items.h"
+#include "sim/import/torch_file.h"
+
+namespace moesim {
+namespace {
+
+/// Counts of slots as counts of experts.
+std::vector<std::int64_t> of_experts(const NpyArray& counts, const NpyArray& map,
+                                     std::int64_t layer, int experts) {
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(experts));
+  const std::int64_t slots = counts.shape()[1];
+  for (std::int64_t s = 0; s < slots; ++s) {
+    const std::int64_t expert = map.integer(layer * slots + s);
+    if (expert < 0 || expert >= experts) {
+      throw error_in(map.file(), fmt::format("slot {} holds expert {} of {}", s, expert, experts));
+    }
+    sums[expert] += count_at(counts, layer * slots + s);
+  }
+  return sums;
+}
+
+/// Whether the ranks counted what their own slots received (DeepEP's low-latency kernels), not what
+/// their tokens chose: then every rank has counts in its own slots alone.
+bool counts_arrivals(const std::vector<NpyArray>& of_rank) {
+  if (of_rank.size() < 2) return false;
+  for (std::size_t r = 0; r < of_rank.size(); ++r) {
+    const std::int64_t slots = of_rank[r].shape()[1];
+    const std::int64_t share = slots / static_cast<std::int64_t>(of_rank.size());
+    for (std::int64_t i = 0; i < of_rank[r].count(); ++i) {
+      const bool own = share > 0 && i % slots / share == static_cast<std::int64_t>(r);
+      if (!own && of_rank[r].integer(i) != 0) return false;
+    }
+  }
+  return true;
+}
+
+/// What one rank counted in one forward pass, [layer][slot].
+struct RankCounts {
+  std::int64_t pass = 0, rank = 0;
+  NpyArray counts;
+};
+
+struct PassCounts {
+  std::vector<NpyArray> of_rank;  // [layer][slot]
+  NpyArray map;
+};
+
+void add_pass(std::int64_t number, const PassCounts& pass, ImportSink& sink) {
+  const auto& shape = pass.of_rank.front().shape();
+  for (const NpyArray& counts : pass.of_rank) {
+    if (counts.shape() != pass.map.shape() || shape.size() != 2 || !counts.type().is_integer() ||
+        !pass.map.type().is_integer()) {
+      throw error_in(counts.file(), fmt::format("{} does not fit its map of slots {}",
+                                                counts.describe(), pass.map.describe()));
+    }
+  }
+  CountedStep step{pass.of_rank.front().file(), number};
+  step.of_all_layers = true;
+  const bool joined = counts_arrivals(pass.of_rank);
+  if (joined) step.source = CountedSource::unknown;
+  for (std::int64_t l = 0; l < shape[0]; ++l) {
+    auto& layer = step.counts.emplace_back();
+    for (const NpyArray& counts : pass.of_rank) {
+      auto sums = of_experts(counts, pass.map, l, sink.experts());
+      if (joined && !layer.empty()) {
+        for (std::size_t e = 0; e < sums.size(); ++e) layer.front()[e] += sums[e];
+      } else {
+        layer.push_back(std::move(sums));
+      }
+    }
+  }
+  if (step.empty()) return sink.drop("of idle passes", shape[0]);
+  add_counts(std::move(step), sink);
+}
+
+/// The passes of all files, by number and rank.
+class RecordedPasses {
+ public:
+  void add(RankCounts counts, const NpyArray& map) {
+    passes_[counts.pass].emplace(counts.rank, std::move(counts.counts));
+    map_ = map;
+  }
+  void hand_over(ImportSink& sink) const {
+    if (map_ && sink.options().experts == 0) sink.says_experts(experts_of_map(), map_->file());
+    for (const auto& [pass, ranks] : passes_) {
+      PassCounts counts{{}, *map_};
+      for (const auto& [rank, array] : ranks) counts.of_rank.push_back(array);
+      add_pass(pass, counts, sink);
+    }
+  }
+
+ private:
+  int experts_of_map() const {
+    std::int64_t most = 0;
+    for (std::int64_t i = 0; i < map_->count(); ++i) most = std::max(most, map_->integer(i) + 1);
+    return static_cast<int>(std::min<std::int64_t>(most, 1 << 20));
+  }
+
+  std::map<std::int64_t, std::map<std::int64_t, NpyArray>> passes_;
+  std::optional<NpyArray> map_;
+};
+
+/// Older versions kept one step, [layer][expert].
+NpyArray with_steps(const NpyArray& counts) {
+  const auto& shape = counts.shape();
+  return shape.size() == 2 ? counts.reshaped({1, shape[0], shape[1]}) : counts;
+}
+
+constexpr const char* recorder_keys =
+    "mode stat writes logical_count, mode per_pass records and last_physical_to_logical_map";
+
+void add_torch(const TorchFile& file, RecordedPasses& passes, std::int64_t& number,
+               ImportSink& sink) {
+  if (pickle_get(file.root(), "logical_count") != nullptr) {
+    const NpyArray counts = with_steps(file.load_at(file.root(), "logical_count"));
+    return add_count_array(counts, sink, number, true);
+  }
+  if (pickle_get(file.root(), "records") == nullptr) {
+    throw error_in(file.path(), "is a file of torch.save with " + file.names(), recorder_keys);
+  }
+  const NpyArray map = file.load_at(file.root(), "last_physical_to_logical_map");
+  for (const PickleValue& record : file.items(file.at(file.root(), "records"), "records")) {
+    passes.add({file.integer_at(record, "forward_pass_id"), file.integer_at(record, "rank"),
+                file.load_at(record, "global_physical_count")},
+               map);
+  }
+}
+
+NpyArray json_array(const JsonElement& from, const char* key, const std::string& where) {
+  const auto lists = json_at(from, key);
+  if (!lists) throw error_in(where, fmt::format("has no '{}'", key), recorder_keys);
+  return array_of_lists(*lists, axes_of(*lists), fmt::format("{}/{}", where, key), "counts");
+}
+
+std::int64_t json_count(const JsonElement& from, const char* key, const std::string& where) {
+  const std::int64_t number = json_number(json_at(from, key), std::int64_t{1} << 40);
+  if (number < 0) throw error_in(where, fmt::format("has no sound '{}'", key));
+  return number;
+}
+
+void add_records(const JsonElement& item, const std::string& where, RecordedPasses& passes) {
+  simdjson::dom::array records;
+  const auto list = json_at(item, "records");
+  if (!list || list->get(records) != simdjson::SUCCESS) {
+    throw error_in(where, "has no list 'records'", recorder_keys);
+  }
+  const NpyArray map = json_array(item, "last_physical_to_logical_map", where);
+  for (const JsonElement record : records) {
+    passes.add({json_count(record, "forward_pass_id", where), json_count(record, "rank", where),
+                json_array(record, "global_physical_count", where)},
+               map);
+  }
+}
+
+void add_json(const std::string& path, RecordedPasses& passes, std::int64_t& number,
+              ImportSink& sink) {
+  JsonItems items(path);
+  while (items.next()) {
+    const JsonElement& item = items.item();
+    if (json_at(item, "logical_count")) {
+      const NpyArray counts = with_steps(json_array(item, "logical_count", items.where()));
+      add_count_array(counts, sink, number, true);
+    } else if (json_at(item, "records")) {
+      add_records(item, items.where(), passes);
+    } else {
+      throw error_in(path, content_of(path),
+                     json_at(item, "physical_to_logical_map") ? "a placement: it holds no counts"
+                                                              : recorder_keys,
+                     items.line());
+    }
+  }
+}
+
+}  // namespace
+
+void import_sglang_counts(ImportSink& sink) {
+  RecordedPasses passes;
+  std::int64_t number = 0;
+  std::vector<std::string> tables;
+  for (const std::string& path : input_files(sink.options().inputs)) {
+    switch (form_of(path)) {
+      case FileForm::json:
+        add_json(path, passes, number, sink);
+        break;
+      case FileForm::text:
+        tables.push_back(path);
+        break;
+      default:
+        add_torch(TorchFile(path), passes, number, sink);
+    }
+  }
+  if (!tables.empty()) add_tables(tables, sink);
+  passes.hand_over(sink);
+}
+
+}  // namespace moesim

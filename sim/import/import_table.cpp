@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs in JSON lines, CSV or plain text of any program: a row per choice, per token and layer, or
+// per batch; or counts of experts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "sim/base/most.h"
+#include "sim/import/counts.h"
+#include "sim/import/formats.h"
+#include "sim/import/import_sink.h"
+#include "sim/import/input_hash.h"
+#include "sim/import/table_tokens.h"
+
+namespace moesim {
+namespace {
+
+/// The number in "..._rank3_..." of a file's name.
+std::optional<std::int64_t> rank_in_name(const std::string& path) {
+  const std::string name = std::filesystem::path(path).stem().string();
+  const auto at = name.find("rank");
+  if (at == std::string::npos) return std::nullopt;
+  const auto digit = name.find_first_of("0123456789", at);
+  std::int64_t rank = 0;
+  if (digit == std::string::npos || digit > at + 5 ||
+      std::from_chars(name.data() + digit, name.data() + name.size(), rank).ec != std::errc()) {
+    return std::nullopt;
+  }
+  return rank;
+}
+
+/// Counts of rows by step, source and layer.
+class LoggedCounts {
+ public:
+  explicit LoggedCounts(ImportSink& sink) : sink_(sink) {}
+
+  void begin_file(const std::string& path) {
+    rank_ = rank_in_name(path);
+    ++file_;
+  }
+  bool empty() const { return steps_.empty(); }
+  void add(const TableRow& row) {
+    const auto& known =
+        sink_.options().layers.empty() ? sink_.options().moe_layers : sink_.options().layers;
+    std::optional<std::int64_t> layer = row.layer;
+    if (!layer && known.size() == 1) layer = known.front();
+    if (!layer || *layer < 0 || *layer > max_layer_number) {
+      throw error_in(row.file, "does not say the layer of its counts",
+                     "--map layer=FIELD names it; --layers N where all rows are of layer N",
+                     row.line);
+    }
+    const auto rank = row.rank ? row.rank : rank_;
+    ranked_ = ranked_ || rank.has_value();
+    // Files without a rank in their names are dumps one after the other.
+    const std::string step =
+        fmt::format("{:020} {} {}", row.step.value_or(0), row.phase, rank || row.step ? 0 : file_);
+    auto& counts = steps_[step][rank.value_or(0)][static_cast<int>(*layer)];
+    where_ = row.file;
+    if (row.experts.empty()) {
+      for (std::size_t e = 0; e < row.counts.size(); ++e) {
+        counts[static_cast<std::int64_t>(e)] += row.counts[e];
+      }
+      longest_ = std::max(longest_, row.counts.size());
+      return;
+    }
+    if (row.experts.size() != row.counts.size()) {
+      throw error_in(row.file, "has other counts than experts", "", row.line);
+    }
+    for (std::size_t i = 0; i < row.counts.size(); ++i) counts[row.experts[i]] += row.counts[i];
+  }
+  void hand_over() {
+    if (longest_ > 0) says_counted_experts(static_cast<std::int64_t>(longest_), sink_, where_);
+    std::map<std::int64_t, std::size_t> sources;
+    std::map<int, std::size_t> layers;
+    for (const auto& [step, of_rank] : steps_) {
+      for (const auto& [rank, of_layer] : of_rank) {
+        sources.emplace(rank, 0);
+        for (const auto& [layer, counts] : of_layer) layers.emplace(layer, 0);
+      }
+    }
+    std::vector<CountedStep> steps;
+    for (const auto& [name, of_rank] : steps_) {
+      const std::int64_t number = std::ssize(steps);
+      CountedStep& step = steps.emplace_back();
+      step.where = fmt::format("{}, step {}", where_, number);
+      step.number = number;
+      step.source = ranked_ ? CountedSource::rank : CountedSource::unknown;
+      for (const auto& [layer, unused] : layers) {
+        step.layers.push_back(layer);
+        auto& its = step.counts.emplace_back();
+        for (const auto& [rank, also_unused] : sources) {
+          its.push_back(counts_of(of_rank, rank, layer));
+        }
+      }
+      if (!sink_.options().layers.empty()) step.layers.clear();
+    }
+    check_choices(steps);
+    for (CountedStep& step : steps) add_counts(std::move(step), sink_);
+  }
+
+ private:
+  using OfExpert = std::map<std::int64_t, std::int64_t>;
+  using OfLayer = std::map<int, OfExpert>;
+  using OfRank = std::map<std::int64_t, OfLayer>;
+
+  /// Loggers count as they like: choices with repeats, or of other tokens than the model's top-k
+  /// has. Then each choice is a token, and loads are what the file says.
+  void check_choices(const std::vector<CountedStep>& steps) {
+    const int top_k = sink_.options().top_k;
+    if (top_k < 2) return;
+    for (const CountedStep& step : steps) {
+      if (can_be_dealt(step, top_k)) continue;
+      sink_.warn({Severity::warning, step.where, 0, 0,
+                  fmt::format("its counts are not of {} different experts a token: each choice is "
+                              "taken for a token of its own, top-1",
+                              top_k),
+                  "", "loads are as counted; the trace does not fit a model of another top-k"});
+      return sink_.takes_choices_for_tokens();
+    }
+  }
+
+  std::vector<std::int64_t> counts_of(const OfRank& of_rank, std::int64_t rank, int layer) const {
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(sink_.experts()));
+    const auto of_layer = of_rank.find(rank);
+    if (of_layer == of_rank.end()) return counts;
+    const auto its = of_layer->second.find(layer);
+    if (its == of_layer->second.end()) return counts;
+    for (const auto& [expert, count] : its->second) {
+      if (expert < 0 || expert >= std::ssize(counts)) {
+        throw error_in(where_,
+                       fmt::format("layer {}: counts expert {} of a model with {} experts", layer,
+                                   expert, counts.size()),
+                       "more than the model's are slots or shared experts");
+      }
+      counts[static_cast<std::size_t>(expert)] = count;
+    }
+    return counts;
+  }
+
+  ImportSink& sink_;
+  std::map<std::string, OfRank> steps_;
+  std::optional<std::int64_t> rank_;  // of the file
+  std::string where_;
+  std::size_t longest_ = 0;  // list of counts
+  int file_ = 0;
+  bool ranked_ = false;
+};
+
+/// Header lines may come anywhere, as logs of several runs are joined.
+void check_facts(const TableFacts& facts, const std::string& file, ImportSink& sink) {
+  if (facts.experts > 0) sink.says_experts(facts.experts, file);
+  if (facts.top_k > 0) sink.says_top_k(facts.top_k, file);
+}
+
+}  // namespace
+
+void add_tables(const std::vector<std::string>& paths, ImportSink& sink) {
+  LoggedTokens tokens(sink);
+  LoggedCounts counts(sink);
+  double files = 0;
+  const TableFacts* facts = nullptr;
+  TableReader reader(
+      sink.options().map,
+      [&](TableRow& row) {
+        check_facts(*facts, row.file, sink);
+        const bool counted =
+            row.experts.empty() || (row.lists == 0 && !row.counts.empty() && !row.token);
+        if (counted) return counts.add(row);
+        tokens.add(row);
+      },
+      [&](double done) { sink.progress((files + done) / static_cast<double>(paths.size())); });
+  facts = &reader.facts();
+  for (const std::string& path : paths) {
+    tokens.begin_file();
+    counts.begin_file(path);
+    reader.read(path);
+    ++files;
+  }
+  if (!tokens.empty() && !counts.empty()) {
+    throw error_in(paths.front(), "holds choices of tokens and counts of experts", "give one kind");
+  }
+  if (!tokens.empty()) tokens.hand_over();
+  if (!counts.empty()) counts.hand_over();
+}
+
+void import_table(ImportSink& sink) { add_tables(input_files(sink.options().inputs), sink); }
+
+}  // namespace moesim

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/input_hash.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sim/trace/mapped_file.h"
+
+namespace moesim {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hash_of_file(const std::string& path) {
+  constexpr std::size_t block = 8U << 20;
+  const MappedFile file(path);
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              &XXH3_freeState);
+  XXH3_128bits_reset(state.get());
+  for (std::size_t at = 0; at < file.bytes().size(); at += block) {
+    const auto part = file.bytes().subspan(at, std::min(block, file.bytes().size() - at));
+    XXH3_128bits_update(state.get(), part.data(), part.size());
+    file.forget(part);
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+/// All files of the inputs by their names in them: some formats have folders of folders. Links to
+/// folders are not followed.
+std::vector<std::pair<std::string, std::string>> files_below(
+    const std::vector<std::string>& inputs) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const auto& input : inputs) {
+    if (!fs::is_directory(input)) {
+      files.emplace_back(fs::path(input).filename().string(), input);
+      continue;
+    }
+    std::vector<std::pair<std::string, std::string>> inside;
+    for (const auto& entry : fs::recursive_directory_iterator(input)) {
+      if (!entry.is_regular_file()) continue;
+      inside.emplace_back(entry.path().lexically_relative(input).string(), entry.path().string());
+    }
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<std::string> input_files(const std::vector<std::string>& inputs) {
+  std::vector<std::string> files;
+  for (const auto& input : inputs) {
+    if (!fs::is_directory(input)) {
+      files.push_back(input);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const auto& entry : fs::directory_iterator(input)) {
+      if (entry.is_regular_file()) inside.push_back(entry.path().string());
+    }
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+std::string input_hashes(const std::vector<std::string>& inputs) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [name, file] : files_below(inputs)) {
+    list.push_back({{"file", name}, {"xxh3", hash_of_file(file)}});
+  }
+  return list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace moesim

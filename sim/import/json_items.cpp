@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/json_items.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.h"
+#include "sim/base/json.h"
+
+namespace moesim {
+namespace {
+
+constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/// What the scan of lists and objects stops at.
+constexpr std::array<bool, 256> json_marks = [] {
+  std::array<bool, 256> marks{};
+  for (const char c : std::string_view("\"{[}]\n")) marks[static_cast<unsigned char>(c)] = true;
+  return marks;
+}();
+
+/// Fills a regular array; the first list of an axis says how long all are.
+class ListReader {
+ public:
+  ListReader(std::size_t axes, const std::string& where, const char* of)
+      : shape_(axes, -1), where_(where), of_(of) {}
+
+  void read(const JsonElement& list, std::size_t axis) {
+    simdjson::dom::array items;
+    if (list.get(items) != simdjson::SUCCESS) {
+      if (shape_[axis] >= 0) uneven();
+      throw error_in(where_, fmt::format("holds {} of {} axes, not {}", of_, axis, shape_.size()));
+    }
+    std::int64_t count = 0;
+    for (const JsonElement item : items) {
+      if (axis + 1 < shape_.size()) {
+        read(item, axis + 1);
+      } else {
+        number(item);
+      }
+      ++count;
+    }
+    if (shape_[axis] < 0) shape_[axis] = count;
+    if (shape_[axis] != count) uneven();
+  }
+  NpyArray take() {
+    for (std::int64_t& size : shape_) size = std::max<std::int64_t>(size, 0);
+    return NpyArray::of(std::move(values_), std::move(shape_), where_);
+  }
+
+ private:
+  void number(const JsonElement& item) {
+    std::int64_t value = 0;
+    double real = 0;  // a writer of counts may have made means of them
+    bool whole = item.get(value) == simdjson::SUCCESS;
+    if (!whole && item.get(real) == simdjson::SUCCESS && std::abs(real) < 1e9) {
+      value = static_cast<std::int64_t>(real);
+      whole = static_cast<double>(value) == real;
+    }
+    if (!whole || value != static_cast<std::int32_t>(value)) {
+      throw error_in(where_, fmt::format("holds {} that are no whole numbers", of_));
+    }
+    values_.push_back(static_cast<std::int32_t>(value));
+  }
+  [[noreturn]] void uneven() const {
+    throw error_in(where_, fmt::format("holds {} of different lengths", of_),
+                   "every token has the same layers and choices");
+  }
+
+  std::vector<std::int64_t> shape_;
+  std::vector<std::int32_t> values_;
+  const std::string& where_;
+  const char* of_;
+};
+
+}  // namespace
+
+std::string JsonItems::where() const { return fmt::format("{}:{}", path(), first_line_); }
+
+void JsonItems::refuse(const std::string& what) const {
+  throw error_in(path(), "not JSON: " + what, "", line_);
+}
+
+bool JsonItems::more() {
+  if (!rest_.empty()) return true;
+  rest_ = blocks_.next();
+  return !rest_.empty();
+}
+
+/// No writer leaves millions of blanks; a small compressed file holds gigabytes of them.
+void JsonItems::skip_blanks() {
+  constexpr std::ptrdiff_t most = 16 << 20;
+  std::ptrdiff_t skipped = 0;
+  while (more()) {
+    const auto item = std::ranges::find_if_not(rest_, is_blank);
+    skipped += item - rest_.begin();
+    if (skipped > most) refuse("over 16 MiB of blanks in a row");
+    line_ += static_cast<int>(std::count(rest_.begin(), item, '\n'));
+    rest_ = {item, rest_.end()};
+    if (!rest_.empty()) return;
+  }
+}
+
+/// Opens lists and passes commas until an item begins; false at the end of the file.
+bool JsonItems::find_item() {
+  for (;;) {
+    skip_blanks();
+    if (!more()) {
+      if (place_ != Place::outside) refuse("unexpected end of input");
+      return false;
+    }
+    const char c = rest_.front();
+    if (place_ == Place::before_item && (c != ']' || listed_)) return true;
+    if (place_ == Place::outside && c != '[') return true;
+    rest_.remove_prefix(1);
+    if (place_ == Place::outside) {
+      place_ = Place::before_item;
+      listed_ = false;
+    } else if (c == ']') {
+      place_ = Place::outside;
+    } else if (c == ',') {
+      place_ = Place::before_item;
+      listed_ = true;
+    } else {
+      refuse("expected ',' or ']' after an item of the list");
+    }
+  }
+}
+
+/// The rest of a string; false where the file ends inside.
+bool JsonItems::take_string() {
+  bool escaped = false;  // the block before ended in a backslash
+  while (more()) {
+    std::size_t from = escaped ? 1 : 0;
+    for (;;) {
+      const std::size_t end = std::min(rest_.find('"', from), rest_.size());
+      std::size_t slashes = 0;
+      while (end - slashes > from && rest_[end - slashes - 1] == '\\') ++slashes;
+      escaped = slashes % 2 == 1;
+      if (end == rest_.size()) break;
+      if (!escaped) {
+        text_.append(rest_.substr(0, end + 1));
+        rest_.remove_prefix(end + 1);
+        return true;
+      }
+      from = end + 1;
+    }
+    text_.append(rest_);
+    blocks_.check_packing(text_.size());
+    rest_ = {};
+  }
+  return false;
+}
+
+void JsonItems::take_scalar() {
+  const auto ends = [](char c) { return is_blank(c) || c == ',' || c == ']'; };
+  while (more()) {
+    const auto* const end = std::ranges::find_if(rest_, ends);
+    const bool ended = end != rest_.end();
+    text_.append(rest_.begin(), end);
+    rest_ = {end, rest_.end()};
+    if (ended) return;
+    blocks_.check_packing(text_.size());
+  }
+}
+
+/// An item's text, up to the bracket that closes it.
+void JsonItems::take_item() {
+  text_.clear();
+  first_line_ = line_;
+  if (const char c = rest_.front(); c != '{' && c != '[') return take_scalar();
+  int depth = 0;
+  while (more()) {
+    const auto* const mark = std::ranges::find_if(
+        rest_, [](char c) { return json_marks[static_cast<unsigned char>(c)]; });
+    const bool found = mark != rest_.end();
+    const char c = found ? *mark : ' ';
+    const auto size = static_cast<std::size_t>(mark - rest_.begin()) + (found ? 1 : 0);
+    text_.append(rest_.substr(0, size));
+    rest_.remove_prefix(size);
+    blocks_.check_packing(text_.size());
+    if (c == '\n') ++line_;
+    if (c == '{' || c == '[') ++depth;
+    if ((c == '}' || c == ']') && --depth == 0) return;
+    if (c == '"' && !take_string()) break;
+  }
+  // Cut short: the parser says what it expects.
+}
+
+bool JsonItems::next_text() {
+  if (!find_item()) return false;
+  take_item();
+  if (place_ == Place::before_item) place_ = Place::after_item;
+  ++number_;
+  return true;
+}
+
+bool JsonItems::next() {
+  if (!next_text()) return false;
+  text_.reserve(text_.size() + simdjson::SIMDJSON_PADDING);
+  const auto status = parser_.parse(text_.data(), text_.size(), false).get(item_);
+  if (status == simdjson::SUCCESS) return true;
+  parse_json(text_, {path(), first_line_});  // tells the place
+  refuse(simdjson::error_message(status));
+}
+
+std::optional<JsonElement> json_at(const JsonElement& value, const char* key) {
+  JsonElement found;
+  if (!value.is_object() || value.at_key(key).get(found) != simdjson::SUCCESS || found.is_null()) {
+    return std::nullopt;
+  }
+  return found;
+}
+
+std::vector<std::string> json_keys(const JsonElement& value) {
+  std::vector<std::string> keys;
+  simdjson::dom::object object;
+  if (value.get(object) == simdjson::SUCCESS) {
+    for (const auto& [key, its] : object) keys.emplace_back(key);
+  }
+  return keys;
+}
+
+std::int64_t json_number(const std::optional<JsonElement>& value, std::int64_t most) {
+  std::int64_t number = 0;
+  const bool sound =
+      value && value->get(number) == simdjson::SUCCESS && number >= 0 && number <= most;
+  return sound ? number : -1;
+}
+
+std::size_t axes_of(const JsonElement& lists) {
+  simdjson::dom::array items;
+  if (lists.get(items) != simdjson::SUCCESS) return 0;
+  return 1 + (items.begin() == items.end() ? 0 : axes_of(*items.begin()));
+}
+
+NpyArray array_of_lists(const JsonElement& lists, std::size_t axes, const std::string& where,
+                        const char* of) {
+  ListReader reader(axes, where, of);
+  reader.read(lists, 0);
+  return reader.take();
+}
+
+}  // namespace moesim

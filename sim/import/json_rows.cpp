@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/json_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "sim/import/table_values.h"
+
+namespace moesim {
+namespace {
+
+constexpr int most_depth = 32;
+
+/// "3" or "layer_3" as a key: the layer that the value is of; -1 for other keys.
+std::int64_t layer_of_key(std::string_view key) {
+  const auto digits = key.find_first_of("0123456789");
+  if (digits == std::string_view::npos) return -1;
+  const std::string stem = plain_name(key.substr(0, digits));
+  if (!stem.empty() && stem != "layer" && stem != "layers" && stem != "l" && stem != "blk") {
+    return -1;
+  }
+  std::int64_t layer = -1;
+  const auto [end, status] = std::from_chars(key.data() + digits, key.data() + key.size(), layer);
+  return status == std::errc() && end == key.data() + key.size() ? layer : -1;
+}
+
+bool holds_numbers(const JsonElement& value) {
+  const auto numbers = value_of_json(value);
+  return numbers && numbers->numeric;
+}
+
+}  // namespace
+
+void JsonRows::visit_item(const JsonElement& item, const std::string& file, int line) {
+  file_ = file;
+  line_ = line;
+  visit_value(item, 0);
+}
+
+bool JsonRows::makes_row(std::string_view key, const JsonElement& value) const {
+  if (!places_.fields().makes_row(key)) return false;
+  if (value.is_object() || value.is_null() || value.is_bool()) return false;
+  const TableFact fact = table_fact(key);
+  const auto numbers = value_of_json(value);
+  return numbers && numbers->numeric && (fact == TableFact::none || numbers->lists > 0);
+}
+
+void JsonRows::visit_value(const JsonElement& value, int depth) {
+  if (depth > most_depth) return;
+  simdjson::dom::object object;
+  simdjson::dom::array items;
+  if (value.get(object) == simdjson::SUCCESS) return visit_object(object, depth);
+  if (value.get(items) != simdjson::SUCCESS) return;
+  for (const JsonElement item : items) {
+    if (!item.is_object() && !item.is_array()) return;
+    visit_value(item, depth + 1);
+  }
+}
+
+void JsonRows::visit_object(const simdjson::dom::object& object, int depth) {
+  const std::size_t before = scope_.size();
+  bool row = false;
+  for (const auto& [key, value] : object) {
+    if (value.is_object() || value.is_null()) continue;
+    if (value.is_array() && !holds_numbers(value)) continue;
+    scope_.push_back({std::string(key), value});
+    row = row || makes_row(key, value);
+  }
+  if (row) {
+    emit();
+  } else {
+    for (std::size_t i = before; i < scope_.size(); ++i) {
+      note_fact(scope_[i].name, json_number(scope_[i].value, 1 << 20), facts_);
+    }
+    for (const auto& [key, value] : object) {
+      if (!visit_layers(value, depth)) visit_value(value, depth + 1);
+    }
+  }
+  scope_.resize(before);
+}
+
+/// {"3": [ids], "4": ...}: false for any other object.
+bool JsonRows::visit_layers(const JsonElement& value, int depth) {
+  simdjson::dom::object layers;
+  if (value.get(layers) != simdjson::SUCCESS || layers.size() == 0) return false;
+  for (const auto& [key, its] : layers) {
+    if (layer_of_key(key) < 0) return false;
+  }
+  for (const auto& [key, its] : layers) {
+    keyed_layer_ = layer_of_key(key);
+    if (its.is_array() && holds_numbers(its)) {
+      scope_.push_back({places_.fields().name_of(TableRole::experts), its});
+      emit();
+      scope_.pop_back();
+    } else {
+      visit_value(its, depth + 1);
+    }
+    keyed_layer_.reset();
+  }
+  return true;
+}
+
+void JsonRows::emit() {
+  TableRow row{file_, line_};
+  std::vector<std::string> names;
+  for (auto field = scope_.begin(); field != scope_.end(); ++field) {
+    // An inner object's field of the same name says what counts.
+    const bool shadowed = std::any_of(
+        field + 1, scope_.end(), [&](const Field& inner) { return inner.name == field->name; });
+    names.push_back(shadowed ? "" : field->name);
+  }
+  const auto& places = places_.find(names, fmt::format("{}:{}", file_, line_));
+  fill_row(row, places, places_.fields(), names,
+           [&](std::size_t field) { return value_of_json(scope_[field].value); });
+  if (!row.layer) row.layer = keyed_layer_;
+  ++rows_;
+  use_(row);
+}
+
+}  // namespace moesim

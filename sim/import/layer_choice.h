@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which layers of a recording are MoE layers of the model, and which of its columns are choices.
+#pragma once
+
+#include <vector>
+
+#include "sim/import/importer.h"
+#include "sim/import/routed_pass.h"
+
+namespace moesim {
+
+/// Same for all passes of an import.
+struct LayerChoice {
+  std::vector<std::int64_t> taken;  // layers of the recording, in the order of the trace
+  std::vector<int> numbers;         // their numbers in the model
+  std::vector<std::int64_t> dense;  // layers of the recording that the model has no experts in
+  std::int64_t mtp = 0;             // last layers of the recording: of multi-token prediction
+  int top_k = 0;
+};
+
+/// Layers that the files number, or flags do, or that are as many as the model's MoE layers, or as
+/// all its layers. Throws Error where none of it tells.
+LayerChoice choose_layers(const RoutedPass& pass, const ImportOptions& options);
+
+/// A model's dense layers hold zeros, or -1; columns beyond top-k hold -1. Throws Error where some
+/// of the tokens hold anything else.
+void check_left_out(const RoutedPass& pass, const LayerChoice& choice, std::int64_t first,
+                    std::int64_t tokens);
+
+}  // namespace moesim

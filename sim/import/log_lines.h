@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain lines of a log that name what they tell: "layer=3 token=5 experts=[1, 6]", or a heading
+// "Layer 3" over lines "Token 5: [1, 6]".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/import/line_file.h"
+#include "sim/import/table_rows.h"
+
+namespace moesim {
+
+class LogLines {
+ public:
+  LogLines(const TableFields& fields, const TableReader::Use& use) : fields_(fields), use_(use) {}
+
+  void read(LineFile& lines, const TableReader::Progress& progress);
+  std::int64_t rows() const { return rows_; }
+
+ private:
+  void read_line(const std::string& line, TableRow row);
+
+  const TableFields& fields_;
+  const TableReader::Use& use_;
+  std::optional<std::int64_t> layer_, step_;  // of the lines before
+  std::string request_;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace moesim

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/table_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/error.h"
+#include "sim/import/delimited.h"
+#include "sim/import/file_content.h"
+#include "sim/import/json_rows.h"
+#include "sim/import/line_file.h"
+#include "sim/import/log_lines.h"
+#include "sim/import/table_values.h"
+
+namespace moesim {
+namespace {
+
+struct TableHeader {
+  int line = 0;  // 0: there is none, columns are numbered from 1
+  char separator = ',';
+  std::vector<std::string> names;
+};
+
+/// A line that names a field with choices, among the first; or numbers in columns, which only flags
+/// can name.
+std::optional<TableHeader> find_header(const std::string& path, const TableFields& fields) {
+  constexpr int searched = 100;
+  LineFile lines(path);
+  std::string line;
+  while (lines.next(line) && lines.line_number() <= searched) {
+    if (line.front() == '#') continue;
+    TableHeader header{lines.line_number(), separator_of(line), {}};
+    if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
+    header.names = cells_of(line, header.separator);
+    const auto makes_row = [&](const std::string& name) { return fields.makes_row(name); };
+    if (std::ranges::any_of(header.names, makes_row)) return header;
+    const auto number = [](const std::string& cell) { return value_of_text(cell).numeric; };
+    if (header.separator == '\0' || !std::ranges::all_of(header.names, number)) continue;
+    for (std::size_t i = 0; i < header.names.size(); ++i) {
+      header.names[i] = fmt::format("{}", i + 1);
+    }
+    header.line = 0;
+    if (!std::ranges::any_of(header.names, makes_row)) return std::nullopt;
+    return header;
+  }
+  return std::nullopt;
+}
+
+/// "# model=x n_expert=128 n_expert_used=8"
+void note_facts(std::string_view comment, TableFacts& facts) {
+  for (const std::string& word : cells_of(comment.substr(1), ' ')) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos) continue;
+    const TableValue value = value_of_text(word.substr(equals + 1));
+    if (!value.numeric || value.lists > 0 || !(std::abs(value.numbers[0]) < 1e6)) continue;
+    note_fact(word.substr(0, equals), static_cast<std::int64_t>(value.numbers[0]), facts);
+  }
+}
+
+}  // namespace
+
+void TableReader::read(const std::string& path) {
+  const FileForm form = form_of(path);
+  if (form == FileForm::json) return read_json(path);
+  if (form == FileForm::text) return read_text(path);
+  throw error_in(path, content_of(path) + ", no JSON lines or CSV",
+                 "moesim list importers says which kind reads what");
+}
+
+void TableReader::read_json(const std::string& path) {
+  FieldPlaces places(fields_);
+  JsonRows rows(places, use_, facts_);
+  JsonItems items(path);
+  while (items.next()) {
+    rows.visit_item(items.item(), path, items.line());
+    progress_(items.done());
+  }
+  if (rows.rows() > 0) return;
+  throw error_in(path, content_of(path) + ", none of which is known to hold expert ids",
+                 "--map experts=FIELD,layer=FIELD,token=FIELD says which do; responses of servers "
+                 "have kinds of their own");
+}
+
+void TableReader::read_text(const std::string& path) {
+  const auto header = find_header(path, fields_);
+  LineFile lines(path);
+  if (!header) {
+    LogLines log(fields_, use_);
+    log.read(lines, progress_);
+    if (log.rows() > 0) return;
+    throw error_in(path, content_of(path) + ", none of which is known to hold expert ids",
+                   "--map experts=COLUMN,layer=COLUMN,token=COLUMN says which do (columns of a "
+                   "file without a header are 1, 2, ...)");
+  }
+  FieldPlaces places(fields_);
+  const auto& found = places.find(header->names, path);
+  std::string line, heading, cut;
+  int cut_line = 0;
+  while (lines.next(line)) {
+    if (line.front() == '#') note_facts(line, facts_);
+    if (lines.line_number() == header->line) heading = line;
+    // Joined files repeat the header.
+    if (line.front() == '#' || lines.line_number() <= header->line || line == heading) continue;
+    if (!cut.empty()) {  // only the last line may be: the recorder was killed
+      throw error_in(path,
+                     fmt::format("has cells for some of its {} columns only", header->names.size()),
+                     "", cut_line);
+    }
+    const auto cells = cells_of(line, header->separator);
+    if (cells.size() < header->names.size()) {
+      cut = line;
+      cut_line = lines.line_number();
+      continue;
+    }
+    TableRow row{path, lines.line_number()};
+    fill_row(row, found, fields_, header->names,
+             [&](std::size_t field) { return value_of_text(cells[field]); });
+    use_(row);
+    progress_(lines.done());
+  }
+}
+
+bool holds_json_rows(const std::string& path) {
+  if (form_of(path) != FileForm::json) return false;
+  const TableFields fields({});
+  FieldPlaces places(fields);
+  TableFacts facts;
+  const TableReader::Use ignore = [](TableRow&) {};
+  JsonRows rows(places, ignore, facts);
+  JsonItems items(path);
+  for (int i = 0; i < 4 && items.next(); ++i) {
+    if (json_at(items.item(), "choices") || json_at(items.item(), "meta_info") ||
+        json_at(items.item(), "routed_experts")) {
+      return false;
+    }
+    rows.visit_item(items.item(), path, items.line());
+  }
+  return rows.rows() > 0;
+}
+
+}  // namespace moesim

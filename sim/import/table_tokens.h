@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts rows of a log together to tokens: the choices of one request, layer by layer.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "sim/import/import_sink.h"
+#include "sim/import/table_rows.h"
+
+namespace moesim {
+
+/// The tokens of one layer in the order of the log. A token that comes again begins a new pass.
+struct LoggedLayer {
+  struct Token {
+    std::int32_t pass = 0;
+    std::int64_t number = 0;  // as the log says, else its place in the pass
+    std::int64_t row = 0;     // of the ids
+  };
+  std::vector<Token> tokens;
+  std::vector<std::int32_t> ids;   // a row per token; rows of one choice are joined at the end
+  std::vector<float> weights;      // as ids, or none
+  std::vector<std::int64_t> runs;  // rows that followed each other, where tokens have no number
+  std::unordered_set<std::int64_t> seen;  // tokens of this pass
+  std::int64_t last_slot = -1;
+  std::int32_t pass = 0;
+};
+
+/// The rows of one request, or of what one file or pass holds where requests are not told.
+struct LoggedRequest {
+  std::string where;
+  std::optional<std::int64_t> step = {}, rank = {};
+  std::set<std::string> phases = {};
+  std::map<int, LoggedLayer> layers = {};
+  int last_layer = -1;
+};
+
+/// All requests of a log. Memory holds its ids.
+class LoggedTokens {
+ public:
+  explicit LoggedTokens(ImportSink& sink) : sink_(sink) {}
+
+  void begin_file() { ++file_; }
+  void add(const TableRow& row);
+  bool empty() const { return requests_.empty(); }
+  /// Hands all requests over, in the order in which they began.
+  void hand_over();
+
+ private:
+  struct Key {
+    std::int64_t step;
+    int file;
+    std::string request;
+    std::int64_t rank;
+    auto operator<=>(const Key&) const = default;
+  };
+  void add_to_layer(LoggedRequest& request, int layer, const TableRow& row,
+                    std::optional<std::int64_t> token, std::size_t first, std::size_t count);
+  void join_files();
+  void drop_repeated_files();
+  void group_choices();
+  void number_runs(const LoggedRequest& request, int layer, LoggedLayer& its) const;
+  void check_choices(const LoggedRequest& request, int layer, const LoggedLayer& its) const;
+  void hand_over(LoggedRequest& request, const std::vector<int>& layers);
+
+  ImportSink& sink_;
+  int file_ = -1;
+  std::map<Key, std::size_t> index_;
+  std::vector<LoggedRequest> requests_;
+  std::vector<Key> keys_;     // of the requests
+  std::int64_t choices_ = 0;  // of a token; 0: not yet known
+  bool single_ = false;       // rows are of one choice each
+  std::int64_t lacking_ = 0;  // tokens that lack layers
+  bool kept_ = false;         // a token has all layers
+  bool cut_ = false;          // sequences are told by passes alone
+};
+
+}  // namespace moesim

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/import/table_values.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+/// Between numbers of a list in text.
+constexpr std::string_view list_marks = " \t[](),;|{}\"'";
+
+std::optional<std::int64_t> whole(double value) {
+  if (!(std::abs(value) < 9e15) || value != std::floor(value)) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+/// Adds what a JSON value holds; false where it is neither numbers nor lists of them.
+bool add_json_numbers(const JsonElement& json, int depth, TableValue& value) {
+  double number = 0;
+  if (json.get(number) == simdjson::SUCCESS) {
+    value.numbers.push_back(number);
+    return true;
+  }
+  simdjson::dom::array items;
+  if (json.get(items) != simdjson::SUCCESS || depth == 0) return false;
+  bool nested = false;
+  for (const JsonElement item : items) {
+    if (!add_json_numbers(item, depth - 1, value)) return false;
+    nested = nested || item.is_array();
+  }
+  if (!nested) ++value.lists;
+  value.nested = value.nested || nested;
+  return true;
+}
+
+[[noreturn]] void refuse_value(const TableRow& row, TableRole role, const TableValue& value,
+                               const std::string& field) {
+  throw error_in(
+      row.file,
+      fmt::format("field '{}' holds {}, not {}", field,
+                  value.numeric ? "such numbers" : fmt::format("'{}'", value.text.substr(0, 40)),
+                  role == TableRole::experts ? "expert ids" : "a whole number"),
+      fmt::format("--map {}=FIELD names another one",
+                  table_role_names()[static_cast<std::size_t>(role)]),
+      row.line);
+}
+
+bool fill_numbers(TableRow& row, TableRole role, const TableValue& value) {
+  for (const double number : value.numbers) {
+    if (role == TableRole::weights) {
+      row.weights.push_back(static_cast<float>(number));
+      continue;
+    }
+    const auto integer = whole(number);
+    if (!integer) return false;
+    if (role == TableRole::count) {
+      row.counts.push_back(*integer);
+    } else if (*integer < -1 || *integer > 1 << 30) {
+      return false;
+    } else {
+      row.experts.push_back(static_cast<std::int32_t>(*integer));
+    }
+  }
+  return true;
+}
+
+std::optional<std::int64_t>* place_of(TableRow& row, TableRole role) {
+  switch (role) {
+    case TableRole::step:
+      return &row.step;
+    case TableRole::rank:
+      return &row.rank;
+    case TableRole::token:
+      return &row.token;
+    case TableRole::layer:
+      return &row.layer;
+    default:
+      return &row.slot;
+  }
+}
+
+}  // namespace
+
+TableValue value_of_text(std::string_view text) {
+  TableValue value;
+  value.text = text;
+  bool list = false;
+  for (std::size_t at = 0; at < text.size();) {
+    if (list_marks.find(text[at]) != std::string_view::npos) {
+      list = list || text[at] == '[' || text[at] == '(';
+      ++at;
+      continue;
+    }
+    if (text[at] == '+') return value;
+    double number = 0;
+    const auto [end, status] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+    if (status != std::errc()) return value;
+    at = static_cast<std::size_t>(end - text.data());
+    if (at < text.size() && list_marks.find(text[at]) == std::string_view::npos) return value;
+    value.numbers.push_back(number);
+  }
+  value.numeric = !value.numbers.empty();
+  value.lists = list || value.numbers.size() > 1 ? 1 : 0;
+  return value;
+}
+
+std::optional<TableValue> value_of_json(const JsonElement& json) {
+  std::string_view text;
+  if (json.get(text) == simdjson::SUCCESS) return value_of_text(text);
+  TableValue value;
+  value.numeric = add_json_numbers(json, 2, value);
+  if (!value.numeric) return std::nullopt;
+  return value;
+}
+
+void fill(TableRow& row, TableRole role, const TableValue& value, const std::string& field,
+          bool mapped) {
+  const bool single = value.numeric && value.lists == 0;
+  switch (role) {
+    case TableRole::request:
+      row.request = single ? fmt::format("{}", value.numbers.front()) : value.text;
+      return;
+    case TableRole::phase:
+      if (!value.numeric) row.phase = value.text;
+      return;
+    case TableRole::experts:
+      if (!value.numeric || !fill_numbers(row, role, value)) refuse_value(row, role, value, field);
+      row.lists += value.lists;
+      row.nested = row.nested || value.nested;
+      return;
+    case TableRole::weights:
+    case TableRole::count:
+      if (value.numeric && fill_numbers(row, role, value)) return;
+      if (mapped) refuse_value(row, role, value, field);
+      return;
+    default:
+      break;
+  }
+  auto& place = *place_of(row, role);
+  if (single) place = whole(value.numbers.front());
+  if (!place && mapped) refuse_value(row, role, value, field);
+}
+
+void fill_row(TableRow& row, const RolePlaces& places, const TableFields& fields,
+              const std::vector<std::string>& names,
+              const std::function<std::optional<TableValue>(std::size_t field)>& value_of) {
+  for (std::size_t r = 0; r < table_roles; ++r) {
+    const auto role = static_cast<TableRole>(r);
+    for (const std::size_t field : places[r]) {
+      const auto value = value_of(field);
+      if (value) fill(row, role, *value, names[field], fields.mapped(role));
+    }
+    if (places[r].size() > 1 && role == TableRole::experts) row.lists = 1;
+  }
+}
+
+void note_fact(std::string_view name, std::int64_t value, TableFacts& facts) {
+  if (value < 1 || value > 1 << 20) return;
+  const TableFact fact = table_fact(name);
+  if (fact == TableFact::experts) facts.experts = static_cast<int>(value);
+  if (fact == TableFact::top_k) facts.top_k = static_cast<int>(value);
+}
+
+}  // namespace moesim

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of the fields of a log as a row holds them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/import/json_items.h"
+#include "sim/import/table_rows.h"
+
+namespace moesim {
+
+/// Numbers, one or in lists, or text.
+struct TableValue {
+  std::vector<double> numbers;
+  std::int64_t lists = 0;  // that the numbers come in; 0: a single one
+  bool nested = false;     // in lists of lists
+  bool numeric = false;
+  std::string text;  // of what is no number
+};
+
+/// Of CSV or plain text: "3", "[3, 6]", "3 6", "3;6"; anything else is text.
+TableValue value_of_text(std::string_view text);
+
+/// Numbers, lists of numbers and lists of such, and texts; nothing for anything else.
+std::optional<TableValue> value_of_json(const JsonElement& json);
+
+/// Puts a value in its place of the row. A value that does not fit is an Error if the flags map the
+/// field, else the row does not say it.
+void fill(TableRow& row, TableRole role, const TableValue& value, const std::string& field,
+          bool mapped);
+
+/// Fills a row with the values of all fields that say something; `value_of` gives that of a field.
+void fill_row(TableRow& row, const RolePlaces& places, const TableFields& fields,
+              const std::vector<std::string>& names,
+              const std::function<std::optional<TableValue>(std::size_t field)>& value_of);
+
+/// Takes note of a number that says how many experts there are, or how many a token chooses.
+void note_fact(std::string_view name, std::int64_t value, TableFacts& facts);
+
+}  // namespace moesim

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fit as the YAML that topologies read, and as a table for people to judge it by.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/linkfit/hold_out.h"
+#include "sim/linkfit/link_fit.h"
+
+namespace moesim {
+
+/// In double quotes, as YAML and JSON have them.
+std::string quoted(const std::string& text);
+
+struct CalibrationText {
+  std::string name;
+  std::string command;        // that made it, to make it again
+  Seconds exchange_overhead;  // the part of the fixed time that topologies state by that key
+  std::string nominal = {};   // bandwidth of the measured link by its data sheet; empty: unknown
+  std::string source = {};    // who published the measurements; empty: themselves
+};
+
+/// What `moesim calibrate` found.
+struct Calibrated {
+  LinkFit fit;
+  std::optional<HoldOut> held;
+  std::vector<Log> logs;
+};
+
+/// topologies/*.calib.yaml (read_calibration), with latency = (fixed - exchange_overhead) / 2,
+/// since a route has two links of the class.
+std::string calibration_yaml(const Calibrated& result, const CalibrationText& text);
+
+/// Fixed time, rates with their confidence, residuals, errors at sizes held out, and what a
+/// straight line would miss.
+std::string calibration_report(const Calibrated& result);
+
+}  // namespace moesim

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/linkfit/logs/nccl_lines.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+namespace moesim {
+namespace {
+
+constexpr std::string_view blanks = " \t\v\f\r\n";
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool all_digits(std::string_view word) {
+  return !word.empty() && std::ranges::all_of(word, is_digit);
+}
+
+/// Bytes of a data type of nccl-tests or rccl-tests, of any version; 0 for other words.
+int type_width(std::string_view word) {
+  constexpr std::array<std::pair<std::string_view, int>, 20> types = {{
+      {"int8", 1},     {"uint8", 1},  {"char", 1},   {"fp8", 1},    {"fp8_e4m3", 1},
+      {"fp8_e5m2", 1}, {"f8e4m3", 1}, {"f8e5m2", 1}, {"half", 2},   {"float16", 2},
+      {"bfloat16", 2}, {"int", 4},    {"int32", 4},  {"uint32", 4}, {"float", 4},
+      {"float32", 4},  {"int64", 8},  {"uint64", 8}, {"double", 8}, {"float64", 8},
+  }};
+  const auto at = std::ranges::find(types, word, &std::pair<std::string_view, int>::first);
+  return at == types.end() ? 0 : at->second;
+}
+
+/// "host:pid:tid".
+bool is_process(std::string_view word) {
+  const std::size_t last = word.rfind(':');
+  if (last == std::string_view::npos || last == 0) return false;
+  const std::size_t first = word.rfind(':', last - 1);
+  return first != std::string_view::npos && first > 0 && all_digits(word.substr(last + 1)) &&
+         all_digits(word.substr(first + 1, last - first - 1));
+}
+
+/// How much of a word belongs to a row whose end NCCL printed into: "-1n1:4000:4100".
+std::size_t glued(std::string_view word) {
+  if (word.starts_with("-1")) return 2;
+  const auto letter = std::ranges::find_if_not(word, is_digit);
+  return letter != word.end() && *letter != ':' && *letter != '.' && *letter != '-'
+             ? static_cast<std::size_t>(letter - word.begin())
+             : 0;
+}
+
+/// Without "[1,0]<stdout>:" and the like, each two blanks.
+std::string without_tags(std::string_view line) {
+  constexpr std::size_t longest = 200;  // tags name hosts
+  constexpr std::string_view stream = "]<std";
+  std::string plain;
+  std::size_t from = 0;
+  for (std::size_t at = line.find(stream); at != line.npos; at = line.find(stream, at + 1)) {
+    const std::size_t begin = std::max(from, at - std::min(at, longest));
+    const std::size_t open = line.substr(begin, at - begin).rfind('[');
+    const std::size_t end = line.substr(at, 12).find(">:");
+    if (begin > at || open == line.npos || end == line.npos) continue;
+    plain += line.substr(from, begin + open - from);
+    plain += "  ";
+    from = at + end + 2;
+  }
+  plain += line.substr(from);
+  return plain;
+}
+
+}  // namespace
+
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  for (std::size_t at = line.find_first_not_of(blanks); at != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(blanks, at), line.size());
+    words.emplace_back(line.substr(at, end - at));
+    at = line.find_first_not_of(blanks, end);
+  }
+  return words;
+}
+
+std::optional<long long> whole_in(std::string_view word) {
+  long long value = 0;
+  const auto [stop, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (problem != std::errc() || stop != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+std::string plain_line(const std::string& line) {
+  std::string plain;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] == '\r') {
+      plain += ' ';
+    } else if (line[at] != '\x1b') {
+      plain += line[at];
+    } else if (at + 1 < line.size() && line[at + 1] == '[') {
+      at = std::min(line.find_first_not_of("0123456789;?", at + 2), line.size());
+    } else {
+      ++at;  // of two characters
+    }
+  }
+  return without_tags(plain);
+}
+
+std::optional<LibraryOutput> library_output(const std::string& line) {
+  std::size_t marker = std::string::npos;
+  for (const char* kind : {"NCCL INFO", "NCCL WARN", "NCCL TRACE", "NCCL CALL", "NCCL ABORT"}) {
+    marker = std::min(marker, line.find(kind));
+  }
+  if (marker == std::string::npos) return std::nullopt;
+  LibraryOutput found{marker, "", line.substr(marker), line.compare(marker, 9, "NCCL INFO") == 0};
+  // The process is before the marker, with a device and maybe a file in between.
+  std::size_t end = marker;
+  for (int back = 0; back < 4; ++back) {
+    const std::size_t last = end == 0 ? end : line.find_last_not_of(blanks, end - 1);
+    if (end == 0 || last == std::string::npos) break;
+    const std::size_t before = line.find_last_of(blanks, last);
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    std::string_view word(line.data() + begin, last + 1 - begin);
+    if (is_process(word)) {
+      // A tag of a launcher may touch it: "(worker-0)n1:4000:4100".
+      word = word.substr(0, word.rfind(':', word.rfind(':') - 1));
+      const std::size_t row = row_words(line.substr(0, begin), false) ? glued(word) : 0;
+      const std::size_t tag = word.find_last_of(":>])");
+      found.at = begin + row;
+      found.host = std::string(word.substr(tag == std::string_view::npos ? row : tag + 1));
+      break;
+    }
+    end = begin;
+  }
+  return found;
+}
+
+std::optional<RankLine> rank_line(const std::string& line) {
+  const std::vector<std::string> words = words_of(line);
+  const auto value = [&](std::string_view key) -> std::optional<long long> {
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+      if (words[i] == key || words[i] == "#" + std::string(key)) return whole_in(words[i + 1]);
+    }
+    return std::nullopt;
+  };
+  const auto rank = value("Rank"), device = value("device");
+  const auto on = std::ranges::find(words, "on");
+  const bool sound = rank && device && words.end() - on > 3 && *(on + 2) == "device";
+  if (!sound || *rank < 0 || *rank > (1 << 24)) return std::nullopt;
+  const std::size_t name = line.find("] ", line.find("device "));
+  RankLine found{static_cast<int>(*rank), static_cast<int>(value("Group").value_or(0)), *(on + 1),
+                 ""};
+  if (name != std::string::npos) {
+    found.gpu = line.substr(name + 2);
+    found.gpu.resize(found.gpu.find_last_not_of(blanks) + 1);
+  }
+  return found;
+}
+
+std::vector<std::string> columns_in(const std::string& line) {
+  std::vector<std::string> words = words_of(line);
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string first = words[i].substr(words[i].find_last_of('#') + 1);
+    const bool begins = (first == "size" && words[i + 1] == "count") ||
+                        (first == "bytes" && words[i + 1] == "N");  // before 2.0
+    if (!begins) continue;
+    words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
+    words.front() = "size";
+    return words;
+  }
+  return {};
+}
+
+std::optional<RowWords> row_words(const std::string& line, bool has_root) {
+  const std::vector<std::string> words = words_of(line);
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    const int width = type_width(words[i]);
+    if (width == 0 || !all_digits(words[i - 1])) continue;
+    const std::string& first = words[i - 2];
+    const std::string size = first.substr(first.find_last_not_of("0123456789") + 1);  // of a prefix
+    if (size.empty()) continue;
+    const auto count = whole_in(words[i - 1]);
+    const auto bytes = whole_in(size);
+    const bool whole = count && bytes && *bytes % width == 0 && *bytes / width == *count;
+    RowWords row{size, whole, "", "", {}};
+    std::size_t next = i + 1;
+    const auto is_number = [](const std::string& word) {
+      return is_digit(word[0]) || word[0] == '-' || word[0] == '.' || word == "N/A";
+    };
+    if (next < words.size() && !is_number(words[next])) row.redop = words[next++];
+    if (next < words.size() && has_root) row.root = words[next++];
+    row.rest.assign(words.begin() + static_cast<std::ptrdiff_t>(next), words.end());
+    return row;
+  }
+  return std::nullopt;
+}
+
+std::string program_in(const std::string& line) {
+  const std::size_t at = line.find("_perf");
+  if (at == std::string::npos) return "";
+  const auto part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  std::size_t begin = at, end = at + 5;
+  while (begin > 0 && part(line[begin - 1])) --begin;
+  while (end < line.size() && part(line[end])) ++end;
+  // "src/all_reduce_perf.cu" is no command, nor is a folder of that name.
+  if (end < line.size() && (line[end] == '.' || line[end] == '/')) return "";
+  return line.substr(begin, end - begin);
+}
+
+std::string word_after(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return "";
+  const std::size_t start = line.find_first_not_of(blanks, at + key.size());
+  if (start == std::string_view::npos) return "";
+  return std::string(line.substr(start, line.find_first_of(blanks, start) - start));
+}
+
+bool tells_of_an_end(std::string_view line) {
+  std::string lower(line);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  constexpr std::array<std::string_view, 20> signs = {
+      "nccl warn", "failure", "failed",       "error",         "killed",
+      "signal",    "abort",   "cancelled",    "canceled",      "time limit",
+      "timed out", "timeout", "segmentation", "out of memory", "terminated",
+      "exited",    "fatal",   "traceback",    "no space left", "interrupt"};
+  return std::ranges::any_of(
+      signs, [&](std::string_view sign) { return lower.find(sign) != std::string::npos; });
+}
+
+}  // namespace moesim

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/linkfit/logs/nccl_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/linkfit/logs/formats.h"
+
+namespace moesim {
+
+NcclTable::NcclTable(const std::vector<std::string>& columns, bool in_place,
+                     const std::string& file, int line) {
+  const auto is_time = [](const std::string& c) { return c == "time" || c == "cputime"; };
+  timestamps_ = columns.back() == "timestamp";
+  has_root_ = std::ranges::count(columns, "root") > 0;
+  has_redop_ = std::ranges::count(columns, "redop") + std::ranges::count(columns, "op") > 0;
+  names_.assign(std::ranges::find_if(columns, is_time), columns.end());
+  words_ = names_.size() + (timestamps_ ? 1 : 0);
+  std::vector<std::size_t> times;
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    if (is_time(names_[i])) times.push_back(i);
+  }
+  const std::size_t half = in_place ? 1 : 0;
+  const bool sound = times.size() > half && times[half] + 3 < names_.size() &&
+                     names_[times[half] + 1] == "algbw" && names_[times[half] + 2] == "busbw";
+  if (!sound) {
+    throw error_in(file, "lacks the columns time, algbw, busbw and #wrong",
+                   in_place ? "some tests have no in-place times"
+                            : "give the output of nccl-tests as it was printed",
+                   line);
+  }
+  time_ = times[half];
+  out_of_place_ = times.front();
+  in_place_ = times.back();
+  const std::string& check = names_[time_ + 3];
+  counts_wrong_ = check == "#wrong";
+  if (check == "res") to_microseconds_ = 1e3;  // before 2.0
+}
+
+void NcclTable::add(const std::vector<std::string>& row, const std::string& file, int line,
+                    NcclTest& test) const {
+  const auto value = [&](std::size_t column) {
+    return number_in(file, line, "'" + names_[column] + "'", row[column + 1]);
+  };
+  NcclRow result{number_in(file, line, "'size'", row[0]), value(time_) * to_microseconds_,
+                 value(time_ + 1), value(time_ + 2), line};
+  // Times of seven digits have an exponent and two digits: the bandwidth has more.
+  if (row[time_ + 1].find('e') != std::string::npos && result.algbw > 0) {
+    result.microseconds = result.size / result.algbw / 1e3;
+  }
+  const std::string& check = row[time_ + 4];
+  if (check == "N/A") {
+    test.checked = false;
+  } else if (check.ends_with('*') || (counts_wrong_ && value(time_ + 3) != 0)) {
+    throw error_in(file, fmt::format("{} wrong elements at size {}", check, row[0]),
+                   wrong_results_hint, line);
+  }
+  const auto checks = [&](std::size_t time) {
+    return time + 3 < names_.size() && row[time + 4] != "N/A";
+  };
+  test.marks.checked = checks(out_of_place_);
+  test.marks.checked_in_place = checks(in_place_);
+  if (timestamps_) test.date = row[words_ - 1];
+  test.rows.push_back(result);
+}
+
+}  // namespace moesim

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what a log says of its tests to the times of one setting.
+#include "sim/linkfit/logs/nccl_test.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/linkfit/logs/formats.h"
+
+namespace moesim {
+namespace {
+
+/// GPUs of a rack that NVLink joins although each tray of four has a host name (NVIDIA GB200 NVL72
+/// and GB300 NVL72).
+constexpr int rack_domain = 72;
+
+bool in_racks(const std::string& gpu) {
+  return gpu.find("GB200") != std::string::npos || gpu.find("GB300") != std::string::npos;
+}
+
+Collective collective_in(const NcclTest& test, int ranks, const std::string& file,
+                         const LogChoice& choice) {
+  if (!test.program.empty()) {
+    if (const auto known = collective_of(test.program)) return *known;
+    throw error_in(
+        file, fmt::format("'{}' is none of the tests whose bytes per link are known", test.program),
+        "alltoall, sendrecv, all_gather, reduce_scatter, all_reduce, broadcast, reduce, gather or "
+        "scatter",
+        test.program_line);
+  }
+  if (choice.collective) return *choice.collective;
+  if (const auto shown = collective_by_figures(test, ranks)) return *shown;
+  throw error_in(file, "does not say which collective it measures",
+                 "--collective NAME does, for output of older nccl-tests", test.line);
+}
+
+int ranks_in(const NcclTest& test, const std::string& file, const LogChoice& choice) {
+  if (test.ranks.repeated()) {
+    throw error_in(file,
+                   "lists a rank twice: each process ran a test by itself, and their output mixed",
+                   "build nccl-tests with MPI=1, so that the processes find each other", test.line);
+  }
+  const int ranks = test.ranks.ranks() > 0 ? test.ranks.ranks() : choice.ranks.value_or(0);
+  if (ranks == 0) {
+    throw error_in(file, "has no lines '#  Rank ...' before its table",
+                   "give the whole output, or --ranks N and --hosts N", test.line);
+  }
+  if (ranks < 2) {
+    throw error_in(file, "ran with one rank: nothing crossed a link", "run at least two",
+                   test.line);
+  }
+  return ranks;
+}
+
+int hosts_in(const NcclTest& test, int ranks, const std::string& file, const LogChoice& choice) {
+  int hosts = choice.hosts ? *choice.hosts : test.ranks.hosts().value_or(0);
+  // Whoever says that all is inside a domain, or how large it is, needs no hosts.
+  const bool inside = choice.reach == LinkReach::host || (choice.domain && *choice.domain >= ranks);
+  if (hosts == 0 && inside) hosts = 1;
+  if (hosts == 0 && choice.domain && ranks % *choice.domain == 0) hosts = ranks / *choice.domain;
+  if (hosts == 0) {
+    throw error_in(file, fmt::format("does not say on how many hosts its {} ranks ran", ranks),
+                   "--hosts says how many, or names them: --hosts 8, --hosts n1,n2", test.line);
+  }
+  if (hosts > ranks) {
+    throw error_in(file, fmt::format("{} ranks cannot run on {} hosts", ranks, hosts),
+                   "--hosts counts machines", test.line);
+  }
+  return hosts;
+}
+
+/// Throws Error for a test whose times cannot be used.
+Setting setting_of(const NcclTest& test, const std::string& file, const LogChoice& choice) {
+  if (!test.has_table) {
+    throw error_in(file,
+                   test.cause.empty() ? "has no line with the columns of nccl-tests"
+                                      : fmt::format("ended before its table: {}", test.cause),
+                   "give the whole output, its lines with '#' included", test.cause_line);
+  }
+  if (test.fault) throw *test.fault;
+  const int ranks = ranks_in(test, file, choice);
+  const Collective collective = collective_in(test, ranks, file, choice);
+  return {collective, ranks, hosts_in(test, ranks, file, choice)};
+}
+
+/// Why the choice leaves the setting out; empty when it does not.
+std::string mismatch(const Setting& setting, const LogChoice& choice) {
+  if (choice.collective && *choice.collective != setting.collective) {
+    return fmt::format("holds {}, not {}", name_of(setting.collective),
+                       name_of(*choice.collective));
+  }
+  if (choice.ranks && *choice.ranks != setting.ranks) {
+    return fmt::format("is of {} ranks, not of {}", setting.ranks, *choice.ranks);
+  }
+  return "";
+}
+
+/// Throws Error unless bandwidths and time agree within rounding: with columns mixed up, or another
+/// number of ranks, they do not.
+void check_row(const std::string& file, const Setting& setting, const NcclRow& row) {
+  if (!(row.microseconds > 0 && std::isfinite(row.microseconds))) {
+    throw error_in(file, "a time is not above 0", "run more iterations (-n)", row.line);
+  }
+  // Times are printed with 3 to 7 digits, bandwidths with 2 decimals.
+  const double algbw = row.size / row.microseconds / 1e3;
+  const auto agree = [](double printed, double computed) {
+    return std::abs(printed - computed) <= 0.02 * computed + 0.011;
+  };
+  const char* hint =
+      "columns are size (B), time (us), algbw and busbw (GB/s) as nccl-tests has them";
+  if (!agree(row.algbw, algbw)) {
+    throw error_in(file,
+                   fmt::format("{} bytes in {} us are {:.2f} GB/s, but algbw is {}", row.size,
+                               row.microseconds, algbw, row.algbw),
+                   hint, row.line);
+  }
+  const double busbw =
+      algbw * link_bytes_per_byte({setting.collective, setting.ranks, 1}, LinkReach::host);
+  if (!agree(row.busbw, busbw)) {
+    throw error_in(
+        file,
+        fmt::format("algbw {} of {} with {} ranks is a busbw of {:.2f}, not {}", row.algbw,
+                    name_of(setting.collective), setting.ranks, busbw, row.busbw),
+        hint, row.line);
+  }
+}
+
+/// "after 12 rows: line 57 says '...'".
+std::string ending(const NcclTest& test) {
+  const std::size_t rows = test.rows.size();
+  std::string why = "the summary of nccl-tests is missing";
+  if (!test.cause.empty()) {
+    why = fmt::format("line {} says '{}'", test.cause_line, test.cause);
+  } else if (test.cut_line != 0) {
+    why = fmt::format("line {} is cut in the middle of a row", test.cut_line);
+  }
+  return fmt::format("after {} row{}: {}", rows, rows == 1 ? "" : "s", why);
+}
+
+/// Adds what a test measured to the log of its setting.
+void take(const NcclTest& test, const Setting& setting, const LinkShare& share, bool named,
+          const std::string& file, const std::string& place, Log& log) {
+  for (const NcclRow& row : test.rows) {
+    if (row.size == 0) continue;
+    check_row(file, setting, row);
+    share.add(row.size, Seconds(row.microseconds * 1e-6), log);
+  }
+  if (!test.ended) log.notes.push_back(place + "ends early, " + ending(test));
+  for (const std::string& note : test.notes) log.notes.push_back(place + note);
+  if (test.program.empty() && !named) {
+    log.notes.push_back(fmt::format("{}names no collective: {} by its columns and bandwidths",
+                                    place, name_of(setting.collective)));
+  }
+  log.checked = log.checked && test.checked;
+  if (log.gpu.empty()) log.gpu = test.gpu;
+  if (log.library.empty()) log.library = test.library;
+  if (log.date.empty()) log.date = test.date;
+}
+
+/// A test that the choice allows.
+struct Taken {
+  const NcclTest* test;
+  Setting setting;
+};
+
+struct Selection {
+  std::vector<Taken> taken;
+  std::vector<std::string> others;  // settings that the choice leaves out
+  std::vector<std::string> notes;   // tests that cannot be taken
+  std::optional<Error> refused;     // the first of these
+  std::string mismatch;             // the first
+};
+
+Selection select(const std::vector<NcclTest>& tests, const std::string& file,
+                 const LogChoice& choice) {
+  Selection result;
+  for (const NcclTest& test : tests) {
+    try {
+      const Setting setting = setting_of(test, file, choice);
+      const std::string why = mismatch(setting, choice);
+      if (why.empty()) {
+        result.taken.push_back({&test, setting});
+      } else {
+        if (result.others.empty()) result.mismatch = why;
+        result.others.push_back(fmt::format("{} (line {})", label(setting), test.line));
+      }
+    } catch (const Error& e) {
+      if (!result.refused) result.refused = e;
+      result.notes.push_back(fmt::format("leaves out the test of line {}: {}", test.line,
+                                         e.diagnostics().front().message));
+    }
+  }
+  return result;
+}
+
+/// Throws Error unless what is taken is of one setting.
+void check_one(const Selection& all, const std::string& file) {
+  if (all.taken.empty()) {
+    if (all.others.size() == 1 && !all.refused) throw error_in(file, all.mismatch);
+    if (all.others.empty() && all.refused) throw *all.refused;
+    throw error_in(file, "holds nothing of what is chosen",
+                   fmt::format("it has {}", fmt::join(all.others, "; ")));
+  }
+  const auto same = [&](const Taken& one) {
+    return label(one.setting) == label(all.taken[0].setting);
+  };
+  if (std::ranges::all_of(all.taken, same)) return;
+  std::vector<std::string> settings;
+  for (const Taken& one : all.taken) {
+    settings.push_back(fmt::format("{} (line {})", label(one.setting), one.test->line));
+  }
+  throw error_in(file, fmt::format("holds several settings: {}", fmt::join(settings, "; ")),
+                 "choose with --collective, --ranks or --test N, the N-th test");
+}
+
+std::vector<NcclTest> chosen_test(std::vector<NcclTest> tests, const std::string& file,
+                                  const LogChoice& choice) {
+  if (!choice.test) return tests;
+  if (*choice.test > std::ssize(tests)) {
+    throw error_in(file,
+                   fmt::format("has {} test{}, not {}", tests.size(), tests.size() == 1 ? "" : "s",
+                               *choice.test),
+                   "--test counts from 1");
+  }
+  return {tests[static_cast<std::size_t>(*choice.test) - 1]};
+}
+
+/// NVLink spans the hosts if the user, NCCL or the kind of GPU says so.
+LogChoice with_domain(const Taken& first, LogChoice choice, Log& log) {
+  if (choice.domain || first.setting.hosts == 1) return choice;
+  const auto told = first.test->nvlink_between_hosts;
+  if (!told.value_or(in_racks(first.test->gpu))) return choice;
+  choice.domain = rack_domain;
+  log.notes.push_back(fmt::format(
+      "takes the hosts as one NVLink domain of up to {} GPUs, {}; --domain says otherwise",
+      rack_domain,
+      told ? "since NCCL says MNNVL 1" : "as " + first.test->gpu + " are joined in racks"));
+  return choice;
+}
+
+}  // namespace
+
+Log log_of(const std::vector<NcclTest>& tests, const std::string& file, const LogChoice& choice) {
+  if (tests.empty()) return log_of({NcclTest{}}, file, choice);  // says that there is no table
+  const std::vector<NcclTest> among = chosen_test(tests, file, choice);
+  const Selection all = select(among, file, choice);
+  check_one(all, file);
+  Log log;
+  log.checked = true;
+  const Taken& first = all.taken.front();
+  const LinkShare share = link_share(file, first.setting, with_domain(first, choice, log), log);
+  for (const Taken& one : all.taken) {
+    const std::string place =
+        among.size() == 1 ? "" : fmt::format("the test of line {} ", one.test->line);
+    take(*one.test, one.setting, share, choice.collective.has_value(), file, place, log);
+  }
+  const auto early =
+      std::ranges::find_if(all.taken, [](const Taken& one) { return !one.test->ended; });
+  const auto is_first = [&](const Sample& s) { return s.bytes == log.samples.front().bytes; };
+  if (early != all.taken.end() && std::ranges::all_of(log.samples, is_first)) {
+    throw error_in(file, "ends early, " + ending(*early->test), "run the test to its end");
+  }
+  if (log.samples.empty() && !log.notes.empty()) throw error_in(file, log.notes.front());
+  log.runs = static_cast<int>(all.taken.size());
+  log.notes.insert(log.notes.end(), all.notes.begin(), all.notes.end());
+  return log;
+}
+
+}  // namespace moesim

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nccl-tests write with -J (JSON version 3, read in 2.19.6, commit a0b82b2, src/util.cu).
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.h"
+#include "sim/base/json.h"
+#include "sim/linkfit/logs/formats.h"
+#include "sim/linkfit/logs/nccl_test.h"
+
+namespace moesim {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+class JsonLog {
+ public:
+  JsonLog(const std::string& text, std::string file, const LogChoice& choice)
+      : file_(std::move(file)),
+        choice_(choice),
+        root_(parse_json(
+            text, {file_, 1, "run the test to its end: it closes the file when it is done"})) {}
+
+  NcclTest read() {
+    test_.has_table = test_.ended = true;
+    read_setting();
+    if (root_.contains("start_time")) test_.date = part(root_, "start_time", &json::is_string);
+    if (root_.contains("nccl_version")) {
+      test_.library = fmt::format("NCCL {}", root_["nccl_version"].dump());
+    }
+    const json results = part(root_, "results", &json::is_array);
+    for (std::size_t i = 0; i < results.size(); ++i) read_result(results[i], i);
+    const json bounds = part(root_, "out_of_bounds", &json::is_object);
+    if (part(bounds, "count", &json::is_number).get<double>() != 0) {
+      fail("the test found wrong results", wrong_results_hint);
+    }
+    return std::move(test_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const {
+    throw error_in(file_, message, hint);
+  }
+
+  /// A member of the right kind.
+  json part(const json& object, const char* key, bool (json::*is)() const noexcept) const {
+    const auto at = object.is_object() ? object.find(key) : object.end();
+    if (!object.is_object() || at == object.end() || !((*at).*is)()) {
+      fail(fmt::format("'{}' is missing or of the wrong kind", key),
+           "give the file that a test of nccl-tests wrote with -J");
+    }
+    return *at;
+  }
+
+  void read_setting() {
+    const json args = part(root_, "args", &json::is_array);
+    if (!args.empty() && args[0].is_string()) test_.program = args[0].get<std::string>();
+    const json config = part(root_, "config", &json::is_object);
+    const double local = part(config, "nthreads", &json::is_number).get<double>() *
+                         part(config, "ngpus", &json::is_number).get<double>();
+    if (!(local >= 1 && local <= 1024)) fail("has no GPUs in a process, or too many");
+    test_.ranks.set_local(static_cast<int>(local));
+    for (const json& device : part(config, "devices", &json::is_array)) {
+      const double rank = part(device, "rank", &json::is_number);
+      const double group =
+          device.value("group", json(0)).is_number() ? device.value("group", 0.) : 0;
+      if (!(rank >= 0 && rank < 1 << 24)) fail("has a rank that is none");
+      test_.ranks.list(static_cast<int>(rank), static_cast<int>(group),
+                       part(device, "hostname", &json::is_string));
+      test_.gpu = part(device, "device_info", &json::is_string);
+    }
+  }
+
+  void read_result(const json& result, std::size_t number) {
+    const double size = part(result, "size", &json::is_number);
+    const json body =
+        part(result, choice_.in_place ? "in_place" : "out_of_place", &json::is_object);
+    const json wrong = body.value("nwrong", json());
+    if (!wrong.is_number()) {
+      test_.checked = false;
+    } else if (wrong.get<double>() != 0) {
+      fail(fmt::format("results[{}]: {} wrong elements at size {}", number, wrong.dump(), size),
+           wrong_results_hint);
+    }
+    const char* time = body.contains("cpu_time") ? "cpu_time" : "time";
+    test_.rows.push_back({size, part(body, time, &json::is_number),
+                          part(body, "alg_bw", &json::is_number),
+                          part(body, "bus_bw", &json::is_number)});
+  }
+
+  std::string file_;
+  const LogChoice& choice_;
+  json root_;
+  NcclTest test_;
+};
+
+}  // namespace
+
+Log parse_nccl_tests_json(const std::string& text, const std::string& file,
+                          const LogChoice& choice) {
+  Log log = log_of({JsonLog(text, file, choice).read()}, file, choice);
+  log.kind = "nccl-tests JSON";
+  return log;
+}
+
+}  // namespace moesim

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nccl-tests print (read in 1.0 to 2.19.6, src/common.cu and src/util.cu): lines with
+// versions, one per rank, names of columns, then a row per size and a summary. Launchers put any
+// prefix before them, NCCL and processes print in between, and a file may hold several tests.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "sim/base/text.h"
+#include "sim/linkfit/logs/formats.h"
+#include "sim/linkfit/logs/nccl_lines.h"
+#include "sim/linkfit/logs/nccl_table.h"
+
+namespace moesim {
+namespace {
+
+/// How a row of today looks, for excerpts without names of columns.
+const std::vector<std::string> todays_columns = {"size",  "count", "type",  "redop",  "root",
+                                                 "time",  "algbw", "busbw", "#wrong", "time",
+                                                 "algbw", "busbw", "#wrong"};
+
+bool begins_as_value(const std::string& word) {
+  return word == "N/A" || word[0] == '.' || (word[0] >= '0' && word[0] <= '9');
+}
+
+bool is_value(const std::string& word) {
+  return word == "N/A" || (begins_as_value(word) && word.back() >= '0' && word.back() <= '9' &&
+                           word.find_first_not_of("0123456789.e+-:") == std::string::npos);
+}
+
+class TextLog {
+ public:
+  TextLog(const std::string& text, std::string file, const LogChoice& choice)
+      : lines_(lines_of(text)), file_(std::move(file)), choice_(choice) {}
+
+  std::vector<NcclTest> read() {
+    for (const std::string& raw : lines_) {
+      ++number_;
+      try {
+        read_line(plain_line(raw));
+      } catch (const Error& e) {
+        if (!test().fault) test().fault = e;
+      }
+    }
+    finish();
+    return std::move(tests_);
+  }
+
+ private:
+  NcclTest& test() {
+    if (tests_.empty()) start();
+    return tests_.back();
+  }
+
+  void start() {
+    finish();
+    tests_.emplace_back().line = number_;
+    tests_.back().program = mentioned_;
+    table_ = {};
+  }
+
+  /// A line of the preamble begins a test if the one before has its ranks or table.
+  void preamble() {
+    if (tests_.empty() || test().has_table || test().ranks.listed() || test().ended) start();
+  }
+
+  void finish() {
+    if (!tests_.empty() && !pending_.empty()) {
+      test().cut_line = pending_line_;
+      pending_.clear();
+    }
+    if (!tests_.empty() && broken_ > 0) {
+      test().notes.push_back(
+          fmt::format("leaves out {} row{} that other output broke, first in line {}", broken_,
+                      broken_ == 1 ? "" : "s", first_broken_));
+    }
+    broken_ = 0;
+  }
+
+  void read_line(const std::string& line) {
+    if (const auto output = library_output(line)) {
+      library(*output, line);
+      if (output->at > 0) own_line(line.substr(0, output->at));
+    } else {
+      own_line(line);
+    }
+  }
+
+  void library(const LibraryOutput& output, const std::string& line) {
+    if (!output.info) ending(line.substr(output.at));
+    // What it says after the table is of communicators that end, or of the next test.
+    if (!tests_.empty() && test().has_table) return;
+    if (const std::string spans = word_after(output.text, " MNNVL "); !spans.empty()) {
+      test().nvlink_between_hosts = spans == "1";
+    }
+    const std::string of = word_after(output.text, " nranks ");
+    const auto ranks = whole_in(of.empty() ? word_after(output.text, " nRanks ") : of);
+    const auto rank = whole_in(word_after(output.text, " rank "));
+    if (!ranks || !rank || output.host.empty()) return;
+    if (*rank < 0 || *rank >= *ranks || *ranks > (1 << 24)) return;
+    test().ranks.tell(static_cast<int>(*rank), static_cast<int>(*ranks), output.host);
+  }
+
+  /// A line without what NCCL printed.
+  void own_line(const std::string& line) {
+    if (header(line)) return;
+    if (const std::vector<std::string> columns = columns_in(line); !columns.empty()) {
+      if (test().has_table) start();
+      start_table(columns);
+      return;
+    }
+    if (const auto row = row_words(line, table_.has_root())) {
+      if (test().ended) start();
+      if (!test().has_table) start_table(todays_columns);
+      if (!pending_.empty()) broken_row();
+      note_marks(*row);
+      pending_ = {row->size};
+      pending_line_ = number_;
+      pending_.insert(pending_.end(), row->rest.begin(), row->rest.end());
+      complete_row();
+    } else if (!pending_.empty() && continues(line)) {
+      complete_row();
+    } else {
+      ending(line);
+    }
+  }
+
+  void note_marks(const RowWords& row) {
+    NcclMarks& marks = test().marks;
+    marks.blank_redop = row.redop.empty();
+    marks.reduces = !row.redop.empty() && row.redop != "none";
+    marks.rooted = !row.root.empty() && row.root != "-1";
+    if (row.size != "0") marks.whole_count = row.whole_count;
+  }
+
+  /// Whether the line is one of those around the table; takes what it says.
+  bool header(const std::string& line) {
+    const auto has = [&](const char* text) { return line.find(text) != std::string::npos; };
+    if (has("ccl-tests version ") || has("NCCL Tests compiled with NCCL")) {
+      preamble();
+      const std::string library = word_after(line, "ccl-library=");
+      const char* kind = has("rccl-library=") ? "RCCL " : "NCCL ";
+      test().library = library.empty() ? "NCCL " + word_after(line, "compiled with NCCL")
+                                       : kind + library + ", nccl-tests " +
+                                             word_after(line, "ccl-tests version");
+    } else if (has("Collective test starting:")) {
+      preamble();
+      name(word_after(line, "starting:"));
+    } else if (has("Collective test concluded:")) {
+      if (test().program.empty() || test().program_line == 0) name(word_after(line, "concluded:"));
+    } else if (has("nThread ") && has("nGpus ")) {
+      preamble();
+      const auto threads = whole_in(word_after(line, "nThread "));
+      const auto gpus = whole_in(word_after(line, "nGpus "));
+      const auto sound = [](long long n) { return n > 0 && n <= 1024; };
+      if (threads && gpus && sound(*threads) && sound(*gpus) && sound(*threads * *gpus)) {
+        test().ranks.set_local(static_cast<int>(*threads * *gpus));
+      }
+    } else if (has("Using devices")) {
+      preamble();
+    } else if (const auto rank = rank_line(line)) {
+      if (test().has_table) start();
+      test().ranks.list(rank->rank, rank->group, rank->host);
+      test().gpu = rank->gpu;
+    } else if (has("Out of bounds values")) {
+      summary(has("FAILED"));
+    } else if (has("Avg bus bandwidth")) {
+      return true;
+    } else {
+      mention(program_in(line));
+      return false;
+    }
+    return true;
+  }
+
+  void name(const std::string& program) {
+    test().program = program;
+    test().program_line = number_;
+  }
+
+  /// A command names the test that follows, or the one that says no name itself.
+  void mention(const std::string& program) {
+    const bool other =
+        program.starts_with("alltoallv_perf") || program.starts_with("hypercube_perf");
+    if (!other && (program.empty() || !collective_of(program))) return;
+    mentioned_ = program;
+    if (!tests_.empty() && !test().has_table && test().program_line == 0) test().program = program;
+  }
+
+  void summary(bool failed) {
+    if (!pending_.empty()) broken_row();
+    test().ended = true;
+    test().cause.clear();
+    if (failed && !test().fault) {
+      test().fault = error_in(file_, "the test found wrong results", wrong_results_hint, number_);
+    }
+  }
+
+  void start_table(const std::vector<std::string>& columns) {
+    test().has_table = true;
+    test().cause.clear();
+    table_ = {};
+    table_ = NcclTable(columns, choice_.in_place, file_, number_);
+    test().marks.redop_column = table_.has_redop();
+  }
+
+  /// Whether the line is of a row that other output has broken; adds what it has of it.
+  bool continues(const std::string& line) {
+    const std::vector<std::string> words = words_of(line);
+    const auto other = std::find_if_not(words.rbegin(), words.rend(), is_value);
+    const auto values = static_cast<std::size_t>(other - words.rbegin());
+    const std::size_t missing = table_.words() + 1 - pending_.size();
+    if (values == 0 || (values < missing && values < words.size())) return false;
+    pending_.insert(pending_.end(),
+                    words.end() - static_cast<std::ptrdiff_t>(std::min(values, missing)),
+                    words.end());
+    return true;
+  }
+
+  void broken_row() {
+    if (broken_++ == 0) first_broken_ = pending_line_;
+    pending_.clear();
+  }
+
+  /// Takes the row if all of it is there.
+  void complete_row() {
+    // What follows the last value of a broken row is not of it.
+    const auto other = std::find_if_not(pending_.begin() + 1, pending_.end(), begins_as_value);
+    if (other - pending_.begin() <= static_cast<std::ptrdiff_t>(table_.words())) {
+      pending_.erase(other, pending_.end());
+    }
+    if (pending_.size() < table_.words() + 1) return;
+    const std::vector<std::string> words = std::move(pending_);
+    pending_.clear();
+    if (test().fault) return;
+    table_.add(words, file_, pending_line_, test());
+    test().cause.clear();  // it did not end there
+  }
+
+  /// Keeps the first line after the table's beginning that says why the test ended early.
+  void ending(const std::string& line) {
+    if (tests_.empty() || test().ended || !test().cause.empty()) return;
+    if (line.find_first_not_of("# \t") == std::string::npos || !tells_of_an_end(line)) return;
+    constexpr std::size_t most = 120;
+    std::string shown = printable(line.substr(line.find_first_not_of(" \t")));
+    if (shown.size() > most) shown = shown.substr(0, most) + "...";
+    test().cause = shown;
+    test().cause_line = number_;
+  }
+
+  std::vector<std::string> lines_;
+  std::string file_;
+  const LogChoice& choice_;
+  int number_ = 0;  // of the line
+  std::vector<NcclTest> tests_;
+  std::string mentioned_;  // the test of the last command
+  NcclTable table_;
+  std::vector<std::string> pending_;  // size and values of a row that may not be whole
+  int pending_line_ = 0;
+  int broken_ = 0, first_broken_ = 0;
+};
+
+}  // namespace
+
+Log parse_nccl_tests_text(const std::string& text, const std::string& file,
+                          const LogChoice& choice) {
+  Log log = log_of(TextLog(text, file, choice).read(), file, choice);
+  log.kind = "nccl-tests text";
+  return log;
+}
+
+}  // namespace moesim

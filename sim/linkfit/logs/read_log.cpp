@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/linkfit/logs/read_log.h"
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/gzip.h"
+#include "sim/base/text.h"
+#include "sim/linkfit/logs/formats.h"
+
+namespace moesim {
+namespace {
+
+/// Whether there is a table of nccl-tests, or something of what is printed around one.
+bool is_nccl_text(const std::string& text) {
+  const auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
+  return (has("algbw") && has("busbw")) || has("Out of bounds values") ||
+         has("ccl-tests version") || (has("nThread ") && has("nGpus "));
+}
+
+/// Decides by the content, since files of all kinds have all kinds of names: JSON begins with a
+/// brace, a table with a line of names between commas.
+Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
+  check_text(text, file);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) {
+    throw error_in(file, "is empty", "give the whole output of a test");
+  }
+  if (text[first] == '{') return parse_nccl_tests_json(text, file, choice);
+  const std::string line = text.substr(first, text.find('\n', first) - first);
+  const bool table = line.find(',') != std::string::npos && line.find('#') == std::string::npos &&
+                     !is_nccl_text(text);
+  return table ? parse_table(text, file, choice) : parse_nccl_tests_text(text, file, choice);
+}
+
+}  // namespace
+
+Log parse_log(const std::string& text, const std::string& file, const LogChoice& choice) {
+  Log log = parse(text, file, choice);
+  log.file = file;
+  log.hash = hash_of(text);
+  if (log.samples.empty()) {
+    throw error_in(file, "holds no times of exchanges that move bytes",
+                   "run sizes above 0, such as -b 1K -e 1G -f 2");
+  }
+  return log;
+}
+
+Log read_log(const std::string& path, const LogChoice& choice) {
+  const std::string raw = read_file(path);
+  const bool packed = raw.starts_with("\x1f\x8b");
+  Log log = parse_log(packed ? read_text_or_gzip(path) : raw, path, choice);
+  log.hash = hash_of(raw);  // of the file as it lies there, packed or not
+  return log;
+}
+
+}  // namespace moesim

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Published tables of exchange times (CSV), by the names of their columns.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "sim/base/error.h"
+#include "sim/linkfit/logs/formats.h"
+
+namespace moesim {
+namespace {
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::size_t at = 0;
+  for (std::size_t comma = 0; comma != std::string::npos; at = comma + 1) {
+    comma = line.find(',', at);
+    cells.push_back(line.substr(at, comma == std::string::npos ? comma : comma - at));
+  }
+  return cells;
+}
+
+/// Rows of a CSV file by the names of its columns.
+class Csv {
+ public:
+  Csv(const std::string& text, std::string file) : file_(std::move(file)), lines_(lines_of(text)) {
+    while (!lines_.empty() && lines_.back().empty()) lines_.pop_back();
+    names_ = cells_of(lines_.front());
+  }
+
+  const std::string& file() const { return file_; }
+  const std::vector<std::string>& names() const { return names_; }
+  bool has(const std::string& name) const { return std::ranges::count(names_, name) > 0; }
+  int size() const { return static_cast<int>(lines_.size()); }  // lines, that of the names included
+
+  struct Row {
+    int line;
+    std::vector<std::string> cells;
+  };
+  Row row(int line) const {
+    Row row{line, cells_of(lines_[static_cast<std::size_t>(line) - 1])};
+    if (row.cells.size() != names_.size()) {
+      throw error_in(file_,
+                     fmt::format("{} cells below {} columns", row.cells.size(), names_.size()),
+                     line == size() ? "the table is cut short: copy it again" : "", line);
+    }
+    return row;
+  }
+  std::string text(const Row& row, const std::string& name) const {
+    const auto at = std::ranges::find(names_, name);
+    return at == names_.end() ? "" : row.cells[at - names_.begin()];
+  }
+  double number(const Row& row, const std::string& name, double least = 1e-12) const {
+    const double value = number_in(file_, row.line, "'" + name + "'", text(row, name));
+    if (value < least) {
+      throw error_in(file_, fmt::format("'{}' is {}", name, value), "a value above 0", row.line);
+    }
+    return value;
+  }
+
+ private:
+  std::string file_;
+  std::vector<std::string> lines_, names_;
+};
+
+/// A row as every table means it.
+struct Entry {
+  Setting setting;
+  double bytes;  // "size" of nccl-tests
+  Seconds time;
+};
+using ReadEntry = std::function<std::optional<Entry>(const Csv::Row&)>;
+
+bool chosen(const Setting& setting, const LogChoice& choice) {
+  if (choice.collective && *choice.collective != setting.collective) return false;
+  if (choice.ranks && *choice.ranks != setting.ranks) return false;
+  return !choice.reach || (*choice.reach == LinkReach::fabric) == (setting.hosts > 1);
+}
+
+/// The rows that are chosen; they must be of one setting.
+void take(const Csv& csv, const LogChoice& choice, const ReadEntry& read, Log& log) {
+  if (choice.in_place) throw error_in(csv.file(), "has no in-place times", "leave out --in-place");
+  std::set<std::string> settings, others;
+  std::optional<LinkShare> share;
+  for (int line = 2; line <= csv.size(); ++line) {
+    const std::optional<Entry> entry = read(csv.row(line));
+    if (!entry) continue;
+    if (!chosen(entry->setting, choice)) {
+      others.insert(label(entry->setting));
+      continue;
+    }
+    settings.insert(label(entry->setting));
+    if (!share) share = link_share(csv.file(), entry->setting, choice, log);
+    share->add(entry->bytes, entry->time, log);
+  }
+  if (settings.size() > 1) {
+    throw error_in(csv.file(), fmt::format("holds several settings: {}", fmt::join(settings, "; ")),
+                   "choose with --collective, --ranks and --reach");
+  }
+  if (settings.empty()) {
+    throw error_in(csv.file(), "holds nothing of what is chosen",
+                   fmt::format("it has {}", fmt::join(others, "; ")));
+  }
+}
+
+/// github.com/microsoft/vidur: sizes in bytes, times in ms; one launch's median of several.
+Log read_vidur(const Csv& csv, const LogChoice& choice) {
+  Log log;
+  log.kind = "vidur network profile";
+  take(
+      csv, choice,
+      [&](const Csv::Row& row) -> std::optional<Entry> {
+        const std::string name = csv.text(row, "collective");
+        const auto collective = collective_of(name);
+        if (!collective)
+          throw error_in(csv.file(), "unknown collective '" + name + "'", "", row.line);
+        const auto ranks = static_cast<int>(csv.number(row, "num_workers", 1));
+        const auto per_host = static_cast<int>(csv.number(row, "devices_per_node", 1));
+        return Entry{{*collective, ranks, std::max(1, ranks / per_host)},
+                     csv.number(row, "size", 1),
+                     Seconds(csv.number(row, "time_stats." + name + ".median") * 1e-3)};
+      },
+      log);
+  return log;
+}
+
+/// github.com/ai-dynamo/aiconfigurator: sizes in elements, times in ms, one node.
+Log read_aiconfigurator(const Csv& csv, const LogChoice& choice) {
+  const std::map<std::string, int> widths = {
+      {"half", 2}, {"bfloat16", 2}, {"int8", 1}, {"float", 4}};
+  Log log;
+  log.kind = "aiconfigurator NCCL table";
+  take(
+      csv, choice,
+      [&](const Csv::Row& row) -> std::optional<Entry> {
+        const auto collective = collective_of(csv.text(row, "op_name"));
+        const auto width = widths.find(csv.text(row, "nccl_dtype"));
+        if (!collective || width == widths.end()) {
+          throw error_in(csv.file(),
+                         fmt::format("unknown collective '{}' or type '{}'",
+                                     csv.text(row, "op_name"), csv.text(row, "nccl_dtype")),
+                         "", row.line);
+        }
+        log.gpu = csv.text(row, "device");
+        const std::string version = csv.text(row, "version");
+        if (!version.empty()) log.library = "NCCL " + version;
+        return Entry{{*collective, static_cast<int>(csv.number(row, "num_gpus", 2)), 1},
+                     csv.number(row, "message_size", 1) * width->second,
+                     Seconds(csv.number(row, "latency") * 1e-3)};
+      },
+      log);
+  return log;
+}
+
+/// github.com/perplexityai/pplx-kernels: PyTorch all-to-alls of 256 experts x tokens x 7392 bytes
+/// per rank, 8 GPUs a node, in us; a column per number of ranks.
+Log read_pplx(const Csv& csv, const LogChoice& choice) {
+  Log log;
+  log.kind = "pplx-kernels table";
+  log.gpu = "NVIDIA H100";
+  if (!choice.ranks) {
+    throw error_in(csv.file(), "has a column per number of ranks", "choose with --ranks 8 ... 128");
+  }
+  const std::string column = fmt::format("EP{}", *choice.ranks);
+  if (!csv.has(column)) {
+    throw error_in(csv.file(), fmt::format("has no column {}", column),
+                   fmt::format("columns: {}", fmt::join(csv.names(), ", ")));
+  }
+  take(
+      csv, choice,
+      [&](const Csv::Row& row) -> std::optional<Entry> {
+        if (csv.text(row, "op") != "Torch AlltoAll") return std::nullopt;
+        return Entry{{Collective::alltoall, *choice.ranks, *choice.ranks / 8},
+                     csv.number(row, "tokens_per_gpu", 1) * 256 * 7392,
+                     Seconds(csv.number(row, column) * 1e-6)};
+      },
+      log);
+  return log;
+}
+
+/// Tables without times of exchanges, by a column that only they have.
+const std::map<std::string, std::pair<const char*, const char*>> not_links = {
+    {"mfu", {"holds times of GEMMs, not of exchanges", "GPU models are in models/gpu"}},
+    {"up_mfu", {"holds times of GEMMs, not of exchanges", "GPU models are in models/gpu"}},
+    {"TFLOPS", {"holds times of GEMMs, not of exchanges", "GPU models are in models/gpu"}},
+    {"gemm_dtype", {"holds times of GEMMs, not of exchanges", "GPU models are in models/gpu"}},
+    {"moe_dtype",
+     {"holds times of expert layers, not of exchanges", "GPU models are in models/gpu"}},
+    {"alpha_us",
+     {"holds lines that were fitted, not times", "take the table that they were fitted to"}},
+    {"dispatch_GBs",
+     {"holds bandwidths of DeepEP, whose bytes per link depend on the routing",
+      "docs/results/papers.md compares them with simulations"}},
+    {"dispatch_avg_t_us",
+     {"holds times of DeepEP, whose bytes per link depend on the routing",
+      "docs/results/papers.md compares them with simulations"}},
+    {"dispatch_transmit_us",
+     {"holds times of DeepEP, whose bytes per link depend on the routing",
+      "docs/results/papers.md compares them with simulations"}},
+};
+
+}  // namespace
+
+Log parse_table(const std::string& text, const std::string& file, const LogChoice& choice) {
+  const Csv csv(text, file);
+  for (const auto& [column, reason] : not_links) {
+    if (csv.has(column)) throw error_in(file, reason.first, reason.second, 1);
+  }
+  const bool vidur = csv.has("num_workers") && csv.has("devices_per_node") && csv.has("size") &&
+                     csv.has("collective");
+  if (vidur) return read_vidur(csv, choice);
+  const bool aiconfigurator = csv.has("message_size") && csv.has("nccl_dtype") &&
+                              csv.has("num_gpus") && csv.has("op_name") && csv.has("latency");
+  if (aiconfigurator) return read_aiconfigurator(csv, choice);
+  if (csv.has("tokens_per_gpu") && csv.has("op")) return read_pplx(csv, choice);
+  constexpr std::size_t shown = 30;
+  const auto& names = csv.names();
+  const bool many = names.size() > shown;
+  throw error_in(
+      file,
+      fmt::format("its columns are those of no known table: {}{}",
+                  fmt::join(names.begin(), names.begin() + (many ? shown : names.size()), ", "),
+                  many ? ", ..." : ""),
+      "known: nccl-tests (text, JSON), vidur, aiconfigurator nccl, pplx-kernels", 1);
+}
+
+}  // namespace moesim

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of a layer in bulk, for mechanisms that move every choice by itself (evaluate.h).
+//
+// The route of a choice then depends on its source and its end alone. It is found once for each
+// such pair, by the mechanism's own `next`, and all choices that share it are counted together.
+// Where choices merge, the rows of a copy are the tokens with a choice on its route.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/mechanism/hops.h"
+#include "sim/mechanism/source_choices.h"
+
+namespace moesim {
+
+/// Tokens of a rank from index `first` up to `last`, excluded.
+struct TokenRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+/// The tokens that a first phase takes of the `count` of a rank.
+template <class Mechanism>
+TokenRange taken(const Mechanism& mechanism, int phase, std::int64_t count) {
+  if constexpr (requires { mechanism.taken(phase, count); }) return mechanism.taken(phase, count);
+  return {0, count};
+}
+
+/// The copies that a phase makes of one token that has all choices. Copies made of different ones
+/// are different, even where they go the same way.
+class RouteCopies {
+ public:
+  struct Copy {
+    std::uint32_t of;  // the copy of the phase before
+    GpuId from, to;
+  };
+  explicit RouteCopies(std::size_t gpus) : newest_(gpus, none) {}
+  void clear();
+  /// The number of the copy, which is made when it is new.
+  std::uint32_t find(const Copy& copy);
+  const std::vector<Copy>& all() const { return copies_; }
+
+ private:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  std::vector<Copy> copies_;
+  std::vector<std::uint32_t> newest_;  // [gpu] the newest copy that goes there
+  std::vector<std::uint32_t> before_;  // [copy] the one before it that goes to the same GPU
+};
+
+template <class Mechanism>
+class BulkCount {
+ public:
+  static constexpr bool by_slot = requires(const Mechanism& m, const int* local) {
+    m.part(0, Choices{}, local);
+  };
+
+  BulkCount(const Mechanism& mechanism, const PhaseOrder& order, const LayerTokens& tokens,
+            RowCounts& counts)
+      : mechanism_(mechanism),
+        order_(order),
+        choices_(tokens, by_slot ? StopPer::slot : StopPer::gpu),
+        counts_(counts),
+        hops_(order.most_hops(), HopRoute(counts.gpus(), choices_.no_classes())) {}
+
+  /// Adds the rows of a source rank to every phase, its choices to the slots.
+  void add(GpuId source) {
+    choices_.enter(source);
+    if (choices_.tokens() == 0) return;
+    start_.assign(choices_.stops().size(), {source, 0});
+    std::uint64_t start = ++routes_;
+    for (const int phase : order_.first) {
+      const TokenRange tokens = taken(mechanism_, phase, choices_.tokens());
+      choices_.select(tokens.first, tokens.last);
+      if constexpr (by_slot) {
+        for (std::size_t i = 0; i < start_.size(); ++i) {
+          const bool takes = mechanism_.part(phase, only, &choices_.stops()[i].local) != 0;
+          start_[i].at = takes ? source : nowhere;
+        }
+        start = ++routes_;
+      }
+      follow(phase, start_, start, 0);
+    }
+    choices_.add_to_slots(counts_.slots);
+  }
+
+ private:
+  static constexpr GpuId nowhere{-1};
+  static constexpr Choices only = 1;
+  /// Where a choice with a certain stop is, and on which copy.
+  struct Place {
+    GpuId at;
+    std::uint32_t copy;
+  };
+  using Route = std::vector<Place>;  // [stop]
+
+  /// What was found for the last phase so many hops from the source: phases beside each other may
+  /// share their routes.
+  struct HopRoute {
+    HopRoute(std::size_t gpus, StopClasses none) : copies(gpus), classes(std::move(none)) {}
+    int hop = -1;              // its number
+    std::uint64_t after = 0;   // the number of the route that it goes on from
+    std::uint64_t number = 0;  // its own
+    Route from, to;
+    // Where choices merge.
+    std::vector<std::uint32_t> copy_of;  // [stop]
+    RouteCopies copies;
+    StopClasses classes;
+  };
+
+  /// Where the only choice of a row goes.
+  struct OnlyHop {
+    GpuId to = nowhere;
+    void add(GpuId gpu, Choices) { to = gpu; }
+    void merge(GpuId gpu, Choices) { to = gpu; }
+  };
+
+  /// Phases of one number send on alike.
+  int hop_of(int phase) const {
+    if constexpr (requires { mechanism_.hop(phase); }) {
+      return mechanism_.hop(phase);
+    } else {
+      return phase;
+    }
+  }
+
+  void follow(int phase, const Route& from, std::uint64_t after, std::size_t hops) {
+    HopRoute& route = hops_[hops];
+    if (route.hop != hop_of(phase) || route.after != after) find(phase, from, after, route);
+    mechanism_.merges() ? count_merged(phase, route) : count_choices(phase, route);
+    for (const int later : order_.continued_by[static_cast<std::size_t>(phase)]) {
+      follow(later, route.to, route.number, hops + 1);
+    }
+  }
+
+  void find(int phase, const Route& from, std::uint64_t after, HopRoute& route) {
+    const auto stops = choices_.stops();
+    route.hop = hop_of(phase);
+    route.after = after;
+    route.number = ++routes_;
+    route.from = from;
+    route.to.assign(stops.size(), {nowhere, 0});
+    for (std::size_t i = 0; i < stops.size(); ++i) {
+      if (from[i].at == nowhere) continue;
+      OnlyHop hop;
+      mechanism_.next(phase, from[i].at, only, &stops[i].gpu, hop);
+      route.to[i].at = hop.to;
+    }
+    if (mechanism_.merges()) merge(route);
+  }
+
+  void merge(HopRoute& route) {
+    route.copies.clear();
+    route.copy_of.assign(route.to.size(), SourceChoices::no_class);
+    for (std::size_t i = 0; i < route.to.size(); ++i) {
+      if (route.to[i].at == nowhere) continue;
+      const Place& from = route.from[i];
+      route.to[i].copy = route.copy_of[i] = route.copies.find({from.copy, from.at, route.to[i].at});
+    }
+    choices_.classify(route.copy_of, route.copies.all().size(), route.classes);
+  }
+
+  void count_choices(int phase, const HopRoute& route) {
+    const auto choices = choices_.choices();
+    const auto cells = counts_.phases[static_cast<std::size_t>(phase)].cells();
+    for (std::size_t i = 0; i < route.to.size(); ++i) {
+      if (route.to[i].at == nowhere) continue;
+      cells[cell(route.from[i].at, route.to[i].at)] += choices[i];
+    }
+  }
+
+  void count_merged(int phase, HopRoute& route) {
+    const auto counted = choices_.rows(route.classes);
+    const auto cells = counts_.phases[static_cast<std::size_t>(phase)].cells();
+    for (std::size_t c = 0; c < counted.size(); ++c) {
+      const auto& copy = route.copies.all()[c];
+      cells[cell(copy.from, copy.to)] += counted[c];
+    }
+  }
+
+  std::size_t cell(GpuId from, GpuId to) const {
+    return from.index() * counts_.gpus() + to.index();
+  }
+
+  const Mechanism& mechanism_;
+  const PhaseOrder& order_;
+  SourceChoices choices_;
+  RowCounts& counts_;
+  Route start_;
+  std::vector<HopRoute> hops_;  // [hops from the source]
+  std::uint64_t routes_ = 0;    // found so far
+};
+
+}  // namespace moesim

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/mechanism/dispatch/padding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "sim/trace/id_counts.h"
+
+namespace moesim {
+namespace {
+
+/// Calls visit(rank, slot, choices) for every (source rank, slot) with choices, as far as each
+/// expert tells: a slot holds one expert.
+template <class Visit>
+void for_each_load(const LayerTokens& tokens, Visit visit) {
+  const Placement& placement = tokens.assignment.placement();
+  const auto experts = static_cast<std::size_t>(placement.experts());
+  std::vector<std::uint32_t> chosen(experts);
+  std::vector<std::int64_t> of_slot(static_cast<std::size_t>(placement.slots()));
+  for (std::size_t r = 0; r < tokens.batch.ranks.size(); ++r) {
+    const GpuId rank(static_cast<std::int64_t>(r));
+    std::fill(chosen.begin(), chosen.end(), 0);
+    for (const TokenRun& run : tokens.batch.ranks[r]) {
+      count_ids(tokens.ids, run.first, run.count, chosen);
+    }
+    for (std::size_t e = 0; e < experts; ++e) {
+      if (chosen[e] == 0) continue;
+      const ExpertId expert(static_cast<std::int64_t>(e));
+      add_choices(tokens.assignment, rank, expert, chosen[e], of_slot);
+      for (const SlotId slot : placement.slots_of(expert)) {
+        std::int64_t& load = of_slot[slot.index()];
+        if (load > 0) visit(rank, slot, load);
+        load = 0;
+      }
+    }
+  }
+}
+
+std::int64_t tokens_of(const std::vector<TokenRun>& runs) {
+  std::int64_t tokens = 0;
+  for (const TokenRun& run : runs) tokens += run.count;
+  return tokens;
+}
+
+/// Rows that the capacity allows, by the fullest rank.
+std::int64_t allowed(const Padding& padding, const LayerTokens& tokens) {
+  std::int64_t rows = 0;
+  for (const auto& runs : tokens.batch.ranks) {
+    rows = std::max(rows,
+                    padding.capacity.rows(tokens_of(runs), tokens.assignment.placement().experts(),
+                                          tokens.ids.top_k()));
+  }
+  return rows;
+}
+
+/// Rows of every (source rank, slot).
+std::int64_t padded_rows(const Padding& padding, const LayerTokens& tokens) {
+  const bool fixed = padding.kind == Padding::Kind::capacity;
+  const std::int64_t most = fixed ? allowed(padding, tokens) : 0;
+  std::int64_t rows = 0;
+  for_each_load(tokens, [&](GpuId rank, SlotId slot, std::int64_t load) {
+    rows = std::max(rows, load);
+    if (!fixed || load <= most) return;
+    throw Error(fmt::format("rank {} has {} choices for expert {}, but the capacity is {} rows",
+                            tokens.first_gpu.value + rank.value, load,
+                            tokens.assignment.placement().expert_in(slot).value, most),
+                "drop choices by routing: {kind: capacity} with the dispatch's rule and factor, or "
+                "say padding: max");
+  });
+  return fixed && padding.capacity.factor > 0 ? most : rows;
+}
+
+/// One token per (rank, slot), and every slot an expert of its own.
+class OnePerSlot {
+ public:
+  explicit OnePerSlot(const Placement& placement) {
+    SlotTable table(static_cast<std::size_t>(placement.gpus()));
+    for (int s = 0; s < placement.slots(); ++s) {
+      table[placement.gpu_of(SlotId(s)).index()].emplace_back(s);
+      ids_.push_back(static_cast<std::uint16_t>(s));
+    }
+    batch_.ranks.assign(table.size(), {{0, placement.slots()}});
+    assignment_ =
+        std::make_unique<Assignment>(Placement(placement.slots(), table), placement.gpus());
+  }
+  LayerTokens view() const {
+    return {batch_, IdRows(ids_.data(), 2, 1, static_cast<std::int64_t>(ids_.size())),
+            *assignment_};
+  }
+
+ private:
+  std::vector<std::uint16_t> ids_;
+  Batch batch_;
+  std::unique_ptr<Assignment> assignment_;
+};
+
+/// What a dispatch counts if every rank has equally many tokens for every slot.
+class EqualParts final : public RowEvaluation {
+ public:
+  EqualParts(RowEvaluationPtr exact, const Padding& padding)
+      : exact_(std::move(exact)), padding_(padding) {}
+
+  RowCounts count(const LayerTokens& tokens) const override {
+    const std::int64_t rows = padded_rows(padding_, tokens);
+    RowCounts counts = exact_->count(OnePerSlot(tokens.assignment.placement()).view());
+    for (RowTable& phase : counts.phases) phase *= static_cast<std::uint32_t>(rows);
+    for (std::int64_t& slot : counts.slots) slot *= rows;
+    return counts;
+  }
+  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
+    return exact_->rows(tokens);
+  }
+
+ private:
+  RowEvaluationPtr exact_;
+  Padding padding_;
+};
+
+/// Exact rows, and beside them those of equal parts.
+class Padded final : public RowEvaluation {
+ public:
+  Padded(RowEvaluationPtr exact, const Padding& padding)
+      : exact_(std::move(exact)), parts_(exact_, padding) {}
+
+  RowCounts count(const LayerTokens& tokens) const override {
+    RowCounts counts = exact_->count(tokens);
+    RowCounts parts = parts_.count(tokens);
+    counts.padded_phases = std::move(parts.phases);
+    counts.padded_slots = std::move(parts.slots);
+    return counts;
+  }
+  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
+    return exact_->rows(tokens);
+  }
+
+ private:
+  RowEvaluationPtr exact_;
+  EqualParts parts_;
+};
+
+/// Exact rows, and beside them phases of equal parts.
+class EqualPhases final : public RowEvaluation {
+ public:
+  EqualPhases(RowEvaluationPtr exact, DispatchShape shape)
+      : exact_(std::move(exact)), shape_(std::move(shape)) {}
+
+  RowCounts count(const LayerTokens& tokens) const override {
+    RowCounts counts = exact_->count(tokens);
+    counts.padded_phases = counts.phases;
+    for (std::size_t p = 0; p < counts.phases.size(); ++p) {
+      RowTable& phase = counts.padded_phases[p];
+      const std::uint32_t most = phase.most();
+      const std::span<std::uint32_t> cells = phase.cells();
+      const std::size_t gpus = phase.gpus();
+      for (const auto& members : shape_.phases[p].communicators) {
+        for (const GpuId from : members) {
+          for (const GpuId to : members) cells[from.index() * gpus + to.index()] = most;
+        }
+      }
+    }
+    return counts;
+  }
+  std::vector<std::vector<RowMove>> rows(const LayerTokens& tokens) const override {
+    return exact_->rows(tokens);
+  }
+
+ private:
+  RowEvaluationPtr exact_;
+  DispatchShape shape_;
+};
+
+}  // namespace
+
+Padding read_padding(const YamlMap& params, Padding::Kind absent) {
+  Padding padding;
+  padding.kind = static_cast<Padding::Kind>(
+      params.choice("padding", {"none", "capacity", "max"}, static_cast<int>(absent)));
+  if (padding.kind == Padding::Kind::capacity) {
+    padding.capacity = read_capacity(params, true);
+    return padding;
+  }
+  for (const char* key : {"rule", "factor"}) {
+    if (const auto value = params.find(key)) {
+      value->error(fmt::format("'{}' has no effect without padding: capacity", value->path()),
+                   "say padding: capacity, or leave it out");
+    }
+  }
+  return padding;
+}
+
+void pad(Dispatch& dispatch, const Padding& padding) {
+  if (padding.kind == Padding::Kind::none) return;
+  dispatch.wrap(
+      [&](RowEvaluationPtr exact) { return std::make_shared<Padded>(std::move(exact), padding); });
+}
+
+void pad_phases(Dispatch& dispatch, std::vector<DispatchShape> shapes) {
+  auto shape = shapes.begin();
+  dispatch.wrap([&](RowEvaluationPtr exact) {
+    return std::make_shared<EqualPhases>(std::move(exact), std::move(*shape++));
+  });
+}
+
+void count_equal_parts(Dispatch& dispatch, const Padding& padding) {
+  dispatch.wrap([&](RowEvaluationPtr exact) {
+    return std::make_shared<EqualParts>(std::move(exact), padding);
+  });
+}
+
+}  // namespace moesim

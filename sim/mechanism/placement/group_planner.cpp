@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/mechanism/placement/group_planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/mechanism/placement/moves.h"
+#include "sim/mechanism/placement/replica_use.h"
+
+namespace moesim {
+
+GroupPlanner::GroupPlanner(const PlacementContext& context, const PlanningOptions& options,
+                           SlotTable initial, Keeps keeps)
+    : context_(context), options_(options), keeps_(keeps) {
+  const SlotTable all = groups().in_every_group(initial);
+  layers_.assign(static_cast<std::size_t>(context.layers), {all, 0});
+  windows_.assign(layers_.size() * static_cast<std::size_t>(groups().count()),
+                  Window<LoadMatrix>(options.window));
+}
+
+std::vector<FirstPlan> GroupPlanner::first_plans() const {
+  if (!looks()) return {};
+  return {{.after = reacts() ? 0 : options_.first}};
+}
+
+GroupLayer GroupPlanner::at(const LayerRoutingNow& now, int group, const Batch& batch,
+                            const SlotTable& slots) const {
+  return {now.layer,
+          group,
+          cell(now.layer, group),
+          layers_[static_cast<std::size_t>(now.layer)].steps,
+          groups().gpu(group, GpuId(0)),
+          groups().ranks(group),
+          batch,
+          slots};
+}
+
+LayerDecision GroupPlanner::decide(const LayerRoutingNow& now) {
+  Layer& layer = layers_[static_cast<std::size_t>(now.layer)];
+  const bool begins = now.begins_iteration || plans_between_microbatches();
+  bool planned = false, after_gate = false;
+  SlotTable next;
+  std::vector<StepSlots> steps;
+  std::vector<Assignment> assignments;
+  for (int g = 0; g < groups().count(); ++g) {
+    const Batch batch = groups().part(now.batch, g);
+    SlotTable slots = groups().part(layer.slots, g);
+    const GroupLayer before = at(now, g, batch, slots);
+    if (begins && layer.steps > 0 && due(before)) {
+      if (auto wanted = plan(before)) {
+        planned = true;
+        slots = std::move(*wanted);
+      }
+    }
+    const LoadMatrix loads = groups().part(now.loads, g);
+    const GroupStep step{at(now, g, batch, slots), now.ids, loads};
+    steps.push_back(in_step(step));
+    planned |= steps.back().planned;
+    after_gate |= steps.back().after_gate;
+    assignments.push_back(assign(step, Placement(context_.experts, steps.back().table)));
+    append(next, std::move(slots));
+  }
+  LayerDecision decision(Assignment::joined(assignments));
+  decision.planned = planned;
+  decision.after_gate = after_gate;
+  decision.migrate_blocks = options_.migrate_blocks;
+  decision.planning = planned ? options_.planning : Seconds(0);
+  decision.planning_blocks = options_.planning_blocks;
+  if (next != layer.slots) move(decision, layer.slots, next);
+  layer.slots = std::move(next);
+  finish(decision, layer.slots, steps);
+  for (int g = 0; g < groups().count(); ++g) {
+    const Batch batch = groups().part(now.batch, g);
+    const SlotTable slots = groups().part(layer.slots, g);
+    const LoadMatrix loads = groups().part(now.loads, g);
+    observe({at(now, g, batch, slots), now.ids, loads});
+    if (loads.sources() == 0) continue;
+    auto& window = windows_[cell(now.layer, g)];
+    LoadMatrix seen = keeps_ == Keeps::totals ? loads.totals() : loads;
+    begins ? window.add(std::move(seen)) : window.add_to_newest(seen);
+  }
+  if (begins) ++layer.steps;
+  observe_all(now);
+  return decision;
+}
+
+Assignment GroupPlanner::assign(const GroupStep&, Placement slots) {
+  return Assignment(slots, slots.gpus());
+}
+
+std::vector<std::int64_t> GroupPlanner::loads_seen(std::size_t cell) const {
+  if (seen(cell).empty())
+    return std::vector<std::int64_t>(static_cast<std::size_t>(context_.experts));
+  return seen(cell).sum().per_expert();
+}
+
+Bytes GroupPlanner::payload() const {
+  const bool state = options_.moves_optimizer && context_.backward;
+  const std::int64_t whole =
+      context_.model.expert_parameters() *
+      (size_of(context_.model.weights) + (state ? context_.state.optimizer : 0));
+  return Bytes(std::llround(static_cast<double>(whole) / compression()));
+}
+
+void GroupPlanner::move(LayerDecision& decision, const SlotTable& before,
+                        const SlotTable& after) const {
+  const auto moves = nearest_moves(groups(), before, after, payload());
+  if (moves.empty()) return;
+  decision.migrate.push_back({"migrate", groups().traffic(moves), {}, {}});
+}
+
+void append(SlotTable& table, SlotTable more) {
+  std::move(more.begin(), more.end(), std::back_inserter(table));
+}
+
+std::vector<ExpertTransfer> nearest_moves(const EpGroups& groups, const SlotTable& before,
+                                          const SlotTable& after, Bytes bytes) {
+  std::vector<ExpertTransfer> moves;
+  for (const WeightMove& move : weight_moves(before, after, gpus_per_host(groups, "migration"))) {
+    moves.push_back({move.expert, move.from, move.to, bytes});
+  }
+  return moves;
+}
+
+}  // namespace moesim

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The base of placements that plan: when an EP group's slots are planned anew, from what has been
+// seen, who pays for the change, and which copies last for a step.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/mechanism/placement/planning_options.h"
+#include "sim/mechanism/placement/window.h"
+#include "sim/mechanism/placer.h"
+
+namespace moesim {
+
+/// One layer of one EP group before a step's gate, in the group's own ranks.
+struct GroupLayer {
+  int layer = 0;
+  int group = 0;
+  std::size_t cell = 0;  // of the layer and group, for what a planner keeps of each
+  int steps = 0;         // of the layer, seen before
+  /// The GPU of rank 0: a number that tells groups apart, as seeds and round-robin starts do.
+  GpuId first_gpu;
+  const RankSpace& ranks;
+  const Batch& batch;  // of the group's ranks
+  const SlotTable& slots;
+};
+
+/// The same once the gate has spoken.
+struct GroupStep : GroupLayer {
+  IdRows ids;               // by the numbers of the batch's runs
+  const LoadMatrix& loads;  // [rank][expert], empty for planners that say they do not look
+};
+
+/// What an EP group's ranks hold in one step, in its own ranks.
+struct StepSlots {
+  SlotTable table;
+  std::vector<ExpertTransfer> gather = {};  // parameters, from those who have them to copies
+  std::vector<ExpertTransfer> reduce = {};  // gradients, back from the copies
+  bool planned = false;                     // copies were chosen, from loads
+  bool after_gate = false;                  // from those of this very step
+};
+
+/// Keeps the slots of every layer and EP group and asks, step by step:
+/// 1. `due` and `plan`: the slots from now on, from what was seen of earlier steps;
+/// 2. `in_step`: the slots of this step, where copies last no longer;
+/// 3. `assign`: who uses which;
+/// 4. `move` and `finish`: what a change of slots moves, and what the slots take and cost;
+/// 5. `observe`: what there is to remember of the step. A window of loads is kept here.
+/// The microbatches of an iteration are one step to it, and their loads one entry of the window,
+/// unless it plans between them.
+class GroupPlanner : public Placer {
+ public:
+  LayerDecision decide(const LayerRoutingNow& now) final;
+  std::vector<FirstPlan> first_plans() const override;
+
+ protected:
+  /// What a window keeps of a step's loads.
+  enum class Keeps { totals, by_rank };
+  /// `initial`: the slots of every layer and EP group before the first plan.
+  GroupPlanner(const PlacementContext& context, const PlanningOptions& options, SlotTable initial,
+               Keeps keeps = Keeps::totals);
+
+  /// Asked from the second step of a layer on; by default the times of the options.
+  virtual bool due(const GroupLayer& at) const { return options_.due(at.steps); }
+  /// The slots from now on; nothing: they stay, and nothing was planned.
+  virtual std::optional<SlotTable> plan(const GroupLayer&) { return std::nullopt; }
+  virtual StepSlots in_step(const GroupStep& at) { return {at.slots}; }
+  /// In the slots of the step. By default a rank uses the lowest slot of every expert.
+  virtual Assignment assign(const GroupStep& at, Placement slots);
+  /// What a change of the slots of all GPUs moves. By default weights, and the state that goes with
+  /// them, from the nearest holders, other EP groups included.
+  virtual void move(LayerDecision& decision, const SlotTable& before, const SlotTable& after) const;
+  /// The last word on a decision. `slots`: those that last, of all GPUs; `steps`: of this step, by
+  /// EP group.
+  virtual void finish(LayerDecision&, const SlotTable& /*slots*/,
+                      std::span<const StepSlots> /*steps*/) const {}
+  virtual void observe(const GroupStep&) {}
+  /// Whether slots may change within an iteration, since no gradients lie in them.
+  virtual bool plans_between_microbatches() const { return false; }
+  /// Once per step and layer, for what is seen of all EP groups together.
+  virtual void observe_all(const LayerRoutingNow&) {}
+
+  const PlacementContext& context() const { return context_; }
+  const PlanningOptions& options() const { return options_; }
+  const EpGroups& groups() const { return context_.groups; }
+  /// Ranks of an EP group.
+  int ep() const { return context_.groups.size(); }
+  std::size_t cells() const { return windows_.size(); }
+  std::size_t cell(int layer, int group) const {
+    return static_cast<std::size_t>(layer * groups().count() + group);
+  }
+  /// The loads of the newest steps.
+  const Window<LoadMatrix>& seen(std::size_t cell) const { return windows_[cell]; }
+  /// The choices per expert over these steps.
+  std::vector<std::int64_t> loads_seen(std::size_t cell) const;
+  /// What moves of one expert: its weights, in training its optimizer's state where it goes along,
+  /// as far as they are not compressed.
+  Bytes payload() const;
+  /// The slots of a layer, of all GPUs.
+  const SlotTable& slots(int layer) const { return layers_[static_cast<std::size_t>(layer)].slots; }
+
+ private:
+  struct Layer {
+    SlotTable slots;  // of all GPUs
+    int steps = 0;    // seen so far
+  };
+  GroupLayer at(const LayerRoutingNow& now, int group, const Batch& batch,
+                const SlotTable& slots) const;
+
+  PlacementContext context_;
+  PlanningOptions options_;
+  Keeps keeps_;
+  std::vector<Layer> layers_;
+  std::vector<Window<LoadMatrix>> windows_;  // [cell]
+};
+
+/// Appends slots of further GPUs.
+void append(SlotTable& table, SlotTable more);
+
+/// The moves that change the slots of all GPUs, each of `bytes`, from the nearest holders.
+std::vector<ExpertTransfer> nearest_moves(const EpGroups& groups, const SlotTable& before,
+                                          const SlotTable& after, Bytes bytes);
+
+}  // namespace moesim

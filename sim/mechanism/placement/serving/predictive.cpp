@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replication by predicted load. No publication describes it, every step is our interpretation; the
+// closest are GRACE-MoE (arXiv 2509.25041) and MoE-GPS (arXiv 2506.07366).
+#include <algorithm>
+
+#include "sim/mechanism/mechanisms.h"
+#include "sim/mechanism/placement/serving/eplb.h"
+#include "sim/mechanism/placement/serving/path_profile.h"
+#include "sim/mechanism/placement/serving/prediction.h"
+#include "sim/mechanism/placement/serving/serving.h"
+
+namespace moesim {
+namespace {
+
+enum class Predictor { last, ema, adjacent, oracle };
+
+struct PredictiveOptions {
+  PlanningOptions when;
+  Predictor predictor = Predictor::ema;
+  double beta = 0.9;
+  int lag = 1;
+  int extra_slots = 1;
+};
+
+class Predictive final : public Serving {
+ public:
+  Predictive(const PlacementContext& c, const PredictiveOptions& o, GroupNodes nodes,
+             SlotTable base)
+      : Serving(c, o.when, base),
+        o_(o),
+        nodes_(nodes),
+        base_(std::move(base)),
+        cells_(cells(), Cell{Window<LoadMatrix>(o.lag + 1), prediction::Ema(o.beta),
+                             std::vector<double>(base_.size())}),
+        profiles_(static_cast<std::size_t>(c.layers), PathProfile(c.experts)) {}
+  bool reacts() const override { return o_.predictor == Predictor::oracle; }
+  std::vector<FirstPlan> first_plans() const override {
+    return {{.after = std::max(options().first, o_.lag)}};
+  }
+
+ protected:
+  std::optional<SlotTable> plan(const GroupLayer& at) override {
+    const std::vector<double> expected = predict(at);
+    if (expected.empty()) return std::nullopt;  // nothing is that old yet
+    SlotTable extra;
+    for (std::size_t g = 0; g < base_.size(); ++g) {
+      extra.emplace_back(at.slots[g].begin() + static_cast<std::ptrdiff_t>(base_[g].size()),
+                         at.slots[g].end());
+    }
+    const prediction::Copies copies = prediction::replicate(expected, base_, extra, o_.extra_slots);
+    cells_[at.cell].gpu_loads = copies.gpu_loads;
+    return prediction::table(base_, copies);
+  }
+  Assignment assign(const GroupStep& at, Placement slots) override {
+    return Assignment(slots, prediction::shares(slots, at.loads, cells_[at.cell].gpu_loads,
+                                                nodes_.gpus_per_node));
+  }
+  void observe(const GroupStep& at) override {
+    Cell& mine = cells_[at.cell];
+    mine.newest.add(at.loads);
+    if (mine.newest.size() >= o_.lag) mine.ema.add(mine.newest.newest(o_.lag - 1));
+  }
+  /// Profiles which choices follow those of the layer before, of all EP groups together.
+  void observe_all(const LayerRoutingNow& now) override {
+    if (o_.predictor != Predictor::adjacent) return;
+    const auto choices = chosen(now);
+    if (now.layer > 0) {
+      for (std::size_t t = 0; t < choices.size(); ++t) {
+        for (const ExpertId from : before_[t]) {
+          profiles_[static_cast<std::size_t>(now.layer)].add({from}, choices[t]);
+        }
+      }
+    }
+    before_ = choices;
+  }
+
+ private:
+  struct Cell {
+    Window<LoadMatrix> newest;
+    prediction::Ema ema;            // of all but the newest lag - 1
+    std::vector<double> gpu_loads;  // [rank] predicted
+  };
+
+  /// [token] the experts it chose, over all ranks.
+  std::vector<std::vector<ExpertId>> chosen(const LayerRoutingNow& now) const {
+    std::vector<std::vector<ExpertId>> choices;
+    for (const auto& runs : now.batch.ranks) {
+      for (const TokenRun& run : runs) {
+        for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+          auto& of_token = choices.emplace_back();
+          for (int k = 0; k < now.ids.top_k(); ++k) {
+            const int expert = now.ids.at(t, k);
+            if (expert < context().experts) of_token.emplace_back(expert);
+          }
+        }
+      }
+    }
+    return choices;
+  }
+
+  /// Loads of the step that follows `steps` others; empty when unknown.
+  std::vector<double> predict(const GroupLayer& at) const {
+    const Cell& mine = cells_[at.cell];
+    switch (o_.predictor) {
+      case Predictor::oracle: {
+        const int step = context().first_step - context().warmup + at.steps;
+        return eplb::loads_of(groups().part(context().recorded(step, at.layer), at.group));
+      }
+      case Predictor::adjacent:
+        if (at.layer > 0) {  // that layer has seen this step already: the newest is not for us
+          const Cell& before = cells_[cell(at.layer - 1, at.group)];
+          return expect_after(profiles_[static_cast<std::size_t>(at.layer)],
+                              eplb::loads_of(before.newest.newest(1)));
+        }
+        [[fallthrough]];
+      case Predictor::last:
+        if (mine.newest.size() < o_.lag) return {};
+        return eplb::loads_of(mine.newest.newest(o_.lag - 1));
+      case Predictor::ema:
+        break;
+    }
+    return mine.ema.load();
+  }
+
+  PredictiveOptions o_;
+  GroupNodes nodes_;
+  SlotTable base_;
+  std::vector<Cell> cells_;                    // [cell]
+  std::vector<PathProfile> profiles_;          // [layer]
+  std::vector<std::vector<ExpertId>> before_;  // [token] of the layer before
+};
+
+}  // namespace
+
+// predictor: last (loads of one step), ema (default; beta: 0.9), adjacent (from the layer before
+// and the profile of all steps so far; the first layer: last) or oracle (the recorded loads of the
+// very step, an upper bound). lag: steps that loads are old, at least 1 (default 1; for last and
+// ema); extra_slots: for copies on every GPU (1); interval (1), first (1): steps between decisions,
+// and before the first. migration: overlapped (default: a layer's experts wait for their own
+// copies) or blocks. payload (weights), planning_time (0 us), planning (hidden): as for eplb.
+PlacementMaker read_predictive(const YamlMap& params) {
+  constexpr Range steps{1, 1 << 20};
+  PredictiveOptions o;
+  PlanningOptions defaults = weights_only();
+  defaults.migrate_blocks = false;
+  o.when = read_transfer_options(params, defaults);
+  o.when.interval = static_cast<int>(params.integer("interval", steps, 1));
+  o.when.first = static_cast<int>(params.integer("first", steps, 1));
+  o.predictor =
+      static_cast<Predictor>(params.choice("predictor", {"last", "ema", "adjacent", "oracle"}, 1));
+  if (o.predictor == Predictor::ema) o.beta = params.number("beta", {0, 1}, 0.9);
+  if (o.predictor == Predictor::ema || o.predictor == Predictor::last) {
+    o.lag = static_cast<int>(params.integer("lag", {1, 1024}, 1));
+  }
+  o.extra_slots = static_cast<int>(params.integer("extra_slots", {0, 4096}, 1));
+  return [o](const PlacementContext& c) {
+    const GroupNodes nodes = group_nodes(c.groups, "predictive-replication");
+    const int ranks = c.groups.size();
+    SlotTable base =
+        unless_unsuitable([&] { return contiguous_placement(c.experts, ranks, ranks).table(); });
+    return std::make_unique<Predictive>(c, o, nodes, std::move(base));
+  };
+}
+
+}  // namespace moesim

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of placements: a new one is its file, its reader here and its row.
+#include "sim/mechanism/mechanisms.h"
+
+namespace moesim {
+
+PlacementMaker read_contiguous(const YamlMap& params);
+PlacementMaker read_expert_swap(const YamlMap& params);
+PlacementMaker read_smart_moe(const YamlMap& params);
+PlacementMaker read_shadowing(const YamlMap& params);
+PlacementMaker read_pro_prophet(const YamlMap& params);
+PlacementMaker read_hecate(const YamlMap& params);
+PlacementMaker read_janus(const YamlMap& params);
+PlacementMaker read_fsep(const YamlMap& params);
+PlacementMaker read_fsdp_ep(const YamlMap& params);
+PlacementMaker read_static_best(const YamlMap& params);
+PlacementMaker read_clairvoyant(const YamlMap& params);
+PlacementMaker read_hybridep_placement(const YamlMap& params);
+PlacementMaker read_occult(const YamlMap& params);
+PlacementMaker read_exflow(const YamlMap& params);
+PlacementMaker read_moetuner(const YamlMap& params);
+PlacementMaker read_dynamic_grouping(const YamlMap& params);
+PlacementMaker read_eplb(const YamlMap& params);
+PlacementMaker read_lplb(const YamlMap& params);
+PlacementMaker read_trt_llm(const YamlMap& params);
+PlacementMaker read_vllm(const YamlMap& params);
+PlacementMaker read_sglang(const YamlMap& params);
+PlacementMaker read_llep(const YamlMap& params);
+PlacementMaker read_predictive(const YamlMap& params);
+PlacementMaker read_lazarus(const YamlMap& params);
+PlacementMaker read_grace(const YamlMap& params);
+
+const std::vector<PlacementMechanism>& placement_mechanisms() {
+  static const std::vector<PlacementMechanism> table = {
+      {"contiguous", "static: experts in id order over every expert-parallel group",
+       read_contiguous},
+      {"expert-swap", "pairs of experts exchange slots, one step behind the routing (HierMoE)",
+       read_expert_swap, true},
+      {"smart-moe", "experts dealt out anew by earlier loads (SmartMoE)", read_smart_moe},
+      {"shadowing", "loaded experts on every GPU, chosen after the step's own gate (FasterMoE)",
+       read_shadowing},
+      {"pro-prophet", "loaded experts on most GPUs, planned from the step before (Pro-Prophet)",
+       read_pro_prophet},
+      {"hecate", "replicas hidden behind attention, by the loads of earlier steps (Hecate, FSSDP)",
+       read_hecate},
+      {"janus", "tokens to experts or experts to tokens, whichever moves fewer bytes (Janus)",
+       read_janus},
+      {"fsep", "shards of all experts on every rank, any layout restored before use (LAER-MoE)",
+       read_fsep, false, "", true},
+      {"fsdp-ep", "static: shards of the copies in all expert-parallel groups, gathered before use",
+       read_fsdp_ep},
+      {"static-best", "oracle: one placement, made knowing the whole trace", read_static_best},
+      {"clairvoyant", "oracle: a placement per step, made knowing its loads, moved for nothing",
+       read_clairvoyant},
+      {"hybridep", "gathers experts inside domains of GPUs and data centers (HybridEP)",
+       read_hybridep_placement},
+      {"occult", "experts chosen together share a GPU (Occult)", read_occult, true},
+      {"exflow", "experts that follow each other over the layers share a GPU (ExFlow)", read_exflow,
+       true},
+      {"moetuner", "balanced clusters with few transitions between GPUs (MoETuner)", read_moetuner,
+       true},
+      {"dynamic-grouping", "experts of similar co-choices share a GPU (an interpretation)",
+       read_dynamic_grouping, true},
+      {"eplb", "replicas of loaded experts, packed on nodes and GPUs (DeepSeek EPLB)", read_eplb},
+      {"lplb", "replicas on fixed neighbours, a linear program splits every batch (LPLB)",
+       read_lplb},
+      {"trt-llm", "layers placed anew in rotation, by loads that fade (TensorRT-LLM)",
+       read_trt_llm},
+      {"vllm", "EPLB on a window of passes, experts keep their slots (vLLM)", read_vllm},
+      {"sglang", "EPLB on the loads since the last rebalance (SGLang)", read_sglang},
+      {"llep", "token-slots above capacity go, with weights, to the least loaded GPUs (LLEP)",
+       read_llep},
+      {"predictive-replication", "copies by predicted load, an interpretation", read_predictive},
+      {"lazarus", "replicas in proportion to load, placed to outlive failures (Lazarus)",
+       read_lazarus},
+      {"grace", "experts grouped by co-activation, hot ones copied (GRACE-MoE)", read_grace, true},
+  };
+  return table;
+}
+
+}  // namespace moesim

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement mechanisms: which GPUs hold which experts in a step, who uses which replica, and what
+// getting there moves.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/mechanism/ep_groups.h"
+#include "sim/mechanism/loads.h"
+#include "sim/model/moe_model.h"
+#include "sim/plan/assignment.h"
+#include "sim/plan/plan.h"
+#include "sim/trace/batches.h"
+
+namespace moesim {
+
+/// One layer of one step, its gate just computed.
+struct LayerRoutingNow {
+  int step = 0;   // counts simulated steps
+  int layer = 0;  // index into the replayed layers
+  const Batch& batch;
+  IdRows ids;               // of the batch's runs, after a routing that comes before placements
+  const LoadMatrix& loads;  // empty for planners that say they do not look
+  /// Whether experts may change places before it. Within an iteration they may not: gradients of
+  /// earlier microbatches lie where they are.
+  bool begins_iteration = true;
+};
+
+/// Expert parameters or their gradients on their way: one exchange of all GPUs on the param stream,
+/// between kernels that make and use what is sent.
+struct ParamExchange {
+  std::string name;                 // "restore", "migrate" ...
+  ByteMatrix traffic;               // gpus x gpus
+  std::vector<MemoryBound> encode;  // [gpu] before it, on the copy stream; empty: none
+  std::vector<MemoryBound> decode;  // [gpu] after it
+};
+
+/// Bytes that training keeps per expert parameter beside its weight; 0 when only forward is run.
+struct TrainingState {
+  int gradient = 2;    // bf16
+  int optimizer = 12;  // fp32 master weight and two moments (Adam)
+};
+
+/// Bytes of expert state on one GPU for one layer.
+struct ExpertMemory {
+  Bytes weights, gradients, optimizer;  // all the time
+  Bytes gathered;                       // weights and gradients while the layer computes
+  Bytes resident() const { return weights + gradients + optimizer; }
+};
+
+/// The state of whole experts in all slots of every GPU.
+std::vector<ExpertMemory> whole_experts(const Placement& placement, const MoeModel& model,
+                                        const TrainingState& state);
+
+/// Where the gradients of an expert are whole in an EP group once the group's own `reduce` has
+/// ended.
+enum class GradientLayout {
+  homes,    // on one GPU: that of `gradient_homes`, else of the expert's first slot in the group
+  sharded,  // every rank of the group holds an equal part of every expert (FSEP)
+  summed    // nowhere: `reduce` has summed them over all EP groups already (FSDP)
+};
+
+/// What a layer's experts are and move in one step. Exchanges of one list follow each other.
+struct LayerDecision {
+  explicit LayerDecision(Assignment a) : assignment(std::move(a)) {}
+
+  Assignment assignment;
+  bool planned = false;                 // slots were decided anew, from loads
+  std::vector<ParamExchange> migrate;   // once, before the step
+  std::vector<ParamExchange> gather;    // before the experts of the forward pass
+  std::vector<ParamExchange> regather;  // before those of the backward pass
+  std::vector<ParamExchange> reduce;    // gradients, after the experts of the backward pass
+  bool after_gate = false;              // what is gathered depends on this step's gate
+  bool migrate_blocks = true;           // the step starts when the migration has ended
+  Seconds planning;                     // of the host for this layer and step
+  bool planning_blocks = false;         // the layer waits for it
+  std::vector<ExpertMemory> memory;     // [gpu]; empty: whole experts in all slots
+  GradientLayout gradients = GradientLayout::homes;
+  SlotTable gradient_homes;  // [gpu] experts whose gradients it holds; empty: by first slots
+};
+
+/// What a planner may know when it is made; it may keep the reference.
+struct PlacementContext {
+  EpGroups groups;  // every one of which exchanges tokens by itself
+  const MoeModel& model;
+  int experts = 0;
+  int layers = 0;  // replayed layers
+  bool backward = true;
+  TrainingState state = {};
+  int first_step = 0;  // the simulated steps, for oracles
+  int steps = 0;
+  /// The loads of any step and layer, past or future: for the oracles `static-best` and
+  /// `clairvoyant` alone.
+  std::function<LoadMatrix(int step, int layer)> recorded;
+  int warmup = 0;  // steps before first_step that planners are shown
+};
+
+/// Something that a planner decides from the loads of earlier steps, over and over.
+struct FirstPlan {
+  std::string done = "planned";  // as in "it never planned"
+  int after = 1;                 // so many steps, the first time; 0: within the first step
+};
+
+class Placer {
+ public:
+  virtual ~Placer() = default;
+  /// Called once per step and layer, in the order of the steps. A planner remembers what it needs
+  /// of earlier calls; of `now` it may use only what the real system knows when it decides: the
+  /// slots of a planner that does not react depend on earlier calls alone.
+  virtual LayerDecision decide(const LayerRoutingNow& now) = 0;
+  /// Whether slots depend on the routing of the very step (shadowing, oracles).
+  virtual bool reacts() const { return false; }
+  /// Whether it looks at routing at all.
+  virtual bool looks() const { return true; }
+  /// By how much expert weights are compressed before they compute: 1 leaves them as they are.
+  virtual double compression() const { return 1; }
+  /// When it first decides from loads; nothing where it never does.
+  virtual std::vector<FirstPlan> first_plans() const {
+    if (!looks()) return {};
+    return {{.after = reacts() ? 0 : 1}};
+  }
+  /// Why no loads whatever change what it plans, as a sentence whose subject is the policy; empty
+  /// if they do, or if it does not plan from loads.
+  virtual std::string forced() const { return ""; }
+};
+
+}  // namespace moesim

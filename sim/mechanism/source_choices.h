@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choices of one source rank after the other, counted by where they end instead of followed one
+// by one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/mechanism/dispatch.h"
+#include "sim/trace/id_counts.h"
+
+namespace moesim {
+
+/// Where a choice ends: a GPU, and where it matters which of the GPU's slots.
+struct Stop {
+  GpuId gpu;
+  int local = 0;  // the slot's place on its GPU, with StopPer::slot
+};
+
+/// What makes a stop: all slots of a GPU, or every slot by itself.
+enum class StopPer { gpu, slot };
+
+/// Stops that belong together, for one rank: rows are counted by class. May be used again.
+class StopClasses {
+ public:
+  /// Ids are below `ids`.
+  explicit StopClasses(std::size_t ids) : touched_(ids) {}
+
+ private:
+  friend class SourceChoices;
+  std::size_t count_ = 0;
+  std::vector<TouchCounter::Member> members_;
+  TouchCounter touched_;
+  std::vector<std::uint32_t> rows_;  // [class]
+};
+
+/// Counts the choices and the rows of one rank by the stops of the choices. Ids stand for experts;
+/// where the assignment is split, the rank's choices are walked once and written down as slots,
+/// which take the place of experts from then on.
+class SourceChoices {
+ public:
+  /// `tokens` must outlive it.
+  SourceChoices(const LayerTokens& tokens, StopPer per);
+
+  /// Goes to a rank.
+  void enter(GpuId source);
+  std::int64_t tokens() const { return held_; }
+  /// The stops that choices of the rank may have.
+  std::span<const Stop> stops() const { return stops_; }
+
+  /// What is counted from here on: the rank's tokens from index `first` up to `last`, excluded.
+  void select(std::int64_t first, std::int64_t last);
+  /// Choices of the selected tokens: [stop].
+  std::span<const std::uint32_t> choices();
+  /// Says which stops of the rank are of which class: class_of[stop] is below `count`, and every
+  /// class has a stop, or it is no_class.
+  void classify(std::span<const std::uint32_t> class_of, std::size_t count, StopClasses& classes);
+  StopClasses no_classes() const { return StopClasses(ids_); }
+  /// Selected tokens with a choice in each class of stops of the rank: [class].
+  std::span<const std::uint32_t> rows(StopClasses& classes) const;
+  static constexpr std::uint32_t no_class = ~std::uint32_t{0};
+
+  /// Adds the choices of all tokens of the rank to slots[slot].
+  void add_to_slots(std::vector<std::int64_t>& slots);
+
+ private:
+  /// An id that choices of the rank may have, and where it ends.
+  struct Item {
+    std::uint32_t id;
+    std::uint32_t stop;
+    SlotId slot;
+  };
+  void find_items();
+  void add_item(std::uint32_t id, SlotId slot);
+  void walk_choices();
+  void count_selected();
+  template <class Use>
+  void for_each_run(const Use& use) const;
+
+  const LayerTokens& tokens_;
+  StopPer per_;
+  bool split_;
+  std::size_t ids_;  // that there may be
+  GpuId source_{-1};
+  std::int64_t held_ = 0;              // tokens of the rank
+  std::int64_t first_ = 0, last_ = 0;  // selected
+  std::int64_t covered_ = 0;           // tokens that all_chosen_ counts, from the first on
+  std::vector<std::uint32_t> walked_;  // [token][k] slots, where the assignment is split
+  std::vector<Item> items_;
+  std::vector<Stop> stops_;
+  std::vector<std::uint32_t> stop_of_;     // [gpu or slot] its stop, or no_class
+  std::vector<std::uint32_t> chosen_;      // [id] by the selected tokens
+  std::vector<std::uint32_t> all_chosen_;  // [id] by the covered tokens
+  std::vector<std::uint32_t> choices_;     // [stop]
+};
+
+}  // namespace moesim

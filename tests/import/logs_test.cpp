@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs of many programs, in rows of JSON lines, CSV and plain text, give the routing of formats.py.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "sim/trace/verify.h"
+#include "tests/import/formats.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct LogForm {
+  const char* name;
+  bool weights = false;
+  std::vector<std::string> map = {};
+  const char* warning = "";
+};
+
+constexpr const char* no_sequences = "does not say which tokens are of one sequence";
+
+const std::vector<LogForm> log_forms = {
+    {"logger", true},
+    {"preplay", true},
+    {"batches"},
+    {"keyed"},
+    {"all-layers"},
+    {"renamed", false, {"experts=who", "layer=where", "token=when", "request=of"}},
+    {"choices", false, {}, no_sequences},
+    {"joined", false, {}, no_sequences},
+    {"slots"},
+    {"lists", true, {}, no_sequences},
+    {"wide", true},
+    {"file-per-layer"},
+    {"columns", false, {"layer=1", "token=2", "experts=3"}, no_sequences},
+    {"headings", false, {}, no_sequences},
+    {"pairs", true}};
+
+class LogTest : public testing::TestWithParam<LogForm> {};
+
+TEST_P(LogTest, GivesTheRouting) {
+  const LogForm& form = GetParam();
+  const ScratchFolder scratch;
+  auto options = options_of(formats() + "/table/" + form.name, scratch / "out");
+  options.map = form.map;
+  const Imported imported = import_trace("table", options);
+  ASSERT_EQ(imported.warnings.empty(), std::string(form.warning).empty());
+  if (!imported.warnings.empty()) {
+    EXPECT_THAT(imported.warnings.front().message, HasSubstr(form.warning));
+  }
+  ASSERT_TRUE(verify_trace(scratch / "out").empty());
+  const auto trace = RoutingTrace::open(scratch / "out");
+  EXPECT_THAT(trace.info().layers, ElementsAre(1, 2));
+  ASSERT_EQ(trace.step_count(), 1);
+  const TraceStep& step = trace.step(0);
+  EXPECT_THAT(step.sequence_lengths(), ElementsAre(5, 4));
+  EXPECT_EQ(step.has_weights(), form.weights);
+  for (int t = 0; t < 9; ++t) {
+    for (int l = 0; l < 2; ++l) {
+      for (int k = 0; k < 2; ++k) {
+        EXPECT_EQ(step.ids(l).at(t, k), choice(t, l + 1)[static_cast<std::size_t>(k)])
+            << "token " << t << ", layer " << l + 1;
+        if (!form.weights) continue;
+        EXPECT_EQ(step.weight(l, t, k), k == 0 ? 0.75F : 0.25F);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LogTest, testing::ValuesIn(log_forms),
+                         [](const auto& form) { return test_name(form.param.name); });
+
+/// The report and warnings of a log that a test writes.
+Imported import_log(const std::string& kind, const std::string& name, const std::string& content,
+                    const std::function<void(ImportOptions&)>& change = {}) {
+  const ScratchFolder scratch;
+  write_bytes(scratch / ("in/" + name), content);
+  auto options = options_of(scratch / "in", scratch / "out");
+  if (change) change(options);
+  return import_trace(kind, options);
+}
+
+TEST(Logs, OfVllmAreReadByItsKind) {
+  const ScratchFolder scratch;
+  import_trace("vllm-routes", options_of(formats() + "/table/logger", scratch / "out"));
+  EXPECT_EQ(RoutingTrace::open(scratch / "out").total_tokens(), 9);
+}
+
+TEST(Logs, ATokenThatComesAgainBeginsAPass) {
+  // A prompt of two tokens, then two steps of decoding: one sequence, whatever the numbers say.
+  std::string lines;
+  for (const int token : {0, 1, 0, 0}) {
+    for (const int layer : {1, 2}) {
+      lines +=
+          fmt::format("{{\"layer\": {}, \"token_idx\": {}, \"topk_ids\": [0, 1]}}\n", layer, token);
+    }
+  }
+  const auto imported = import_log("table", "a.jsonl", lines);
+  EXPECT_THAT(imported.report, HasSubstr("tokens     4\nsequences  1\n"));
+  EXPECT_TRUE(imported.warnings.empty());
+}
+
+TEST(Logs, TokensThatLackALayerAreLeftOut) {
+  // llama.cpp computes the last layer of a prompt for its last token only.
+  const std::string prompt = "1,0\n1,1\n1,2\n1,3\n2,4\n2,5\n", decoded = "1,0\n1,1\n2,4\n2,5\n";
+  const auto imported = import_log("table", "a.csv", "layer,expert\n" + prompt + decoded);
+  EXPECT_THAT(imported.report, HasSubstr("tokens     2\n"));
+  EXPECT_THAT(imported.report, HasSubstr("1 rows: of tokens that lack layers"));
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_THAT(imported.warnings[0].hint, HasSubstr("--layers without it keeps them"));
+  const auto kept = import_log("table", "a.csv", "layer,expert\n" + prompt + decoded,
+                               [](ImportOptions& options) { options.layers = {1}; });
+  EXPECT_THAT(kept.report, HasSubstr("tokens     3\n"));
+}
+
+TEST(Logs, OfAKilledRecorderEndWithTheLastWholeToken) {
+  const auto imported = import_log("table", "a.csv", "layer,token,expert\n1,0,3\n1,0,4\n1,1,5\n1",
+                                   [](ImportOptions& options) { options.layers = {1}; });
+  EXPECT_THAT(imported.report, HasSubstr("tokens     1\n"));
+}
+
+TEST(Logs, OfTensorParallelRanksAreTakenOnce) {
+  const ScratchFolder scratch;
+  for (const char* rank : {"0", "1"}) {
+    write_bytes(scratch / ("in/rank" + std::string(rank) + ".jsonl"),
+                read_bytes(formats() + "/table/logger/l.jsonl"));
+  }
+  const auto imported = import_trace("table", options_of(scratch / "in", scratch / "out"));
+  EXPECT_THAT(imported.report, HasSubstr("tokens     9\n"));
+  EXPECT_THAT(imported.report, HasSubstr("18 rows: of ranks that repeat another's tokens"));
+}
+
+TEST(Logs, HeadersSayHowManyExpertsThereAre) {
+  const ScratchFolder scratch;
+  auto options = options_of(formats() + "/table/slots", scratch / "out");
+  options.experts = options.top_k = 0;
+  import_trace("table", options);
+  EXPECT_EQ(RoutingTrace::open(scratch / "out").info().experts, 8);
+}
+
+TEST(Logs, StepsOfTrainingAreSteps) {
+  std::string lines;
+  for (const int step : {4, 9}) {
+    for (const int layer : {1, 2}) {
+      lines += fmt::format("{{\"iteration\": {}, \"layer\": {}, \"topk_ids\": [[0, 1], [2, 3]]}}\n",
+                           step, layer);
+    }
+  }
+  const auto imported = import_log("table", "a.jsonl", lines);
+  EXPECT_THAT(imported.report, HasSubstr("steps      2\ntokens     4\n"));
+}
+
+TEST(Logs, CountsThatNoTopKExplainsKeepTheirLoads) {
+  const auto imported = import_log("sglang-counts", "expert_distribution_rank0_timestamp1.5.csv",
+                                   "layer_id,expert_id,count\n1,0,10\n1,3,30\n2,1,20\n2,5,20\n");
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_THAT(imported.warnings[0].message,
+              HasSubstr("its counts are not of 2 different experts a token"));
+  EXPECT_THAT(imported.report, HasSubstr("tokens     40\n"));
+  EXPECT_THAT(imported.report, HasSubstr("top-k      1\n"));
+}
+
+TEST(Logs, MapsAreChecked) {
+  const auto refused = [](const char* map) {
+    return error_text([&] {
+      import_log("table", "a.csv", "layer,expert\n1,0\n1,1\n",
+                 [&](ImportOptions& options) { options.map = {map}; });
+    });
+  };
+  EXPECT_THAT(refused("expert"), HasSubstr("--map: 'expert' is not ROLE=FIELD"));
+  EXPECT_THAT(refused("expertz=expert"), HasSubstr("did you mean 'experts'?"));
+  EXPECT_THAT(refused("layer=leyer"), HasSubstr("has no field 'leyer', which --map names"));
+  EXPECT_THAT(refused("layer=leyer"), HasSubstr("it has layer, expert"));
+}
+
+}  // namespace
+}  // namespace moesim

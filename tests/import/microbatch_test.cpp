@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequences that alternate in a microbatch are taken apart, and routers that are none of the
+// model's layers are left out.
+#include "sim/import/microbatch.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "sim/trace/statistics.h"
+#include "tests/import/formats.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Microbatch, SequencesThatAlternateAreTakenApart) {
+  const ScratchFolder scratch;
+  const auto imported =
+      import_trace("router-lists", options_of(formats() + "/replay-three", scratch / "out"));
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_THAT(imported.warnings[0].message, HasSubstr("tokens of 3 sequences alternate"));
+  const auto trace = RoutingTrace::open(scratch / "out");
+  EXPECT_THAT(trace.step(0).sequence_lengths(), ElementsAre(32, 32, 32));
+  EXPECT_GT(measure(trace, {}).previous_token_overlap.mean(), 0.7);
+}
+
+TEST(Microbatch, TheFlagSaysHowManyThereAre) {
+  const ScratchFolder scratch;
+  auto options = options_of(formats() + "/replay-three", scratch / "out");
+  options.micro_batch = 1;
+  const auto imported = import_trace("router-lists", options);
+  EXPECT_TRUE(imported.warnings.empty());
+  EXPECT_THAT(imported.report, HasSubstr("sequences  1\n"));
+  options.output = scratch / "other";
+  options.micro_batch = 7;
+  EXPECT_THAT(error_text([&] { import_trace("router-lists", options); }),
+              HasSubstr("has 96 tokens, which are no 7 sequences of one length"));
+}
+
+TEST(Microbatch, ThatDoesNotTellIsOneSequenceAndSaidToBe) {
+  const ScratchFolder scratch;
+  const auto imported =
+      import_trace("router-lists", options_of(formats() + "/router-lists", scratch / "out"));
+  EXPECT_THAT(imported.report, HasSubstr("microbatch one sequence each: no tokens alternate"));
+}
+
+/// Tokens [position][sequence]: each sequence draws from its own experts, which drift.
+ChoiceTable drawn(int sequences, int positions, double own) {
+  std::mt19937 random(7);
+  std::vector<std::int32_t> ids;
+  for (int p = 0; p < positions; ++p) {
+    for (int s = 0; s < sequences; ++s) {
+      const bool near = std::uniform_real_distribution<>(0, 1)(random) < own;
+      const int first = near ? (s * 5 + p / 16) % 32 : static_cast<int>(random() % 32);
+      ids.push_back(first);
+      ids.push_back((first + 1 + static_cast<int>(random() % 31)) % 32);
+    }
+  }
+  const std::int64_t tokens = std::int64_t{1} * sequences * positions;
+  return ChoiceTable({NpyArray::of(std::move(ids), {tokens, 2}, "drawn")});
+}
+
+TEST(Microbatch, LagsOfTheChoicesTellSequences) {
+  for (const int sequences : {1, 2, 3, 4, 8, 16}) {
+    EXPECT_EQ(alternating_sequences(drawn(sequences, 512, 0.5)), sequences);
+  }
+}
+
+TEST(Microbatch, ChoicesWithoutMemoryTellNothing) {
+  EXPECT_EQ(alternating_sequences(drawn(4, 256, 0)), 1);
+  EXPECT_EQ(alternating_sequences(drawn(1, 1, 0.5)), 1);
+}
+
+TEST(Microbatch, RoutersOfMultiTokenPredictionAreLeftOut) {
+  const ScratchFolder scratch;
+  auto options = options_of(formats() + "/replay-mtp", scratch / "out");
+  const auto imported = import_trace("router-lists", options);
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_THAT(imported.warnings[0].message,
+              HasSubstr("has 3 routers but the model has 2 MoE layers: the last is left out, as of "
+                        "multi-token prediction"));
+  EXPECT_THAT(imported.report, HasSubstr("9 rows: of multi-token prediction"));
+  const auto trace = RoutingTrace::open(scratch / "out");
+  EXPECT_THAT(trace.info().layers, ElementsAre(1, 2));
+  EXPECT_EQ(trace.step(0).ids(1).at(3, 0), choice(3, 2)[0]);
+}
+
+TEST(Microbatch, MoreRoutersThanTheModelExplainsAreRefused) {
+  const ScratchFolder scratch;
+  auto options = options_of(formats() + "/replay-two-more", scratch / "out");
+  EXPECT_THAT(error_text([&] { import_trace("router-lists", options); }),
+              HasSubstr("has 4 routers but the model has 2 MoE layers\nhint: --layers FIRST:COUNT "
+                        "says which they are; routers of multi-token prediction come last"));
+  options.mtp_layers = 2;
+  EXPECT_THAT(import_trace("router-lists", options).report,
+              HasSubstr("18 rows: of multi-token prediction"));
+}
+
+TEST(Microbatch, FlamesCapturesAreReadAsTheyAreWritten) {
+  const ScratchFolder scratch;
+  const auto imported =
+      import_trace("flame", options_of(formats() + "/flame-captures/1080", scratch / "out"));
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_THAT(imported.warnings[0].message, HasSubstr("its layers 2, 3 are counted from 1"));
+  const auto trace = RoutingTrace::open(scratch / "out");
+  EXPECT_THAT(trace.info().layers, ElementsAre(1, 2));
+  EXPECT_THAT(trace.step(0).sequence_lengths(), ElementsAre(5, 4));
+  EXPECT_EQ(trace.step(0).source_rank(6), 1);
+  EXPECT_EQ(trace.step(0).weight(1, 6, 0), 0.75F);
+  for (int t = 0; t < 9; ++t) EXPECT_EQ(trace.step(0).ids(1).at(t, 0), choice(t, 2)[0]);
+}
+
+}  // namespace
+}  // namespace moesim

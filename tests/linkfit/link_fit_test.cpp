@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fits find what made the times, whatever a few of them say.
+#include "sim/linkfit/link_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "sim/base/error.h"
+#include "sim/linkfit/calibration_text.h"
+#include "sim/linkfit/logs/read_log.h"
+#include "sim/topology/read/calibration_reader.h"
+#include "tests/linkfit/golden.h"
+
+namespace moesim {
+namespace {
+
+double exact(double bytes) { return 10e-6 + bytes / (50e9 * bytes / (bytes + 1e6)); }
+
+std::vector<Sample> samples(int runs) {
+  std::vector<Sample> list;
+  for (int run = 0; run < runs; ++run) {
+    for (int k = 10; k <= 30; ++k) {
+      const auto bytes = std::int64_t{1} << k;
+      const double wobble = 1 + 0.004 * ((k * 7 + run * 3) % 5 - 2);
+      list.push_back({Bytes(bytes), Seconds(exact(static_cast<double>(bytes)) * wobble)});
+    }
+  }
+  return list;
+}
+
+double error_at(const LinkFit& fit, double bytes) {
+  const Bytes size(std::llround(bytes));
+  return (fit.fixed + fit.table().time(size)).value / exact(bytes) - 1;
+}
+
+// Here time = 10 us + (bytes + 1 MB) / 50 GB/s, so that the fixed time is 30 us.
+TEST(LinkFit, FindsFixedTimeAndRates) {
+  const LinkFit fit = fit_link(samples(5));
+  EXPECT_NEAR(fit.fixed.value, 30e-6, 0.5e-6);
+  EXPECT_NEAR(fit.knots.back().point.rate.value, 50e9, 0.5e9);
+  for (double bytes = 1e3; bytes < 1e9; bytes *= 1.7) EXPECT_NEAR(error_at(fit, bytes), 0, 0.03);
+  EXPECT_EQ(fit.rejected, 0);
+  EXPECT_LT(fit.worst(), 0.03);
+  EXPECT_EQ(fit.left_out().size(), fit.knots.size() - 2);
+  for (const double error : fit.left_out()) EXPECT_NEAR(error, 0, 0.03);
+}
+
+TEST(LinkFit, PointsLeftOutTellACornerOfTheCurve) {
+  LinkFit fit;
+  fit.knots = {{{Bytes(100), BytesPerSecond(100)}},
+               {{Bytes(200), BytesPerSecond(100)}},
+               {{Bytes(300), BytesPerSecond(50)}}};
+  EXPECT_NEAR(fit.left_out().at(0), 3.5 / 2 - 1, 1e-12);
+}
+
+TEST(LinkFit, RejectsOutliersAmongRuns) {
+  std::vector<Sample> list = samples(5);
+  for (std::size_t i = 0; i < 21; i += 2) list[i].time = list[i].time * 20.0;  // of the first run
+  const LinkFit fit = fit_link(list);
+  EXPECT_EQ(fit.rejected, 11);
+  for (double bytes = 1e3; bytes < 1e9; bytes *= 1.7) EXPECT_NEAR(error_at(fit, bytes), 0, 0.03);
+}
+
+TEST(LinkFit, OneWildSmallSizeDoesNotMoveTheFixedTime) {
+  std::vector<Sample> list = samples(1);
+  list[3].time = list[3].time * 10.0;
+  EXPECT_NEAR(fit_link(list).fixed.value, 30e-6, 1e-6);
+}
+
+TEST(LinkFit, TimesAscendWhateverWasMeasured) {
+  std::vector<Sample> list = samples(1);
+  std::swap(list[15].time, list[17].time);
+  std::swap(list[18].time, list[19].time);
+  const LinkFit fit = fit_link(list);  // its table would throw
+  for (std::size_t i = 1; i < fit.knots.size(); ++i) {
+    EXPECT_GE(fit.knots[i].point.time(), fit.knots[i - 1].point.time());
+  }
+  EXPECT_GT(fit.worst(), 0.3) << "and the residuals tell";
+}
+
+TEST(LinkFit, SaysWhatALineWouldMiss) {
+  std::vector<Sample> line, curve;
+  for (int k = 10; k <= 30; ++k) {
+    const double bytes = std::ldexp(1, k);
+    line.push_back({Bytes(std::int64_t{1} << k), Seconds(5e-6 + bytes / 1e9)});
+    curve.push_back({Bytes(std::int64_t{1} << k),
+                     Seconds(5e-6 + bytes / (k < 20 ? 1e9 : 4e9) + (k < 20 ? 0 : 1e-3))});
+  }
+  EXPECT_LT(fit_link(line).line_error, 1e-9);
+  EXPECT_GT(fit_link(curve).line_error, 0.2);
+}
+
+TEST(LinkFit, NeedsSizesThatDiffer) {
+  EXPECT_THROW(fit_link({}), Error);
+  EXPECT_THROW(fit_link({{Bytes(8), Seconds(1)}, {Bytes(8), Seconds(1)}}), Error);
+  EXPECT_THROW(
+      fit_link({{Bytes(8), Seconds(1e-5)}, {Bytes(16), Seconds(1e-5)}, {Bytes(32), Seconds(1e-5)}}),
+      Error);
+}
+
+std::vector<Log> four_runs() {
+  std::vector<Log> logs;
+  for (const char* name : {"1.log", "2.log", "3.log", "4.json"}) {
+    logs.push_back(read_log(std::string(MOESIM_ROOT "/tests/fixtures/logs/alltoall-") + name, {}));
+  }
+  return logs;
+}
+
+LinkFit fit_of(const std::vector<Log>& logs) {
+  std::vector<Sample> all;
+  for (const Log& log : logs) all.insert(all.end(), log.samples.begin(), log.samples.end());
+  return fit_link(all);
+}
+
+TEST(Calibration, IsWrittenLikeThis) {
+  const std::vector<Log> logs = four_runs();
+  const LinkFit fit = fit_of(logs);
+  EXPECT_EQ(fit.rejected, 1) << "the tenfold time of run 3";
+  const Calibrated result{fit, {}, logs};
+  expect_golden("four-runs.txt", calibration_report(result));
+  expect_golden("four-runs.calib.yaml",
+                calibration_yaml(result, {"test", "moesim calibrate ...", Seconds(5e-6)}));
+}
+
+TEST(Calibration, IsReadBackAsItWasFitted) {
+  const std::vector<Log> logs = four_runs();
+  const LinkFit fit = fit_of(logs);
+  const LinkCalibration read = parse_calibration(
+      calibration_yaml({fit, {}, logs}, {"test", "", Seconds(2e-6)}), "c.calib.yaml");
+  EXPECT_NEAR(read.latency.value, (fit.fixed.value - 2e-6) / 2, 1e-10);
+  const BandwidthTable table = fit.table();
+  ASSERT_EQ(read.bandwidth->points().size(), table.points().size());
+  for (std::size_t i = 0; i < table.points().size(); ++i) {
+    EXPECT_EQ(read.bandwidth->points()[i].size, table.points()[i].size);
+    EXPECT_NEAR(read.bandwidth->points()[i].rate.value / table.points()[i].rate.value, 1, 1e-9);
+  }
+}
+
+// Small sizes of these tables have two or four times that differ up to twofold.
+double worst_above(const LinkFit& fit, Bytes size) {
+  double worst = 0;
+  for (const LinkFit::Residual& r : fit.residuals) {
+    if (r.bytes >= size) worst = std::max(worst, std::abs(r.error));
+  }
+  return worst;
+}
+
+TEST(Calibration, OfPublishedTablesFollowsThem) {
+  const std::string root = MOESIM_SHARED "/calibration/";
+  if (!std::filesystem::is_directory(root)) GTEST_SKIP() << root << " is absent";
+  LogChoice choice;
+  choice.collective = Collective::alltoall;
+  choice.ranks = 8;
+  for (const char* name : {"a100_sxm_2.27.3", "h100_sxm_2.27.3", "h100_sxm_2.29.2"}) {
+    const Log log = read_log(root + "aiconfigurator/nccl_" + name + ".csv", choice);
+    const LinkFit fit = fit_link(log.samples);
+    EXPECT_LT(fit.typical(), 0.02) << name;
+    EXPECT_LT(worst_above(fit, Bytes(1 << 20)), 0.02) << name;
+    // busbw at 512 MiB, from the notes of the tables.
+    const double published = std::string(name).starts_with("a100") ? 203.1 : 316.3;
+    EXPECT_NEAR(fit.knots.back().point.rate.value / 1e9 / published, 1, 0.02) << name;
+  }
+}
+
+}  // namespace
+}  // namespace moesim

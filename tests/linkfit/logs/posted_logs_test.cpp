@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// What launchers and NCCL put around and into the output of nccl-tests, and logs of several tests.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/linkfit/logs/made_log.h"
+
+namespace moesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::int64_t> sizes_in(const Log& log) {
+  std::vector<std::int64_t> sizes;
+  for (const Sample& s : log.samples) sizes.push_back(s.bytes.value);
+  return sizes;
+}
+
+/// Each form has the times of the plain log.
+void expect_as_plain(const std::string& text, const MadeLog& made = {}) {
+  const Log plain = read_made(made.text()), log = read_made(text);
+  EXPECT_EQ(log.what, plain.what);
+  EXPECT_EQ(log.gpu, plain.gpu);
+  EXPECT_EQ(log.library, plain.library);
+  EXPECT_EQ(sizes_in(log), sizes_in(plain));
+  for (std::size_t i = 0; i < log.samples.size(); ++i) {
+    EXPECT_DOUBLE_EQ(log.samples[i].time.value, plain.samples[i].time.value) << i;
+  }
+  EXPECT_THAT(log.notes, ElementsAre());
+}
+
+TEST(PostedLog, HasPrefixesOfAnyForm) {
+  for (const char* prefix :
+       {"[1,0]<stdout>:", "[prterun-node0-77@1,0]<stdout>: ",
+        "Thu Nov 26 01:02:03 2026[1,0]<stdout>:", "0: ", "  0: ", "[0] ", "[node0:0] ",
+        "node0: ", "[pod/nccl-launcher-x7k2p/nccl] ", "2026-01-02T03:04:05.678901234Z stdout F ",
+        "launcher-1  | ", "> ", "    ", "(head, rank=0, pid=3808) [1,0]<stdout>:",
+        "\x1b[36mlauncher\x1b[0m | ", "[1767323045.123] "}) {
+    SCOPED_TRACE(prefix);
+    expect_as_plain(
+        each_line(MadeLog{}.text(), [&](const std::string& line) { return prefix + line; }));
+  }
+}
+
+// Numbers of twelve digits touch the tag.
+TEST(PostedLog, TellsLargeSizesFromATag) {
+  MadeLog made;
+  made.first = 137438953472;
+  made.sizes = 2;
+  expect_as_plain(each_line(made.text(),
+                            [](const std::string& line) {
+                              return "[1,0]<stdout>:" + line.substr(line.find_first_not_of(' '));
+                            }),
+                  made);
+}
+
+TEST(PostedLog, HasLinesOfNcclAnywhere) {
+  const std::string info =
+      "node1:4009:4109 [1] NCCL INFO comm 0x55d1c0000009 rank 9 nranks 16 cudaDev 1 busId 11000 - "
+      "Destroy COMPLETE\n";
+  const std::string warn =
+      "\nnode0:4000:4100 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: exit 1048576 1 "
+      "float\n";
+  const MadeLog made;
+  for (int k = 0; k < made.sizes; ++k) {
+    const std::string row = made.row(k);
+    for (const std::string& line : {info, warn}) {
+      SCOPED_TRACE(line);
+      expect_as_plain(with(made.text(), row, line + row + line + line));
+    }
+  }
+  expect_as_plain(made.text() + info);
+}
+
+// Neither counts that overflow nor tags without an end are of interest.
+TEST(PostedLog, MayHoldAnything) {
+  const std::string many(100'000, '[');
+  expect_as_plain("nThread 9223372036854775807 nGpus 9223372036854775807\n]<std[1,0]<stdout\n" +
+                  many + "]<stdout>:\n" + MadeLog{}.text());
+  EXPECT_EQ(read_made(MadeLog{}.text() + "9223372036854775807 9223372036854775807 float none -1\n")
+                .samples.size(),
+            6u);
+}
+
+// Rows are printed in three pieces, and other processes print in between.
+TEST(PostedLog, HasRowsThatOtherOutputBroke) {
+  const MadeLog made;
+  const std::string row = made.row(2);
+  const std::string info =
+      "node1:4009:4109 [1] NCCL INFO Channel 00/0 : 9[1] -> 2[2] via P2P/IPC\n";
+  const std::size_t root = row.find("-1") + 2, wrong = row.find("       0") + 8;
+  const std::string begin = row.substr(0, root), out = row.substr(root, wrong - root),
+                    in = row.substr(wrong);
+  expect_as_plain(with(made.text(), row, begin + info + info + out + in));
+  expect_as_plain(with(made.text(), row, begin + out + info + in));
+  expect_as_plain(with(made.text(), row, begin + info + out + "\n" + info + in));
+  const std::string tag = "[1,0]<stdout>:";
+  expect_as_plain(with(made.text(), row, tag + begin + tag + out + tag + in));
+}
+
+TEST(PostedLog, SaysHowManyRowsAreLost) {
+  const MadeLog made;
+  const std::string row = made.row(2);
+  const Log log = read_made(with(made.text(), row, row.substr(0, 60) + "\n"));
+  EXPECT_EQ(log.samples.size(), 5u);
+  EXPECT_THAT(log.notes, ElementsAre("leaves out 1 row that other output broke, first in line 28"));
+}
+
+TEST(PostedLog, NamesProgramsInManyWays) {
+  for (const char* name :
+       {"alltoall_perf_mpi", "alltoall_perf", "/opt/nccl_tests/alltoall_perf_mpi_cuda13",
+        "./build/alltoall_perf.exe"}) {
+    MadeLog made;
+    made.program = name;
+    EXPECT_EQ(read_made(made.text()).what, "alltoall, 16 ranks, between 2 hosts") << name;
+  }
+}
+
+TEST(PostedLog, HasRunsOfOneSetting) {
+  MadeLog second;
+  second.sizes = 4;
+  const Log log = read_made("CASE 1\n" + MadeLog{}.text() + "========\nCASE 2\nmpirun -np 16 x\n" +
+                            second.text());
+  EXPECT_EQ(log.runs, 2);
+  EXPECT_EQ(log.samples.size(), 10u);
+  EXPECT_EQ(log.what, "alltoall, 16 ranks, between 2 hosts");
+  // Excerpts: tables without what is around them.
+  LogChoice choice;
+  choice.collective = Collective::alltoall;
+  choice.ranks = 16;
+  choice.hosts = 2;
+  MadeLog table;
+  table.preamble = false;
+  EXPECT_EQ(read_made(table.text() + "\n" + table.text(), choice).runs, 2);
+}
+
+TEST(PostedLog, HasTestsOfSeveralSettings) {
+  MadeLog gather;
+  gather.program = "all_gather_perf";
+  MadeLog few;
+  few.ranks = 8;
+  few.factor = 7.0 / 8;
+  const std::string text = MadeLog{}.text() + gather.text() + few.text();
+  EXPECT_EQ(refusal_of(text),
+            "a.log: error: holds several settings: alltoall of 16 ranks on 2 hosts (line 1); "
+            "all_gather of 16 ranks on 2 hosts (line 35); alltoall of 8 ranks on 1 host (line 69)\n"
+            "hint: choose with --collective, --ranks or --test N, the N-th test\n");
+  LogChoice choice;
+  choice.collective = Collective::all_gather;
+  EXPECT_EQ(read_made(text, choice).what, "all_gather, 16 ranks, between 2 hosts");
+  choice = {};
+  choice.test = 3;
+  EXPECT_EQ(read_made(text, choice).what, "alltoall, 8 ranks, inside a host");
+  choice.test = 4;
+  EXPECT_THAT(refusal_of(text, choice), HasSubstr("has 3 tests, not 4"));
+}
+
+// The command names the test of versions that do not.
+TEST(PostedLog, NamesATestByItsCommand) {
+  MadeLog made;
+  made.program = "";
+  const auto what = [&](const std::string& command) {
+    return read_made(command + "\n" + made.text()).what;
+  };
+  EXPECT_EQ(what("$ mpirun -np 16 ./build/all_gather_perf -b 1M -e 32M -f 2 -g 1"),
+            "all_gather, 16 ranks, between 2 hosts");
+  EXPECT_EQ(what("srun /opt/nccl_tests/reduce_scatter_perf_mpi -b 1M"),
+            "reduce_scatter, 16 ranks, between 2 hosts");
+}
+
+TEST(PostedLog, SaysWhatEndedItEarly) {
+  MadeLog made;
+  made.ended = false;
+  const auto note = [&](const std::string& end) {
+    const Log log = read_made(made.text() + end);
+    EXPECT_EQ(log.samples.size(), 6u);
+    return log.notes.at(0);
+  };
+  EXPECT_EQ(note(""), "ends early, after 6 rows: the summary of nccl-tests is missing");
+  EXPECT_EQ(note("srun: error: node1: task 9: Killed\nmpirun noticed that ...\n"),
+            "ends early, after 6 rows: line 32 says 'srun: error: node1: task 9: Killed'");
+  EXPECT_EQ(
+      note("node1:4009:4109 [1] transport/net_ib.cc:95 NCCL WARN NET/IB : Got async event\n"),
+      "ends early, after 6 rows: line 32 says 'node1:4009:4109 [1] transport/net_ib.cc:95 NCCL "
+      "WARN NET/IB : Got async event'");
+  EXPECT_EQ(
+      note("node1: Test NCCL failure alltoall.cu:69 'remote process exited'\n"),
+      "ends early, after 6 rows: line 32 says 'node1: Test NCCL failure alltoall.cu:69 'remote "
+      "process exited''");
+  EXPECT_EQ(note(made.row(6).substr(0, 70)),
+            "ends early, after 6 rows: line 32 is cut in the middle of a row");
+}
+
+TEST(PostedLog, TakesTheTestsThatWorked) {
+  MadeLog killed;
+  killed.ended = false;
+  killed.sizes = 0;
+  const Log log =
+      read_made(killed.text() + "srun: error: node1: task 9: Killed\n" + MadeLog{}.text());
+  EXPECT_EQ(log.samples.size(), 6u);
+  EXPECT_EQ(
+      log.notes.at(0),
+      "the test of line 1 ends early, after 0 rows: line 26 says 'srun: error: node1: task 9: "
+      "Killed'");
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs and tables that are sound.
+#include "sim/linkfit/logs/read_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+
+namespace moesim {
+namespace {
+
+const std::string logs = MOESIM_ROOT "/tests/fixtures/logs/";
+
+std::string refusal(const std::string& text, const LogChoice& choice) {
+  try {
+    parse_log(text, "a.log", choice);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(NcclTestsText, IsRead) {
+  const Log log = read_log(logs + "alltoall-1.log", {});
+  EXPECT_EQ(log.kind, "nccl-tests text");
+  EXPECT_EQ(log.what, "alltoall, 8 ranks, inside a host");
+  EXPECT_EQ(log.gpu, "Test GPU");
+  EXPECT_EQ(log.library, "NCCL 22703, nccl-tests 2.19.6");
+  EXPECT_EQ(log.date, "");
+  EXPECT_TRUE(log.checked);
+  ASSERT_EQ(log.samples.size(), 10u);
+  EXPECT_EQ(log.samples[0].bytes, Bytes(896));
+  EXPECT_DOUBLE_EQ(log.samples[0].time.value, 11.92e-6);
+}
+
+TEST(NcclTestsText, InPlaceTimesAreNotChecked) {
+  LogChoice choice;
+  choice.in_place = true;
+  EXPECT_FALSE(read_log(logs + "alltoall-1.log", choice).checked);
+}
+
+TEST(NcclTestsText, SkipsWhatLaunchersPrintBetweenRows) {
+  std::string text = read_file(logs + "alltoall-1.log");
+  text.insert(text.find("        4096"), "node0: warning: something\n");
+  EXPECT_EQ(parse_log(text, "a.log", {}).samples.size(), 10u);
+}
+
+TEST(NcclTestsText, SkipsLinesOfAnyBlanks) {
+  std::string text = read_file(logs + "alltoall-1.log");
+  text.insert(text.find("        4096"), "\f\n \t\v\r\n\n");
+  EXPECT_EQ(parse_log(text, "a.log", {}).samples.size(), 10u);
+}
+
+TEST(NcclTestsText, HoldsWhatIsAskedFor) {
+  const std::string text = read_file(logs + "alltoall-1.log");
+  LogChoice choice;
+  choice.ranks = 4;
+  EXPECT_THAT(refusal(text, choice), testing::HasSubstr("is of 8 ranks, not of 4"));
+  choice.ranks = 8;
+  choice.collective = Collective::sendrecv;
+  EXPECT_THAT(refusal(text, choice), testing::HasSubstr("holds alltoall, not sendrecv"));
+  choice.collective.reset();
+  choice.reach = LinkReach::fabric;
+  EXPECT_THAT(refusal(text, choice), testing::HasSubstr("ran on one host"));
+}
+
+TEST(NcclTestsJson, IsRead) {
+  const Log log = read_log(logs + "alltoall-4.json", {});
+  EXPECT_EQ(log.kind, "nccl-tests JSON");
+  EXPECT_EQ(log.what, "alltoall, 8 ranks, inside a host");
+  EXPECT_EQ(log.library, "NCCL 22703");
+  EXPECT_EQ(log.date, "2026-01-02 03:04:05");
+  EXPECT_EQ(log.samples.size(), 10u);
+  EXPECT_EQ(log.samples[0].bytes, Bytes(896));
+}
+
+// Under MPI with one GPU per process each is listed.
+TEST(NcclTestsJson, CountsTheProcesses) {
+  std::string text = read_file(logs + "alltoall-4.json");
+  text.replace(text.find("\"ngpus\":8"), 9, "\"ngpus\":1");
+  const std::size_t begin = text.find("[{\"rank\"") + 1;
+  std::string device = text.substr(begin, text.find("]", begin) - begin) + ",";
+  for (int i = 1; i < 8; ++i) {
+    device[device.find("\"rank\":") + 7] = static_cast<char>('0' + i);
+    text.insert(begin, device);
+  }
+  EXPECT_EQ(parse_log(text, "a.json", {}).what, "alltoall, 8 ranks, inside a host");
+}
+
+class PublishedTable : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::is_directory(root)) GTEST_SKIP() << root << " is absent";
+  }
+  static constexpr const char* root = MOESIM_SHARED "/calibration";
+  static Log read(const std::string& file, Collective collective, int ranks,
+                  std::optional<LinkReach> reach = {}) {
+    LogChoice choice;
+    choice.collective = collective;
+    choice.ranks = ranks;
+    choice.reach = reach;
+    return read_log(std::string(root) + "/" + file, choice);
+  }
+};
+
+TEST_F(PublishedTable, CountsElementsWhereTheTableDoes) {
+  const Log log = read("aiconfigurator/nccl_h100_sxm_2.29.2.csv", Collective::alltoall, 8);
+  // 512 MiB in all, 7/8 of it on the link, twice (half and int8): 315 GB/s in the table's notes.
+  std::vector<double> rates;
+  for (const Sample& s : log.samples) {
+    if (s.bytes == Bytes(448 << 20))
+      rates.push_back((static_cast<double>(s.bytes.value) / s.time.value) / 1e9);
+  }
+  EXPECT_THAT(rates, testing::Each(testing::DoubleNear(315, 4)));
+  EXPECT_EQ(rates.size(), 2u);
+  EXPECT_EQ(log.library, "NCCL 2.29.2");
+}
+
+TEST_F(PublishedTable, IsUnpackedAndDividedByReach) {
+  const std::string file = "vidur_network/h100_dgx_send_recv.csv.gz";
+  EXPECT_EQ(read(file, Collective::sendrecv, 2, LinkReach::fabric).samples.size(), 994u);
+  EXPECT_EQ(read(file, Collective::sendrecv, 2, LinkReach::host).what,
+            "sendrecv, 2 ranks, inside a host");
+}
+
+TEST_F(PublishedTable, GivesTheBandwidthBetweenNodesThatItsNotesDo) {
+  const Log log = read("published/pplx_kernels_published_h100_us.csv", Collective::alltoall, 16);
+  ASSERT_EQ(log.samples.size(), 2u);
+  EXPECT_NEAR(static_cast<double>(log.samples[1].bytes.value) / log.samples[1].time.value / 1e9,
+              37.7, 0.1);
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/mechanism/placement/serving/sglang.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+TEST(SglangTest, RebalancesAtIntervalsUnlessGpusAreUsedEvenly) {
+  EXPECT_FALSE(sglang::rebalances_after(0, 0.5));
+  EXPECT_FALSE(sglang::rebalances_after(999, 0.5));
+  EXPECT_TRUE(sglang::rebalances_after(1000, 0.5));
+  EXPECT_TRUE(sglang::rebalances_after(2000, 1.0));
+  EXPECT_FALSE(sglang::rebalances_after(2000, 0.9, 0.8));
+  EXPECT_TRUE(sglang::rebalances_after(2000, 0.8, 0.8));
+}
+
+TEST(SglangTest, UtilisationIsMeanOverLargest) {
+  EXPECT_DOUBLE_EQ(sglang::utilisation(std::vector<double>{4, 2, 0, 2}), 0.5);
+  EXPECT_DOUBLE_EQ(sglang::utilisation(std::vector<double>{0, 0}), 1);
+}
+
+/// 8 GPUs of 2 slots: expert 0 on GPUs 0, 1 and 2, expert g + 1 in GPU g's other slot(s).
+Placement replicated() {
+  SlotTable table(8);
+  for (int g = 0; g < 8; ++g) {
+    table[static_cast<std::size_t>(g)] = {g < 3 ? ExpertId(0) : ExpertId(g + 1), ExpertId(g + 1)};
+  }
+  return Placement(9, table);
+}
+
+TEST(SglangTest, StaticDispatchTakesOwnCopiesAndDealsTheOthersEvenly) {
+  const Placement placement = replicated();
+  const auto slots = sglang::static_slots(placement, 3);
+  std::map<SlotId, int> users;
+  for (std::size_t rank = 0; rank < 8; ++rank) {
+    ++users[slots[rank][0]];
+    if (rank < 3) {
+      EXPECT_EQ(placement.gpu_of(slots[rank][0]).index(), rank);
+    }
+    EXPECT_EQ(slots[rank][1], SlotId(1));
+  }
+  EXPECT_EQ(slots[4][5], SlotId(8));  // both slots of GPU 4 hold expert 5: the lower
+  ASSERT_EQ(users.size(), 3u);        // 3 owners and 5 others: 3, 3 and 2
+  for (const auto& [slot, ranks] : users) EXPECT_TRUE(ranks == 2 || ranks == 3);
+  Assignment(placement, slots);  // throws when a slot holds another expert
+}
+
+TEST(SglangTest, StaticDispatchDependsOnSeedAndLayerAlone) {
+  const Placement placement = replicated();
+  EXPECT_EQ(sglang::static_slots(placement, 3), sglang::static_slots(placement, 3, 42));
+  bool layers_differ = false, seeds_differ = false;
+  for (int layer = 0; layer < 8; ++layer) {
+    layers_differ |= sglang::static_slots(placement, layer) != sglang::static_slots(placement, 9);
+    seeds_differ |=
+        sglang::static_slots(placement, layer) != sglang::static_slots(placement, layer, 7);
+  }
+  EXPECT_TRUE(layers_differ && seeds_differ);
+}
+
+TEST(SglangTest, DynamicDispatchIsUniformAndRepeatable) {
+  std::vector<Choice> choices;
+  for (int token = 0; token < 30000; ++token) choices.push_back({token, 0});
+  const std::vector<SlotId> replicas = {SlotId(1), SlotId(4), SlotId(9)};
+  const Shares shares = sglang::dynamic_shares(choices, replicas, GpuId(3), ExpertId(5));
+  std::map<SlotId, std::int64_t> counts;
+  for (const Share& share : shares) counts[share.slot] += share.count;
+  for (const SlotId slot : replicas) EXPECT_NEAR(static_cast<double>(counts[slot]), 10000, 400);
+  EXPECT_EQ(shares, sglang::dynamic_shares(choices, replicas, GpuId(3), ExpertId(5)));
+  EXPECT_NE(shares, sglang::dynamic_shares(choices, replicas, GpuId(4), ExpertId(5)));
+  EXPECT_NE(shares, sglang::dynamic_shares(choices, replicas, GpuId(3), ExpertId(6)));
+}
+
+}  // namespace
+}  // namespace moesim
