@@ -53,6 +53,17 @@ class Configuration(unittest.TestCase):
         self.assertNotIn("mpi-suite", names)
         self.assertNotIn("openmpi", ninja)
 
+    def test_a_cross_build_runs_nothing_that_it_builds(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".ini") as machine:
+            machine.write("[binaries]\ncpp = 'c++'\nar = 'ar'\nstrip = 'strip'\npkgconfig = 'pkg-config'\n"
+                          "[properties]\nneeds_exe_wrapper = true\n"
+                          "[host_machine]\nsystem = 'linux'\ncpu_family = 'x86_64'\ncpu = 'x86_64'\nendian = 'little'\n")
+            machine.flush()
+            names, ninja = self.configured("--cross-file", machine.name, "-Dmpi=disabled", "-Dsimulator=enabled", "-Dhardware=disabled",
+                                           "-Dtests=false")
+        self.assertIn("moesim", names)
+        self.assertNotIn("moesim.1", ninja)
+
     def test_sums_on_the_host_are_those_of_gpus_on_any_processor(self):
         _, ninja = self.configured("-Dsimulator=disabled", "-Dmpi=disabled")
         compiled = ninja.split("build realhw/host/libmoesim-realhw-host.a.p/host_device.cpp.o")[1].split("\n\n")[0]
