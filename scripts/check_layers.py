@@ -78,9 +78,13 @@ INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 
 def layer_of(path):
-    """The folder of MAY_INCLUDE that a path from the root lies in, its parent folder else."""
+    """The folder of MAY_INCLUDE that a path from the root lies in, the innermost of two; its parent folder else."""
     parts = path.split("/")
-    return "realhw" if parts[0] == "realhw" else "/".join(parts[:2]) if len(parts) > 2 else parts[0]
+    if parts[0] == "realhw":
+        return "realhw"
+    if len(parts) > 3 and "/".join(parts[:3]) in MAY_INCLUDE:
+        return "/".join(parts[:3])
+    return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 
 def breach(name, layer, quoted, angled):
