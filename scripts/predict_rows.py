@@ -51,7 +51,7 @@ def extended(first, second, times):
         return b + times * (b - a)
 
     case = dict(second)
-    for key in ("iteration_s", "overlapped_s"):
+    for key in ("step_s", "overlapped_s"):
         case[key] = add(first[key], second[key])
     for parts in ("parts_s", "turns_s"):
         if parts in second:
@@ -156,7 +156,7 @@ def result_of(row, case, why):
            "unit": row["unit"], "note": row.get("note", ""), "fitted": row.get("fitted", False), "why": why}
     if case is None:
         return out
-    predicted = case["iteration_s"]
+    predicted = case["step_s"]
     out.update(predicted_s=predicted, parts=case["parts_s"], overlapped=case["overlapped_s"], took_s=case["took_s"])
     if "measured" in row:  # not where it ran out of memory
         measured = measured_seconds(row, case)

@@ -80,7 +80,7 @@ class PredictRows(unittest.TestCase):
 
     def test_parts_of_a_stage_are_those_of_its_own_turns(self):
         row = next(r for s in rows.read_rows() if s["id"] == "G" for r in s["all"])
-        case = {"iteration_s": 20.0, "flop_per_token": 1e9, "parts_s": {}, "overlapped_s": 0.0, "took_s": 0.0,
+        case = {"step_s": 20.0, "flop_per_token": 1e9, "parts_s": {}, "overlapped_s": 0.0, "took_s": 0.0,
                 "turns_s": {"1F": 1.5}, "stage_turns_s": [{"1F": 1.0}, {"1F": 2.0}]}
         self.assertEqual(rows.result_of(row, case, "")["turns"], {"1F": 1.0})
 
@@ -111,7 +111,7 @@ class PredictRows(unittest.TestCase):
 
     def test_names_rows_that_lack_their_recorded_routing(self):
         row = next(r for s in rows.read_rows() for r in s["all"] if "trace" in r)
-        case = {"iteration_s": 5.0, "flop_per_token": 1e9, "parts_s": {}, "overlapped_s": 0.0, "took_s": 0.0}
+        case = {"step_s": 5.0, "flop_per_token": 1e9, "parts_s": {}, "overlapped_s": 0.0, "took_s": 0.0}
         section = {"id": row["section"], "title": "a row", "source": "a test"}
         with tempfile.TemporaryDirectory() as folder:
             for traces, lacks in ((None, True), (folder, True), (folder, False)):
@@ -129,7 +129,7 @@ class PredictRows(unittest.TestCase):
         capacity = 70
 
         def result(name, gib):
-            case = {"iteration_s": 0.5, "flop_per_token": 1e9, "parts_s": {"experts": 0.5}, "overlapped_s": 0.0,
+            case = {"step_s": 0.5, "flop_per_token": 1e9, "parts_s": {"experts": 0.5}, "overlapped_s": 0.0,
                     "took_s": 0.0, "peak_memory": {"bytes": gib * 2**30, "gpu_memory_bytes": capacity * 2**30}}
             return rows.result_of(table[name], case, "")
 
@@ -158,11 +158,11 @@ class PredictRows(unittest.TestCase):
         self.assertEqual(rows.ranked(results), (5, 3))
 
     def test_further_microbatches_take_what_the_last_ones_took(self):
-        first = {"iteration_s": 3.0, "overlapped_s": 0.0, "parts_s": {"experts": 2.0}, "took_s": 1,
+        first = {"step_s": 3.0, "overlapped_s": 0.0, "parts_s": {"experts": 2.0}, "took_s": 1,
                  "turns_s": {"1F": 1.0}}
-        second = {"iteration_s": 5.0, "overlapped_s": 1.0, "parts_s": {"experts": 4.0}, "took_s": 1,
+        second = {"step_s": 5.0, "overlapped_s": 1.0, "parts_s": {"experts": 4.0}, "took_s": 1,
                   "turns_s": {"1F": 1.5}}
-        self.assertEqual(rows.extended(first, second, 2)["iteration_s"], 9.0)
+        self.assertEqual(rows.extended(first, second, 2)["step_s"], 9.0)
         self.assertEqual(rows.extended(first, second, 2)["parts_s"], {"experts": 8.0})
         self.assertEqual(rows.extended(first, second, 2)["turns_s"], {"1F": 2.5})
         first["stage_turns_s"], second["stage_turns_s"] = [{"1F": 1.0}, {"1F": 2.0}], [{"1F": 2.0}, {"1F": 2.5}]
@@ -209,7 +209,7 @@ class PredictRows(unittest.TestCase):
                  "--sequence 4096 --routing balanced --set microbatches.distinct=2 --memory ignore --json -")
         ran = subprocess.run([MOESIM, "run", *flags.split()], capture_output=True, text=True, check=True)
         case = json.loads(ran.stdout)["cases"][0]
-        self.assertAlmostEqual(case["iteration_s"] / 4.30 - 1, error, places=3)
+        self.assertAlmostEqual(case["step_s"] / 4.30 - 1, error, places=3)
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ class TimelineTest(unittest.TestCase):
         ranks = [pid for pid in timeline.processes if pid < 16]
         self.assertTrue(set(range(4)) | set(range(8, 12)) <= set(ranks), ranks)
         [(begin, end, _)] = timeline.slices[16, 0]
-        self.assertAlmostEqual((end - begin) * 1e-12, cases[0]["iteration_s"], places=9)
+        self.assertAlmostEqual((end - begin) * 1e-12, cases[0]["step_s"], places=9)
         self.assertTrue(any(timeline.threads[e["pid"], e["tid"]].startswith("pp") for e in timeline.by_kind["s"]))
         held = [sum(e["args"].values()) for e in timeline.by_kind["C"] if e["name"] == "memory [B]"]
         self.assertEqual(max(held), cases[0]["peak_memory"]["bytes"])

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "sim/base/data_files.h"
+#include "sim/iteration/planner.h"
 #include "sim/plan/exchange_time.h"
-#include "sim/policy/step_plan.h"
 #include "sim/scenario/proof.h"
 #include "sim/trace/batches.h"
 #include "sim/trace/memory_step.h"
@@ -52,11 +52,11 @@ MicroPlan step_plan(const Topology& topology, MoeModel model, int experts, std::
   options.explicit_rows = true;
   options.attention = false;
   options.batches = batches.batches;
-  StepPlanner planner(read_system(data_file("models/system", "megatron")), topology, model, trace,
-                      options);
-  const StepPlan planned = planner.plan(batches.batches[0], 0);
+  Planner planner(read_system(data_file("models/system", "megatron")), topology, model, trace,
+                  options);
+  const PlannedStep planned = planner.plan(batches.batches[0], 0);
   MicroPlan micro{fmt::format("step of {} experts with {} rows", experts, rows), planned.plan, {}};
-  for (const LayerRouting& layer : routing_of(planned, batches.batches[0])) {
+  for (const LayerRouting& layer : routing_of(planned)) {
     micro.layers.emplace_back(layer);
   }
   return micro;

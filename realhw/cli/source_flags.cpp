@@ -6,7 +6,7 @@
 #include "realhw/measure/saved_source.h"
 #ifdef MOESIM_SCENARIOS
 #include "realhw/measure/planned_source.h"
-#include "sim/scenario/policy_iterations.h"
+#include "sim/scenario/can_execute.h"
 #endif
 
 namespace moesim {
@@ -21,9 +21,8 @@ std::unique_ptr<StepSource> planned(const Scenario& scenario) {
   if (scenario.p2p_order != P2pOrder::all_at_once) {
     throw Error("'p2p_order' has no effect on hardware", "leave it out");
   }
-  if (!scenario.iteration) return planned_source(scenario, open_inputs(scenario));
-  Inputs inputs = open_iteration_inputs(scenario);
-  check_can_execute(scenario, inputs.model);
+  Inputs inputs = open_inputs(scenario);
+  if (scenario.iteration) check_can_execute(scenario, inputs.model);
   return planned_source(scenario, std::move(inputs));
 }
 #endif

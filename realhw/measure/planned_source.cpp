@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realhw/measure/planned_source.h"
 
-#include "sim/scenario/policy_iterations.h"
-#include "sim/scenario/policy_steps.h"
+#include "sim/scenario/executable_steps.h"
 
 namespace moesim {
 namespace {
@@ -23,31 +22,19 @@ class PlannedSource : public StepSource {
     return names;
   }
   void begin(std::size_t policy) override {
-    steps_.reset();
-    iterations_.reset();
     const auto [scenario, inputs, system] = view_of(scenario_, inputs_, policy);
-    if (scenario.iteration) {
-      iterations_.emplace(scenario, inputs, inputs.clusters[0], system);
-    } else {
-      steps_.emplace(scenario, inputs, inputs.clusters[0], system);
-    }
+    steps_.emplace(scenario, inputs, inputs.clusters[0], system);
   }
   std::optional<ExecutableStep> next() override {
-    return iterations_ ? next_of(*iterations_) : next_of(*steps_);
+    if (steps_->done()) return std::nullopt;
+    return steps_->next();
   }
 
  private:
-  template <class Steps>
-  static std::optional<ExecutableStep> next_of(Steps& steps) {
-    if (steps.done()) return std::nullopt;
-    return steps.next();
-  }
-
   Scenario scenario_;
   Inputs inputs_;
   StepsOrigin origin_;
-  std::optional<PolicySteps> steps_;
-  std::optional<PolicyIterations> iterations_;
+  std::optional<ExecutableSteps> steps_;
 };
 
 }  // namespace

@@ -24,16 +24,21 @@ struct ExplainOptions {
   bool flow = false, elasticities = false;
 };
 
-/// The index of the layer to explain in TraceInfo::layers.
-int choose_layer(const ExplainOptions& options, const Inputs& inputs) {
-  if (!options.layer) return inputs.layers.front();
-  std::vector<int> numbers;
-  for (const int index : inputs.layers) {
-    numbers.push_back(inputs.trace.info().layers[static_cast<std::size_t>(index)]);
-    if (numbers.back() == *options.layer) return index;
+/// The number of the layer to explain.
+int choose_layer(const ExplainOptions& options, const Scenario& scenario, const Inputs& inputs) {
+  std::vector<int> numbers = inputs.model.moe_layers;
+  if (!scenario.iteration) {
+    numbers.clear();
+    for (const int index : inputs.layers) {
+      numbers.push_back(inputs.trace.info().layers[static_cast<std::size_t>(index)]);
+    }
   }
-  throw Error(fmt::format("--layer {}: it is not among the replayed layers", *options.layer),
-              fmt::format("replayed: {}", fmt::join(numbers, ", ")));
+  const int layer = options.layer.value_or(numbers.front());
+  if (std::ranges::find(numbers, layer) != numbers.end()) return layer;
+  throw Error(fmt::format("--layer {}: it is not among the {}", layer,
+                          scenario.iteration ? "MoE layers of the model" : "replayed layers"),
+              fmt::format("{}: {}", scenario.iteration ? "MoE layers" : "replayed",
+                          fmt::join(numbers, ", ")));
 }
 
 std::vector<Fidelity> fidelities(const ExplainOptions& options, const Scenario& scenario) {
@@ -47,12 +52,11 @@ std::vector<Fidelity> fidelities(const ExplainOptions& options, const Scenario& 
 }
 
 void explain_whole(const ExplainOptions& options, const Scenario& scenario) {
-  if (options.layer || options.flow) {
-    throw Error(fmt::format("{} is of a layer, and the scenario describes iterations",
-                            options.layer ? "--layer" : "--flow"),
-                "--fidelity chooses that of the iteration");
+  if (options.flow) {
+    throw Error("--flow is of a layer, and this explains an iteration",
+                "--layer N chooses one; --fidelity chooses that of the iteration");
   }
-  const Inputs inputs = open_iteration_inputs(scenario);
+  const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const ExplainedIteration e = explain_iteration(scenario, inputs, options.elasticities);
   Printout printout;
@@ -67,18 +71,18 @@ void explain(const ExplainOptions& options) {
   if (scenario.topologies.size() * scenario.policies.size() != 1) {
     throw Error("'explain' takes one topology and one policy");
   }
-  if (scenario.iteration) return explain_whole(options, scenario);
+  if (scenario.iteration && !options.layer) return explain_whole(options, scenario);
   if (options.elasticities) {
-    throw Error("--elasticities are of an iteration here",
+    throw Error("--elasticities are of a whole iteration here",
                 "moesim compare --elasticities has those of steps");
   }
   const Inputs inputs = open_inputs(scenario);
-  const int layer = choose_layer(options, inputs);
+  const int layer = choose_layer(options, scenario, inputs);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const ExplainedCase c = explain_case(scenario, inputs, layer, fidelities(options, scenario));
   Printout printout;
   printout.add(explain_header(scenario, inputs, c, MOESIM_VERSION))
-      .add(explain_text(c.explanation, inputs.clusters[0].topology));
+      .add(explain_text(c.explanation, c.topology(inputs.clusters[0])));
   options.output.write([&] { return explain_document(scenario, inputs, c, MOESIM_VERSION); },
                        printout);
 }
@@ -91,7 +95,7 @@ void add_explain_command(CommandLine& app) {
       "explain", "Shows where the time of a layer or of an iteration goes, and the least time");
   options->scenario.add_to(command);
   command.add_option("--layer", options->layer,
-                     "model layer number (default: the first replayed layer)");
+                     "model layer number (default: the first replayed layer; of iterations: all)");
   command.add_flag("--flow", options->flow, "simulates at fidelity flow, too");
   command.add_flag("--elasticities", options->elasticities,
                    "iteration: simulates it again with 10 % more of each resource");

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -13,7 +14,6 @@
 #include "sim/base/files.h"
 #include "sim/base/units.h"
 #include "sim/cli/commands.h"
-#include "sim/compare/iteration_run.h"
 #include "sim/export/chakra.h"
 #include "sim/export/engine_placement.h"
 #include "sim/export/goal.h"
@@ -22,6 +22,7 @@
 #include "sim/flags/scenario_flags.h"
 #include "sim/scenario/changes.h"
 #include "sim/scenario/inputs.h"
+#include "sim/scenario/policy_planner.h"
 #include "sim/topology/reader.h"
 
 namespace moesim {
@@ -38,34 +39,39 @@ const Scenario& of_one_case(const Scenario& scenario) {
   throw Error("'export' takes one topology and one policy");
 }
 
-/// The chosen steps of a scenario of one topology and one policy, planned one after the other.
-class Planned {
- public:
-  explicit Planned(const Scenario& scenario) : inputs_(open_inputs(of_one_case(scenario))) {
-    for (const Diagnostic& w : inputs_.warnings) fmt::print(stderr, "{}", w.str());
-    const ClusterInput& in = inputs_.clusters[0];
-    planner_ = std::make_unique<StepPlanner>(inputs_.systems[0], in.topology, inputs_.model,
-                                             inputs_.trace, inputs_.planner_options(scenario, in));
+RoutingSource only_routing(const Scenario& scenario) {
+  if (!scenario.iteration) return RoutingSource::recorded;
+  const auto& routing = scenario.iteration->routing;
+  if (routing.size() == 1) return routing[0];
+  throw Error("'export' takes one kind of routing", "--routing recorded, or balanced");
+}
+
+/// The steps of a scenario of one topology and one policy.
+struct Exported {
+  explicit Exported(const Scenario& read)
+      : scenario(of_one_case(read)),
+        inputs(open_inputs(scenario)),
+        steps(scenario, inputs, inputs.clusters[0], inputs.systems[0],
+              {.routing = only_routing(scenario)}) {
+    for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   }
-  const Inputs& inputs() const { return inputs_; }
-  const ClusterInput& cluster() const { return inputs_.clusters[0]; }
-  int steps() const { return static_cast<int>(cluster().batches.batches.size()); }
-  /// Steps are asked for in their order.
-  StepPlan step(int index) {
-    return planner_->plan(cluster().batches.batches[static_cast<std::size_t>(index)],
-                          cluster().first_step + index);
+  PlannedStep fitting_step(int i) {
+    PlannedStep step = steps.plan(i);
+    if (scenario.iteration) steps.require_memory(step);
+    return step;
   }
 
- private:
-  Inputs inputs_;
-  std::unique_ptr<StepPlanner> planner_;
+  Scenario scenario;
+  Inputs inputs;
+  PolicyPlanner steps;
 };
 
-EnginePlacement placement_of(const StepPlan& step, const Planned& planned) {
-  EnginePlacement placement{planned.inputs().model.experts, planned.inputs().model.layers, {}};
-  const int ep = planned.cluster().ep;
+/// Of the last microbatch of each layer.
+EnginePlacement placement_of(const PlannedStep& step, const Inputs& inputs) {
+  std::map<int, SlotTable> tables;
   for (const LayerWork& layer : step.layers) {
     const Placement& slots = layer.assignment().placement();
+    const int ep = inputs.clusters[0].ep;
     const SlotTable first = slots.table(GpuId(0), ep);
     for (int gpu = ep; gpu < slots.gpus(); gpu += ep) {
       if (slots.table(GpuId(gpu), ep) == first) continue;
@@ -73,49 +79,30 @@ EnginePlacement placement_of(const StepPlan& step, const Planned& planned) {
                               layer.number, gpu),
                   "engines know one: simulate one EP group");
     }
-    placement.layers.push_back({layer.number, first});
+    tables[layer.number] = first;
   }
+  EnginePlacement placement{inputs.model.experts, inputs.model.layers, {}};
+  for (auto& [number, table] : tables) placement.layers.push_back({number, std::move(table)});
   return placement;
 }
 
 void export_placement(const ExportOptions& options) {
-  const Scenario scenario = options.scenario.read();
-  Planned planned(scenario);
-  std::optional<StepPlan> last;
-  for (int step = 0; step < planned.steps(); ++step) last = planned.step(step);
-  const EnginePlacement placement = placement_of(*last, planned);
+  Exported exported(options.scenario.read());
+  const int last = exported.steps.count() - 1;
+  PlannedStep step;
+  for (int i = 0; i <= last; ++i) step = exported.steps.plan(i);
+  const EnginePlacement placement = placement_of(step, exported.inputs);
   options.out.write(engine_placement_text(placement, options.format));
-  fmt::print(options.out.beside(), "{} of {} MoE layers as {} has them in step {}\n",
-             placement.layers.size(), planned.inputs().model.moe_layers.size(),
-             planned.inputs().systems[0].name, planned.cluster().first_step + planned.steps() - 1);
-}
-
-struct PlanOnGpus {
-  Plan plan;
-  GpuModels gpus;
-};
-
-PlanOnGpus first_iteration(const Scenario& scenario) {
-  const auto& routing = scenario.iteration->routing;
-  if (routing.size() != 1) {
-    throw Error("'export' takes one kind of routing", "--routing recorded, or balanced");
-  }
-  const Inputs inputs = open_iteration_inputs(of_one_case(scenario));
-  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  const ClusterInput& cluster = inputs.clusters[0];
-  PlannedIterations iterations({scenario, inputs, cluster, inputs.systems[0], routing[0]});
-  return {iterations.plan(0).plan, cluster.gpus};
-}
-
-/// Of the first step or iteration that the scenario asks for.
-PlanOnGpus first_plan(const Scenario& scenario) {
-  if (scenario.iteration) return first_iteration(scenario);
-  Planned planned(scenario);
-  return {planned.step(0).plan, planned.cluster().gpus};
+  fmt::print(options.out.beside(), "{} of {} MoE layers as {} has them in {} {}\n",
+             placement.layers.size(), exported.inputs.model.moe_layers.size(),
+             exported.inputs.systems[0].name, exported.scenario.iteration ? "iteration" : "step",
+             exported.steps.number(last));
 }
 
 void export_goal(const ExportOptions& options) {
-  const auto [plan, gpus] = first_plan(options.scenario.read());
+  Exported exported(options.scenario.read());
+  const Plan plan = exported.fitting_step(0).plan;
+  const GpuModels& gpus = exported.inputs.clusters[0].gpus;
   options.out.write(to_goal(plan, gpus));
   fmt::print(options.out.beside(), "{} ops of {} GPUs\n", plan.ops.size(), plan.gpus);
 }
@@ -135,7 +122,9 @@ void remove_more_ranks(const std::string& prefix, std::size_t ranks) {
 
 /// One file per rank, which together replace those of an earlier export, larger ones included.
 void export_chakra(const ChakraOptions& options) {
-  const auto [plan, gpus] = first_plan(options.scenario.read());
+  Exported exported(options.scenario.read());
+  const Plan plan = exported.fitting_step(0).plan;
+  const GpuModels& gpus = exported.inputs.clusters[0].gpus;
   std::vector<NamedText> files;
   for (std::string& text : to_chakra(plan, gpus)) {
     files.push_back({fmt::format("{}.{}.et", options.out, files.size()), std::move(text)});

@@ -10,9 +10,9 @@
 #include "sim/flags/output_file.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/linkfit/nccl_tests_export.h"
-#include "sim/plan/delivery.h"
 #include "sim/plan/text.h"
-#include "sim/scenario/policy_steps.h"
+#include "sim/scenario/executable_steps.h"
+#include "sim/scenario/policy_planner.h"
 #include "sim/scenario/proof.h"
 
 namespace moesim {
@@ -33,6 +33,10 @@ void save_steps(const PlanOptions& options) {
   }
   const Scenario scenario = options.scenario.read();
   if (scenario.topologies.size() != 1) throw Error("'plan --save' takes one topology");
+  if (scenario.iteration) {
+    throw Error("'plan --save' takes steps of MoE layers, and the scenario describes iterations",
+                "moesim-hw run SCENARIO plans iterations where it runs them");
+  }
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const ClusterInput& cluster = inputs.clusters[0];
@@ -59,21 +63,16 @@ void print_plan(const PlanOptions& options) {
   const Inputs inputs = open_inputs(scenario);
   for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
   const ClusterInput& cluster = inputs.clusters[0];
-  PlannerOptions planner_options = inputs.planner_options(scenario, cluster);
-  planner_options.explicit_rows = options.rows || options.check;
-  StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace,
-                      planner_options);
-  StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
+  PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0],
+                      {.explicit_rows = options.rows});
+  const PlannedStep planned = steps.plan(0);
   if (options.check) {
-    prove_delivery(planned, cluster.batches.batches[0]);
+    const std::size_t layers = prove_each_layer(steps.planner(), planned);
     fmt::print(stderr,
-               "delivery proved: {} ops, every choice reaches its expert and returns once\n",
-               planned.plan.ops.size());
-    if (!options.rows) {
-      for (Op& op : planned.plan.ops) {
-        if (auto* exchange = std::get_if<Exchange>(&op.work)) exchange->rows.clear();
-      }
-    }
+               "delivery proved: {} ops, {} layers{}: every choice reaches its expert and returns "
+               "once\n",
+               planned.plan.ops.size(), layers,
+               scenario.iteration ? " of microbatches that differ" : "");
   }
   if (!options.nccl_tests.empty()) {
     const int files = write_nccl_tests(planned.plan, options.nccl_tests);

@@ -13,7 +13,6 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
 #include "sim/compare/expectation.h"
-#include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
 #include "sim/compare/worker_count.h"
@@ -86,12 +85,6 @@ struct RunOptions {
   }
 };
 
-ComparisonResult run_cases(const RunOptions& options, const Scenario& scenario,
-                           const Inputs& inputs) {
-  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  return simulate(scenario, inputs, options.asked());
-}
-
 void add_elasticities(Printout& printout, const std::string& name,
                       const std::vector<Elasticity>& list) {
   if (list.empty()) return;
@@ -101,8 +94,9 @@ void add_elasticities(Printout& printout, const std::string& name,
 
 /// Intervals if they are asked for; reports have them, too, unless the data have no errors of
 /// times.
-template <class Cases, class Errors>
-void add_error_bars(const RunOptions& options, Cases& cases, const Errors& shipped_errors) {
+template <class Errors>
+void add_error_bars(const RunOptions& options, std::vector<CaseResult>& cases,
+                    const Errors& shipped_errors) {
   if (!options.error_bars()) return;
   try {
     add_intervals(cases, shipped_errors());
@@ -111,49 +105,39 @@ void add_error_bars(const RunOptions& options, Cases& cases, const Errors& shipp
   }
 }
 
-void run_iterations(const RunOptions& options, const Scenario& scenario) {
-  const Inputs inputs = open_iteration_inputs(scenario);
-  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
-  SimulatedIterations result = simulate_iterations(scenario, inputs, options.asked());
-  add_error_bars(options, result.cases, shipped_errors_of_iterations);
-  const std::vector<IterationCase>& cases = result.cases;
-  Printout printout;
-  printout.add(iteration_header(scenario, inputs, MOESIM_VERSION))
-      .add(iteration_table(cases, options.bounds));
-  for (const IterationCase& c : cases) {
-    add_elasticities(printout, fmt::format("{} ({}) on {}", c.policy, c.routing, c.topology),
-                     c.metrics.elasticities);
-  }
-  if (options.intervals) printout.add(interval_table(cases, shipped_errors_of_iterations()));
-  options.write([&] { return iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
-                [&] { return pictured_iterations_json(scenario, inputs, cases, MOESIM_VERSION); },
-                printout, result.signal, count_done(cases));
-}
-
 /// `details`: of a single case.
-void run_steps(const RunOptions& options, const Scenario& scenario, bool details) {
+void run_cases(const RunOptions& options, const Scenario& scenario, bool details) {
   const Inputs inputs = open_inputs(scenario);
-  ComparisonResult result = run_cases(options, scenario, inputs);
-  add_error_bars(options, result.cases, shipped_errors_of_steps);
+  for (const Diagnostic& w : inputs.warnings) fmt::print(stderr, "{}", w.str());
+  ComparisonOptions asked = options.asked();
+  asked.layers = details;
+  ComparisonResult result = simulate(scenario, inputs, asked);
+  const auto errors = scenario.iteration ? shipped_errors_of_iterations : shipped_errors_of_steps;
+  add_error_bars(options, result.cases, errors);
   const std::vector<CaseResult>& cases = result.cases;
+  const char* noun = noun_of(cases);
   Printout printout;
   printout.add(result_header(scenario, inputs, MOESIM_VERSION))
       .add(comparison_table(cases, options.bounds));
-  if (details) {
-    const RunMetrics& metrics = cases[0].metrics;
-    printout.add("\n").add(layer_table(cases[0])).add("\n# the critical path of a step\n");
+  if (const RunMetrics& metrics = cases[0].metrics; details && !metrics.layers.empty()) {
+    printout.add("\n")
+        .add(layer_table(cases[0]))
+        .add(
+            fmt::format("\n# the critical path of {} {}\n", scenario.iteration ? "an" : "a", noun));
     printout.add(path_table(metrics.path, static_cast<double>(metrics.steps.size())));
   }
   for (const CaseResult& c : cases) {
-    add_elasticities(printout, fmt::format("{} on {}", c.name.policy, c.name.topology),
+    add_elasticities(printout, fmt::format("{} on {}", c.name.policy_text(), c.name.topology),
                      c.metrics.elasticities);
   }
-  if (options.intervals) printout.add(interval_table(cases, shipped_errors_of_steps()));
+  if (options.intervals) printout.add(interval_table(cases, errors()));
   if (options.bounds) {
+    const char* of = scenario.iteration ? "the first microbatch" : "one step";
     printout
         .add(
-            "\n# token exchanges of one step alone, all layers together, against the least that "
-            "any dispatch needs\n")
+            fmt::format("\n# token exchanges of {} by themselves, all layers together, against the "
+                        "least that any dispatch needs\n",
+                        of))
         .add(bounds_table(result.bounds));
   }
   options.write([&] { return result_json(scenario, inputs, cases, MOESIM_VERSION); },
@@ -170,12 +154,12 @@ void run(const RunOptions& options) {
         fmt::format("'run' takes one topology, policy and fidelity; these make {} cases", count),
         "moesim compare shows several side by side");
   }
-  scenario.iteration ? run_iterations(options, scenario) : run_steps(options, scenario, true);
+  run_cases(options, scenario, true);
 }
 
 void compare(const RunOptions& options) {
   const Scenario scenario = options.scenario.read();
-  scenario.iteration ? run_iterations(options, scenario) : run_steps(options, scenario, false);
+  run_cases(options, scenario, false);
 }
 
 CommandLine add(CommandLine& app, const std::string& name, const std::string& description,

@@ -7,8 +7,8 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
+#include "sim/compare/simulate.h"
 #include "sim/compare/whatif.h"
 #include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
@@ -30,15 +30,12 @@ void what_if(const WhatIfOptions& options) {
                 "for example --scale nic.bandwidth=1.5, --slow gpu:7=0.8 or --fail gpu:7");
   }
   const Scenario scenario = options.scenario.read();
-  const Inputs before =
-      scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
+  const Inputs before = open_inputs(scenario);
   const Inputs after = open_changed_inputs(scenario, options.what);
   for (const Diagnostic& w : before.warnings) fmt::print(stderr, "{}", w.str());
   const auto cases = simulate_whatif(scenario, before, after, worker_count(options.workers));
   Printout printout;
-  printout
-      .add(scenario.iteration ? iteration_header(scenario, before, MOESIM_VERSION)
-                              : result_header(scenario, before, MOESIM_VERSION))
+  printout.add(result_header(scenario, before, MOESIM_VERSION))
       .add(fmt::format("# what if: {}\n", text_of(options.what)))
       .add(whatif_table(cases));
   options.output.write(

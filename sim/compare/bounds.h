@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim compare --bounds: token exchanges alone against the least that any dispatch needs.
+// moesim compare --bounds: token exchanges by themselves against the least that any dispatch needs.
 #pragma once
 
 #include "sim/plan/backend.h"
 #include "sim/report/bounds_table.h"
-#include "sim/scenario/inputs.h"
+#include "sim/scenario/policy_planner.h"
 
 namespace moesim {
 
-/// Of a step that `planner` has just planned from `batch`, layer by layer, each movement alone on
-/// `backend`. Throws std::logic_error when one beats its bound.
-BoundSums bounds_of(StepPlanner& planner, const StepPlan& planned, const Batch& batch,
-                    const ClusterInput& cluster, SimulatedBackend& backend);
+/// Of the first microbatch of a step that `planner` has just planned, layer by layer, each movement
+/// by itself at `port`. Throws std::logic_error when one beats its bound.
+BoundSums bounds_of(Planner& planner, const PlannedStep& planned, const ClusterInput& cluster,
+                    const Scenario& scenario);
+
+/// A pipeline stage as a cluster of its own; `cluster` itself if there is one stage.
+ClusterInput stage_of(const Planner& planner, int stage, const ClusterInput& cluster);
 
 }  // namespace moesim

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/compare/timeline_file.h"
+#include "sim/report/case_report.h"
 
 namespace moesim {
 
@@ -27,6 +28,7 @@ struct ComparisonOptions {
   bool bounds = false;        // asks for them, too: TimeBounds, and those of the token exchanges
   bool elasticities = false;  // of the first step or iteration
   bool pictures = false;      // what reports draw, TimeBounds included
+  bool layers = false;        // of iterations, too: what each layer takes and moves
   std::optional<TimelineRequest> timeline = {};
   std::function<void(const FinishedRun&)> finished = nullptr;  // as they end
   bool may_run_none = false;          // that no case can run is a result, too, and no Error
@@ -48,9 +50,8 @@ struct CaseCount {
   }
 };
 
-template <class Case>
-CaseCount count_done(const std::vector<Case>& cases) {
-  const auto undone = std::ranges::count_if(cases, [](const Case& c) { return c.interrupted; });
+inline CaseCount count_done(const std::vector<CaseResult>& cases) {
+  const auto undone = std::ranges::count_if(cases, &CaseResult::interrupted);
   const int all = static_cast<int>(cases.size());
   return {all - static_cast<int>(undone), all};
 }

@@ -2,6 +2,7 @@
 // moesim explain: one layer of one case, planned, simulated and explained.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,14 +12,22 @@
 namespace moesim {
 
 struct ExplainedCase {
-  int layer = 0;  // model layer number
+  int layer = 0;                                   // model layer number
+  std::shared_ptr<const ClusterInput> stage = {};  // of the layer, where a pipeline has several
   Explanation explanation;
-  RoutingChange change;            // by the routing mechanism
+  RoutingChange change;  // by the routing mechanism
+  std::int64_t tokens_per_rank = 0;
   std::vector<std::string> notes;  // sentences whose subject is the policy
+
+  /// Where it was explained; `cluster` is the scenario's.
+  const Topology& topology(const ClusterInput& cluster) const {
+    return stage ? stage->topology : cluster.topology;
+  }
 };
 
 /// One layer of the first step of a scenario of one topology and one policy, as the comparison
-/// plans it; `layer` is one of Inputs::layers. Throws Unsuitable.
+/// plans it: the model layer `layer`, of an iteration in its first microbatch and without
+/// attention. Throws Unsuitable.
 ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int layer,
                            const std::vector<Fidelity>& fidelities);
 

@@ -8,11 +8,12 @@
 
 #include "sim/compare/backends.h"
 #include "sim/compare/elasticities.h"
-#include "sim/compare/iteration_run.h"
-#include "sim/compare/iterations.h"
+#include "sim/compare/memory_views.h"
 #include "sim/compare/result_file.h"
+#include "sim/compare/simulate.h"
 #include "sim/compare/turn_times.h"
 #include "sim/report/names.h"
+#include "sim/scenario/policy_planner.h"
 
 namespace moesim {
 namespace {
@@ -23,7 +24,7 @@ RoutingSource explained_routing(const Scenario& scenario) {
   return recorded ? RoutingSource::recorded : RoutingSource::balanced;
 }
 
-std::vector<RankReport> rank_reports(const IterationPlan& planned, const Timeline& timeline,
+std::vector<RankReport> rank_reports(const PlannedStep& planned, const Timeline& timeline,
                                      const Grid& grid, const ClusterInput& cluster) {
   std::vector<RankReport> ranks;
   const std::vector<IterationTimes> times =
@@ -42,8 +43,9 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
   const ClusterInput& cluster = inputs.clusters[0];
   const Fidelity fidelity = scenario.fidelities.front();
   const RoutingSource routing = explained_routing(scenario);
-  PlannedIterations iterations({scenario, inputs, cluster, inputs.systems[0], routing});
-  IterationPlan planned = iterations.plan(0);
+  PolicyPlanner iterations(scenario, inputs, cluster, inputs.systems[0], {.routing = routing});
+  PlannedStep planned = iterations.plan(0);
+  iterations.require_memory(planned);
   const SimulatedAt at{fidelity, scenario.p2p_order, {Fidelity::port, Fidelity::simgrid}};
   const auto backend = make_backend(fidelity, at.order, cluster, at.in_process);
   const PricedPlan priced(planned.plan, cluster.topology);
@@ -69,9 +71,9 @@ ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inp
 
 std::string explain_iteration_header(const Scenario& scenario, const Inputs& inputs,
                                      const ExplainedIteration& e, const std::string& version) {
-  return iteration_header(scenario, inputs, version) +
-         fmt::format("# policy {}, {} routing, at {}\n", inputs.systems[0].name, e.routing,
-                     e.fidelity);
+  return result_header(scenario, inputs, version) + fmt::format("# policy {}, {} routing, at {}\n",
+                                                                inputs.systems[0].name, e.routing,
+                                                                e.fidelity);
 }
 
 std::string explain_iteration_document(const Scenario& scenario, const Inputs& inputs,

@@ -7,10 +7,10 @@
 
 namespace moesim {
 
-std::vector<std::string> planning_notes(const StepPlanner& planner, const ClusterInput& cluster,
+std::vector<std::string> planning_notes(const Planner& planner, const ClusterInput& cluster,
                                         const PlanningRecord& record) {
-  const std::vector<FirstPlan> plans = planner.layers().first_plans();
-  std::vector<std::string> notes = planner.layers().notes();
+  const std::vector<FirstPlan> plans = planner.layer_planner().first_plans();
+  std::vector<std::string> notes = planner.layer_planner().notes();
   const std::size_t of_kernels = notes.size();
   for (const FirstPlan& plan : plans) {
     if (plan.after < record.played) continue;
@@ -20,7 +20,7 @@ std::vector<std::string> planning_notes(const StepPlanner& planner, const Cluste
   if (notes.size() == of_kernels && !plans.empty() && record.replans == 0) {
     notes.push_back(fmt::format("never planned: nothing called for it in {} steps", record.played));
   }
-  if (const std::string why = planner.layers().forced(); !why.empty()) notes.push_back(why);
+  if (const std::string why = planner.layer_planner().forced(); !why.empty()) notes.push_back(why);
   const bool looks_back =
       std::any_of(plans.begin(), plans.end(), [](const FirstPlan& plan) { return plan.after > 0; });
   if (looks_back && cluster.first_step > 0 && cluster.warmup.empty()) {

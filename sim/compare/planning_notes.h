@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/iteration/planner.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {
@@ -17,7 +18,7 @@ struct PlanningRecord {
 
 /// Of a policy that decides from loads and never did, that had no choice, or that began without
 /// having seen the steps before. Sentences whose subject is the policy.
-std::vector<std::string> planning_notes(const StepPlanner& planner, const ClusterInput& cluster,
+std::vector<std::string> planning_notes(const Planner& planner, const ClusterInput& cluster,
                                         const PlanningRecord& record);
 
 }  // namespace moesim

@@ -2,19 +2,14 @@
 #include "sim/compare/result_file.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
-#include "sim/compare/backends.h"
 #include "sim/compare/pictured_results.h"
 #include "sim/report/compared.h"
-#include "sim/scenario/policy_inputs.h"
 #include "sim/scenario/scenario_synth.h"
 #include "sim/trace/synth/synth_reader.h"
-#include "sim/transport/coverage.h"
 
 namespace moesim {
 namespace {
@@ -27,7 +22,7 @@ Json files_json(const std::vector<InputFile>& files) {
   return list;
 }
 
-Json cluster_json(const ClusterInput& cluster) {
+Json cluster_json(const Scenario& scenario, const ClusterInput& cluster) {
   Json json = {{"topology", file_json(cluster.file)},
                {"gpu_models", files_json(cluster.gpu_files)},
                {"gpus", cluster.topology.gpu_count()},
@@ -36,8 +31,9 @@ Json cluster_json(const ClusterInput& cluster) {
     json["unsuitable"] = cluster.unsuitable;
     return json;
   }
-  json.update({{"ep", cluster.ep},
-               {"tokens_per_rank", cluster.batches.tokens_per_rank},
+  json["ep"] = cluster.ep;
+  if (scenario.iteration) return json;
+  json.update({{"tokens_per_rank", cluster.batches.tokens_per_rank},
                {"first_step", cluster.first_step},
                {"warmup_steps", cluster.warmup.size()},
                {"steps", cluster.batches.batches.size()},
@@ -70,36 +66,6 @@ Json warnings_json(const std::vector<Diagnostic>& warnings) {
   return list;
 }
 
-/// "1 host", "2 hosts".
-std::string count(std::int64_t number, const std::string& noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
-std::string gradients_text(const Scenario& scenario, const ClusterInput& cluster) {
-  const int groups = cluster.topology.gpu_count() / cluster.ep;
-  if (!scenario.backward || groups == 1) return "";
-  if (scenario.accumulate == 0) {
-    return fmt::format(" ({} groups; sums of their expert gradients are left out)", groups);
-  }
-  const int first = cluster.first_step, steps = static_cast<int>(cluster.batches.batches.size());
-  const int sums = (first + steps) / scenario.accumulate - first / scenario.accumulate;
-  const std::string when =
-      sums == steps ? "every step" : fmt::format("in {} of {} steps", sums, steps);
-  return fmt::format(" ({} groups; expert gradients are summed over them {})", groups, when);
-}
-
-/// Which part of the model `memory` speaks of.
-std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
-  const auto all = std::max(inputs.model.moe_layers.size(), inputs.layers.size());
-  return fmt::format(
-      "# memory: experts{} and activations alone{}\n",
-      scenario.backward ? " (weights, gradients, optimizer state)" : "",
-      all > inputs.layers.size()
-          ? fmt::format(", of the {} replayed MoE layers; all layers: of the model's {}",
-                        inputs.layers.size(), all)
-          : "");
-}
-
 /// The files of transports where some policy has one that is not ideal, and that of the software.
 void add_transports(Json& document, const Inputs& inputs) {
   const auto carried = [](const SystemSpec& system) { return system.transports != Transports{}; };
@@ -116,37 +82,41 @@ Json trace_json(const Scenario& scenario, const Inputs& inputs) {
   return json;
 }
 
-Json result_document(const Scenario& scenario, const Inputs& inputs,
-                     const std::vector<CaseResult>& cases, const std::string& version) {
-  Json clusters = Json::array();
-  for (const ClusterInput& cluster : inputs.clusters) {
-    clusters.push_back(cluster_json(cluster));
-    add_own_degrees(clusters.back(), inputs, clusters.size() - 1);
+/// What the steps are: MoE layers by themselves, or whole iterations.
+void add_steps(Json& document, const Scenario& scenario, const Inputs& inputs) {
+  if (scenario.iteration) {
+    document["step"] = "iteration";
+    return;
   }
   Json layers = Json::array();
   for (int l : inputs.layers) {
     layers.push_back(inputs.trace.info().layers[static_cast<std::size_t>(l)]);
   }
+  document["step"] = "layers";
+  document["repeat"] = scenario.repeat;
+  document["accumulate"] = scenario.accumulate == 0 ? Json("never") : Json(scenario.accumulate);
+  document["pass"] = scenario.backward ? "forward+backward" : "forward";
+  document["layers"] = layers;
+}
+
+Json result_document(const Scenario& scenario, const Inputs& inputs,
+                     const std::vector<CaseResult>& cases, const std::string& version) {
+  Json document = document_of_cases("moesim-result", scenario, inputs, version);
+  document["format_version"] = 2;
+  add_steps(document, scenario, inputs);
+  Json clusters = Json::array();
+  for (const ClusterInput& cluster : inputs.clusters) {
+    clusters.push_back(cluster_json(scenario, cluster));
+    add_own_degrees(clusters.back(), inputs, clusters.size() - 1);
+  }
+  document["seeds"] = {
+      {"trace", seed_in(Json::parse(inputs.trace.info().provenance, nullptr, false))}};
+  document["clusters"] = std::move(clusters);
+  document["warnings"] = warnings_json(inputs.warnings);
   Json results = Json::array();
   for (const CaseResult& c : cases) results.push_back(case_json(c));
   add_compared(results, cases);
-  Json document = {
-      {"format", "moesim-result"},
-      {"format_version", 1},
-      {"moesim", version},
-      {"trace", trace_json(scenario, inputs)},
-      {"model", file_json(inputs.model_file)},
-      {"policies", files_json(inputs.system_files)},
-      {"set", changes_json(scenario)},
-      {"repeat", scenario.repeat},
-      {"accumulate", scenario.accumulate == 0 ? Json("never") : Json(scenario.accumulate)},
-      {"pass", scenario.backward ? "forward+backward" : "forward"},
-      {"layers", layers},
-      {"seeds", {{"trace", seed_in(Json::parse(inputs.trace.info().provenance, nullptr, false))}}},
-      {"clusters", clusters},
-      {"warnings", warnings_json(inputs.warnings)},
-      {"cases", results}};
-  add_transports(document, inputs);
+  document["cases"] = std::move(results);
   add_interruption(document, count_done(cases));
   return document;
 }
@@ -210,76 +180,6 @@ std::string pictured_result_json(const Scenario& scenario, const Inputs& inputs,
   }
   add_pictures(document, pictured, inputs.trace);
   return document.dump() + "\n";
-}
-
-std::string transport_text(const Inputs& inputs) {
-  std::vector<std::string> ideal;
-  for (const SystemSpec& system : inputs.systems) {
-    if (system.transports.tokens == nullptr) ideal.push_back(system.name);
-  }
-  std::string text;
-  if (!ideal.empty()) {
-    text = fmt::format(
-        "# transport ideal{}: links as the topology states them, no library's cost\n",
-        ideal.size() == inputs.systems.size() ? "" : fmt::format(" ({})", fmt::join(ideal, ", ")));
-  }
-  for (const ClusterInput& cluster : inputs.clusters) {
-    if (!cluster.unsuitable.empty()) continue;
-    std::vector<std::pair<std::string, std::vector<std::string>>> known;  // coverage, transports
-    for (const SystemSpec& system : inputs.systems) {
-      const Transport* transport = system.transports.tokens.get();
-      if (transport == nullptr) continue;
-      const std::string coverage = coverage_of(*transport, cluster.topology);
-      auto same = std::ranges::find(known, coverage, [](const auto& k) { return k.first; });
-      if (same == known.end()) same = known.insert(known.end(), {coverage, {}});
-      auto& names = same->second;
-      if (std::ranges::find(names, transport->name) == names.end())
-        names.push_back(transport->name);
-    }
-    for (const auto& [coverage, names] : known) {
-      text += fmt::format("# transport {} on {}: {}\n", fmt::join(names, ", "),
-                          cluster.topology.name(), coverage);
-    }
-  }
-  return text;
-}
-
-std::string result_header(const Scenario& scenario, const Inputs& inputs,
-                          const std::string& version) {
-  const TraceInfo& info = inputs.trace.info();
-  std::string text = fmt::format(
-      "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} of the model's {} MoE layers "
-      "replayed), model {}: hidden {}, {} experts, top-{}\n",
-      version, info.name, inputs.trace.total_tokens(), inputs.trace.step_count(),
-      inputs.layers.size(), inputs.model.moe_layers.size(), inputs.model.name, inputs.model.hidden,
-      inputs.model.experts, inputs.model.top_k);
-  for (const ClusterInput& c : inputs.clusters) {
-    if (!c.unsuitable.empty()) continue;
-    text += fmt::format(
-        "# {}: {} on {}, ep {}{}, {} of {} per rank{}{}\n", c.topology.name(),
-        count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"), c.ep,
-        gradients_text(scenario, c), count(std::ssize(c.batches.batches), "step"),
-        count(c.batches.tokens_per_rank, "token"),
-        scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "",
-        c.warmup.empty()
-            ? ""
-            : fmt::format(", {} left out", count(std::ssize(c.warmup), "warm-up step")));
-    text += ep_text(inputs, static_cast<std::size_t>(&c - inputs.clusters.data()));
-  }
-  text += own_text(scenario);
-  text += transport_text(inputs);
-  text += memory_text(scenario, inputs);
-  text += fmt::format("# simulated{}; times per step ({}), mean over steps; bytes per step\n",
-                      scenario.fidelities.size() == 1
-                          ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
-                          : "",
-                      scenario.backward ? "forward and backward" : "forward only");
-  if (inputs.trace.info().phase == Phase::decode && scenario.attention && inputs.model.attention) {
-    text += "# decode: every token attends only to itself; reading the KV cache is left out\n";
-  }
-  text +=
-      "# assumed: kernels at their own rates, hosts that take no time (iterations: --software)\n";
-  return text;
 }
 
 }  // namespace moesim

@@ -2,212 +2,61 @@
 #include "sim/compare/simulate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <stdexcept>
 
-#include "sim/base/units.h"
 #include "sim/compare/backends.h"
-#include "sim/compare/bounds.h"
-#include "sim/compare/elasticities.h"
-#include "sim/compare/forecast.h"
-#include "sim/compare/planning_notes.h"
+#include "sim/compare/policy_run.h"
 #include "sim/compare/run_as_asked.h"
 #include "sim/mechanism/unsuitable.h"
 
 namespace moesim {
 namespace {
 
-/// One policy on one cluster: what a worker runs.
-struct PolicyRun {
-  const Scenario& scenario;
-  const Inputs& inputs;
-  const ClusterInput& cluster;
-  const SystemSpec& system;
-  const ComparisonOptions& asked;
-  const TimelineFile* timeline;  // null: is not asked for
-  int number;                    // of the run
-};
-
-/// What it hands back: metrics of each fidelity, or why there are none.
-struct PolicyOutcome {
-  std::vector<RunMetrics> metrics;
-  std::string unsuitable;
-  std::optional<BoundSums> bounds;
-  std::vector<Pictures> pictures;  // of each fidelity, or none
-  bool fixed = false;              // its placement decides nothing from loads
-};
-
-Bytes fullest(const std::vector<GpuMemory>& memory) {
-  return std::ranges::max(memory, {}, &GpuMemory::total).total();
-}
-
-/// Throws Unsuitable when the layers that the scenario wants checked do not fit.
-void add_memory(RunMetrics& metrics, const StepPlan& planned, const PolicyRun& run) {
-  const auto replayed = static_cast<int>(run.inputs.layers.size());
-  const auto layers = std::max(replayed, static_cast<int>(run.inputs.model.moe_layers.size()));
-  const auto whole = for_layers(planned.memory, layers, replayed, run.scenario.backward);
-  if (run.scenario.memory != MemoryCheck::ignore) {
-    const bool all = run.scenario.memory == MemoryCheck::model;
-    check_memory(all ? whole : planned.memory, run.cluster.gpus, run.system.name,
-                 all ? fmt::format("all {} MoE layers of the model", layers) : "");
-  }
-  metrics.peak_memory = std::max(metrics.peak_memory, fullest(planned.memory));
-  metrics.model_memory = std::max(metrics.model_memory, fullest(whole));
-}
-
-void add_planning(RunMetrics& metrics, const StepPlan& planned) {
-  metrics.planning += planned.planning();
-  metrics.replans += planned.replanned() ? 1 : 0;
-}
-
-void add_end(RunMetrics& metrics, const StepPlanner& planner, const RoutingChange& change,
-             const ClusterInput& cluster) {
-  metrics.loss = planner.layers().loss(change);
-  const auto played = static_cast<int>(cluster.warmup.size() + cluster.batches.batches.size());
-  metrics.notes = planning_notes(planner, cluster, {played, metrics.replans});
-  if (metrics.model_memory <= metrics.gpu_memory) return;
-  metrics.notes.push_back(fmt::format(
-      "would take {} of experts and activations with all MoE layers of the model; a GPU has {}",
-      to_string(metrics.model_memory), to_string(metrics.gpu_memory)));
-}
-
-Bytes smallest_gpu(const ClusterInput& cluster) {
-  Bytes least = cluster.gpus.front()->memory;
-  for (const auto& gpu : cluster.gpus) least = std::min(least, gpu->memory);
-  return least;
-}
-
-/// What holds of any schedule where exchanges share links; a step that beats it has lost rows.
-void add_dedup(RunMetrics& metrics, const BoundSums& bounds, Seconds step, const PolicyRun& run,
-               Fidelity fidelity) {
-  if (!exchange_rules(fidelity).links_shared) return;
-  if (bounds.dedup > step * (1 + 1e-9)) {
-    throw std::logic_error(fmt::format("{}: a step takes {}, perfect deduplication {}",
-                                       run.system.name, to_string(step), to_string(bounds.dedup)));
-  }
-  metrics.dedup = {bounds.dedup, step, bounds.least_between_hosts, bounds.between_hosts};
-}
-
-void add_bounds(RunMetrics& metrics, const PricedPlan& plan, const Timeline& timeline,
-                const PolicyRun& run, Fidelity fidelity) {
-  if (run.asked.least_times) {
-    metrics.least = metrics.least.value_or(Seconds(0)) + least_time(plan, run.cluster.gpus);
-  }
-  if (!run.asked.bounds && !run.asked.pictures) return;
-  if (!metrics.bounds) metrics.bounds.emplace();
-  metrics.bounds->add(time_bounds(plan, timeline, run.cluster.gpus, exchange_rules(fidelity)));
-}
-
-/// The steps of a run in the file of events, where that is asked for.
-class RunTimeline {
- public:
-  explicit RunTimeline(const PolicyRun& run) : run_(run) {
-    if (run.timeline == nullptr) return;
-    events_.emplace(run.timeline->events(run.number));
-    const auto& fidelities = run.scenario.fidelities;
-    const Topology& topology = run.cluster.topology;
-    const int count = static_cast<int>(fidelities.size());
-    for (int f = 0; f < count; ++f) {
-      const auto fidelity =
-          backend_name(fidelities[static_cast<std::size_t>(f)], run.scenario.p2p_order);
-      cases_.emplace_back(*events_,
-                          run.timeline->named_case(
-                              run.number * count + f,
-                              fmt::format("{} {} {}", topology.name(), run.system.name, fidelity),
-                              chosen_ranks(run.timeline->choice(), topology.gpu_count())),
-                          topology);
-    }
-  }
-
-  void add(std::size_t fidelity, const StepPlan& planned, const PricedPlan& priced,
-           const Timeline& timeline, int step) {
-    if (run_.timeline == nullptr || shown_ >= run_.timeline->choice().steps) return;
-    for (const GpuId gpu : chosen_ranks(run_.timeline->choice(), priced.plan().gpus)) {
-      const Bytes held = planned.memory[gpu.index()].total();
-      cases_[fidelity].add_memory(gpu, {{Seconds(0), {{"all", static_cast<double>(held.value)}}}});
-    }
-    cases_[fidelity].add(priced, timeline, fmt::format("step {}", step));
-    if (fidelity + 1 == cases_.size()) ++shown_;
-  }
-  void finish() {
-    if (events_) events_->flush();
-  }
-
- private:
-  const PolicyRun& run_;
-  std::optional<TraceEvents> events_;
-  std::vector<TimelineEvents> cases_;  // of each fidelity
-  int shown_ = 0;                      // steps
-};
-
-/// Plans each step once and simulates it at every fidelity before the next: planners look back, and
-/// plans of all steps would not fit. Bounds stay where it throws Unsuitable later.
-void run_policy(const PolicyRun& run, PolicyOutcome& outcome, const JobProgress& progress) {
-  const ClusterInput& cluster = run.cluster;
-  StepPlanner planner(run.system, cluster.topology, run.inputs.model, run.inputs.trace,
-                      run.inputs.planner_options(run.scenario, cluster));
-  const auto& fidelities = run.scenario.fidelities;
-  const auto backends =
-      make_backends(fidelities, run.scenario.p2p_order, cluster, run.asked.others);
-  outcome.fixed = planner.layers().first_plans().empty();
-  RunMetrics empty;
-  empty.gpu_memory = smallest_gpu(cluster);
-  empty.replans = planner.layers().replans_in_warmup();
-  outcome.metrics.assign(backends.size(), empty);
-  if (run.asked.pictures) outcome.pictures.resize(backends.size());
-  RunTimeline timelines(run);
-  RoutingChange change;
-  const auto& batches = cluster.batches.batches;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const StepPlan planned = planner.plan(batches[i], cluster.first_step + static_cast<int>(i));
-    if (run.asked.bounds && i == 0) {
-      const auto port = make_backend(Fidelity::port, run.scenario.p2p_order, cluster, fidelities);
-      outcome.bounds = bounds_of(planner, planned, batches[i], cluster, *port);
-    }
-    change.add(planned.change);
-    const PricedPlan priced(planned.plan, cluster.topology);
-    report_progress(backends, priced, static_cast<int>(i), static_cast<int>(batches.size()),
-                    progress);
-    for (std::size_t f = 0; f < backends.size(); ++f) {
-      add_memory(outcome.metrics[f], planned, run);
-      add_planning(outcome.metrics[f], planned);
-      const Timeline timeline = backends[f]->run(priced);
-      add_step(outcome.metrics[f], priced, timeline);
-      if (run.asked.pictures) outcome.pictures[f].add(priced, timeline);
-      const auto path = critical_path(priced.plan(), timeline);
-      outcome.metrics[f].path.add(path_sums(path, priced, cluster.gpus));
-      add_bounds(outcome.metrics[f], priced, timeline, run, fidelities[f]);
-      if (run.asked.bounds && i == 0) {
-        add_dedup(outcome.metrics[f], *outcome.bounds, timeline.makespan, run, fidelities[f]);
-      }
-      if (run.asked.elasticities && i == 0) {
-        const SimulatedAt at{fidelities[f], run.scenario.p2p_order, fidelities};
-        outcome.metrics[f].elasticities =
-            elasticities(planned.plan, cluster, at, timeline.makespan);
-      }
-      timelines.add(f, planned, priced, timeline, cluster.first_step + static_cast<int>(i));
-    }
-    progress(static_cast<int>(i) + 1, static_cast<int>(batches.size()));
-  }
-  timelines.finish();
-  for (RunMetrics& m : outcome.metrics) add_end(m, planner, change, cluster);
-}
-
 /// Among several cases one that the cluster cannot host is a result of its own.
-PolicyOutcome outcome_of(const PolicyRun& run, bool alone, const JobProgress& progress) {
+PolicyOutcome outcome_of(const PolicyRun& run, const ComparisonOptions& asked, bool only,
+                         const JobProgress& progress) {
   PolicyOutcome outcome;
   outcome.unsuitable = run.cluster.unsuitable;
   if (!outcome.unsuitable.empty()) return outcome;
   try {
-    run_policy(run, outcome, progress);
+    run_policy(run, asked, outcome, progress);
   } catch (const Unsuitable& e) {
-    if (alone) throw;
+    if (only) throw;
     outcome = {{}, e.diagnostics().front().message, std::move(outcome.bounds), {}};
   }
   return outcome;
+}
+
+/// Whose tokens a policy is run on: of iterations balanced ones first, with the first policy only,
+/// as the others are compared with it.
+std::vector<RoutingSource> routings_of(const Scenario& scenario, bool first_policy) {
+  if (!scenario.iteration) return {RoutingSource::recorded};
+  const auto& asked = scenario.iteration->routing;
+  std::vector<RoutingSource> routings;
+  for (const RoutingSource source : {RoutingSource::balanced, RoutingSource::recorded}) {
+    if (std::ranges::find(asked, source) == asked.end()) continue;
+    if (first_policy || asked.size() == 1 || source == RoutingSource::recorded) {
+      routings.push_back(source);
+    }
+  }
+  return routings;
+}
+
+/// Of one cluster.
+std::vector<PolicyRun> runs_on(const Scenario& scenario, const Inputs& inputs, std::size_t place) {
+  std::vector<PolicyRun> runs;
+  for (std::size_t p = 0; p < inputs.systems.size(); ++p) {
+    const PolicyView view = view_of(scenario, inputs, p);
+    for (const RoutingSource routing : routings_of(scenario, p == 0)) {
+      runs.push_back(
+          {view.scenario, view.inputs, view.inputs.clusters[place], view.system, routing});
+    }
+  }
+  return runs;
 }
 
 std::vector<Seconds> step_times(const PolicyOutcome& outcome) {
@@ -216,28 +65,27 @@ std::vector<Seconds> step_times(const PolicyOutcome& outcome) {
   return times;
 }
 
-JobResults<PolicyOutcome> all_outcomes(const Scenario& scenario, const Inputs& inputs,
-                                       const ComparisonOptions& options) {
-  std::vector<std::string> fidelities;
+std::vector<std::string> fidelities_of(const Scenario& scenario) {
+  std::vector<std::string> names;
   for (const Fidelity fidelity : scenario.fidelities) {
-    fidelities.push_back(backend_name(fidelity, scenario.p2p_order));
+    names.push_back(backend_name(fidelity, scenario.p2p_order));
   }
-  const std::size_t runs = inputs.clusters.size() * inputs.systems.size();
-  const bool alone = !options.may_run_none && runs * fidelities.size() == 1;
-  const auto timeline = open_timeline(options.timeline, inputs, runs, fidelities.size());
-  const TimelineFile* const file = timeline ? &*timeline : nullptr;
+  return names;
+}
+
+JobResults<PolicyOutcome> all_outcomes(std::vector<PolicyRun>& runs, const Scenario& scenario,
+                                       const Inputs& inputs, const ComparisonOptions& options) {
+  const std::vector<std::string> fidelities = fidelities_of(scenario);
+  const bool only = !options.may_run_none && runs.size() * fidelities.size() == 1;
+  const auto timeline = open_timeline(options.timeline, inputs, runs.size(), fidelities.size());
   std::vector<WorkerJob<PolicyOutcome>> jobs;
-  for (std::size_t c = 0; c < inputs.clusters.size(); ++c) {
-    for (std::size_t p = 0; p < inputs.systems.size(); ++p) {
-      const auto [its_scenario, its_inputs, system] = view_of(scenario, inputs, p);
-      const ClusterInput& cluster = its_inputs.clusters[c];
-      const PolicyRun run{
-          its_scenario, its_inputs, cluster, system, options, file, static_cast<int>(jobs.size())};
-      jobs.push_back(
-          {fmt::format("{} {} {}", cluster.topology.name(), system.name,
-                       fmt::join(fidelities, "+")),
-           [run, alone](const JobProgress& progress) { return outcome_of(run, alone, progress); }});
-    }
+  for (PolicyRun& run : runs) {
+    run.timeline = timeline ? &*timeline : nullptr;
+    run.number = static_cast<int>(jobs.size());
+    jobs.push_back({fmt::format("{} {}", run.name(), fmt::join(fidelities, "+")),
+                    [&run, &options, only](const JobProgress& progress) {
+                      return outcome_of(run, options, only, progress);
+                    }});
   }
   auto outcomes = run_as_asked(jobs, options, step_times);
   if (timeline) {
@@ -261,36 +109,44 @@ void require_one(const std::vector<CaseResult>& cases) {
   throw Error(reasons);
 }
 
+CaseResult case_of(const PolicyRun& run, const std::string& fidelity, const Topology& topology,
+                   std::optional<PolicyOutcome>& outcome, std::size_t f) {
+  CaseResult c{{topology.name(), run.system.name, fidelity, run.routing_text()}, &topology, {}, {}};
+  c.costs = run.cluster.costs;
+  c.interrupted = !outcome;
+  c.unsuitable = c.interrupted ? interrupted_reason : outcome->unsuitable;
+  c.twin = {run.system.but_placement, c.ran() && outcome->fixed};
+  if (!c.ran()) return c;
+  c.metrics = std::move(outcome->metrics[f]);
+  if (!outcome->pictures.empty()) c.pictures = {std::move(outcome->pictures[f])};
+  return c;
+}
+
 }  // namespace
 
 ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
                           const ComparisonOptions& options) {
-  auto [outcomes, signal] = all_outcomes(scenario, inputs, options);
+  std::vector<PolicyRun> runs;
+  for (std::size_t place = 0; place < inputs.clusters.size(); ++place) {
+    for (const PolicyRun& run : runs_on(scenario, inputs, place)) runs.push_back(run);
+  }
+  auto [outcomes, signal] = all_outcomes(runs, scenario, inputs, options);
   ComparisonResult result;
   result.signal = signal;
-  auto of_cluster = outcomes.begin();
-  for (const ClusterInput& cluster : inputs.clusters) {
-    const Topology& topology = cluster.topology;
-    for (std::size_t f = 0; f < scenario.fidelities.size(); ++f) {
-      const std::string fidelity = backend_name(scenario.fidelities[f], scenario.p2p_order);
-      auto outcome = of_cluster;
-      for (const SystemSpec& system : inputs.systems) {
-        CaseResult& c = result.cases.emplace_back(
-            CaseResult{{topology.name(), system.name, fidelity}, &topology, {}, {}});
-        c.tokens = cluster.batches.tokens_per_rank * topology.gpu_count();
-        c.costs = cluster.costs;
-        c.interrupted = !*outcome;
-        c.unsuitable = c.interrupted ? interrupted_reason : (*outcome)->unsuitable;
-        c.twin = {system.but_placement, c.ran() && (*outcome)->fixed};
-        if (c.ran()) c.metrics = std::move((*outcome)->metrics[f]);
-        if (c.ran() && options.pictures) c.pictures = {std::move((*outcome)->pictures[f])};
-        ++outcome;
+  const std::vector<std::string> fidelities = fidelities_of(scenario);
+  const std::size_t each = runs.size() / std::max<std::size_t>(1, inputs.clusters.size());
+  for (std::size_t place = 0; place < inputs.clusters.size(); ++place) {
+    const Topology& topology = inputs.clusters[place].topology;
+    for (std::size_t f = 0; f < fidelities.size(); ++f) {
+      for (std::size_t r = place * each; r < (place + 1) * each; ++r) {
+        result.cases.push_back(case_of(runs[r], fidelities[f], topology, outcomes[r], f));
       }
     }
-    for (const SystemSpec& system : inputs.systems) {
-      auto& outcome = *of_cluster++;
-      if (!outcome || !outcome->bounds) continue;
-      result.bounds.push_back({&topology, system.name, std::move(*outcome->bounds)});
+    for (std::size_t r = place * each; r < (place + 1) * each; ++r) {
+      if (!outcomes[r] || !outcomes[r]->bounds) continue;
+      const std::string routing = runs[r].routing == RoutingSource::balanced ? " (balanced)" : "";
+      result.bounds.push_back(
+          {&topology, runs[r].system.name + routing, std::move(*outcomes[r]->bounds)});
     }
   }
   if (!options.may_run_none) require_one(result.cases);

@@ -7,8 +7,8 @@
 
 #include "sim/compare/backends.h"
 #include "sim/compare/workers.h"
-#include "sim/scenario/policy_iterations.h"
-#include "sim/scenario/policy_steps.h"
+#include "sim/scenario/executable_steps.h"
+#include "sim/scenario/policy_planner.h"
 
 namespace moesim {
 namespace {
@@ -43,25 +43,10 @@ SimulatedCase simulate_measured(const MeasuredRun& run, std::size_t policy,
                                     view_of(run.scenario, run.simulated, policy).inputs.clusters[0],
                                     run.scenario.fidelities);
   SimulatedCase simulated;
-  if (scenario.iteration) {
-    const auto [first, count] = asked_iterations(scenario);
-    IterationPlanner planner(system, cluster.topology, planned.model, planned.trace,
-                             iteration_options(scenario));
-    for (int i = std::max(0, first - scenario.warmup); i < first; ++i) planner.warm_up(i);
-    for (int i = 0; i < count; ++i) {
-      add_simulated(simulated, *backend, planner.plan(first + i).plan, count);
-      progress(i + 1, count);
-    }
-    return simulated;
-  }
-  StepPlanner planner(system, cluster.topology, planned.model, planned.trace,
-                      planned.planner_options(scenario, cluster));
-  const auto& batches = cluster.batches.batches;
-  const auto count = static_cast<int>(batches.size());
-  for (int i = 0; i < count; ++i) {
-    const Batch& batch = batches[static_cast<std::size_t>(i)];
-    add_simulated(simulated, *backend, planner.plan(batch, cluster.first_step + i).plan, count);
-    progress(i + 1, count);
+  PolicyPlanner steps(scenario, planned, cluster, system);
+  for (int i = 0; i < steps.count(); ++i) {
+    add_simulated(simulated, *backend, steps.plan(i).plan, steps.count());
+    progress(i + 1, steps.count());
   }
   return simulated;
 }
@@ -111,9 +96,8 @@ MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
     const int steps = std::max(1, static_cast<int>(whole->steps.size()));
     scenario.steps = {scenario.warmup, scenario.warmup + steps};
   }
-  const auto open = scenario.iteration ? open_iteration_inputs : open_inputs;
-  Inputs planned = open(scenario);
-  Inputs simulated = open(moved(scenario, on));
+  Inputs planned = open_inputs(scenario);
+  Inputs simulated = open_inputs(moved(scenario, on));
   const int gpus = planned.clusters[0].topology.gpu_count();
   const Topology& topology = simulated.clusters[0].topology;
   if (topology.gpu_count() != gpus) {

@@ -6,17 +6,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
 #include "sim/scenario/fit_trace.h"
 
 namespace moesim {
 namespace {
-
-Inputs open_any(const Scenario& scenario) {
-  return scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
-}
 
 /// What failing GPUs leave may not be a cluster for the scenario.
 template <class Action>
@@ -32,52 +27,16 @@ void with_hint_of_failed(const WhatIf& what, Action action) {
   }
 }
 
-WhatIfSide side_of(const CaseResult& c, const Inputs& inputs) {
+WhatIfSide side_of(const CaseResult& c) {
   WhatIfSide side;
   side.unsuitable = c.unsuitable;
   if (!c.ran()) return side;
   side.time = c.metrics.mean_step();
-  side.gpus = c.topology->gpu_count();
-  const auto cluster = std::ranges::find_if(
-      inputs.clusters, [&](const ClusterInput& in) { return &in.topology == c.topology; });
-  side.tokens = cluster->batches.tokens_per_rank * side.gpus;
+  side.gpus = c.gpus();
+  side.tokens = c.metrics.tokens;
   side.path = c.metrics.path;
   return side;
 }
-
-WhatIfSide side_of(const IterationCase& c) {
-  return {c.metrics.times.iteration, c.metrics.tokens, c.gpus, c.metrics.path, c.unsuitable};
-}
-
-std::vector<WhatIfCase> steps(const Scenario& scenario, const Inputs& before, const Inputs& after,
-                              int workers) {
-  const auto old = simulate(scenario, before, {.workers = workers}).cases;
-  const auto fresh = simulate(scenario, after, {.workers = workers}).cases;
-  std::vector<WhatIfCase> cases;
-  for (std::size_t i = 0; i < old.size(); ++i) {
-    const CaseName& name = old[i].name;
-    cases.push_back({{name.topology, name.policy, "", name.fidelity},
-                     side_of(old[i], before),
-                     side_of(fresh[i], after)});
-  }
-  return cases;
-}
-
-std::vector<WhatIfCase> iterations(const Scenario& scenario, const Inputs& before,
-                                   const Inputs& after, int workers) {
-  const auto old = simulate_iterations(scenario, before, {.workers = workers}).cases;
-  const auto fresh = simulate_iterations(scenario, after, {.workers = workers}).cases;
-  std::vector<WhatIfCase> cases;
-  for (std::size_t i = 0; i < old.size(); ++i) {
-    const IterationCase& c = old[i];
-    cases.push_back({{c.topology, c.policy, c.routing, c.fidelity}, side_of(c), side_of(fresh[i])});
-  }
-  return cases;
-}
-
-}  // namespace
-
-namespace {
 
 void change(const Scenario& scenario, const WhatIf& what, Inputs& inputs) {
   std::vector<ClusterInput> clusters;
@@ -99,15 +58,23 @@ void change(const Scenario& scenario, const WhatIf& what, Inputs& inputs) {
 }  // namespace
 
 Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what) {
-  Inputs inputs = open_any(scenario);
+  Inputs inputs = open_inputs(scenario);
   change(scenario, what, inputs);
   return inputs;
 }
 
 std::vector<WhatIfCase> simulate_whatif(const Scenario& scenario, const Inputs& before,
                                         const Inputs& after, int workers) {
-  return scenario.iteration ? iterations(scenario, before, after, workers)
-                            : steps(scenario, before, after, workers);
+  const auto old = simulate(scenario, before, {.workers = workers}).cases;
+  const auto fresh = simulate(scenario, after, {.workers = workers}).cases;
+  std::vector<WhatIfCase> cases;
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    const CaseName& name = old[i].name;
+    cases.push_back({{name.topology, name.policy, name.routing, name.fidelity},
+                     side_of(old[i]),
+                     side_of(fresh[i])});
+  }
+  return cases;
 }
 
 std::string text_of(const WhatIf& what) {

@@ -27,55 +27,64 @@ constexpr auto number = Json::value_t::number_float, text = Json::value_t::strin
 /// A form of document: what it has, and the list whose items are drawn.
 struct Form {
   const char* name;
-  int version;  // the newest
+  const char* step;  // what its steps are, where that makes a difference
+  int version;
   std::vector<Part> parts;
   const char* items;
   std::vector<Part> of_item, of_item_that_ran;
 };
 
-const std::vector<Form> forms = {
-    {"moesim-result",
-     1,
-     {{"moesim", text}, {"trace", object}, {"model", object}, {"policies", list}},
-     "cases",
-     {{"topology", text}, {"policy", text}, {"fidelity", text}},
-     {{"step_s", number},
-      {"gpus", number},
-      {"steps", number},
-      {"breakdown", object},
-      {"peak_memory_bytes", number},
-      {"total.migrated_bytes", number},
-      {"total.traffic.other_host_bytes", number},
-      {"total.parameter_traffic.same_host_bytes", number},
-      {"total.parameter_traffic.other_host_bytes", number}}},
-    {"moesim-iterations",
-     1,
-     {{"moesim", text}, {"trace", object}, {"model", object}, {"policies", list}},
-     "cases",
-     {{"topology", text}, {"policy", text}, {"fidelity", text}},
-     {{"iteration_s", number},
-      {"iterations", number},
-      {"parts_s", object},
-      {"peak_memory.bytes", number},
-      {"peak_memory.gpu_memory_bytes", number}}},
-    {"moesim-validation",
-     1,
-     {{"moesim", text}, {"tolerance", number}},
-     "results",
-     {{"policies", list}},
-     {}},
-    {"moesim-sweep",
-     1,
-     {{"file", text},
-      {"grid", text},
-      {"scenarios", number},
-      {"axes", list},
-      {"columns", list},
-      {"versions", list},
-      {"inputs", object}},
-     "rows",
-     {},
-     {}}};
+const std::vector<Part> of_result = {
+    {"moesim", text}, {"step", text}, {"trace", object}, {"model", object}, {"policies", list}};
+const std::vector<Part> of_case = {{"topology", text}, {"policy", text}, {"fidelity", text}};
+
+const std::vector<Form> forms = {{"moesim-result",
+                                  "layers",
+                                  2,
+                                  of_result,
+                                  "cases",
+                                  of_case,
+                                  {{"step_s", number},
+                                   {"gpus", number},
+                                   {"steps", number},
+                                   {"breakdown", object},
+                                   {"peak_memory_bytes", number},
+                                   {"total.migrated_bytes", number},
+                                   {"total.traffic.other_host_bytes", number},
+                                   {"total.parameter_traffic.same_host_bytes", number},
+                                   {"total.parameter_traffic.other_host_bytes", number}}},
+                                 {"moesim-result",
+                                  "iteration",
+                                  2,
+                                  of_result,
+                                  "cases",
+                                  of_case,
+                                  {{"step_s", number},
+                                   {"gpus", number},
+                                   {"steps", number},
+                                   {"parts_s", object},
+                                   {"peak_memory.bytes", number},
+                                   {"peak_memory.gpu_memory_bytes", number}}},
+                                 {"moesim-validation",
+                                  "",
+                                  1,
+                                  {{"moesim", text}, {"tolerance", number}},
+                                  "results",
+                                  {{"policies", list}},
+                                  {}},
+                                 {"moesim-sweep",
+                                  "",
+                                  1,
+                                  {{"file", text},
+                                   {"grid", text},
+                                   {"scenarios", number},
+                                   {"axes", list},
+                                   {"columns", list},
+                                   {"versions", list},
+                                   {"inputs", object}},
+                                  "rows",
+                                  {},
+                                  {}}};
 
 std::string noun_of(Json::value_t kind) {
   switch (kind) {
@@ -124,8 +133,8 @@ class Check {
     const bool named = document_.is_object() && found != document_.end() && found->is_string();
     std::vector<std::string> names;
     for (const Form& form : forms) {
-      if (named && *found == form.name) return form;
-      names.emplace_back(form.name);
+      if (named && *found == form.name && is_of_step(form)) return form;
+      if (names.empty() || names.back() != form.name) names.emplace_back(form.name);
     }
     throw error_in(
         file_,
@@ -136,14 +145,20 @@ class Check {
                     fmt::join(names, ", ")));
   }
 
+  /// A document that does not say what its steps are is told so later.
+  bool is_of_step(const Form& form) const {
+    const auto step = document_.find("step");
+    return *form.step == '\0' || step == document_.end() || *step == form.step;
+  }
+
   void check_version(const Form& form) const {
     require(document_, "", {"format_version", number});
     const Json& version = document_["format_version"];
-    if (version.is_number_integer() && version >= 1 && version <= form.version) return;
+    if (version.is_number_integer() && version == form.version) return;
     throw error_in(file_,
-                   fmt::format("'{}' of version {} cannot be shown: this moesim knows 1 to {}",
+                   fmt::format("'{}' of version {} cannot be shown: this moesim knows version {}",
                                form.name, version.dump(), form.version),
-                   "draw it with the moesim that wrote it");
+                   "simulate again with --json, or draw it with the moesim that wrote it");
   }
 
   /// A row of a sweep has a value for each column.

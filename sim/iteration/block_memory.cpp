@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/policy/memory.h"
-
 namespace moesim {
 namespace {
 
@@ -54,18 +52,12 @@ PassBytes bytes_of(const StageSpace& stage, const HeldBlock& held) {
 
 /// What ZeRO gathers for a block at work (from 3 on its weights), and gradients of its own that are
 /// not yet handed out (from 2 on).
-void add_shared(PassBytes& bytes, const IterationOptions& options, Bytes weights, Bytes gradients) {
+void add_shared(PassBytes& bytes, const Spec& options, Bytes weights, Bytes gradients) {
   if (options.spec.zero > 2) bytes.gathered += weights;
   if (options.spec.zero > 1) bytes.backward += gradients;
 }
 
 }  // namespace
-
-std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
-                                            const TrainingState& state) {
-  if (!work.decision.memory.empty()) return work.decision.memory;
-  return whole_experts(work.assignment().placement(), model, state);
-}
 
 std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model) {
   const auto layer = [&](int number) {
@@ -93,7 +85,7 @@ std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model) {
 }
 
 std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
-  const auto& numbers = chunk.layers.numbers(chunk.chunk);
+  const auto& numbers = chunk.numbers;
   const MoeModel& model = chunk.stage.model();
   std::vector<ChunkBlock> blocks;
   for (const StagePart& part : chunk.parts) {
@@ -102,7 +94,7 @@ std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
       if (chunk.whole) {
         const BlockParameters p = block_parameters(model, held.layer, held.block);
         const std::int64_t own = p.split / chunk.stage.shard().tp + p.whole;
-        const IterationOptions& options = chunk.stage.options();
+        const Spec& options = chunk.stage.options();
         block.bytes = bytes_of(chunk.stage, held);
         add_shared(block.bytes, options, Bytes(own * size_of(model.weights)),
                    Bytes(own * options.state.gradient));

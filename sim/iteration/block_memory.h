@@ -31,10 +31,6 @@ struct ChunkBlock {
 std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model);
 std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk);
 
-/// [GPU of the stage] state of a layer's experts, as its placement has it or of whole ones.
-std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
-                                            const TrainingState& state);
-
 /// [MoE layer of the chunk][GPU of the stage] of a microbatch with these rows.
 std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
                                                  const ChunkLayers& layers);

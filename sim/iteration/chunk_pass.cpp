@@ -28,20 +28,22 @@ ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart
       cell_{microbatch, chunk.chunk},
       weights_apart_(weights_apart),
       chain_(chunk.stage.plan(), chunk.stage.gpus()),
-      ops_(chain_, chunk.stage.expert_model(), chunk.layers.of(microbatch, chunk.chunk).replayed,
+      ops_(chain_, chunk.stage.expert_model(), chunk.of(microbatch).replayed,
            cell_of(chunk, microbatch, weights_apart)),
       apart_chain_(chunk.stage.plan(), chunk.stage.gpus()),
-      apart_ops_(apart_chain_, chunk.stage.expert_model(),
-                 chunk.layers.of(microbatch, chunk.chunk).replayed,
+      apart_ops_(apart_chain_, chunk.stage.expert_model(), chunk.of(microbatch).replayed,
                  cell_of(chunk, microbatch, weights_apart)) {
-  const auto& numbers = chunk.layers.numbers(chunk.chunk);
+  const auto& numbers = chunk.numbers;
   for (std::size_t p = 0; p < chunk.parts.size(); ++p) {
     const StagePart& part = chunk.parts[p];
     const int number = layer_number(chunk.stage.model(), part);
     if (number < 0) continue;
     const auto at = std::ranges::find(numbers, number);
     const int moe = at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin());
-    list_.push_back({number, moe, p, blocks_of_layer(chunk.stage.model(), number)});
+    const bool bare = !chunk.whole && moe >= 0;  // such a layer has a number of the trace
+    list_.push_back({number, moe, p,
+                     bare ? LayerBlocks{BlockKind::attention, BlockKind::moe}
+                          : blocks_of_layer(chunk.stage.model(), number)});
   }
 }
 
@@ -55,7 +57,7 @@ Mark ChunkPass::end() const {
 }
 
 LayerPass ChunkPass::pass(const Layer& layer, Pass way) const {
-  return {chunk_.layers.planner().schedule(), ops_, layer.moe, way};
+  return {chunk_.schedule, ops_, layer.moe, way};
 }
 
 void ChunkPass::block(Pass way, int layer, BlockKind kind) {
@@ -153,7 +155,7 @@ void ChunkPass::around(StagePartKind kind, Pass way) {
 void ChunkPass::at_edge(Point point, Pass way) {
   if (ops_.layers() == 0) return;
   const bool first = (point == Point::pass_begins) == (way == Pass::forward);
-  chunk_.layers.planner().schedule().at(point, ops_, first ? 0 : ops_.layers() - 1, way);
+  chunk_.schedule.at(point, ops_, first ? 0 : ops_.layers() - 1, way);
 }
 
 /// What a layer's combine brought is joined as late as it is needed, so that the stream of kernels

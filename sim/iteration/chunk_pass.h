@@ -33,11 +33,18 @@ struct PassPieces {
 struct ChunkParts {
   const StageSpace& stage;
   BlockOps& blocks;
-  StageLayers& layers;
+  const Schedule& schedule;
+  std::vector<ChunkLayers*> microbatches = {};  // that differ: its MoE layers in each
+  std::vector<int> numbers = {};                // of these layers
   int chunk = 0;
-  std::vector<StagePart> parts;  // of the model, in their order; without layers that are left out
+  std::vector<StagePart> parts =
+      {};                        // of the model, in their order; without layers that are left out
   bool whole = true;             // whether the model says what is around its experts
   OptimizerOps* sums = nullptr;  // where the iteration ends with an update
+
+  ChunkLayers& of(int microbatch) const {
+    return *microbatches[static_cast<std::size_t>(microbatch) % microbatches.size()];
+  }
 };
 
 class ChunkPass {

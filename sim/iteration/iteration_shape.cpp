@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/iteration/iteration_options.h"
+#include "sim/iteration/spec.h"
 
 namespace moesim {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "sim/base/sort_once.h"
-#include "sim/policy/memory.h"
 
 namespace moesim {
 namespace {
@@ -118,9 +117,7 @@ std::vector<std::int64_t> OptimizerOps::expert_parameters() const {
     const StageSpace& stage = *replicas.stages()[s];
     for (int chunk = 0; chunk < layers_[s]->chunks(); ++chunk) {
       for (const LayerWork& work : layers_[s]->last(chunk).works) {
-        const auto memory = work.decision.memory.empty()
-                                ? whole_experts(work.assignment().placement(), model, {})
-                                : work.decision.memory;
+        const auto memory = memory_of_experts(work, model, {});
         for (const GpuId own : stage.everybody()) {
           experts[replicas.everybody().member(stage.gpus()->in_plan(own))] +=
               memory[own.index()].weights.value / size_of(model.weights) / shards;

@@ -70,7 +70,7 @@ const Exchange* ReplicaExchanges::experts(const StagePart& part, Moved moved,
 std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell cell,
                                               bool scatter_experts,
                                               const std::vector<OpId>& after) {
-  const IterationOptions& options = replicas_.stage().options();
+  const Spec& options = replicas_.stage().options();
   std::vector<OpId> added;
   const ExpertRing ring{"sum-gradients", options.state.gradient, scatter_experts ? 1 : 2};
   if (const Exchange* sum = experts(part, Moved::gradients, ring)) {

@@ -43,27 +43,12 @@ int recorded_layer(const TraceInfo& trace, const MoeModel& model, int number) {
   return static_cast<int>(place % std::ssize(trace.layers));
 }
 
-PlannerOptions StageLayers::with_layers(const std::vector<std::vector<int>>& chunks,
-                                        const MoeModel& model, const RoutingTrace& trace,
-                                        PlannerOptions options) {
-  for (const auto& numbers : chunks) {
-    for (const int number : numbers) {
-      options.numbers.push_back(number);
-      options.layers.push_back(recorded_layer(trace.info(), model, number));
-    }
-  }
-  return options;
-}
-
 StageLayers::StageLayers(const SystemSpec& system, const Topology& cluster, const MoeModel& model,
-                         const RoutingTrace& trace, const Microbatches& microbatches,
-                         std::vector<std::vector<int>> chunks, PlannerOptions options)
-    : chunks_(std::move(chunks)),
-      microbatches_(microbatches),
-      planner_(system, cluster, model, trace,
-               with_layers(chunks_, model, trace, std::move(options))) {}
+                         const RoutingTrace& trace, int stage, std::vector<std::vector<int>> chunks,
+                         const PlannerOptions& options)
+    : stage_(stage), chunks_(std::move(chunks)), planner_(system, cluster, model, trace, options) {}
 
-const LayerWork* StageLayers::last_of(int number) {
+const LayerWork* StageLayers::last_of(int number) const {
   for (int chunk = 0; chunk < chunks(); ++chunk) {
     for (const LayerWork& work : last(chunk).works) {
       if (work.number == number) return &work;
@@ -72,29 +57,33 @@ const LayerWork* StageLayers::last_of(int number) {
   return nullptr;
 }
 
-bool StageLayers::plan(int iteration, RoutingChange& change) {
+void StageLayers::plan(std::span<const NumberedBatch> microbatches,
+                       std::vector<PlannedLayer>& layers, RoutingChange& change) {
   planned_.clear();
-  bool replanned = false;
-  for (int m = 0; m < microbatches_.distinct; ++m) {
-    const Batch& batch = microbatches_.of(iteration, m);
-    const auto step = static_cast<int>((std::int64_t{iteration} * microbatches_.distinct + m) %
-                                       std::ssize(microbatches_.recorded));
-    auto& chunks = planned_.emplace_back();
+  planned_.resize(chunks_.size());
+  for (std::size_t m = 0; m < microbatches.size(); ++m) {
+    const auto [batch, step] = microbatches[m];
     std::size_t layer = 0;
-    for (const auto& numbers : chunks_) {
-      auto made = std::make_unique<ChunkLayers>();
-      for (std::size_t i = 0; i < numbers.size(); ++i, ++layer) {
-        made->works.push_back(planner_.work(batch, step, layer, change, m == 0));
-        replanned |= made->works.back().decision.planned;
+    for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+      const std::size_t first = layers.size();
+      for (std::size_t i = 0; i < chunks_[chunk].size(); ++i, ++layer) {
+        PlannedLayer& planned =
+            layers.emplace_back(planner_.work(*batch, step, layer, change, m == 0));
+        planned.batch = batch;
+        planned.stage = stage_;
+        planned.microbatch = static_cast<int>(m);
+        planned.chunk = static_cast<int>(chunk);
+        planned.index = layer;
         if (!planner_.options().explicit_rows) continue;
         RoutingChange counted;
-        made->chosen.push_back(planner_.add_rows(made->works.back(), batch, layer, counted));
+        planned.chosen = planner_.add_rows(planned, *batch, layer, counted);
       }
+      auto made = std::make_unique<ChunkLayers>();
+      made->works = std::span(layers).subspan(first);
       made->replayed = {made->works.begin(), made->works.end()};
-      chunks.push_back(std::move(made));
+      planned_[chunk].push_back(std::move(made));
     }
   }
-  return replanned;
 }
 
 }  // namespace moesim

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "sim/iteration/microbatches.h"
+#include "sim/iteration/planned_step.h"
 #include "sim/parallel/grid.h"
 #include "sim/parallel/layer_layout.h"
 #include "sim/policy/layer_planner.h"
@@ -15,46 +17,55 @@ namespace moesim {
 
 /// The layers of one chunk in one microbatch: what LayerOps works on.
 struct ChunkLayers {
-  std::vector<LayerWork> works;
+  std::span<PlannedLayer> works;
   std::vector<ReplayedLayer> replayed;  // of these works
-  std::vector<ChosenExperts> chosen;    // [work], only with explicit rows
+};
+
+/// Tokens that planners see as those of a step of this number.
+struct NumberedBatch {
+  const Batch* batch;
+  int step;
 };
 
 class StageLayers {
  public:
-  /// `chunks`: numbers of the model's MoE layers in each chunk of the stage. `cluster` is the
-  /// stage's own part of the topology. All of these must outlive it.
+  /// `chunks`: numbers of the model's MoE layers in each chunk of the stage; those of the options
+  /// are all of them in turn. `cluster` is the stage's own part of the topology. All of these must
+  /// outlive it.
   StageLayers(const SystemSpec& system, const Topology& cluster, const MoeModel& model,
-              const RoutingTrace& trace, const Microbatches& microbatches,
-              std::vector<std::vector<int>> chunks, PlannerOptions options);
+              const RoutingTrace& trace, int stage, std::vector<std::vector<int>> chunks,
+              const PlannerOptions& options);
 
-  /// Decides all layers in all microbatches of an iteration that differ. Whether any got new slots,
-  /// from loads.
-  bool plan(int iteration, RoutingChange& change);
+  /// Decides all layers in the microbatches that differ, and appends them to `layers`, which has
+  /// room for them and lives as long as they are used.
+  void plan(std::span<const NumberedBatch> microbatches, std::vector<PlannedLayer>& layers,
+            RoutingChange& change);
 
   ChunkLayers& of(int microbatch, int chunk) {
-    auto& chunks = planned_[static_cast<std::size_t>(microbatch) % planned_.size()];
-    return *chunks[static_cast<std::size_t>(chunk)];
+    return *of_chunk(chunk)[static_cast<std::size_t>(microbatch) % of_chunk(chunk).size()];
+  }
+  /// [microbatch that differs]
+  const std::vector<std::unique_ptr<ChunkLayers>>& of_chunk(int chunk) const {
+    return planned_[static_cast<std::size_t>(chunk)];
   }
   /// Of the microbatch that was decided last.
-  ChunkLayers& last(int chunk) { return of(static_cast<int>(planned_.size()) - 1, chunk); }
+  const ChunkLayers& last(int chunk) const { return *of_chunk(chunk).back(); }
   /// Of it a layer; null where the stage has no MoE layer of that number.
-  const LayerWork* last_of(int number);
+  const LayerWork* last_of(int number) const;
   int chunks() const { return static_cast<int>(chunks_.size()); }
+  /// Over all chunks.
+  std::size_t layers() const { return planner_.options().layers.size(); }
   const LayerPlanner& planner() const { return planner_; }
+  LayerPlanner& planner() { return planner_; }
   const std::vector<int>& numbers(int chunk) const {
     return chunks_[static_cast<std::size_t>(chunk)];
   }
 
  private:
-  static PlannerOptions with_layers(const std::vector<std::vector<int>>& chunks,
-                                    const MoeModel& model, const RoutingTrace& trace,
-                                    PlannerOptions options);
-
+  int stage_;
   std::vector<std::vector<int>> chunks_;
-  const Microbatches& microbatches_;
   LayerPlanner planner_;
-  std::vector<std::vector<std::unique_ptr<ChunkLayers>>> planned_;  // [microbatch][chunk]
+  std::vector<std::vector<std::unique_ptr<ChunkLayers>>> planned_;  // [chunk][microbatch]
 };
 
 /// Layers of multi-token prediction at a position of the pipeline or before: what each leaves goes

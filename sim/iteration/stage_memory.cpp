@@ -142,12 +142,12 @@ StageMemory::StageMemory(const StageSpace& stage, const Pipeline& pipeline, int 
 
 const ChunkLayers& StageMemory::layers_of(const StageWork& work) const {
   const ChunkParts& chunk = *chunks_[static_cast<std::size_t>(work.chunk)];
-  return chunk.layers.of(work.microbatch, work.chunk);
+  return chunk.of(work.microbatch);
 }
 
 void StageMemory::add_state() {
   const MoeModel& model = stage_.model();
-  const IterationOptions& options = stage_.options();
+  const Spec& options = stage_.options();
   const int zero = options.spec.zero;
   const std::int64_t replicas = std::ssize(stage_.groups(ParallelAxis::dp_cp).front());
   std::int64_t dense = 0;
@@ -172,12 +172,12 @@ void StageMemory::add_state() {
   }
   std::ranges::fill(state_, alike);
   for (const ChunkParts* chunk : chunks_) {
-    for (const LayerWork& work : chunk->layers.of(0, chunk->chunk).works) add_experts(work);
+    for (const LayerWork& work : chunk->of(0).works) add_experts(work);
   }
 }
 
 void StageMemory::add_experts(const LayerWork& work) {
-  const IterationOptions& options = stage_.options();
+  const Spec& options = stage_.options();
   const std::vector<ExpertMemory> memory =
       memory_of_experts(work, stage_.expert_model(), options.state);
   // What a placement shares among all replicas by itself is shared already.
@@ -213,7 +213,7 @@ const StageMemory::Experts& StageMemory::experts(const StageWork& work) const {
 }
 
 Bytes StageMemory::update(GpuId own) const {
-  const IterationOptions& options = stage_.options();
+  const Spec& options = stage_.options();
   if (!options.optimizer || options.state.optimizer == 0) return Bytes(0);
   const std::int64_t parameters =
       state(own).of(MemoryPart::optimizer).value / options.state.optimizer;

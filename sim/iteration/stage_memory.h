@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/iteration/block_memory.h"
-#include "sim/iteration/iteration_memory.h"
+#include "sim/iteration/step_memory.h"
 
 namespace moesim {
 

@@ -35,7 +35,7 @@ std::vector<Group> joined(int gpus, const std::vector<GpuGroups>& lists) {
 }  // namespace
 
 StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& model,
-                       const IterationOptions& options)
+                       const Spec& options)
     : plan_(plan),
       grid_(grid),
       model_(model),

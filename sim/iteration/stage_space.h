@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "sim/iteration/iteration_options.h"
+#include "sim/iteration/spec.h"
 #include "sim/model/blocks.h"
 #include "sim/plan/plan.h"
 #include "sim/policy/op_chain.h"
@@ -18,14 +18,13 @@ namespace moesim {
 class StageSpace {
  public:
   /// All of these must outlive it.
-  StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& model,
-             const IterationOptions& options);
+  StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& model, const Spec& options);
 
   Plan& plan() const { return plan_; }
   const MoeModel& model() const { return model_; }
   /// With experts as wide as the parts of their tensors that one GPU holds.
   const MoeModel& expert_model() const { return expert_model_; }
-  const IterationOptions& options() const { return options_; }
+  const Spec& options() const { return options_; }
   const std::shared_ptr<const GpuSubset>& gpus() const { return gpus_; }
   const Group& everybody() const { return everybody_; }
   const BlockShard& shard() const { return shard_; }
@@ -47,7 +46,7 @@ class StageSpace {
   const Grid& grid_;
   const MoeModel& model_;
   MoeModel expert_model_;
-  const IterationOptions& options_;
+  const Spec& options_;
   std::shared_ptr<const GpuSubset> gpus_;
   Group everybody_;
   BlockShard shard_;

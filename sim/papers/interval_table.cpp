@@ -31,31 +31,24 @@ struct TimedCase {
 };
 
 TimedCase timed(const CaseResult& c) {
-  const Breakdown& b = c.metrics.breakdown;
-  return {{c.name.topology, c.name.policy},
-          c.metrics.steps,
-          c.metrics.mean_step(),
-          {{"compute", b.compute},
-           {"tokens", b.tokens},
-           {"weights", b.weights},
-           {"gradients", b.gradients},
-           {"waiting", b.waiting},
-           {"idle", b.idle}}};
-}
-
-TimedCase timed(const IterationCase& c) {
-  TimedCase result{
-      {c.topology, c.policy, c.routing}, c.metrics.each, c.metrics.times.iteration, {}};
+  const RunMetrics& run = c.metrics;
+  TimedCase result{{c.name.topology, c.name.policy}, run.steps, run.mean_step(), {}};
+  if (!run.iteration) {
+    const Breakdown& b = run.breakdown;
+    result.parts = {{"compute", b.compute},     {"tokens", b.tokens},   {"weights", b.weights},
+                    {"gradients", b.gradients}, {"waiting", b.waiting}, {"idle", b.idle}};
+    return result;
+  }
+  result.names.push_back(c.name.routing);
   for (int p = 0; p < iteration_part_count; ++p) {
     const auto part = static_cast<IterationPart>(p);
-    result.parts.emplace_back(name_of(part), c.metrics.times.of(part));
+    result.parts.emplace_back(name_of(part), run.times().of(part));
   }
   return result;
 }
 
 /// Those that ran.
-template <class Case>
-std::vector<TimedCase> timed_cases(const std::vector<Case>& cases) {
+std::vector<TimedCase> timed_cases(const std::vector<CaseResult>& cases) {
   const std::vector<Compared> against = compared(cases);
   std::vector<TimedCase> result;
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -185,32 +178,10 @@ Printout printed(const char* columns, Table table, const ShippedModelErrors& err
   return printout;
 }
 
-/// `one_is_none`: one step has no interval; one iteration has that of the errors.
-template <class Case>
-void keep_intervals(std::vector<Case>& cases, const ShippedModelErrors& errors, bool one_is_none) {
-  const auto list = timed_cases(cases);
-  for (const TimedCase& c : list) {
-    const Known known = known_of(c, baseline_of(c, list), errors);
-    if (one_is_none && (!known.time || !known.speedup)) continue;
-    cases[c.place].intervals = known.intervals;
-  }
-}
-
-}  // namespace
-
-void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& errors) {
-  keep_intervals(cases, errors, true);
-}
-
-void add_intervals(std::vector<IterationCase>& cases, const ShippedModelErrors& errors) {
-  keep_intervals(cases, errors, false);
-}
-
-Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors) {
+Printout table_of_steps(const std::vector<TimedCase>& list, const ShippedModelErrors& errors) {
   Table table(
       "intervals", 2,
       {"topology", "policy", "step", "+-", "speedup", "sampled", "told apart", "with model"});
-  const auto list = timed_cases(cases);
   add_rows(table, list, errors, row_of_steps);
   return printed(
       "+-, sampled: for another recording of as many steps; with model: also by what "
@@ -219,17 +190,33 @@ Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModel
       "one step has no interval; record more, or lower --tokens-per-rank");
 }
 
-Printout interval_table(const std::vector<IterationCase>& cases, const ShippedModelErrors& errors) {
+Printout table_of_iterations(const std::vector<TimedCase>& list, const ShippedModelErrors& errors) {
   Table table("intervals", 3,
               {"topology", "policy", "routing", "iteration", "time with model", "speedup",
                "sampled", "told apart", "with model"});
-  const auto list = timed_cases(cases);
   add_rows(table, list, errors, row_of_iterations);
   return printed(
       "sampled: for other iterations, as many; with model: also by what published "
       "iterations are off, in pairs and alone",
       std::move(table), errors, std::ranges::any_of(list, has_one),
       "one iteration is not sampled; --steps 0:N simulates more");
+}
+
+}  // namespace
+
+void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& errors) {
+  const auto list = timed_cases(cases);
+  for (const TimedCase& c : list) {
+    const Known known = known_of(c, baseline_of(c, list), errors);
+    const bool sampled = known.time && known.speedup;
+    if (!sampled && !are_iterations(cases)) continue;
+    cases[c.place].intervals = known.intervals;
+  }
+}
+
+Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors) {
+  const auto list = timed_cases(cases);
+  return are_iterations(cases) ? table_of_iterations(list, errors) : table_of_steps(list, errors);
 }
 
 }  // namespace moesim

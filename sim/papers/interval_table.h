@@ -7,18 +7,14 @@
 #include "sim/papers/model_error.h"
 #include "sim/print/table.h"
 #include "sim/report/case_report.h"
-#include "sim/report/iteration_table.h"
 
 namespace moesim {
 
 /// Keeps the intervals of each case that ran, for documents and reports. One step has none.
 void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& errors);
-void add_intervals(std::vector<IterationCase>& cases, const ShippedModelErrors& errors);
 
-/// One line per case that ran; speedups over the baselines of sim/report/compared.h.
+/// One line per case that ran; speedups over the baselines of sim/report/compared.h. One step or
+/// iteration has no sampling: only errors of the simulator make its intervals.
 Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors);
-
-/// Of iterations. One iteration has no sampling: errors of the simulator alone make its intervals.
-Printout interval_table(const std::vector<IterationCase>& cases, const ShippedModelErrors& errors);
 
 }  // namespace moesim

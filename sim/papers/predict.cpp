@@ -9,13 +9,13 @@
 #include <set>
 
 #include "sim/compare/backends.h"
-#include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
 #include "sim/compare/workers.h"
 #include "sim/mechanism/unsuitable.h"
 #include "sim/papers/bubble_formula.h"
 #include "sim/papers/paper_traces.h"
 #include "sim/report/stage_times.h"
+#include "sim/scenario/policy_planner.h"
 
 namespace moesim {
 namespace {
@@ -57,14 +57,12 @@ Scenario scenario_of(const PaperSetting& setting, std::vector<Override> flags,
 /// Mean over steps, sum over layers.
 void add_alone(const Scenario& scenario, const Inputs& inputs, MeasuredCase& measured) {
   const ClusterInput& cluster = inputs.clusters[0];
-  StepPlanner planner(inputs.systems[0], cluster.topology, inputs.model, inputs.trace,
-                      inputs.planner_options(scenario, cluster));
+  PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0]);
   const auto backend =
       make_backend(scenario.fidelities[0], scenario.p2p_order, cluster, scenario.fidelities);
-  const auto& batches = cluster.batches.batches;
-  const double part = 1 / static_cast<double>(batches.size());
-  for (std::size_t b = 0; b < batches.size(); ++b) {
-    const StepPlan planned = planner.plan(batches[b], cluster.first_step + static_cast<int>(b));
+  const double part = 1.0 / steps.count();
+  for (int i = 0; i < steps.count(); ++i) {
+    const PlannedStep planned = steps.plan(i);
     const PricedPlan priced(planned.plan, cluster.topology);
     for (const auto& [key, ops] : exchanges_of_stages(planned.plan)) {
       const auto& [layer, pass, stage] = key;
@@ -94,7 +92,8 @@ double bytes_of(const FullestGpu& gpu, const char* part) {
 void add_iterations(const Scenario& scenario, const Inputs& inputs, MeasuredCase& measured) {
   ComparisonOptions here;
   here.workers = 0;
-  const IterationMetrics m = simulate_iterations(scenario, inputs, here).cases[0].metrics;
+  const RunMetrics metrics = simulate(scenario, inputs, here).cases[0].metrics;
+  const IterationFigures& m = *metrics.iteration;
   measured.values[Measure::iteration] = m.times.iteration.value;
   measured.values[Measure::bubble] = mean_of(m.stage_turns).of(TurnPart::bubble).value;
   measured.values[Measure::activations] = bytes_of(m.fullest, "activations");
@@ -129,7 +128,7 @@ MeasuredCase measure(const Scenario& scenario, const std::set<Measure>& measures
     if (whole && !std::ranges::all_of(measures, is_of_iterations)) {
       throw Error("measures of a step and of an iteration are of one setting and policy");
     }
-    const Inputs inputs = whole ? open_iteration_inputs(scenario) : open_inputs(scenario);
+    const Inputs inputs = open_inputs(scenario);
     measured.why = inputs.clusters[0].unsuitable;
     if (!measured.why.empty()) return measured;
     measured.inputs = hash_of_inputs(scenario, inputs);

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace moesim {
@@ -49,6 +50,10 @@ class LayerLayout {
   ///  - E is the first part and L the last, both once; all layers and MTP layers are there;
   ///  - MTP layers come after all layers, at one position, and that in its stage's last chunk.
   LayerLayout(const std::string& text, const LayerSplit& split);
+
+  /// These parts at each position.
+  LayerLayout(std::vector<std::vector<StagePart>> positions, int pp)
+      : pp_(pp), positions_(std::move(positions)) {}
 
   int pp() const { return pp_; }
   int vpp() const { return static_cast<int>(positions_.size()) / pp_; }

@@ -41,6 +41,14 @@ StageWork backward_of(const PipelineShape& shape, int k) {
 
 }  // namespace
 
+Timetable forward_order(const PipelineShape& shape) {
+  Timetable order;
+  for (int k = 0; k < shape.microbatches * shape.chunks; ++k) {
+    order.push_back({.work = forward_of(shape, k), .beside = {}});
+  }
+  return order;
+}
+
 Timetable one_f_one_b_order(const PipelineShape& shape, int stage) {
   const int passes = shape.microbatches * shape.chunks;
   const int warm = warm_up(shape, stage);

@@ -45,6 +45,7 @@ void check_shape(const PipelineShape& s) {
             "only interleaved and combined-interleaved choose their chunks");
   }
   if (!is_dual(s.kind)) return;
+  require(s.backward, s, "forward passes by themselves", "1f1b or interleaved");
   const bool v = s.kind == PipelineKind::dualpipev;
   require(v || s.stages % 2 == 0, s, fmt::format("{} pipeline stages are odd", s.stages),
           "the stages of one half mirror those of the other");
@@ -62,6 +63,7 @@ const PipelineShape& checked(const PipelineShape& shape) {
 }
 
 Timetable order_of(const PipelineShape& shape, int stage) {
+  if (!shape.backward) return forward_order(shape);
   if (shape.kind == PipelineKind::zb1p) return zb1p_order(shape, stage);
   return is_dual(shape.kind) ? dualpipe_order(shape, stage) : one_f_one_b_order(shape, stage);
 }

@@ -31,6 +31,7 @@ struct PipelineShape {
   int stages = 1;  // P, pipeline stages
   int microbatches = 1;
   int chunks = 1;  // v, of the model per stage: at least 2 in interleaved kinds, 1 in all others
+  bool backward = true;  // if not, the order of forwards that the kind has; not DualPipe's kinds
 };
 
 enum class WorkKind {
@@ -70,7 +71,8 @@ struct ChunkPlace {
 };
 
 /// The timetables of all stages, proven when they are made: every microbatch passes every position
-/// forward and backward once, gradients of weights included, and nothing deadlocks.
+/// forward and, unless the shape has no backward, backward once, gradients of weights included, and
+/// nothing deadlocks.
 ///  - A position is a part of the model (a virtual stage); every microbatch passes positions
 ///    0 .. positions() - 1 in order.
 ///  - The forward at a position waits for that at the position before; the backward for that at the

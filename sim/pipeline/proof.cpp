@@ -29,6 +29,10 @@ int part_of(WorkKind kind) {
 
 bool is_none(TurnAt at) { return at.turn < 0; }
 
+bool is_wanted(const PipelineShape& shape, WorkKind kind) {
+  return shape.backward || kind == WorkKind::forward;
+}
+
 }  // namespace
 
 TurnAt Pipeline::turn_of(WorkKind kind, int microbatch, int position) const {
@@ -55,9 +59,10 @@ void Pipeline::index_works() {
       index_work(*turn.beside, at);
     }
   }
-  const auto missing = std::find_if(turns_.begin(), turns_.end(), is_none);
-  if (missing == turns_.end()) return;
-  const int at = static_cast<int>(missing - turns_.begin());
+  const int each = shape_.backward ? 1 : parts;  // else only forwards are looked for
+  int at = 0;
+  while (at < works && !is_none(turns_[static_cast<std::size_t>(at)])) at += each;
+  if (at >= works) return;
   static constexpr const char* names[] = {"forward", "backward", "weight gradient"};
   throw std::logic_error(fmt::format("no {} of microbatch {} at position {}", names[at % parts],
                                      at / parts / positions(), at / parts % positions()));
@@ -66,7 +71,7 @@ void Pipeline::index_works() {
 void Pipeline::index_work(const StageWork& work, TurnAt at) {
   const ChunkPlace here{.stage = at.stage, .chunk = work.chunk};
   const bool known = work.microbatch >= 0 && work.microbatch < microbatches() && work.chunk >= 0 &&
-                     work.chunk < chunks();
+                     work.chunk < chunks() && is_wanted(shape_, work.kind);
   if (!known || place(work.microbatch, position_of(here)) != here) {
     throw std::logic_error(fmt::format("stage {} has no {}", at.stage, words(work)));
   }

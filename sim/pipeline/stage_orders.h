@@ -12,6 +12,9 @@ namespace moesim {
 /// backward in turn (or merged), then the backwards that are left.
 Timetable one_f_one_b_order(const PipelineShape& shape, int stage);
 
+/// The forwards of any of these kinds and of zb1p, which are alike for all stages.
+Timetable forward_order(const PipelineShape& shape);
+
 Timetable zb1p_order(const PipelineShape& shape, int stage);
 
 /// DualPipe and DualPipeV.

@@ -149,11 +149,12 @@ class LayerOps {
   std::vector<Mark> computed_;       // [layer] the end of its weight gradients
 };
 
-/// The ops of a plan with one microbatch, over all of its GPUs.
+/// The ops of MoE layers by themselves, in one microbatch on all GPUs of the plan.
 struct StepOps {
   /// All of these must outlive it.
-  StepOps(Plan& plan, const MoeModel& model, const std::vector<LayerWork>& layers)
-      : replayed(layers.begin(), layers.end()), chain(plan), ops(chain, model, replayed) {}
+  template <class Layers>
+  StepOps(Plan& plan, const MoeModel& model, const Layers& layers, LayerOps::Cell cell = {})
+      : replayed(layers.begin(), layers.end()), chain(plan), ops(chain, model, replayed, cell) {}
   StepOps(const StepOps&) = delete;
 
   std::vector<ReplayedLayer> replayed;

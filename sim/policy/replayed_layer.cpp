@@ -146,4 +146,10 @@ const ReplayedLayer::KernelsOfGroup* ReplayedLayer::kernels(OpKey key, const Gro
   return made.group.empty() ? nullptr : &made;
 }
 
+std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
+                                            const TrainingState& state) {
+  if (!work.decision.memory.empty()) return work.decision.memory;
+  return whole_experts(work.assignment().placement(), model, state);
+}
+
 }  // namespace moesim

@@ -39,6 +39,10 @@ struct LayerWork {
   bool goes_on = false;  // a chunk whose exchanges go on with those of the one before
 };
 
+/// [gpu] what its experts take all the time, as the placement says or of whole ones.
+std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
+                                            const TrainingState& state);
+
 /// What the communicators of a phase move: [communicator].
 struct PhaseTraffic {
   std::vector<Group> groups;

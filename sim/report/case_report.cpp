@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/report/lossy.h"
@@ -68,10 +69,89 @@ Json dedup_json(const DedupBound& dedup) {
 }
 
 Json names_json(const CaseName& name) {
-  return {{"topology", name.topology}, {"policy", name.policy}, {"fidelity", name.fidelity}};
+  Json names = {{"topology", name.topology}, {"policy", name.policy}, {"fidelity", name.fidelity}};
+  if (!name.routing.empty()) names["routing"] = name.routing;
+  return names;
+}
+
+Json fullest_json(const FullestGpu& gpu) {
+  Json parts;
+  for (const NamedBytes& part : gpu.parts) parts[part.name] = part.bytes.value;
+  return {{"bytes", gpu.peak.value},
+          {"mean_bytes", gpu.mean.value},
+          {"gpu_memory_bytes", gpu.memory.value},
+          {"gpu", gpu.gpu.value},
+          {"when", gpu.when},
+          {"parts_bytes", parts}};
+}
+
+Json intervals_json(const CaseIntervals& intervals) {
+  const auto ends = [](const CaseIntervals::Ends& of) { return Json{of.low, of.high}; };
+  Json json = {{"step_s", ends(intervals.seconds)}, {"speedup", ends(intervals.speedup)}};
+  if (!intervals.told_apart.empty()) json["told_apart"] = intervals.told_apart;
+  return json;
+}
+
+/// What MoE layers by themselves have.
+void add_layers(Json& json, const RunMetrics& run, const Topology& topology) {
+  const auto steps = static_cast<double>(run.steps.size());
+  json.update({{"total", layer_json(run.total, steps, run.time_of_steps(), topology)},
+               {"breakdown", breakdown_json(run.breakdown, steps)},
+               {"bound_by", binding_part(run.breakdown).what},
+               {"slowest_compute_s", run.breakdown.slowest_compute.value / steps},
+               {"overlapped_communication_s", run.breakdown.overlapped.value / steps},
+               {"planning_s", run.planning.value / steps},
+               {"replans", run.replans},
+               {"peak_memory_bytes", run.peak_memory.value},
+               {"model_memory_bytes", run.model_memory.value},
+               {"gpu_memory_bytes", run.gpu_memory.value},
+               {"dropped_choices", run.loss.dropped},
+               {"replaced_choices", run.loss.replaced}});
+}
+
+void add_layer_list(Json& json, const RunMetrics& run, const Topology& topology) {
+  if (run.layers.empty()) return;
+  const auto steps = static_cast<double>(run.steps.size());
+  Json layers = Json::array();
+  for (const auto& [number, layer] : run.layers) {
+    Json entry = {{"layer", number}};
+    entry.update(layer_json(layer, steps, layer.forward + layer.backward, topology));
+    layers.push_back(std::move(entry));
+  }
+  json["layers"] = std::move(layers);
+}
+
+void add_iteration(Json& json, const CaseResult& c) {
+  const IterationFigures& m = *c.metrics.iteration;
+  Json parts;
+  for (int p = 0; p < iteration_part_count; ++p) {
+    const auto part = static_cast<IterationPart>(p);
+    parts[name_of(part)] = m.times.of(part).value;
+  }
+  json.update({{"tokens_per_s_per_gpu", c.tokens_per_second()},
+               {"flop_per_token", m.flop_per_token},
+               {"tflops_per_gpu", c.tflops()},
+               {"mfu", c.mfu()},
+               {"parts_s", parts},
+               {"slowest_compute_s", m.times.slowest_compute.value},
+               {"overlapped_s", m.times.overlapped.value},
+               {"load_max_over_mean", m.load_max_over_mean},
+               {"ops", m.ops},
+               {"peak_memory", fullest_json(m.fullest)}});
+  if (m.stage_turns.empty()) return;
+  json["turns_s"] = turns_json(mean_of(m.stage_turns));
+  for (const TurnTimes& of : m.stage_turns) json["stage_turns_s"].push_back(turns_json(of));
 }
 
 }  // namespace
+
+Json turns_json(const TurnTimes& turns) {
+  Json json;
+  for (std::size_t p = 0; p < turns.parts.size(); ++p) {
+    json[turn_part_names[p]] = turns.parts[p].value;
+  }
+  return json;
+}
 
 Json case_json(const CaseResult& c) {
   Json result = names_json(c.name);
@@ -82,38 +162,21 @@ Json case_json(const CaseResult& c) {
   }
   const RunMetrics& run = c.metrics;
   const auto steps = static_cast<double>(run.steps.size());
-  Json layers = Json::array();
-  for (const auto& [number, layer] : run.layers) {
-    Json entry = {{"layer", number}};
-    entry.update(layer_json(layer, steps, layer.forward + layer.backward, *c.topology));
-    layers.push_back(std::move(entry));
-  }
   Json step_times = Json::array();
   for (Seconds t : run.steps) step_times.push_back(t.value);
-  result.update({{"gpus", c.topology->gpu_count()},
+  result.update({{"gpus", c.gpus()},
                  {"steps", run.steps.size()},
-                 {"tokens", c.tokens},
+                 {"tokens", run.tokens},
                  {"step_s", run.mean_step().value},
-                 {"step_s_each", step_times},
-                 {"total", layer_json(run.total, steps, run.time_of_steps(), *c.topology)},
-                 {"breakdown", breakdown_json(run.breakdown, steps)},
-                 {"bound_by", binding_part(run.breakdown).what},
-                 {"migration_share", run.path.share(PathKind::migration)},
+                 {"step_s_each", step_times}});
+  run.iteration ? add_iteration(result, c) : add_layers(result, run, *c.topology);
+  result.update({{"migration_share", run.path.share(PathKind::migration)},
                  {"critical_path", path_json(run.path, steps)},
-                 {"slowest_compute_s", run.breakdown.slowest_compute.value / steps},
-                 {"overlapped_communication_s", run.breakdown.overlapped.value / steps},
-                 {"planning_s", run.planning.value / steps},
-                 {"replans", run.replans},
-                 {"peak_memory_bytes", run.peak_memory.value},
-                 {"model_memory_bytes", run.model_memory.value},
-                 {"gpu_memory_bytes", run.gpu_memory.value},
-                 {"dropped_choices", run.loss.dropped},
-                 {"replaced_choices", run.loss.replaced},
-                 {"notes", run.notes},
-                 {"layers", layers}});
-  add_costs(result, TokenCosts::of(c.costs, c.topology->gpu_count(), run.mean_step().value,
-                                   static_cast<double>(c.tokens)));
-  if (c.intervals) add_intervals(result, "step_s", *c.intervals);
+                 {"notes", run.notes}});
+  add_layer_list(result, run, *c.topology);
+  add_costs(result, TokenCosts::of(c.costs, c.gpus(), run.mean_step().value,
+                                   static_cast<double>(run.tokens)));
+  if (c.intervals) result["intervals"] = intervals_json(*c.intervals);
   add_loss(result, run.loss);
   if (!run.elasticities.empty()) result["elasticities"] = elasticities_json(run.elasticities);
   if (run.dedup) result["perfect_dedup"] = dedup_json(*run.dedup);
@@ -122,14 +185,32 @@ Json case_json(const CaseResult& c) {
   return result;
 }
 
-void add_intervals(Json& object, const char* time, const CaseIntervals& intervals) {
-  const auto ends = [](const CaseIntervals::Ends& of) { return Json{of.low, of.high}; };
-  object["intervals"] = {{time, ends(intervals.seconds)}, {"speedup", ends(intervals.speedup)}};
-  if (!intervals.told_apart.empty()) object["intervals"]["told_apart"] = intervals.told_apart;
+std::string CaseName::policy_text() const {
+  return routing.empty() ? policy : fmt::format("{} ({})", policy, routing);
 }
 
 std::string reason_not_run(const CaseResult& c) {
-  return fmt::format("{} on {} was not run: {}", c.name.policy, c.name.topology, c.unsuitable);
+  return fmt::format("{} on {} was not run: {}", c.name.policy_text(), c.name.topology,
+                     c.unsuitable);
+}
+
+bool are_iterations(const std::vector<CaseResult>& cases) {
+  return std::ranges::any_of(cases, [](const CaseResult& c) { return !c.name.routing.empty(); });
+}
+
+const char* noun_of(const std::vector<CaseResult>& cases) {
+  return are_iterations(cases) ? "iteration" : "step";
+}
+
+double CaseResult::tokens_per_second() const {
+  return static_cast<double>(metrics.tokens) / metrics.mean_step().value / gpus();
+}
+double CaseResult::tflops() const {
+  return metrics.iteration ? tokens_per_second() * metrics.iteration->flop_per_token * 1e-12 : 0;
+}
+double CaseResult::mfu() const {
+  if (!metrics.iteration || metrics.iteration->peak_flops <= 0) return 0;
+  return tflops() * 1e12 / metrics.iteration->peak_flops;
 }
 
 }  // namespace moesim

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/report/case_intervals.h"
 #include "sim/report/metrics.h"
@@ -15,11 +16,16 @@
 
 namespace moesim {
 
-/// The names of a case, as they stand in its row.
+/// The names of a case, as its row has them.
 struct CaseName {
   std::string topology;
   std::string policy;
   std::string fidelity;
+  std::string routing = {};  // "recorded" or "balanced", of iterations; else empty
+
+  /// "megatron", or "megatron (balanced)".
+  std::string policy_text() const;
+  bool operator==(const CaseName&) const = default;
 };
 
 struct CaseResult {
@@ -29,13 +35,21 @@ struct CaseResult {
   std::string unsuitable;    // why not: a cluster, model or memory that cannot host the policy
   bool interrupted = false;  // it was not run, as the comparison ended before
   std::vector<Pictures> pictures = {};  // none or one
-  std::int64_t tokens = 0;              // of a step, all ranks together
   GpuCosts costs = {};
   MigrationTwin twin = {};
   std::optional<CaseIntervals> intervals = {};  // where they are asked for
 
   bool ran() const { return unsuitable.empty(); }
+  int gpus() const { return topology->gpu_count(); }
+  double tokens_per_second() const;  // and GPU
+  double tflops() const;             // model TFLOP/s of a GPU; 0: unknown
+  double mfu() const;                // of the GPU's peak
 };
+
+/// Whether cases are training iterations, which a document's cases all are or none is.
+bool are_iterations(const std::vector<CaseResult>& cases);
+/// "step" or "iteration".
+const char* noun_of(const std::vector<CaseResult>& cases);
 
 /// A case as a JSON object (schema: docs/metrics.md): times in seconds per step, exact bytes summed
 /// over the steps; of one that was not run its names and why.
@@ -44,8 +58,7 @@ nlohmann::ordered_json case_json(const CaseResult& c);
 /// "POLICY on TOPOLOGY was not run: why".
 std::string reason_not_run(const CaseResult& c);
 
-/// Adds `intervals` to the object of a case; `time` names its time, as "step_s".
-void add_intervals(nlohmann::ordered_json& object, const char* time,
-                   const CaseIntervals& intervals);
+/// {"1F": seconds, ...}
+nlohmann::ordered_json turns_json(const TurnTimes& turns);
 
 }  // namespace moesim

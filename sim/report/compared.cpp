@@ -10,7 +10,6 @@
 namespace moesim {
 namespace {
 
-/// Of either kind of result.
 struct AnyCase {
   std::string topology, policy, routing, fidelity;
   bool ran;
@@ -20,26 +19,15 @@ struct AnyCase {
 };
 using AnyCases = std::vector<AnyCase>;
 
-AnyCase any(const CaseResult& c) {
-  AnyCase result{c.name.topology, c.name.policy, "", c.name.fidelity, c.ran()};
-  if (!c.ran()) return result;
-  result.seconds = c.metrics.mean_step().value;
-  result.tokens = static_cast<double>(c.tokens);
-  return result;
-}
-
-AnyCase any(const IterationCase& c) {
-  AnyCase result{c.topology, c.policy, c.routing, c.fidelity, c.ran()};
-  if (!c.ran()) return result;
-  result.seconds = c.metrics.times.iteration.value;
-  result.tokens = static_cast<double>(c.metrics.tokens);
-  return result;
-}
-
-template <class Case>
-AnyCases all(const std::vector<Case>& cases) {
+AnyCases all(const std::vector<CaseResult>& cases) {
   AnyCases result;
-  for (const Case& c : cases) result.push_back(any(c));
+  for (const CaseResult& c : cases) {
+    AnyCase& any = result.emplace_back(
+        AnyCase{c.name.topology, c.name.policy, c.name.routing, c.name.fidelity, c.ran()});
+    if (!c.ran()) continue;
+    any.seconds = c.metrics.mean_step().value;
+    any.tokens = static_cast<double>(c.metrics.tokens);
+  }
   return result;
 }
 
@@ -144,26 +132,14 @@ void add_compared(nlohmann::ordered_json& objects, const AnyCases& cases) {
 std::vector<Compared> compared(const std::vector<CaseResult>& cases) {
   return compared(all(cases));
 }
-std::vector<Compared> compared(const std::vector<IterationCase>& cases) {
-  return compared(all(cases));
-}
 
 bool compares_clusters(const std::vector<CaseResult>& cases) { return across_clusters(all(cases)); }
-bool compares_clusters(const std::vector<IterationCase>& cases) {
-  return across_clusters(all(cases));
-}
 
 std::string baseline_notes(const std::vector<CaseResult>& cases) {
   return baseline_notes(all(cases));
 }
-std::string baseline_notes(const std::vector<IterationCase>& cases) {
-  return baseline_notes(all(cases));
-}
 
 void add_compared(nlohmann::ordered_json& objects, const std::vector<CaseResult>& cases) {
-  add_compared(objects, all(cases));
-}
-void add_compared(nlohmann::ordered_json& objects, const std::vector<IterationCase>& cases) {
   add_compared(objects, all(cases));
 }
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "sim/report/case_report.h"
-#include "sim/report/iteration_table.h"
 
 namespace moesim {
 
@@ -26,19 +25,15 @@ struct Compared {
 /// [case] Cases of one topology and fidelity compare; those of one policy on several topologies
 /// compare by fidelity. The baseline is the first of them that ran, on recorded routing if one did.
 std::vector<Compared> compared(const std::vector<CaseResult>& cases);
-std::vector<Compared> compared(const std::vector<IterationCase>& cases);
 
 /// Whether one policy is compared on several clusters.
 bool compares_clusters(const std::vector<CaseResult>& cases);
-bool compares_clusters(const std::vector<IterationCase>& cases);
 
 /// Lines that start with #: which baseline is not the first of its cases, and over which cluster
 /// the speedups of one policy are.
 std::string baseline_notes(const std::vector<CaseResult>& cases);
-std::string baseline_notes(const std::vector<IterationCase>& cases);
 
 /// Adds `baseline`, `speedup` and `over_balanced` to the objects of cases that ran.
 void add_compared(nlohmann::ordered_json& objects, const std::vector<CaseResult>& cases);
-void add_compared(nlohmann::ordered_json& objects, const std::vector<IterationCase>& cases);
 
 }  // namespace moesim

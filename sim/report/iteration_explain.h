@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/case_report.h"
 #include "sim/report/elasticity.h"
-#include "sim/report/iteration_table.h"
 #include "sim/report/path_sums.h"
 #include "sim/report/time_bounds.h"
 

@@ -29,7 +29,20 @@ void LayerMetrics::add(const LayerMetrics& other) {
   migrated += other.migrated;
 }
 
+void IterationFigures::add(const IterationTimes& other, double load) {
+  const double before = static_cast<double>(count) / (count + 1), now = 1 - before;
+  const auto mean = [&](Seconds& a, Seconds b) { a = a * before + b * now; };
+  mean(times.iteration, other.iteration);
+  for (std::size_t p = 0; p < times.parts.size(); ++p) mean(times.parts[p], other.parts[p]);
+  mean(times.slowest_compute, other.slowest_compute);
+  mean(times.overlapped, other.overlapped);
+  mean(times.busiest, other.busiest);
+  load_max_over_mean = load_max_over_mean * before + load * now;
+  ++count;
+}
+
 Seconds RunMetrics::mean_step() const {
+  if (iteration) return iteration->times.iteration;
   const Seconds sum = std::accumulate(steps.begin(), steps.end(), Seconds(0));
   return steps.empty() ? sum : sum * (1.0 / static_cast<double>(steps.size()));
 }

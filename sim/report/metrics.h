@@ -14,8 +14,10 @@
 #include "sim/plan/timeline.h"
 #include "sim/report/breakdown.h"
 #include "sim/report/elasticity.h"
+#include "sim/report/iteration_metrics.h"
 #include "sim/report/path_sums.h"
 #include "sim/report/time_bounds.h"
+#include "sim/report/turn_times.h"
 #include "sim/topology/topology.h"
 
 namespace moesim {
@@ -44,13 +46,14 @@ struct Mean {
 /// One layer, or all of them. Times are means over GPUs (but for forward and backward) and sums
 /// over the steps that were added.
 struct LayerMetrics {
-  Seconds forward,
-      backward;           // from the first start to the last end of its kernels and token exchanges
-  Seconds compute;        // compute stream busy
-  Seconds communication;  // in a token exchange, waiting included
-  Seconds parameters;     // in an exchange of expert parameters or gradients
-  Seconds gradients;      // the part of `parameters` in exchanges of gradients
-  Seconds exposed;        // in any exchange, with the compute stream idle
+  /// From the first start to the last end of its kernels and token exchanges, summed over
+  /// microbatches.
+  Seconds forward, backward;
+  Seconds compute;                       // compute stream busy
+  Seconds communication;                 // in a token exchange, waiting included
+  Seconds parameters;                    // in an exchange of expert parameters or gradients
+  Seconds gradients;                     // the part of `parameters` in exchanges of gradients
+  Seconds exposed;                       // in any exchange, with the compute stream idle
   Mean load_max_over_mean;               // of one layer in one step: busiest over mean GPU
   std::vector<std::int64_t> link_bytes;  // [link]
   Traffic traffic;                       // of tokens
@@ -68,26 +71,66 @@ struct DedupBound {
   bool operator==(const DedupBound&) const = default;
 };
 
+struct NamedBytes {
+  std::string name;
+  Bytes bytes;
+  bool operator==(const NamedBytes&) const = default;
+};
+
+/// The fullest GPU of a step at its fullest moment.
+struct FullestGpu {
+  Bytes peak, mean;  // mean: of all GPUs' peaks
+  Bytes memory;      // that the GPU has
+  GpuId gpu;
+  std::string when = {};               // "in turn 3 of ..."
+  std::vector<NamedBytes> parts = {};  // that add up to the peak
+  bool fits() const { return peak <= memory; }
+  bool operator==(const FullestGpu&) const = default;
+};
+
+/// What only training iterations have: means over them.
+struct IterationFigures {
+  IterationTimes times;
+  int count = 0;                            // of iterations
+  double flop_per_token = 0;                // model flop, forward and backward; 0: unknown
+  double peak_flops = 0;                    // of the mean GPU, per second; 0: unknown
+  double load_max_over_mean = 0;            // see expert_load_max_over_mean
+  std::int64_t ops = 0;                     // of a plan
+  FullestGpu fullest = {};                  // of all iterations
+  std::vector<TurnTimes> stage_turns = {};  // where there is a pipeline: of the first iteration
+
+  void add(const IterationTimes& other, double load);
+  bool operator==(const IterationFigures&) const = default;
+};
+
+/// What a case came to, over all of its steps. Of MoE layers by themselves `layers`, `total`,
+/// `breakdown` and memory are filled; of training iterations `iteration`, and `layers`
+/// if they are asked for.
 struct RunMetrics {
-  std::vector<Seconds> steps;            // makespan of each step
-  std::map<int, LayerMetrics> layers;    // by model layer number
-  LayerMetrics total;                    // over all layers
-  Loss loss = {};                        // what it computes less exactly than is stated
-  Breakdown breakdown;                   // sum over steps
-  PathSums path;                         // critical paths, sum over steps
-  std::optional<TimeBounds> bounds;      // where they are asked for: sum over steps
-  std::optional<Seconds> least;          // where it is asked for: least_time, sum over steps
-  std::optional<DedupBound> dedup;       // of the first step, where exchanges share links
-  std::vector<Elasticity> elasticities;  // of the first step, where they are asked for
-  Seconds planning;                      // of the host, sum over layers and steps
-  Bytes peak_memory;                     // of the fullest GPU in any step
-  Bytes model_memory;                    // the same with all MoE layers of the model
-  Bytes gpu_memory;                      // what the smallest GPU has
-  int replans = 0;                       // steps, warm-up included, with new slots from loads
-  std::vector<std::string> notes;        // sentences whose subject is the policy
+  std::vector<Seconds> steps;                 // makespan of each step
+  std::int64_t tokens = 0;                    // of a step, all ranks together
+  std::optional<IterationFigures> iteration;  // of whole iterations
+  std::map<int, LayerMetrics> layers;         // by model layer number
+  LayerMetrics total;                         // over all layers
+  Loss loss = {};                             // what it computes less exactly than is stated
+  Breakdown breakdown;                        // sum over steps
+  PathSums path;                              // critical paths, sum over steps
+  std::optional<TimeBounds> bounds;           // where they are asked for: sum over steps
+  std::optional<Seconds> least;               // where it is asked for: least_time, sum over steps
+  std::optional<DedupBound> dedup;            // of the first step, where exchanges share links
+  std::vector<Elasticity> elasticities;       // of the first step, where they are asked for
+  Seconds planning;                           // of the host, sum over layers and steps
+  Bytes peak_memory;                          // of the fullest GPU in any step
+  Bytes model_memory;                         // the same with all MoE layers of the model
+  Bytes gpu_memory;                           // what the smallest GPU has
+  int replans = 0;                            // steps, warm-up included, with new slots from loads
+  std::vector<std::string> notes;             // sentences whose subject is the policy
 
   Seconds mean_step() const;
-  Seconds time_of_steps() const;  // sum
+  Seconds time_of_steps() const;         // sum
+  const IterationTimes& times() const {  // of whole iterations
+    return iteration.value().times;
+  }
   bool operator==(const RunMetrics&) const = default;
 };
 

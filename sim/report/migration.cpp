@@ -10,70 +10,11 @@
 namespace moesim {
 namespace {
 
-/// A case of steps or of iterations.
-struct Mover {
-  std::string topology, policy, routing, fidelity;
-  MigrationTwin twin;
-  bool ran;
-  Seconds time;      // of a step or an iteration
-  double share = 0;  // of migration
-};
-
-Mover mover(const CaseResult& c) {
-  Mover m{c.name.topology, c.name.policy, "", c.name.fidelity, c.twin, c.ran(), {}};
-  if (!c.ran()) return m;
-  m.time = c.metrics.mean_step();
-  m.share = c.metrics.path.share(PathKind::migration);
-  return m;
-}
-
-Mover mover(const IterationCase& c) {
-  Mover m{c.topology, c.policy, c.routing, c.fidelity, c.twin, c.ran(), {}};
-  if (!c.ran()) return m;
-  m.time = c.metrics.times.iteration;
-  m.share = c.metrics.path.share(PathKind::migration);
-  return m;
-}
-
-bool is_twin(const Mover& other, const Mover& m) {
-  return other.ran && other.twin.fixed && !m.twin.but_placement.empty() &&
-         other.twin.but_placement == m.twin.but_placement && other.topology == m.topology &&
-         other.routing == m.routing && other.fidelity == m.fidelity;
-}
-
-/// "the step" or "the iteration".
-std::string notes_of(const std::vector<Mover>& movers, const char* what) {
-  constexpr double least_told = 0.01;
-  std::string text;
-  std::vector<std::string> alone;
-  for (const Mover& m : movers) {
-    if (!m.ran || m.share <= 0) continue;
-    const auto twin =
-        std::ranges::find_if(movers, [&](const Mover& other) { return is_twin(other, m); });
-    const bool there = twin != movers.end();
-    if (!there && m.share >= least_told && std::ranges::find(alone, m.policy) == alone.end()) {
-      alone.push_back(m.policy);
-    }
-    if (!there || twin->time >= m.time) continue;
-    text += fmt::format(
-        "# note: migration costs {} more than it gains: it takes {:.1f} % of the {} of {}, and {}, "
-        "the same dispatch without it, is faster ({} on {}, {})\n",
-        m.policy, 100 * m.share, what, to_string(m.time), twin->policy, to_string(twin->time),
-        m.topology, m.fidelity);
-  }
-  if (alone.empty()) return text;
-  return text +
-         fmt::format(
-             "# note: {} spend{} 1 % of the {} or more on migration; to see whether it pays, "
-             "add --set policy:{}.placement=contiguous\n",
-             fmt::join(alone, ", "), alone.size() == 1 ? "s" : "", what, alone.front());
-}
-
-template <class Case>
-std::string notes_on(const std::vector<Case>& cases, const char* what) {
-  std::vector<Mover> movers;
-  for (const Case& c : cases) movers.push_back(mover(c));
-  return notes_of(movers, what);
+bool is_twin(const CaseResult& other, const CaseResult& m) {
+  return other.ran() && other.twin.fixed && !m.twin.but_placement.empty() &&
+         other.twin.but_placement == m.twin.but_placement &&
+         other.name.topology == m.name.topology && other.name.routing == m.name.routing &&
+         other.name.fidelity == m.name.fidelity;
 }
 
 }  // namespace
@@ -84,10 +25,36 @@ Cell migration_cell(const PathSums& path) {
 }
 
 std::string migration_notes(const std::vector<CaseResult>& cases) {
-  return notes_on(cases, "step");
-}
-std::string migration_notes(const std::vector<IterationCase>& cases) {
-  return notes_on(cases, "iteration");
+  constexpr double least_told = 0.01;
+  const char* what = noun_of(cases);
+  std::string text;
+  std::vector<std::string> without_twin;
+  for (const CaseResult& m : cases) {
+    const double share = m.ran() ? m.metrics.path.share(PathKind::migration) : 0;
+    if (share <= 0) continue;
+    const std::string& policy = m.name.policy;
+    const auto twin =
+        std::ranges::find_if(cases, [&](const CaseResult& other) { return is_twin(other, m); });
+    const bool there = twin != cases.end();
+    if (!there && share >= least_told &&
+        std::ranges::find(without_twin, policy) == without_twin.end()) {
+      without_twin.push_back(policy);
+    }
+    const Seconds time = m.metrics.mean_step();
+    if (!there || twin->metrics.mean_step() >= time) continue;
+    text += fmt::format(
+        "# note: migration costs {} more than it gains: it takes {:.1f} % of the {} of {}, and {}, "
+        "the same dispatch without it, is faster ({} on {}, {})\n",
+        policy, 100 * share, what, to_string(time), twin->name.policy,
+        to_string(twin->metrics.mean_step()), m.name.topology, m.name.fidelity);
+  }
+  if (without_twin.empty()) return text;
+  return text +
+         fmt::format(
+             "# note: {} spend{} 1 % of the {} or more on migration; to see whether it pays, "
+             "add --set policy:{}.placement=contiguous\n",
+             fmt::join(without_twin, ", "), without_twin.size() == 1 ? "s" : "", what,
+             without_twin.front());
 }
 
 }  // namespace moesim

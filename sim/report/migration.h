@@ -7,7 +7,6 @@
 
 #include "sim/print/table.h"
 #include "sim/report/case_report.h"
-#include "sim/report/iteration_table.h"
 
 namespace moesim {
 
@@ -22,6 +21,5 @@ Cell migration_cell(const PathSums& path);
 ///  - cases without a twin in the list, if migration takes 1 % of their time or more: the change
 ///    that makes one.
 std::string migration_notes(const std::vector<CaseResult>& cases);
-std::string migration_notes(const std::vector<IterationCase>& cases);
 
 }  // namespace moesim

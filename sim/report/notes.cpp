@@ -13,14 +13,16 @@ bool has(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-/// The subject of a case's note: the policy alone where the note holds on every topology, else with
-/// the topology. Cases that were not run do not count, since they have no notes.
+/// The subject of a case's note: the policy, and the topology if the note does not hold on every
+/// one. Cases that were not run do not count, since they have no notes.
 std::string subject(const CaseResult& c, const std::string& note,
                     const std::vector<CaseResult>& cases) {
   const bool everywhere = std::all_of(cases.begin(), cases.end(), [&](const CaseResult& other) {
-    return !other.ran() || other.name.policy != c.name.policy || has(other.metrics.notes, note);
+    return !other.ran() || other.name.policy_text() != c.name.policy_text() ||
+           has(other.metrics.notes, note);
   });
-  return everywhere ? c.name.policy : fmt::format("{} on {}", c.name.policy, c.name.topology);
+  const std::string policy = c.name.policy_text();
+  return everywhere ? policy : fmt::format("{} on {}", policy, c.name.topology);
 }
 
 }  // namespace

@@ -6,10 +6,12 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "sim/plan/phases.h"
 #include "sim/report/intervals.h"
+#include "sim/report/iteration_layers.h"
 #include "sim/report/metrics.h"
 #include "sim/report/sums.h"
 
@@ -104,12 +106,17 @@ Seconds exposed(const GpuIntervals& exchanging, const GpuIntervals& busy) {
 /// The metrics of one step, filled op by op.
 class StepMetrics {
  public:
-  StepMetrics(const PricedPlan& priced, const Timeline& timeline)
-      : priced_(priced),
+  /// `stages`: [GPU] its stage of the pipeline; empty: there is one.
+  StepMetrics(const PricedPlan& priced, const Timeline& timeline,
+              const std::vector<int>& stages = {})
+      : stages_(stages),
+        priced_(priced),
         plan_(priced.plan()),
         timeline_(timeline),
         topology_(priced.topology()),
-        everywhere_(gpus()) {}
+        everywhere_(gpus()) {
+    for (const int stage : stages) ++stage_gpus_[stage];
+  }
 
   void add(std::size_t index) {
     const Op& op = plan_.ops[index];
@@ -127,7 +134,7 @@ class StepMetrics {
     }
     // Parameters may travel long before or after.
     const bool of_pass = carries_tokens(op.stream) || op.stream == Stream::compute;
-    if (of_pass) spans_[{op.key.layer, op.key.pass}].cover(intervals);
+    if (of_pass) spans_[{op.key.layer, op.key.pass, op.key.microbatch}].cover(intervals);
     LayerMetrics& layer = layers_[op.key.layer];
     if (op.kernels() == nullptr) {
       return add_exchange(op, priced_[OpId(static_cast<std::int64_t>(index))]->loads, intervals,
@@ -135,20 +142,26 @@ class StepMetrics {
     }
     if (op.stream != Stream::compute) return;
     for (const Interval& of_gpu : intervals) {
-      layer.compute += (of_gpu.end - of_gpu.start) * (1.0 / plan_.gpus);
+      layer.compute += (of_gpu.end - of_gpu.start) * (1.0 / gpus_with(op.group[0]));
     }
     add_load(loads_[op.key.layer], op, plan_.gpus);
   }
 
+  /// Of layers that each have a stage.
+  std::map<int, LayerMetrics> layers_of_stages() {
+    const auto busy = compute_intervals(plan_, timeline_);
+    close_layers();
+    for (auto& [number, layer] : layers_) {
+      // GPUs of other stages have no share in it.
+      const auto own = first_with_part(number);
+      layer.exposed = exposed(exchanging_[number], busy) * (plan_.gpus / double(gpus_with(own)));
+    }
+    return layers_;
+  }
+
   void finish(RunMetrics& run) {
     const auto busy = compute_intervals(plan_, timeline_);
-    for (auto& [key, span] : spans_) {
-      LayerMetrics& layer = layers_[key.first];
-      (key.second == Pass::forward ? layer.forward : layer.backward) = span.length();
-    }
-    for (const auto& [number, loads] : loads_) {
-      if (!loads.empty()) layers_[number].load_max_over_mean.add(max_over_mean(loads));
-    }
+    close_layers();
     const Seconds exposed_before = run.total.exposed;
     for (auto& [number, layer] : layers_) {
       layer.exposed = exposed(exchanging_[number], busy);
@@ -162,6 +175,43 @@ class StepMetrics {
 
  private:
   std::size_t gpus() const { return static_cast<std::size_t>(plan_.gpus); }
+
+  /// GPUs of the stage that a GPU belongs to.
+  int gpus_with(GpuId gpu) const {
+    if (stages_.empty()) return plan_.gpus;
+    return stage_gpus_.at(stages_[gpu.index()]);
+  }
+
+  /// A GPU that works on a layer.
+  GpuId first_with_part(int layer) const {
+    const auto loads = loads_.find(layer);
+    if (loads != loads_.end()) {
+      for (std::size_t g = 0; g < loads->second.size(); ++g) {
+        if (loads->second[g] > 0) return GpuId(static_cast<std::int64_t>(g));
+      }
+    }
+    return GpuId(0);
+  }
+
+  void close_layers() {
+    for (const auto& [key, span] : spans_) {
+      const auto& [number, pass, microbatch] = key;
+      LayerMetrics& layer = layers_[number];
+      (pass == Pass::forward ? layer.forward : layer.backward) += span.length();
+    }
+    for (auto& [number, loads] : loads_) {
+      if (loads.empty()) continue;
+      if (!stages_.empty()) {
+        const int stage = stages_[first_with_part(number).index()];
+        std::size_t kept = 0;
+        for (std::size_t g = 0; g < loads.size(); ++g) {
+          if (stages_[g] == stage) loads[kept++] = loads[g];
+        }
+        loads.resize(kept);
+      }
+      layers_[number].load_max_over_mean.add(max_over_mean(loads));
+    }
+  }
 
   /// A GPU is in a token exchange for its minimum time at least. What that takes of the next
   /// round's exchange belongs to its own.
@@ -187,7 +237,7 @@ class StepMetrics {
     GpuIntervals& of_layer = exchanging_[op.key.layer];
     of_layer.resize(gpus());
     for (std::size_t p = 0; p < intervals.size(); ++p) {
-      const Seconds time = (intervals[p].end - intervals[p].start) * (1.0 / plan_.gpus);
+      const Seconds time = (intervals[p].end - intervals[p].start) * (1.0 / gpus_with(op.group[p]));
       (tokens ? layer.communication : layer.parameters) += time;
       if (!tokens && op.key.stage == Stage::reduce) layer.gradients += time;
       of_layer[op.group[p].index()].push_back(intervals[p]);
@@ -208,14 +258,16 @@ class StepMetrics {
     return known->second;
   }
 
+  const std::vector<int> stages_;
+  std::map<int, int> stage_gpus_;
   const PricedPlan& priced_;
   const Plan& plan_;
   const Timeline& timeline_;
   const Topology& topology_;
   std::map<std::pair<const void*, Group>, Reached> reached_;  // by the entries of a matrix
   std::map<int, LayerMetrics> layers_;
-  std::map<int, GpuLoads> loads_;  // by layer
-  std::map<std::pair<int, Pass>, Span> spans_;
+  std::map<int, GpuLoads> loads_;                            // by layer
+  std::map<std::tuple<int, Pass, int>, Span> spans_;         // by layer, pass, microbatch
   std::map<int, GpuIntervals> exchanging_;                   // [layer][gpu]
   GpuIntervals everywhere_;                                  // [gpu]
   std::map<GpuId, Seconds> minimum_until_;                   // of the exchange to come
@@ -229,6 +281,17 @@ void add_step(RunMetrics& run, const PricedPlan& plan, const Timeline& timeline)
   for (std::size_t i = 0; i < plan.plan().ops.size(); ++i) step.add(i);
   step.finish(run);
   run.breakdown.add(step_breakdown(plan.plan(), timeline));
+}
+
+std::map<int, LayerMetrics> iteration_layers(const PricedPlan& plan, const Timeline& timeline,
+                                             const std::vector<int>& stages) {
+  StepMetrics step(plan, timeline, stages);
+  for (std::size_t i = 0; i < plan.plan().ops.size(); ++i) {
+    const Op& op = plan.plan().ops[i];
+    const bool around = op.key.layer < 0 || part_of(op) == IterationPart::dense;
+    if (!around) step.add(i);
+  }
+  return step.layers_of_stages();
 }
 
 }  // namespace moesim

@@ -261,15 +261,6 @@ Inputs open_shared_inputs(const Scenario& scenario, InputCache& cache) {
 }
 
 Inputs open_inputs(const Scenario& scenario) {
-  if (scenario.iteration) {
-    throw Error(
-        "the scenario describes whole iterations, and this takes steps",
-        "moesim run and compare take iterations; a step has neither 'parallel' nor 'batch'");
-  }
-  return open_iteration_inputs(scenario);
-}
-
-Inputs open_iteration_inputs(const Scenario& scenario) {
   InputCache cache;
   return open_shared_inputs(scenario, cache);
 }

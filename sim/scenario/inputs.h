@@ -10,7 +10,7 @@
 #include "sim/model/gpu_model.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/software.h"
-#include "sim/policy/step_plan.h"
+#include "sim/policy/layer_planner.h"
 #include "sim/policy/system.h"
 #include "sim/scenario/scenario.h"
 #include "sim/topology/gpu_costs.h"
@@ -77,14 +77,12 @@ struct PolicyView {
 /// The view of a policy, an index into Inputs::systems.
 PolicyView view_of(const Scenario& scenario, const Inputs& inputs, std::size_t policy);
 
-/// Opens everything a scenario of steps names. Throws Error for what cannot be: an iteration, more
-/// experts or choices than the model, unknown layers, two policies or clusters of one name, and,
-/// where it holds for every cluster, an expert-parallel degree that does not fit, too few tokens,
-/// unknown steps.
+/// Opens everything a scenario names. Throws Error for what cannot be: more experts or choices than
+/// the model, unknown layers, two policies or clusters of one name, and, where it holds for every
+/// cluster, an expert-parallel degree that does not fit, too few tokens, unknown steps.
+/// Microbatches of iterations are cut by their planner.
 Inputs open_inputs(const Scenario& scenario);
-/// The same for a scenario of whole iterations, whose microbatches are cut by their planner.
-Inputs open_iteration_inputs(const Scenario& scenario);
-/// The same for either; what other scenarios have opened comes from the cache.
+/// The same; what other scenarios have opened comes from the cache.
 Inputs open_shared_inputs(const Scenario& scenario, InputCache& cache);
 /// As Inputs::trace_file, of inputs from the cache.
 InputFile shared_trace_file(const Scenario& scenario, const Inputs& inputs, InputCache& cache);

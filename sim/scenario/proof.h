@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ties a step plan with explicit rows to the routing it was made for, and proves its delivery.
+// Ties planned layers with explicit rows to the routing they were made for, and proves delivery.
 #pragma once
 
 #include <vector>
 
+#include "sim/iteration/planner.h"
 #include "sim/plan/delivery.h"
-#include "sim/policy/step_plan.h"
 
 namespace moesim {
 
-/// What the tokens of every layer chose in a step planned with explicit rows. The plan must outlive
-/// it.
-std::vector<LayerRouting> routing_of(const StepPlan& planned, const Batch& batch);
+/// What the tokens of a layer that was planned with explicit rows chose, on the GPUs of its stage.
+/// The layer must outlive it.
+LayerRouting routing_of(const PlannedLayer& layer);
+/// The same of all layers of a step.
+std::vector<LayerRouting> routing_of(const PlannedStep& planned);
 
-/// Runs check_delivery on a plan made with explicit rows. Throws Error naming layer, token and
-/// choice of the first mistakes.
-void prove_delivery(const StepPlan& planned, const Batch& batch);
+/// Runs check_delivery on a step of MoE layers that was made with explicit rows. Throws Error
+/// naming layer, token and choice of the first mistakes.
+void prove_delivery(const PlannedStep& planned);
+
+/// The same for every layer of any step that `planner` has just planned, layer by layer; each
+/// layer's own plan moves what the step moves in it. Returns how many layers that were.
+std::size_t prove_each_layer(Planner& planner, const PlannedStep& planned);
 
 }  // namespace moesim

@@ -8,8 +8,8 @@
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
-#include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
+#include "sim/compare/simulate.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/inputs.h"
 
@@ -22,8 +22,7 @@ std::optional<std::string> header_of(const Scenario& scenario, const std::string
   try {
     InputCache cache;
     const Inputs inputs = open_shared_inputs(scenario, cache);
-    return scenario.iteration ? iteration_header(scenario, inputs, version)
-                              : result_header(scenario, inputs, version);
+    return result_header(scenario, inputs, version);
   } catch (const Error&) {
     return std::nullopt;  // a reason of some candidates, told with theirs
   }

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "sim/base/error.h"
-#include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
 #include "sim/compare/whatif.h"
 #include "sim/compare/workers.h"
@@ -30,9 +29,7 @@ double time_on(const Scenario& scenario, const Changed& change) {
     const WhatIf what{{fmt::format("{}={:.9g}", change.resource, change.factor)}};
     const Inputs inputs = open_changed_inputs(scenario, what);
     const ComparisonOptions here{.workers = 0};
-    return scenario.iteration
-               ? simulate_iterations(scenario, inputs, here).cases[0].metrics.times.iteration.value
-               : simulate(scenario, inputs, here).cases[0].metrics.mean_step().value;
+    return simulate(scenario, inputs, here).cases[0].metrics.mean_step().value;
   } catch (const Error&) {
     return std::numeric_limits<double>::infinity();
   }
@@ -64,8 +61,7 @@ class Pair {
   std::vector<std::string> resources() const {
     std::vector<std::string> common;
     for (const Scenario& scenario : both_) {
-      const Inputs inputs =
-          scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
+      const Inputs inputs = open_inputs(scenario);
       const auto all = resources_of(inputs.clusters[0].topology);
       if (&scenario == &both_[0]) common = all;
       std::erase_if(common, [&](const std::string& name) {

@@ -78,7 +78,7 @@ void refuse_overfull(SweepRow& row) {
   if (row.state != sweep_ok || !(needed > there)) return;
   row.state = sweep_unsuitable;
   row.reason = "it does not fit into memory: the fullest GPU needs more than it has";
-  std::erase_if(row.figures, [](const SweepFigure& f) { return f.column == "iteration_s"; });
+  std::erase_if(row.figures, [](const SweepFigure& f) { return f.column == "step_s"; });
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "sim/base/cause.h"
 #include "sim/base/unreadable.h"
-#include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
 #include "sim/mechanism/unsuitable.h"
 #include "sim/scenario/inputs.h"
@@ -83,18 +82,10 @@ void UnitRunner::simulate(std::int64_t unit, std::vector<SweepRow>& rows) {
   options.least_times = least_times_;
   const Inputs inputs = open_shared_inputs(scenario, cache_);
   const InputFile trace = shared_trace_file(scenario, inputs, cache_);
-  const auto add_all = [&](const auto& cases, const auto& json_of) {
-    for (std::size_t f = 0; f < rows.size(); ++f) {
-      fill(rows[f], json_of(cases[f]));
-      add_inputs(rows[f], inputs, trace, scenario, scenario.fidelities[f]);
-    }
-  };
-  if (scenario.iteration) {
-    add_all(simulate_iterations(scenario, inputs, options).cases,
-            [](const IterationCase& c) { return iteration_json(c); });
-  } else {
-    add_all(moesim::simulate(scenario, inputs, options).cases,
-            [](const CaseResult& c) { return case_json(c); });
+  const std::vector<CaseResult> cases = moesim::simulate(scenario, inputs, options).cases;
+  for (std::size_t f = 0; f < rows.size(); ++f) {
+    fill(rows[f], case_json(cases[f]));
+    add_inputs(rows[f], inputs, trace, scenario, scenario.fidelities[f]);
   }
 }
 

@@ -23,8 +23,8 @@ BoundSums by_layers(const Scenario& scenario, const Inputs& inputs, const System
     PlannerOptions options = inputs.planner_options(scenario, cluster);
     options.layers = {layer};
     options.explicit_rows = true;
-    StepPlanner planner(system, cluster.topology, inputs.model, inputs.trace, options);
-    const StepPlan planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
+    Planner planner(system, cluster.topology, inputs.model, inputs.trace, options);
+    const PlannedStep planned = planner.plan(cluster.batches.batches[0], cluster.first_step);
     sums.phases.insert(planned.layers[0].dispatch->shape().size());
     sums.add(
         explain(PricedPlan(planned.plan, cluster.topology), cluster.gpus, {{"port", port.get()}}),
@@ -85,18 +85,53 @@ TEST(LayerWithRows, HasTheRowsOfAStepPlannedWithAllRows) {
   const Batch& batch = cluster.batches.batches[0];
   for (const SystemSpec& system : inputs.systems) {
     PlannerOptions options = inputs.planner_options(scenario, cluster);
-    StepPlanner bare(system, cluster.topology, inputs.model, inputs.trace, options);
+    Planner bare(system, cluster.topology, inputs.model, inputs.trace, options);
     options.explicit_rows = true;
-    StepPlanner with_rows(system, cluster.topology, inputs.model, inputs.trace, options);
-    const StepPlan planned = bare.plan(batch, cluster.first_step);
-    const StepPlan all = with_rows.plan(batch, cluster.first_step);
+    Planner with_rows(system, cluster.topology, inputs.model, inputs.trace, options);
+    const PlannedStep planned = bare.plan(batch, cluster.first_step);
+    const PlannedStep all = with_rows.plan(batch, cluster.first_step);
     for (std::size_t l = 0; l < all.layers.size(); ++l) {
-      const StepPlan layer = bare.layer_with_rows(planned, batch, l);
+      const PlannedStep layer = bare.layer_with_rows(planned, l);
       ASSERT_EQ(layer.layers.size(), 1u);
       EXPECT_EQ(layer.layers[0].number, all.layers[l].number);
       EXPECT_EQ(layer.layers[0].rows, all.layers[l].rows) << system.name;
-      EXPECT_EQ(layer.chosen[0], all.chosen[l]) << system.name;
+      EXPECT_EQ(layer.layers[0].chosen, all.layers[l].chosen) << system.name;
     }
+  }
+}
+
+/// An iteration of one microbatch exchanges what a step of the same tokens does.
+TEST(Bounds, OfAnIterationAreThoseOfItsFirstMicrobatch) {
+  const std::vector<Override> both = {{"topology", "h100-rail", "t"},
+                                      {"model", "tiny-moe", "m"},
+                                      {"trace", "tiny-moe-train", "r"},
+                                      {"policy", "[alltoall, dedup]", "p"},
+                                      {"set", "topology.nodes=2", "n"}};
+  std::vector<Override> step = both, iteration = both;
+  step.insert(step.end(),
+              {{"tokens_per_rank", "256", "k"}, {"ep", "16", "e"}, {"steps", "0", "s"}});
+  iteration.insert(iteration.end(), {{"parallel", "{ep: 16}", "g"},
+                                     {"batch", "{global: 16, micro: 1, sequence: 256}", "b"},
+                                     {"software", "ideal", "w"}});
+  const auto bounds = [](const std::vector<Override>& flags) {
+    const Scenario scenario = read_scenario("", flags);
+    const Inputs inputs = open_inputs(scenario);
+    std::vector<BoundSums> sums;
+    for (const PolicyBounds& of :
+         simulate(scenario, inputs, {.workers = 1, .bounds = true}).bounds) {
+      sums.push_back(of.sums);
+    }
+    return sums;
+  };
+  const auto of_step = bounds(step), of_iteration = bounds(iteration);
+  ASSERT_EQ(of_step.size(), 2u);
+  ASSERT_EQ(of_iteration.size(), 2u);
+  for (std::size_t p = 0; p < 2; ++p) {
+    EXPECT_GT(of_step[p].between_hosts.value, 0);
+    EXPECT_EQ(of_step[p].between_hosts, of_iteration[p].between_hosts);
+    EXPECT_EQ(of_step[p].least_between_hosts, of_iteration[p].least_between_hosts);
+    EXPECT_EQ(of_step[p].alone, of_iteration[p].alone);
+    EXPECT_EQ(of_step[p].bound, of_iteration[p].bound);
   }
 }
 

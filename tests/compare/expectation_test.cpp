@@ -23,7 +23,7 @@ Document case_of(const std::string& policy, double step, double tokens) {
 }
 
 Document result_of(const std::vector<Document>& cases) {
-  return {{"format", "moesim-result"}, {"moesim", "1"}, {"cases", cases}};
+  return {{"format", "moesim-result"}, {"format_version", 2}, {"moesim", "1"}, {"cases", cases}};
 }
 
 Expectation against(const Document& before, const Document& after, double tolerance = 0.01) {
@@ -87,7 +87,10 @@ TEST(Expectation, RefusesWhatIsNoResult) {
   const std::string now = result_of({}).dump();
   EXPECT_THROW(expect("r.json", "{}", now, 0), Error);
   EXPECT_THROW(expect("r.json", "no JSON", now, 0), Error);
-  EXPECT_THROW(expect("r.json", R"({"format": "moesim-iterations", "cases": []})", now, 0), Error);
+  EXPECT_THROW(
+      expect("r.json", R"({"format": "moesim-iterations", "format_version": 1, "cases": []})", now,
+             0),
+      Error);
 }
 
 }  // namespace

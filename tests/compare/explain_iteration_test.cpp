@@ -7,7 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/compare/iterations.h"
+#include "sim/compare/explain_case.h"
+#include "sim/compare/simulate.h"
 #include "sim/compare/whatif.h"
 #include "tests/compare/scenarios.h"
 
@@ -26,13 +27,13 @@ Scenario small_iteration() {
 
 TEST(ExplainIteration, IsTheIterationThatTheComparisonRuns) {
   const Scenario scenario = small_iteration();
-  const Inputs inputs = open_iteration_inputs(scenario);
+  const Inputs inputs = open_inputs(scenario);
   const ExplainedIteration e = explain_iteration(scenario, inputs, true);
-  const IterationMetrics m =
-      simulate_iterations(scenario, inputs, {.workers = 1, .bounds = true, .elasticities = true})
+  const RunMetrics m =
+      simulate(scenario, inputs, {.workers = 1, .bounds = true, .elasticities = true})
           .cases.at(0)
           .metrics;
-  EXPECT_EQ(e.explanation.times, m.times);
+  EXPECT_EQ(e.explanation.times, m.times());
   EXPECT_EQ(e.explanation.sums, m.path);
   EXPECT_EQ(e.explanation.bounds, *m.bounds);
   EXPECT_EQ(e.explanation.elasticities, m.elasticities);
@@ -41,7 +42,7 @@ TEST(ExplainIteration, IsTheIterationThatTheComparisonRuns) {
 
 TEST(ExplainIteration, RanksAddUpToTheMeanAndTheFullestIsAmongThem) {
   const Scenario scenario = small_iteration();
-  const Inputs inputs = open_iteration_inputs(scenario);
+  const Inputs inputs = open_inputs(scenario);
   const auto [e, plan, routing, fidelity] = explain_iteration(scenario, inputs, false);
   EXPECT_EQ(routing, "recorded");
   ASSERT_EQ(e.ranks.size(), 8u);
@@ -61,13 +62,13 @@ TEST(ExplainIteration, RanksAddUpToTheMeanAndTheFullestIsAmongThem) {
   }
   EXPECT_NEAR(bubble / e.times.of(IterationPart::bubble), 1, 1e-9);
   EXPECT_NEAR(path / e.times.iteration, 1, 1e-9);
-  const auto m = simulate_iterations(scenario, inputs, {}).cases.at(0).metrics;
-  EXPECT_EQ(fullest, m.fullest.peak);
+  const auto m = simulate(scenario, inputs, {}).cases.at(0).metrics;
+  EXPECT_EQ(fullest, m.iteration->fullest.peak);
 }
 
 TEST(ExplainIteration, SaysAllInTextAndJson) {
   const Scenario scenario = small_iteration();
-  const Inputs inputs = open_iteration_inputs(scenario);
+  const Inputs inputs = open_inputs(scenario);
   const ExplainedIteration e = explain_iteration(scenario, inputs, true);
   const std::string text = iteration_explanation_text(e.explanation).text();
   for (const char* table : {"stage", "bubble", "the critical path", "no exchange", "resource"}) {
@@ -83,7 +84,7 @@ TEST(ExplainIteration, SaysAllInTextAndJson) {
 
 TEST(WhatIf, ChangesIterationsToo) {
   const Scenario scenario = small_iteration();
-  const Inputs before = open_iteration_inputs(scenario);
+  const Inputs before = open_inputs(scenario);
   const auto run = [&](const WhatIf& what) {
     return simulate_whatif(scenario, before, open_changed_inputs(scenario, what), 1).at(0);
   };
@@ -93,6 +94,41 @@ TEST(WhatIf, ChangesIterationsToo) {
   const WhatIfCase same = run({.scale = {"nvlink.bandwidth=1"}});
   EXPECT_EQ(same.after.time, same.before.time);
   EXPECT_THROW(run({.fail = {"gpu:3"}}), Error);
+}
+
+TEST(ExplainLayer, OfAnIterationIsThatOfItsFirstMicrobatchOnTheGpusOfItsStage) {
+  const Scenario scenario = small_iteration();
+  const Inputs inputs = open_inputs(scenario);
+  for (const int layer : {0, 3}) {  // of the first and the last stage
+    const ExplainedCase c = explain_case(scenario, inputs, layer, {Fidelity::analytic});
+    EXPECT_EQ(c.layer, layer);
+    ASSERT_TRUE(c.stage);
+    EXPECT_EQ(c.topology(inputs.clusters[0]).gpu_count(), 4);
+    EXPECT_EQ(c.tokens_per_rank, 128);
+    EXPECT_THAT(explain_header(scenario, inputs, c, "1"),
+                testing::HasSubstr("of the first microbatch of iteration 0, 128 tokens per rank"));
+  }
+}
+
+/// Attention and experts of layers fill the iteration's own parts of the mean GPU.
+TEST(IterationLayers, AddUpToThePartsOfTheMeanGpu) {
+  const Scenario scenario = small_iteration();
+  const Inputs inputs = open_inputs(scenario);
+  const RunMetrics m = simulate(scenario, inputs, {.workers = 1, .layers = true}).cases[0].metrics;
+  ASSERT_EQ(m.layers.size(), 4u);
+  Seconds compute;
+  for (const auto& [number, layer] : m.layers) {
+    compute += layer.compute * 0.5;  // a stage is half of the GPUs
+    EXPECT_GT(layer.forward.value, 0);
+    EXPECT_GT(layer.communication.value, 0);
+    EXPECT_GE(layer.load_max_over_mean.value(), 1);
+    EXPECT_LT(layer.load_max_over_mean.value(), 4);
+  }
+  const Seconds parts = m.times().of(IterationPart::attention) +
+                        m.times().of(IterationPart::experts) +
+                        m.times().of(IterationPart::moe_other);
+  EXPECT_NEAR(compute / parts, 1, 1e-9);
+  EXPECT_TRUE(simulate(scenario, inputs, {.workers = 1}).cases[0].metrics.layers.empty());
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include <map>
 
-#include "sim/compare/iterations.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/simulate.h"
 #include "sim/scenario/inputs.h"
@@ -80,9 +79,9 @@ memory: ignore
 )";
   const auto iteration = [&](const std::string& policy, const std::vector<Override>& flags) {
     const Scenario scenario = parse_scenario(all + policy, "", flags);
-    auto cases = simulate_iterations(scenario, open_iteration_inputs(scenario), {}).cases;
+    auto cases = simulate(scenario, open_inputs(scenario), {}).cases;
     EXPECT_TRUE(cases.back().ran()) << cases.back().unsuitable;
-    return cases.back().metrics.times.iteration;
+    return cases.back().metrics.mean_step();
   };
   const Seconds own = iteration(
       "policy: [laer, {name: megatron, parallel: {tp: 4, etp: 1, ep: 8}, batch: {micro: 1}, zero: "

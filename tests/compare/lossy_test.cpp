@@ -4,7 +4,6 @@
 
 #include <map>
 
-#include "sim/compare/iterations.h"
 #include "sim/compare/simulate.h"
 #include "tests/compare/scenarios.h"
 
@@ -84,11 +83,11 @@ TEST(Lossy, IterationsStateTheirPrecision) {
                            set("model.experts=32"),
                            set("model.top_k=4"),
                            set("policy:deepep-normal.dispatch.type=" + type)});
-    const Inputs inputs = open_iteration_inputs(scenario);
+    const Inputs inputs = open_inputs(scenario);
     Losses found;
-    for (const IterationCase& c : simulate_iterations(scenario, inputs, {}).cases) {
+    for (const CaseResult& c : simulate(scenario, inputs, {}).cases) {
       EXPECT_TRUE(c.ran()) << c.unsuitable;
-      found[c.policy] = c.metrics.loss.text();
+      found[c.name.policy] = c.metrics.loss.text();
     }
     return found;
   };

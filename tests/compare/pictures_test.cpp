@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "sim/base/wire.h"
-#include "sim/compare/iterations.h"
 #include "sim/compare/pictured_results.h"
 #include "sim/compare/simulate.h"
 #include "tests/compare/scenarios.h"
@@ -160,8 +159,8 @@ TEST(Pictures, OfAnIterationHaveAStagePerTimelineAndTheMemoryOfTheTable) {
                          {"parallel", "{pp: 2, ep: 4}", "g"},
                          {"batch", "{global: 16, micro: 1, sequence: 512}", "b"},
                          {"set", "topology.nodes=1", "n"}});
-  const Inputs inputs = open_iteration_inputs(scenario);
-  const auto cases = simulate_iterations(scenario, inputs, {.pictures = true}).cases;
+  const Inputs inputs = open_inputs(scenario);
+  const auto cases = simulate(scenario, inputs, {.pictures = true}).cases;
   const Pictures& p = cases.back().pictures.front();
   EXPECT_EQ(p.microbatches, 4);
   ASSERT_EQ(p.memory.size(), 1u);
@@ -169,7 +168,7 @@ TEST(Pictures, OfAnIterationHaveAStagePerTimelineAndTheMemoryOfTheTable) {
   for (const auto& turn : p.memory[0].bytes) {
     most = std::max(most, std::accumulate(turn.begin(), turn.end(), std::int64_t{0}));
   }
-  EXPECT_EQ(most, cases.back().metrics.fullest.peak.value);
+  EXPECT_EQ(most, cases.back().metrics.iteration->fullest.peak.value);
   EXPECT_EQ(p.memory[0].turns.size(), p.memory[0].bytes.size());
   EXPECT_GT(sum_of(p, TrafficKind::stages), 0);
   std::set<GpuId> drawn;

@@ -20,12 +20,12 @@ const Override all_fidelities{"fidelity", "[port, flow, simgrid, analytic]", "f"
 RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemSpec& system,
                    Fidelity fidelity) {
   const ClusterInput& cluster = inputs.clusters[0];
-  StepPlanner planner(system, cluster.topology, inputs.model, inputs.trace,
-                      inputs.planner_options(scenario, cluster));
+  Planner planner(system, cluster.topology, inputs.model, inputs.trace,
+                  inputs.planner_options(scenario, cluster));
   RunMetrics metrics;
   RoutingChange change;
   for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
-    const StepPlan planned =
+    const PlannedStep planned =
         planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
     const auto backend = make_backend(fidelity, scenario.p2p_order, cluster, {Fidelity::simgrid});
     const PricedPlan priced(planned.plan, cluster.topology);
@@ -35,9 +35,10 @@ RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemS
     metrics.path.add(path_sums(path, priced, cluster.gpus));
     metrics.planning += planned.planning();
     metrics.replans += planned.replanned() ? 1 : 0;
+    metrics.tokens = planned.tokens;
     change.add(planned.change);
   }
-  metrics.loss = planner.layers().loss(change);
+  metrics.loss = planner.layer_planner().loss(change);
   return metrics;
 }
 

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "sim/compare/iterations.h"
+#include "sim/compare/simulate.h"
 #include "tests/compare/scenarios.h"
 
 namespace moesim {
@@ -91,7 +91,7 @@ TEST(TurnTimes, AreThoseOfEveryStagesMeanGpu) {
   EXPECT_DOUBLE_EQ(mean_of(stages).of(TurnPart::forward).value, 2.5);
 }
 
-IterationMetrics metrics_of(const std::string& kind, const std::string& grid) {
+RunMetrics metrics_of(const std::string& kind, const std::string& grid) {
   const Scenario scenario =
       read_scenario("", {{"topology", "h100-rail", "t"},
                          {"model", "tiny-moe", "m"},
@@ -102,18 +102,18 @@ IterationMetrics metrics_of(const std::string& kind, const std::string& grid) {
                          {"pipeline", kind, "k"},
                          {"batch", "{global: 32, micro: 1, sequence: 128}", "b"},
                          {"set", "topology.nodes=1", "n"}});
-  const Inputs inputs = open_iteration_inputs(scenario);
-  return simulate_iterations(scenario, inputs, {.workers = 1}).cases.at(0).metrics;
+  const Inputs inputs = open_inputs(scenario);
+  return simulate(scenario, inputs, {.workers = 1}).cases.at(0).metrics;
 }
 
 TEST(TurnTimes, OfAPlannedIterationAddUpToIt) {
   for (const char* kind : {"1f1b", "combined-1f1b", "zb1p", "dualpipe"}) {
-    const IterationMetrics m = metrics_of(kind, "{pp: 2, ep: 4}");
-    ASSERT_EQ(m.stage_turns.size(), 2u) << kind;
-    for (const TurnTimes& stage : m.stage_turns) {
-      EXPECT_NEAR(sum_of(stage) / m.times.iteration, 1, 1e-9) << kind;
+    const RunMetrics m = metrics_of(kind, "{pp: 2, ep: 4}");
+    ASSERT_EQ(m.iteration->stage_turns.size(), 2u) << kind;
+    for (const TurnTimes& stage : m.iteration->stage_turns) {
+      EXPECT_NEAR(sum_of(stage) / m.times().iteration, 1, 1e-9) << kind;
     }
-    const TurnTimes turns = mean_of(m.stage_turns);
+    const TurnTimes turns = mean_of(m.iteration->stage_turns);
     const bool merges = kind != std::string("1f1b") && kind != std::string("zb1p");
     const bool splits = kind == std::string("zb1p") || kind == std::string("dualpipe");
     EXPECT_EQ(turns.of(TurnPart::merged).value > 0, merges) << kind;
@@ -123,10 +123,10 @@ TEST(TurnTimes, OfAPlannedIterationAddUpToIt) {
     // What waits within a turn is no bubble of the turns.
     EXPECT_LE(
         turns.of(TurnPart::bubble).value,
-        (m.times.of(IterationPart::bubble) + m.times.of(IterationPart::waiting)).value * 1.001)
+        (m.times().of(IterationPart::bubble) + m.times().of(IterationPart::waiting)).value * 1.001)
         << kind;
   }
-  EXPECT_TRUE(metrics_of("1f1b", "{pp: 1, ep: 4}").stage_turns.empty());
+  EXPECT_TRUE(metrics_of("1f1b", "{pp: 1, ep: 4}").iteration->stage_turns.empty());
 }
 
 }  // namespace

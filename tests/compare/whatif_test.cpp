@@ -63,8 +63,7 @@ TEST(Elasticities, AgreeWithClustersReadWithOtherFigures) {
 }
 
 std::vector<WhatIfCase> cases_of(const Scenario& scenario, const WhatIf& what) {
-  const Inputs before =
-      scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
+  const Inputs before = open_inputs(scenario);
   return simulate_whatif(scenario, before, open_changed_inputs(scenario, what), 1);
 }
 

@@ -4,7 +4,7 @@
 #include "sim/base/files.h"
 #include "sim/base/gzip.h"
 #include "sim/plan/text.h"
-#include "sim/scenario/policy_steps.h"
+#include "sim/scenario/executable_steps.h"
 #include "tests/fuzz/scratch_file.h"
 
 namespace moesim::fuzz {

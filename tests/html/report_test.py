@@ -212,7 +212,7 @@ class Iteration(ReportTest):
     def test_lossy_policies_win_only_if_asked(self):
         document = json.loads(json.dumps(self.result))
         fastest = document["cases"][-1]
-        for times in ("iteration_s", "overlapped_s", "parts_s", "time_bounds", "critical_path", "elasticities"):
+        for times in ("step_s", "overlapped_s", "parts_s", "time_bounds", "critical_path", "elasticities"):
             fastest[times] = shortened(fastest[times])
         fastest.update({"lossy": "drops 18 %", "intervals": None, "speedup": 10 * fastest["speedup"]})
         result = pathlib.Path(SCRATCH.name, "lossy.json")
@@ -230,16 +230,16 @@ class Iteration(ReportTest):
         case, lengths = self.result["cases"][1], self.lengths(1)
         total = sum(lengths.values())
         for part, width in lengths.items():
-            self.assertAlmostEqual(width / total, case["parts_s"][part] / case["iteration_s"], delta=0.004)
+            self.assertAlmostEqual(width / total, case["parts_s"][part] / case["step_s"], delta=0.004)
 
 
     def test_path_bounds_and_resources_of_an_iteration(self):
         for row, case in enumerate(self.result["cases"]):
-            self.check_path(row, case, case["iteration_s"])
+            self.check_path(row, case, case["step_s"])
             shares = self.shares(row)
             self.assertEqual(set(shares), set(case["time_bounds"]))
             for bound, share in shares.items():
-                self.assertAlmostEqual(share, case["time_bounds"][bound] / case["iteration_s"], delta=1e-3)
+                self.assertAlmostEqual(share, case["time_bounds"][bound] / case["step_s"], delta=1e-3)
         self.choose("case", "1", "#r1-elasticities")
         telling = [each for each in self.result["cases"][1]["elasticities"] if abs(each["change"]) >= 5e-5]
         drawn = self.page.value("""[...document.querySelectorAll("#r1-elasticities .row")].map(row =>

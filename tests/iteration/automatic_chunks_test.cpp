@@ -38,8 +38,8 @@ Planned planned(const SystemSpec& system, const Topology& topology, const MoeMod
   options.ep = 8;
   options.layers = {0};
   const Batches batches = make_batches(trace, {8, tokens, 1});
-  StepPlanner planner(system, topology, model, trace, options);
-  const StepPlan plan = planner.plan(batches.batches[0], 0);
+  Planner planner(system, topology, model, trace, options);
+  const PlannedStep plan = planner.plan(batches.batches[0], 0);
   const auto gpu =
       std::make_shared<const GpuModel>(read_gpu_model(data_file("models/gpu", "h100-sxm")));
   return {std::max<std::size_t>(plan.layers[0].chunks.size(), 1),

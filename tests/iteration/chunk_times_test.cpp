@@ -75,7 +75,7 @@ class ChunkTimes : public testing::Test {
       model.expert_ffn = ffn;
       for (const int chunks : {1, 2, 4, 8}) {
         SCOPED_TRACE(fmt::format("{} wide, {} chunks", ffn, chunks));
-        StepPlanner planner(in_chunks(dispatch, chunks), topology, model, trace, options);
+        Planner planner(in_chunks(dispatch, chunks), topology, model, trace, options);
         const Plan plan = planner.plan(batches.batches[0], 0).plan;
         check(chunks, plan, make_port_backend(topology, test::h100s(4))->run(plan));
       }
@@ -168,13 +168,13 @@ TEST_F(ChunkTimes, AreFsMoesClosedForm) {
   for (const int ffn : {64, 2048, 16384}) {
     model.expert_ffn = ffn;
     for (const int r : {1, 2, 4, 8}) {
-      IterationOptions options;
+      Spec options;
       options.spec.parallel = {.ep = 2, .etp = 2};
       options.spec.global_batch = 4 * sequence / model.experts;
       options.spec.micro_batch = sequence / model.experts;
       options.spec.sequence = model.experts;
       options.optimizer = false;
-      IterationPlanner planner(in_chunks("alltoall", r), topology, model, trace, options);
+      Planner planner(in_chunks("alltoall", r), topology, model, trace, options);
       Plan plan = planner.plan(0).plan;
       const int layer = model.moe_layers.front();
       const Timeline all = make_port_backend(topology, test::h100s(4))->run(plan);

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/policy/step_plan.h"
+#include "sim/iteration/planner.h"
 #include "sim/trace/memory_step.h"
 #include "tests/iteration/fixtures.h"
 

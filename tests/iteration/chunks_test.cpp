@@ -8,8 +8,8 @@
 
 #include <map>
 
+#include "sim/iteration/planner.h"
 #include "sim/plan/delivery.h"
-#include "sim/policy/step_plan.h"
 
 namespace moesim {
 namespace {
@@ -35,13 +35,13 @@ TEST_P(DispatchInChunks, DeliversEveryRow) {
     options.layers = {0};
     options.explicit_rows = true;
     const Batches batches = make_batches(trace, {16, 32, 1});
-    StepPlanner planner(in_chunks(GetParam().dispatch, chunks,
-                                  chunks > 1 ? fmt::format(", chunk: {}", GetParam().by) : ""),
-                        topology, model, trace, options);
-    const StepPlan planned = planner.plan(batches.batches[0], 0);
+    Planner planner(in_chunks(GetParam().dispatch, chunks,
+                              chunks > 1 ? fmt::format(", chunk: {}", GetParam().by) : ""),
+                    topology, model, trace, options);
+    const PlannedStep planned = planner.plan(batches.batches[0], 0);
     LayerRouting routing;
     routing.layer = planned.layers[0].number;
-    routing.chosen = planned.chosen[0];
+    routing.chosen = planned.layers[0].chosen;
     for (int rank = 0; rank < 16; ++rank) {
       routing.source.insert(routing.source.end(), 32, GpuId(rank));
     }
@@ -80,8 +80,7 @@ TEST(Chunks, OfPartnersPairGroupsOfRanks) {
   options.ep = 16;
   options.layers = {0};
   const Batches batches = make_batches(trace, {16, 32, 1});
-  StepPlanner planner(in_chunks("alltoall", 4, ", chunk: partners"), topology, model, trace,
-                      options);
+  Planner planner(in_chunks("alltoall", 4, ", chunk: partners"), topology, model, trace, options);
   const Plan plan = planner.plan(batches.batches[0], 0).plan;
   int step = 0;
   for (const Op& op : plan.ops) {
@@ -106,14 +105,14 @@ TEST(Chunks, ComputeInIterationsWhatTheWholeDoes) {
   std::map<OpType, double> at_once;
   for (const int chunks : {1, 3}) {
     for (const PipelineKind kind : {PipelineKind::one_f_one_b, PipelineKind::combined}) {
-      IterationOptions options;
+      Spec options;
       options.spec.parallel = {.pp = 2, .ep = 8, .etp = 1};
       options.spec.pipeline = kind;
       options.spec.overlap.all_to_all = true;
       options.spec.recompute.add(RecomputeModule::moe);
       options.spec.global_batch = 32;
       options.spec.sequence = 512;
-      IterationPlanner planner(in_chunks("dedup", chunks), topology, model, trace, options);
+      Planner planner(in_chunks("dedup", chunks), topology, model, trace, options);
       const Plan plan = planner.plan(0).plan;
       std::map<OpType, double> flop;
       for (const Op& op : plan.ops) {
@@ -140,7 +139,7 @@ TEST(Chunks, AreRefusedWhereRanksSpreadAnExpertsTokens) {
   const SystemSpec system = read_system(data_file("models/system", "trt-llm"),
                                         {parse_override("schedule={kind: overlap, chunks: 2}")});
   try {
-    StepPlanner planner(system, topology, model, trace, options);
+    Planner planner(system, topology, model, trace, options);
     for (int step = 0; step < 10; ++step) planner.plan(batches.batches[0], step);
     FAIL();
   } catch (const Error& e) {

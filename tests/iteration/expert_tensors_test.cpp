@@ -22,9 +22,9 @@ class ExpertTensorsTest : public testing::TestWithParam<TensorCase> {
   static constexpr int gpus = 16, sequence = 512, top_k = 4;
   static constexpr std::int64_t row = 1024 * 2;
 
-  IterationOptions options() const {
+  Spec options() const {
     const TensorCase c = GetParam();
-    IterationOptions o;
+    Spec o;
     o.spec.parallel = {.tp = c.tp, .pp = c.pp, .ep = c.ep, .etp = c.etp, .order = c.order};
     o.spec.global_batch = gpus / c.tp / c.pp * 2;
     o.spec.sequence = sequence;
@@ -66,7 +66,7 @@ class ExpertTensorsTest : public testing::TestWithParam<TensorCase> {
 
 /// What a dispatch brings, by a walk over every choice of every token.
 TEST_P(ExpertTensorsTest, ChoicesGoToTheGpusOfOnePart) {
-  IterationPlanner planner(test::policy("alltoall"), topology_, model_, trace_, options());
+  Planner planner(test::policy("alltoall"), topology_, model_, trace_, options());
   const Plan plan = planner.plan(0).plan;
   const Grid& grid = planner.shape().grid;
   const int layer = 1, per_rank = model_.experts / GetParam().ep;
@@ -125,7 +125,7 @@ TEST_P(ExpertTensorsTest, ChoicesGoToTheGpusOfOnePart) {
 }
 
 TEST_P(ExpertTensorsTest, ExchangesFollowEachOther) {
-  IterationPlanner planner(test::policy("alltoall"), topology_, model_, trace_, options());
+  Planner planner(test::policy("alltoall"), topology_, model_, trace_, options());
   const Plan plan = planner.plan(0).plan;
   const Timeline timeline = make_port_backend(topology_, test::h100s(gpus))->run(plan);
   // [GPU, layer, pass, microbatch]: starts and ends of dispatch, gather, fc1, scatter, combine
@@ -160,8 +160,8 @@ TEST_P(ExpertTensorsTest, ExchangesFollowEachOther) {
 TEST_P(ExpertTensorsTest, GpusHoldTheModelOncePerReplica) {
   const MoeModel tiny = test::tiny();
   const RoutingTrace trace = test::tokens_for(tiny, 32 * sequence, sequence);
-  IterationPlanner planner(test::policy("alltoall"), topology_, tiny, trace, options());
-  const IterationPlan plan = planner.plan(0);
+  Planner planner(test::policy("alltoall"), topology_, tiny, trace, options());
+  const PlannedStep plan = planner.plan(0);
   std::int64_t held = 0;
   for (const MemoryPeak& peak : plan.memory.peaks) held += peak.use.of(MemoryPart::weights).value;
   const std::int64_t experts = std::int64_t{1} * tiny.experts * std::ssize(tiny.moe_layers);
@@ -207,12 +207,12 @@ INSTANTIATE_TEST_SUITE_P(
 
 class SharedExperts : public testing::Test {
  protected:
-  IterationPlan plan(const std::string& system, int etp) const {
-    IterationOptions o;
+  PlannedStep plan(const std::string& system, int etp) const {
+    Spec o;
     o.spec.parallel = {.tp = 2, .ep = 4, .etp = etp};
     o.spec.global_batch = 16;
     o.spec.sequence = 512;
-    IterationPlanner planner(test::policy(system), topology_, model_, trace_, o);
+    Planner planner(test::policy(system), topology_, model_, trace_, o);
     planner.warm_up(0);
     return planner.plan(1);
   }

@@ -8,7 +8,7 @@
 #include "sim/base/data_files.h"
 #include "sim/engine/port_backend.h"
 #include "sim/iteration/balanced_trace.h"
-#include "sim/iteration/iteration_planner.h"
+#include "sim/iteration/planner.h"
 #include "sim/topology/reader.h"
 
 namespace moesim::test {

@@ -14,12 +14,12 @@ namespace {
 class IterationHosts : public testing::Test {
  protected:
   IterationHosts() {
-    IterationOptions options;
+    Spec options;
     options.spec.parallel = {.tp = 2, .pp = 2, .ep = 4, .etp = 1};
     options.spec.global_batch = 16;
     options.spec.sequence = 512;
     options.spec.distinct_microbatches = 2;
-    IterationPlanner planner(test::policy("megatron"), topology_, model_, trace_, options);
+    Planner planner(test::policy("megatron"), topology_, model_, trace_, options);
     plan_ = planner.plan(0).plan;
   }
 

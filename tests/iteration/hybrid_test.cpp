@@ -30,9 +30,9 @@ struct HybridCase {
 
 class HybridIteration : public testing::TestWithParam<HybridCase> {
  protected:
-  IterationPlan plan() const {
+  PlannedStep plan() const {
     const HybridCase c = GetParam();
-    IterationOptions o;
+    Spec o;
     o.spec.parallel = {.tp = 1, .pp = c.pp, .ep = 8 / c.pp, .etp = 1};
     o.spec.pipeline = c.kind;
     o.spec.overlap.all_to_all = merges_passes(c.kind);
@@ -40,7 +40,7 @@ class HybridIteration : public testing::TestWithParam<HybridCase> {
     o.spec.sequence = 512;
     o.spec.distinct_microbatches = 2;
     for (const RecomputeModule module : c.again) o.spec.recompute.add(module);
-    IterationPlanner planner(test::policy("alltoall"), topology_, model_, trace_, o);
+    Planner planner(test::policy("alltoall"), topology_, model_, trace_, o);
     return planner.plan(0);
   }
 
@@ -51,7 +51,7 @@ class HybridIteration : public testing::TestWithParam<HybridCase> {
 };
 
 TEST_P(HybridIteration, RunsEveryLayerForwardAndBackwardOnce) {
-  const IterationPlan iteration = plan();
+  const PlannedStep iteration = plan();
   // Of each block the kind that its layer alone has and runs once.
   const std::map<BlockKind, OpKind> marks = {{BlockKind::mamba, OpKind::mamba_conv},
                                              {BlockKind::attention, OpKind::attention_output},
@@ -75,7 +75,7 @@ TEST_P(HybridIteration, RunsEveryLayerForwardAndBackwardOnce) {
 }
 
 TEST_P(HybridIteration, ComputesTheModelsFlop) {
-  const IterationPlan iteration = plan();
+  const PlannedStep iteration = plan();
   double products = 0;
   for (const Op& op : iteration.plan.ops) {
     const bool wanted = op.key.role != Role::recompute && !multiplies_activations(op.key.kind);
@@ -91,7 +91,7 @@ TEST_P(HybridIteration, ComputesTheModelsFlop) {
 }
 
 TEST_P(HybridIteration, KeepsStateOfEveryLayerOnce) {
-  const IterationPlan iteration = plan();
+  const PlannedStep iteration = plan();
   double weights = 0;
   for (const MemoryPeak& peak : iteration.memory.peaks) {
     weights += static_cast<double>(peak.use.of(MemoryPart::weights).value) / 2;

@@ -55,7 +55,7 @@ class IdealPipeline : public testing::TestWithParam<Shape> {
     const Topology topology = free_links(s.pp);
     const MoeModel m = model(positions);
     const RoutingTrace trace = test::tokens_for(test::tiny(), 4096, 4096);
-    IterationOptions options;
+    Spec options;
     options.spec.parallel.pp = s.pp;
     options.spec.parallel.vpp = s.vpp;
     options.spec.pipeline = s.kind;
@@ -63,7 +63,7 @@ class IdealPipeline : public testing::TestWithParam<Shape> {
     options.spec.global_batch = s.microbatches;
     options.spec.sequence = 4096;
     options.optimizer = false;
-    IterationPlanner planner(test::policy("alltoall"), topology, m, trace, options);
+    Planner planner(test::policy("alltoall"), topology, m, trace, options);
     return planner.plan(0).plan;
   }
 };

@@ -27,8 +27,8 @@ inline MoeModel all_chosen(int layers) {
 /// Iterations of all_chosen on 8 GPUs.
 class IterationMemoryTest : public testing::Test {
  protected:
-  IterationOptions options(PipelineKind kind, int pp, int vpp, int microbatches) const {
-    IterationOptions o;
+  Spec options(PipelineKind kind, int pp, int vpp, int microbatches) const {
+    Spec o;
     o.spec.parallel = {.tp = 1, .pp = pp, .vpp = vpp, .ep = 8 / pp, .etp = 1};
     o.spec.pipeline = kind;
     o.spec.global_batch = microbatches * 8 / pp;
@@ -37,12 +37,11 @@ class IterationMemoryTest : public testing::Test {
     o.state = {4, 12};
     return o;
   }
-  IterationMemory memory(const MoeModel& model, const IterationOptions& o) const {
+  StepMemory memory(const MoeModel& model, const Spec& o) const {
     return memory(model, o, test::tokens_for(model, 8 * tokens_of_gpu, tokens_of_gpu));
   }
-  IterationMemory memory(const MoeModel& model, const IterationOptions& o,
-                         const RoutingTrace& trace) const {
-    IterationPlanner planner(test::policy("alltoall"), topology_, model, trace, o);
+  StepMemory memory(const MoeModel& model, const Spec& o, const RoutingTrace& trace) const {
+    Planner planner(test::policy("alltoall"), topology_, model, trace, o);
     return planner.plan(0).memory;
   }
   /// Bytes that a layer of all_chosen keeps of a microbatch.
@@ -52,7 +51,7 @@ class IterationMemoryTest : public testing::Test {
            kept_activations(model, 0, BlockKind::moe, shard, recompute) +
            kept_expert_activations(model, tokens_of_gpu * 8, 1, DataType::bf16, recompute);
   }
-  static Bytes activations(const IterationMemory& memory, int gpu) {
+  static Bytes activations(const StepMemory& memory, int gpu) {
     return memory.peaks[static_cast<std::size_t>(gpu)].use.of(MemoryPart::activations);
   }
 

@@ -26,8 +26,8 @@ class HeldMicrobatches : public IterationMemoryTest,
 TEST_P(HeldMicrobatches, AreThoseOfTheSchedule) {
   const InFlight c = GetParam();
   const MoeModel model = all_chosen(8);
-  const IterationOptions o = options(c.kind, c.pp, c.vpp, c.microbatches);
-  const IterationMemory held = memory(model, o);
+  const Spec o = options(c.kind, c.pp, c.vpp, c.microbatches);
+  const StepMemory held = memory(model, o);
   const Pipeline pipeline({c.kind, c.pp, c.microbatches, c.vpp});
   const Bytes of_chunk = kept_by_layer(model, {}) * (8 / c.pp / c.vpp);
   for (int stage = 0; stage + 1 < c.pp; ++stage) {  // the last one has a head besides
@@ -57,12 +57,10 @@ INSTANTIATE_TEST_SUITE_P(Schedules, HeldMicrobatches,
 
 TEST_F(IterationMemoryTest, DualPipeHoldsWeightsTwiceAndOnePassMoreThanStages) {
   const MoeModel model = all_chosen(8);
-  const IterationMemory once = memory(model, options(PipelineKind::one_f_one_b, 4, 1, 8));
-  const IterationMemory twice = memory(model, options(PipelineKind::dualpipe, 4, 1, 8));
+  const StepMemory once = memory(model, options(PipelineKind::one_f_one_b, 4, 1, 8));
+  const StepMemory twice = memory(model, options(PipelineKind::dualpipe, 4, 1, 8));
   const int middle = 2;  // of stage 1: neither embedding nor head
-  const auto part = [&](const IterationMemory& of, MemoryPart p) {
-    return of.peaks[middle].use.of(p);
-  };
+  const auto part = [&](const StepMemory& of, MemoryPart p) { return of.peaks[middle].use.of(p); };
   for (const MemoryPart p : {MemoryPart::weights, MemoryPart::gradients, MemoryPart::optimizer}) {
     EXPECT_EQ(part(twice, p), part(once, p) * 2) << name_of(p);
   }
@@ -84,7 +82,7 @@ TEST_F(IterationMemoryTest, StateIsDividedAsTheStageOfZeroSays) {
   for (int layer = 0; layer < 4; ++layer)
     add(layer, BlockKind::attention), add(layer, BlockKind::moe);
   for (int zero = 0; zero <= 2; ++zero) {
-    IterationOptions o = options(PipelineKind::one_f_one_b, 1, 1, 2);
+    Spec o = options(PipelineKind::one_f_one_b, 1, 1, 2);
     o.spec.parallel.ep = 4;
     o.spec.zero = zero;
     const MemoryUse use = memory(model, o).peaks[0].use;
@@ -102,14 +100,14 @@ TEST_F(IterationMemoryTest, StateIsDividedAsTheStageOfZeroSays) {
 TEST_F(IterationMemoryTest, UpdateTakesItsBytesWhileNothingElseWorks) {
   const MoeModel model = all_chosen(4);
   for (int zero = 0; zero <= 2; ++zero) {
-    IterationOptions o = options(PipelineKind::one_f_one_b, 1, 1, 2);
+    Spec o = options(PipelineKind::one_f_one_b, 1, 1, 2);
     o.spec.parallel.ep = 4;
     o.spec.zero = zero;
     const MemoryPeak passes = memory(model, o).peaks[0];
     o.spec.update_bytes = 1;  // less than what passes need: nothing changes but the curve's end
     EXPECT_EQ(memory(model, o).peaks[0].use, passes.use);
     o.spec.update_bytes = 1000;
-    const IterationMemory held = memory(model, o);
+    const StepMemory held = memory(model, o);
     const MemoryPeak& peak = held.peaks[0];
     EXPECT_TRUE(peak.update && !passes.update);
     EXPECT_EQ(peak.when(), "in the update of pipeline stage 0");
@@ -127,7 +125,7 @@ TEST_F(IterationMemoryTest, UpdateTakesItsBytesWhileNothingElseWorks) {
 
 TEST_F(IterationMemoryTest, GradientsOfTheBlockAtWorkAreWholeBeforeZeroSharesThem) {
   const MoeModel model = all_chosen(4);
-  IterationOptions o = options(PipelineKind::one_f_one_b, 1, 1, 2);
+  Spec o = options(PipelineKind::one_f_one_b, 1, 1, 2);
   o.spec.parallel.ep = 4;
   const auto moe = [&](int zero) {
     o.spec.zero = zero;
@@ -141,10 +139,10 @@ TEST_F(IterationMemoryTest, GradientsOfTheBlockAtWorkAreWholeBeforeZeroSharesThe
 
 TEST_F(IterationMemoryTest, FullRecomputationKeepsTheInputsOfLayers) {
   const MoeModel model = all_chosen(8);
-  IterationOptions o = options(PipelineKind::one_f_one_b, 4, 1, 8);
-  const IterationMemory all = memory(model, o);
+  Spec o = options(PipelineKind::one_f_one_b, 4, 1, 8);
+  const StepMemory all = memory(model, o);
   o.spec.recompute = {RecomputeModule::full};
-  const IterationMemory least = memory(model, o);
+  const StepMemory least = memory(model, o);
   const Bytes input(std::int64_t{tokens_of_gpu} * 1024 * 2);
   EXPECT_EQ(kept_by_layer(model, o.spec.recompute), input);
   EXPECT_EQ(activations(least, 0), input * 2 * 4);
@@ -156,8 +154,8 @@ TEST_F(IterationMemoryTest, FullRecomputationKeepsTheInputsOfLayers) {
 
 TEST_F(IterationMemoryTest, WeightGradientsApartHoldWhatTheyMultiply) {
   const MoeModel model = all_chosen(8);
-  const IterationMemory held = memory(model, options(PipelineKind::zb1p, 4, 1, 8));
-  const IterationMemory whole = memory(model, options(PipelineKind::one_f_one_b, 4, 1, 8));
+  const StepMemory held = memory(model, options(PipelineKind::zb1p, 4, 1, 8));
+  const StepMemory whole = memory(model, options(PipelineKind::one_f_one_b, 4, 1, 8));
   EXPECT_GT(activations(held, 0), activations(whole, 0));
 }
 
@@ -183,16 +181,16 @@ RoutingTrace skewed(const MoeModel& model, int chosen) {
 TEST_F(IterationMemoryTest, SkewedRoutingFillsExactlyTheGpuThatGetsTheRows) {
   MoeModel model = all_chosen(4);
   model.top_k = 2;
-  IterationOptions o = options(PipelineKind::one_f_one_b, 1, 1, 1);
+  Spec o = options(PipelineKind::one_f_one_b, 1, 1, 1);
   o.spec.parallel.ep = 4;
-  const IterationMemory even = memory(model, o, skewed(model, 8));
-  const IterationMemory skew = memory(model, o, skewed(model, 2));
+  const StepMemory even = memory(model, o, skewed(model, 8));
+  const StepMemory skew = memory(model, o, skewed(model, 2));
   const std::int64_t rows = std::int64_t{tokens_of_gpu} * 2;  // of one GPU's tokens
   const auto kept = [&](std::int64_t of) {
     return kept_expert_activations(model, of, 1, DataType::bf16, {}) * 4;
   };
   const Bytes head = kept_activations(model, 0, BlockKind::head, {tokens_of_gpu}, {});
-  const auto of_layers = [&](const IterationMemory& held, int gpu) {
+  const auto of_layers = [&](const StepMemory& held, int gpu) {
     const bool with_head = held.peaks[static_cast<std::size_t>(gpu)].block == BlockKind::head;
     return activations(held, gpu) + head * (with_head ? -1 : 0);
   };
@@ -208,7 +206,7 @@ TEST_F(IterationMemoryTest, SkewedRoutingFillsExactlyTheGpuThatGetsTheRows) {
 
 TEST_F(IterationMemoryTest, CurveOfTheFullestGpuEndsInItsPeak) {
   const MoeModel model = all_chosen(8);
-  const IterationMemory held = memory(model, options(PipelineKind::one_f_one_b, 4, 1, 8));
+  const StepMemory held = memory(model, options(PipelineKind::one_f_one_b, 4, 1, 8));
   const MemoryPeak& peak = held.peaks[fullest(held.peaks).index()];
   ASSERT_EQ(held.curve.size(), 16u);
   Bytes most;
@@ -218,7 +216,7 @@ TEST_F(IterationMemoryTest, CurveOfTheFullestGpuEndsInItsPeak) {
 }
 
 TEST_F(IterationMemoryTest, WhatDoesNotFitIsRefusedWithWhenAndOfWhat) {
-  const IterationMemory held = memory(all_chosen(8), options(PipelineKind::one_f_one_b, 4, 1, 8));
+  const StepMemory held = memory(all_chosen(8), options(PipelineKind::one_f_one_b, 4, 1, 8));
   GpuModel gpu = *test::h100s(1)[0];
   const GpuId worst = fullest(held.peaks);
   const MemoryPeak& peak = held.peaks[worst.index()];

@@ -22,15 +22,15 @@ class MtpTest : public testing::TestWithParam<PipelineKind> {
     const Topology topology = test::h100_nodes(2);
     const MoeModel m = model(mtp);
     const RoutingTrace trace = test::tokens_for(m, 32 * 512, 512);
-    IterationOptions o;
+    Spec o;
     o.spec.parallel = {.tp = tp, .pp = 2, .ep = 4, .etp = 1};
     if (GetParam() == PipelineKind::combined_interleaved) o.spec.parallel.vpp = 2;
     o.spec.pipeline = GetParam();
     o.spec.overlap.all_to_all = merges_passes(GetParam());
     o.spec.global_batch = 32;
     o.spec.sequence = 512;
-    IterationPlanner planner(test::policy("alltoall"), topology, m, trace, o);
-    const IterationPlan iteration = planner.plan(0);
+    Planner planner(test::policy("alltoall"), topology, m, trace, o);
+    const PlannedStep iteration = planner.plan(0);
     std::map<OpKind, double> flop;
     for (const Op& op : iteration.plan.ops) {
       if (op.kernels() == nullptr || op.key.pass != Pass::forward || op.key.layer < first) continue;

@@ -18,8 +18,8 @@ namespace {
 
 class OverlapTest : public testing::Test {
  protected:
-  Plan plan(const IterationOptions& o) const {
-    IterationPlanner planner(test::policy("alltoall"), topology_, model_, trace_, o);
+  Plan plan(const Spec& o) const {
+    Planner planner(test::policy("alltoall"), topology_, model_, trace_, o);
     return planner.plan(0).plan;
   }
   Timeline run(const Plan& plan) const {
@@ -66,7 +66,7 @@ TEST_F(OverlapTest, NothingDeadlocksOrBeatsItsCriticalPath) {
   };
   const auto gpu = test::h100s(1).front();
   for (int i = 0; i < 24; ++i) {
-    IterationOptions o;
+    Spec o;
     o.spec.pipeline = static_cast<PipelineKind>(i % 8);
     const PipelineKind kind = o.spec.pipeline;
     const bool chunks =
@@ -102,7 +102,7 @@ TEST_F(OverlapTest, NothingDeadlocksOrBeatsItsCriticalPath) {
 TEST_F(OverlapTest, OfGradientsAndOfPassesCostsNothing) {
   for (const PipelineKind kind :
        {PipelineKind::one_f_one_b, PipelineKind::combined, PipelineKind::zb1p}) {
-    IterationOptions o;
+    Spec o;
     o.spec.parallel = {.pp = 2, .ep = 4, .etp = 1};
     o.spec.pipeline = kind;
     o.spec.global_batch = 64;

@@ -21,13 +21,13 @@ MoeModel first_layers(const std::string& name, int layers) {
   return model;
 }
 
-double peak_bytes(const MoeModel& model, const IterationOptions& options, int nodes = 1) {
+double peak_bytes(const MoeModel& model, const Spec& options, int nodes = 1) {
   const Topology topology = test::h100_nodes(nodes);
   const int replicas = 8 * nodes / options.spec.parallel.tp / options.spec.parallel.pp;
   const RoutingTrace trace = test::tokens_for(model, std::int64_t{replicas} * options.spec.sequence,
                                               options.spec.sequence);
-  IterationPlanner planner(test::policy("alltoall"), topology, model, trace, options);
-  const IterationMemory memory = planner.plan(0).memory;
+  Planner planner(test::policy("alltoall"), topology, model, trace, options);
+  const StepMemory memory = planner.plan(0).memory;
   const MemoryPeak& peak = memory.peaks[fullest(memory.peaks).index()];
   const double bytes = static_cast<double>(peak.use.total().value);
   testing::Test::RecordProperty("gib", std::to_string(bytes / gib));
@@ -47,7 +47,7 @@ class SimuMaxPeak : public testing::TestWithParam<CutModel> {};
 TEST_P(SimuMaxPeak, IsPredictedWithin5Percent) {
   const CutModel run = GetParam();
   // The fullest GPU starts from the first microbatches; later ones add nothing to it.
-  IterationOptions options;
+  Spec options;
   options.spec.parallel = {.tp = 1, .pp = run.pp, .ep = run.ep, .etp = 1};
   options.spec.global_batch = 4 * 8 / run.pp;
   options.spec.sequence = 4096;
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 double moonlight(const Recompute& recompute, int update_bytes = 4) {
-  IterationOptions options;
+  Spec options;
   options.spec.parallel = {.tp = 2, .ep = 8, .etp = 1};
   options.spec.global_batch = 4;
   options.spec.sequence = 4096;
@@ -125,7 +125,7 @@ class NemotronPeak : public testing::TestWithParam<NemotronRun> {};
 
 /// 16 GPUs, forced balance. Moments do not exist before the first update.
 TEST_P(NemotronPeak, IsPredictedWithin1Percent) {
-  IterationOptions options;
+  Spec options;
   options.spec.parallel = {.tp = 1, .ep = 8, .etp = 1};
   options.spec.global_batch = 16;
   options.spec.sequence = 8192;

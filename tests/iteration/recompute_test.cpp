@@ -13,15 +13,15 @@ namespace {
 
 class RecomputeInIterations : public testing::TestWithParam<PipelineKind> {
  protected:
-  IterationPlan plan(const Recompute& recompute, const char* policy = "alltoall") const {
-    IterationOptions o;
+  PlannedStep plan(const Recompute& recompute, const char* policy = "alltoall") const {
+    Spec o;
     o.spec.parallel = {.tp = 2, .cp = 2, .pp = 2, .vpp = 1, .ep = 8, .etp = 1};
     o.spec.pipeline = GetParam();
     o.spec.overlap.all_to_all = merges_passes(GetParam());
     o.spec.global_batch = 16;
     o.spec.sequence = 512;
     o.spec.recompute = recompute;
-    IterationPlanner planner(test::policy(policy), topology_, model_, trace_, o);
+    Planner planner(test::policy(policy), topology_, model_, trace_, o);
     return planner.plan(0);
   }
 
@@ -63,7 +63,7 @@ struct Counted {
 };
 
 TEST_P(RecomputeInIterations, OfWholeLayersRunsTheirForwardOnceMore) {
-  const IterationPlan iteration = plan({RecomputeModule::full});
+  const PlannedStep iteration = plan({RecomputeModule::full});
   std::map<Work, Counted> forward, again;
   for (const Op& op : iteration.plan.ops) {
     const bool forwards = op.key.pass == Pass::forward;

@@ -14,8 +14,8 @@ class ReplicasTest : public testing::Test {
  protected:
   static constexpr int layers = 4, experts = 32;
 
-  static IterationOptions options(PipelineKind kind, int pp, int ep) {
-    IterationOptions o;
+  static Spec options(PipelineKind kind, int pp, int ep) {
+    Spec o;
     o.spec.parallel = {.tp = 1, .pp = pp, .ep = ep, .etp = 1};
     o.spec.pipeline = kind;
     o.spec.overlap.all_to_all = merges_passes(kind);
@@ -24,8 +24,8 @@ class ReplicasTest : public testing::Test {
     o.spec.distinct_microbatches = 1;
     return o;
   }
-  Plan plan(const IterationOptions& o) const {
-    IterationPlanner planner(test::policy("alltoall"), topology_, model_, trace_, o);
+  Plan plan(const Spec& o) const {
+    Planner planner(test::policy("alltoall"), topology_, model_, trace_, o);
     return planner.plan(0).plan;
   }
   static double sent(const Op& op) {
@@ -103,7 +103,7 @@ TEST_F(ReplicasTest, SumCopiesThatHaveNoOtherReplica) {
 }
 
 TEST_F(ReplicasTest, ShareWhatZeroSays) {
-  IterationOptions o = options(PipelineKind::one_f_one_b, 2, 4);
+  Spec o = options(PipelineKind::one_f_one_b, 2, 4);
   const int microbatches = 8;
   const double dense = ring(dense_parameters(2), 8, 1, 2);
   const double expert = ring(expert_parameters(), 2, 1, 2);
@@ -169,7 +169,7 @@ TEST_F(ReplicasTest, SumOnRingsInTwoLevelsOrTrees) {
   };
   const double gradients = 2 * dense_parameters(2);
   const auto sum_of = [&](ReplicaCollective collective, int zero) {
-    IterationOptions o = options(PipelineKind::one_f_one_b, 1, 8);
+    Spec o = options(PipelineKind::one_f_one_b, 1, 8);
     o.spec.collective = collective;
     o.spec.zero = zero;
     const Plan iteration = plan(o);
@@ -195,7 +195,7 @@ TEST_F(ReplicasTest, SumOnRingsInTwoLevelsOrTrees) {
 
 TEST_F(ReplicasTest, KernelsWaitForTheirWeights) {
   for (const int zero : {1, 3}) {
-    IterationOptions o = options(PipelineKind::one_f_one_b, 2, 4);
+    Spec o = options(PipelineKind::one_f_one_b, 2, 4);
     o.spec.zero = zero;
     o.spec.overlap.gradients = o.spec.overlap.parameters = true;
     const Plan iteration = plan(o);
@@ -246,10 +246,10 @@ TEST_F(ReplicasTest, UpdateTheirPartOfDenseParametersRoundedUp) {
   // 3 EP groups of 8: a GPU has 4 experts of each of 3 layers.
   const std::int64_t routed = 3LL * 4 * model_.expert_parameters();
   for (const int zero : {0, 1}) {
-    IterationOptions o = options(PipelineKind::one_f_one_b, 1, 8);
+    Spec o = options(PipelineKind::one_f_one_b, 1, 8);
     o.spec.global_batch = 24;
     o.spec.zero = zero;
-    IterationPlanner planner(test::policy("alltoall"), topology, model_, trace, o);
+    Planner planner(test::policy("alltoall"), topology, model_, trace, o);
     const Plan iteration = planner.plan(0).plan;
     const auto update = std::ranges::find_if(
         iteration.ops, [](const Op& op) { return op.key.kind == OpKind::optimizer; });
@@ -264,7 +264,7 @@ TEST_F(ReplicasTest, UpdateTheirPartOfDenseParametersRoundedUp) {
 }
 
 TEST_F(ReplicasTest, ZeroTwoAndThreeNeedOneCopyOfAStage) {
-  IterationOptions o = options(PipelineKind::dualpipe, 4, 2);
+  Spec o = options(PipelineKind::dualpipe, 4, 2);
   o.spec.zero = 2;
   EXPECT_THROW(plan(o), Error);
 }

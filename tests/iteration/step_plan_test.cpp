@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An iteration with one stage, one microbatch and no update is the step plan.
-#include "sim/policy/step_plan.h"
-
 #include <gtest/gtest.h>
 
+#include "sim/iteration/planner.h"
 #include "tests/iteration/fixtures.h"
 
 namespace moesim {
@@ -24,16 +23,16 @@ TEST_P(SameAsStep, OpForOp) {
   of_step.accumulate = 0;
   const Batches batches = make_batches(trace, {16, sequence, 1});
   of_step.batches = batches.batches;
-  StepPlanner steps(system, topology, model, trace, of_step);
-  const StepPlan step = steps.plan(batches.batches[0], 0);
+  Planner steps(system, topology, model, trace, of_step);
+  const PlannedStep step = steps.plan(batches.batches[0], 0);
 
-  IterationOptions options;
+  Spec options;
   options.spec.parallel.ep = 16;
   options.spec.global_batch = 16;
   options.spec.sequence = static_cast<int>(sequence);
   options.optimizer = false;
-  IterationPlanner iterations(system, topology, model, trace, options);
-  const IterationPlan iteration = iterations.plan(0);
+  Planner iterations(system, topology, model, trace, options);
+  const PlannedStep iteration = iterations.plan(0);
 
   ASSERT_EQ(step.plan.ops.size(), iteration.plan.ops.size());
   for (std::size_t i = 0; i < step.plan.ops.size(); ++i) {

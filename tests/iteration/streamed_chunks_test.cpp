@@ -41,8 +41,8 @@ class StreamedChunks : public testing::Test {
     options.backward = false;
     options.attention = false;
     const Batches batches = make_batches(trace, {ranks, tokens_, 1});
-    StepPlanner planner(test::in_chunks("alltoall", chunks, streamed ? ", streamed: true" : ""),
-                        topology, model_, trace, options);
+    Planner planner(test::in_chunks("alltoall", chunks, streamed ? ", streamed: true" : ""),
+                    topology, model_, trace, options);
     const Plan plan = planner.plan(batches.batches[0], 0).plan;
     const GpuModels gpus(ranks, linear_);
     const auto run = [&](const auto& backend) {

@@ -23,11 +23,11 @@ TEST_P(Arrivals, ComeBeforeAllOpsOfTheirPass) {
   const Topology topology = test::h100_nodes(2 * GetParam().nodes);
   const MoeModel model = test::whole(4);
   const RoutingTrace trace = test::tokens_for(model, 2 * gpus * 64, 64);
-  IterationOptions options;
+  Spec options;
   options.spec.parallel = {.tp = 1, .pp = 2, .ep = gpus, .etp = 1};
   options.spec.global_batch = 2 * gpus;
   options.spec.sequence = 64;
-  IterationPlanner planner(test::policy(GetParam().policy), topology, model, trace, options);
+  Planner planner(test::policy(GetParam().policy), topology, model, trace, options);
   const Plan plan = planner.plan(0).plan;
   // [op] the transfers that must have ended before it
   std::vector<std::vector<bool>> behind(plan.ops.size(), std::vector<bool>(plan.ops.size()));
@@ -71,12 +71,12 @@ std::pair<int, int> kernels_beside_sends(PipelineKind kind) {
   const Topology topology = test::h100_nodes(2);
   const MoeModel model = test::whole(4);
   const RoutingTrace trace = test::tokens_for(model, 16 * gpus * 64, 64);
-  IterationOptions options;
+  Spec options;
   options.spec.pipeline = kind;
   options.spec.parallel = {.tp = 1, .pp = 2, .ep = gpus, .etp = 1};
   options.spec.global_batch = 8 * gpus;
   options.spec.sequence = 64;
-  IterationPlanner planner(test::policy("alltoall"), topology, model, trace, options);
+  Planner planner(test::policy("alltoall"), topology, model, trace, options);
   const Plan plan = planner.plan(0).plan;
   const Timeline timeline = make_port_backend(topology, test::h100s(2 * gpus))->run(plan);
   std::pair<int, int> counts;

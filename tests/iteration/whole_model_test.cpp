@@ -19,9 +19,9 @@ struct Case {
 
 class WholeModel : public testing::TestWithParam<Case> {
  protected:
-  IterationOptions options() const {
+  Spec options() const {
     const Case c = GetParam();
-    IterationOptions o;
+    Spec o;
     o.spec.parallel = {.tp = c.tp, .pp = c.pp, .vpp = c.vpp, .ep = c.ep, .etp = c.etp};
     o.spec.pipeline = c.kind;
     o.spec.overlap.all_to_all = merges_passes(c.kind);
@@ -30,8 +30,8 @@ class WholeModel : public testing::TestWithParam<Case> {
     o.spec.distinct_microbatches = 2;
     return o;
   }
-  IterationPlan plan(const IterationOptions& o) const {
-    IterationPlanner planner(test::policy("alltoall"), topology_, model_, trace_, o);
+  PlannedStep plan(const Spec& o) const {
+    Planner planner(test::policy("alltoall"), topology_, model_, trace_, o);
     return planner.plan(0);
   }
 
@@ -41,7 +41,7 @@ class WholeModel : public testing::TestWithParam<Case> {
 };
 
 TEST_P(WholeModel, ComputesWhatTheModelAsksOnce) {
-  const IterationPlan iteration = plan(options());
+  const PlannedStep iteration = plan(options());
   std::map<OpType, double> flop;
   for (const Op& op : iteration.plan.ops) {
     if (op.kernels() == nullptr) continue;
@@ -62,7 +62,7 @@ TEST_P(WholeModel, ComputesWhatTheModelAsksOnce) {
 }
 
 TEST_P(WholeModel, IsNoFasterThanItsBusiestGpuAndItsPartsAddUp) {
-  const IterationPlan iteration = plan(options());
+  const PlannedStep iteration = plan(options());
   const auto backend = make_port_backend(topology_, test::h100s(16));
   const IterationTimes times = iteration_times(iteration.plan, backend->run(iteration.plan));
   EXPECT_GE(times.iteration, times.slowest_compute);
@@ -75,7 +75,7 @@ TEST_P(WholeModel, IsNoFasterThanItsBusiestGpuAndItsPartsAddUp) {
 }
 
 TEST_P(WholeModel, SumsEveryGradientOnceAndUpdatesOnEveryGpu) {
-  const IterationPlan iteration = plan(options());
+  const PlannedStep iteration = plan(options());
   std::multiset<int> summed;
   std::size_t updated = 0;
   for (const Op& op : iteration.plan.ops) {
@@ -92,7 +92,7 @@ TEST_P(WholeModel, SumsEveryGradientOnceAndUpdatesOnEveryGpu) {
 }
 
 TEST_P(WholeModel, MultipliesByWeightsInTheTypeThatIsAskedFor) {
-  IterationOptions o = options();
+  Spec o = options();
   o.spec.precision = TrainingPrecision::fp8;
   for (const Op& op : plan(o).plan.ops) {
     const auto* gemm =

@@ -23,8 +23,8 @@ TEST_F(IterationMemoryTest, ExpertsAtWorkHoldGradientsOfTheirInputAndTheirWideSi
 
 /// A forward pass sends its output: what it received is kept as the input of its first block.
 TEST_F(IterationMemoryTest, ForwardsSendAndBackwardsReceiveToo) {
-  const IterationOptions o = options(PipelineKind::interleaved, 4, 2, 8);
-  const IterationMemory held = memory(all_chosen(8), o);
+  const Spec o = options(PipelineKind::interleaved, 4, 2, 8);
+  const StepMemory held = memory(all_chosen(8), o);
   ASSERT_EQ(held.peaks[fullest(held.peaks).index()].stage, 0);
   const Pipeline pipeline({PipelineKind::interleaved, 4, 8, 2});
   const Timetable& turns = pipeline.of(0);

@@ -230,13 +230,15 @@ TEST(ModelErrors, HoldTablesThatWereHeldBack) {
   }
 }
 
-IterationCase iterations_of(const std::string& routing, const std::vector<double>& times) {
-  IterationCase c{"t", "p", routing, "port"};
+CaseResult iterations_of(const std::string& routing, const std::vector<double>& times) {
+  CaseResult c{{"t", "p", "port", routing}, nullptr, {}, ""};
+  c.metrics.iteration.emplace();
   for (const double t : times) {
     IterationTimes one;
     one.iteration = Seconds(t);
     one.parts[static_cast<std::size_t>(IterationPart::waiting)] = Seconds(t);
-    c.metrics.add(one, 1);
+    c.metrics.iteration->add(one, 1);
+    c.metrics.steps.push_back(Seconds(t));
   }
   return c;
 }

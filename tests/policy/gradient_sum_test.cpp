@@ -22,7 +22,7 @@ std::vector<std::int64_t> sent_by(const ByteMatrix& traffic) {
 }
 
 /// Bytes of sum-gradients per GPU; empty: no such exchange.
-std::vector<std::int64_t> summed(const StepPlan& planned) {
+std::vector<std::int64_t> summed(const PlannedStep& planned) {
   for (const Op& op : planned.plan.ops) {
     if (op.stream == Stream::dp) return sent_by(op.exchange()->traffic);
   }
@@ -39,7 +39,7 @@ TEST(GradientSum, EveryGpuSendsWhatARingAllReduceSends) {
 TEST(GradientSum, ARingLeavesItsNodesByAllGpusThatItHasThere) {
   // 2 nodes of 4 GPUs, each a group with all 4 experts: 4 rings, each a quarter of the bytes, half
   // either way. Every GPU is the first of its node on one of them and the last on another.
-  const StepPlan planned = even_case(2, 4, 4, 1).plan("contiguous", "alltoall");
+  const PlannedStep planned = even_case(2, 4, 4, 1).plan("contiguous", "alltoall");
   const std::int64_t sent = 4 * parameters * 2 * 2 * 7 / 8;
   EXPECT_EQ(summed(planned), std::vector<std::int64_t>(8, sent));
   for (const Op& op : planned.plan.ops) {
@@ -102,7 +102,7 @@ TEST(GradientSum, FsdpHasSummedThemByItself) {
 TEST(GradientSum, CopiesReturnToTheirHomesBeforeThatIsSummed) {
   // Domains of 2: every GPU holds all 4 experts, its own 2 are summed.
   const HybridCase c = even_case(4, 2, 4, 2);
-  const StepPlan planned = c.hybrid("domains: 2, levels: flat");
+  const PlannedStep planned = c.hybrid("domains: 2, levels: flat");
   EXPECT_EQ(summed(planned), std::vector<std::int64_t>(8, 2 * parameters * 2 * 2 * 3 / 4));
   const auto& ops = planned.plan.ops;
   std::vector<OpId> reduces;
@@ -120,7 +120,7 @@ TEST(GradientSum, CopiesReturnToTheirHomesBeforeThatIsSummed) {
 }
 
 TEST(GradientSum, OnlyTheEndOfTheStepWaitsForIt) {
-  const StepPlan planned = even_case(4, 2, 4, 2).plan("contiguous", "alltoall");
+  const PlannedStep planned = even_case(4, 2, 4, 2).plan("contiguous", "alltoall");
   const auto& ops = planned.plan.ops;
   std::vector<bool> sums(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) sums[i] = ops[i].stream == Stream::dp;
@@ -138,7 +138,7 @@ TEST(GradientSum, IsMadeEveryAccumulatedStep) {
       "test");
   PlannerOptions options{2, {0}, true, true};
   options.accumulate = 3;
-  StepPlanner planner(system, c.topology, c.model, c.trace, options);
+  Planner planner(system, c.topology, c.model, c.trace, options);
   for (int step = 0; step < 7; ++step) {
     EXPECT_EQ(!summed(planner.plan(c.tokens.batch, step)).empty(), step == 2 || step == 5) << step;
   }

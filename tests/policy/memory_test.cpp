@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of two GPUs, small enough to add up in the head.
-#include "sim/policy/memory.h"
-
 #include <gtest/gtest.h>
 
+#include "sim/iteration/layers_memory.h"
 #include "sim/mechanism/mechanisms.h"
 #include "tests/mechanism/layer_tokens.h"
 
@@ -35,39 +34,40 @@ TEST_F(MemoryTest, WholeExpertsHoldWeightsGradientsAndOptimizer) {
 }
 
 TEST_F(MemoryTest, ActivationsOfAllLayersAreKeptForTheBackwardPass) {
-  const std::vector<LayerWork> layers = {work(), work()};
+  const std::vector<PlannedLayer> layers = {PlannedLayer(work()), PlannedLayer(work())};
   // GPU 1 computes 3 rows: its own token, 3 arrived, 3 in and out, 18 inner elements each.
   const std::int64_t layer = 2 * (8 * (1 + 3 + 2 * 3) + 3 * 6 * 3);
-  EXPECT_EQ(memory_of(layers, model_, {2, 12}, true)[1].activations, Bytes(2 * layer));
-  EXPECT_EQ(memory_of(layers, model_, {0, 0}, false)[1].activations, Bytes(layer));
+  EXPECT_EQ(memory_of(layers, model_, {2, 12}, true)[1].use.of(MemoryPart::activations),
+            Bytes(2 * layer));
+  EXPECT_EQ(memory_of(layers, model_, {0, 0}, false)[1].use.of(MemoryPart::activations),
+            Bytes(layer));
 }
 
 TEST_F(MemoryTest, GatheredExpertsOfTwoLayersInARowAreThereAtOnce) {
-  std::vector<LayerWork> layers = {work(), work(), work()};
+  std::vector<PlannedLayer> layers(3, PlannedLayer(work()));
   const std::int64_t gathered[] = {5, 7, 4};
   for (std::size_t l = 0; l < 3; ++l) {
     layers[l].decision.memory.assign(2, {Bytes(1), Bytes(0), Bytes(0), Bytes(gathered[l])});
   }
   const auto memory = memory_of(layers, model_, {2, 12}, true);
-  EXPECT_EQ(memory[0].gathered, Bytes(12));
-  EXPECT_EQ(memory[0].weights, Bytes(3));
+  EXPECT_EQ(memory[0].use.of(MemoryPart::gathered), Bytes(12));
+  EXPECT_EQ(memory[0].use.of(MemoryPart::weights), Bytes(3));
 }
 
 TEST_F(MemoryTest, AnOverfullGpuIsToldByHowMuch) {
   auto small = std::make_shared<GpuModel>();
   small->memory = Bytes(1000);
-  std::vector<GpuMemory> memory(2);
-  memory[1].weights = Bytes(900);
-  memory[1].activations = Bytes(350);
-  EXPECT_NO_THROW(check_memory({memory[0]}, {small, small}, "p"));
+  MemoryPeaks memory(2);
+  memory[1].use.of(MemoryPart::weights) = Bytes(900);
+  memory[1].use.of(MemoryPart::activations) = Bytes(350);
+  EXPECT_NO_THROW(check_memory({memory[0]}, {small, small}, "p", ""));
   try {
-    check_memory(memory, {small, small}, "p");
+    check_memory(memory, {small, small}, "p", "");
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.diagnostics()[0].message,
               "policy 'p' needs 1.25 kB on GPU 1, which has 1 kB for tensors: 250 B too much (900 "
-              "B weights, "
-              "0 B gradients, 0 B optimizer, 0 B gathered, 350 B activations)");
+              "B weights, 350 B activations)");
   }
 }
 

@@ -214,8 +214,8 @@ class Results(unittest.TestCase):
     def test_a_run_of_an_iteration_and_a_change(self):
         flags = {"policy": "alltoall", "routing": "balanced", "set": {"topology.node.gpu": "h100-sxm"}}
         result = moesim.run("scenarios/iteration.yaml", **flags)
-        self.assertEqual(result.time, "iteration_s")
-        self.assertGreater(result.best()["iteration_s"], 0)
+        self.assertEqual(result.time, "step_s")
+        self.assertGreater(result.best()["step_s"], 0)
 
     def test_routing_is_drawn_from_a_dict(self):
         flags = {"topology": "h100-rail", "model": "tiny-moe", "policy": "alltoall", "steps": "0", "set": {"topology.nodes": 1}}
@@ -225,11 +225,11 @@ class Results(unittest.TestCase):
 
     def test_the_best_is_neither_a_what_if_nor_lossy(self):
         def case(policy, seconds, routing="recorded", lossy=""):
-            return {"policy": policy, "routing": routing, "iteration_s": seconds, "lossy": lossy}
+            return {"policy": policy, "routing": routing, "step_s": seconds, "lossy": lossy}
 
         cases = [case("a", 1, routing="balanced"), case("a", 4), case("b", 2, lossy="drops 18 %"), case("c", 3),
                  {"policy": "d", "routing": "recorded", "unsuitable": "does not fit"}]
-        result = moesim.Result({"format": "moesim-iterations", "software": {"name": "megatron-core"}, "cases": cases})
+        result = moesim.Result({"format": "moesim-result", "software": {"name": "megatron-core"}, "cases": cases})
         self.assertEqual(result.best()["policy"], "c")
         self.assertEqual(result.best(software="megatron-core")["policy"], "c")
         with self.assertRaisesRegex(LookupError, "ideal"):
@@ -238,7 +238,7 @@ class Results(unittest.TestCase):
         self.assertEqual(result.best(routing="balanced")["policy"], "a")
         self.assertEqual(result.best(policy="b")["policy"], "b")
         with self.assertRaisesRegex(LookupError, "lossy"):
-            moesim.Result({"format": "moesim-iterations", "cases": [cases[2], case("e", 1, lossy="fp8 rows")]}).best()
+            moesim.Result({"format": "moesim-result", "cases": [cases[2], case("e", 1, lossy="fp8 rows")]}).best()
 
     def test_bad_input_says_what_moesim_says(self):
         with self.assertRaisesRegex(moesim.MoesimError, "h100-rial") as raised:

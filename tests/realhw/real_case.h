@@ -13,8 +13,8 @@
 
 #include "realhw/host/local_run.h"
 #include "sim/base/data_files.h"
+#include "sim/iteration/planner.h"
 #include "sim/mechanism/unsuitable.h"
-#include "sim/policy/step_plan.h"
 #include "sim/scenario/proof.h"
 #include "sim/topology/reader.h"
 
@@ -80,12 +80,12 @@ struct RealCase {
     const auto batches =
         std::span(all.batches).first(std::min<std::size_t>(24, all.batches.size()));
     options.batches = batches;
-    StepPlanner planner(read_system(data_file("models/system", o.policy)), topology, model, trace,
-                        options);
+    Planner planner(read_system(data_file("models/system", o.policy)), topology, model, trace,
+                    options);
     for (int step = 0; step <= o.steps; ++step) {
       const auto i = static_cast<std::size_t>(o.batch + step) % batches.size();
       planned.emplace(planner.plan(batches[i], step));
-      routing = routing_of(*planned, batches[i]);
+      routing = routing_of(*planned);
     }
     real = std::make_unique<RealStep>(planned->plan, model, routing);
   }
@@ -107,7 +107,7 @@ struct RealCase {
   Topology topology;
   MoeModel model;
   RowFormat matrices;
-  std::optional<StepPlan> planned;
+  std::optional<PlannedStep> planned;
   std::vector<LayerRouting> routing;
   std::unique_ptr<RealStep> real;
 

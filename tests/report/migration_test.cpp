@@ -9,6 +9,7 @@
 
 #include "sim/report/table.h"
 #include "sim/topology/reader.h"
+#include "tests/report/iteration_case.h"
 
 namespace moesim {
 namespace {
@@ -81,21 +82,19 @@ TEST(Migration, IsAColumnOnlyIfSomePolicyMigrates) {
 }
 
 TEST(Migration, OfIterationsIsToldAlike) {
-  IterationCase swaps{"a6000", "hiermoe", "recorded", "port", 8};
-  swaps.metrics.times.iteration = Seconds(2);
-  swaps.metrics.iterations = 1;
+  CaseResult swaps = test::iteration_case("a6000", "hiermoe", "recorded", 2);
   swaps.metrics.path.length = Seconds(2);
   swaps.metrics.path.kinds[static_cast<std::size_t>(PathKind::migration)].time = Seconds(0.5);
   swaps.twin = {"hierarchical", false};
-  IterationCase twin = swaps;
-  twin.policy = "hiermoe-hd";
-  twin.metrics.times.iteration = twin.metrics.path.length = Seconds(1);
+  CaseResult twin = swaps;
+  twin.name.policy = "hiermoe-hd";
+  twin.metrics.iteration->times.iteration = twin.metrics.path.length = Seconds(1);
   twin.metrics.path.kinds = {};
   twin.twin.fixed = true;
-  const std::string text = iteration_table({swaps, twin}).text();
+  const std::string text = comparison_table({swaps, twin}).text();
   EXPECT_THAT(text, HasSubstr("it takes 25.0 % of the iteration of 2 s, and hiermoe-hd"));
   EXPECT_THAT(text, ::testing::ContainsRegex("iteration +speedup +migration"));
-  EXPECT_DOUBLE_EQ(iteration_json(swaps)["migration_share"].get<double>(), 0.25);
+  EXPECT_DOUBLE_EQ(case_json(swaps)["migration_share"].get<double>(), 0.25);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "sim/base/gzip.h"
 #include "sim/saved/cluster_json.h"
 #include "sim/saved/step_json.h"
-#include "sim/scenario/policy_steps.h"
+#include "sim/scenario/executable_steps.h"
 #include "sim/topology/reader.h"
 #include "tests/saved/saved_file.h"
 

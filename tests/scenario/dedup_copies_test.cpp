@@ -6,7 +6,7 @@
 #include <set>
 
 #include "sim/base/data_files.h"
-#include "sim/policy/step_plan.h"
+#include "sim/iteration/planner.h"
 #include "sim/topology/reader.h"
 #include "tests/scenario/traces.h"
 
@@ -42,9 +42,9 @@ TEST(DedupCopies, OnEsftLawEqualABruteForceCount) {
   ASSERT_EQ(batches.batches.size(), 1u);
   std::vector<int> layers(26);
   for (int l = 0; l < 26; ++l) layers[static_cast<std::size_t>(l)] = l;
-  StepPlanner planner(shipped_system("dedup"), file.topology, model, *trace,
-                      {32, layers, false, false});
-  const StepPlan planned = planner.plan(batches.batches[0], 0);
+  Planner planner(shipped_system("dedup"), file.topology, model, *trace,
+                  {32, layers, false, false});
+  const PlannedStep planned = planner.plan(batches.batches[0], 0);
   int layer = 0;
   for (const Op& op : planned.plan.ops) {
     if (op.key.stage != Stage::dispatch || op.exchange() == nullptr) continue;

@@ -59,8 +59,8 @@ TEST_P(DeliveryEverywhere, TokensArriveAndBytesAreConserved) {
   if (!planner) GTEST_SKIP() << "the cluster does not suit the policy";
   const auto suitable = plan_step(*planner, batches.batches.back(), 0);
   if (!suitable) GTEST_SKIP() << "the trace does not suit the policy";
-  const StepPlan& planned = *suitable;
-  prove_delivery(planned, batches.batches.back());
+  const PlannedStep& planned = *suitable;
+  prove_delivery(planned);
   const PricedPlan priced(planned.plan, topology);
   expect_links_carry(priced, topology);
   if (large) return;

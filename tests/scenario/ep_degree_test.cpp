@@ -9,7 +9,7 @@
 
 #include "sim/base/data_files.h"
 #include "sim/engine/port_backend.h"
-#include "sim/policy/step_plan.h"
+#include "sim/iteration/planner.h"
 #include "sim/report/breakdown.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/synth/synth.h"
@@ -46,9 +46,9 @@ class EpDegree : public testing::Test {
   Times step(int ep, bool sums) {
     PlannerOptions options{ep, {0}, true, false};
     options.accumulate = sums ? 1 : 0;
-    StepPlanner planner(read_system(data_file("models/system", "alltoall")), file_.topology, model_,
-                        *trace_, options);
-    const StepPlan planned = planner.plan(batches_.batches[0], 0);
+    Planner planner(read_system(data_file("models/system", "alltoall")), file_.topology, model_,
+                    *trace_, options);
+    const PlannedStep planned = planner.plan(batches_.batches[0], 0);
     const Timeline timeline = backend_->run(planned.plan);
     return {step_breakdown(planned.plan, timeline), timeline.makespan.value};
   }

@@ -10,7 +10,7 @@
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/flow_backend.h"
 #include "sim/engine/port_backend.h"
-#include "sim/policy/step_plan.h"
+#include "sim/iteration/planner.h"
 #include "sim/topology/reader.h"
 #include "tests/scenario/time_properties.h"
 #include "tests/scenario/traces.h"
@@ -36,7 +36,7 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   if (!planner) GTEST_SKIP() << "the cluster does not suit the policy";
   const auto suitable = plan_step(*planner, batches.batches.back(), 0);
   if (!suitable) GTEST_SKIP() << "the trace does not suit the policy";
-  const StepPlan& planned = *suitable;
+  const PlannedStep& planned = *suitable;
   const PricedPlan priced(planned.plan, topology);
   const auto run = [&](auto backend, ExchangeRules rules, double precision) {
     const Timeline timeline = backend->run(priced);

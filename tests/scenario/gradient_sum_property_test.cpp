@@ -29,7 +29,7 @@ TEST_P(GradientSums, MoveWhatARingAllReduceNeeds) {
   options.batches = batches.batches;
   auto planner = make_planner(GetParam(), topology, model, *trace, options);
   if (!planner) GTEST_SKIP() << "the cluster does not suit the policy";
-  const StepPlan planned = planner->plan(batches.batches[0], 0);
+  const PlannedStep planned = planner->plan(batches.batches[0], 0);
   std::int64_t bytes = 0;
   int sums = 0;
   for (const Op& op : planned.plan.ops) {

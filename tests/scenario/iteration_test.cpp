@@ -120,7 +120,7 @@ TEST(Iteration, HostOfTheScenarioIsThatOfEveryGpu) {
   const auto host_of = [&](const char* flag) {
     auto given = flags;
     if (flag != nullptr) given.push_back(parse_override(flag));
-    return open_iteration_inputs(read_scenario("", given)).clusters.at(0).gpus.at(0)->host;
+    return open_inputs(read_scenario("", given)).clusters.at(0).gpus.at(0)->host;
   };
   EXPECT_TRUE(host_of(nullptr).takes_time());  // its software's
   EXPECT_FALSE(host_of("host=none").takes_time());
@@ -140,7 +140,7 @@ TEST(Iteration, OfBalancedRoutingAloneNeedsNoTrace) {
   const Scenario scenario = read("balanced");
   EXPECT_TRUE(scenario.trace.empty());
   EXPECT_THAT(to_text(scenario), testing::Not(HasSubstr("trace")));
-  const Inputs inputs = open_iteration_inputs(scenario);
+  const Inputs inputs = open_inputs(scenario);
   EXPECT_EQ(inputs.trace.step_count(), 0);
   EXPECT_EQ(inputs.trace.info().experts, 128);
   EXPECT_THROW(read("[balanced, recorded]"), Error);

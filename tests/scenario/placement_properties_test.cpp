@@ -41,7 +41,7 @@ RoutingTrace changed(const RoutingTrace& trace, int from) {
 
 /// One policy on one cluster: the plans of the first steps of a trace, without those of a warm-up.
 struct PlannedRun {
-  std::vector<StepPlan> plans;
+  std::vector<PlannedStep> plans;
   bool suitable = false;
 };
 
@@ -142,12 +142,12 @@ TEST_P(PlacementProperties, SlotsMemoryAndMovesAreSound) {
   const PlannedRun result = run(policy(), cluster(), trace());
   if (!result.suitable) GTEST_SKIP() << "the cluster does not suit the policy";
   const auto gpus = static_cast<std::size_t>(shipped_topology(cluster()).gpu_count());
-  for (const StepPlan& step : result.plans) {
-    ASSERT_EQ(step.memory.size(), gpus);
-    for (const GpuMemory& gpu : step.memory) {
-      EXPECT_GE(gpu.weights.value, 0);
-      EXPECT_GE(gpu.gathered.value, 0);
-      EXPECT_GT(gpu.total().value, 0);
+  for (const PlannedStep& step : result.plans) {
+    ASSERT_EQ(step.memory.peaks.size(), gpus);
+    for (const MemoryPeak& gpu : step.memory.peaks) {
+      EXPECT_GE(gpu.use.of(MemoryPart::weights).value, 0);
+      EXPECT_GE(gpu.use.of(MemoryPart::gathered).value, 0);
+      EXPECT_GT(gpu.use.total().value, 0);
     }
     for (const LayerWork& layer : step.layers) {
       const Placement& placement = layer.assignment().placement();

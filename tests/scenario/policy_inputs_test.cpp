@@ -52,7 +52,7 @@ class PolicyInputsTest : public testing::Test {
   }
   Inputs open(const std::string& text, const std::vector<Override>& flags = {}) const {
     const Scenario scenario = read(text, flags);
-    return scenario.iteration ? open_iteration_inputs(scenario) : open_inputs(scenario);
+    return open_inputs(scenario);
   }
   std::string mistake(const std::string& text, const std::vector<Override>& flags = {}) const {
     try {
@@ -130,7 +130,7 @@ TEST_F(PolicyInputsTest, APolicyHasKeysOfItsOwnOverThoseOfAll) {
   EXPECT_EQ(std::pair(all.micro_batch, own.micro_batch), std::pair(2, 1));
   EXPECT_EQ(own.global_batch, all.global_batch);
   EXPECT_EQ(own.recompute, Recompute{RecomputeModule::moe});
-  const Inputs inputs = open_iteration_inputs(scenario);
+  const Inputs inputs = open_inputs(scenario);
   EXPECT_THAT(degrees(scenario, inputs), ElementsAre(32, 8));
   EXPECT_THAT(inputs.warnings, IsEmpty());
   EXPECT_EQ(own_text(scenario),

@@ -36,7 +36,7 @@ Scenario scenario_with(const std::vector<std::string>& more) {
 }
 
 GpuModel gpu_with(const std::vector<std::string>& more) {
-  return *open_iteration_inputs(scenario_with(more)).clusters.at(0).gpus.at(0);
+  return *open_inputs(scenario_with(more)).clusters.at(0).gpus.at(0);
 }
 
 TEST(Software, IterationsAssumeMegatronCore) {
@@ -101,13 +101,13 @@ TEST(Software, MergedPassesAndGatheredParametersTakeMultiprocessors) {
   EXPECT_EQ(gpu_with({"zero=3"}).overlap.communication, 1);
   EXPECT_EQ(gpu_with({"zero=3"}).sms, 100);
   const auto rings_of = [](const std::vector<std::string>& more) {
-    return open_iteration_inputs(scenario_with(more)).systems.at(0).transports.others->sms;
+    return open_inputs(scenario_with(more)).systems.at(0).transports.others->sms;
   };
   EXPECT_EQ(rings_of({}), 0);
   EXPECT_EQ(rings_of({"zero=3"}), 16);
   EXPECT_EQ(rings_of(merged), 16);
   auto sms_of = [](const std::vector<std::string>& more) {
-    return open_iteration_inputs(scenario_with(more)).systems.at(0).sms;
+    return open_inputs(scenario_with(more)).systems.at(0).sms;
   };
   EXPECT_EQ(sms_of({}), 0);
   EXPECT_EQ(sms_of(merged), 20);
@@ -129,7 +129,7 @@ TEST(Software, IsBasedOnAnotherAndPartOfTheHash) {
   const std::string base = write("base", "gradient_bytes: 8\nkept: {gh100: {bf16: 0.9}}\n");
   const std::string derived = write("derived", "based_on: base.yaml\noptimizer_bytes: 6\n");
   const auto hash = [&] {
-    return open_iteration_inputs(scenario_with({"software=" + derived})).software_file.hash;
+    return open_inputs(scenario_with({"software=" + derived})).software_file.hash;
   };
   EXPECT_EQ(scenario_with({"software=" + derived}).gradient_bytes, 8);
   EXPECT_EQ(gpu_with({"software=" + derived}).training.at(DataType::fp8), 0.9);

@@ -134,7 +134,7 @@ TEST_F(SynthTest, IterationsPlayIt) {
       "synth: {tokens: 512, sequences: 8, layers: 2}\nparallel: {ep: 8}\n"
       "batch: {global: 8, sequence: 64}\n");
   EXPECT_TRUE(s.plays_choices());
-  EXPECT_EQ(open_iteration_inputs(s).trace.total_tokens(), 512);
+  EXPECT_EQ(open_inputs(s).trace.total_tokens(), 512);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 
 #include "sim/base/data_files.h"
 #include "sim/import/importer.h"
+#include "sim/iteration/planner.h"
 #include "sim/mechanism/unsuitable.h"
-#include "sim/policy/step_plan.h"
 #include "sim/topology/reader.h"
 #include "tests/trace/scratch.h"
 
@@ -80,12 +80,12 @@ inline RoutingTrace imported(const std::string& file, int experts, int first_lay
 }
 
 /// A planner of a shipped policy; nothing when the cluster does not suit it.
-inline std::optional<StepPlanner> make_planner(const std::string& policy, const Topology& topology,
-                                               const MoeModel& model, const RoutingTrace& trace,
-                                               const PlannerOptions& options) {
+inline std::optional<Planner> make_planner(const std::string& policy, const Topology& topology,
+                                           const MoeModel& model, const RoutingTrace& trace,
+                                           const PlannerOptions& options) {
   try {
-    return std::make_optional<StepPlanner>(read_system(data_file("models/system", policy)),
-                                           topology, model, trace, options);
+    return std::make_optional<Planner>(read_system(data_file("models/system", policy)), topology,
+                                       model, trace, options);
   } catch (const Unsuitable&) {
     return std::nullopt;
   }
@@ -93,7 +93,7 @@ inline std::optional<StepPlanner> make_planner(const std::string& policy, const 
 
 /// The plan of a step; nothing when the policy refuses its tokens, as rules do that few experts or
 /// missing weights do not suit.
-inline std::optional<StepPlan> plan_step(StepPlanner& planner, const Batch& batch, int step) {
+inline std::optional<PlannedStep> plan_step(Planner& planner, const Batch& batch, int step) {
   try {
     return planner.plan(batch, step);
   } catch (const Unsuitable&) {

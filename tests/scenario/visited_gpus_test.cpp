@@ -103,17 +103,17 @@ TEST_P(VisitedGpus, AreAtMostThoseAllowed) {
       PlannerOptions options{std::min(8, topology.gpu_count()), {0, 1}, true, true};
       options.batches = batches.batches;
       try {
-        StepPlanner planner(system, topology, model, trace, options);
+        Planner planner(system, topology, model, trace, options);
         for (int s = 0; s < 2; ++s) {
           const Batch& batch = batches.batches[static_cast<std::size_t>(s)];
-          const StepPlan planned = planner.plan(batch, s);
-          for (const LayerRouting& layer : routing_of(planned, batch)) {
+          const PlannedStep planned = planner.plan(batch, s);
+          for (const LayerRouting& layer : routing_of(planned)) {
             const auto place_of = [&](GpuId gpu) {
               return rule.nodes ? topology.host_of(gpu) : gpu.value;
             };
             ASSERT_LE(most_visited(layer, place_of), rule.allowed) << rule.routing << " step " << s;
           }
-          prove_delivery(planned, batch);
+          prove_delivery(planned);
           expect_links_carry(PricedPlan(planned.plan, topology), topology);
           ++planned_steps;
         }

@@ -30,6 +30,8 @@ class Result:
     """What a comparison found: `document`, as `--json` writes it; `cases`, a dict per row of the table."""
 
     def __init__(self, document):
+        if document.get("format_version", 2) != 2 or document.get("format", "moesim-result") != "moesim-result":
+            raise ValueError("a result of an older or a newer moesim, whose figures have other names: simulate again with --json")
         self.document = document
         self.cases = document["cases"]
 
@@ -39,10 +41,7 @@ class Result:
         with open(path, encoding="utf-8") as file:
             return cls(json.load(file))
 
-    @property
-    def time(self):
-        """The name of the time that cases are compared by: step_s, or iteration_s of whole iterations."""
-        return "iteration_s" if self.document["format"] == "moesim-iterations" else "step_s"
+    time = "step_s"  # the name of the time that cases are compared by, of a step or an iteration
 
     def records(self):
         """A flat dict per case, as `pandas.DataFrame(result.records())` takes it. Figures of single layers are left out."""

@@ -110,7 +110,7 @@ function caseSections(id, result) {
 const interruption = ({interrupted}) => interrupted ? element("p", {class: "banner"},
   `Interrupted: ${interrupted.done} of ${counted(interrupted.cases, "case")} are done; the others have no results.`) : "";
 
-for (const format of ["moesim-result", "moesim-iterations"]) FORMATS[format].draw = caseSections;
+FORMATS["moesim-result"].draw = caseSections;
 
 function article(result, index) {
   const id = `r${index + 1}`;

@@ -20,7 +20,7 @@ function stepCase(raw) {
 
 function iterationCase(raw) {
   return {
-    time: raw.iteration_s, steps: raw.iterations, load: raw.load_max_over_mean,
+    time: raw.step_s, gpus: raw.gpus, steps: raw.steps, load: raw.load_max_over_mean,
     memory: raw.peak_memory.bytes, room: raw.peak_memory.gpu_memory_bytes, notes: raw.notes || [],
     migration: raw.migration_share || null, slowest: raw.slowest_compute_s, overlapped: raw.overlapped_s, tokens: raw.tokens_per_s_per_gpu,
     tflops: raw.tflops_per_gpu || null, mfu: raw.mfu || null, fullest: raw.peak_memory, lossy: raw.lossy || "",
@@ -50,7 +50,7 @@ function grouped(values, keyOf) {
   return groups;
 }
 
-/** Cases that compare have one baseline; results of older versions do not name it. */
+/** Cases that compare have one baseline. */
 function groupOf({raw, topology, fidelity}) {
   return raw.baseline ? JSON.stringify([raw.baseline, fidelity]) : `${topology} ${fidelity}`;
 }
@@ -132,8 +132,10 @@ function casesOf(kind, unit, name, document) {
 /** Kinds of documents, by their `format`. `read(name, document)`: {kind, name, document, cases, inputs, setting, and what
  *  its drawing needs}; `draw(id, result)`: {title, answers: [[what, figure, beside]], bar: controls, sections}. */
 const FORMATS = {
-  "moesim-result": {read: (name, document) => casesOf("steps", "step", name, document)},
-  "moesim-iterations": {read: (name, document) => casesOf("iterations", "iteration", name, document)},
+  "moesim-result": {
+    read: (name, document) => document.step === "iteration" ? casesOf("iterations", "iteration", name, document)
+      : casesOf("steps", "step", name, document),
+  },
 };
 
 const resultOf = ({name, document}) => FORMATS[document.format].read(name, document);

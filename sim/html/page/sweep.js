@@ -45,7 +45,7 @@ function sweepOf(name, document) {
   const inputs = [["result file", name], ["grid", `${document.file} (xxh3 ${document.grid})`], ["simulated by", document.versions.map(version => `moesim ${version}`)],
     ...Object.entries(document.inputs).map(([what, hashes]) => [what, hashes.map(hash => `xxh3 ${hash}`)])];
   return {kind: "sweep", name, document, cases: [], inputs, setting: `${document.file}: ${axes.map(axis => `${axis.values.length} × ${axis.name}`).join(", ")}`,
-    rows, ran, axes, figures, time: figures.includes("step_s") ? "step_s" : "iteration_s", unit: figures.includes("step_s") ? "step" : "iteration"};
+    rows, ran, axes, figures, time: "step_s", unit: figures.includes("parts_s.bubble") ? "iteration" : "step"};
 }
 
 /** Rows without figures, by state and reason; `where`: values of axes that all of them have and not all rows. */
@@ -76,7 +76,7 @@ const rowOfTable = (row, columns) => element("tr", {}, columns.map(column => {
   return element("td", {class: column.left ? "name wrapped" : ""}, value === null || value === undefined ? "–" : column.text(value));
 }));
 
-const SHOWN_FIGURES = ["step_s", "iteration_s", "total.exposed_communication_s", "tokens_per_s_per_gpu", "mfu", "usd_per_million_tokens", "joules_per_token", "peak_memory_bytes", "peak_memory.bytes"];
+const SHOWN_FIGURES = ["step_s", "total.exposed_communication_s", "tokens_per_s_per_gpu", "mfu", "usd_per_million_tokens", "joules_per_token", "peak_memory_bytes", "peak_memory.bytes"];
 const MOST_ROWS = 1000;
 
 function rowSection(id, result) {

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "sim/policy/step_plan.h"
+#include "sim/iteration/planner.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {
@@ -168,8 +168,8 @@ TEST(Padding, ParametersWithoutEffectAreErrors) {
 }
 
 /// A plan of one layer by routing and dispatch of the given texts, proven to deliver.
-StepPlan proven_plan(const std::string& routing, const std::string& dispatch,
-                     const Topology& topology, const Tokens& tokens, const MoeModel& model) {
+PlannedStep proven_plan(const std::string& routing, const std::string& dispatch,
+                        const Topology& topology, const Tokens& tokens, const MoeModel& model) {
   const SystemSpec system = parse_system(
       fmt::format("{{name: t, source: test, routing: {}, placement: contiguous, schedule: "
                   "sequential, dispatch: {}}}",
@@ -180,9 +180,9 @@ StepPlan proven_plan(const std::string& routing, const std::string& dispatch,
   options.ep = topology.gpu_count();
   options.layers = {0};
   options.explicit_rows = true;
-  StepPlanner planner(system, topology, model, trace, options);
-  StepPlan planned = planner.plan(tokens.batch, 0);
-  LayerRouting layer{0, {}, planned.chosen[0], &planned.layers[0].assignment()};
+  Planner planner(system, topology, model, trace, options);
+  PlannedStep planned = planner.plan(tokens.batch, 0);
+  LayerRouting layer{0, {}, planned.layers[0].chosen, &planned.layers[0].assignment()};
   for (std::size_t r = 0; r < tokens.batch.ranks.size(); ++r) {
     for (std::int64_t t = 0; t < tokens.batch.ranks[r][0].count; ++t) {
       layer.source.emplace_back(static_cast<std::int64_t>(r));
@@ -210,7 +210,7 @@ TEST(Padding, WhatACapacityLeavesIsDelivered) {
   const Tokens tokens(8, 16, 3, 12, ids, 8);
   for (const char* kind : {"padded", "two-hop", "two-hop, order: inter-first", "tutel"}) {
     for (const char* rule : {"tutel", "deepspeed", "megatron"}) {
-      const StepPlan planned = proven_plan(
+      const PlannedStep planned = proven_plan(
           fmt::format("{{kind: capacity, rule: {}, factor: 1.5}}", rule),
           fmt::format("{{kind: {}, padding: capacity, rule: {}, factor: 1.5}}", kind, rule),
           topology, tokens, model);

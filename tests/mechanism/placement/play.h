@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/policy/step_plan.h"
+#include "sim/iteration/planner.h"
 #include "tests/mechanism/layer_tokens.h"
 
 namespace moesim {

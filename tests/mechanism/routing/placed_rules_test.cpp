@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <set>
 
+#include "sim/iteration/planner.h"
 #include "sim/mechanism/routing/serving_gpus.h"
-#include "sim/policy/step_plan.h"
 #include "tests/mechanism/random_layers.h"
 #include "tests/mechanism/routing/recorded_layer.h"
 #include "tests/trace/synthesize.h"
@@ -34,15 +34,15 @@ class Steps {
     }
   }
   /// The plan of the last step.
-  StepPlan last(const std::string& routing, const std::string& placement,
-                const std::string& dispatch) const {
+  PlannedStep last(const std::string& routing, const std::string& placement,
+                   const std::string& dispatch) const {
     const SystemSpec system = parse_system(
         fmt::format("{{name: t, source: test, routing: {}, placement: {}, dispatch: {}, "
                     "schedule: sequential}}",
                     routing, placement, dispatch),
         "test");
-    StepPlanner planner(system, topology_, model_, trace_,
-                        {topology_.gpu_count(), {0}, false, true});
+    Planner planner(system, topology_, model_, trace_,
+                    PlannerOptions{topology_.gpu_count(), {0}, false, true});
     for (std::size_t s = 0; s + 1 < batches_.size(); ++s) {
       planner.plan(batches_[s], static_cast<int>(s));
     }
@@ -96,7 +96,7 @@ TEST(OccultByHand, RescheduledTokensVisitFewGpus) {
 // On the rescheduled GPUs only {0, 1} has to change: it keeps the GPU of 0 and takes 2 there.
 TEST(OccultByHand, PruningIsToTheRescheduledGpus) {
   const Steps steps(2, 4, hand_case(), 2);
-  const StepPlan plan = steps.last("{kind: occult-prune, gpus: 1}", occult, "dedup");
+  const PlannedStep plan = steps.last("{kind: occult-prune, gpus: 1}", occult, "dedup");
   EXPECT_EQ(plan.layers[0].assignment().placement().table(),
             (SlotTable{{ExpertId(0), ExpertId(2)}, {ExpertId(1), ExpertId(3)}}));
   EXPECT_EQ(plan.change.replaced_choices, 2);
@@ -107,7 +107,7 @@ TEST(OccultByHand, PruningIsToTheRescheduledGpus) {
   expected[18] = expected[19] = {0, 2};
   for (std::size_t t = 0; t < expected.size(); ++t) {
     std::vector<int> chosen;
-    for (const ExpertId e : plan.chosen[0][t]) chosen.push_back(e.value);
+    for (const ExpertId e : plan.layers[0].chosen[t]) chosen.push_back(e.value);
     EXPECT_EQ(chosen, expected[t]) << "token " << t;
   }
 }
@@ -126,8 +126,8 @@ TEST(OccultByHand, RowsPerTokenAreAtMostTheGpusAllowed) {
   EXPECT_GT(steps.rows(occult, "dedup"), 5 * 1024 / 2);
   for (const char* placement : {"contiguous", "{kind: occult, profile: 1}"}) {
     for (const char* by : {"similarity", "score"}) {
-      const StepPlan plan = steps.last(fmt::format("{{kind: occult-prune, gpus: 2, by: {}}}", by),
-                                       placement, "dedup");
+      const PlannedStep plan = steps.last(
+          fmt::format("{{kind: occult-prune, gpus: 2, by: {}}}", by), placement, "dedup");
       EXPECT_LE(plan.layers[0].counts.phases[0].total(), 2 * 1024u) << placement << " " << by;
       EXPECT_GT(plan.change.replaced_choices, 0);
     }

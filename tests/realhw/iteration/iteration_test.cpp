@@ -10,7 +10,7 @@
 #include "realhw/core/reference_iteration.h"
 #include "realhw/host/local_run.h"
 #include "sim/mechanism/unsuitable.h"
-#include "sim/scenario/policy_iterations.h"
+#include "sim/scenario/executable_steps.h"
 #include "tests/realhw/program_rules.h"
 
 namespace moesim {
@@ -26,8 +26,8 @@ class RealIteration {
  public:
   explicit RealIteration(const Changes& changes)
       : scenario_(read_scenario(MOESIM_ROOT "/scenarios/iteration-hardware.yaml", flags(changes))),
-        inputs_(open_iteration_inputs(scenario_)) {
-    PolicyIterations planned(scenario_, inputs_, inputs_.clusters[0], inputs_.systems[0]);
+        inputs_(open_inputs(scenario_)) {
+    ExecutableSteps planned(scenario_, inputs_, inputs_.clusters[0], inputs_.systems[0]);
     step_ = planned.next();
     const MoeModel& model = inputs_.model;
     real_ = std::make_unique<RealStep>(

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sim/base/data_files.h"
-#include "sim/policy/step_plan.h"
+#include "sim/iteration/planner.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {
@@ -63,7 +63,7 @@ struct FsepSteps {
       options.layers.push_back(static_cast<int>(l));
     }
     const SystemSpec system = system_of(placement);
-    StepPlanner planner(system, topology, model, trace, options);
+    Planner planner(system, topology, model, trace, options);
     for (int s = 0; s < trace.step_count(); ++s) {
       Batch batch;
       batch.step = s;
@@ -77,7 +77,7 @@ struct FsepSteps {
   SlotTable slots(std::size_t step) const {
     return plans[step].layers[0].assignment().placement().table();
   }
-  std::vector<StepPlan> plans;
+  std::vector<PlannedStep> plans;
   std::vector<LoadMatrix> loads;  // [step] of the first layer
 };
 

@@ -55,7 +55,7 @@ TEST(FsepPlacement, ANewLayoutMovesNothing) {
   const FsepSteps replay("{kind: fsep, slots: 2}", bare_nodes(2, 4), model,
                          trace_of(model, 8, 1, 3, [](int s) { return s; }), 8);
   EXPECT_NE(replay.slots(1), replay.slots(2));
-  for (const StepPlan& step : replay.plans) {
+  for (const PlannedStep& step : replay.plans) {
     EXPECT_TRUE(step.layers[0].decision.migrate.empty());
     EXPECT_EQ(step.layers[0].decision.gather[0].traffic,
               replay.plans[0].layers[0].decision.gather[0].traffic);
@@ -103,8 +103,9 @@ TEST(FsepPlacement, ForwardAloneRestoresOnce) {
   const LayerDecision& decision = replay.plans[0].layers[0].decision;
   EXPECT_TRUE(decision.regather.empty());
   EXPECT_TRUE(decision.reduce.empty());
-  EXPECT_EQ(replay.plans[0].memory[0].weights, Bytes(2 * 8 * 192 / 8 * 2));
-  EXPECT_EQ(replay.plans[0].memory[0].gathered, Bytes(2 * 2 * 192 * 2));  // two layers, two slots
+  const MemoryUse& use = replay.plans[0].memory.peaks[0].use;
+  EXPECT_EQ(use.of(MemoryPart::weights), Bytes(2 * 8 * 192 / 8 * 2));
+  EXPECT_EQ(use.of(MemoryPart::gathered), Bytes(2 * 2 * 192 * 2));  // two layers, two slots
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST_P(PublishedVolume, OfThePlanAndItsMemory) {
   const RoutingTrace trace = trace_of(model, 32, 2, 2, [](int) { return 0; });
   const FsepSteps replay(fmt::format("{{kind: fsep, slots: {}}}", slots), laer_a100(), model, trace,
                          32);
-  for (const StepPlan& step : replay.plans) {
+  for (const PlannedStep& step : replay.plans) {
     std::map<int, std::vector<std::int64_t>> sent, received;  // [layer][gpu]
     for (const Op& op : step.plan.ops) {
       if (op.stream != Stream::param) continue;
@@ -54,11 +54,12 @@ TEST_P(PublishedVolume, OfThePlanAndItsMemory) {
       EXPECT_THAT(sent[layer], testing::Each(3 * volume));  // two restores and a reduce
       EXPECT_THAT(received[layer], testing::Each(3 * volume));
     }
-    for (const GpuMemory& gpu : step.memory) {
-      const std::int64_t kept = gpu.weights.value + gpu.gradients.value + gpu.optimizer.value;
-      EXPECT_EQ(kept, 2 * 16 * model.experts * psi / 32);  // of two layers
+    for (const MemoryPeak& gpu : step.memory.peaks) {
+      const Bytes kept = gpu.use.of(MemoryPart::weights) + gpu.use.of(MemoryPart::gradients) +
+                         gpu.use.of(MemoryPart::optimizer);
+      EXPECT_EQ(kept.value, 2 * 16 * model.experts * psi / 32);  // of two layers
       // Two layers' weights, two gradients and a receive buffer, `slots` experts each.
-      EXPECT_EQ(gpu.gathered, Bytes(5 * slots * psi * 2));
+      EXPECT_EQ(gpu.use.of(MemoryPart::gathered), Bytes(5 * slots * psi * 2));
     }
   }
 }
@@ -106,7 +107,7 @@ TEST(FsepPlacement, PlanningTakesThePublishedTimeAndIsHidden) {
   EXPECT_EQ(hidden.plans[0].planning(), Seconds(0));
   EXPECT_DOUBLE_EQ(hidden.plans[1].planning().value, 2 * 0.52e-3);  // two layers
   EXPECT_EQ(replay(", planner: flex").plans[1].planning(), Seconds(0));
-  const auto host_work = [](const StepPlan& step) {
+  const auto host_work = [](const PlannedStep& step) {
     std::size_t gpus = 0;
     for (const Op& op : step.plan.ops) {
       gpus += op.key.kind == OpKind::planning ? op.group.size() : 0;

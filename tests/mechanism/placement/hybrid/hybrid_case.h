@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/policy/step_plan.h"
+#include "sim/iteration/planner.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {
@@ -35,21 +35,21 @@ struct HybridCase {
     model.top_k = top_k;
     model.expert_ffn = 8;
   }
-  StepPlan plan(const std::string& placement, const std::string& dispatch, bool backward = true,
-                const std::string& schedule = "{kind: overlap, gather: step}") const {
+  PlannedStep plan(const std::string& placement, const std::string& dispatch, bool backward = true,
+                   const std::string& schedule = "{kind: overlap, gather: step}") const {
     const SystemSpec system =
         parse_system("{name: t, source: test, routing: identity, placement: " + placement +
                          ", dispatch: " + dispatch + ", schedule: " + schedule + "}",
                      "test");
-    StepPlanner planner(system, topology, model, trace, {ep, {0}, backward, true});
+    Planner planner(system, topology, model, trace, PlannerOptions{ep, {0}, backward, true});
     return planner.plan(tokens.batch, 0);
   }
-  StepPlan hybrid(const std::string& options, bool backward = true) const {
+  PlannedStep hybrid(const std::string& options, bool backward = true) const {
     return plan("{kind: hybridep, " + options + "}", "hybridep", backward);
   }
   /// The plan delivers every token and result once.
-  void prove(const StepPlan& planned) const {
-    LayerRouting routing{0, {}, planned.chosen[0], &planned.layers[0].assignment()};
+  void prove(const PlannedStep& planned) const {
+    LayerRouting routing{0, {}, planned.layers[0].chosen, &planned.layers[0].assignment()};
     for (std::size_t r = 0; r < tokens.batch.ranks.size(); ++r) {
       const auto count = static_cast<std::size_t>(tokens.batch.ranks[r][0].count);
       routing.source.insert(routing.source.end(), count, GpuId(static_cast<std::int64_t>(r)));
@@ -83,7 +83,8 @@ struct Sent {
   std::int64_t bytes = 0;
   bool operator==(const Sent&) const = default;
 };
-inline Sent between(const StepPlan& planned, const std::string& name, Pass pass = Pass::forward) {
+inline Sent between(const PlannedStep& planned, const std::string& name,
+                    Pass pass = Pass::forward) {
   Sent sent;
   for (const Op* op : exchanges(planned.plan, name)) {
     if (op->key.pass != pass) continue;

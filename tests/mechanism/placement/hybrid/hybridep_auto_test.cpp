@@ -83,7 +83,7 @@ double step_of(const HybridCase& c, const Grid& g, const std::string& domains) {
       std::make_shared<const GpuModel>(read_gpu_model(data_file("models/gpu", "h100-sxm")));
   const auto backend =
       make_port_backend(c.topology, GpuModels(static_cast<std::size_t>(g.nodes * g.gpus), gpu));
-  const StepPlan planned = c.hybrid("domains: " + domains + ", " + g.options);
+  const PlannedStep planned = c.hybrid("domains: " + domains + ", " + g.options);
   return backend->run(planned.plan).makespan.value;
 }
 

@@ -102,7 +102,7 @@ TEST_P(HybridEpTableIv, PortFollowsTheStreamModelToTheBestDomain) {
     by_time[port] = s;
   }
   EXPECT_EQ(by_time.begin()->second, p.best);
-  const StepPlan automatic =
+  const PlannedStep automatic =
       c.hybrid(fmt::format("domains: auto, pre_expert: {} ms", p.pre_expert * 1e3), false);
   EXPECT_EQ(automatic.layers[0].assignment().placement().slots_on(GpuId(0)), p.best);
 }

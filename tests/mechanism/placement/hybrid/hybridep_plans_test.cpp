@@ -15,13 +15,13 @@
 namespace moesim {
 namespace {
 
-std::string text_of(const StepPlan& planned) { return to_text(planned.plan); }
+std::string text_of(const PlannedStep& planned) { return to_text(planned.plan); }
 
 TEST(HybridEpTest, PairsOfAPlanAreThoseOfTableVII) {
   for (const int gpus : {8, 16, 32}) {
     const HybridCase c = even_case(1, gpus, gpus);
     for (int s = 1; s <= gpus; s *= 2) {
-      const StepPlan planned = c.hybrid(fmt::format("domains: {}", s));
+      const PlannedStep planned = c.hybrid(fmt::format("domains: {}", s));
       c.prove(planned);
       const Sent tokens = between(planned, "dispatch-alltoall");
       const Sent experts = between(planned, "gather-experts");
@@ -50,7 +50,7 @@ TEST(HybridEpTest, AllPairsOfEightExperts) {
   const std::vector<std::int64_t> rows = {49, 42, 28, 0};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const int s = 1 << i;
-    const StepPlan planned = c.hybrid(fmt::format("domains: {}", s));
+    const PlannedStep planned = c.hybrid(fmt::format("domains: {}", s));
     c.prove(planned);
     const Sent tokens = between(planned, "dispatch-alltoall");
     EXPECT_EQ(tokens.bytes, 8 * rows[i] * 4096);
@@ -63,7 +63,7 @@ TEST(HybridEpTest, AllPairsOfEightExperts) {
 // GPU forwards the 2 experts that it holds; 16 pairs exchange tokens over nodes, none inside.
 TEST(HybridEpTest, TwoLevelsForwardWhatTheFirstGathered) {
   const HybridCase c = even_case(4, 4, 16);
-  const StepPlan planned = c.hybrid("domains: [2, 4]");
+  const PlannedStep planned = c.hybrid("domains: [2, 4]");
   c.prove(planned);
   const auto sent = [](const Op& op) {
     Sent sum;
@@ -92,7 +92,7 @@ TEST(HybridEpTest, TwoLevelsForwardWhatTheFirstGathered) {
 TEST(HybridEpTest, ThePrintedRuleDeliversToo) {
   const HybridCase c = random_case(11, 4, 4);
   for (const char* const levels : {"hybridep", "{kind: hybridep, levels: flat}"}) {
-    const StepPlan planned =
+    const PlannedStep planned =
         c.plan("{kind: hybridep, domains: [2, 4], match: finer, compression: 50}", levels);
     c.prove(planned);
     EXPECT_EQ(between(planned, "gather-experts").pairs, 16 + 192);
@@ -116,9 +116,9 @@ TEST(HybridEpTest, DomainsOfOneArePlainExpertParallelism) {
 
 TEST(HybridEpTest, DomainsOfOneOnTwoLevelsAreHierarchicalWithoutDeduplication) {
   const HybridCase c = random_case(3, 2, 4);
-  const StepPlan planned = c.hybrid("domains: [1, 1]");
+  const PlannedStep planned = c.hybrid("domains: [1, 1]");
   c.prove(planned);
-  const StepPlan hops = c.plan("contiguous", "{kind: hierarchical, depth: 2, dedup: false}");
+  const PlannedStep hops = c.plan("contiguous", "{kind: hierarchical, depth: 2, dedup: false}");
   EXPECT_EQ(planned.layers[0].counts.phases, hops.layers[0].counts.phases);
   EXPECT_EQ(planned.layers[0].counts.slots, hops.layers[0].counts.slots);
 }
@@ -130,7 +130,7 @@ TEST(HybridEpTest, LevelsCarryTheBytesOfTheirDomains) {
   for (const int outer : {1, 2, 4}) {
     for (const int inner : {1, 2, 4}) {
       const ExpertDomains domains({{4, outer}, {4, inner}});
-      const StepPlan planned = c.hybrid(fmt::format("domains: [{}, {}]", outer, inner));
+      const PlannedStep planned = c.hybrid(fmt::format("domains: [{}, {}]", outer, inner));
       c.prove(planned);
       const auto tokens = token_exchanges(domains, loads, home, Bytes(row_bytes));
       for (int level = 0; level < 2; ++level) {
@@ -153,14 +153,14 @@ TEST(HybridEpTest, ALevelThatIsOneDomainExchangesNoTokens) {
   EXPECT_TRUE(exchanges(c.hybrid("domains: [1, 4]").plan, "dispatch-level-1").empty());
   EXPECT_EQ(exchanges(c.hybrid("domains: [1, 4]").plan, "dispatch-level-0").size(), 4u);
   EXPECT_TRUE(exchanges(c.hybrid("domains: [2, 1]").plan, "dispatch-level-0").empty());
-  const StepPlan all = c.hybrid("domains: [2, 4]");
+  const PlannedStep all = c.hybrid("domains: [2, 4]");
   c.prove(all);
   EXPECT_EQ(between(all, "dispatch-level-1").bytes, 0);
 }
 
 TEST(HybridEpTest, RunsOfRanksGatherByThemselves) {
   const HybridCase c = even_case(2, 4, 4, 4);
-  const StepPlan planned = c.hybrid("domains: 2");
+  const PlannedStep planned = c.hybrid("domains: 2");
   c.prove(planned);
   EXPECT_EQ(between(planned, "gather-experts"), (Sent{8, 8 * expert_bytes}));
   for (const Op* op : exchanges(planned.plan, "gather-experts")) {
@@ -172,7 +172,7 @@ TEST(HybridEpTest, RunsOfRanksGatherByThemselves) {
 
 TEST(HybridEpTest, BackwardReducesWhatWasGatheredTheOtherWayRound) {
   const HybridCase c = random_case(7, 2, 4);
-  const StepPlan planned = c.hybrid("domains: [2, 2]");
+  const PlannedStep planned = c.hybrid("domains: [2, 2]");
   const auto gathers = exchanges(planned.plan, "gather-experts");
   const auto reduces = exchanges(planned.plan, "reduce-gradients");
   ASSERT_EQ(gathers.size(), 2u);
@@ -189,7 +189,7 @@ TEST(HybridEpTest, BackwardReducesWhatWasGatheredTheOtherWayRound) {
 TEST(HybridEpTest, CompressedExpertsAreEncodedOnceAndDecodedLast) {
   const HybridCase c = random_case(8, 2, 4);
   const std::string options = "domains: [2, 2], compression: 50";
-  const StepPlan planned = c.hybrid(options);
+  const PlannedStep planned = c.hybrid(options);
   // 3072 parameters: 2 / (50 (2 + 4)) of them, 20 pairs of 6 bytes.
   const std::int64_t message = 120;
   EXPECT_EQ(between(planned, "gather-experts"), (Sent{8 + 8, (8 * 2 + 8 * 4) * message}));
@@ -214,12 +214,12 @@ TEST(HybridEpTest, CompressedExpertsAreEncodedOnceAndDecodedLast) {
   // A ring: 2 x 7/8 of an expert to the next rank.
   EXPECT_EQ(between(planned, "shared-expert", Pass::backward),
             (Sent{8, 8 * 2 * 7 * (expert_bytes / 8)}));
-  const StepPlan whole = c.hybrid(options + ", gradients: whole");
+  const PlannedStep whole = c.hybrid(options + ", gradients: whole");
   EXPECT_EQ(between(whole, "reduce-gradients", Pass::backward).bytes,
             (8 * 2 + 8 * 4) * expert_bytes);
   EXPECT_TRUE(
       exchanges(c.hybrid("domains: [1, 1], compression: 50").plan, "shared-expert").empty());
-  const StepPlan fused = c.hybrid(options + ", fused: true");
+  const PlannedStep fused = c.hybrid(options + ", fused: true");
   for (const Op& op : fused.plan.ops) {
     if (op.label != "gather-experts-decode") continue;
     const std::int64_t read = std::llround(0.55 * (message + expert_bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/compare/iteration_timelines.h"
+#include "sim/compare/step_timelines.h"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,14 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/compare/memory_views.h"
+
 namespace moesim {
 namespace {
 
 /// What the fullest GPU holds from the start of each turn of its stage on; turns of weight
 /// gradients alone count to the turn before them.
-std::vector<MemoryMoment> moments_of(const IterationPlan& planned, const Pipeline& pipeline,
+std::vector<MemoryMoment> moments_of(const PlannedStep& planned, const Pipeline& pipeline,
                                      GpuId gpu, const Timeline& timeline) {
   std::map<std::tuple<int, int, bool>, Seconds> starts;  // by microbatch, chunk, backward
   for (std::size_t i = 0; i < timeline.ops.size(); ++i) {
@@ -45,18 +47,17 @@ std::vector<MemoryMoment> moments_of(const IterationPlan& planned, const Pipelin
 
 }  // namespace
 
-IterationTimelines::IterationTimelines(const TimelineFile* file, int worker,
-                                       std::vector<std::string> names, const Topology& topology,
-                                       const Pipeline& pipeline)
+StepTimelines::StepTimelines(const TimelineFile* file, int worker, std::vector<std::string> names,
+                             const Topology& topology, const Planner& planner)
     : file_(file),
       worker_(worker),
       names_(std::move(names)),
       topology_(topology),
-      pipeline_(pipeline) {
+      planner_(planner) {
   if (file_ != nullptr) events_.emplace(file_->events(worker_));
 }
 
-void IterationTimelines::open_case(const IterationPlan& planned) {
+void StepTimelines::open_case(const PlannedStep& planned) {
   const std::vector<int> stages = stages_of(planned.memory);
   const auto index = worker_ * static_cast<int>(names_.size()) + static_cast<int>(cases_.size());
   cases_.emplace_back(*events_,
@@ -65,16 +66,32 @@ void IterationTimelines::open_case(const IterationPlan& planned) {
                       topology_);
 }
 
-void IterationTimelines::add(std::size_t fidelity, const IterationPlan& planned,
-                             const PricedPlan& priced, const Timeline& timeline, int iteration) {
-  if (file_ == nullptr || iteration >= file_->choice().steps) return;
-  if (fidelity == cases_.size()) open_case(planned);
-  const GpuId gpu = fullest(planned.memory.peaks);
-  cases_[fidelity].add_memory(gpu, moments_of(planned, pipeline_, gpu, timeline));
-  cases_[fidelity].add(priced, timeline, fmt::format("iteration {}", iteration));
+/// Turn by turn of the fullest GPU; of MoE layers by themselves that of every rank, which is there
+/// all the time.
+void StepTimelines::add_memory(std::size_t fidelity, const PlannedStep& planned,
+                               const Timeline& timeline) {
+  const MemoryPeaks& peaks = planned.memory.peaks;
+  if (!planner_.spec().only_layers) {
+    const GpuId gpu = fullest(peaks);
+    const Pipeline& pipeline = planner_.shape().pipeline;
+    cases_[fidelity].add_memory(gpu, moments_of(planned, pipeline, gpu, timeline));
+    return;
+  }
+  for (const GpuId gpu : chosen_ranks(file_->choice(), planned.plan.gpus)) {
+    const Bytes held = peaks[gpu.index()].use.total();
+    cases_[fidelity].add_memory(gpu, {{Seconds(0), {{"all", static_cast<double>(held.value)}}}});
+  }
 }
 
-void IterationTimelines::finish() {
+void StepTimelines::add(std::size_t fidelity, const PlannedStep& planned, const PricedPlan& priced,
+                        const Timeline& timeline, int index, const std::string& title) {
+  if (file_ == nullptr || index >= file_->choice().steps) return;
+  if (fidelity == cases_.size()) open_case(planned);
+  add_memory(fidelity, planned, timeline);
+  cases_[fidelity].add(priced, timeline, title);
+}
+
+void StepTimelines::finish() {
   if (events_) events_->flush();
 }
 

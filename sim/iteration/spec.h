@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An iteration as its planner takes it.
+// A step as its planner takes it.
 #pragma once
 
 #include "sim/iteration/iteration_spec.h"
@@ -12,11 +12,15 @@ namespace moesim {
 /// weights add to main gradients of so many bytes.
 TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes);
 
-struct IterationOptions {
+/// What is planned: which blocks, passes and microbatches. A step of MoE layers has only those
+/// blocks (with a coarse attention, where the model has one), one stage and one microbatch.
+struct Spec {
   IterationSpec spec = {};
   TrainingState state = {};
   bool optimizer = true;       // the end of the iteration: sums of gradients, update, new weights
   bool explicit_rows = false;  // token lists for real execution
+  bool only_layers = false;    // MoE layers and nothing around them
+  bool backward = true;        // after the forward pass
 
   /// Of GEMMs: all forms of 8 bits count as fp8.
   DataType gemm_type() const {

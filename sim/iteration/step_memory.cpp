@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/iteration/iteration_memory.h"
+#include "sim/iteration/step_memory.h"
 
 #include <fmt/format.h>
 
@@ -71,7 +71,8 @@ std::string text_of_parts(const MemoryUse& use) {
   return text;
 }
 
-void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::string& policy) {
+void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::string& policy,
+                  const std::optional<std::string>& layers) {
   std::size_t worst = peaks.size();
   Bytes excess(0);
   for (std::size_t g = 0; g < peaks.size(); ++g) {
@@ -80,12 +81,16 @@ void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::st
   }
   if (worst == peaks.size()) return;
   const MemoryPeak& peak = peaks[worst];
+  const std::string what = layers && !layers->empty() ? " for " + *layers : "";
+  const std::string when = layers ? "" : " " + peak.when();
   throw Unsuitable(
-      fmt::format("policy '{}' needs {} on GPU {} {}, which has {} for tensors: {} too much ({})",
-                  policy, to_string(peak.use.total()), worst, peak.when(),
+      fmt::format("policy '{}' needs {}{} on GPU {}{}, which has {} for tensors: {} too much ({})",
+                  policy, to_string(peak.use.total()), what, worst, when,
                   to_string(gpus[worst]->memory), to_string(excess), text_of_parts(peak.use)),
-      "more pipeline stages, tensor-parallel GPUs, replicas with zero: 1, recompute, or smaller "
-      "micro batches; or memory: ignore");
+      layers ? "fewer slots or tokens per rank, more GPUs, other gradient_bytes or "
+               "optimizer_bytes; or memory: ignore"
+             : "more pipeline stages, tensor-parallel GPUs, replicas with zero: 1, recompute, or "
+               "smaller micro batches; or memory: ignore");
 }
 
 }  // namespace moesim

@@ -3,24 +3,28 @@
 #pragma once
 
 #include "sim/saved/saved_steps.h"
-#include "sim/scenario/inputs.h"
+#include "sim/scenario/policy_planner.h"
 
 namespace moesim {
 
 /// Plans the steps of one policy, one after the other, with explicit rows.
-class PolicySteps {
+class ExecutableSteps {
  public:
-  /// All of these must outlive it.
-  PolicySteps(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,
-              const SystemSpec& system);
-  bool done() const { return next_ == cluster_.batches.batches.size(); }
-  /// Throws Unsuitable as the planner does.
+  /// All of these must outlive it. Throws Error naming the rule where hardware cannot execute them.
+  ExecutableSteps(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,
+                  const SystemSpec& system);
+  bool done() const { return next_ == steps_.count(); }
+  /// Throws Unsuitable as the planner does, and for iterations that move experts' parameters.
   ExecutableStep next();
 
  private:
+  HeldIteration held() const;
+  void add_layer(const PlannedLayer& layer, int microbatch, ExecutableStep& step) const;
+
   const ClusterInput& cluster_;
-  StepPlanner planner_;
-  std::size_t next_ = 0;
+  const MoeModel& model_;
+  PolicyPlanner steps_;
+  int next_ = 0;
 };
 
 /// `version` is that of the program that plans.

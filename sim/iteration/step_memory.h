@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every GPU holds in the course of an iteration. Formulas: docs/memory-of-iterations.md.
+// What every GPU holds in the course of a step. Formulas: docs/memory-of-iterations.md.
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,10 +56,11 @@ struct MemoryPeak {
 /// [GPU of the plan]
 using MemoryPeaks = std::vector<MemoryPeak>;
 
-/// Of an iteration.
-struct IterationMemory {
+/// Of a step.
+struct StepMemory {
   MemoryPeaks peaks;
-  std::vector<MemoryUse> curve;  // [turn of its stage, update] of the fullest GPU
+  /// [turn of its stage, update] of the fullest GPU; empty if the step has only MoE layers.
+  std::vector<MemoryUse> curve = {};
 };
 
 /// The one with most bytes; the lowest of several.
@@ -67,7 +69,9 @@ GpuId fullest(const MemoryPeaks& peaks);
 /// "31.2 GB weights, 4.1 GB activations ...": parts that are not 0.
 std::string text_of_parts(const MemoryUse& use);
 
-/// Throws Unsuitable for the GPU that lacks most, saying how much and of what, and when.
-void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::string& policy);
+/// Throws Unsuitable for the GPU that lacks most, saying how much and of what, and when. `layers`:
+/// which MoE layers that is for, of a step that has only those; "" where it is obvious.
+void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::string& policy,
+                  const std::optional<std::string>& layers = {});
 
 }  // namespace moesim

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The columns of a comparison. Every one is defined in docs/metrics.md.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/print/table.h"
+#include "sim/report/compared.h"
+#include "sim/report/token_costs.h"
+
+namespace moesim {
+
+/// A case that ran, and what it is compared with.
+struct ShownCase {
+  const CaseResult& of;
+  Compared against;
+
+  const RunMetrics& run() const { return of.metrics; }
+  const IterationFigures& iteration() const { return *run().iteration; }
+  Seconds time() const { return run().mean_step(); }
+  double steps() const { return static_cast<double>(run().steps.size()); }
+  TokenCosts costs() const {
+    return TokenCosts::of(of.costs, of.gpus(), time().value, static_cast<double>(run().tokens));
+  }
+};
+
+struct CaseColumn {
+  std::string name;
+  std::function<Cell(const ShownCase&)> cell;
+  /// Whether a case has something to say in it; null: each has. A table leaves out a column in
+  /// which no case has.
+  std::function<bool(const ShownCase&)> telling = nullptr;
+  std::string id = {};
+};
+using CaseColumns = std::vector<CaseColumn>;
+
+/// What decides, for any step: speedup, migration, what is less exact, costs.
+CaseColumns deciding_columns();
+
+/// A block of a table, with the line above it if it has one.
+struct ColumnBlock {
+  std::string title;
+  CaseColumns columns;
+};
+
+/// Of MoE layers by themselves: times and what binds them; what is moved and held.
+std::vector<ColumnBlock> layer_blocks();
+/// Of training iterations: times and rates; the parts of the mean GPU's iteration; the memory of
+/// the fullest GPU, if it is known.
+std::vector<ColumnBlock> iteration_blocks(const std::vector<ShownCase>& cases);
+
+}  // namespace moesim

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/can_execute.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/mechanism/unsuitable.h"
+
+namespace moesim {
+namespace {
+
+/// A rule that some executions break.
+struct ExecutionRule {
+  bool broken;
+  std::string what, hint;
+};
+
+std::vector<ExecutionRule> rules_of_spec(const IterationSpec& spec) {
+  const ParallelSizes& sizes = spec.parallel;
+  const auto axis = [](const char* name, int size) {
+    return ExecutionRule{size > 1, fmt::format("{} = {}", name, size),
+                         fmt::format("{} = 1; replicas, experts and stages are divided", name)};
+  };
+  return {axis("tp", sizes.tp),
+          axis("cp", sizes.cp),
+          axis("etp", sizes.etp.value_or(1)),
+          {spec.zero > 1, fmt::format("zero = {}", spec.zero), "zero 0 or 1"},
+          {spec.pipeline == PipelineKind::dualpipe || spec.pipeline == PipelineKind::dualpipev,
+           "the copies of dualpipe", "1f1b, zb1p, or one of the combined schedules"},
+          {spec.collective != ReplicaCollective::ring, "collectives of replicas but rings",
+           "collective: ring"},
+          {!(spec.recompute == Recompute()), "recomputation", "leave recompute out"},
+          {spec.optimizer != OptimizerKind::adam, "any optimizer but Adam", "optimizer: adam"},
+          {spec.routing != std::vector{RoutingSource::recorded}, "balanced routing",
+           "routing: recorded"}};
+}
+
+std::vector<ExecutionRule> rules_of_attention(const AttentionShape& shape) {
+  return {{shape.kind != AttentionKind::gqa, "multi-head latent attention", ""},
+          {shape.window > 0, "attention windows", ""},
+          {shape.linear.has_value(), "linear attention", ""},
+          {shape.bias || shape.output_bias, "biases of attention", ""},
+          {shape.output_gate, "gated attention", ""},
+          {shape.sinks, "attention sinks", ""}};
+}
+
+std::vector<ExecutionRule> rules_of_model(const MoeModel& model) {
+  const char* as_recorded = "dense heads of grouped queries; --set model.PATH=VALUE changes it";
+  std::vector<ExecutionRule> rules = {
+      {model.activations != DataType::fp32 || model.weights != DataType::fp32,
+       fmt::format("{} activations and {} weights", name_of(model.activations),
+                   name_of(model.weights)),
+       "--set model.activations=fp32 --set model.weights=fp32"},
+      {!model.pattern.empty(), "layers of a pattern", as_recorded},
+      {model.mtp > 0, "multi-token prediction", "--set model.mtp=0"},
+      {model.tied_embeddings, "a head that shares the embedding's weights",
+       "--set model.tied_embeddings=false"},
+      {model.shared_gate, "a gate of the shared experts", as_recorded},
+      {model.router_bias, "a bias of the router", as_recorded},
+      {model.expert_bias, "biases of experts", as_recorded}};
+  if (!model.pattern.empty()) return rules;  // its layers may have no attention at all
+  for (ExecutionRule& rule : rules_of_attention(*model.attention->shape)) {
+    rule.hint = as_recorded;
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+void check_rules(const std::vector<ExecutionRule>& rules) {
+  for (const ExecutionRule& rule : rules) {
+    if (!rule.broken) continue;
+    throw Error(fmt::format("hardware cannot execute {} yet; moesim simulates it", rule.what),
+                rule.hint);
+  }
+}
+
+/// Experts' parameters that travel are patterns, with which no iteration can compute; `row`: bytes
+/// of a token's vector. Narrower ones are rounded, and what follows them in later layers, too.
+void refuse_exchanges(const Plan& plan, std::int64_t row) {
+  for (const Op& op : plan.ops) {
+    const Exchange* exchange = op.exchange();
+    if (exchange != nullptr && !exchange->rows.empty() && !exchange->padded &&
+        exchange->traffic.total().value < std::ssize(exchange->rows) * row) {
+      throw Unsuitable(
+          fmt::format("hardware cannot execute iterations whose rows are narrower than fp32: '{}' "
+                      "of layer {}",
+                      op.label.text(), op.key.layer));
+    }
+    if (op.key.kind != OpKind::parameter_exchange && op.key.kind != OpKind::encode) continue;
+    throw Unsuitable(fmt::format(
+        "hardware cannot execute iterations whose experts' parameters travel yet: '{}' of layer {}",
+        op.label.text(), op.key.layer));
+  }
+}
+
+}  // namespace
+
+void check_can_execute(const Scenario& scenario, const MoeModel& model) {
+  const std::string missing = model.missing_of_whole();
+  check_rules({{!missing.empty(),
+                fmt::format("iterations of {}, whose file describes no whole model: it lacks {},",
+                            model.name, missing),
+                "take a whole model, such as olmoe"}});
+  check_rules(rules_of_spec(*scenario.iteration));
+  check_rules(rules_of_model(model));
+  check_rules(
+      {{scenario.gradient_bytes != 4, fmt::format("gradients of {} bytes", scenario.gradient_bytes),
+        "gradient_bytes: 4"}});
+}
+
+void check_can_execute(const PlannedStep& step, const MoeModel& model) {
+  // Narrower rows are rounded, and what follows them in later layers, too.
+  refuse_exchanges(step.plan, std::int64_t{4} * model.hidden);
+}
+
+void check_can_execute(const std::vector<ServedLayer>& layers) {
+  std::map<int, SlotTable> of_first;
+  for (const ServedLayer& layer : layers) {
+    const SlotTable table = layer.placement.table();
+    if (of_first.try_emplace(layer.number, table).first->second == table) continue;
+    throw Unsuitable(fmt::format(
+        "hardware cannot execute iterations whose experts change places between microbatches: "
+        "those of layer {}",
+        layer.number));
+  }
+}
+
+}  // namespace moesim

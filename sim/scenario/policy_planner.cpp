@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/policy_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/iteration/balanced_trace.h"
+#include "sim/iteration/layers_memory.h"
+
+namespace moesim {
+namespace {
+
+AskedSteps asked_steps(const Scenario& scenario, const ClusterInput& cluster) {
+  if (scenario.iteration) return asked_iterations(scenario);
+  return {cluster.first_step, static_cast<int>(cluster.batches.batches.size())};
+}
+
+/// As many tokens as the microbatches that differ take; none where recorded ones are replayed.
+RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
+                             const ClusterInput& cluster, RoutingSource routing) {
+  const MoeModel& model = inputs.model;
+  if (routing != RoutingSource::balanced) return RoutingTrace(inputs.trace.info(), {});
+  const IterationSpec& spec = *scenario.iteration;
+  const IterationShape shape = shape_of(spec, cluster.topology.gpu_count(), model);
+  constexpr int enough = 4;  // microbatches: random choices of many tokens differ little
+  const int microbatches = std::min(enough, shape.microbatches);
+  TraceInfo info;
+  info.model = model.name;
+  info.experts = model.experts;
+  info.top_k = model.top_k;
+  info.layers = model.moe_layers;
+  return balanced_trace(std::move(info),
+                        std::int64_t{microbatches} * spec.micro_batch * spec.sequence *
+                            shape.grid.size(ParallelAxis::dp),
+                        spec.sequence, {model.gate_groups, model.gate_kept_groups});
+}
+
+}  // namespace
+
+Spec spec_of(const Scenario& scenario) {
+  Spec spec{*scenario.iteration};
+  spec.state = {scenario.gradient_bytes, scenario.optimizer_bytes};
+  return spec;
+}
+
+AskedSteps asked_iterations(const Scenario& scenario) {
+  const StepRange& asked = scenario.steps;
+  if (asked.last < 0) return {scenario.warmup, 1};
+  return {asked.first, asked.last - asked.first};
+}
+
+PolicyPlanner::PolicyPlanner(const Scenario& scenario, const Inputs& inputs,
+                             const ClusterInput& cluster, const SystemSpec& system, Options options)
+    : scenario_(scenario),
+      inputs_(inputs),
+      cluster_(cluster),
+      system_(system),
+      asked_(asked_steps(scenario, cluster)),
+      balanced_(balanced_tokens(scenario, inputs, cluster, options.routing)) {
+  const auto make = [&](auto spec, const RoutingTrace& trace) {
+    spec.explicit_rows = options.explicit_rows;
+    planner_ = std::make_unique<Planner>(system, cluster.topology, inputs.model, trace, spec);
+  };
+  if (!scenario.iteration) {
+    make(inputs.planner_options(scenario, cluster), inputs.trace);
+    return;
+  }
+  make(spec_of(scenario), options.routing == RoutingSource::balanced ? balanced_ : inputs.trace);
+  for (int i = std::max(0, asked_.first - scenario.warmup); i < asked_.first; ++i) {
+    planner_->warm_up(i);
+  }
+}
+
+int PolicyPlanner::model_layers() const {
+  return static_cast<int>(std::max(inputs_.layers.size(), inputs_.model.moe_layers.size()));
+}
+
+MemoryPeaks PolicyPlanner::model_memory(const PlannedStep& step) const {
+  return for_layers(step.memory.peaks, model_layers(), static_cast<int>(inputs_.layers.size()),
+                    scenario_.backward);
+}
+
+void PolicyPlanner::require_memory(const PlannedStep& step) const {
+  if (scenario_.memory == MemoryCheck::ignore) return;
+  const auto check = [&](const MemoryPeaks& peaks, const std::optional<std::string>& layers) {
+    check_memory(peaks, cluster_.gpus, system_.name, layers);
+  };
+  if (!planner_->spec().only_layers) return check(step.memory.peaks, {});
+  if (scenario_.memory == MemoryCheck::replayed) return check(step.memory.peaks, "");
+  check(model_memory(step), fmt::format("all {} MoE layers of the model", model_layers()));
+}
+
+}  // namespace moesim

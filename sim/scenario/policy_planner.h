@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps that a scenario asks for, planned for one policy on one cluster.
+#pragma once
+
+#include <memory>
+
+#include "sim/iteration/planner.h"
+#include "sim/scenario/inputs.h"
+
+namespace moesim {
+
+/// What a scenario of whole iterations says to the planner.
+Spec spec_of(const Scenario& scenario);
+
+/// The steps that a scenario asks for, first and number. Those before the first that planners see
+/// are the warm-up.
+struct AskedSteps {
+  int first = 0, count = 0;
+};
+AskedSteps asked_iterations(const Scenario& scenario);
+
+class PolicyPlanner {
+ public:
+  struct Options {
+    RoutingSource routing = RoutingSource::recorded;
+    bool explicit_rows = false;
+  };
+  /// Shows the planner the warm-up. All but the options must outlive it. Throws as Planner.
+  PolicyPlanner(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,
+                const SystemSpec& system, Options options);
+  PolicyPlanner(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,
+                const SystemSpec& system)
+      : PolicyPlanner(scenario, inputs, cluster, system, Options()) {}
+
+  int count() const { return asked_.count; }
+  /// The number of the i-th step among those of the trace.
+  int number(int i) const { return asked_.first + i; }
+  Planner& planner() { return *planner_; }
+  const Planner& planner() const { return *planner_; }
+
+  /// The i-th of `count`, after those before it.
+  PlannedStep plan(int i) { return planner_->plan(number(i)); }
+  /// Throws Unsuitable for a step that does not fit into memory if the scenario asks.
+  void require_memory(const PlannedStep& step) const;
+  /// What the layers of a step would take if there were as many as the model has, of one that has
+  /// only MoE layers.
+  MemoryPeaks model_memory(const PlannedStep& step) const;
+
+ private:
+  int model_layers() const;
+
+  const Scenario& scenario_;
+  const Inputs& inputs_;
+  const ClusterInput& cluster_;
+  const SystemSpec& system_;
+  AskedSteps asked_;
+  RoutingTrace balanced_;  // empty where choices are played
+  std::unique_ptr<Planner> planner_;
+};
+
+}  // namespace moesim
