@@ -14,9 +14,9 @@ BASE = {"sim/base"}
 NOUNS = BASE | {"sim/topology", "sim/trace", "sim/model"}
 PLAN = NOUNS | {"sim/plan", "sim/transport"}
 MECHANISM = PLAN | {"sim/collective", "sim/mechanism"}
-PIPELINE = {"sim/parallel", "sim/pipeline"}
-POLICY = MECHANISM | {"sim/policy", "sim/iteration"} | PIPELINE
-COMPARE = POLICY | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
+PIPELINE = {"sim/planner/parallel", "sim/planner/pipeline"}
+PLANNER = MECHANISM | {"sim/planner", "sim/planner/iteration"} | PIPELINE
+COMPARE = PLANNER | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
 SIM = COMPARE | {"sim/import", "sim/linkfit", "sim/export", "sim/flags", "sim/compare", "sim/html", "sim/papers"}
 
 # What each folder may include besides itself.
@@ -24,22 +24,22 @@ MAY_INCLUDE = {
     "sim/base": set(),
     "sim/print": BASE,
     "sim/topology": BASE,
-    "sim/pipeline": BASE,
-    "sim/parallel": BASE | {"sim/topology"},
+    "sim/planner/pipeline": BASE,
+    "sim/planner/parallel": BASE | {"sim/topology"},
     "sim/collective": BASE,
     "sim/transport": BASE | {"sim/topology"},
     "sim/trace": BASE,
     "sim/import": BASE | {"sim/trace"},
     "sim/model": BASE,
     "sim/plan": NOUNS | {"sim/transport"},
-    "sim/saved": PLAN | {"sim/parallel"},
+    "sim/saved": PLAN | {"sim/planner/parallel"},
     "sim/linkfit": PLAN,
     "sim/export": PLAN,
     "sim/mechanism": PLAN | {"sim/collective"},
-    "sim/policy": MECHANISM,
-    "sim/iteration": MECHANISM | PIPELINE | {"sim/policy"},
-    "sim/scenario": POLICY | {"sim/saved"},
-    "sim/flags": POLICY | {"sim/print", "sim/saved", "sim/scenario"},
+    "sim/planner": MECHANISM,
+    "sim/planner/iteration": MECHANISM | PIPELINE | {"sim/planner"},
+    "sim/scenario": PLANNER | {"sim/saved"},
+    "sim/flags": PLANNER | {"sim/print", "sim/saved", "sim/scenario"},
     "sim/analytic": PLAN,
     "sim/engine": PLAN,
     "sim/report": PLAN | {"sim/print"},
@@ -48,7 +48,7 @@ MAY_INCLUDE = {
     "sim/papers": COMPARE | {"sim/linkfit", "sim/compare"},
     "sim/sweep": COMPARE | {"sim/compare"},
     "sim/cli": SIM | {"sim/sweep"},
-    "realhw": POLICY | {"sim/linkfit", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
+    "realhw": PLANNER | {"sim/linkfit", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
 }
 
 # Heavy or foreign headers and the only folders that may include each.
@@ -69,7 +69,7 @@ ONLY_IN = {
 }
 
 # Policies work on the ranks of one EP group; sim/mechanism/ep_groups.h lifts what they decide to the cluster.
-POLICIES = ("sim/mechanism/dispatch/", "sim/mechanism/placement/", "sim/mechanism/routing/", "sim/policy/schedule/")
+POLICIES = ("sim/mechanism/dispatch/", "sim/mechanism/placement/", "sim/mechanism/routing/", "sim/planner/schedule/")
 CLUSTER = re.compile(r"\b(?:gpu_count|host_count)\(|\bgroups(?:\(\))?\.gpus\(\)"
                      r"|(?<!experts) [/%] (?:\w+(?:\(\))?\.)*ep\b")
 SPANS_GROUPS = {"sim/mechanism/placement/fsep/fsdp_ep.cpp"}

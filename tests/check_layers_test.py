@@ -9,6 +9,7 @@ BAD_TREE = {
     "sim/trace/reader.h": '#include "sim/base/error.h"\n#include "sim/topology/route/graph.h"\n',
     "sim/topology/route/graph.cpp": "#include <boost/graph/adjacency_list.hpp>\n#include <fmt/format.h>\n",
     "sim/plan/plan.h": '#include "sim/trace/reader.h"\n#  include "sim/mechanism/dispatch.h"\n',
+    "sim/planner/pipeline/order.cpp": '#include "sim/planner/layer/layer_ops.h"\n',
     "sim/mechanism/dispatch/flat.cpp": '#include "sim/mechanism/dispatch.h"\n#include "sim/engine/port.h"\n'
                                        "int groups = topology.gpu_count() / context.ep;\n"
                                        "int per_rank = experts / ep;  // of gpu_count()\nint rank = gpu % ep;\n",
@@ -35,6 +36,7 @@ sim/mechanism/dispatch/flat.cpp:3: policies see one EP group: sim/mechanism/ep_g
 sim/mechanism/dispatch/flat.cpp:5: policies see one EP group: sim/mechanism/ep_groups.h knows the cluster
 sim/model/kernel.cpp:1: include paths start at the root of the repository
 sim/plan/plan.h:2: sim/plan may not include sim/mechanism
+sim/planner/pipeline/order.cpp:1: sim/planner/pipeline may not include sim/planner
 sim/report/table.cpp:2: only sim/engine may include <simgrid/...>
 sim/report/table.cpp:3: only sim/base may include <yaml-cpp...>
 sim/trace/reader.h:2: sim/trace may not include sim/topology

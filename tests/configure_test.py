@@ -44,7 +44,7 @@ class Configuration(unittest.TestCase):
         self.assertNotIn("moesim", names)
         for source in ("realhw/cli/calibrate_command.cpp", "realhw/calibrate/saved_calibration.cpp"):
             self.assertIn(source, ninja)
-        for source in ("yaml-cpp", "realhw/calibrate/planned_calibration.cpp", "sim/mechanism", "sim/policy", "sim/scenario"):
+        for source in ("yaml-cpp", "realhw/calibrate/planned_calibration.cpp", "sim/mechanism", "sim/planner", "sim/scenario"):
             self.assertNotIn(source, ninja)
 
     def test_hardware_without_mpi(self):

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "sim/base/data_files.h"
-#include "sim/iteration/planner.h"
 #include "sim/plan/exchange_time.h"
+#include "sim/planner/iteration/planner.h"
 #include "sim/scenario/proof.h"
 #include "sim/trace/batches.h"
 #include "sim/trace/memory_step.h"

@@ -8,7 +8,7 @@
 
 #include "realhw/core/dense_math.h"
 #include "sim/model/moe_model.h"
-#include "sim/parallel/layer_layout.h"
+#include "sim/planner/parallel/layer_layout.h"
 
 namespace moesim {
 

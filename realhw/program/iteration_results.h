@@ -8,7 +8,7 @@
 #include "realhw/program/place.h"
 #include "sim/model/op_kind.h"
 #include "sim/model/parameters.h"
-#include "sim/parallel/layer_layout.h"
+#include "sim/planner/parallel/layer_layout.h"
 
 namespace moesim {
 

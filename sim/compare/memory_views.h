@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sim/iteration/step_memory.h"
+#include "sim/planner/iteration/step_memory.h"
 #include "sim/report/metrics.h"
 #include "sim/report/pictures.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {

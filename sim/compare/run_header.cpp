@@ -9,8 +9,8 @@
 #include "sim/compare/backends.h"
 #include "sim/compare/result_file.h"
 #include "sim/compare/software_text.h"
-#include "sim/iteration/microbatches.h"
 #include "sim/model/parameters.h"
+#include "sim/planner/iteration/microbatches.h"
 #include "sim/scenario/policy_inputs.h"
 #include "sim/transport/coverage.h"
 

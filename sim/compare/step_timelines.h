@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/compare/timeline_file.h"
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 
 namespace moesim {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "sim/pipeline/pipeline.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/timeline.h"
+#include "sim/planner/pipeline/pipeline.h"
 #include "sim/report/turn_times.h"
 
 namespace moesim {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one GPU computes and keeps for one block of a model: kernels by kind, forward and backward,
 // and bytes of activations. Routed and shared experts, router, permutation and dispatch belong to
-// the planner (sim/policy); the block `moe` has its norm alone here.
+// the planner (sim/planner); the block `moe` has its norm alone here.
 #pragma once
 
 #include <cstdint>

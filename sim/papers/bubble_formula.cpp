@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/pipeline/ideal_times.h"
+#include "sim/planner/pipeline/ideal_times.h"
 
 namespace moesim {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/pipeline/pipeline.h"
+#include "sim/planner/pipeline/pipeline.h"
 #include "sim/report/turn_times.h"
 
 namespace moesim {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sim/model/moe_model.h"
-#include "sim/parallel/layer_layout.h"
 #include "sim/plan/group.h"
+#include "sim/planner/parallel/layer_layout.h"
 
 namespace moesim {
 

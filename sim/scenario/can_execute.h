@@ -2,7 +2,7 @@
 // Which iterations hardware can execute.
 #pragma once
 
-#include "sim/iteration/planned_step.h"
+#include "sim/planner/iteration/planned_step.h"
 #include "sim/saved/served_layer.h"
 #include "sim/scenario/scenario.h"
 

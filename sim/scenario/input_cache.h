@@ -13,7 +13,7 @@
 #include "sim/model/gpu_model.h"
 #include "sim/model/moe_model.h"
 #include "sim/model/software.h"
-#include "sim/policy/system.h"
+#include "sim/planner/system.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/batch_window.h"
 

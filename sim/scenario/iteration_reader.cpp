@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
-#include "sim/parallel/layout_text.h"
+#include "sim/planner/parallel/layout_text.h"
 #include "sim/scenario/overlap_reader.h"
 
 namespace moesim {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
-#include "sim/iteration/iteration_spec.h"
 #include "sim/model/software.h"
+#include "sim/planner/iteration/iteration_spec.h"
 
 namespace moesim {
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "sim/base/data_files.h"
-#include "sim/iteration/spec.h"
+#include "sim/planner/iteration/spec.h"
 #include "sim/scenario/data_sheets.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/software_inputs.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "sim/base/yaml.h"
-#include "sim/iteration/iteration_spec.h"
 #include "sim/model/software.h"
+#include "sim/planner/iteration/iteration_spec.h"
 
 namespace moesim {
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "sim/iteration/balanced_trace.h"
-#include "sim/iteration/layers_memory.h"
+#include "sim/planner/iteration/balanced_trace.h"
+#include "sim/planner/iteration/layers_memory.h"
 
 namespace moesim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 #include "sim/scenario/inputs.h"
 
 namespace moesim {

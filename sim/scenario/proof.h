@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "sim/iteration/planner.h"
 #include "sim/plan/delivery.h"
+#include "sim/planner/iteration/planner.h"
 
 namespace moesim {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
-#include "sim/iteration/iteration_spec.h"
+#include "sim/planner/iteration/iteration_spec.h"
 #include "sim/trace/synth/synth_options.h"
 
 namespace moesim {

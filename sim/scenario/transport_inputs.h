@@ -5,7 +5,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
-#include "sim/policy/system.h"
+#include "sim/planner/system.h"
 #include "sim/scenario/scenario.h"
 
 namespace moesim {

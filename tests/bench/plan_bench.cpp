@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include "sim/engine/port_backend.h"
-#include "sim/policy/op_chain.h"
+#include "sim/planner/layer/op_chain.h"
 #include "tests/engine/fixtures.h"
 
 namespace moesim::bench {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Published systems.
-#include "sim/policy/system.h"
+#include "sim/planner/system.h"
 
 #include "tests/fuzz/target.h"
 

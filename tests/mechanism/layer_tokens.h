@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "sim/policy/system.h"
+#include "sim/planner/system.h"
 #include "sim/topology/reader.h"
 #include "sim/trace/memory_step.h"
 

@@ -14,7 +14,7 @@
 
 #include "sim/plan/delivery.h"
 #include "tests/mechanism/layer_tokens.h"
-#include "tests/policy/sequential.h"
+#include "tests/planner/schedule/sequential.h"
 
 namespace moesim {
 

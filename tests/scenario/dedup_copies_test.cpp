@@ -6,7 +6,7 @@
 #include <set>
 
 #include "sim/base/data_files.h"
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 #include "sim/topology/reader.h"
 #include "tests/scenario/traces.h"
 

@@ -10,7 +10,7 @@
 #include "sim/analytic/analytic_backend.h"
 #include "sim/engine/flow_backend.h"
 #include "sim/engine/port_backend.h"
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 #include "sim/topology/reader.h"
 #include "tests/scenario/time_properties.h"
 #include "tests/scenario/traces.h"

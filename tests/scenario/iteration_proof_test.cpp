@@ -4,7 +4,7 @@
 
 #include "sim/base/error.h"
 #include "sim/scenario/proof.h"
-#include "tests/iteration/fixtures.h"
+#include "tests/planner/iteration/fixtures.h"
 
 namespace moesim {
 namespace {

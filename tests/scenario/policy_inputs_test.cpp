@@ -12,7 +12,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/files.h"
-#include "sim/iteration/iteration_spec.h"
+#include "sim/planner/iteration/iteration_spec.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
 

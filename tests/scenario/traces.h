@@ -14,8 +14,8 @@
 
 #include "sim/base/data_files.h"
 #include "sim/import/importer.h"
-#include "sim/iteration/planner.h"
 #include "sim/mechanism/unsuitable.h"
+#include "sim/planner/iteration/planner.h"
 #include "sim/topology/reader.h"
 #include "tests/trace/scratch.h"
 

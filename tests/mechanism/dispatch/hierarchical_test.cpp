@@ -9,7 +9,7 @@
 
 #include "sim/mechanism/ep_groups.h"
 #include "sim/mechanism/mechanisms.h"
-#include "sim/policy/system.h"
+#include "sim/planner/system.h"
 #include "sim/topology/reader.h"
 #include "tests/mechanism/layer_tokens.h"
 #include "tests/mechanism/random_layers.h"

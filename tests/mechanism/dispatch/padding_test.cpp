@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <functional>
 
-#include "sim/iteration/planner.h"
 #include "sim/mechanism/placement/affinity/affinity_profile.h"
 #include "sim/mechanism/placement/affinity/exflow.h"
 #include "sim/mechanism/unsuitable.h"
+#include "sim/planner/iteration/planner.h"
 #include "tests/mechanism/placement/affinity/judged.h"
 #include "tests/mechanism/random_layers.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 #include "tests/mechanism/layer_tokens.h"
 
 namespace moesim {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/iteration/planner.h"
 #include "sim/mechanism/routing/serving_gpus.h"
+#include "sim/planner/iteration/planner.h"
 #include "tests/mechanism/random_layers.h"
 #include "tests/mechanism/routing/recorded_layer.h"
 #include "tests/trace/synthesize.h"

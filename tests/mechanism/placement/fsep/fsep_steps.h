@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sim/base/data_files.h"
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/iteration/planner.h"
+#include "sim/planner/iteration/planner.h"
 #include "tests/mechanism/random_layers.h"
 
 namespace moesim {

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/block_memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moesim {
+namespace {
+
+/// Elements of the largest input and output of one of a block's products.
+std::int64_t largest_product(const std::vector<BlockKernel>& kernels) {
+  std::int64_t most = 0;
+  for (const BlockKernel& made : kernels) {
+    if (const auto* gemm = std::get_if<GroupedGemm>(&made.kernel)) {
+      for (const std::int64_t rows : gemm->m) most = std::max(most, rows * (gemm->n + gemm->k));
+    } else if (const auto* scores = std::get_if<FusedAttention>(&made.kernel)) {
+      const AttentionHeads& heads = scores->shape;
+      const std::int64_t width = std::int64_t{heads.heads} * (heads.qk_width + heads.v_width) +
+                                 std::int64_t{heads.kv_heads} * (heads.qk_width + heads.v_width);
+      most = std::max(most, scores->queries * width);
+    }
+  }
+  return most;
+}
+
+PassBytes bytes_of(const StageSpace& stage, const HeldBlock& held) {
+  const MoeModel& model = stage.model();
+  const BlockShard& shard = stage.shard();
+  const std::int64_t element = size_of(model.activations);
+  const std::int64_t all = shard.tokens * model.hidden * element;
+  const std::int64_t own = shard.own_tokens() * model.hidden * element;
+  PassBytes bytes;
+  bytes.waiting = kept_activations(model, held.layer, held.block, shard, {});
+  bytes.kept =
+      kept_activations(model, held.layer, held.block, shard, stage.options().spec.recompute);
+  bytes.again = bytes.waiting + bytes.kept * -1;
+  const std::int64_t gathered = shard.tp > 1 ? all : 0;  // input of products, by the tensor group
+  if (held.block == BlockKind::embedding) {
+    bytes.forward = Bytes(all);
+    return bytes;
+  }
+  if (held.block == BlockKind::head) {  // the gradient of the logits takes the place of the logits
+    bytes.forward = Bytes(gathered);
+    bytes.backward = Bytes(gathered + all);
+    return bytes;
+  }
+  bytes.forward = Bytes(gathered + all);
+  const auto product = largest_product(forward_kernels(model, held.layer, held.block, shard));
+  bytes.backward = Bytes(gathered + own + product * element);
+  return bytes;
+}
+
+/// What ZeRO gathers for a block at work (from 3 on its weights), and gradients of its own that are
+/// not yet handed out (from 2 on).
+void add_shared(PassBytes& bytes, const Spec& options, Bytes weights, Bytes gradients) {
+  if (options.spec.zero > 2) bytes.gathered += weights;
+  if (options.spec.zero > 1) bytes.backward += gradients;
+}
+
+}  // namespace
+
+std::vector<HeldBlock> blocks_of(const StagePart& part, const MoeModel& model) {
+  const auto layer = [&](int number) {
+    const LayerBlocks in = blocks_of_layer(model, number);
+    std::vector<HeldBlock> blocks;
+    if (in.mixer) blocks.push_back({number, *in.mixer});
+    if (in.ffn) blocks.push_back({number, *in.ffn});
+    return blocks;
+  };
+  switch (part.kind) {
+    case StagePartKind::embedding:
+      return {{0, BlockKind::embedding}};
+    case StagePartKind::head:
+      return {{0, BlockKind::head}};
+    case StagePartKind::mtp: {
+      const int number = model.layers + part.number;
+      std::vector<HeldBlock> blocks = layer(number);
+      blocks.insert(blocks.begin(), {number, BlockKind::mtp});
+      return blocks;
+    }
+    case StagePartKind::layer:
+      return layer(part.number);
+  }
+  return {};
+}
+
+std::vector<ChunkBlock> blocks_of(const ChunkParts& chunk) {
+  const auto& numbers = chunk.numbers;
+  const MoeModel& model = chunk.stage.model();
+  std::vector<ChunkBlock> blocks;
+  for (const StagePart& part : chunk.parts) {
+    for (const HeldBlock& held : blocks_of(part, model)) {
+      ChunkBlock block{held, {}, -1};
+      if (chunk.whole) {
+        const BlockParameters p = block_parameters(model, held.layer, held.block);
+        const std::int64_t own = p.split / chunk.stage.shard().tp + p.whole;
+        const Spec& options = chunk.stage.options();
+        block.bytes = bytes_of(chunk.stage, held);
+        add_shared(block.bytes, options, Bytes(own * size_of(model.weights)),
+                   Bytes(own * options.state.gradient));
+      }
+      if (held.block == BlockKind::moe) {
+        const auto at = std::ranges::find(numbers, held.layer);
+        if (at != numbers.end()) block.moe = static_cast<int>(at - numbers.begin());
+      }
+      if (chunk.whole || block.moe >= 0) blocks.push_back(block);
+    }
+  }
+  // Whole layers are computed again from their input at once.
+  if (chunk.stage.options().spec.recompute.has(RecomputeModule::full)) {
+    for (std::size_t i = 1; i < blocks.size(); ++i) {
+      const bool same_layer = blocks[i].held.layer == blocks[i - 1].held.layer &&
+                              blocks[i - 1].held.block == BlockKind::attention;
+      if (same_layer) blocks[i].bytes.backward += blocks[i - 1].bytes.again;
+    }
+  }
+  return blocks;
+}
+
+std::vector<std::vector<PassBytes>> expert_bytes(const StageSpace& stage,
+                                                 const ChunkLayers& layers) {
+  const MoeModel& model = stage.model();
+  const Recompute& recompute = stage.options().spec.recompute;
+  const DataType type = stage.shard().gemm_type;
+  const auto etp = static_cast<int>(stage.groups(ParallelAxis::etp).front().size());
+  const Bytes row = kept_expert_activations(model, 1, etp, type, recompute);
+  const Bytes whole_row = kept_expert_activations(model, 1, etp, type, {});
+  const std::int64_t element = size_of(model.activations);
+  const std::int64_t ffn = (model.expert_ffn + etp - 1) / etp;
+  const std::int64_t inner = std::max(1, model.expert_matrices - 1) * ffn;
+  std::vector<std::vector<PassBytes>> result;
+  for (const ReplayedLayer& replayed : layers.replayed) {
+    const LayerWork& work = replayed.work();
+    const auto memory = memory_of_experts(work, stage.expert_model(), stage.options().state);
+    const bool shared = work.decision.gradients == GradientLayout::summed;  // by itself
+    auto& of_layer = result.emplace_back(work.counts.gpus());
+    for (GpuId gpu(0); gpu.index() < of_layer.size(); ++gpu.value) {
+      const auto of_slots = replayed.computed(gpu);
+      const std::int64_t rows = std::accumulate(of_slots.begin(), of_slots.end(), std::int64_t{0});
+      const std::int64_t packed = replayed.packed()[gpu.index()];
+      const std::int64_t arrived = replayed.gathered()[gpu.index()];
+      PassBytes& bytes = of_layer[gpu.index()];
+      bytes.kept = row * rows;
+      bytes.again = (whole_row + row * -1) * rows;
+      const std::int64_t moved = std::max(packed, rows) + arrived;
+      bytes.waiting = (whole_row + Bytes(model.hidden * element)) * rows;
+      bytes.forward = Bytes(moved * model.hidden * element);
+      bytes.backward =
+          Bytes(std::max(moved * model.hidden, rows * (model.hidden + inner)) * element);
+      const ExpertMemory& experts = memory[gpu.index()];
+      bytes.gathered = experts.gathered;
+      if (!shared) add_shared(bytes, stage.options(), experts.weights, experts.gradients);
+    }
+  }
+  return result;
+}
+
+}  // namespace moesim

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/block_ops.h"
+
+#include <algorithm>
+
+#include "sim/collective/collective.h"
+
+namespace moesim {
+namespace {
+
+/// Norms and what is beside them work on a GPU's own tokens, outside of the tensor group's part.
+bool is_own(OpKind kind) { return kind == OpKind::norm || kind == OpKind::loss; }
+
+bool gathers(BlockKind block) {
+  return block == BlockKind::attention || block == BlockKind::mamba ||
+         block == BlockKind::dense_ffn || block == BlockKind::mtp || block == BlockKind::head;
+}
+
+}  // namespace
+
+const std::vector<BlockOps::Made>& BlockOps::made(int layer, BlockKind block, Part part) {
+  const auto [known, is_new] = made_.try_emplace({layer, block, part});
+  if (!is_new) return known->second;
+  const MoeModel& model = stage_.model();
+  const BlockShard& shard = stage_.shard();
+  const auto kernels = [&] {
+    switch (part) {
+      case Part::forward:
+        return forward_kernels(model, layer, block, shard);
+      case Part::again:
+        return recomputed_kernels(model, layer, block, shard, stage_.options().spec.recompute);
+      case Part::inputs:
+        return dgrad_kernels(model, layer, block, shard);
+      default:
+        return wgrad_kernels(model, layer, block, shard);
+    }
+  }();
+  for (const BlockKernel& k : kernels) {
+    if (!is_empty(k.kernel)) known->second.push_back({k.kind, Kernels(k.kernel)});
+  }
+  return known->second;
+}
+
+void BlockOps::forward(OpChain& chain, WorkCell cell, int layer, BlockKind block) {
+  add(chain, cell, layer, block, Part::forward);
+}
+
+void BlockOps::recompute(OpChain& chain, WorkCell cell, int layer, BlockKind block) {
+  add(chain, cell, layer, block, Part::again);
+}
+
+void BlockOps::backward(OpChain& chain, WorkCell cell, int layer, BlockKind block,
+                        bool weights_apart) {
+  add(chain, cell, layer, block, Part::inputs);
+  if (!weights_apart) add(chain, cell, layer, block, Part::weights);
+}
+
+void BlockOps::weight_gradients(OpChain& chain, WorkCell cell, int layer, BlockKind block) {
+  add(chain, cell, layer, block, Part::weights);
+}
+
+/// The tensor group gathers before the first kernel that works on all of its tokens, and scatters
+/// after the last one.
+void BlockOps::add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part) {
+  const auto& kernels = made(layer, block, part);
+  const bool forward = part == Part::forward;
+  OpKey key{.role = part == Part::forward  ? Role::plain
+                    : part == Part::again  ? Role::recompute
+                    : part == Part::inputs ? Role::dgrad
+                                           : Role::wgrad,
+            .pass = forward ? Pass::forward : Pass::backward,
+            .layer = layer,
+            .microbatch = cell.microbatch,
+            .chunk = cell.chunk};
+  const auto shared = [](const Made& m) { return !is_own(m.kind); };
+  // What runs again begins at the gather only if it is the whole block behind its norm.
+  const bool whole =
+      part != Part::again || std::ranges::count_if(kernels, shared) ==
+                                 std::ranges::count_if(made(layer, block, Part::forward), shared);
+  const bool exchanges = stage_.shard().tp > 1 && gathers(block) && part != Part::weights && whole;
+  const auto first = std::ranges::find_if(kernels, shared) - kernels.begin();
+  const auto last = kernels.rend() - std::ranges::find_if(kernels.rbegin(), kernels.rend(), shared);
+  key.part = part_in(block);
+  for (std::ptrdiff_t i = 0; i < std::ssize(kernels); ++i, ++key.part) {
+    if (exchanges && i == first) add_tensor_exchange(chain, key, true);
+    const Made& m = kernels[static_cast<std::size_t>(i)];
+    key.kind = m.kind;
+    if ((forward || part == Part::again) && m.kind == OpKind::attention_scores)
+      add_context_exchange(chain, key);
+    chain.compute({name_of(key.type()), key, Stream::compute, stage_.everybody(), {}, m.kernels});
+    if (exchanges && i + 1 == last && block != BlockKind::head) {
+      add_tensor_exchange(chain, key, false);
+    }
+  }
+}
+
+template <class Make>
+void BlockOps::add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, Make make) {
+  std::vector<Exchange>& of_cells = exchanges_[axis];
+  if (of_cells.empty()) {
+    const CollectiveTraffic of_group = make();
+    for (const Group& cell : stage_.cells()) {
+      of_cells.push_back({stage_.in_cell(cell, axis, of_group.traffic), {}, false});
+      of_cells.back().rounds = of_group.rounds;
+    }
+  }
+  const Mark now = chain.mark();
+  const Stream stream = axis == ParallelAxis::tp ? Stream::tp : Stream::cp;
+  for (std::size_t c = 0; c < of_cells.size(); ++c) {
+    const Group& cell = stage_.cells()[c];
+    chain.exchange({name_of(key.type()), key, stream, cell, waits_of(cell, now), of_cells[c]});
+  }
+}
+
+/// All-gather and reduce-scatter move the same: every member (n - 1) parts.
+void BlockOps::add_tensor_exchange(OpChain& chain, OpKey key, bool gather) {
+  key.kind = OpKind::tensor_exchange;
+  key.part = key.part * 2 + (gather ? 0 : 1);
+  add_exchanges(chain, key, ParallelAxis::tp,
+                [&] { return all_gather(one_node(stage_.shard().tp), stage_.activations()); });
+}
+
+/// Keys and values pass once round the context group (ring attention, arXiv 2310.01889).
+void BlockOps::add_context_exchange(OpChain& chain, OpKey key) {
+  const auto members = static_cast<int>(stage_.groups(ParallelAxis::cp).front().size());
+  if (members == 1 || !stage_.model().attention->shape) return;
+  const AttentionShape& shape = *stage_.model().attention->shape;
+  const std::int64_t width = (shape.key_width() + shape.value_width()) / stage_.shard().tp;
+  const Bytes keys(stage_.shard().tokens * width * size_of(stage_.model().activations));
+  key.kind = OpKind::context_exchange;
+  add_exchanges(chain, key, ParallelAxis::cp,
+                [&] { return ring_shift(members, keys, members - 1); });
+}
+
+}  // namespace moesim

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ops of dense blocks: kernels on every GPU of a pipeline stage, and what tensor and context
+// groups exchange around them.
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "sim/plan/plan.h"
+#include "sim/planner/iteration/stage_space.h"
+
+namespace moesim {
+
+/// Which part of a microbatch's work an op belongs to.
+struct WorkCell {
+  int microbatch = 0;
+  int chunk = 0;
+};
+
+/// Blocks with sequence parallelism (Korthikanti et al., arXiv 2205.05198): activations between
+/// blocks are split over the tensor group; a block gathers them before its first product and
+/// scatters the sums of its last. Kernels are made once for all microbatches.
+class BlockOps {
+ public:
+  /// `stage` must outlive it.
+  explicit BlockOps(const StageSpace& stage) : stage_(stage) {}
+
+  void forward(OpChain& chain, WorkCell cell, int layer, BlockKind block);
+  /// What the backward pass computes again, before its own kernels. A block whose kernels all run
+  /// again exchanges again, too.
+  void recompute(OpChain& chain, WorkCell cell, int layer, BlockKind block);
+  /// Input gradients, then weight gradients unless they are apart.
+  void backward(OpChain& chain, WorkCell cell, int layer, BlockKind block, bool weights_apart);
+  void weight_gradients(OpChain& chain, WorkCell cell, int layer, BlockKind block);
+
+ private:
+  enum class Part { forward, again, inputs, weights };
+  struct Made {
+    OpKind kind;
+    Kernels kernels;
+  };
+  const std::vector<Made>& made(int layer, BlockKind block, Part part);
+  void add(OpChain& chain, WorkCell cell, int layer, BlockKind block, Part part);
+  /// One in every cell; `make` says what the members of a group move, and is asked once.
+  template <class Make>
+  void add_exchanges(OpChain& chain, const OpKey& key, ParallelAxis axis, Make make);
+  void add_tensor_exchange(OpChain& chain, OpKey key, bool gather);
+  void add_context_exchange(OpChain& chain, OpKey key);
+
+  const StageSpace& stage_;
+  std::map<std::tuple<int, BlockKind, Part>, std::vector<Made>> made_;
+  std::map<ParallelAxis, std::vector<Exchange>> exchanges_;  // [cell]
+};
+
+}  // namespace moesim

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/chunk_pass.h"
+
+#include <algorithm>
+
+namespace moesim {
+namespace {
+
+/// A model whose file describes its experts alone keeps their type, as steps do.
+std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
+  if (!chunk.whole) return std::nullopt;
+  return chunk.stage.options().gemm_type();
+}
+
+LayerOps::Cell cell_of(const ChunkParts& chunk, int microbatch, bool weights_apart) {
+  return {microbatch, chunk.chunk, weights_apart, gemm_type_of(chunk),
+          chunk.stage.options().spec.recompute};
+}
+
+BlockKind block_of(StagePartKind kind) {
+  return kind == StagePartKind::embedding ? BlockKind::embedding : BlockKind::head;
+}
+
+}  // namespace
+
+ChunkPass::ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart)
+    : chunk_(chunk),
+      cell_{microbatch, chunk.chunk},
+      weights_apart_(weights_apart),
+      chain_(chunk.stage.plan(), chunk.stage.gpus()),
+      ops_(chain_, chunk.stage.expert_model(), chunk.of(microbatch).replayed,
+           cell_of(chunk, microbatch, weights_apart)),
+      apart_chain_(chunk.stage.plan(), chunk.stage.gpus()),
+      apart_ops_(apart_chain_, chunk.stage.expert_model(), chunk.of(microbatch).replayed,
+                 cell_of(chunk, microbatch, weights_apart)) {
+  const auto& numbers = chunk.numbers;
+  for (std::size_t p = 0; p < chunk.parts.size(); ++p) {
+    const StagePart& part = chunk.parts[p];
+    const int number = layer_number(chunk.stage.model(), part);
+    if (number < 0) continue;
+    const auto at = std::ranges::find(numbers, number);
+    const int moe = at == numbers.end() ? -1 : static_cast<int>(at - numbers.begin());
+    const bool bare = !chunk.whole && moe >= 0;  // such a layer has a number of the trace
+    list_.push_back({number, moe, p,
+                     bare ? LayerBlocks{BlockKind::attention, BlockKind::moe}
+                          : blocks_of_layer(chunk.stage.model(), number)});
+  }
+}
+
+Mark ChunkPass::end() const {
+  Mark all = chain_.mark();
+  const Mark apart = apart_chain_.mark();
+  for (std::size_t g = 0; g < all.size(); ++g) {
+    all[g].insert(all[g].end(), apart[g].begin(), apart[g].end());
+  }
+  return all;
+}
+
+LayerPass ChunkPass::pass(const Layer& layer, Pass way) const {
+  return {chunk_.schedule, ops_, layer.moe, way};
+}
+
+void ChunkPass::block(Pass way, int layer, BlockKind kind) {
+  if (way == Pass::forward) {
+    chunk_.blocks.forward(chain_, cell_, layer, kind);
+    return;
+  }
+  // Of layers that run again as a whole nothing is left to be run here.
+  const auto whole = kind == BlockKind::moe ? RecomputeModule::moe : RecomputeModule::full;
+  if (!recomputes(whole)) chunk_.blocks.recompute(chain_, cell_, layer, kind);
+  chunk_.blocks.backward(chain_, cell_, layer, kind, weights_apart_);
+}
+
+bool ChunkPass::recomputes(RecomputeModule module) const {
+  return chunk_.stage.options().spec.recompute.has(module);
+}
+
+/// Of a layer all that its backward pass needs to have run again before it begins.
+void ChunkPass::compute_again(const Layer& layer) {
+  const auto again = [&](BlockKind kind) {
+    if (chunk_.whole) chunk_.blocks.recompute(chain_, cell_, layer.number, kind);
+  };
+  if (recomputes(RecomputeModule::full)) {
+    if (chunk_.parts[layer.part].kind == StagePartKind::mtp) again(BlockKind::mtp);
+    if (layer.blocks.mixer) again(*layer.blocks.mixer);
+    if (!chunk_.whole && layer.moe >= 0) ops_.recompute_attention(layer.moe);
+    if (layer.moe < 0 && layer.blocks.ffn) again(*layer.blocks.ffn);
+  }
+  if (layer.moe < 0 || !recomputes(RecomputeModule::moe)) return;
+  again(BlockKind::moe);
+  ops_.recompute(layer.moe);
+}
+
+void ChunkPass::sum_gradients(OpChain& chain, const StagePart& part) {
+  if (chunk_.sums != nullptr) chunk_.sums->sum(chain, cell_, part, last_);
+}
+
+/// While a part runs, the weights of the next one travel.
+void ChunkPass::require_weights(std::size_t part, Pass way) {
+  if (chunk_.sums == nullptr) return;
+  chunk_.sums->require(chain_, cell_, chunk_.stage, chunk_.parts[part], way);
+  const bool last = way == Pass::forward ? part + 1 == chunk_.parts.size() : part == 0;
+  if (last) return;
+  const StagePart& next = chunk_.parts[way == Pass::forward ? part + 1 : part - 1];
+  const bool without_weights = way == Pass::backward && next.kind == StagePartKind::embedding;
+  if (!without_weights) chunk_.sums->fetch(chain_, cell_, next, way);
+}
+
+/// The coarse attention of a model that is not whole is an op of its MoE layers. A layer of
+/// multi-token prediction joins what it gets with the embedding of the next token first.
+void ChunkPass::mixer(const Layer& layer, Pass way) {
+  const bool joins = chunk_.parts[layer.part].kind == StagePartKind::mtp;
+  if (joins && way == Pass::forward) {
+    block(way, layer.number, BlockKind::embedding);
+    block(way, layer.number, BlockKind::mtp);
+  }
+  if (!chunk_.whole) {
+    if (layer.moe >= 0) pass(layer, way).attention();
+  } else if (layer.blocks.mixer) {
+    block(way, layer.number, *layer.blocks.mixer);
+  }
+  if (joins && way == Pass::backward) {
+    block(way, layer.number, BlockKind::mtp);
+    block(way, layer.number, BlockKind::embedding);
+  }
+}
+
+/// Of a layer without experts, where it has an FFN.
+void ChunkPass::dense_ffn(const Layer& layer, Pass way) {
+  if (layer.blocks.ffn) block(way, layer.number, *layer.blocks.ffn);
+}
+
+/// The head runs once more for each layer of multi-token prediction, under its number.
+std::vector<int> ChunkPass::runs_of(StagePartKind kind, Pass way) const {
+  std::vector<int> numbers = {0};
+  const MoeModel& model = chunk_.stage.model();
+  const int more = kind == StagePartKind::head ? model.mtp : 0;
+  for (int i = 0; i < more; ++i) numbers.push_back(model.layers + i);
+  if (way == Pass::backward) std::ranges::reverse(numbers);
+  return numbers;
+}
+
+void ChunkPass::around(StagePartKind kind, Pass way) {
+  if (!chunk_.whole) return;
+  for (std::size_t p = 0; p < chunk_.parts.size(); ++p) {
+    const StagePart& part = chunk_.parts[p];
+    if (part.kind != kind) continue;
+    const bool needs = way == Pass::forward || kind == StagePartKind::head;
+    if (needs) require_weights(p, way);
+    for (const int number : runs_of(kind, way)) block(way, number, block_of(kind));
+    if (way == Pass::backward && !weights_apart_) sum_gradients(chain_, part);
+  }
+}
+
+void ChunkPass::at_edge(Point point, Pass way) {
+  if (ops_.layers() == 0) return;
+  const bool first = (point == Point::pass_begins) == (way == Pass::forward);
+  chunk_.schedule.at(point, ops_, first ? 0 : ops_.layers() - 1, way);
+}
+
+/// What a layer's combine brought is joined as late as it is needed, so that the stream of kernels
+/// does not wait for it while it could work for another microbatch.
+void ChunkPass::join_before(std::size_t index) {
+  if (index > 0 && list_[index - 1].moe >= 0) pass(list_[index - 1], Pass::forward).join();
+}
+
+PassPieces ChunkPass::empty_pass() const {
+  PassPieces pieces;
+  pieces.layers.resize(list_.size());
+  return pieces;
+}
+
+PassPieces ChunkPass::forward() {
+  PassPieces pieces = empty_pass();
+  pieces.begin = [this] {
+    at_edge(Point::pass_begins, Pass::forward);
+    around(StagePartKind::embedding, Pass::forward);
+  };
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    const Layer layer = list_[i];
+    auto& list = pieces.layers[i];
+    if (layer.moe < 0) {
+      list.push_back({LayerPart::attention, [this, i, layer] {
+                        join_before(i);
+                        require_weights(layer.part, Pass::forward);
+                        mixer(layer, Pass::forward);
+                      }});
+      list.push_back({LayerPart::mlp, [this, layer] { dense_ffn(layer, Pass::forward); }});
+      continue;
+    }
+    list.push_back({LayerPart::attention, [this, i, layer] {
+                      join_before(i);
+                      require_weights(layer.part, Pass::forward);
+                      pass(layer, Pass::forward).begin();
+                      mixer(layer, Pass::forward);
+                      if (chunk_.whole) block(Pass::forward, layer.number, BlockKind::moe);
+                      pass(layer, Pass::forward).route();
+                    }});
+    list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::forward).dispatch(); }});
+    list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::forward).experts(); }});
+    list.push_back({LayerPart::combine, [this, layer] { pass(layer, Pass::forward).combine(); }});
+  }
+  pieces.end = [this] {
+    join_before(list_.size());
+    around(StagePartKind::head, Pass::forward);
+    at_edge(Point::pass_ends, Pass::forward);
+  };
+  return pieces;
+}
+
+void ChunkPass::begin_backward_of(const Layer& layer) {
+  require_weights(layer.part, Pass::backward);
+  if (layer.moe >= 0) pass(layer, Pass::backward).begin();
+  compute_again(layer);
+  if (layer.moe >= 0) pass(layer, Pass::backward).route();
+}
+
+/// The combine of the forward pass is turned round first: what LayerPass calls the dispatch of the
+/// backward pass is the piece `combine`.
+PassPieces ChunkPass::backward() {
+  PassPieces pieces = empty_pass();
+  pieces.begin = [this] {
+    around(StagePartKind::head, Pass::backward);
+    at_edge(Point::pass_begins, Pass::backward);
+    if (!list_.empty()) begin_backward_of(list_.back());
+  };
+  for (std::size_t i = list_.size(); i-- > 0;) {
+    const Layer layer = list_[i];
+    auto& list = pieces.layers[i];
+    const auto begin_next = [this, i] {
+      if (i > 0) begin_backward_of(list_[i - 1]);
+    };
+    if (layer.moe < 0) {
+      list.push_back({LayerPart::mlp, [this, layer] { dense_ffn(layer, Pass::backward); }});
+      list.push_back({LayerPart::attention, [this, layer, begin_next] {
+                        mixer(layer, Pass::backward);
+                        if (!weights_apart_) sum_gradients(chain_, chunk_.parts[layer.part]);
+                        begin_next();
+                      }});
+      continue;
+    }
+    list.push_back({LayerPart::combine, [this, layer] { pass(layer, Pass::backward).dispatch(); }});
+    list.push_back({LayerPart::mlp, [this, layer] { pass(layer, Pass::backward).experts(); }});
+    list.push_back({LayerPart::dispatch, [this, layer] { pass(layer, Pass::backward).combine(); }});
+    list.push_back({LayerPart::attention, [this, layer, begin_next] {
+                      pass(layer, Pass::backward).join();
+                      if (chunk_.whole) block(Pass::backward, layer.number, BlockKind::moe);
+                      mixer(layer, Pass::backward);
+                      if (!weights_apart_) sum_gradients(chain_, chunk_.parts[layer.part]);
+                      begin_next();
+                    }});
+  }
+  pieces.end = [this] {
+    around(StagePartKind::embedding, Pass::backward);
+    at_edge(Point::pass_ends, Pass::backward);
+  };
+  return pieces;
+}
+
+PassPieces ChunkPass::weight_gradients() {
+  PassPieces pieces = empty_pass();
+  const auto weights = [this](int layer, BlockKind kind) {
+    if (chunk_.whole) chunk_.blocks.weight_gradients(apart_chain_, cell_, layer, kind);
+  };
+  const auto beside = [this, weights](StagePartKind kind) {
+    for (const StagePart& part : chunk_.parts) {
+      if (part.kind != kind) continue;
+      for (const int number : runs_of(kind, Pass::backward)) weights(number, block_of(kind));
+      sum_gradients(apart_chain_, part);
+    }
+  };
+  pieces.begin = [beside] { beside(StagePartKind::head); };
+  for (std::size_t i = list_.size(); i-- > 0;) {
+    const Layer layer = list_[i];
+    auto& list = pieces.layers[i];
+    list.push_back({LayerPart::mlp, [this, layer, weights] {
+                      if (layer.moe >= 0) return apart_ops_.expert_weight_gradients(layer.moe);
+                      if (layer.blocks.ffn) weights(layer.number, *layer.blocks.ffn);
+                    }});
+    list.push_back({LayerPart::attention, [this, layer, weights] {
+                      if (layer.moe >= 0) apart_ops_.other_weight_gradients(layer.moe);
+                      const bool coarse = layer.moe >= 0 && !chunk_.whole;
+                      if (coarse) apart_ops_.attention_weight_gradients(layer.moe);
+                      if (layer.blocks.mixer) weights(layer.number, *layer.blocks.mixer);
+                      const bool joins = chunk_.parts[layer.part].kind == StagePartKind::mtp;
+                      if (joins) weights(layer.number, BlockKind::mtp);
+                      sum_gradients(apart_chain_, chunk_.parts[layer.part]);
+                    }});
+  }
+  pieces.end = [beside] { beside(StagePartKind::embedding); };
+  return pieces;
+}
+
+}  // namespace moesim

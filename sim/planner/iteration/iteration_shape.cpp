@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// An iteration on a cluster: sizes against GPUs, microbatches against the schedule, layers against
+// its positions.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/planner/iteration/spec.h"
+
+namespace moesim {
+
+const std::vector<std::string> routing_source_names = {"recorded", "balanced"};
+const std::vector<std::string> training_precision_names = {"bf16",          "fp16",  "fp8",
+                                                           "fp8-blockwise", "mxfp8", "nvfp4"};
+const std::vector<std::string> optimizer_names = {"adam", "muon"};
+const std::vector<std::string> replica_collective_names = {"ring", "two-level", "tree"};
+
+bool merges_passes(PipelineKind kind) {
+  return kind == PipelineKind::combined || kind == PipelineKind::combined_interleaved ||
+         kind == PipelineKind::dualpipe || kind == PipelineKind::dualpipev;
+}
+
+ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec) {
+  return {merges_passes(spec.pipeline) && spec.overlap.all_to_all, spec.zero == 3};
+}
+
+/// An element is read in 2 bytes and written in two layouts of 1 byte each, which products of rows
+/// and of columns read. A scale per tensor needs a pass for the maximum before (Transformer
+/// Engine's current scaling). Scales: 4 bytes per 128 elements (blockwise), 1 per 32 (MXFP8), 1 per
+/// 16 and two layouts of half a byte behind a pass for the maximum (NVFP4).
+// Kernels of Transformer Engine 2.9: pytorch/csrc/quantizer.cpp, common/swizzle/swizzle.cu.
+TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes) {
+  const double main_gradient = 2.0 * gradient_bytes;  // read and written
+  switch (precision) {
+    case TrainingPrecision::fp8:  // zero, maximum, scale, cast with its transpose
+      return {main_gradient, 2 + 2 + 2, 4, 0, true};
+    case TrainingPrecision::fp8_blockwise:
+      return {main_gradient, 2 + 2 * (1 + 4.0 / 128), 1, 0, true};
+    case TrainingPrecision::mxfp8:  // scales of both operands
+      return {main_gradient, 2 + 2 * (1 + 1.0 / 32), 1, 2, true};
+    case TrainingPrecision::nvfp4:
+      return {main_gradient, 2 + 2 + 2 * (0.5 + 1.0 / 16), 2, 2, true};
+    case TrainingPrecision::bf16:
+    case TrainingPrecision::fp16:
+      break;
+  }
+  return {main_gradient, 0, 0, 0, true};
+}
+
+namespace {
+
+/// What `make` makes, or its mistake at that line of the scenario.
+template <class Make>
+auto said_at(const SpecPlaces& places, int line, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& e) {
+    const Diagnostic& d = e.diagnostics().front();
+    if (places.file.empty() || line == 0) throw;
+    throw error_in(places.file, d.message, d.hint, line);
+  }
+}
+
+int microbatches_of(const IterationSpec& spec, int dp) {
+  const std::int64_t of_step = std::int64_t{spec.micro_batch} * dp;
+  if (spec.global_batch % of_step == 0) return static_cast<int>(spec.global_batch / of_step);
+  throw Error(
+      fmt::format("a global batch of {} cannot be cut into micro batches of {} for {} replicas",
+                  spec.global_batch, spec.micro_batch, dp),
+      "micro x dp must divide the global batch");
+}
+
+LayerLayout layout_of(const IterationSpec& spec, const Pipeline& pipeline, int layers, int mtp) {
+  LayerSplit split;
+  split.layers = layers;
+  split.mtp = mtp;
+  split.pp = pipeline.stages();
+  split.vpp = pipeline.positions() / pipeline.stages();
+  split.in_first_stage = spec.first_stage_layers;
+  split.in_last_stage = spec.last_stage_layers;
+  split.account_for_embedding = spec.embedding_as_layer;
+  split.account_for_loss = spec.loss_as_layer;
+  return spec.layout.empty() ? LayerLayout(split) : LayerLayout(spec.layout, split);
+}
+
+}  // namespace
+
+void check_can_plan(const IterationSpec& spec) {
+  if (spec.zero < 2 || spec.pipeline != PipelineKind::dualpipe) return;
+  throw Error(fmt::format("zero = {} with dualpipe", spec.zero),
+              "its two copies of a stage run different microbatches, whose gradients and weights "
+              "cannot be shared: zero 0 or 1, or dualpipev");
+}
+
+IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model) {
+  return shape_of(spec, gpus, model.layers, model.missing_of_whole().empty() ? model.mtp : 0);
+}
+
+IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers) {
+  const SpecPlaces& at = spec.places;
+  const int parallel = at.parallel != 0 ? at.parallel : at.batch;
+  const int schedule = at.pipeline != 0 ? at.pipeline : parallel;
+  Grid grid = said_at(at, parallel, [&] { return Grid(spec.parallel, gpus); });
+  const int microbatches =
+      said_at(at, at.batch, [&] { return microbatches_of(spec, grid.size(ParallelAxis::dp)); });
+  Pipeline pipeline = said_at(at, schedule, [&] {
+    return Pipeline({.kind = spec.pipeline,
+                     .stages = spec.parallel.pp,
+                     .microbatches = microbatches,
+                     .chunks = spec.parallel.vpp});
+  });
+  LayerLayout layout =
+      said_at(at, parallel, [&] { return layout_of(spec, pipeline, layers, mtp_layers); });
+  return {std::move(grid), microbatches, std::move(pipeline), std::move(layout)};
+}
+
+}  // namespace moesim

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said about a whole training iteration: parallelism, batch, schedule, memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/model/host_model.h"
+#include "sim/model/moe_model.h"
+#include "sim/model/recompute.h"
+#include "sim/model/software.h"
+#include "sim/planner/parallel/grid.h"
+#include "sim/planner/parallel/layer_layout.h"
+#include "sim/planner/pipeline/pipeline.h"
+
+namespace moesim {
+
+/// Whose tokens an iteration replays: the trace's, or as many for every expert (forced balance, as
+/// benchmarks have it).
+enum class RoutingSource { recorded, balanced };
+extern const std::vector<std::string> routing_source_names;
+
+/// Numbers of the GEMMs.
+enum class TrainingPrecision { bf16, fp16, fp8, fp8_blockwise, mxfp8, nvfp4 };
+extern const std::vector<std::string> training_precision_names;
+
+enum class OptimizerKind { adam, muon };
+extern const std::vector<std::string> optimizer_names;
+
+/// How replicas sum dense gradients and gather weights: on rings through the nodes, in two levels
+/// (within nodes, then between the members of equal index), or sums up and down two trees.
+enum class ReplicaCollective { ring, two_level, tree };
+extern const std::vector<std::string> replica_collective_names;
+
+/// What runs beside computation.
+struct OverlapSpec {
+  bool gradients = false;   // sums of gradients beside the backward pass, bucket by bucket
+  bool parameters = false;  // gathers of parameters beside the forward pass
+  bool all_to_all = false;  // dispatch and combine of a pass beside the other pass of a merged pair
+  bool delay_wgrad = false;  // weight gradients come after the combine of their layer
+  bool operator==(const OverlapSpec&) const = default;
+};
+
+/// Where a scenario says them, for errors that only a cluster and a model bring to light; two specs
+/// that say the same in other places are equal.
+struct SpecPlaces {
+  std::string file;                           // empty: nowhere
+  int parallel = 0, pipeline = 0, batch = 0;  // lines from 1, 0: not in the file
+  bool operator==(const SpecPlaces&) const { return true; }
+};
+
+/// Keys of a scenario that has `parallel` or `batch`; docs/scenarios.md says what each means.
+struct IterationSpec {
+  ParallelSizes parallel;  // vpp as the layout has it, where there is one
+  std::string layout;      // Megatron-Core's text, empty: none
+  // Options of LayerSplit.
+  std::optional<int> first_stage_layers = {}, last_stage_layers = {};
+  bool embedding_as_layer = false, loss_as_layer = false;
+  int global_batch = 0;  // sequences
+  int micro_batch = 1;   // sequences
+  int sequence = 0;      // tokens
+  PipelineKind pipeline = PipelineKind::one_f_one_b;
+  Recompute recompute;
+  int zero = 1;
+  TrainingPrecision precision = TrainingPrecision::bf16;
+  OverlapSpec overlap;
+  std::vector<RoutingSource> routing = {RoutingSource::recorded};  // cases side by side
+  int distinct_microbatches = 0;  // recorded ones that are replayed by turns; 0: all there are
+  OptimizerKind optimizer = OptimizerKind::adam;
+  int update_bytes = 0;           // per parameter of its own that it takes while it updates
+  std::optional<HostModel> host;  // of all GPUs, in place of what their models say
+  ReplicaCollective collective = ReplicaCollective::ring;
+  SpecPlaces places = {};
+  bool operator==(const IterationSpec&) const = default;
+};
+
+/// Whether the schedule runs a forward merged with a backward of another microbatch.
+bool merges_passes(PipelineKind kind);
+
+/// Which of its exchanges run next to kernels at length: those of tokens if the schedule merges
+/// passes, those of parameters if every pass gathers them.
+ExchangesNextToKernels exchanges_next_to_kernels(const IterationSpec& spec);
+
+/// What the sizes make of a cluster and a model.
+struct IterationShape {
+  Grid grid;
+  int microbatches;  // per replica: global batch / (micro batch x dp)
+  Pipeline pipeline;
+  LayerLayout layers;  // at the pipeline's positions
+};
+/// Throws Error naming the rule that the spec breaks on so many GPUs, or with so many layers.
+IterationShape shape_of(const IterationSpec& spec, int gpus, int layers, int mtp_layers);
+/// With the layers of a model; those of multi-token prediction are there if it is whole.
+IterationShape shape_of(const IterationSpec& spec, int gpus, const MoeModel& model);
+/// Throws Error for what nobody can plan yet: ZeRO 2 and 3 over the copies of DualPipe.
+void check_can_plan(const IterationSpec& spec);
+
+}  // namespace moesim

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded tokens for the microbatches of every replica.
+#pragma once
+
+#include <vector>
+
+#include "sim/planner/iteration/iteration_spec.h"
+#include "sim/trace/batches.h"
+
+namespace moesim {
+
+struct Microbatches {
+  /// All that the trace yields, in their order. Ranks are the GPUs of a pipeline stage, EP group
+  /// after EP group.
+  std::vector<Batch> recorded;
+  int repeat = 1;    // how often every recorded step is played, so that it fills them
+  int distinct = 1;  // of an iteration, whose microbatch m replays number m modulo this
+  /// Those of an iteration; the trace begins again where it ends.
+  const Batch& of(int iteration, int number) const {
+    const auto at = static_cast<std::size_t>(iteration) * static_cast<std::size_t>(distinct) +
+                    static_cast<std::size_t>(number);
+    return recorded[at % recorded.size()];
+  }
+};
+
+/// Every replica gets whole sequences of the trace, as make_batches deals them out, and cuts them
+/// into microbatches; each of the GPUs that share a replica's sequences holds an equal run of each
+/// microbatch. A trace with too few tokens for one microbatch of every replica is played again.
+Microbatches make_microbatches(const RoutingTrace& trace, const IterationShape& shape,
+                               const IterationSpec& spec);
+
+}  // namespace moesim

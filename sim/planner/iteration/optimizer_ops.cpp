@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/optimizer_ops.h"
+
+#include <algorithm>
+
+#include "sim/base/sort_once.h"
+
+namespace moesim {
+namespace {
+
+/// Bytes per parameter that an update with Adam reads and writes: gradient, master weight and two
+/// moments in fp32; then the last three and the weight.
+constexpr std::int64_t update_reads = 16, update_writes = 12;
+
+constexpr OpId no_op(-1);
+
+/// What all GPUs of a chain have done so far.
+std::vector<OpId> newest_of(const OpChain& chain) {
+  std::vector<OpId> ops = waits_of(Group::first(chain.gpus()), chain.mark());
+  sort_once(ops);
+  return ops;
+}
+
+}  // namespace
+
+OptimizerOps::OptimizerOps(LayerReplicas replicas, std::vector<StageLayers*> layers,
+                           std::vector<StagePart> parts, bool whole)
+    : exchanges_(std::move(replicas), layers, whole),
+      layers_(std::move(layers)),
+      parts_(std::move(parts)) {}
+
+std::int64_t OptimizerOps::dense_parameters() const {
+  std::int64_t sum = 0;
+  for (const StagePart& part : parts_) sum += exchanges_.dense_parameters(part);
+  return sum;
+}
+
+std::vector<OpId> OptimizerOps::gather(const StagePart& part, WorkCell cell, Pass pass,
+                                       const std::vector<OpId>& after) {
+  std::vector<OpId> ops = exchanges_.dense_weights(part, cell, pass, after);
+  const auto experts = exchanges_.expert_weights(part, cell, pass, after);
+  ops.insert(ops.end(), experts.begin(), experts.end());
+  return ops;
+}
+
+void OptimizerOps::begin() {
+  if (!gathers_at_begin()) return;
+  for (const StagePart& part : parts_) {
+    const auto ops = gather(part, {}, Pass::forward, {});
+    for (const StageSpace* stage : exchanges_.replicas().stages()) {
+      new_weights_[{stage, key_of(part)}] = ops;
+    }
+  }
+}
+
+void OptimizerOps::fetch(const OpChain& chain, WorkCell cell, const StagePart& part, Pass pass) {
+  if (zero() < 3 || !overlap().parameters) return;
+  fetched_[{cell.microbatch, cell.chunk, pass, key_of(part)}] =
+      gather(part, cell, pass, newest_of(chain));
+}
+
+void OptimizerOps::require(OpChain& chain, WorkCell cell, const StageSpace& stage,
+                           const StagePart& part, Pass pass) {
+  // Later microbatches follow the first on the stream of kernels.
+  if (const auto found = new_weights_.find({&stage, key_of(part)}); found != new_weights_.end()) {
+    chain.require(found->second);
+    new_weights_.erase(found);
+  }
+  if (zero() < 3) return;
+  const auto fetched = fetched_.find({cell.microbatch, cell.chunk, pass, key_of(part)});
+  if (fetched != fetched_.end()) {
+    chain.require(fetched->second);
+    fetched_.erase(fetched);
+    return;
+  }
+  chain.require(gather(part, cell, pass, newest_of(chain)));
+}
+
+std::vector<OpId> OptimizerOps::sum_now(const StagePart& part, WorkCell cell,
+                                        const std::vector<OpId>& after) {
+  const bool scatters = zero() > 1 || gathers_at_begin();
+  const auto ops = exchanges_.gradients(part, cell, scatters, after);
+  // Those of a later microbatch follow on the same stream.
+  if (zero() > 1 && !ops.empty()) sums_.clear();
+  sums_.insert(sums_.end(), ops.begin(), ops.end());
+  return ops;
+}
+
+void OptimizerOps::sum(OpChain& chain, WorkCell cell, const StagePart& part, bool last) {
+  if (!last && zero() < 2) return;
+  Awaited& awaited = awaited_[key_of(part)];
+  if (!overlap().gradients && zero() < 2) {
+    if (awaited.stages++ == 0) waiting_.push_back(part);
+    return;
+  }
+  const std::vector<OpId> now = newest_of(chain);
+  awaited.after.insert(awaited.after.end(), now.begin(), now.end());
+  if (++awaited.stages < static_cast<int>(layers_.size())) return;
+  std::vector<OpId> after = std::move(awaited.after);
+  awaited_.erase(key_of(part));
+  sort_once(after);
+  const auto ops = sum_now(part, zero() < 2 ? WorkCell() : cell, after);
+  if (!overlap().gradients) chain.require(ops);
+}
+
+std::int64_t OptimizerOps::updated_dense() const {
+  const std::int64_t replicas = zero() > 0 ? exchanges_.replicas().of_dense() : 1;
+  return (dense_parameters() + replicas - 1) / replicas;
+}
+
+std::vector<std::int64_t> OptimizerOps::expert_parameters() const {
+  const LayerReplicas& replicas = exchanges_.replicas();
+  const MoeModel& model = replicas.stage().expert_model();
+  const std::int64_t shards = zero() > 0 ? replicas.of_experts() : 1;
+  std::vector<std::int64_t> experts(replicas.everybody().size());
+  for (std::size_t s = 0; s < layers_.size(); ++s) {
+    const StageSpace& stage = *replicas.stages()[s];
+    for (int chunk = 0; chunk < layers_[s]->chunks(); ++chunk) {
+      for (const LayerWork& work : layers_[s]->last(chunk).works) {
+        const auto memory = memory_of_experts(work, model, {});
+        for (const GpuId own : stage.everybody()) {
+          experts[replicas.everybody().member(stage.gpus()->in_plan(own))] +=
+              memory[own.index()].weights.value / size_of(model.weights) / shards;
+        }
+      }
+    }
+  }
+  return experts;
+}
+
+OpId OptimizerOps::add_update(const std::vector<OpId>& after) {
+  const LayerReplicas& replicas = exchanges_.replicas();
+  const std::vector<std::int64_t> experts = expert_parameters();
+  const std::int64_t dense = updated_dense();
+  if (dense + *std::ranges::max_element(experts) == 0) return no_op;
+  const std::int64_t written = update_writes + size_of(replicas.stage().model().weights);
+  std::vector<Kernel> each;
+  for (const std::int64_t of_experts : experts) {
+    const std::int64_t parameters = dense + of_experts;
+    each.emplace_back(MemoryBound{Bytes(parameters * update_reads), Bytes(parameters * written)});
+  }
+  const OpKey key{.kind = OpKind::optimizer, .pass = Pass::backward};
+  return replicas.stage().plan().add({name_of(key.type()), key, Stream::compute,
+                                      replicas.everybody(), after, Kernels(std::move(each))});
+}
+
+void OptimizerOps::finish(const std::vector<const Mark*>& done) {
+  const LayerReplicas& replicas = exchanges_.replicas();
+  std::vector<OpId> after;
+  for (const Mark* mark : done) {
+    const auto waits = waits_of(Group::first(static_cast<int>(mark->size())), *mark);
+    after.insert(after.end(), waits.begin(), waits.end());
+  }
+  sort_once(after);
+  for (const StagePart& part : waiting_) sum_now(part, {}, after);
+  after.insert(after.end(), sums_.begin(), sums_.end());
+  const OpId update = add_update(after);
+  const bool gathers = zero() > 0 && zero() < 3 && !gathers_at_begin();
+  if (update == no_op || !gathers) return;
+  if (replicas.of_dense() > 1 && dense_parameters() > 0) {
+    exchanges_.all_dense_weights(dense_parameters(), {update});
+  }
+  if (zero() < 2) return;  // new weights of experts went round with their gradients
+  for (const StagePart& part : parts_) {
+    exchanges_.expert_weights(part, {}, Pass::backward, {update});
+  }
+}
+
+}  // namespace moesim

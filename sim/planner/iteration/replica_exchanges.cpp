@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/replica_exchanges.h"
+
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "sim/planner/iteration/stage_parameters.h"
+
+namespace moesim {
+namespace {
+
+std::int64_t part_for_each(std::int64_t value, std::int64_t of) { return (value + of - 1) / of; }
+
+OpKey key_of(OpKind kind, Stage stage, Pass pass, WorkCell cell) {
+  return {.kind = kind,
+          .pass = pass,
+          .stage = stage,
+          .microbatch = cell.microbatch,
+          .chunk = cell.chunk};
+}
+
+}  // namespace
+
+ReplicaExchanges::ReplicaExchanges(LayerReplicas replicas, std::vector<StageLayers*> layers,
+                                   bool whole)
+    : replicas_(std::move(replicas)), layers_(std::move(layers)), whole_(whole) {
+  const IterationSpec& spec = replicas_.stage().options().spec;
+  if (spec.collective == ReplicaCollective::two_level && !equal_nodes(replicas_.nodes())) {
+    throw Error("replicas of dense parameters with unlike numbers on their nodes",
+                "collective: two-level needs as many on each; ring has no such rule");
+  }
+}
+
+std::int64_t ReplicaExchanges::dense_parameters(const StagePart& part) const {
+  const StageSpace& stage = replicas_.stage();
+  return whole_ ? moesim::dense_parameters(stage.model(), stage.shard().tp, part) : 0;
+}
+
+OpId ReplicaExchanges::add(std::string label, OpKey key, const StagePart& part, Stream stream,
+                           Exchange exchange, const std::vector<OpId>& after) {
+  key.layer = layer_number(replicas_.stage().model(), part);
+  key.part = static_cast<int>(part.kind);
+  return replicas_.stage().plan().add(
+      {std::move(label), key, stream, replicas_.everybody(), after, std::move(exchange)});
+}
+
+Exchange ReplicaExchanges::in_dense_groups(const CollectiveTraffic& of_group) const {
+  Exchange exchange{replicas_.in_dense_groups(of_group.traffic), {}, false};
+  exchange.rounds = of_group.rounds;
+  return exchange;
+}
+
+const Exchange* ReplicaExchanges::experts(const StagePart& part, Moved moved,
+                                          const ExpertRing& ring) {
+  const int number = layer_number(replicas_.stage().model(), part);
+  if (number < 0) return nullptr;
+  const auto [known, is_new] = experts_.try_emplace({part.kind, part.number, moved});
+  if (is_new) {
+    std::vector<const LayerDecision*> copies;
+    for (StageLayers* layers : layers_) {
+      if (const LayerWork* work = layers->last_of(number)) copies.push_back(&work->decision);
+    }
+    const auto moves =
+        copies.empty() ? std::nullopt : layers_.front()->planner().expert_ring(copies, ring);
+    if (moves) known->second.traffic = replicas_.from_stages(moves->traffic);
+  }
+  return known->second.traffic.ranks() == 0 ? nullptr : &known->second;
+}
+
+std::vector<OpId> ReplicaExchanges::gradients(const StagePart& part, WorkCell cell,
+                                              bool scatter_experts,
+                                              const std::vector<OpId>& after) {
+  const Spec& options = replicas_.stage().options();
+  std::vector<OpId> added;
+  const ExpertRing ring{"sum-gradients", options.state.gradient, scatter_experts ? 1 : 2};
+  if (const Exchange* sum = experts(part, Moved::gradients, ring)) {
+    const OpKey key = key_of(OpKind::gradient_sum, Stage::reduce, Pass::backward, cell);
+    added.push_back(add(ring.name, key, part, Stream::dp, *sum, after));
+  }
+  const int replicas = replicas_.of_dense();
+  const Bytes bytes(dense_parameters(part) * options.state.gradient);
+  if (replicas == 1 || bytes.value == 0) return added;
+  const auto [known, is_new] = dense_.try_emplace({part.kind, part.number, Moved::gradients});
+  if (is_new) known->second = sum_of(bytes);
+  const OpKey key = key_of(OpKind::gradient_exchange, Stage::reduce, Pass::backward, cell);
+  added.push_back(add(name_of(key.type()), key, part, Stream::dp, known->second, after));
+  return added;
+}
+
+std::vector<OpId> ReplicaExchanges::expert_weights(const StagePart& part, WorkCell cell, Pass pass,
+                                                   const std::vector<OpId>& after) {
+  const ExpertRing ring{"gather-experts", size_of(replicas_.stage().model().weights), 1};
+  const Exchange* moves = experts(part, Moved::weights, ring);
+  if (moves == nullptr) return {};
+  const OpKey key = key_of(OpKind::parameter_exchange, Stage::gather, pass, cell);
+  return {add(ring.name, key, part, Stream::param, *moves, after)};
+}
+
+std::vector<OpId> ReplicaExchanges::dense_weights(const StagePart& part, WorkCell cell, Pass pass,
+                                                  const std::vector<OpId>& after) {
+  const std::int64_t parameters = dense_parameters(part);
+  if (replicas_.of_dense() == 1 || parameters == 0) return {};
+  const OpKey key = key_of(OpKind::weight_exchange, Stage::gather, pass, cell);
+  const auto [known, is_new] = dense_.try_emplace({part.kind, part.number, Moved::weights});
+  if (is_new) known->second = gather_of(parameters);
+  return {add(name_of(key.type()), key, part, Stream::param, known->second, after)};
+}
+
+Exchange ReplicaExchanges::sum_of(Bytes gradients) const {
+  const IterationSpec& spec = replicas_.stage().options().spec;
+  const MemberNodes& nodes = replicas_.nodes();
+  const bool levels = spec.collective == ReplicaCollective::two_level;
+  if (spec.zero > 0) {
+    const Bytes part(part_for_each(gradients.value, replicas_.of_dense()));
+    return in_dense_groups(levels ? hierarchical_reduce_scatter(nodes, part)
+                                  : reduce_scatter(nodes, part));
+  }
+  if (spec.collective == ReplicaCollective::tree) {
+    return in_dense_groups(tree_all_reduce(nodes, gradients));
+  }
+  return in_dense_groups(levels ? hierarchical_all_reduce(nodes, gradients)
+                                : all_reduce(nodes, gradients));
+}
+
+Exchange ReplicaExchanges::gather_of(std::int64_t parameters) const {
+  const std::int64_t shard = part_for_each(parameters, replicas_.of_dense());
+  const Bytes part(shard * size_of(replicas_.stage().model().weights));
+  const bool levels = replicas_.stage().options().spec.collective == ReplicaCollective::two_level;
+  return in_dense_groups(levels ? hierarchical_all_gather(replicas_.nodes(), part)
+                                : all_gather(replicas_.nodes(), part));
+}
+
+OpId ReplicaExchanges::all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after) {
+  const OpKey key = key_of(OpKind::weight_exchange, Stage::gather, Pass::backward, {});
+  return add(name_of(key.type()), key, {StagePartKind::layer, -1}, Stream::dp,
+             gather_of(parameters), after);
+}
+
+}  // namespace moesim

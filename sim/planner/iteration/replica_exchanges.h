@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What replicas exchange of the parts of a pipeline stage: gradients and weights.
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "sim/planner/iteration/block_ops.h"
+#include "sim/planner/iteration/layer_replicas.h"
+#include "sim/planner/iteration/stage_layers.h"
+#include "sim/planner/parallel/layer_layout.h"
+
+namespace moesim {
+
+/// Dense parameters travel in rings through the nodes, experts' in rings of those that hold the
+/// same ones, as the placement says.
+class ReplicaExchanges {
+ public:
+  /// `layers`: of each stage of the replicas; they must outlive it. `whole`: whether the model says
+  /// what is around its experts.
+  ReplicaExchanges(LayerReplicas replicas, std::vector<StageLayers*> layers, bool whole);
+
+  const LayerReplicas& replicas() const { return replicas_; }
+  /// Parameters of one GPU besides routed experts.
+  std::int64_t dense_parameters(const StagePart& part) const;
+
+  /// Sums of a part's gradients, after `after`. Those of dense parameters are reduce-scattered
+  /// unless ZeRO is 0; those of experts where `scatter_experts`: else they are all-reduced, which
+  /// moves what a reduce-scatter of gradients and an all-gather of new weights of their size do.
+  std::vector<OpId> gradients(const StagePart& part, WorkCell cell, bool scatter_experts,
+                              const std::vector<OpId>& after);
+  /// All-gathers of a part's weights: of experts, and of dense parameters.
+  std::vector<OpId> expert_weights(const StagePart& part, WorkCell cell, Pass pass,
+                                   const std::vector<OpId>& after);
+  std::vector<OpId> dense_weights(const StagePart& part, WorkCell cell, Pass pass,
+                                  const std::vector<OpId>& after);
+  /// Of all dense parameters of a GPU, updated at the end of the iteration.
+  OpId all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after);
+
+ private:
+  enum class Moved { gradients, weights };
+  using Known = std::tuple<StagePartKind, int, Moved>;
+  OpId add(std::string label, OpKey key, const StagePart& part, Stream stream, Exchange exchange,
+           const std::vector<OpId>& after);
+  Exchange gather_of(std::int64_t parameters) const;
+  Exchange sum_of(Bytes gradients) const;
+  Exchange in_dense_groups(const CollectiveTraffic& of_group) const;
+  const Exchange* experts(const StagePart& part, Moved moved, const ExpertRing& ring);
+
+  LayerReplicas replicas_;
+  std::vector<StageLayers*> layers_;
+  bool whole_;
+  std::map<Known, Exchange> dense_, experts_;  // without members where nothing moves
+};
+
+}  // namespace moesim

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step as its planner takes it.
+#pragma once
+
+#include "sim/mechanism/placer.h"
+#include "sim/model/training_traffic.h"
+#include "sim/planner/iteration/iteration_spec.h"
+
+namespace moesim {
+
+/// What kernels of an iteration in this precision move beside their operands, where gradients by
+/// weights add to main gradients of so many bytes.
+TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes);
+
+/// What is planned: which blocks, passes and microbatches. A step of MoE layers has only those
+/// blocks (with a coarse attention, where the model has one), one stage and one microbatch.
+struct Spec {
+  IterationSpec spec = {};
+  TrainingState state = {};
+  bool optimizer = true;       // the end of the iteration: sums of gradients, update, new weights
+  bool explicit_rows = false;  // token lists for real execution
+  bool only_layers = false;    // MoE layers and nothing around them
+  bool backward = true;        // after the forward pass
+
+  /// Of GEMMs: all forms of 8 bits count as fp8.
+  DataType gemm_type() const {
+    switch (spec.precision) {
+      case TrainingPrecision::bf16:
+        return DataType::bf16;
+      case TrainingPrecision::fp16:
+        return DataType::fp16;
+      case TrainingPrecision::nvfp4:
+        return DataType::fp4;
+      default:
+        return DataType::fp8;
+    }
+  }
+};
+
+}  // namespace moesim

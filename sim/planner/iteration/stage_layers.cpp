@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/stage_layers.h"
+
+#include <algorithm>
+#include <map>
+
+namespace moesim {
+
+int layer_number(const MoeModel& model, const StagePart& part) {
+  if (part.kind == StagePartKind::layer) return part.number;
+  return part.kind == StagePartKind::mtp ? model.layers + part.number : -1;
+}
+
+int predicted_by(const LayerLayout& layers, int position) {
+  int count = 0;
+  for (int p = 0; p <= position; ++p) {
+    for (const StagePart& part : layers.parts(p)) count += part.kind == StagePartKind::mtp ? 1 : 0;
+  }
+  return count;
+}
+
+TensorSharers tensor_sharers(const Grid& grid, int stage) {
+  TensorSharers sharers;
+  if (grid.size(ParallelAxis::etp) == 1) return sharers;
+  std::map<int, int> number;  // of a group of the grid among those of the stage
+  for (const GpuId gpu : grid.stage_by(ParallelAxis::ep, stage)) {
+    number.try_emplace(grid.group_of(ParallelAxis::ep, gpu), static_cast<int>(number.size()));
+  }
+  for (const auto& group : grid.groups(ParallelAxis::etp)) {
+    const GridPlace place = grid.place(group.front());
+    if (place.pp != stage || place.ep != 0) continue;
+    auto& list = sharers.emplace_back();
+    for (const GpuId gpu : group) list.push_back(number.at(grid.group_of(ParallelAxis::ep, gpu)));
+  }
+  return sharers;
+}
+
+int recorded_layer(const TraceInfo& trace, const MoeModel& model, int number) {
+  const auto same = std::ranges::find(trace.layers, number);
+  if (same != trace.layers.end()) return static_cast<int>(same - trace.layers.begin());
+  const auto before = std::ranges::lower_bound(model.moe_layers, number);
+  const auto place = before - model.moe_layers.begin() + std::max(0, number - model.layers);
+  return static_cast<int>(place % std::ssize(trace.layers));
+}
+
+StageLayers::StageLayers(const SystemSpec& system, const Topology& cluster, const MoeModel& model,
+                         const RoutingTrace& trace, int stage, std::vector<std::vector<int>> chunks,
+                         const PlannerOptions& options)
+    : stage_(stage), chunks_(std::move(chunks)), planner_(system, cluster, model, trace, options) {}
+
+const LayerWork* StageLayers::last_of(int number) const {
+  for (int chunk = 0; chunk < chunks(); ++chunk) {
+    for (const LayerWork& work : last(chunk).works) {
+      if (work.number == number) return &work;
+    }
+  }
+  return nullptr;
+}
+
+void StageLayers::plan(std::span<const NumberedBatch> microbatches,
+                       std::vector<PlannedLayer>& layers, RoutingChange& change) {
+  planned_.clear();
+  planned_.resize(chunks_.size());
+  for (std::size_t m = 0; m < microbatches.size(); ++m) {
+    const auto [batch, step] = microbatches[m];
+    std::size_t layer = 0;
+    for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+      const std::size_t first = layers.size();
+      for (std::size_t i = 0; i < chunks_[chunk].size(); ++i, ++layer) {
+        PlannedLayer& planned =
+            layers.emplace_back(planner_.work(*batch, step, layer, change, m == 0));
+        planned.batch = batch;
+        planned.stage = stage_;
+        planned.microbatch = static_cast<int>(m);
+        planned.chunk = static_cast<int>(chunk);
+        planned.index = layer;
+        if (!planner_.options().explicit_rows) continue;
+        RoutingChange counted;
+        planned.chosen = planner_.add_rows(planned, *batch, layer, counted);
+      }
+      auto made = std::make_unique<ChunkLayers>();
+      made->works = std::span(layers).subspan(first);
+      made->replayed = {made->works.begin(), made->works.end()};
+      planned_[chunk].push_back(std::move(made));
+    }
+  }
+}
+
+}  // namespace moesim

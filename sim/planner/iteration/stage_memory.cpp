@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/stage_memory.h"
+
+#include <algorithm>
+
+#include "sim/planner/iteration/stage_parameters.h"
+
+namespace moesim {
+namespace {
+
+std::int64_t shared_by(std::int64_t value, std::int64_t over) { return (value + over - 1) / over; }
+
+bool is_backward(WorkKind kind) {
+  return kind == WorkKind::backward || kind == WorkKind::input_gradient;
+}
+
+}  // namespace
+
+/// One GPU from turn to turn.
+class StageMemory::Walk {
+ public:
+  Walk(const StageMemory& of, GpuId gpu) : of_(of), gpu_(gpu.index()) {}
+
+  /// Calls seen(use besides state, turn, work, block) at every moment that may be the fullest.
+  template <class Seen>
+  void run(const Seen& seen) {
+    const Timetable& turns = of_.pipeline_.of(of_.number_);
+    for (std::size_t t = 0; t < turns.size(); ++t) {
+      const Turn& turn = turns[t];
+      Side first(of_, turn.work, gpu_);
+      if (!turn.beside) {
+        while (first.left()) step(first, nullptr, static_cast<int>(t), seen);
+        continue;
+      }
+      Side second(of_, *turn.beside, gpu_);
+      while (first.left() || second.left()) {
+        if (first.left()) step(first, &second, static_cast<int>(t), seen);
+        if (second.left()) step(second, &first, static_cast<int>(t), seen);
+      }
+    }
+  }
+
+ private:
+  /// A work on its way through the blocks of its chunk.
+  class Side {
+   public:
+    Side(const StageMemory& of, const StageWork& work, std::size_t gpu)
+        : work_(work),
+          blocks_(of.blocks_[static_cast<std::size_t>(work.chunk)]),
+          experts_(of.experts(work)),
+          gpu_(gpu),
+          ahead_(of.stage_.model().pattern.empty() ? 4 : 2),
+          transfers_(of.transfers(work)) {}
+
+    bool left() const { return done_ < blocks_.size(); }
+    const StageWork& work() const { return work_; }
+    Bytes transfers() const { return transfers_; }
+    const ChunkBlock& block() const { return at(done_); }
+    /// Of the block at work.
+    Bytes sum(Bytes PassBytes::*part) const { return sum(block(), part); }
+    Bytes working() const {
+      if (!left()) return Bytes(0);
+      if (work_.kind == WorkKind::forward) return sum(&PassBytes::forward);
+      if (work_.kind == WorkKind::weight_gradient) return Bytes(0);
+      return sum(&PassBytes::backward) + sum(&PassBytes::again);
+    }
+    /// Of the layer at work and the next one, which is on its way: of hybrids a block each, else
+    /// two.
+    Bytes gathered() const {
+      Bytes bytes;
+      for (std::size_t i = done_; i < std::min(done_ + ahead_, blocks_.size()); ++i) {
+        bytes += sum(at(i), &PassBytes::gathered);
+      }
+      return bytes;
+    }
+    void next() { ++done_; }
+
+   private:
+    /// With the routed experts on this GPU.
+    Bytes sum(const ChunkBlock& block, Bytes PassBytes::*part) const {
+      Bytes bytes = block.bytes.*part;
+      if (block.moe >= 0) bytes += experts_[static_cast<std::size_t>(block.moe)][gpu_].*part;
+      return bytes;
+    }
+    const ChunkBlock& at(std::size_t i) const {
+      return blocks_[work_.kind == WorkKind::forward ? i : blocks_.size() - 1 - i];
+    }
+
+    const StageWork& work_;
+    const std::vector<ChunkBlock>& blocks_;
+    const Experts& experts_;
+    std::size_t gpu_, ahead_;
+    Bytes transfers_;
+    std::size_t done_ = 0;
+  };
+
+  template <class Seen>
+  void step(Side& side, const Side* beside, int turn, const Seen& seen) {
+    const WorkKind kind = side.work().kind;
+    if (kind == WorkKind::forward) live_ += side.sum(&PassBytes::kept);
+    MemoryUse use;
+    use.of(MemoryPart::activations) = live_;
+    use.of(MemoryPart::working) = side.working();
+    use.of(MemoryPart::gathered) = side.gathered();
+    use.of(MemoryPart::transfers) = side.transfers();
+    if (beside != nullptr) {
+      use.of(MemoryPart::working) += beside->working();
+      use.of(MemoryPart::gathered) += beside->gathered();
+      use.of(MemoryPart::transfers) += beside->transfers();
+    }
+    seen(use, turn, side.work(), side.block().held);
+    if (is_backward(kind)) live_ += side.sum(&PassBytes::kept) * -1;
+    if (kind == WorkKind::input_gradient) live_ += side.sum(&PassBytes::waiting);
+    if (kind == WorkKind::weight_gradient) live_ += side.sum(&PassBytes::waiting) * -1;
+    side.next();
+  }
+
+  const StageMemory& of_;
+  std::size_t gpu_;
+  Bytes live_;
+};
+
+StageMemory::StageMemory(const StageSpace& stage, const Pipeline& pipeline, int number,
+                         const std::vector<const ChunkParts*>& chunks)
+    : stage_(stage),
+      pipeline_(pipeline),
+      number_(number),
+      chunks_(chunks),
+      state_(static_cast<std::size_t>(stage.gpus()->size())) {
+  for (const ChunkParts* chunk : chunks_) blocks_.push_back(blocks_of(*chunk));
+  const auto add = [&](const StageWork& work) {
+    const ChunkLayers& layers = layers_of(work);
+    const auto [known, is_new] = experts_.try_emplace(&layers);
+    if (is_new) known->second = expert_bytes(stage_, layers);
+  };
+  for (const Turn& turn : pipeline.of(number)) {
+    add(turn.work);
+    if (turn.beside) add(*turn.beside);
+  }
+  add_state();
+}
+
+const ChunkLayers& StageMemory::layers_of(const StageWork& work) const {
+  const ChunkParts& chunk = *chunks_[static_cast<std::size_t>(work.chunk)];
+  return chunk.of(work.microbatch);
+}
+
+void StageMemory::add_state() {
+  const MoeModel& model = stage_.model();
+  const Spec& options = stage_.options();
+  const int zero = options.spec.zero;
+  const std::int64_t replicas = std::ssize(stage_.groups(ParallelAxis::dp_cp).front());
+  std::int64_t dense = 0;
+  std::vector<HeldBlock> held;
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    for (const ChunkBlock& block : blocks_[c]) held.push_back(block.held);
+    if (!chunks_[c]->whole) continue;
+    for (const StagePart& part : chunks_[c]->parts) {
+      dense += dense_parameters(model, stage_.shard().tp, part);
+    }
+  }
+  MemoryUse alike;
+  alike.of(MemoryPart::weights) =
+      Bytes(shared_by(dense * size_of(model.weights), zero > 2 ? replicas : 1));
+  alike.of(MemoryPart::gradients) =
+      Bytes(shared_by(dense * options.state.gradient, zero > 1 ? replicas : 1));
+  alike.of(MemoryPart::optimizer) =
+      Bytes(shared_by(dense * options.state.optimizer, zero > 0 ? replicas : 1));
+  if (!chunks_.empty() && chunks_.front()->whole) {
+    const auto etp = static_cast<int>(stage_.groups(ParallelAxis::etp).front().size());
+    alike.of(MemoryPart::placeholders) = gradient_placeholders(model, held, stage_.shard(), etp);
+  }
+  std::ranges::fill(state_, alike);
+  for (const ChunkParts* chunk : chunks_) {
+    for (const LayerWork& work : chunk->of(0).works) add_experts(work);
+  }
+}
+
+void StageMemory::add_experts(const LayerWork& work) {
+  const Spec& options = stage_.options();
+  const std::vector<ExpertMemory> memory =
+      memory_of_experts(work, stage_.expert_model(), options.state);
+  // What a placement shares among all replicas by itself is shared already.
+  const bool shared = work.decision.gradients == GradientLayout::summed;
+  const auto replicas =
+      static_cast<std::int64_t>(shared ? 1 : stage_.groups(ParallelAxis::edp).front().size());
+  const auto part = [&](Bytes bytes, int from) {
+    return Bytes(shared_by(bytes.value, options.spec.zero >= from ? replicas : 1));
+  };
+  for (std::size_t g = 0; g < state_.size(); ++g) {
+    state_[g].of(MemoryPart::weights) += part(memory[g].weights, 3);
+    state_[g].of(MemoryPart::gradients) += part(memory[g].gradients, 2);
+    state_[g].of(MemoryPart::optimizer) += part(memory[g].optimizer, 1);
+  }
+}
+
+/// A forward sends its output, a backward has received a gradient and sends one; what a forward
+/// received is the kept input of its first block.
+Bytes StageMemory::transfers(const StageWork& work) const {
+  const int position = pipeline_.position_of({number_, work.chunk});
+  const auto crosses = [&](int other) {
+    return other >= 0 && other < pipeline_.positions() &&
+           pipeline_.place(work.microbatch, other).stage != number_;
+  };
+  if (work.kind == WorkKind::weight_gradient) return Bytes(0);
+  const int behind = crosses(position + 1) ? 1 : 0;
+  const int before = is_backward(work.kind) && crosses(position - 1) ? 1 : 0;
+  return stage_.activations() * (behind + before);
+}
+
+const StageMemory::Experts& StageMemory::experts(const StageWork& work) const {
+  return experts_.at(&layers_of(work));
+}
+
+Bytes StageMemory::update(GpuId own) const {
+  const Spec& options = stage_.options();
+  if (!options.optimizer || options.state.optimizer == 0) return Bytes(0);
+  const std::int64_t parameters =
+      state(own).of(MemoryPart::optimizer).value / options.state.optimizer;
+  return Bytes(parameters * options.spec.update_bytes);
+}
+
+MemoryPeak StageMemory::peak(GpuId own) const {
+  MemoryPeak peak;
+  peak.stage = number_;
+  Bytes most;
+  Walk(*this, own)
+      .run([&](const MemoryUse& use, int turn, const StageWork& work, const HeldBlock& held) {
+        const Bytes total = use.total();
+        if (total <= most) return;
+        most = total;
+        const bool in_layer = held.block != BlockKind::embedding && held.block != BlockKind::head;
+        peak.use = use;
+        peak.turn = turn;
+        peak.work = work;
+        peak.layer = in_layer ? held.layer : -1;
+        peak.block = held.block;
+      });
+  if (update(own) > most) {
+    peak = {.use = {}, .stage = number_, .update = true};
+    peak.use.of(MemoryPart::working) = update(own);
+  }
+  peak.use += state(own);
+  return peak;
+}
+
+std::vector<MemoryUse> StageMemory::curve(GpuId own) const {
+  std::vector<MemoryUse> result(pipeline_.of(number_).size());
+  Walk(*this, own).run([&](const MemoryUse& use, int turn, const StageWork&, const HeldBlock&) {
+    MemoryUse& most = result[static_cast<std::size_t>(turn)];
+    if (use.total() > most.total()) most = use;
+  });
+  if (update(own).value > 0) result.emplace_back().of(MemoryPart::working) = update(own);
+  for (MemoryUse& use : result) use += state(own);
+  return result;
+}
+
+}  // namespace moesim

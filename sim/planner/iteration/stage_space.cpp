@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/iteration/stage_space.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/planner/layer/expert_tensors.h"
+
+namespace moesim {
+namespace {
+
+/// Merges lists of GPUs that share one into the least disjoint groups that hold them whole.
+std::vector<Group> joined(int gpus, const std::vector<GpuGroups>& lists) {
+  std::vector<int> root(static_cast<std::size_t>(gpus));
+  std::iota(root.begin(), root.end(), 0);
+  const auto find = [&](std::size_t g) {
+    while (root[g] != static_cast<int>(g)) g = static_cast<std::size_t>(root[g]);
+    return g;
+  };
+  for (const auto& groups : lists) {
+    for (const auto& group : groups) {
+      for (const GpuId gpu : group) {
+        const std::size_t a = find(group.front().index()), b = find(gpu.index());
+        root[std::max(a, b)] = static_cast<int>(std::min(a, b));
+      }
+    }
+  }
+  std::map<std::size_t, std::vector<GpuId>> members;
+  for (GpuId gpu(0); gpu.value < gpus; ++gpu.value) members[find(gpu.index())].push_back(gpu);
+  std::vector<Group> result;
+  for (auto& [first, list] : members) result.emplace_back(std::move(list));
+  return result;
+}
+
+}  // namespace
+
+StageSpace::StageSpace(Plan& plan, const Grid& grid, int stage, const MoeModel& model,
+                       const Spec& options)
+    : plan_(plan),
+      grid_(grid),
+      model_(model),
+      expert_model_(with_parts_of_experts(model, grid.size(ParallelAxis::etp))),
+      options_(options),
+      gpus_(std::make_shared<const GpuSubset>(grid.stage_by(ParallelAxis::ep, stage), grid.gpus())),
+      everybody_(Group::first(gpus_->size())) {
+  const std::int64_t sequence = options.spec.sequence;
+  shard_.tokens = options.spec.micro_batch * sequence / grid.size(ParallelAxis::cp);
+  shard_.attended = (sequence + 1) / 2;
+  shard_.tp = grid.size(ParallelAxis::tp);
+  shard_.gemm_type = options.gemm_type();
+  cells_ = joined(gpus_->size(), {groups(ParallelAxis::tp_cp), groups(ParallelAxis::etp_ep)});
+}
+
+Bytes StageSpace::activations() const {
+  return Bytes(shard_.own_tokens() * model_.hidden * size_of(model_.activations));
+}
+
+GpuGroups StageSpace::groups(ParallelAxis axis) const {
+  GpuGroups result;
+  for (const auto& list : grid_.groups(axis)) {
+    if (gpus_->own(list.front()).value < 0) continue;
+    auto& own = result.emplace_back();
+    for (const GpuId gpu : list) own.push_back(gpus_->own(gpu));
+  }
+  return result;
+}
+
+ByteMatrix StageSpace::in_cell(const Group& cell, ParallelAxis axis,
+                               const ByteMatrix& of_group) const {
+  std::vector<std::vector<ByteMatrix::Entry>> rows(cell.size());
+  for (const auto& group : groups(axis)) {
+    if (!cell.contains(group.front())) continue;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      for (const auto& entry : of_group.row(GpuId(static_cast<std::int64_t>(i)))) {
+        const GpuId to = group[entry.to.index()];
+        rows[cell.member(group[i])].push_back(
+            {GpuId(static_cast<std::int64_t>(cell.member(to))), entry.units});
+      }
+      std::ranges::sort(rows[cell.member(group[i])], {}, &ByteMatrix::Entry::to);
+    }
+  }
+  ByteMatrix result(of_group.unit());
+  for (const auto& row : rows) result.add_row(row);
+  return result;
+}
+
+}  // namespace moesim

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/layer/gpu_subset.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moesim {
+namespace {
+
+/// Row and column i of the result are those of member order[i].
+ByteMatrix in_order(const ByteMatrix& traffic, const std::vector<std::size_t>& order) {
+  std::vector<std::int64_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<std::int64_t>(i);
+  ByteMatrix result(traffic.unit());
+  for (const std::size_t member : order) {
+    const auto row = traffic.row(GpuId(static_cast<std::int64_t>(member)));
+    std::vector<ByteMatrix::Entry> entries(row.begin(), row.end());
+    for (auto& entry : entries) entry.to = GpuId(place[entry.to.index()]);
+    std::ranges::sort(entries, {}, &ByteMatrix::Entry::to);
+    result.add_row(entries);
+  }
+  return result;
+}
+
+Kernels in_order(const Kernels& kernels, const std::vector<std::size_t>& order) {
+  std::vector<Kernel> each;
+  for (const std::size_t member : order) each.push_back(kernels.of(member));
+  return Kernels(std::move(each));
+}
+
+}  // namespace
+
+GpuSubset::GpuSubset(std::vector<GpuId> chosen, int gpus)
+    : chosen_(std::move(chosen)), own_(static_cast<std::size_t>(gpus), GpuId(-1)) {
+  for (std::size_t i = 0; i < chosen_.size(); ++i) {
+    own_.at(chosen_[i].index()) = GpuId(static_cast<std::int64_t>(i));
+  }
+}
+
+GpuSubset::Members& GpuSubset::members(const Group& own) const {
+  Members& known = groups_[own.list()];
+  if (!known.group.empty() || own.empty()) return known;
+  std::vector<GpuId> gpus;
+  for (const GpuId gpu : own) gpus.push_back(in_plan(gpu));
+  if (!std::ranges::is_sorted(gpus)) {
+    known.order.resize(gpus.size());
+    std::iota(known.order.begin(), known.order.end(), std::size_t{0});
+    std::ranges::sort(known.order, {}, [&](std::size_t member) { return gpus[member]; });
+    std::ranges::sort(gpus);
+  }
+  known.group = Group(std::move(gpus));
+  return known;
+}
+
+void GpuSubset::to_plan(Op& op) const {
+  Members& known = members(op.group);
+  op.group = known.group;
+  if (auto* exchange = std::get_if<Exchange>(&op.work)) {
+    for (RowMove& row : exchange->rows) {
+      row.from = in_plan(row.from);
+      row.to = in_plan(row.to);
+    }
+  }
+  if (known.order.empty()) return;
+  if (auto* exchange = std::get_if<Exchange>(&op.work)) {
+    const ByteMatrix traffic = exchange->traffic;
+    const auto [made, is_new] = known.traffic.try_emplace(traffic.identity().first);
+    if (is_new) made->second = {traffic, in_order(traffic, known.order)};
+    exchange->traffic = made->second.second.with_unit(traffic.unit());
+    return;
+  }
+  auto& kernels = std::get<Kernels>(op.work);
+  if (kernels.each().size() == 1) return;
+  const auto [made, is_new] = known.kernels.try_emplace(kernels.each().data());
+  if (is_new) made->second = {kernels, in_order(kernels, known.order)};
+  kernels = made->second.second;
+}
+
+}  // namespace moesim

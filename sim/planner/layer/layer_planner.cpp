@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/layer/layer_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/mechanism/unsuitable.h"
+#include "sim/planner/layer/layer_chunks.h"
+#include "sim/trace/id_counts.h"
+#include "sim/transport/transport.h"
+
+namespace moesim {
+namespace {
+
+std::vector<std::int64_t> tokens_per_rank(const Batch& batch) {
+  std::vector<std::int64_t> tokens;
+  for (const auto& runs : batch.ranks) {
+    tokens.push_back(0);
+    for (const TokenRun& run : runs) tokens.back() += run.count;
+  }
+  return tokens;
+}
+
+/// Tokens that a token attends to under a causal mask, the mean over the recorded step.
+std::int64_t mean_attended(const TraceStep& step) {
+  double pairs = 0, tokens = 0;
+  for (const double length : step.sequence_lengths()) {
+    pairs += length * (length + 1) / 2;
+    tokens += length;
+  }
+  return tokens > 0 ? static_cast<std::int64_t>(std::llround(pairs / tokens)) : 0;
+}
+
+ChosenExperts choices_of(const Batch& batch, IdRows ids) {
+  ChosenExperts chosen;
+  for (const auto& runs : batch.ranks) {
+    for (const TokenRun& run : runs) {
+      for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+        auto& of_token = chosen.emplace_back();
+        for (int k = 0; k < ids.top_k(); ++k) {
+          const int expert = ids.at(t, k);
+          const bool dropped = ids.width() == 2 && expert == IdRows::dropped;
+          of_token.emplace_back(dropped ? -1 : expert);
+        }
+      }
+    }
+  }
+  return chosen;
+}
+
+/// Rows that were dealt from counts have the recorded loads and no more.
+void check_trace(const SystemSpec& system, const RoutingTrace& trace) {
+  if (!trace.info().counts_alone) return;
+  const auto refuse = [&](const auto& chosen) {
+    if (!chosen.needs_tokens) return;
+    throw Unsuitable(fmt::format("'{}' looks at which experts a token has, but trace '{}' was made "
+                                 "of counts, which do not say it",
+                                 chosen.name, trace.info().name),
+                     "record tokens, or compare policies that look at loads alone");
+  };
+  refuse(system.routing);
+  refuse(system.placement);
+  refuse(system.dispatch);
+}
+
+}  // namespace
+
+LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts) {
+  LoadMatrix loads(static_cast<int>(batch.ranks.size()), experts);
+  std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
+  for (std::size_t rank = 0; rank < batch.ranks.size(); ++rank) {
+    std::fill(counts.begin(), counts.end(), 0);
+    for (const TokenRun& run : batch.ranks[rank]) count_ids(ids, run.first, run.count, counts);
+    std::copy(counts.begin(), counts.end(),
+              &loads.at(GpuId(static_cast<std::int64_t>(rank)), ExpertId(0)));
+  }
+  return loads;
+}
+
+LayerPlanner::LayerPlanner(const SystemSpec& system, const Topology& topology,
+                           const MoeModel& model, const RoutingTrace& trace, PlannerOptions options)
+    : model_(model),
+      trace_(trace),
+      options_(std::move(options)),
+      placing_{unless_unsuitable([&] { return EpGroups(topology, options_.ep); }),
+               model,
+               trace.info().experts,
+               static_cast<int>(options_.layers.size()),
+               options_.backward,
+               options_.state,
+               options_.first_step,
+               static_cast<int>(options_.batches.size()),
+               [this](int step, int layer) { return recorded_loads(step, layer); },
+               static_cast<int>(options_.warmup.size())},
+      routing_(unless_unsuitable([&] {
+        return system.routing.make({topology, model, trace.info().experts, options_.ep});
+      })),
+      placer_(unless_unsuitable([&] {
+        placing_.groups.carried_by(system.transports.tokens);
+        return system.placement.make(placing_);
+      })),
+      dispatch_(unless_unsuitable([&] {
+        DispatchContext context(topology, model, options_.ep);
+        context.stated = rows_as_stated(model, options_.gemm_type);
+        context.groups.carried_by(system.transports.tokens);
+        context.fused = system.transports.tokens && system.transports.tokens->fused;
+        return system.dispatch.make(context);
+      })),
+      schedule_(unless_unsuitable([&] {
+        return system.schedule.make({topology, model});
+      })) {
+  check_trace(system, trace);
+  if (schedule_->chunking().count == 0) {
+    unless_unsuitable([&] {
+      chunk_count_.emplace(placing_.groups, model, options_.gemm_type.value_or(model.weights),
+                           options_.backward);
+    });
+  }
+  if (const auto& transport = system.transports.tokens; transport && system.sms == 0) {
+    dispatch_->set_sms(transport->sms);
+  }
+  if (!options_.tensor_sharers.empty()) {
+    tensor_groups_ = std::make_shared<const std::vector<Group>>(
+        tensor_groups(placing_.groups, options_.tensor_sharers));
+  }
+  unless_unsuitable([&] { warm_up(); });
+}
+
+Loss LayerPlanner::loss(const RoutingChange& change) const {
+  Loss loss{change.choices, change.dropped_choices, change.replaced_choices};
+  const RowForm& rows = dispatch_->row_form();
+  if (rows.bits < 8 * size_of(rows_as_stated(model_, options_.gemm_type))) loss.rows = rows;
+  loss.compression = placer_->compression();
+  return loss;
+}
+
+LoadMatrix LayerPlanner::loads_of(const Batch& batch, IdRows ids) const {
+  return joint_loads(count_loads(batch, ids, trace_.info().experts), placing_.groups,
+                     options_.tensor_sharers);
+}
+
+/// Of a counted step or one of the warm-up before them.
+LoadMatrix LayerPlanner::recorded_loads(int step, int layer) const {
+  const std::int64_t from_first = step - options_.first_step;
+  const auto in_warmup = static_cast<std::size_t>(from_first + std::ssize(options_.warmup));
+  const Batch& batch = from_first < 0 ? options_.warmup[in_warmup]
+                                      : options_.batches[static_cast<std::size_t>(from_first)];
+  const int index = options_.layers[static_cast<std::size_t>(layer)];
+  return loads_of(batch, trace_.step(batch.step).ids(index));
+}
+
+/// Decides as for steps that are planned, and drops what was decided.
+void LayerPlanner::warm_up() {
+  if (!placer_->looks()) return;
+  int step = options_.first_step - static_cast<int>(options_.warmup.size());
+  for (const Batch& batch : options_.warmup) {
+    RoutingChange change;
+    bool planned = false;
+    for (std::size_t layer = 0; layer < options_.layers.size(); ++layer) {
+      planned |= decide(batch, step, layer, change, true).decision.planned;
+    }
+    replans_in_warmup_ += planned ? 1 : 0;
+    ++step;
+  }
+}
+
+RoutedTokens LayerPlanner::recorded(const Batch& batch, std::size_t layer) const {
+  return {batch, trace_.step(batch.step).ids(options_.layers[layer])};
+}
+
+RoutedTokens LayerPlanner::routed(const Batch& batch, std::size_t layer, const Assignment* placed,
+                                  RoutingChange& change) {
+  return routing_->apply({trace_.step(batch.step), options_.layers[layer], batch, placed}, change);
+}
+
+/// A rule that asks where experts are comes second, or its own result would decide where they are.
+LayerPlanner::Decided LayerPlanner::decide(const Batch& batch, int step, std::size_t layer,
+                                           RoutingChange& change, bool begins_iteration) {
+  const bool gate_first = !routing_->after_placement();
+  const RoutedTokens seen =
+      gate_first ? routed(batch, layer, nullptr, change) : recorded(batch, layer);
+  const LoadMatrix loads = placer_->looks() ? loads_of(seen.batch, seen.ids) : LoadMatrix();
+  LayerDecision decision = placer_->decide(
+      {step, static_cast<int>(layer), seen.batch, seen.ids, loads, begins_iteration});
+  check_shared(decision, placing_.groups, options_.tensor_sharers);
+  if (gate_first) return {std::move(decision), seen};
+  const RoutedTokens tokens = routed(batch, layer, &decision.assignment, change);
+  return {std::move(decision), tokens};
+}
+
+/// Ids that the routing changed last no longer than the layer, and are counted by themselves.
+RowCounts LayerPlanner::count(const Dispatch& dispatch, const LayerTokens& tokens,
+                              IdRows recorded) const {
+  if (options_.counted == nullptr || tokens.ids.data() != recorded.data()) {
+    return dispatch.count(tokens);
+  }
+  const auto& options = dispatch_->options();
+  const auto chosen = std::ranges::find(options, &dispatch, &std::unique_ptr<Dispatch>::get);
+  const auto option = static_cast<std::size_t>(chosen - options.begin());
+  return dispatch.count(tokens, options_.counted->of(recorded.data(), option));
+}
+
+Chunking LayerPlanner::chunking(const LayerWork& work) const {
+  Chunking chunking = schedule_->chunking();
+  if (chunk_count_) chunking.count = chunk_count_->best(work);
+  return chunking;
+}
+
+LayerWork LayerPlanner::work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
+                             bool begins_iteration) {
+  const int index = options_.layers[layer];
+  return unless_unsuitable([&] {
+    Decided decided = decide(batch, step, layer, change, begins_iteration);
+    LayerWork work(std::move(decided.decision));
+    if (sums_gradients(step)) work.gradient_sum = gradient_sum(work.decision);
+    work.number = options_.numbers.empty() ? trace_.info().layers[static_cast<std::size_t>(index)]
+                                           : options_.numbers[layer];
+    work.tensor_groups = tensor_groups_;
+    work.gate_outputs = routing_->gate_outputs();
+    work.tokens_per_rank = tokens_per_rank(batch);
+    change.choices += batch.tokens() * decided.tokens.ids.top_k();
+    if (options_.attention) work.attended = mean_attended(trace_.step(batch.step));
+    const LayerTokens tokens{decided.tokens.batch, decided.tokens.ids, work.assignment()};
+    work.dispatch = &dispatch_->choose(tokens);
+    work.counts = count(*work.dispatch, tokens, recorded(batch, layer).ids);
+    add_padding(work.counts);
+    work.chunks = chunks_of(work, tokens, placing_.groups, chunking(work));
+    return work;
+  });
+}
+
+void LayerPlanner::add_padding(const RowCounts& counts) {
+  if (counts.padded_phases.empty()) return;
+  const auto rows = [](const std::vector<RowTable>& phases) {
+    std::int64_t sum = 0;
+    for (const RowTable& phase : phases) sum += phase.total();
+    return sum;
+  };
+  const auto all = [](const std::vector<std::int64_t>& slots) {
+    return std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
+  };
+  padded_.exact += rows(counts.phases);
+  padded_.on_wire += rows(counts.padded_phases);
+  padded_.choices += all(counts.slots);
+  padded_.computed += all(counts.computed());
+}
+
+std::vector<std::string> LayerPlanner::notes() const {
+  constexpr double least_told = 1.05;
+  std::vector<std::string> notes = dispatch_->notes();
+  const auto times = [](std::int64_t padded, std::int64_t exact) {
+    return exact > 0 ? static_cast<double>(padded) / static_cast<double>(exact) : 1.0;
+  };
+  const double rows = times(padded_.on_wire, padded_.exact);
+  const double work = times(padded_.computed, padded_.choices);
+  if (std::max(rows, work) < least_told) return notes;
+  notes.push_back(fmt::format(
+      "pads: {:.1f} times as many rows on the wire, {:.1f} times as much expert work as without "
+      "padding (megatron and megatron-2dh send exact rows)",
+      rows, work));
+  return notes;
+}
+
+ChosenExperts LayerPlanner::add_rows(LayerWork& work, const Batch& batch, std::size_t layer,
+                                     RoutingChange& change) {
+  return unless_unsuitable([&] {
+    const Assignment* placed = routing_->after_placement() ? &work.assignment() : nullptr;
+    const RoutedTokens routed_tokens = routed(batch, layer, placed, change);
+    const LayerTokens tokens{routed_tokens.batch, routed_tokens.ids, work.assignment()};
+    work.rows = work.dispatch->rows(tokens);
+    add_chunk_rows(work, tokens, placing_.groups, schedule_->chunking());
+    return choices_of(tokens.batch, tokens.ids);
+  });
+}
+
+int default_ep(int gpus, int experts) {
+  int ep = std::min(gpus, experts);
+  while (gpus % ep != 0) --ep;
+  return ep;
+}
+
+int default_ep(const SystemSpec& system, int gpus, int experts) {
+  return system.placement.replicates ? gpus : default_ep(gpus, experts);
+}
+
+}  // namespace moesim

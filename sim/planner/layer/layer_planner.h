@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// From one batch of a trace to what the mechanisms of a system make of its layers.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/mechanism/counted_groups.h"
+#include "sim/mechanism/placer.h"
+#include "sim/mechanism/routing.h"
+#include "sim/plan/loss.h"
+#include "sim/planner/layer/chunk_count.h"
+#include "sim/planner/layer/gradient_sum.h"
+#include "sim/planner/layer/replayed_layer.h"
+#include "sim/planner/schedule/schedule.h"
+#include "sim/planner/system.h"
+#include "sim/topology/topology.h"
+
+namespace moesim {
+
+struct PlannerOptions {
+  int ep = 0;               // expert-parallel degree
+  std::vector<int> layers;  // indices into TraceInfo::layers of the replayed layers
+  bool backward = true;
+  bool explicit_rows = false;  // token lists for real execution and check_delivery
+  bool attention = true;       // the model's attention as compute of every layer, where it is known
+  TrainingState state = {};
+  int accumulate = 1;  // steps that share a sum of expert gradients over the EP groups; 0: none
+  std::span<const Batch> batches = {};  // of all steps; only oracles look at them
+  int first_step = 0;                   // the number of the first of these
+  std::span<const Batch> warmup = {};   // of the steps just before, which planners see first
+  std::vector<int> numbers = {};  // model layers that they stand for; empty: those of the trace
+  std::optional<DataType> gemm_type = {};  // that experts compute in; default: the weights'
+  TensorSharers tensor_sharers = {};       // of EP groups; the model has their parts of the experts
+  CountedLayers* counted = nullptr;  // by planners for other parts of the cluster, and by this one
+};
+
+/// What the tokens of one layer chose after the routing mechanism: [token][k], below 0: dropped.
+using ChosenExperts = std::vector<std::vector<ExpertId>>;
+
+/// Decides layer by layer with the mechanisms of one system; stateful mechanisms see the batches of
+/// the warm-up first, then those of the calls in their order. Topology, model and trace must
+/// outlive it. What a mechanism refuses is Unsuitable: it is this case alone that cannot be.
+class LayerPlanner {
+ public:
+  LayerPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
+               const RoutingTrace& trace, PlannerOptions options);
+  // Mechanisms keep a reference to what it holds.
+  LayerPlanner(const LayerPlanner&) = delete;
+
+  const PlannerOptions& options() const { return options_; }
+  const MoeModel& model() const { return model_; }
+  const Schedule& schedule() const { return *schedule_; }
+  int layers() const { return static_cast<int>(options_.layers.size()); }
+
+  /// A layer (an index into the options' layers) of a batch, without rows. Adds to `change`.
+  LayerWork work(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
+                 bool begins_iteration = true);
+  /// Adds explicit rows to the work of a layer that was planned from this batch, and to `change`
+  /// what its routing altered; returns what its tokens chose.
+  ChosenExperts add_rows(LayerWork& work, const Batch& batch, std::size_t layer,
+                         RoutingChange& change);
+
+  /// The sum of a layer's gradients over the EP groups, for who does not want one in every step.
+  std::optional<ParamExchange> gradient_sum(const LayerDecision& decision) const {
+    return moesim::gradient_sum(placing_, decision);
+  }
+  /// What the replicas of a layer's experts pass round.
+  std::optional<ParamExchange> expert_ring(const std::vector<const LayerDecision*>& copies,
+                                           const ExpertRing& ring) const {
+    return moesim::expert_ring(placing_, copies, ring, options_.tensor_sharers);
+  }
+
+  /// What it computes less exactly than is stated, where its routing changed so much.
+  Loss loss(const RoutingChange& change) const;
+  /// Why its kernels could not run on this cluster, and by how much it has padded the rows of all
+  /// layers so far: sentences whose subject is the policy.
+  std::vector<std::string> notes() const;
+
+  /// When the placement first decides from loads, steps of the warm-up included.
+  std::vector<FirstPlan> first_plans() const { return placer_->first_plans(); }
+  /// Why its plans are the same for any loads, or nothing (Placer::forced).
+  std::string forced() const { return placer_->forced(); }
+  /// Steps of the warm-up in which it did.
+  int replans_in_warmup() const { return replans_in_warmup_; }
+
+ private:
+  LoadMatrix recorded_loads(int step, int layer) const;
+  LoadMatrix loads_of(const Batch& batch, IdRows ids) const;
+  void warm_up();
+  /// Slots, and the tokens that go to them.
+  struct Decided {
+    LayerDecision decision;
+    RoutedTokens tokens;
+  };
+  RoutedTokens recorded(const Batch& batch, std::size_t layer) const;
+  RoutedTokens routed(const Batch& batch, std::size_t layer, const Assignment* placed,
+                      RoutingChange& change);
+  Decided decide(const Batch& batch, int step, std::size_t layer, RoutingChange& change,
+                 bool begins_iteration);
+  /// That of the schedule, with a count.
+  Chunking chunking(const LayerWork& work) const;
+  RowCounts count(const Dispatch& dispatch, const LayerTokens& tokens, IdRows recorded) const;
+  bool sums_gradients(int step) const {
+    return options_.backward && options_.accumulate > 0 && (step + 1) % options_.accumulate == 0;
+  }
+
+  const MoeModel& model_;
+  const RoutingTrace& trace_;
+  PlannerOptions options_;
+  PlacementContext placing_;
+  std::shared_ptr<const std::vector<Group>> tensor_groups_;  // null: experts are whole
+  /// Of all layers so far: rows of all phases and choices computed, without padding and with it.
+  struct PaddedRows {
+    std::int64_t exact = 0, on_wire = 0, choices = 0, computed = 0;
+  };
+  void add_padding(const RowCounts& counts);
+
+  PaddedRows padded_;
+  int replans_in_warmup_ = 0;
+  std::unique_ptr<Routing> routing_;
+  std::unique_ptr<Placer> placer_;
+  std::unique_ptr<Dispatch> dispatch_;
+  std::unique_ptr<Schedule> schedule_;
+  std::optional<ChunkCount> chunk_count_;  // where the schedule leaves it open
+};
+
+/// Choices of every source rank for every expert.
+LoadMatrix count_loads(const Batch& batch, IdRows ids, int experts);
+
+/// The largest expert-parallel degree that fits: a divisor of gpus, at most experts.
+int default_ep(int gpus, int experts);
+/// The same for a system: the whole cluster if its placement replicates experts.
+int default_ep(const SystemSpec& system, int gpus, int experts);
+
+}  // namespace moesim

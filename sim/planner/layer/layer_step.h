@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layer and pass that LayerOps adds ops for.
+#pragma once
+
+#include <string>
+
+#include "sim/planner/layer/layer_ops.h"
+
+namespace moesim {
+
+struct LayerOps::Step {
+  int layer;  // index
+  ReplayedLayer& parts;
+  const LayerWork& work;
+  Cell cell;
+  Pass pass;
+  OpChain& chain;
+  int chunk = 0;       // of the layer's tokens
+  bool again = false;  // the work of the forward pass once more, in the backward pass
+  OpKey key(OpKind kind, Stage stage, Role role = Role::plain, int part = 0) const {
+    if (again) role = Role::recompute;
+    const Pass in = again ? Pass::backward : pass;
+    constexpr int most_parts = 256;  // of a chunk
+    return {
+        kind, role, in, stage, work.number, cell.microbatch, cell.chunk, part + chunk * most_parts};
+  }
+  Step run_again() const {
+    Step s = *this;
+    s.pass = Pass::forward;
+    s.again = true;
+    return s;
+  }
+  OpKey key(OpKind kind, Stage stage, int part) const {
+    return key(kind, stage, Role::plain, part);
+  }
+  std::int64_t scores(const MoeModel& model) const {
+    return work.gate_outputs > 0 ? work.gate_outputs : model.experts;
+  }
+  std::int64_t tokens(GpuId gpu) const { return work.tokens_per_rank[gpu.index()]; }
+  std::string suffix() const {
+    if (again) return "-recompute";
+    return pass == Pass::backward ? "-grad" : "";
+  }
+};
+
+}  // namespace moesim

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/layer/replayed_layer.h"
+
+#include <algorithm>
+
+#include "sim/collective/collective.h"
+#include "sim/planner/layer/phase_exchange.h"
+
+namespace moesim {
+namespace {
+
+/// GPUs that send or receive, ascending.
+Group members_of(const ByteMatrix& traffic) {
+  std::vector<bool> takes_part(static_cast<std::size_t>(traffic.ranks()));
+  for (int g = 0; g < traffic.ranks(); ++g) {
+    for (const auto& entry : traffic.row(GpuId(g))) {
+      takes_part[static_cast<std::size_t>(g)] = takes_part[entry.to.index()] = true;
+    }
+  }
+  std::vector<GpuId> gpus;
+  for (int g = 0; g < traffic.ranks(); ++g) {
+    if (takes_part[static_cast<std::size_t>(g)]) gpus.emplace_back(g);
+  }
+  return gpus;
+}
+
+}  // namespace
+
+ReplayedLayer::ReplayedLayer(const LayerWork& work)
+    : work_(work), chunks_(work.chunks.begin(), work.chunks.end()) {
+  const RowCounts& counts = work.counts;
+  const std::size_t gpus = counts.gpus();
+  packed_.resize(gpus);
+  delivered_.resize(gpus);
+  const std::vector<bool> continued = continued_phases(work.dispatch->shape());
+  for (std::size_t p = 0; p < counts.phases.size(); ++p) {
+    RowSums& phase = phases_.emplace_back();
+    phase.sent.resize(gpus);
+    phase.arrived.resize(gpus);
+    const RowTable& rows = counts.on_wire()[p];
+    for (std::size_t from = 0; from < gpus; ++from) {
+      rows.for_each(from, [&](std::size_t to, std::uint32_t count) {
+        phase.sent[from] += count;
+        phase.arrived[to] += count;
+      });
+    }
+    const bool first = work.dispatch->shape().phases[p].previous < 0;
+    for (std::size_t g = 0; g < gpus; ++g) {
+      if (first) packed_[g] += phase.sent[g];
+      if (!continued[p]) delivered_[g] += phase.arrived[g];
+    }
+  }
+  gathered_ = delivered_;
+  if (!work.tensor_groups) return;
+  sharing_.resize(gpus);
+  for (const Group& group : *work.tensor_groups) {
+    std::int64_t all = 0;
+    for (const GpuId gpu : group) all += delivered_[gpu.index()];
+    for (const GpuId gpu : group) {
+      gathered_[gpu.index()] = all;
+      sharing_[gpu.index()] = &group;
+    }
+  }
+}
+
+std::vector<std::int64_t> ReplayedLayer::fullest_senders(int phase, bool back) const {
+  const RowTable& rows = work_.counts.on_wire()[static_cast<std::size_t>(phase)];
+  std::vector<std::int64_t> most(rows.gpus());
+  for (std::size_t from = 0; from < rows.gpus(); ++from) {
+    rows.for_each(from, [&](std::size_t to, std::uint32_t count) {
+      std::int64_t& of = most[back ? from : to];
+      if (from != to) of = std::max<std::int64_t>(of, count);
+    });
+  }
+  return most;
+}
+
+std::vector<std::int64_t> ReplayedLayer::computed(GpuId gpu) const {
+  const Placement& placement = work_.assignment().placement();
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(placement.slots_on(gpu)));
+  const auto add = [&](GpuId holder) {
+    const auto first = work_.counts.computed().begin() + placement.first_slot(holder).value;
+    for (std::size_t slot = 0; slot < rows.size(); ++slot) {
+      rows[slot] += first[static_cast<std::ptrdiff_t>(slot)];
+    }
+  };
+  if (sharing_.empty()) {
+    add(gpu);
+  } else {
+    for (const GpuId holder : *sharing_[gpu.index()]) add(holder);
+  }
+  return rows;
+}
+
+std::vector<Exchange> ReplayedLayer::tensor_exchanges(Bytes row, bool back) {
+  if (!work_.tensor_groups) return {};
+  if (gathers_.empty()) {
+    for (const Group& group : *work_.tensor_groups) {
+      std::vector<std::int64_t> parts;
+      for (const GpuId gpu : group) parts.push_back(delivered_[gpu.index()]);
+      const CollectiveTraffic moves = all_gather(parts, Bytes(1));
+      gathers_.push_back({moves.traffic, {}, false});
+      gathers_.back().rounds = work_.goes_on ? 0 : std::max(1, moves.rounds);
+    }
+  }
+  std::vector<Exchange> exchanges = gathers_;
+  for (Exchange& exchange : exchanges) {
+    exchange.traffic = exchange.traffic.with_unit(row);
+    exchange.transposed = back;
+  }
+  return exchanges;
+}
+
+const PhaseTraffic& ReplayedLayer::traffic(int phase) {
+  PhaseTraffic& out = traffic_[phase];
+  if (out.groups.empty()) out = phase_traffic(work_, phase);
+  return out;
+}
+
+const ReplayedLayer::Concerned& ReplayedLayer::concerned(const ByteMatrix& whole) {
+  const auto [known, is_new] = concerned_.try_emplace(whole.identity());
+  if (is_new) {
+    const Group members = members_of(whole);
+    known->second = {whole, members, whole.among(members)};
+  }
+  return known->second;
+}
+
+const ReplayedLayer::KernelsOfGroup* ReplayedLayer::kernels(OpKey key, const Group& everybody,
+                                                            const KernelOf& kernel_of) {
+  key.microbatch = key.chunk = 0;
+  const auto [known, is_new] = kernels_.try_emplace(key);
+  KernelsOfGroup& made = known->second;
+  if (is_new) {
+    std::vector<GpuId> gpus;
+    std::vector<Kernel> each;
+    for (const GpuId gpu : everybody) {
+      Kernel kernel = kernel_of(gpu);
+      if (is_empty(kernel)) continue;
+      gpus.push_back(gpu);
+      each.push_back(std::move(kernel));
+    }
+    made.group = gpus.size() == everybody.size() ? everybody : Group(std::move(gpus));
+    if (!each.empty()) made.kernels = Kernels(std::move(each));
+  }
+  return made.group.empty() ? nullptr : &made;
+}
+
+std::vector<ExpertMemory> memory_of_experts(const LayerWork& work, const MoeModel& model,
+                                            const TrainingState& state) {
+  if (!work.decision.memory.empty()) return work.decision.memory;
+  return whole_experts(work.assignment().placement(), model, state);
+}
+
+}  // namespace moesim

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedule mechanisms: when expert parameters and their gradients move, and what is computed again.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/mechanism/mechanisms.h"
+#include "sim/planner/layer/layer_ops.h"
+
+namespace moesim {
+
+/// What a schedule may know when it is made; it may keep the references.
+struct ScheduleContext {
+  const Topology& topology;
+  const MoeModel& model;
+};
+
+/// Where a pass over the layers has come to.
+enum class Point {
+  pass_begins,   // at the layer that it visits first
+  layer_begins,  // forward: before attention, which comes last in the backward pass
+  routed,        // before the dispatch
+  dispatched,    // before the experts
+  computed,      // after the experts, before the combine
+  combined,      // after it
+  pass_ends      // at the layer that was visited last
+};
+
+/// What a chunk of a layer's rows consists of: an equal part of every rank's tokens (Tutel, arXiv
+/// 2206.03382), or what each group of ranks sends to one other (FasterMoE's smart schedule, PPoPP
+/// 2022).
+enum class ChunkBy { tokens, partners };
+
+/// Chunks that a layer dispatches, computes and combines by themselves: while the experts compute
+/// one, others travel.
+struct Chunking {
+  int count = 1;  // 0: chosen for every layer (chunk_count.h)
+  ChunkBy by = ChunkBy::tokens;
+  /// Chunks are parts of one exchange, which pays its overhead and latency once, as where a kernel
+  /// sends or receives rows while it computes others (Comet, arXiv 2502.19811).
+  bool streamed = false;
+};
+
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  /// Adds what belongs at a point of a microbatch's pass through its layers.
+  virtual void at(Point point, LayerOps& ops, int layer, Pass pass) const = 0;
+  const Chunking& chunking() const { return chunking_; }
+  void set_chunking(const Chunking& chunking) { chunking_ = chunking; }
+
+ private:
+  Chunking chunking_;
+};
+
+using ScheduleMechanism = Mechanism<Schedule, ScheduleContext>;
+using ScheduleMaker = Maker<Schedule, ScheduleContext>;
+
+/// The table of schedules.
+const std::vector<ScheduleMechanism>& schedule_mechanisms();
+ScheduleMaker read_sequential(const YamlMap& params);
+ScheduleMaker read_overlap(const YamlMap& params);
+
+/// The pieces of one layer's pass, in their order, with what the schedule adds between them. What
+/// is not of the MoE layer, such as detailed attention, goes between them, too.
+class LayerPass {
+ public:
+  /// All of these must outlive it.
+  LayerPass(const Schedule& schedule, LayerOps& ops, int layer, Pass pass)
+      : schedule_(schedule), ops_(ops), layer_(layer), pass_(pass) {}
+  void begin() const { at(Point::layer_begins); }
+  void attention() const { ops_.attention(layer_, pass_); }
+  void route() const;  // what comes before the dispatch
+  void dispatch() const;
+  void experts() const;
+  void combine() const { ops_.combine(layer_, pass_); }
+  void join() const;  // what comes after the combine
+
+ private:
+  void at(Point point) const { schedule_.at(point, ops_, layer_, pass_); }
+  const Schedule& schedule_;
+  LayerOps& ops_;
+  int layer_;
+  Pass pass_;
+};
+
+/// Experts that change places, before anything else.
+void issue_migrations(LayerOps& ops);
+/// A step of one microbatch: forward and, where asked, backward, layer by layer.
+void issue_step(const Schedule& schedule, LayerOps& ops, bool backward);
+
+}  // namespace moesim

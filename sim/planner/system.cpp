@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/planner/system.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/data_files.h"
+#include "sim/transport/reader.h"
+
+namespace moesim {
+namespace {
+
+/// One kind's mechanism: its name alone, or {kind: name, parameters ...}.
+template <class Interface, class Context>
+Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind,
+                                     const std::vector<Mechanism<Interface, Context>>& table) {
+  std::vector<std::string> names;
+  for (const auto& entry : table) names.emplace_back(entry.name);
+  const auto value = map.get(kind);
+  if (!value) return {};
+  const YamlMap params = value->map_or_empty();
+  const auto name = value->is_map() ? params.get("kind") : value;
+  const std::size_t index = name ? static_cast<std::size_t>(name->choice(names)) : 0;
+  if (!name || (name->is_scalar() && name->string() != names[index])) {
+    for (const std::string& key : params.keys()) params.find(key);  // one mistake is told once
+    return {};
+  }
+  return {names[index], table[index].read(params), table[index].needs_tokens,
+          table[index].replicates};
+}
+
+/// A dispatch of any kind may state the multiprocessors that its exchanges take.
+int sms_of_dispatch(const YamlMap& map) {
+  const auto value = map.find("dispatch");
+  if (!value || !value->is_map()) return 0;
+  return static_cast<int>(value->map().integer("sms", {0, 1000}, 0));
+}
+
+Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map, int sms) {
+  auto chosen = mechanism(map, "dispatch", dispatch_mechanisms());
+  if (sms == 0) return chosen;
+  chosen.make = [make = chosen.make, sms](const DispatchContext& context) {
+    auto made = make(context);
+    made->set_sms(sms);
+    return made;
+  };
+  return chosen;
+}
+
+/// Null where it is ideal.
+TransportPtr find_transport(
+    const std::string& name,
+    const std::function<std::vector<Override>(const std::string&)>& overrides_of) {
+  Transport read = read_transport(data_file("transports", name), overrides_of(name));
+  return read.ideal() ? nullptr : std::make_shared<const Transport>(std::move(read));
+}
+
+/// A schedule of any kind may cut layers into chunks.
+Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map) {
+  auto chosen = mechanism(map, "schedule", schedule_mechanisms());
+  const auto value = map.find("schedule");
+  if (!value || !value->is_map()) return chosen;
+  const YamlMap params = value->map();
+  Chunking chunking;
+  const auto count = params.find("chunks");
+  const bool automatic = count && count->is_scalar() && count->string() == "auto";
+  chunking.count = automatic ? 0 : static_cast<int>(params.integer("chunks", {1, 256}, 1));
+  chunking.by = static_cast<ChunkBy>(params.choice("chunk", {"tokens", "partners"}, 0));
+  chunking.streamed = params.boolean("streamed", false);
+  if (chunking.count <= 1) {
+    for (const char* key : {"chunk", "streamed"}) {
+      const auto given = params.find(key);
+      if (!given) continue;
+      given->error(automatic ? fmt::format("'schedule.{}' has no effect with chunks: auto", key)
+                             : fmt::format("'schedule.{}' has no effect: there is one chunk", key),
+                   "say chunks: 2 or more");
+    }
+  }
+  if (chunking.count == 1) return chosen;
+  chosen.make = [make = chosen.make, chunking](const ScheduleContext& context) {
+    auto made = make(context);
+    made->set_chunking(chunking);
+    return made;
+  };
+  return chosen;
+}
+
+/// That of the dispatch where the policy names none, or where a change has put another dispatch in
+/// the place of the one that the named transport was for.
+std::string transport_of(const YamlMap& map, const std::string& dispatch,
+                         const std::vector<Override>& overrides) {
+  const auto changed = [&](const char* path) {
+    return std::ranges::find(overrides, path, &Override::path) != overrides.end();
+  };
+  const auto known = std::ranges::find(dispatch_mechanisms(), dispatch, &DispatchMechanism::name);
+  const std::string own = known == dispatch_mechanisms().end() ? "" : known->transport;
+  const std::string named = map.string("transport", own);
+  const bool replaced = changed("dispatch") || changed("dispatch.kind");
+  return replaced && !changed("transport") ? own : named;
+}
+
+/// A kind given by its name is the same as {kind: name}.
+std::string text_but_placement(const YamlMap& map, const std::string& transport) {
+  std::string text = transport;
+  for (const char* kind : {"routing", "dispatch", "schedule"}) {
+    const auto value = map.find(kind);
+    if (!value) continue;
+    const std::string json = value->json();
+    text += value->is_map() ? json : fmt::format("{{\"kind\":{}}}", json);
+  }
+  return text;
+}
+
+SystemSpec read(YamlDocument& doc, const std::vector<Override>& overrides) {
+  const YamlMap map = doc.root().map();
+  SystemSpec system;
+  system.name = map.string("name");
+  system.description = map.string("description", "");
+  system.source = map.string("source");
+  system.routing = mechanism(map, "routing", routing_mechanisms());
+  system.placement = mechanism(map, "placement", placement_mechanisms());
+  system.sms = sms_of_dispatch(map);
+  system.dispatch = dispatch(map, system.sms);
+  system.schedule = schedule(map);
+  system.transport = transport_of(map, system.dispatch.name, overrides);
+  system.but_placement = text_but_placement(map, system.transport);
+  doc.finish();
+  return system;
+}
+
+}  // namespace
+
+Transports find_transports(
+    const std::string& name,
+    const std::function<std::vector<Override>(const std::string&)>& overrides_of) {
+  Transports result;
+  result.tokens = find_transport(name, overrides_of);
+  if (!result.tokens || result.tokens->others.empty()) return {result.tokens, result.tokens};
+  result.others = find_transport(result.tokens->others, overrides_of);
+  return result;
+}
+
+SystemSpec read_system(const std::string& path, const std::vector<Override>& overrides) {
+  return read(*YamlDocument::from_file(path, overrides), overrides);
+}
+
+SystemSpec parse_system(const std::string& text, const std::string& name,
+                        const std::vector<Override>& overrides) {
+  return read(*YamlDocument::from_text(text, name, overrides), overrides);
+}
+
+}  // namespace moesim

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A published system: a named combination of mechanisms, what models/system/*.yaml describes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/base/yaml.h"
+#include "sim/planner/schedule/schedule.h"
+#include "sim/transport/transports.h"
+
+namespace moesim {
+
+/// A mechanism with its parameters.
+template <class Interface, class Context>
+struct Chosen {
+  std::string name;
+  Maker<Interface, Context> make;
+  bool needs_tokens = false;  // as Mechanism says
+  bool replicates = false;    // the same
+};
+
+struct SystemSpec {
+  std::string name;
+  std::string description;
+  std::string source;
+  Chosen<Routing, RoutingContext> routing;
+  Chosen<Placer, PlacementContext> placement;
+  Chosen<Dispatch, DispatchContext> dispatch;
+  Chosen<Schedule, ScheduleContext> schedule;
+  int sms = 0;                 // multiprocessors that exchanges of rows take; 0: the transport's
+  std::string transport;       // its own, a name or path
+  std::string but_placement;   // all of it but the placement, as text: to find its static twin
+  Transports transports = {};  // that carry its exchanges; ideal until somebody finds them
+};
+
+/// The transport of that name or path with all that it needs, such as that of other exchanges. A
+/// change is for all transports, or for one by its name (overrides_of). Throws Error.
+Transports find_transports(
+    const std::string& name,
+    const std::function<std::vector<Override>(const std::string&)>& overrides_of);
+
+/// Reads models/system/*.yaml: each kind is a mechanism's name, or {kind: name, parameters ...}.
+/// Throws Error with all mistakes.
+SystemSpec read_system(const std::string& path, const std::vector<Override>& overrides = {});
+SystemSpec parse_system(const std::string& text, const std::string& name,
+                        const std::vector<Override>& overrides = {});
+
+}  // namespace moesim

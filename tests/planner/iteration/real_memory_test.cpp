@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planned peaks against those that real runs allocated. Sources: docs/memory-of-iterations.md.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/planner/iteration/fixtures.h"
+
+namespace moesim {
+namespace {
+
+constexpr double gib = 1024.0 * 1024 * 1024, gb = 1e9;
+
+MoeModel first_layers(const std::string& name, int layers) {
+  MoeModel model = read_moe_model(data_file("models/moe", name));
+  model.layers = layers;
+  model.mtp = 0;
+  model.moe_layers.resize(static_cast<std::size_t>(layers - 1));
+  std::iota(model.moe_layers.begin(), model.moe_layers.end(), 1);
+  return model;
+}
+
+double peak_bytes(const MoeModel& model, const Spec& options, int nodes = 1) {
+  const Topology topology = test::h100_nodes(nodes);
+  const int replicas = 8 * nodes / options.spec.parallel.tp / options.spec.parallel.pp;
+  const RoutingTrace trace = test::tokens_for(model, std::int64_t{replicas} * options.spec.sequence,
+                                              options.spec.sequence);
+  Planner planner(test::policy("alltoall"), topology, model, trace, options);
+  const StepMemory memory = planner.plan(0).memory;
+  const MemoryPeak& peak = memory.peaks[fullest(memory.peaks).index()];
+  const double bytes = static_cast<double>(peak.use.total().value);
+  testing::Test::RecordProperty("gib", std::to_string(bytes / gib));
+  testing::Test::RecordProperty("parts", text_of_parts(peak.use));
+  testing::Test::RecordProperty("when", peak.when());
+  return bytes;
+}
+
+struct CutModel {
+  std::string model;
+  int pp, ep;
+  double gib;
+};
+
+class SimuMaxPeak : public testing::TestWithParam<CutModel> {};
+
+TEST_P(SimuMaxPeak, IsPredictedWithin5Percent) {
+  const CutModel run = GetParam();
+  // The fullest GPU starts from the first microbatches; later ones add nothing to it.
+  Spec options;
+  options.spec.parallel = {.tp = 1, .pp = run.pp, .ep = run.ep, .etp = 1};
+  options.spec.global_batch = 4 * 8 / run.pp;
+  options.spec.sequence = 4096;
+  options.spec.distinct_microbatches = 1;
+  options.state = {4, 12};
+  EXPECT_NEAR(peak_bytes(first_layers(run.model, 4), options) / gib / run.gib, 1, 0.05);
+}
+INSTANTIATE_TEST_SUITE_P(
+    B200, SimuMaxPeak,
+    testing::Values(CutModel{"deepseek-v2", 1, 8, 45.63}, CutModel{"deepseek-v2", 2, 4, 44.70},
+                    CutModel{"deepseek-v3", 1, 8, 104.30}, CutModel{"deepseek-v3", 2, 4, 114.00}),
+    [](const auto& run) {
+      return (run.param.model == "deepseek-v2" ? "deepseek_v2_pp" : "deepseek_v3_pp") +
+             std::to_string(run.param.pp);
+    });
+
+double moonlight(const Recompute& recompute, int update_bytes = 4) {
+  Spec options;
+  options.spec.parallel = {.tp = 2, .ep = 8, .etp = 1};
+  options.spec.global_batch = 4;
+  options.spec.sequence = 4096;
+  options.spec.recompute = recompute;
+  options.state = {2, 8};  // gradients and moments in bf16, master weights in fp32
+  options.spec.update_bytes = update_bytes;  // the optimizer copies gradients to fp32
+  return peak_bytes(read_moe_model(data_file("models/moe", "moonlight-16b-a3b")), options) / gb;
+}
+
+struct Recomputed {
+  const char* name;
+  Recompute modules;
+  double gb;
+};
+
+const std::vector<Recomputed> recomputed = {
+    {"none", {}, 36.618},
+    {"core_attn", {RecomputeModule::core_attn}, 36.614},
+    {"moe_act", {RecomputeModule::moe_act}, 35.941},
+    {"mla_up_proj", {RecomputeModule::mla_up_proj}, 35.902},
+    {"mla_up_proj_mlp", {RecomputeModule::mla_up_proj, RecomputeModule::mlp}, 35.917},
+    {"layernorm_moe_act", {RecomputeModule::layernorm, RecomputeModule::moe_act}, 35.949}};
+
+class MoonlightPeak : public testing::TestWithParam<Recomputed> {};
+
+TEST_P(MoonlightPeak, IsPredictedWithin5Percent) {
+  EXPECT_NEAR(moonlight(GetParam().modules) / GetParam().gb, 1, 0.05);
+}
+
+/// Of passes alone: the update bounds what was measured below.
+TEST_P(MoonlightPeak, RecomputationSavesNoLessThanMeasured) {
+  const double saved = moonlight({}, 0) - moonlight(GetParam().modules, 0);
+  EXPECT_GE(saved, 36.618 - GetParam().gb - 1e-3);
+}
+INSTANTIATE_TEST_SUITE_P(H100, MoonlightPeak, testing::ValuesIn(recomputed),
+                         [](const auto& run) { return run.param.name; });
+
+/// The update's peak is the same whatever the passes drop.
+TEST(MoonlightUpdate, BoundsWhatRecomputationSaves) {
+  const double bound = moonlight(recomputed.back().modules);
+  for (std::size_t i = 2; i < recomputed.size(); ++i) {
+    EXPECT_EQ(moonlight(recomputed[i].modules), bound) << recomputed[i].name;
+    EXPECT_GT(bound, moonlight(recomputed[i].modules, 0)) << recomputed[i].name;
+  }
+  EXPECT_NEAR(moonlight({}, 0) - moonlight(recomputed[1].modules, 0), 36.618 - 36.614, 0.001);
+}
+
+struct NemotronRun {
+  const char* name;
+  Recompute modules;
+  TrainingState state;
+  int update_bytes;
+  double gb;
+};
+
+class NemotronPeak : public testing::TestWithParam<NemotronRun> {};
+
+/// 16 GPUs, forced balance. Moments do not exist before the first update.
+TEST_P(NemotronPeak, IsPredictedWithin1Percent) {
+  Spec options;
+  options.spec.parallel = {.tp = 1, .ep = 8, .etp = 1};
+  options.spec.global_batch = 16;
+  options.spec.sequence = 8192;
+  options.spec.recompute = GetParam().modules;
+  options.state = GetParam().state;
+  options.spec.update_bytes = GetParam().update_bytes;
+  const MoeModel model = read_moe_model(data_file("models/moe", "nemotron-3-nano"));
+  EXPECT_NEAR(peak_bytes(model, options, 2) / gb / GetParam().gb, 1, 0.01);
+}
+INSTANTIATE_TEST_SUITE_P(
+    H100, NemotronPeak,
+    testing::Values(NemotronRun{"none_step_1", {}, {2, 4}, 12, 66.297},
+                    NemotronRun{"moe_act_step_1", {RecomputeModule::moe_act}, {2, 4}, 12, 62.103},
+                    NemotronRun{"moe", {RecomputeModule::moe}, {2, 12}, 4, 64.653},
+                    NemotronRun{"moe_layernorm",
+                                {RecomputeModule::moe, RecomputeModule::layernorm},
+                                {2, 12},
+                                4,
+                                63.639}),
+    [](const auto& run) { return run.param.name; });
+
+}  // namespace
+}  // namespace moesim
