@@ -13,12 +13,12 @@
 namespace moesim {
 namespace {
 
-using testing::costs;
-using testing::Kind;
-using testing::makespan;
-using testing::peaks;
-using testing::pipeline;
-using testing::worst_bubble;
+using test::costs;
+using test::Kind;
+using test::makespan;
+using test::peaks;
+using test::pipeline;
+using test::worst_bubble;
 
 struct RandomTimes {
   double f, bi, w, fb;

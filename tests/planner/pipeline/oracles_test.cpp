@@ -9,13 +9,13 @@
 namespace moesim {
 namespace {
 
-using testing::costs;
+using test::costs;
 using ::testing::ElementsAre;
-using testing::Kind;
-using testing::makespan;
-using testing::peaks;
-using testing::pipeline;
-using testing::worst_bubble;
+using test::Kind;
+using test::makespan;
+using test::peaks;
+using test::pipeline;
+using test::worst_bubble;
 
 TEST(PipelineOracles, OneForwardOneBackward) {
   EXPECT_DOUBLE_EQ(makespan(pipeline(Kind::one_f_one_b, 4, 8), costs(1, 1, 1)), 33);

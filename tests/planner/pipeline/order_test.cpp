@@ -13,8 +13,8 @@ namespace moesim {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::Kind;
-using testing::pipeline;
+using test::Kind;
+using test::pipeline;
 
 /// "F0 B0 F1|B0 I2 W2", chunks behind a dot where there are several.
 std::string text(const Timetable& timetable, bool chunks = false) {
@@ -62,7 +62,7 @@ std::vector<PipelineShape> many_shapes() {
   for (int p = 1; p <= 9; ++p) {
     for (int m = 1; m <= 3 * p + 1; ++m) {
       using enum PipelineKind;
-      for (const testing::Kind kind : {gpipe, one_f_one_b, combined, zb1p}) {
+      for (const test::Kind kind : {gpipe, one_f_one_b, combined, zb1p}) {
         shapes.push_back({kind, p, m, 1});
       }
       if (m % p == 0) {
@@ -172,7 +172,7 @@ TEST(PipelineOrder, MergedTurnsWithoutOneMoreForwardDeadlock) {
 
 TEST(PipelineOrder, OneMoreForwardThan1F1BIsCorrectButSlow) {
   const Pipeline slow({Kind::combined, 4, 8, 1}, with_warm_up(8, {4, 3, 2, 1}));
-  EXPECT_DOUBLE_EQ(testing::makespan(slow, testing::costs(1, 1, 1, 3)), 51);
+  EXPECT_DOUBLE_EQ(test::makespan(slow, test::costs(1, 1, 1, 3)), 51);
 }
 
 TEST(PipelineOrder, RefusesWhatIsNotWhole) {

@@ -7,7 +7,7 @@
 
 #include "sim/planner/pipeline/ideal_times.h"
 
-namespace moesim::testing {
+namespace moesim::test {
 
 using Kind = PipelineKind;
 
@@ -42,4 +42,4 @@ inline std::vector<int> peaks(const Pipeline& pipeline) {
   return found;
 }
 
-}  // namespace moesim::testing
+}  // namespace moesim::test

@@ -8,7 +8,7 @@
 namespace moesim {
 namespace {
 
-using testing::Kind;
+using test::Kind;
 
 std::string broken_rule(const PipelineShape& shape) {
   try {

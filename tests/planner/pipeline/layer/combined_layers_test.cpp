@@ -111,7 +111,7 @@ struct PieceTimes {
 };
 
 double time_of_pairs(int pairs, const PieceTimes& t, const CombinedOptions& options) {
-  return testing::last_end(
+  return test::last_end(
       combined_layers(pairs, pairs, options),
       [](const LayerPiece& piece) { return lane_of(piece.part); },
       [&](const LayerPiece& piece) {

@@ -8,7 +8,7 @@
 
 #include "sim/planner/pipeline/layer/lanes.h"
 
-namespace moesim::testing {
+namespace moesim::test {
 
 /// When each piece ends; `lane` and `cost` are asked of a piece.
 template <class Piece, class Lane, class Cost>
@@ -32,4 +32,4 @@ double last_end(const std::vector<Piece>& pieces, const Lane& lane, const Cost& 
   return end.empty() ? 0 : *std::max_element(end.begin(), end.end());
 }
 
-}  // namespace moesim::testing
+}  // namespace moesim::test
