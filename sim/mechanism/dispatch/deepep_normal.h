@@ -2,10 +2,20 @@
 // The mechanism of DeepEP's normal kernels: RDMA hops and NVLink forwards that overlap by rounds.
 #pragma once
 
-#include "sim/mechanism/dispatch/deepep_config.h"
 #include "sim/mechanism/dispatch/hierarchical.h"
 
 namespace moesim {
+
+/// Tokens in one RDMA put of the dispatch and of the combine. The published defaults for `ep` ranks
+/// (deepseek-ai/DeepEP, deep_ep/buffers/legacy.py); unlisted sizes take those of the next smaller.
+struct RdmaChunks {
+  int dispatch = 6;
+  int combine = 6;
+};
+RdmaChunks published_chunks(int ep);
+
+/// Two streaming multiprocessors each: 12 of the default 24.
+inline constexpr int published_channels = 12;
 
 struct DeepEpParameters {
   bool fp8 = true;             // of the forward dispatch

@@ -12,7 +12,7 @@
 #include <map>
 
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/routing/c2r_partners.h"
+#include "sim/mechanism/placement/affinity/co_activation.h"
 #include "sim/mechanism/routing/rewrite.h"
 
 namespace moesim {

@@ -4,7 +4,7 @@
 
 #include "sim/analytic/analytic_backend.h"
 #include "sim/base/data_files.h"
-#include "sim/mechanism/dispatch/deepep_config.h"
+#include "sim/mechanism/dispatch/deepep_normal.h"
 #include "sim/topology/reader.h"
 #include "tests/mechanism/random_layers.h"
 

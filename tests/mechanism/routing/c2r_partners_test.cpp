@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/mechanism/routing/c2r_partners.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/mechanism/placement/affinity/co_activation.h"
 #include "tests/mechanism/placement/affinity/chosen_tokens.h"
 
 namespace moesim {

@@ -46,4 +46,9 @@ PairMatrix co_choices(const IdRows& ids, int experts);
 /// order.
 SlotTable table_of(std::span<const GpuId> gpu_of, int gpus);
 
+/// For C2R (NAACL 2025): the other experts of every expert by falling co-choices, ties by lowest
+/// id; the expert itself last, as the diagonal of -1 in the authors' profile puts it.
+using Partners = std::vector<std::vector<ExpertId>>;
+Partners c2r_partners(const PairMatrix& co);
+
 }  // namespace moesim

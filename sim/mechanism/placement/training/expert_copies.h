@@ -53,4 +53,20 @@ SlotTable contiguous_homes(const PlacementContext& context);
 Bytes weight_bytes(const PlacementContext& context);
 Bytes gradient_bytes(const PlacementContext& context);
 
+/// Homes are contiguous at first. A rank uses its own copy of an expert, else the home. Parameters
+/// are gathered and gradients reduced as the options say; homes keep memory for good, copies while
+/// the layer computes.
+class Copier : public GroupPlanner {
+ protected:
+  Copier(const PlacementContext& context, const CopyOptions& copies,
+         const PlanningOptions& options = {}, Keeps keeps = Keeps::totals);
+  StepSlots in_step(const GroupStep& at) override = 0;
+  Assignment assign(const GroupStep& at, Placement slots) override;
+  void finish(LayerDecision& decision, const SlotTable& homes,
+              std::span<const StepSlots> steps) const final;
+
+ private:
+  CopyOptions copies_;
+};
+
 }  // namespace moesim

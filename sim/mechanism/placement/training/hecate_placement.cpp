@@ -6,7 +6,7 @@
 
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/replica_use.h"
-#include "sim/mechanism/placement/training/copier.h"
+#include "sim/mechanism/placement/training/expert_copies.h"
 #include "sim/mechanism/placement/training/hecate.h"
 #include "sim/mechanism/placement/training/planner_rates.h"
 #include "sim/mechanism/unsuitable.h"

@@ -2,7 +2,7 @@
 // Janus: per layer tokens travel to the experts or experts to the tokens, whichever moves fewer
 // bytes. Liu et al., SIGCOMM 2023.
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/placement/training/copier.h"
+#include "sim/mechanism/placement/training/expert_copies.h"
 #include "sim/mechanism/placement/training/janus.h"
 #include "sim/mechanism/placement/training/planner_rates.h"
 

@@ -2,7 +2,7 @@
 // Pro-Prophet: copies of loaded experts on most GPUs for one step, planned from the step before.
 // Wang et al., arXiv 2411.10003; king0722/Pro-Prophet, load-balancing/search_algorithm.py.
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/placement/training/copier.h"
+#include "sim/mechanism/placement/training/expert_copies.h"
 #include "sim/mechanism/placement/training/planner_rates.h"
 #include "sim/mechanism/placement/training/pro_prophet.h"
 

@@ -2,7 +2,7 @@
 // FasterMoE's dynamic shadowing: once the gate has spoken, loaded experts go to every GPU for this
 // one step. He et al., PPoPP 2022; laekov/fastmoe at ee3c561, fmoe/fastermoe/shadow_policy.py.
 #include "sim/mechanism/mechanisms.h"
-#include "sim/mechanism/placement/training/copier.h"
+#include "sim/mechanism/placement/training/expert_copies.h"
 #include "sim/mechanism/placement/training/planner_rates.h"
 #include "sim/mechanism/placement/training/shadowing.h"
 
