@@ -45,11 +45,16 @@ RowKeys common_of(const YamlMap& root, const RowSources& of) {
 }
 
 std::int64_t integer_flag(const YamlValue& row, const RowKeys& keys, const std::string& path) {
+  constexpr std::int64_t most = 1 << 30;
   const std::string* text = keys.flags.find(path);
   std::int64_t value = 0;
-  if (text != nullptr) std::from_chars(text->data(), text->data() + text->size(), value);
-  if (value < 1) row.error(fmt::format("a row needs '{}'", path));
-  return std::max<std::int64_t>(1, value);
+  if (text != nullptr) {
+    const char* const end = text->data() + text->size();
+    if (std::from_chars(text->data(), end, value).ptr != end) value = 0;
+  }
+  if (value >= 1 && value <= most) return value;
+  row.error(fmt::format("a row needs '{}', a whole number from 1 to {}", path, most));
+  return 1;
 }
 
 /// Seconds; or a rate of a GPU, which tokens or model flop turn into seconds.
