@@ -14,8 +14,7 @@ namespace moesim {
 /// Every row, what each table is worth, and the total. Nothing without iterations.
 Printout iterations_text(const std::vector<JudgedTable>& tables);
 
-/// The same in Markdown: the total, the tables, then rows that are far off and how many others
-/// there are.
+/// The same in Markdown: the total, the tables, and the rows that are far off.
 std::string iterations_page(const std::vector<JudgedTable>& tables);
 
 /// What a row has next to its time (schema: docs/papers.md).
