@@ -63,6 +63,18 @@ std::string key_of(const std::vector<Override>& flags, const PaperVariant& varia
   return key;
 }
 
+/// Throws Error under the name of the row.
+Scenario row_scenario(const std::string& name, const PaperSetting& setting,
+                      const std::vector<Override>& flags, const PaperVariant& variant) {
+  try {
+    return scenario_of(setting, flags, variant);
+  } catch (const Error& e) {
+    std::vector<Diagnostic> said = e.diagnostics();
+    for (Diagnostic& d : said) d.message = name + ": " + d.message;
+    throw Error(said);
+  }
+}
+
 RowPlan plan_row(const PaperTable& table, const PaperFigure& figure, const PredictOptions& options,
                  RowRuns& runs) {
   const PaperSetting& setting = table.settings[figure.setting];
@@ -71,11 +83,17 @@ RowPlan plan_row(const PaperTable& table, const PaperFigure& figure, const Predi
   const std::string routing = folder_of_routing(published.recorded, options);
   std::vector<Override> flags = setting.flags;
   if (!routing.empty()) add_recorded(routing, flags);
-  RowRun run{table.name + ": " + figure.name, scenario_of(setting, flags, variant), published.gpus};
+  const std::string name = table.name + ": " + figure.name;
+  RowRun run{name, row_scenario(name, setting, flags, variant), published.gpus};
   if (!run.scenario.iteration) {
     throw Error(run.name + " is a step, no iteration", "'parallel' and 'batch' make iterations");
   }
   IterationSpec& spec = *run.scenario.iteration;
+  if (published.stage && *published.stage >= spec.parallel.pp) {
+    throw Error(fmt::format("{}: 'turns_of_stage' is {}, and the pipeline has {}", name,
+                            *published.stage, spec.parallel.pp),
+                "stages count from 0");
+  }
   const auto index = [&] { return runs.index_of(key_of(flags, variant, spec.global_batch), run); };
   RowPlan plan;
   plan.lacks_routing = !published.recorded.empty() && routing.empty();
@@ -98,32 +116,36 @@ RowPlan plan_row(const PaperTable& table, const PaperFigure& figure, const Predi
   return plan;
 }
 
+void simulate_row(const RowRun& run, const Inputs& inputs, SimulatedIteration& result) {
+  result.why = inputs.clusters[0].unsuitable;
+  if (!result.why.empty()) return;
+  const IterationMetrics metrics = iteration_metrics(run.scenario, inputs);
+  result.times = metrics.times;
+  result.stage_turns = metrics.stage_turns;
+  result.flop_per_token = metrics.flop_per_token;
+  if (inputs.model.attention) {
+    result.masked_flop = 3.0 * inputs.model.layers *
+                         static_cast<double>(inputs.model.attention->score_width) *
+                         run.scenario.iteration->sequence;
+  }
+  result.peak = metrics.fullest.peak;
+  result.memory = metrics.fullest.memory;
+  result.inputs = hash_of_inputs(run.scenario, inputs);
+}
+
+/// Throws Error for a row that has other GPUs than its cluster.
 SimulatedIteration simulated(const RowRun& run) {
   SimulatedIteration result;
   try {
     const Inputs inputs = open_iteration_inputs(run.scenario);
-    const ClusterInput& cluster = inputs.clusters[0];
-    if (cluster.topology.gpu_count() != run.gpus) {
-      throw Error(fmt::format("{}: {} GPUs as published, and {} in the cluster", run.name, run.gpus,
-                              cluster.topology.gpu_count()));
-    }
-    result.why = cluster.unsuitable;
-    if (!result.why.empty()) return result;
-    const IterationMetrics metrics = iteration_metrics(run.scenario, inputs);
-    result.times = metrics.times;
-    result.stage_turns = metrics.stage_turns;
-    result.flop_per_token = metrics.flop_per_token;
-    if (inputs.model.attention) {
-      result.masked_flop = 3.0 * inputs.model.layers *
-                           static_cast<double>(inputs.model.attention->score_width) *
-                           run.scenario.iteration->sequence;
-    }
-    result.peak = metrics.fullest.peak;
-    result.memory = metrics.fullest.memory;
-    result.gpus = run.gpus;
-    result.inputs = hash_of_inputs(run.scenario, inputs);
+    result.gpus = inputs.clusters[0].topology.gpu_count();
+    if (result.gpus == run.gpus) simulate_row(run, inputs, result);
   } catch (const Error& e) {
     result.why = e.diagnostics().front().message;
+  }
+  if (result.gpus != 0 && result.gpus != run.gpus) {
+    throw Error(fmt::format("{} GPUs as published, and {} in the cluster", run.gpus, result.gpus),
+                "'gpus' of the row, or topology.nodes of its changes");
   }
   return result;
 }

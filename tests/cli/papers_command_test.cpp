@@ -67,14 +67,12 @@ TEST(PapersCommand, FlagsOfAUserGiveWhatTheRowSays) {
   EXPECT_EQ(row["iteration"]["parts_s"], by_flags["parts_s"]);
 }
 
-TEST(PapersCommand, IterationsRunWhereTheyAreAskedFor) {
+TEST(PapersCommand, OneRowCanBeAskedFor) {
   const Outcome one =
       run_moesim({"papers", "--only", "simumax-b200/ep8-4", "-j", "1"}, with_shipped_data());
   EXPECT_EQ(one.code, 0) << one.err;
   EXPECT_THAT(one.out, AllOf(HasSubstr("1 of 1 published iterations are predicted"),
                              HasSubstr("ep8-4"), Not(HasSubstr("ep8-8"))));
-  const Outcome fast = run_moesim({"papers", "--fast", "-j", "1"}, with_shipped_data());
-  EXPECT_THAT(fast.out, AllOf(Not(HasSubstr("published iterations")), HasSubstr("--iterations")));
 }
 
 TEST(PapersCommand, AChangeReachesEverySetting) {
@@ -95,13 +93,24 @@ TEST(PapersCommand, BadInputIsRefused) {
   EXPECT_THAT(traces.err, HasSubstr("/nowhere: error: no such folder"));
   const Scratch scratch;
   const std::string file = scratch.file("mine.yaml");
-  write_file(
-      file,
-      "title: t\nsource: s\nrows:\n- {name: a, model: gpt-oss-20b, policy: alltoall, gpus: 8, "
-      "topology: h100-rail, parallel: {ep: 8}, batch: {global: 8, sequence: 4096}, set: "
-      "[topology.nodes=2], published: 3 s}\n");
-  const Outcome other = run_moesim({"papers", file, "-j", "1"}, with_shipped_data());
-  EXPECT_THAT(other.out + other.err, HasSubstr("8 GPUs as published, and 16 in the cluster"));
+  const auto row_with = [&](const std::string& more) {
+    write_file(
+        file,
+        "title: t\nsource: s\nrows:\n- {name: a, model: gpt-oss-20b, policy: alltoall, gpus: "
+        "8, topology: h100-rail, parallel: {ep: 8}, batch: {global: 8, sequence: 4096}, set: "
+        "[topology.nodes=2], published: 3 s, " +
+            more + "}\n");
+    return run_moesim({"papers", file, "-j", "1"}, with_shipped_data());
+  };
+  const Outcome other = row_with("routing: balanced");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("mine: a: 8 GPUs as published, and 16 in the cluster"));
+  const Outcome stage = row_with("routing: balanced, turns_of_stage: 1");
+  EXPECT_EQ(stage.code, 2);
+  EXPECT_THAT(stage.err, HasSubstr("'turns_of_stage' is 1, and the pipeline has 1"));
+  const Outcome key = row_with("routing: balanced, pipelin: 1f1b");
+  EXPECT_EQ(key.code, 2);
+  EXPECT_THAT(key.err, AllOf(HasSubstr("mine: a: "), HasSubstr("pipelin")));
 }
 
 }  // namespace
