@@ -105,7 +105,7 @@ class PageCommands(unittest.TestCase):
     def test_shipped_files_exist(self):
         for page, name, path, words in self.examples():
             for word in words:
-                if re.match(r"(?:scenarios|traces|topologies|models)/", word):
+                if re.match(r"(?:scenarios|traces|topologies|models|papers)/", word):
                     with self.subTest(page=page, command=" ".join([name, *path])):
                         self.assertTrue((ROOT / word.rstrip(".,:)")).exists(), word)
 

@@ -18,6 +18,7 @@
 #include "sim/model/gpu_model.h"
 #include "sim/model/parameters.h"
 #include "sim/model/software.h"
+#include "sim/papers/shipped_tables.h"
 #include "sim/planner/schedule/schedule.h"
 #include "sim/planner/system.h"
 #include "sim/scenario/scenario.h"
@@ -206,6 +207,14 @@ Table list_importers() {
   return table;
 }
 
+Table list_papers() {
+  Table table = table_of_section("papers", 1, {"table", "figures", "description"});
+  for (const PaperTable& t : shipped_paper_tables({})) {
+    table.rows.push_back({t.name, std::ssize(t.figures), t.title});
+  }
+  return table;
+}
+
 struct Section {
   std::string name;
   std::string title;
@@ -223,6 +232,7 @@ const std::vector<Section> sections = {
     {"software", "software (models/software)", list_software},
     {"scenarios", "scenarios", list_scenarios},
     {"traces", "traces", list_traces},
+    {"papers", "published tables (moesim papers)", list_papers},
     {"importers", "importers (moesim trace import)", list_importers}};
 
 struct ListOptions {
@@ -250,13 +260,14 @@ void list(ListOptions& options) {
 
 void add_list_command(CommandLine& app) {
   const auto options = std::make_shared<ListOptions>();
-  CommandLine command = app.add_subcommand(
-      "list",
-      "Lists policies, topologies, transports, models, software, scenarios, traces and importers");
+  CommandLine command = app.add_subcommand("list",
+                                           "Lists policies, topologies, transports, models, "
+                                           "software, scenarios, traces, published tables "
+                                           "and importers");
   command.add_option(
       "WHAT", options->what,
       "policies, mechanisms, topologies, transports, models, dense-models, gpus, software, "
-      "scenarios, traces or importers (default all)");
+      "scenarios, traces, papers or importers (default all)");
   options->print.add_to(command);
   command.callback([options] { list(*options); });
 }

@@ -15,18 +15,33 @@
 #include "sim/papers/frozen.h"
 #include "sim/papers/headline_table.h"
 #include "sim/papers/papers_report.h"
+#include "sim/papers/shipped_tables.h"
 #include "sim/report/tolerance.h"
 
 namespace moesim {
 namespace {
 
 struct PapersOptions {
-  std::vector<std::string> files, only;
-  bool fast = false, headlines = false, left_out = false;
+  std::vector<std::string> files, only, changes;
+  bool fast = false, headlines = false, iterations = false, left_out = false, whole = false;
   int workers = 0;
-  std::string page, kept, frozen, scored, stored, slack = "0.5 %";
+  std::string traces, page, kept, frozen, scored, stored, slack = "0.5 %";
   ResultOutput output;
 };
+
+/// Whether iterations are left out, as they take many minutes, and nobody asked for them.
+bool leaves_iterations_out(const PapersOptions& options) {
+  return !options.iterations && options.files.empty() && options.only.empty();
+}
+
+/// Changes of the user win over what settings say.
+void change_settings(const std::vector<std::string>& changes, std::vector<PaperTable>& tables) {
+  for (PaperTable& table : tables) {
+    for (PaperVariant& variant : table.variants) {
+      for (const std::string& change : changes) variant.flags.push_back({"set", change, ""});
+    }
+  }
+}
 
 std::vector<PaperTable> asked_tables(const PapersOptions& options) {
   std::vector<PaperTable> tables;
@@ -35,9 +50,13 @@ std::vector<PaperTable> asked_tables(const PapersOptions& options) {
     tables = shipped_paper_tables(options.headlines ? std::vector<std::string>() : options.only);
   }
   if (options.headlines) tables = headlines_of(std::move(tables), options.only);
+  if (options.iterations || leaves_iterations_out(options)) {
+    std::erase_if(tables, [&](const PaperTable& t) { return t.iterations != options.iterations; });
+  }
   if (options.fast) std::erase_if(tables, [](const PaperTable& t) { return !t.fast; });
   if (tables.empty()) throw Error("no table is left");
   if (options.left_out) leave_out_own_fits(tables);
+  change_settings(options.changes, tables);
   return tables;
 }
 
@@ -57,16 +76,21 @@ void run_papers(const PapersOptions& options) {
   if (!options.scored.empty()) return score(options);
   const double slack = parse_tolerance(options.slack);
   std::vector<PaperTable> tables = asked_tables(options);
-  auto predictions = predict(tables, worker_count(options.workers));
+  auto predictions =
+      predict(tables, {worker_count(options.workers), options.traces, options.whole});
   const auto results = judged(std::move(tables), std::move(predictions));
-  options.output.write([&] { return papers_json(results, MOESIM_VERSION); },
-                       papers_text(results, MOESIM_VERSION));
+  Printout printout = papers_text(results, MOESIM_VERSION);
+  if (leaves_iterations_out(options) && !options.headlines) {
+    printout.add("# whole iterations take 20 minutes of CPU time: --iterations\n");
+  }
+  options.output.write([&] { return papers_json(results, MOESIM_VERSION); }, printout);
   if (!options.page.empty()) {
     write_file(options.page, papers_page(options.page, read_file(options.page), results));
   }
   if (!options.frozen.empty()) {
     write_file(options.frozen,
-               frozen_document(results, frozen_by_this(MOESIM_VERSION), shipped_errors_of_steps()));
+               frozen_document(results, frozen_by_this(MOESIM_VERSION),
+                               {shipped_errors_of_steps(), shipped_errors_of_iterations()}));
   }
   if (!options.kept.empty()) write_file(options.kept, papers_state(results));
   if (options.stored.empty()) return;
@@ -85,14 +109,33 @@ void add_papers_command(CommandLine& app) {
   Flag files = command.add_option("TABLE", options->files,
                                   "files of published figures (default: those of moesim)");
   command
-      .add_option(
-          "--only", options->only,
-          "only these tables, or with --headlines systems or scenarios: a name, or its beginning "
-          "and *")
+      .add_option("--only", options->only,
+                  "only these tables, or TABLE/FIGURE, or with --headlines systems or scenarios: a "
+                  "name, or "
+                  "its beginning and *")
       .separated_by(',')
       .excludes(files);
-  command.add_flag("--headlines", options->headlines,
-                   "only what systems are known for: claim, scenario, published, simulated, why");
+  Flag headlines = command.add_flag(
+      "--headlines", options->headlines,
+      "only what systems are known for: claim, scenario, published, simulated, why");
+  command
+      .add_flag("--iterations", options->iterations,
+                "only whole training iterations, which take 20 minutes of CPU time")
+      .excludes(headlines);
+  const auto keep_traces = [options](const std::string& path) {
+    if (!is_folder(path))
+      throw error_in(path, "no such folder", "scripts/laer_demand.py makes one");
+    options->traces = path;
+  };
+  command.add_option(
+      "--traces", keep_traces,
+      "folder of recorded routing that iterations name; without it they run balanced");
+  command.add_flag("--whole", options->whole,
+                   "simulates all microbatches of iterations, not some and a straight line");
+  command
+      .add_option("--set", options->changes,
+                  "changes all settings: topology.node.gpu=b200-measured")
+      .one_value_each();
   command.add_flag("--fast", options->fast, "only the tables that take seconds");
   command.add_flag("--leave-out", options->left_out,
                    "takes back, in every table, what was fitted to its own source");

@@ -19,10 +19,11 @@ using Json = nlohmann::ordered_json;
 constexpr const char* frozen_format = "moesim-frozen-predictions";
 constexpr const char* frozen_hint = "moesim papers --freeze writes one";
 
-Json figure_json(const JudgedTable& t, std::size_t f, const ShippedModelErrors& errors) {
+Json figure_json(const JudgedTable& t, std::size_t f, const FrozenErrors& all) {
   const PaperFigure& figure = t.table.figures[f];
   const PredictedFigure& predicted = t.predicted[f];
   if (!predicted.there()) return {{"name", figure.name}, {"not_predicted", predicted.why}};
+  const ShippedModelErrors& errors = t.table.iterations ? all.iterations : all.steps;
   const ModelError& model = figure.relative() ? errors.speedups : errors.times;
   return {{"name", figure.name},
           {"kind", figure.relative() ? "relative" : "absolute"},
@@ -59,7 +60,7 @@ FrozenBy frozen_by_this(const std::string& version) {
 }
 
 std::string frozen_document(const std::vector<JudgedTable>& tables, const FrozenBy& by,
-                            const ShippedModelErrors& errors) {
+                            const FrozenErrors& errors) {
   Json list = Json::array();
   for (const JudgedTable& t : tables) {
     Json figures = Json::array();

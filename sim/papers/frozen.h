@@ -20,10 +20,15 @@ struct FrozenBy {
 /// This program, now.
 FrozenBy frozen_by_this(const std::string& version);
 
+/// How far times and speedups of steps are off, and those of iterations.
+struct FrozenErrors {
+  ShippedModelErrors steps, iterations;
+};
+
 /// Every figure with its 90 % interval and the hash of its inputs, sealed by a hash of the whole
 /// (schema: docs/papers.md).
 std::string frozen_document(const std::vector<JudgedTable>& tables, const FrozenBy& by,
-                            const ShippedModelErrors& errors);
+                            const FrozenErrors& errors);
 
 struct FrozenFigure {
   double value = 0, least = 0, most = 0;

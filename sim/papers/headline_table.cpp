@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "sim/base/figures.h"
 #include "sim/papers/papers_report.h"
+#include "sim/papers/shipped_tables.h"
 
 namespace moesim {
 namespace {

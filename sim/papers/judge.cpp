@@ -47,7 +47,40 @@ void add_baseline(JudgedTable& t, std::size_t i) {
       {i, {}, t.table.contested, same_order(*figure.published, 1, t.predicted[i].value, 1)});
 }
 
+/// What iterations are in order by, where rows have other batches, models and GPUs: model flop per
+/// second and GPU.
+double rate_of(const JudgedTable& t, std::size_t f, double seconds) {
+  const PublishedIteration& iteration = *t.table.figures[f].iteration;
+  const auto& simulated = t.predicted[f].iteration;
+  const double flop = simulated && simulated->flop_per_token > 0 ? simulated->flop_per_token : 1;
+  return static_cast<double>(iteration.tokens) * flop / iteration.gpus / seconds;
+}
+
+void add_iteration_pair(JudgedTable& t, std::size_t i, std::size_t j) {
+  const auto published = [&](std::size_t f) {
+    return rate_of(t, f, *t.table.figures[f].published);
+  };
+  if (t.simulated_rate(i) == t.simulated_rate(j) || !differ(published(i), published(j))) return;
+  t.pairs.push_back(
+      {i, j, false,
+       same_order(published(i), published(j), t.simulated_rate(i), t.simulated_rate(j))});
+}
+
+/// Of rows that something was fitted to, too: their order was not.
+void find_iteration_pairs(JudgedTable& t) {
+  const auto is_timed = [&](std::size_t f) {
+    return t.error(f) && t.table.figures[f].outside.empty();
+  };
+  for (std::size_t i = 0; i < t.table.figures.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (is_timed(i) && is_timed(j)) add_iteration_pair(t, i, j);
+    }
+  }
+}
+
 void find_pairs(JudgedTable& t) {
+  if (t.table.headlines) return;
+  if (t.table.iterations) return find_iteration_pairs(t);
   for (std::size_t i = 0; i < t.table.figures.size(); ++i) {
     if (!counts(t, i)) continue;
     add_baseline(t, i);
@@ -92,6 +125,10 @@ std::optional<double> JudgedTable::error(std::size_t figure) const {
   return value / (value < most ? *published : most) - 1;
 }
 
+double JudgedTable::simulated_rate(std::size_t row) const {
+  return rate_of(*this, row, predicted[row].value);
+}
+
 std::optional<bool> JudgedTable::in_order(std::size_t figure) const {
   const PaperFigure& f = table.figures[figure];
   if (!f.says_order() || !predicted[figure].there()) return std::nullopt;
@@ -124,10 +161,10 @@ std::vector<JudgedTable> judged(std::vector<PaperTable> tables,
     JudgedTable& judged =
         result.emplace_back(JudgedTable{std::move(tables[t]), std::move(predicted[t]), {}});
     for (std::size_t f = 0; f < judged.table.figures.size(); ++f) {
-      const auto& formula = judged.predicted[f].formula;
-      if (formula) judged.table.figures[f].published = formula;
+      const auto& published = judged.predicted[f].published;
+      if (published) judged.table.figures[f].published = published;
     }
-    if (!judged.table.headlines) find_pairs(judged);
+    find_pairs(judged);
   }
   return result;
 }
@@ -136,7 +173,7 @@ std::vector<JudgedTable> with_those_outside(std::vector<JudgedTable> tables) {
   for (JudgedTable& t : tables) {
     for (PaperFigure& figure : t.table.figures) figure.outside.clear();
     t.pairs.clear();
-    if (!t.table.headlines) find_pairs(t);
+    find_pairs(t);
   }
   return tables;
 }
@@ -144,7 +181,7 @@ std::vector<JudgedTable> with_those_outside(std::vector<JudgedTable> tables) {
 PaperSummary total_of(const std::vector<JudgedTable>& tables) {
   PaperSummary total;
   for (const JudgedTable& t : tables) {
-    if (!t.table.headlines) total.add(t.summary());
+    if (t.counts_with_others()) total.add(t.summary());
   }
   return total;
 }

@@ -54,11 +54,19 @@ struct JudgedTable {
   /// Whether who is ahead is as published; none if nothing says so, or it is not simulated.
   std::optional<bool> in_order(std::size_t figure) const;
   PaperSummary summary() const;
+  std::string place(std::size_t figure) const {
+    return table.name + "/" + table.figures[figure].name;
+  }
+  /// Of a row of iterations, in model flop per second and GPU: equal if rows are one scenario.
+  double simulated_rate(std::size_t row) const;
+  /// Whether the total has its figures: those of headlines are in other tables, too, and iterations
+  /// have their own (iteration_summary.h).
+  bool counts_with_others() const { return !table.headlines && !table.iterations; }
 };
 
 std::vector<JudgedTable> judged(std::vector<PaperTable> tables,
                                 std::vector<PredictedTable> predicted);
-/// Of all but headlines, whose figures are in other tables, too.
+/// Of all that counts_with_others().
 PaperSummary total_of(const std::vector<JudgedTable>& tables);
 /// The same tables with the figures counted that are outside what moesim claims.
 std::vector<JudgedTable> with_those_outside(std::vector<JudgedTable> tables);

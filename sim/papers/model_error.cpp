@@ -99,7 +99,7 @@ ShippedModelErrors shipped_errors_of_steps() {
 }
 
 ShippedModelErrors shipped_errors_of_iterations() {
-  return shipped_errors("papers/iterations-state.json", "scripts/predict_rows.py");
+  return shipped_errors("papers/iterations-state.json", "moesim papers --iterations");
 }
 
 }  // namespace moesim

@@ -38,8 +38,8 @@ ErrorsByTable by_table(const std::map<std::string, double>& errors);
 struct ShippedModelErrors {
   ModelError times, speedups;
 };
-/// Of the states that come with moesim: what published figures of steps, and published iterations
-/// (scripts/predict_rows.py --keep), are off. Throws Error where there is none.
+/// Of the states that come with moesim: what published figures of steps, and published iterations,
+/// are off. Throws Error where there is none.
 ShippedModelErrors shipped_errors_of_steps();
 ShippedModelErrors shipped_errors_of_iterations();
 

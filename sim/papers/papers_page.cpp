@@ -8,6 +8,7 @@
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/papers/headline_table.h"
+#include "sim/papers/iteration_report.h"
 #include "sim/papers/papers_report.h"
 
 namespace moesim {
@@ -34,7 +35,7 @@ std::string summary(const std::vector<JudgedTable>& tables) {
       "| table | absolute figures | median error | 90 % within | relative figures | median error | "
       "90 % within | pairs in order | contested |\n|---|---|---|---|---|---|---|---|---|\n";
   for (const JudgedTable& t : tables) {
-    if (t.table.headlines) continue;
+    if (!t.counts_with_others()) continue;
     text += summary_row(fmt::format("[{0}](#{0})", t.table.name), t.summary());
   }
   const PaperSummary total = total_of(tables);
@@ -117,6 +118,18 @@ std::string section(const JudgedTable& t) {
   return text + rows_of(t) + wrong_order(t) + stated_orders(t) + bullets(t.table.misses);
 }
 
+/// What a page shows depends on what the tables have: only headlines, only iterations, or others.
+std::string tables_of_page(const std::vector<JudgedTable>& tables) {
+  const auto all = [&](auto is) { return std::ranges::all_of(tables, is); };
+  if (all([](const JudgedTable& t) { return t.table.headlines; })) return headlines_page(tables);
+  if (all([](const JudgedTable& t) { return t.table.iterations; })) return iterations_page(tables);
+  std::string text = summary(tables) + "\n";
+  for (const JudgedTable& t : tables) {
+    if (t.counts_with_others()) text += section(t);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string papers_page(const std::string& file, const std::string& page,
@@ -128,13 +141,7 @@ std::string papers_page(const std::string& file, const std::string& page,
         fmt::format("lines '{}' and '{}'",
                     std::string(begin_mark, std::string(begin_mark).size() - 1), end_mark));
   }
-  const auto is_headline = [](const JudgedTable& t) { return t.table.headlines; };
-  const bool only = std::ranges::all_of(tables, is_headline);
-  std::string text = only ? headlines_page(tables) : summary(tables) + "\n";
-  for (const JudgedTable& t : tables) {
-    if (!t.table.headlines) text += section(t);
-  }
-  return page.substr(0, begin) + begin_mark + text + page.substr(end);
+  return page.substr(0, begin) + begin_mark + tables_of_page(tables) + page.substr(end);
 }
 
 }  // namespace moesim

@@ -4,6 +4,7 @@
 #include "sim/base/figures.h"
 #include "sim/base/units.h"
 #include "sim/papers/headline_table.h"
+#include "sim/papers/iteration_report.h"
 #include "sim/papers/papers_report.h"
 
 namespace moesim {
@@ -77,7 +78,9 @@ std::string outside(const std::vector<JudgedTable>& tables) {
   return text;
 }
 
-std::string not_predicted(const std::vector<JudgedTable>& tables) {
+}  // namespace
+
+std::string not_predicted_lines(const std::vector<JudgedTable>& tables) {
   std::string text;
   for (const JudgedTable& t : tables) {
     for (std::size_t f = 0; f < t.predicted.size(); ++f) {
@@ -88,8 +91,6 @@ std::string not_predicted(const std::vector<JudgedTable>& tables) {
   }
   return text;
 }
-
-}  // namespace
 
 std::string figure_words(const PaperFigure& figure, double value) {
   if (figure.relative()) return fmt::format("{:.2f}", value);
@@ -106,9 +107,9 @@ Printout papers_text(const std::vector<JudgedTable>& all, const std::string& ver
   printout.add(fmt::format("# moesim {}: published figures against simulated ones\n", version));
   printout.add(headlines_text(all));
   std::vector<JudgedTable> tables = all;
-  std::erase_if(tables, [](const JudgedTable& t) { return t.table.headlines; });
-  if (tables.empty()) return printout;
-  printout.add(figures_table(tables)).add(not_predicted(tables)).add(outside(tables));
+  std::erase_if(tables, [](const JudgedTable& t) { return !t.counts_with_others(); });
+  if (tables.empty()) return printout.add(iterations_text(all));
+  printout.add(figures_table(tables)).add(not_predicted_lines(tables)).add(outside(tables));
   printout.add(
       fmt::format("\n# errors are absolute values; in order: pairs "
                   "that differ by more than {:.0f} % as "
@@ -116,7 +117,8 @@ Printout papers_text(const std::vector<JudgedTable>& all, const std::string& ver
                   "these, policies or variants of one in the same "
                   "setting\n",
                   100 * paper_order_margin));
-  return printout.add(summary_table(tables)).add(orders_text(tables));
+  printout.add(summary_table(tables)).add(orders_text(tables));
+  return printout.add(iterations_text(all));
 }
 
 }  // namespace moesim

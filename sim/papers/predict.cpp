@@ -13,7 +13,9 @@
 #include "sim/compare/workers.h"
 #include "sim/mechanism/unsuitable.h"
 #include "sim/papers/bubble_formula.h"
+#include "sim/papers/paper_case.h"
 #include "sim/papers/paper_traces.h"
+#include "sim/papers/predict_iterations.h"
 #include "sim/report/stage_times.h"
 #include "sim/scenario/policy_planner.h"
 
@@ -38,20 +40,12 @@ WantedMeasures wanted(const std::vector<PaperTable>& tables) {
   WantedMeasures cases;
   for (std::size_t t = 0; t < tables.size(); ++t) {
     for (const PaperFigure& f : tables[t].figures) {
+      if (f.iteration) continue;  // predict_iterations has them
       cases[{t, f.setting, f.variant}].insert(f.measure);
       if (f.over) cases[{t, f.setting, *f.over}].insert(f.measure);
     }
   }
   return cases;
-}
-
-/// One policy, nothing of whose memory is checked: publications say that it fits.
-Scenario scenario_of(const PaperSetting& setting, std::vector<Override> flags,
-                     const PaperVariant& variant) {
-  flags.insert(flags.end(), variant.flags.begin(), variant.flags.end());
-  flags.push_back({"policy", variant.policy, "policy: " + variant.policy});
-  flags.push_back({"memory", "ignore", "memory: ignore"});
-  return read_scenario(setting.scenario, flags);
 }
 
 /// Mean over steps, sum over layers.
@@ -90,10 +84,7 @@ double bytes_of(const FullestGpu& gpu, const char* part) {
 }
 
 void add_iterations(const Scenario& scenario, const Inputs& inputs, MeasuredCase& measured) {
-  ComparisonOptions here;
-  here.workers = 0;
-  const RunMetrics metrics = simulate(scenario, inputs, here).cases[0].metrics;
-  const IterationFigures& m = *metrics.iteration;
+  const IterationFigures m = iteration_figures(scenario, inputs);
   measured.values[Measure::iteration] = m.times.iteration.value;
   measured.values[Measure::bubble] = mean_of(m.stage_turns).of(TurnPart::bubble).value;
   measured.values[Measure::activations] = bytes_of(m.fullest, "activations");
@@ -104,21 +95,6 @@ void add_iterations(const Scenario& scenario, const Inputs& inputs, MeasuredCase
   if (const auto bubble = formula_bubble(shape.pipeline, m.stage_turns)) {
     measured.formula = bubble->value;
   }
-}
-
-/// Of the files with their changes, and of what else the scenario says.
-std::string hash_of_inputs(const Scenario& scenario, const Inputs& inputs) {
-  std::string all = inputs.trace_file().hash + inputs.model_file.hash;
-  for (const InputFile& file : inputs.system_files) all += file.hash;
-  for (const ClusterInput& cluster : inputs.clusters) {
-    all += cluster.file.hash;
-    for (const InputFile& file : cluster.gpu_files) all += file.hash;
-    all += fmt::format(" {} {} {}", cluster.ep, cluster.batches.tokens_per_rank,
-                       cluster.batches.batches.size());
-  }
-  all += fmt::format(" {} {} {}", scenario.backward, scenario.attention, scenario.warmup);
-  for (const Fidelity f : scenario.fidelities) all += fmt::format(" {}", static_cast<int>(f));
-  return hash_of(all);
 }
 
 MeasuredCase measure(const Scenario& scenario, const std::set<Measure>& measures) {
@@ -170,13 +146,13 @@ MeasuredCases measured_cases(const std::vector<PaperTable>& tables, int workers)
 
 PredictedFigure predicted(const PaperFigure& figure, const MeasuredCase& own,
                           const MeasuredCase* over) {
-  if (!own.why.empty()) return {0, own.why, ""};
+  if (!own.why.empty()) return {0, own.why};
   const double value = own.values.at(figure.measure);
   if (over == nullptr) {
     return {figure.times * value, "", own.inputs,
             figure.by_formula ? own.formula : std::optional<double>()};
   }
-  if (!over->why.empty()) return {0, over->why, ""};
+  if (!over->why.empty()) return {0, over->why};
   const double other = over->values.at(figure.measure);
   const double ratio = is_amount(figure.measure) ? value / other : other / value;
   return {ratio, "", hash_of(own.inputs + over->inputs)};
@@ -184,14 +160,22 @@ PredictedFigure predicted(const PaperFigure& figure, const MeasuredCase& own,
 
 }  // namespace
 
-std::vector<PredictedTable> predict(const std::vector<PaperTable>& tables, int workers) {
-  const MeasuredCases cases = measured_cases(tables, workers);
+std::vector<PredictedTable> predict(const std::vector<PaperTable>& tables,
+                                    const PredictOptions& options) {
+  const MeasuredCases cases = measured_cases(tables, options.workers);
+  const PredictedRows rows = predict_iterations(tables, options);
   std::vector<PredictedTable> result;
   for (std::size_t t = 0; t < tables.size(); ++t) {
     PredictedTable& predictions = result.emplace_back();
-    for (const PaperFigure& f : tables[t].figures) {
-      const MeasuredCase* over = f.over ? &cases.at({t, f.setting, *f.over}) : nullptr;
-      predictions.push_back(predicted(f, cases.at({t, f.setting, f.variant}), over));
+    for (std::size_t f = 0; f < tables[t].figures.size(); ++f) {
+      const PaperFigure& figure = tables[t].figures[f];
+      if (figure.iteration) {
+        predictions.push_back(rows.at({t, f}));
+        continue;
+      }
+      const MeasuredCase* over =
+          figure.over ? &cases.at({t, figure.setting, *figure.over}) : nullptr;
+      predictions.push_back(predicted(figure, cases.at({t, figure.setting, figure.variant}), over));
     }
   }
   return result;

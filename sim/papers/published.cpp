@@ -7,40 +7,15 @@
 #include <filesystem>
 #include <map>
 
-#include "sim/base/data_files.h"
 #include "sim/base/files.h"
+#include "sim/papers/iteration_rows.h"
+#include "sim/papers/paper_flags.h"
 
 namespace moesim {
 namespace {
 
-constexpr const char* kind_of_data = "papers";
-
-/// What keys of a setting or policy say to read_scenario; a later `set` adds to an earlier one.
-class Flags {
- public:
-  void add(const std::string& key, const YamlValue& value) {
-    if (key == "set") return add_changes(value);
-    const std::string text = value.is_scalar() ? value.string() : value.json();
-    const auto found = std::ranges::find(flags_, key, &Override::path);
-    if (key != "set" && found != flags_.end()) {
-      found->value = text;
-    } else {
-      flags_.push_back({key, text, fmt::format("{}: {}", key, text)});
-    }
-  }
-  const std::vector<Override>& list() const { return flags_; }
-
- private:
-  void add_changes(const YamlValue& value) {
-    for (const YamlValue& change : value.list()) {
-      flags_.push_back({"set", change.string(), "set: " + change.string()});
-    }
-  }
-  std::vector<Override> flags_;
-};
-
 /// Keys of a mapping that are not told apart here go to the scenario.
-void add_setting(const YamlMap& map, PaperSetting& setting, Flags& flags) {
+void add_setting(const YamlMap& map, PaperSetting& setting, PaperFlags& flags) {
   for (const std::string& key : map.keys()) {
     const auto value = map.find(key);
     if (!value) continue;
@@ -62,7 +37,7 @@ std::vector<PaperSetting> read_settings(const YamlMap& root) {
   const YamlMap map = settings->map();
   for (const std::string& name : map.keys()) {
     PaperSetting setting{name, {}, {}, {}};
-    Flags flags;
+    PaperFlags flags;
     if (common) add_setting(common->map(), setting, flags);
     if (const auto own = map.find(name)) add_setting(own->map(), setting, flags);
     setting.flags = flags.list();
@@ -82,7 +57,7 @@ std::vector<PaperVariant> read_variants(const YamlMap& root) {
     if (!value) continue;
     const YamlMap variant = value->map();
     PaperVariant read{name, variant.string("policy"), {}};
-    Flags flags;
+    PaperFlags flags;
     for (const std::string& key : variant.keys()) {
       const auto changed = variant.find(key);
       if (key != "policy" && changed) flags.add(key, *changed);
@@ -193,11 +168,22 @@ std::vector<std::string> read_lines(const YamlMap& root, const std::string& key)
   return lines;
 }
 
+void read_figures(const YamlMap& root, PaperTable& table) {
+  table.settings = read_settings(root);
+  table.variants = read_variants(root);
+  const auto figures = root.get("figures");
+  if (!figures) return;
+  for (const YamlValue& f : figures->list()) table.figures.push_back(read_figure(f.map(), table));
+  const auto orders = root.find("orders");
+  if (!orders) return;
+  for (const YamlValue& o : orders->list()) table.figures.push_back(read_order(o.map(), table));
+}
+
 /// Figures are known by their names.
-void check_names(const YamlValue& figures, const PaperTable& table) {
+void check_names(const YamlValue& root, const PaperTable& table) {
   std::map<std::string, int> seen;
   for (const PaperFigure& f : table.figures) {
-    if (seen[f.name]++ == 1) figures.error(fmt::format("two figures are called '{}'", f.name));
+    if (seen[f.name]++ == 1) root.error(fmt::format("two figures are called '{}'", f.name));
   }
 }
 
@@ -239,19 +225,12 @@ PaperTable parse_paper_table(const std::string& text, const std::string& path) {
     for (const std::string& change : read_lines(root, "left_out")) {
       table.left_out.push_back({"set", change, "left_out: " + change});
     }
-    table.settings = read_settings(root);
-    table.variants = read_variants(root);
-    if (const auto figures = root.get("figures")) {
-      for (const YamlValue& f : figures->list()) {
-        table.figures.push_back(read_figure(f.map(), table));
-      }
-      if (const auto orders = root.find("orders")) {
-        for (const YamlValue& o : orders->list()) {
-          table.figures.push_back(read_order(o.map(), table));
-        }
-      }
-      check_names(*figures, table);
+    if (root.find("rows")) {
+      read_iteration_rows(root, path, table);
+    } else {
+      read_figures(root, table);
     }
+    check_names(root.value(), table);
   }
   document->finish();
   table.hash = hash_of(text);
@@ -260,27 +239,6 @@ PaperTable parse_paper_table(const std::string& text, const std::string& path) {
 
 PaperTable read_paper_table(const std::string& path) {
   return parse_paper_table(read_file(path), path);
-}
-
-bool is_meant(const std::string& name, const std::string& pattern) {
-  if (!pattern.ends_with('*')) return name == pattern;
-  return name.starts_with(pattern.substr(0, pattern.size() - 1));
-}
-
-std::vector<PaperTable> shipped_paper_tables(const std::vector<std::string>& only) {
-  const std::vector<std::string> all = data_names(kind_of_data);
-  for (const std::string& pattern : only) {
-    if (std::ranges::any_of(all, [&](const auto& name) { return is_meant(name, pattern); }))
-      continue;
-    throw Error(fmt::format("--only {}: no such table", pattern), did_you_mean(pattern, all));
-  }
-  std::vector<PaperTable> tables;
-  for (const std::string& name : all) {
-    const auto meant = [&](const std::string& pattern) { return is_meant(name, pattern); };
-    if (!only.empty() && std::ranges::none_of(only, meant)) continue;
-    tables.push_back(read_paper_table(data_file(kind_of_data, name)));
-  }
-  return tables;
 }
 
 }  // namespace moesim

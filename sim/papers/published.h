@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/yaml.h"
+#include "sim/papers/published_iteration.h"
 
 namespace moesim {
 
@@ -78,6 +79,7 @@ struct PaperFigure {
   std::optional<double> spread = {};  // of its repeats, as a part: one standard deviation
   std::string fitted = {};            // what of the simulator was fitted to it: not counted
   std::string outside = {};           // why moesim does not claim it: counted apart
+  std::optional<PublishedIteration> iteration = {};  // of a row of iterations
 
   /// Why it does not count: "fitted", "outside"; empty: it does.
   std::string mark() const {
@@ -99,10 +101,12 @@ struct PaperTable {
   std::vector<PaperSetting> settings;
   std::vector<PaperVariant> variants;
   std::vector<PaperFigure> figures;
-  bool headlines = false;  // each figure is one; they count in no total, as their tables do
-  bool fast = false;       // belongs to the part that takes seconds
-  bool contested = true;   // variants compete; else they are values of one parameter
-  std::string hash = {};   // of the file
+  std::vector<PublishedGain> gains = {};
+  bool headlines = false;   // each figure is one; they count in no total, as their tables do
+  bool iterations = false;  // each figure is a row of one; they have their own total
+  bool fast = false;        // belongs to the part that takes seconds
+  bool contested = true;    // variants compete; else they are values of one parameter
+  std::string hash = {};    // of the file
 };
 
 /// Reads a file. Throws Error with all mistakes.
@@ -112,12 +116,5 @@ PaperTable parse_paper_table(const std::string& text, const std::string& path);
 
 /// Takes back in every table what was fitted to its own source, whose figures then all count.
 void leave_out_own_fits(std::vector<PaperTable>& tables);
-
-/// Whether a pattern, NAME or NAME* for all that begin so, means this name.
-bool is_meant(const std::string& name, const std::string& pattern);
-
-/// The tables that come with moesim, by name; `only` some of them: NAME, or NAME* for all that
-/// begin so. Throws Error for a name that none has.
-std::vector<PaperTable> shipped_paper_tables(const std::vector<std::string>& only);
 
 }  // namespace moesim

@@ -271,8 +271,8 @@ TEST(CommandLine, TracesAreFoundBesideTheScenarioAndAmongShippedData) {
 TEST(CommandLine, ListShowsEverySection) {
   const Outcome all = run_moesim({"list"});
   EXPECT_EQ(all.code, 0);
-  for (const char* title :
-       {"# policies (", "# mechanisms\n", "# topologies\n", "# models (", "# gpus ("}) {
+  for (const char* title : {"# policies (", "# mechanisms\n", "# topologies\n", "# models (",
+                            "# gpus (", "# published tables ("}) {
     EXPECT_THAT(all.out, HasSubstr(title));
   }
   const Outcome gpus = run_moesim({"list", "gpus"});

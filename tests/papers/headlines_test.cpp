@@ -11,6 +11,7 @@
 #include "sim/papers/bubble_formula.h"
 #include "sim/papers/headline_table.h"
 #include "sim/papers/papers_report.h"
+#include "sim/papers/shipped_tables.h"
 #include "sim/scenario/scenario.h"
 
 namespace moesim {
@@ -216,7 +217,7 @@ figures:
 - {system: GPipe, claim: activations, setting: pipe, policy: GPipe, over: 1F1B, measure: activations, published: 2, source: its order, why: None.}
 - {system: 1F1B, claim: bubble, setting: pipe, policy: 1F1B, measure: bubble, published: formula, source: its formula, why: Transfers.}
 )");
-  const JudgedTable t = judged({table}, predict({table}, 2))[0];
+  const JudgedTable t = judged({table}, predict({table}, {2}))[0];
   EXPECT_NEAR(t.predicted[0].value, 2, 0.1);  // 8 microbatches, of which 1F1B holds 4
   ASSERT_TRUE(t.table.figures[1].published);
   EXPECT_GT(*t.error(1), 0);

@@ -11,6 +11,7 @@
 #include "sim/papers/frozen.h"
 #include "sim/papers/paper_traces.h"
 #include "sim/papers/papers_report.h"
+#include "sim/papers/shipped_tables.h"
 
 namespace moesim {
 namespace {
@@ -83,7 +84,7 @@ TEST(Papers, TellsAllMistakesOfAFile) {
 // A rank sends 7/8 of its buffer over NVLink of 160 GB/s, after 12 us and two hops of 0.5 us.
 TEST(Papers, PredictsAnEvenExchangeByItsClosedForm) {
   const PaperTable table = read_paper_table(PaperFile(node).path());
-  const std::vector<PredictedTable> predicted = predict({table}, 2);
+  const std::vector<PredictedTable> predicted = predict({table}, {2});
   const auto microseconds = [](double bytes, double rate) {
     return 13 + bytes * 7 / 8 / rate * 1e6;
   };
@@ -99,7 +100,7 @@ TEST(Papers, WhatWasFittedToASourceCanBeLeftOut) {
   tables[0].figures[1].fitted = "a rate";
   leave_out_own_fits(tables);
   EXPECT_TRUE(tables[0].figures[1].fitted.empty());
-  const std::vector<PredictedTable> predicted = predict(tables, 2);
+  const std::vector<PredictedTable> predicted = predict(tables, {2});
   EXPECT_NEAR(predicted[0][1].value, 13e-6 + 140e6 / 40e9, 1e-8);
   EXPECT_NEAR(predicted[0][2].value, 13e-6 + 140e6 / 80e9, 1e-8);  // what a variant says wins
 }
@@ -233,7 +234,8 @@ TEST(Papers, FrozenPredictionsAreScoredAgainstWhatWasMeasuredLater) {
   t.predicted[0].inputs = "abc";
   for (PaperFigure& f : t.table.figures) f.published.reset();
   const ShippedModelErrors errors{{0.8, 1.25}, {0.9, 1.1}};
-  const std::string text = frozen_document({t}, {"v1", "hash", "2026-01-01T00:00:00Z"}, errors);
+  const std::string text =
+      frozen_document({t}, {"v1", "hash", "2026-01-01T00:00:00Z"}, {errors, errors});
   const FrozenPredictions frozen = read_frozen("f", text);
   EXPECT_EQ(frozen.by.date, "2026-01-01T00:00:00Z");
   EXPECT_NEAR(frozen.figures.at("three/a").least, 8.8, 1e-12);

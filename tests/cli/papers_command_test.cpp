@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// moesim papers as a user runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/files.h"
+#include "tests/cli/run.h"
+
+namespace moesim {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+Surroundings with_shipped_data() {
+  Surroundings surroundings;
+  surroundings.data = MOESIM_ROOT;
+  return surroundings;
+}
+
+nlohmann::json document_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_moesim(arguments, with_shipped_data());
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return nlohmann::json::parse(outcome.out);
+}
+
+// What a row says in a table, a user says in flags.
+TEST(PapersCommand, FlagsOfAUserGiveWhatTheRowSays) {
+  const auto papers =
+      document_of({"papers", "--only", "automodel/gpt-oss-120b", "-j", "1", "--json", "-"});
+  const auto run = document_of({"run",
+                                "--topology",
+                                "h100-measured",
+                                "--set",
+                                "topology.nodes=8",
+                                "--model",
+                                "gpt-oss-120b",
+                                "--policy",
+                                "deepep-normal",
+                                "--set",
+                                "policy.routing=in-turn",
+                                "--software",
+                                "automodel",
+                                "--ep",
+                                "64",
+                                "--global-batch",
+                                "512",
+                                "--micro-batch",
+                                "2",
+                                "--sequence",
+                                "4096",
+                                "--routing",
+                                "balanced",
+                                "--set",
+                                "microbatches.distinct=2",
+                                "--memory",
+                                "ignore",
+                                "--json",
+                                "-"});
+  const auto& row = papers["tables"][0]["figures"][0];
+  const auto& by_flags = run["cases"][0];
+  EXPECT_EQ(row["published"], 4.3);
+  EXPECT_DOUBLE_EQ(row["simulated"].get<double>(), by_flags["iteration_s"].get<double>());
+  EXPECT_EQ(row["iteration"]["parts_s"], by_flags["parts_s"]);
+}
+
+TEST(PapersCommand, OneRowCanBeAskedFor) {
+  const Outcome one =
+      run_moesim({"papers", "--only", "simumax-b200/ep8-4", "-j", "1"}, with_shipped_data());
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out, AllOf(HasSubstr("1 of 1 published iterations are predicted"),
+                             HasSubstr("ep8-4"), Not(HasSubstr("ep8-8"))));
+}
+
+TEST(PapersCommand, AChangeReachesEverySetting) {
+  const auto document = document_of({"papers", "--only", "simumax-b200/ep8-4", "-j", "1", "--set",
+                                     "topology.node.gpu=b200", "--json", "-"});
+  const auto plain =
+      document_of({"papers", "--only", "simumax-b200/ep8-4", "-j", "1", "--json", "-"});
+  EXPECT_LT(document["tables"][0]["figures"][0]["simulated"].get<double>(),
+            plain["tables"][0]["figures"][0]["simulated"].get<double>());
+}
+
+TEST(PapersCommand, BadInputIsRefused) {
+  const Outcome row = run_moesim({"papers", "--only", "simumax-b200/ep8-5"}, with_shipped_data());
+  EXPECT_EQ(row.code, 2);
+  EXPECT_THAT(row.err, AllOf(HasSubstr("no such figure"), HasSubstr("did you mean 'ep8-4'?")));
+  const Outcome traces = run_moesim({"papers", "--traces", "/nowhere"}, with_shipped_data());
+  EXPECT_EQ(traces.code, 2);
+  EXPECT_THAT(traces.err, HasSubstr("/nowhere: error: no such folder"));
+  const Scratch scratch;
+  const std::string file = scratch.file("mine.yaml");
+  const auto row_with = [&](const std::string& more) {
+    write_file(
+        file,
+        "title: t\nsource: s\nrows:\n- {name: a, model: gpt-oss-20b, policy: alltoall, gpus: "
+        "8, topology: h100-rail, parallel: {ep: 8}, batch: {global: 8, sequence: 4096}, set: "
+        "[topology.nodes=2], published: 3 s, " +
+            more + "}\n");
+    return run_moesim({"papers", file, "-j", "1"}, with_shipped_data());
+  };
+  const Outcome other = row_with("routing: balanced");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("mine: a: 8 GPUs as published, and 16 in the cluster"));
+  const Outcome stage = row_with("routing: balanced, turns_of_stage: 1");
+  EXPECT_EQ(stage.code, 2);
+  EXPECT_THAT(stage.err, HasSubstr("'turns_of_stage' is 1, and the pipeline has 1"));
+  const Outcome key = row_with("routing: balanced, pipelin: 1f1b");
+  EXPECT_EQ(key.code, 2);
+  EXPECT_THAT(key.err, AllOf(HasSubstr("mine: a: "), HasSubstr("pipelin")));
+}
+
+}  // namespace
+}  // namespace moesim
