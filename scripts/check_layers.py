@@ -16,8 +16,8 @@ PLAN = NOUNS | {"sim/plan", "sim/transport"}
 MECHANISM = PLAN | {"sim/collective", "sim/mechanism"}
 PIPELINE = {"sim/planner/parallel", "sim/planner/pipeline"}
 PLANNER = MECHANISM | {"sim/planner", "sim/planner/iteration"} | PIPELINE
-COMPARE = PLANNER | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
-SIM = COMPARE | {"sim/import", "sim/linkfit", "sim/export", "sim/flags", "sim/compare", "sim/html", "sim/papers"}
+RUN = PLANNER | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
+SIM = RUN | {"sim/import", "sim/linkfit", "sim/export", "sim/flags", "sim/run", "sim/html", "sim/evidence"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -44,9 +44,9 @@ MAY_INCLUDE = {
     "sim/engine": PLAN,
     "sim/report": PLAN | {"sim/print"},
     "sim/html": BASE,
-    "sim/compare": COMPARE,
-    "sim/papers": COMPARE | {"sim/linkfit", "sim/compare"},
-    "sim/sweep": COMPARE | {"sim/compare"},
+    "sim/run": RUN,
+    "sim/evidence": RUN | {"sim/linkfit", "sim/run"},
+    "sim/sweep": RUN | {"sim/run"},
     "sim/cli": SIM | {"sim/sweep"},
     "realhw": PLANNER | {"sim/linkfit", "sim/saved", "sim/scenario", "sim/flags", "sim/print", "sim/report"},
 }

@@ -16,7 +16,7 @@ BAD_TREE = {
     "sim/mechanism/ep_groups.cpp": "int groups = topology.gpu_count() / ep;\n",
     "sim/engine/port.cpp": '#include <simgrid/s4u.hpp>\n#include "sim/mechanism/dispatch.h"\n',
     "sim/report/table.cpp": "// words\n#include <simgrid/s4u.hpp>\n#include <yaml-cpp/yaml.h>\n",
-    "sim/compare/simulate.cpp": '#include "sim/engine/port.h"\n#include "sim/cli/commands.h"\n#include "sim/flags/usage.h"\n',
+    "sim/run/simulate.cpp": '#include "sim/engine/port.h"\n#include "sim/cli/commands.h"\n#include "sim/flags/usage.h"\n',
     "sim/cli/main.cpp": '#include "sim/engine/port.h"\n#include "realhw/mpi/run.h"\n',
     "sim/extra/new.cpp": "",
     "sim/model/kernel.cpp": '#include "kernel.h"\n',
@@ -27,8 +27,8 @@ BAD_TREE = {
 BREACHES = """\
 sim/base/error.h:3: sim/base may not include sim/model
 sim/cli/main.cpp:2: sim/cli may not include realhw
-sim/compare/simulate.cpp:2: sim/compare may not include sim/cli
-sim/compare/simulate.cpp:3: sim/compare may not include sim/flags
+sim/run/simulate.cpp:2: sim/run may not include sim/cli
+sim/run/simulate.cpp:3: sim/run may not include sim/flags
 sim/engine/port.cpp:2: sim/engine may not include sim/mechanism
 sim/extra/new.cpp:1: sim/extra is no known layer
 sim/mechanism/dispatch/flat.cpp:2: sim/mechanism may not include sim/engine

@@ -9,10 +9,10 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/long_work.h"
 #include "sim/cli/version.h"
-#include "sim/compare/worker_count.h"
 #include "sim/flags/lossy_flag.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/run/worker_count.h"
 #include "sim/sweep/advise.h"
 
 namespace moesim {

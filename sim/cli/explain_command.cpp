@@ -8,11 +8,11 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/compare/explain_case.h"
-#include "sim/compare/explain_iteration.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
 #include "sim/report/explain_text.h"
+#include "sim/run/explain_case.h"
+#include "sim/run/explain_iteration.h"
 
 namespace moesim {
 namespace {

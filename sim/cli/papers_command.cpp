@@ -10,13 +10,13 @@
 #include "sim/base/files.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/compare/worker_count.h"
+#include "sim/evidence/frozen.h"
+#include "sim/evidence/headline_table.h"
+#include "sim/evidence/papers_report.h"
+#include "sim/evidence/shipped_tables.h"
 #include "sim/flags/print_flags.h"
-#include "sim/papers/frozen.h"
-#include "sim/papers/headline_table.h"
-#include "sim/papers/papers_report.h"
-#include "sim/papers/shipped_tables.h"
 #include "sim/report/tolerance.h"
+#include "sim/run/worker_count.h"
 
 namespace moesim {
 namespace {

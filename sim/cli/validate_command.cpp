@@ -7,12 +7,12 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/compare/validate_runs.h"
-#include "sim/compare/worker_count.h"
+#include "sim/evidence/validate_runs.h"
+#include "sim/evidence/validation.h"
 #include "sim/flags/print_flags.h"
 #include "sim/html/report_page.h"
 #include "sim/report/tolerance.h"
-#include "sim/report/validation.h"
+#include "sim/run/worker_count.h"
 
 namespace moesim {
 namespace {

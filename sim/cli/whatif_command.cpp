@@ -7,12 +7,12 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/version.h"
-#include "sim/compare/result_file.h"
-#include "sim/compare/simulate.h"
-#include "sim/compare/whatif.h"
-#include "sim/compare/worker_count.h"
 #include "sim/flags/print_flags.h"
 #include "sim/flags/scenario_flags.h"
+#include "sim/run/result_file.h"
+#include "sim/run/simulate.h"
+#include "sim/run/whatif.h"
+#include "sim/run/worker_count.h"
 
 namespace moesim {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
-#include "sim/compare/result_file.h"
-#include "sim/compare/simulate.h"
+#include "sim/run/result_file.h"
+#include "sim/run/simulate.h"
 #include "sim/scenario/input_cache.h"
 #include "sim/scenario/inputs.h"
 

@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "sim/base/error.h"
-#include "sim/compare/simulate.h"
-#include "sim/compare/whatif.h"
-#include "sim/compare/workers.h"
+#include "sim/run/simulate.h"
+#include "sim/run/whatif.h"
+#include "sim/run/workers.h"
 
 namespace moesim {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "sim/base/cause.h"
 #include "sim/base/unreadable.h"
-#include "sim/compare/simulate.h"
 #include "sim/mechanism/unsuitable.h"
+#include "sim/run/simulate.h"
 #include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario_text.h"
 

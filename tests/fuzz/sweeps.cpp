@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
-#include "sim/papers/published.h"
+#include "sim/evidence/published.h"
 #include "sim/sweep/grid.h"
 #include "sim/sweep/query.h"
 #include "sim/sweep/store.h"

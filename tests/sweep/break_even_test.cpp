@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/compare/simulate.h"
-#include "sim/compare/whatif.h"
+#include "sim/run/simulate.h"
+#include "sim/run/whatif.h"
 #include "sim/scenario/scenario.h"
 
 namespace moesim {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// compare --intervals: how sure times and speedups are, and what would make them surer.
+#pragma once
+
+#include <vector>
+
+#include "sim/evidence/model_error.h"
+#include "sim/print/table.h"
+#include "sim/report/case_report.h"
+
+namespace moesim {
+
+/// Keeps the intervals of each case that ran, for documents and reports. One step has none.
+void add_intervals(std::vector<CaseResult>& cases, const ShippedModelErrors& errors);
+
+/// One line per case that ran; speedups over the baselines of sim/report/compared.h. One step or
+/// iteration has no sampling: only errors of the simulator make its intervals.
+Printout interval_table(const std::vector<CaseResult>& cases, const ShippedModelErrors& errors);
+
+}  // namespace moesim

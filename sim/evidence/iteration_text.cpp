@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/figures.h"
+#include "sim/evidence/iteration_report.h"
+#include "sim/evidence/papers_report.h"
+
+namespace moesim {
+namespace {
+
+std::string words_of(IterationPart part) {
+  std::string name = name_of(part);
+  std::ranges::replace(name, ' ', '-');
+  return name;
+}
+
+/// Of the stage that the figures are of, else of the mean one.
+Seconds simulated_turns(const SimulatedIteration& simulated, const PublishedIteration& published,
+                        TurnPart part) {
+  const auto& stages = simulated.stage_turns;
+  if (stages.empty()) return Seconds(0);
+  return published.stage ? stages.at(static_cast<std::size_t>(*published.stage)).of(part)
+                         : mean_of(stages).of(part);
+}
+
+const char* fits_words(bool fits) { return fits ? "fits" : "out of memory"; }
+
+std::vector<Cell> iteration_row(const JudgedTable& t, std::size_t f) {
+  const PaperFigure& figure = t.table.figures[f];
+  const PredictedFigure& predicted = t.predicted[f];
+  const auto error = t.error(f);
+  const std::string peak = predicted.there() ? peak_words(t, f) : "";
+  return {t.table.name,
+          figure.name,
+          predicted.there() ? Cell(Seconds(predicted.value)) : Cell("-"),
+          figure.published ? Cell(Seconds(*figure.published)) : Cell("-"),
+          error ? Cell(signed_percent(*error), *error) : Cell("-"),
+          figure.mark(),
+          predicted.there() ? parts_words(t, f) : "-",
+          peak.empty() ? "-" : peak};
+}
+
+Table rows_table(const std::vector<JudgedTable>& tables) {
+  using Kind = TableColumn::Kind;
+  Table table("iterations", {{"table", Kind::key},
+                             {"row", Kind::key},
+                             {"simulated"},
+                             {"published"},
+                             {"error"},
+                             {"note", Kind::words},
+                             {"most of it", Kind::words},
+                             {"peak memory", Kind::words}});
+  for (const JudgedTable& t : tables) {
+    for (std::size_t f = 0; f < t.table.figures.size(); ++f)
+      table.rows.push_back(iteration_row(t, f));
+  }
+  return table;
+}
+
+Table iteration_summary_table(const std::vector<JudgedTable>& tables) {
+  Table table("iterations summary", 1,
+              {"table", "rows", "median", "90 %", "in order", "gains", "peak memory"});
+  for (const JudgedTable& t : tables) {
+    const IterationSummary of = iteration_summary(t);
+    const bool timed = of.timed && !of.errors.errors.empty();
+    table.rows.push_back({t.table.name, fmt::format("{} of {}", of.predicted, of.rows),
+                          timed ? percent_cell(of.errors.median(), 1) : Cell("-"),
+                          timed ? percent_cell(of.errors.percentile_90(), 1) : Cell("-"),
+                          of.timed ? order_words(of.order, "-") : "-", gain_words(of),
+                          memory_words(of)});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string parts_words(const JudgedTable& table, std::size_t row) {
+  const auto& simulated = table.predicted[row].iteration;
+  if (!simulated) return "-";
+  const IterationTimes& times = simulated->times;
+  const auto most = std::ranges::max_element(times.parts);
+  const auto part = static_cast<IterationPart>(most - times.parts.begin());
+  std::string text = fmt::format("{} {:.0f} %", words_of(part), 100 * (*most / times.iteration));
+  const PublishedIteration& published = *table.table.figures[row].iteration;
+  for (const PublishedTurns& turns : published.turns) {
+    const Seconds is = simulated_turns(*simulated, published, turns.part);
+    text += fmt::format("; {} {:.2f} of {:.2f} s ({:+.0f} %)",
+                        turn_part_names[static_cast<std::size_t>(turns.part)], is.value,
+                        turns.time.value, 100 * (is / turns.time - 1));
+  }
+  return text;
+}
+
+std::string peak_words(const JudgedTable& table, std::size_t row) {
+  const PublishedIteration& published = *table.table.figures[row].iteration;
+  const auto& simulated = table.predicted[row].iteration;
+  if (!simulated || (!published.peak_memory && !published.fits)) return "";
+  constexpr double gib = 1 << 30;
+  std::string text = fmt::format("{:.2f}", static_cast<double>(simulated->peak.value) / gib);
+  if (const auto error = memory_error(table, row)) {
+    text += fmt::format("/{:.2f} GiB, {}", static_cast<double>(published.peak_memory->value) / gib,
+                        signed_percent(*error));
+  } else {
+    text += " GiB";
+  }
+  if (!published.fits) return text;
+  text += fmt::format("; {}", fits_words(simulated->fits()));
+  if (*published.fits == simulated->fits()) return text;
+  return text + fmt::format(", published {}", fits_words(*published.fits));
+}
+
+Printout iterations_text(const std::vector<JudgedTable>& all) {
+  Printout printout;
+  std::vector<JudgedTable> tables = all;
+  std::erase_if(tables, [](const JudgedTable& t) { return !t.table.iterations; });
+  if (tables.empty()) return printout;
+  printout.add("# published iterations\n").add(rows_table(tables)).add(not_predicted_lines(tables));
+  printout.add(
+      fmt::format("\n# errors are absolute values; in order: pairs of a table that differ by more "
+                  "than {:.0f} % "
+                  "as published, as simulated too\n# gains: simulated / published\n",
+                  100 * paper_order_margin));
+  printout.add(iteration_summary_table(tables));
+  const std::string total = total_words(total_of_iterations(tables));
+  return printout.add(total.empty() ? "" : total + "\n");
+}
+
+}  // namespace moesim

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/evidence/model_error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "sim/base/data_files.h"
+#include "sim/base/error.h"
+#include "sim/base/files.h"
+#include "sim/base/json.h"
+#include "sim/evidence/papers_report.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* hint = "moesim papers --keep writes one";
+
+std::map<std::string, double> read_errors(const std::string& file, const Json& document,
+                                          const std::string& kind) {
+  std::map<std::string, double> errors;
+  if (!document.contains(kind) || !document[kind].is_object()) {
+    throw error_in(file, fmt::format("has no errors under '{}'", kind), hint);
+  }
+  for (const auto& [name, error] : document[kind].items()) {
+    if (!error.is_number() || error.get<double>() <= -1) {
+      throw error_in(file, fmt::format("'{}' is no error above -1", name), hint);
+    }
+    errors[name] = error.get<double>();
+  }
+  return errors;
+}
+
+/// The first value at which the weights before it and its own reach the part of all.
+double weighted_quantile(const std::vector<std::pair<double, double>>& sorted, double part) {
+  double all = 0, before = 0;
+  for (const auto& [value, weight] : sorted) all += weight;
+  for (const auto& [value, weight] : sorted) {
+    before += weight;
+    if (before >= part * all * (1 - 1e-12)) return value;
+  }
+  return sorted.back().first;
+}
+
+}  // namespace
+
+ModelError model_error(const ErrorsByTable& errors) {
+  std::vector<std::pair<double, double>> weighted;
+  for (const auto& [table, list] : errors) {
+    for (const double e : list) weighted.emplace_back(1 + e, 1 / static_cast<double>(list.size()));
+  }
+  if (weighted.empty()) throw std::invalid_argument("no errors");
+  std::ranges::sort(weighted);
+  return {weighted_quantile(weighted, 0.05), weighted_quantile(weighted, 0.95)};
+}
+
+StoredErrors read_papers_state(const std::string& file, const std::string& text) {
+  const Json document = parse_json(text, {file, 1, hint});
+  if (!document.is_object() || document.value("format", Json()) != papers_state_format) {
+    throw error_in(file, "is no stored state of moesim papers", hint);
+  }
+  StoredErrors errors{
+      read_errors(file, document, "absolute"), read_errors(file, document, "relative"), {}, {}};
+  if (document.contains("headlines")) errors.headlines = read_errors(file, document, "headlines");
+  const Json orders = document.value("orders", Json::object());
+  for (const auto& [name, right] : orders.items()) {
+    if (right == true) errors.right_orders.insert(name);
+  }
+  return errors;
+}
+
+ErrorsByTable by_table(const std::map<std::string, double>& errors) {
+  ErrorsByTable tables;
+  for (const auto& [name, error] : errors) tables[name.substr(0, name.find('/'))].push_back(error);
+  return tables;
+}
+
+namespace {
+
+ShippedModelErrors shipped_errors(const std::string& state, const std::string& writer) {
+  for (const std::string& root : data_roots()) {
+    const std::string file = root + "/" + state;
+    if (!is_there(file)) continue;
+    const StoredErrors stored = read_papers_state(file, read_file(file));
+    return {model_error(by_table(stored.absolute)), model_error(by_table(stored.relative))};
+  }
+  throw Error(fmt::format("no {} among the data: nothing says how far times are off", state),
+              writer + " --keep writes one");
+}
+
+}  // namespace
+
+ShippedModelErrors shipped_errors_of_steps() {
+  return shipped_errors("papers/state.json", "moesim papers");
+}
+
+ShippedModelErrors shipped_errors_of_iterations() {
+  return shipped_errors("papers/iterations-state.json", "moesim papers --iterations");
+}
+
+}  // namespace moesim

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run/cluster_changes.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sim/topology/connections.h"
+
+namespace moesim {
+namespace {
+
+/// Every GPU as it becomes; those that become alike share a model.
+GpuModels changed_gpus(const GpuModels& gpus, const ClusterChanges& changes) {
+  std::map<std::pair<const GpuModel*, GpuFactors>, std::shared_ptr<const GpuModel>> known;
+  GpuModels result;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    GpuFactors factors = changes.gpus;
+    if (const auto slow = changes.slow.find(GpuId(static_cast<std::int64_t>(g)));
+        slow != changes.slow.end()) {
+      factors.flops *= slow->second;
+      factors.memory_bandwidth *= slow->second;
+      factors.launch /= slow->second;
+    }
+    if (factors == GpuFactors{}) {
+      result.push_back(gpus[g]);
+      continue;
+    }
+    auto& model = known[{gpus[g].get(), factors}];
+    if (!model) model = std::make_shared<const GpuModel>(changed(*gpus[g], factors));
+    result.push_back(model);
+  }
+  return result;
+}
+
+/// The cluster that is left.
+Topology surviving(const Topology& topology, const ClusterChanges& changes) {
+  Topology whole = changed(topology, changes.topology);
+  if (changes.failed.empty()) return whole;
+  std::vector<GpuId> left;
+  for (const GpuId gpu : whole.all_gpus()) {
+    if (!changes.failed.contains(gpu)) left.push_back(gpu);
+  }
+  if (left.empty()) throw Error("all GPUs have failed: none is left to run on");
+  return whole.of_gpus(left);
+}
+
+/// Queues are as much faster as their links.
+std::shared_ptr<const Connections> changed_connections(const ClusterInput& cluster,
+                                                       const TopologyChanges& changes) {
+  if (!cluster.connections) return nullptr;
+  auto result = std::make_shared<Connections>(*cluster.connections);
+  result->queues.clear();
+  const std::vector<Link>& links = cluster.topology.links();
+  LinkId id(0);  // among those that are left
+  for (std::size_t l = 0; l < links.size(); ++l) {
+    const LinkId before(static_cast<std::int64_t>(l));
+    if (changes.failed.contains(before)) continue;
+    const auto queue = cluster.connections->queues.find(before);
+    if (queue != cluster.connections->queues.end()) {
+      const double speed = speed_of(before, links[l].link_class, changes);
+      result->queues[id] = {BytesPerSecond(queue->second.rate.value * speed), queue->second.burst};
+    }
+    ++id.value;
+  }
+  return result;
+}
+
+}  // namespace
+
+ClusterInput changed(const ClusterInput& cluster, const ClusterChanges& changes) {
+  GpuModels gpus = changed_gpus(cluster.gpus, changes);
+  GpuModels left;
+  for (const GpuId gpu : cluster.topology.all_gpus()) {
+    if (!changes.failed.contains(gpu)) left.push_back(std::move(gpus[gpu.index()]));
+  }
+  return {cluster.file,       surviving(cluster.topology, changes),
+          std::move(left),    cluster.gpu_files,
+          cluster.ep,         {},
+          cluster.first_step, {},
+          cluster.unsuitable, changed_connections(cluster, changes.topology)};
+}
+
+}  // namespace moesim

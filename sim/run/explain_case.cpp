@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run/explain_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/explain_text.h"
+#include "sim/run/backends.h"
+#include "sim/run/bounds.h"
+#include "sim/run/forecast.h"
+#include "sim/run/planning_notes.h"
+#include "sim/run/result_file.h"
+
+namespace moesim {
+
+namespace {
+
+/// In the first microbatch.
+std::size_t place_of(const PlannedStep& planned, int layer) {
+  return static_cast<std::size_t>(std::ranges::find(planned.layers, layer, &LayerWork::number) -
+                                  planned.layers.begin());
+}
+
+int first_of(const Scenario& scenario, const ClusterInput& cluster) {
+  return scenario.iteration ? asked_iterations(scenario).first : cluster.first_step;
+}
+
+std::vector<std::string> notes_of(const PolicyPlanner& steps, const PlannedStep& planned,
+                                  const ClusterInput& cluster) {
+  const LayerPlanner& planner = steps.planner().layer_planner();
+  if (!steps.planner().spec().only_layers) return planner.notes();
+  const PlanningRecord record{static_cast<int>(cluster.warmup.size()) + 1,
+                              planner.replans_in_warmup() + (planned.replanned() ? 1 : 0)};
+  return planning_notes(steps.planner(), cluster, record);
+}
+
+}  // namespace
+
+ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int layer,
+                           const std::vector<Fidelity>& fidelities) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0]);
+  // All layers, since some policies place a layer's experts by what tokens choose in others.
+  const PlannedStep planned = steps.plan(0);
+  const std::size_t place = place_of(planned, layer);
+  ExplainedCase c;
+  c.layer = layer;
+  if (steps.planner().shape().grid.stages() > 1) {
+    c.stage = std::make_shared<const ClusterInput>(
+        stage_of(steps.planner(), planned.layers[place].stage, cluster));
+  }
+  const ClusterInput& on = c.stage ? *c.stage : cluster;
+  const PlannedStep explained = steps.planner().layer_with_rows(planned, place);
+  const auto backends = make_backends(fidelities, scenario.p2p_order, on);
+  const PricedPlan priced(explained.plan, on.topology);
+  if (const auto text = forecast(backends, priced, 1)) fmt::print(stderr, "{}\n", *text);
+  std::vector<NamedBackend> named;
+  for (std::size_t f = 0; f < fidelities.size(); ++f) {
+    named.push_back({backend_name(fidelities[f], scenario.p2p_order), backends[f].get()});
+  }
+  c.explanation = explain(priced, on.gpus, named);
+  c.change = explained.change;
+  c.tokens_per_rank = explained.tokens / on.topology.gpu_count();
+  c.notes = notes_of(steps, planned, cluster);
+  return c;
+}
+
+std::string explain_header(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,
+                           const std::string& version) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  std::string text = fmt::format(
+      "# moesim {}\n# policy {} on {}: {} GPUs, hosts: {}, ep {}\n"
+      "# model {}: hidden {}, {} experts, top-{}; trace {}\n"
+      "# layer {} of {} {}{}, {} tokens per rank, {}; simulated, nothing is measured\n",
+      version, inputs.systems[0].name, cluster.topology.name(), cluster.topology.gpu_count(),
+      cluster.topology.host_count(), cluster.ep, inputs.model.name, inputs.model.hidden,
+      inputs.model.experts, inputs.model.top_k, inputs.trace.info().name, c.layer,
+      scenario.iteration ? "the first microbatch of iteration" : "step",
+      first_of(scenario, cluster),
+      cluster.warmup.empty() ? "" : fmt::format(" after a warm-up of {}", cluster.warmup.size()),
+      c.tokens_per_rank, scenario.backward ? "forward and backward" : "forward only");
+  if (scenario.iteration && inputs.model.missing_of_whole().empty()) {
+    text += "# without attention, which is a block of its own\n";
+  }
+  if (c.stage) {
+    text += fmt::format("# on the {} GPUs of its pipeline stage\n", c.stage->topology.gpu_count());
+  }
+  text += transport_text(inputs);
+  for (const std::string& note : c.notes) {
+    text += fmt::format("# note: {} {}\n", inputs.systems[0].name, note);
+  }
+  return text;
+}
+
+std::string explain_document(const Scenario& scenario, const Inputs& inputs, const ExplainedCase& c,
+                             const std::string& version) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  auto result = document_of_case("moesim-explanation", scenario, inputs, version);
+  result.update(nlohmann::ordered_json{{"gpus", cluster.topology.gpu_count()},
+                                       {"hosts", cluster.topology.host_count()},
+                                       {"ep", cluster.ep},
+                                       {"tokens_per_rank", c.tokens_per_rank},
+                                       {"step", first_of(scenario, cluster)},
+                                       {"warmup_steps", cluster.warmup.size()},
+                                       {"notes", c.notes},
+                                       {"layer", c.layer},
+                                       {"pass", scenario.backward ? "forward+backward" : "forward"},
+                                       {"dropped_choices", c.change.dropped_choices},
+                                       {"replaced_choices", c.change.replaced_choices}});
+  result.update(explain_json(c.explanation, c.topology(cluster)));
+  return result.dump(1) + "\n";
+}
+
+}  // namespace moesim

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run/planning_notes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moesim {
+
+std::vector<std::string> planning_notes(const Planner& planner, const ClusterInput& cluster,
+                                        const PlanningRecord& record) {
+  const std::vector<FirstPlan> plans = planner.layer_planner().first_plans();
+  std::vector<std::string> notes = planner.layer_planner().notes();
+  const std::size_t of_kernels = notes.size();
+  for (const FirstPlan& plan : plans) {
+    if (plan.after < record.played) continue;
+    notes.push_back(fmt::format("never {}: that first happens after {} step{}, the run has {}",
+                                plan.done, plan.after, plan.after == 1 ? "" : "s", record.played));
+  }
+  if (notes.size() == of_kernels && !plans.empty() && record.replans == 0) {
+    notes.push_back(fmt::format("never planned: nothing called for it in {} steps", record.played));
+  }
+  if (const std::string why = planner.layer_planner().forced(); !why.empty()) notes.push_back(why);
+  const bool looks_back =
+      std::any_of(plans.begin(), plans.end(), [](const FirstPlan& plan) { return plan.after > 0; });
+  if (looks_back && cluster.first_step > 0 && cluster.warmup.empty()) {
+    notes.push_back(
+        fmt::format("started cold at step {}: no step before it was seen (--warmup {} shows them)",
+                    cluster.first_step, cluster.first_step));
+  }
+  return notes;
+}
+
+}  // namespace moesim

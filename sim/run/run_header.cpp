@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines above a table: version, inputs, batches or grid, and what is assumed.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/model/parameters.h"
+#include "sim/planner/iteration/microbatches.h"
+#include "sim/run/backends.h"
+#include "sim/run/result_file.h"
+#include "sim/run/software_text.h"
+#include "sim/scenario/policy_inputs.h"
+#include "sim/transport/coverage.h"
+
+namespace moesim {
+
+std::string transport_text(const Inputs& inputs) {
+  std::vector<std::string> ideal;
+  for (const SystemSpec& system : inputs.systems) {
+    if (system.transports.tokens == nullptr) ideal.push_back(system.name);
+  }
+  std::string text;
+  if (!ideal.empty()) {
+    text = fmt::format(
+        "# transport ideal{}: links as the topology states them, no library's cost\n",
+        ideal.size() == inputs.systems.size() ? "" : fmt::format(" ({})", fmt::join(ideal, ", ")));
+  }
+  for (const ClusterInput& cluster : inputs.clusters) {
+    if (!cluster.unsuitable.empty()) continue;
+    std::vector<std::pair<std::string, std::vector<std::string>>> known;  // coverage, transports
+    for (const SystemSpec& system : inputs.systems) {
+      const Transport* transport = system.transports.tokens.get();
+      if (transport == nullptr) continue;
+      const std::string coverage = coverage_of(*transport, cluster.topology);
+      auto same = std::ranges::find(known, coverage, [](const auto& k) { return k.first; });
+      if (same == known.end()) same = known.insert(known.end(), {coverage, {}});
+      auto& names = same->second;
+      if (std::ranges::find(names, transport->name) == names.end())
+        names.push_back(transport->name);
+    }
+    for (const auto& [coverage, names] : known) {
+      text += fmt::format("# transport {} on {}: {}\n", fmt::join(names, ", "),
+                          cluster.topology.name(), coverage);
+    }
+  }
+  return text;
+}
+
+namespace {
+
+/// "1 host", "2 hosts".
+std::string count(std::int64_t number, const std::string& noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
+std::string gradients_text(const Scenario& scenario, const ClusterInput& cluster) {
+  const int groups = cluster.topology.gpu_count() / cluster.ep;
+  if (!scenario.backward || groups == 1) return "";
+  if (scenario.accumulate == 0) {
+    return fmt::format(" ({} groups; sums of their expert gradients are left out)", groups);
+  }
+  const int first = cluster.first_step, steps = static_cast<int>(cluster.batches.batches.size());
+  const int sums = (first + steps) / scenario.accumulate - first / scenario.accumulate;
+  const std::string when =
+      sums == steps ? "every step" : fmt::format("in {} of {} steps", sums, steps);
+  return fmt::format(" ({} groups; expert gradients are summed over them {})", groups, when);
+}
+
+/// Which part of the model `memory` speaks of.
+std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
+  const auto all = std::max(inputs.model.moe_layers.size(), inputs.layers.size());
+  return fmt::format(
+      "# memory: experts{} and activations alone{}\n",
+      scenario.backward ? " (weights, gradients, optimizer state)" : "",
+      all > inputs.layers.size()
+          ? fmt::format(", of the {} replayed MoE layers; all layers: of the model's {}",
+                        inputs.layers.size(), all)
+          : "");
+}
+
+/// What of the model is no part of the iteration.
+std::string left_out(const MoeModel& model) {
+  const std::string missing = model.missing_of_whole();
+  if (missing.empty()) return "";
+  return fmt::format("# '{}' describes its experts alone ({}): dense blocks are left out\n",
+                     model.name, missing);
+}
+
+std::string grid_text(const IterationSpec& spec, const IterationShape& shape) {
+  const auto size = [&](ParallelAxis axis) { return shape.grid.size(axis); };
+  std::string text = fmt::format("tp {} cp {} pp {}", size(ParallelAxis::tp),
+                                 size(ParallelAxis::cp), shape.pipeline.stages());
+  if (shape.pipeline.chunks() > 1) text += fmt::format(" (x{} chunks)", shape.pipeline.chunks());
+  return text + fmt::format(" dp {}, experts: etp {} ep {} edp {}; {}, ZeRO {}, {}",
+                            size(ParallelAxis::dp), size(ParallelAxis::etp), size(ParallelAxis::ep),
+                            size(ParallelAxis::edp), name_of(spec.pipeline), spec.zero,
+                            training_precision_names[static_cast<std::size_t>(spec.precision)]);
+}
+
+std::string microbatch_text(const IterationSpec& spec, const IterationShape& shape,
+                            const RoutingTrace& trace) {
+  std::string text = fmt::format("{} sequences of {} tokens in {} microbatches per replica",
+                                 spec.global_batch, spec.sequence, shape.microbatches);
+  if (spec.distinct_microbatches > 0 && spec.distinct_microbatches < shape.microbatches) {
+    text += fmt::format(", {} of them distinct", spec.distinct_microbatches);
+  }
+  const bool recorded = trace.step_count() > 0;
+  const int repeat = recorded ? make_microbatches(trace, shape, spec).repeat : 1;
+  if (repeat > 1) {
+    text += fmt::format("; the trace is short: each recorded step is played {} times", repeat);
+  }
+  return text;
+}
+
+std::string layers_header(const Scenario& scenario, const Inputs& inputs,
+                          const std::string& version) {
+  const TraceInfo& info = inputs.trace.info();
+  std::string text = fmt::format(
+      "# moesim {}\n# trace {} ({} tokens in {} recorded steps, {} of the model's {} MoE layers "
+      "replayed), model {}: hidden {}, {} experts, top-{}\n",
+      version, info.name, inputs.trace.total_tokens(), inputs.trace.step_count(),
+      inputs.layers.size(), inputs.model.moe_layers.size(), inputs.model.name, inputs.model.hidden,
+      inputs.model.experts, inputs.model.top_k);
+  for (const ClusterInput& c : inputs.clusters) {
+    if (!c.unsuitable.empty()) continue;
+    text += fmt::format(
+        "# {}: {} on {}, ep {}{}, {} of {} per rank{}{}\n", c.topology.name(),
+        count(c.topology.gpu_count(), "GPU"), count(c.topology.host_count(), "host"), c.ep,
+        gradients_text(scenario, c), count(std::ssize(c.batches.batches), "step"),
+        count(c.batches.tokens_per_rank, "token"),
+        scenario.repeat > 1 ? fmt::format(", repeated {}x", scenario.repeat) : "",
+        c.warmup.empty()
+            ? ""
+            : fmt::format(", {} left out", count(std::ssize(c.warmup), "warm-up step")));
+    text += ep_text(inputs, static_cast<std::size_t>(&c - inputs.clusters.data()));
+  }
+  text += own_text(scenario);
+  text += transport_text(inputs);
+  text += memory_text(scenario, inputs);
+  text += fmt::format("# simulated{}; times per step ({}), mean over steps; bytes per step\n",
+                      scenario.fidelities.size() == 1
+                          ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
+                          : "",
+                      scenario.backward ? "forward and backward" : "forward only");
+  if (inputs.trace.info().phase == Phase::decode && scenario.attention && inputs.model.attention) {
+    text += "# decode: every token attends only to itself; reading the KV cache is left out\n";
+  }
+  text +=
+      "# assumed: kernels at their own rates, hosts that take no time (iterations: --software)\n";
+  return text;
+}
+
+std::string iteration_header(const Scenario& scenario, const Inputs& inputs,
+                             const std::string& version) {
+  const TraceInfo& info = inputs.trace.info();
+  const IterationSpec& spec = *scenario.iteration;
+  const MoeModel& model = inputs.model;
+  std::string text = fmt::format("# moesim {}\n# model {}: {} layers, {} experts, top-{}", version,
+                                 model.name, model.layers, model.experts, model.top_k);
+  if (model.missing_of_whole().empty()) {
+    text += fmt::format(", {:.1f}e9 parameters, {:.1f}e9 of them active",
+                        static_cast<double>(parameters_of(model).main()) * 1e-9,
+                        static_cast<double>(active_parameters_of(model).main()) * 1e-9);
+  }
+  text +=
+      !scenario.plays_choices()
+          ? "\n# no trace: as many tokens for every expert\n"
+          : fmt::format("\n# trace {}: {} tokens, {} recorded layers{}\n", info.name,
+                        inputs.trace.total_tokens(), info.layers.size(),
+                        info.layers == model.moe_layers
+                            ? ""
+                            : fmt::format(", in turn for the model's {}", model.moe_layers.size()));
+  for (const ClusterInput& c : inputs.clusters) {
+    const IterationShape shape = shape_of(spec, c.topology.gpu_count(), model);
+    text += fmt::format("# {}: {} GPUs on {} hosts: {}\n#   {}\n", c.topology.name(),
+                        c.topology.gpu_count(), c.topology.host_count(), grid_text(spec, shape),
+                        microbatch_text(spec, shape, inputs.trace));
+  }
+  text += own_text(scenario);
+  text += software_text(scenario, inputs);
+  text += transport_text(inputs);
+  text += left_out(model);
+  if (spec.collective != ReplicaCollective::ring) {
+    text += spec.collective == ReplicaCollective::tree
+                ? "# dense gradients are summed up and down two trees of nodes\n"
+                : "# dense gradients are summed within nodes, then between them\n";
+  }
+  if (spec.optimizer != OptimizerKind::adam) {
+    text += "# the update is planned as Adam's: that of Muon is left out\n";
+  }
+  text += fmt::format("# simulated{}; times of an iteration, forward, backward and update\n",
+                      scenario.fidelities.size() == 1
+                          ? " at " + backend_name(scenario.fidelities[0], scenario.p2p_order)
+                          : "");
+  return text;
+}
+
+}  // namespace
+
+std::string result_header(const Scenario& scenario, const Inputs& inputs,
+                          const std::string& version) {
+  return scenario.iteration ? iteration_header(scenario, inputs, version)
+                            : layers_header(scenario, inputs, version);
+}
+
+}  // namespace moesim

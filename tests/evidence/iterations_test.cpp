@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Published iterations: how they are summed up, stored and put on a page.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/evidence/iteration_report.h"
+#include "sim/evidence/model_error.h"
+#include "sim/evidence/papers_report.h"
+#include "tests/evidence/rows.h"
+
+namespace moesim {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+/// Rows of 16 tokens on one GPU, simulated as given; none: not predicted.
+JudgedTable judged_rows(const std::string& rows, const std::vector<SimulatedIteration>& simulated,
+                        const std::string& more = "") {
+  const PaperTable table = rows_table(
+      rows, more + "common: {model: m, policy: p, gpus: 1, batch: {global: 1, sequence: 16}}\n");
+  PredictedTable predicted;
+  for (const SimulatedIteration& s : simulated) {
+    predicted.push_back({s.times.iteration.value, s.why, "", {}, s});
+  }
+  return judged({table}, {predicted})[0];
+}
+
+TEST(IterationSummaries, OrderIsThatOfRates) {
+  // 2 and 1.96 are too near each other; d is measured behind b and c, and simulated ahead of both.
+  const JudgedTable t = judged_rows(
+      "- {name: a, published: 4 s}\n- {name: b, published: 2 s}\n"
+      "- {name: c, published: 1.96 s}\n- {name: d, published: 3 s}\n",
+      {iteration_of(4, 1, 0, {}), iteration_of(2, 1, 0, {}), iteration_of(2.1, 1, 0, {}),
+       iteration_of(1.5, 1, 0, {})});
+  EXPECT_EQ(iteration_summary(t).order.pairs, 5);
+  EXPECT_EQ(iteration_summary(t).order.right, 3);
+}
+
+// Other batches take other times: by the time x is ahead, by the rate y is.
+TEST(IterationSummaries, RowsOfOneScenarioAreNoPair) {
+  const JudgedTable t = judged_rows(
+      "- {name: x, published: 4 s}\n- {name: y, batch: {global: 4}, published: 8 s}\n"
+      "- {name: x-again, published: 5 s}\n",
+      {iteration_of(4, 1, 0, {}), iteration_of(8, 1, 0, {}), iteration_of(4, 1, 0, {})});
+  EXPECT_EQ(iteration_summary(t).order.pairs, 2);
+  EXPECT_EQ(iteration_summary(t).order.right, 2);
+}
+
+TEST(IterationSummaries, ErrorsOfRowsAndOfPairsAreKept) {
+  const JudgedTable t = judged_rows(
+      "- {name: x, release: 1, published: 1 s}\n- {name: y, release: 1, published: 1 s}\n"
+      "- {name: z, release: 2, published: 1 s}\n- {name: v, release: 1, model: n, published: 1 s}\n"
+      "- {name: u, release: 1, fitted: a rate, published: 1 s}\n",
+      {iteration_of(1.2, 1, 0, {}), iteration_of(0.8, 1, 0, {}), iteration_of(1.1, 1, 0, {}),
+       iteration_of(1.4, 1, 0, {}), iteration_of(1.5, 1, 0, {})});
+  const StoredErrors stored = read_papers_state("state", papers_state({t}));
+  const std::map<std::string, double> absolute = {
+      {"rows/x-1", 0.2}, {"rows/y-1", -0.2}, {"rows/z-2", 0.1}, {"rows/v-1", 0.4}};
+  EXPECT_EQ(stored.absolute, absolute);
+  const std::map<std::string, double> relative = {{"rows/x-1 over y-1", 0.5},
+                                                  {"rows/y-1 over x-1", -0.3333}};
+  EXPECT_EQ(stored.relative, relative);
+  EXPECT_EQ(iteration_summary(t).errors.errors.size(), 5u);  // the fitted row is a row
+  EXPECT_EQ(total_of({t}).absolute.errors.size(), 0u);       // iterations have their own total
+}
+
+TEST(IterationSummaries, GainsAreOfTwoRows) {
+  const JudgedTable t =
+      judged_rows("- {name: a, published: 12 s}\n- {name: b, published: 10 s}\n",
+                  {iteration_of(11, 1, 0, {}), iteration_of(10, 1, 0, {})}, "gains: [[a, b]]\n");
+  EXPECT_EQ(gain_words(iteration_summary(t)), "1.10 / 1.20");
+}
+
+TEST(IterationSummaries, RowsWithoutTheirRecordedRoutingAreNamed) {
+  SimulatedIteration lacking = iteration_of(1, 1, 0, {});
+  for (const bool lacks : {false, true}) {
+    lacking.lacks_routing = lacks;
+    const JudgedTable t = judged_rows("- {name: a, recorded: loads, published: 1 s}\n", {lacking});
+    const std::string total = total_words(total_of_iterations({t}));
+    EXPECT_EQ(total.ends_with("(--traces): rows/a"), lacks) << total;
+  }
+}
+
+SimulatedIteration with_peak(double gib) {
+  SimulatedIteration of = iteration_of(0.5, 0.5, 0, {});
+  of.peak = Bytes(static_cast<std::int64_t>(gib * (1 << 30)));
+  of.memory = Bytes(std::int64_t{70} << 30);
+  return of;
+}
+
+TEST(IterationSummaries, WhetherRowsFitIsAsTheProgramSays) {
+  const JudgedTable t = judged_rows(
+      "- {name: none, fits: false}\n- {name: some, fits: false}\n"
+      "- {name: all, fits: true, published: 1 s, peak_memory: 70 GiB}\n",
+      {with_peak(71), with_peak(69), with_peak(70)}, "outside: a first step\n");
+  const IterationSummary sum = iteration_summary(t);
+  EXPECT_FALSE(sum.timed);
+  EXPECT_EQ(sum.fits.pairs, 3);
+  EXPECT_EQ(sum.fits.right, 2);
+  EXPECT_EQ(memory_words(sum), "0.0 %; fits or not 2 of 3");
+  EXPECT_EQ(total_words(total_of_iterations({t})), "");  // no time counts
+  const std::string page = iterations_page({t});
+  EXPECT_THAT(page, HasSubstr("| rows | none | 71.00 GiB; out of memory |\n"));
+  EXPECT_THAT(page, HasSubstr("| rows | some | 69.00 GiB; fits, published out of memory |\n"));
+  EXPECT_THAT(page, HasSubstr("| rows | all | 70.00/70.00 GiB, +0.0 %; fits |\n"));
+}
+
+TEST(IterationPages, ListWhatIsFarOff) {
+  SimulatedIteration large;
+  large.why = "too large";
+  SimulatedIteration staged = iteration_of(5, 3, 0, {1, 3});
+  const JudgedTable t = judged_rows(
+      "- {name: a, published: 4 s, turns: {1F: 2 s}, turns_of_stage: 1}\n"
+      "- {name: b, published: 4 s}\n- {name: c, published: 5 s}\n- {name: d, published: 5 s}\n",
+      {staged, large, iteration_of(4.8, 4.8, 0, {}), iteration_of(5.75, 5.75, 0, {})});
+  EXPECT_THAT(
+      total_words(total_of_iterations({t})),
+      StartsWith("3 of 4 published iterations are predicted: median error 15.0 %, 90 % within "
+                 "25.0 %; "));
+  const std::string page =
+      "before\n<!-- begin: written by moesim papers --page -->\n<!-- end -->\nafter\n";
+  const std::string once = papers_page("page.md", page, {t});
+  EXPECT_EQ(papers_page("page.md", once, {t}), once);
+  EXPECT_THAT(once, AllOf(StartsWith("before\n"), HasSubstr("\n<!-- end -->\nafter\n")));
+  EXPECT_THAT(once, HasSubstr("| rows | 3 of 4 | 15.0 % | 25.0 % |"));
+  EXPECT_THAT(
+      once,
+      HasSubstr("| rows | a | 5.00 | 4.00 | +25.0 % | experts 60 %; 1F 3.00 of 2.00 s (+50 %) |\n"
+                "| rows | b | - | - | - | not predicted: too large |\n\n"
+                "- rows: Rows. Source: made up.\n"));
+}
+
+TEST(IterationPages, TheTextHasEveryRow) {
+  const JudgedTable t = judged_rows("- {name: a, published: 4 s}\n- {name: b}\n",
+                                    {iteration_of(5, 3, 0, {}), iteration_of(6, 3, 0, {})});
+  const std::string text = papers_text({t}, "v").text();
+  EXPECT_THAT(text, HasSubstr("+25.0 %"));
+  EXPECT_THAT(text, HasSubstr("experts 60 %"));
+  EXPECT_THAT(text, HasSubstr("1 of 2 published iterations are predicted"));
+  EXPECT_THAT(text, Not(HasSubstr("contested")));
+  const auto document = nlohmann::json::parse(papers_json({t}, "v"));
+  const auto& row = document["tables"][0]["figures"][0];
+  EXPECT_EQ(row["iteration"]["tokens"], 16);
+  EXPECT_DOUBLE_EQ(row["iteration"]["parts_s"]["experts"].get<double>(), 3);
+  EXPECT_NEAR(document["iterations"]["median"].get<double>(), 0.25, 1e-12);
+}
+
+}  // namespace
+}  // namespace moesim

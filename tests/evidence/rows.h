@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of iterations for tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/evidence/published.h"
+#include "sim/evidence/simulated_iteration.h"
+
+namespace moesim {
+
+inline PaperTable rows_table(const std::string& rows, const std::string& more = "") {
+  return parse_paper_table("title: Rows\nsource: made up\n" + more + "rows:\n" + rows, "rows.yaml");
+}
+
+/// One whose stages run forwards of these seconds.
+inline SimulatedIteration iteration_of(double seconds, double experts, double overlapped,
+                                       const std::vector<double>& forwards) {
+  SimulatedIteration of;
+  of.times.iteration = Seconds(seconds);
+  of.times.parts[static_cast<std::size_t>(IterationPart::experts)] = Seconds(experts);
+  of.times.overlapped = Seconds(overlapped);
+  for (const double forward : forwards) {
+    of.stage_turns.emplace_back().of(TurnPart::forward) = Seconds(forward);
+  }
+  of.flop_per_token = 1e9;
+  return of;
+}
+
+}  // namespace moesim

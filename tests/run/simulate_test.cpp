@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases computed by workers, several fidelities from one plan, are those of a loop in this process.
+#include "sim/run/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/wire.h"
+#include "sim/report/explain_text.h"
+#include "sim/run/backends.h"
+#include "sim/run/explain_case.h"
+#include "tests/run/scenarios.h"
+
+namespace moesim {
+namespace {
+
+const Override all_fidelities{"fidelity", "[port, flow, simgrid, analytic]", "f"};
+
+/// The steps of a case, planned for it alone, without memory and notes.
+RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemSpec& system,
+                   Fidelity fidelity) {
+  const ClusterInput& cluster = inputs.clusters[0];
+  Planner planner(system, cluster.topology, inputs.model, inputs.trace,
+                  inputs.planner_options(scenario, cluster));
+  RunMetrics metrics;
+  RoutingChange change;
+  for (std::size_t i = 0; i < cluster.batches.batches.size(); ++i) {
+    const PlannedStep planned =
+        planner.plan(cluster.batches.batches[i], cluster.first_step + static_cast<int>(i));
+    const auto backend = make_backend(fidelity, scenario.p2p_order, cluster, {Fidelity::simgrid});
+    const PricedPlan priced(planned.plan, cluster.topology);
+    const Timeline timeline = backend->run(priced);
+    add_step(metrics, priced, timeline);
+    const auto path = critical_path(planned.plan, timeline);
+    metrics.path.add(path_sums(path, priced, cluster.gpus));
+    metrics.planning += planned.planning();
+    metrics.replans += planned.replanned() ? 1 : 0;
+    metrics.tokens = planned.tokens;
+    change.add(planned.change);
+  }
+  metrics.loss = planner.layer_planner().loss(change);
+  return metrics;
+}
+
+TEST(Simulate, SeveralFidelitiesFromOnePlanAreEachAsAlone) {
+  const Scenario scenario = scenario_of("[alltoall, eplb]", {all_fidelities});
+  const Inputs inputs = open_inputs(scenario);
+  const std::vector<CaseResult> cases = simulate(scenario, inputs, {.workers = 2}).cases;
+  ASSERT_EQ(cases.size(), 8u);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const SystemSpec& system = inputs.systems[i % 2];
+    EXPECT_EQ(cases[i].name.policy, system.name);
+    EXPECT_EQ(cases[i].name.fidelity, fidelity_names[i / 2]);
+    EXPECT_EQ(cases[i].topology, &inputs.clusters[0].topology);
+    RunMetrics expected = by_hand(scenario, inputs, system, static_cast<Fidelity>(i / 2));
+    const RunMetrics& metrics = cases[i].metrics;
+    EXPECT_GT(metrics.peak_memory.value, 0);
+    EXPECT_GT(metrics.gpu_memory.value, 0);
+    expected.peak_memory = metrics.peak_memory;
+    expected.model_memory = metrics.model_memory;
+    expected.gpu_memory = metrics.gpu_memory;
+    expected.notes = metrics.notes;
+    EXPECT_EQ(metrics, expected) << cases[i].name.policy << " " << cases[i].name.fidelity;
+  }
+}
+
+TEST(Simulate, DoesNotDependOnTheNumberOfWorkers) {
+  const Scenario scenario = scenario_of("[alltoall, eplb, llep]", {all_fidelities});
+  const Inputs inputs = open_inputs(scenario);
+  const std::vector<CaseResult> one = simulate(scenario, inputs, {.workers = 1}).cases;
+  const std::vector<CaseResult> four = simulate(scenario, inputs, {.workers = 4}).cases;
+  ASSERT_EQ(one.size(), four.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].metrics, four[i].metrics);
+    EXPECT_EQ(one[i].name.fidelity, four[i].name.fidelity);
+  }
+}
+
+TEST(Simulate, TellsAtEveryFidelityWhyAPolicyCannotRun) {
+  const Scenario scenario =
+      scenario_of("[alltoall, lazarus]", {{"fidelity", "[port, analytic]", "f"},
+                                          {"ep", "64", "e"},
+                                          {"set", "topology.nodes=8", "n"},
+                                          {"steps", "0", "s"},
+                                          {"repeat", "2", "r"}});
+  const Inputs inputs = open_inputs(scenario);
+  const std::vector<CaseResult> cases = simulate(scenario, inputs, {.workers = 2}).cases;
+  ASSERT_EQ(cases.size(), 4u);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(cases[i].ran(), i % 2 == 1);
+    if (cases[i].ran()) continue;
+    EXPECT_THAT(cases[i].unsuitable, testing::HasSubstr("leaves GPUs without an expert"));
+  }
+}
+
+TEST(ExplainCase, IsAValueThatSurvivesAPipe) {
+  const Scenario scenario = scenario_of("hiermoe-hd");
+  const Inputs inputs = open_inputs(scenario);
+  const ExplainedCase c =
+      explain_case(scenario, inputs, inputs.layers.front(), {Fidelity::port, Fidelity::analytic});
+  const Topology& topology = inputs.clusters[0].topology;
+  const auto again = from_bytes<Explanation>(to_bytes(c.explanation));
+  EXPECT_EQ(explain_text(again, topology).text(), explain_text(c.explanation, topology).text());
+  EXPECT_FALSE(again.phases.empty());
+}
+
+TEST(TimelineRanks, AreTheFirstOfStagesThatAreEvenlySpaced) {
+  const auto of = [](int stages, int each) {
+    std::vector<int> stage_of, ranks;
+    for (int g = 0; g < stages * each; ++g) stage_of.push_back(g / each);
+    for (const GpuId gpu : chosen_ranks({}, stages * each, stage_of)) ranks.push_back(gpu.value);
+    return ranks;
+  };
+  EXPECT_THAT(of(1, 4), testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(of(2, 8), testing::ElementsAre(0, 1, 2, 3, 8, 9, 10, 11));
+  EXPECT_THAT(of(3, 8), testing::ElementsAre(0, 1, 2, 8, 9, 10, 16, 17));
+  EXPECT_THAT(of(16, 10), testing::ElementsAre(0, 20, 40, 60, 80, 100, 120, 150));
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changed clusters: elasticities against clusters read with other figures, stragglers, failures.
+#include "sim/run/whatif.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/run/elasticities.h"
+#include "sim/run/simulate.h"
+#include "tests/run/scenarios.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+
+const Override on_two_nodes = {"set", "topology.nodes=2", "n"};
+const Override one_step = {"steps", "5", "s"};
+const Override bare_links = {"transport", "ideal", "l"};  // whose overheads the topology states
+
+RunMetrics metrics_of(const std::vector<Override>& more, bool with_elasticities = false) {
+  std::vector<Override> all = {on_two_nodes, one_step};
+  all.insert(all.end(), more.begin(), more.end());
+  const Scenario scenario = scenario_of("alltoall", all);
+  const Inputs inputs = open_inputs(scenario);
+  return simulate(scenario, inputs, {.workers = 1, .elasticities = with_elasticities})
+      .cases.at(0)
+      .metrics;
+}
+
+Seconds time_with(const std::vector<std::string>& changes, std::vector<Override> more = {}) {
+  for (const std::string& change : changes) more.push_back({"set", change, change});
+  return metrics_of(more).mean_step();
+}
+
+Elasticity found(const std::vector<Elasticity>& list, const std::string& resource) {
+  for (const Elasticity& e : list) {
+    if (e.resource == resource) return e;
+  }
+  ADD_FAILURE() << "no " << resource;
+  return {};
+}
+
+TEST(Elasticities, AgreeWithClustersReadWithOtherFigures) {
+  const std::vector<Elasticity> list = metrics_of({bare_links}, true).elasticities;
+  const std::vector<std::pair<std::string, std::vector<std::string>>> oracles = {
+      {"gpu.flops",
+       {"gpu.peak.bf16=1088.34 TFLOP/s", "gpu.peak.fp8=2176.79 TFLOP/s",
+        "gpu.peak.fp16=1088.34 TFLOP/s", "gpu.peak.fp32=73.59 TFLOP/s"}},
+      {"gpu.memory_bandwidth", {"gpu.memory_bandwidth=3.685 TB/s"}},
+      {"gpu.launch", {"gpu.launch_overhead=2.7272727 us"}},
+      {"nic.bandwidth", {"topology.node.nics.bandwidth=55 GB/s"}},
+      {"nvlink.bandwidth", {"topology.node.nvlink.bandwidth=495 GB/s"}},
+      {"nvlink.latency", {"topology.node.nvlink.latency=0.454545 us"}},
+      {"exchange.overhead", {"topology.exchange_overhead=10.909090909 us"}},
+  };
+  for (const auto& [resource, changes] : oracles) {
+    const Elasticity e = found(list, resource);
+    EXPECT_NEAR(e.after / time_with(changes, {bare_links}), 1, 0.002) << resource;
+    EXPECT_LE(e.after, e.before * (1 + 1e-9)) << resource;
+  }
+  EXPECT_LT(found(list, "nic.bandwidth").change(), -0.005);
+}
+
+std::vector<WhatIfCase> cases_of(const Scenario& scenario, const WhatIf& what) {
+  const Inputs before = open_inputs(scenario);
+  return simulate_whatif(scenario, before, open_changed_inputs(scenario, what), 1);
+}
+
+TEST(WhatIf, ScalesAsTheFileOfTheTopologyWould) {
+  const Scenario scenario = scenario_of("[alltoall, hiermoe-hd]", {on_two_nodes, one_step});
+  const auto cases = cases_of(scenario, {.scale = {"nic.bandwidth=1.5"}});
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_EQ(cases[0].before.time, time_with({}));
+  EXPECT_NEAR(cases[0].after.time / time_with({"topology.node.nics.bandwidth=75 GB/s"}), 1, 1e-9);
+  EXPECT_LT(cases[0].after.time, cases[0].before.time);
+  EXPECT_EQ(cases[0].after.tokens, cases[0].before.tokens);
+}
+
+TEST(WhatIf, AStragglerIsOnThePath) {
+  const Scenario scenario = scenario_of("alltoall", {on_two_nodes, one_step});
+  const WhatIfCase c = cases_of(scenario, {.slow = {"gpu:7=0.25"}}).at(0);
+  EXPECT_GT(c.after.time, c.before.time);
+  EXPECT_EQ(std::ranges::max_element(c.after.path.gpus) - c.after.path.gpus.begin(), 7);
+  EXPECT_GT(c.after.path.waited[7], c.before.path.waited[7]);
+}
+
+TEST(WhatIf, FailedHostsLeaveASmallerCluster) {
+  const Scenario scenario = scenario_of("alltoall", {on_two_nodes, one_step, {"ep", "8", "e"}});
+  const WhatIfCase c = cases_of(scenario, {.fail = {"host:1"}}).at(0);
+  EXPECT_EQ(c.before.gpus, 16);
+  EXPECT_EQ(c.after.gpus, 8);
+  const Scenario small = scenario_of("alltoall", {one_step, {"ep", "8", "e"}});
+  const Inputs inputs = open_inputs(small);
+  EXPECT_EQ(c.after.time, simulate(small, inputs, {}).cases.at(0).metrics.mean_step());
+}
+
+std::string refused(const WhatIf& what, const std::vector<Override>& more = {}) {
+  std::vector<Override> all = {on_two_nodes, one_step};
+  all.insert(all.end(), more.begin(), more.end());
+  try {
+    open_changed_inputs(scenario_of("alltoall", all), what);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(WhatIf, SaysWhatWasMeant) {
+  EXPECT_THAT(refused({.scale = {"nics.bandwidth=2"}}), HasSubstr("did you mean 'nic.bandwidth'?"));
+  EXPECT_THAT(refused({.scale = {"nic.bandwidth"}}), HasSubstr("it needs NAME=FACTOR"));
+  EXPECT_THAT(refused({.scale = {"nic.bandwidth=0"}}), HasSubstr("a factor from 0.001"));
+  EXPECT_THAT(refused({.slow = {"gpus:3=0.5"}}), HasSubstr("did you mean 'gpu'?"));
+  EXPECT_THAT(refused({.slow = {"gpu:16=0.5"}}), HasSubstr("ranks are 0 to 15"));
+  EXPECT_THAT(refused({.fail = {"gpu:node1.gpu9"}}), HasSubstr("did you mean 'node1.gpu"));
+  EXPECT_THAT(refused({.fail = {"host:2"}}), HasSubstr("hosts are 0 to 1"));
+  EXPECT_THAT(refused({.fail = {"device:node0.nicc"}}), HasSubstr("did you mean 'node0.nic"));
+  EXPECT_THAT(refused({.fail = {"device:node0.gpu3"}}), HasSubstr("say gpu:node0.gpu3"));
+  EXPECT_THAT(refused({.fail = {"link:node0.gpu0--node0.nvswitc"}}),
+              HasSubstr("did you mean 'node0.gpu0--node0.nvswitch'?"));
+}
+
+TEST(WhatIf, RefusesWhatNothingRunsOn) {
+  EXPECT_THAT(refused({.fail = {"link:node0.gpu0--node0.nvswitch", "device:node0.nic0"}}),
+              HasSubstr("without the failed links"));
+  EXPECT_THAT(refused({.fail = {"host:0", "host:1"}}), HasSubstr("all GPUs have failed"));
+  EXPECT_THAT(refused({.fail = {"gpu:3"}}, {{"ep", "16", "e"}}),
+              HasSubstr("on what --fail leaves"));
+}
+
+}  // namespace
+}  // namespace moesim
