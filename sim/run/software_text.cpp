@@ -66,7 +66,7 @@ std::string dispatches_text(const Scenario& scenario, const Inputs& inputs) {
 }  // namespace
 
 std::string software_text(const Scenario& scenario, const Inputs& inputs) {
-  if (!scenario.iteration) return "";
+  if (scenario.software.empty()) return "";
   return fmt::format(
              "# software {}{}: per parameter {} bytes of gradients, {} of optimizer state; {}\n",
              inputs.software.name,

@@ -15,7 +15,7 @@ namespace {
 
 /// Unless `ep` is stated, it is a matter of the policy's placement.
 bool has_own_ep(const Scenario& scenario, const Inputs& inputs, const SystemSpec& system) {
-  if (scenario.iteration || scenario.ep) return false;
+  if (scenario.ep) return false;
   const int experts = inputs.trace.info().experts;
   return std::ranges::any_of(inputs.clusters, [&](const ClusterInput& cluster) {
     return cluster.unsuitable.empty() &&

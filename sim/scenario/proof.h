@@ -20,7 +20,9 @@ std::vector<LayerRouting> routing_of(const PlannedStep& planned);
 void prove_delivery(const PlannedStep& planned);
 
 /// The same for every layer of any step that `planner` has just planned, layer by layer; each
-/// layer's own plan moves what the step moves in it. Returns how many layers that were.
+/// layer's own plan moves what the step moves in it, in every microbatch. GPUs that share the
+/// tensors of experts count as if they did not. Returns how many layers of microbatches that
+/// differ were proved.
 std::size_t prove_each_layer(Planner& planner, const PlannedStep& planned);
 
 }  // namespace moesim

@@ -42,7 +42,7 @@ Software read_software_of(Scenario& s, const YamlMap& map, const std::vector<Ove
 }
 
 const Software& open_software(const Scenario& scenario, InputCache& cache) {
-  if (!scenario.iteration) return cache.software.get("", [] { return Software(); });
+  if (scenario.software.empty()) return cache.software.get("", [] { return Software(); });
   const auto overrides = scenario.overrides_of("software", scenario.software);
   const std::string path = data_file("models/software", scenario.software);
   return cache.software.get(changed_file(path, overrides),
@@ -50,7 +50,7 @@ const Software& open_software(const Scenario& scenario, InputCache& cache) {
 }
 
 InputFile software_file(const Scenario& scenario, InputCache& cache) {
-  if (!scenario.iteration) return {};
+  if (scenario.software.empty()) return {};
   std::string content;
   for (const std::string& path : open_software(scenario, cache).files) {
     content += cache.files.get(path, [&] { return read_file(path); });
@@ -64,7 +64,7 @@ InputFile software_file(const Scenario& scenario, InputCache& cache) {
 std::vector<Override> changes_of_gpu(const Scenario& scenario, const std::string& name,
                                      InputCache& cache) {
   const auto stated = scenario.overrides_of("gpu", name);
-  if (!scenario.iteration) return stated;
+  if (scenario.software.empty()) return stated;
   const std::string path = data_file("models/gpu", name);
   const std::string die =
       cache.gpus.get(changed_file(path, stated), [&] { return read_gpu_model(path, stated); }).die;
@@ -74,7 +74,7 @@ std::vector<Override> changes_of_gpu(const Scenario& scenario, const std::string
 std::vector<Override> changes_of_policy(const Scenario& scenario, const std::string& name,
                                         InputCache& cache) {
   const auto stated = scenario.overrides_of("policy", name);
-  if (!scenario.iteration) return stated;
+  if (scenario.software.empty()) return stated;
   const std::string path = data_file("models/system", name);
   const std::string dispatch =
       cache.systems.get(changed_file(path, stated), [&] { return read_system(path, stated); })

@@ -266,14 +266,5 @@ TEST(Iteration, DualPipeVPutsTwoPartsOnEveryStage) {
   EXPECT_EQ(shape.pipeline.place(0, 3).stage, 0);
 }
 
-TEST(Iteration, IsNoStep) {
-  try {
-    open_inputs(read_keys(batch));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("describes whole iterations"));
-  }
-}
-
 }  // namespace
 }  // namespace moesim
