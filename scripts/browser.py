@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium driven over its DevTools pipe, with Python alone.
+"""A headless Chromium driven over its DevTools pipe, with only Python.
 
 The network is off in it, so a page that asks for anything fails. Used by tests of reports and by draw_screenshots.
 """
@@ -20,7 +20,7 @@ FLAGS = ("--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu
 
 
 def find_browser():
-    """The program, None where there is none."""
+    """The program, None if there is none."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 

@@ -38,7 +38,7 @@ NAMED = re.compile(r"\bdocs/[\w./-]*\w\.(?:md|svg|csv)\b")
 
 
 def prose(text):
-    """(number, line) of what is no example: neither in a fence nor indented as code."""
+    """(number, line) of what is not an example: neither in a fence nor indented as code."""
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -48,7 +48,7 @@ def prose(text):
 
 
 def anchors(text):
-    """What may stand behind a # in links to the page, by GitHub's rule."""
+    """What may follow a # in links to the page, by GitHub's rule."""
     found = {}
     for _, line in prose(text):
         heading = HEADING.match(line)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that no file includes what lies above or beside its layer, and that policies see one EP group.
+"""Checks that no file includes what is above or next to its layer, and that policies see one EP group.
 
 usage: check_layers.py [ROOT]
 
@@ -78,7 +78,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 
 def layer_of(path):
-    """The folder of MAY_INCLUDE that a path from the root lies in, the innermost of two; its parent folder else."""
+    """The folder of MAY_INCLUDE that holds a path from the root, the innermost of two; its parent folder else."""
     parts = path.split("/")
     if parts[0] == "realhw":
         return "realhw"
@@ -110,7 +110,7 @@ def check(root):
     for name, text in sources(root):
         layer = layer_of(name)
         if layer not in MAY_INCLUDE:
-            breaches.append(f"{name}:1: {layer} is no known layer")
+            breaches.append(f"{name}:1: {layer} is not a known layer")
             continue
         for number, line in enumerate(text.splitlines(), 1):
             include = INCLUDE.match(line)

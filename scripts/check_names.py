@@ -4,7 +4,7 @@
 
 usage: check_names.py [ROOT]
 
-Types inside each other or in anonymous namespaces are no matter. Prints file:line of each second
+Types inside each other or in anonymous namespaces do not matter. Prints file:line of each second
 definition and exits 1 when there is any.
 """
 import re

@@ -22,7 +22,7 @@ ROW = re.compile(r"\| `((?:sim|realhw)/[\w]+)` \| ([^|:]+)")
 
 
 def folder_of(path):
-    """The folder of two levels that a path from the root lies in, None of a file above them."""
+    """The folder of two levels that holds a path from the root, None for a file above them."""
     parts = path.split("/")
     return "/".join(parts[:2]) if len(parts) > 2 else None
 

@@ -24,10 +24,10 @@ SAMPLE = 500  # shapes per decade of flop that a fit looks at; errors are of all
 
 @dataclass
 class Row:
-    """One measured call: kernels in a row, and what runs beside them."""
+    """One measured call: kernels in a row, and what runs with them."""
     shape: str
     kernels: list  # (flop by efficiency parameters, bytes)
-    side: float    # bytes of memory-bound work beside them
+    side: float    # bytes of memory-bound work with them
     seconds: float
     flop: float
 
@@ -49,7 +49,7 @@ FP4 = 0.5625  # bytes of an element with its share of a scale of one byte for 16
 
 @dataclass
 class Fit:
-    """What is fitted: parameters in order, their first guesses, and those that stay as they are."""
+    """What is fitted: parameters in order, their first guesses, and the fixed ones."""
     name: str
     gpu: Gpu
     type: str
@@ -279,7 +279,7 @@ def decade(flop):
 
 
 def sample(rows):
-    """As many of each decade, where there are as many: small kernels are the most by number, not by time."""
+    """As many of each decade, if there are as many: small kernels are the most by number, not by time."""
     by_decade = {}
     for row in sorted(rows, key=lambda row: draw(row.shape)):
         by_decade.setdefault(decade(row.flop), []).append(row)

@@ -3,7 +3,7 @@
 from xml.sax.saxutils import escape
 
 BOX_WIDTH, BOX_HEIGHT = 168, 44
-GAP, LANE, LAYER = 26, 18, 104  # between boxes, beside an arrow that passes a layer, from layer to layer
+GAP, LANE, LAYER = 26, 18, 104  # between boxes, next to an arrow that passes a layer, from layer to layer
 MOST_LETTERS = 27  # of a text in a box
 MARGIN = 24
 SIDES = ("sim", "realhw")  # left and right half of the picture
@@ -39,7 +39,7 @@ def reduced(graph):
 
 
 def spaced(wanted, widths):
-    """Positions nearest to those wanted (least squares) whose neighbours lie at least `widths` apart."""
+    """Positions nearest to the wanted ones (least squares) whose neighbours are at least `widths` apart."""
     offsets = [sum(widths[:i]) for i in range(len(wanted))]
     blocks = []  # (sum of what is wanted less the offset, count): neighbours that touch are one block
     for i, place in enumerate(wanted):
@@ -76,7 +76,7 @@ class Drawing:
         return [upper, *bends, lower]
 
     def side(self, node):
-        """0 or 1: which half a node, or a bend of an arrow from one, lies in."""
+        """0 or 1: which half holds a node, or a bend of an arrow from one."""
         name = node if isinstance(node, str) else node[0]
         return SIDES.index(name.split("/")[0])
 

@@ -16,7 +16,7 @@ GRID = {  # us, us, GB/s, GB/s
     "carry": [1, 1.4, 2, 2.8, 4],
 }
 FIRST = {"exchange_start": 450, "kernel_start": 100, "pack": 2, "carry": 2}
-OF_WAITING = 0.2  # what an error of waiting counts beside one of a step
+OF_WAITING = 0.2  # what an error of waiting counts next to one of a step
 
 
 def override(host):

@@ -237,7 +237,7 @@ def summary(rates):
 def print_summary(found, limits):
     print(f"\n{found['cases']} cases: mean absolute error {100 * found['mean_error']:.1f} %, worst "
           f"{100 * found['worst_error']:.1f} % ({found['worst']})")
-    print(f"waiting, all together {percent(found['waiting_error'])}; where it is {100 * WAITED:.0f} % of the step: mean "
+    print(f"waiting, all together {percent(found['waiting_error'])}; if it is {100 * WAITED:.0f} % of the step: mean "
           f"absolute error {100 * found['waiting_mean_error']:.1f} %, worst {100 * found['worst_waiting_error']:.1f} % "
           f"({found['worst_waiting']})")
     print(f"order: {found['ordered_pairs']} pairs differ by more than {100 * MARGIN:.0f} %, {len(found['misordered'])} of "
@@ -264,7 +264,7 @@ def arguments():
     parser.add_argument("folder", metavar="FOLDER")
     parser.add_argument("--moesim", metavar="BUILD", default=ROOT / "build", help="build folder with both programs")
     parser.add_argument("--rate", action="append", help="of a host's link; default 120mbit and 240mbit")
-    parser.add_argument("--policy", action="append", help="these alone; `iteration` is one")
+    parser.add_argument("--policy", action="append", help="only these; `iteration` is one")
     parser.add_argument("--repeats", default="3")
     parser.add_argument("--fidelity", default="flow", help="of the simulation; default %(default)s")
     parser.add_argument("--priority", default="nice -n -20", help="words before the launcher; default %(default)s")

@@ -54,7 +54,7 @@ def parse_arguments(argv):
     add("--learning-rate", type=float, default=2e-3, help="peak rate (default: %(default)s)")
     add("--balance", type=float, default=0.01,
         help="weight of the load-balancing loss (default: %(default)s)")
-    add("--device", default="auto", help="cpu, cuda or auto: a GPU where there is one")
+    add("--device", default="auto", help="cpu, cuda or auto: a GPU if there is one")
     args = parser.parse_args(argv)
     for name, value in vars(args).items():
         if isinstance(value, int) and name != "seed" and value < 1:

@@ -7,9 +7,9 @@
 TRACE.npz has `ids`, [token][layer][choice], unsigned bytes, and `seq_len`, the tokens of each sequence. The bias
 (arXiv 2408.15664) is taken to scale an expert's share to the mean: an expert's load in a sequence is its share of that
 sequence's choices over its share of all sequences' together. A microbatch is --sequences of them, drawn with
-replacement, each of equal weight. Experts lie --per-gpu to a GPU at random; GPUs of other layers stand in where a model has
+replacement, each of equal weight. Experts are --per-gpu to a GPU at random; GPUs of other layers are used if a model has
 too few experts for --gpus. Printed is the load of the busiest GPU over the mean, on average over draws, with the 10th and 90th
-percentile; and the same of the tokens shuffled over the sequences: as much comes of their number alone, by chance. Experts
+percentile; and the same of the tokens shuffled over the sequences: as much comes only of their number, by chance. Experts
 with less than a fifth of the mean load are left out: few tokens tell little of them.
 """
 

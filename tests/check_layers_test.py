@@ -30,7 +30,7 @@ sim/cli/main.cpp:2: sim/cli may not include realhw
 sim/run/simulate.cpp:2: sim/run may not include sim/cli
 sim/run/simulate.cpp:3: sim/run may not include sim/flags
 sim/engine/port.cpp:2: sim/engine may not include sim/mechanism
-sim/extra/new.cpp:1: sim/extra is no known layer
+sim/extra/new.cpp:1: sim/extra is not a known layer
 sim/mechanism/dispatch/flat.cpp:2: sim/mechanism may not include sim/engine
 sim/mechanism/dispatch/flat.cpp:3: policies see one EP group: sim/mechanism/ep_groups.h knows the cluster
 sim/mechanism/dispatch/flat.cpp:5: policies see one EP group: sim/mechanism/ep_groups.h knows the cluster

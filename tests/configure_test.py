@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator configures without MPI and hardware, hardware without SimGrid. Configuration alone: nothing is built."""
+"""The simulator configures without MPI and hardware, hardware without SimGrid. Only configuration: nothing is built."""
 import json
 import pathlib
 import shutil

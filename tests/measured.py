@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 def measure(moesim_hw, result):
-    """Writes `moesim-hw run --json` of two policies; how near a simulation comes is no matter here."""
+    """Writes `moesim-hw run --json` of two policies; how near a simulation comes does not matter here."""
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                                 "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
     subprocess.run(["mpirun", "-n", "2", moesim_hw, "run", "--topology", "hiermoe-a6000", "--set", "topology.nodes=1", "--set",

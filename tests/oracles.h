@@ -11,13 +11,13 @@
 
 namespace moesim {
 
-/// MOESIM_ORACLES where it is set, else the reference material.
+/// MOESIM_ORACLES if it is set, else the reference material.
 inline std::filesystem::path oracle_folder() {
   const char* given = std::getenv("MOESIM_ORACLES");
   return given != nullptr && *given != '\0' ? given : MOESIM_SHARED "/oracles";
 }
 
-/// The vectors of a schema ("moesim.oracle.eplb/1"), by path, wherever they lie in the folder.
+/// The vectors of a schema ("moesim.oracle.eplb/1"), by path, wherever they are in the folder.
 inline std::map<std::string, nlohmann::json> oracles_of(const std::string& schema) {
   std::map<std::string, nlohmann::json> vectors;
   std::error_code absent;

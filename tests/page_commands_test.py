@@ -22,7 +22,7 @@ def pages():
 
 
 def commands():
-    """(page, words) of every command of a page, lines that go on joined."""
+    """(page, words) of every command of a page, continued lines joined."""
     for page in pages():
         if page.name == "CHANGELOG.md":
             continue

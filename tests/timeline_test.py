@@ -76,7 +76,7 @@ class TimelineTest(unittest.TestCase):
                 self.assertTrue(self.slice_at(timeline, e), e)
 
     def slice_at(self, timeline, arrow):
-        """The slice that an end of an arrow lies in."""
+        """The slice that holds an end of an arrow."""
         when = picoseconds(arrow["ts"])
         return [e for begin, end, e in timeline.slices[arrow["pid"], arrow["tid"]]
                 if begin <= when < end and e["name"] == arrow["name"]]

@@ -7,7 +7,7 @@
 namespace moesim {
 
 /// PREFIX.calib.yaml, one PREFIX-CLASS.calib.yaml per link class, and PREFIX.gpu.yaml: one per GPU
-/// model where there are several, PREFIX-MODEL.gpu.yaml.
+/// model if there are several, PREFIX-MODEL.gpu.yaml.
 struct CalibrationFiles {
   explicit CalibrationFiles(std::string prefix);
   std::string name() const;  // of the calibration: the prefix without its folders

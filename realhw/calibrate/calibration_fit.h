@@ -15,7 +15,7 @@ std::string fit_calibration(const PlannedCalibration& planned, const TimesRead& 
                             const std::string& file, const CalibrationFiles& files);
 
 /// The same wherever the times were measured: plans again what they are of. Throws Error when
-/// topology or model are no longer as they were.
+/// topology or model have changed.
 std::string fit_times(const std::string& file, const CalibrationFiles& files);
 
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a calibration is of: enough to name it, and to plan it again where there is YAML.
+// What a calibration is of: enough to name it, and to plan it again if there is YAML.
 #pragma once
 
 #include <string>

@@ -38,7 +38,7 @@ void write_calibration(const CalibrationFiles& files, const ExchangeFit& exchang
       quoted(files.name()), quoted("moesim-hw calibrate, " + provenance.date),
       microseconds(Seconds(exchanges.exchange_overhead.value)),
       microseconds(Seconds(exchanges.peer_overhead)));
-  if (!links.empty()) yaml += "links:  # measured; files beside this one, by link class\n" + links;
+  if (!links.empty()) yaml += "links:  # measured; files next to this one, by link class\n" + links;
   if (!models.empty()) yaml += "gpus:  # measured; by the topology's GPU model\n" + models;
   yaml += yaml_of(provenance);
   all.push_back({files.cluster(), yaml});

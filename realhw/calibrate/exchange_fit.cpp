@@ -65,8 +65,8 @@ void fit_overheads(const std::vector<ExchangePlan>& plans, const Times& times, E
   if (!slopes.empty()) fit.peer_overhead = std::max(0.0, robust_median(slopes).value);
 }
 
-/// Of links that are busy equally long the one that reaches farthest: a host's bus often is stated
-/// to be as fast as its NIC.
+/// If links are busy equally long, the one that reaches farthest: a host's bus often is stated to
+/// be as fast as its NIC.
 LinkId busiest(const Topology& topology, const LinkLoads& loads) {
   const auto tier_of = [&](LinkId link) {
     return topology.classes()[static_cast<std::size_t>(topology.links()[link.index()].link_class)]

@@ -45,7 +45,7 @@ struct ExchangeFit {
 /// 2. Every table plan tells the class of the link that binds its largest exchange by the
 ///    topology's bandwidths, unless an earlier plan did: fit_link of its medians, made to ascend
 ///    with the bytes on that link.
-/// 3. Of the fixed time of each class, what overheads leave is the latency of a route: the class's
+/// 3. What overheads leave of the fixed time of each class is the latency of a route: the class's
 ///    links share it evenly once those of other classes are taken off. A peer overhead that exceeds
 ///    a fixed time is lowered to it.
 ExchangeFit fit_exchanges(const Topology& topology, const std::vector<ExchangePlan>& plans,

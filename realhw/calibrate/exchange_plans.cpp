@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-constexpr double coarse = 4;  // ratio of neighbouring sizes where nothing is fitted to them
+constexpr double coarse = 4;  // ratio of neighbouring sizes if nothing is fitted to them
 
 Plan empty_plan(const std::string& name, const Topology& topology) {
   Plan plan;
@@ -20,8 +20,8 @@ Plan empty_plan(const std::string& name, const Topology& topology) {
   return plan;
 }
 
-/// From 64 bytes in coarse steps to 1 KiB, since latency alone decides there; then by `step` to the
-/// size that takes sizes.longest by the topology's own rates.
+/// From 64 bytes in coarse steps to 1 KiB, because only latency decides there; then by `step` to
+/// the size that takes sizes.longest by the topology's own rates.
 std::vector<Bytes> sizes_of(const Topology& topology, const PeerSets& set, int peers,
                             const ExchangeSizes& sizes, double step) {
   const Bytes probe(1 << 20);

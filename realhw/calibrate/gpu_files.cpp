@@ -108,7 +108,7 @@ std::string overlap_report(const OverlapFit& fit) {
     if (r.kept == 0) return std::string("not measured (they did not meet for long enough)");
     return fmt::format("{:.3f} times as long (+-{}, {} runs)", factor, percent(r.spread), r.kept);
   };
-  return fmt::format("kernels beside exchanges take {}\nexchanges beside kernels take {}\n",
+  return fmt::format("kernels during exchanges take {}\nexchanges during kernels take {}\n",
                      one(fit.factors.compute, fit.compute),
                      one(fit.factors.communication, fit.communication));
 }

@@ -113,7 +113,7 @@ struct Chain {
   }
 };
 
-/// Nothing where too little lay beside the other.
+/// Nothing if too little ran at the same time.
 void add_factor(const Chain& alone, const Chain& beside, const Chain& other, Samples& factors) {
   const double shared =
       (std::min(beside.end, other.end) - std::max(beside.start, other.start)).value;

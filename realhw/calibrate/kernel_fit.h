@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fits the tables of a GPU model to measured kernels, and the factors of contention to kernels
-// measured beside exchanges.
+// measured during exchanges.
 #pragma once
 
 #include <map>
@@ -20,16 +20,16 @@ struct GpuFit {
   GpuModel model;  // tables, overlap, and a roofline from the best rates measured
   int kept = 0, rejected = 0;
   double spread = 0;  // median 95 % half-width of the points, as a part
-  /// GEMMs against the table without their own point: |error|; where there are neighbours.
+  /// GEMMs against the table without their own point: |error|; if there are neighbours.
   double left_out_typical = 0, left_out_worst = 0;
 };
 
-/// How many times as long kernels and exchanges take beside each other:
+/// How many times as long kernels and exchanges take at the same time:
 ///
 ///   1 / (1 - (T - b) / o), at least 1
 ///
-/// with T the time beside the other, b the time alone, o the part of T in which the other was
-/// there. Medians over runs (and GPUs); 1 where o is less than a third of T, too little to tell.
+/// with T the time with the other, b the time by itself, o the part of T in which the other was
+/// there. Medians over runs (and GPUs); 1 if o is less than a third of T, too little to tell.
 struct OverlapFit {
   Overlap factors;
   Robust compute, communication;

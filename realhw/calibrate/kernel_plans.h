@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that a calibration measures, on all ranks at once as in steps, and kernels beside
+// The kernels that a calibration measures, on all ranks at once as in steps, and kernels during
 // exchanges.
 #pragma once
 
@@ -15,7 +15,7 @@ struct KernelSizes {
   std::int64_t rows = 4096;  // most of a rank's experts together
   double step = 2;           // ratio of neighbouring rows of an expert
   Bytes most{64 << 20};      // of a kernel bound by memory
-  Seconds exchange{0.005};   // of one beside kernels, by the topology's bandwidths
+  Seconds exchange{0.005};   // of one during kernels, by the topology's bandwidths
 };
 
 /// Steps of the model, forward and backward, in which every rank's tokens stay with its own
@@ -24,7 +24,7 @@ struct KernelSizes {
 std::vector<MicroPlan> kernel_plans(const Topology& topology, const MoeModel& model,
                                     const KernelSizes& sizes);
 
-/// GEMMs alone, then all-to-alls alone, then both at once (Probe).
+/// Only GEMMs, then only all-to-alls, then both at once (Probe).
 MicroPlan overlap_plan(const Topology& topology, const MoeModel& model, const KernelSizes& sizes);
 
 }  // namespace moesim

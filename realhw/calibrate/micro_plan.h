@@ -21,7 +21,7 @@ struct MicroPlan {
 /// How long an exchange took in a timeline: from the last participant's start to the last end.
 Seconds time_of_exchange(std::span<const Interval> participants);
 
-/// What is measured beside the other sizes of its plan.
+/// What is measured in addition to the other sizes of its plan.
 enum class Probe {
   sized,  // one of many sizes
   empty,

@@ -11,14 +11,14 @@ namespace moesim {
 
 nlohmann::ordered_json origin_json(const CalibrationOrigin& origin);
 
-/// Throws nlohmann's exceptions where a part is missing or of another kind, and Error for numbers
-/// that cannot be.
+/// Throws nlohmann's exceptions if a part is missing or of another kind, and Error for numbers that
+/// cannot be.
 CalibrationOrigin read_calibration_origin(const nlohmann::ordered_json& json);
 
 /// What the origin does not say.
 nlohmann::ordered_json provenance_json(const Provenance& provenance);
 
-/// Throws nlohmann's exceptions where a part is missing or of another kind.
+/// Throws nlohmann's exceptions if a part is missing or of another kind.
 Provenance read_provenance(const nlohmann::ordered_json& json, const CalibrationOrigin& origin);
 
 }  // namespace moesim

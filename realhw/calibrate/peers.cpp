@@ -12,7 +12,7 @@ namespace {
 using Groups = std::vector<std::vector<GpuId>>;
 
 /// Peers of the GPU at `place` of group `own`: turn by turn one of every other group, first those
-/// at its own place, so that every turn is a permutation where groups have one size.
+/// at its own place, so that every turn is a permutation if groups have one size.
 std::vector<GpuId> peers_in(const Groups& groups, std::size_t own, std::size_t place) {
   std::vector<GpuId> peers;
   std::size_t most = 0;

@@ -27,11 +27,11 @@ struct Provenance {
   void add(const CalibrationOrigin& origin);
 };
 
-/// Of the running job; all ranks together.
+/// Provenance of the running job; all ranks together.
 Provenance provenance_of(Job& job, const HardwareBackend& backend, const CalibrationOrigin& origin);
 
-/// Of times that began with one and go on with another: the first, with the hosts of both. Throws
-/// Error in the file of times when backend or processors are others.
+/// Provenance of times that began with one and continue with another: the first, with the hosts of
+/// both. Throws Error in the file of times when backend or processors are others.
 Provenance continued(Provenance first, const Provenance& now, const std::string& file);
 
 /// The key `provenance` of a YAML file.

@@ -35,7 +35,7 @@ void check_times(const Times& times, const std::vector<const MicroPlan*>& plans,
                  const RoundOptions& options, const std::string& file) {
   for (const auto& [name, rounds] : times) {
     const auto plan = std::ranges::find(plans, name, &MicroPlan::name);
-    if (plan == plans.end()) throw error_in(file, fmt::format("'{}' is no plan of these", name));
+    if (plan == plans.end()) throw error_in(file, fmt::format("'{}' is not a plan of these", name));
     for (const auto& [round, timelines] : rounds) {
       const bool known = round >= 0 && round < options.rounds;
       const bool whole = std::ssize(timelines) == options.repeats;
@@ -68,7 +68,7 @@ void check_complete(const Times& times, const std::vector<const MicroPlan*>& pla
                  fmt::format("lacks {} of {} measurements: {}{}", count,
                              plans.size() * static_cast<std::size_t>(options.rounds),
                              fmt::join(missing, ", "), count > named ? " ..." : ""),
-                 "go on measuring with --resume, where it was begun");
+                 "continue with --resume, where it was begun");
 }
 
 void measure_rounds(Job& job, HardwareBackend& backend, const std::vector<const MicroPlan*>& plans,

@@ -39,7 +39,7 @@ class SavedCalibration : public CalibrationRun {
     }
     lines.end();
     if (identity_of(plans(), origin_.rounds) == origin_.plans) return;
-    throw error_in(path, "the plans are not those that line 1 tells of",
+    throw error_in(path, "the plans are not the ones that line 1 names",
                    "write it again with moesim-hw calibrate --save", 1);
   }
 

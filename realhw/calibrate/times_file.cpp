@@ -66,8 +66,8 @@ std::string first_line(const TimesHead& head) {
 }
 
 Error no_times(const std::string& file) {
-  return error_in(file, "this is no file of times", "moesim-hw calibrate writes PREFIX.times.jsonl",
-                  1);
+  return error_in(file, "this is not a file of times",
+                  "moesim-hw calibrate writes PREFIX.times.jsonl", 1);
 }
 
 TimesHead read_head(const std::string& text, const std::string& file) {
@@ -89,7 +89,7 @@ TimesHead read_head(const std::string& text, const std::string& file) {
   return head;
 }
 
-/// Does something with a line of the file, and names it where that fails.
+/// Does something with a line of the file, and names it if that fails.
 template <class Action>
 void at_line(int number, const std::string& file, Action action) {
   const auto fail = [&](const std::string& what) {
@@ -98,7 +98,7 @@ void at_line(int number, const std::string& file, Action action) {
   try {
     action();
   } catch (const Json::exception& e) {
-    fail(fmt::format("this line is no measured time: {}", e.what()));
+    fail(fmt::format("this line is not a measured time: {}", e.what()));
   } catch (const Error& e) {
     if (!e.diagnostics().front().file.empty()) throw;
     fail(e.diagnostics().front().message);

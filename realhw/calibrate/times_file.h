@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was measured, as JSON lines written as they come, so that an interrupted calibration goes
-// on, and so that times can be fitted elsewhere.
+// What was measured, as JSON lines written as they come, so that an interrupted calibration
+// continues, and so that times can be fitted elsewhere.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ TimesRead read_times(const std::string& file);
 /// Appends to a file.
 class TimesFile {
  public:
-  /// Begins a new file, or goes on with what parse_times took. Throws Error when it cannot be
+  /// Begins a new file, or continues with what parse_times took. Throws Error when it cannot be
   /// written.
   TimesFile(std::string path, const TimesHead& head, const std::string& before = "");
   /// Times are kept in whole nanoseconds.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad input is told once, however many ranks read it.
+// Bad input is reported once, however many ranks read it.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@ namespace moesim {
 inline constexpr int run_failed = 1;
 inline constexpr int bad_input = 2;
 
-/// What every rank must do alike, such as reading input. Where any of them throws Error, the lowest
-/// one prints it and nobody goes on: returns false.
+/// What every rank must do alike, such as reading input. If any of them throws Error, the lowest
+/// one prints it and nobody continues: returns false.
 template <class Action>
 bool agreed(Job& job, Action action) {
   std::string complaint;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moesim-hw calibrate: plans what to measure of a cluster, measures it, and writes what the
-// simulator reads of it; each on a machine of its own where need be.
+// simulator reads of it; each on a machine of its own if need be.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -27,7 +27,7 @@ class CalibrateCommand : public Command {
     source_.add_to(command);
     Flag out = command.add_option("-o,--out", prefix_,
                                   "PREFIX: writes PREFIX.times.jsonl, PREFIX.calib.yaml "
-                                  "and, beside it, the files that it names");
+                                  "and, next to it, the files that it names");
     measuring_.add_to(command);
 #ifdef MOESIM_SCENARIOS
     Flag save = command.add_option(
@@ -74,7 +74,7 @@ class CalibrateCommand : public Command {
   template <class Action>
   static int alone(Job& job, Action action) {
     const bool done = agreed(job, [&] {
-      if (job.ranks() != 1) throw Error("nothing is measured here", "start one process alone");
+      if (job.ranks() != 1) throw Error("nothing is measured here", "start only one process");
       action();
     });
     return done ? 0 : bad_input;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a calibration measures: topology and model, where this program can plan, or a saved one.
+// What a calibration measures: topology and model, if this program can plan, or a saved one.
 #pragma once
 
 #include <functional>

@@ -31,7 +31,7 @@ struct BackendFlags {
 class Command {
  public:
   virtual ~Command() = default;
-  /// Returns the exit code; what fails on one rank alone throws.
+  /// Returns the exit code; what fails on only one rank throws.
   virtual int run(Job& job) = 0;
   /// What is left to do when run() returned 0 and the job has ended; returns the exit code.
   virtual int after_job() { return 0; }

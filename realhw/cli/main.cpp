@@ -28,7 +28,7 @@ int run(int argc, char** argv, std::unique_ptr<Job>& job_of_main) {
       {"validate", add_validate_command(app)},
       {"calibrate", add_calibrate_command(app)},
   };
-  LaunchFlags launch_flags;  // for --help: launch() has read them, wherever they stand
+  LaunchFlags launch_flags;  // for --help: launch() has read them, wherever they are
   launch_flags.add_to(app);
   for (CommandLine& command : app.subcommands()) launch_flags.add_to(command);
   std::string help;

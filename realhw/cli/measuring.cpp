@@ -31,7 +31,7 @@ Measured measure_if_suitable(Job& job, HardwareBackend& backend, StepSource& sou
   }
 }
 
-/// Whether anything could run; says why not where `told`.
+/// Whether anything could run; says why not if `told`.
 template <class Case>
 bool any_suits(const std::vector<Case>& cases, bool told) {
   if (std::ranges::any_of(cases, [](const Case& c) { return c.unsuitable.empty(); })) return true;
@@ -103,7 +103,7 @@ std::optional<Measurement> Measuring::measure(Job& job, const std::function<void
 std::optional<std::vector<Numerics>> Measuring::compute(Job& job) const {
   std::vector<Numerics> cases;
   const bool done = agreed(job, [&] {
-    if (job.ranks() != 1) throw Error("--local runs all ranks in one process", "start one alone");
+    if (job.ranks() != 1) throw Error("--local runs all ranks in one process", "start only one");
     const auto source = source_.open();
     for (std::size_t i = 0; i < source->policies().size(); ++i) {
       cases.push_back(local_numerics(*source, i, {options_.compared}));

@@ -16,7 +16,7 @@
 
 namespace moesim {
 
-/// All that a run found; times on rank 0 alone.
+/// All that a run found; times on rank 0 only.
 struct Measurement {
   HardwareJob about;
   std::unique_ptr<StepSource> source;
@@ -37,7 +37,7 @@ class Measuring {
   /// All ranks together; nothing when the input is bad or suits no policy, which has been told
   /// then. `check` runs on rank 0 before anything is measured and may throw Error, too.
   std::optional<Measurement> measure(Job& job, const std::function<void()>& check) const;
-  /// Where `measure` prints the header; standard output unless it is told otherwise.
+  /// Where `measure` prints the header; standard output unless it is set otherwise.
   void print_to(std::FILE* out) { out_ = out; }
   /// Without times: all ranks in this process, on the CPU. Nothing when the input is bad.
   std::optional<std::vector<Numerics>> compute(Job& job) const;

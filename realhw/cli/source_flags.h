@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is run: a scenario, where this program can plan, or saved steps.
+// What is run: a scenario, if this program can plan, or saved steps.
 #pragma once
 
 #include <memory>

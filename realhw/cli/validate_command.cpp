@@ -19,7 +19,7 @@ namespace {
 
 constexpr int compared_tokens = 16;  // of a rank and layer: the reference takes longer than a step
 
-/// The simulator: beside moesim-hw, in the same build, or on PATH.
+/// The simulator: next to moesim-hw, in the same build, or on PATH.
 std::string find_simulator() {
   const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
   for (const fs::path& place : {folder / "moesim", folder / "../../sim/cli/moesim"}) {
@@ -27,7 +27,7 @@ std::string find_simulator() {
   }
   const std::string on_path = find_program("moesim");
   if (!on_path.empty()) return on_path;
-  throw Error("moesim is neither beside moesim-hw nor on PATH",
+  throw Error("moesim is neither next to moesim-hw nor on PATH",
               "moesim-hw run --json FILE measures; moesim validate FILE compares elsewhere");
 }
 

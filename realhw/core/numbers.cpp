@@ -11,7 +11,7 @@ enum Kind : std::uint64_t { token_kind = 1, gradient_kind, gate_kind, parameter_
 std::uint64_t whole(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
 /// Multiples of 1/16 between -15/16 and 15/16. They are exact in float8, so that a wrong element is
-/// no rounding; and never zero, so that a missing row shows. Four bits are the magnitude, 0 stands
+/// not rounding; and never zero, so that a missing row shows. Four bits are the magnitude, 0 stands
 /// for 8.
 void fill_sixteenths(std::uint64_t seed, std::span<float> values) {
   for (std::size_t column = 0; column < values.size(); ++column) {

@@ -21,12 +21,12 @@ struct RankParcels {
   Bytes row_bytes;  // 0: the exchange lists no rows
 };
 
-/// Of every row; padded exchanges have one a unit, in others the rows make up the bytes. 0 without
-/// rows.
+/// Bytes of every row; padded exchanges have one a unit, in others the rows make up the bytes. 0
+/// without rows.
 Bytes row_bytes_of(const Exchange& exchange);
 
-/// Of an exchange; rounds are not told apart, all bytes go at once. Throws std::runtime_error when
-/// rows do not fit into the bytes of their parcel.
+/// Parcels of an exchange; rounds are not distinguished, all bytes go at once. Throws
+/// std::runtime_error when rows do not fit into the bytes of their parcel.
 RankParcels parcels_of(const Op& op, GpuId rank);
 
 }  // namespace moesim

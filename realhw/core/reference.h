@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step must compute, from the routing alone: one token after the other, in double precision.
+// What a step must compute, from only the routing: one token after the other, in double precision.
 // Without placement, plan and exchange it cannot share their mistakes.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace moesim {
 
-/// Elements that one rank compared, and those that were wrong. Bytes: of messages without numbers.
+/// Elements that one rank compared, and wrong ones among them. Bytes: of messages without numbers.
 struct Comparison {
   std::int64_t outputs = 0, wrong_outputs = 0;
   std::int64_t input_gradients = 0, wrong_input_gradients = 0;
@@ -29,7 +29,7 @@ struct Comparison {
 
 struct CompareOptions {
   int tokens = -1;  // of a rank and layer, evenly spread; -1: all, with all weight gradients
-  int runs = 1;     // since memory was poisoned: each goes on from the weights of the one before
+  int runs = 1;     // since memory was poisoned: each continues from the weights of the one before
 };
 
 /// One expert, one row at a time. Its parameters are rounded like those of the compared step, so
@@ -40,7 +40,7 @@ class ReferenceExpert {
 
   /// [hidden] of x[hidden].
   Doubles output(const std::vector<float>& x);
-  /// The gradient by x from that by the output; adds those of the weights where wanted.
+  /// The gradient by x from that by the output; adds those of the weights if wanted.
   Doubles backward(const std::vector<float>& x, const Doubles& dy, Doubles* dw1, Doubles* dw2);
 
  private:

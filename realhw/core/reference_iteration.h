@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a whole iteration must compute: one process without any parallelism, in double precision,
-// from the model, the routing and the words alone. It knows no plan, no placement and no exchange.
+// from the model, the routing and the words only. It knows no plan, no placement and no exchange.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ struct TrainedTensor {
 
 class ReferenceIteration {
  public:
-  /// `layers`: the routing of every microbatch, of which slots are not looked at.
+  /// `layers`: the routing of every microbatch, whose slots are not looked at.
   ReferenceIteration(const HeldIteration& held, const std::vector<RoutedLayer>& layers);
 
   /// One more iteration, from the weights that the last one has left.
@@ -48,7 +48,7 @@ class ReferenceIteration {
   TrainedTensor& expert(int layer, ExpertId expert) { return experts_.at({layer, expert}); }
   /// Mean cross entropy of the last iteration.
   double loss() const;
-  /// Forward and backward alone, for who looks at gradients.
+  /// Only forward and backward, for who looks at gradients.
   void compute_gradients();
 
  private:

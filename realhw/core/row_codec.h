@@ -18,7 +18,7 @@ constexpr float from_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// Sign, four bits of exponent (bias 7), three of mantissa; all ones is no number. Rounds to the
+/// Sign, four bits of exponent (bias 7), three of mantissa; all ones is not a number. Rounds to the
 /// nearest, ties to even; values beyond the largest, 448, become it.
 constexpr std::uint8_t to_float8(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);

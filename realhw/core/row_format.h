@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a token vector lies in a row of an exchange.
+// How a token vector is in a row of an exchange.
 #pragma once
 
 #include <cstddef>

@@ -11,16 +11,16 @@ namespace moesim {
 
 struct CudaOptions {
   /// How the groups of a product run: `grouped` in one call of cuBLAS, which takes one type for all
-  /// matrices; `one_by_one` in a call each; `on_streams` so, spread over CUDA streams beside the
-  /// plan's; `automatic` grouped where that can be.
+  /// matrices; `one_by_one` in a call each; `on_streams` so, spread over CUDA streams next to the
+  /// plan's; `automatic` grouped if that can be.
   enum class Gemm { automatic, grouped, one_by_one, on_streams };
   Gemm gemm = Gemm::automatic;
 };
 
-/// GPUs that this process sees; 0 where there is no driver.
+/// GPUs that this process sees; 0 if there is no driver.
 int count_gpus();
 /// "there is no driver (libcuda.so.1)", "the driver is of CUDA 12.2, this program of 13.0", or
-/// CUDA's own words; empty where there are GPUs.
+/// CUDA's own words; empty if there are GPUs.
 std::string why_no_gpus();
 
 /// The `index`-th GPU of the process. Throws std::runtime_error when it cannot be used.

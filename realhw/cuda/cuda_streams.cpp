@@ -89,7 +89,7 @@ bool CudaStreams::passed(std::size_t mark) const {
   float milliseconds = 0;
   const cudaError_t since = cudaEventElapsedTime(&milliseconds, clock_event_, marks_[mark].time);
   if (since == cudaErrorNotReady || since == cudaErrorInvalidResourceHandle) {
-    cudaGetLastError();  // forgotten: it is no error
+    cudaGetLastError();  // forgotten: it is not an error
     return false;
   }
   check(since);

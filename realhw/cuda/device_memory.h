@@ -36,7 +36,7 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
-/// An array among those that are uploaded together.
+/// One of the arrays that are uploaded together.
 template <class T>
 struct Listed {
   std::size_t offset = 0, count = 0;

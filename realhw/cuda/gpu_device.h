@@ -34,7 +34,7 @@ class GpuDevice : public Device {
   /// Whether the stream has reached the mark since start_clock(); false for one not put on it
   /// since.
   virtual bool passed(std::size_t mark) = 0;
-  /// Of a mark that was passed.
+  /// Time of a mark that was passed.
   virtual Clock::time_point time_of(std::size_t mark) = 0;
   /// Whether all that was put on the streams has run.
   virtual bool idle() = 0;

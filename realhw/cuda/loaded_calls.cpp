@@ -163,7 +163,7 @@ LoadedCall CallLoader::load_call(const Scratch& call) {
     return LoadedMove{*memory, start};
   }
   const auto* gemm = std::get_if<GroupedGemm>(&call.kernel);
-  if (gemm == nullptr) throw std::runtime_error("host work is no scratch work");
+  if (gemm == nullptr) throw std::runtime_error("host work is not scratch work");
   const ScratchMatrices scratch(*gemm);
   const cudaDataType type = scratch_type(gemm->type);
   ProductMatrices matrices{GroupedProduct::Kind::plain, gemm->n, gemm->k, type, type, type, {}};

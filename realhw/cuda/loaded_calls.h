@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of a program as a GPU takes them: addresses instead of places, lists in its own memory.
-// Made once, since a step is run many times.
+// Made once, because a step is run many times.
 #pragma once
 
 #include <memory>
@@ -58,11 +58,11 @@ struct Addresses {
   RowFormat format(const Place& place) const { return program[place.buffer].format; }
 };
 
-/// Adds lists of calls to those that are uploaded. Calls keep pointing into the program. Throws
+/// Adds lists of calls to the uploaded ones. Calls keep pointing into the program. Throws
 /// std::runtime_error for what no GPU of ours runs.
 class CallLoader {
  public:
-  /// `cublas` may be null where no call multiplies.
+  /// `cublas` may be null if no call multiplies.
   CallLoader(const Addresses& addresses, const Cublas* cublas, GemmWay way, DeviceLists& lists)
       : addresses_(addresses), cublas_(cublas), way_(way), lists_(lists) {}
 

@@ -24,7 +24,7 @@ struct TopkShape {
 };
 inline constexpr int longest_topk_block = 4096;
 
-/// Where one block of a row lies in the arrays, counted in their elements.
+/// Where one block of a row is in the arrays, counted in their elements.
 struct TopkBlock {
   std::int64_t first = 0;  // of x, shared, rest and decoded
   int elements = 0;
@@ -46,10 +46,10 @@ inline constexpr std::uint16_t no_element = 0xffff;
 struct TopkArrays {
   const std::byte* shared = nullptr;
   const std::byte* x = nullptr;      // read by encoding
-  std::byte* values = nullptr;       // x - shared where it is largest by magnitude, ties to the
+  std::byte* values = nullptr;       // x - shared if it is largest by magnitude, ties to the
   std::uint16_t* indices = nullptr;  // lower index; ascending by index within the block
-  std::byte* rest = nullptr;         // x - shared, 0 where it was kept
-  std::byte* decoded = nullptr;      // shared, plus values where there are any
+  std::byte* rest = nullptr;         // x - shared, 0 if it was kept
+  std::byte* decoded = nullptr;      // shared, plus values if there are any
 };
 
 /// On the CPU. Differences and sums are float32, rounded once. Throws std::runtime_error for a
@@ -57,7 +57,7 @@ struct TopkArrays {
 void topk_encode(const TopkShape& shape, const TopkArrays& arrays);
 void topk_decode(const TopkShape& shape, const TopkArrays& arrays);
 
-/// The same numbers on a GPU; arrays lie in its memory.
+/// The same numbers on a GPU; arrays are in its memory.
 void launch_topk_encode(const TopkShape& shape, const TopkArrays& arrays, CUstream_st* stream);
 void launch_topk_decode(const TopkShape& shape, const TopkArrays& arrays, CUstream_st* stream);
 

@@ -35,7 +35,7 @@ void HostDevice::write_initial() {
 }
 
 /// Initial values are written again only over poison: nothing but an iteration's update changes
-/// them, from which the next iteration goes on.
+/// them, from which the next iteration continues.
 void HostDevice::reset(bool poison) {
   if (poison) {
     for (auto& memory : memory_) std::ranges::fill(memory, poison_byte);

@@ -31,7 +31,7 @@ class HostDevice : public Device {
   std::byte* at(Place place) { return data(place.buffer) + place.offset; }
   RowFormat format(Place place) const { return (*program_)[place.buffer].format; }
   void write_initial();
-  /// The elements as float32: where they lie, or in `room`.
+  /// The elements as float32: where they are, or in `room`.
   const float* floats(Place place, std::int64_t elements, std::vector<float>& room);
 
   void run_call(const RowSums& sums, Workspace& workspace);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes that execute a plan, one per GPU, and the few messages that they exchange beside
-// the plan's data.
+// The processes that execute a plan, one per GPU, and the few messages that they exchange in
+// addition to the plan's data.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Job {
   virtual void send(int to, const std::string& message) = 0;
   virtual std::string receive(int from) = 0;
 
-  /// Throws std::runtime_error naming a rank that is gone or has ended the run, where the job can
+  /// Throws std::runtime_error naming a rank that is gone or has ended the run, if the job can
   /// tell. For loops that wait for something else than the job, such as exchanges.
   virtual void check_peers() {}
   /// Ends all ranks, from any state; `code` is the exit code.

@@ -13,7 +13,7 @@
 namespace moesim {
 namespace {
 
-/// -1 where the launcher says nothing.
+/// -1 if the launcher says nothing.
 int local_rank_of_launcher() {
   for (const char* name :
        {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {

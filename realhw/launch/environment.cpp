@@ -45,7 +45,7 @@ Starter starter() {
   for (const char* name : {"PMI_RANK", "PMIX_RANK"}) {
     if (variable(name)) return Starter::mpi;
   }
-  // A batch script has a SLURM_PROCID, too, but it is no step of srun.
+  // A batch script has a SLURM_PROCID, too, but it is not a step of srun.
   return variable("SLURM_PROCID") && variable("SLURM_STEP_ID") ? Starter::slurm : Starter::nobody;
 }
 

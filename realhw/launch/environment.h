@@ -24,11 +24,11 @@ enum class Starter {
 };
 Starter starter();
 
-/// By RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; the port after that where torchrun's own store
+/// By RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; the port after that if torchrun's own store
 /// holds it. Throws Error naming what is missing.
 TcpPlace torchrun_place();
-/// By srun's variables; MASTER_ADDR and MASTER_PORT, where set, come before the first host of the
-/// step and a port made of the job's number. Throws Error naming what is missing.
+/// By srun's variables; MASTER_ADDR and MASTER_PORT, if set, come before the first host of the step
+/// and a port made of the job's number. Throws Error naming what is missing.
 TcpPlace slurm_place();
 
 /// The first host of Slurm's "node[07-09,11],login".

@@ -19,7 +19,7 @@ struct LaunchFlags {
 };
 
 /// Joins the job that the command line (its other flags are passed over) and the environment name;
-/// one process alone is a job, too. Throws Error for what is set wrong and std::runtime_error when
+/// a single process is a job, too. Throws Error for what is set wrong and std::runtime_error when
 /// the ranks do not meet.
 std::unique_ptr<Job> launch(int& argc, char**& argv);
 

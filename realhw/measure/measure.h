@@ -10,7 +10,7 @@
 namespace moesim {
 
 struct MeasureOptions {
-  int warmup = 1;     // runs before those that count, besides the one that is compared
+  int warmup = 1;     // runs before the runs that count, besides the one that is compared
   int repeats = 5;    // runs that count
   int compared = -1;  // tokens of a rank and layer, -1: all
 };
@@ -23,7 +23,7 @@ MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& st
 /// The step must outlive it.
 RealStep real_step(const ExecutableStep& step, const StepsOrigin& origin);
 
-/// Measures every step of a policy, by its number in the source. Times are known on rank 0 alone,
+/// Measures every step of a policy, by its number in the source. Times are known only on rank 0,
 /// comparisons on all. Throws Unsuitable as the source does.
 Measured measure(Job& job, HardwareBackend& backend, StepSource& source, std::size_t policy,
                  const MeasureOptions& options);

@@ -48,7 +48,7 @@ std::vector<std::string> case_row(const Measured& m) {
           std::to_string(m.compared.wrong())};
 }
 
-/// What policies that alter the routing did to it, a step, where there is one.
+/// What policies that alter the routing did to it, a step, if there is one.
 void add_changes(const std::vector<Measured>& cases, std::vector<std::vector<std::string>>& rows) {
   const bool any = std::any_of(cases.begin(), cases.end(), [](const Measured& m) {
     return m.metrics.loss.dropped > 0 || m.metrics.loss.replaced > 0;
@@ -128,7 +128,7 @@ void add_measured(Measured& measured, const Plan& plan, const MeasuredStep& step
   const Timeline& timeline = step.median();
   add_step(measured.metrics, PricedPlan(plan, topology), timeline);
   OpTimes ops = op_times(plan, timeline);
-  // Of all repeats, which differ in waiting by far more than in their times.
+  // Over all repeats, which differ in waiting by far more than in their times.
   ops.waiting = Seconds(0);
   for (const Timeline& repeat : step.repeats) {
     ops.waiting +=

@@ -14,7 +14,7 @@ namespace moesim {
 
 /// One step, measured.
 struct MeasuredStep {
-  std::vector<Timeline> repeats;  // on rank 0 alone
+  std::vector<Timeline> repeats;  // only on rank 0
   Comparison compared;            // over all ranks
 
   std::vector<Seconds> makespans() const;

@@ -43,7 +43,7 @@ void check(int code, const char* caller) {
 
 namespace {
 
-/// What Open MPI never frees of what it begins and ends with is no leak of ours.
+/// What Open MPI never frees of what it begins and ends with is not a leak of ours.
 class LeaksOfMpi {
 #ifdef __SANITIZE_ADDRESS__
   __lsan::ScopedDisabler disabled_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of exchanges, and the communicators of those that are collectives of MPI.
+// The messages of exchanges, and the communicators of the exchanges that are collectives of MPI.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ void MpiStep::post_messages(std::size_t step, Flight& flight) {
   for (const Message& message : rank_step.sends_of(flight.round)) post(message, true);
 }
 
-/// All that a rank sends, or receives, lies in one buffer.
+/// All that a rank sends, or receives, is in one buffer.
 void MpiStep::post_alltoallv(std::size_t step, Flight& flight) {
   const RankStep& rank_step = program_.steps[step];
   const std::vector<GpuId>& gpus = plan_[rank_step.op].group.list();

@@ -15,7 +15,7 @@
 namespace moesim {
 namespace {
 
-// Those who leave a barrier first would fill links with their first exchange, behind which the
+// Ranks that leave a barrier first would fill links with their first exchange, behind which the
 // barrier's last messages wait.
 constexpr auto settling = std::chrono::milliseconds(2);
 
@@ -156,7 +156,7 @@ void MpiStep::end(std::size_t step, Clock::time_point at) {
 }
 
 void MpiStep::end_exchange(std::size_t step) {
-  const Clock::time_point at = Clock::now();  // checks that follow are no part of the exchange
+  const Clock::time_point at = Clock::now();  // checks that follow are not part of the exchange
   flights_.erase(step);
   run_calls(program_.steps[step].last_calls(), program_.steps[step]);
   end(step, at);
@@ -189,7 +189,7 @@ bool MpiStep::take_messages() {
     const std::size_t step = request_of_[request];
     if (--flights_.at(step).open == 0) ended.push_back(step);
   }
-  // Requests that have ended leave the list, so that the next test is of open ones alone.
+  // Requests that have ended leave the list, so that the next test is only of open ones.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL) continue;

@@ -28,8 +28,8 @@ struct NcclApi {
   decltype(&ncclRecv) receive = nullptr;
 };
 
-/// Of the library that the process uses, loaded at the first call and never closed. Throws
-/// std::runtime_error when there is none or it is older than 2.14.
+/// Functions of the library that the process uses, loaded at the first call and never closed.
+/// Throws std::runtime_error when there is none or it is older than 2.14.
 const NcclApi& nccl_library();
 
 /// "2.28.9"

@@ -14,7 +14,7 @@
 
 namespace moesim {
 
-/// By stream; null where no exchange of any plan so far ran.
+/// By stream; null if no exchange of any plan so far ran.
 using StreamCommunicators = std::array<std::unique_ptr<Communicator>, stream_count>;
 
 class NcclStep : public StepRunner {

@@ -56,7 +56,7 @@ OpKind BlockProgram::kind_of(Work work) {
 }
 
 /// The kernels of a block in launch order, as sim/model/blocks.h makes them: gradients come in the
-/// reverse order, a gradient by weights for every product.
+/// reverse order, a weight gradient for every product.
 std::vector<BlockProgram::Work> BlockProgram::works(int layer, BlockKind block, Role role) const {
   std::vector<Work> list;
   switch (block) {

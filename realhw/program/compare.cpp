@@ -16,8 +16,8 @@
 namespace moesim {
 namespace {
 
-/// Of the largest element of a vector: what sums and intermediate results in a format may add up
-/// to.
+/// Tolerance, a part of the largest element of a vector: what sums and intermediate results in a
+/// format may add up to.
 double tolerance_of(RowFormat matrices) { return matrices == RowFormat::float32 ? 1e-4 : 3e-2; }
 
 double largest(const Doubles& values) {

@@ -94,7 +94,7 @@ class IterationComparison {
     }
   }
 
-  /// Of `whole` the elements that the rank has summed, and updated.
+  /// Compares the elements of `whole` that the rank has summed, and updated.
   void compare_tensor(const TrainedTensor& expected, Range whole, Place weights, Place gradients,
                       Range summed, Range updated) {
     const auto part = [](const Doubles& all, Range range) {

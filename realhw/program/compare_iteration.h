@@ -13,7 +13,7 @@ namespace moesim {
 ///  - outputs: what enters every block of every microbatch, and every token's loss;
 ///  - input gradients: the gradient by what enters every block;
 ///  - weight gradients: after the sum over microbatches and replicas (ZeRO: the rank's shard);
-///  - weights: after the update, and after their gather where there is one.
+///  - weights: after the update, and after their gather if there is one.
 /// An element is wrong when it is off by more than 1e-3 x the largest of its row, or of its tensor
 /// for gradients of weights; a weight, by more than 1e-3 x the largest change of its tensor.
 Comparison compare_iteration(const RealStep& step, const RankProgram& program, Device& device,

@@ -8,7 +8,8 @@
 namespace moesim {
 
 struct CompileOptions {
-  /// Of expert parameters, activations and their gradients; weight gradients are float32 always.
+  /// Format of expert parameters, activations and their gradients; weight gradients are float32
+  /// always.
   RowFormat matrices = RowFormat::float32;
 };
 

@@ -15,7 +15,7 @@ namespace moesim {
 class Ancestors {
  public:
   explicit Ancestors(const RankProgram& program);
-  /// Steps, each behind those that it waits for.
+  /// Steps, each behind the steps that it waits for.
   const std::vector<std::size_t>& order() const { return order_; }
   /// Whether what `earlier` made is there for `later`: it precedes it on the rank, is the same op,
   /// or is below 0, which stands for the start of the step.

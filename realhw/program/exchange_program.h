@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchanges of a rank: how messages lie in buffers, and how rows come into and out of them.
+// The exchanges of a rank: how messages are in buffers, and how rows come into and out of them.
 #pragma once
 
 #include <array>

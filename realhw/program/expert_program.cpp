@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the experts: where they lie, and how they come and go.
+// The rows of the experts: where they are, and how they come and go.
 #include "realhw/program/expert_program.h"
 
 #include <fmt/format.h>
@@ -73,7 +73,7 @@ SlotMatrix ExpertProgram::matrix(const char* name, const PassRows& pass, std::in
   return {draft_, fmt::format("{} {}", routing_.name(), name), pass.first_row, width};
 }
 
-/// Every slot has room for the rows that a GEMM computes, and for those that chose it.
+/// Every slot has room for the rows that a GEMM computes, and for the rows that chose it.
 std::vector<std::int64_t> ExpertProgram::first_rows(const OpType& kernel) const {
   std::vector<std::int64_t> chosen(slots()), computed(slots());
   for (ChoiceId choice(0); choice.index() < routing_.slot.size(); ++choice.value) {

@@ -22,8 +22,8 @@ struct ChoiceRow {
 inline constexpr OpType fc2_input_gradient{OpKind::fc2, Role::dgrad, Pass::backward};
 
 /// Kernels throw std::runtime_error when they would compute rows that are not there yet. Rows
-/// beyond those of a padded exchange are zeros. A gradient's row must lie where its forward row
-/// did, since a product takes both: gradients that come in another order have the forward's rows
+/// beyond those of a padded exchange are zeros. A gradient's row must be where its forward row did,
+/// because a product takes both: gradients that come in another order have the forward's rows
 /// copied to theirs.
 class ExpertProgram {
  public:
@@ -85,7 +85,7 @@ class ExpertProgram {
   void add_activation(RankStep& step, const std::vector<Piece>& pieces);
   void activate_gradient(RankStep& step);
   void add_outer(RankStep& step, const Kept& a, const SlotMatrix& b, int matrix);
-  /// Pieces cut where rows that lie as in the forward pass begin or end: the n-th parts of all.
+  /// Pieces cut where rows that are as in the forward pass begin or end: the n-th parts of all.
   std::vector<std::vector<Piece>> parts(const std::vector<Piece>& pieces) const;
   Place where(const Kept& kept, const Piece& part) const;
 

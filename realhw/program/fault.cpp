@@ -14,7 +14,7 @@ namespace moesim {
 
 Fault parse_fault(const std::string& text) {
   const auto colon = text.find(':'), at = text.rfind('@');
-  const Error unreadable(fmt::format("--fault: '{}' is no fault", text),
+  const Error unreadable(fmt::format("--fault: '{}' is not a fault", text),
                          "such as kill:dispatch-alltoall@3 (kill, stop or nan, an op, a rank)");
   if (colon == std::string::npos || at == std::string::npos || at < colon) throw unreadable;
   Fault fault;
@@ -67,7 +67,7 @@ void FaultDrill::before(const Call& call, const RankStep& step, Device& device) 
   const auto* check = std::get_if<FiniteCheck>(&call);
   if (check == nullptr || check->ranges.empty()) return;
   const Place& at = check->ranges.front().at;
-  // All bits set are no number in every format, the widest of which has four bytes.
+  // All bits set are not a number in every format; the widest has four bytes.
   std::memset(device.data(at.buffer) + at.offset, 0xff, sizeof(float));
 }
 

@@ -22,8 +22,8 @@ HeldParameters::HeldParameters(Draft& draft, const HeldStage& stage, int replica
   }
 }
 
-/// Shards differ by one element at most, and those that are larger take turns from part to part:
-/// the shards of all parts together differ by one at most, too, as the plan divides them.
+/// Shards differ by one element at most, and larger ones take turns from part to part: the shards
+/// of all parts together differ by one at most, too, as the plan divides them.
 void HeldParameters::add_dense(const StagePart& part, std::int64_t& shared) {
   DenseTensors tensors(draft_.step.iteration->model, part);
   const std::string name = name_of_part(part);

@@ -44,7 +44,7 @@ struct ExpertMoments {
 
 class HeldParameters {
  public:
-  /// Of a rank of this stage, replica number `replica`. All must outlive it.
+  /// Parameters of a rank of this stage, replica number `replica`. All must outlive it.
   HeldParameters(Draft& draft, const HeldStage& stage, int replica);
 
   int replica() const { return replica_; }

@@ -174,7 +174,7 @@ const RoutedLayer& IterationProgram::routing_of(int layer) const {
   throw std::runtime_error(fmt::format("nothing is known of layer {}", layer));
 }
 
-/// Of every EP group the GPU that holds the expert.
+/// In every EP group, the GPU that holds the expert.
 std::vector<GpuId> IterationProgram::holders_of(const RoutedLayer& routing, ExpertId expert) const {
   std::vector<GpuId> holders;
   for (const SlotId slot : routing.placement.slots_of(expert)) {
@@ -235,7 +235,7 @@ void IterationProgram::add_update(RankStep& step) {
   update_ = step.op;
 }
 
-/// Here and not where they are added, since ops that do not wait may come in any order.
+/// Here and not where they are added, because ops that do not wait may come in any order.
 void IterationProgram::check_waits() const {
   const auto check = [this](const ParameterOps& ops) {
     for (const OpId use : ops.uses) require(ops.gathered, use, "the weights that it computes with");

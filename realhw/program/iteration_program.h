@@ -22,7 +22,7 @@ class IterationProgram {
   /// Adds what an op that belongs to blocks, stages, replicas or the update does. False: it is none
   /// of these, but of the routed experts. Throws std::runtime_error for what cannot run.
   bool add(RankStep& step);
-  /// Once all ops have been added. Throws std::runtime_error where weights are used before they are
+  /// Once all ops have been added. Throws std::runtime_error if weights are used before they are
   /// there, or gradients taken before all are.
   void check_waits() const;
 

@@ -190,7 +190,7 @@ void LayerProgram::gather(RankStep& step) {
   experts_.add_rows(pass, gathered, step);
 }
 
-/// Hands results to the way back, times the gate weight in the forward pass; those that leave in
+/// Hands results to the way back, times the gate weight in the forward pass; results that leave in
 /// one row are added up at once.
 void LayerProgram::release(RankStep& step) {
   const Pass pass = draft_.op(step).key.pass;

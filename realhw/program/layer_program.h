@@ -22,7 +22,7 @@ class LayerProgram {
   bool add_kernel(RankStep& step);
   /// In an iteration, what comes from the blocks around: one row per own token, or its gradient.
   void enter(Pass pass, Place first, OpId made_by);
-  /// In an iteration, what goes on: the results of every own token, all of them. Throws
+  /// In an iteration, what continues: the results of every own token, all of them. Throws
   /// std::runtime_error when some are not there for `op`.
   std::vector<TokenResult> take_sums(Pass pass, OpId op);
   /// What the rank holds once the step has ended.

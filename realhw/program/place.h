@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where values lie on a device.
+// Where values are on a device.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace moesim {
 
 using BufferId = Id<struct BufferTag>;
 
-/// A row or a matrix in a buffer: where its first element lies, in bytes.
+/// A row or a matrix in a buffer: where its first element is, in bytes.
 struct Place {
   BufferId buffer;
   std::int64_t offset = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one rank does in a step, down to buffers and rows: compiled from the plan once, executed by
-// any device as often as wanted. No list in it depends on when messages arrive, since a GPU cannot
-// look for rows one by one, and lists can be proven before they run.
+// any device as often as wanted. No list in it depends on when messages arrive, because a GPU
+// cannot look for rows one by one, and lists can be proven before they run.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace moesim {
 
-/// Memory of a device, allocated once. Elements of one format lie densely in it; messages may have
-/// bytes beside their elements.
+/// Memory of a device, allocated once. Elements of one format are dense in it; messages may have
+/// bytes in addition to their elements.
 struct Buffer {
   std::string name;  // "layer 0 forward input", "op 12 received"
   std::int64_t bytes = 0;
@@ -109,7 +109,8 @@ struct Scratch {
 using Call = std::variant<RowSums, GroupedProduct, Activation, LocalCopy, Pattern, FiniteCheck,
                           Scratch, HostWork, DenseCall>;
 
-/// Whether a call only proves something. Measured runs leave it out, since real training has none.
+/// Whether a call only proves something. Measured runs leave it out, because real training has
+/// none.
 inline bool only_verifies(const Call& call) {
   return std::holds_alternative<Pattern>(call) || std::holds_alternative<FiniteCheck>(call);
 }

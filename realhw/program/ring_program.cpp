@@ -120,8 +120,8 @@ void RingProgram::check_fits() const {
     for (const auto& [peer, more] : needed) {
       const auto found = bytes.find(peer);
       const std::int64_t there = found == bytes.end() ? 0 : found->second;
-      // A share of a part may be cut one element late; and where several rings share a link, the
-      // plan rounds what goes either way once, and each ring here for itself.
+      // A share of a part may be cut one element late; and if several rings share a link, the plan
+      // rounds what goes either way once, and each ring here for itself.
       const std::int64_t halves = there / std::ssize(rounds_);
       if (more <= there + halves + 2 * (pieces + 1) * float_bytes) continue;
       throw std::runtime_error(fmt::format("{} bytes {} GPU {} do not fit into the plan's {}", more,

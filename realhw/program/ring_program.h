@@ -19,8 +19,8 @@ struct Segment {
 
 enum class RingKind { reduce_scatter, all_gather, all_reduce };
 
-/// One collective among the members of some rings, each of which carries an equal share of every
-/// part, half of it either way, as sim/collective plans them.
+/// One collective among the members of some rings; each carries an equal share of every part, half
+/// of it either way, as sim/collective plans them.
 struct RingCollective {
   RingKind kind = RingKind::all_reduce;
   std::vector<std::vector<GpuId>> rings;  // of the same members
@@ -35,7 +35,7 @@ class RingProgram {
   RingProgram(Draft& draft, RankStep& step) : draft_(draft), step_(step) {}
   /// All collectives of an exchange have as many members. The rank is one of them.
   void add(const RingCollective& collective);
-  /// Makes the messages: as many bytes as the plan's, or more where a share is no whole number of
+  /// Makes the messages: as many bytes as the plan's, or more if a share is not a whole number of
   /// elements. Throws std::runtime_error when the plan has other partners or far fewer bytes.
   void finish();
 

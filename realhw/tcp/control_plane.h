@@ -17,14 +17,14 @@ namespace moesim {
 /// When a peer counts as gone, and when its loss ends this process.
 struct Liveness {
   Clock::duration beat = std::chrono::seconds(1);      // something is sent at least that often
-  Clock::duration silence = std::chrono::seconds(15);  // a peer of whom nothing came for so long
+  Clock::duration silence = std::chrono::seconds(15);  // a peer from which nothing came for so long
   Clock::duration grace = std::chrono::seconds(10);    // for the main thread to end by itself
 };
 
 /// Rank 0 has a connection to every other rank, they to rank 0, which passes on who failed.
 class ControlPlane {
  public:
-  /// Peers by rank, open where there is a connection.
+  /// Peers by rank, open if there is a connection.
   ControlPlane(int rank, std::vector<Socket> peers, const Liveness& liveness);
   /// Says goodbye; what was sent arrives before.
   ~ControlPlane();

@@ -43,7 +43,7 @@ struct Address {
 std::vector<Address> resolve(const std::string& host, int port);
 /// Throws Error when the port is in use or the address is not of this host.
 Socket listen_at(const Address& address);
-/// The next connection and where it comes from; nothing where nobody waits.
+/// The next connection and where it comes from; nothing if nobody waits.
 std::optional<std::pair<Socket, Address>> accept_now(const Socket& listener);
 /// Throws std::runtime_error saying why it failed.
 Socket connect_to(const Address& to, Clock::time_point deadline);

@@ -5,7 +5,7 @@
 An independent count in NumPy of what `moesim trace info` prints. Definitions: max/mean is the
 load of the busiest expert over the mean load, per layer; previous-token overlap is the share of a
 token's experts that the token before it in its sequence also chose in that layer (uniform routing:
-top_k / experts); distinct ranks are those that hold a token's experts when E experts lie on G ranks
+top_k / experts); distinct ranks are the ones that hold a token's experts when E experts are on G ranks
 in order; gate entropy is that of the chosen weights, in bits.
 """
 

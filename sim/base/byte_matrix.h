@@ -54,7 +54,7 @@ class ByteMatrix {
   Bytes total() const;         // the diagonal included
   Bytes off_diagonal() const;  // what really leaves its GPU
   ByteMatrix transposed() const;
-  /// The rows and columns of some ranks, ascending; itself where these are all.
+  /// The rows and columns of some ranks, ascending; itself if these are all.
   ByteMatrix among(std::span<const GpuId> ranks) const;
   bool operator==(const ByteMatrix& other) const {
     return unit_ == other.unit_ && (rows_ == other.rows_ || *rows_ == *other.rows_);
@@ -67,7 +67,7 @@ class ByteMatrix {
     bool operator==(const Rows&) const = default;
   };
   static const std::shared_ptr<Rows>& no_rows();
-  /// Those of this matrix alone, to be changed.
+  /// The counts of only this matrix, to be changed.
   Rows& own_rows();
 
   Bytes unit_;

@@ -21,7 +21,7 @@ std::string given_root() {
   const char* root = std::getenv("MOESIM_DATA");
   if (root == nullptr || *root == '\0') return "";
   if (!fs::is_directory(root)) {
-    throw Error(fmt::format("MOESIM_DATA is '{}', which is no folder", root),
+    throw Error(fmt::format("MOESIM_DATA is '{}', which is not a folder", root),
                 "the folder that holds models/ and topologies/");
   }
   return root;
@@ -44,7 +44,7 @@ bool is_path_name(const std::string& name) {
 
 fs::path folder_of(const std::string& file) { return fs::path(file).parent_path(); }
 
-/// What lies beside the file `from`; empty when nothing does.
+/// What is next to the file `from`; empty when nothing does.
 std::string beside(const std::string& from, const fs::path& name) {
   if (from.empty()) return "";
   const fs::path path = folder_of(from) / name;
@@ -63,7 +63,7 @@ fs::path relative_file(const std::string& kind, const std::string& name) {
   return is_path_name(name) ? fs::path(name) : fs::path(kind) / (name + ".yaml");
 }
 
-/// Whether `name` comes before all that could lie beside a file.
+/// Whether `name` comes before all that could be next to a file.
 bool comes_first(const std::string& name, const fs::path& relative) {
   if (is_path_name(name)) return is_there(name);
   const std::string root = given_root();

@@ -26,7 +26,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Letters and digits alone, as names are remembered.
+/// Only letters and digits, as names are remembered.
 std::string bare(std::string_view text) {
   std::string result;
   for (const char c : lower(text)) {
@@ -35,7 +35,7 @@ std::string bare(std::string_view text) {
   return result;
 }
 
-/// Longer words are no misspelt names; the time for one grows with its length.
+/// Longer words are not misspelt names; the time for one grows with its length.
 constexpr std::size_t longest_name = 256;
 
 /// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment), of
@@ -89,7 +89,8 @@ bool begins_with_name(const std::string& longer, const std::string& shorter) {
          longer[shorter.size()] == '-';
 }
 
-/// Of candidates that no slip of the fingers leads to: the singular, or the same with a variant.
+/// Finds a candidate that no slip of the fingers leads to: the singular, or the same with a
+/// variant.
 std::string related(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
   for (const std::string& candidate : candidates) {
@@ -101,7 +102,7 @@ std::string related(const std::string& word, const std::vector<std::string>& can
   return best;
 }
 
-/// A source line and the caret below it. Of a long line only what is near the caret is shown.
+/// A source line and the caret below it. For a long line only what is near the caret is shown.
 std::string with_caret(std::string line, int column) {
   constexpr std::size_t widest = 160;
   std::size_t before = column > 0 ? static_cast<std::size_t>(column - 1) : 0;

@@ -11,7 +11,7 @@ namespace moesim {
 
 enum class Severity { error, warning };
 
-/// One message about one place of an input; line and column count from 1, 0 where there is none.
+/// One message about one place of an input; line and column count from 1, 0 if there is none.
 struct Diagnostic {
   Severity severity = Severity::error;
   std::string file;

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 /// A file whatever its names are.
 using FileId = std::pair<dev_t, ino_t>;
 
-/// Of this process. A path says more only of files that are not there yet.
+/// Claims of this process. A path says more only of files that are not there yet.
 struct Claims {
   std::mutex mutex;
   std::set<FileId> read, written;

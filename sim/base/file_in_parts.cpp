@@ -25,7 +25,7 @@ Error cannot_write(const std::string& path, int reason) {
   return error_in(path, fmt::format("cannot be written: {}", std::strerror(reason)));
 }
 
-/// A file without a name in the folder of `path`; -1 where the file system has none such.
+/// A file without a name in the folder of `path`; -1 if the file system has none such.
 int open_nameless(const std::string& path, int access) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";

@@ -18,8 +18,8 @@ std::string fresh_name_beside(const std::string& path);
 std::string output_target(const std::string& path);
 
 /// Writes a file that has no name until finish() gives it a fresh one and renames that to `path`:
-/// even SIGKILL leaves nothing behind. Where a file system has no such files (NFS), the fresh name
-/// is there from the start. All throw Error where that fails.
+/// even SIGKILL leaves nothing behind. If a file system has no such files (NFS), the fresh name is
+/// there from the start. All throw Error if that fails.
 class FileInParts {
  public:
   explicit FileInParts(const std::string& path);

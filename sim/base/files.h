@@ -7,14 +7,14 @@
 
 namespace moesim {
 
-/// Whether a file or folder of this name is there; not where no file can have the name (too long).
+/// Whether a file or folder of this name is there; not if no file can have the name (too long).
 bool is_there(const std::string& path);
 bool is_folder(const std::string& path);
 
 /// The content of a file. Throws Error when it cannot be read.
 std::string read_file(const std::string& path);
 
-/// Writes to a temporary name beside `path`, then renames. Throws Error when that fails.
+/// Writes to a temporary name next to `path`, then renames. Throws Error when that fails.
 void write_file(const std::string& path, std::string_view content);
 
 /// Refuses a file that could not be written after a long run: throws Error.

@@ -10,7 +10,7 @@
 
 namespace moesim {
 
-/// Entry (i, j) of the matrix goes from member i to member j; where it is transposed, from j to i.
+/// Entry (i, j) of the matrix goes from member i to member j; if it is transposed, from j to i.
 /// Looks at what others own.
 struct GroupTraffic {
   const ByteMatrix& matrix;        // members x members
@@ -21,8 +21,8 @@ struct GroupTraffic {
   /// The GPU of a row or column of the matrix.
   GpuId gpu(GpuId member) const { return members[member.index()]; }
 
-  /// Calls visit(from, to, bytes) with GPUs for every entry, by rows of the matrix: where the order
-  /// of the senders counts, go through moved().
+  /// Calls visit(from, to, bytes) with GPUs for every entry, by rows of the matrix: if the order of
+  /// the senders counts, go through moved().
   template <class Visit>
   void for_each(Visit visit) const {
     for (int row = 0; row < matrix.ranks(); ++row) {
@@ -43,7 +43,7 @@ struct GroupTraffic {
     return transposed ? matrix.at(member(to), member(from)) : matrix.at(member(from), member(to));
   }
 
-  /// members x members as the bytes move: a copy of its own where it is transposed.
+  /// members x members as the bytes move: a copy of its own if it is transposed.
   ByteMatrix moved() const { return transposed ? matrix.transposed() : matrix; }
 };
 

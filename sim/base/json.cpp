@@ -56,14 +56,14 @@ std::string reason_of(const std::string& message) {
 Error not_json(std::string_view text, const JsonPlace& place, std::size_t read,
                const std::string& message) {
   const std::size_t at = std::min(read == 0 ? 0 : read - 1, text.size());
-  // Of no text at all nlohmann's versions say different things.
+  // For no text at all nlohmann's versions say different things.
   const std::string reason = text.empty()
                                  ? "unexpected end of input; expected '[', '{', or a literal"
                                  : reason_of(message);
   return error_at(place.file, text, at, "not JSON: " + reason, place.hint, place.first_line);
 }
 
-/// A tree of what it is told.
+/// A tree of what is reported to it.
 class JsonTree : public JsonEvents {
   using Json = nlohmann::ordered_json;
 

@@ -8,7 +8,7 @@
 
 namespace moesim {
 
-/// What is told beside a mistake, and where the text stands in its file.
+/// What is reported with a mistake, and where the text is in its file.
 struct JsonPlace {
   std::string file;
   int first_line = 1;

@@ -15,11 +15,11 @@ namespace moesim {
 /// each new one: a file of a megabyte can make that take minutes.
 class JsonMembers {
  public:
-  /// The object has no members yet, and gets them here alone.
+  /// The object has no members yet, and gets them only here.
   explicit JsonMembers(nlohmann::ordered_json& object)
       : members_(object.get_ref<nlohmann::ordered_json::object_t&>()) {}
 
-  /// The value of that key, null where it is new; it stays where it is until the next one.
+  /// The value of that key, null if it is new; it stays where it is until the next one.
   nlohmann::ordered_json& operator[](std::string key) {
     if (members_.size() < few) {
       const auto at = std::ranges::find(members_, key, &Members::value_type::first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a thing a file may claim, where several readers must agree.
+// How much of a thing a file may claim, if several readers must agree.
 #pragma once
 
 namespace moesim {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of changes that a file has no key for: where several files are changed alike, others
-// may have it.
+// The error of changes that a file has no key for: if several files are changed alike, others may
+// have it.
 #pragma once
 
 #include "sim/base/error.h"

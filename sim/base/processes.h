@@ -22,7 +22,7 @@ struct ChildProcess {
   int out = -1;
 };
 
-/// Forks a child that runs `body` with the end of a pipe to write to, and ends with status 0 where
+/// Forks a child that runs `body` with the end of a pipe to write to, and ends with status 0 if
 /// that returns true, else 1; without destructors and flushing, as what the parent had buffered is
 /// the parent's to write. Throws std::system_error. Callable from several threads.
 ChildProcess start_child(const std::function<bool(int out)>& body);
@@ -30,7 +30,7 @@ ChildProcess start_child(const std::function<bool(int out)>& body);
 /// The status of a child that ended, as waitpid() tells it. Waits until then.
 int wait_for_end(pid_t child);
 
-/// Writes all of it in as many calls as that takes; false where it fails (errno says why).
+/// Writes all of it in as many calls as that takes; false if it fails (errno says why).
 bool write_all(int file, std::string_view bytes);
 
 /// Waits for the next bytes and appends them; false at the end of the pipe.

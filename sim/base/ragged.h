@@ -44,7 +44,7 @@ class Ragged {
   std::span<const T> operator[](std::size_t row) const {
     return std::span(elements_).subspan(ends_[row], ends_[row + 1] - ends_[row]);
   }
-  /// Of all rows.
+  /// Elements of all rows.
   std::span<T> elements() { return elements_; }
   bool operator==(const Ragged&) const = default;
 

@@ -18,8 +18,8 @@ class Interrupted : public std::runtime_error {
   int signal_;
 };
 
-/// While one lives, SIGINT and SIGTERM are only noted; those that the process ignored stay ignored.
-/// They may nest: the outermost forgets what was noted before it, and restores what was.
+/// While one lives, SIGINT and SIGTERM are only noted; if the process ignored one, it stays
+/// ignored. They may nest: the outermost forgets what was noted before it, and restores what was.
 class StopSignals {
  public:
   StopSignals();
@@ -38,7 +38,7 @@ class StopSignals {
 void hold_back_stop_signals();
 
 /// Ends the process as the signal would have, so that shells stop their loops; they see 128 +
-/// `signal`. Returns that number where the signal is blocked or ignored.
+/// `signal`. Returns that number if the signal is blocked or ignored.
 int end_by(int signal);
 
 }  // namespace moesim

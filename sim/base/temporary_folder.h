@@ -9,8 +9,8 @@ namespace moesim {
 /// A new folder that nobody could have foreseen, and that is gone when this is.
 class TemporaryFolder {
  public:
-  /// Beside `path`, so that what is made in it can be renamed to `path`; without one among the
-  /// system's temporary files. Throws Error where it cannot be made.
+  /// Next to `path`, so that what is made in it can be renamed to `path`; without one among the
+  /// system's temporary files. Throws Error if it cannot be made.
   explicit TemporaryFolder(const std::string& path = "");
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

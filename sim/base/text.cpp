@@ -30,7 +30,7 @@ std::size_t sequence_length(std::string_view text) {
 }
 
 /// Bytes of the control character at the front, 0 when there is none that a terminal acts on. Those
-/// of C1 are two bytes in UTF-8, U+0080 to U+009F. Those that turn the direction of what follows
+/// of C1 are two bytes in UTF-8, U+0080 to U+009F. The ones that turn the direction of what follows
 /// make a name read as another one: U+061C, U+200E and U+200F, U+202A to U+202E, U+2066 to U+2069.
 std::size_t control_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
@@ -101,7 +101,7 @@ void check_text(std::string_view text, const std::string& file, int first_line) 
   const std::size_t at = first_not_text(text);
   if (at == text.size()) return;
   const auto byte = static_cast<unsigned char>(text[at]);
-  const std::string what = byte == 0 ? "a byte is 0, so that this is no text"
+  const std::string what = byte == 0 ? "a byte is 0, so this is not text"
                                      : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);
   Diagnostic d = error_at(file, text, at, what, "", first_line).diagnostics().front();
   d.source_line.clear();  // no terminal shows it

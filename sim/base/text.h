@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of files as it comes: whether it is text, and where in it something stands.
+// Text of files as it comes: whether it is text, and where in it something is.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Lists and mappings that may stand inside each other in a YAML or JSON file. Ours need less than
+/// Lists and mappings that may be inside each other in a YAML or JSON file. Ours need less than
 /// ten; readers recurse, so that a file of brackets must not get to them.
 inline constexpr int max_nesting = 100;
 
@@ -19,7 +19,7 @@ Error error_at(const std::string& file, std::string_view text, std::size_t offse
                std::string message, std::string hint = "", int first_line = 1);
 
 /// The text with its control characters, but for tab and newline, as "\\x1b": names come from
-/// files, and what a terminal is told to do is not theirs to say.
+/// files, and what a terminal is made to do is not theirs to say.
 std::string printable(std::string_view text);
 
 /// Whether all of it is UTF-8 without NUL.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as bytes for another process of the same program: numbers as they lie in memory, what
+// Values as bytes for another process of the same program: numbers as they are in memory, what
 // varies in length after its length, structs field by field.
 #pragma once
 
@@ -38,7 +38,7 @@ void put(std::string& bytes, const T& value) {
   Wire<T>::put(bytes, value);
 }
 
-/// Reads from the front of the bytes, which moves on. Throws std::runtime_error where they end.
+/// Reads from the front of the bytes, which moves on. Throws std::runtime_error if they end.
 template <class T>
 void take(std::string_view& bytes, T& value) {
   Wire<T>::take(bytes, value);
@@ -179,7 +179,7 @@ std::string to_bytes(const T& value) {
   return bytes;
 }
 
-/// The value of to_bytes, all of it. Throws std::runtime_error where it is another's.
+/// The value of to_bytes, all of it. Throws std::runtime_error if it is another's.
 template <class T>
 T from_bytes(std::string_view bytes) {
   T value{};

@@ -75,7 +75,7 @@ void remove_key(const YAML::Node& root, const std::string& path, const std::stri
     before += part + ".";
   }
   if (!node.IsMap()) {
-    throw error_in(where, fmt::format("'{}' is no key: null removes keys of mappings", path));
+    throw error_in(where, fmt::format("'{}' is not a key: null removes keys of mappings", path));
   }
   node.remove(part);
 }

@@ -25,7 +25,7 @@ struct Override {
   std::string path;
   std::string value;
   std::string flag;            // how the user gave it, for messages; "--set path=value" when empty
-  bool unless_stated = false;  // a default: where the document has a value, that stays
+  bool unless_stated = false;  // a default: if the document has a value, that stays
 
   std::string str() const { return flag.empty() ? "--set " + path + "=" + value : flag; }
 };
@@ -72,7 +72,7 @@ class YamlValue {
   int choice(const std::vector<std::string>& names) const;
   std::vector<YamlValue> list() const;
   YamlMap map() const;
-  /// The map, or one without keys for a plain value (`kind` alone instead of {kind: ..., ...}).
+  /// The map, or one without keys for a plain value (only `kind` instead of {kind: ..., ...}).
   YamlMap map_or_empty() const;
   /// The value as JSON text, unread keys and all (for free-form parts such as provenance).
   std::string json() const;

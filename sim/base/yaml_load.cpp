@@ -31,7 +31,7 @@ std::string syntax_hint(const std::string& message) {
       {"end of sequence flow", "is a ']' or ',' missing above?"},
       {"end of map flow", "is a '}' or ',' missing above?"},
       {"end of map not found", "keys of one mapping must start in the same column"},
-      {"end of sequence not found", "the '-' of one list must stand in the same column"},
+      {"end of sequence not found", "the '-' of one list must start in the same column"},
       {"illegal map value",
        "keys of one mapping must start in the same column; text that holds ': ' needs quotes"},
   };
@@ -57,7 +57,7 @@ Error syntax_error(const std::string& text, const std::string& file, const YAML:
                        tabs ? "indent with spaces, never with tabs" : syntax_hint(e.msg));
 }
 
-/// Follows the parser before any node is made. yaml-cpp reads documents for ever where it finds a
+/// Follows the parser before any node is made. yaml-cpp reads documents for ever if it finds a
 /// comma after one, and follows aliases into themselves.
 class Census : public YAML::EventHandler {
  public:

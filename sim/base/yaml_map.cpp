@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mappings: which keys were asked for, and the report of those that nobody knows.
+// Mappings: which keys were asked for, and the report of keys that nobody knows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -181,7 +181,7 @@ void YamlDocument::State::report_keys(const std::string& path, YamlKeys& keys) {
   const auto named = [](const auto& item) {
     return item.first.IsScalar() ? item.first.Scalar() : "?";
   };
-  // Which keys there are follows from the kind: where that is misspelt, the others are no mistakes.
+  // Which keys there are follows from the kind: if that is misspelt, the others are not mistakes.
   const auto misspelt = [&](const auto& item) {
     const std::string key = named(item);
     return keys.requested.count(key) == 0 && nearest(key, known) == "kind";
@@ -208,7 +208,7 @@ void YamlDocument::finish() {
   state_->maps.clear();
   auto& all = state_->diagnostics;
   std::stable_sort(all.begin(), all.end(), by_place);
-  std::vector<Diagnostic> errors;  // warnings may come from a value that stands in for a wrong one
+  std::vector<Diagnostic> errors;  // warnings may come from a value that replaces a wrong one
   std::copy_if(all.begin(), all.end(), std::back_inserter(errors),
                [](const Diagnostic& d) { return d.severity == Severity::error; });
   if (errors.empty()) return;

@@ -22,7 +22,7 @@ struct YamlKeys {
   bool undecided = false;  // its 'kind' is wrong, and with it which keys belong there
 };
 
-/// What stands where something else is due: "a list", "empty", "'x'"...
+/// What is found where something else is due: "a list", "empty", "'x'"...
 std::string found_in(const YAML::Node& node);
 
 struct YamlDocument::State {

@@ -114,7 +114,7 @@ std::string range_text(Range range) {
   return below ? fmt::format("at least {}", range.min) : fmt::format("at most {}", range.max);
 }
 
-/// A default that respects the range, returned after an error so that reading can go on.
+/// A default that respects the range, returned after an error so that reading can continue.
 double fallback(Range range) { return std::clamp(1.0, range.min, range.max); }
 
 constexpr double most_bytes = 9e18;  // what 64 bits hold

@@ -36,10 +36,11 @@ double seconds_of(const std::string& text) {
                        : given.unit == "h" ? 3600
                                            : seconds_scale(given.unit);
   if (read && scale > 0 && given.number > 0) return given.number * scale;
-  throw Error(fmt::format("--budget: '{}' is no time", text), "for example 10min or 90s");
+  throw Error(fmt::format("--budget: '{}' is not a time", text), "for example 10min or 90s");
 }
 
-/// The scenario's axes and those of the questions. Flags alone that name no policy ask for one.
+/// The scenario's axes and those of the questions. If only flags are given and name no policy, they
+/// ask for one.
 SweepGrid grid_of(const AdviseFlags& flags) {
   std::vector<Override> overrides = flags.scenario.overrides();
   const bool any_policy =

@@ -96,7 +96,7 @@ Seconds overhead_of(const CalibrateOptions& options) {
   const bool sound = split_unit(options.exchange_overhead, value) &&
                      seconds_scale(value.unit) > 0 && value.number >= 0;
   if (!sound) {
-    throw Error("--exchange-overhead: '" + options.exchange_overhead + "' is no time",
+    throw Error("--exchange-overhead: '" + options.exchange_overhead + "' is not a time",
                 "such as \"5 us\"");
   }
   return Seconds(value.number * seconds_scale(value.unit));
@@ -108,7 +108,8 @@ void check_nominal(const CalibrateOptions& options) {
   const bool known = split_unit(options.nominal, value);
   const double rate = known ? value.number * bandwidth_scale(value.unit) : 0;
   if (!(rate >= possible_bandwidth.min && rate <= possible_bandwidth.max)) {
-    throw Error("--nominal: '" + options.nominal + "' is no bandwidth", "such as \"200 Gbit/s\"");
+    throw Error("--nominal: '" + options.nominal + "' is not a bandwidth",
+                "such as \"200 Gbit/s\"");
   }
 }
 

@@ -43,7 +43,7 @@ void add_completion_command(CommandLine& app) {
     const std::vector<std::string> shells = {"bash", "zsh", "fish"};
     if (options->shell == "names") return print_names(options->section);
     if (std::ranges::find(shells, options->shell) == shells.end()) {
-      throw Error(fmt::format("completion: '{}' is no shell that is known", options->shell),
+      throw Error(fmt::format("completion: '{}' is not a known shell", options->shell),
                   did_you_mean(options->shell, shells));
     }
     fmt::print("{}", completion_script(info_of(app), options->shell));

@@ -63,8 +63,8 @@ struct RunOptions {
     }
     return options;
   }
-  /// `pictured`: the document with what reports draw. Throws where the result is not what --expect
-  /// says, and Interrupted where a signal ended the comparison early.
+  /// `pictured`: the document with what reports draw. Throws if the result is not what --expect
+  /// says, and Interrupted if a signal ended the comparison early.
   void write(const std::function<std::string()>& document,
              const std::function<std::string()>& pictured, Printout printout, int signal,
              CaseCount count) const {
@@ -172,11 +172,11 @@ CommandLine add(CommandLine& app, const std::string& name, const std::string& de
                              return report_page({{"", document}}, MOESIM_VERSION, lossy->allowed());
                            });
   command.add_flag("--pictures", options->pictures,
-                   "adds to --json what 'moesim report' draws beside bars and table");
+                   "adds to --json what 'moesim report' draws next to bars and table");
   command.add_option("--workers", options->workers, "processes to use (default: all cores)")
       .range(1, 1024);
   command.add_flag("--bounds", options->bounds,
-                   "adds tables of what no such plan can beat, and of the token exchanges alone");
+                   "adds tables of what no such plan can beat, and of only the token exchanges");
   command.add_flag("--elasticities", options->elasticities,
                    "adds what 10 % more of each resource is worth, by simulating again");
   const auto keep_timeline = [options](const std::string& path) {

@@ -32,7 +32,7 @@ struct SweepFlags {
 
 std::string sweep_file(const SweepFlags& flags, const SweepGrid& grid) {
   if (!flags.file.empty()) return flags.file;
-  if (grid.file().empty()) return "sweep.sqlite";  // of flags alone
+  if (grid.file().empty()) return "sweep.sqlite";  // if there are only flags
   return std::filesystem::path(grid.file()).stem().string() + ".sqlite";
 }
 
@@ -44,7 +44,7 @@ SweepShard shard_of(const std::string& text) {
   const bool read = std::sscanf(text.c_str(), "%d/%d%n", &shard.number, &shard.of, &end) == 2 &&
                     end == static_cast<int>(text.size());
   if (read && shard.of > 0 && shard.number >= 0 && shard.number < shard.of) return shard;
-  throw Error(fmt::format("--shard: '{}' is no part", text), "--shard 0/4, 1/4, 2/4 and 3/4");
+  throw Error(fmt::format("--shard: '{}' is not a part", text), "--shard 0/4, 1/4, 2/4 and 3/4");
 }
 
 std::string plural(std::int64_t count, const std::string& noun) {
@@ -82,7 +82,7 @@ void require_results(const SweepEnd& end) {
                   : "mend the grid, and remove the file");
 }
 
-/// The file itself where the name is a link: what is kept next to it has its name.
+/// The file itself if the name is a link: what is kept next to it has its name.
 std::string checked_file(const std::string& file) {
   check_writable(file);
   return output_target(file);
@@ -129,15 +129,16 @@ void add_sweep_command(CommandLine& app) {
   CommandLine command = app.add_subcommand(
       "sweep", "Simulates all scenarios of a grid; results go to a file that moesim query reads");
   flags->scenario.add_to(command);
-  command.add_option("-o,--output", flags->file,
-                     "SQLite file of the results (default: NAME.sqlite, of flags alone "
-                     "sweep.sqlite); what is in it is not simulated again");
+  command.add_option(
+      "-o,--output", flags->file,
+      "SQLite file of the results (default: NAME.sqlite, or sweep.sqlite if there are "
+      "only flags); what is in it is not simulated again");
   command
       .add_option("-j,--workers", flags->workers,
                   "processes to use (default: all cores; of a rank of mpirun or srun: 1)")
       .range(1, 1024);
   command.add_option("--shard", flags->shard,
-                     "I/N: this part alone, from 0 on, into a part file beside the output");
+                     "I/N: only this part, from 0 on, into a part file next to the output");
   command.add_option(
       "--slurm", [flags](const std::string& text) { flags->slurm = text; },
       "submits an array of Slurm jobs, and one that merges; flags of sbatch: \"--partition=cpu "

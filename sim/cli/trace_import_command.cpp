@@ -26,7 +26,7 @@ Phase phase_of(const std::string& text) {
   const auto& names = phase_names();
   const auto at = std::find(names.begin(), names.end(), text);
   if (at == names.end())
-    throw Error(fmt::format("'{}' is no phase", text), did_you_mean(text, names));
+    throw Error(fmt::format("'{}' is not a phase", text), did_you_mean(text, names));
   return static_cast<Phase>(at - names.begin());
 }
 
@@ -100,7 +100,7 @@ void add_trace_import(CommandLine& trace) {
       .add_option(
           "--numbering", options.numbering,
           "megatron-trace, flame: layers are counted from-0 (hooks), from-1 (replay recorder) or "
-          "moe (MoE layers alone, from 0)")
+          "moe (only MoE layers, from 0)")
       .one_of({"from-0", "from-1", "moe"});
   command.add_option("--micro-batch", options.micro_batch,
                      "router-lists, megatron-trace, trace-v1, flame: sequences whose tokens "

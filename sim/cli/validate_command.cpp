@@ -23,7 +23,7 @@ struct ValidateOptions {
   ResultOutput output;
 };
 
-/// What the measured plans are simulated on, beside what they were made of.
+/// What the measured plans are simulated on, in addition to what they were made of.
 std::vector<Override> changes_of_cluster(const ValidateOptions& options) {
   std::vector<Override> list;
   for (const std::string& text : options.set) {
@@ -31,7 +31,7 @@ std::vector<Override> changes_of_cluster(const ValidateOptions& options) {
     const std::string& path = list.back().path;
     const std::string input = path.substr(0, path.find_first_of(".:"));
     if (input == "topology" || input == "gpu") continue;
-    throw Error(fmt::format("--set {}: the plans are those that were measured", text),
+    throw Error(fmt::format("--set {}: the plans are the measured ones", text),
                 "topology.* and gpu.* change what they are simulated on");
   }
   return list;

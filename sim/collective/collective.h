@@ -10,7 +10,7 @@
 namespace moesim {
 
 /// The bytes of a collective between the members 0 .. n - 1 of a group, and how often in it a
-/// member waits for another one's bytes: latency counts `rounds` times, bandwidth once, since the
+/// member waits for another one's bytes: latency counts `rounds` times, bandwidth once, because the
 /// rounds of the parts of a message overlap.
 struct CollectiveTraffic {
   ByteMatrix traffic;

@@ -7,7 +7,7 @@
 namespace moesim {
 namespace {
 
-/// A tree in which the odd nodes are leaves, those that 2 divides once lie above them, and so on:
+/// A tree in which the odd nodes are leaves, nodes that 2 divides once are above them, and so on:
 /// the node 0 is the root, above the one that the largest power of two divides.
 int parent_in_order(int node, int nodes) {
   if (node == 0) return -1;

@@ -83,7 +83,7 @@ void ConnectionCarrier::hand_on(Connection& c) {
   }
 }
 
-/// `done` is called at once where a rank has cores enough.
+/// `done` is called at once if a rank has cores enough.
 void ConnectionCarrier::work(SharedThread* thread, std::int64_t bytes, std::function<void()> done) {
   if (thread == nullptr) return done();
   thread->run(Bytes(bytes) / options_.host->carry, std::move(done));

@@ -81,7 +81,7 @@ class ConnectionNetwork : public Network {
     return plan_[op].group[static_cast<std::size_t>(member)];
   }
 
-  /// Of the GPU's host, or of the machine that all hosts are.
+  /// Cores of the GPU's host, or of the machine that all hosts are.
   Cores& cores(GpuId gpu) {
     const int machine = host_->one_machine ? 0 : priced_.topology().host_of(gpu);
     return cores_.try_emplace(machine, host_->cores).first->second;

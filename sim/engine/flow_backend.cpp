@@ -32,7 +32,7 @@ Seconds precision_of(const PricedPlan& plan, double part) {
                                                                   : least;
 }
 
-/// Of time(flows) of each exchange, as if one followed the other.
+/// Sums time(flows) of each exchange, as if one followed the other.
 template <class Time>
 Seconds sum_over_exchanges(const PricedPlan& plan, Time time) {
   Seconds sum;

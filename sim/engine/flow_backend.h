@@ -18,8 +18,7 @@ struct FlowOptions {
   int peers = 0;
   /// Exchanges begin and end for all their participants at once, as they do at `port`.
   bool together = false;
-  /// What carries the messages in place of fair shares, where neither of the two above is asked
-  /// for.
+  /// What carries the messages in place of fair shares, if neither of the two above is asked for.
   std::shared_ptr<const Connections> connections = {};
 };
 /// SimGrid takes what ends together to end with the first of it, which costs bytes.

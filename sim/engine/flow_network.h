@@ -13,7 +13,7 @@
 namespace moesim {
 
 /// A flow begins when both its GPUs have joined the exchange; the exchange ends for a GPU with the
-/// last of its own. `watch` is told of the pairs that have ended. Events and plan must outlive it.
+/// last of its own. `watch` gets the pairs that have ended. Events and plan must outlive it.
 std::unique_ptr<Network> make_flow_network(Events& events, const PricedPlan& plan,
                                            const FlowOptions& options, Network::Ended ended,
                                            const SimulatedBackend::Watch& watch,

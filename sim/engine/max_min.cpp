@@ -7,7 +7,7 @@
 namespace moesim {
 namespace {
 
-/// Sets of fewer connected flows are told apart more exactly, since that costs little there.
+/// Sets of fewer connected flows are distinguished more exactly, because that costs little there.
 constexpr double many_flows = 1024;
 
 }  // namespace
@@ -159,7 +159,7 @@ void MaxMin::fix(std::int32_t link, double share, double now) {
   }
 }
 
-/// Those that end within the window, in its middle: some of them end early for that and some late,
+/// Flows that end within the window, in its middle: some of them end early for that and some late,
 /// so that bytes are neither gained nor lost.
 MaxMin::Batch MaxMin::batch() {
   const auto flows = static_cast<double>(near_flows_.size());

@@ -13,8 +13,8 @@
 namespace moesim {
 
 /// Flows that share the bandwidth of the links of their routes fairly: no flow could have more but
-/// for one that has less. Rates change where flows come and go, and there alone: in the flows that
-/// a chain of shared links connects to these.
+/// for one that has less. Rates change only where flows come and go: in the flows that a chain of
+/// shared links connects to these.
 ///
 /// A rate is the share of the flow's bottleneck. Filling goes by the least share first:
 ///   share = (bandwidth - rates of the flows fixed) / flows not fixed,
@@ -69,7 +69,7 @@ class MaxMin {
     double rate;  // in bytes/s
     float window;
     std::uint32_t hops;   // where its route begins in hops_
-    std::uint32_t stamp;  // 2 x settle(), 1 more where its rate is fixed
+    std::uint32_t stamp;  // 2 x settle(), 1 more if its rate is fixed
     std::uint32_t batch;  // 0: none
   };
   struct Share {

@@ -15,7 +15,7 @@ namespace moesim {
 /// one such batch with those of the next.
 inline constexpr int nccl_peers = 8;
 
-/// By how many groups the receiver lies ahead, in NCCL's order: every number below `groups` once
+/// By how many groups the receiver is ahead, in NCCL's order: every number below `groups` once
 /// (ncclP2pSchedule, src/init.cc of NVIDIA/nccl: triangular steps modulo the next power of two).
 std::vector<int> p2p_group_deltas(int groups);
 
@@ -54,7 +54,7 @@ class PeerOrder {
 
   /// A GPU has joined: the pairs that may begin now.
   std::vector<Pair> join(GpuId gpu);
-  /// A pair has ended: those that may begin now.
+  /// A pair has ended: pairs that may begin now.
   std::vector<Pair> end(const Pair& pair);
   /// It has joined, and all that it sends and receives has ended.
   bool done(GpuId gpu) const;

@@ -42,7 +42,7 @@ class PairPaths {
   std::vector<Way> ways_;
 };
 
-/// Of all exchanges, those with bytes.
+/// Counts the pairs of all exchanges that have bytes.
 std::int64_t pairs_that_move(const Plan& plan);
 
 }  // namespace moesim

@@ -11,8 +11,8 @@
 namespace moesim {
 
 /// Exchanges begin when all have joined and end for everyone at once. When one ends follows from
-/// those that have begun, so that it is worked out anew only when another begins that loads a link
-/// of it, and no sooner. Events and plan must outlive it.
+/// the exchanges that have begun, so that it is worked out anew only when another begins that loads
+/// a link of it, and no sooner. Events and plan must outlive it.
 std::unique_ptr<Network> make_port_network(Events& events, const PricedPlan& plan,
                                            Network::Ended ended);
 

@@ -40,7 +40,7 @@ inline void add_route(s4u::NetZone& zone, const s4u::Host& from, const s4u::Host
 inline void add_actor(const std::string& name, s4u::Host* host, std::function<void()> function) {
   s4u::Engine::add_actor(name, host, function);
 }
-/// The place of one that has ended; -1 where none has after `patience` seconds (below 0: forever).
+/// The place of one that has ended; -1 if none has after `patience` seconds (below 0: forever).
 inline ssize_t wait_any_for(const std::vector<s4u::CommPtr>& running, double patience) {
   s4u::ActivitySet set;
   for (const s4u::CommPtr& comm : running) set.push(comm);

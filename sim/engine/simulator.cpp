@@ -59,7 +59,7 @@ void Simulator::Impl::run(Worker& worker) {
 
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__  // which knows the stacks of threads alone
+#ifdef __SANITIZE_ADDRESS__  // which knows only the stacks of threads
 constexpr const char* contexts = "--cfg=contexts/factory:thread";
 #else
 constexpr const char* contexts = "--cfg=contexts/factory:raw";
@@ -67,7 +67,7 @@ constexpr const char* contexts = "--cfg=contexts/factory:raw";
 
 constexpr std::size_t stack_kib = 256;
 
-/// SimGrid ends the program where there is no memory for an actor's stack. Throws std::bad_alloc
+/// SimGrid ends the program if there is no memory for an actor's stack. Throws std::bad_alloc
 /// before it would. Volatile, or else a compiler may leave out what is freed unused.
 void require_stack() {
   constexpr std::size_t page = 4096, guard = 16 * page;
@@ -168,7 +168,7 @@ void Simulator::sleep_until(Seconds time) { s4u::this_actor::sleep_until(time.va
 
 void Simulator::send(std::span<const Flow> flows, const std::function<void(std::size_t)>& arrived) {
   std::vector<s4u::CommPtr> running;
-  std::vector<std::size_t> places;  // of those that run
+  std::vector<std::size_t> places;  // of the running ones
   std::size_t next = 0;
   while (next < flows.size() || !running.empty()) {
     if (next < flows.size() && flows[next].start <= now()) {

@@ -54,7 +54,7 @@ double stretch_of_variance(const std::vector<double>& values) {
   for (std::size_t i = 0; i + 1 < values.size(); ++i) {
     neighbours += (values[i] - middle) * (values[i + 1] - middle);
   }
-  // Of independent values the correlation is -1/n on average.
+  // For independent values the correlation is -1/n on average.
   const double r = std::clamp(neighbours / all + 1 / static_cast<double>(values.size()), 0.0, 0.8);
   return (1 + r) / (1 - r);
 }

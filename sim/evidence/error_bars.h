@@ -23,16 +23,16 @@ double student_95(int degrees_of_freedom);
 /// (1 + r) / (1 - r), r the correlation of neighbours without its bias, from 0 to 0.8.
 double stretch_of_variance(const std::vector<double>& values);
 
-/// Of the mean of the steps; none of fewer than two. half = t sqrt(variance (1/n + 1/n)).
+/// Interval of the mean of the steps; none of fewer than two. half = t sqrt(variance (1/n + 1/n)).
 std::optional<Sampled> sampled_mean(const std::vector<Seconds>& steps);
 
-/// Of the mean of `base` over that of `steps`, step by step of the same batches; none of fewer than
-/// two or of lists of different lengths.
+/// Interval of the mean of `base` over that of `steps`, step by step of the same batches; none of
+/// fewer than two or of lists of different lengths.
 std::optional<Sampled> sampled_speedup(const std::vector<Seconds>& base,
                                        const std::vector<Seconds>& steps);
 
-/// Steps after which a ratio that is off 1 by so much would lie outside its interval; none where it
-/// is 1.
+/// Steps after which a ratio that is off 1 by so much would be outside its interval; none if it is
+/// 1.
 std::optional<std::int64_t> steps_to_tell(const Sampled& speedup, std::int64_t steps);
 
 }  // namespace moesim

@@ -35,7 +35,8 @@ Json read_result(const std::string& file, const std::string& text) {
   return document;
 }
 
-/// Of a case or a part of it; lists are of layers and steps, whose sums are told already.
+/// Collects the figures of a case or a part of it; lists are of layers and steps, whose sums are
+/// reported already.
 void collect(const Json& part, const std::string& before, Figures& figures) {
   for (const auto& [key, value] : part.items()) {
     const std::string name = before.empty() ? key : before + "." + key;

@@ -37,7 +37,7 @@ struct FrozenPredictions {
   FrozenBy by;
   std::map<std::string, FrozenFigure> figures;  // by "table/figure"
 };
-/// Throws Error where the text is no such document, or was changed since it was sealed.
+/// Throws Error if the text is not such a document, or was changed since it was sealed.
 FrozenPredictions read_frozen(const std::string& file, const std::string& text);
 
 struct ScoredPredictions {

@@ -13,7 +13,7 @@ namespace moesim {
 /// A published size counts as met up to this error.
 inline constexpr double headline_margin = 0.15;
 
-/// Of these tables the headlines, and of those `only` what is asked for: the name of a system or of
+/// The headlines of these tables, and of them `only` what is asked for: the name of a system or of
 /// a scenario, or its beginning and *. Throws Error for a name that none has.
 std::vector<PaperTable> headlines_of(std::vector<PaperTable> tables,
                                      const std::vector<std::string>& only);

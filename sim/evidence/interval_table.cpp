@@ -47,7 +47,7 @@ TimedCase timed(const CaseResult& c) {
   return result;
 }
 
-/// Those that ran.
+/// The ones that ran.
 std::vector<TimedCase> timed_cases(const std::vector<CaseResult>& cases) {
   const std::vector<Compared> against = compared(cases);
   std::vector<TimedCase> result;
@@ -197,7 +197,7 @@ Printout table_of_iterations(const std::vector<TimedCase>& list, const ShippedMo
   add_rows(table, list, errors, row_of_iterations);
   return printed(
       "sampled: for other iterations, as many; with model: also by what published "
-      "iterations are off, in pairs and alone",
+      "iterations are off, in pairs and one at a time",
       std::move(table), errors, std::ranges::any_of(list, has_one),
       "one iteration is not sampled; --steps 0:N simulates more");
 }

@@ -35,7 +35,7 @@ struct ErrorSummary {
   void add(const ErrorSummary& other);
 };
 
-/// Of a table, or of several together. Figures that something was fitted to do not count.
+/// Summary of a table, or of several together. Figures that something was fitted to do not count.
 struct PaperSummary {
   ErrorSummary absolute, relative;
   OrderCount all, contested;
@@ -46,7 +46,7 @@ struct PaperSummary {
 struct JudgedTable {
   PaperTable table;
   PredictedTable predicted;
-  std::vector<PaperPair> pairs;  // those that differ by more than the margin
+  std::vector<PaperPair> pairs;  // that differ by more than the margin
 
   /// Simulated / published - 1, of a range over its nearer end and 0 inside; none if either is not
   /// there.

@@ -28,7 +28,7 @@ std::map<std::string, double> read_errors(const std::string& file, const Json& d
   }
   for (const auto& [name, error] : document[kind].items()) {
     if (!error.is_number() || error.get<double>() <= -1) {
-      throw error_in(file, fmt::format("'{}' is no error above -1", name), hint);
+      throw error_in(file, fmt::format("'{}' is not an error above -1", name), hint);
     }
     errors[name] = error.get<double>();
   }
@@ -61,7 +61,7 @@ ModelError model_error(const ErrorsByTable& errors) {
 StoredErrors read_papers_state(const std::string& file, const std::string& text) {
   const Json document = parse_json(text, {file, 1, hint});
   if (!document.is_object() || document.value("format", Json()) != papers_state_format) {
-    throw error_in(file, "is no stored state of moesim papers", hint);
+    throw error_in(file, "is not a stored state of moesim papers", hint);
   }
   StoredErrors errors{
       read_errors(file, document, "absolute"), read_errors(file, document, "relative"), {}, {}};

@@ -13,7 +13,7 @@ namespace moesim {
 struct ModelError {
   double low = 1, high = 1;
 
-  /// The truth behind a simulated value lies from value / high to value / low.
+  /// The truth behind a simulated value is from value / high to value / low.
   double least(double value) const { return value / high; }
   double most(double value) const { return value / low; }
 };
@@ -30,7 +30,7 @@ struct StoredErrors {
   std::map<std::string, double> absolute, relative, headlines;  // by "table/figure"
   std::set<std::string> right_orders;                           // that a source states
 };
-/// Throws Error where the text is none.
+/// Throws Error if the text is none.
 StoredErrors read_papers_state(const std::string& file, const std::string& text);
 
 ErrorsByTable by_table(const std::map<std::string, double>& errors);

@@ -28,7 +28,7 @@ int ranks_of(const PaperSetting& setting) {
   return ranks;
 }
 
-/// Of a folder.
+/// The name of a folder.
 std::string name_of(const PaperSetting& setting) {
   const int ranks = ranks_of(setting);
   return fmt::format("even-{}-{}", ranks, even_exchange(*setting.all_to_all, ranks).tokens);

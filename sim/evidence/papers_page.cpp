@@ -64,7 +64,7 @@ std::string figure_row(const JudgedTable& t, std::size_t f) {
                          : fmt::format("{}, {}", signed_percent(*error), figure.mark()));
 }
 
-/// Those that are off; the others by number.
+/// The figures that are off; the others by number.
 std::string rows_of(const JudgedTable& t) {
   std::string rows;
   int near = 0;

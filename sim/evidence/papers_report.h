@@ -36,7 +36,7 @@ inline constexpr const char* papers_state_format = "moesim-papers-state";
 std::string papers_state(const std::vector<JudgedTable>& tables);
 
 /// What has grown by more than `slack` against a stored papers_state; what is not in both is passed
-/// over. Throws Error where `stored` is none.
+/// over. Throws Error if `stored` is none.
 std::vector<std::string> grown_errors(const std::string& file, const std::string& stored,
                                       const std::vector<JudgedTable>& tables, double slack);
 

@@ -66,7 +66,7 @@ Table summary_table(const std::vector<JudgedTable>& tables) {
   return table;
 }
 
-/// What does not count in the totals, since moesim does not claim it, and why.
+/// What does not count in the totals, because moesim does not claim it, and why.
 std::string outside(const std::vector<JudgedTable>& tables) {
   std::string text;
   for (const JudgedTable& t : tables) {

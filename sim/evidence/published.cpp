@@ -46,7 +46,7 @@ std::vector<PaperSetting> read_settings(const YamlMap& root) {
   return list;
 }
 
-/// `policies` names those that are changed; all others mean themselves.
+/// `policies` names the changed ones; all others mean themselves.
 std::vector<PaperVariant> read_variants(const YamlMap& root) {
   std::vector<PaperVariant> list;
   const auto policies = root.find("policies");

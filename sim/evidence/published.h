@@ -16,13 +16,13 @@ namespace moesim {
 enum class Measure {
   step,           // makespan of a step
   communication,  // token exchanges of a step with their waiting, mean over GPUs
-  exposed,        // any exchange of a step beside an idle compute stream, mean over GPUs
+  exposed,        // any exchange of a step during an idle compute stream, mean over GPUs
   load,           // rows of the busiest GPU over those of the mean one
-  dispatch,       // the exchanges from tokens to experts of one forward pass, alone
+  dispatch,       // the exchanges from tokens to experts of one forward pass, by themselves
   combine,        // those back
   exchanges,      // all exchanges of tokens of a step, one after the other, each by itself
   off_host,       // bytes that leave their node in a step
-  iteration,      // time of a whole iteration, mean over those that are simulated
+  iteration,      // time of a whole iteration, mean over the simulated ones
   bubble,         // of it the mean GPU's bubble
   activations,    // bytes of the fullest GPU of an iteration at its fullest moment
   weights         // the same of weights

@@ -89,7 +89,7 @@ MeasuredRun recall(const std::string& path, const SimulatedOn& on) {
   HardwareResult measured = read_hardware_result(path);
   Scenario scenario = read_scenario("", measured.scenario);
   scenario.fidelities = {on.fidelity};
-  // Of a scenario that claims more steps than were measured no more are made than are compared.
+  // If a scenario claims more steps than were measured, no more are made than are compared.
   const auto whole = std::ranges::max_element(measured.cases, {},
                                               [](const HardwareCase& c) { return c.steps.size(); });
   if (!scenario.iteration && scenario.steps.last < 0 && whole != measured.cases.end()) {

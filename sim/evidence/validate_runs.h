@@ -10,7 +10,7 @@
 
 namespace moesim {
 
-/// What plans are simulated on; they stay those that were measured.
+/// What plans are simulated on; they stay the measured ones.
 struct SimulatedOn {
   std::string topology;           // another cluster; empty: that of the plans
   std::vector<Override> changes;  // of topology.* and gpu.*

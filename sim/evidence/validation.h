@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured times beside simulated ones of the same plans. See docs/validation.md.
+// Measured times next to simulated ones of the same plans. See docs/validation.md.
 #pragma once
 
 #include <string>
@@ -39,7 +39,7 @@ struct ResultValidation {
   std::string setting;                     // trace, model and steps, in words
   std::string topology, fidelity;          // of the simulation
   std::vector<PolicyValidation> policies;  // by measured time
-  int pairs = 0, ordered_pairs = 0;        // all, and those that differ by more than the margin
+  int pairs = 0, ordered_pairs = 0;        // all, and figures that differ by more than the margin
   std::vector<PolicyPair> misordered;      // of the ordered pairs
 };
 
@@ -55,7 +55,7 @@ struct Validation {
 };
 
 /// Measured times that differ by more than this, relative to the shorter, must be simulated in the
-/// same order. Closer ones may swap by the noise of the measurement alone.
+/// same order. Closer ones may swap only by the noise of the measurement.
 inline constexpr double order_margin = 0.10;
 
 /// `simulated` holds one case for each of `measured` that was run, in their order. Throws Error

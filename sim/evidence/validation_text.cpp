@@ -54,7 +54,7 @@ Seconds time_of(const OpTimes& times, const OpGroup& kind) {
   return found == times.kinds.end() ? Seconds(0) : found->second;
 }
 
-/// Those that took most time first. Those of one side only have no error.
+/// The ones that took most time first. The ones of one side only have no error.
 std::vector<OpGroup> kinds_of(const PolicyValidation& p) {
   std::vector<OpGroup> kinds;
   for (const auto& [kind, time] : p.measured_ops.kinds) kinds.push_back(kind);

@@ -17,7 +17,7 @@ namespace moesim {
 ///     duration_micros is in whole us: what rounding takes or gives passes on to the next kernel of
 ///     the stream, so that sums are right to half a us.
 ///   - An exchange is a COMM_SEND_NODE or COMM_RECV_NODE for every pair of GPUs that moves bytes
-///     (comm_src, comm_dst, comm_size, and comm_tag, the op's id), since an ALL_TO_ALL has one
+///     (comm_src, comm_dst, comm_size, and comm_tag, the op's id), because an ALL_TO_ALL has one
 ///     comm_size that is split evenly; and a COMP_NODE of the CPU, 0 us, that waits for them all.
 std::vector<std::string> to_chakra(const Plan& plan, const GpuModels& gpus);
 

@@ -141,7 +141,7 @@ const std::vector<std::string>& engine_formats() {
 std::string engine_placement_text(const EnginePlacement& placement, const std::string& format) {
   const auto writer = writers().find(format);
   if (writer == writers().end()) {
-    throw Error(fmt::format("'{}' is no format of placements", format),
+    throw Error(fmt::format("'{}' is not a format of placements", format),
                 did_you_mean(format, engine_formats()));
   }
   return writer->second(placement);

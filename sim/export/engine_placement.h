@@ -32,7 +32,7 @@ const std::vector<std::string>& engine_formats();
 ///   vllm    JSON of --expert-placement-file: expert_to_ep_rank [experts], one for all layers
 ///   eplb    JSON of the three maps of DeepSeek's EPLB, [layers][...]: phy2log [slots], log2phy
 ///           [experts][replicas], filled up with -1, and logcnt [experts]
-/// Throws Error where a format cannot say it: ranks with unequal numbers of slots, and for vllm
+/// Throws Error if a format cannot say it: ranks with unequal numbers of slots, and for vllm
 /// replicas, ranks with unequal numbers of experts or layers that differ.
 std::string engine_placement_text(const EnginePlacement& placement, const std::string& format);
 

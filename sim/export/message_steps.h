@@ -14,7 +14,7 @@ namespace moesim {
 /// A step of one rank's program.
 ///   - compute: a kernel, for `time`.
 ///   - send, receive: one message of an exchange, `bytes` to or from `peer`. Bytes that stay on a
-///     GPU are no message.
+///     GPU are not a message.
 ///   - join: the end of an exchange on this rank, after all of its messages.
 struct MessageStep {
   enum class Kind { compute, send, receive, join };
@@ -27,7 +27,7 @@ struct MessageStep {
 };
 
 /// Calls visit(rank, step) for every step. Those of a rank are numbered from 0 in the order of the
-/// calls, and each comes after those that it waits for; of an exchange the sends come first.
+/// calls, and each comes after the steps that it waits for; of an exchange the sends come first.
 /// `gpus` [rank] say how long kernels take.
 void visit_message_steps(const Plan& plan, const GpuModels& gpus,
                          const std::function<void(GpuId, const MessageStep&)>& visit);

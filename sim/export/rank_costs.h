@@ -10,9 +10,9 @@
 
 namespace moesim {
 
-/// [from][to]: how long `size` bytes (> 0) take from one rank to another, alone: latency of the
-/// route + bytes / bandwidth of its slowest link, without the overhead of an exchange. 0 from a
-/// rank to itself.
+/// [from][to]: how long `size` bytes (> 0) take from one rank to another, with nothing else on the
+/// links: latency of the route + bytes / bandwidth of its slowest link, without the overhead of an
+/// exchange. 0 from a rank to itself.
 std::vector<std::vector<Seconds>> rank_costs(const Topology& topology, Bytes size);
 
 /// JSON {"rank_cost_matrix": [[us]]}, as the option --eplb-topology that is proposed for SGLang

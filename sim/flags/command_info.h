@@ -18,7 +18,7 @@ struct FlagInfo {
 
 struct CommandInfo {
   std::string name, description, footer;
-  std::vector<FlagInfo> flags;  // those that the help shows
+  std::vector<FlagInfo> flags;  // that the help shows
   std::vector<CommandInfo> commands;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may stand on a program's command line. CLI11 does the work; its header takes seconds to
+// What may be on a program's command line. CLI11 does the work; its header takes seconds to
 // compile, so only sim/flags includes it.
 #pragma once
 
@@ -27,13 +27,13 @@ class Flag {
   Flag range(int least, int most);
   Flag range(double least, double most);
   Flag one_of(const std::vector<std::string>& values);
-  /// Of a list: one value may hold several, as in 1,2,3.
+  /// For a list: one value may hold several, as in 1,2,3.
   Flag separated_by(char separator);
-  /// Of a list: one value follows each occurrence of the flag, not as many as there are.
+  /// For a list: one value follows each occurrence of the flag, not as many as there are.
   Flag one_value_each();
-  /// May not stand beside the other one.
+  /// May not be given with the other one.
   Flag excludes(Flag other);
-  /// The variable that says the value where the command line does not.
+  /// The variable that says the value if the command line does not.
   Flag from_environment(const std::string& variable);
   /// The help does not show it.
   Flag hidden();
@@ -64,14 +64,14 @@ class CommandLine {
   Flag add_option(const std::string& names, std::function<void(const std::string&)> keep,
                   const std::string& description);
   Flag add_flag(const std::string& names, bool& value, const std::string& description);
-  /// A flag whose presence is told to `note`.
+  /// A flag whose presence is passed to `note`.
   Flag add_flag(const std::string& names, std::function<void()> note,
                 const std::string& description);
   /// What the command does once everything is read; may throw Error. It may refer to the program,
   /// but not hold a copy, which would keep itself.
   void callback(std::function<void()> action);
 
-  /// Options that are added from here on stand under this title in the help; by default "Options".
+  /// Options that are added from here on are under this title in the help; by default "Options".
   void group(const std::string& title);
   void version(const std::string& text);
   void footer(const std::string& text);
@@ -90,8 +90,8 @@ class CommandLine {
   Flag flag(const std::string& name) const;
 
   /// Reads the words and runs the callbacks of the commands that they name. Returns the text of
-  /// --help or --version instead where that is asked for. Throws Error for a wrong command line
-  /// with what was probably meant.
+  /// --help or --version instead if that is asked for. Throws Error for a wrong command line with
+  /// what was probably meant.
   std::string parse(int argc, char** argv);
 
  private:

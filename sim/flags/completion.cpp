@@ -42,7 +42,7 @@ std::string values_text(const std::string& program, const FlagValues& values) {
   return fmt::format("{}", fmt::join(values.words, " "));
 }
 
-/// The function that sets $words_there to what may stand next; empty: files.
+/// The function that sets $words_there to what may come next; empty: files.
 std::string shell_function(const CommandInfo& program) {
   std::string paths, values, words;
   std::map<std::string, std::string> of_flag;
@@ -62,7 +62,7 @@ std::string shell_function(const CommandInfo& program) {
     values += fmt::format("    {}) words_there=\"{}\"; return ;;\n", flag, text);
   }
   return fmt::format(
-      "# Sets words_there: what may stand behind the words $3 ..., of which $1 is the last; $2 is\n"
+      "# Sets words_there: what may follow the words $3 ...; $1 is the last of them, and $2 is\n"
       "# begun.\n"
       "_{0}_words() {{\n"
       "  local last=$1 begun=$2 route=''\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion of commands, flags and names in shells. CLI11 has none, and generators of other
-// languages (shtab, clap_complete) read command lines of their own libraries alone.
+// languages (shtab, clap_complete) read only command lines of their own libraries.
 #pragma once
 
 #include <string>

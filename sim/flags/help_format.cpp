@@ -49,7 +49,7 @@ class HelpFormat : public CLI::Formatter {
     }
     return text + "\n";
   }
-  /// Of the last line.
+  /// Size of the last line.
   static std::size_t line_size(const std::string& text) {
     const std::size_t end = text.rfind('\n');
     return text.size() - (end == std::string::npos ? 0 : end + 1);

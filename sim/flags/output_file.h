@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A document that a command writes beside what it prints; "-" is standard output.
+// A document that a command writes in addition to what it prints; "-" is standard output.
 #pragma once
 
 #include <cstdio>

@@ -44,8 +44,7 @@ class ResultOutput {
   /// One more file, made of the document.
   void add_page(CommandLine& command, const std::string& names, const std::string& what,
                 std::function<std::string(const std::string& document)> make);
-  /// `document` is asked for where it is wanted, as is `of_page`, where the page is made of
-  /// another.
+  /// `document` is asked for if it is wanted, as is `of_page`, if the page is made of another.
   void write(const std::function<std::string()>& document, const Printout& printout,
              const std::function<std::string()>& of_page = nullptr) const;
   bool page_asked() const { return page_.asked(); }

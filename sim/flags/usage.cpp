@@ -33,7 +33,7 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return commands;
 }
 
-/// What CLI11 says, in our words where they are plainer.
+/// What CLI11 says, in our words if they are plainer.
 std::string complaint(const CLI::App& command, const CLI::ParseError& e) {
   std::string text = e.what();
   const std::string flag = text.substr(0, text.find_first_of(": "));

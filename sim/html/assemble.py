@@ -21,7 +21,7 @@ def filled(template, parts):
         kind = "STYLE" if part.suffix == ".css" else "LIBRARY" if part.name.endswith(".min.js") else "SCRIPT"
         text = part.read_text(encoding="utf-8")
         if "</script" in text or "</style" in text or f'){DELIMITER}"' in text:
-            sys.exit(f"{part}: would end the element or the literal that it stands in")
+            sys.exit(f"{part}: would end the element or the literal that holds it")
         texts[kind].append(text)
     for name, of_kind in texts.items():
         template = template.replace(f"/*{name}*/", "\n".join(of_kind))

@@ -6,7 +6,7 @@
 
 namespace moesim {
 
-/// What stands before and after the results, which are JSON in a script element.
+/// What comes before and after the results, which are JSON in a script element.
 extern const std::string_view page_before_results;
 extern const std::string_view page_after_results;
 extern const bool page_has_charts;

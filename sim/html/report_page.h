@@ -15,12 +15,12 @@ struct ReportedResult {
   std::string json;
 };
 
-/// `lossy` policies may be named the fastest, too. Throws Error where a document is no result of
+/// `lossy` policies may be named the fastest, too. Throws Error if a document is not a result of
 /// moesim that the page can show.
 std::string report_page(const std::vector<ReportedResult>& results, std::string_view version,
                         bool lossy = false);
 
-/// Whether the charting library was there when this was built; without it a page has tables alone.
+/// Whether the charting library was there when this was built; without it a page has only tables.
 bool report_has_charts();
 
 }  // namespace moesim

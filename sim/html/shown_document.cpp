@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What stands at a path: an object of objects is "total.traffic".
+/// What is at a path: an object of objects is "total.traffic".
 struct Part {
   const char* path;
   Json::value_t kind;
@@ -27,7 +27,7 @@ constexpr auto number = Json::value_t::number_float, text = Json::value_t::strin
 /// A form of document: what it has, and the list whose items are drawn.
 struct Form {
   const char* name;
-  const char* step;  // what its steps are, where that makes a difference
+  const char* step;  // what its steps are, if that makes a difference
   int version;
   std::vector<Part> parts;
   const char* items;
@@ -139,13 +139,13 @@ class Check {
     throw error_in(
         file_,
         named ? fmt::format("a report cannot show '{}'", found->get<std::string>())
-              : "this is no result of moesim",
+              : "this is not a result of moesim",
         fmt::format("reports show what 'run', 'compare' and 'validate' write with --json, and "
                     "files of sweeps: {}",
                     fmt::join(names, ", ")));
   }
 
-  /// A document that does not say what its steps are is told so later.
+  /// A document that does not say what its steps are is refused later.
   bool is_of_step(const Form& form) const {
     const auto step = document_.find("step");
     return *form.step == '\0' || step == document_.end() || *step == form.step;

@@ -14,8 +14,8 @@ namespace {
 /// No group of four digits has this bit.
 constexpr std::uint32_t no_digit = 1U << 24;
 
-/// Of each place in a group of four: the bits of a character, first byte lowest, as a little-endian
-/// machine stores them.
+/// For each place in a group of four: the bits of a character, first byte lowest, as a
+/// little-endian machine stores them.
 constexpr std::array<std::array<std::uint32_t, 256>, 4> base64_digits = [] {
   std::array<std::array<std::uint32_t, 256>, 4> tables{};
   for (auto& table : tables) table.fill(no_digit);

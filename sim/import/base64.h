@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Throws Error naming `where` for what is no base64.
+/// Throws Error naming `where` for what is not base64.
 std::vector<std::byte> from_base64(std::string_view text, const std::string& where);
 
 /// The same of Python's base64.b85encode.

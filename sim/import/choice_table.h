@@ -35,7 +35,7 @@ class ChoiceTable {
   std::string describe() const { return layers_.front().values.describe(); }
   bool holds_integers() const { return layers_.front().values.type().is_integer(); }
   const NpyArray& values(std::int64_t layer) const { return layers_[layer].values; }
-  /// Where a choice stands in the layer's values.
+  /// Where a choice is in the layer's values.
   std::int64_t index(std::int64_t token, std::int64_t layer, std::int64_t k) const {
     const Layer& l = layers_[static_cast<std::size_t>(layer)];
     return l.first + token * l.stride + k;

@@ -30,7 +30,7 @@ std::string layer_in(const CountedStep& step, std::size_t layer) {
                              : fmt::format("layer {}", step.layers[layer]);
 }
 
-/// The tokens of a source, of which every layer has top_k choices each.
+/// The tokens of a source; each has top_k choices in every layer.
 std::int64_t tokens_of(const CountedStep& step, std::size_t source, int top_k) {
   std::int64_t tokens = 0;
   for (std::size_t l = 0; l < step.counts.size(); ++l) {
@@ -105,8 +105,8 @@ std::vector<int> counted_layers(const CountedStep& step) {
   return layers;
 }
 
-/// The step without the layers that have no experts, where the file does not number its layers: as
-/// the flags name them, as the model does, or by their counts alone.
+/// The step without the layers that have no experts, if the file does not number its layers: as the
+/// flags name them, as the model does, or only by their counts.
 CountedStep of_moe_layers(CountedStep step, const ImportOptions& options) {
   const auto layers = std::ssize(step.counts);
   if (!step.layers.empty()) return step;
@@ -212,7 +212,7 @@ std::int64_t count_at(const NpyArray& array, std::int64_t i) {
   const double value = array.real(i);
   if (!(value >= 0 && value < 1e15 &&
         value == static_cast<double>(static_cast<std::int64_t>(value)))) {
-    throw error_in(array.file(), fmt::format("holds {}, which is no count", value));
+    throw error_in(array.file(), fmt::format("holds {}, which is not a count", value));
   }
   return static_cast<std::int64_t>(value);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts of choices in place of tokens: what recorders keep where routes are too many.
+// Counts of choices in place of tokens: what recorders keep if routes are too many.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace moesim {
 
 /// Whose tokens were counted together.
 enum class CountedSource {
-  rank,      // those that a rank held
+  rank,      // that a rank held
   sequence,  // those of a request, on any rank
   unknown    // any rank may hold any of them
 };
@@ -34,13 +34,13 @@ struct CountedStep {
 /// One pass per source, whose rows have the counts' loads and nothing else of the recording: choice
 /// c of a layer, experts in ascending order, goes to token (c s) mod T of T, s coprime to T and
 /// near 0.618 T, so that every part of the tokens has the loads of all. Each expert comes at most
-/// once to a token. Throws Error where the counts of a source are not T x top_k in every layer.
+/// once to a token. Throws Error if the counts of a source are not T x top_k in every layer.
 std::vector<RoutedPass> deal(const CountedStep& step, int top_k);
 
 /// Whether the counts of each source are of whole tokens with so many different experts.
 bool can_be_dealt(const CountedStep& step, int top_k);
 
-/// Deals a step and hands it over, less the layers that are dense in the model. Throws Error where
+/// Deals a step and hands it over, less the layers that are dense in the model. Throws Error if
 /// these have counts.
 void add_counts(CountedStep step, ImportSink& sink);
 
@@ -52,10 +52,10 @@ void add_count_array(const NpyArray& array, ImportSink& sink, std::int64_t& numb
 /// Rows of logs and tables, as kind `table` reads them (import_table.cpp).
 void add_tables(const std::vector<std::string>& paths, ImportSink& sink);
 
-/// An element of an array of counts of any type. Throws Error for what is no whole number.
+/// An element of an array of counts of any type. Throws Error for what is not a whole number.
 std::int64_t count_at(const NpyArray& array, std::int64_t i);
 
-/// Counts are of so many experts. Throws Error where the model has others.
+/// Counts are of so many experts. Throws Error if the model has others.
 void says_counted_experts(std::int64_t found, ImportSink& sink, const std::string& where);
 
 }  // namespace moesim

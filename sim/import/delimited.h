@@ -8,8 +8,8 @@
 
 namespace moesim {
 
-/// The separator that stands most often in a line outside of quotes and brackets: a comma,
-/// semicolon, tab or bar; 0 where none does.
+/// The separator that is most often in a line outside of quotes and brackets: a comma, semicolon,
+/// tab or bar; 0 if none does.
 char separator_of(std::string_view line);
 
 /// The cells without blanks around them and without quotes (RFC 4180), brackets kept whole. With

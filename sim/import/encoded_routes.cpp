@@ -54,8 +54,8 @@ NpyType type_of_size(std::size_t bytes, std::int64_t elements) {
   return {'i', 0};
 }
 
-/// {"data": text, "shape": [T, L, K], "dtype": maybe}: the text is base64 where its length is that
-/// of the bytes in base64, else base85.
+/// {"data": text, "shape": [T, L, K], "dtype": maybe}: the text is base64 if its length is that of
+/// the bytes in base64, else base85.
 NpyArray object_of_routes(const JsonElement& routes, const std::string& where) {
   std::string_view text, name;
   const auto data = json_at(routes, "data");
@@ -128,7 +128,7 @@ NpyArray encoded_routes(const JsonElement& routes, NpyType type, const ImportOpt
   if (routes.is_object()) return object_of_routes(routes, where);
   std::string_view text;
   if (routes.get(text) != simdjson::SUCCESS) {
-    throw error_in(where, "holds routes that are no base64 text");
+    throw error_in(where, "holds routes that are not base64 text");
   }
   if (text.starts_with(nemo_rl_mark)) return nemo_rl_routes(text, where);
   auto bytes = from_base64(text, where);

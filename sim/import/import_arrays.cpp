@@ -28,8 +28,8 @@ struct Source {
   }
 };
 
-/// By name. Nothing is read before it is known to be needed: beside the ids recorders keep texts
-/// and other objects that are no arrays of numbers.
+/// By name. Nothing is read before it is known to be needed: in addition to the ids recorders keep
+/// texts and other objects that are not arrays of numbers.
 using Sources = std::map<std::string, Source>;
 
 Sources find_sources(const std::vector<std::string>& inputs) {

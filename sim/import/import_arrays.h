@@ -16,7 +16,7 @@ struct ImportArrays {
 };
 
 /// Finds each role's array by the name that the options give, else by the names that recorders use,
-/// and reads these alone. Throws Error when no array, or several, could be the ids, or weights have
+/// and reads only these. Throws Error when no array, or several, could be the ids, or weights have
 /// another shape.
 ImportArrays read_import_arrays(const ImportOptions& options);
 

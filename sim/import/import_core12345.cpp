@@ -22,14 +22,14 @@ int layer_number(std::string_view key, const std::string& where) {
       layer <= max_layer_number) {
     return layer;
   }
-  throw error_in(where, fmt::format("'{}' is no layer number", key.substr(0, 40)));
+  throw error_in(where, fmt::format("'{}' is not a layer number", key.substr(0, 40)));
 }
 
 /// The routes of one element, [token][choice] by layer; dense layers have none.
 std::map<int, NpyArray> element_of(const JsonElement& element, const std::string& where) {
   simdjson::dom::object of_layers;
   if (element.get(of_layers) != simdjson::SUCCESS) {
-    throw error_in(where, "is no object of layers");
+    throw error_in(where, "is not an object of layers");
   }
   std::map<int, NpyArray> layers;
   for (const auto& [key, rows] : of_layers) {
@@ -71,7 +71,7 @@ void add_file(const std::string& path, ImportSink& sink) {
     if (layers.size() != ids.size()) throw error_in(where, "lacks layers of the prefill");
     tokens += shape[0];
   }
-  if (ids.empty()) throw error_in(path, "is no list of a prefill and steps");
+  if (ids.empty()) throw error_in(path, "is not a list of a prefill and steps");
   std::vector<NpyArray> arrays;
   std::vector<int> numbers;
   for (auto& [layer, values] : ids) {

@@ -26,7 +26,7 @@ struct LayerFile {
   std::string path;
 };
 
-/// The layer in `expert_weights_<layer>.txt` or `.txt.gz`, whatever stands before it.
+/// The layer in `expert_weights_<layer>.txt` or `.txt.gz`, whatever comes before it.
 std::optional<int> layer_of(std::string_view name) {
   if (name.ends_with(".gz")) name.remove_suffix(3);
   if (!name.ends_with(".txt")) return std::nullopt;
@@ -84,7 +84,7 @@ void parse_list(std::string_view list, std::vector<T>& out, const std::string& f
     }
     if constexpr (std::is_floating_point_v<T>) {
       if (!is_weight(value)) {
-        throw error_in(file, fmt::format("'{}' is no weight", word), "", line);
+        throw error_in(file, fmt::format("'{}' is not a weight", word), "", line);
       }
     }
     out.push_back(value);

@@ -39,7 +39,7 @@ int flame_layer(const std::string& path) {
 struct FlameLayer {
   ParquetFile file;
   ParquetColumn ids;
-  std::unique_ptr<ParquetColumn> scores;  // null where they are not kept
+  std::unique_ptr<ParquetColumn> scores;  // null if they are not kept
 
   explicit FlameLayer(const std::string& path) : file(path), ids(file, "indices") {
     if (file.has("scores")) scores = std::make_unique<ParquetColumn>(file, "scores");

@@ -63,13 +63,13 @@ class RouterData : public JsonEvents {
     if (const std::size_t depth = path_.size() - root_; depth == 1) {
       const std::int64_t position = number_after(name, "token_");
       if (position < 0 || position > most_tokens) {
-        throw error_in(file_, fmt::format("router_data: '{}' is no token", name));
+        throw error_in(file_, fmt::format("router_data: '{}' is not a token", name));
       }
       requests_.back().push_back({position, {}});
     } else if (depth == 2 && path_.back().starts_with("token_")) {
       const std::int64_t layer = number_after(name, "layer_");
       if (layer < 0 || layer > max_layer_number) {
-        throw error_in(file_, fmt::format("router_data: '{}' is no layer", name));
+        throw error_in(file_, fmt::format("router_data: '{}' is not a layer", name));
       }
       layer_ = static_cast<int>(layer);
     }
@@ -135,7 +135,7 @@ void check_token(const Token& token, const Token& first, std::int64_t expected, 
                  const std::string& file) {
   if (token.position != expected) {
     throw error_in(file,
-                   fmt::format("token_{} stands where token_{} is due", token.position, expected));
+                   fmt::format("token_{} comes where token_{} is due", token.position, expected));
   }
   const auto in_token = [&](const std::string& what) {
     return error_in(file, fmt::format("token_{}: {}", token.position, what));
@@ -199,7 +199,7 @@ void check_top_k(const Token& first, const ImportOptions& options, const std::st
                  fmt::format("has {} experts per token but top-k is {}", top_k, options.top_k));
 }
 
-/// The requests of a file, of which `first` is the first token of all files.
+/// The requests of a file; `first` is the first token of all files.
 void add_requests(const std::vector<Request>& requests, const std::string& file,
                   std::optional<Token>& first, ImportSink& sink) {
   for (const Request& request : requests) {

@@ -69,7 +69,7 @@ IterationCounts read_iterations(const std::string& path, ImportSink& sink) {
     const std::size_t quote = text.find('"');
     if (iteration < 0 || quote == std::string_view::npos || !text.ends_with('"') ||
         quote + 1 == text.size()) {
-      throw error_in(path, "is no iteration with its counts", "", file.line_number());
+      throw error_in(path, "is not an iteration with its counts", "", file.line_number());
     }
     auto counts = counts_in(text.substr(quote + 1, text.size() - quote - 2), file);
     says_counted_experts(std::ssize(counts), sink, path);
@@ -97,7 +97,7 @@ LayerCounts read_rank(const fs::path& folder, ImportSink& sink) {
   return layers;
 }
 
-/// Top-k, where the file tells the tokens of a rank in an iteration.
+/// Top-k, if the file tells the tokens of a rank in an iteration.
 void read_top_k(const nlohmann::ordered_json& json, const std::string& meta,
                 const LayerCounts& rank, ImportSink& sink) {
   std::int64_t tokens = 1;

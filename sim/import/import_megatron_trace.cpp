@@ -99,7 +99,7 @@ class RankLines {
 };
 
 /// What the file's layer numbers are in the model: hooks count layers from 0, the replay recorder
-/// from 1, or MoE layers alone from 0.
+/// from 1, or only MoE layers from 0.
 std::vector<int> model_layers(const std::vector<int>& layers, const ImportOptions& options,
                               const std::string& where) {
   const auto counted = [&](const std::string& numbering) {
@@ -133,7 +133,7 @@ std::vector<int> model_layers(const std::vector<int>& layers, const ImportOption
   throw error_in(
       where,
       fmt::format("has layers {}, and does not say how they are counted", fmt::join(layers, ", ")),
-      "--numbering from-0 (hooks), from-1 (replay recorder) or moe (MoE layers alone); "
+      "--numbering from-0 (hooks), from-1 (replay recorder) or moe (only MoE layers); "
       "hooks count the layers of a pipeline stage");
 }
 
@@ -200,7 +200,7 @@ void import_megatron_trace(ImportSink& sink) {
   std::vector<std::unique_ptr<RankLines>> ranks;
   for (const std::string& path : input_files(sink.options().inputs)) {
     const std::string name = std::filesystem::path(path).filename().string();
-    if (name.ends_with(".bin") || name.ends_with(".pt")) continue;  // beside the lines
+    if (name.ends_with(".bin") || name.ends_with(".pt")) continue;  // next to the lines
     ranks.push_back(std::make_unique<RankLines>(path));
   }
   std::ranges::stable_sort(ranks, {}, [](const auto& r) { return r->rank(); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Id arrays [token][layer][choice] or [layer][token][choice], with sequence lengths and weights
-// beside them, in one .npz or several .npy.
+// next to them, in one .npz or several .npy.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -66,7 +66,7 @@ void import_npz(ImportSink& sink) {
   if (lengths == nullptr) {
     sink.warn({Severity::warning, arrays.ids.file(), 0, 0,
                "no array of sequence lengths: all tokens are taken as one sequence", "",
-               "give one beside it, or name it with --lengths"});
+               "give one next to it, or name it with --lengths"});
   }
   if (arrays.weights) {
     pass.weights = ChoiceTable(*arrays.weights, tokens, options.order);

@@ -33,7 +33,7 @@ bool add_routes(ImportSink& sink, const JsonElement& beside, const std::string& 
   return true;
 }
 
-/// What engines put beside a response or its choices: SGLang's meta_info of /generate and sglext
+/// What engines put next to a response or its choices: SGLang's meta_info of /generate and sglext
 /// (also sgl_ext), Dynamo's nvext, there also under engine_data.
 bool extension_routes(ImportSink& sink, const JsonElement& response, const std::string& where) {
   bool found = false;
@@ -88,7 +88,7 @@ NpyArray joined(const NpyArray& a, const NpyArray& b, const std::string& where) 
                       where);
 }
 
-/// vLLM 0.21 has the prompt's routes beside the choices; the first choice goes on from them.
+/// vLLM 0.21 has the prompt's routes next to the choices; the first choice continues from them.
 bool vllm_prompt(ImportSink& sink, const JsonElement& response, const std::string& where) {
   const auto prompt = json_at(response, "prompt_routed_experts");
   if (!prompt) return false;

@@ -33,7 +33,7 @@ std::vector<std::int64_t> of_experts(const NpyArray& counts, const NpyArray& map
 }
 
 /// Whether the ranks counted what their own slots received (DeepEP's low-latency kernels), not what
-/// their tokens chose: then every rank has counts in its own slots alone.
+/// their tokens chose: then every rank has counts only in its own slots.
 bool counts_arrivals(const std::vector<NpyArray>& of_rank) {
   if (of_rank.size() < 2) return false;
   for (std::size_t r = 0; r < of_rank.size(); ++r) {

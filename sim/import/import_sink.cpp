@@ -241,7 +241,7 @@ void ImportSink::take_weights(const RoutedPass& pass, const std::vector<std::int
         const double weight = pass.weights->real(t, layers_.taken[l], k) * pass.weight_scale;
         weights.push_back(static_cast<float>(weight));
         if (is_weight(weights.back())) continue;
-        throw error_in(pass.where, fmt::format("token {}: {} is no weight", t, weight));
+        throw error_in(pass.where, fmt::format("token {}: {} is not a weight", t, weight));
       }
     }
   }

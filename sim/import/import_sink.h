@@ -20,16 +20,16 @@ class ImportSink {
   ImportSink(const ImportOptions& options, TraceWriter& writer, TraceProgress progress);
 
   const ImportOptions& options() const { return options_; }
-  /// Experts per layer as the flags say. Throws Error where they do not.
+  /// Experts per layer as the flags say. Throws Error if they do not.
   int experts() const;
-  /// Experts per layer as the files say. Throws Error where flags say otherwise.
+  /// Experts per layer as the files say. Throws Error if flags say otherwise.
   void says_experts(int experts, const std::string& where);
 
-  /// Choices per token as the files say. Throws Error where flags say otherwise.
+  /// Choices per token as the files say. Throws Error if flags say otherwise.
   void says_top_k(std::int64_t top_k, const std::string& where);
 
   /// Adds the tokens of a pass, less padding, dense layers and warm-up passes. Throws Error for ids
-  /// that are no sound choices.
+  /// that are not sound choices.
   void add(const RoutedPass& pass);
   /// The same of a training microbatch as Megatron flattens it: the tokens of its sequences
   /// alternate. How many there are the flags say, or the choices of the first.

@@ -59,7 +59,7 @@ std::pair<std::int64_t, std::int64_t> valid_part(const NpyArray& mask, std::int6
 
 void check_mask(const NpyArray& mask, std::int64_t rows, std::int64_t columns) {
   if (mask.type().is_integer() && mask.shape() == std::vector{rows, columns}) return;
-  throw error_in(mask.file(), fmt::format("{} is no mask of {} sequences of {} columns",
+  throw error_in(mask.file(), fmt::format("{} is not a mask of {} sequences of {} columns",
                                           mask.describe(), rows, columns));
 }
 
@@ -94,7 +94,8 @@ void choose(const NpyArray& logits, std::int64_t token, int top_k, std::vector<s
   for (std::int64_t e = 0; e < experts; ++e) {
     values[e] = logits.real(token * experts + e);
     if (std::isnan(values[e])) {
-      throw error_in(logits.file(), fmt::format("token {} has a logit that is no number", token));
+      throw error_in(logits.file(),
+                     fmt::format("token {} has a logit that is not a number", token));
     }
   }
   std::partial_sort(order.begin(), order.begin() + top_k, order.end(),
@@ -131,7 +132,7 @@ void add_logits(const TorchFile& file, ImportSink& sink) {
   }
   const NpyArray mask = file.load(*mask_value, "attention_mask");
   const std::int64_t rows = mask.shape().empty() ? 0 : mask.shape()[0];
-  if (rows == 0) throw error_in(mask.file(), "is no mask of sequences");
+  if (rows == 0) throw error_in(mask.file(), "is not a mask of sequences");
   check_mask(mask, rows, all.tokens() / rows);
   for (std::int64_t s = 0; s < rows; ++s) {
     const auto [first, last] = valid_part(mask, s);

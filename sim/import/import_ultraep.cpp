@@ -21,7 +21,7 @@
 namespace moesim {
 namespace {
 
-/// Where the loads of a layer in a microbatch stand.
+/// Where the loads of a layer in a microbatch are.
 struct LoadRecord {
   std::size_t chunk = 0;
   std::int64_t row = 0;

@@ -31,7 +31,7 @@ void check_options(const ImportOptions& options) {
   }
 }
 
-/// What decides how an import goes: one that stopped goes on only if all of it is the same.
+/// What decides how an import goes: one that stopped continues only if all of it is the same.
 std::string resume_key(const std::string& kind, const ImportOptions& o,
                        const std::string& input_hashes) {
   return fmt::format("{} {} {} [{}] [{}] {} {} {} {} {} [{}] '{}' '{}' '{}' {} {} {}\n{}\n", kind,

@@ -21,7 +21,7 @@ struct ImportOptions {
   int experts = 0;              // 0: as the files say, if they do
   int top_k = 0;                // 0: as the files have it (esft cannot do without)
   std::vector<int> layers;      // model layer number of each layer of the files; empty: as they say
-  std::vector<int> moe_layers;  // of the model, where it is known: every other layer is dense
+  std::vector<int> moe_layers;  // of the model, if it is known: every other layer is dense
   int model_layers = 0;         // of the model, dense ones included; 0: unknown
   int mtp_layers = 0;           // of the model, behind those; 0: none, or unknown
   int micro_batch = 0;  // sequences whose tokens alternate in a microbatch; 0: as the choices show
@@ -56,8 +56,8 @@ struct Importer {
 const std::vector<Importer>& importers();
 
 /// Imports, checks every id (below experts, distinct in its row) and writes the trace with the
-/// inputs and their hashes as provenance. What a killed import has written is kept in a folder
-/// beside the output; the same import goes on from there.
+/// inputs and their hashes as provenance. What a killed import has written is kept in a folder next
+/// to the output; the same import continues from there.
 Imported import_trace(const std::string& kind, const ImportOptions& options,
                       const TraceProgress& progress = {});
 

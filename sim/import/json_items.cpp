@@ -62,7 +62,7 @@ class ListReader {
       whole = static_cast<double>(value) == real;
     }
     if (!whole || value != static_cast<std::int32_t>(value)) {
-      throw error_in(where_, fmt::format("holds {} that are no whole numbers", of_));
+      throw error_in(where_, fmt::format("holds {} that are not whole numbers", of_));
     }
     values_.push_back(static_cast<std::int32_t>(value));
   }
@@ -131,7 +131,7 @@ bool JsonItems::find_item() {
   }
 }
 
-/// The rest of a string; false where the file ends inside.
+/// The rest of a string; false if the file ends inside.
 bool JsonItems::take_string() {
   bool escaped = false;  // the block before ended in a backslash
   while (more()) {

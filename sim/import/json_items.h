@@ -58,7 +58,7 @@ class JsonItems {
   JsonElement item_;
 };
 
-/// The value of a key; none where it is missing or null, or `value` is no object.
+/// The value of a key; none if it is missing or null, or `value` is not an object.
 std::optional<JsonElement> json_at(const JsonElement& value, const char* key);
 
 /// The keys of an object.

@@ -35,7 +35,7 @@ bool are_mtp_layers(std::int64_t extra, const ImportOptions& options) {
 }
 
 /// The number of each layer of the recording: those of the files, of the flags, of the model's MoE
-/// layers, or from 0 on where all layers of the model are recorded. -1: of multi-token prediction.
+/// layers, or from 0 on if all layers of the model are recorded. -1: of multi-token prediction.
 std::vector<int> numbers_of(const RoutedPass& pass, const ImportOptions& options) {
   const auto layers = pass.ids.layers();
   if (!options.layers.empty()) {

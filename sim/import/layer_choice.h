@@ -19,11 +19,11 @@ struct LayerChoice {
 };
 
 /// Layers that the files number, or flags do, or that are as many as the model's MoE layers, or as
-/// all its layers. Throws Error where none of it tells.
+/// all its layers. Throws Error if none of it tells.
 LayerChoice choose_layers(const RoutedPass& pass, const ImportOptions& options);
 
-/// A model's dense layers hold zeros, or -1; columns beyond top-k hold -1. Throws Error where some
-/// of the tokens hold anything else.
+/// A model's dense layers hold zeros, or -1; columns beyond top-k hold -1. Throws Error if some of
+/// the tokens hold anything else.
 void check_left_out(const RoutedPass& pass, const LayerChoice& choice, std::int64_t first,
                     std::int64_t tokens);
 

@@ -70,7 +70,7 @@ std::vector<RoutedPass> without_alternation(const RoutedPass& pass, int sequence
   if (tokens % sequences != 0) {
     throw error_in(
         pass.where,
-        fmt::format("has {} tokens, which are no {} sequences of one length", tokens, sequences),
+        fmt::format("has {} tokens, which are not {} sequences of one length", tokens, sequences),
         "--micro-batch N: a microbatch has N sequences, padded to one length");
   }
   std::vector<RoutedPass> passes;

@@ -10,7 +10,7 @@
 namespace moesim {
 
 /// How many sequences alternate, as the choices show: at that lag, and at twice it, tokens choose
-/// more alike than at any lag that is no multiple of it. 1 if no lag stands out.
+/// more alike than at any lag that is not a multiple of it. 1 if no lag stands out.
 int alternating_sequences(const ChoiceTable& ids);
 
 /// One pass per sequence, in place of one whose tokens alternate. Throws Error unless `sequences`

@@ -21,7 +21,7 @@ class IdNarrower {
 
   IdNarrower(const RoutedPass& pass, const LayerChoice& layers, int experts);
   /// Writes the ids of some tokens to one place per layer taken; slots become logical ids. Returns
-  /// the first id that is no expert's.
+  /// the first id that is not an expert's.
   std::optional<Bad> narrow(const std::vector<std::int64_t>& tokens,
                             const std::vector<std::uint8_t*>& rows) const;
 

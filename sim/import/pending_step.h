@@ -16,7 +16,7 @@ class PendingStep : public TraceStep {
   /// Room for more ids of a layer, in the width of their ids; the caller fills it.
   std::uint8_t* grow(int layer, std::int64_t ids);
   std::vector<float>& weights(int layer) { return weights_[static_cast<std::size_t>(layer)]; }
-  /// Their last sequence; `source_rank` is -1 where none is known.
+  /// Their last sequence; `source_rank` is -1 if none is known.
   void add_sequence(std::int32_t tokens, int source_rank);
 
   std::int64_t number() const override { return number_; }

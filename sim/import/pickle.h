@@ -12,7 +12,7 @@
 
 namespace moesim {
 
-/// Where a tensor's elements lie in the storage of that key.
+/// Where a tensor's elements are in the storage of that key.
 struct PickleTensor {
   NpyType type;
   std::string storage;
@@ -70,7 +70,7 @@ class Pickle {
   PickleValue root_;
 };
 
-/// The value of a key of a dict, null where there is none.
+/// The value of a key of a dict, null if there is none.
 const PickleValue* pickle_get(const PickleValue& dict, const std::string& key);
 
 }  // namespace moesim

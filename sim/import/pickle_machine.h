@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine that pickles are programs of, for pickle.cpp alone.
+// The machine that pickles are programs of, only for pickle.cpp.
 #pragma once
 
 #include <fmt/format.h>
@@ -123,7 +123,7 @@ class PickleMachine {
     if (!is_harmless(global)) {
       throw error_in(file_,
                      fmt::format("holds a {}, which only its code can load", global.substr(0, 100)),
-                     "save tensors, lists, dicts, numbers and texts alone");
+                     "save only tensors, lists, dicts, numbers and texts");
     }
     new_node(Kind::global).text = name;
   }
@@ -187,7 +187,8 @@ class PickleMachine {
   void call() {
     const PickleValue arguments = pop();
     const PickleValue function = pop();
-    const std::string& name = node_of(function, Kind::global, "it calls what is no function").text;
+    const std::string& name =
+        node_of(function, Kind::global, "it calls something that is not a function").text;
     if (!arguments.is_list()) throw damaged("a call has no arguments");
     const auto& of = arguments.node->items;
     if (name == "OrderedDict" && of.empty()) {

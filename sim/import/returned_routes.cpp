@@ -23,7 +23,7 @@ void for_each_response(ImportSink& sink, const UseResponse& use) {
     while (items.next()) {
       sink.progress((static_cast<double>(i) + items.done()) * share);
       if (!items.item().is_object()) {
-        throw error_in(items.path(), "is no response: no object", "", items.line());
+        throw error_in(items.path(), "is not a response: it is not an object", "", items.line());
       }
       use(items.item(), items.where());
     }

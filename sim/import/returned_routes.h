@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Responses of inference servers in JSON or JSON lines, and the arrays that stand in them.
+// Responses of inference servers in JSON or JSON lines, and the arrays that are in them.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ using UseResponse = std::function<void(const JsonElement& response, const std::s
 void for_each_response(ImportSink& sink, const UseResponse& use);
 
 /// Bytes without a shape as [token][layer][choice]: the model says layers and choices. Throws Error
-/// where they are no whole number of tokens.
+/// if they are not a whole number of tokens.
 NpyArray array_of_bytes(std::vector<std::byte> bytes, NpyType type, const ImportOptions& options,
                         const std::string& where);
 

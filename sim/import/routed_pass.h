@@ -22,7 +22,7 @@ struct RoutedPass {
                                             // request, which fills steps with others
   int source_rank = -1;                     // that held all its tokens; -1: unknown
   std::optional<Phase> phase = {};
-  std::optional<NpyArray> logical_of = {};  // [layer][slot], where ids are slots
+  std::optional<NpyArray> logical_of = {};  // [layer][slot], if ids are slots
   bool of_routers = false;                  // a layer per router, in order: none of dense layers,
                                             // those of multi-token prediction last
   bool warm_up_first = true;                // leading sequences of equal tokens are warm-up passes

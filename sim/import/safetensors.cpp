@@ -56,12 +56,13 @@ Safetensors::Safetensors(const std::string& path)
   std::uint64_t length = 0;
   if (bytes.size() >= sizeof(length)) std::memcpy(&length, bytes.data(), sizeof(length));
   if (bytes.size() < sizeof(length) || length > bytes.size() - sizeof(length)) {
-    throw error_in(path, "is no safetensors file: its header is cut short");
+    throw error_in(path, "is not a safetensors file: its header is cut short");
   }
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + sizeof(length),
                                 length);
   const auto json = parse_json(header, {path});
-  if (!json.is_object()) throw error_in(path, "is no safetensors file: its header is no object");
+  if (!json.is_object())
+    throw error_in(path, "is not a safetensors file: its header is not an object");
   const auto data = bytes.subspan(sizeof(length) + length);
   for (const auto& [name, entry] : json.items()) {
     if (name == "__metadata__") continue;

@@ -43,7 +43,7 @@ const std::array<Names, table_roles> usual = {{
     {"phase", "stage"},
 }};
 
-/// "expert_3" is a column of a list where it is a usual name, short or long, and a number.
+/// "expert_3" is a column of a list if it is a usual name, short or long, and a number.
 bool is_column(const std::string& plain, TableRole role) {
   const auto digits = plain.find_last_not_of("0123456789") + 1;
   if (digits == plain.size() || digits == 0) return false;

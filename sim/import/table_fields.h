@@ -17,7 +17,7 @@ enum class TableRole {
   rank,     // that held the token
   token,    // its position, or its place in the pass
   layer,
-  slot,     // which of the token's choices, where a row is one
+  slot,     // which of the token's choices, if a row is one
   experts,  // one id, the ids of a token, or of several tokens
   weights,  // as experts
   count,    // how often the expert was chosen; or the counts of all experts
@@ -35,12 +35,12 @@ class TableFields {
   explicit TableFields(const std::vector<std::string>& map);
 
   /// The fields that `names` has of each role: the mapped one, else the first usual name. Throws
-  /// Error where a mapped field is none of the names.
+  /// Error if a mapped field is none of the names.
   std::array<std::vector<std::size_t>, table_roles> find(const std::vector<std::string>& names,
                                                          const std::string& where) const;
   /// Whether a field can hold choices or counts, which make a row of what it is in.
   bool makes_row(std::string_view name) const;
-  /// What a field of this name alone says; of several roles the first.
+  /// What only the name of a field says; of several roles the first.
   std::optional<TableRole> role_of(std::string_view name) const;
   /// The mapped field of a role, else the role's own name.
   const std::string& name_of(TableRole role) const;

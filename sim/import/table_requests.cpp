@@ -69,7 +69,7 @@ void LoggedTokens::drop_repeated_files() {
 }
 
 /// Rows without a token number follow each other: choice by choice, token by token, until the log
-/// goes on with another layer.
+/// continues with another layer.
 void LoggedTokens::group_choices() {
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
   for (const LoggedRequest& request : requests_) {
@@ -114,7 +114,7 @@ void LoggedTokens::number_runs(const LoggedRequest& request, int layer, LoggedLa
                      fmt::format("has {} rows of layer {} in a row: no tokens of {} choices", run,
                                  layer, rows));
     }
-    // Counted from the end: where a layer has fewer, as llama.cpp's last, they are the last.
+    // Counted from the end: if a layer has fewer, as llama.cpp's last, they are the last.
     for (std::int64_t t = -(run / rows); t < 0; ++t) {
       its.tokens.push_back({its.pass, t, std::ssize(its.tokens) * choices_});
     }

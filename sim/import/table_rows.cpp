@@ -78,7 +78,7 @@ void TableReader::read_json(const std::string& path) {
     progress_(items.done());
   }
   if (rows.rows() > 0) return;
-  throw error_in(path, content_of(path) + ", none of which is known to hold expert ids",
+  throw error_in(path, content_of(path) + "; none is known to hold expert ids",
                  "--map experts=FIELD,layer=FIELD,token=FIELD says which do; responses of servers "
                  "have kinds of their own");
 }
@@ -90,7 +90,7 @@ void TableReader::read_text(const std::string& path) {
     LogLines log(fields_, use_);
     log.read(lines, progress_);
     if (log.rows() > 0) return;
-    throw error_in(path, content_of(path) + ", none of which is known to hold expert ids",
+    throw error_in(path, content_of(path) + "; none is known to hold expert ids",
                    "--map experts=COLUMN,layer=COLUMN,token=COLUMN says which do (columns of a "
                    "file without a header are 1, 2, ...)");
   }

@@ -25,7 +25,7 @@ struct TableRow {
   std::vector<std::int64_t> counts = {};   // of the expert, or of all experts
 };
 
-/// What a log says beside its rows.
+/// What a log says in addition to its rows.
 struct TableFacts {
   int experts = 0, top_k = 0;  // 0: nothing
 };

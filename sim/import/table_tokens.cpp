@@ -47,8 +47,8 @@ std::vector<std::vector<LoggedLayer::Token>> common_tokens(const LoggedRequest& 
   return tokens;
 }
 
-/// A pass of several tokens begins a sequence; passes of one token each, as decoding has them, go
-/// on with it.
+/// A pass of several tokens begins a sequence; passes of one token each, as decoding has them,
+/// continue with it.
 std::vector<std::int32_t> lengths_of_passes(const std::vector<LoggedLayer::Token>& tokens) {
   std::vector<std::int32_t> lengths;
   for (std::size_t from = 0; from < tokens.size();) {

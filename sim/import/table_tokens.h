@@ -24,13 +24,13 @@ struct LoggedLayer {
   std::vector<Token> tokens;
   std::vector<std::int32_t> ids;   // a row per token; rows of one choice are joined at the end
   std::vector<float> weights;      // as ids, or none
-  std::vector<std::int64_t> runs;  // rows that followed each other, where tokens have no number
+  std::vector<std::int64_t> runs;  // rows that followed each other, if tokens have no number
   std::unordered_set<std::int64_t> seen;  // tokens of this pass
   std::int64_t last_slot = -1;
   std::int32_t pass = 0;
 };
 
-/// The rows of one request, or of what one file or pass holds where requests are not told.
+/// The rows of one request, or of what one file or pass holds if requests are not told.
 struct LoggedRequest {
   std::string where;
   std::optional<std::int64_t> step = {}, rank = {};
@@ -76,7 +76,7 @@ class LoggedTokens {
   bool single_ = false;       // rows are of one choice each
   std::int64_t lacking_ = 0;  // tokens that lack layers
   bool kept_ = false;         // a token has all layers
-  bool cut_ = false;          // sequences are told by passes alone
+  bool cut_ = false;          // sequences follow only from passes
 };
 
 }  // namespace moesim

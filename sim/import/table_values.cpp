@@ -19,7 +19,7 @@ std::optional<std::int64_t> whole(double value) {
   return static_cast<std::int64_t>(value);
 }
 
-/// Adds what a JSON value holds; false where it is neither numbers nor lists of them.
+/// Adds what a JSON value holds; false if it is neither numbers nor lists of them.
 bool add_json_numbers(const JsonElement& json, int depth, TableValue& value) {
   double number = 0;
   if (json.get(number) == simdjson::SUCCESS) {

@@ -18,10 +18,10 @@ struct TableValue {
   std::int64_t lists = 0;  // that the numbers come in; 0: a single one
   bool nested = false;     // in lists of lists
   bool numeric = false;
-  std::string text;  // of what is no number
+  std::string text;  // of what is not a number
 };
 
-/// Of CSV or plain text: "3", "[3, 6]", "3 6", "3;6"; anything else is text.
+/// Reads CSV or plain text: "3", "[3, 6]", "3 6", "3;6"; anything else is text.
 TableValue value_of_text(std::string_view text);
 
 /// Numbers, lists of numbers and lists of such, and texts; nothing for anything else.

@@ -23,7 +23,7 @@ class TextBlocks {
   /// The next block, until the one after it is read; empty at the end. Throws Error for a damaged
   /// file.
   std::string_view next();
-  /// Throws Error where a line or value of so many bytes was packed to fill the memory.
+  /// Throws Error if a line or value of so many bytes was packed to fill the memory.
   void check_packing(std::size_t unpacked) const;
   /// The share of the file that is read.
   double done() const;

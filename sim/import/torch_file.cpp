@@ -15,7 +15,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-/// Elements of a shape, -1 where there are too many for any file.
+/// Elements of a shape, -1 if there are too many for any file.
 std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
   for (const std::int64_t n : shape) {
@@ -49,7 +49,7 @@ bool is_dense(const PickleTensor& tensor) {
   return true;
 }
 
-/// Element numbers in C order as they lie in the storage; -1 in place of one beyond it.
+/// Element numbers in C order as they are in the storage; -1 in place of one beyond it.
 template <class Use>
 bool walk(const PickleTensor& tensor, std::int64_t count, const Use& use) {
   std::vector<std::int64_t> at(tensor.shape.size(), 0);
@@ -96,7 +96,7 @@ TorchFile::TorchFile(const std::string& path) : path_(path), archive_(path) {
   }
   const auto pickle = members_.find(folder_ + ending);
   if (pickle == members_.end())
-    throw error_in(path, "is no file of torch.save: it has no data.pkl");
+    throw error_in(path, "is not a file of torch.save: it has no data.pkl");
   const auto bytes = archive_.read(pickle->second);
   pickle_ = std::make_unique<const Pickle>(bytes, path);
   if (const auto order = members_.find(folder_ + "/byteorder"); order != members_.end()) {
@@ -118,7 +118,7 @@ std::shared_ptr<const std::vector<std::byte>> TorchFile::storage(const std::stri
 }
 
 NpyArray TorchFile::load(const PickleValue& value, const std::string& name) const {
-  if (!value.is(Kind::tensor)) throw error_in(path_, fmt::format("{} is no tensor", name));
+  if (!value.is(Kind::tensor)) throw error_in(path_, fmt::format("{} is not a tensor", name));
   PickleTensor tensor = value.node->tensor;
   const std::string where = fmt::format("{}/{}", path_, name);
   const std::int64_t count = elements_of(tensor.shape);
@@ -165,7 +165,7 @@ const PickleValue& TorchFile::at(const PickleValue& dict, const std::string& key
 
 std::int64_t TorchFile::integer_at(const PickleValue& dict, const std::string& key) const {
   const PickleValue& value = at(dict, key);
-  if (!value.is(Kind::integer)) throw error_in(path_, fmt::format("'{}' is no number", key));
+  if (!value.is(Kind::integer)) throw error_in(path_, fmt::format("'{}' is not a number", key));
   return value.integer;
 }
 
@@ -175,7 +175,7 @@ NpyArray TorchFile::load_at(const PickleValue& dict, const std::string& key) con
 
 const std::vector<PickleValue>& TorchFile::items(const PickleValue& value,
                                                  const std::string& name) const {
-  if (!value.is_list()) throw error_in(path_, fmt::format("{} is no list", name));
+  if (!value.is_list()) throw error_in(path_, fmt::format("{} is not a list", name));
   return value.node->items;
 }
 
@@ -184,7 +184,7 @@ std::vector<std::int32_t> TorchFile::integers(const PickleValue& value,
   std::vector<std::int32_t> numbers;
   for (const PickleValue& item : items(value, name)) {
     if (!item.is(Kind::integer) || item.integer != static_cast<std::int32_t>(item.integer)) {
-      throw error_in(path_, fmt::format("{} holds what is no small number", name));
+      throw error_in(path_, fmt::format("{} holds something that is not a small number", name));
     }
     numbers.push_back(static_cast<std::int32_t>(item.integer));
   }

@@ -27,12 +27,12 @@ class TorchFile {
   /// Loads a tensor, in C order. Throws Error for a value that is none, or beyond its storage.
   NpyArray load(const PickleValue& tensor, const std::string& name) const;
 
-  /// The value of a key. Throws Error where there is none.
+  /// The value of a key. Throws Error if there is none.
   const PickleValue& at(const PickleValue& dict, const std::string& key) const;
   std::int64_t integer_at(const PickleValue& dict, const std::string& key) const;
   /// The tensor of a key.
   NpyArray load_at(const PickleValue& dict, const std::string& key) const;
-  /// The items of a list or tuple. Throws Error where `value` is none.
+  /// The items of a list or tuple. Throws Error if `value` is none.
   const std::vector<PickleValue>& items(const PickleValue& value, const std::string& name) const;
   /// A list of integers.
   std::vector<std::int32_t> integers(const PickleValue& value, const std::string& name) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of TensorRT-LLM's expert statistics (tensorrt_llm/_torch/expert_statistic.py): per rank
-// a safetensors file with a tensor "<iteration>_<layer>", and meta_info.json beside them.
+// a safetensors file with a tensor "<iteration>_<layer>", and meta_info.json next to them.
 #pragma once
 
 #include <map>

@@ -17,7 +17,7 @@ constexpr std::uint64_t likely_ratio = 200, always_unpacked = 32 << 20;
 
 constexpr const char* no_end = "it has no end record";
 
-/// In our words where libzip's would tell too little, or differ with its version.
+/// In our words if libzip's would tell too little, or differ with its version.
 std::string words_of(zip_error_t* error) {
   const std::string words = zip_error_strerror(error);
   if (words.find("EOCD") != std::string::npos) return no_end;  // libzip 1.11 finds one cut short
@@ -62,7 +62,7 @@ ZipArchive::ZipArchive(const std::string& path)
   }
 }
 
-/// What is no archive at all gets told what it is instead.
+/// What is not an archive at all gets told what it is instead.
 void ZipArchive::check_form() const {
   const FileForm form = form_of(path_);
   if (form == FileForm::zip || form == FileForm::other || form == FileForm::empty) return;

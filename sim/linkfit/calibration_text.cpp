@@ -50,7 +50,7 @@ std::string held_out_yaml(const HoldOut& held) {
       held.every, held.sizes.size(), held.sound(), errors_of(held, false), errors_of(held, true));
 }
 
-/// At most 20, those that are worst, by size.
+/// At most 20, the worst ones, by size.
 std::vector<HoldOut::Size> worst_of(std::vector<HoldOut::Size> sizes) {
   std::ranges::stable_sort(sizes, std::greater(),
                            [](const HoldOut::Size& s) { return std::abs(s.error); });

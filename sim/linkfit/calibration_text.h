@@ -30,7 +30,7 @@ struct Calibrated {
 };
 
 /// topologies/*.calib.yaml (read_calibration), with latency = (fixed - exchange_overhead) / 2,
-/// since a route has two links of the class.
+/// because a route has two links of the class.
 std::string calibration_yaml(const Calibrated& result, const CalibrationText& text);
 
 /// Fixed time, rates with their confidence, residuals, errors at sizes held out, and what a

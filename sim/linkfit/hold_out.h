@@ -20,7 +20,7 @@ struct HoldOut {
   int every = 0;
   std::vector<Size> sizes;  // ascending
 
-  /// Of |error|, over the sizes that nothing contradicts, or over all; 0 where there are none.
+  /// Of |error|, over the sizes that nothing contradicts, or over all; 0 if there are none.
   double typical(bool all) const;
   double worst(bool all) const;
   int sound() const;  // how many nothing contradicts

@@ -40,15 +40,15 @@ struct LinkFit {
 };
 
 /// 1. The sizes that nothing contradicts are taken with the median of their times, others from
-///    `beside`, curves of other rank counts, where these tell them (sizes_of, settled).
-/// 2. Where a larger size takes less time, neighbouring sizes are pooled until times ascend, and
+///    `beside`, curves of other rank counts, if these tell them (sizes_of, settled).
+/// 2. If a larger size takes less time, neighbouring sizes are pooled until times ascend, and
 ///    have the median of their pool.
 /// 3. `fixed` is the intercept of the Theil-Sen line through the sizes that take up to twice as
 ///    long as the quickest (the smallest three at least), and no more than the quickest time.
 /// 4. Sizes whose time exceeds it by a tenth give a rate; the medians within half an octave become
 ///    a knot, and so does, one at a time, the size that the table misses by most and by more than
 ///    8 %. Knots are made to ascend in time too (isotonic regression of the logarithm). Rates may
-///    fall, as they do where protocols change.
+///    fall, as they do if protocols change.
 /// Throws Error when fewer than two sizes give a rate.
 LinkFit fit_link(const std::vector<Sample>& samples,
                  const std::vector<std::vector<Sample>>& beside = {});

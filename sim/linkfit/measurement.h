@@ -32,7 +32,7 @@ std::optional<Collective> collective_of(const std::string& name);
 enum class LinkReach { host, fabric };
 
 /// What was measured: a collective of `ranks` GPUs, evenly on `hosts`. GPUs of a host share NVLink
-/// here: where NVLink joins several machines, they are one host.
+/// here: if NVLink joins several machines, they are one host.
 struct Setting {
   Collective collective = Collective::alltoall;
   int ranks = 0;
@@ -58,7 +58,7 @@ struct Log {
   std::string hash;                // of its content (hash_of)
   std::string kind;                // "nccl-tests text" ...
   std::string what;                // "alltoall, 8 ranks, inside a host"
-  std::string gpu, library, date;  // empty where the file does not say
+  std::string gpu, library, date;  // empty if the file does not say
   std::vector<Sample> samples;
   std::vector<std::string> notes;  // what people should know of them: "ends early ..."
   double parts = 0;                // bytes on the link per byte of what a GPU has for one peer

@@ -154,7 +154,7 @@ std::set<std::string> files_of_export(const fs::path& folder) {
 /// Whether something of ours is to be replaced; throws when it is not ours.
 bool holds_export(const fs::path& folder) {
   if (!fs::exists(folder)) return false;
-  if (!fs::is_directory(folder)) refuse(folder, "is no folder");
+  if (!fs::is_directory(folder)) refuse(folder, "is not a folder");
   if (fs::is_empty(folder)) return true;
   const std::set<std::string> ours = files_of_export(folder);
   for (const auto& entry : fs::directory_iterator(folder)) {

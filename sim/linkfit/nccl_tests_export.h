@@ -17,13 +17,13 @@ struct NcclTestsExchange {
   std::vector<OpId> ops;
   std::vector<GpuId> participants;  // ascending
   Bytes bytes;                      // that leave a GPU, as in the plan
-  Bytes written;                    // the same in the file, where entries are multiples of 16
+  Bytes written;                    // the same in the file, if entries are multiples of 16
   Bytes largest;                    // most written bytes that one rank sends or receives: -b and -e
   std::string matrix;               // text; empty when nothing leaves a GPU
 };
 
 /// One exchange per phase (exchange_phases), in the order of the plan. Entry (i, j) is the bytes
-/// from GPU i to GPU j; the diagonal is 0, since no link carries it. Entries are rounded up to
+/// from GPU i to GPU j; the diagonal is 0, because no link carries it. Entries are rounded up to
 /// multiples of 16 bytes, because alltoallv_perf rounds down and a count of 4 bytes would vanish.
 std::vector<NcclTestsExchange> nccl_tests_exchanges(const Plan& plan);
 

@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Throws std::invalid_argument where there are no values.
+/// Throws std::invalid_argument if there are no values.
 double median(std::vector<double> values);
 double median_deviation(const std::vector<double>& values, double middle);
 
@@ -24,11 +24,11 @@ struct Robust {
   int kept = 0, rejected = 0;
 };
 
-/// Of three or more, values further from their median than 3.5 scaled median deviations (of at
-/// least 1 %) are rejected. Throws std::invalid_argument when there are none.
+/// If there are three or more, values further from their median than 3.5 scaled median deviations
+/// (of at least 1 %) are rejected. Throws std::invalid_argument when there are none.
 Robust robust_median(std::vector<double> values);
 
-/// Pools neighbours until levels ascend: where a pool's level is below that of the pool before it,
+/// Pools neighbours until levels ascend: if a pool's level is below that of the pool before it,
 /// `join(before, pool)` adds it to that one.
 template <class Pool, class Level, class Join>
 std::vector<Pool> pooled(std::vector<Pool> singles, Level&& level, Join&& join) {
@@ -44,11 +44,11 @@ std::vector<Pool> pooled(std::vector<Pool> singles, Level&& level, Join&& join) 
   return pools;
 }
 
-/// Values that ought to ascend: where one is less than the one before, neighbours are pooled and
-/// have the median of their pool, which a wild one cannot move.
+/// Values that ought to ascend: if one is less than the one before, neighbours are pooled and have
+/// the median of their pool, which a wild one cannot move.
 std::vector<double> ascending(const std::vector<double>& values);
 
-/// The line through points of which half may be wrong (Theil-Sen): the median of the slopes of all
+/// The line through points, half of them may be wrong (Theil-Sen): the median of the slopes of all
 /// pairs of different x, raised to `least_slope`, and the median of what is left.
 struct RobustLine {
   double slope = 0, start = 0;

@@ -24,8 +24,8 @@ Curve sound(const std::vector<SizeTimes>& sizes) {
   return curve;
 }
 
-/// Logarithm of the time at `bytes` by a curve beside this one; nothing where the curve has no such
-/// size or the two have no sound sizes in common on both sides.
+/// Logarithm of the time at `bytes` by another curve; nothing if the curve has no such size or the
+/// two have no sound sizes in common on both sides.
 std::optional<double> by_ratio(const Curve& own, const Curve& beside, double bytes) {
   const auto there = beside.find(bytes);
   if (there == beside.end()) return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<double> by_ratios(const Curve& own, const std::vector<Curve>& besi
   return std::exp(sum / count);
 }
 
-/// Sizes that only the curves beside have, to be filled as contradicted ones are.
+/// Sizes that only the other curves have, to be filled as contradicted ones are.
 void add_missing(std::vector<SizeTimes>& sizes, const std::vector<Curve>& beside) {
   const double least = sizes.front().bytes;
   const double most = sizes.back().bytes;

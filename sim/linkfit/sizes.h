@@ -28,15 +28,15 @@ std::vector<SizeTimes> ascending(std::vector<SizeTimes> sizes);
 
 /// By size, ascending, each with its robust_median. A size is contradicted when its own times are
 /// further than `contradiction` apart, or when the median of the three next larger sizes (up to
-/// twice as large) lies that much below its own, or of the three next smaller ones (down to half)
+/// twice as large) is that much below its own, or of the three next smaller ones (down to half)
 /// above: times that do not ascend.
 std::vector<SizeTimes> sizes_of(const std::vector<Sample>& samples);
 
-/// The sizes that nothing contradicts, and those that curves `beside` tell. These are of other rank
-/// counts, with sizes in bytes on this link at which each peer gets as much. A size that only they
-/// have, or that is contradicted here, takes their time times the ratio of the two curves, which is
-/// interpolated (its logarithm, in that of the size) between the nearest sizes that are sound in
-/// both; of several curves the geometric mean. Needs such sizes on both sides.
+/// The sizes that nothing contradicts, and the sizes that curves `beside` tell. These are of other
+/// rank counts, with sizes in bytes on this link at which each peer gets as much. A size that only
+/// they have, or that is contradicted here, takes their time times the ratio of the two curves,
+/// which is interpolated (its logarithm, in that of the size) between the nearest sizes that are
+/// sound in both; of several curves the geometric mean. Needs such sizes on both sides.
 std::vector<SizeTimes> settled(std::vector<SizeTimes> sizes,
                                const std::vector<std::vector<Sample>>& beside);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a layer in bulk, for mechanisms that move every choice by itself (evaluate.h).
 //
-// The route of a choice then depends on its source and its end alone. It is found once for each
-// such pair, by the mechanism's own `next`, and all choices that share it are counted together.
-// Where choices merge, the rows of a copy are the tokens with a choice on its route.
+// The route of a choice then depends only on its source and its end. It is found once for each such
+// pair, by the mechanism's own `next`, and all choices that share it are counted together. If
+// choices merge, the rows of a copy are the tokens with a choice on its route.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ TokenRange taken(const Mechanism& mechanism, int phase, std::int64_t count) {
 }
 
 /// The copies that a phase makes of one token that has all choices. Copies made of different ones
-/// are different, even where they go the same way.
+/// are different, even if they go the same way.
 class RouteCopies {
  public:
   struct Copy {
@@ -96,12 +96,12 @@ class BulkCount {
   };
   using Route = std::vector<Place>;  // [stop]
 
-  /// What was found for the last phase so many hops from the source: phases beside each other may
+  /// What was found for the last phase so many hops from the source: phases at the same time may
   /// share their routes.
   struct HopRoute {
     HopRoute(std::size_t gpus, StopClasses none) : copies(gpus), classes(std::move(none)) {}
     int hop = -1;              // its number
-    std::uint64_t after = 0;   // the number of the route that it goes on from
+    std::uint64_t after = 0;   // the number of the route that it continues from
     std::uint64_t number = 0;  // its own
     Route from, to;
     // Where choices merge.

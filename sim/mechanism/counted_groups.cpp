@@ -6,7 +6,7 @@
 namespace moesim {
 namespace {
 
-// Some 0.3 MB each where 64 ranks have 256 experts.
+// Some 0.3 MB each if 64 ranks have 256 experts.
 constexpr std::size_t most_groups = 64;  // of one layer
 constexpr std::size_t most_groups_of_layers = 256;
 

@@ -16,7 +16,7 @@ namespace moesim {
 class CountedGroups {
  public:
   /// Those of a group before that has the same part of the tokens, rank by rank, the same slots
-  /// for them, and nests alike; null where there is none.
+  /// for them, and nests alike; null if there is none.
   const RowCounts* find(const EpGroups& groups, int group, const GroupPart& part) const;
   /// The topology of `groups` must outlive it.
   void add(const EpGroups& groups, int group, GroupPart part, const RowCounts& counts);
@@ -33,10 +33,10 @@ class CountedGroups {
 };
 
 /// Counts of the layers that planners for parts of one cluster replay, such as those of pipeline
-/// stages. They are planners of one system, whose dispatches differ in the ranks of groups alone.
+/// stages. They are planners of one system, whose dispatches differ only in the ranks of groups.
 class CountedLayers {
  public:
-  /// Of ids that stay as they are, by one of a dispatch's options.
+  /// Counts for ids that stay as they are, by one of a dispatch's options.
   CountedGroups& of(const void* ids, std::size_t option);
   /// For when other tokens follow.
   void forget() { layers_.clear(); }

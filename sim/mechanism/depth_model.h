@@ -10,13 +10,13 @@
 
 namespace moesim {
 
-/// The levels of the EP groups. Throws Unsuitable, saying what `who` cannot do, where the groups of
-/// a level differ in size.
+/// The levels of the EP groups. Throws Unsuitable, saying what `who` cannot do, if the groups of a
+/// level differ in size.
 Nesting nesting_of(const EpGroups& groups, const std::string& who);
 
 /// d* of arXiv 2508.09591, section 1.3. The alpha-beta costs are fitted to the simulated network as
 /// the paper fits them to nccl-tests; the counts are those of a layer's routing, which one
-/// all-reduce tells every rank. Of several EP groups the slowest decides.
+/// all-reduce tells every rank. If there are several EP groups, the slowest decides.
 class DepthModel {
  public:
   DepthModel(EpGroups groups, Nesting nesting, Copies copies, CountReading reading, Bytes row);

@@ -50,7 +50,7 @@ void compress(RowCounts& counts) {
   for (RowTable& rows : counts.padded_phases) rows.compress();
 }
 
-/// Whether the layer's ranks are no more than one group has: a small layer may be evaluated on its
+/// Whether the layer's ranks are at most what one group has: a small layer may be evaluated on its
 /// own.
 bool is_one_group(const EpGroups& groups, const LayerTokens& tokens) {
   return tokens.batch.ranks.size() <= static_cast<std::size_t>(groups.size());

@@ -59,15 +59,15 @@ class RowEvaluation {
 using RowEvaluationPtr = std::shared_ptr<const RowEvaluation>;
 
 /// What the members of a communicator send each other, members x members, rows as units. Throws
-/// std::logic_error where a member sends rows to others.
+/// std::logic_error if a member sends rows to others.
 ByteMatrix traffic_among(const std::vector<GpuId>& members, const RowTable& rows, Bytes unit);
 
 /// A way for token copies to travel: its shape, and an evaluation for every EP group. Mechanisms
 /// are defined by one pure function, from which evaluate.h makes both. What wraps a dispatch wraps
-/// its evaluations alone: its shape and its choice stay.
+/// only its evaluations: its shape and its choice stay.
 class Dispatch {
  public:
-  /// Shapes and evaluations of the EP groups, whose shapes differ in communicators alone.
+  /// Shapes and evaluations of the EP groups, whose shapes differ only in communicators.
   Dispatch(EpGroups groups, const std::vector<DispatchShape>& shapes,
            std::vector<RowEvaluationPtr> evaluations);
   /// Which of the options a layer gets.
@@ -76,7 +76,7 @@ class Dispatch {
 
   /// The dispatch for one layer of a step: itself, unless it decides from the layer's routing.
   const Dispatch& choose(const LayerTokens& tokens) const;
-  /// Of the cluster. Throws std::logic_error where there are options: ask the chosen one.
+  /// The shape on the cluster. Throws std::logic_error if there are options: ask the chosen one.
   const DispatchShape& shape() const;
   /// Rows over the cluster, of the chosen one. `counted` has groups of these ids that the same
   /// dispatch counted before, maybe for another part of the cluster, and gets further ones.

@@ -15,19 +15,19 @@
 
 namespace moesim {
 
-/// An exchange beside the rows of a phase, such as of counts or gate weights.
+/// An exchange during the rows of a phase, such as of counts or gate weights.
 struct SideExchange {
   std::string name;     // "counts", "probs"
   Bytes per_row;        // for every row of the phase, on the path that the row takes
   Bytes per_pair;       // between any two GPUs of a communicator
   bool before = false;  // the rows wait for it, and the host reads it
   Seconds host{0};      // if so, from its end until the host has read it and launched the rows
-  /// Of what is between any two GPUs: who exchanges; null: the communicators of the phase.
+  /// Who exchanges what is between any two GPUs; null: the communicators of the phase.
   std::shared_ptr<const Communicators> among = nullptr;
   bool operator==(const SideExchange&) const = default;
 };
 
-/// Kernels that a dispatch runs beside its exchanges.
+/// Kernels that a dispatch runs during its exchanges.
 struct LocalWork {
   bool pack = true;   // rows are gathered into a send buffer, and spread from it on the way back
   bool relay = true;  // a kernel between a phase and the one before it
@@ -96,9 +96,9 @@ struct DispatchShape {
 /// Phases by the phase whose rows they send on.
 struct PhaseOrder {
   explicit PhaseOrder(const DispatchShape& shape);
-  std::vector<int> first;                      // those that take rows from their sources
+  std::vector<int> first;                      // that take rows from their sources
   std::vector<std::vector<int>> continued_by;  // [phase]
-  /// Of any row.
+  /// The most hops of any row.
   std::size_t most_hops() const { return most_hops(first); }
 
  private:

@@ -53,9 +53,9 @@ class EpGroups {
   int count() const { return static_cast<int>(spaces_->size()); }
   /// Ranks of one group.
   int size() const { return size_; }
-  /// What carries exchanges of tokens, for those who predict their times; none: ideal links.
+  /// What carries exchanges of tokens, for whoever predicts their times; none: ideal links.
   void carried_by(TransportPtr transport) { transport_ = std::move(transport); }
-  /// Of all groups, for what spans them.
+  /// GPUs of all groups, for what spans them.
   int gpus() const { return count() * size_; }
   const RankSpace& ranks(int group) const { return (*spaces_)[static_cast<std::size_t>(group)]; }
   const std::vector<RankSpace>& spaces() const { return *spaces_; }

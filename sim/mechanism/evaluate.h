@@ -18,12 +18,12 @@
 //   TokenRange taken(int phase, std::int64_t count) const;  // of a rank's tokens, what a first
 //                                       // phase takes; every token is taken by some
 //   Choices part(int phase, Choices, const int* local) const;  // of its choices, what one takes;
-//                                       // local[k]: where choice k's slot stands on its rank
+//                                       // local[k]: where choice k's slot is on its rank
 //   int hop(int phase) const;  // phases of one number send on alike: next() tells them not apart
 //   bool merges() const;  // Says that every choice moves by itself, whatever the others of its row
-//                         // do: `next` of a row hands on what it would for each choice alone, with
-//                         // merge if this is true, with add if not. Layers are then counted by
-//                         // routes (bulk_count.h), many times as fast as row by row.
+//                         // do: `next` of a row hands on what it would for each choice by itself,
+//                         // with merge if this is true, with add if not. Layers are then
+//                         // counted by routes (bulk_count.h), many times as fast as row by row.
 #pragma once
 
 #include <array>
@@ -45,7 +45,7 @@ constexpr std::size_t max_hops_of() {
   }
 }
 
-/// A token: its source rank and where it stands among the tokens of that rank.
+/// A token: its source rank and where it is among the tokens of that rank.
 struct TokenPlace {
   GpuId source;
   TokenId token;  // within the batch
@@ -207,7 +207,7 @@ class Evaluated final : public RowEvaluation {
     return rows;
   }
 
-  /// Runs a row through a phase and those that continue it.
+  /// Runs a row through a phase and the phases that continue it.
   void follow(int phase, TokenId token, GpuId holder, Choices choices, const GpuId* target,
               std::vector<std::vector<RowMove>>& rows) const {
     Hops hops;

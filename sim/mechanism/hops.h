@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a mechanism's `next` (evaluate.h) puts the next holders of a row: a list to go on from, or
-// counts alone.
+// Where a mechanism's `next` (evaluate.h) puts the next holders of a row: a list to continue from,
+// or only counts.
 #pragma once
 
 #include <array>

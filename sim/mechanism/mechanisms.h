@@ -27,9 +27,9 @@ struct Mechanism {
   Maker<Interface, Context> (*read)(const YamlMap& params);
   /// It looks at which experts a token has together, which traces of counts do not know.
   bool needs_tokens = false;
-  /// Of a dispatch: what carries its exchanges unless its policy says otherwise.
+  /// For a dispatch: what carries its exchanges unless its policy says otherwise.
   const char* transport = "nccl-p2p";
-  /// Of a placement: experts have replicas within an EP group, so that it may have more ranks than
+  /// For a placement: experts have replicas within an EP group, so that it may have more ranks than
   /// there are experts; unless `ep` is stated it is the whole cluster.
   bool replicates = false;
 };

@@ -25,7 +25,7 @@ struct LayerRoutingNow {
   IdRows ids;               // of the batch's runs, after a routing that comes before placements
   const LoadMatrix& loads;  // empty for planners that say they do not look
   /// Whether experts may change places before it. Within an iteration they may not: gradients of
-  /// earlier microbatches lie where they are.
+  /// earlier microbatches are where they are.
   bool begins_iteration = true;
 };
 
@@ -38,7 +38,8 @@ struct ParamExchange {
   std::vector<MemoryBound> decode;  // [gpu] after it
 };
 
-/// Bytes that training keeps per expert parameter beside its weight; 0 when only forward is run.
+/// Bytes that training keeps per expert parameter in addition to its weight; 0 when only forward is
+/// run.
 struct TrainingState {
   int gradient = 2;    // bf16
   int optimizer = 12;  // fp32 master weight and two moments (Adam)
@@ -84,7 +85,7 @@ struct LayerDecision {
 
 /// What a planner may know when it is made; it may keep the reference.
 struct PlacementContext {
-  EpGroups groups;  // every one of which exchanges tokens by itself
+  EpGroups groups;  // each exchanges tokens by itself
   const MoeModel& model;
   int experts = 0;
   int layers = 0;  // replayed layers
@@ -93,7 +94,7 @@ struct PlacementContext {
   int first_step = 0;  // the simulated steps, for oracles
   int steps = 0;
   /// The loads of any step and layer, past or future: for the oracles `static-best` and
-  /// `clairvoyant` alone.
+  /// `clairvoyant` only.
   std::function<LoadMatrix(int step, int layer)> recorded;
   int warmup = 0;  // steps before first_step that planners are shown
 };
@@ -109,7 +110,7 @@ class Placer {
   virtual ~Placer() = default;
   /// Called once per step and layer, in the order of the steps. A planner remembers what it needs
   /// of earlier calls; of `now` it may use only what the real system knows when it decides: the
-  /// slots of a planner that does not react depend on earlier calls alone.
+  /// slots of a planner that does not react depend only on earlier calls.
   virtual LayerDecision decide(const LayerRoutingNow& now) = 0;
   /// Whether slots depend on the routing of the very step (shadowing, oracles).
   virtual bool reacts() const { return false; }
@@ -117,7 +118,7 @@ class Placer {
   virtual bool looks() const { return true; }
   /// By how much expert weights are compressed before they compute: 1 leaves them as they are.
   virtual double compression() const { return 1; }
-  /// When it first decides from loads; nothing where it never does.
+  /// When it first decides from loads; nothing if it never does.
   virtual std::vector<FirstPlan> first_plans() const {
     if (!looks()) return {};
     return {{.after = reacts() ? 0 : 1}};

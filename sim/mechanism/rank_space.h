@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the ranks of one EP group lie: all that a policy knows of a cluster.
+// Where the ranks of one EP group are: all that a policy knows of a cluster.
 #pragma once
 
 #include <vector>
@@ -15,18 +15,18 @@ using Communicators = std::vector<std::vector<GpuId>>;
 /// switch, a data center.
 class RankLevel {
  public:
-  /// Facts about a level that all EP groups share, since they run one program.
+  /// Facts about a level that all EP groups share, because they run one program.
   struct Facts {
     bool equal = true;          // its groups have one size, in this EP group and every other
     bool splits_hosts = false;  // in some EP group ranks of one host are in different groups
   };
-  /// `groups` hold every rank once and lie within those of `outer` (nullptr: all ranks).
+  /// `groups` hold every rank once and are within those of `outer` (nullptr: all ranks).
   RankLevel(Communicators groups, const RankLevel* outer, Facts facts);
 
   const Communicators& groups() const { return groups_; }
   int size() const { return static_cast<int>(groups_.size()); }
   /// The ranks of equal index in the groups that one outer group has; all ranks of the outer group
-  /// where groups differ in size.
+  /// if groups differ in size.
   const Communicators& across() const { return across_; }
   const Facts& facts() const { return facts_; }
 
@@ -53,7 +53,7 @@ class RankLevel {
 /// The ranks 0 .. size - 1 of one EP group.
 class RankSpace {
  public:
-  /// Of all EP groups together.
+  /// Facts of all EP groups together.
   struct HostFacts {
     bool spread;  // some EP group has several hosts
     bool shared;  // some host has several ranks of an EP group

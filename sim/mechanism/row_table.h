@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many rows GPUs send each other, where only GPUs of one EP group do.
+// How many rows GPUs send each other, if only GPUs of one EP group do.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class RowTable {
   /// Further GPUs, in blocks as large as its own, which are moved here: thousands of GPUs have
   /// hundreds of megabytes of them.
   void append(RowTable&& others);
-  /// Keeps every block in the form that takes less room. Cells are no more to be had.
+  /// Keeps every block in the form that takes less room. Cells cannot be had any more.
   void compress();
 
   std::size_t gpus() const { return gpus_; }
@@ -34,7 +34,7 @@ class RowTable {
   bool repeats() const;
   /// The first GPU of the block of one.
   std::size_t first(std::size_t gpu) const { return gpu / block_ * block_; }
-  /// All counts of its only block, to be changed: [from * gpus + to]. Throws std::logic_error where
+  /// All counts of its only block, to be changed: [from * gpus + to]. Throws std::logic_error if
   /// there are several, or it is compressed.
   std::span<std::uint32_t> cells();
   /// Calls visit(to, count) for every count above zero that a GPU sends, `to` ascending.
@@ -81,7 +81,7 @@ class RowTable {
   /// The largest of all; 0 of none.
   std::uint32_t most() const;
 
-  /// Of all pairs: [from * gpus + to].
+  /// Counts of all pairs: [from * gpus + to].
   std::size_t size() const { return gpus_ * gpus_; }
   std::uint32_t operator[](std::size_t pair) const { return at(pair / gpus_, pair % gpus_); }
   /// Equal counts, in whatever form.
@@ -120,7 +120,7 @@ class RowTable {
     void compress(std::size_t size);
   };
 
-  /// One that is its own alone, to be changed.
+  /// Its own copy, to be changed.
   Block& own(std::size_t block);
 
   std::size_t gpus_ = 0, block_ = 0;

@@ -12,7 +12,7 @@
 
 namespace moesim {
 
-/// Where a choice ends: a GPU, and where it matters which of the GPU's slots.
+/// Where a choice ends: a GPU, and if it matters which of the GPU's slots.
 struct Stop {
   GpuId gpu;
   int local = 0;  // the slot's place on its GPU, with StopPer::slot
@@ -36,8 +36,8 @@ class StopClasses {
 };
 
 /// Counts the choices and the rows of one rank by the stops of the choices. Ids stand for experts;
-/// where the assignment is split, the rank's choices are walked once and written down as slots,
-/// which take the place of experts from then on.
+/// if the assignment is split, the rank's choices are walked once and written down as slots, which
+/// take the place of experts from then on.
 class SourceChoices {
  public:
   /// `tokens` must outlive it.
@@ -86,7 +86,7 @@ class SourceChoices {
   std::int64_t held_ = 0;              // tokens of the rank
   std::int64_t first_ = 0, last_ = 0;  // selected
   std::int64_t covered_ = 0;           // tokens that all_chosen_ counts, from the first on
-  std::vector<std::uint32_t> walked_;  // [token][k] slots, where the assignment is split
+  std::vector<std::uint32_t> walked_;  // [token][k] slots, if the assignment is split
   std::vector<Item> items_;
   std::vector<Stop> stops_;
   std::vector<std::uint32_t> stop_of_;     // [gpu or slot] its stop, or no_class

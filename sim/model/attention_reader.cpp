@@ -51,7 +51,7 @@ void read_other_layers(const YamlMap& map, AttentionShape& shape) {
     every->error("'full_every' has no effect: no layer has a 'window' or 'linear' attention",
                  "take it away");
   } else if (!every && (shape.window > 0 || shape.linear)) {
-    map.value().error("'window' and 'linear' need 'full_every' beside them",
+    map.value().error("'window' and 'linear' need 'full_every' next to them",
                       "full_every: 2 gives every second layer full attention");
   }
 }

@@ -59,8 +59,8 @@ struct AttentionShape {
 
   bool is_full(int layer) const { return (layer + 1) % full_every == 0; }
   bool is_linear(int layer) const { return linear && !is_full(layer); }
-  /// Mean keys per query on this layer, where a full layer has `attended` under the causal mask of
-  /// a sequence of 2 attended - 1 tokens: W - W (W - 1) / (2 sequence) within a window W.
+  /// Mean keys per query on this layer, if a full layer has `attended` under the causal mask of a
+  /// sequence of 2 attended - 1 tokens: W - W (W - 1) / (2 sequence) within a window W.
   double keys_of(int layer, double attended) const;
 };
 

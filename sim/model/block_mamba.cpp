@@ -12,7 +12,7 @@ struct MambaWidths {
   std::int64_t projected, convolved, inner, shared;
 };
 
-/// Backward runs the convolution once more, since its result is not kept.
+/// Backward runs the convolution once more, because its result is not kept.
 void add_conv(StepList& list, const MambaWidths& of) {
   const std::int64_t c = of.convolved;
   list.memory(OpKind::mamba_conv, list.all(), {c, c, 3 * c, 2 * c}, {full_layer});

@@ -11,8 +11,8 @@ BlockSteps embedding_steps(const MoeModel& model, StepList& list) {
   const std::int64_t element = list.element();
   const std::int64_t rows = list.all() * model.hidden * element;
   // The gradient is of the table's size: zeroed, filled, then added to the main gradient. It
-  // belongs to the gradients by inputs: what delays gradients by weights delays those of products
-  // alone (WeightGradStore of deepseek-ai/DualPipe, backward_dw of Megatron-Core).
+  // belongs to the input gradients: what delays weight gradients delays only those of products
+  // (WeightGradStore of deepseek-ai/DualPipe, backward_dw of Megatron-Core).
   const std::int64_t table =
       list.split(model.vocabulary) * model.hidden * (element + gradient_bytes);
   const MemoryBound look_up{Bytes(list.split(rows)), Bytes(rows)};

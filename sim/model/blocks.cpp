@@ -11,7 +11,7 @@ namespace {
 
 using KernelPart = Kernel BlockStep::*;
 
-/// Of the steps from `first` to `last` that are wanted and have such a kernel.
+/// Kernels of the steps from `first` to `last` that are wanted and have such a kernel.
 template <class Iterator, class Wanted>
 std::vector<BlockKernel> kernels_of(Iterator first, Iterator last, KernelPart part,
                                     const Wanted& wanted) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one GPU computes and keeps for one block of a model: kernels by kind, forward and backward,
 // and bytes of activations. Routed and shared experts, router, permutation and dispatch belong to
-// the planner (sim/planner); the block `moe` has its norm alone here.
+// the planner (sim/planner); the block `moe` has only its norm here.
 #pragma once
 
 #include <cstdint>
@@ -35,17 +35,17 @@ struct BlockKernel {
   Kernel kernel;
 };
 
-// In launch order. `layer` is a number of the model, from 0; multi-token-prediction layers go on
+// In launch order. `layer` is a number of the model, from 0; multi-token-prediction layers continue
 // from model.layers. The wgrad of a GEMM has the shape of its dgrad: rows, then the weights turned.
 std::vector<BlockKernel> forward_kernels(const MoeModel& model, int layer, BlockKind block,
                                          const BlockShard& shard);
 /// Gradients by inputs: what the block before waits for.
 std::vector<BlockKernel> dgrad_kernels(const MoeModel& model, int layer, BlockKind block,
                                        const BlockShard& shard);
-/// Gradients by weights, which nobody waits for but the optimizer.
+/// Weight gradients, which nobody waits for but the optimizer.
 std::vector<BlockKernel> wgrad_kernels(const MoeModel& model, int layer, BlockKind block,
                                        const BlockShard& shard);
-/// Of the forward kernels those that the backward pass runs again, before its own.
+/// The forward kernels that the backward pass runs again, before its own.
 std::vector<BlockKernel> recomputed_kernels(const MoeModel& model, int layer, BlockKind block,
                                             const BlockShard& shard, const Recompute& recompute);
 
@@ -63,7 +63,7 @@ struct HeldBlock {
   int layer = 0;
   BlockKind block = BlockKind::embedding;
 };
-/// Bytes of the placeholders that GEMMs hand on as gradients of their weights where they add to the
+/// Bytes of the placeholders that GEMMs hand on as gradients of their weights if they add to the
 /// main gradients themselves (Megatron's gradient accumulation fusion): one of each weight's
 /// shape, whatever the number of layers.
 Bytes gradient_placeholders(const MoeModel& model, const std::vector<HeldBlock>& blocks,

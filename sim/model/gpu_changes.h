@@ -17,7 +17,7 @@ struct GpuFactors {
 };
 
 /// Rooflines change exactly. A measured time changes as the roofline of the same kernel does: the
-/// fitted one, else that of all kernels; where the GPU states no peak for its type, as flops do.
+/// fitted one, else that of all kernels; if the GPU states no peak for its type, as flops do.
 GpuModel changed(const GpuModel& gpu, const GpuFactors& factors);
 
 }  // namespace moesim

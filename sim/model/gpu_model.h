@@ -45,8 +45,8 @@ struct GpuModel {
   // Of kernels that gather, spread or add up rows, and of the loss; unless stated as of others.
   std::optional<double> rows_efficiency, loss_efficiency;
   Seconds launch_overhead;  // per kernel
-  /// Rates of kernels in a training step / of the kernels alone, by the type of their products;
-  /// kernels without products as those of bf16, which their rows are.
+  /// Rates of kernels in a training step / of the kernels by themselves, by the type of their
+  /// products; kernels without products as those of bf16, which their rows are.
   std::map<DataType, double> training;
   int sms = 0;  // multiprocessors; 0: unstated
   KernelTables tables;

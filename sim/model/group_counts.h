@@ -30,7 +30,7 @@ class GroupCounts {
   /// The ranks are first .. first + G - 1. Throws Error when the groups do not nest.
   GroupCounts(Nesting nesting, CountReading reading, GpuId first = GpuId(0));
 
-  /// Of the tokens of a rank `choices` go to a GPU ...
+  /// Adds that `choices` of a rank's tokens go to a GPU ...
   void add_choices(GpuId source, GpuId target, std::uint32_t choices);
   /// ... and `tokens` touch a group of a level.
   void add_touching(GpuId source, int level, int group, std::uint32_t tokens);

@@ -12,8 +12,8 @@ using Json = nlohmann::ordered_json;
 
 const HfNames heads_key = {"num_attention_heads", "n_heads"};
 
-/// Every how many layers one is full, where the file lists kinds of layers in such a rhythm; 0
-/// where it does not.
+/// Every how many layers one is full, if the file lists kinds of layers in such a rhythm; 0 if it
+/// does not.
 std::int64_t full_every(HfKeys& keys, std::int64_t layers) {
   const Json* types = keys.find({"layer_types"});
   if (types == nullptr || !types->is_array()) {

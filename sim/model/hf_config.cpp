@@ -149,7 +149,7 @@ std::string harmless(std::string name) {
   return name.empty() ? "model" : name;
 }
 
-/// The last folder's name where the file is called config.json, as in a clone of a repository.
+/// The last folder's name if the file is called config.json, as in a clone of a repository.
 std::string model_name(const HfKeys& keys, const std::string& path, const std::string& type) {
   const std::filesystem::path file(path);
   if (file.stem() != "config") return file.stem().string();
@@ -249,7 +249,8 @@ bool is_hf_config(const std::string& path, const std::string& text) {
 
 std::string model_text_of_hf_config(const std::string& path, const std::string& text) {
   const Json root = parse_json(text, {path, 1, ""});
-  if (!root.is_object()) throw error_in(path, "is no config.json of Hugging Face: no object");
+  if (!root.is_object())
+    throw error_in(path, "is not a config.json of Hugging Face: it is not an object");
   const HfKeys outer(root, path);
   HfKeys keys(text_part(root), path);
   const HfArchitecture& is = architecture_of(keys, outer, path);

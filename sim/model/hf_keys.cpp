@@ -77,7 +77,7 @@ std::vector<std::int64_t> HfKeys::numbers(const HfNames& names) {
     } else if (item.is_number_integer() && item >= 0 && item <= most_of_a_key) {
       numbers.push_back(item.get<std::int64_t>());
     } else {
-      refuse(fmt::format("{} holds what is no number of a layer", quoted(names)));
+      refuse(fmt::format("{} holds something that is not a number of a layer", quoted(names)));
       return {};
     }
   }

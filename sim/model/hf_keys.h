@@ -30,7 +30,7 @@ class HfKeys {
   std::int64_t need(const HfNames& names, std::int64_t least = 1);
   bool flag(const HfNames& names, bool absent) const;
   std::string text(const HfNames& names) const;
-  /// Whole numbers of a list; nothing where there is none.
+  /// Whole numbers of a list; nothing if there is none.
   std::vector<std::int64_t> numbers(const HfNames& names);
 
   void refuse(const std::string& message, const std::string& hint = "");

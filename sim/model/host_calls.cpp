@@ -10,7 +10,7 @@ namespace {
 
 /// Launches of an op, and the modules that it belongs to.
 struct EagerCalls {
-  int forward = 1, backward = 1;  // kernels; of gradients by weights there is one
+  int forward = 1, backward = 1;  // kernels; of weight gradients there is one
   int modules = 0;                // forward, and once in the backward pass
 };
 
@@ -72,7 +72,7 @@ bool in_router(OpKind kind) {
   return kind == OpKind::gate || kind == OpKind::shared_fc1 || kind == OpKind::shared_fc2;
 }
 
-/// By its kind alone, where that stands in one block.
+/// By its kind only, if that is in one block.
 std::optional<BlockKind> block_of(OpKind kind) {
   switch (kind) {
     case OpKind::attention_projections:

@@ -51,14 +51,15 @@ struct HostCalls {
   bool operator==(const HostCalls&) const = default;
 };
 
-/// Of an op on one GPU; null: an exchange. docs/host.md has the table and what it was counted from.
+/// Returns the calls of an op on one GPU; null: an exchange. docs/host.md has the table and what it
+/// was counted from.
 HostCalls host_calls(const OpType& op, const Kernel* kernel);
 
 /// Kernels of an op, the products of all its groups counted as one.
 int kernels_of(const OpType& op, const Kernel& kernel);
 
-/// Whether the op is a part of what these modules capture. `block`: that it belongs to, where its
-/// kind stands in several.
+/// Whether the op is a part of what these modules capture. `block`: that it belongs to, if its kind
+/// is in several.
 bool captured(const GraphModules& graphs, const OpType& op, std::optional<BlockKind> block);
 
 /// Times of the CPU that issues a GPU's work. All zero: the host is never behind its GPU.

@@ -29,7 +29,7 @@ HostModel read_host_model(const YamlValue& value, const HostModel& absent) {
       const std::string name = item.string();
       const auto type = find_op_type(name);
       const bool kind = type && *type == OpType{type->kind};
-      if (!kind) item.error(fmt::format("'{}' is no kind of op", name), op_type_hint(name));
+      if (!kind) item.error(fmt::format("'{}' is not a kind of op", name), op_type_hint(name));
       if (kind) host.waits_for.push_back(type->kind);
     }
   }

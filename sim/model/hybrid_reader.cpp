@@ -54,19 +54,19 @@ MambaShape read_mamba(const YamlValue& value) {
   return shape;
 }
 
-/// What the layers of a pattern need beside it, and what they leave without effect.
+/// What the layers of a pattern need with it, and what they leave without effect.
 void check_pattern(const YamlMap& map, const YamlValue& pattern, const MoeModel& model) {
   const auto has = [&](BlockKind kind) {
     return std::ranges::find(model.pattern, kind) != model.pattern.end();
   };
   if (has(BlockKind::mamba) && !map.find("mamba")) {
-    pattern.error("'pattern' has layers 'M', which need 'mamba' beside it",
+    pattern.error("'pattern' has layers 'M', which need 'mamba' next to it",
                   "mamba: {heads: 64, head_dim: 64, groups: 8, state: 128, conv: 4}");
   } else if (!has(BlockKind::mamba) && map.find("mamba")) {
     map.find("mamba")->error("'mamba' has no effect: 'pattern' has no layer 'M'", "take it away");
   }
   if (has(BlockKind::dense_ffn) && !map.find("dense_ffn")) {
-    pattern.error("'pattern' has layers '-', which need 'dense_ffn' beside it");
+    pattern.error("'pattern' has layers '-', which need 'dense_ffn' next to it");
   } else if (!has(BlockKind::dense_ffn) && map.find("dense_ffn")) {
     map.find("dense_ffn")
         ->error("'dense_ffn' has no effect: 'pattern' has no layer '-'", "take it away");
@@ -84,7 +84,7 @@ void read_pattern(const YamlMap& map, MoeModel& model) {
   const auto pattern = map.find("pattern");
   const auto mamba = map.find("mamba");
   if (!pattern) {
-    if (mamba) mamba->error("'mamba' needs 'pattern' beside it", "pattern: 'MEM*E', say");
+    if (mamba) mamba->error("'mamba' needs 'pattern' next to it", "pattern: 'MEM*E', say");
     return;
   }
   for (const char* key : {"moe_layers", "mtp"}) {

@@ -37,9 +37,9 @@ struct AttentionHeads {
 
 /// Scores, softmax and weighted values in one kernel that stores no scores (FlashAttention, arXiv
 /// 2205.14135). Forward: two products of `attended` columns per query and head, flop = 2 x queries
-/// x attended x heads x (qk_width + v_width). Backward: five, since it computes the scores again: 2
-/// x queries x attended x heads x (3 qk_width + 2 v_width); all that the forward reads or writes is
-/// read, and a gradient of it read or written.
+/// x attended x heads x (qk_width + v_width). Backward: five, because it computes the scores again:
+/// 2 x queries x attended x heads x (3 qk_width + 2 v_width); all that the forward reads or writes
+/// is read, and a gradient of it read or written.
 struct FusedAttention {
   std::int64_t queries = 0;   // tokens, of all sequences together
   std::int64_t attended = 0;  // keys per query, masked ones left out: their mean over the queries
@@ -54,7 +54,7 @@ struct MemoryBound {
   bool operator==(const MemoryBound&) const = default;
 };
 
-/// Work of the host that the GPU waits for, such as planning. It has a length and no shape, since
+/// Work of the host that the GPU waits for, such as planning. It has a length and no shape, because
 /// policies state it.
 struct HostWork {
   std::int64_t nanoseconds = 0;

@@ -38,7 +38,7 @@ struct GemmTable {
   DataType type = DataType::bf16;
   std::map<double, TimeCurve> groups;  // number of groups -> time by the rows m of each
 
-  /// Of `count` groups of m rows each: the curves' times at m as a curve over the groups.
+  /// Time of `count` groups of m rows each: the curves' times at m as a curve over the groups.
   Seconds time(double count, double m) const;
   /// The sum over the groups with rows of time(their number, m_g) / their number; 0 without any.
   Seconds time(const std::vector<std::int64_t>& m) const;

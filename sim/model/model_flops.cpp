@@ -6,8 +6,8 @@
 namespace moesim {
 namespace {
 
-/// Of one product with these weights: forward and both gradients, a multiplication and an addition
-/// each.
+/// Flops of one product with these weights: forward and both gradients, a multiplication and an
+/// addition each.
 double flop_of(std::int64_t weights) { return 6.0 * static_cast<double>(weights); }
 
 /// Query-key products and values of one token in a full or a window layer.

@@ -23,7 +23,7 @@ struct ModelFlops {
   double router = 0;
   double shared = 0;
   double routed = 0;
-  double mtp = 0;   // of its projections alone; the rest of its layers is in the other parts
+  double mtp = 0;   // only of its projections; the rest of its layers is in the other parts
   double head = 0;  // logits, of each multi-token-prediction layer too
   double total() const {
     return projections + scores + ffn + router + shared + routed + mtp + head;

@@ -15,7 +15,7 @@
 namespace moesim {
 
 enum class DataType { fp8, bf16, fp16, fp32, fp4 };
-/// Bytes per element. Of fp4 it throws: two elements share a byte, and blocks have scales.
+/// Bytes per element. It throws for fp4: two elements share a byte, and blocks have scales.
 int size_of(DataType type);
 /// The same of all types; of fp4 (NVFP4) with its share of a scale of one byte per 16 elements.
 double bytes_per_element(DataType type);
@@ -59,7 +59,7 @@ struct MoeModel {
   DataType weights = DataType::bf16;
   GateScore gate_score = GateScore::softmax;
   int gate_groups = 1;       // group-limited gate: expert groups ...
-  int gate_kept_groups = 1;  // ... of which a token may use this many
+  int gate_kept_groups = 1;  // ... a token may use this many of them
   std::optional<Attention> attention;
   std::optional<MambaShape> mamba;
   int vocabulary = 0;            // 0: the file describes no whole model

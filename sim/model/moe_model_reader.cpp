@@ -91,7 +91,7 @@ void read_shared_experts(const YamlMap& map, MoeModel& model) {
       shared->error("'shared_ffn' has no effect: 'shared_experts' is 0", "take it away");
     }
   } else if (model.shared_experts > 0) {
-    map.find("shared_experts")->error("'shared_experts' needs 'shared_ffn' beside it");
+    map.find("shared_experts")->error("'shared_experts' needs 'shared_ffn' next to it");
   }
   model.shared_gate = map.boolean("shared_gate", false);
   if (map.good({"shared_experts"}) && model.shared_gate && model.shared_experts == 0) {

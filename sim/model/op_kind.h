@@ -13,7 +13,7 @@ namespace moesim {
 
 enum class OpKind : std::uint8_t {
   other,  // nobody asks what it is
-  // Beside the routed experts of a layer.
+  // Next to the routed experts of a layer.
   attention_projections,
   attention_scores,
   gate,
@@ -25,7 +25,7 @@ enum class OpKind : std::uint8_t {
   permute,         // gathers rows into a send buffer
   transpose,       // one more copy of what is sent or has arrived
   token_exchange,  // of a dispatch or a combine, by its stage
-  side_exchange,   // of counts or gate weights beside the rows
+  side_exchange,   // of counts or gate weights, with the rows
   minimum_time,    // what a token exchange takes at least, however few bytes it moves
   relay,           // between two phases: copies rows to their next hops, or adds up their parts
   sort,            // arrived rows by expert
@@ -71,8 +71,7 @@ const char* name_of(OpKind kind);
 enum class Pass : std::uint8_t { forward, backward };
 const char* name_of(Pass pass);
 
-/// Whether products of this kind are of activations alone: of no weights, without gradients by
-/// them.
+/// Whether products of this kind are only of activations: of no weights, without gradients by them.
 constexpr bool multiplies_activations(OpKind kind) {
   return kind == OpKind::attention_scores || kind == OpKind::mamba_scan;
 }
@@ -92,7 +91,7 @@ struct OpType {
 
 /// "fc1", "fc1-wgrad", "fc1-recompute"; the backward of what has no role: "sort-grad".
 std::string name_of(const OpType& type);
-/// The type with this name, where there is one.
+/// The type with this name, if there is one.
 std::optional<OpType> find_op_type(std::string_view name);
 /// For a name that is none: the type that may have been meant, else all kinds.
 std::string op_type_hint(std::string_view name);

@@ -35,8 +35,8 @@ BlockParameters mla_parameters(const AttentionShape& shape, std::int64_t hidden)
   return p;
 }
 
-/// Beside the projections: the convolution, one decay and one time step per value head, and the
-/// norm of a head's output.
+/// In addition to the projections: the convolution, one decay and one time step per value head, and
+/// the norm of a head's output.
 BlockParameters linear_parameters(const LinearAttention& linear, std::int64_t hidden) {
   const std::int64_t projections = hidden * (linear.projected() + linear.values());
   return {projections + linear.convolved() * linear.conv + std::int64_t{2} * linear.value_heads,
@@ -70,7 +70,7 @@ std::int64_t shared_parameters(const MoeModel& model) {
          (model.shared_gate ? model.hidden : 0);
 }
 
-/// Of one expert, with its biases.
+/// Parameters of one expert, with its biases.
 std::int64_t routed_parameters(const MoeModel& model) {
   const std::int64_t biases =
       std::int64_t{model.expert_matrices - 1} * model.expert_ffn + model.hidden;
@@ -83,7 +83,7 @@ BlockParameters moe_parameters(const MoeModel& model, std::int64_t experts) {
           routed_parameters(model) * experts};
 }
 
-/// Of a layer; its norm, as wide as the model, by itself.
+/// Adds the block of a layer; its norm, as wide as the model, by itself.
 void add_block(Parameters& p, const MoeModel& model, int layer, BlockKind block,
                std::int64_t experts) {
   p.norms += model.hidden;
@@ -143,9 +143,8 @@ LayerBlocks blocks_of_layer(const MoeModel& model, int layer) {
 void require_whole(const MoeModel& model) {
   const std::string missing = model.missing_of_whole();
   if (missing.empty()) return;
-  throw Error(
-      fmt::format("the model '{}' is no whole model: its file lacks {}", model.name, missing),
-      "add them, or choose a model that has them (models/README.md)");
+  throw Error(fmt::format("the model '{}' is incomplete: its file lacks {}", model.name, missing),
+              "add them, or choose a model that has them (models/README.md)");
 }
 
 Parameters parameters_of(const MoeModel& model) { return count_parameters(model, model.experts); }

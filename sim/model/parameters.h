@@ -20,14 +20,14 @@ struct Parameters {
   std::int64_t shared = 0;
   std::int64_t routed = 0;
   std::int64_t mtp = 0;       // whole multi-token-prediction layers
-  std::int64_t head = 0;      // 0 where it is the embedding's weights
+  std::int64_t head = 0;      // 0 if it is the embedding's weights
   std::int64_t main() const;  // without mtp, as models are published
   std::int64_t total() const { return main() + mtp; }
 };
 
 /// All parameters. Throws Error when the file describes no whole model (as all functions here).
 Parameters parameters_of(const MoeModel& model);
-/// Those that one token meets: top_k of the routed experts.
+/// Parameters that one token meets: top_k of the routed experts.
 Parameters active_parameters_of(const MoeModel& model);
 
 /// The blocks of one layer in their order; either may be missing in layers of a hybrid.
@@ -45,8 +45,9 @@ struct BlockParameters {
   std::int64_t total() const { return split + whole + routed; }
 };
 
-/// Of the block of one layer; of embedding and head, whatever the layer. A tied head has its norm
-/// alone: it shares the embedding's weights (a stage that has both not, has a copy of them).
+/// Parameters of the block of one layer; of embedding and head, whatever the layer. A tied head has
+/// only its norm: it shares the embedding's weights (a stage that has both not, has a copy of
+/// them).
 BlockParameters block_parameters(const MoeModel& model, int layer, BlockKind kind);
 
 /// The number of the layer that this one is like: a multi-token-prediction layer is like the last.

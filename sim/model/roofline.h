@@ -30,17 +30,17 @@ struct Roofline {
   double memory = 1;      // the same of the bandwidth
   double sharpness = std::numeric_limits<double>::infinity();  // of the corner; the larger of both
   // GEMMs:
-  double half_sum = 0;    // by the length of their sums: k, or the rows for gradients by weights
-  double group_rows = 0;  // that each group with rows computes besides, where there are many
-  double wgrad = 1;       // efficiency of gradients by weights / of other products
+  double half_sum = 0;    // by the length of their sums: k, or the rows for weight gradients
+  double group_rows = 0;  // that each group with rows computes besides, if there are many
+  double wgrad = 1;       // efficiency of weight gradients / of other products
   // Attention:
   double half_keys = 0;   // by the keys per query
   double half_width = 0;  // by the mean of both widths per head
-  double uneven = 1;      // efficiency where queries and values differ in width (MLA) / elsewhere
+  double uneven = 1;      // efficiency if queries and values differ in width (MLA) / elsewhere
   double backward = 1;    // efficiency of the backward pass / of the forward pass
 
-  /// For a peak of the kernel's type and a bandwidth of the memory; `more`: bytes beside those of
-  /// its operands.
+  /// For a peak of the kernel's type and a bandwidth of the memory; `more`: bytes in addition to
+  /// those of its operands.
   KernelTime time(const Kernel& kernel, const OpType& op, FlopsPerSecond peak,
                   BytesPerSecond bandwidth, Bytes more = Bytes(0)) const;
 };
@@ -48,11 +48,11 @@ struct Roofline {
 /// Rooflines of a GPU that were fitted to measured kernels.
 struct FittedKernels {
   using ByType = std::map<DataType, Roofline>;
-  ByType gemm;          // of one group, and of many where there is no other
+  ByType gemm;          // of one group, and of many if there is no other
   ByType grouped_gemm;  // of several groups
   ByType attention;
 
-  /// Null where nothing was fitted.
+  /// Null if nothing was fitted.
   const Roofline* find(const Kernel& kernel) const;
 };
 

@@ -22,7 +22,7 @@ const std::string other_dies = "others";
 /// How changes are called in messages.
 std::string flag_of(const std::string& software) { return "software " + software; }
 
-/// Of {name: ...}: `changes` of each.
+/// Reads {name: ...}: `changes` of each.
 template <class Read>
 Software::Changes read_each(const YamlMap& map, const std::string& key, const Read& changes) {
   Software::Changes all;
@@ -50,7 +50,7 @@ Software::Changes read_kept(const YamlMap& map, const std::string& software) {
   });
 }
 
-/// Of {name: number}: a change of `path` each.
+/// Reads {name: number}: a change of `path` each.
 Software::Changes read_numbers(const YamlMap& map, const std::string& key, Range range,
                                const Override& change) {
   return read_each(map, key, [&](const YamlValue& value) {
@@ -60,7 +60,7 @@ Software::Changes read_numbers(const YamlMap& map, const std::string& key, Range
   });
 }
 
-/// Of {name: {key: value}}: a change of each key below `place`.
+/// Reads {name: {key: value}}: a change of each key below `place`.
 Software::Changes read_parameters(const YamlMap& map, const std::string& key, Override change) {
   return read_each(map, key, [&, place = change.path](const YamlValue& value) {
     std::vector<Override> changes;

@@ -23,7 +23,7 @@ struct ExchangesNextToKernels {
 /// Without any of it nothing but the plan takes time.
 struct Software {
   std::string name, description, source;
-  std::vector<std::string> files;  // that say it: its own, then those that it is based on
+  std::vector<std::string> files;  // that say it: its own, then the files that it is based on
   HostModel host;
   int gradient_bytes = 2, optimizer_bytes = 12, update_bytes = 0;  // per parameter
   bool overlaps_gradients = false, overlaps_parameters = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of a training iteration move beside their operands.
+// What the kernels of a training iteration move in addition to their operands.
 #pragma once
 
 #include "sim/model/kernel.h"
@@ -8,8 +8,8 @@ namespace moesim {
 
 /// Zero: nothing is added, as for the kernels of a step.
 struct TrainingTraffic {
-  /// Bytes per weight that a gradient by weights reads and writes, in place of one write in its own
-  /// type: 8 where it adds to a main gradient in fp32 (Megatron's gradient accumulation fusion).
+  /// Bytes per weight that a weight gradient reads and writes, in place of one write in its own
+  /// type: 8 if it adds to a main gradient in fp32 (Megatron's gradient accumulation fusion).
   double per_weight = 0;
   /// Bytes per element to quantize what an 8-bit product multiplies with weights or gradients,
   /// before the product; and the kernels for it.
@@ -20,7 +20,7 @@ struct TrainingTraffic {
   /// Each kernel of an op that is several (docs/host.md) takes its own launch on the GPU.
   bool each_kernel = false;
 
-  /// Beside memory_traffic_of(kernel), at the same time.
+  /// In addition to memory_traffic_of(kernel), at the same time.
   Bytes of_gradient(const Kernel& kernel, const OpType& op) const;
   /// Before the kernel. An input is quantized once for the forward pass, in both layouts; a
   /// gradient once for both of its products, before that by inputs. Each group has its own scales

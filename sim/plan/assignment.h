@@ -50,8 +50,8 @@ class Assignment {
         source.index() * static_cast<std::size_t>(placement_.experts()) + expert.index();
     return {shares_.data() + first_share_[i], first_share_[i + 1] - first_share_[i]};
   }
-  /// The `ranks` ranks from `first` on, renumbered from 0, as are their slots. Throws Error where
-  /// one of them uses a slot of another rank, or an expert has no slot among them.
+  /// The `ranks` ranks from `first` on, renumbered from 0, as are their slots. Throws Error if one
+  /// of them uses a slot of another rank, or an expert has no slot among them.
   Assignment part(GpuId first, int ranks) const;
   /// One assignment after the other: the ranks and slots of each are renumbered to follow those of
   /// the one before. All have the same experts.

@@ -25,14 +25,14 @@ class SimulatedBackend : public Backend {
   virtual Timeline run(const PricedPlan& plan) = 0;
   Timeline run(const Plan& plan) override { return run(PricedPlan(plan, topology_)); }
 
-  /// How long a run is likely to take on one core, to an order of magnitude; 0 where that is short.
+  /// How long a run is likely to take on one core, to an order of magnitude; 0 if that is short.
   virtual Seconds likely_time(const PricedPlan& /*plan*/) const { return Seconds(0); }
   /// Told now and then, during a run that may be long, what part of it is done.
   using Watch = std::function<void(double part)>;
   void watch(Watch watch) { watch_ = std::move(watch); }
 
  protected:
-  /// Empty where nobody watches.
+  /// Empty if nobody watches.
   const Watch& watch() const { return watch_; }
 
  private:

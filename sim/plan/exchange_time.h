@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an exchange costs: its use of the links, and its closed-form times alone and among others.
+// What an exchange costs: its use of the links, and its closed-form times by itself and among
+// others.
 #pragma once
 
 #include <memory>
@@ -33,18 +34,18 @@ struct PricedExchange {
 
   Seconds start() const { return alone.overhead + alone.latency; }
 };
-/// Shared by all who need it, since it takes long to work out.
+/// Shared by all who need it, because it takes long to work out.
 using ExchangePrice = std::shared_ptr<const PricedExchange>;
 
 ExchangePrice price(const Topology& topology, const GroupTraffic& traffic,
                     const Carrier& carrier = {});
-/// Of a matrix over all GPUs.
+/// Takes a matrix over all GPUs.
 ExchangePrice price(const Topology& topology, const ByteMatrix& traffic,
                     const Carrier& carrier = {});
 
 /// How long exchanges take that all join together and share the links evenly: every link serves
 /// those with bytes for it by processor sharing, each from its own start() on, and an exchange ends
-/// with its last link. One alone takes alone.total().
+/// with its last link. A single one takes alone.total().
 std::vector<Seconds> shared_times(const std::vector<ExchangePrice>& exchanges);
 
 }  // namespace moesim

@@ -9,7 +9,7 @@
 namespace moesim {
 
 /// The exchanges of every fused kernel of a plan, ascending: those of one dispatch or combine, of
-/// all communicators and phases. None where transports are not fused.
+/// all communicators and phases. None if transports are not fused.
 std::vector<std::vector<OpId>> fused_kernels(const Plan& plan);
 
 }  // namespace moesim

@@ -15,7 +15,7 @@
 
 namespace moesim {
 
-/// GPUs in ascending order. Copies share one list, since most ops of a plan run on few groups.
+/// GPUs in ascending order. Copies share one list, because most ops of a plan run on few groups.
 class Group {
  public:
   Group();
@@ -46,13 +46,13 @@ class Group {
            std::int64_t{back().value} - front().value == static_cast<std::int64_t>(size()) - 1;
   }
   bool contains(GpuId gpu) const { return member(gpu) < size(); }
-  /// Which member a GPU is; size() where it is none.
+  /// Which member a GPU is; size() if it is none.
   std::size_t member(GpuId gpu) const {
     if (empty() || gpu < front() || gpu > back()) return size();
     const std::size_t at = first_from(gpu);
     return (*this)[at] == gpu ? at : size();
   }
-  /// The first member that is a GPU or one behind it; size() where there is none.
+  /// The first member that is a GPU or one behind it; size() if there is none.
   std::size_t first_from(GpuId gpu) const {
     if (has_no_gaps() && front() <= gpu && gpu <= back()) {
       return static_cast<std::size_t>(gpu.value - front().value);

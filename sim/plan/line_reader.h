@@ -26,7 +26,7 @@ struct ListRoom {
       : granted(to_any), left(to_any + 64 * static_cast<std::int64_t>(file_bytes)) {}
 };
 
-/// The words of one line; every getter throws LineMistake where the text does not fit.
+/// The words of one line; every getter throws LineMistake if the text does not fit.
 class LineReader {
  public:
   /// `room` must outlive it.
@@ -68,7 +68,7 @@ class LineReader {
   /// Takes room for so many numbers that `part` stands for.
   void take_room(std::string_view part, std::int64_t numbers) const;
 
-  /// A mistake at the start of `part`, which must lie within the line.
+  /// A mistake at the start of `part`, which must be within the line.
   [[noreturn]] void fail(std::string_view part, std::string message, std::string hint = "") const;
 
  private:

@@ -27,8 +27,8 @@ struct Loss {
   bool any() const;
   double dropped_part() const;
   double replaced_part() const;
-  /// "drops 18 %", "replaces 3 %", "fp8 rows", "compresses 50x", joined by commas; empty where
-  /// nothing is lost.
+  /// "drops 18 %", "replaces 3 %", "fp8 rows", "compresses 50x", joined by commas; empty if nothing
+  /// is lost.
   std::string text() const;
   bool operator==(const Loss&) const = default;
 };

@@ -14,7 +14,7 @@ class OpOrder {
  public:
   explicit OpOrder(const Plan& plan);
   /// Whether `b` on a GPU waits for `a` on that GPU, directly or through others. An exchange is on
-  /// all its GPUs at once. Fast where one of them is a kernel.
+  /// all its GPUs at once. Fast if one of them is a kernel.
   bool precedes(OpId a, OpId b, GpuId gpu);
 
  private:
@@ -24,7 +24,7 @@ class OpOrder {
 
   const Plan& plan_;
   PartGraph graph_;
-  std::vector<std::vector<PartId>> followers_;  // [part] those that wait for it
+  std::vector<std::vector<PartId>> followers_;  // [part] the parts that wait for it
   std::vector<std::size_t> position_;           // [part] in the graph's order
   std::vector<std::uint32_t> seen_;             // [part] the last search that met it
   std::vector<PartId> open_;

@@ -12,8 +12,8 @@ namespace moesim {
 /// it, so that sums over the ops of a plan stay exact.
 inline constexpr double most_op_bytes = 9007199254740992.;  // 2^53
 
-/// Of a kernel, or an exchange of so many units, that moves more than most_op_bytes; empty: it does
-/// not.
+/// Complains of a kernel, or an exchange of so many units, that moves more than most_op_bytes;
+/// empty: it does not.
 std::string size_mistake(const Kernel& kernel);
 std::string size_mistake(double units, Bytes unit);
 

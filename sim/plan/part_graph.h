@@ -24,10 +24,10 @@ class PartGraph {
     return PartId(first.value + (plan_[op].exchange() ? 0 : static_cast<std::int64_t>(member)));
   }
   OpId op(PartId part) const { return op_[part.index()]; }
-  /// Those that a part waits for; some may be listed twice.
+  /// Parts that a part waits for; some may be listed twice.
   const std::vector<PartId>& before(PartId part) const { return before_[part.index()]; }
   const std::vector<std::vector<PartId>>& before() const { return before_; }  // [part]
-  /// Every part behind those that it waits for.
+  /// Every part behind the parts that it waits for.
   const std::vector<PartId>& order() const { return order_; }
 
  private:

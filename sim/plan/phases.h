@@ -14,7 +14,7 @@ namespace moesim {
 std::vector<std::vector<OpId>> exchange_phases(const Plan& plan);
 
 /// Whether an op is what a GPU needs at least for the token exchange that follows it in the plan,
-/// however few bytes that moves: host work on the copy stream, beside the exchange. What waits for
+/// however few bytes that moves: host work on the copy stream, during the exchange. What waits for
 /// the exchange waits for both.
 bool is_minimum_time(const Op& op);
 

@@ -14,7 +14,8 @@ Placement::Placement(int experts, const SlotTable& experts_of) : first_slot_{0} 
   if (experts < 1) throw Error(fmt::format("a placement needs an expert or more, not {}", experts));
   std::size_t all_slots = 0;
   for (const auto& of_gpu : experts_of) all_slots += of_gpu.size();
-  // Of more experts than slots one of the first has none: no memory for a number that is a mistake.
+  // If there are more experts than slots, one of the first has none: no memory for a number that is
+  // a mistake.
   slots_of_.resize(std::min(static_cast<std::size_t>(experts), all_slots + 1));
   for (std::size_t gpu = 0; gpu < experts_of.size(); ++gpu) {
     for (const ExpertId expert : experts_of[gpu]) {

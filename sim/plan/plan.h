@@ -25,8 +25,8 @@ enum class Stream : std::uint8_t {
   compute,
   ep,     // token exchanges ...
   param,  // expert parameters and gradients within an EP group
-  copy,   // kernels beside those of compute
-  ep_2,   // ... and those that overlap them
+  copy,   // kernels next to those of compute
+  ep_2,   // ... and kernels that overlap them
   dp,     // gradients between replicas, which no exchange of parameters has to wait for
   tp,     // within a tensor-parallel group
   cp,     // within a context-parallel group
@@ -64,8 +64,8 @@ struct RowMove {
   bool operator==(const RowMove&) const = default;
 };
 
-/// A kernel on every GPU of a group, each by itself: they differ in their sizes alone. Copies share
-/// them, since microbatches repeat the same kernels.
+/// A kernel on every GPU of a group, each by itself: they differ only in their sizes. Copies share
+/// them, because microbatches repeat the same kernels.
 class Kernels {
  public:
   Kernels();  // nothing to do
@@ -92,14 +92,14 @@ class Kernels {
 ///
 /// Row and column i of `traffic` are the i-th member of the op's group. Entry (i, j) is what member
 /// i sends to member j; where `transposed`, what j sends to i. So the way there and the way back,
-/// forward and backward share the entries of one matrix. They do not share a price, since links may
-/// differ by direction.
+/// forward and backward share the entries of one matrix. They do not share a price, because links
+/// may differ by direction.
 ///
 /// `rounds` steps follow each other inside one collective, as a ring of n ranks has 2 (n - 1) for
 /// an all-reduce and n - 1 for an all-gather or a reduce-scatter; the matrix has the bytes of all
 /// of them. With the overhead o [s] of an exchange and the latency l [s] of a step,
 ///   time = o + rounds x l + the bytes of all rounds on the busiest link / its bandwidth,
-/// since the collective is launched once and its steps overlap in parts of the message. Every
+/// because the collective is launched once and its steps overlap in parts of the message. Every
 /// fidelity lets overhead and latency pass at the start, then the bytes of all rounds flow.
 struct Exchange {
   ByteMatrix traffic;         // members x members
@@ -149,7 +149,7 @@ struct Plan {
   std::string name;
   int gpus = 0;
   std::vector<Op> ops;
-  Transports transports = {};  // what carries its exchanges where they are simulated
+  Transports transports = {};  // what carries its exchanges if they are simulated
 
   OpId add(Op op);
   const Op& operator[](OpId id) const { return ops[id.index()]; }
@@ -157,8 +157,8 @@ struct Plan {
 };
 
 /// [op] what carries the exchanges of a plan. Tokens go by Transports::tokens, on their way back by
-/// its `combine`; the first op of a dispatch or combine starts a kernel that the others go on with
-/// where the transport is fused.
+/// its `combine`; the first op of a dispatch or combine starts a kernel that the others continue
+/// with if the transport is fused.
 std::vector<Carrier> carriers_of(const Plan& plan);
 
 /// Per op the ops that must end, on the GPUs that both run on, before it starts there: its `after`
@@ -166,8 +166,8 @@ std::vector<Carrier> carriers_of(const Plan& plan);
 /// range (see check_plan).
 std::vector<std::vector<OpId>> dependencies(const Plan& plan);
 
-/// An order in which every op follows its dependencies (lowest id first among those that are
-/// ready). Throws Error naming an op of the cycle when there is none.
+/// An order in which every op follows its dependencies (lowest id first among the ready ones).
+/// Throws Error naming an op of the cycle when there is none.
 std::vector<OpId> topological_order(const Plan& plan);
 
 /// Structural rules: ids in range, streams fit the work (runs_kernels), one kernel or one per

@@ -18,7 +18,7 @@ class PricedPlan {
 
   const Plan& plan() const { return plan_; }
   const Topology& topology() const { return topology_; }
-  /// Of an exchange.
+  /// The price of an exchange.
   const ExchangePrice& operator[](OpId exchange) const { return prices_[exchange.index()]; }
 
  private:

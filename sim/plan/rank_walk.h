@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots that serve the choices of one rank, where an assignment is split.
+// The slots that serve the choices of one rank, if an assignment is split.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,7 @@ class alignas(64) SharedLink {
 
   Seconds now_;
   Seconds share_;                                // that each has had since the link was last idle
-  boost::container::small_vector<Job, 1> jobs_;  // the next to end last; most often one alone
+  boost::container::small_vector<Job, 1> jobs_;  // the next to end last; most often only one
 };
 
 }  // namespace moesim

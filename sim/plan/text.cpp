@@ -37,8 +37,8 @@ std::string quoted(const std::string& name) {
   return text + "\"";
 }
 
-/// What an op is and where it runs: `fc1-wgrad compute layer 3 backward experts`, with its label
-/// where its type does not give it, and what is not 0.
+/// What an op is and where it runs: `fc1-wgrad compute layer 3 backward experts`, with its label if
+/// its type does not give it, and what is not 0.
 std::string key_text(const Op& op) {
   const OpKey& key = op.key;
   std::string text = name_of(OpType{key.kind, key.role, Pass::forward});
@@ -62,7 +62,7 @@ std::string traits_text(const Exchange& exchange) {
   return text;
 }
 
-/// Bytes by the GPUs that they leave, also where the matrix is kept turned round.
+/// Bytes by the GPUs that they leave, also if the matrix is kept turned round.
 void append_exchange_lines(std::string& text, const Op& op) {
   const Exchange& exchange = *op.exchange();
   auto out = std::back_inserter(text);

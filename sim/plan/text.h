@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Of the text form: other versions are refused.
+/// Version of the text form: other versions are refused.
 inline constexpr int plan_text_version = 2;
 
 /// One line per op, one indented line per matrix row; see docs/plan-format.md.

@@ -62,7 +62,7 @@ void for_each_wait(const Plan& plan, Visit visit) {
     OpId op{-1};
     std::size_t member = 0;
   };
-  // Stream by stream, since an op looks at one stream of many GPUs that follow each other.
+  // Stream by stream, because an op looks at one stream of many GPUs that follow each other.
   const auto gpus = static_cast<std::size_t>(plan.gpus);
   std::vector<Last> last(gpus * stream_count);
   std::vector<OpId> on_stream;  // per member of the op, what is before it on its stream

@@ -12,7 +12,7 @@
 namespace moesim {
 namespace {
 
-/// One kind's mechanism: its name alone, or {kind: name, parameters ...}.
+/// One kind's mechanism: only its name, or {kind: name, parameters ...}.
 template <class Interface, class Context>
 Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind,
                                      const std::vector<Mechanism<Interface, Context>>& table) {
@@ -24,7 +24,7 @@ Chosen<Interface, Context> mechanism(const YamlMap& map, const std::string& kind
   const auto name = value->is_map() ? params.get("kind") : value;
   const std::size_t index = name ? static_cast<std::size_t>(name->choice(names)) : 0;
   if (!name || (name->is_scalar() && name->string() != names[index])) {
-    for (const std::string& key : params.keys()) params.find(key);  // one mistake is told once
+    for (const std::string& key : params.keys()) params.find(key);  // one mistake is reported once
     return {};
   }
   return {names[index], table[index].read(params), table[index].needs_tokens,
@@ -49,7 +49,7 @@ Chosen<Dispatch, DispatchContext> dispatch(const YamlMap& map, int sms) {
   return chosen;
 }
 
-/// Null where it is ideal.
+/// Null if it is ideal.
 TransportPtr find_transport(
     const std::string& name,
     const std::function<std::vector<Override>(const std::string&)>& overrides_of) {
@@ -87,8 +87,8 @@ Chosen<Schedule, ScheduleContext> schedule(const YamlMap& map) {
   return chosen;
 }
 
-/// That of the dispatch where the policy names none, or where a change has put another dispatch in
-/// the place of the one that the named transport was for.
+/// That of the dispatch if the policy names none, or if a change has put another dispatch in the
+/// place of the one that the named transport was for.
 std::string transport_of(const YamlMap& map, const std::string& dispatch,
                          const std::vector<Override>& overrides) {
   const auto changed = [&](const char* path) {

@@ -38,7 +38,7 @@ std::size_t sum_of(const std::vector<Place>& places) {
   return sum < gap ? 0 : sum - gap;
 }
 
-/// Cuts the widest names until `more` characters fit beside them.
+/// Cuts the widest names until `more` characters fit next to them.
 void cut_keys(const Table& table, std::vector<Place>& places, std::size_t width, std::size_t more) {
   while (sum_of(places) + more > width) {
     Place* widest = nullptr;

@@ -20,7 +20,7 @@ struct TableLayout {
 std::string laid_out(const Table& table, const TableLayout& layout,
                      std::vector<std::string>& left_out);
 
-/// Lines of at most `width` characters where words allow; what follows the first line of a comment
+/// Lines of at most `width` characters if words allow; what follows the first line of a comment
 /// begins with "#   ".
 std::string wrapped_lines(const std::string& text, int width);
 

@@ -14,7 +14,7 @@ std::string duration_text(double seconds);
 /// "1.5 steps/s, 12 s left"; the first `seconds` took `done` of all, in `count` parts.
 std::string pace_text(double seconds, double done, double count, const std::string& part);
 
-/// Shown on terminals alone, not with --quiet, and only for work that takes over two seconds. The
+/// Shown only on terminals, not with --quiet, and only for work that takes over two seconds. The
 /// line goes when this does.
 class ProgressLine {
  public:

@@ -55,7 +55,7 @@ void sort_rows(Table& table, const std::string& sort) {
   std::ranges::stable_sort(table.rows, before);
 }
 
-/// The keys, and of the others those that are asked for, in that order and in one block.
+/// The keys, and of the others the requested ones, in that order and in one block.
 Table chosen_columns(const Table& table, const std::vector<std::string>& wanted) {
   std::vector<std::size_t> picks;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {

@@ -18,11 +18,11 @@ struct PrintStyle {
   int width = 0;  // of the terminal; 0: nothing is left out or wrapped
   bool color = false;
   bool hint = true;                       // at the end: which columns were left out
-  std::vector<std::string> columns = {};  // those that are asked for, in this order
+  std::vector<std::string> columns = {};  // the requested ones, in this order
   std::string sort = {};                  // by this column; "-" before it: descending
 };
 
-/// Lines that are no table go to `beside` where `text` is for a program.
+/// Lines that are not part of a table go to `beside` where `text` is for a program.
 struct Rendered {
   std::string text, beside;
 };

@@ -41,14 +41,14 @@ struct TableColumn {
   enum class Kind {
     key,     // names the row: to the left, in every block, always shown
     prose,   // sentences: to the left, always shown, wrapped on a narrow terminal
-    figure,  // to the right; the first ones are shown where a terminal is too narrow for all
+    figure,  // to the right; the first ones are shown if a terminal is too narrow for all
     words    // as a figure, but to the left
   };
   std::string name;
   Kind kind = Kind::figure;
-  int block = 0;        // columns of a block stand beside each other, with the keys before them
-  bool telling = true;  // false: no row has something to say; shown only where it is asked for
-  std::string id = {};  // for programs and flags, where another column has the name
+  int block = 0;        // columns of a block are next to each other, with the keys before them
+  bool telling = true;  // false: no row has something to say; shown only if it is asked for
+  std::string id = {};  // for programs and flags, if another column has the name
   bool operator==(const TableColumn&) const = default;
 };
 

@@ -19,7 +19,7 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != 0;
 }
 
-/// Characters of a line, 0 where there is no terminal or it has no size.
+/// Characters of a line, 0 if there is no terminal or it has no size.
 int columns_of(std::FILE* stream) {
   winsize size{};
   const int file = ::fileno(stream);

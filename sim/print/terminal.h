@@ -10,12 +10,11 @@ namespace moesim {
 /// terminals without one.
 bool is_terminal(std::FILE* stream);
 
-/// Characters of a line; 0, for any number, where the stream is no terminal. The variable COLUMNS
-/// says it for both, where it is set.
+/// Characters of a line; 0, for any number, if the stream is not a terminal. The variable COLUMNS
+/// says it for both, if it is set.
 int terminal_width(std::FILE* stream);
 
-/// Terminals alone, and neither where NO_COLOR is set (https://no-color.org) nor where TERM is
-/// dumb.
+/// Only terminals, and neither where NO_COLOR is set (https://no-color.org) nor where TERM is dumb.
 bool takes_color(std::FILE* stream);
 
 /// Whether nobody wants to see progress and hints (--quiet), in all of the process.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token exchanges alone against the least that any dispatch needs, one line per policy.
+// Token exchanges by themselves against the least that any dispatch needs, one line per policy.
 #pragma once
 
 #include <set>
@@ -32,9 +32,8 @@ struct PolicyBounds {
   BoundSums sums;
 };
 
-/// Phases, time of the token exchanges alone, the sum of their lower bounds, the movement nearest
-/// to its own, bytes between hosts beside the least, perfect deduplication, and bytes per link
-/// class.
+/// Phases, time of only the token exchanges, the sum of their lower bounds, the movement nearest to
+/// its own, bytes between hosts and the least, perfect deduplication, and bytes per link class.
 Table bounds_table(const std::vector<PolicyBounds>& policies);
 
 }  // namespace moesim

@@ -10,8 +10,8 @@
 namespace moesim {
 
 /// Parts of the mean GPU's step. The first six add up to the step, so every moment counts once:
-/// everything but compute is time with an idle compute stream, and where several exchanges run at
-/// once the first of the list counts.
+/// everything but compute is time with an idle compute stream, and if several exchanges run at once
+/// the first of the list counts.
 struct Breakdown {
   Seconds compute;    // the compute stream works
   Seconds tokens;     // token exchanges move data, or their minimum times pass

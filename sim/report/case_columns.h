@@ -45,10 +45,10 @@ struct ColumnBlock {
   CaseColumns columns;
 };
 
-/// Of MoE layers by themselves: times and what binds them; what is moved and held.
+/// Columns of MoE layers by themselves: times and what binds them; what is moved and held.
 std::vector<ColumnBlock> layer_blocks();
-/// Of training iterations: times and rates; the parts of the mean GPU's iteration; the memory of
-/// the fullest GPU, if it is known.
+/// Columns of training iterations: times and rates; the parts of the mean GPU's iteration; the
+/// memory of the fullest GPU, if it is known.
 std::vector<ColumnBlock> iteration_blocks(const std::vector<ShownCase>& cases);
 
 }  // namespace moesim

@@ -37,7 +37,7 @@ struct CaseResult {
   std::vector<Pictures> pictures = {};  // none or one
   GpuCosts costs = {};
   MigrationTwin twin = {};
-  std::optional<CaseIntervals> intervals = {};  // where they are asked for
+  std::optional<CaseIntervals> intervals = {};  // if they are asked for
 
   bool ran() const { return unsuitable.empty(); }
   int gpus() const { return topology->gpu_count(); }

@@ -44,7 +44,7 @@ bool compare(const AnyCase& a, const AnyCase& b, bool across) {
   return a.fidelity == b.fidelity && (across || a.topology == b.topology);
 }
 
-/// The first of those that `c` is compared with, on recorded routing if there is one.
+/// The first of the cases that `c` is compared with, on recorded routing if there is one.
 std::size_t first_with(const AnyCases& cases, const AnyCase& c, bool across, bool that_ran) {
   const auto find = [&](bool recorded) {
     return std::ranges::find_if(cases, [&](const AnyCase& other) {

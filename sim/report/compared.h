@@ -13,7 +13,7 @@
 
 namespace moesim {
 
-/// What a case stands against, by places in the list of cases.
+/// What a case is compared with, by places in the list of cases.
 struct Compared {
   std::size_t baseline = 0;                  // itself if it did not run
   double speedup = 1;                        // time per token of the baseline over its own

@@ -22,7 +22,7 @@ bool differ(const std::vector<ShownCase>& cases, std::string CaseName::*name) {
       cases, [&](const ShownCase& c) { return c.of.name.*name != cases.front().of.name.*name; });
 }
 
-/// What names a case: the fidelity only where cases differ in it, of iterations also the topology.
+/// What names a case: the fidelity only if cases differ in it, of iterations also the topology.
 CaseColumns keys_of(const std::vector<ShownCase>& cases) {
   CaseColumns keys;
   const auto add = [&](const char* title, std::string CaseName::*name) {

@@ -76,7 +76,7 @@ class PathWalk {
     return before;
   }
 
-  /// Of the participants that joined an exchange before this one.
+  /// The mean wait of the participants that joined an exchange before this one.
   Seconds mean_wait(PathPlace slowest) const {
     const auto& when = timeline_.ops[slowest.op.index()];
     Seconds sum;

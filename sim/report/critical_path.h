@@ -21,9 +21,9 @@ const char* name_of(PathWait wait);
 /// A stretch of the path that belongs to one op.
 ///  - A kernel counts from its start to its end.
 ///  - An exchange counts from the joining of its slowest participant, `slowest`, to its end on
-///    `gpu`. Where these differ, `gpu` waited for a straggler, and the path goes on with what that
-///    one waited for. Where participants leave one after the other (`flow`), those that `gpu` sends
-///    to or receives from count, if they joined before it left.
+///    `gpu`. If these differ, `gpu` waited for a straggler, and the path continues with what
+///    that one waited for. If participants leave one after the other (`flow`), the ones that
+///    `gpu` sends to or receives from count, if they joined before it left.
 ///  - `idle`: no op of the plan explains why the op began no earlier.
 struct PathSegment {
   OpId op;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups the ops of a layer into phases and kernels, simulates phases alone and inside the layer.
+// Groups the ops of a layer into phases and kernels, simulates phases by themselves and inside the
+// layer.
 #include "sim/report/explain.h"
 
 #include <algorithm>
@@ -137,7 +138,7 @@ PhaseReport explain_phase(const PricedPlan& priced, const Ops& ops, const std::v
   std::set<std::vector<GpuId>> communicators;
   std::map<GpuId, int> exchanges;
   std::map<GpuId, Seconds> overheads, minimum;
-  Seconds overhead;  // the largest sum of a GPU: what goes on in a fused kernel has none
+  Seconds overhead;  // the largest sum of a GPU: what continues in a fused kernel has none
   LinkLoads loads;
   for (const OpId id : ops) {
     const Group& group = plan[id].group;

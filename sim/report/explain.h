@@ -40,8 +40,8 @@ struct ClassLoad {
 };
 
 /// A phase at one fidelity. `alone`: makespan of its exchanges without anything else. `in_layer`:
-/// from the last joining to the end of the exchange, or of the minimum time where that is later;
-/// the largest over GPUs.
+/// from the last joining to the end of the exchange, or of the minimum time if that is later; the
+/// largest over GPUs.
 struct PhaseTime {
   std::string fidelity;
   Seconds alone, in_layer;
@@ -93,7 +93,7 @@ struct BoundReport {
   Bytes between_hosts;  // that the plan moves
   Seconds overhead;     // of one exchange, the least
   LowerBound least;
-  std::vector<std::pair<std::string, Seconds>> achieved;  // per fidelity, alone
+  std::vector<std::pair<std::string, Seconds>> achieved;  // per fidelity, by itself
 
   Seconds bound() const { return overhead + least.time; }
 };

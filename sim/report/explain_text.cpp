@@ -163,8 +163,8 @@ Printout explain_text(const Explanation& e, const Topology& topology) {
     add(name + ": links (* the busiest of the phase)", link_table(e, pass, topology));
     add(name + ": times of the exchanges", time_table(e, pass));
   }
-  add("what no dispatch can beat, and all exchanges of the stage alone", bound_table(e));
-  std::string alone = "\nlayer alone:";
+  add("what no dispatch can beat, and all exchanges of the stage by themselves", bound_table(e));
+  std::string alone = "\nlayer by itself:";
   for (const auto& [fidelity, time] : e.layer) {
     alone += fmt::format("  {} {}", fidelity, to_string(time));
   }

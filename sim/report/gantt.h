@@ -43,9 +43,9 @@ struct Gantt {
   bool operator==(const Gantt&) const = default;
 };
 
-/// Every op of the step on a few GPUs. Where that is more than can be drawn two charts: the whole,
-/// folded, and every op of the middle of it. Of GPUs that compute the same layers the one that
-/// computes longest is shown; where all do, also the one that computes least, and GPU 0.
+/// Every op of the step on a few GPUs. If that is more than can be drawn, two charts: the whole,
+/// folded, and every op of the middle of it. Among GPUs that compute the same layers, the one that
+/// computes longest is shown; if all do, also the one that computes least, and GPU 0.
 std::vector<Gantt> gantts_of(const Plan& plan, const Timeline& timeline);
 
 }  // namespace moesim

@@ -93,12 +93,12 @@ int count(const YamlMap& map, const std::string& key, double least) {
   return static_cast<int>(map.integer(key, {least, 1 << 30}));
 }
 
-/// Of another document only this is told: that it lacks everything else is no news.
+/// For another document only this is reported: that it lacks everything else is not news.
 void check_format(const YamlDocument& doc, const YamlMap& map) {
   const char* needed = "a result of moesim-hw run --json is needed";
   const auto format = map.find("format");
   if (!format || !format->is_scalar()) {
-    map.value().error("is no result of moesim-hw: it does not tell its 'format'", needed);
+    map.value().error("is not a result of moesim-hw: it does not tell its 'format'", needed);
   } else if (format->string() != "moesim-hw-result") {
     format->error(fmt::format("'format' is '{}'", format->string()), needed);
   } else if (const std::int64_t written = map.integer("format_version", {1, 1 << 20});

@@ -11,8 +11,8 @@ namespace {
 bool starts_earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
 bool ends_before(const Interval& a, Seconds time) { return a.end <= time; }
 
-/// Merges runs that ascend: ops of one GPU and stream are in order but where passes are merged, and
-/// so are unions that are put together.
+/// Merges runs that ascend: ops of one GPU and stream are in order unless passes are merged, and so
+/// are unions that are put together.
 void sort_by_start(std::vector<Interval>& intervals) {
   std::vector<std::size_t> runs = {0};  // where each begins
   for (std::size_t i = 1; i < intervals.size(); ++i) {
@@ -53,7 +53,7 @@ Seconds length(const std::vector<Interval>& intervals) {
 }
 
 Seconds outside(const std::vector<Interval>& intervals, const std::vector<Interval>& busy) {
-  Seconds sum;  // of gaps: a difference of sums would leave rounding errors where there is nothing
+  Seconds sum;  // of gaps: a difference of sums would leave rounding errors if there is nothing
   for (const Interval& interval : intervals) {
     Seconds at = interval.start;
     auto it = std::lower_bound(busy.begin(), busy.end(), at, ends_before);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When GPUs were busy: unions of intervals and what lies outside them.
+// When GPUs were busy: unions of intervals and what is outside them.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,7 @@ namespace moesim {
 /// Intervals of every GPU: [gpu].
 using GpuIntervals = std::vector<std::vector<Interval>>;
 
-/// Puts one behind the others, as part of the last where it begins in that: their union is the
-/// same.
+/// Puts one behind the others, as part of the last if it begins in that: their union is the same.
 inline void add_interval(std::vector<Interval>& intervals, const Interval& interval) {
   if (!intervals.empty() && intervals.back().start <= interval.start &&
       interval.start <= intervals.back().end) {

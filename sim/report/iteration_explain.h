@@ -27,10 +27,10 @@ struct IterationExplanation {
   IterationTimes times;           // of the mean GPU
   std::vector<RankReport> ranks;  // [GPU]
   std::vector<PathSegment> path;
-  std::optional<TurnTimes> turns;  // of the mean GPU, where there is a pipeline
+  std::optional<TurnTimes> turns;  // of the mean GPU, if there is a pipeline
   PathSums sums;                   // of the path
   TimeBounds bounds;
-  std::vector<Elasticity> elasticities;  // empty where they were not asked for
+  std::vector<Elasticity> elasticities;  // empty if they were not asked for
 };
 
 /// Tables: stages, turns, ranks (all of few, else the two extremes of each stage), memory by stage,

@@ -12,7 +12,7 @@ namespace {
 
 const LayerMetrics& total(const ShownCase& c) { return c.run().total; }
 const Breakdown& breakdown(const ShownCase& c) { return c.run().breakdown; }
-/// Of a sum over the steps.
+/// Divides a sum over the steps.
 Seconds per_step(const ShownCase& c, Seconds sum) { return Seconds(sum.value / c.steps()); }
 
 Cell bytes_per_step(const ShownCase& c, Bytes sum) {
@@ -50,7 +50,7 @@ Bytes parameter_bytes(const ShownCase& c) {
   return total(c).parameter_traffic.same_host + total(c).parameter_traffic.other_host;
 }
 
-/// A time of which a case may have none.
+/// A time that a case may lack.
 CaseColumn optional_time(const char* name, Seconds (*time)(const ShownCase& c)) {
   return {name, [time](const ShownCase& c) { return Cell(time(c)); },
           [time](const ShownCase& c) { return time(c) != Seconds(0); }};

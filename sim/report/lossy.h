@@ -9,9 +9,9 @@
 
 namespace moesim {
 
-/// Loss::text, "-" where nothing is lost.
+/// Loss::text, "-" if nothing is lost.
 Cell lossy_cell(const Loss& loss);
-/// Adds `lossy`, Loss::text; where it is not empty also `loss`, the figures behind it.
+/// Adds `lossy`, Loss::text; if it is not empty also `loss`, the figures behind it.
 void add_loss(nlohmann::ordered_json& json, const Loss& loss);
 
 }  // namespace moesim

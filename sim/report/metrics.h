@@ -64,7 +64,7 @@ struct LayerMetrics {
   bool operator==(const LayerMetrics&) const = default;
 };
 
-/// Of one step: what its token exchanges must move at least, and how long that takes.
+/// What the token exchanges of one step must move at least, and how long that takes.
 struct DedupBound {
   Seconds bound, step;
   Bytes least, moved;  // of rows that leave a host
@@ -97,13 +97,13 @@ struct IterationFigures {
   double load_max_over_mean = 0;            // see expert_load_max_over_mean
   std::int64_t ops = 0;                     // of a plan
   FullestGpu fullest = {};                  // of all iterations
-  std::vector<TurnTimes> stage_turns = {};  // where there is a pipeline: of the first iteration
+  std::vector<TurnTimes> stage_turns = {};  // if there is a pipeline: of the first iteration
 
   void add(const IterationTimes& other, double load);
   bool operator==(const IterationFigures&) const = default;
 };
 
-/// What a case came to, over all of its steps. Of MoE layers by themselves `layers`, `total`,
+/// What a case came to, over all of its steps. For MoE layers by themselves `layers`, `total`,
 /// `breakdown` and memory are filled; of training iterations `iteration`, and `layers`
 /// if they are asked for.
 struct RunMetrics {
@@ -115,10 +115,10 @@ struct RunMetrics {
   Loss loss = {};                             // what it computes less exactly than is stated
   Breakdown breakdown;                        // sum over steps
   PathSums path;                              // critical paths, sum over steps
-  std::optional<TimeBounds> bounds;           // where they are asked for: sum over steps
-  std::optional<Seconds> least;               // where it is asked for: least_time, sum over steps
-  std::optional<DedupBound> dedup;            // of the first step, where exchanges share links
-  std::vector<Elasticity> elasticities;       // of the first step, where they are asked for
+  std::optional<TimeBounds> bounds;           // if they are asked for: sum over steps
+  std::optional<Seconds> least;               // if it is asked for: least_time, sum over steps
+  std::optional<DedupBound> dedup;            // of the first step, if exchanges share links
+  std::vector<Elasticity> elasticities;       // of the first step, if they are asked for
   Seconds planning;                           // of the host, sum over layers and steps
   Bytes peak_memory;                          // of the fullest GPU in any step
   Bytes model_memory;                         // the same with all MoE layers of the model

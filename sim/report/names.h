@@ -10,7 +10,7 @@ namespace moesim {
 
 std::string gpu_name(const Topology& topology, GpuId gpu);
 
-/// "node0.nic0 -> leaf0"; what both names begin with is told once: "node0.gpu1 -> nic1".
+/// "node0.nic0 -> leaf0"; what both names begin with is written once: "node0.gpu1 -> nic1".
 std::string link_name(const Topology& topology, LinkId link);
 
 }  // namespace moesim

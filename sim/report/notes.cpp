@@ -14,7 +14,7 @@ bool has(const std::vector<std::string>& list, const std::string& text) {
 }
 
 /// The subject of a case's note: the policy, and the topology if the note does not hold on every
-/// one. Cases that were not run do not count, since they have no notes.
+/// one. Cases that were not run do not count, because they have no notes.
 std::string subject(const CaseResult& c, const std::string& note,
                     const std::vector<CaseResult>& cases) {
   const bool everywhere = std::all_of(cases.begin(), cases.end(), [&](const CaseResult& other) {

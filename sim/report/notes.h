@@ -9,8 +9,8 @@
 
 namespace moesim {
 
-/// The notes of the cases as lines that start with #. Each note stands once, with its policies, and
-/// with the topology where not all cases of a policy have it.
+/// The notes of the cases as lines that start with #. Each note is there once, with its policies,
+/// and with the topology if not all cases of a policy have it.
 std::string notes_below(const std::vector<CaseResult>& cases);
 
 }  // namespace moesim

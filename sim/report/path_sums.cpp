@@ -53,7 +53,7 @@ void add_time(TimeByResource& by, const std::string& name, Seconds time) {
   if (time > Seconds(0)) by[name] += time;
 }
 
-/// The link that an exchange alone loads longest, the lowest id of several; null: none.
+/// The link that an exchange by itself loads longest, the lowest id of several; null: none.
 const LinkUse* busiest(const LinkLoads& loads) {
   const auto most = std::ranges::max_element(loads.uses, {}, &LinkUse::time);
   return most == loads.uses.end() ? nullptr : &*most;
@@ -126,7 +126,7 @@ PathSums path_sums(const std::vector<PathSegment>& path, const PricedPlan& price
   for (const PathSegment& segment : path) {
     const Op& op = priced.plan()[segment.op];
     const Seconds time = segment.length();
-    // What no op explains is the host that had not issued it, where hosts take time.
+    // What no op explains is the host that had not issued it, if hosts take time.
     const bool host = segment.idle && gpus[segment.gpu.index()]->host.takes_time();
     const PathKind idle = host ? PathKind::host : PathKind::idle;
     const PathKind kind = segment.idle ? idle : path_kind_of(op);

@@ -38,7 +38,7 @@ const char* name_of(PathKind kind);
 PathKind path_kind_of(const Op& op);
 
 /// Time by what binds it: `compute`, `memory` and `launch` of kernels, `contention` (a kernel
-/// beside an exchange that slows it), `host`, `idle`, `minimum time`; of exchanges `overhead`,
+/// during an exchange that slows it), `host`, `idle`, `minimum time`; of exchanges `overhead`,
 /// `latency`, the class of the busiest link, and `shared CLASS`: what others on the link cost.
 using TimeByResource = std::map<std::string, Seconds>;
 
@@ -66,7 +66,7 @@ struct PathSums {
   bool operator==(const PathSums&) const = default;
 };
 
-/// Of the path of one timeline of the plan on these GPUs.
+/// Sums over the path of one timeline of the plan on these GPUs.
 PathSums path_sums(const std::vector<PathSegment>& path, const PricedPlan& plan,
                    const GpuModels& gpus);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reports draw of a case beside the figures of the tables: loads, traffic, links, who does
-// what when, memory over time. Schema in JSON: docs/report.md.
+// What reports draw of a case in addition to the figures of the tables: loads, traffic, links, who
+// does what when, memory over time. Schema in JSON: docs/report.md.
 #pragma once
 
 #include <array>
@@ -33,12 +33,12 @@ inline constexpr int traffic_kind_count = static_cast<int>(TrafficKind::stages) 
 /// Rows of routed experts, forward, by where they are computed.
 using RowsOfGpus = std::map<GpuId, std::int64_t>;
 
-/// Of one case, all its steps together; charts of time are of the first step.
+/// Pictures of one case, all its steps together; charts of time are of the first step.
 struct Pictures {
   int gpus = 0;
   int microbatches = 1;
   std::map<int, std::map<int, RowsOfGpus>> rows;  // [layer][step and microbatch]
-  /// [kind][sender, receiver]: blocks of successive GPUs where they are many.
+  /// [kind][sender, receiver]: blocks of successive GPUs if they are many.
   std::array<std::map<std::pair<int, int>, std::int64_t>, traffic_kind_count> traffic;
   int gpus_of_block = 1;
   std::vector<std::int64_t> link_bytes;  // [link]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures as JSON: integers of few digits in lists, since a report holds many of them.
+// Pictures as JSON: integers of few digits in lists, because a report holds many of them.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -22,8 +22,8 @@ int cells_of(int number, int size) { return (number + size - 1) / size; }
 std::int64_t whole_percent(double share) { return std::llround(100 * share); }
 std::int64_t nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
 
-/// Of one layer: the busiest GPU of every cell over the mean of those that compute the layer; -1
-/// where none does.
+/// For one layer: the busiest GPU of every cell over the mean of the GPUs that compute the layer;
+/// -1 if none does.
 Json by_gpu(const std::map<int, RowsOfGpus>& steps, int gpus, int per_cell) {
   RowsOfGpus sum;
   std::int64_t all = 0;
@@ -47,7 +47,7 @@ double max_over_mean_of(const RowsOfGpus& rows) {
                  : 0;
 }
 
-/// Of one layer: max / mean, the mean over the steps of a cell.
+/// For one layer: max / mean, the mean over the steps of a cell.
 Json by_step(const std::map<int, RowsOfGpus>& steps, int number, int per_cell) {
   const auto cells = static_cast<std::size_t>(cells_of(number, per_cell));
   std::vector<double> sum(cells, 0);

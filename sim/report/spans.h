@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GPUs did and when: charts and files of trace events are made of this alone.
+// What GPUs did and when: charts and files of trace events are made only of this.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ struct OpSpan {
 /// When the last participant has joined; of the op's intervals.
 Seconds moving_from(std::span<const Interval> times);
 
-/// Of those of `gpus` that take part, in their order; `times`: of the op, by member.
+/// Spans of the `gpus` that take part, in their order; `times`: of the op, by member.
 std::vector<OpSpan> spans_of(const Op& op, std::span<const Interval> times,
                              const std::vector<GpuId>& gpus);
 

@@ -147,7 +147,7 @@ class StepMetrics {
     add_load(loads_[op.key.layer], op, plan_.gpus);
   }
 
-  /// Of layers that each have a stage.
+  /// Metrics of layers that each have a stage.
   std::map<int, LayerMetrics> layers_of_stages() {
     const auto busy = compute_intervals(plan_, timeline_);
     close_layers();

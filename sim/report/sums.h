@@ -16,7 +16,7 @@ void add_to(std::vector<T>& sum, const std::vector<T>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
 }
 
-/// Largest / mean, 0 where there is no load: 1 is balanced.
+/// Largest / mean, 0 if there is no load: 1 is balanced.
 inline double max_over_mean(const std::vector<std::int64_t>& load) {
   const auto sum = std::accumulate(load.begin(), load.end(), std::int64_t{0});
   if (sum == 0) return 0;

@@ -10,7 +10,7 @@
 namespace moesim {
 
 /// The cases, one line per case, in blocks: times and what binds them; what is moved and held;
-/// time bounds, where they are asked for (`bounds`) and there.
+/// time bounds, if they are asked for (`bounds`) and there.
 /// Lines that start with # follow: what was not run, and notes on single cases. The first policy of
 /// each topology and fidelity is the baseline of the speedup column.
 Printout comparison_table(const std::vector<CaseResult>& cases, bool bounds = false);

@@ -82,7 +82,7 @@ Seconds longest_link(const PricedPlan& plan) {
   return longest;
 }
 
-/// The longest time that a GPU spends in the exchanges of one stream, were each alone.
+/// The longest time that a GPU spends in the exchanges of one stream, were each by itself.
 Seconds longest_stream(const PricedPlan& plan) {
   std::vector<Seconds> times(static_cast<std::size_t>(plan.plan().gpus) * stream_count);
   for (OpId id(0); id.index() < plan.plan().ops.size(); ++id.value) {

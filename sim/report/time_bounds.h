@@ -10,7 +10,7 @@
 namespace moesim {
 
 struct TimeBounds {
-  /// Kernels of the compute stream, without waits: of the mean GPU among those that exchange
+  /// Kernels of the compute stream, without waits: of the mean GPU among the GPUs that exchange
   /// tokens with each other, the largest of these means.
   Seconds balance;
   Seconds compute;  // the same of the GPU that computes longest
@@ -34,12 +34,12 @@ struct ExchangeRules {
 TimeBounds time_bounds(const PricedPlan& plan, const Timeline& timeline, const GpuModels& gpus,
                        ExchangeRules rules);
 
-/// What no fidelity undercuts where exchanges share links and end for all their participants at
-/// once (`port`): the plan with every exchange as if alone on the network and kernels that nothing
-/// slows, and all bytes on the link that takes longest for them; the longer of both.
+/// What no fidelity undercuts if exchanges share links and end for all their participants at once
+/// (`port`): the plan with every exchange as if nothing else used the network and kernels that
+/// nothing slows, and all bytes on the link that takes longest for them; the longer of both.
 Seconds least_time(const PricedPlan& plan, const GpuModels& gpus);
 
-/// Of the plan when nothing takes time but its kernels, which nothing slows.
+/// The plan's timeline when nothing takes time but its kernels, which nothing slows.
 Timeline without_exchanges(const Plan& plan, const GpuModels& gpus, bool together);
 
 }  // namespace moesim

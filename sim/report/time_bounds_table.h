@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time bounds beside the simulated times, as columns of tables and as JSON (schema:
+// Time bounds next to the simulated times, as columns of tables and as JSON (schema:
 // docs/explain.md).
 #pragma once
 

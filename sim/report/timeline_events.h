@@ -15,7 +15,7 @@ namespace moesim {
 
 /// One case of a comparison.
 struct TimelineCase {
-  std::string name;          // before the names of its processes, empty where it is alone
+  std::string name;          // before the names of its processes, empty if it is the only one
   int first_process = 0;     // of rank 0; the cluster's comes after the last rank's
   std::vector<GpuId> ranks;  // that are shown, ascending
 };

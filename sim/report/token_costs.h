@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Of one step or iteration on all GPUs; none where the cluster does not state it.
+/// Costs of one step or iteration on all GPUs; none if the cluster does not state it.
 struct TokenCosts {
   std::optional<double> dollars_per_million = {};  // tokens
   std::optional<double> joules = {};               // per token
@@ -18,7 +18,7 @@ struct TokenCosts {
   static TokenCosts of(const GpuCosts& costs, int gpus, double seconds, double tokens);
 };
 
-/// Adds `usd_per_million_tokens` and `joules_per_token`, those that there are.
+/// Adds `usd_per_million_tokens` and `joules_per_token`, as far as there are any.
 void add_costs(nlohmann::ordered_json& object, const TokenCosts& costs);
 
 }  // namespace moesim

@@ -20,7 +20,7 @@ struct TokenNeeds {
 /// where its first row starts to where the last row of each choice ends. In the order of the
 /// tokens; tokens that stay on their GPU are left out.
 std::map<int, std::vector<TokenNeeds>> needs_by_layer(const Plan& plan);
-/// Of a plan of one layer.
+/// Needs of a plan of one layer.
 std::vector<TokenNeeds> needs_of(const Plan& plan);
 
 /// Bytes of a token row of an exchange with explicit rows.

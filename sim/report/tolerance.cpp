@@ -11,7 +11,7 @@ namespace moesim {
 double parse_tolerance(const std::string& text) {
   NumberWithUnit value;
   if (!split_unit(text, value) || value.unit != "%" || !(value.number >= 0)) {
-    throw Error(fmt::format("--tolerance: '{}' is no share", text), "such as 12%");
+    throw Error(fmt::format("--tolerance: '{}' is not a share", text), "such as 12%");
   }
   return value.number / 100;
 }

@@ -12,9 +12,9 @@ namespace moesim {
 /// In the words of DeepSeek-V3's table (arXiv:2505.09343). The parts add up to the iteration.
 enum class TurnPart {
   forward,   // 1F: a forward by itself
-  backward,  // 1B: a backward by itself, with its gradients by weights or without
-  weights,   // 1W: gradients by weights by themselves
-  merged,    // 1F1B: a forward beside a backward of another microbatch
+  backward,  // 1B: a backward by itself, with its weight gradients or without
+  weights,   // 1W: weight gradients by themselves
+  merged,    // 1F1B: a forward with a backward of another microbatch
   update,    // outside all turns: the update, and what replicas exchange
   bubble,    // nothing of these
 };
@@ -30,7 +30,7 @@ struct TurnTimes {
   bool operator==(const TurnTimes&) const = default;
 };
 
-/// Of the mean GPU, from those of every stage's: stages have equally many GPUs.
+/// Times of the mean GPU, from those of every stage's: stages have equally many GPUs.
 inline TurnTimes mean_of(const std::vector<TurnTimes>& stages) {
   TurnTimes mean;
   for (const TurnTimes& stage : stages) {

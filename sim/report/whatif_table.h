@@ -29,7 +29,7 @@ struct WhatIfCase {
 inline const std::vector<std::string> whatif_names = {"topology", "policy", "routing", "fidelity"};
 
 /// One line per case: times, the change, and what takes most of the critical path; tokens per
-/// second where GPUs have gone. Names that are the same in all cases are left out. Lines with # say
+/// second if GPUs have gone. Names that are the same in all cases are left out. Lines with # say
 /// what was not run.
 Printout whatif_table(const std::vector<WhatIfCase>& cases);
 

@@ -13,12 +13,12 @@
 namespace moesim {
 
 /// Simulates plans for a cluster, which must outlive it. `in_process` are all the fidelities that
-/// the process simulates at: beside `simgrid`, the others take a child process for every plan.
+/// the process simulates at: with `simgrid`, the others take a child process for every plan.
 std::unique_ptr<SimulatedBackend> make_backend(Fidelity fidelity, P2pOrder order,
                                                const ClusterInput& cluster,
                                                const std::vector<Fidelity>& in_process);
 
-/// One for each fidelity; `others` are those that the process simulates at beside them.
+/// One for each fidelity; `others` are the ones that the process simulates at, too.
 std::vector<std::unique_ptr<SimulatedBackend>> make_backends(
     const std::vector<Fidelity>& fidelities, P2pOrder order, const ClusterInput& cluster,
     const std::vector<Fidelity>& others = {});

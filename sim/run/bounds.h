@@ -8,8 +8,8 @@
 
 namespace moesim {
 
-/// Of the first microbatch of a step that `planner` has just planned, layer by layer, each movement
-/// by itself at `port`. Throws std::logic_error when one beats its bound.
+/// Bounds of the first microbatch of a step that `planner` has just planned, layer by layer, each
+/// movement by itself at `port`. Throws std::logic_error when one beats its bound.
 BoundSums bounds_of(Planner& planner, const PlannedStep& planned, const ClusterInput& cluster,
                     const Scenario& scenario);
 

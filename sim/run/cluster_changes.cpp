@@ -12,7 +12,7 @@
 namespace moesim {
 namespace {
 
-/// Every GPU as it becomes; those that become alike share a model.
+/// Every GPU as it becomes; if they become alike, they share a model.
 GpuModels changed_gpus(const GpuModels& gpus, const ClusterChanges& changes) {
   std::map<std::pair<const GpuModel*, GpuFactors>, std::shared_ptr<const GpuModel>> known;
   GpuModels result;
@@ -54,7 +54,7 @@ std::shared_ptr<const Connections> changed_connections(const ClusterInput& clust
   auto result = std::make_shared<Connections>(*cluster.connections);
   result->queues.clear();
   const std::vector<Link>& links = cluster.topology.links();
-  LinkId id(0);  // among those that are left
+  LinkId id(0);  // among the remaining ones
   for (std::size_t l = 0; l < links.size(); ++l) {
     const LinkId before(static_cast<std::int64_t>(l));
     if (changes.failed.contains(before)) continue;

@@ -19,7 +19,7 @@ namespace moesim {
 struct FinishedRun {
   int number = 0, of = 0;      // the first to end is 1
   std::string name;            // "h100-rail llep port"
-  std::vector<Seconds> times;  // of a step (iteration), by fidelity; none where it was not run
+  std::vector<Seconds> times;  // of a step (iteration), by fidelity; none if it was not run
   std::string unsuitable;      // why it was not run
 };
 
@@ -32,7 +32,7 @@ struct ComparisonOptions {
   std::optional<TimelineRequest> timeline = {};
   std::function<void(const FinishedRun&)> finished = nullptr;  // as they end
   bool may_run_none = false;          // that no case can run is a result, too, and no Error
-  std::vector<Fidelity> others = {};  // at which the process simulates beside the scenario's
+  std::vector<Fidelity> others = {};  // at which the process simulates, too
   bool least_times = false;           // what `port` cannot undercut (least_time)
   bool keep_finished = false;         // after a signal the cases that are done are a result
 };
@@ -40,7 +40,7 @@ struct ComparisonOptions {
 /// Why a case of a comparison that a signal ended early has no result.
 inline constexpr const char* interrupted_reason = "the comparison was interrupted";
 
-/// Of the cases of a comparison.
+/// Counts the cases of a comparison.
 struct CaseCount {
   int done = 0, all = 0;
   bool whole() const { return done == all; }

@@ -7,7 +7,7 @@
 namespace moesim {
 namespace {
 
-/// Of rates more is better, of times less.
+/// For rates more is better, for times less.
 bool is_rate(const std::string& resource) {
   return resource.ends_with("bandwidth") || resource.ends_with("flops");
 }

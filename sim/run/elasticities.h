@@ -17,9 +17,9 @@ struct SimulatedAt {
   std::vector<Fidelity> in_process = {Fidelity::port};  // see make_backend
 };
 
-/// Of every resource of the cluster (resources_of) but the sums over all link classes; those that
-/// the plan does not meet are there, without effect. `factor` times as good; `before` is the
-/// makespan of the plan as it is.
+/// The elasticity of every resource of the cluster (resources_of) but the sums over all link
+/// classes; resources that the plan does not meet are there, without effect. `factor` times as
+/// good; `before` is the makespan of the plan as it is.
 std::vector<Elasticity> elasticities(const Plan& plan, const ClusterInput& cluster,
                                      const SimulatedAt& at, Seconds before, double factor = 1.1);
 

@@ -44,7 +44,7 @@ ExplainedCase explain_case(const Scenario& scenario, const Inputs& inputs, int l
                            const std::vector<Fidelity>& fidelities) {
   const ClusterInput& cluster = inputs.clusters[0];
   PolicyPlanner steps(scenario, inputs, cluster, inputs.systems[0]);
-  // All layers, since some policies place a layer's experts by what tokens choose in others.
+  // All layers, because some policies place a layer's experts by what tokens choose in others.
   const PlannedStep planned = steps.plan(0);
   const std::size_t place = place_of(planned, layer);
   ExplainedCase c;

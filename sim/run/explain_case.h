@@ -13,7 +13,7 @@ namespace moesim {
 
 struct ExplainedCase {
   int layer = 0;                                   // model layer number
-  std::shared_ptr<const ClusterInput> stage = {};  // of the layer, where a pipeline has several
+  std::shared_ptr<const ClusterInput> stage = {};  // of the layer, if a pipeline has several
   Explanation explanation;
   RoutingChange change;  // by the routing mechanism
   std::int64_t tokens_per_rank = 0;

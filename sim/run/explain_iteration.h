@@ -17,7 +17,7 @@ struct ExplainedIteration {
 };
 
 /// The first iteration of a scenario of one topology and one policy at its first fidelity, on
-/// recorded tokens unless it names balanced ones alone. Throws Unsuitable.
+/// recorded tokens unless it names only balanced ones. Throws Unsuitable.
 ExplainedIteration explain_iteration(const Scenario& scenario, const Inputs& inputs,
                                      bool elasticities);
 

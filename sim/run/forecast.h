@@ -12,8 +12,8 @@
 
 namespace moesim {
 
-/// "likely to take 2 min (6 s for each of 20 steps)", where so many plans such as this one take
-/// over ten seconds.
+/// "likely to take 2 min (6 s for each of 20 steps)", if so many plans such as this one take over
+/// ten seconds.
 std::optional<std::string> forecast(const std::vector<std::unique_ptr<SimulatedBackend>>& backends,
                                     const PricedPlan& plan, int plans);
 

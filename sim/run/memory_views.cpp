@@ -17,7 +17,7 @@ std::string name_of_turn(const Turn& turn) {
     return fmt::format("{} of microbatch {}", kinds.at(static_cast<std::size_t>(work.kind)),
                        work.microbatch);
   };
-  return text(turn.work) + (turn.beside ? " beside " + text(*turn.beside) : "");
+  return text(turn.work) + (turn.beside ? " with " + text(*turn.beside) : "");
 }
 
 }  // namespace

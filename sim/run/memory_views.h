@@ -12,7 +12,7 @@ namespace moesim {
 
 /// The fullest moment of a GPU; `mean` is left 0.
 FullestGpu peak_of(const StepMemory& memory, GpuId gpu, const GpuModels& gpus);
-/// Of the fullest GPU, with the mean of all.
+/// Memory of the fullest GPU, with the mean of all.
 FullestGpu fullest_of(const StepMemory& memory, const GpuModels& gpus);
 /// [GPU] its stage of the pipeline.
 std::vector<int> stages_of(const StepMemory& memory);

@@ -16,8 +16,8 @@ struct PlanningRecord {
   int replans = 0;  // of these, with new slots from loads
 };
 
-/// Of a policy that decides from loads and never did, that had no choice, or that began without
-/// having seen the steps before. Sentences whose subject is the policy.
+/// Notes on a policy that decides from loads and never did, that had no choice, or that began
+/// without having seen the steps before. Sentences whose subject is the policy.
 std::vector<std::string> planning_notes(const Planner& planner, const ClusterInput& cluster,
                                         const PlanningRecord& record);
 

@@ -101,7 +101,7 @@ class Measuring {
   const Planner& planner() const { return steps_.planner(); }
   bool iterations() const { return !planner().spec().only_layers; }
 
-  /// Of each fidelity.
+  /// Names each fidelity.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const Fidelity fidelity : fidelities_) {
@@ -114,7 +114,7 @@ class Measuring {
     return iterations() ? fmt::format("iteration {}", i) : fmt::format("step {}", steps_.number(i));
   }
 
-  /// Of no step yet.
+  /// Metrics of no step yet.
   RunMetrics begun() const {
     RunMetrics metrics;
     metrics.gpu_memory = smallest_gpu(run_.cluster);
@@ -158,7 +158,7 @@ class Measuring {
     if (asked_.bounds && step.first) add_dedup(metrics, step);
   }
 
-  /// What holds of any schedule where exchanges share links; a step that beats it has lost rows.
+  /// What holds of any schedule if exchanges share links; a step that beats it has lost rows.
   void add_dedup(RunMetrics& metrics, const Simulated& step) const {
     if (!exchange_rules(step.fidelity).links_shared) return;
     const BoundSums& bounds = *outcome_.bounds;

@@ -22,7 +22,7 @@ struct PolicyRun {
   const ClusterInput& cluster;
   const SystemSpec& system;
   RoutingSource routing = RoutingSource::recorded;
-  const TimelineFile* timeline = nullptr;  // where it is asked for
+  const TimelineFile* timeline = nullptr;  // if it is asked for
   int number = 0;                          // of the run
 
   /// "recorded" or "balanced" of iterations, else empty.

@@ -41,7 +41,7 @@ Json cluster_json(const Scenario& scenario, const ClusterInput& cluster) {
   return json;
 }
 
-/// Of the policies that have another expert-parallel degree than the rest.
+/// Adds the degrees of policies that have another expert-parallel degree than the rest.
 void add_own_degrees(Json& json, const Inputs& inputs, std::size_t cluster) {
   for (std::size_t p = 0; p < inputs.own.size(); ++p) {
     if (!inputs.own[p]) continue;
@@ -66,7 +66,7 @@ Json warnings_json(const std::vector<Diagnostic>& warnings) {
   return list;
 }
 
-/// The files of transports where some policy has one that is not ideal, and that of the software.
+/// The files of transports if some policy has one that is not ideal, and that of the software.
 void add_transports(Json& document, const Inputs& inputs) {
   const auto carried = [](const SystemSpec& system) { return system.transports != Transports{}; };
   if (std::ranges::any_of(inputs.systems, carried)) {

@@ -35,8 +35,7 @@ nlohmann::ordered_json document_of_cases(const std::string& format, const Scenar
 nlohmann::ordered_json document_of_case(const std::string& format, const Scenario& scenario,
                                         const Inputs& inputs, const std::string& version);
 
-/// What transports know of each cluster, a line for all that know the same; empty where all are
-/// ideal.
+/// What transports know of each cluster, a line for all that know the same; empty if all are ideal.
 std::string transport_text(const Inputs& inputs);
 
 /// The header lines above a table: version, inputs, batches.

@@ -10,7 +10,7 @@
 
 namespace moesim {
 
-/// Runs jobs as the options say; `times`: of an outcome. Throws Interrupted where a signal came and
+/// Runs jobs as the options say; `times`: of an outcome. Throws Interrupted if a signal came and
 /// nothing is to be kept.
 template <class Outcome, class Times>
 JobResults<Outcome> run_as_asked(const std::vector<WorkerJob<Outcome>>& jobs,

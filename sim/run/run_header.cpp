@@ -72,7 +72,7 @@ std::string gradients_text(const Scenario& scenario, const ClusterInput& cluster
 std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
   const auto all = std::max(inputs.model.moe_layers.size(), inputs.layers.size());
   return fmt::format(
-      "# memory: experts{} and activations alone{}\n",
+      "# memory: only experts{} and activations{}\n",
       scenario.backward ? " (weights, gradients, optimizer state)" : "",
       all > inputs.layers.size()
           ? fmt::format(", of the {} replayed MoE layers; all layers: of the model's {}",
@@ -80,11 +80,11 @@ std::string memory_text(const Scenario& scenario, const Inputs& inputs) {
           : "");
 }
 
-/// What of the model is no part of the iteration.
+/// What of the model is not a part of the iteration.
 std::string left_out(const MoeModel& model) {
   const std::string missing = model.missing_of_whole();
   if (missing.empty()) return "";
-  return fmt::format("# '{}' describes its experts alone ({}): dense blocks are left out\n",
+  return fmt::format("# '{}' describes only its experts ({}): dense blocks are left out\n",
                      model.name, missing);
 }
 

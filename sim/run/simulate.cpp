@@ -46,7 +46,7 @@ std::vector<RoutingSource> routings_of(const Scenario& scenario, bool first_poli
   return routings;
 }
 
-/// Of one cluster.
+/// Runs of one cluster.
 std::vector<PolicyRun> runs_on(const Scenario& scenario, const Inputs& inputs, std::size_t place) {
   std::vector<PolicyRun> runs;
   for (std::size_t p = 0; p < inputs.systems.size(); ++p) {
@@ -96,7 +96,7 @@ JobResults<PolicyOutcome> all_outcomes(std::vector<PolicyRun>& runs, const Scena
   return outcomes;
 }
 
-/// A comparison of nothing is no result.
+/// A comparison of nothing is not a result.
 void require_one(const std::vector<CaseResult>& cases) {
   std::vector<Diagnostic> reasons;
   std::set<std::string> told;  // once for all fidelities

@@ -22,7 +22,7 @@ struct ComparisonResult {
 /// A process takes one policy on one topology and plans each step once for all fidelities.
 /// Iterations on balanced tokens, if they are asked for, are run with the first policy only, as the
 /// others are compared with it. The inputs must outlive the result. Throws Error with all reasons
-/// when no case can run, Unsuitable for the only one, and Interrupted where a signal ends it and
+/// when no case can run, Unsuitable for the only one, and Interrupted if a signal ends it and
 /// nothing is kept.
 ComparisonResult simulate(const Scenario& scenario, const Inputs& inputs,
                           const ComparisonOptions& options);

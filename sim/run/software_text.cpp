@@ -26,7 +26,7 @@ std::string rates_text(const Software& software, const GpuModel& gpu) {
   return text;
 }
 
-/// Of every GPU model, as rates and hosts may differ.
+/// Describes every GPU model, as rates and hosts may differ.
 std::string gpus_text(const Inputs& inputs) {
   std::map<std::string, std::string> of_models;
   for (const ClusterInput& cluster : inputs.clusters) {

@@ -13,8 +13,8 @@
 namespace moesim {
 namespace {
 
-/// What the fullest GPU holds from the start of each turn of its stage on; turns of weight
-/// gradients alone count to the turn before them.
+/// What the fullest GPU holds from the start of each turn of its stage on; turns of only weight
+/// gradients count to the turn before them.
 std::vector<MemoryMoment> moments_of(const PlannedStep& planned, const Pipeline& pipeline,
                                      GpuId gpu, const Timeline& timeline) {
   std::map<std::tuple<int, int, bool>, Seconds> starts;  // by microbatch, chunk, backward

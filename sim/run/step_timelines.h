@@ -11,7 +11,7 @@
 
 namespace moesim {
 
-/// Does nothing where `file` is null. What it is made of must outlive it.
+/// Does nothing if `file` is null. What it is made of must outlive it.
 class StepTimelines {
  public:
   /// `names`: of the cases, one of each fidelity.

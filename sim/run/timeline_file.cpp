@@ -68,7 +68,7 @@ std::vector<GpuId> chosen_ranks(const TimelineChoice& choice, int gpus,
   if (choice.ranks == "all") return listed_ranks(fmt::format("0-{}", gpus - 1), gpus);
   if (!choice.ranks.empty()) return listed_ranks(choice.ranks, gpus);
   const int stages = stage_of.empty() ? 1 : 1 + *std::ranges::max_element(stage_of);
-  std::map<int, int> left;  // by stage: where they are many, evenly spaced ones
+  std::map<int, int> left;  // by stage: if they are many, evenly spaced ones
   for (int i = 0; i < default_ranks; ++i) {
     ++left[stages > default_ranks ? i * (stages - 1) / (default_ranks - 1) : i % stages];
   }

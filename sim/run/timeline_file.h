@@ -22,8 +22,8 @@ struct TimelineChoice {
 inline constexpr int default_ranks = 8;
 
 /// The ranks that are asked for, else the first ones of every pipeline stage, of stages that are
-/// evenly spaced where there are more than `default_ranks`. `stage_of`: by
-/// GPU, empty where there is one stage. Throws Error for a rank that is not there.
+/// evenly spaced if there are more than `default_ranks`. `stage_of`: by
+/// GPU, empty if there is one stage. Throws Error for a rank that is not there.
 std::vector<GpuId> chosen_ranks(const TimelineChoice& choice, int gpus,
                                 const std::vector<int>& stage_of = {});
 
@@ -37,13 +37,13 @@ struct TimelineRequest {
 /// Made in the parent before workers are forked, one part for each of them.
 class TimelineFile {
  public:
-  /// `cases`: of all workers together. Throws Error where the file cannot be written.
+  /// `cases`: of all workers together. Throws Error if the file cannot be written.
   TimelineFile(TimelineRequest request, int workers, int cases, int most_gpus);
 
   const TimelineChoice& choice() const { return request_.choice; }
   /// In a worker: where its events go.
   TraceEvents events(int worker) const;
-  /// The case `index` of all, with `name` where there are several.
+  /// The case `index` of all, with `name` if there are several.
   TimelineCase named_case(int index, const std::string& name, std::vector<GpuId> ranks) const;
   /// In the parent: all parts but those of workers that have no result. Says on standard error what
   /// is in it.
@@ -55,8 +55,8 @@ class TimelineFile {
   std::vector<NamelessFile> parts_;  // [worker]
 };
 
-/// For a comparison on these clusters, whose workers run a case of each fidelity; none where it is
-/// not asked for. Throws Error for ranks that are not there.
+/// For a comparison on these clusters, whose workers run a case of each fidelity; none if it is not
+/// asked for. Throws Error for ranks that are not there.
 std::optional<TimelineFile> open_timeline(const std::optional<TimelineRequest>& request,
                                           const Inputs& inputs, std::size_t workers,
                                           std::size_t fidelities);

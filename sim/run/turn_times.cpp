@@ -28,7 +28,7 @@ class StageTurns {
   std::size_t size() const { return parts_.size(); }
   TurnPart part(std::size_t turn) const { return parts_[turn]; }
 
-  /// The turn that an op belongs to; none of what stands outside all passes.
+  /// The turn that an op belongs to; none of what is outside all passes.
   std::optional<std::size_t> turn_of(const OpKey& key) const {
     const bool back = key.pass == Pass::backward || key.role == Role::recompute;
     if (!back) return find(WorkKind::forward, key);
@@ -89,7 +89,7 @@ std::vector<TurnsOfGpu> turns_of_gpus(const Plan& plan, const Timeline& timeline
     if (between_stages(op.stream) || op.group.size() == 0) continue;
     const std::span<const Interval> times = timeline.ops[i];
     if (between_replicas(op)) {
-      // Those who come first wait for the others, which is no work.
+      // The first ones wait for the others, which is not work.
       const Seconds moving = moving_from(times);
       for (std::size_t m = 0; m < times.size(); ++m) {
         const Seconds start = op.exchange() != nullptr ? moving : times[m].start;

@@ -11,10 +11,10 @@
 
 namespace moesim {
 
-/// Of the mean GPU of every stage; `stages`: [GPU] its stage of the pipeline.
+/// Times of the mean GPU of every stage; `stages`: [GPU] its stage of the pipeline.
 ///  - A turn lasts from the start of its first kernel or exchange to the end of its last one, but
 ///    begins no earlier than the turn before it has ended: so every moment counts once.
-///  - Transfers between stages, and exchanges between replicas, are no part of a turn.
+///  - Transfers between stages, and exchanges between replicas, are not part of a turn.
 std::vector<TurnTimes> turn_times_by_stage(const Plan& plan, const Timeline& timeline,
                                            const Pipeline& pipeline,
                                            const std::vector<int>& stages);

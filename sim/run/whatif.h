@@ -12,7 +12,7 @@
 namespace moesim {
 
 /// The inputs of a scenario of steps or iterations with every cluster changed. Throws Error for
-/// what a cluster does not have, and where nothing runs on what is left of it.
+/// what a cluster does not have, and if nothing runs on what is left of it.
 Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what);
 
 /// Plans and simulates both, each as `compare` does.

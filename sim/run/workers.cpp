@@ -69,7 +69,7 @@ Message run_to_end(const WorkerJob<std::string>& job, const JobProgress& progres
 }
 
 /// A run frees and takes arrays of many megabytes all the time: their pages are kept for the next,
-/// since each costs a fault when it comes anew from the kernel. The child ends with its job.
+/// because each costs a fault when it comes anew from the kernel. The child ends with its job.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   ::mallopt(M_MMAP_MAX, 0);
@@ -239,7 +239,7 @@ class Pool {
   const FinishedBytes& finished_;
   const StopSignals signals_;
   std::size_t most_;
-  std::vector<Message> ends_;      // by job; a step where there is none yet
+  std::vector<Message> ends_;      // by job; a step if there is none yet
   std::map<int, Worker> workers_;  // by pipe
   std::vector<double> done_;       // [job] its part
   double steps_ = 0;               // of all jobs

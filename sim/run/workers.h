@@ -33,13 +33,14 @@ struct WorkerJob {
 /// What a caller hears while jobs run, in its own process.
 template <class Result>
 struct JobEvents {
-  /// Of a job that ended with a result; in the order in which they end. What it throws ends all.
+  /// Called for a job that ended with a result; in the order in which they end. What it throws ends
+  /// all.
   std::function<void(std::size_t job, const Result& result)> finished = nullptr;
 };
 
 template <class Result>
 struct JobResults {
-  std::vector<std::optional<Result>> results;  // by job; none of those that a signal left undone
+  std::vector<std::optional<Result>> results;  // by job; none of the jobs that a signal left undone
   int signal = 0;  // that ended the jobs early: SIGINT, SIGTERM; 0: none
 };
 
@@ -50,9 +51,9 @@ int run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs, int workers,
 
 /// Runs the jobs, at most `workers` at a time (0: in this process, one after the other, as they
 /// are). After SIGINT or SIGTERM the jobs that still run are
-/// killed, and those that ended keep their results. Once all have ended, the first failed job (in
-/// job order) is thrown again under its name: Unsuitable and Error with all their diagnostics,
-/// anything else as std::runtime_error. Progress lines go to stderr when it is a terminal.
+/// killed, and the ended ones keep their results. Once all have ended, the first failed job (in job
+/// order) is thrown again under its name: Unsuitable and Error with all their diagnostics, anything
+/// else as std::runtime_error. Progress lines go to stderr when it is a terminal.
 template <class Result>
 JobResults<Result> run_jobs(const std::vector<WorkerJob<Result>>& jobs, int workers,
                             const JobEvents<Result>& events) {
@@ -77,7 +78,7 @@ JobResults<Result> run_jobs(const std::vector<WorkerJob<Result>>& jobs, int work
   return all;
 }
 
-/// All results in job order; throws Interrupted where a signal ended the jobs early.
+/// All results in job order; throws Interrupted if a signal ended the jobs early.
 template <class Result>
 std::vector<Result> run_jobs(const std::vector<WorkerJob<Result>>& jobs, int workers) {
   JobResults<Result> all = run_jobs(jobs, workers, JobEvents<Result>());

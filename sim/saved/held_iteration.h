@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the execution of a whole iteration needs beside its plan: the model, who holds which part of
-// it, and what an iteration's tokens are.
+// What the execution of a whole iteration needs in addition to its plan: the model, who holds which
+// part of it, and what an iteration's tokens are.
 #pragma once
 
 #include <vector>

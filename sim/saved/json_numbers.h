@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of saved files, of which none is cut to the size of a type.
+// Numbers of saved files; none is cut to the size of a type.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ Int whole_number(const nlohmann::ordered_json& json) {
     if (std::in_range<Int>(value)) return static_cast<Int>(value);
   }
   if (!json.is_number()) return json.get<Int>();  // throws, telling of what type it is
-  throw Error(fmt::format("{} is no number that can stand here", json.dump()));
+  throw Error(fmt::format("{} is not a number that is allowed here", json.dump()));
 }
 
 template <class Int>

@@ -20,7 +20,7 @@ namespace moesim {
 struct ExecutableStep {
   int number = 0;  // among the steps of the trace
   Plan plan;
-  std::vector<ServedLayer> layers;  // those that the plan computes
+  std::vector<ServedLayer> layers;  // that the plan computes
   Seconds planning;                 // of the host, over all layers
   Bytes peak_memory;                // of the fullest GPU
   std::int64_t dropped_choices = 0;

@@ -26,7 +26,7 @@ std::vector<IdType> ids(const Json& json) {
   const auto numbers = whole_numbers<std::int64_t>(json);
   for (const std::int64_t number : numbers) {
     if (number < -1 || number > std::numeric_limits<std::int32_t>::max()) {
-      throw Error(fmt::format("{} is no id", number));
+      throw Error(fmt::format("{} is not an id", number));
     }
   }
   return {numbers.begin(), numbers.end()};

@@ -21,8 +21,8 @@ void add_plan(nlohmann::ordered_json& json, const Plan& plan,
               const std::vector<ServedLayer>& layers);
 
 /// Reads them; `name` stands for the plan in messages. Throws Error unless every id of plan and
-/// routing is in range and every choice is served where its expert is, and nlohmann's exceptions
-/// where a part is missing or of another kind.
+/// routing is in range and every choice is served where its expert is, and nlohmann's exceptions if
+/// a part is missing or of another kind.
 RoutedPlan read_plan(const nlohmann::ordered_json& json, const std::string& name);
 
 nlohmann::ordered_json step_json(const ExecutableStep& step);

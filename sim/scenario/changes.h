@@ -29,7 +29,7 @@ std::vector<Override> changes_of(const std::vector<Override>& changes, const std
 std::vector<Diagnostic> unreached(const std::vector<Override>& changes, const std::string& input,
                                   const std::vector<std::string>& names);
 
-/// The changes by `--set` of a command that reads one topology alone, called `name`: those of a
+/// The changes by `--set` of a command that reads only one topology, called `name`: those of a
 /// scenario, and those without the input's name. Throws Error for a change of another input.
 std::vector<Override> changes_of_topology(const std::vector<std::string>& set,
                                           const std::string& name);

@@ -10,8 +10,8 @@
 
 namespace moesim {
 
-/// The shipped model with the figures of the data sheet of a GPU, which is told by its name up to
-/// the first dash; empty where there is none.
+/// The shipped model with the figures of the data sheet of a GPU, which is found by its name up to
+/// the first dash; empty if there is none.
 std::string data_sheet_of(const std::string& gpu);
 
 /// Warnings about rates of `gpu`, read from `file`, that are twice those of its data sheet.

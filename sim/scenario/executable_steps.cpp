@@ -76,7 +76,7 @@ void ExecutableSteps::add_layer(const PlannedLayer& layer, int microbatch,
   ServedLayer& to = step.layers.emplace_back(served(routing_of(layer)));
   to.placement = on_plan(to.placement, gpus, cluster_.topology.gpu_count());
   for (GpuId& source : to.source) source = gpus[source.index()];
-  // Slots keep their numbers only where the GPUs before have none, as here.
+  // Slots keep their numbers only if the GPUs before have none, as here.
   to.microbatch = microbatch;
 }
 

@@ -10,7 +10,7 @@ namespace moesim {
 /// Plans the steps of one policy, one after the other, with explicit rows.
 class ExecutableSteps {
  public:
-  /// All of these must outlive it. Throws Error naming the rule where hardware cannot execute them.
+  /// All of these must outlive it. Throws Error naming the rule if hardware cannot execute them.
   ExecutableSteps(const Scenario& scenario, const Inputs& inputs, const ClusterInput& cluster,
                   const SystemSpec& system);
   bool done() const { return next_ == steps_.count(); }

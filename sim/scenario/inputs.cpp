@@ -111,7 +111,7 @@ void require_equal(const Scenario& scenario, const char* what, const char* key, 
       fmt::format("choose the model that was recorded, or say --set model.{}={}", key, trace));
 }
 
-/// Results are told apart by these names alone.
+/// Results are distinguished only by these names.
 void check_distinct(const std::string& what, const std::vector<std::string>& names) {
   std::set<std::string> seen;
   for (const std::string& name : names) {
@@ -129,7 +129,7 @@ void check_distinct(const Inputs& inputs) {
   check_distinct("topologies", topologies);
 }
 
-/// Changes of one GPU model alone that no cluster has.
+/// Changes of only one GPU model that no cluster has.
 void warn_of_gpu_changes(const Scenario& scenario, Inputs& inputs) {
   std::set<std::string> models;
   for (const ClusterInput& cluster : inputs.clusters) {
@@ -203,7 +203,7 @@ Inputs open_all(const Scenario& scenario, InputCache& cache) {
     require_equal(scenario, "choices a token", "top_k", info.top_k, model.top_k, model.name);
   });
   mistakes.throw_any();
-  // An iteration has all layers of the model: recorded ones stand for those that are not.
+  // An iteration has all layers of the model: recorded ones stand for the others.
   if (!scenario.iteration) {
     inputs.layers = choose_layers(scenario, info, inputs.model, inputs.warnings);
   } else {

@@ -56,7 +56,7 @@ struct Inputs {
   std::vector<std::shared_ptr<PolicyInputs>> own = {};
 
   PlannerOptions planner_options(const Scenario& scenario, const ClusterInput& cluster) const;
-  /// Reads all of it, since its hash is that of its content.
+  /// Reads all of it, because its hash is that of its content.
   InputFile trace_file() const { return {trace.info().name, trace.hash()}; }
 };
 
@@ -78,7 +78,7 @@ struct PolicyView {
 PolicyView view_of(const Scenario& scenario, const Inputs& inputs, std::size_t policy);
 
 /// Opens everything a scenario names. Throws Error for what cannot be: more experts or choices than
-/// the model, unknown layers, two policies or clusters of one name, and, where it holds for every
+/// the model, unknown layers, two policies or clusters of one name, and, if it holds for every
 /// cluster, an expert-parallel degree that does not fit, too few tokens, unknown steps.
 /// Microbatches of iterations are cut by their planner.
 Inputs open_inputs(const Scenario& scenario);

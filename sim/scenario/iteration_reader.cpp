@@ -73,7 +73,7 @@ void read_layers_of_stages(const YamlMap& map, IterationSpec& spec) {
        {"vpp", "first_stage_layers", "last_stage_layers", "embedding_as_layer", "loss_as_layer"}) {
     const auto value = map.find(key);
     if (!value || !layout) continue;
-    value->error(fmt::format("'{}' beside 'parallel.layout'", value->path()),
+    value->error(fmt::format("'{}' together with 'parallel.layout'", value->path()),
                  "a layout says where every layer is");
   }
 }
@@ -206,7 +206,7 @@ void read_ep(const YamlMap& scenario, bool flagged, IterationSpec& spec) {
   if (!ep) return;
   const auto parallel = scenario.find("parallel");
   if (!flagged && parallel && parallel->is_map() && parallel->map_or_empty().find("ep")) {
-    ep->error("'ep' beside 'parallel.ep'", "leave one of them out");
+    ep->error("'ep' together with 'parallel.ep'", "leave one of them out");
   }
   spec.parallel.ep = static_cast<int>(ep->integer(degree));
 }

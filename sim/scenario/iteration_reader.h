@@ -12,15 +12,15 @@
 
 namespace moesim {
 
-/// The keys that an iteration alone has.
+/// The keys that only an iteration has.
 extern const std::vector<std::string> iteration_keys;
 /// Whether a path such as "parallel.tp" is one of these keys, or below one.
 bool is_iteration_key(const std::string& path);
 
 /// Nothing when the scenario has neither `parallel` nor `batch`. Mistakes are recorded in the
-/// document, wrong combinations with the rule that they break. The key `ep` beside `parallel.ep` is
-/// one of them unless a flag says it (`ep_flagged`), which wins. `file` is for later errors. What
-/// the scenario leaves open is as `software` has it.
+/// document, wrong combinations with the rule that they break. The key `ep` next to `parallel.ep`
+/// is one of them unless a flag says it (`ep_flagged`), which wins. `file` is for later errors.
+/// What the scenario leaves open is as `software` has it.
 std::optional<IterationSpec> read_iteration(const YamlMap& scenario, bool ep_flagged,
                                             const std::string& file, const Software& software);
 /// Whether the scenario is of whole iterations: it has `parallel` or `batch`.

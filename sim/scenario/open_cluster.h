@@ -39,7 +39,7 @@ auto read_changed(const std::string& input, std::size_t inputs,
       const bool by_change = std::ranges::any_of(
           changes, [&](const Override& change) { return d.file.ends_with(change.str()); });
       if (inputs < 2 || !by_change || !d.hint.empty()) continue;
-      d.hint = fmt::format("{}:NAME.path=value changes one of several alone", input);
+      d.hint = fmt::format("{}:NAME.path=value changes only one of several", input);
     }
     throw Error(diagnostics);
   }

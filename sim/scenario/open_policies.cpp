@@ -32,7 +32,8 @@ void open_policy(const Scenario& scenario, const std::string& name, Inputs& inpu
   inputs.system_files.push_back(input_file(name, path, overrides, cache));
 }
 
-/// Warns of the changes that only some of the policies have a key for; those that none has stay.
+/// Warns of the changes that only some of the policies have a key for; a change that none has a key
+/// for stays.
 void warn_of_unknown(const Scenario& scenario, std::vector<Scenario>& read,
                      std::vector<Diagnostic>& warnings) {
   for (const Override& change : scenario.set) {

@@ -39,7 +39,7 @@ void check_overlap(const YamlMap& scenario, const YamlMap& map, const IterationS
   } else if (overlap.delay_wgrad && !overlap.all_to_all) {
     map.find("delay_wgrad")
         ->error("'overlap.delay_wgrad' without 'overlap.all_to_all'",
-                "delayed weight gradients run beside the all-to-alls of a merged pair");
+                "delayed weight gradients run during the all-to-alls of a merged pair");
   }
   if (overlap.parameters && !(overlap.gradients && spec.zero > 0)) {
     map.find("parameters")

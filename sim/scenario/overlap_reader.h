@@ -8,7 +8,7 @@
 namespace moesim {
 
 /// Reads `overlap`, what runs during the passes. It comes after the pipeline, `zero` and
-/// `recompute`, since a wrong combination with these is recorded, too.
+/// `recompute`, because a wrong combination with these is recorded, too.
 void read_overlap(const YamlMap& scenario, const Software& software, IterationSpec& spec);
 
 }  // namespace moesim

@@ -16,7 +16,7 @@ AskedSteps asked_steps(const Scenario& scenario, const ClusterInput& cluster) {
   return {cluster.first_step, static_cast<int>(cluster.batches.batches.size())};
 }
 
-/// As many tokens as the microbatches that differ take; none where recorded ones are replayed.
+/// As many tokens as the microbatches that differ take; none if recorded ones are replayed.
 RoutingTrace balanced_tokens(const Scenario& scenario, const Inputs& inputs,
                              const ClusterInput& cluster, RoutingSource routing) {
   const MoeModel& model = inputs.model;

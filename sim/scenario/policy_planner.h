@@ -54,7 +54,7 @@ class PolicyPlanner {
   const ClusterInput& cluster_;
   const SystemSpec& system_;
   AskedSteps asked_;
-  RoutingTrace balanced_;  // empty where choices are played
+  RoutingTrace balanced_;  // empty if choices are played
   std::unique_ptr<Planner> planner_;
 };
 

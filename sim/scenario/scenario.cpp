@@ -127,7 +127,7 @@ std::vector<NamedAt> named_in(const YamlMap& map, const std::vector<Override>& f
   return result;
 }
 
-/// A grid is no scenario, but for those who know its keys.
+/// A grid is not a scenario, but for code that knows its keys.
 void refuse_grid(const YamlMap& map, const std::vector<std::string>& known) {
   if (!known.empty()) return;
   if (const auto value = map.find("axes")) {
@@ -177,7 +177,8 @@ Scenario read_scenario(const std::string& given, const std::vector<Override>& fl
 
 namespace {
 
-/// The scenario without keys of policies. Of one policy (`of_one`) changes of others reach nothing.
+/// The scenario without keys of policies. For one policy (`of_one`) changes of others reach
+/// nothing.
 Scenario parse_common(const std::string& text, const std::string& path,
                       const std::vector<Override>& flags, const std::vector<std::string>& others,
                       bool of_one) {

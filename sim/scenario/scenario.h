@@ -21,7 +21,7 @@ constexpr bool has_flows(Fidelity fidelity) {
   return fidelity == Fidelity::flow || fidelity == Fidelity::simgrid;
 }
 
-/// In which order an exchange serves its peers, where it has flows.
+/// In which order an exchange serves its peers, if it has flows.
 enum class P2pOrder { all_at_once, nccl };
 
 /// Which layers must fit into the GPUs; a case that does not fit is refused.
@@ -65,7 +65,7 @@ struct Scenario {
   bool recorded_layers = false;  // replay what the trace has, whatever the model says
   std::vector<int> layers;       // model layer numbers; empty: all
   bool backward = true;
-  bool attention = true;  // as compute of every layer, where the model describes it
+  bool attention = true;  // as compute of every layer, if the model describes it
   MemoryCheck memory = MemoryCheck::replayed;
   int accumulate = 1;        // steps that share a sum of expert gradients; 0: never summed
   int gradient_bytes = 2;    // per expert parameter
@@ -76,8 +76,8 @@ struct Scenario {
   /// topology.*, model.*, gpu.*, policy.*, transport.*, software.*; only one: policy:NAME.*;
   /// keys of one policy: scenario:NAME.*
   std::vector<Override> set;
-  std::string file;            // which it was read from; empty where flags say all
-  std::vector<NamedAt> named;  // the inputs that `file` names; none of those that flags name
+  std::string file;            // which it was read from; empty if flags say all
+  std::vector<NamedAt> named;  // the inputs that `file` names; none of the inputs that flags name
   /// [policy] the scenario as it reads with the policy's own keys (scenario:NAME.KEY), which names
   /// no other policy; null if it has none. Empty if no policy has, or if there is only one, whose
   /// keys are those of the scenario.
@@ -91,7 +91,7 @@ struct Scenario {
   std::vector<Override> overrides_of(const std::string& input, const std::string& name) const;
 };
 
-/// Reads a scenario file (a path, or a name among the data), or the flags alone when `given` is
+/// Reads a scenario file (a path, or a name among the data), or only the flags when `given` is
 /// empty; flags win over the file. Flags named "set" hold one input.path=value each and come after
 /// those of the file; those of the scenario's own keys (is_iteration_key) change these. Throws
 /// Error with all mistakes.

@@ -21,7 +21,7 @@ std::optional<SynthOptions> synth_in(const YamlMap& scenario, const std::vector<
 /// The `synth` of a scenario that has one, whole:
 /// - experts and top-k are the model's unless stated;
 /// - layers are the first ones of the model that have experts, as many as stated. If nothing is
-///   stated they are those that the scenario replays, and with `layers: recorded` one.
+///   stated they are the layers that the scenario replays, and with `layers: recorded` one.
 /// Throws Error for more layers than the model has.
 SynthOptions drawn_for(const Scenario& scenario, const MoeModel& model);
 

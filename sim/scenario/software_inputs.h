@@ -22,7 +22,7 @@ Software read_software_of(Scenario& scenario, const YamlMap& map,
 
 /// The software of an iteration; for steps one that changes nothing.
 const Software& open_software(const Scenario& scenario, InputCache& cache);
-/// The same as a file of the result, with those that it is based on. Empty for steps.
+/// The same as a file of the result, with the files that it is based on. Empty for steps.
 InputFile software_file(const Scenario& scenario, InputCache& cache);
 
 /// All changes of a GPU model in this scenario.

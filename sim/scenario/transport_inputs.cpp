@@ -17,7 +17,7 @@
 namespace moesim {
 namespace {
 
-/// Of times on ideal links next to those with measured rates.
+/// Warns of times on ideal links next to those with measured rates.
 void warn_of_mixed(const std::vector<SystemSpec>& systems, std::vector<Diagnostic>& warnings) {
   std::vector<std::string> ideal, carried;
   for (const SystemSpec& system : systems) {

@@ -9,15 +9,14 @@
 
 namespace moesim {
 
-/// What compare prints above its table, of all clusters and policies of the grid, and of which
-/// candidate the rest of it is. Empty if the first candidate cannot be opened.
+/// What compare prints above its table, of all clusters and policies of the grid, and names the
+/// candidate that the rest describes. Empty if the first candidate cannot be opened.
 std::string advice_header(const SweepGrid& grid, const std::string& version);
 
 /// What to do about a candidate whose inputs cannot be opened; empty if they can.
 std::string hint_about(const SweepGrid& grid, std::int64_t candidate);
 
-/// A line for each axis of numbers, three or more, of which the candidate has the least or the
-/// largest.
+/// A line for each axis of numbers, three or more, if the candidate has the least or the largest.
 std::string edges_of_ranges(const SweepGrid& grid, std::int64_t candidate);
 
 }  // namespace moesim

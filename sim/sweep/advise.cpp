@@ -24,7 +24,7 @@ namespace {
 constexpr double usual_part = 0.2;        // of the candidates at `port`,
 constexpr std::int64_t fewest_runs = 12;  // but of small grids so many
 constexpr double as_fast = 1 + 1e-6;
-constexpr std::size_t most_resources = 3;  // that are told
+constexpr std::size_t most_resources = 3;  // that are reported
 constexpr int most_reasons = 3;
 
 class Adviser {
@@ -126,7 +126,7 @@ class Adviser {
     return all;
   }
 
-  /// What is to be known of those that are shown.
+  /// What is to be known of the shown ones.
   std::string notes() const {
     std::set<std::string> all;
     for (std::size_t r = 0; r < std::min(ranked_.size(), shown()); ++r) {
@@ -172,7 +172,7 @@ class Adviser {
     throw Error(all);
   }
 
-  /// What would bring the second, the first of those that are slower, to the time of the first.
+  /// What would bring the second, the first of the slower ones, to the time of the first.
   std::string what_second_needs() const {
     if (options_.shown < 2) return "";
     const Candidates& by = by_flow_ ? flow_ : port_;
@@ -283,7 +283,7 @@ class Adviser {
   Candidates analytic_, port_, flow_;
   SearchEnd found_;
   std::vector<std::int64_t> ranked_;
-  std::string left_out_;  // lines about those that may not win
+  std::string left_out_;  // lines about the ones that may not win
   bool by_flow_ = false;
 };
 

@@ -23,7 +23,7 @@ struct AdviseOptions {
   int workers = 1;
   int shown = 5;
   double budget = 600;                   // seconds
-  std::optional<double> most_part = {};  // of those that can be: simulated at `port`. Else a fifth,
+  std::optional<double> most_part = {};  // of the possible ones: simulated at `port`. Else a fifth,
                                          // at least 12
   int finals = 3;                        // at `flow`; 0: none
   std::function<bool()> stop = [] { return false; };
@@ -32,7 +32,7 @@ struct AdviseOptions {
 
 /// Every candidate at `analytic`, some at `port` (search), the best of them at `flow`. The table
 /// has the ranked few; the lines above it what was simulated and how sure the answer is, those
-/// below it what the second would need. Throws Error where nothing can be simulated.
+/// below it what the second would need. Throws Error if nothing can be simulated.
 Printout advise(const SweepGrid& grid, const AdviseOptions& options);
 
 }  // namespace moesim

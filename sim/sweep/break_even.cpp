@@ -40,7 +40,7 @@ class Pair {
   Pair(const Scenario& faster, const Scenario& slower, int workers)
       : both_{faster, slower}, workers_(workers) {}
 
-  /// Of each change: how much longer the slower one takes.
+  /// Says for each change how much longer the slower one takes.
   std::vector<double> ahead(const std::vector<Changed>& changes) const {
     std::vector<WorkerJob<double>> jobs;
     for (const Changed& change : changes) {
@@ -57,7 +57,7 @@ class Pair {
     return result;
   }
 
-  /// Of the clusters of both.
+  /// Resources of the clusters of both.
   std::vector<std::string> resources() const {
     std::vector<std::string> common;
     for (const Scenario& scenario : both_) {

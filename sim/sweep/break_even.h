@@ -21,7 +21,7 @@ constexpr double farthest_factor = 4;
 
 /// Both planned and simulated at `port` with one resource after the other made larger and smaller,
 /// up to farthest_factor times; factors to 2 %. The resources that need to change least come first.
-/// Nothing where none would do, and what was found so far once somebody stops it.
+/// Nothing if none would do, and what was found so far once somebody stops it.
 std::vector<BreakEven> break_even(const Scenario& faster, const Scenario& slower, int workers,
                                   const std::function<bool()>& stop);
 

@@ -71,7 +71,8 @@ std::string binding_in(const SweepRow& row) {
 
 namespace {
 
-/// An iteration that is simulated all the same, as a comparison of those that do not fit may help.
+/// An iteration that is simulated all the same, as a comparison of iterations that do not fit may
+/// help.
 void refuse_overfull(SweepRow& row) {
   const double needed = number_in(row, "peak_memory.bytes"),
                there = number_in(row, "peak_memory.gpu_memory_bytes");

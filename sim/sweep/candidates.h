@@ -30,7 +30,7 @@ class Candidates {
 
   const SweepGrid& grid() const { return grid_; }
   const std::map<std::int64_t, SweepRow>& rows() const { return rows_; }
-  /// NaN where there is none.
+  /// NaN if there is none.
   double time(std::int64_t id) const;
 
   /// Simulates them unless somebody stops it. An iteration that does not fit is unsuitable.

@@ -22,12 +22,11 @@ class Claims {
 std::unique_ptr<Claims> own_claims(std::int64_t count);
 
 /// Among processes that share a folder, on any number of machines: who creates a file first has the
-/// `chunk` units that it stands for. The files stay: who goes on later takes another folder.
+/// `chunk` units that it stands for. The files stay: who continues later takes another folder.
 std::unique_ptr<Claims> file_claims(std::int64_t count, const std::string& folder,
                                     std::int64_t chunk);
 
-/// Creates a file that must not be there yet; false where somebody else has. Throws
-/// std::system_error.
+/// Creates a file that must not be there yet; false if somebody else has. Throws std::system_error.
 bool create_alone(const std::string& path);
 
 }  // namespace moesim

@@ -9,7 +9,7 @@
 namespace moesim {
 
 /// JSON with the format "moesim-sweep" (docs/sweeps.md): rows as lists of values in the order of
-/// `columns`, those that `where` admits. Throws Error for a wrong condition, and for more rows than
+/// `columns`, rows that `where` admits. Throws Error for a wrong condition, and for more rows than
 /// a page can show.
 std::string sweep_document(const SweepReader& reader, const std::string& where = "");
 

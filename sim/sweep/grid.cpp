@@ -109,8 +109,8 @@ void SweepGrid::add_lists() {
   axes_.insert(axes_.begin(), lists.begin(), lists.end());
 }
 
-/// Every point once, beside the first ones of the other axes: a misspelt key or a value of the
-/// wrong kind is found before anything runs.
+/// Every point once, with the first ones of the other axes: a misspelt key or a value of the wrong
+/// kind is found before anything runs.
 void SweepGrid::check_points() const {
   std::vector<Diagnostic> mistakes;
   std::set<std::string> told;
@@ -199,7 +199,7 @@ std::string SweepGrid::filled(const std::vector<std::size_t>& point) const {
   }
   if (const auto left = text.find("${"); left != std::string::npos) {
     throw error_at(path_, text, left, "no axis has the name of this variable",
-                   "a variable is an axis whose name is no key");
+                   "a variable is an axis whose name is not a key");
   }
   return text;
 }
@@ -223,7 +223,7 @@ Scenario SweepGrid::at(const std::vector<std::size_t>& point, bool all_fidelitie
   return parse_scenario(text, path_, reached(text, all), own_keys);
 }
 
-/// Without the changes of one input alone that this scenario does not have.
+/// Without the changes of only one input that this scenario does not have.
 std::vector<Override> SweepGrid::reached(const std::string& text,
                                          const std::vector<Override>& flags) const {
   const auto names_one = [](const Override& flag) {

@@ -28,7 +28,7 @@ struct SweepAxis {
 
 class SweepGrid {
  public:
-  /// Reads a scenario file, or flags alone where `given` is empty; lists of topologies, policies,
+  /// Reads a scenario file, or only flags if `given` is empty; lists of topologies, policies,
   /// fidelities and routings are axes, too. Throws Error with all mistakes of the file and its
   /// axes.
   static SweepGrid read(const std::string& given, const std::vector<Override>& flags);
@@ -46,7 +46,7 @@ class SweepGrid {
   const std::string& file() const { return path_; }
   /// Scenarios of the grid: all combinations, the last axis changes first.
   std::int64_t size() const;
-  /// Consecutive scenarios that differ in their fidelity alone, and so share every plan.
+  /// Consecutive scenarios that differ only in their fidelity, and so share every plan.
   std::int64_t unit_size() const;
   std::int64_t units() const { return size() / unit_size(); }
 
@@ -79,7 +79,7 @@ class SweepGrid {
 
 /// Whether a key of an axis is one of an input, which `set` changes, and not of the scenario.
 bool changes_input(const std::string& key);
-/// What is wrong with a change of one input alone that the scenario does not have, else nothing.
+/// What is wrong with a change of only one input that the scenario does not have, else nothing.
 std::vector<Diagnostic> mistakes_in_reach(const Scenario& s, const Override& change);
 
 /// The `axes` of a grid's text, in their order. Throws Error.

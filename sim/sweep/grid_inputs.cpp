@@ -14,7 +14,7 @@
 namespace moesim {
 namespace {
 
-constexpr int most_tried = 1000;  // scenarios; where none of them knows a key, no other will
+constexpr int most_tried = 1000;  // scenarios; if none of them knows a key, no other will
 
 std::string input_of(const std::string& key) { return key.substr(0, key.find_first_of(".:")); }
 
@@ -42,7 +42,7 @@ void open_input(const Scenario& s, const std::string& input, InputCache& cache) 
   }
 }
 
-/// What is wrong with a change itself; nothing where it can be made, or something else is wrong.
+/// What is wrong with a change itself; nothing if it can be made, or something else is wrong.
 std::optional<Diagnostic> mistake_of(const Scenario& s, const Override& change,
                                      const std::string& input, InputCache& cache) {
   if (const auto lost = mistakes_in_reach(s, change); !lost.empty()) return lost.front();
@@ -91,7 +91,7 @@ std::optional<Diagnostic> SweepGrid::mistake_in_name(std::size_t axis, std::size
   return std::nullopt;
 }
 
-/// Beside all points of the axes that say which input it is and what else changes in it.
+/// With all points of the axes that say which input it is and what else changes in it.
 std::optional<Diagnostic> SweepGrid::mistake_in_all(std::size_t axis, std::size_t place,
                                                     const Override& change,
                                                     InputCache& cache) const {

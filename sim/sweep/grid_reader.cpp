@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t most_axis_points = 100'000;
 
-/// "${name}" as it stands in a file.
+/// "${name}" as it is in a file.
 std::string written(const std::string& variable) { return "${" + variable + "}"; }
 
 /// A value that a change of a key takes: YAML reads it again.

@@ -28,7 +28,8 @@ std::optional<Launch> launch_by(const std::string& id, const char* rank, const c
 
 std::optional<Launch> launch_of_environment() {
   const std::string job = variable("SLURM_JOB_ID"), step = variable("SLURM_STEP_ID");
-  // Outside srun there is no step: the script of a job is alone whatever tasks the job may have.
+  // Outside srun there is no step: the script of a job is one process whatever tasks the job may
+  // have.
   const std::string of_srun =
       job.empty() || step.empty()
           ? ""

@@ -12,7 +12,7 @@ struct Launch {
   int rank = 0, size = 1;
 };
 
-/// What the launcher has put into the environment; nothing where this process is alone. Open MPI
+/// What the launcher has put into the environment; nothing if this is the only process. Open MPI
 /// and whatever speaks PMIx, and Slurm's srun. The processes need no MPI library: what they share
 /// is a folder.
 std::optional<Launch> launch_of_environment();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Part files: what processes that share a sweep write, each its own, beside the sweep's file.
+// Part files: what processes that share a sweep write, each its own, next to the sweep's file.
 #pragma once
 
 #include <set>
@@ -12,13 +12,13 @@ namespace moesim {
 
 /// FILE.part-NAME.
 std::string part_file(const std::string& file, const std::string& name);
-/// Those that are there, sorted.
+/// The existing ones, sorted.
 std::vector<std::string> part_files(const std::string& file);
 
 /// Whether another process writes to it.
 bool is_being_written(const std::string& file);
 
-/// Takes the rows of all parts of `file` into it and removes them. Those that are being written
+/// Takes the rows of all parts of `file` into it and removes them. Parts that are being written
 /// stay; returns them.
 std::vector<std::string> merge_parts(const std::string& file, SweepStore& store,
                                      const SweepAbout& about);

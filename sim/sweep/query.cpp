@@ -16,7 +16,7 @@
 namespace moesim {
 namespace {
 
-/// Columns that are shown without being asked for, beside the axes and the figure in question.
+/// Columns that are shown without being asked for, next to the axes and the figure in question.
 const std::set<std::string> shown_figures = {"bound_by",
                                              "total.exposed_communication_s",
                                              "peak_memory_bytes",
@@ -240,7 +240,7 @@ Printout answer(const SweepReader& reader, const SweepQuery& query) {
   if (!query.baseline.empty()) add_speedup(rows, query.baseline, axes);
   const Aim aim = aim_of(query.by.empty() ? time_column(rows) : query.by);
   if (query.pivot.empty() && query.group.empty()) collapse_equal(rows, axes);
-  column_of(rows, aim.figure);  // a misspelt one is told also where it decides nothing
+  column_of(rows, aim.figure);  // a misspelt one is reported also if it decides nothing
   std::string left_out;
   if (query.top > 0 || !query.pareto.empty() || !query.pivot.empty()) {
     left_out = keep_winners(rows, query.lossy);

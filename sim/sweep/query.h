@@ -14,8 +14,8 @@ struct SweepQuery {
   std::string where = {};     // SQL; columns may stand without quotes
   std::string by = {};        // the figure; "-" before it: more is better. Empty: the time
   std::string baseline = {};  // "policy=megatron": adds the column `speedup` over it
-  int top = 0;                // the best ones alone; 0: all
-  std::vector<std::string> pareto = {};  // figures of which no other row is better in all
+  int top = 0;                // only the best ones; 0: all
+  std::vector<std::string> pareto = {};  // no other row is better in all of these figures
   std::vector<std::string> group =
       {};  // columns: number, least, mean and largest figure of each group
   std::vector<std::string> pivot =

@@ -58,7 +58,7 @@ SweepAxis nvlink_domains(const Scenario& scenario) {
   return axis;
 }
 
-/// A size per level of an EP group that divides it: hosts and their GPUs, or GPUs alone.
+/// A size per level of an EP group that divides it: hosts and their GPUs, or only GPUs.
 SweepAxis domain_sizes(const Scenario& scenario) {
   InputCache cache;
   const Inputs inputs = open_shared_inputs(scenario, cache);
@@ -123,7 +123,7 @@ std::vector<SweepAxis> axes_of_question(const std::string& question, const Sweep
   for (const Question& known : all_questions()) {
     if (question == known.name) return known.axes(grid);
   }
-  throw Error(fmt::format("--ask: '{}' is no question that is known", question),
+  throw Error(fmt::format("--ask: '{}' is not a known question", question),
               did_you_mean(question, advise_questions()));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Axes of questions, for advise alone.
+// Axes of questions, only for advise.
 #pragma once
 
 #include <functional>

@@ -15,7 +15,7 @@ struct SlurmJobs {
 
 /// `command`: the words of the sweep without --slurm. `flags`: those of sbatch, "--partition=a
 /// --array=0-15%4": the array says how many shards there are (16 without it). A task that is
-/// requeued goes on with its part file. Throws Error for an array that does not count from 0 on.
+/// requeued continues with its part file. Throws Error for an array that does not count from 0 on.
 SlurmJobs slurm_jobs(const std::vector<std::string>& command, const std::string& file,
                      const std::string& flags);
 

@@ -19,7 +19,7 @@
 namespace moesim {
 namespace {
 
-/// Of columns that every row has.
+/// Names of columns that every row has.
 const std::vector<std::string> first_columns = {"id", "state", "reason"};
 
 constexpr const char* format_version = "1";
@@ -33,7 +33,7 @@ std::string quoted_with(char quote, const std::string& text) {
   return result + quote;
 }
 
-/// Of `about`; -1: none.
+/// The count in `about`; -1: none.
 std::int64_t count_of(const std::string& text) {
   std::int64_t count = -1;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -52,7 +52,8 @@ SweepAbout read_about(sqlite3* db, const std::string& path) {
     Statement axes(db, "SELECT name FROM axes ORDER BY place");
     while (axes.step()) about.axes.push_back(axes.text(0));
   } catch (const Error&) {
-    throw error_in(path, "this is no file of a sweep", "moesim sweep GRID.yaml -o FILE makes one");
+    throw error_in(path, "this is not a file of a sweep",
+                   "moesim sweep GRID.yaml -o FILE makes one");
   }
   if (values["format_version"] != format_version) {
     throw error_in(path, "this file of a sweep has a format of another version of moesim");

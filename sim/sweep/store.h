@@ -28,18 +28,18 @@ struct SweepAbout {
 
 class SweepStore {
  public:
-  /// Opens a sweep's file for writing, or makes it. Throws Error where it holds another grid's
-  /// results, is no such file, or another process writes to it.
+  /// Opens a sweep's file for writing, or makes it. Throws Error if it holds another grid's
+  /// results, is not such a file, or another process writes to it.
   SweepStore(const std::string& path, const SweepAbout& about);
   ~SweepStore();
   SweepStore(const SweepStore&) = delete;
   SweepStore& operator=(const SweepStore&) = delete;
 
-  /// Adds rows: all of them, or none where the process ends before it is done. Those of ids that
-  /// are there stay as they are, unless they failed.
+  /// Adds rows: all of them, or none if the process ends before it is done. Those of ids that are
+  /// there stay as they are, unless they failed.
   void add(const std::vector<SweepRow>& rows);
   void remove(const std::set<std::int64_t>& ids);
-  /// Of rows that no other try can change.
+  /// Ids of rows that no other try can change.
   std::set<std::int64_t> ids() const;
 
  private:
@@ -66,7 +66,7 @@ struct StoredRows {
 /// Reads a sweep's file, also while it is being written.
 class SweepReader {
  public:
-  /// Throws Error where there is none.
+  /// Throws Error if there is none.
   explicit SweepReader(const std::string& path);
   ~SweepReader();
   SweepReader(const SweepReader&) = delete;
@@ -78,7 +78,7 @@ class SweepReader {
   void require_figures() const;
   /// Columns of the table of scenarios.
   std::vector<std::string> columns() const;
-  /// Of one SQL statement. Throws Error with what SQLite says.
+  /// Returns the rows of one SQL statement. Throws Error with what SQLite says.
   StoredRows query(const std::string& sql) const;
   /// Calls `take` for rows as a worker made them.
   void rows(const std::function<void(SweepRow)>& take) const;
@@ -88,10 +88,10 @@ class SweepReader {
   sqlite3* db_ = nullptr;
 };
 
-/// What SQLite and writers keep beside a sweep's file, by the endings of their names.
+/// What SQLite and writers keep next to a sweep's file, by the endings of their names.
 inline constexpr const char* beside_sweep_file[] = {"-wal", "-shm", "-journal", "-lock"};
 
-/// The file that whoever writes to `file` holds a lock of. SQLite's own locks are left alone: a
+/// The file that whoever writes to `file` holds a lock of. SQLite's own locks are not used: a
 /// network file system may take two kinds of locks of one file for each other.
 std::string lock_file(const std::string& file);
 

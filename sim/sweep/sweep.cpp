@@ -137,7 +137,7 @@ class Sweep {
     return options_.shard.of > 1 ? part_file(options_.file, "") : "";
   }
 
-  /// Of a part the rows of the whole sweep count as well, which it leaves as they are.
+  /// For a part, the rows of the whole sweep count as well, which it leaves as they are.
   void remove_stale(const std::string& file, SweepStore& store) {
     const std::string other = "-o names another file";
     if (file != options_.file && is_there(options_.file)) {

@@ -31,7 +31,7 @@ struct SweepEnd {
   std::int64_t scenarios = 0;  // that this process had to see to, or all of a launch
   std::int64_t before = 0;     // of them with a result from before
   std::int64_t run = 0;        // now, by this process
-  std::int64_t again = 0;      // of them those that were there of other inputs
+  std::int64_t again = 0;      // of them the rows that were there of other inputs
   bool stopped = false;
   std::map<std::string, std::int64_t> states = {};   // of all rows of the file or part
   std::map<std::string, std::int64_t> reasons = {};  // of those without figures
@@ -43,8 +43,8 @@ struct SweepEnd {
 /// the program, which no figure of this sweep is compared with.
 SweepEnd run_sweep(const SweepGrid& grid, const SweepOptions& options);
 
-/// Takes all part files into the sweep's file. Throws Error where some are being written, or hold
-/// rows of other inputs or another version than now.
+/// Takes all part files into the sweep's file. Throws Error if some are being written, or hold rows
+/// of other inputs or another version than now.
 SweepEnd merge_sweep(const SweepGrid& grid, const std::string& file, const std::string& version);
 
 }  // namespace moesim

@@ -46,7 +46,7 @@ void add_inputs(SweepRow& row, const Inputs& inputs, const InputFile& trace, Sce
   add("model_xxh3", inputs.model_file.hash);
   add("policy_xxh3", inputs.system_files[0].hash);
   add("trace_xxh3", trace.hash);
-  const auto& transports = inputs.transport_files;  // none where links are ideal
+  const auto& transports = inputs.transport_files;  // none if links are ideal
   add("transport", transports.empty() ? ideal_transport : joined(transports, &InputFile::name));
   add("transport_xxh3", joined(transports, &InputFile::hash));
   if (!inputs.software_file.name.empty()) {
@@ -103,7 +103,7 @@ std::vector<SweepRow> UnitRunner::not_run(std::int64_t unit, const std::string& 
   return rows;
 }
 
-/// What the scenario asks for and a cluster cannot host is told of the grid or of a change; all
+/// What the scenario asks for and a cluster cannot host is reported of the grid or of a change; all
 /// else is of a file, which may be another one the next time.
 std::string UnitRunner::state_of(const Error& e) const {
   if (dynamic_cast<const Unsuitable*>(&e) != nullptr) return sweep_unsuitable;

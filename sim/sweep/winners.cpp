@@ -17,7 +17,7 @@ constexpr std::size_t most_named = 3;  // policies
 
 bool is_balanced(const Contender& c) { return c.routing == "balanced"; }
 
-/// Empty where there is no such column.
+/// Empty if there is no such column.
 std::string text_in(const StoredRows& rows, const std::vector<StoredValue>& row,
                     const std::string& column) {
   const auto found = std::ranges::find(rows.columns, column);

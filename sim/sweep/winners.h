@@ -13,7 +13,7 @@ namespace moesim {
 /// What a case loses, as text: next to the axes wherever it says something.
 inline const std::string lossy_column = "lossy";
 
-/// What a row says of it, by its columns `policy`, `routing` and `lossy`; empty where it has none.
+/// What a row says of it, by its columns `policy`, `routing` and `lossy`; empty if it has none.
 struct Contender {
   std::string policy, routing, lossy;
 };
@@ -27,7 +27,7 @@ class Winners {
 
   /// Keeps in mind who may not.
   bool admit(const Contender& c);
-  /// A line for each reason, with how many were left out; empty where all may win.
+  /// A line for each reason, with how many were left out; empty if all may win.
   std::string left_out() const;
 
  private:

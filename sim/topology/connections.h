@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How messages travel where each pair of ranks has a connection over links that are queues, as over
+// How messages travel if each pair of ranks has a connection over links that are queues, as over
 // TCP, and what their hosts do for it. Fidelity `flow` simulates it segment by segment.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace moesim {
 
-/// Cores that the threads of ranks share, where these are fewer: one that starts all and moves
+/// Cores that the threads of ranks share, if these are fewer: one that starts all and moves
 /// messages, and one for the kernels of each stream.
 struct HostCores {
   int cores = 1;             // of each host
@@ -33,7 +33,7 @@ struct Connections {
     BytesPerSecond rate;
     Bytes burst;  // what passes at once after a rest
   };
-  std::map<LinkId, Queue> queues;  // other links cost their latency alone
+  std::map<LinkId, Queue> queues;  // other links cost only their latency
   std::optional<HostCores> host;   // none: ranks have cores of their own
 };
 

@@ -6,7 +6,7 @@
 
 namespace moesim {
 
-/// Of one GPU with its share of host and network; none where the topology does not state it.
+/// Costs of one GPU with its share of host and network; none if the topology does not state it.
 struct GpuCosts {
   std::optional<double> dollars_per_hour = {};
   std::optional<double> watts = {};

@@ -18,7 +18,7 @@
 namespace moesim {
 namespace {
 
-/// Returns how many data centers there are; of those that are alike only one is in `sites`.
+/// Returns how many data centers there are; of alike ones only one is in `sites`.
 int read_sites(const YamlMap& map, std::vector<SiteSpec>& sites) {
   const auto centers = map.find("data_centers");
   if (centers && centers->is_list()) {
@@ -99,7 +99,7 @@ void apply(YamlDocument& document, const YamlValue& place, const ClusterCalibrat
   }
 }
 
-/// What `make()` makes of the file as a whole; what is wrong with it is told at `place`.
+/// What `make()` makes of the file as a whole; what is wrong with it is reported at `place`.
 template <class Make>
 auto made_at(YamlDocument& document, const YamlValue& place, Make make) {
   try {

@@ -17,7 +17,7 @@ struct TopologyFile {
   Topology topology;
   std::vector<Diagnostic> warnings;  // fields without effect and the like
   std::string resolved;              // the file with its overrides, as JSON, for reports
-  std::shared_ptr<const Connections> connections = {};  // none where the file states none
+  std::shared_ptr<const Connections> connections = {};  // none if the file states none
 };
 
 /// Reads a topology file with overrides; throws Error with all its mistakes.

@@ -67,7 +67,7 @@ void check_vertices(const Topology::Parts& parts) {
   for (const VertexId gpu : parts.gpus) {
     if (gpu.index() >= parts.vertices.size()) fail(parts, "a rank has no vertex");
     const Vertex& v = parts.vertices[gpu.index()];
-    if (v.kind != VertexKind::gpu) fail(parts, v.name + " is ranked but is no GPU");
+    if (v.kind != VertexKind::gpu) fail(parts, v.name + " is ranked but is not a GPU");
     if (v.host < 0) fail(parts, v.name + " is a GPU without a host");
   }
 }
@@ -75,7 +75,7 @@ void check_vertices(const Topology::Parts& parts) {
 void check_links(const Topology::Parts& parts) {
   for (const Link& link : parts.links) {
     if (link.from.index() >= parts.vertices.size() || link.to.index() >= parts.vertices.size()) {
-      fail(parts, "a link has an end that is no vertex");
+      fail(parts, "a link has an end that is not a vertex");
     }
     const std::string name =
         parts.vertices[link.from.index()].name + " -> " + parts.vertices[link.to.index()].name;
@@ -274,7 +274,7 @@ LinkLoads Topology::loads(const GroupTraffic& traffic) const {
     use.first = use.first * traffic.rounds;
   }
   loads.latency = loads.latency * traffic.rounds;
-  if (traffic.rounds > 0) loads.overhead = overhead_of(traffic.matrix);  // else it goes on
+  if (traffic.rounds > 0) loads.overhead = overhead_of(traffic.matrix);  // else it continues
   return loads;
 }
 

@@ -82,12 +82,12 @@ struct LinkUse {
   /// bytes / bandwidth, the bandwidth that the link yields to so many pairs of GPUs and to so many
   /// bytes.
   Seconds time;
-  /// The least latency of the routes through the link, since a link starts with the first route
+  /// The least latency of the routes through the link, because a link starts with the first route
   /// that reaches it; rounds times. Routes to GPUs that are entered alike are taken together; of
   /// equal-cost paths the longest counts.
   Seconds first;
-  /// What the link yields to the exchange of what it yields to so many pairs: less than 1 where the
-  /// transport is slower, and where it was measured less or, above its asymptote, more.
+  /// What the link yields to the exchange of what it yields to so many pairs: less than 1 if the
+  /// transport is slower, and if it was measured less or, above its asymptote, more.
   double part = 1;
   bool operator==(const LinkUse&) const = default;
 };
@@ -127,11 +127,11 @@ class Topology {
   ~Topology();
   Topology(Topology&&) noexcept;
 
-  /// The same cluster seen by some of its GPUs alone, as a pipeline stage is. They become ranks
+  /// The same cluster seen by only some of its GPUs, as a pipeline stage is. They become ranks
   /// 0 .. n - 1 in the order given.
   ///  - Vertices, links, their ids and the routes are those of the whole, and shared with it:
   ///  cheap.
-  ///  - Hosts and groups of levels are those that have ranks, numbered by their first rank. The
+  ///  - Hosts and groups of levels are the ones that have ranks, numbered by their first rank. The
   ///    `host` of a vertex stays as in the whole.
   ///  - Levels nest as in the whole. Their groups are consecutive ranks if the order is ascending.
   /// Throws std::invalid_argument unless there is a GPU, and each is one of gpu_count(), once.
@@ -165,7 +165,7 @@ class Topology {
   /// the lowest link ids. O(entries + members x fabric switches): paths of single pairs would be
   /// too many at thousands of GPUs.
   LinkLoads loads(const GroupTraffic& traffic) const;
-  /// Of a matrix over all GPUs.
+  /// Takes a matrix over all GPUs.
   LinkLoads loads(const ByteMatrix& traffic) const;
 
  private:

@@ -23,7 +23,7 @@ struct TopologyChanges {
 /// How many times as fast a link of the class becomes.
 double speed_of(LinkId link, int link_class, const TopologyChanges& changes);
 
-/// The whole cluster with routes around what has failed; `topology` is no slice of one. Throws
+/// The whole cluster with routes around what has failed; `topology` is not a slice of one. Throws
 /// Error when two GPUs cannot reach each other any more.
 Topology changed(const Topology& topology, const TopologyChanges& changes);
 

@@ -6,7 +6,7 @@
 
 namespace moesim {
 
-/// Of all batches those from `first` to before `last`; -1: to the end.
+/// The batches from `first` to before `last`; -1: to the end.
 struct BatchWindow {
   std::int64_t first = 0, last = -1;
 };

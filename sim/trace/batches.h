@@ -39,7 +39,7 @@ struct Batches {
 };
 
 /// Whole sequences go to the rank with the fewest tokens so far (lowest rank on ties), each
-/// recorded step by itself, since a sequence stays on one rank in training and serving.
+/// recorded step by itself, because a sequence stays on one rank in training and serving.
 /// Every rank's tokens are then cut into batches of `tokens_per_rank`. Throws Error naming `repeat`
 /// when a rank has fewer tokens than one batch.
 Batches make_batches(const RoutingTrace& trace, const BatchOptions& options);

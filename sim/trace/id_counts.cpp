@@ -7,7 +7,7 @@
 namespace moesim {
 namespace {
 
-/// Calls use<k>() with the number of choices where it is a common one, use<0>() else: the compiler
+/// Calls use<k>() with the number of choices if it is a common one, use<0>() else: the compiler
 /// unrolls loops over a known number.
 template <class Use>
 void with_fixed_k(int top_k, const Use& use) {
@@ -48,8 +48,8 @@ void add_pairs(const Id* ids, std::size_t rows, int top_k, std::size_t experts,
 
 }  // namespace
 
-/// Neighbouring ids go to different tables, since an addition would wait for one just before it to
-/// the same id.
+/// Neighbouring ids go to different tables, because an addition would wait for one just before it
+/// to the same id.
 void count_ids(std::span<const std::uint8_t> ids, std::span<std::uint32_t> counts) {
   constexpr std::size_t lanes = 4;
   std::array<std::array<std::uint32_t, 256>, lanes> tables{};

@@ -29,8 +29,8 @@ class NativeStep : public TraceStep {
 
   std::int64_t number() const override { return number_; }
   std::int64_t tokens() const override { return ids_.shape()[1]; }
-  /// Layers are read one after the other: the one before leaves memory, of which a trace would fill
-  /// more than all else. Views of it stay valid, their pages are read again when they are touched.
+  /// Layers are read one after the other: the one before leaves memory; a trace would fill more
+  /// than all else. Views of it stay valid, their pages are read again when they are touched.
   IdRows ids(int layer) const override {
     const int before = newest_.exchange(layer);
     if (before >= 0 && before != layer) {

@@ -11,7 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/trace/mapped_file.h"
 
-static_assert(std::endian::native == std::endian::little, "arrays are used as they lie on disk");
+static_assert(std::endian::native == std::endian::little, "arrays are used as they are on disk");
 
 namespace moesim {
 namespace {

@@ -32,7 +32,7 @@ class NpyArray {
   static NpyArray open(const std::string& path);
   /// The array in `content`, the bytes of a .npy file; `name` stands for the file in messages.
   static NpyArray parse(std::vector<std::byte> content, const std::string& name);
-  /// An array of another container: `elements` live in `memory`. Throws Error where their number is
+  /// An array of another container: `elements` live in `memory`. Throws Error if their number is
   /// not that of the shape.
   static NpyArray view(NpyType type, std::vector<std::int64_t> shape,
                        std::span<const std::byte> elements, std::shared_ptr<const void> memory,
@@ -46,7 +46,7 @@ class NpyArray {
                      const std::string& name) {
     return of_values({'f', 4}, std::move(values), std::move(shape), name);
   }
-  /// The same elements by other axes. Throws Error where their number is another.
+  /// The same elements by other axes. Throws Error if their number is another.
   NpyArray reshaped(std::vector<std::int64_t> shape) const;
 
   const std::string& file() const { return file_; }

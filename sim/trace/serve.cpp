@@ -27,7 +27,7 @@ void refuse_unservable(const RoutingTrace& trace, const ServeOptions& options) {
         "traces are served");
   }
   if (info.counts_alone) {
-    throw Error(fmt::format("trace '{}' has counts alone, and no requests", info.name));
+    throw Error(fmt::format("trace '{}' has only counts, and no requests", info.name));
   }
   if (options.batch < 1 || options.batch > largest_batch) {
     throw Error(fmt::format("a batch of {}; it is from 1 to {}", options.batch, largest_batch));
@@ -74,7 +74,7 @@ std::vector<double> parse_arrivals(const std::string& text, const std::string& f
     if (status != std::errc() || rest != word.data() + word.size() ||
         !(value >= 0 && value <= latest_arrival)) {
       throw error_in(fmt::format("{}:{}", file, line + 1),
-                     fmt::format("'{}' is no arrival in decode steps", word),
+                     fmt::format("'{}' is not an arrival in decode steps", word),
                      "one number from 0 on per line, in the order of the requests");
     }
     arrivals.push_back(value);

@@ -89,7 +89,7 @@ std::vector<int> choose_layers(const SliceOptions& options, TraceInfo& info) {
   return indices;
 }
 
-/// The trace and the part that was taken, beside the provenance of the trace itself.
+/// The trace and the part that was taken, in addition to the provenance of the trace itself.
 std::string provenance(const RoutingTrace& trace, const SliceOptions& options) {
   using Json = nlohmann::ordered_json;
   const std::string& before = trace.info().provenance;

@@ -51,8 +51,9 @@ std::vector<int> checked_ranks(const StatisticsOptions& options, int experts) {
   }
   for (const int n : options.ranks) {
     if (n < 1 || experts % n != 0) {
-      throw Error(fmt::format("{} experts cannot lie in equal blocks on {} ranks", experts, n),
-                  "a number of ranks must divide the experts");
+      throw Error(
+          fmt::format("{} experts cannot be placed in equal blocks on {} ranks", experts, n),
+          "a number of ranks must divide the experts");
     }
   }
   return options.ranks;
@@ -83,7 +84,7 @@ void measure_sequences(const RoutingTrace& trace, TraceStatistics& out) {
   out.median_sequence = (lengths[(n - 1) / 2] + lengths[n / 2]) / 2.0;
 }
 
-/// Pairs that independent choices would give fewer tokens than this have a lift by chance alone.
+/// Pairs that independent choices would give fewer tokens than this have a lift only by chance.
 constexpr double least_expected = 20;
 
 /// Adds the pairs of a layer with the largest lift to those of the layers before.

@@ -140,8 +140,8 @@ class StepFiles {
     }
   }
 
-  /// As float16 when no weight changes by it: half the bytes. Layer by layer, since the weights of
-  /// a step may be all of memory.
+  /// As float16 when no weight changes by it: half the bytes. Layer by layer, because the weights
+  /// of a step may be all of memory.
   void write_weights() const {
     bool half = true;
     for (int layer = 0; half && layer < shape_[0]; ++layer) {

@@ -11,7 +11,7 @@ namespace moesim {
 /// Writes the arrays of a step; they are on the disk when it returns. Throws Error.
 void write_step_files(const TraceStep& step, const TraceInfo& info, const std::string& folder);
 
-/// Throws Error where it cannot, or there is one.
+/// Throws Error if it cannot, or there is one.
 void make_folder(const std::string& path);
 
 /// Renames, and makes the name durable. Throws Error.

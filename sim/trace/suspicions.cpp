@@ -15,7 +15,7 @@ namespace {
 /// Sequences and ranks of fewer tokens may be alike by chance, in a trace of few layers at least.
 constexpr std::int64_t long_enough = 8;
 
-/// A set of experts that so many of a step's tokens share in all layers is no text's.
+/// A set of experts that so many of a step's tokens share in all layers is not text's.
 constexpr double common_share = 0.02;
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
@@ -23,7 +23,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-/// Of every token, a number of its choices in all layers; and one of every layer.
+/// Hashes: for every token, a number of its choices in all layers; and one of every layer.
 struct StepHashes {
   std::vector<std::uint64_t> tokens, layers;
 };

@@ -81,7 +81,7 @@ std::uint8_t largest(std::span<const std::uint8_t> ids) {
 }
 
 /// Whether rows of the usual lengths are sound, which is found without looking for the place of a
-/// mistake; false where it takes a closer look.
+/// mistake; false if it takes a closer look.
 bool surely_sound(const std::uint8_t* ids, const IdRows& rows, int experts) {
   const auto count = static_cast<std::size_t>(rows.tokens() * rows.top_k());
   if (experts < 256 && count > 0 && largest({ids, count}) >= experts) return false;

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a trace that can be resumed is made of, beside its steps.
+/// What a trace that can be resumed is made of, in addition to its steps.
 constexpr const char* key_file = "/.key";
 
 std::string without_trailing_slash(std::string path) {
@@ -34,14 +34,14 @@ void check_free(const std::string& target) {
                  "give another name or remove it first");
 }
 
-/// The hidden name beside `target` that those of the folders in which it is made begin with.
+/// The hidden name next to `target` that those of the folders in which it is made begin with.
 std::string hidden_beside(const std::string& target) {
   const fs::path path(target);
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   return (path.parent_path() / ("." + path.filename().string())).string();
 }
 
-/// The folder, locked; -1 while another program has it or where it is gone.
+/// The folder, locked; -1 while another program has it or if it is gone.
 int locked(const std::string& folder) {
   const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (lock < 0) return -1;
@@ -65,7 +65,8 @@ void remove_leftovers(const std::string& hidden) {
   }
 }
 
-/// A new folder beside `hidden` and its lock, by which other writers know that it is no leftover.
+/// A new folder next to `hidden` and its lock, by which other writers know that it is not a
+/// leftover.
 std::pair<std::string, int> make_locked_folder(const std::string& hidden) {
   for (;;) {
     const std::string folder = fresh_name_beside(hidden);

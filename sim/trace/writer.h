@@ -41,7 +41,7 @@ class TraceWriter {
   TraceWriter(std::string target, std::string directory, TraceInfo info);
 
   std::string target_;     // where the trace ends up
-  std::string directory_;  // where it is written, equal to target_ unless published at the end
+  std::string directory_;  // if it is written, equal to target_ unless published at the end
   TraceInfo info_;
   std::int64_t last_number_ = -1;
   int lock_ = -1;  // of the folder that is not published yet

@@ -26,7 +26,7 @@ const Link* first_of(const Topology& topology, std::size_t link_class) {
 
 bool is_near(BytesPerSecond a, BytesPerSecond b) { return std::abs(std::log(a / b)) < 0.05; }
 
-/// Of one class of links, without its name.
+/// Text for one class of links, without its name.
 std::string class_text(const Transport& transport, const Topology& topology, const LinkClass& c,
                        const Link& link) {
   if (link.table) return "as measured";

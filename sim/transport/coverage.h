@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a transport knows of a cluster's links, for those who read its times.
+// What a transport knows of a cluster's links, for code that reads its times.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace moesim {
 
 /// "nvlink, nic calibrated", "nvlink calibrated, nic by data sheet (efa not measured)", ...: a
-/// line, empty where the transport is ideal.
+/// line, empty if the transport is ideal.
 std::string coverage_of(const Transport& transport, const Topology& topology);
 
 }  // namespace moesim

@@ -43,7 +43,7 @@ struct Transport {
   std::optional<Seconds> host;   // CPU time of a call, in place of the GPU model's
   int sms = 0;                   // multiprocessors that exchanges of rows take on each GPU
   bool fused = false;            // the phases of a dispatch are one kernel, which starts once
-  std::string others;            // the transport of what is no token exchange; empty: itself
+  std::string others;            // the transport of what is not a token exchange; empty: itself
   std::vector<LinkRates> links;  // of one class and network by ascending `of`
   TransportPtr combine;          // of rows on their way back; null: as on their way there
 
@@ -62,13 +62,14 @@ Seconds time_on(const std::vector<const LinkRates*>& rates, BytesPerSecond bandw
 
 /// Makes of the loads of an exchange on a topology what they are by this transport:
 ///  - a use takes time_on its link in place of bytes / bandwidth, crowding besides, and per_message
-///    for each row on the link. Where it is a part of a fused kernel, it has its share of the time
+///    for each row on the link. If it is a part of a fused kernel, it has its share of the time
 ///    for all the bytes that the kernel puts on the link, kernel_bytes [link];
 ///  - overhead = start-up of the farthest tier reached + per_peer x the most peers of a GPU, or
-///    none where it goes on with what has started; and per_row x the rows for each peer as far
+///    none if it continues with what has started; and per_row x the rows for each peer as far
 ///    away, mean over the peers of the GPU that has most: a connection takes its rows one by one.
-///    Beside its rows a kernel that starts tells every expert how many come: flags x the part of
-///    the group's GPUs that are as far away from a GPU, where that is most. The longer one counts.
+///    In addition to its rows a kernel that starts tells every expert how many come: flags x the
+///    part of the group's GPUs that are as far away from a GPU, if that is most. The longer one
+///    counts.
 /// What was measured stays: links with a table, and all of a topology that says what it was
 /// measured with.
 void carry(const Transport& transport, bool goes_on, const Topology& topology,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What carries exchanges, for those who hand it on without a look at it.
+// What carries exchanges, for code that hands it on without a look at it.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ using TransportPtr = std::shared_ptr<const Transport>;  // null: ideal
 
 /// What carries a plan's exchanges.
 struct Transports {
-  TransportPtr tokens;  // of exchanges of tokens and what goes beside them
+  TransportPtr tokens;  // of exchanges of tokens and what goes with them
   TransportPtr others;  // of parameters, gradients and activations
   bool operator==(const Transports&) const = default;
 };

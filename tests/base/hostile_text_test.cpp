@@ -89,7 +89,7 @@ TEST(HostileYaml, Nesting) {
   for (const std::string part : {"[", "{a: ", "- ", "? ", "[{a: ["}) {
     EXPECT_THAT(yaml(repeated(part, 100'000)), HasSubstr("more than 100 lists and mappings"));
   }
-  std::string chain = "- &a0 [x]\n";  // each level is one deeper by the alias alone
+  std::string chain = "- &a0 [x]\n";  // each level is one deeper only by the alias
   for (int i = 1; i < 200; ++i) {
     chain += "- &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
   }
@@ -133,7 +133,7 @@ TEST(HostileText, NotUtf8) {
             "a.txt:1:4: error: byte 0xe9 is not UTF-8 text\n"
             "hint: save it as UTF-8, for example with iconv -f latin1 -t utf-8\n");
   EXPECT_EQ(checked(std::string("a\nb\0c", 5)),
-            "a.txt:2:2: error: a byte is 0, so that this is no text\n"
+            "a.txt:2:2: error: a byte is 0, so this is not text\n"
             "hint: is this another kind of file?\n");
   EXPECT_EQ(checked("\xef\xbb\xbf caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\n"), "");
   for (const std::string text :

@@ -8,7 +8,7 @@
 #include "sim/base/error.h"
 
 namespace moesim {
-namespace wired {  // not anonymous: clang converts AnyField to types with linkage alone
+namespace wired {  // not anonymous: clang converts AnyField only to types with linkage
 
 enum class Color { red, green };
 

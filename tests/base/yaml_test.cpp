@@ -195,9 +195,9 @@ TEST(Yaml, OnlyAKeyThatIsThereCanBeRemoved) {
                   testing::HasSubstr("did you mean 'count'?")));
   EXPECT_THAT(removing("absent.count"), testing::HasSubstr("there is no 'absent' to remove"));
   EXPECT_THAT(removing("list.0"),
-              testing::HasSubstr("'list.0' is no key: null removes keys of mappings"));
+              testing::HasSubstr("'list.0' is not a key: null removes keys of mappings"));
   EXPECT_THAT(removing("wire.count.x"),
-              testing::HasSubstr("'wire.count.x' is no key: null removes keys of mappings"));
+              testing::HasSubstr("'wire.count.x' is not a key: null removes keys of mappings"));
 }
 
 TEST(Yaml, OverridesReachIntoListsAndMaps) {

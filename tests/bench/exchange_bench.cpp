@@ -50,7 +50,7 @@ void run(benchmark::State& state, const Plan& plan, Make make) {
   run_on(test::nodes_of_8(plan.gpus / 8), state, plan, make);
 }
 
-/// Topology::loads alone: part of every run below.
+/// Only Topology::loads: part of every run below.
 void loads(benchmark::State& state) {
   const auto gpus = static_cast<int>(state.range(0));
   const Topology topology = test::nodes_of_8(gpus / 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick for fidelity `flow`: what one would write with SimGrid alone.
+// The yardstick for fidelity `flow`: what one would write with only SimGrid.
 #pragma once
 
 #include "sim/topology/topology.h"

@@ -40,7 +40,7 @@ Kernels uneven_gemm(std::mt19937& random) {
 }
 
 /// Each EP group computes its layers, microbatch by microbatch, forward and backward: 26 ops a
-/// layer and microbatch, of which 4 are exchanges.
+/// layer and microbatch, 4 of them exchanges.
 Plan iteration() {
   Plan plan;
   plan.gpus = groups * group_size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One level of an expert swap decision: 1,048,576 tokens x 8 of 256 experts over U groups,
-// skewed choices; counting alone and with the search over all pairs.
+// skewed choices; only counting, and with the search over all pairs.
 #include <benchmark/benchmark.h>
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file of tests/fixtures/bad/yaml gives exactly the diagnostics and exit code beside it. The
+// Every file of tests/fixtures/bad/yaml gives exactly the diagnostics and exit code next to it. The
 // first word of a file's name says which input it is.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

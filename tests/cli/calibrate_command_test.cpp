@@ -182,10 +182,12 @@ TEST(CalibrateCommand, RefusesBadLogsAndFlags) {
   EXPECT_THAT(refused({MOESIM_ROOT "/tests/fixtures/bad/logs/wrong-results.log"}),
               HasSubstr("wrong-results.log:23: error: 3 wrong elements at size 1048576"));
   EXPECT_THAT(refused({logs + "1.log", "--reach", "near"}), HasSubstr("neither host nor fabric"));
-  EXPECT_THAT(refused({logs + "1.log", "--exchange-overhead", "5"}), HasSubstr("'5' is no time"));
-  EXPECT_THAT(refused({logs + "1.log", "--nominal", "0 GB/s"}), HasSubstr("'0 GB/s' is no band"));
-  EXPECT_THAT(refused({logs + "1.log", "--nominal", "50"}), HasSubstr("'50' is no bandwidth"));
-  EXPECT_THAT(refused({logs + "1.log", "--nominal", "1e9 TB/s"}), HasSubstr("is no bandwidth"));
+  EXPECT_THAT(refused({logs + "1.log", "--exchange-overhead", "5"}),
+              HasSubstr("'5' is not a time"));
+  EXPECT_THAT(refused({logs + "1.log", "--nominal", "0 GB/s"}),
+              HasSubstr("'0 GB/s' is not a band"));
+  EXPECT_THAT(refused({logs + "1.log", "--nominal", "50"}), HasSubstr("'50' is not a bandwidth"));
+  EXPECT_THAT(refused({logs + "1.log", "--nominal", "1e9 TB/s"}), HasSubstr("is not a bandwidth"));
   EXPECT_THAT(refused({logs + "1.log", "--collective", "alltoallv"}), HasSubstr("'alltoallv'"));
   EXPECT_THAT(refused({logs + "9.log"}), HasSubstr("cannot be read"));
 }

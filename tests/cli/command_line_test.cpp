@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Subcommands and flags: the help names them, mistakes are told with what was probably meant.
+// Subcommands and flags: the help names them, mistakes are reported with what was probably meant.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

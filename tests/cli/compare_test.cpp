@@ -198,7 +198,7 @@ std::pair<std::string, Json> two_groups(const std::vector<std::string>& more) {
   return {outcome.out, Json::parse(content(file))["cases"][0]};
 }
 
-// Of a layer's 4 experts of 3 M parameters a GPU holds two: 12 MB of gradients each way, 2 layers.
+// A GPU holds two of a layer's 4 experts of 3 M parameters: 12 MB of gradients each way, 2 layers.
 TEST(Compare, SumsGradientsOverEpGroupsAsAccumulateSays) {
   const auto [every, each] = two_groups({});
   EXPECT_THAT(every, testing::HasSubstr(

@@ -89,7 +89,7 @@ TEST_F(Moved, MoesimDataStandsAlone) {
   EXPECT_EQ(run({"topology", "show", "h100-rail"}, data).err,
             "error: no 'h100-rail' in topologies\nhint: known: mine\n");
   EXPECT_EQ(run({"topology", "show", "mine"}, "/no/such").err,
-            "error: MOESIM_DATA is '/no/such', which is no folder\n"
+            "error: MOESIM_DATA is '/no/such', which is not a folder\n"
             "hint: the folder that holds models/ and topologies/\n");
 }
 

@@ -107,7 +107,7 @@ TEST(ExplainCommand, ChoosesLayerPassAndFidelities) {
   EXPECT_THAT(layer.out, HasSubstr("# layer 1 of step 0, 2 tokens per rank, forward only"));
   EXPECT_THAT(layer.out, Not(HasSubstr("backward")));
   EXPECT_THAT(layer.out, Not(HasSubstr("flow")));
-  EXPECT_THAT(explain({"--flow"}).out, HasSubstr("\nlayer alone:  port "));
+  EXPECT_THAT(explain({"--flow"}).out, HasSubstr("\nlayer by itself:  port "));
   EXPECT_EQ(explain({"--flow"}).out, explain({"--fidelity", "flow"}).out);
   EXPECT_THAT(explain({"--flow"}).out, HasSubstr("  flow "));
 }

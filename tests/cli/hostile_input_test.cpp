@@ -26,9 +26,9 @@ struct Reader {
   std::string file;  // its name, for the reader may look at it
   std::vector<std::string> words;
   std::vector<HostileInput> (*inputs)(const std::string& sound);
-  std::string sound;         // a file with good content, "" where there is none
+  std::string sound;         // a file with good content, "" if there is none
   std::string program = "";  // moesim
-  std::string beside = "";   // a folder whose files lie beside
+  std::string beside = "";   // a folder whose files are next to it
   bool tells_lines = true;
 };
 
@@ -201,7 +201,7 @@ TEST_P(HostileFile, IsRefused) {
   const std::string sound = reader.sound.empty() ? "" : content(reader.sound);
   for (const HostileInput& input : reader.inputs(sound)) {
     if (input.name.starts_with("cut-") && sound.empty()) continue;
-    // Of a log that is cut after two whole rows these are read.
+    // If a log is cut after two whole rows, these are read.
     if (reader.name == "log_text" && input.name == "cut-75") continue;
     const Outcome outcome = run(input.content);
     const std::string name = fs::path(reader.file).filename();
@@ -214,7 +214,7 @@ TEST_P(HostileFile, IsRefused) {
     EXPECT_THAT(shown, testing::Not(testing::HasSubstr("exception"))) << input.name;
     EXPECT_LT(outcome.err.size(), 20'000u) << input.name;
     EXPECT_LT(outcome.cpu_seconds, 1) << input.name;
-#ifndef __SANITIZE_ADDRESS__  // whose shadow alone takes more
+#ifndef __SANITIZE_ADDRESS__  // only its shadow takes more
     EXPECT_LT(outcome.peak_bytes, 200e6) << input.name;
 #endif
     EXPECT_EQ(outcome.out, "") << input.name;

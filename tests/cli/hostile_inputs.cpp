@@ -51,7 +51,7 @@ std::string npy(const std::string& header) {
   return "\x93NUMPY" + std::string("\x01\x00", 2) + little_endian(header.size(), 2) + header;
 }
 
-/// A zip archive whose entry claims what it is told to.
+/// A zip archive whose entry claims what it is given.
 std::string zip_of(const std::string& name, const std::string& content, std::uint64_t claimed,
                    int method) {
   const auto crc =

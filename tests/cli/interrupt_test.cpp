@@ -173,7 +173,7 @@ TEST(Interrupt, OfTheFirstProcessAloneEndsEverySimulation) {
   for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
     Running run(long_simulations(scratch.file("r.json")), {.data = MOESIM_ROOT});
     ASSERT_TRUE(wait_for(run, 3, 60)) << "no worker began";
-    wait_for(run, 4, 3);  // a process for the simulation, where there is one
+    wait_for(run, 4, 3);  // a process for the simulation, if there is one
     ASSERT_EQ(::kill(run.pid(), signal), 0);
     EXPECT_EQ(run.wait().signal, signal);
     EXPECT_EQ(left_of(run), 0u) << "signal " << signal;

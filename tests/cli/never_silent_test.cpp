@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Never silently wrong: what has no effect or does not fit is told and named, and every tier's
+// Never silently wrong: what has no effect or does not fit is reported and named, and every tier's
 // bytes appear on that tier only, on any number of ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

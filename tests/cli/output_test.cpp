@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "-" is standard output: documents stand there alone, what people read goes to standard error.
+// "-" is standard output: only documents are there, what people read goes to standard error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -49,8 +49,7 @@ void limit() {
   } else {
     ::setenv("MOESIM_DATA", surroundings.data.c_str(), 1);
   }
-  // Else every moesim-hw alone has Open MPI start a daemon beside it, which takes longer than the
-  // run.
+  // Else Open MPI starts a daemon for every moesim-hw, which takes longer than the run.
   ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 1);
   ::setpgid(0, 0);
   if (surroundings.limited) limit();

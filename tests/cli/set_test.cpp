@@ -81,7 +81,7 @@ TEST(Set, ThatReachesNothingIsAnError) {
 TEST(Set, ThatFailsAtAnotherOfSeveralPointsToOneAlone) {
   EXPECT_THAT(run_moesim(compare_set({"--set", "policy.dispatch.counts=true"})).err,
               HasSubstr("there is no 'counts' below the plain value 'alltoall'\n"
-                        "hint: policy:NAME.path=value changes one of several alone\n"));
+                        "hint: policy:NAME.path=value changes only one of several\n"));
   EXPECT_THAT(
       run_moesim(compare_set({"--set", "policy.dispatch.counts=true"}, "pair", "dedup")).err,
       testing::Not(HasSubstr("hint")));

@@ -179,7 +179,7 @@ TEST_F(ValidateCommand, RefusesWhatIsNoMeasuredFile) {
 TEST_F(ValidateCommand, RefusesBadFlagsAndBrokenFiles) {
   EXPECT_THAT(validate(measured, {"--tolerance", "12"}).err, HasSubstr("such as 12%"));
   EXPECT_THAT(validate(measured, {"--fidelity", "prot"}).err, HasSubstr("did you mean 'port'?"));
-  EXPECT_THAT(validate(measured, {"--set", "model.hidden=1"}).err, HasSubstr("those that were"));
+  EXPECT_THAT(validate(measured, {"--set", "model.hidden=1"}).err, HasSubstr("the measured ones"));
   std::ofstream(file) << "{\"format\": ";
   EXPECT_EQ(run_moesim({"validate", file}).code, 2);
   EXPECT_EQ(run_moesim({"validate", scratch.file("absent.json")}).code, 2);

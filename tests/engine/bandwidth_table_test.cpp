@@ -52,7 +52,7 @@ TEST_P(Measured, RecoversAfterASmallExchange) {
 }
 
 TEST_P(Measured, ExchangesThatMeetShareTheTimeOfTheLink) {
-  // 1 ms and 2 ms of GPU 3's port: together until 2 ms, then the longer one alone.
+  // 1 ms and 2 ms of GPU 3's port: together until 2 ms, then only the longer one.
   PlanWriter w(4);
   w.exchange({0, 3}, {{0, 3, 1'000'000}});
   w.exchange({1, 3}, {{1, 3, 4'000'000}});

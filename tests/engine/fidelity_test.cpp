@@ -172,7 +172,7 @@ TEST_F(LateJoiner, HoldsUpItsPeersAloneAtFlow) {
   const auto near = [](double ms) { return testing::DoubleNear(ms, 1e-5); };
   EXPECT_THAT(ends_ms(timeline),
               testing::ElementsAre(near(1.005), near(2.505), near(2.505), near(0)));
-  EXPECT_NEAR(timeline.ops[2][0].end.value, 1.105e-3, 1e-8);  // GPU 0 goes on with its kernel
+  EXPECT_NEAR(timeline.ops[2][0].end.value, 1.105e-3, 1e-8);  // GPU 0 continues with its kernel
 }
 
 TEST_P(RandomPlans, AtFlowAGpuIsThroughOnceItsPeersHaveComeAndItsBytesHaveMoved) {
@@ -184,8 +184,8 @@ TEST_P(RandomPlans, AtFlowAGpuIsThroughOnceItsPeersHaveComeAndItsBytesHaveMoved)
     const GroupTraffic moved = plan.ops[id].traffic();
     const auto& gpus = plan.ops[id].group;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-      // A GPU cannot be through before each peer has joined, and what it sends or receives alone
-      // bounds its time from when it joined.
+      // A GPU cannot be through before each peer has joined, and what it sends or receives bounds
+      // by itself its time from when it joined.
       Seconds joined = flow.ops[id][i].start;
       std::int64_t sent = 0, received = 0;
       for (std::size_t j = 0; j < gpus.size(); ++j) {

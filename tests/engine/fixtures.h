@@ -157,7 +157,7 @@ class PlanWriter {
     return add("exchange", stream, group, std::move(after), Exchange{matrix.among(group), {}});
   }
 
-  /// A matrix over the members alone.
+  /// A matrix over only the members.
   OpId among(Group group, ByteMatrix matrix) {
     return add("exchange", Stream::ep, std::move(group), {}, Exchange{std::move(matrix), {}});
   }

@@ -27,7 +27,7 @@ Plan crowd(unsigned seed) {
   return w.plan();
 }
 
-/// In a process of its own: an engine that has run cannot simulate at `flow` for the tests beside.
+/// In a process of its own: an engine that has run cannot simulate at `flow` for the other tests.
 std::vector<Timeline> one_after_the_other(const Topology& topology,
                                           const std::vector<Plan>& plans) {
   return from_bytes<std::vector<Timeline>>(run_in_child([&] {

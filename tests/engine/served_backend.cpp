@@ -20,7 +20,7 @@ namespace s4u = simgrid::s4u;
 class ServedEvents : public Events {
  public:
   explicit ServedEvents(std::size_t links) {
-    // SimGrid's stacks of 8 MiB are filled where malloc is told to, an actor for every event.
+    // SimGrid's stacks of 8 MiB are filled if malloc is set to, an actor for every event.
     std::vector<std::string> args = {"served", "--log=root.thresh:critical",
                                      "--cfg=contexts/factory:raw", "--cfg=contexts/stack-size:256",
                                      std::string(simgrid_api::precision_flag) + "1e-12"};

@@ -195,7 +195,7 @@ TEST(ErrorBars, HoldTheHalvesOfPublicTracesThatWereHeldBack) {
 }
 
 TEST(ModelErrors, EveryTableWeighsTheSame) {
-  // Of two tables one has ten figures, which together weigh as much as the other's single one.
+  // One of two tables has ten figures, which together weigh as much as the other's single one.
   const ModelError error = model_error({{"many", std::vector<double>(10, 0.1)}, {"one", {-0.5}}});
   EXPECT_DOUBLE_EQ(error.low, 0.5);
   EXPECT_DOUBLE_EQ(error.high, 1.1);

@@ -164,7 +164,7 @@ TEST(Headlines, TheirErrorsAreStoredApart) {
               ElementsAre(HasSubstr("claims/A, end to end: was +2.4 %, is +10.2 %")));
 }
 
-/// Turns of four equal stages: F 1, B 2 with W 0.5 in it where it is by itself, FB 2.5.
+/// Turns of four equal stages: F 1, B 2 with W 0.5 in it if it is by itself, FB 2.5.
 TEST(BubbleFormula, IsThatOfThePublication) {
   const auto bubble = [](PipelineKind kind, int microbatches, double f, double b, double w,
                          double fb) {

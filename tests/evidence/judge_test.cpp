@@ -136,7 +136,7 @@ JudgedTable three_times(std::vector<double> published, const std::vector<double>
 }
 
 TEST(Papers, CountsPairsThatDifferByMoreThanTheMargin) {
-  // a and b are within 5 %; c is ahead of both as published, and of b alone as simulated.
+  // a and b are within 5 %; c is ahead of both as published, and only of b as simulated.
   const JudgedTable t = three_times({10, 10.4, 8}, {10, 13, 11});
   const PaperSummary sum = t.summary();
   EXPECT_EQ(sum.all.pairs, 2);
@@ -200,7 +200,8 @@ TEST(Papers, GrownErrorsAreFound) {
     return grown_errors("state", stored, {three_times({10, 10, 10}, simulated)}, 0.005);
   };
   EXPECT_TRUE(grown({11, 9, 10}).empty());
-  EXPECT_TRUE(grown({10.5, 11.04, 10.04}).empty());  // the other side of the same size is no growth
+  EXPECT_TRUE(
+      grown({10.5, 11.04, 10.04}).empty());  // the other side of the same size is not a growth
   EXPECT_THAT(grown({11.2, 9, 10}), ElementsAre("three/a: was +10.0 %, is +12.0 %"));
   EXPECT_THROW(grown_errors("state", "{}", {}, 0), Error);
   EXPECT_THROW(grown_errors("state", R"({"format": "moesim-papers-state", "absolute": {}})", {}, 0),

@@ -20,7 +20,7 @@ SlotTable slots(const std::vector<std::vector<int>>& experts) {
   return table;
 }
 
-/// TensorRT-LLM's documented example, 4 experts on 6 slots of 3 ranks, and a layer beside it.
+/// TensorRT-LLM's documented example, 4 experts on 6 slots of 3 ranks, and another layer.
 const EnginePlacement example = {
     4, 6, {{3, slots({{0, 2}, {1, 3}, {2, 0}})}, {5, slots({{3, 1}, {0, 2}, {1, 3}})}}};
 

@@ -17,13 +17,13 @@ using test::exchange;
 using test::kernels;
 using test::matrix;
 
-/// What a schedule says, by a reader that knows the format alone.
+/// What a schedule says, by a reader that knows only the format.
 struct Schedule {
   using Message = std::tuple<int, int, int, std::int64_t>;  // from, to, tag, bytes
   int ranks = 0;
   std::multiset<Message> sent, received;
   std::map<int, std::int64_t> computed;  // [rank] ns
-  bool forward = true;                   // whether every line requires earlier ones alone
+  bool forward = true;                   // whether every line requires only earlier ones
 };
 
 Schedule read(const std::string& text) {

@@ -5,7 +5,7 @@
 usage: kill_test.py MOESIM ROOT [--moments N] [--seed N]
 
 N moments for all four together (12). After each: what has its final name is whole, and no process is left. Then the same
-command again: it ends with what it gives undisturbed, and leaves nothing beside it.
+command again: it ends with what it gives undisturbed, and leaves nothing next to it.
 """
 import argparse
 import contextlib

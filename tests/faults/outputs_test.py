@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is written destroys nothing: links stay, inputs stay, two outputs never share a name, sets are whole; what is no file is not read.
+"""What is written destroys nothing: links stay, inputs stay, two outputs never share a name, sets are whole; what is not a file is not read.
 
 usage: outputs_test.py MOESIM ROOT
 """
@@ -159,7 +159,7 @@ class Inputs(Commands):
             del part[keys[-1]]
             return copy
 
-        cases = {"no result of moesim": [{"format": 0, "format_version": 1}, {"format": ["moesim-result"]}, [], 7],
+        cases = {"is not a result of moesim": [{"format": 0, "format_version": 1}, {"format": ["moesim-result"]}, [], 7],
                  "of version 99 cannot be shown": [{**good, "format_version": 99}],
                  "'format_version' is not a number": [{**good, "format_version": "1"}],
                  "'cases' is not a list": [{**good, "cases": {}}], "'cases' is empty": [{**good, "cases": []}],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names in what is imported lead nowhere: importers write their trace alone, and links end.
+// Names in what is imported lead nowhere: importers write only their trace, and links end.
 #include <gtest/gtest.h>
 
 #include <filesystem>

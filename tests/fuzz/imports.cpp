@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every importer: a bundle's first line is "KIND EXPERTS TOP_K", its files the inputs. What was
-// imported is a sound trace, and nothing is left beside it.
+// imported is a sound trace, and nothing is left next to it.
 #include <unistd.h>
 
 #include <filesystem>

@@ -15,10 +15,10 @@ void read_measured(std::string_view bytes) {
   const Log read = parse_log(std::string(bytes), "a.log", {});
   for (const Sample& sample : read.samples) {
     require(std::isfinite(sample.time.value) && sample.time.value >= 0 && sample.bytes.value >= 0,
-            "a measured time is no finite number");
+            "a measured time is not a finite number");
   }
   const LinkFit fit = fit_link(read.samples);
-  require(std::isfinite(fit.fixed.value), "a fit is no finite number");
+  require(std::isfinite(fit.fixed.value), "a fit is not a finite number");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void time_kernels(const GpuModel& gpu) {
       MemoryBound{Bytes(std::int64_t{1} << 40), Bytes(std::int64_t{1} << 40)}};
   for (const Kernel& kernel : kernels) {
     const Seconds time = gpu.time(kernel);
-    require(std::isfinite(time.value) && time.value >= 0, "a kernel's time is no finite number");
+    require(std::isfinite(time.value) && time.value >= 0, "a kernel's time is not a finite number");
   }
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr rlim_t most_memory = rlim_t{2} << 30;  // far more than any of these inputs takes
 constexpr rlim_t most_seconds = 120;             // of CPU time, all tests together
 
-/// Whether the input was read; what is thrown besides an Error goes on.
+/// Whether the input was read; what is thrown besides an Error continues.
 bool reads(const Target& target, const std::string& input) {
   try {
     target.read(input);
@@ -55,7 +55,7 @@ std::string damaged(std::string input, std::mt19937& random) {
   }
 }
 
-/// What a seed that is not sound is told by.
+/// What tells a seed that is not sound.
 std::string beginning(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 class FuzzTest : public testing::TestWithParam<Target> {

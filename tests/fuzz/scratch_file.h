@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files for readers that want a path. They lie in one temporary folder of the process.
+// Files for readers that want a path. They are in one temporary folder of the process.
 #pragma once
 
 #include <string>

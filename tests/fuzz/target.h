@@ -12,8 +12,8 @@ namespace moesim::fuzz {
 
 struct Target {
   const char* name;
-  /// Reads the bytes as a file. Throws Error for what is no such file; anything else that it throws
-  /// is a finding, as are a crash, an endless loop, and memory out of proportion.
+  /// Reads the bytes as a file. Throws Error for what is not such a file; anything else that it
+  /// throws is a finding, as are a crash, an endless loop, and memory out of proportion.
   void (*read)(std::string_view bytes);
 };
 
@@ -24,8 +24,7 @@ extern const Target grid_target, imports_target, json_target, log_target, model_
 
 const std::vector<Target>& targets();
 
-/// What must hold after a file was read without an Error; throws std::logic_error where it does
-/// not.
+/// What must hold after a file was read without an Error; throws std::logic_error if it does not.
 inline void require(bool holds, const std::string& what) {
   if (!holds) throw std::logic_error(what);
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr int few_gpus = 64;
 
 /// Shipped clusters, and not much more: larger ones take milliseconds and show nothing else. A
-/// fuzzer has even less, since routes would take half of its time.
+/// fuzzer has even less, because routes would take half of its time.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 constexpr ClusterLimits shipped{.gpus = 256, .vertices = 1024, .cables = 2048};
 #else
@@ -22,7 +22,7 @@ constexpr ClusterLimits shipped{.gpus = 1024, .vertices = 4096, .cables = 8192};
 #endif
 
 void require_sound(Seconds time) {
-  require(std::isfinite(time.value) && time.value >= 0, "a time is no finite number");
+  require(std::isfinite(time.value) && time.value >= 0, "a time is not a finite number");
 }
 
 void read_and_load(std::string_view bytes) {

@@ -90,9 +90,9 @@ TEST_F(CountsTest, ThatAreNoTokensAreRefused) {
   };
   EXPECT_THAT(refused({1, 1, 1, 0}), HasSubstr("add up to 3 in layer 0 of the file"));
   EXPECT_THAT(refused({5, 1, 0, 0}), HasSubstr("has 3 tokens but expert 0 is chosen 5 times"));
-  EXPECT_THAT(refused({0.5, 0.5, 1, 0}), HasSubstr("holds 0.5, which is no count"));
-  EXPECT_THAT(refused({-1, 2, 1, 0}), HasSubstr("holds -1, which is no count"));
-  EXPECT_THAT(refused({NAN, 2, 1, 0}), HasSubstr("which is no count"));
+  EXPECT_THAT(refused({0.5, 0.5, 1, 0}), HasSubstr("holds 0.5, which is not a count"));
+  EXPECT_THAT(refused({-1, 2, 1, 0}), HasSubstr("holds -1, which is not a count"));
+  EXPECT_THAT(refused({NAN, 2, 1, 0}), HasSubstr("which is not a count"));
   EXPECT_THAT(refused({1e12F, 1e12F, 0, 0}), HasSubstr("counts too many tokens"));
   EXPECT_EQ(refused({1, 1, 1, 1}), "no error");
 }

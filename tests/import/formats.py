@@ -4,7 +4,7 @@
 
 formats.py FOLDER: FOLDER/<kind>/... holds sound files; wrong_formats.py writes what an importer must refuse.
 The model has 3 layers, the first dense, 8 experts, top-2; sequences of 5 and 4 tokens. Standard library only: torch's
-classes are stand-ins of the same names, which pickle writes by name alone.
+classes are stand-ins of the same names, which pickle writes only by name.
 """
 import base64
 import collections

@@ -118,7 +118,7 @@ TEST(ImportOptionsTest, NumberingSaysHowLayersAreCounted) {
   const auto counted = [](const char* numbering) {
     return [=](ImportOptions& o) { o.numbering = numbering; };
   };
-  // As MoE layers alone, 2 would be the third of two.
+  // As only MoE layers, 2 would be the third of two.
   EXPECT_THAT(refused("megatron-trace", "megatron-trace", counted("moe")),
               HasSubstr("has layers 1, 2, which are not counted so"));
   const ScratchFolder scratch;

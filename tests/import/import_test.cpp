@@ -110,7 +110,7 @@ TEST_F(ImportTest, WeightsOfEveryFormatAreFiniteFromZeroUp) {
   options_.layers = {2, 10};
   options_.weight_scale = -1;
   EXPECT_THAT(error_text([&] { import_trace("npz", options_); }),
-              testing::ContainsRegex("token 0: -[0-9.]+ is no weight"));
+              testing::ContainsRegex("token 0: -[0-9.]+ is not a weight"));
 }
 
 TEST_F(ImportTest, GptOssRequests) {
@@ -147,7 +147,7 @@ TEST_F(ImportTest, WithoutLengthsASingleSequenceIsSaid) {
   EXPECT_THAT(import("npy").step(0).sequence_lengths(), testing::ElementsAre(3));
   EXPECT_EQ(warnings_, npz_arrays +
                            "ids.npy: warning: no array of sequence lengths: all tokens are "
-                           "taken as one sequence\nhint: give one beside it, or name it with "
+                           "taken as one sequence\nhint: give one next to it, or name it with "
                            "--lengths\n");
 }
 
@@ -173,9 +173,9 @@ TEST_F(ImportTest, EsftWeightsAreFiniteFromZeroUp) {
   options_.top_k = 2;
   for (const char* word : {"nan", "inf", "-.5"}) {
     write_bytes(scratch_ / "in/expert_weights_2.txt", fmt::format("0\t1\t\t0.5\t{}\n", word));
-    EXPECT_THAT(
-        error_text([&] { import_trace("esft", options_); }),
-        testing::HasSubstr(fmt::format("expert_weights_2.txt:1: error: '{}' is no weight", word)));
+    EXPECT_THAT(error_text([&] { import_trace("esft", options_); }),
+                testing::HasSubstr(
+                    fmt::format("expert_weights_2.txt:1: error: '{}' is not a weight", word)));
   }
 }
 
@@ -195,7 +195,7 @@ TEST_F(ImportTest, GptOssRouterDataInsideOther) {
   EXPECT_THAT(refused(R"({"router_data": {"router_data": [[[[1]]]]}})"),
               testing::HasSubstr("has a request without tokens"));
   EXPECT_THAT(refused(R"({"router_data": [{"router_data": [)" + token + "]}]}"),
-              testing::HasSubstr("router_data: 'router_data' is no token"));
+              testing::HasSubstr("router_data: 'router_data' is not a token"));
   EXPECT_THAT(refused(R"({"router_data": [[{"layer_0": [[1]]}], [[[3]]]]})"),
               testing::HasSubstr("request without tokens"));
   EXPECT_THAT(

@@ -37,7 +37,7 @@ TEST(Microbatch, TheFlagSaysHowManyThereAre) {
   options.output = scratch / "other";
   options.micro_batch = 7;
   EXPECT_THAT(error_text([&] { import_trace("router-lists", options); }),
-              HasSubstr("has 96 tokens, which are no 7 sequences of one length"));
+              HasSubstr("has 96 tokens, which are not 7 sequences of one length"));
 }
 
 TEST(Microbatch, ThatDoesNotTellIsOneSequenceAndSaidToBe) {

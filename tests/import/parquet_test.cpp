@@ -66,7 +66,7 @@ TEST(Parquet, WhatIsNoNumberIsRefused) {
   EXPECT_THAT(refused("plain-columns.parquet", "gat"), testing::HasSubstr("did you mean 'gate'"));
   EXPECT_THAT(refused("brotli.parquet", "indices"), testing::HasSubstr("compressed by codec 4"));
   EXPECT_THAT(refused("delta.parquet", "indices"), testing::HasSubstr("is of encoding 5"));
-  EXPECT_THAT(refused("write.mjs", "indices"), testing::HasSubstr("is no whole Parquet file"));
+  EXPECT_THAT(refused("write.mjs", "indices"), testing::HasSubstr("is not a whole Parquet file"));
 }
 
 }  // namespace

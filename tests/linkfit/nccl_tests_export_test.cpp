@@ -172,7 +172,7 @@ TEST(NcclTestsExport, RefusesWhatItDidNotWrite) {
   std::ofstream(folder / "out/index.json") << "{\"format\": 7}";
   EXPECT_THAT(refusal(folder / "out"), HasSubstr("not of this kind of export"));
   EXPECT_EQ(read_file((folder / "out/notes.txt").string()), "mine");
-  EXPECT_THAT(refusal(folder / "out/notes.txt"), HasSubstr("is no folder"));
+  EXPECT_THAT(refusal(folder / "out/notes.txt"), HasSubstr("is not a folder"));
   EXPECT_THAT(refusal(folder / "no/out"), HasSubstr("cannot be written"));
 }
 

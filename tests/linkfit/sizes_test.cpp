@@ -37,7 +37,7 @@ TEST(Sizes, ThatTakeLongerThanLargerOnesContradictEachOther) {
       << "more than twice as large";
 }
 
-// Of many sizes the median of three neighbours decides, so that a wild one condemns itself alone.
+// Among many sizes the median of three neighbours decides, so that a wild one condemns only itself.
 TEST(Sizes, AmongManyAWildOneCondemnsItselfAlone) {
   const auto steady = [](int wild, double factor) {
     std::vector<Sample> samples;

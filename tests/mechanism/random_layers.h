@@ -190,7 +190,7 @@ inline Plan plan_of(const Dispatch& dispatch, const Tokens& tokens, const MoeMod
   return plan;
 }
 
-/// A plan of one stage's exchanges alone.
+/// A plan of only one stage's exchanges.
 inline Plan exchanges_of(const Dispatch& dispatch, const Tokens& tokens, const MoeModel& model,
                          Stage stage) {
   const std::vector<LayerWork> layers = {work_of(dispatch, tokens, false)};

@@ -20,7 +20,7 @@ MOESIM, HW, ROOT = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 SCRIPT = ROOT / "scripts" / "minicluster"
 SKIPPED = 77
 CLUSTER = ["--hosts", "2", "--ranks", "2", "--local-rate", "1gbit"]
-# Two stages on two hosts; messages that are long beside what a link lets through at once.
+# Two stages on two hosts; messages that are long compared with what a link lets through at once.
 ITERATION = """
 model: olmoe
 trace: traces/tiny-moe-train

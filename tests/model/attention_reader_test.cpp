@@ -62,7 +62,7 @@ TEST(AttentionReader, RefusesWhatDoesNotFit) {
   EXPECT_THAT(mistakes_of("{kind: mla, heads: 4, kv_rank: 8, nope_dim: 4, rope_dim: 4}"),
               HasSubstr("value_dim"));
   EXPECT_THAT(mistakes_of("{heads: 4, head_dim: 16, window: 4}"),
-              HasSubstr("'window' and 'linear' need 'full_every' beside them"));
+              HasSubstr("'window' and 'linear' need 'full_every' next to them"));
   EXPECT_THAT(mistakes_of("{heads: 4, head_dim: 16, full_every: 2}"),
               HasSubstr("'full_every' has no effect"));
   EXPECT_THAT(mistakes_of("{heads: 4, head_dim: 16, full_every: 2, window: 4, linear: {key_heads: "

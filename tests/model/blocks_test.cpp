@@ -58,12 +58,12 @@ TEST_P(BlocksOf, ComputeTheModelsFlop) {
   const ModelFlops flops = training_flops(model_, {.sequence = sequence});
   const double in_blocks = flops.projections + flops.ffn + flops.mtp + flops.head;
   EXPECT_NEAR(products / in_blocks / sequence, 1, 1e-9);
-  // Keys of windows are rounded to whole ones; convolutions of linear attention and of Mamba are no
-  // products.
+  // Keys of windows are rounded to whole ones; convolutions of linear attention and of Mamba are
+  // not products.
   const bool linear = model_.attention->shape->linear.has_value() || model_.mamba;
   EXPECT_NEAR(3 * scores / flops.scores / sequence, 1, linear ? 5e-3 : 2e-3);
-  // Model flop have twice the forward for the backward pass. Flash attention takes 5 / 2, since it
-  // computes the scores again; more where queries are wider than values.
+  // Model flop have twice the forward for the backward pass. Flash attention takes 5 / 2, because
+  // it computes the scores again; more where queries are wider than values.
   const AttentionShape& shape = *model_.attention->shape;
   const auto qk = static_cast<double>(shape.query_width());
   const auto v = static_cast<double>(shape.output_width());
@@ -137,9 +137,9 @@ TEST_P(BlocksOf, KeepLessTheMoreIsComputedAgain) {
 }
 
 TEST(Blocks, KeepWhatKorthikantiCounts) {
-  // arXiv:2205.05198, section 4: s b h (34 + 5 a s / h) bytes a layer, of which 2 + 1 + 1 are masks
-  // of dropout, which these models do without, and 5 a s / h are scores, of which flash attention
-  // keeps 4 bytes a query and head.
+  // arXiv:2205.05198, section 4: s b h (34 + 5 a s / h) bytes a layer; 2 + 1 + 1 of them are masks
+  // of dropout, which these models do without, and 5 a s / h are scores; flash attention keeps of
+  // them 4 bytes a query and head.
   const MoeModel model = parse_dense_model(
       "name: x\nsource: none\nhidden: 1024\nlayers: 2\ndense_ffn: 4096\ndense_matrices: 2\n"
       "activations: bf16\nweights: bf16\nvocabulary: 1000\n"
@@ -154,7 +154,7 @@ TEST(Blocks, KeepWhatKorthikantiCounts) {
   };
   EXPECT_EQ(layer({queries, 1024}, {}), 32 * sbh);
   EXPECT_EQ(layer({queries, 1024}, {RecomputeModule::core_attn}), 32 * sbh);
-  // Equation 2, tensor parallel alone: 10 + 24 / t, less the two masks that are not divided.
+  // Equation 2, only tensor parallel: 10 + 24 / t, less the two masks that are not divided.
   EXPECT_EQ(layer({queries, 1024, 8, false}, {}), 8 * sbh + 24 * sbh / 8);
   // Equation 4, with sequence parallelism: 34 / t.
   EXPECT_EQ(layer({queries, 1024, 8, true}, {}), 32 * sbh / 8);

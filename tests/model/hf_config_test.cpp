@@ -206,7 +206,8 @@ TEST(HfConfig, UnknownArchitecturesAreRefused) {
                         "here\nhint: did you mean 'qwen3_moe'?"));
   EXPECT_THAT(refusal_of(R"({"hidden_size": 64})"),
               HasSubstr("the file lacks the key 'model_type'"));
-  EXPECT_THAT(refusal_of("[1]"), HasSubstr("is no config.json of Hugging Face: no object"));
+  EXPECT_THAT(refusal_of("[1]"),
+              HasSubstr("is not a config.json of Hugging Face: it is not an object"));
   EXPECT_THAT(refusal_of(R"({"model_type": "mixtral", )"), HasSubstr("not JSON"));
 }
 

@@ -50,7 +50,7 @@ TEST(HostModel, ReadsItsKeys) {
 TEST(HostModel, SaysWhatIsWrong) {
   EXPECT_THAT(mistake_of_host("{graphs: [atn]}"), testing::HasSubstr("attn"));
   EXPECT_THAT(mistake_of_host("{waits_for: [fc1-wgrad]}"),
-              testing::HasSubstr("'fc1-wgrad' is no kind of op"));
+              testing::HasSubstr("'fc1-wgrad' is not a kind of op"));
 }
 
 HostCalls calls_of(const std::string& type, const Kernel& kernel) {

@@ -65,7 +65,7 @@ TEST(Hybrid, RefusesWhatDoesNotFit) {
   EXPECT_THAT(hybrid_mistakes("layers: 4\npattern: MEM\n" + mamba_key),
               testing::HasSubstr("'pattern' has 3 layers, but 'layers' is 4"));
   EXPECT_THAT(hybrid_mistakes("layers: 2\npattern: ME\n"),
-              testing::HasSubstr("'pattern' has layers 'M', which need 'mamba' beside it"));
+              testing::HasSubstr("'pattern' has layers 'M', which need 'mamba' next to it"));
   EXPECT_THAT(hybrid_mistakes("layers: 2\npattern: '*E'\n" + mamba_key),
               testing::HasSubstr("'mamba' has no effect: 'pattern' has no layer 'M'"));
   EXPECT_THAT(
@@ -76,7 +76,7 @@ TEST(Hybrid, RefusesWhatDoesNotFit) {
           "layers: 2\npattern: ME\nmamba: {heads: 4, head_dim: 3, groups: 3, state: 5, conv: 4}\n"),
       testing::HasSubstr("'mamba.groups' is 3, which does not divide 4 heads"));
   EXPECT_THAT(hybrid_mistakes("layers: 3\npattern: ME-\n" + mamba_key),
-              testing::HasSubstr("'pattern' has layers '-', which need 'dense_ffn' beside it"));
+              testing::HasSubstr("'pattern' has layers '-', which need 'dense_ffn' next to it"));
   EXPECT_THAT(hybrid_mistakes("layers: 2\npattern: ME\ndense_ffn: 20\n" + mamba_key),
               testing::HasSubstr("'dense_ffn' has no effect: 'pattern' has no layer '-'"));
   EXPECT_THAT(hybrid_mistakes("layers: 2\npattern: MM\n" + mamba_key),
@@ -86,7 +86,7 @@ TEST(Hybrid, RefusesWhatDoesNotFit) {
               testing::AllOf(testing::HasSubstr("'moe_layers' and 'pattern' exclude each other"),
                              testing::HasSubstr("'mtp' and 'pattern' exclude each other")));
   EXPECT_THAT(hybrid_mistakes("layers: 2\nmoe_layers: {first: 0, count: 2}\n" + mamba_key),
-              testing::HasSubstr("'mamba' needs 'pattern' beside it"));
+              testing::HasSubstr("'mamba' needs 'pattern' next to it"));
 }
 
 // Of the shape above: inner 12, B and C 10 each, convolved 32, projected 12 + 32 + 4 = 48.
@@ -148,7 +148,7 @@ TEST(Hybrid, KeptBytesByClosedForm) {
   };
   // Input and normed input; projected rows; before the gate, behind it, and normed.
   EXPECT_EQ(kept({}), 256 * 2 * (2 * 10 + projected + 3 * inner));
-  // The modules of other blocks leave it alone; its norm is part of the projection's kernel.
+  // The modules of other blocks do not change it; its norm is part of the projection's kernel.
   EXPECT_EQ(kept({RecomputeModule::moe, RecomputeModule::layernorm, RecomputeModule::core_attn}),
             kept({}));
   EXPECT_EQ(kept({RecomputeModule::full}), 256 * 2 * 10);

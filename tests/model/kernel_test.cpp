@@ -62,7 +62,7 @@ TEST(FusedAttention, TakesItsRoofline) {
       "peak: {bf16: 1 GFLOP/s}\nlaunch_overhead: 5 us\n"
       "memory_bound: [{points: [{bytes: 1 KiB, time: 1 us}]}]\n",  // of other kernels
       "g.yaml");
-  // 1,536,000 flop; of one query and key 1,536 flop beside 1,920 bytes.
+  // 1,536,000 flop; of one query and key 1,536 flop and 1,920 bytes.
   EXPECT_NEAR(gpu.time(FusedAttention{10, 100, grouped}).value, 5e-6 + 1.536e-3, 1e-12);
   EXPECT_NEAR(gpu.time(FusedAttention{1, 1, grouped}).value, 5e-6 + 1.92e-6, 1e-12);
   EXPECT_EQ(gpu.time(FusedAttention{0, 100, grouped}), Seconds(0));

@@ -43,7 +43,7 @@ TEST_P(WholeModel, BlocksAddUpToIt) {
     if (blocks.ffn) add(layer, *blocks.ffn);
   }
   add(0, BlockKind::head);
-  // Of a multi-token-prediction layer's head, the last norm alone is its own.
+  // In a multi-token-prediction layer's head, only the last norm is its own.
   const std::int64_t norms = std::int64_t{1} * model.mtp * model.hidden;
   EXPECT_EQ(sum.total() + norms, parameters_of(model).total());
 }
@@ -150,7 +150,7 @@ TEST(Parameters, OfAModelThatIsNotWhole) {
     parameters_of(shipped_model("switch-c-2048"));
     FAIL();
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("the model 'switch-c-2048' is no whole model: its "
+    EXPECT_THAT(e.what(), testing::HasSubstr("the model 'switch-c-2048' is incomplete: its "
                                              "file lacks 'vocabulary', 'attention.heads'"));
   }
 }

@@ -59,7 +59,7 @@ class Release(unittest.TestCase):
         self.assertEqual(self.citation().count("date-released"), 1)
 
     def test_what_is_no_release(self):
-        for words, message in ((["0.0.1"], "does not follow"), (["1.2"], "is no version"), ([], "which version?")):
+        for words, message in ((["0.0.1"], "does not follow"), (["1.2"], "is not a version"), ([], "which version?")):
             with self.subTest(words=words):
                 self.assertIn(message, self.release(*words).stderr)
         (self.root / "CITATION.cff").write_text("version: 9.9.9\n", encoding="utf-8")

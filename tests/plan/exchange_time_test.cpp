@@ -71,7 +71,7 @@ TEST(ExchangeTime, SharedLinksServeWhoBeganFirstAloneUntilTheNext) {
   const auto moves = [&](std::vector<std::int64_t> bytes) {
     return price(topology, ByteMatrix::from_dense(3, bytes));
   };
-  // Both leave a, by its first link alone: from 105 us on they share it.
+  // Both leave a, only by its first link: from 105 us on they share it.
   const auto times = shared_times({moves({0, 50 * mb, 0, 0, 0, 0, 0, 0, 0}),    // a to b
                                    moves({0, 0, 25 * mb, 0, 0, 0, 0, 0, 0})});  // a to c
   ASSERT_EQ(times.size(), 2u);

@@ -33,7 +33,7 @@ inline ByteMatrix matrix(int ranks, int unit, std::vector<std::array<std::uint32
   return result;
 }
 
-/// An op with this label; what it is follows from it where it names a type.
+/// An op with this label; what it is follows from it if it names a type.
 inline Op named(std::string label) {
   Op op;
   if (const auto type = find_op_type(label)) {

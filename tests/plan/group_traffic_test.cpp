@@ -162,7 +162,7 @@ TEST(GroupTraffic, RoundsFollowEachOther) {
   }
 }
 
-// No rounds: it goes on with an exchange that has begun.
+// No rounds: it continues with an exchange that has begun.
 TEST(GroupTraffic, NoRoundsTakeTheTimeOfTheirBytes) {
   Random random(7);
   for (int trial = 0; trial < 50; ++trial) {

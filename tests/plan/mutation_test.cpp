@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random changes of right plans: the check rejects exactly those that a brute-force replay rejects.
+// Random changes of right plans: the check rejects exactly the plans that a brute-force replay
+// rejects.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -184,7 +185,7 @@ void mutate(Random& random, Plan& plan) {
       others.push_back(RowMove(row));
       break;
     case 10:
-      std::swap(row, rows[index2]);  // order alone never matters
+      std::swap(row, rows[index2]);  // order by itself never matters
       break;
   }
 }

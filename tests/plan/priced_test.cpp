@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prices of a plan's exchanges: what one of them costs alone, and as a part of a fused kernel.
+// Prices of a plan's exchanges: what one of them costs by itself, and as a part of a fused kernel.
 #include "sim/plan/priced.h"
 
 #include <gtest/gtest.h>

@@ -64,7 +64,7 @@ TEST(Progress, KernelsThatEndWhenToldJoinToo) {
   EXPECT_EQ(progress.finish().makespan, Seconds(20));
 }
 
-/// What finish() says of so many exchanges, of which one participant of the first has ended.
+/// What finish() says of so many exchanges; one participant of the first has ended.
 std::string unfinished(int ops) {
   Plan plan{"p", 2, {}};
   for (int i = 0; i < ops; ++i) plan.add(exchange("x", {0, 1}, matrix(2, 1, {})));

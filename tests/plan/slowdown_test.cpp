@@ -87,7 +87,7 @@ TEST(Slowdown, SlowsBoth) {
   Case c;
   const OpId kernel = c.compute(0, work(10));
   const OpId exchange = c.exchange();
-  // The kernel lies in the exchange: 20 ms. Of these the exchange does 20 / 4, then 95 alone.
+  // The kernel is in the exchange: 20 ms. Of these the exchange does 20 / 4, then 95 by itself.
   const Timeline timeline = c.run({.compute = 2, .communication = 4}, 100);
   EXPECT_NEAR(c.end_ms(timeline, kernel), 20, 1e-9);
   EXPECT_NEAR(c.end_ms(timeline, exchange), 115, 1e-9);

@@ -130,7 +130,7 @@ Plan random_plan(unsigned seed) {
       work.sms = draw(3);
       op.work = std::move(work);
     }
-    // Waits across GPUs are foreign: keep those that share one.
+    // Waits across GPUs are foreign: keep the waits that share one.
     std::erase_if(op.after, [&](OpId id) { return !op.group.meets(plan[id].group); });
     plan.add(std::move(op));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delivery beside choices that no row carries: those that stay on their GPU, and dropped ones.
+// Delivery with choices that no row carries: choices that stay on their GPU, and dropped ones.
 #include <gtest/gtest.h>
 
 #include "tests/plan/delivery_fixtures.h"

@@ -4,7 +4,7 @@
 
 usage: faults_test.py MOESIM_HW ROOT
 
-Skipped (77) where there is no mpirun.
+Skipped (77) if there is no mpirun.
 """
 import os
 import pathlib
@@ -31,7 +31,7 @@ def environment():
 
 
 def processes(marker):
-    """Of those that live, the ones with the marker on their command line."""
+    """The live ones with the marker on their command line."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -94,13 +94,13 @@ class Drill(unittest.TestCase):
         self.assertNotIn(done.returncode, (0, 2), done.stderr)
         self.assertIn("rank 0, writing the results: ", done.stderr)
         self.assertIn("No space left on device", done.stderr)
-        self.assertEqual(done.stderr.splitlines()[-1], "full")  # nothing of ours beside it
+        self.assertEqual(done.stderr.splitlines()[-1], "full")  # nothing of ours with it
         self.assert_nothing_left()
 
     def test_refuses_what_cannot_strike_once(self):
         for fault, message in (("kill:nothing@1", "rank 1 has no op 'nothing'"),
-                               ("kill:fc1@4", "there is no rank 4"), ("nan:dispatch@", "is no fault"),
-                               ("burn:fc1@1", "is no fault"), ("nan:gate@1", "makes no numbers")):
+                               ("kill:fc1@4", "there is no rank 4"), ("nan:dispatch@", "is not a fault"),
+                               ("burn:fc1@1", "is not a fault"), ("nan:gate@1", "makes no numbers")):
             with self.subTest(fault=fault):
                 done = self.launch("--fault", fault)
                 self.assertEqual(done.returncode, 2, done.stderr)

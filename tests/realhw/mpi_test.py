@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs moesim-hw under mpirun with 8 ranks on this host; skipped (77) where there is no mpirun.
+"""Runs moesim-hw under mpirun with 8 ranks on this host; skipped (77) if there is no mpirun.
 
 usage: mpi_test.py MOESIM_HW ROOT
 """
@@ -112,7 +112,7 @@ class MpiRun(unittest.TestCase):
         self.assertIn("not valid: a mean absolute error of ", done.stdout)
 
     def test_validate_reads_its_flags_before_it_measures(self):
-        for flags, message in ((["--tolerance", "12"], "'12' is no share"),
+        for flags, message in ((["--tolerance", "12"], "'12' is not a share"),
                                (["--json", "/no/such/folder/v.json"], "there is no folder")):
             done = run("validate", *SCENARIO, "--policy", "megatron", *flags)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PiecesCase{"turned", {{2, 1, 0}}},
                     PiecesCase{"turned_bfloat16", {{2, 1, 0}}, RowFormat::bfloat16},
                     PiecesCase{"first_in_place", {{0, 2, 1}}},
-                    // Some of what a product reads lies in place, some was moved.
+                    // Some of what a product reads is in place, some was moved.
                     PiecesCase{"gathered_in_pieces", {{0, 2, 1}, false}}),
     [](const auto& pieces) { return std::string(pieces.param.name); });
 

@@ -35,7 +35,7 @@ inline MoeModel narrow_model(DataType activations, int matrices = 3) {
   return model;
 }
 
-/// Nodes of NVLink pairs under sockets where there are enough GPUs, so that every depth nests.
+/// Nodes of NVLink pairs under sockets if there are enough GPUs, so that every depth nests.
 inline Topology small_cluster(int nodes, int gpus) {
   return read_topology(data_file("topologies", "hiermoe-a6000"),
                        {{"nodes", std::to_string(nodes), "test"},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Saved steps run as their scenario does: all ranks in one process, and under mpirun where there is one.
+"""Saved steps run as their scenario does: all ranks in one process, and under mpirun if there is one.
 
 usage: saved_test.py MOESIM MOESIM_HW ROOT
 """

@@ -88,7 +88,7 @@ TEST(RealWrong, TwoRowsThatChangePlacesAreSeen) {
   EXPECT_GT(result.wrong_outputs, 32);
 }
 
-/// What is no number ends the run where it was met first.
+/// What is not a number ends the run where it was met first.
 TEST(RealWrong, WhatIsNoNumberInAMessageNamesRankAndOp) {
   for (const char* name : {"dispatch-alltoall", "combine-alltoall", "dispatch-alltoall-grad"}) {
     RealCase c(one_layer("megatron"));

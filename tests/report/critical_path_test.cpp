@@ -89,7 +89,7 @@ TEST_F(CriticalPathTest, GoesThroughTheSlowestParticipantAndWhatThatOneWaitedFor
   EXPECT_EQ(path[1].op, late);
   EXPECT_EQ(path[1].wait, PathWait::stream);
   EXPECT_EQ(path[2].op, sent);
-  EXPECT_EQ(path[2].gpu, GpuId(0));      // which goes on with fc1
+  EXPECT_EQ(path[2].gpu, GpuId(0));      // which continues with fc1
   EXPECT_EQ(path[2].slowest, GpuId(1));  // for which it waited
   EXPECT_EQ(path[2].wait, PathWait::data);
   EXPECT_NEAR(path[2].length().value, 103 * us, 1e-12);
@@ -171,7 +171,7 @@ TEST_F(CriticalPathTest, BoundsLeaveOneCostAway) {
   EXPECT_NEAR(bounds.no_bubble.value, 183 * us, 1e-12);        // GPU 0 or 1 in kernel or exchange
   EXPECT_NEAR(least_time(priced, gpus_).value, 183 * us, 1e-12);  // 30 + 103 + 50
   const TimeBounds apart = time_bounds(priced, run(), gpus_, {.together = false});
-  EXPECT_NEAR(apart.port.value, 100 * us, 1e-12);  // the link alone
+  EXPECT_NEAR(apart.port.value, 100 * us, 1e-12);  // only the link
   EXPECT_NEAR(apart.no_communication.value, 80 * us, 1e-12);
 }
 

@@ -177,7 +177,7 @@ TEST(Explain, CountsAMinimumTimeInItsPhase) {
   EXPECT_NEAR(e.bounds[0].achieved[0].second.value, 300e-6, 1e-12);
 }
 
-// Minimum times of 300 us and 20 us after each other, exchanges of 115 us beside them: 320 us.
+// Minimum times of 300 us and 20 us after each other, exchanges of 115 us with them: 320 us.
 TEST(Explain, CountsWhatRoundsOverlapOnce) {
   Plan plan{"plan", 2, {}};
   for (const int round : {0, 1}) {

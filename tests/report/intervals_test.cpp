@@ -24,7 +24,7 @@ std::vector<bool> covered(const std::vector<Interval>& intervals) {
   return grid;
 }
 
-/// Runs that ascend, of which one has all intervals and many have a few each.
+/// Runs that ascend; one has all intervals and many have a few each.
 std::vector<Interval> drawn(std::mt19937& random, int count, int runs) {
   std::vector<Interval> all;
   for (int r = 0; r < runs; ++r) {

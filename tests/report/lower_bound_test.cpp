@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The least that must pass the ports: cases worked out by hand, and every possible way of relaying
-// a few tokens, none of which may beat it.
+// a few tokens; none may beat it.
 #include "sim/report/lower_bound.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST(NeedsOf, FollowsEveryChoiceToItsLastHolder) {
   EXPECT_EQ(needs_of(plan), expected);
 }
 
-// An all-gather brings rows to everybody: those that carry no choice are no need, wherever they
+// An all-gather brings rows to everybody: rows that carry no choice are not needed, wherever they
 // come first.
 TEST(NeedsOf, LeavesOutRowsWithoutChoices) {
   Plan plan{"plan", 3, {}};
@@ -231,7 +231,7 @@ TEST(LowerBound, NoWayOfRelayingBeatsIt) {
       reached += best.value <= bound.transfer.value * (1 + 1e-12) ? 1 : 0;
     }
   }
-  EXPECT_GT(reached, 20);  // it is no empty bound
+  EXPECT_GT(reached, 20);  // it is not an empty bound
 }
 
 /// The least rows again, token by token and host by host.

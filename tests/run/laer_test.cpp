@@ -40,7 +40,7 @@ TEST(Laer, TheObviousCommandHasThePublishedOrder) {
   EXPECT_LT(of["fsep-flexmoe"].mean_step(), of["fsep-fsdp-ep"].mean_step());
   EXPECT_LT(laer, of["megatron"].mean_step());
   EXPECT_THAT(of["laer"].notes, Not(Contains(HasSubstr("slot"))));
-  // What the released code is told by hand: two slots and one EP group.
+  // What the released code is given by hand: two slots and one EP group.
   const auto said = metrics_of(parse_scenario(obvious, "",
                                               {{"ep", "32", "--ep 32"},
                                                {"policy", "[laer, fsep-fsdp-ep]", "--policy"},

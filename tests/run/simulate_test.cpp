@@ -16,7 +16,7 @@ namespace {
 
 const Override all_fidelities{"fidelity", "[port, flow, simgrid, analytic]", "f"};
 
-/// The steps of a case, planned for it alone, without memory and notes.
+/// The steps of a case, planned only for it, without memory and notes.
 RunMetrics by_hand(const Scenario& scenario, const Inputs& inputs, const SystemSpec& system,
                    Fidelity fidelity) {
   const ClusterInput& cluster = inputs.clusters[0];

@@ -41,7 +41,7 @@ Seconds sum_of(const TurnTimes& times) {
 }
 
 TEST(TurnTimes, CountEveryMomentOnce) {
-  // One stage: F0, F1 beside B0, the inputs of B1, its weights.
+  // One stage: F0, F1 with B0, the inputs of B1, its weights.
   const StageWork f0{WorkKind::forward, 0, 0}, f1{WorkKind::forward, 1, 0};
   const StageWork b0{WorkKind::backward, 0, 0}, b1{WorkKind::input_gradient, 1, 0};
   const StageWork w1{WorkKind::weight_gradient, 1, 0};
@@ -55,7 +55,7 @@ TEST(TurnTimes, CountEveryMomentOnce) {
   hand.pass(Pass::backward, Role::dgrad, 0, 6.5, 8);
   hand.pass(Pass::backward, Role::wgrad, 0, 8, 9);  // no turn of its own
   hand.pass(Pass::backward, Role::dgrad, 1, 8.5,
-            10);  // half a second of it lies in the turn before
+            10);  // half a second of it is in the turn before
   hand.pass(Pass::backward, Role::wgrad, 1, 11, 13);
   OpKey transfer;
   transfer.kind = OpKind::stage_transfer;
@@ -120,7 +120,7 @@ TEST(TurnTimes, OfAPlannedIterationAddUpToIt) {
     EXPECT_EQ(turns.of(TurnPart::weights).value > 0, splits) << kind;
     EXPECT_GT(turns.of(TurnPart::forward).value, 0) << kind;
     EXPECT_GT(turns.of(TurnPart::update).value, 0) << kind;
-    // What waits within a turn is no bubble of the turns.
+    // What waits within a turn is not a bubble of the turns.
     EXPECT_LE(
         turns.of(TurnPart::bubble).value,
         (m.times().of(IterationPart::bubble) + m.times().of(IterationPart::waiting)).value * 1.001)

@@ -135,7 +135,7 @@ TEST(Workers, TellOfResultsAsTheyCome) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
 }
 
-/// Signals its parent when the job before it is done, and would go on for ever.
+/// Signals its parent when the job before it is done, and would continue for ever.
 std::vector<AnswerJob> signalling_jobs(int signal) {
   return {job_that("quick",
                    [] {

@@ -171,7 +171,7 @@ TEST_F(SavedStepsFile, RefusesWhatIsCutShort) {
     text += line;
   }
   EXPECT_EQ(complaint(gzipped(text)), "");
-  EXPECT_THAT(complaint(gzipped(text + "{}\n")), HasSubstr("the last line is no hash"));
+  EXPECT_THAT(complaint(gzipped(text + "{}\n")), HasSubstr("the last line is not a hash"));
 }
 
 TEST_F(SavedStepsFile, TellsWhichLineWasAltered) {
@@ -212,7 +212,7 @@ TEST_F(SavedStepsFile, RefusesWhatDoesNotFitTogether) {
               HasSubstr("placed on 5 GPUs, the plan has 4"));
   EXPECT_THAT(broken([](Json& j) { j["layers"][0]["top_k"] = 33; }), HasSubstr("top_k is 33"));
   EXPECT_THAT(broken([](Json& j) { j["layers"][0]["slot"][3] = std::int64_t{1} << 32; }),
-              HasSubstr("4294967296 is no id"));
+              HasSubstr("4294967296 is not an id"));
   EXPECT_THAT(broken([](Json& j) { j["layers"][0]["tokens"][1] = 9'000'000'000'000'000'000; }),
               HasSubstr("GPU 1 has 9000000000000000000 tokens, all choices are 128"));
   EXPECT_THAT(broken([](Json& j) { j["layers"][0]["tokens"][1] = -1; }),

@@ -30,7 +30,7 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   const MoeModel model = read_moe_model(data_file("models/moe", trace_case.model));
   const Batches batches = make_batches(*trace, {32, std::nullopt, 1});
   PlannerOptions options{16, {1}, true, false};
-  options.accumulate = 0;  // sums of gradients would travel beside all tokens
+  options.accumulate = 0;  // sums of gradients would travel with all tokens
   options.batches = {&batches.batches.back(), 1};
   auto planner = make_planner(policy, topology, model, *trace, options);
   if (!planner) GTEST_SKIP() << "the cluster does not suit the policy";
@@ -54,8 +54,8 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   const DispatchShape& dispatch = planned.layers[0].dispatch->shape();
   int firsts = 0;
   for (const PhaseShape& phase : dispatch.phases) firsts += phase.previous < 0 ? 1 : 0;
-  // Parameters that move beside tokens get an even share of a link at `port`, one per flow at
-  // `flow`, and slow nothing at `analytic`.
+  // Parameters that move with tokens get an even share of a link at `port`, one per flow at `flow`,
+  // and slow nothing at `analytic`.
   const bool beside = std::ranges::any_of(planned.plan.ops, [](const Op& op) {
     return op.exchange() != nullptr && op.stream != Stream::ep;
   });
@@ -82,7 +82,7 @@ TEST_P(FidelityAgreement, MakespansAgreeWithinTwoPercent) {
   EXPECT_NEAR(analytic / flow, 1, one_phase ? same : crowded ? 0.15 : 0.1);
 }
 
-/// Policies that move experts with the committed trace alone: flow takes its time.
+/// Policies that move experts with only the committed trace: flow takes its time.
 std::vector<ScenarioCase> cases() {
   auto all = scenario_cases({"hiermoe-a6000", "laer-a100", "h100-rail", "hybridep-l"},
                             data_names("models/system"));

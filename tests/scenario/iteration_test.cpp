@@ -158,7 +158,7 @@ TEST(Iteration, FlagsAndSetReachTheKeys) {
   EXPECT_EQ(spec.parallel.dp, 2);
   EXPECT_EQ(spec.zero, 2);
   EXPECT_TRUE(spec.overlap.gradients);
-  // Flags alone make an iteration of a file of steps.
+  // Only flags make an iteration of a file of steps.
   const IterationSpec flagged = spec_of("ep: 2\n", {{"parallel.pp", "2", "--pp 2"},
                                                     {"batch.global", "8", "--global-batch 8"},
                                                     {"batch.sequence", "16", "--sequence 16"}});
@@ -182,17 +182,18 @@ TEST(Iteration, WrongCombinationsNameTheirRule) {
   EXPECT_THAT(mistakes_of("zero: 2\n"), HasSubstr("'zero' belongs to a whole iteration"));
   EXPECT_THAT(of("parallel: {vpp: 2}\n"), HasSubstr("several chunks need pp > 1"));
   EXPECT_THAT(of("parallel: {order: tp-xp}\n"), HasSubstr("has no axis 'xp'"));
-  EXPECT_THAT(of("parallel: {ep: 2}\nep: 2\n"), HasSubstr("'ep' beside 'parallel.ep'"));
+  EXPECT_THAT(of("parallel: {ep: 2}\nep: 2\n"), HasSubstr("'ep' together with 'parallel.ep'"));
   EXPECT_THAT(of("parallel: {dp: 3}\n"), HasSubstr("micro x dp must divide the global batch"));
   EXPECT_THAT(of("parallel: {tp: 3}\n"), HasSubstr("tp x cp must divide it"));
   EXPECT_THAT(mistakes_of("parallel: {cp: 2}\nbatch: {global: 4, sequence: 6}\n"),
               HasSubstr("2 x cp where cp > 1"));
-  EXPECT_THAT(of("parallel: {pp: 2, layout: 'Et|x|L'}\n"),
-              AllOf(HasSubstr(":5:"), HasSubstr("'parallel.layout', character 4: 'x' is no part")));
+  EXPECT_THAT(
+      of("parallel: {pp: 2, layout: 'Et|x|L'}\n"),
+      AllOf(HasSubstr(":5:"), HasSubstr("'parallel.layout', character 4: 'x' is not a part")));
   EXPECT_THAT(of("parallel: {pp: 2, layout: 'Et|t|L'}\n"),
               HasSubstr("3 virtual stages, which pp = 2 does not divide"));
   EXPECT_THAT(of("parallel: {pp: 2, vpp: 2, layout: 'Et|tL'}\n"),
-              HasSubstr("'parallel.vpp' beside 'parallel.layout'"));
+              HasSubstr("'parallel.vpp' together with 'parallel.layout'"));
   EXPECT_THAT(of("parallel: {pp: 4}\npipeline: interleaved\n"),
               HasSubstr("'pipeline: interleaved' with 1 chunk per stage"));
   EXPECT_THAT(of("parallel: {pp: 4, vpp: 2}\npipeline: zb1p\n"),

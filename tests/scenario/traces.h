@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The traces that tests replay: the committed ones, and the public ones where they are at hand.
+// The traces that tests replay: the committed ones, and the public ones if they are at hand.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ inline bool is_static(const std::string& policy) {
 }
 
 /// Policies x topologies x traces: every policy with every trace on the first three topologies, and
-/// those that move no experts with the committed trace on all others.
+/// the policies that move no experts with the committed trace on all others.
 inline std::vector<ScenarioCase> scenario_cases(const std::vector<std::string>& topologies,
                                                 const std::vector<std::string>& policies) {
   std::vector<ScenarioCase> cases;

@@ -31,7 +31,7 @@ std::size_t most_visited(const LayerRouting& layer, const std::function<int(GpuI
 }
 
 /// Traces of 32 experts, top-3 that a test draws: even, skewed, and with communities; two steps,
-/// the sequences of which are played several times.
+/// whose sequences are played several times.
 const RoutingTrace& drawn(int kind) {
   static const std::vector<RoutingTrace> traces = [] {
     std::vector<RoutingTrace> all;

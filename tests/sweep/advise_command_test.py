@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""moesim advise as a whole: what is asked for by flags alone, and what it says where it has no answer.
+"""moesim advise as a whole: what is asked for by only flags, and what it says if it has no answer.
 
 usage: advise_command_test.py MOESIM
 """
@@ -54,7 +54,7 @@ class AdviseCommand(unittest.TestCase):
 
     def test_unknown_questions(self):
         told = self.advise(*INPUTS, *SMALL, "--ask", "ep-degre", code=2)
-        self.assertIn("--ask: 'ep-degre' is no question that is known", told)
+        self.assertIn("--ask: 'ep-degre' is not a known question", told)
         self.assertIn("did you mean 'ep-degree'", told)
 
     def test_lossy_policies_win_only_if_asked(self):

@@ -131,7 +131,7 @@ TEST_F(QuestionsTest, SlotsAreThoseOfTheScenariosBalancers) {
   EXPECT_EQ(both[0].points[9].text, "laer, 10 slots");
 }
 
-/// All over the same steps, of which each interval has whole ones: as many moves as intervals.
+/// All over the same steps; each interval has whole ones: as many moves as intervals.
 TEST_F(QuestionsTest, IntervalsDivideTheStepsThatTheyAreSimulatedOver) {
   for (const std::string more : {"", "steps: 3:17\n", "steps: 4:16\nwarmup: 2\n"}) {
     const SweepGrid of_scenario = grid("2", more);
@@ -162,7 +162,7 @@ TEST_F(QuestionsTest, UnknownOnesAreToldWithTheNearest) {
     axes("slot", "2");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("--ask: 'slot' is no question that is known"));
+    EXPECT_THAT(e.what(), HasSubstr("--ask: 'slot' is not a known question"));
     EXPECT_THAT(e.what(), HasSubstr("did you mean 'slots'"));
   }
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep on a real Slurm of one node makes the rows of one process; skips where there is no Slurm.
+"""A sweep on a real Slurm of one node makes the rows of one process; skips if there is no Slurm.
 
 usage: slurm_test.py MOESIM
 """

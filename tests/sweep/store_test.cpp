@@ -114,7 +114,7 @@ TEST_F(StoreTest, RefusesWhatNoSweepWrites) {
   }
   EXPECT_THAT(changed("CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i "
                       "+ 1 FROM n) SELECT i FROM n"),
-              HasSubstr("no file of a sweep"));
+              HasSubstr("not a file of a sweep"));
 }
 
 TEST_F(StoreTest, TellsADamagedFile) {

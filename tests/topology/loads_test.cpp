@@ -96,7 +96,7 @@ TEST(Loads, FewOfManyPairsAreSummedOverLongRunsOfAnEntrance) {
   }
 }
 
-/// Among all GPUs and among some, of which hosts have several, one or none.
+/// Among all GPUs and among some, so that hosts have several, one or none.
 TEST_P(EveryCluster, WhatIsReceivedByRowsIsWhatIsSentByColumns) {
   std::mt19937 random(5);
   for (const unsigned one_in : {1U, 2U, 8U}) {

@@ -285,7 +285,7 @@ TEST(Reader, FieldsWithoutEffectAreNamed) {
   EXPECT_EQ(warnings("nodes: 4\n" + node +
                      "fabric: {kind: fat-tree, nodes_per_leaf: 2, leaves_per_pod: 2,\n"
                      "         cores: 2, latency: 1 us}\n"),
-            "t.yaml:8:17: warning: 'fabric.cores' has no effect: all 2 leaves lie in one pod\n"
+            "t.yaml:8:17: warning: 'fabric.cores' has no effect: all 2 leaves are in one pod\n"
             "           cores: 2, latency: 1 us}\n"
             "                  ^\n");
 }

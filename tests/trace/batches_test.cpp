@@ -84,7 +84,7 @@ TEST(Batches, AWindowIsThatPartOfAll) {
   }
 }
 
-/// The repeats of which there are many are neither made nor played.
+/// Repeats, which are many, are neither made nor played.
 TEST(Batches, AMillionRepeatsCostNothing) {
   std::vector<std::int32_t> lengths;
   for (int s = 0; s < 64; ++s) lengths.push_back(1 + s % 5);

@@ -111,8 +111,8 @@ TEST(Serve, ArrivalsComeAtTheirRate) {
   const auto arrivals = poisson_arrivals(20000, 0.5, 1);
   EXPECT_NEAR(arrivals.back(), 40000, 1200);  // 4 standard deviations
   EXPECT_THAT(parse_arrivals("0\n2.5\n1e3\n", "a.txt"), testing::ElementsAre(0, 2.5, 1000));
-  EXPECT_EQ(error_text([] { parse_arrivals("0\n-1\n", "a.txt"); }).substr(0, 54),
-            "a.txt:2: error: '-1' is no arrival in decode steps\nhin");
+  EXPECT_EQ(error_text([] { parse_arrivals("0\n-1\n", "a.txt"); }).substr(0, 58),
+            "a.txt:2: error: '-1' is not an arrival in decode steps\nhin");
 }
 
 TEST(Serve, RefusesWhatHasNoRequests) {

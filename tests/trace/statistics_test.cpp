@@ -118,7 +118,7 @@ TEST(Statistics, RefusesAnEmptyTrace) {
 
 TEST(Statistics, RefusesRanksThatDoNotDivide) {
   EXPECT_EQ(error_text([] { measure(tiny_trace(), {.ranks = {3}}); }),
-            "error: 4 experts cannot lie in equal blocks on 3 ranks\n"
+            "error: 4 experts cannot be placed in equal blocks on 3 ranks\n"
             "hint: a number of ranks must divide the experts\n");
 }
 

@@ -151,7 +151,7 @@ TEST(Synth, DriftMovesTheLoadButKeepsTheSkew) {
   EXPECT_GT(still, 0.98);
   EXPECT_LT(slow, still - 0.01);
   EXPECT_LT(fast, slow - 0.1);
-  // Alone, the last step is as skewed as the first.
+  // By itself, the last step is as skewed as the first.
   const auto trace = synthesize(options);
   const auto skew = [&](int s) {
     return measure(RoutingTrace(trace.info(), {trace.shared_step(s)})).expert_load_cv.mean();
@@ -175,7 +175,7 @@ TEST(Synth, SameSeedSameBytes) {
   EXPECT_NE(hash, synthesize(options).hash());
 }
 
-TEST(Synth, SameSeedSameBytesWithGroups) {  // as drawn with the project's own exp and log alone
+TEST(Synth, SameSeedSameBytesWithGroups) {  // as drawn with the project's own exp and log only
   SynthOptions options;
   options.experts = 256;
   options.groups = 8;

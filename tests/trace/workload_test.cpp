@@ -169,7 +169,7 @@ TEST(Workload, HasRaggedSequencesAndSeedsOfItsOwn) {
 }
 
 TEST(Workload, RefusesWhatItCannotDraw) {
-  EXPECT_EQ(error_text([] { workload_of("W8"); }).substr(0, 26), "error: 'W8' is no workload");
+  EXPECT_EQ(error_text([] { workload_of("W8"); }).substr(0, 29), "error: 'W8' is not a workload");
   EXPECT_EQ(error_text([] { workload_trace("W5_zero_expert_rank", of_benchmark(5, 10)); }),
             "error: W5 chooses among the upper half of 8 experts, fewer than top-k 5\n");
   EXPECT_EQ(error_text([] { workload_trace("W1", of_benchmark(9, 10)); }),

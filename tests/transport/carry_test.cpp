@@ -117,7 +117,7 @@ TEST(Carry, FlagsGoToAllExpertsHoweverFewRowsThereAre) {
   EXPECT_NEAR(overhead(to_peers(8, 1, 4, 1, 1)), 3 + 20 * 4 / 8., 1e-9);
   EXPECT_NEAR(overhead(to_peers(8, 1, 7, 5, 1)), 3 + 20 * 4 / 8., 1e-9);
   EXPECT_EQ(overhead(to_peers(8, 1, 7, 5, 1), true), 0);
-  // They go beside the rows: the longer of the two counts.
+  // They go with the rows: the longer of the two counts.
   const Transport rows = transport_of("start_up: 3 us\nflags: 20 us\nper_row: 4 us\n");
   EXPECT_NEAR(time_by(rows, cluster, to_peers(8, 4, 4, 2, 1)).overhead.value / us, 3 + 10, 1e-9);
   EXPECT_NEAR(time_by(rows, cluster, to_peers(8, 4, 4, 3, 1)).overhead.value / us, 3 + 12, 1e-9);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mistakes in transport files are told with their line and a hint.
+// Mistakes in transport files are reported with their line and a hint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

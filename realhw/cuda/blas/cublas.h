@@ -31,7 +31,7 @@ struct Cublas {
                          const void* b, cudaDataType b_type, int ldb, const void* beta, void* c,
                          cudaDataType c_type, int ldc, cublasComputeType_t,
                          cublasGemmAlgo_t) = nullptr;
-  /// From cuBLAS 12.5 on, null before. Arrays lie on the host, those of matrices on the device.
+  /// From cuBLAS 12.5 on, null before. Arrays are on the host, those of matrices on the device.
   cublasStatus_t (*gemm_grouped)(cublasHandle_t, const cublasOperation_t*, const cublasOperation_t*,
                                  const int* m, const int* n, const int* k, const void* alpha,
                                  const void* const* a, cudaDataType a_type, const int* lda,

@@ -58,8 +58,8 @@ struct ProductMatrices {
 /// own transposes: c^T = b^T a^T.
 class Product {
  public:
-  /// Adds to `lists` what must lie on the device. Throws std::runtime_error when a dimension
-  /// exceeds int or `way` cannot run these types.
+  /// Adds to `lists` what must be on the device. Throws std::runtime_error when a dimension exceeds
+  /// int or `way` cannot run these types.
   Product(const Cublas& cublas, const ProductMatrices& matrices, GemmWay way, DeviceLists& lists);
   void run(GemmQueue& queue, const DeviceLists& lists) const;
   /// Not automatic.

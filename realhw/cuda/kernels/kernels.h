@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our kernels. Lists and what they point to lie in device memory; launches return at once, do
+// Our kernels. Lists and what they point to are in device memory; launches return at once, do
 // nothing for empty lists, may be captured, and throw std::runtime_error when CUDA refuses them.
 #pragma once
 

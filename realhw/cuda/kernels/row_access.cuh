@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight elements of a row at a time, as float32: 16-byte loads and stores where the row lies well,
-// byte by byte where it does not.
+// Eight elements of a row at a time, as float32: 16-byte loads and stores if the row is aligned,
+// byte by byte if it is not.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -60,7 +60,7 @@ __device__ inline void store_element(std::byte* at, RowFormat format, float valu
   }
 }
 
-/// Whether eight elements at a time lie on a vector's boundaries.
+/// Whether eight elements at a time are on a vector's boundaries.
 __device__ inline bool is_aligned(const std::byte* row, RowFormat format) {
   const std::uintptr_t boundary = format == RowFormat::float8 ? 8 : 16;
   return reinterpret_cast<std::uintptr_t>(row) % boundary == 0;

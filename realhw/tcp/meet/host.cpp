@@ -64,7 +64,7 @@ void RendezvousHost::wait(const Socket& listener) const {
   poll(polled.data(), polled.size(), static_cast<int>(std::clamp<long>(left, 0, 1000)));
 }
 
-/// Of the address that holds the most places one that has not said who it is, else any; the one
+/// From the address that holds the most places: one that has not said who it is, else any; the one
 /// that has been here longest. So a flood takes places from itself. None if all have just come.
 std::list<Knock>::iterator RendezvousHost::who_makes_room() {
   const Clock::time_point before = Clock::now() - least_stay;
@@ -82,7 +82,7 @@ std::list<Knock>::iterator RendezvousHost::who_makes_room() {
 }
 
 void RendezvousHost::welcome(const Socket& listener) {
-  constexpr int at_once = 64;  // then those who have knocked are heard
+  constexpr int at_once = 64;  // then whoever has knocked is heard
   for (int i = 0; i < at_once; ++i) {
     if (knocks_.size() == most_knocks) {
       const auto leaves = who_makes_room();
@@ -140,7 +140,7 @@ void RendezvousHost::join(Knock& knock, const Hello& hello) {
   ++joined_;
 }
 
-/// Of a flood only the first are named: neither the terminal nor the memory is theirs.
+/// In a flood only the first are named: neither the terminal nor the memory is theirs.
 void RendezvousHost::refuse(const Knock& knock, const Refusal& refusal) {
   if (!refusal.heard().empty()) tell(knock.socket(), {Verdict::bad_input, refusal.heard()});
   if (++refused_ > most_named) return;

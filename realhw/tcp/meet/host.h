@@ -10,7 +10,7 @@
 
 namespace moesim {
 
-/// Listens to all who knock at once. Strangers are refused and named, and the wait goes on.
+/// Listens to all who knock at once. Strangers are refused and named, and the wait continues.
 class RendezvousHost {
  public:
   explicit RendezvousHost(const TcpPlace& place)
@@ -22,8 +22,8 @@ class RendezvousHost {
   std::vector<Socket> take_in();
 
  private:
-  /// Of those who have not proved anything. Nobody makes room before this time has passed, in which
-  /// a rank proves itself; what cannot be taken in waits in the kernel.
+  /// Limits for ranks that have not proved anything. Nobody makes room before this time has passed,
+  /// in which a rank proves itself; what cannot be taken in waits in the kernel.
   static constexpr std::size_t most_knocks = 512;
   static constexpr std::chrono::milliseconds least_stay{100};
   static constexpr int most_named = 8;  // of those refused

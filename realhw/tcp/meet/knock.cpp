@@ -36,7 +36,7 @@ void Knock::say(const std::string& bytes) const {
 void Knock::check_greeting() const {
   Greeting greeting;
   std::memcpy(&greeting, bytes_.data(), sizeof greeting);
-  if (!greeting.ours()) throw Refusal("it is no moesim-hw");
+  if (!greeting.ours()) throw Refusal("it is not moesim-hw");
   if (greeting.version == rendezvous_version) return;
   say(bytes_of(Reply()));  // from which the guest sees it, too
   throw Refusal(fmt::format("it speaks version {} of the rendezvous, rank 0 {}", greeting.version,

@@ -31,7 +31,7 @@ class Knock {
 
   const Socket& socket() const { return socket_; }
   const Address& from() const { return from_; }
-  /// "rank 1 at 10.0.0.1:40000" once it has said so, else the address alone.
+  /// "rank 1 at 10.0.0.1:40000" once it has said so, else only the address.
   std::string who() const;
   const std::string& host() const { return host_; }
   Clock::time_point arrived() const { return arrived_; }

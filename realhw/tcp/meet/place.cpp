@@ -24,7 +24,7 @@ std::vector<Address> addresses(const TcpPlace& place) {
 
 void require_secret(const TcpPlace& place, const Address& address) {
   if (!place.secret.empty() || address.loopback()) return;
-  throw Error(fmt::format("rank {}: {} is no loopback address, which takes a secret", place.rank,
+  throw Error(fmt::format("rank {}: {} is not a loopback address, so it needs a secret", place.rank,
                           address.str()),
               "set MOESIM_SECRET or MOESIM_SECRET_FILE to the same on every rank");
 }

@@ -28,7 +28,7 @@ Clock::time_point after(std::chrono::duration<double> time);
 /// Resolves and puts IPv4 first, on rank 0 and elsewhere alike.
 std::vector<Address> addresses(const TcpPlace& place);
 
-/// Throws Error where the address is beyond this host and there is no secret.
+/// Throws Error if the address is beyond this host and there is no secret.
 void require_secret(const TcpPlace& place, const Address& address);
 
 }  // namespace moesim

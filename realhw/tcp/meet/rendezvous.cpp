@@ -75,7 +75,7 @@ class Guest {
     reply.greeting = read_words<Greeting>(host, deadline_);
     if (!reply.greeting.ours()) {
       certain_ = true;
-      throw std::runtime_error(fmt::format("what listens at {} is no moesim-hw", at.str()));
+      throw std::runtime_error(fmt::format("what listens at {} is not moesim-hw", at.str()));
     }
     if (reply.greeting.version != rendezvous_version) {
       certain_ = true;

@@ -11,7 +11,7 @@
 namespace moesim {
 
 /// The connections of this process, by rank: on rank 0 to all others (its own is not open),
-/// elsewhere to rank 0 alone. Throws Error for what the user set wrong (address, secret,
+/// elsewhere only to rank 0. Throws Error for what the user set wrong (address, secret,
 /// world size, a rank given twice) and std::runtime_error naming the ranks that did not come in
 /// time.
 std::vector<Socket> meet(const TcpPlace& place);

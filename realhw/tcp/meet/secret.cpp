@@ -36,7 +36,7 @@ std::string read_secret(const std::string& path) {
         fmt::format("MOESIM_SECRET_FILE: cannot read '{}': {}", path, std::strerror(errno)));
   }
   if (!S_ISREG(about.st_mode)) {
-    throw Error(fmt::format("MOESIM_SECRET_FILE: '{}' is no regular file", path));
+    throw Error(fmt::format("MOESIM_SECRET_FILE: '{}' is not a regular file", path));
   }
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw Error(fmt::format("MOESIM_SECRET_FILE: others may use '{}' (mode {:04o})", path,

@@ -68,7 +68,7 @@ class Result:
 
 
 def program():
-    """moesim: $MOESIM, else the one on the path, else that of a build beside this package."""
+    """moesim: $MOESIM, else the one on the path, else that of a build next to this package."""
     beside = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, "build", "sim", "cli", "moesim")
     found = os.environ.get("MOESIM") or shutil.which("moesim") or (beside if os.path.exists(beside) else None)
     if not found:

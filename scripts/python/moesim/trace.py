@@ -56,8 +56,8 @@ class TraceWriter:
 
     def __init__(self, path, *, experts, top_k, layers, name=None, model="unknown", phase="training", provenance=None,
                  resume=False):
-        """Creates the folder `path` and its trace.json. With `resume` it goes on with a trace of the same experts, top-k,
-        layers and phase. Throws FileExistsError where there is something else, TraceError for values that cannot be."""
+        """Creates the folder `path` and its trace.json. With `resume` it continues with a trace of the same experts, top-k,
+        layers and phase. Throws FileExistsError if there is something else, TraceError for values that cannot be."""
         layers = [int(layer) for layer in layers]
         if not 1 <= experts <= MOST_EXPERTS:
             raise TraceError(f"{experts} experts; there are 1 to {MOST_EXPERTS}")
@@ -163,7 +163,7 @@ class Trace:
     """Reads a trace: `len(trace)` steps, `trace[i]`, `trace.layers`, `trace.loads()`."""
 
     def __init__(self, path):
-        """Throws TraceError where there is no trace."""
+        """Throws TraceError if there is no trace."""
         self.path = os.fspath(path)
         try:
             with open(os.path.join(self.path, "trace.json"), encoding="utf-8") as file:

@@ -74,7 +74,7 @@ def watch_huggingface(model, recorder):
 
     Routers that return ids (DeepSeek-V3, GPT-OSS, and 5.x in general) are taken at their word. Of a linear gate, as Mixtral,
     OLMoE and Qwen-MoE of 4.x have, the top-k of its scores is the choice, with softmax weights. Throws TraceError where a
-    gate has a selection bias and returns scores alone: the top-k of those is not what it chose."""
+    gate has a selection bias and returns only scores: the top-k of those is not what it chose."""
     watch, top_k = Watch(), recorder.writer.header["top_k"]
     for name, module in model.named_modules():
         layer = layer_of(name)
@@ -87,7 +87,7 @@ def watch_huggingface(model, recorder):
                 return
             parts = output if isinstance(output, (tuple, list)) else [output]
             if biased and not any(is_tensor(part) and is_integer(part) for part in parts):
-                raise TraceError(f"{name} adds a bias to choose experts and returns scores alone")
+                raise TraceError(f"{name} adds a bias to choose experts and returns only scores")
             chosen = split_output(output, top_k)
             if chosen is None:
                 raise TraceError(f"{name} returned neither ids nor scores")
@@ -151,7 +151,7 @@ def watch_sglang(model, recorder):
 def watch_vllm(model, recorder):
     """Watches the routers of vLLM's fused MoE layers by `set_capture_fn`, which hands over logical ids [tokens][top_k]
     (vllm/model_executor/layers/fused_moe/router/base_router.py). There are no weights. A function that vLLM itself set
-    (`--enable-return-routed-experts`) goes on being called. Run with `enforce_eager`: a CUDA graph calls no Python."""
+    (`--enable-return-routed-experts`) is still called. Run with `enforce_eager`: a CUDA graph calls no Python."""
     watch = Watch()
     for name, module in model.named_modules():
         router = getattr(module, "router", None)

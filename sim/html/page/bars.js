@@ -13,7 +13,7 @@ const leftOf = result => Math.min(BAR.mostLeft, Math.max(BAR.leastLeft, 20 + 7.2
 
 const fillOf = part => part.hatched ? "url(#hatch)" : `var(--${part.hue})`;
 
-/** Grid lines and an axis of times above the bars; the unit stands at its end. */
+/** Grid lines and an axis of times above the bars; the unit is at its end. */
 function timeAxis(svg, scale, most, height, left) {
   const [size, name] = unitOf(most, TIME_UNITS);
   const inUnits = scale.copy().domain(scale.domain().map(value => value / size));
@@ -126,7 +126,7 @@ function partLegend(result, parts, hidden, redraw) {
 
 const MOST_BARS = 150;  // of a group; what lies beyond is in the table, and is said
 
-/** Cases in groups that compare, those that the filter admits; `draw(cases, most)` makes the drawing of one. */
+/** Cases in groups that compare, as the filter admits; `draw(cases, most)` makes the drawing of one. */
 function facets(result, view, small, draw) {
   const groups = grouped(view.ran(), groupOf);
   if (!groups.size) return [element("p", {class: "said"}, "No case that ran passes the filter.")];
@@ -140,7 +140,7 @@ function facets(result, view, small, draw) {
   });
 }
 
-/** Stacked bars of all cases. `kinds`: [{value, text, parts(case)}], one of which is shown at a time. */
+/** Stacked bars of all cases. `kinds`: [{value, text, parts(case)}], one is shown at a time. */
 function stackChart(result, view, kinds) {
   const hidden = new Set(), drawing = element("div", {class: "chart"}), legend = element("div");
   let scale = "own", {parts} = kinds[0];

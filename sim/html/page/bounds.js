@@ -1,4 +1,4 @@
-// What every policy leaves on the table: its time beside times that its plan cannot beat.
+// What every policy leaves on the table: its time next to times that its plan cannot beat.
 
 const BOUNDS = [
   {key: "perfect_balance_s", name: "perfect balance", hue: "green", symbol: "symbolCircle", meaning: "the kernels of the mean GPU, were all GPUs equally loaded and everything else free"},

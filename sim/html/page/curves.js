@@ -45,7 +45,7 @@ function point(svg, row, {x, y, hue, radius, faint}, content) {
   tells(dot.node(), content);
 }
 
-/** The best of those that may be, else of all. */
+/** The best of the allowed ones, else of all. */
 const bestOfAny = (rows, figure) => bestOf(winnersOf(rows), figure) || bestOf(rows, figure);
 
 /** [{value, hue, dash, rows: the best per place}] of the lines of a chart. */

@@ -9,7 +9,7 @@ function caseChooser(result, view, has) {
     view.chosen && String(view.chosen.index), index => view.change({chosen: result.cases[Number(index)]}))));
   const left = result.cases.filter(shown => shown.ran).length - drawn.length;
   return element("div", {class: "controls"}, holder,
-    left > 0 ? element("span", {class: "count"}, `drawn: ${drawn.length} of ${drawn.length + left} cases: first, fastest and slowest of every cluster, then as many as fit; run one alone to draw it`) : "");
+    left > 0 ? element("span", {class: "count"}, `drawn: ${drawn.length} of ${drawn.length + left} cases: first, fastest and slowest of every cluster, then as many as fit; run only one to draw it`) : "");
 }
 
 /** A section that draws the chosen case again whenever the choice changes; `has`: whether it can. */

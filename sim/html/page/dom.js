@@ -1,4 +1,4 @@
-// Elements, and what appears beside the pointer.
+// Elements, and what appears next to the pointer.
 
 /** An element: attributes, and children that are elements or text (never HTML). */
 function element(name, attributes = {}, ...children) {

@@ -16,7 +16,7 @@ function distancesOf(drawing) {
   return distance.map(each => each === Infinity ? 1 : each);
 }
 
-/** Where vertices stand: the fabric by its distance from the hosts, then what hosts hold; hosts beside each other. */
+/** Where vertices are: the fabric by its distance from the hosts, then what hosts hold; hosts next to each other. */
 function layoutOf(drawing) {
   const distance = distancesOf(drawing), farthest = Math.max(...distance);
   const tierOf = i => distance[i] > 0 ? farthest - distance[i] : farthest + Math.max(0, IN_HOST.indexOf(drawing.vertices[i][1]));

@@ -50,7 +50,7 @@ PARTS.resources = [
   {key: "compute", name: "compute", hue: "blue", meaning: "kernels at the GPU's rate of flop"},
   {key: "memory", name: "memory", hue: "sky", meaning: "kernels at the GPU's memory bandwidth"},
   {key: "launch", name: "launch", hue: "mint", meaning: "kernels too short for anything but their launch"},
-  {key: "contention", name: "contention", hue: "wine", meaning: "what kernels lose to exchanges beside them"},
+  {key: "contention", name: "contention", hue: "wine", meaning: "what kernels lose to exchanges at the same time"},
   {key: "minimum time", name: "minimum time", hue: "grey", meaning: "what an exchange takes however few bytes there are"},
   {key: "overhead", name: "overhead", hue: "yellow", meaning: "fixed cost of an exchange"},
   {key: "latency", name: "latency", hue: "olive", meaning: "of the links"},

@@ -1,6 +1,6 @@
 // All cases as a table that sorts, and the same as a file for spreadsheets.
 
-/** {name, value(case), text(value), left} of what stands in the table. A column without any value is left out. */
+/** {name, value(case), text(value), left} of a column of the table. A column without any value is left out. */
 function columnsOf(result) {
   const figure = (name, value, text) => ({name, value, text});
   const label = name => ({name, value: shown => shown[name], text: value => value, left: true});

@@ -1,4 +1,4 @@
-// Measured beside simulated: one dumbbell per policy, and where the difference of a policy comes from, op by op.
+// Measured next to simulated: one dumbbell per policy, and where the difference of a policy comes from, op by op.
 
 const PAIR = {
   measured: {name: "measured", hue: "vermilion"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies in a page of a Parquet column: compressed bytes, runs of small numbers, plain values.
+// What is in a page of a Parquet column: compressed bytes, runs of small numbers, plain values.
 #pragma once
 
 #include <cstddef>

@@ -21,8 +21,8 @@ enum : std::int64_t { plain_values = 0, plain_dictionary = 2, rle_dictionary = 8
 
 /// Values of a page: writers end pages at a megabyte or 20,000 rows.
 constexpr std::int64_t most_page_values = 8 << 20;
-/// Of a row: a choice or a score of every expert. Rows have a width only once one has ended, and
-/// few bytes may stand for all the values of a page.
+/// Values of a row: a choice or a score of every expert. Rows have a width only once one has ended,
+/// and few bytes may stand for all the values of a page.
 constexpr std::int64_t most_row_values = 4096;
 
 NpyType type_of(const ParquetLeaf& leaf, const std::string& where) {
@@ -137,7 +137,7 @@ void ParquetColumn::read_dictionary(const Page& page) {
   if (page.size != page.values * type_.size) throw error_in(where_, "has a damaged dictionary");
 }
 
-/// Repetition levels: 0 begins a row, 1 goes on with it.
+/// Repetition levels: 0 begins a row, 1 continues with it.
 void ParquetColumn::count_rows(std::int64_t values) {
   const auto refuse = [&] { throw error_in(where_, "has rows of different lengths"); };
   for (std::int64_t i = 0; i < values; ++i) {

@@ -84,7 +84,7 @@ ParquetFile::ParquetFile(const std::string& path)
     throw error_in(path, "is encrypted");
   }
   if (bytes.size() < tail + 4 || !magic(0, "PAR1") || !magic(bytes.size() - 4, "PAR1")) {
-    throw error_in(path, "is no whole Parquet file", "copy it again");
+    throw error_in(path, "is not a whole Parquet file", "copy it again");
   }
   std::uint32_t size = 0;
   std::memcpy(&size, bytes.data() + bytes.size() - tail, 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parquet files (github.com/apache/parquet-format) of which columns of numbers, or of lists of
-// numbers, are read: what recorders of routing write. Debian has no library for them.
+// Parquet files (github.com/apache/parquet-format): columns of numbers, or of lists of numbers, are
+// read: what recorders of routing write. Debian has no library for them.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class ThriftReader;
 
 /// A leaf of the schema.
 struct ParquetLeaf {
-  std::string column;  // the top-level field that it lies in
+  std::string column;  // the top-level field that it is in
   int index = 0;       // among all leaves
   int physical_type = 0, type_length = 0;
   int definition = 0, repetition = 0;  // highest levels
@@ -34,15 +34,15 @@ struct ParquetChunk {
 
 class ParquetFile {
  public:
-  /// Reads the metadata, no page. Throws Error for what is no Parquet file or encrypted.
+  /// Reads the metadata, no page. Throws Error for what is not a Parquet file, or encrypted.
   explicit ParquetFile(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::int64_t rows() const { return rows_; }
   bool has(const std::string& column) const;
-  /// The only leaf of a column. Throws Error where there is none, or several.
+  /// The only leaf of a column. Throws Error if there is none, or several.
   const ParquetLeaf& leaf(const std::string& column) const;
-  /// Of each row group, the chunk of that leaf.
+  /// For each row group, the chunk of that leaf.
   std::vector<ParquetChunk> chunks(const ParquetLeaf& leaf) const;
   const MappedFile& file() const { return *file_; }
 

@@ -34,8 +34,8 @@ class ThriftReader {
   ThriftReader(std::span<const std::byte> bytes, std::string where)
       : bytes_(bytes), where_(std::move(where)) {}
 
-  /// Calls use(id, type) for every field of a struct; a field of which `use` reads nothing and
-  /// returns false is skipped. Throws Error for what is no struct.
+  /// Calls use(id, type) for every field of a struct; a field is skipped if `use` reads nothing of
+  /// it and returns false. Throws Error for what is not a struct.
   void read_struct(const std::function<bool(int id, Type type)>& use);
   /// Calls use() for every item, which reads it.
   void read_list(Type items, const std::function<void()>& use);

@@ -28,7 +28,7 @@ double number_in(const std::string& file, int line, std::string_view what,
   const char* end = word.data() + word.size();
   const auto [stop, problem] = std::from_chars(word.data(), end, value);
   if (problem != std::errc() || stop != end || !std::isfinite(value)) {
-    throw error_in(file, fmt::format("'{}' is no number, where {} should be", word, what),
+    throw error_in(file, fmt::format("'{}' is not a number, where {} should be", word, what),
                    "give the output as the test printed it", line);
   }
   return value;

@@ -33,7 +33,7 @@ struct LinkShare {
   double bytes_per_byte;  // of nccl-tests' "size"
   /// Throws Error for sizes that no link carries.
   Bytes bytes(double size) const;
-  /// Adds the time of an exchange of that size where something crosses the link.
+  /// Adds the time of an exchange of that size if something crosses the link.
   void add(double size, Seconds time, Log& log) const {
     if (bytes(size) > Bytes(0)) log.samples.push_back({bytes(size), time});
   }

@@ -198,7 +198,7 @@ std::string program_in(const std::string& line) {
   std::size_t begin = at, end = at + 5;
   while (begin > 0 && part(line[begin - 1])) --begin;
   while (end < line.size() && part(line[end])) ++end;
-  // "src/all_reduce_perf.cu" is no command, nor is a folder of that name.
+  // "src/all_reduce_perf.cu" is not a command, nor is a folder of that name.
   if (end < line.size() && (line[end] == '.' || line[end] == '/')) return "";
   return line.substr(begin, end - begin);
 }

@@ -15,8 +15,8 @@ std::vector<std::string> words_of(std::string_view line);
 /// The whole number that all of the word is.
 std::optional<long long> whole_in(std::string_view word);
 
-/// Without escape sequences of terminals and without tags of mpirun ("[1,0]<stdout>:"), which also
-/// stand inside a row that was printed in pieces.
+/// Without escape sequences of terminals and without tags of mpirun ("[1,0]<stdout>:"), which are
+/// also inside a row that was printed in pieces.
 std::string plain_line(const std::string& line);
 
 /// Output of NCCL itself: "host:pid:tid [0] NCCL INFO ...".
@@ -38,12 +38,12 @@ std::optional<RankLine> rank_line(const std::string& line);
 /// The names of the columns, from "size" on; empty for other lines.
 std::vector<std::string> columns_in(const std::string& line);
 
-/// The words of a row. The type is what tells a row from other output, since prefixes of launchers
-/// have any form.
+/// The words of a row. The type is what tells a row from other output, because prefixes of
+/// launchers have any form.
 struct RowWords {
   std::string size;
   bool whole_count;               // count x width of the type is the size
-  std::string redop, root;        // empty where there is none
+  std::string redop, root;        // empty if there is none
   std::vector<std::string> rest;  // times and what follows
 };
 std::optional<RowWords> row_words(const std::string& line, bool has_root);

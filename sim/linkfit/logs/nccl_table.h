@@ -21,7 +21,7 @@ class NcclTable {
   bool has_root() const { return has_root_; }
   bool has_redop() const { return has_redop_; }
 
-  /// Adds a row to the test: its size, then at least words(). Throws Error for words that are no
+  /// Adds a row to the test: its size, then at least words(). Throws Error for words that are not
   /// numbers and for wrong results.
   void add(const std::vector<std::string>& row, const std::string& file, int line,
            NcclTest& test) const;

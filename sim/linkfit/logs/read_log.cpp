@@ -17,7 +17,7 @@ bool is_nccl_text(const std::string& text) {
          has("ccl-tests version") || (has("nThread ") && has("nGpus "));
 }
 
-/// Decides by the content, since files of all kinds have all kinds of names: JSON begins with a
+/// Decides by the content, because files of all kinds have all kinds of names: JSON begins with a
 /// brace, a table with a line of names between commas.
 Log parse(const std::string& text, const std::string& file, const LogChoice& choice) {
   check_text(text, file);
@@ -49,7 +49,7 @@ Log read_log(const std::string& path, const LogChoice& choice) {
   const std::string raw = read_file(path);
   const bool packed = raw.starts_with("\x1f\x8b");
   Log log = parse_log(packed ? read_text_or_gzip(path) : raw, path, choice);
-  log.hash = hash_of(raw);  // of the file as it lies there, packed or not
+  log.hash = hash_of(raw);  // of the file as it is there, packed or not
   return log;
 }
 

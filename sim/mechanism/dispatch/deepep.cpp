@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepEP's kernels (deepseek-ai/DeepEP at dd758ca, csrc/kernels/legacy). Normal: see
 // deepep_normal.h. Low latency: one message per token and choice straight to its GPU, by RDMA
-// between nodes and over NVLink inside, as that version does unless it is told not to.
+// between nodes and over NVLink inside, as that version does unless it is set not to.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int expert_count_bytes = 4;  // of an expert's rows: int32
 
-/// Of V1's kernels: NUM_MAX_NVL_PEERS and NUM_MAX_RDMA_PEERS of csrc/kernels/configs.cuh.
+/// Limits of V1's kernels: NUM_MAX_NVL_PEERS and NUM_MAX_RDMA_PEERS of csrc/kernels/configs.cuh.
 constexpr int most_nvlink_peers = 8, most_nodes = 20;
 
 /// FP8 carries one 4-byte scale per 128 elements.
@@ -29,7 +29,7 @@ bool in_fp8(bool forward, bool gradients, Stage stage, Pass pass) {
   return stage == Stage::dispatch && (pass == Pass::forward ? forward : gradients);
 }
 
-/// The form of rows where some of them are FP8.
+/// The form of rows if some of them are FP8.
 RowForm form(bool fp8) { return fp8 ? RowForm{8, "fp8"} : RowForm{16, "bf16"}; }
 
 class LowLatency : public Flat<false> {
@@ -56,7 +56,7 @@ class LowLatency : public Flat<false> {
   bool fp8_;
 };
 
-/// What is sent forward: `stated`, the default, is FP8 where rows are stated to be.
+/// What is sent forward: `stated`, the default, is FP8 if rows are stated to be.
 enum class RowType { stated, fp8, bf16 };
 
 RowType read_type(const YamlMap& params) {
@@ -92,7 +92,7 @@ std::unique_ptr<Dispatch> normal_by_tokens(const DispatchContext& context,
   });
 }
 
-/// Says where V1's kernels do not compile for so many ranks.
+/// Says if V1's kernels do not compile for so many ranks.
 void add_limits(Dispatch& dispatch, const EpGroups& groups) {
   std::size_t peers = 0;
   int nodes = 0;
@@ -173,7 +173,7 @@ DispatchShape DeepEpNormal::shape(const MoeModel& model) const {
 }
 
 /// Hidden values and scales, 8 bytes of source data, and 4 bytes for each expert id and weight
-/// (the combine brings weights alone), rounded up to 16.
+/// (the combine brings only weights), rounded up to 16.
 Bytes DeepEpNormal::message_bytes(const MoeModel& model, Stage stage, Pass pass) const {
   const std::int64_t hidden = in_fp8(parameters_.fp8, parameters_.fp8_gradients, stage, pass)
                                   ? fp8_bytes(model)
@@ -188,14 +188,14 @@ int rounds_for(std::int64_t tokens, const DeepEpParameters& parameters) {
   return static_cast<int>(std::clamp<std::int64_t>(turns, 1, parameters.rounds));
 }
 
-// type: stated (default: fp8 where rows are stated to be, else bf16), fp8 or bf16, of the forward
-// dispatch; gradients: bf16 (default) or fp8, of those
-// that leave for the experts, as DeepSeek-V3 was trained (arXiv 2412.19437, 3.3.3); channels;
-// rdma_chunk: tokens of a put, by default what DeepEP takes for the number of ranks; chunk_time;
-// rounds: the most of them; host_wait: until the host, which makes room for the rows, has read how
-// many come (csrc/deep_ep.cpp), default 0 us: it knows a bound. By a fused transport there are
-// twice as many rounds, as further ones start nothing; its rates were measured with DeepEP's
-// chunks, and hold their turns.
+// type: stated (default: fp8 if rows are stated to be, else bf16), fp8 or bf16, of the forward
+// dispatch; gradients: bf16 (default) or fp8, of the ones that leave for the experts, as
+// DeepSeek-V3 was trained (arXiv 2412.19437, 3.3.3); channels; rdma_chunk: tokens of a put, by
+// default what DeepEP takes for the number of ranks; chunk_time; rounds: the most of them;
+// host_wait: until the host, which makes room for the rows, has read how many come
+// (csrc/deep_ep.cpp), default 0 us: it knows a bound. By a fused transport there are twice as many
+// rounds, as further ones start nothing; its rates were measured with DeepEP's chunks, and hold
+// their turns.
 DispatchMaker read_deepep_normal(const YamlMap& params) { return read_normal(params, true); }
 
 // Parameters as above without those of the ring: rdma_chunk and chunk_time.

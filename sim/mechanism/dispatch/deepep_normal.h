@@ -19,7 +19,7 @@ inline constexpr int published_channels = 12;
 
 struct DeepEpParameters {
   bool fp8 = true;             // of the forward dispatch
-  bool fp8_gradients = false;  // of those that leave for the experts
+  bool fp8_gradients = false;  // of gradients that leave for the experts
   int channels = published_channels;
   RdmaChunks chunks;
   int rounds = 1;         // at most

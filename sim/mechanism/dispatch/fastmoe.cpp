@@ -28,7 +28,7 @@ class FastMoe : public Flat<false> {
     return shape;
   }
 
-  /// The choices of the slots that stand at a phase's place on their GPU. Unstated in the paper,
+  /// The choices of the slots that are at a phase's place on their GPU. Unstated in the paper,
   /// whose ranks hold E / G experts each: further slots (replicas) join the phases in turn.
   Choices part(int phase, Choices choices, const int* local) const {
     Choices result = 0;

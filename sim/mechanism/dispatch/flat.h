@@ -7,7 +7,7 @@
 namespace moesim {
 
 /// One copy per token and choice, or with `dedup` one per token and GPU, among all ranks.
-/// A template parameter, since the bulk count asks once per choice.
+/// A template parameter, because the bulk count asks once per choice.
 template <bool dedup>
 class Flat {
  public:

@@ -10,7 +10,7 @@
 namespace moesim {
 namespace {
 
-/// One level: ranks whose places differ at this level alone exchange.
+/// One level: ranks whose places differ only at this level exchange.
 struct HopLevel {
   int workers = 1;
   int stride = 1;  // ranks per worker
@@ -19,8 +19,8 @@ struct HopLevel {
   int place(GpuId rank) const { return rank.value / stride % workers; }
 };
 
-/// Hops over some levels. The hop of a level moves one coordinate to that of the target: where the
-/// target is the serving rank, it stands at the sender's offset in the domain of the expert's home.
+/// Hops over some levels. The hop of a level moves one coordinate to that of the target: if the
+/// target is the serving rank, it is at the sender's offset in the domain of the expert's home.
 class DomainHops {
  public:
   DomainHops(const RankSpace& ranks, std::vector<HopLevel> levels, bool only_level)

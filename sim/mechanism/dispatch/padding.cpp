@@ -118,7 +118,7 @@ class EqualParts final : public RowEvaluation {
   Padding padding_;
 };
 
-/// Exact rows, and beside them those of equal parts.
+/// Exact rows, and with them those of equal parts.
 class Padded final : public RowEvaluation {
  public:
   Padded(RowEvaluationPtr exact, const Padding& padding)
@@ -140,7 +140,7 @@ class Padded final : public RowEvaluation {
   EqualParts parts_;
 };
 
-/// Exact rows, and beside them phases of equal parts.
+/// Exact rows, and with them phases of equal parts.
 class EqualPhases final : public RowEvaluation {
  public:
   EqualPhases(RowEvaluationPtr exact, DispatchShape shape)

@@ -24,7 +24,7 @@ Padding read_padding(const YamlMap& params, Padding::Kind absent);
 
 /// Fills up the parts of a dispatch that sends every choice by itself, in every EP group: rows on
 /// the wire and rows computed are what it would count if every rank had as many tokens for every
-/// slot. Changes nothing without padding. Its counts throw Error where a load exceeds the capacity:
+/// slot. Changes nothing without padding. Its counts throw Error if a load exceeds the capacity:
 /// dropping is the routing's part.
 void pad(Dispatch& dispatch, const Padding& padding);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ScheMoE's Pipe-A2A: pairs inside a node and pairs across nodes exchange on two streams at once.
 // Shi et al., EuroSys 2024; Fragile-azalea/ScheMoE at 402975e, schemoe/custom/comm/pipe.cpp. With
-// exact row counts instead of capacity padding. `bits` per element of a row on the wire, where ZFP
+// exact row counts instead of capacity padding. `bits` per element of a row on the wire, if ZFP
 // encodes it; its kernels are taken to be bound by memory.
 #include <fmt/format.h>
 

@@ -35,7 +35,7 @@ struct GroupStep : GroupLayer {
 /// What an EP group's ranks hold in one step, in its own ranks.
 struct StepSlots {
   SlotTable table;
-  std::vector<ExpertTransfer> gather = {};  // parameters, from those who have them to copies
+  std::vector<ExpertTransfer> gather = {};  // parameters, from their holders to copies
   std::vector<ExpertTransfer> reduce = {};  // gradients, back from the copies
   bool planned = false;                     // copies were chosen, from loads
   bool after_gate = false;                  // from those of this very step
@@ -43,7 +43,7 @@ struct StepSlots {
 
 /// Keeps the slots of every layer and EP group and asks, step by step:
 /// 1. `due` and `plan`: the slots from now on, from what was seen of earlier steps;
-/// 2. `in_step`: the slots of this step, where copies last no longer;
+/// 2. `in_step`: the slots of this step, if copies last no longer;
 /// 3. `assign`: who uses which;
 /// 4. `move` and `finish`: what a change of slots moves, and what the slots take and cost;
 /// 5. `observe`: what there is to remember of the step. A window of loads is kept here.
@@ -71,12 +71,12 @@ class GroupPlanner : public Placer {
   /// What a change of the slots of all GPUs moves. By default weights, and the state that goes with
   /// them, from the nearest holders, other EP groups included.
   virtual void move(LayerDecision& decision, const SlotTable& before, const SlotTable& after) const;
-  /// The last word on a decision. `slots`: those that last, of all GPUs; `steps`: of this step, by
-  /// EP group.
+  /// The last word on a decision. `slots`: the ones that last, of all GPUs; `steps`: of this step,
+  /// by EP group.
   virtual void finish(LayerDecision&, const SlotTable& /*slots*/,
                       std::span<const StepSlots> /*steps*/) const {}
   virtual void observe(const GroupStep&) {}
-  /// Whether slots may change within an iteration, since no gradients lie in them.
+  /// Whether slots may change within an iteration, because no gradients are in them.
   virtual bool plans_between_microbatches() const { return false; }
   /// Once per step and layer, for what is seen of all EP groups together.
   virtual void observe_all(const LayerRoutingNow&) {}
@@ -94,8 +94,8 @@ class GroupPlanner : public Placer {
   const Window<LoadMatrix>& seen(std::size_t cell) const { return windows_[cell]; }
   /// The choices per expert over these steps.
   std::vector<std::int64_t> loads_seen(std::size_t cell) const;
-  /// What moves of one expert: its weights, in training its optimizer's state where it goes along,
-  /// as far as they are not compressed.
+  /// What moves of one expert: its weights, in training its optimizer's state if it goes along, as
+  /// far as they are not compressed.
   Bytes payload() const;
   /// The slots of a layer, of all GPUs.
   const SlotTable& slots(int layer) const { return layers_[static_cast<std::size_t>(layer)].slots; }

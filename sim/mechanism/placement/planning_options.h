@@ -11,7 +11,7 @@ struct PlanningOptions {
   int interval = 1;             // steps between decisions
   int first = 1;                // steps before the first decision, at least 1
   int window = 1;               // newest steps whose loads are summed
-  bool moves_optimizer = true;  // migration carries optimizer state, not the weights alone
+  bool moves_optimizer = true;  // migration carries optimizer state, not only the weights
   bool migrate_blocks = true;   // the step waits for the migration
   Seconds planning;             // of one decision of one layer
   bool planning_blocks = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks use the replicas of an expert where a system has a fixed rule for it.
+// How ranks use the replicas of an expert if a system has a fixed rule for it.
 #pragma once
 
 #include <string>

@@ -25,7 +25,7 @@ class Window {
   const T& newest(int age = 0) const {
     return values_[values_.size() - 1 - static_cast<std::size_t>(age)];
   }
-  /// Of all values, by +=. There must be one.
+  /// Sums all values, by +=. There must be one.
   T sum() const {
     T sum = values_.front();
     for (std::size_t i = 1; i < values_.size(); ++i) sum += values_[i];

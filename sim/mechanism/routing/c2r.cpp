@@ -2,10 +2,10 @@
 // Collaboration-constrained routing (C2R, NAACL 2025, UNITES-Lab/c2r-moe): a token's other experts
 // are among the first partners of its best one.
 //
-// The authors take the best scores among the partners; traces record scores of chosen experts
-// alone. Our approximation: choices among the partners stay, each other one becomes the partner
-// that goes most with the best expert and is not chosen yet. The profile is the first recorded step
-// in which a layer is seen.
+// The authors take the best scores among the partners; traces record only scores of chosen experts.
+// Our approximation: choices among the partners stay, each other one becomes the partner that goes
+// most with the best expert and is not chosen yet. The profile is the first recorded step in which
+// a layer is seen.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -35,7 +35,7 @@ std::int64_t Capacity::rows(std::int64_t tokens, int experts, int top_k) const {
   return 0;
 }
 
-// Megatron ranks by token alone; so does DeepSpeed beyond its top-2 gate. FastMoE's atomics race:
+// Megatron ranks only by token; so does DeepSpeed beyond its top-2 gate. FastMoE's atomics race:
 // choice by choice is our order of them.
 bool Capacity::choice_by_choice(int top_k) const {
   return rule != CapacityRule::megatron && !(rule == CapacityRule::deepspeed && top_k > 2);

@@ -17,8 +17,8 @@ enum class GroupScore { best, max, sum };
 /// Choices outside the kept groups.
 enum class Outside { replace, drop };
 
-/// What makes a group: experts of consecutive ids, or those that the placement puts on one part of
-/// the cluster.
+/// What makes a group: experts of consecutive ids, or the experts that the placement puts on one
+/// part of the cluster.
 enum class GroupOf { ids, node, gpu };
 
 struct GroupLimit {
@@ -48,7 +48,7 @@ class GroupLimited final : public Routing {
   void limit_row(const RecordedRouting& recorded, const BatchToken& token);
   void find_kept(const RecordedRouting& recorded, const BatchToken& token);
   std::uint16_t replacement(std::span<const std::uint16_t> row, std::size_t& next) const;
-  /// Of an expert, for the token at hand.
+  /// The group of an expert, for the token at hand.
   int group_of(std::size_t expert) const;
   bool keeps(int group) const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The group-limited gate of DeepSeek-V3 on recorded choices: experts in equal groups of consecutive
-// ids, of which a token uses few (NVIDIA/Megatron-LM, moe_utils.py, group_limited_topk).
+// ids; a token uses few of them (NVIDIA/Megatron-LM, moe_utils.py, group_limited_topk).
 #include <fmt/format.h>
 
 #include "sim/mechanism/mechanisms.h"

@@ -7,7 +7,7 @@
 namespace moesim {
 namespace {
 
-/// Token t has the experts (t x top_k + i) mod experts. So the choices of a token lie on few GPUs.
+/// Token t has the experts (t x top_k + i) mod experts. So the choices of a token are on few GPUs.
 class InTurn final : public Routing {
  public:
   explicit InTurn(int experts) : experts_(experts) {}

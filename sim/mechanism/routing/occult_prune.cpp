@@ -2,11 +2,11 @@
 // Occult's pruning (arXiv 2505.13345): a token visits few of the GPUs on which the placement of the
 // step puts its experts.
 //
-// The paper ranks by the router's outputs for all experts; traces record them for chosen experts
-// alone. Our approximation: an output that is not recorded counts 0 (without weights every recorded
-// one counts 1). So similarity becomes the cosine of the weights with which experts are chosen
-// together, and pruning by score fills up with the experts that the batch chooses most. The profile
-// is the first recorded step in which a layer is seen.
+// The paper ranks by the router's outputs for all experts; traces record them only for chosen
+// experts. Our approximation: an output that is not recorded counts 0 (without weights every
+// recorded one counts 1). So similarity becomes the cosine of the weights with which experts are
+// chosen together, and pruning by score fills up with the experts that the batch chooses most. The
+// profile is the first recorded step in which a layer is seen.
 #include <cmath>
 #include <map>
 

@@ -62,7 +62,7 @@ class RewrittenIds {
 };
 
 /// The places 0..top_k-1 of a token's choices by falling gate weight (the lower place on ties). A
-/// recorded row has no order of its own; without weights it is taken as it stands, which is our
+/// recorded row has no order of its own; without weights it is taken as it is, which is our
 /// reading.
 void rank_choices(const RecordedRouting& recorded, std::int64_t token, std::vector<int>& places);
 

@@ -15,7 +15,7 @@ class Events {
  public:
   virtual ~Events() = default;
   virtual Seconds now() const = 0;
-  /// Calls the function at `time`, now where that has passed, but after what runs now has returned.
+  /// Calls the function at `time`, now if that has passed, but after what runs now has returned.
   virtual void call(Seconds time, std::function<void()> function) = 0;
   /// Until nothing is left to call.
   virtual void run() = 0;

@@ -49,7 +49,7 @@ class Driver {
   Events& events_;
   HostsCompute hosts_;
   Network* network_ = nullptr;
-  Slowdown* slowdown_ = nullptr;  // none where nothing slows anything
+  Slowdown* slowdown_ = nullptr;  // none if nothing slows anything
 };
 
 }  // namespace

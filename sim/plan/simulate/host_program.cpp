@@ -32,8 +32,8 @@ std::optional<BlockKind> block_of(const OpKey& key) {
 struct Host {
   Seconds elapsed;                     // since it last waited
   std::int32_t wait = -1;              // for which that was
-  std::optional<GraphKey> graph = {};  // that it issued last, where nothing came behind
-  std::optional<OpKey> call = {};      // of tokens, where no kernel came behind
+  std::optional<GraphKey> graph = {};  // that it issued last, if nothing came behind
+  std::optional<OpKey> call = {};      // of tokens, if no kernel came behind
 };
 
 /// What issuing an op takes, and how many launches that is.

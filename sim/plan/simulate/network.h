@@ -20,8 +20,8 @@ class Network {
   virtual ~Network() = default;
   /// A participant joins an exchange, now or later.
   virtual void join(const Progress::Joined& joined) = 0;
-  /// A kernel that joins and takes so long on a core of its own, where the network's hosts share
-  /// cores among their ranks (HostsCompute::shared).
+  /// A kernel that joins and takes so long on a core of its own, if the network's hosts share cores
+  /// among their ranks (HostsCompute::shared).
   virtual void compute(const Progress::Joined& /*kernel*/, Seconds /*duration*/) {}
 };
 

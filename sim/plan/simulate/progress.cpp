@@ -94,8 +94,8 @@ Progress::Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_en
   propagate();
 }
 
-/// Exact, since all that happens to a chain happens to its first op, and all that it causes to
-/// those who wait for its last.
+/// Exact, because all that happens to a chain happens to its first op, and all that it causes to
+/// the ops that wait for its last.
 void Progress::find_chains() {
   constexpr std::int32_t none = -1, several = -2;
   const std::size_t ops = plan_.ops.size();
@@ -125,7 +125,7 @@ void Progress::find_chains() {
   }
 }
 
-/// Millions of steps, of which each list takes what it needs and no more.
+/// Millions of steps; each list takes what it needs and no more.
 void Progress::make_steps() {
   const std::size_t ops = plan_.ops.size();
   std::size_t steps = 0;
@@ -186,7 +186,7 @@ void Progress::join(std::int64_t step, Seconds at) {
   }
 }
 
-/// All but the end of the last, which is told to those who wait for it.
+/// All but the end of the last, which is reported to the ops that wait for it.
 void Progress::run_chain(std::size_t op, std::int32_t member, Seconds at) {
   const std::int64_t step = first_step_[op] + member;
   while (true) {

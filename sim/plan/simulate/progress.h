@@ -14,7 +14,7 @@
 
 namespace moesim {
 
-/// Whether exchanges slow an op where a GPU states an overlap, or are slowed by it: a kernel of the
+/// Whether exchanges slow an op if a GPU states an overlap, or are slowed by it: a kernel of the
 /// compute stream, not host work.
 bool is_computing(const Op& op);
 
@@ -23,8 +23,8 @@ bool is_computing(const Op& op);
 /// other.
 class Progress {
  public:
-  /// Whether kernels take their time by themselves, or end when told like exchanges: those that
-  /// exchanges may slow (is_computing).
+  /// Whether kernels take their time by themselves, or end when told like exchanges: the kernels
+  /// that exchanges may slow (is_computing).
   enum class KernelEnds { timed, told };
   /// A participant that joins an op at `at`. The last to be told says when all have joined.
   struct Joined {
@@ -38,7 +38,7 @@ class Progress {
   /// of GPUs or a GPU cannot run its kernels.
   Progress(const Plan& plan, const GpuModels& gpus, KernelEnds kernel_ends = KernelEnds::timed);
 
-  /// Who joined exchanges, and kernels that end when told, since the last call; by op and
+  /// Who joined exchanges, and kernels that end when told, because the last call; by op and
   /// participant.
   std::vector<Joined> take_joined();
   /// Ends an op for all its participants, who have joined.
@@ -53,7 +53,7 @@ class Progress {
   Timeline finish();
 
  private:
-  /// What kernels take, once for all members of an op where they agree, and for all ops that have
+  /// What kernels take, once for all members of an op if they agree, and for all ops that have
   /// them, such as those of the microbatches that replay a layer.
   class Durations {
    public:
@@ -89,13 +89,13 @@ class Progress {
   void run_chain(std::size_t op, std::int32_t member, Seconds at);
   void propagate();
 
-  // A step is a chain of ops on one of their GPUs: kernels of one group that follow each other, of
-  // which nobody else waits for any but the last, or else a single op. The steps of a chain are
+  // A step is a chain of ops on one of their GPUs: kernels of one group that follow each other, if
+  // nobody else waits for any but the last, or else a single op. The steps of a chain are
   // consecutive.
   struct Joining {
     std::int32_t op = 0;     // the first of the chain
     std::int32_t waits = 0;  // ops it still waits for
-    Seconds at;              // latest end of those that have ended
+    Seconds at;              // latest end so far
   };
   struct Ended {
     std::int64_t step;

@@ -59,7 +59,7 @@ class Slowdown {
     bool together = false;  // it ends for all at once
   };
 
-  /// At once where the time has come: an event for every participant costs more than what it does.
+  /// At once if the time has come: an event for every participant costs more than what it does.
   template <class Function>
   void at_time(Seconds time, Function function);
   void slow_kernels(Gpu& gpu);
@@ -69,7 +69,7 @@ class Slowdown {
   void all_joined(OpId exchange);
   void add_work(OpId exchange, std::int32_t participant);
   void end_work(GpuId gpu);
-  /// For a participant; where it ends together, for all with the last of them.
+  /// For a participant; if it ends together, for all with the last of them.
   void end_exchange(OpId exchange, std::int32_t participant);
   void leave(OpId exchange, std::int32_t participant);
   void changed(GpuId gpu);

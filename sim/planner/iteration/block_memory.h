@@ -10,13 +10,13 @@
 
 namespace moesim {
 
-/// Of one block, or of the routed experts of one GPU in one layer.
+/// Bytes of one block, or of the routed experts of one GPU in one layer.
 struct PassBytes {
   Bytes kept;      // from the forward to the backward pass
   Bytes again;     // more that is there again while the backward pass runs
-  Bytes waiting;   // from input gradients to weight gradients where these are apart
-  Bytes forward;   // beside what is kept, while it works
-  Bytes backward;  // beside what is kept and there again
+  Bytes waiting;   // from input gradients to weight gradients if these are apart
+  Bytes forward;   // in addition to what is kept, while it works
+  Bytes backward;  // in addition to what is kept and there again
   Bytes gathered;  // parameters of other GPUs, and their gradients
 };
 

@@ -8,7 +8,7 @@
 namespace moesim {
 namespace {
 
-/// Norms and what is beside them work on a GPU's own tokens, outside of the tensor group's part.
+/// Norms and the ops next to them work on a GPU's own tokens, outside of the tensor group's part.
 bool is_own(OpKind kind) { return kind == OpKind::norm || kind == OpKind::loss; }
 
 bool gathers(BlockKind block) {

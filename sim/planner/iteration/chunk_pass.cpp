@@ -6,7 +6,7 @@
 namespace moesim {
 namespace {
 
-/// A model whose file describes its experts alone keeps their type, as steps do.
+/// A model whose file describes only its experts keeps their type, as steps do.
 std::optional<DataType> gemm_type_of(const ChunkParts& chunk) {
   if (!chunk.whole) return std::nullopt;
   return chunk.stage.options().gemm_type();
@@ -65,7 +65,7 @@ void ChunkPass::block(Pass way, int layer, BlockKind kind) {
     chunk_.blocks.forward(chain_, cell_, layer, kind);
     return;
   }
-  // Of layers that run again as a whole nothing is left to be run here.
+  // If layers run again as a whole, nothing is left to be run here.
   const auto whole = kind == BlockKind::moe ? RecomputeModule::moe : RecomputeModule::full;
   if (!recomputes(whole)) chunk_.blocks.recompute(chain_, cell_, layer, kind);
   chunk_.blocks.backward(chain_, cell_, layer, kind, weights_apart_);
@@ -75,7 +75,7 @@ bool ChunkPass::recomputes(RecomputeModule module) const {
   return chunk_.stage.options().spec.recompute.has(module);
 }
 
-/// Of a layer all that its backward pass needs to have run again before it begins.
+/// Runs again all that the backward pass of a layer needs before it begins.
 void ChunkPass::compute_again(const Layer& layer) {
   const auto again = [&](BlockKind kind) {
     if (chunk_.whole) chunk_.blocks.recompute(chain_, cell_, layer.number, kind);
@@ -125,7 +125,7 @@ void ChunkPass::mixer(const Layer& layer, Pass way) {
   }
 }
 
-/// Of a layer without experts, where it has an FFN.
+/// The FFN of a layer without experts, if it has one.
 void ChunkPass::dense_ffn(const Layer& layer, Pass way) {
   if (layer.blocks.ffn) block(way, layer.number, *layer.blocks.ffn);
 }

@@ -49,13 +49,13 @@ struct ChunkParts {
 
 class ChunkPass {
  public:
-  /// `chunk` must outlive it. `weights_apart`: gradients by weights are a pass of their own.
+  /// `chunk` must outlive it. `weights_apart`: weight gradients are a pass of their own.
   ChunkPass(const ChunkParts& chunk, int microbatch, bool weights_apart);
   ChunkPass(const ChunkPass&) = delete;
 
   /// The next pass starts when these have ended.
   void require(const std::vector<OpId>& ops) { chain_.begin_after(ops); }
-  /// What the next pass of the microbatch waits for: not the gradients by weights that are apart.
+  /// What the next pass of the microbatch waits for: not the weight gradients that are apart.
   Mark mark() const { return chain_.mark(); }
   /// All that has been added.
   Mark end() const;
@@ -67,7 +67,7 @@ class ChunkPass {
 
   PassPieces forward();
   PassPieces backward();
-  /// Of a backward pass that left them out.
+  /// The weight gradients of a backward pass that left them out.
   PassPieces weight_gradients();
 
  private:
@@ -98,8 +98,8 @@ class ChunkPass {
   std::vector<Layer> list_;
   mutable OpChain chain_;
   mutable LayerOps ops_;
-  // Gradients by weights that are apart: on the stream of kernels they follow what they need, and
-  // no exchange waits for them.
+  // Weight gradients that are apart: on the stream of kernels they follow what they need, and no
+  // exchange waits for them.
   OpChain apart_chain_;
   LayerOps apart_ops_;
 };
@@ -107,7 +107,7 @@ class ChunkPass {
 /// Adds a pass by itself, its layers first to last or the other way.
 void add_pass(const PassPieces& pass, Pass way);
 /// Adds a forward merged with the backward of another microbatch: the tokens of one travel while
-/// the other computes. `weights`: of the backward, where they are apart; else null.
+/// the other computes. `weights`: of the backward, if they are apart; else null.
 void add_merged(const PassPieces& forward, const PassPieces& backward, const PassPieces* weights);
 
 }  // namespace moesim

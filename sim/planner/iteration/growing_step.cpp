@@ -141,8 +141,8 @@ ChunkPass& GrowingStep::pass(int stage, const StageWork& work) {
   return *made;
 }
 
-/// The pass of a work, whose inputs have arrived; and what the stage sent before, where the
-/// pipeline awaits that.
+/// The pass of a work, whose inputs have arrived; and what the stage sent before, if the pipeline
+/// awaits that.
 ChunkPass& GrowingStep::begin(int stage, const StageWork& work, const std::vector<OpId>& sent) {
   ChunkPass& made = pass(stage, work);
   made.require(sent);

@@ -34,11 +34,11 @@ extern const std::vector<std::string> optimizer_names;
 enum class ReplicaCollective { ring, two_level, tree };
 extern const std::vector<std::string> replica_collective_names;
 
-/// What runs beside computation.
+/// What runs during computation.
 struct OverlapSpec {
-  bool gradients = false;   // sums of gradients beside the backward pass, bucket by bucket
-  bool parameters = false;  // gathers of parameters beside the forward pass
-  bool all_to_all = false;  // dispatch and combine of a pass beside the other pass of a merged pair
+  bool gradients = false;   // sums of gradients during the backward pass, bucket by bucket
+  bool parameters = false;  // gathers of parameters during the forward pass
+  bool all_to_all = false;  // dispatch and combine of a pass during the other pass of a merged pair
   bool delay_wgrad = false;  // weight gradients come after the combine of their layer
   bool operator==(const OverlapSpec&) const = default;
 };
@@ -53,7 +53,7 @@ struct SpecPlaces {
 
 /// Keys of a scenario that has `parallel` or `batch`; docs/scenarios.md says what each means.
 struct IterationSpec {
-  ParallelSizes parallel;  // vpp as the layout has it, where there is one
+  ParallelSizes parallel;  // vpp as the layout has it, if there is one
   std::string layout;      // Megatron-Core's text, empty: none
   // Options of LayerSplit.
   std::optional<int> first_stage_layers = {}, last_stage_layers = {};

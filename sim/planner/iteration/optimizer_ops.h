@@ -16,7 +16,7 @@ namespace moesim {
 ///  - 0: gradients are all-reduced at the end, and every replica updates all parameters;
 ///  - 1: they are reduce-scattered at the end, every replica updates its shard, and new weights are
 ///    gathered: at the end, or with overlap.parameters at the beginning of the next iteration,
-///    which is that of this one, part by part beside the first microbatch's forward pass;
+///    which is that of this one, part by part during the first microbatch's forward pass;
 ///  - 2: gradients are reduce-scattered in every microbatch, as nobody has room to add up whole
 ///    ones (Megatron-FSDP's optim_grads; FSDP2 when every backward pass synchronizes);
 ///  - 3: weights, too, are gathered for every pass of every microbatch through a part, and dropped

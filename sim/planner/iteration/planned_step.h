@@ -18,7 +18,7 @@ struct PlannedLayer : LayerWork {
   ChosenExperts chosen = {};     // only with explicit rows
   const Batch* batch = nullptr;  // its tokens, by the ranks of the stage
   int stage = 0;
-  int microbatch = 0;     // of those that differ
+  int microbatch = 0;     // of the different ones
   int chunk = 0;          // of the stage
   std::size_t index = 0;  // among the layers of the stage
 };

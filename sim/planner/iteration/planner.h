@@ -20,16 +20,16 @@ namespace moesim {
 /// mechanisms. Topology, model and trace must outlive it.
 class Planner {
  public:
-  /// Of training iterations. Throws Error naming the rule that the spec breaks, and Unsuitable as
-  /// LayerPlanner.
+  /// Plans training iterations. Throws Error naming the rule that the spec breaks, and Unsuitable
+  /// as LayerPlanner.
   Planner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
           const RoutingTrace& trace, Spec spec);
-  /// Of MoE layers: those of the options, on all GPUs. Throws as LayerPlanner.
+  /// Plans MoE layers: those of the options, on all GPUs. Throws as LayerPlanner.
   Planner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
           const RoutingTrace& trace, PlannerOptions layers);
   ~Planner();
 
-  /// A plan that obeys the rules of check_plan. Of MoE layers `number` is that of a step among the
+  /// A plan that obeys the rules of check_plan. For MoE layers `number` is that of a step among the
   /// options' batches; of iterations the trace begins again where it ends.
   PlannedStep plan(int number);
   /// The same of tokens that the mechanisms take for those of a step of this number; for a spec of

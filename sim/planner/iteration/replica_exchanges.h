@@ -13,7 +13,7 @@
 
 namespace moesim {
 
-/// Dense parameters travel in rings through the nodes, experts' in rings of those that hold the
+/// Dense parameters travel in rings through the nodes, experts' in rings of the GPUs that hold the
 /// same ones, as the placement says.
 class ReplicaExchanges {
  public:
@@ -26,7 +26,7 @@ class ReplicaExchanges {
   std::int64_t dense_parameters(const StagePart& part) const;
 
   /// Sums of a part's gradients, after `after`. Those of dense parameters are reduce-scattered
-  /// unless ZeRO is 0; those of experts where `scatter_experts`: else they are all-reduced, which
+  /// unless ZeRO is 0; those of experts if `scatter_experts`: else they are all-reduced, which
   /// moves what a reduce-scatter of gradients and an all-gather of new weights of their size do.
   std::vector<OpId> gradients(const StagePart& part, WorkCell cell, bool scatter_experts,
                               const std::vector<OpId>& after);
@@ -35,7 +35,7 @@ class ReplicaExchanges {
                                    const std::vector<OpId>& after);
   std::vector<OpId> dense_weights(const StagePart& part, WorkCell cell, Pass pass,
                                   const std::vector<OpId>& after);
-  /// Of all dense parameters of a GPU, updated at the end of the iteration.
+  /// Gathers all dense parameters of a GPU, updated at the end of the iteration.
   OpId all_dense_weights(std::int64_t parameters, const std::vector<OpId>& after);
 
  private:
@@ -51,7 +51,7 @@ class ReplicaExchanges {
   LayerReplicas replicas_;
   std::vector<StageLayers*> layers_;
   bool whole_;
-  std::map<Known, Exchange> dense_, experts_;  // without members where nothing moves
+  std::map<Known, Exchange> dense_, experts_;  // without members if nothing moves
 };
 
 }  // namespace moesim

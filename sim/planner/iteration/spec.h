@@ -8,12 +8,12 @@
 
 namespace moesim {
 
-/// What kernels of an iteration in this precision move beside their operands, where gradients by
-/// weights add to main gradients of so many bytes.
+/// What kernels of an iteration in this precision move in addition to their operands, if weight
+/// gradients add to main gradients of so many bytes.
 TrainingTraffic training_traffic(TrainingPrecision precision, int gradient_bytes);
 
 /// What is planned: which blocks, passes and microbatches. A step of MoE layers has only those
-/// blocks (with a coarse attention, where the model has one), one stage and one microbatch.
+/// blocks (with a coarse attention, if the model has one), one stage and one microbatch.
 struct Spec {
   IterationSpec spec = {};
   TrainingState state = {};
@@ -22,7 +22,7 @@ struct Spec {
   bool only_layers = false;    // MoE layers and nothing around them
   bool backward = true;        // after the forward pass
 
-  /// Of GEMMs: all forms of 8 bits count as fp8.
+  /// The type of GEMMs: all forms of 8 bits count as fp8.
   DataType gemm_type() const {
     switch (spec.precision) {
       case TrainingPrecision::bf16:

@@ -48,9 +48,9 @@ class StageLayers {
   const std::vector<std::unique_ptr<ChunkLayers>>& of_chunk(int chunk) const {
     return planned_[static_cast<std::size_t>(chunk)];
   }
-  /// Of the microbatch that was decided last.
+  /// Layers of the microbatch that was decided last.
   const ChunkLayers& last(int chunk) const { return *of_chunk(chunk).back(); }
-  /// Of it a layer; null where the stage has no MoE layer of that number.
+  /// Returns a layer of that microbatch; null if the stage has no MoE layer of that number.
   const LayerWork* last_of(int number) const;
   int chunks() const { return static_cast<int>(chunks_.size()); }
   /// Over all chunks.
@@ -68,8 +68,8 @@ class StageLayers {
   std::vector<std::vector<std::unique_ptr<ChunkLayers>>> planned_;  // [chunk][microbatch]
 };
 
-/// Layers of multi-token prediction at a position of the pipeline or before: what each leaves goes
-/// on to the head.
+/// Layers of multi-token prediction at a position of the pipeline or before: what each leaves
+/// continues to the head.
 int predicted_by(const LayerLayout& layers, int position);
 
 /// The number of a layer of the model, or of multi-token prediction behind them; of other parts
@@ -77,7 +77,7 @@ int predicted_by(const LayerLayout& layers, int position);
 int layer_number(const MoeModel& model, const StagePart& part);
 
 /// Which EP groups of a pipeline stage, in the order of Grid::stage_by, share the tensors of their
-/// experts; none where etp is 1.
+/// experts; none if etp is 1.
 TensorSharers tensor_sharers(const Grid& grid, int stage);
 
 /// The recorded layer that stands for a MoE layer of the model: that of its number, else the

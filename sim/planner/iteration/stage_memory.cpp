@@ -56,7 +56,7 @@ class StageMemory::Walk {
     const StageWork& work() const { return work_; }
     Bytes transfers() const { return transfers_; }
     const ChunkBlock& block() const { return at(done_); }
-    /// Of the block at work.
+    /// Sums over the block at work.
     Bytes sum(Bytes PassBytes::*part) const { return sum(block(), part); }
     Bytes working() const {
       if (!left()) return Bytes(0);
@@ -64,8 +64,8 @@ class StageMemory::Walk {
       if (work_.kind == WorkKind::weight_gradient) return Bytes(0);
       return sum(&PassBytes::backward) + sum(&PassBytes::again);
     }
-    /// Of the layer at work and the next one, which is on its way: of hybrids a block each, else
-    /// two.
+    /// Sums over the layer at work and the next one, which is on its way: of hybrids a block each,
+    /// else two.
     Bytes gathered() const {
       Bytes bytes;
       for (std::size_t i = done_; i < std::min(done_ + ahead_, blocks_.size()); ++i) {

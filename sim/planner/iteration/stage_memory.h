@@ -11,8 +11,9 @@
 namespace moesim {
 
 /// Every microbatch brings its own rows. Within a turn blocks follow one another: what a block
-/// keeps is there from its forward on, until its backward has ended, or its weight gradients where
-/// they are apart. In a merged turn a block of the forward is at work beside one of the backward.
+/// keeps is there from its forward on, until its backward has ended, or its weight gradients if
+/// they are apart. In a merged turn a block of the forward is at work together with one of the
+/// backward.
 class StageMemory {
  public:
   /// Stage `number` of the pipeline, whose chunks hold these parts. All of these must outlive it.
@@ -20,12 +21,12 @@ class StageMemory {
               const std::vector<const ChunkParts*>& chunks);
 
   int gpus() const { return static_cast<int>(state_.size()); }
-  /// What lies there all the time: weights, gradients, optimizer, placeholders.
+  /// What is there all the time: weights, gradients, optimizer, placeholders.
   const MemoryUse& state(GpuId own) const { return state_[own.index()]; }
   /// What the optimizer takes while it updates the parameters whose state it has here.
   Bytes update(GpuId own) const;
   MemoryPeak peak(GpuId own) const;
-  /// [turn] its fullest moment; then the update, where it takes something.
+  /// [turn] its fullest moment; then the update, if it takes something.
   std::vector<MemoryUse> curve(GpuId own) const;
 
  private:

@@ -56,7 +56,7 @@ struct MemoryPeak {
 /// [GPU of the plan]
 using MemoryPeaks = std::vector<MemoryPeak>;
 
-/// Of a step.
+/// Memory of a step.
 struct StepMemory {
   MemoryPeaks peaks;
   /// [turn of its stage, update] of the fullest GPU; empty if the step has only MoE layers.
@@ -70,7 +70,7 @@ GpuId fullest(const MemoryPeaks& peaks);
 std::string text_of_parts(const MemoryUse& use);
 
 /// Throws Unsuitable for the GPU that lacks most, saying how much and of what, and when. `layers`:
-/// which MoE layers that is for, of a step that has only those; "" where it is obvious.
+/// which MoE layers that is for, of a step that has only those; "" if it is obvious.
 void check_memory(const MemoryPeaks& peaks, const GpuModels& gpus, const std::string& policy,
                   const std::optional<std::string>& layers = {});
 

@@ -20,7 +20,7 @@ Seconds time_in_chunks(int r, Seconds before, Seconds experts, Seconds after);
 /// Chooses the degree of pipelining for every layer and step as Tutel does (arXiv 2206.03382,
 /// adaptive pipelining): the fastest of 1, 2, 4 and 8 equal parts of every rank's tokens. Tutel
 /// tries each and measures; here times are predicted: exchanges on the links with a part of the
-/// rows, experts on the shipped model of the GPU with the most rows. Of equal times the least
+/// rows, experts on the shipped model of the GPU with the most rows. If times are equal, the least
 /// degree wins.
 class ChunkCount {
  public:

@@ -69,7 +69,7 @@ bool takes_turns(const Assignment& assignment) {
 void check_shared(const LayerDecision& decision, const EpGroups& groups,
                   const TensorSharers& sharers) {
   if (sharers.empty()) return;
-  const char* hint = "with etp > 1, a placement that decides from counts of tokens alone";
+  const char* hint = "with etp > 1, a placement that decides only from counts of tokens";
   if (decision.assignment.split() && !takes_turns(decision.assignment)) {
     throw Unsuitable("every rank has quotas of its own for the replicas of an expert, but etp > 1",
                      hint);

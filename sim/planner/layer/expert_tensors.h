@@ -27,8 +27,8 @@ std::vector<Group> tensor_groups(const EpGroups& groups, const TensorSharers& sh
 LoadMatrix joint_loads(const LoadMatrix& loads, const EpGroups& groups,
                        const TensorSharers& sharers);
 
-/// Throws Unsuitable where the EP groups of a list were given different experts, where ranks have
-/// quotas of tokens for replicas, or where experts are divided over all EP groups already.
+/// Throws Unsuitable if the EP groups of a list were given different experts, if ranks have quotas
+/// of tokens for replicas, or if experts are divided over all EP groups already.
 void check_shared(const LayerDecision& decision, const EpGroups& groups,
                   const TensorSharers& sharers);
 

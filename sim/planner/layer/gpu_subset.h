@@ -22,9 +22,9 @@ class GpuSubset {
   GpuId in_plan(GpuId own) const { return chosen_[own.index()]; }
   /// One list per group of numbers, however often it is asked for.
   const Group& in_plan(const Group& own) const { return members(own).group; }
-  /// The number of a GPU of the plan; below 0 where it is not among them.
+  /// The number of a GPU of the plan; below 0 if it is not among them.
   GpuId own(GpuId in_plan) const { return own_[in_plan.index()]; }
-  /// From a group under own numbers to the plan's: kernels and traffic of members follow them where
+  /// From a group under own numbers to the plan's: kernels and traffic of members follow them if
   /// own numbers ascend otherwise than the plan's.
   void to_plan(Op& op) const;
 

@@ -59,7 +59,7 @@ void add_gpus(std::vector<Ring>& rings, int gpus, int first) {
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-/// Rings of which each carries an equal part of what their holders pass round.
+/// Rings that each carry an equal part of what their holders pass round.
 struct Channels {
   std::vector<Ring> rings;
   std::int64_t parts = 1;  // of the bytes of every holder

@@ -10,7 +10,7 @@
 namespace moesim {
 namespace {
 
-/// Of every rank's tokens the i-th part.
+/// The i-th part of every rank's tokens.
 Batch part_of_batch(const Batch& batch, int i, int parts) {
   Batch part{batch.step, {}};
   for (const auto& runs : batch.ranks) part.ranks.push_back(part_of(runs, i, parts));
@@ -51,8 +51,8 @@ class Partners {
   int blocks_;
 };
 
-/// Equal parts have slices of their capacity as chunks, as Tutel cuts them. Of the rows that a rank
-/// has for a slot every r-th is in a chunk, so that padding spreads over all.
+/// Equal parts have slices of their capacity as chunks, as Tutel cuts them. Every r-th of the rows
+/// that a rank has for a slot is in a chunk, so that padding spreads over all.
 class CapacitySlices {
  public:
   CapacitySlices(const LayerWork& work, const EpGroups& groups, int count)
@@ -112,7 +112,7 @@ class CapacitySlices {
   }
 
  private:
-  /// Of rows that are a multiple of the capacity of their rank's group: those of a chunk.
+  /// Rows of a chunk, if all rows are a multiple of the capacity of their rank's group.
   std::int64_t part(std::size_t rank, std::int64_t rows, int chunk) const {
     const std::int64_t capacity = capacities_[rank / static_cast<std::size_t>(ranks_)];
     if (capacity == 0) return 0;
@@ -164,7 +164,7 @@ std::vector<LayerWork> chunks_of_tokens(const LayerWork& work, const LayerTokens
   return chunks;
 }
 
-/// Those that a chunk of partners moves.
+/// Rows that a chunk of partners moves.
 std::vector<RowTable> rows_between(std::vector<RowTable> phases, const Partners& partners,
                                    int chunk) {
   for (RowTable& rows : phases) {

@@ -10,7 +10,7 @@
 
 namespace moesim {
 
-/// The chunks of a layer, each with the counts of its rows. Throws Unsuitable where the dispatch or
+/// The chunks of a layer, each with the counts of its rows. Throws Unsuitable if the dispatch or
 /// the assignment cannot be cut so.
 std::vector<LayerWork> chunks_of(const LayerWork& work, const LayerTokens& tokens,
                                  const EpGroups& groups, const Chunking& chunking);

@@ -152,7 +152,7 @@ void LayerOps::recompute_experts(int layer) {
   experts_forward(step(layer, Pass::forward).run_again(), true);
 }
 
-/// Per row, besides the products of experts: activation, and where these have biases, as GPT-OSS's,
+/// Per row, besides the products of experts: activation, and if these have biases, as GPT-OSS's,
 /// what clamps the two halves and joins them again, and the biases of the results. Those are not
 /// needed again.
 void LayerOps::add_activation(const Step& s, const ExpertWork& work) {

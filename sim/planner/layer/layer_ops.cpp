@@ -121,7 +121,7 @@ Mark LayerOps::add_tensor_exchanges(const Step& s, Stage stage) {
   return s.chain.per_gpu(added);
 }
 
-/// Phases in their order, or mirrored: a phase follows those that continue it on the way out.
+/// Phases in their order, or mirrored: a phase follows the phases that continue it on the way out.
 void LayerOps::add_exchanges(const Step& s, Stage stage) {
   const DispatchShape& shape = s.work.dispatch->shape();
   const int phases = shape.size();
@@ -222,8 +222,8 @@ std::vector<OpId> LayerOps::add_phase(const Step& s, Stage stage, int phase, con
   return added;
 }
 
-/// Where a phase has a least time besides its bytes, every receiver spends it beside the exchange,
-/// on the copy stream: one phase after the other, as their exchanges.
+/// If a phase has a least time besides its bytes, every receiver spends it during the exchange, on
+/// the copy stream: one phase after the other, as their exchanges.
 std::vector<OpId> LayerOps::add_minimum_times(const Step& s, Stage stage, int phase,
                                               const Mark& start, const Mark& after) {
   const PhaseShape& shape = s.work.dispatch->shape().phase(phase);

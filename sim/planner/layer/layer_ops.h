@@ -23,8 +23,8 @@ namespace moesim {
 /// exchange that would move nothing although its ranks hold tokens throws std::logic_error.
 class LayerOps {
  public:
-  /// Which of the iteration's work the ops belong to, whether gradients by weights wait until they
-  /// are asked for, and what the backward pass computes again.
+  /// Which of the iteration's work the ops belong to, whether weight gradients wait until they are
+  /// asked for, and what the backward pass computes again.
   struct Cell {
     int microbatch = 0;
     int chunk = 0;
@@ -52,8 +52,8 @@ class LayerOps {
   /// layer's own. Nobody plans again, and what was gathered for it serves the gradients, too.
   void recompute(int layer);
   void recompute_attention(int layer);
-  /// The gradients by weights of a backward pass that left them out: of the experts, of what is
-  /// beside them, of attention.
+  /// The weight gradients of a backward pass that left them out: of the experts, of the layers next
+  /// to them, of attention.
   void expert_weight_gradients(int layer);
   void other_weight_gradients(int layer);
   void attention_weight_gradients(int layer);
@@ -79,12 +79,12 @@ class LayerOps {
   struct ExpertWork {
     std::vector<std::vector<std::int64_t>> m;  // [slot] rows
     Rows rows;                                 // their sum
-    Rows read;                                 // of those that arrived, that hold a choice
+    Rows read;                                 // of the arrived ones that hold a choice
   };
   using KernelOf = ReplayedLayer::KernelOf;
   ReplayedLayer& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   Step step(int layer, Pass pass) const;
-  /// The chunks of a layer, each on a chain of its own from begin_chunks on; the whole layer where
+  /// The chunks of a layer, each on a chain of its own from begin_chunks on; the whole layer if
   /// there are none.
   std::vector<Step> chunk_steps(const Step& whole);
   void begin_chunks(int layer);
@@ -96,7 +96,7 @@ class LayerOps {
   void add_after_combine(const Step& s);
   ExpertWork expert_work(const Step& s) const;
   void add_planning(const Step& s);
-  /// The roles of the backward pass as it goes, unless gradients by weights are apart.
+  /// The roles of the backward pass as it goes, unless weight gradients are apart.
   std::span<const Role> backward_roles() const;
   void add_attention(const Step& s, std::span<const Role> roles);
   void add_shared_experts(const Step& s, std::span<const Role> roles);
@@ -121,7 +121,7 @@ class LayerOps {
   void add_transpose(const Step& s, Stage stage, const Rows& rows) {
     add_row_kernel(s, OpKind::transpose, stage, rows, rows);
   }
-  /// Encodes or decodes rows where they travel coded.
+  /// Encodes or decodes rows if they travel coded.
   void add_codec(const Step& s, OpKind kind, Stage stage, const Rows& rows);
   void add_exchanges(const Step& s, Stage stage);
   Mark add_tensor_exchanges(const Step& s, Stage stage);

@@ -59,7 +59,7 @@ void check_trace(const SystemSpec& system, const RoutingTrace& trace) {
     throw Unsuitable(fmt::format("'{}' looks at which experts a token has, but trace '{}' was made "
                                  "of counts, which do not say it",
                                  chosen.name, trace.info().name),
-                     "record tokens, or compare policies that look at loads alone");
+                     "record tokens, or compare policies that look only at loads");
   };
   refuse(system.routing);
   refuse(system.placement);
@@ -142,7 +142,7 @@ LoadMatrix LayerPlanner::loads_of(const Batch& batch, IdRows ids) const {
                      options_.tensor_sharers);
 }
 
-/// Of a counted step or one of the warm-up before them.
+/// Loads of a counted step or one of the warm-up before them.
 LoadMatrix LayerPlanner::recorded_loads(int step, int layer) const {
   const std::int64_t from_first = step - options_.first_step;
   const auto in_warmup = static_cast<std::size_t>(from_first + std::ssize(options_.warmup));

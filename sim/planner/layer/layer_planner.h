@@ -26,7 +26,7 @@ struct PlannerOptions {
   std::vector<int> layers;  // indices into TraceInfo::layers of the replayed layers
   bool backward = true;
   bool explicit_rows = false;  // token lists for real execution and check_delivery
-  bool attention = true;       // the model's attention as compute of every layer, where it is known
+  bool attention = true;       // the model's attention as compute of every layer, if it is known
   TrainingState state = {};
   int accumulate = 1;  // steps that share a sum of expert gradients over the EP groups; 0: none
   std::span<const Batch> batches = {};  // of all steps; only oracles look at them
@@ -43,7 +43,7 @@ using ChosenExperts = std::vector<std::vector<ExpertId>>;
 
 /// Decides layer by layer with the mechanisms of one system; stateful mechanisms see the batches of
 /// the warm-up first, then those of the calls in their order. Topology, model and trace must
-/// outlive it. What a mechanism refuses is Unsuitable: it is this case alone that cannot be.
+/// outlive it. What a mechanism refuses is Unsuitable: only this case cannot be.
 class LayerPlanner {
  public:
   LayerPlanner(const SystemSpec& system, const Topology& topology, const MoeModel& model,
@@ -74,7 +74,7 @@ class LayerPlanner {
     return moesim::expert_ring(placing_, copies, ring, options_.tensor_sharers);
   }
 
-  /// What it computes less exactly than is stated, where its routing changed so much.
+  /// What it computes less exactly than is stated, if its routing changed so much.
   Loss loss(const RoutingChange& change) const;
   /// Why its kernels could not run on this cluster, and by how much it has padded the rows of all
   /// layers so far: sentences whose subject is the policy.
@@ -113,7 +113,8 @@ class LayerPlanner {
   PlannerOptions options_;
   PlacementContext placing_;
   std::shared_ptr<const std::vector<Group>> tensor_groups_;  // null: experts are whole
-  /// Of all layers so far: rows of all phases and choices computed, without padding and with it.
+  /// Sums over all layers so far: rows of all phases and choices computed, without padding and with
+  /// it.
   struct PaddedRows {
     std::int64_t exact = 0, on_wire = 0, choices = 0, computed = 0;
   };
@@ -125,7 +126,7 @@ class LayerPlanner {
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<Dispatch> dispatch_;
   std::unique_ptr<Schedule> schedule_;
-  std::optional<ChunkCount> chunk_count_;  // where the schedule leaves it open
+  std::optional<ChunkCount> chunk_count_;  // if the schedule leaves it open
 };
 
 /// Choices of every source rank for every expert.

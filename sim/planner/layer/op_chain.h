@@ -18,7 +18,7 @@ using OpList = boost::container::small_vector<OpId, 12>;
 /// Per GPU, under the numbers of a chain, ops that later ones can wait for: a point in time.
 using Mark = std::vector<OpList>;
 
-/// What some GPUs wait for, together: what one of them has done is no news to another that took
+/// What some GPUs wait for, together: what one of them has done is not news to another that took
 /// part in it.
 std::vector<OpId> waits_of(const Group& gpus, const Mark& mark);
 
@@ -34,23 +34,23 @@ class OpChain {
   /// A kernel on the compute stream, after every exchange that its GPUs have joined or been told to
   /// wait for since their last one.
   OpId compute(Op op);
-  /// A kernel on any stream, after what op.after names alone.
+  /// A kernel on any stream, only after what op.after names.
   OpId kernel(Op op);
   /// A token exchange, after op.after and the newest compute of its participants; their next
   /// compute waits for it.
   OpId exchange(Op op);
-  /// An exchange after what op.after names alone, for which nobody waits until told to.
+  /// An exchange only after what op.after names, for which nobody waits until told to.
   OpId detached(Op op);
   /// The next compute of every GPU that takes part in one of these ops waits for it.
   void require(const std::vector<OpId>& ops);
   /// The next op of every GPU that takes part in one of these waits for it, also an exchange: what
   /// it works on has to arrive first.
   void begin_after(const std::vector<OpId>& ops);
-  /// Goes on from where all of some chains have come to, which have begun as copies of it.
+  /// Continues from where all of some chains have come to, which have begun as copies of it.
   void join(const std::vector<OpChain>& parts);
   /// What every GPU has done so far: exchanges that nothing waits for yet, else its newest compute.
   Mark mark() const;
-  /// Of some ops those that each GPU takes part in.
+  /// Returns the ops, of some, that each GPU takes part in.
   Mark per_gpu(const std::vector<OpId>& ops) const;
   Stream stream_of(OpId op) const { return plan_[op].stream; }
   /// Calls visit(gpu) for each of the chain's GPUs, under its own number, that runs the op.

@@ -8,7 +8,7 @@
 namespace moesim {
 namespace {
 
-/// The explicit rows of every communicator of a phase; nothing where they were not asked for.
+/// The explicit rows of every communicator of a phase; nothing if they were not asked for.
 std::vector<std::vector<RowMove>> rows_of(const LayerWork& work, int phase, bool mirrored) {
   const Communicators& communicators = work.dispatch->shape().phase(phase).communicators;
   if (work.rows.empty()) return {};

@@ -20,7 +20,7 @@ struct GroupExchange {
 /// The rows that each communicator of a phase moves on the way out.
 PhaseTraffic phase_traffic(const LayerWork& work, int phase);
 
-/// One exchange per communicator of a phase. `traffic` is its phase_traffic, which goes back where
+/// One exchange per communicator of a phase. `traffic` is its phase_traffic, which goes back if
 /// `mirrored`: all exchanges of the phase share it, groups included.
 std::vector<GroupExchange> phase_exchanges(const LayerWork& work, int phase,
                                            const PhaseTraffic& traffic, Bytes row_bytes,

@@ -25,7 +25,7 @@ struct LayerWork {
   int number = 0;  // model layer number
   const Dispatch* dispatch = nullptr;
   LayerDecision decision;
-  std::optional<ParamExchange> gradient_sum;  // over the EP groups, where this step has one
+  std::optional<ParamExchange> gradient_sum;  // over the EP groups, if this step has one
   RowCounts counts;
   std::vector<std::vector<RowMove>> rows;     // [phase], empty unless explicit rows were asked for
   std::vector<std::int64_t> tokens_per_rank;  // [rank]
@@ -33,10 +33,10 @@ struct LayerWork {
   int gate_outputs = 0;       // scores that the gate computes for a token; 0: one per expert
   /// GPUs that hold parts of the same experts' tensors; null: experts are whole.
   std::shared_ptr<const std::vector<Group>> tensor_groups;
-  /// The same for chunks of its rows, where they travel by themselves (layer_chunks.h); of the
-  /// decision they have the assignment alone.
+  /// The same for chunks of its rows, if they travel by themselves (layer_chunks.h); of the
+  /// decision they have only the assignment.
   std::vector<LayerWork> chunks;
-  bool goes_on = false;  // a chunk whose exchanges go on with those of the one before
+  bool goes_on = false;  // a chunk whose exchanges continue with those of the one before
 };
 
 /// [gpu] what its experts take all the time, as the placement says or of whole ones.
@@ -67,14 +67,14 @@ class ReplayedLayer {
   /// [gpu] rows that leave their sources, and that arrive where their experts are.
   const std::vector<std::int64_t>& packed() const { return packed_; }
   const std::vector<std::int64_t>& delivered() const { return delivered_; }
-  /// [gpu] those that its experts get: what all GPUs with parts of their tensors were delivered.
+  /// [gpu] rows that its experts get: what all GPUs with parts of their tensors were delivered.
   const std::vector<std::int64_t>& gathered() const { return gathered_; }
   /// [slot on the GPU] rows that its expert computes.
   std::vector<std::int64_t> computed(GpuId gpu) const;
   /// [tensor group] the all-gather of rows of so many bytes, or the reduce-scatter of their sums.
   std::vector<Exchange> tensor_exchanges(Bytes row, bool back);
 
-  /// Of a phase as it goes out, for both ways and passes.
+  /// Traffic of a phase as it goes out, for both ways and passes.
   const PhaseTraffic& traffic(int phase);
   /// What the GPUs that send or receive exchange among themselves.
   struct Concerned {

@@ -18,7 +18,7 @@ using Names = std::vector<std::string>;
 
 const Names axis_names = {"tp", "cp", "ep", "dp", "pp"};
 
-/// "tp-cp" -> tp, cp. Throws Error for what is no axis, or twice.
+/// "tp-cp" -> tp, cp. Throws Error for what is not an axis, or twice.
 Names axes_of(const std::string& order) {
   Names axes;
   for (std::size_t start = 0; start <= order.size();) {
@@ -63,7 +63,7 @@ void check_sizes(const ParallelSizes& s, int gpus) {
                                                {"etp", s.etp.value_or(1)},
                                                {"dp", s.dp.value_or(1)}};
   for (const auto& [name, size] : sizes) {
-    if (size < 1) throw Error(fmt::format("{} = {} is no degree of parallelism", name, size));
+    if (size < 1) throw Error(fmt::format("{} = {} is not a degree of parallelism", name, size));
   }
   if (s.vpp > 1 && s.pp == 1) {
     throw Error(fmt::format("vpp = {} with pp = 1", s.vpp),

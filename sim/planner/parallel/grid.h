@@ -12,7 +12,7 @@
 
 namespace moesim {
 
-/// Megatron-Core's sizes. Attention and dense blocks lie on the grid tp x cp x dp x pp, experts on
+/// Megatron-Core's sizes. Attention and dense blocks are on the grid tp x cp x dp x pp, experts on
 /// the grid etp x ep x edp x pp of the same GPUs (MoE Parallel Folding, arXiv 2504.14960).
 struct ParallelSizes {
   int tp = 1;                   // tensor (and sequence) parallel
@@ -28,7 +28,7 @@ struct ParallelSizes {
   bool operator==(const ParallelSizes&) const = default;
 };
 
-/// Throws Error for what is no axis in an order, or twice in it.
+/// Throws Error for what is not an axis in an order, or twice in it.
 void check_axis_order(const std::string& order);
 
 /// What the GPUs of a group differ in.
@@ -48,7 +48,7 @@ inline constexpr int parallel_axis_count = static_cast<int>(ParallelAxis::etp_ep
 /// "tp", "dp-cp", "etp-ep" ...
 const char* name_of(ParallelAxis axis);
 
-/// Where a GPU stands on both grids.
+/// Where a GPU is on both grids.
 struct GridPlace {
   int tp = 0, cp = 0, dp = 0, pp = 0, etp = 0, ep = 0, edp = 0;
   bool operator==(const GridPlace&) const = default;
@@ -61,7 +61,7 @@ class Grid {
  public:
   /// Throws Error naming the rule that the sizes break:
   ///  - every size is at least 1, vpp > 1 needs pp > 1;
-  ///  - tp x cp x pp divides the GPUs, and times dp, where given, is the GPUs;
+  ///  - tp x cp x pp divides the GPUs, and times dp, if given, is the GPUs;
   ///  - etp x ep x pp divides the GPUs;
   ///  - `order` has each of tp, cp, ep, dp, pp at most once and all that are larger than 1;
   ///  - both grids have the same pipelines: "pp" comes last in `order`, or pp = 1, or dp = edp and

@@ -17,7 +17,7 @@ namespace {
   throw Error(message, hint);
 }
 
-/// value / parts, where Megatron-Core wants no rest.
+/// value / parts, if Megatron-Core wants no rest.
 int shared_out(int value, int parts, const std::string& what, const std::string& among) {
   if (value < 0 || value % parts != 0) {
     refuse(fmt::format("{} {} cannot be shared evenly by {} {}", value, what, parts, among));
@@ -25,12 +25,12 @@ int shared_out(int value, int parts, const std::string& what, const std::string&
   return value / parts;
 }
 
-/// Layers per stage where the first or the last one has its own number.
+/// Layers per stage if the first or the last one has its own number.
 std::vector<int> with_own_ends(const LayerSplit& s) {
   const int own = (s.in_first_stage ? 1 : 0) + (s.in_last_stage ? 1 : 0);
   if (s.pp < 2) refuse("layers of the first or last stage, with pp = 1");
   if (s.account_for_embedding || s.account_for_loss) {
-    refuse("layers of the first or last stage beside an embedding or loss that counts as a layer",
+    refuse("layers of the first or last stage next to an embedding or loss that counts as a layer",
            "say one or the other");
   }
   const int rest = s.layers - s.in_first_stage.value_or(0) - s.in_last_stage.value_or(0);
@@ -46,7 +46,7 @@ std::vector<int> with_own_ends(const LayerSplit& s) {
   return stages;
 }
 
-/// Layers per position where stages share theirs evenly among their chunks.
+/// Layers per position if stages share theirs evenly among their chunks.
 std::vector<int> chunks_of(const std::vector<int>& stages, int vpp) {
   std::vector<int> positions;
   for (int chunk = 0; chunk < vpp; ++chunk) {
@@ -112,7 +112,7 @@ void check_count(const std::string& symbols, char symbol, const char* what, int 
   refuse(fmt::format("the layout has {} {} ({}), the model {}", found, what, symbol, wanted));
 }
 
-/// MTP layers stand at one position, which is its stage's last chunk.
+/// MTP layers are at one position, which is its stage's last chunk.
 void check_mtp(const std::vector<std::string>& stages, int pp) {
   const auto has_mtp = [](const std::string& s) { return s.find('m') != std::string::npos; };
   if (std::ranges::count_if(stages, has_mtp) > 1) {

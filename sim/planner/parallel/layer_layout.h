@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parts of a model lie where in a pipeline.
+// Which parts of a model are where in a pipeline.
 #pragma once
 
 #include <optional>
@@ -39,8 +39,8 @@ class LayerLayout {
   ///    count as a layer each and what results is shared evenly.
   ///  - Else, if the positions divide the layers, they share them evenly.
   ///  - Else, which Megatron-Core refuses, they share layers and MTP layers as evenly as possible:
-  ///    those that have one less are the last position first, for its head, and then those from the
-  ///    first on, for the embedding and since early stages hold activations longest.
+  ///    positions that have one less are the last position first, for its head, and then those from
+  ///    the first on, for the embedding and since early stages hold activations longest.
   /// Throws Error naming the rule that the numbers break.
   explicit LayerLayout(const LayerSplit& split);
 

@@ -37,7 +37,7 @@ class LayoutReader {
   std::string symbol() {
     const char c = text_[at_];
     if (std::string_view("EtmL|,").find(c) == std::string_view::npos) {
-      fail(at_, fmt::format("'{}' is no part of a layout", c),
+      fail(at_, fmt::format("'{}' is not a part of a layout", c),
            "E embedding, t layer, m multi-token prediction, L loss, | next stage, *n repeats");
     }
     ++at_;

@@ -21,7 +21,7 @@ class RankGrid {
 
   /// The coordinate of a rank on an axis; 0 for an axis that there is not.
   int coordinate(int rank, const std::string& axis) const;
-  /// Per rank of so many the group it is in, if the ranks of a group differ in these axes alone;
+  /// Per rank of so many the group it is in, if the ranks of a group differ only in these axes;
   /// groups are numbered by their first rank.
   std::vector<int> groups(int ranks, const std::vector<std::string>& axes) const;
 

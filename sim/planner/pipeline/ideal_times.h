@@ -12,7 +12,7 @@ namespace moesim {
 /// Per pass of one microbatch through one model chunk.
 struct TurnCosts {
   Seconds forward, input_gradient, weight_gradient;
-  Seconds merged;  // a forward beside a backward: max(F, B) <= FB <= F + B
+  Seconds merged;  // a forward with a backward: max(F, B) <= FB <= F + B
   Seconds of(const Turn& turn) const;
 };
 

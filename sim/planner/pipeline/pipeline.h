@@ -45,7 +45,7 @@ enum class WorkKind {
 struct StageWork {
   WorkKind kind = WorkKind::forward;
   int microbatch = 0;
-  int chunk = 0;  // of those that the stage holds
+  int chunk = 0;  // that the stage holds
   bool operator==(const StageWork&) const = default;
 };
 
@@ -64,7 +64,7 @@ struct TurnAt {
   bool operator==(const TurnAt&) const = default;
 };
 
-/// Where a position lies: a model chunk of a stage.
+/// Where a position is: a model chunk of a stage.
 struct ChunkPlace {
   int stage = 0, chunk = 0;
   bool operator==(const ChunkPlace&) const = default;
@@ -102,9 +102,9 @@ class Pipeline {
 
   const Timetable& of(int stage) const { return timetables_[static_cast<std::size_t>(stage)]; }
   const Turn& at(TurnAt at) const { return of(at.stage)[static_cast<std::size_t>(at.turn)]; }
-  /// The turn that does this to a microbatch at a position. Of a whole backward it is the same turn
-  /// for `backward`, `input_gradient` and `weight_gradient`; of one in two parts `backward` means
-  /// its input gradient.
+  /// The turn that does this to a microbatch at a position. For a whole backward it is the same
+  /// turn for `backward`, `input_gradient` and `weight_gradient`; of one in two parts `backward`
+  /// means its input gradient.
   TurnAt turn_of(WorkKind kind, int microbatch, int position) const;
   /// Turns whose results this turn waits for, besides that before it on its stage: of its own stage
   /// and of neighbours.

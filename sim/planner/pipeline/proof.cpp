@@ -18,7 +18,7 @@ std::string words(const StageWork& work) {
 }
 
 std::string words(const Turn& turn) {
-  return turn.beside ? words(turn.work) + " beside " + words(*turn.beside) : words(turn.work);
+  return turn.beside ? words(turn.work) + " with " + words(*turn.beside) : words(turn.work);
 }
 
 // turns_ holds forward, input gradient and weight gradient of every position of every microbatch.

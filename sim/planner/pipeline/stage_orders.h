@@ -19,7 +19,7 @@ Timetable zb1p_order(const PipelineShape& shape, int stage);
 
 /// DualPipe and DualPipeV.
 Timetable dualpipe_order(const PipelineShape& shape, int stage);
-/// How often a stage runs each of DualPipe's eight steps: `from_end` stages lie between it and the
+/// How often a stage runs each of DualPipe's eight steps: `from_end` stages are between it and the
 /// nearer end of a pipeline of 2 * half positions, and each of its chunks has `passes` forwards.
 std::array<int, 8> dualpipe_steps(int from_end, int half, int passes);
 

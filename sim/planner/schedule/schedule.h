@@ -37,8 +37,8 @@ enum class ChunkBy { tokens, partners };
 struct Chunking {
   int count = 1;  // 0: chosen for every layer (chunk_count.h)
   ChunkBy by = ChunkBy::tokens;
-  /// Chunks are parts of one exchange, which pays its overhead and latency once, as where a kernel
-  /// sends or receives rows while it computes others (Comet, arXiv 2502.19811).
+  /// Chunks are parts of one exchange, which pays its overhead and latency once, such as when a
+  /// kernel sends or receives rows while it computes others (Comet, arXiv 2502.19811).
   bool streamed = false;
 };
 
@@ -87,7 +87,7 @@ class LayerPass {
 
 /// Experts that change places, before anything else.
 void issue_migrations(LayerOps& ops);
-/// A step of one microbatch: forward and, where asked, backward, layer by layer.
+/// A step of one microbatch: forward and, if asked, backward, layer by layer.
 void issue_step(const Schedule& schedule, LayerOps& ops, bool backward);
 
 }  // namespace moesim

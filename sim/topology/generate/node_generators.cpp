@@ -41,7 +41,7 @@ class Node {
     builder_.cable(a, b, "nvlink", Tier::host, spec_.nvlink_wire, cost::nvlink);
   }
 
-  /// Levels below the node matter where they bound communication: not behind all-to-all NVLink.
+  /// Levels below the node matter if they bound communication: not behind all-to-all NVLink.
   void add_gpus(int data_center_group) {
     const bool nested = spec_.nvlink == NvlinkKind::none || spec_.nvlink == NvlinkKind::pairs;
     const int node = builder_.next_group(depth::node);

@@ -12,7 +12,7 @@
 namespace moesim {
 namespace {
 
-/// Upper bounds; doubles, since products overflow integers.
+/// Upper bounds; doubles, because products overflow integers.
 struct Size {
   double hosts = 0, vertices = 0, cables = 0;
   double switches = 0, edges = 0;  // edges: switches that hosts hang at

@@ -45,7 +45,7 @@ std::shared_ptr<const BandwidthTable> read_bandwidth_table(const YamlValue& valu
     const BandwidthTable::Point point{
         size ? size->bytes({1, 1e18}) : Bytes(1),
         rate ? rate->bandwidth(possible_bandwidth) : BytesPerSecond(1)};
-    if (!size || !rate || !map.good({"size", "rate"})) {  // an item that is no map has neither
+    if (!size || !rate || !map.good({"size", "rate"})) {  // an item that is not a map has neither
       sound = false;
     } else if (!points.empty() && point.size <= points.back().size) {
       size->error(fmt::format("sizes ascend, but {} follows {}", to_string(point.size),

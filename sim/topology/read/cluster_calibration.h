@@ -19,7 +19,8 @@ struct ClusterCalibration {
   std::map<std::string, std::string> gpus;  // GPU model of the topology -> file of the measured one
 };
 
-/// Reads a file and those that it names, which lie beside it. Throws Error with all its mistakes.
+/// Reads a file and the files that it names, which are next to it. Throws Error with all its
+/// mistakes.
 ClusterCalibration read_cluster_calibration(const std::string& path);
 
 /// Replaces overheads, and the latency and bandwidth of every link of a measured class; the table

@@ -154,7 +154,7 @@ class ExplicitReader {
     return c;
   }
 
-  /// The hosts, where the GPUs of each are consecutive ranks.
+  /// The hosts, if the GPUs of each are consecutive ranks.
   void add_levels() {
     const auto size = parts_.gpus.size();
     parts_.levels.push_back({"cluster", std::vector<int>(size, 0), 1});

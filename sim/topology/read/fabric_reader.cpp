@@ -61,7 +61,7 @@ void read_fat_tree(const YamlMap& map, FabricSpec& fabric, int nodes) {
   fabric.leaves_per_pod = static_cast<int>(map.integer("leaves_per_pod", possible_count));
   const int leaf_count = leaves(fabric, nodes);
   if (leaf_count <= fabric.leaves_per_pod) {
-    const std::string why = fmt::format("all {} leaves lie in one pod", leaf_count);
+    const std::string why = fmt::format("all {} leaves are in one pod", leaf_count);
     for (const char* key : {"cores", "core_oversubscription"}) warn_without_effect(map, key, why);
   }
   read_leaves(map, fabric, nodes, leaf_count == 1);

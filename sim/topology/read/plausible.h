@@ -10,18 +10,18 @@ namespace moesim {
 
 enum class LinkKind { nvlink, pcie, socket, nic, fabric, wan };
 
-/// Warns where `bandwidth` or `latency` of a map is beyond what links of that kind have.
+/// Warns if `bandwidth` or `latency` of a map is beyond what links of that kind have.
 void warn_implausible(const YamlMap& map, const Wire& wire, LinkKind kind);
-/// Warns where a link of a GPU, of that name, has twice what its data sheet says of one way: data
+/// Warns if a link of a GPU, of that name, has twice what its data sheet says of one way: data
 /// sheets add up both.
 void warn_if_doubled(const YamlMap& map, BytesPerSecond bandwidth, const std::string& gpu,
                      LinkKind kind);
-/// The same for a `latency` or an overhead alone.
+/// The same for a `latency` or only an overhead.
 void warn_if_long(const YamlValue& value, Seconds latency, LinkKind kind);
 void warn_if_long_overhead(const YamlValue& value, Seconds overhead);
 /// The warning about a NIC that is faster than what lies before it.
 std::string narrow_front(BytesPerSecond nic, BytesPerSecond front);
-/// Warns where the NICs of a node are faster than the PCIe in front of them.
+/// Warns if the NICs of a node are faster than the PCIe in front of them.
 void warn_of_narrow_front(const YamlMap& nics, const NodeSpec& node);
 
 }  // namespace moesim

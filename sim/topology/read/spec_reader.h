@@ -17,7 +17,7 @@ inline constexpr Range possible_latency{0, 60};      // up to a minute
 BytesPerSecond read_bandwidth(const YamlMap& map);
 Seconds read_latency(const YamlMap& map);
 /// `bandwidth` (a quantity or a table) and `latency`, or `calibration` in their place (a
-/// `bandwidth` beside it scales its table, a `latency` replaces its own), and `crowded`, of a map.
+/// `bandwidth` next to it scales its table, a `latency` replaces its own), and `crowded`, of a map.
 /// Warns of what no link of that kind has.
 Wire read_wire(const YamlMap& map, LinkKind kind);
 /// Warns when the map has a key whose value changes nothing.

@@ -33,7 +33,7 @@ class Digraph {
     const auto v = static_cast<std::size_t>(vertex);
     return {arcs_.data() + first_[v], arcs_.data() + first_[v + 1]};
   }
-  /// Least cost from every vertex to `target`; `unreachable` where there is no path.
+  /// Least cost from every vertex to `target`; `unreachable` if there is no path.
   std::vector<int> distances_to(int target) const;
 
  private:
@@ -67,7 +67,7 @@ struct Dag {
   std::vector<std::size_t> first;  // by position in order; one more than order has
   std::vector<Hop> hops;           // ascending links within a vertex
 
-  /// Sends what lies at the vertices to the target: every vertex splits evenly over its hops, odd
+  /// Sends what is at the vertices to the target: every vertex splits evenly over its hops, odd
   /// bytes to the lowest links. carry(link, load) is called once per hop used. What reaches the
   /// target stays in `at`.
   template <class Carry>

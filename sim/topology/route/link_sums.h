@@ -14,7 +14,7 @@ namespace moesim {
 
 class LinkSums {
  public:
-  /// Of so many links, none of them used.
+  /// Sums for so many links, none of them used.
   explicit LinkSums(std::size_t links) : place_(std::exchange(spare(), {})) {
     if (place_.size() < links) place_.resize(links, unused);
   }

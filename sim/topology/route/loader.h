@@ -28,7 +28,7 @@ class Loader {
 
   const Entrance& entrance(std::size_t e) const;
   /// Units for GPUs of other hosts. Everything else works on these sums, so the number of pairs
-  /// counts here alone.
+  /// counts only here.
   void sum_sent(RowEntries entries, std::int64_t* sums);
   void sum_received(std::span<const int> members);
   void sum_each(RowEntries entries, std::int64_t* sums);
@@ -37,9 +37,9 @@ class Loader {
                                                                       std::span<const int> members);
   void leave_host(int h, std::span<const int> members);
   void stay_inside(const Host& host);
-  /// Pushes what lies in at_ along a DAG of the host.
+  /// Pushes what is in at_ along a DAG of the host.
   void push(const Host& host, const Dag& dag);
-  /// Sends remote_ to the host's ports and notes what enters the fabric where. Where no GPU has a
+  /// Sends remote_ to the host's ports and notes what enters the fabric where. If no GPU has a
   /// choice of ports, entrances with the same path out share one push.
   void go_out(int h);
   int egress_of(const Attachment& attachment, std::size_t e) const;
@@ -47,7 +47,7 @@ class Loader {
   bool push_out(const Host& host, const Egress& egress, const Load* load, std::size_t stride);
   /// Takes the entrances in blocks, so that a row of entering_ is read a cache line at a time.
   void cross_fabric();
-  /// Sends what lies at the fabric's vertices to one entrance, from the farthest vertex on.
+  /// Sends what is at the fabric's vertices to one entrance, from the farthest vertex on.
   void cross_fabric(std::size_t e, std::vector<Load>& at);
   /// Adds the links from a fabric vertex straight into the host, as hops to -1 - their number.
   void add_down_hops(const Entrance& entrance, int v);
@@ -61,11 +61,11 @@ class Loader {
   std::span<const GpuId> members_;
   MemberEntrances entrances_;
   std::size_t width_;  // how many
-  /// Rows are what members receive. Sums per source and entrance are kept for all sources then;
-  /// where that is more than the matrix has, it is turned.
+  /// Rows are what members receive. Sums per source and entrance are kept for all sources then; if
+  /// that is more than the matrix has, it is turned.
   bool receives_;
   static constexpr std::size_t small_table = 1 << 16;
-  std::vector<std::int64_t> sent_;  // units per member and entrance, where receives_
+  std::vector<std::int64_t> sent_;  // units per member and entrance, if receives_
   LinkSums sums_;
   bool crosses_ = false;                     // whether anything leaves its host
   std::vector<std::int64_t> inbound_;        // units per member from outside its host
@@ -76,7 +76,7 @@ class Loader {
   std::vector<std::int64_t> remote_;  // units per GPU of the host and entrance
   std::vector<std::int64_t> local_;   // bytes per destination and source GPU of the host
   std::vector<Load> leaving_;         // per path out and GPU of the host
-  std::vector<Load> choosing_;        // per GPU of the host and entrance, where there is a choice
+  std::vector<Load> choosing_;        // per GPU of the host and entrance, if there is a choice
   std::vector<Load> at_, through_port_, arrived_;
   std::vector<Dag::Hop> hops_;
 };

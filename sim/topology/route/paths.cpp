@@ -39,7 +39,7 @@ class Walker {
     return {dag.hops.data() + dag.first[i], dag.hops.data() + dag.first[i + 1]};
   }
 
-  /// Takes a link (-1: none), goes on, and takes it back.
+  /// Takes a link (-1: none), continues, and takes it back.
   template <class Next>
   void take(int link, Next&& next) {
     if (link >= 0) links_.push_back(LinkId(link));

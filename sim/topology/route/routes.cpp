@@ -51,7 +51,7 @@ bool Routes::stays_inside(int from, int to) const {
 }
 
 /// The ends of an entrance are the fabric vertices before the GPU's nearest ports. Several ports
-/// behind one vertex are one end; those that cost more than the cheapest one there carry nothing.
+/// behind one vertex are one end; ports that cost more than the cheapest one there carry nothing.
 void Routes::find_entrances() {
   // Key: the ends, and the GPU itself when there are several of them.
   std::map<std::pair<std::vector<Entrance::End>, int>, int> known;
@@ -168,8 +168,8 @@ int Routes::egress_for(const Attachment& attachment, const Entrance& entrance,
   return at->second;
 }
 
-/// By entrances and hosts, not by pairs of GPUs, of which there are millions: a host whose egress
-/// to an entrance is complete reaches all GPUs behind it.
+/// By entrances and hosts, not by pairs of GPUs, because there are millions: a host whose egress to
+/// an entrance is complete reaches all GPUs behind it.
 void Routes::check_reachable(const Topology::Parts& parts) const {
   const auto fail = [&](int from, int to) {
     const auto name = [&](int gpu) { return parts.vertices[parts.gpus[gpu].index()].name; };

@@ -21,7 +21,7 @@ struct Egress {
     double latency;  // largest one from the GPU to behind the port
   };
   Dag dag;
-  std::vector<std::vector<Exit>> exits;  // per GPU of the host; empty where there is no path out
+  std::vector<std::vector<Exit>> exits;  // per GPU of the host; empty if there is no path out
   bool single = true;                    // no GPU has more than one exit
   bool complete = true;                  // every GPU has one
 };
@@ -86,7 +86,7 @@ class Routes {
 
  private:
   void find_entrances();
-  /// Throws Error where distances to so many targets are too many.
+  /// Throws Error if distances to so many targets are too many.
   void check_pairs(std::size_t targets) const;
   void find_attachments();
   void check_reachable(const Topology::Parts& parts) const;

@@ -8,9 +8,9 @@
 namespace moesim {
 namespace {
 
-/// Adds up entries in blocks of a fixed number, which become vector instructions where `place`
-/// allows it. Entries that follow are fetched ahead, as the processor's own fetching ends with
-/// every page (16,384 GPUs, 268 million pairs: 210 -> 152 ms).
+/// Adds up entries in blocks of a fixed number, which become vector instructions if `place` allows
+/// it. Entries that follow are fetched ahead, as the processor's own fetching ends with every page
+/// (16,384 GPUs, 268 million pairs: 210 -> 152 ms).
 template <class Place>
 std::int64_t sum_blocks(RowEntries entries, std::int64_t* inbound, Place place) {
   constexpr std::size_t block = 8;

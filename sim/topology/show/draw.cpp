@@ -109,7 +109,7 @@ std::string legend(const Topology& topology) {
       html(topology.name()), topology.gpu_count(), topology.host_count(), rows);
 }
 
-/// Cables among look-alikes are told in the label.
+/// Cables among look-alikes are written in the label.
 std::string node_line(const Topology& topology, const Sketch& sketch, std::size_t n) {
   const Sketch::Node& node = sketch.nodes[n];
   const Look look = look_of(node.kind);
@@ -123,7 +123,7 @@ std::string node_line(const Topology& topology, const Sketch& sketch, std::size_
                      look.fill, node.count > 1 ? ", penwidth=2.2" : "");
 }
 
-/// How many cables each look-alike has, where that is not one.
+/// How many cables each look-alike has, if that is not one.
 std::string edge_label(const Sketch& sketch, const Sketch::Edge& edge) {
   const auto node = [&](int n) { return sketch.nodes[n]; };
   if (node(edge.a).host >= 0 && node(edge.b).host >= 0) return "";

@@ -9,7 +9,7 @@
 namespace moesim {
 
 /// Graphviz DOT: hosts are clusters, link classes are colours with a legend. Up to 64
-/// vertices are all drawn; beyond, those that look alike are drawn once, with their number.
+/// vertices are all drawn; beyond, look-alikes are drawn once, with their number.
 std::string draw_dot(const Topology& topology);
 
 /// Writes FILE.dot as it is, or FILE.svg through Graphviz's `dot`; both under a temporary name

@@ -81,8 +81,8 @@ int ChoiceSampler::draw(int anchor, Random& random) const {
   return popularity_.draw(random);
 }
 
-/// One draw over the experts that are not chosen. Where none of them has any weight, by popularity,
-/// and where none is popular, evenly: a row is always full.
+/// One draw over the experts that are not chosen. If none of them has any weight, by popularity,
+/// and if none is popular, evenly: a row is always full.
 int ChoiceSampler::draw_exactly(int anchor, Random& random) const {
   const auto try_draw = [&](auto weight_of) {
     double sum = 0;

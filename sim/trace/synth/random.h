@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// Natural logarithm of a positive normal number and exponential, from IEEE operations alone; right
+/// Natural logarithm of a positive normal number and exponential, only from IEEE operations; right
 /// to about 1e-15 relative.
 double portable_log(double x);
 double portable_exp(double x);

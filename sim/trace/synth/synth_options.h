@@ -22,7 +22,7 @@ struct SynthOptions {
   int communities = 0;    // per layer, of equal size; 0: of 8 experts each
   double stickiness = 0;  // probability to keep an expert of the token before
   double drift = 0;  // 0: the same experts stay popular, 1: popularity is dealt anew every step
-  int groups = 1;    // group-limited gate: expert groups, of which a token uses kept_groups
+  int groups = 1;    // group-limited gate: expert groups; a token uses kept_groups
   int kept_groups = 1;
   std::uint64_t seed = 1;
 };

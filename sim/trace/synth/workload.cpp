@@ -146,7 +146,7 @@ Workload workload_of(const std::string& text) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (text == names[i] || text == names[i].substr(0, 2)) return static_cast<Workload>(i);
   }
-  throw Error(fmt::format("'{}' is no workload", text),
+  throw Error(fmt::format("'{}' is not a workload", text),
               fmt::format("they are {}, or W0 to W7", fmt::join(names, ", ")));
 }
 

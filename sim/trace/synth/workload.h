@@ -38,12 +38,13 @@ Workload workload_of(const std::string& text);
 ///   W5  the upper half
 ///   W6  H experts from H x (step / 3) on, modulo E, every fourth token out of all
 ///   W7  all; in each fourth step (3, 7 ...) every second token (t = 0, 2 ...) the first H
-/// Gate weights are uniform from 0.5 to 1, then divided by their sum. Draws depend on workload,
-/// seed and step alone. Layer i of the trace has the seed + i, since the benchmark has one layer.
+/// Gate weights are uniform from 0.5 to 1, then divided by their sum. Draws depend only on
+/// workload, seed and step. Layer i of the trace has the seed + i, because the benchmark has one
+/// layer.
 class WorkloadSynthesis {
  public:
-  /// Of the options name, model, experts, top_k, layers, tokens, sequences, steps and seed. Throws
-  /// Error for options that cannot be.
+  /// Uses the options name, model, experts, top_k, layers, tokens, sequences, steps and seed.
+  /// Throws Error for options that cannot be.
   WorkloadSynthesis(const SynthOptions& options, Workload workload);
 
   const TraceInfo& info() const { return info_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file of tests/fixtures/bad/logs is refused with exactly the diagnostics beside it.
+// Every file of tests/fixtures/bad/logs is refused with exactly the diagnostics next to it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -33,7 +33,7 @@ TEST(DeepEp, WireBytesOfATokenAreTheReferences) {
   }
   const auto bf16 = made("deepep-normal");  // as the model states
   EXPECT_EQ(row(*bf16->options()[0], Stage::dispatch), Bytes(14336 + 8 + 64 + 8));
-  // Gradients: those that leave for the experts alone.
+  // Gradients: only the ones that leave for the experts.
   const auto backward = [](const Dispatch& dispatch, Stage stage) {
     return dispatch.shape().wire(stage, Pass::backward).row;
   };
@@ -192,7 +192,7 @@ struct Row {
   double published, simulated, low, high;
 };
 
-/// With links at their data-sheet rates; the figures stand in the XML report of the test.
+/// With links at their data-sheet rates; the figures are in the XML report of the test.
 void expect_ratio(const Row& row) {
   const double ratio = row.simulated / row.published;
   EXPECT_TRUE(row.low <= ratio && ratio <= row.high)
@@ -305,7 +305,7 @@ TEST(DeepEp, HostsThatMustKnowHowManyRowsComeWaitForTheirCounts) {
   };
   const Plan waits = plan("{kind: deepep-normal, host_wait: 7 us}");
   const auto counts = exchanges(waits, "dispatch-counts");
-  ASSERT_EQ(counts.size(), 1u);  // forward alone, 4 bytes of each expert to each of three
+  ASSERT_EQ(counts.size(), 1u);  // only forward, 4 bytes of each expert to each of three
   EXPECT_EQ(counts[0]->exchange()->traffic.at(GpuId(0), GpuId(1)), Bytes(4 * 16));
   int reads = 0;
   for (const Op& op : waits.ops) {

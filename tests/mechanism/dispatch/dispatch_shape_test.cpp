@@ -23,7 +23,7 @@ std::vector<std::string> all_dispatches() {
   return all;
 }
 
-/// Of all dispatches together, so that no part is tested by its default alone.
+/// Of all dispatches together, so that no part is tested only by its default.
 struct Met {
   bool stream = false, minimum = false, sides = false, beside = false, choice = false, row = false;
   void add(const DispatchShape& shape) {

@@ -20,7 +20,7 @@ DispatchMaker read_hierarchical(const YamlMap& params);
 
 namespace {
 
-/// `nodes` nodes of `gpus` GPUs; with pairs and sockets where there are 8 of them.
+/// `nodes` nodes of `gpus` GPUs; with pairs and sockets if there are 8 of them.
 Topology cluster(int nodes, int gpus) {
   const std::string nvlink =
       gpus == 8 ? "  nvlink: {kind: pairs, bandwidth: 30 GB/s, latency: 1 us}\n"

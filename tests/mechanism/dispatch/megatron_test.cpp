@@ -46,7 +46,7 @@ class Metadata : public testing::Test {
 TEST_F(Metadata, CountsOfAllExpertsGoBetweenAnyTwoRanksBeforeTheRows) {
   const Plan p = plan(megatron);
   const auto counts = exchanges(p, "dispatch-counts");
-  ASSERT_EQ(counts.size(), 1u);  // forward alone
+  ASSERT_EQ(counts.size(), 1u);  // only forward
   EXPECT_EQ(dense(*counts[0]), (std::vector<std::int64_t>{0, 32, 32, 0}));
   EXPECT_EQ(counts[0]->key.stage, Stage::other);
   const auto order = topological_order(p);

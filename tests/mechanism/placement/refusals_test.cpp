@@ -32,12 +32,12 @@ TEST(Refusals, PartsOfExpertsAreEqual) {
   };
   EXPECT_EQ(parts(1, 1, 1), "");
   EXPECT_EQ(parts(4, 4, 4), "");
-  EXPECT_EQ(parts(4, 0, 4), "error: 4 experts cannot lie in 0 equal parts\n");
-  EXPECT_EQ(parts(0, 1, 0), "error: 0 experts cannot lie in 1 equal parts\n");
-  EXPECT_EQ(parts(4, 3, 4), "error: 4 experts cannot lie in 3 equal parts\n");
+  EXPECT_EQ(parts(4, 0, 4), "error: 4 experts cannot be split into 0 equal parts\n");
+  EXPECT_EQ(parts(0, 1, 0), "error: 0 experts cannot be split into 1 equal parts\n");
+  EXPECT_EQ(parts(4, 3, 4), "error: 4 experts cannot be split into 3 equal parts\n");
   EXPECT_EQ(parts(4, 2, 3), "error: transitions of 3 experts, not 4\n");
   EXPECT_EQ(error_of([] { place_exflow({PairMatrix(4)}, 4, 2, 3); }),
-            "error: 4 experts cannot lie in 6 equal parts\n");
+            "error: 4 experts cannot be split into 6 equal parts\n");
 }
 
 TEST(Refusals, LayersOfMoetunerHaveTransitionsAndCosts) {

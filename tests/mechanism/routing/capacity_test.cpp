@@ -132,7 +132,7 @@ TEST(Capacity, OnlyTheBestChoicesAsk) {
   EXPECT_EQ(result.rows,
             (Rows{{-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, -1}, {-1, -1}, {-1, 2}, {-1, 2}}));
   EXPECT_EQ(result.change.dropped_choices, 10);
-  // Rules that count choices count those that ask: Tutel's capacity of top-1 is 1 x 8 / 4.
+  // Rules that count choices count the ones that ask: Tutel's capacity of top-1 is 1 x 8 / 4.
   const auto tutel = route("{kind: capacity, rule: tutel, factor: 1, choices: 1}", eight);
   EXPECT_EQ(tutel.change.dropped_choices, 8 + 4);
 }

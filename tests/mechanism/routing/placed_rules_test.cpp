@@ -84,7 +84,7 @@ Rows hand_case() {
 
 const std::string occult = "{kind: occult, profile: 1}";
 
-// Together on a GPU are {0, 2} and {1, 3}: 10 + 8 + 2 x 2 rows, of two GPUs each where experts lie
+// Together on a GPU are {0, 2} and {1, 3}: 10 + 8 + 2 x 2 rows, of two GPUs each where experts are
 // in the order of their ids: 10 x 2 + 8 x 2 + 2. One row per choice: 20 x 2.
 TEST(OccultByHand, RescheduledTokensVisitFewGpus) {
   const Steps steps(2, 4, hand_case(), 2);

@@ -121,7 +121,7 @@ TEST(OptSche, HasThePublishedTimes) {
 
 TEST_F(ChunkTimes, OfCodedRowsAreOptSches) {
   const auto check = [](int r, const Plan& plan, const Timeline& timeline) {
-    // Exchanges between nodes take longer than those inside, beside which they run.
+    // Exchanges between nodes take longer than those inside, which run at the same time.
     std::map<std::pair<OpKind, Stage>, double> took;
     double first = 1e9, last = 0;
     int coded = 0;

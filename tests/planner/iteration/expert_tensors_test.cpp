@@ -167,7 +167,7 @@ TEST_P(ExpertTensorsTest, GpusHoldTheModelOncePerReplica) {
   const std::int64_t experts = std::int64_t{1} * tiny.experts * std::ssize(tiny.moe_layers);
   EXPECT_EQ(held, experts * tiny.expert_parameters() * size_of(tiny.weights) * edp());
 
-  // Gradients go round among those that hold the same part of the same experts.
+  // Gradients go round among the ranks that hold the same part of the same experts.
   const Grid& grid = planner.shape().grid;
   double summed = 0, updated = 0;
   for (const Op& op : plan.plan.ops) {

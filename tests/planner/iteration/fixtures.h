@@ -26,7 +26,7 @@ inline GpuModels h100s(int gpus) {
   return GpuModels(static_cast<std::size_t>(gpus), gpu);
 }
 
-/// Four layers of 32 experts, of which the file says the experts alone.
+/// Four layers of 32 experts; the file describes only the experts.
 inline MoeModel tiny() { return read_moe_model(data_file("models/moe", "tiny-moe")); }
 
 /// A whole model: a dense layer before `layers` - 1 MoE layers.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Iterations of hybrids, whose layers have a mixer or an FFN alone.
+// Iterations of hybrids, whose layers have only a mixer or an FFN.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-/// "ME*-MEMM": of two stages the second ends with mixers alone.
+/// "ME*-MEMM": of two stages the second ends with only mixers.
 MoeModel hybrid() {
   return parse_moe_model(
       "name: hybrid\nsource: test\nhidden: 1024\nlayers: 8\npattern: 'ME*-MEMM'\n"
@@ -52,7 +52,7 @@ class HybridIteration : public testing::TestWithParam<HybridCase> {
 
 TEST_P(HybridIteration, RunsEveryLayerForwardAndBackwardOnce) {
   const PlannedStep iteration = plan();
-  // Of each block the kind that its layer alone has and runs once.
+  // The kind of each block that only its layer has and runs once.
   const std::map<BlockKind, OpKind> marks = {{BlockKind::mamba, OpKind::mamba_conv},
                                              {BlockKind::attention, OpKind::attention_output},
                                              {BlockKind::dense_ffn, OpKind::dense_fc1},

@@ -43,7 +43,7 @@ class IdealPipeline : public testing::TestWithParam<Shape> {
  protected:
   static constexpr int per_position = 2;  // dense layers
 
-  /// Dense layers alone, so that all positions but the ends are alike.
+  /// Only dense layers, so that all positions but the ends are alike.
   static MoeModel model(int positions) {
     MoeModel m = test::whole(positions * per_position);
     m.moe_layers = {};

@@ -13,7 +13,7 @@ namespace moesim {
 
 inline constexpr int tokens_of_gpu = 512;  // and of a sequence
 
-/// MoE layers alone, in which every token chooses all 8 experts: equal rows on all GPUs.
+/// Only MoE layers, in which every token chooses all 8 experts: equal rows on all GPUs.
 inline MoeModel all_chosen(int layers) {
   return parse_moe_model(
       "name: all-chosen\nsource: test\nhidden: 1024\nlayers: " + std::to_string(layers) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planned peaks against those that real runs allocated. Sources: docs/memory-of-iterations.md.
+// Planned peaks against the peaks that real runs allocated. Sources: docs/memory-of-iterations.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +95,7 @@ TEST_P(MoonlightPeak, IsPredictedWithin5Percent) {
   EXPECT_NEAR(moonlight(GetParam().modules) / GetParam().gb, 1, 0.05);
 }
 
-/// Of passes alone: the update bounds what was measured below.
+/// Of passes only: the update bounds what was measured below.
 TEST_P(MoonlightPeak, RecomputationSavesNoLessThanMeasured) {
   const double saved = moonlight({}, 0) - moonlight(GetParam().modules, 0);
   EXPECT_GE(saved, 36.618 - GetParam().gb - 1e-3);

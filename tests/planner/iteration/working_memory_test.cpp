@@ -6,7 +6,7 @@
 namespace moesim {
 namespace {
 
-/// Gradients of what goes into the wide side of experts, of which gated ones have two.
+/// Gradients of what goes into the wide side of experts; gated ones have two.
 TEST_F(IterationMemoryTest, ExpertsAtWorkHoldGradientsOfTheirInputAndTheirWideSide) {
   for (const int matrices : {2, 3}) {
     MoeModel model = all_chosen(4);

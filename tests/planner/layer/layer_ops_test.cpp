@@ -70,7 +70,7 @@ TEST_F(LayerOpsTest, FusedPermutationRunsNoSortAndNoReduce) {
   EXPECT_EQ(names_on(plan_, 1)[3], "fc1");
 }
 
-// Of the four experts only three scores are computed.
+// Only three scores of the four experts are computed.
 TEST_F(LayerOpsTest, AGateComputesTheScoresThatItsRoutingAsksFor) {
   layers_[0].gate_outputs = 3;
   issue_sequentially(ops(), true);

@@ -201,7 +201,7 @@ TEST(Grid, RefusesWhatMegatronRefusesAndSaysWhichRule) {
               AllOf(HasSubstr("etp 2 x ep 8 x pp 1 (etp is tp unless it is given)"),
                     HasSubstr("etp x ep x pp must divide the number of GPUs")));
   EXPECT_THAT(grid_refusal({.vpp = 2}, 8), HasSubstr("pp must be larger than 1"));
-  EXPECT_THAT(grid_refusal({.tp = 0}, 8), HasSubstr("tp = 0 is no degree of parallelism"));
+  EXPECT_THAT(grid_refusal({.tp = 0}, 8), HasSubstr("tp = 0 is not a degree of parallelism"));
   EXPECT_THAT(grid_refusal({.ep = 2, .order = "tp-cp-dp-pp"}, 8),
               HasSubstr("lacks ep, which has size 2"));
   EXPECT_THAT(grid_refusal({.order = "tp-xp"}, 8), HasSubstr("has no axis 'xp'"));

@@ -44,7 +44,7 @@ TEST(LayoutText, PointsAtTheColumnOfAMistake) {
   const auto of = [](const std::string& text) { return mistake([&] { unroll_layout(text); }); };
   EXPECT_EQ(
       of("Et*3|x|L"),
-      "layout:1:6: error: 'x' is no part of a layout\n"
+      "layout:1:6: error: 'x' is not a part of a layout\n"
       "  Et*3|x|L\n"
       "       ^\n"
       "hint: E embedding, t layer, m multi-token prediction, L loss, | next stage, *n repeats\n");
@@ -58,8 +58,8 @@ TEST(LayoutText, PointsAtTheColumnOfAMistake) {
   EXPECT_THAT(of("Et*99999999999999999999L"), HasSubstr("layout:1:3: error"));
   EXPECT_THAT(of("Et*3000000000L"), HasSubstr("layout:1:3: error: the layout is too long"));
   EXPECT_THAT(of("(t*60000|)*60000"), HasSubstr("the layout is too long"));
-  EXPECT_THAT(of("*3"), HasSubstr("layout:1:1: error: '*' is no part"));
-  EXPECT_THAT(of("Et )"), HasSubstr("layout:1:3: error: ' ' is no part"));
+  EXPECT_THAT(of("*3"), HasSubstr("layout:1:1: error: '*' is not a part"));
+  EXPECT_THAT(of("Et )"), HasSubstr("layout:1:3: error: ' ' is not a part"));
 }
 
 TEST(LayerLayout, ReadsTheLayoutOfDeepSeekV3) {

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using test::Kind;
 using test::pipeline;
 
-/// "F0 B0 F1|B0 I2 W2", chunks behind a dot where there are several.
+/// "F0 B0 F1|B0 I2 W2", chunks behind a dot if there are several.
 std::string text(const Timetable& timetable, bool chunks = false) {
   std::string line;
   const auto add = [&](const StageWork& work) {
@@ -164,9 +164,9 @@ TEST(PipelineOrder, MergedTurnsWithoutOneMoreForwardDeadlock) {
   EXPECT_THAT(
       refusal(shape, with_warm_up(8, {3, 2, 1, 0})),
       HasSubstr("the pipeline deadlocks:\n  stage 0, turn 3: forward of microbatch 3, chunk "
-                "0 beside backward of microbatch 0, chunk 0 waits for stage 1, turn 2\n"));
+                "0 with backward of microbatch 0, chunk 0 waits for stage 1, turn 2\n"));
   EXPECT_THAT(refusal(shape, with_warm_up(8, {6, 4, 2, 0})),
-              HasSubstr("stage 3, turn 0: forward of microbatch 0, chunk 0 beside backward of "
+              HasSubstr("stage 3, turn 0: forward of microbatch 0, chunk 0 with backward of "
                         "microbatch 0, chunk 0 waits for stage 3, turn 0"));
 }
 
@@ -192,7 +192,7 @@ TEST(PipelineOrder, RefusesWhatIsNotWhole) {
             "stage 0 has no forward of microbatch 1, chunk 0");
   EXPECT_EQ(
       refusal(shape, {{{b.work, f.work}}}),
-      "stage 0 merges backward of microbatch 0, chunk 0 beside forward of microbatch 0, chunk 0");
+      "stage 0 merges backward of microbatch 0, chunk 0 with forward of microbatch 0, chunk 0");
   EXPECT_THAT(refusal(shape, {{b, f}}), HasSubstr("deadlocks"));
   EXPECT_THAT(refusal(shape, {{f, w, i}}), HasSubstr("deadlocks"));
   // A microbatch of the second half runs in chunks 1.

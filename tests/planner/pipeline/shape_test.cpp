@@ -33,9 +33,10 @@ TEST(PipelineShape, NamesTheRuleThatItBreaks) {
       broken_rule({Kind::combined_interleaved, 4, 8, 1}),
       "combined-interleaved: 1 model chunk per stage; at least 2; 1f1b and combined-1f1b have "
       "one");
-  EXPECT_EQ(broken_rule({Kind::interleaved, 4, 10, 2}),
-            "interleaved: 10 microbatches are no multiple of 4 pipeline stages; a group of as many "
-            "microbatches as stages passes each chunk in turn");
+  EXPECT_EQ(
+      broken_rule({Kind::interleaved, 4, 10, 2}),
+      "interleaved: 10 microbatches are not a multiple of 4 pipeline stages; a group of as many "
+      "microbatches as stages passes each chunk in turn");
   EXPECT_EQ(
       broken_rule({Kind::dualpipe, 3, 8, 1}),
       "dualpipe: 3 pipeline stages are odd; the stages of one half mirror those of the other");

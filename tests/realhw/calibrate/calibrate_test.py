@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs moesim-hw calibrate under mpirun with 4 ranks on this host; skipped (77) where there is no mpirun.
+"""Runs moesim-hw calibrate under mpirun with 4 ranks on this host; skipped (77) if there is no mpirun.
 
 usage: calibrate_test.py MOESIM_HW ROOT
 """
@@ -112,7 +112,7 @@ class Calibrate(unittest.TestCase):
         for arguments, message in (
                 ([*CLUSTER], "--out is missing"),
                 (["-o", self.prefix], "--topology is missing"),
-                ([*CLUSTER, "--save", self.prefix], "start one process alone"),
+                ([*CLUSTER, "--save", self.prefix], "start only one process"),
                 ([*CLUSTER, "--save", self.prefix, "-o", self.prefix], "--out excludes --save"),
                 (["--saved", "no-such", "--rounds", "2", "-o", self.prefix], "--rounds excludes --saved"),
                 (["--saved", "no-such", "-o", self.prefix], "no-such: error: cannot be read"),

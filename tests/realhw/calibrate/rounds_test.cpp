@@ -197,10 +197,10 @@ TEST(Rounds, RefuseBrokenTimes) {
   const std::string text = read_file(c.path), name = c.plans[0]->name;
   const std::size_t second = text.find('\n') + 1;
   EXPECT_EQ(c.complaint(text), "");
-  EXPECT_THAT(c.complaint("hello\n"), HasSubstr(":1: error: this is no file of times"));
-  EXPECT_THAT(c.complaint(""), HasSubstr("this is no file of times"));
-  EXPECT_THAT(c.complaint(text.substr(0, second - 1)), HasSubstr("this is no file of times"));
-  EXPECT_THAT(c.complaint(text.substr(second)), HasSubstr("this is no file of times"));
+  EXPECT_THAT(c.complaint("hello\n"), HasSubstr(":1: error: this is not a file of times"));
+  EXPECT_THAT(c.complaint(""), HasSubstr("this is not a file of times"));
+  EXPECT_THAT(c.complaint(text.substr(0, second - 1)), HasSubstr("this is not a file of times"));
+  EXPECT_THAT(c.complaint(text.substr(second)), HasSubstr("this is not a file of times"));
   const auto replaced = [&](const std::string& from, const std::string& to) {
     std::string other = text;
     const std::size_t at = other.find(from);
@@ -211,9 +211,9 @@ TEST(Rounds, RefuseBrokenTimes) {
               HasSubstr(":1: error: is of version 1; this program reads version 2"));
   EXPECT_THAT(replaced("\"ranks\":1", "\"ranks\":0"), HasSubstr("the cluster has no GPUs"));
   EXPECT_THAT(replaced("\"provenance\"", "\"provenence\""), HasSubstr("'provenance' not found"));
-  EXPECT_THAT(c.complaint(text + "{\"plan\": 3}\n"), HasSubstr("this line is no measured time"));
+  EXPECT_THAT(c.complaint(text + "{\"plan\": 3}\n"), HasSubstr("this line is not a measured time"));
   EXPECT_THAT(replaced("\"plan\":\"" + name, "\"plan\":\"other " + name),
-              HasSubstr("'other " + name + "' is no plan of these"));
+              HasSubstr("'other " + name + "' is not a plan of these"));
   EXPECT_THAT(replaced("\"round\":1", "\"round\":2"),
               HasSubstr("the times of '" + name + "' in round 3 do not fit the plan"));
   EXPECT_THAT(replaced("\"ns\":[[[", "\"ns\":[[],[["), HasSubstr("do not fit the plan"));  // a run

@@ -160,7 +160,7 @@ TEST_F(SavedCalibrationFile, RefusesWhatIsCutShort) {
     EXPECT_NE(complaint(gzipped(text)), "") << text.size();
     text += line;
   }
-  EXPECT_THAT(complaint(gzipped(text)), HasSubstr("the last line is no hash"));
+  EXPECT_THAT(complaint(gzipped(text)), HasSubstr("the last line is not a hash"));
 }
 
 TEST_F(SavedCalibrationFile, TellsWhichPlanWasAltered) {
@@ -199,7 +199,7 @@ TEST_F(SavedCalibrationFile, RefusesWhatDoesNotFit) {
        "lists more plans than there are"},
       {0, [](Json& j) { j["plans"][1]["name"] = j["plans"][0]["name"]; },
        "two plans are named 'overhead between nodes'"},
-      {0, [](Json& j) { j["rounds"] = 3; }, "the plans are not those that line 1 tells of"},
+      {0, [](Json& j) { j["rounds"] = 3; }, "the plans are not the ones that line 1 names"},
       {1, [](Json& j) { j["plan"] = "moesim"; }, "line 2, the plan 'overhead between nodes'"},
       {step, [](Json& j) { j["layers"].clear(); }, "but the layer has no routing"},
       {step, [](Json& j) { j["layers"][0]["slot"][0] = 77; }, "is served by slot 77"},

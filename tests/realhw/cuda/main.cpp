@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel on a GPU against the CPU. Exits with 77 where there is no GPU.
+// Every kernel on a GPU against the CPU. Exits with 77 if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -23,7 +23,7 @@ inline TopkShape random_topk_shape(std::mt19937& random) {
 
 struct TopkCase {
   using Bytes = std::vector<std::byte>;
-  /// Random numbers, none of which equal each other by design.
+  /// Random numbers that differ from each other by design.
   TopkCase(const TopkShape& s, unsigned seed) : shape(s) {
     const auto size = size_of(s.format);
     const auto elements = static_cast<std::size_t>(s.rows * s.width);

@@ -124,8 +124,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_op, cubla
                                 {c, c_type, ldc}, static_cast<const float*>(beta))});
 }
 
-/// Lists of matrices lie on the device: they are read when they are needed, on the stream. Emulated
-/// memory may be read here, since no call of ours changes them.
+/// Lists of matrices are on the device: they are read when they are needed, on the stream. Emulated
+/// memory may be read here, because no call of ours changes them.
 cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t* a_op,
                                           const cublasOperation_t* b_op, const int* m, const int* n,
                                           const int* k, const void*, const void* const* a,

@@ -78,7 +78,7 @@ TEST_F(HostDeviceTest, ReadsBuffersOfNoElements) {
 }
 
 TEST_F(HostDeviceTest, RoundsASumOnce) {
-  // Halves of the last place: each alone would be lost.
+  // Halves of the last place: each by itself would be lost.
   const Place rows = floats({1, 1.0f / 256, 1.0f / 256});
   const Place to = buffer(1, RowFormat::bfloat16);
   run(RowSums{1, {to}, {0, 3}, {{rows}, {behind(rows, 4)}, {behind(rows, 8)}}});

@@ -16,7 +16,7 @@ LAUNCHERS = re.compile(r"OMPI_|PMI|PMIX|SLURM|MV2_|MOESIM_|TORCH|MASTER_|(LOCAL_
 LIMIT = 120  # of a process, on any machine
 
 
-# Of each class of tests, below the ports of outgoing connections: the classes may run beside each other.
+# Of each class of tests, below the ports of outgoing connections: the classes may run at the same time.
 PORTS = {"Meet": 20000, "Refuse": 23000, "Fault": 26000, "Flood": 29000}
 ports = itertools.count(PORTS[sys.argv[3] if len(sys.argv) > 3 else "Meet"] + os.getpid() % 1000)
 

@@ -66,7 +66,7 @@ class Meet(Tcp):
                 self.assertEqual(stranger.recv(1), b"")
         self.finishes([self.start(1, 2, "exchange 10")])
         self.assertEqual(first.end(), 0, first.err)
-        self.assertRegex(first.err, r"refused 127.0.0.1:\d+: it is no moesim-hw")
+        self.assertRegex(first.err, r"refused 127.0.0.1:\d+: it is not moesim-hw")
 
     def connected(self, first, count):
         """Connections to rank 0, which listens or soon will."""
@@ -140,7 +140,7 @@ class Refuse(Tcp):
         if address is None:
             self.skipTest("no address but loopback")
         for rank in self.job(2, "exchange 10", MASTER_ADDR=address):
-            self.fails(rank, 2, "is no loopback address, which takes a secret")
+            self.fails(rank, 2, "is not a loopback address, so it needs a secret")
 
     @unittest.skipUnless(HAS_SECRETS, "built without libcrypto")
     def test_wrong_secret(self):
@@ -177,7 +177,7 @@ class Refuse(Tcp):
         with socket.create_server(("127.0.0.1", self.port)) as server:
             self.fails(self.start(0, 2, "exchange 10"), 2, "the port is in use")
             for greeting, message in (
-                    (b"SSH-2.0-something\r\n", "what listens at .* is no moesim-hw"),
+                    (b"SSH-2.0-something\r\n", "what listens at .* is not moesim-hw"),
                     (b"moesimhw" + struct.pack("=I", 77), "rank 0 speaks version 77 of the rendezvous")):
                 with self.subTest(greeting=greeting):
                     other = self.start(1, 2, "exchange 10")
@@ -219,7 +219,7 @@ class Refuse(Tcp):
     def test_foreign_address(self):
         self.fails(self.start(0, 2, "exchange 10", MASTER_ADDR="198.51.100.7",
                               MOESIM_SECRET=SECRET if HAS_SECRETS else None), 2,
-                   "no address of this host" if HAS_SECRETS else "takes a secret")
+                   "no address of this host" if HAS_SECRETS else "needs a secret")
 
     def test_bad_variables_and_flags(self):
         self.fails(self.start(0, 2, "exchange 10", MASTER_PORT="many"), 2, "MASTER_PORT=many")
@@ -228,7 +228,7 @@ class Refuse(Tcp):
 
 class Fault(Tcp):
     def killed(self, action, lost, sign=signal.SIGKILL):
-        """The other ranks of a job of four of which `lost` is killed."""
+        """The other ranks of a job of four if `lost` is killed."""
         ranks = self.job(4, f"{action} {lost}")
         self.waiting(ranks)
         ranks[lost].process.send_signal(sign)

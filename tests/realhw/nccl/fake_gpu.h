@@ -61,13 +61,13 @@ class FakeGpu : public GpuDevice {
   /// What went over all GPUs of a test.
   struct Log {
     std::atomic<int> captures = 0, replays = 0, waits = 0;
-    std::atomic<int> waits_for_nothing = 0;    // for marks that were not put before
-    std::atomic<int> checks = 0;               // calls that only verify
-    std::atomic<int> most_waiting = 0;         // marks on the streams of one GPU
-    std::atomic<int> busy_when_freed = 0;      // GPUs: freeing memory waits for them for ever
-    std::atomic<int> captures_refused = 0;     // so many, over all GPUs, are
-    std::atomic<int> dropped_call = -1;        // of every replay, counting those that make numbers
-    std::atomic<int> kept_calls = 0;           // such calls in the last capture
+    std::atomic<int> waits_for_nothing = 0;  // for marks that were not put before
+    std::atomic<int> checks = 0;             // calls that only verify
+    std::atomic<int> most_waiting = 0;       // marks on the streams of one GPU
+    std::atomic<int> busy_when_freed = 0;    // GPUs: freeing memory waits for them for ever
+    std::atomic<int> captures_refused = 0;   // so many, over all GPUs, are
+    std::atomic<int> dropped_call = -1;  // of every replay, counting the calls that make numbers
+    std::atomic<int> kept_calls = 0;     // such calls in the last capture
     std::atomic<int> calls_until_broken = -1;  // over all GPUs; then one throws
   };
   explicit FakeGpu(Log& log);

@@ -47,7 +47,8 @@ thread_local int depth = 0;
 thread_local ncclResult_t group_error = ncclSuccess;
 thread_local std::vector<FakeNccl::Comm*> aborting;  // in the group
 
-/// Polls before a group is on its stream: a caller that goes on earlier breaks the stream's order.
+/// Polls before a group is on its stream: a caller that continues earlier breaks the stream's
+/// order.
 constexpr int late_by = 3;
 
 FakeNccl::Comm* comm_of(ncclComm_t comm) { return reinterpret_cast<FakeNccl::Comm*>(comm); }

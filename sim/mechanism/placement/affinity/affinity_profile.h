@@ -9,7 +9,7 @@
 
 namespace moesim {
 
-/// The choices of a batch's tokens: [token * top_k + k], -1 where dropped.
+/// The choices of a batch's tokens: [token * top_k + k], -1 if dropped.
 std::vector<int> batch_choices(const Batch& batch, IdRows ids);
 
 /// Tokens that chose both experts of a pair: symmetric, the diagonal zero. Dropped choices do not

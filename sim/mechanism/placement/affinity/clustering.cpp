@@ -49,7 +49,7 @@ int nearest_centre(const std::vector<double>& point, const Points& centres) {
   return static_cast<int>(best);
 }
 
-/// Gives every empty cluster the point that lies farthest from its centre in a cluster of several;
+/// Gives every empty cluster the point that is farthest from its centre in a cluster of several;
 /// centres stay where they are.
 void fill_empty(const Points& points, Clustering& result) {
   std::vector<int> sizes(result.centres.size());

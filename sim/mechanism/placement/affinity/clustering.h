@@ -28,7 +28,7 @@ Clustering k_means(const Points& points, int clusters, std::uint64_t seed, int s
 
 /// Clusters of a symmetric affinity: rows of the first eigenvectors of D^-1/2 A D^-1/2, scaled to
 /// length 1, then K-means (Ng, Jordan and Weiss, NIPS 2001). The diagonal of `affinity` does not
-/// count; experts without any affinity lie together at the origin.
+/// count; experts without any affinity are together at the origin.
 std::vector<int> spectral_clusters(const PairMatrix& affinity, int clusters, std::uint64_t seed);
 
 }  // namespace moesim

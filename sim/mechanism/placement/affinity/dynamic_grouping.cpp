@@ -14,7 +14,7 @@ namespace moesim {
 namespace {
 
 struct GroupingOptions {
-  bool on_nodes = false;    // a group lies on a node, else on a GPU
+  bool on_nodes = false;    // a group is on a node, else on a GPU
   int groups_per_part = 1;  // groups of a node or GPU
   double rate = 0.05;       // of the moving average of similarity
   double floor = 0.1;       // similarity below it counts as none

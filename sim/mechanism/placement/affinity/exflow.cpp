@@ -30,7 +30,7 @@ class LayerSwaps {
       LayerParts kicked = parts;
       const std::size_t l = random.below(static_cast<std::uint32_t>(parts.size()));
       shuffle(kicked[l], random);
-      // The layers beside it adapt first: from itself it would return to where it was.
+      // The layers next to it adapt first: from itself it would return to where it was.
       std::vector<bool> open(parts.size());
       mark_neighbours(open, l);
       improve(kicked, std::move(open));
@@ -46,7 +46,7 @@ class LayerSwaps {
     if (l + 1 < open.size()) open[l + 1] = true;
   }
 
-  /// Looks at the open layers, and again at those beside one that changed, until none is open.
+  /// Looks at the open layers, and again at those next to one that changed, until none is open.
   void improve(LayerParts& parts, std::vector<bool> open) const {
     while (std::find(open.begin(), open.end(), true) != open.end()) {
       for (std::size_t l = 0; l < parts.size(); ++l) {
@@ -59,7 +59,7 @@ class LayerSwaps {
   }
 
   /// Exchanges two parts in a layer and all after it while that cuts fewer transitions: what single
-  /// swaps cannot do where two stretches of layers agree within themselves but not with each other.
+  /// swaps cannot do if two stretches of layers agree within themselves but not with each other.
   bool relabel_from(LayerParts& parts, std::size_t l) const {
     std::vector<std::int64_t> kept(parts_ * parts_);  // transitions from part to part
     for (std::size_t e = 0; e < parts[l].size(); ++e) {
@@ -104,7 +104,7 @@ class LayerSwaps {
     }
   }
 
-  /// Transitions between each expert of a layer and each part of the layers beside it.
+  /// Transitions between each expert of a layer and each part of the layers next to it.
   std::vector<std::int64_t> pulls(const LayerParts& parts, std::size_t l) const {
     std::vector<std::int64_t> pull(parts[l].size() * parts_);
     const auto add = [&](const PairMatrix& counts, const std::vector<int>& other) {
@@ -121,7 +121,7 @@ class LayerSwaps {
   }
 
   /// Swaps experts of one layer, each with its best partner, until no swap cuts fewer transitions.
-  /// The layers beside it stay, so pulls do too. Whether anything was swapped.
+  /// The layers next to it stay, so pulls do too. Whether anything was swapped.
   bool swap_in(LayerParts& parts, std::size_t l) const {
     const auto pull = pulls(parts, l);
     auto& part = parts[l];
@@ -156,7 +156,7 @@ class LayerSwaps {
 
 void check_sizes(const std::vector<PairMatrix>& transitions, int experts, int parts) {
   if (parts < 1 || experts < 1 || experts % parts != 0) {
-    throw Error(fmt::format("{} experts cannot lie in {} equal parts", experts, parts));
+    throw Error(fmt::format("{} experts cannot be split into {} equal parts", experts, parts));
   }
   for (const PairMatrix& m : transitions) {
     if (m.experts() != experts) {

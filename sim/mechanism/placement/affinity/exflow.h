@@ -13,12 +13,12 @@ namespace moesim {
 /// The part (node or GPU) of every expert of every layer: [layer][expert].
 using LayerParts = std::vector<std::vector<int>>;
 
-/// Transitions whose two experts lie in different parts; `transitions` has one matrix fewer than
+/// Transitions whose two experts are in different parts; `transitions` has one matrix fewer than
 /// there are layers.
 std::int64_t cut_transitions(const std::vector<PairMatrix>& transitions, const LayerParts& parts);
 
 struct SwapSearch {
-  int kicks = 64;  // shuffled layers from which the search goes on
+  int kicks = 64;  // shuffled layers from which the search continues
   std::uint64_t seed = 1;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The placement of ExFlow (arXiv 2401.08383): experts that follow each other over the layers share
-// a GPU. Its context coherence, by which a token goes on from the GPU of its expert, is not part
+// a GPU. Its context coherence, by which a token continues from the GPU of its expert, is not part
 // of this.
 #include "sim/mechanism/mechanisms.h"
 #include "sim/mechanism/placement/affinity/affinity_profile.h"

@@ -64,7 +64,7 @@ SlotTable with_replicas(const SlotTable& primaries, const GraceReplicas& replica
 enum class GraceChoice { weighted, topology_aware };
 
 /// The share of each holder, summing to 1: 1 / W' among those in use; holders without any expected
-/// load share alone and evenly.
+/// load share by themselves and evenly.
 std::vector<double> grace_weights(GpuId source, std::span<const GpuId> holders,
                                   std::span<const double> predicted, int gpus_per_node,
                                   GraceChoice choice);

@@ -87,7 +87,7 @@ class Grace final : public Serving {
 
 }  // namespace
 
-// profile: steps whose co-choices and loads are profiled; experts stand as in `contiguous` until
+// profile: steps whose co-choices and loads are profiled; experts are as in `contiguous` until
 // then, and stay from then on (default 1). profiling: offline (default, as in the paper: the slots
 // are loaded with the model) or online (experts move there).
 // ratio: how far the experts of a GPU may be from the mean (0.15, published); seed of the

@@ -105,7 +105,8 @@ std::vector<std::vector<ExpertId>> similar_groups(const SquareMatrix& similarity
 std::vector<int> place_groups(const std::vector<std::vector<ExpertId>>& groups,
                               std::span<const std::int64_t> loads, int parts) {
   if (parts < 1 || groups.size() % static_cast<std::size_t>(parts) != 0) {
-    throw Error(fmt::format("{} groups cannot lie in equal numbers on {}", groups.size(), parts));
+    throw Error(
+        fmt::format("{} groups cannot be placed in equal numbers on {}", groups.size(), parts));
   }
   std::vector<std::int64_t> load_of, sums(static_cast<std::size_t>(parts));
   for (const auto& group : groups) {

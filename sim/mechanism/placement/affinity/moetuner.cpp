@@ -106,15 +106,15 @@ class ClusterAssignment {
     return cost;
   }
 
-  /// Squares tell apart what has one spread, so that the search goes on.
+  /// Squares tell apart what has one spread, so that the search continues.
   std::int64_t unevenness() const {
     std::int64_t squares = 0;
     for (const int total : totals_) squares += std::int64_t{total} * total;
     return squares;
   }
 
-  /// What a swap in a layer can change, the weightiest first. The sum guides the search where
-  /// several pairs are slowest.
+  /// What a swap in a layer can change, the weightiest first. The sum guides the search if several
+  /// pairs are slowest.
   std::tuple<std::int64_t, double, double> cost_around(std::size_t l) const {
     const Cost before = l > 0 ? cost_after(l - 1) : Cost(), after = cost_after(l);
     return {unevenness(), before.slowest + after.slowest, before.sum + after.sum};
@@ -130,7 +130,7 @@ class ClusterAssignment {
     return false;
   }
 
-  /// Sums that differ by rounding alone are equal, or the search might turn in circles.
+  /// Sums that differ only by rounding are equal, or the search might turn in circles.
   static bool less(const std::tuple<std::int64_t, double, double>& a,
                    const std::tuple<std::int64_t, double, double>& b) {
     if (std::get<0>(a) != std::get<0>(b)) return std::get<0>(a) < std::get<0>(b);

@@ -12,7 +12,7 @@
 namespace moesim {
 namespace {
 
-/// The growing placement. Means over a set rank as sums do, since all experts that are compared
+/// The growing placement. Means over a set rank as sums do, because all experts that are compared
 /// are summed over the same set: counts stay exact.
 class Rescheduling {
  public:
@@ -108,7 +108,8 @@ std::vector<ExpertId> experts_on(const std::vector<bool>& gpus, std::span<const 
 SlotTable place_occult(const PairMatrix& co, int gpus) {
   const int experts = co.experts();
   if (gpus < 1 || experts < 1 || experts % gpus != 0) {
-    throw Error(fmt::format("{} experts cannot lie in equal numbers on {} GPUs", experts, gpus));
+    throw Error(
+        fmt::format("{} experts cannot be placed in equal numbers on {} GPUs", experts, gpus));
   }
   const int per_gpu = experts / gpus;
   Rescheduling growing(co);

@@ -96,7 +96,7 @@ void rotate_rows(SquareMatrix& basis, std::size_t i, double c, double s) {
   }
 }
 
-/// One implicit QL step on the block l..m, whose inner entries beside the diagonal are not zero.
+/// One implicit QL step on the block l..m, whose inner entries next to the diagonal are not zero.
 void ql_step(Tridiagonal& t, std::size_t l, std::size_t m) {
   auto& d = t.diagonal;
   auto& e = t.beside;

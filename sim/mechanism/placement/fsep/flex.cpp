@@ -91,7 +91,7 @@ class Search {
       const std::int64_t hot_here = copies_on(slots_[r], hot_);
       if (!x && hot_here > 0 && hot_here < static_cast<std::int64_t>(slots_[r].size())) x = r;
     }
-    // Upstream fails where a node has no cold copy, and may drop an expert's last one; here such a
+    // Upstream fails if a node has no cold copy, and may drop an expert's last one; here such a
     // node is passed over.
     if (!y || cold_left_ == 1) return;
     --cold_left_;

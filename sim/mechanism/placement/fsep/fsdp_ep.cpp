@@ -16,7 +16,7 @@ SlotTable strided_slots(const PlacementContext& context) {
   return slots;
 }
 
-/// Of one expert on one of R copies; padded to whole parameters, as PyTorch's FSDP pads.
+/// Parameters of one expert on one of R copies; padded to whole parameters, as PyTorch's FSDP pads.
 std::int64_t shard_parameters(const PlacementContext& context) {
   const int copies = context.groups.count();
   return (context.model.expert_parameters() + copies - 1) / copies;

@@ -14,7 +14,8 @@
 namespace moesim {
 namespace {
 
-/// Of the slowest link between two GPUs: share / bandwidth, since equal-cost paths share the bytes.
+/// For the slowest link between two GPUs: share / bandwidth, because equal-cost paths share the
+/// bytes.
 double seconds_per_byte(const Topology& topology, GpuId from, GpuId to) {
   std::vector<std::pair<LinkId, double>> shares;
   for (const Path& path : topology.paths(from, to)) {
@@ -40,7 +41,7 @@ double seconds_per_byte(const Topology& topology, GpuId from, GpuId to) {
 FsepPlanner::FsepPlanner(const PlacementContext& context, const FsepPlannerOptions& options,
                          std::optional<int> slots)
     : groups_(context.groups), options_(options), experts_(context.experts) {
-  // What FSEP calls a node: hosts, where they are equal and divide or are divided by the EP group.
+  // What FSEP calls a node: hosts, if they are equal and divide or are divided by the EP group.
   grid_ = {groups_.size(), groups_.equal_blocks(), slots.value_or(std::max(1, experts_ / 4))};
   if (!slots) {
     while (grid_.slots_per_rank < experts_ && !suits(grid_.slots_per_rank)) ++grid_.slots_per_rank;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decides the slots of FSEP: LAER-MoE's planner, and those that its authors compare it with.
+// What decides the slots of FSEP: LAER-MoE's planner, and the planners that its authors compare it
+// with.
 #pragma once
 
 #include <optional>

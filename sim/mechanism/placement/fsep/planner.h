@@ -34,7 +34,7 @@ struct Decision {
   const Candidate& choice() const { return candidates[chosen]; }
 };
 
-/// The cheapest candidate, the first of equals (arXiv 2602.11686, as released): even copies where E
+/// The cheapest candidate, the first of equals (arXiv 2602.11686, as released): even copies if E
 /// divides N*C, then copies by priority queue. A pure function of the counts, which LAER-MoE sums
 /// over the last five micro-batches. Throws Error when the options leave no candidate.
 Decision plan(const LoadMatrix& loads, const SlotGrid& grid, const PlannerOptions& options = {});

@@ -22,9 +22,9 @@ struct Replicas {
 std::optional<Replicas> even_replicas(int experts, const SlotGrid& grid);
 
 /// Copies by priority queue (LAER-MoE, arXiv 2602.11686, as its released planner does): from one
-/// copy per node where that fits, else from one, the expert with the largest load per copy gets
-/// more: one per node once it has as many copies as nodes, one at a time before. Equal loads: the
-/// lowest expert. `loads` are token-slots per expert. Throws Error when E > N*C.
+/// copy per node if that fits, else from one, the expert with the largest load per copy gets more:
+/// one per node once it has as many copies as nodes, one at a time before. Equal loads: the lowest
+/// expert. `loads` are token-slots per expert. Throws Error when E > N*C.
 Replicas queue_replicas(std::span<const std::int64_t> loads, const SlotGrid& grid);
 
 }  // namespace moesim::fsep

@@ -88,7 +88,7 @@ class HybridEpPlacer final : public Placer {
     return groups().in_every_group(Assignment(std::move(placement), std::move(slot_of)));
   }
 
-  /// [rank][expert]; -1 where a rank does not hold it.
+  /// [rank][expert]; -1 if a rank does not hold it.
   static std::vector<std::vector<SlotId>> slots_by_expert(const Placement& placement) {
     std::vector<std::vector<SlotId>> slots(
         static_cast<std::size_t>(placement.gpus()),
@@ -110,7 +110,7 @@ class HybridEpPlacer final : public Placer {
     return result;
   }
 
-  /// Owners encode their experts once; every GPU decodes what it got after the last level, since
+  /// Owners encode their experts once; every GPU decodes what it got after the last level, because
   /// levels forward experts as they came.
   void add_gathers(const ExpertDomains& domains, const SlotTable& held) {
     auto gather = exchanges(domains.gather_exchanges(home_, codec_.message()), "gather-experts");
@@ -138,7 +138,7 @@ class HybridEpPlacer final : public Placer {
     }
   }
 
-  /// Of one EP group. Gathered weights are kept from forward to backward unless they are gathered
+  /// For one EP group. Gathered weights are kept from forward to backward unless they are gathered
   /// again; gathered gradients are gone after the layer. A codec keeps the shared expert too.
   std::vector<ExpertMemory> memory(const SlotTable& held) const {
     const TrainingState& state = context_.state;

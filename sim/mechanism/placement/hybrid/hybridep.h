@@ -35,9 +35,9 @@ struct HybridEpOptions {
 /// `workers` as domain_workers gives them.
 std::vector<StreamLevel> stream_levels(const EpGroups& groups, const std::vector<int>& workers);
 
-/// PE when it is not given: the GEMMs of a layer's attention, where the model describes it, and of
-/// its shared experts, on the shipped model of rank 0's GPU. Scores, gate and kernel launches are
-/// left out.
+/// PE when it is not given: the GEMMs of a layer's attention, if the model describes it, and of its
+/// shared experts, on the shipped model of rank 0's GPU. Scores, gate and kernel launches are left
+/// out.
 Seconds pre_expert_estimate(const MoeModel& model, const Topology& topology, std::int64_t tokens);
 
 /// An expert of a model as it travels; indices of 4 bytes.

@@ -19,7 +19,7 @@ DomainLevels read_domain_levels(const YamlMap& params);
 
 /// Workers (SF) per worker of the level above, coarsest first; their product is the ranks. The last
 /// level is the GPUs of a host; links inside a host are one level (unstated in the paper, which has
-/// levels of one bandwidth). One level where the groups of a level differ in size.
+/// levels of one bandwidth). One level if the groups of a level differ in size.
 std::vector<int> domain_workers(const RankSpace& ranks, DomainLevels levels);
 
 }  // namespace moesim

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Bytes probe{1 << 20};  // from every worker to every other
 
-/// All workers of a level exchange evenly: ranks whose places differ there alone.
+/// All workers of a level exchange evenly: ranks whose places differ only there.
 ByteMatrix even_exchange(int ranks, int workers, int stride) {
   ByteMatrix traffic(probe);
   for (int from = 0; from < ranks; ++from) {

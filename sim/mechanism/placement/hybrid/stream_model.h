@@ -50,9 +50,9 @@ struct DomainCost {
   double gathered_memory = 0;      // uncompressed bytes of other GPUs' experts on a GPU
 };
 
-/// The cost of one choice; each S must divide its level's workers (Error). Of one layer without
+/// The cost of one choice; each S must divide its level's workers (Error). For one layer without
 /// compute, forward, it is max(PE, gathers) + 2 all-to-alls (Eq. 8), with gathers from encoding to
-/// decoding. Of L layers each takes the longest of
+/// decoding. With L layers each takes the longest of
 ///   PE + compute + 2 all-to-alls                 what tokens wait for,
 ///   gathers + (compute + 2 all-to-alls) / L      parameters, and the last layer after them,
 ///   gathers + 2 all-to-alls of a level           what its links carry.

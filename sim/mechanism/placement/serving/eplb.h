@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSeek EPLB (github.com/deepseek-ai/EPLB, eplb.py): replicates loaded experts and packs the
-// copies on GPUs. Loads are per layer, in any linear unit, since only their ratios matter.
+// copies on GPUs. Loads are per layer, in any linear unit, because only their ratios matter.
 // As upstream, moving an expert costs nothing, and copies of one expert may share a GPU.
 // Unlike upstream, ties go to the lower index (an unstable sort there) and arithmetic is double
 // (single there), so that results are the same on every machine.

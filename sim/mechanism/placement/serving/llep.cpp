@@ -27,7 +27,7 @@ std::vector<std::int64_t> native_loads(std::span<const std::int64_t> counts, int
   return loads;
 }
 
-/// The published code takes the total where a GPU's mean rounds down to 0.
+/// The published code takes the total if a GPU's mean rounds down to 0.
 std::int64_t capacity_of(std::int64_t total, int gpus, double alpha) {
   const std::int64_t mean = total / gpus;
   const std::int64_t capacity =
@@ -58,7 +58,7 @@ class Dealer {
     while (rest_ > 0) {
       const GpuId least = others.front();
       if (!give_first_fit(others)) give(least, rest_);  // nobody has room: beyond capacity
-      // Upstream looks at the loads anew after every chunk only where the owner kept some.
+      // Upstream looks at the loads anew after every chunk only if the owner kept some.
       if (kept > 0 && rest_ > 0) others = by_load();
     }
   }

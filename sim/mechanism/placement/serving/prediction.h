@@ -45,7 +45,8 @@ Copies replicate(std::span<const double> loads, const SlotTable& base, const Slo
 SlotTable table(const SlotTable& base, const Copies& copies);
 
 /// Shares [rank][expert]: the rank's own copy, else its node's copies, else all, the choices dealt
-/// out in proportion to 1 / predicted load of the copies' GPUs (GPUs without load: evenly, alone).
+/// out in proportion to 1 / predicted load of the copies' GPUs (GPUs without load: evenly, by
+/// themselves).
 std::vector<std::vector<Shares>> shares(const Placement& placement, const LoadMatrix& loads,
                                         std::span<const double> gpu_loads, int gpus_per_node);
 

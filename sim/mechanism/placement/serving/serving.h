@@ -48,10 +48,10 @@ Assignment assign_by_choice(const GroupStep& at, const Placement& slots,
 /// migration needless, and gets their gradients. No serving system says how it would train: ours.
 void hold_slots(LayerDecision& decision, const PlacementContext& context, bool whole);
 
-/// A planner whose slots hold replicas, of weights alone or whole experts.
+/// A planner whose slots hold replicas, of only weights or whole experts.
 class Serving : public GroupPlanner {
  protected:
-  /// Throws Unsuitable where nothing says which holders are near.
+  /// Throws Unsuitable if nothing says which holders are near.
   Serving(const PlacementContext& context, const PlanningOptions& options,
           const SlotTable& initial);
   void finish(LayerDecision& decision, const SlotTable& slots,

@@ -30,7 +30,7 @@ SlotTable rebalance(std::span<const double> loads, const eplb::Shape& shape,
                     const SlotTable& before);
 
 /// How a version of vLLM picks a replica: from the place of the choice in the flat list of choices,
-/// or from the token's index alone (Knuth's multiplicative hash).
+/// or only from the token's index (Knuth's multiplicative hash).
 enum class Rule { place, token_hash };
 
 /// The replica of a choice: (token x k + position) or (token x 2654435769 mod 2^32), modulo the

@@ -46,7 +46,7 @@ void move_copies(LayerDecision& decision, const PlacementContext& context, const
 /// In one EP group: a rank uses its own copy of an expert, else the home.
 Assignment own_or_home(const SlotTable& homes, Placement slots);
 
-/// The slots of one EP group where experts lie in id order over its ranks.
+/// The slots of one EP group where experts are in id order over its ranks.
 SlotTable contiguous_homes(const PlacementContext& context);
 
 /// Parameters and gradients of one expert.

@@ -18,7 +18,7 @@ namespace moesim {
 /// consecutive GPUs.
 struct HecateLimits {
   Seconds dense;                // time of the dense layer that hides transfers
-  BytesPerSecond bandwidth;     // of a GPU; between nodes where that is slower
+  BytesPerSecond bandwidth;     // of a GPU; between nodes if that is slower
   Bytes parameters;             // of one expert
   Bytes gradients;              // of one expert
   std::vector<int> free_slots;  // [gpu], for replicas
@@ -38,8 +38,8 @@ struct Replication {
 /// layer hides.
 int hidden_experts(const HecateLimits& limits, int experts);
 
-/// Replicates the t heaviest experts: on every GPU where all have t free slots, else in proportion
-/// to load. `loads` are per expert, summed (or averaged: only ratios matter) over a window of
+/// Replicates the t heaviest experts: on every GPU if all have t free slots, else in proportion to
+/// load. `loads` are per expert, summed (or averaged: only ratios matter) over a window of
 /// iterations, 5 in the paper.
 ///
 /// Unstated in the paper, chosen here for the second case:
@@ -69,9 +69,9 @@ Seconds hecate_latency(const SlotTable& table, const LoadMatrix& loads, int gpus
                        const HecateCosts& costs);
 
 /// The optional calibration after the gate: replicates again, now by the true loads, into the slots
-/// that `spare.free_slots` has left beside `planned`. Nothing hides these transfers, so the result
-/// is empty unless hecate_latency + the transfers of the busiest GPU and direction is lower than
-/// before. The result's transfers are the additional ones.
+/// that `spare.free_slots` has left in addition to `planned`. Nothing hides these transfers, so the
+/// result is empty unless hecate_latency + the transfers of the busiest GPU and direction is lower
+/// than before. The result's transfers are the additional ones.
 std::optional<Replication> hecate_calibrate(const SlotTable& shards, const SlotTable& planned,
                                             const LoadMatrix& loads, const HecateLimits& spare,
                                             const HecateCosts& costs);

@@ -35,8 +35,9 @@ class Hecate final : public Copier {
         bandwidth_(bandwidth_of(setting.rates, context, CountedBytes::other_nodes)),
         dealt_(cells()) {
     if (!setting.dense && dense_time(context.model, throughput_, 1).value == 0) {
-      throw Unsuitable("'hecate' hides transfers behind attention, of which the model says nothing",
-                       "give the placement its 'dense_time', or another model");
+      throw Unsuitable(
+          "'hecate' hides transfers behind attention, which the model does not describe",
+          "give the placement its 'dense_time', or another model");
     }
   }
 
@@ -82,7 +83,7 @@ class Hecate final : public Copier {
   }
 
   /// No replicas in the first step, before which nothing is known; after the gate more of them by
-  /// the step's own loads, where that pays.
+  /// the step's own loads, if that pays.
   StepSlots in_step(const GroupStep& at) override {
     HecateLimits limits = limits_of(at.batch);
     StepSlots step{at.slots};
@@ -131,7 +132,7 @@ class Hecate final : public Copier {
 
 // window (5): newest steps whose loads are summed; interval (100): steps between deals of the
 // shards; free_slots (4): of a GPU and layer for replicas; calibration_slots (0): of a GPU and
-// layer for replicas chosen after the gate, by its loads, where that pays (all replicas of such a
+// layer for replicas chosen after the gate, by its loads, if that pays (all replicas of such a
 // layer then wait for its gate); release (false): replicas are dropped after the forward and
 // gathered again for the backward; broadcast (direct): of parameters and, reversed, gradients:
 // direct, by-node or chain; dense_time (default: attention projections and shared experts): what

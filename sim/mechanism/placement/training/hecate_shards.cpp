@@ -57,7 +57,7 @@ class Shards {
     return std::accumulate(first, first + static_cast<std::ptrdiff_t>(per_node_), 0);
   }
 
-  /// Takes a slot of the GPU with the least key(gpu) among those that have one; ties: lowest id.
+  /// Takes a slot of the GPU with the least key(gpu) among the GPUs that have one; ties: lowest id.
   template <class Key>
   void place(std::size_t layer, ExpertId expert, Key key) {
     std::size_t best = free_.size();

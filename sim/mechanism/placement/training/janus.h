@@ -32,17 +32,17 @@ struct JanusLayer {
   JanusBytes data_centric_bytes;
   /// Fetches, whether chosen or not: an expert goes once to each node with GPUs that have choices
   /// for it, then from there to the others of the node; in the owner's node from the owner. A
-  /// transfer stands after the one that brings its expert to its sender.
+  /// transfer comes after the one that brings its expert to its sender.
   std::vector<ExpertTransfer> fetches;
   /// The same in reverse: gradients are summed in the node, then go to the owner.
   std::vector<ExpertTransfer> gradients;
 };
 
 /// The layer's decision for ranks in nodes of `gpus_per_node`: the fewer bytes across nodes, then
-/// off GPUs; expert-centric on ties. The abstract says to compare traffic, not of which links;
-/// which GPU of a node fetches is unstated: here expert e uses the (e mod n)-th of the node's n
-/// that need it, so that fetches spread. Throws Error unless `table` has a slot per expert and a
-/// GPU per source, in whole nodes.
+/// off GPUs; expert-centric on ties. The abstract says to compare traffic, but does not name the
+/// links; which GPU of a node fetches is unstated: here expert e uses the (e mod n)-th of the
+/// node's n that need it, so that fetches spread. Throws Error unless `table` has a slot per expert
+/// and a GPU per source, in whole nodes.
 JanusLayer janus_layer(const LoadMatrix& loads, const SlotTable& table, int gpus_per_node,
                        const JanusSizes& sizes);
 

@@ -22,7 +22,7 @@ PlannerRates read_planner_rates(const YamlMap& params);
 enum class CountedBytes { all_gpus, other_nodes };
 
 /// The given bandwidth, else what one GPU gets from a uniform all-to-all of all EP groups at once,
-/// latencies aside; with other_nodes only pairs on different hosts exchange, where a group has any.
+/// latencies aside; with other_nodes only pairs on different hosts exchange, if a group has any.
 BytesPerSecond bandwidth_of(const PlannerRates& given, const PlacementContext& context,
                             CountedBytes reach);
 

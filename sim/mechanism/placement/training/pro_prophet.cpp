@@ -12,7 +12,7 @@
 namespace moesim {
 namespace {
 
-/// The q GPUs with the fewest choices for an expert, the owner left out: they get no copy, since
+/// The q GPUs with the fewest choices for an expert, the owner left out: they get no copy, because
 /// they would use it least.
 std::vector<GpuId> least_interested(const LoadMatrix& loads, ExpertId expert, GpuId owner, int q) {
   std::vector<GpuId> gpus;
@@ -26,7 +26,7 @@ std::vector<GpuId> least_interested(const LoadMatrix& loads, ExpertId expert, Gp
   return gpus;
 }
 
-/// The expert with the most choices of those that are not copied yet; ties: lowest id.
+/// The expert with the most choices among the ones that are not copied yet; ties: lowest id.
 std::optional<ExpertId> heaviest_left(const std::vector<ExpertId>& experts,
                                       const std::vector<std::int64_t>& totals,
                                       const std::vector<bool>& copied) {

@@ -64,8 +64,8 @@ Seconds prophet_time(const ProphetModel& model, const ProphetLoads& loads, std::
 /// The greedy plan: copies an expert of the GPU that computes most, to all but the q other GPUs
 /// with the fewest choices for it, until loads are even or that GPU has nothing left to copy;
 /// returns the prefix of least T. The paper has one expert per GPU; with several, the heaviest one
-/// not copied yet (unstated). Ties: lowest id. Throws Error as prophet_loads, or when q lies
-/// outside 0..N-1.
+/// not copied yet (unstated). Ties: lowest id. Throws Error as prophet_loads, or when q is outside
+/// 0..N-1.
 ProphetPlan prophet_plan(const ProphetModel& model, const ProphetOptions& options,
                          const LoadMatrix& loads, const SlotTable& table);
 

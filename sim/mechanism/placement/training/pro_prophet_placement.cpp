@@ -61,7 +61,7 @@ class ProProphet final : public Copier {
 }  // namespace
 
 // balance (3): alpha, how uneven loads may stay; excluded (auto): GPUs that a copy skips, a number
-// or 1 where every expert has a GPU without choices for it; transfers (overlapped): hidden in the
+// or 1 if every expert has a GPU without choices for it; transfers (overlapped): hidden in the
 // performance model, or exposed; broadcast (chain): of parameters and, reversed, gradients: chain,
 // by-node or direct; bandwidth of a GPU (default: its share of a uniform all-to-all) and throughput
 // (default: that of its GEMMs) in the model; planning_time (0 s) of a layer, hidden.

@@ -31,7 +31,7 @@ SlotTable greedy(const SlotTable& current, std::span<const GpuId> owners,
   return table;
 }
 
-/// Where every expert lies, as (GPU, place among its slots).
+/// Where every expert is, as (GPU, place among its slots).
 IdVector<ExpertId, std::pair<GpuId, std::size_t>> places_of(const SlotTable& table,
                                                             std::int64_t experts) {
   IdVector<ExpertId, std::pair<GpuId, std::size_t>> places(experts);

@@ -18,10 +18,10 @@ struct SmartMoeMapping {
 };
 
 /// Experts by falling load, each to the next slot of the GPU with a free slot and the least load so
-/// far, but to its own GPU where that has as little and room; `current` stays unless the largest
-/// GPU load falls. history: choices per expert; every GPU keeps its number of slots. Equal loads
-/// are ordered by ascending id (the published code takes an unstable sort's order). Throws Error
-/// unless every expert has one slot.
+/// far, but to its own GPU if that has as little and room; `current` stays unless the largest GPU
+/// load falls. history: choices per expert; every GPU keeps its number of slots. Equal loads are
+/// ordered by ascending id (the published code takes an unstable sort's order). Throws Error unless
+/// every expert has one slot.
 SmartMoeMapping smart_moe_map(const SlotTable& current, std::span<const std::int64_t> history,
                               Bytes parameters);
 

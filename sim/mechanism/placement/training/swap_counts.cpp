@@ -91,8 +91,8 @@ void SwapCounts::take_rows(const Id* ids, std::int64_t rows, int top_k) {
   }
 }
 
-/// A group with m experts of the token was counted m times where it is touched once, and its
-/// experts are not alone.
+/// A group with m experts of the token was counted m times although it is touched once, and it has
+/// several experts.
 template <class Id>
 void SwapCounts::take_row(const Id* ids, int top_k, std::uint64_t twice) {
   std::array<std::uint32_t, max_top_k> group, inside, outside;

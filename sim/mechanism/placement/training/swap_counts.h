@@ -12,7 +12,7 @@
 namespace moesim {
 
 /// How many of some tokens choose each expert and each two of them: the same wherever the experts
-/// lie, and so for every level. A token chooses an expert at most once, and dropped choices choose
+/// are, and so for every level. A token chooses an expert at most once, and dropped choices choose
 /// none.
 class PairedChoices {
  public:
@@ -20,7 +20,7 @@ class PairedChoices {
 
   std::size_t experts() const { return choosing_.size(); }
   std::uint32_t choosing(std::size_t e) const { return choosing_[e]; }
-  /// Tokens that choose both; of one expert, those that choose it.
+  /// Tokens that choose both; of one expert, tokens that choose it.
   std::uint32_t both(std::size_t e, std::size_t f) const { return both_[e * experts() + f]; }
 
  private:
@@ -29,7 +29,7 @@ class PairedChoices {
 };
 
 /// Tokens per group, and per pair of experts what the closed form of an exchange needs. Every
-/// expert lies in one group.
+/// expert is in one group.
 class SwapCounts {
  public:
   /// Counts the tokens of `runs`, which are those of `choices`; group_of[expert] < groups.
@@ -52,7 +52,7 @@ class SwapCounts {
   std::int64_t with_group(int e, int group) const {
     return with_group_[static_cast<std::size_t>(e) * groups_ + static_cast<std::size_t>(group)];
   }
-  /// B: tokens that choose e and f where e is the only one of its group.
+  /// B: tokens that choose e and f if e is the only one of its group.
   std::int64_t alone_with(int e, int f) const {
     return alone_with_[static_cast<std::size_t>(e) * experts_ + static_cast<std::size_t>(f)];
   }

@@ -47,7 +47,7 @@ class CombinedOrder {
         add(part, whole ? WorkKind::backward : WorkKind::input_gradient, layer, last_backward_);
   }
 
-  /// Of the piece whose input gradient came last.
+  /// The weight gradient of the piece whose input gradient came last.
   void weight_gradient(int layer) {
     if (layer < 0) return;
     const LayerPart part = pieces_[static_cast<std::size_t>(last_backward_)].part;

@@ -86,7 +86,7 @@ TEST(GroupingTest, GroupsGoToTheLeastLoadedPartWithRoom) {
   const std::vector<std::vector<ExpertId>> groups = {
       {ExpertId(0)}, {ExpertId(1)}, {ExpertId(2)}, {ExpertId(3)}};
   EXPECT_THAT(place_groups(groups, std::vector<std::int64_t>{1, 50, 2, 3}, 2),
-              ElementsAre(0, 0, 1, 1));  // 50 alone is more, yet each part takes two
+              ElementsAre(0, 0, 1, 1));  // 50 by itself is more, yet each part takes two
   EXPECT_THAT(place_groups(groups, std::vector<std::int64_t>(4), 2), ElementsAre(0, 0, 1, 1));
   EXPECT_THROW(place_groups(groups, std::vector<std::int64_t>(4), 3), Error);
 }

@@ -22,7 +22,7 @@ std::size_t drawn(Random& random, std::size_t n) {
   return random.below(static_cast<std::uint32_t>(n));
 }
 
-/// Moves single experts out of the groups that are too large, each time where it costs least.
+/// Moves single experts out of the groups that are too large, each time at the least cost.
 std::vector<std::vector<ExpertId>> equal_groups(const SquareMatrix& similarity, int groups,
                                                 std::uint64_t seed) {
   const auto n = static_cast<std::size_t>(similarity.n), count = static_cast<std::size_t>(groups);
@@ -119,9 +119,9 @@ TEST(GroupingWords, PartsTakeGroupsByFallingLoad) {
   }
   const std::vector<std::vector<ExpertId>> one(1);
   EXPECT_EQ(error_of([&] { place_groups(one, {}, 0); }),
-            "error: 1 groups cannot lie in equal numbers on 0\n");
+            "error: 1 groups cannot be placed in equal numbers on 0\n");
   EXPECT_EQ(error_of([&] { place_groups(one, {}, 2); }),
-            "error: 1 groups cannot lie in equal numbers on 2\n");
+            "error: 1 groups cannot be placed in equal numbers on 2\n");
 }
 
 TEST(GroupingWords, SimilarityFollowsAtItsRateAndKeepsWhatIsOnTheFloor) {
@@ -224,9 +224,9 @@ TEST(PruningWords, PlacesOfOneExpertAndOfOneEach) {
   const auto refused = [](int experts, int gpus) {
     return error_of([&] { place_occult(PairMatrix(experts), gpus); });
   };
-  EXPECT_EQ(refused(0, 1), "error: 0 experts cannot lie in equal numbers on 1 GPUs\n");
-  EXPECT_EQ(refused(2, 0), "error: 2 experts cannot lie in equal numbers on 0 GPUs\n");
-  EXPECT_EQ(refused(3, 2), "error: 3 experts cannot lie in equal numbers on 2 GPUs\n");
+  EXPECT_EQ(refused(0, 1), "error: 0 experts cannot be placed in equal numbers on 1 GPUs\n");
+  EXPECT_EQ(refused(2, 0), "error: 2 experts cannot be placed in equal numbers on 0 GPUs\n");
+  EXPECT_EQ(refused(3, 2), "error: 3 experts cannot be placed in equal numbers on 2 GPUs\n");
   const std::vector<ExpertId> ranked = {ExpertId(0)};
   const std::vector<GpuId> gpu_of = {GpuId(0)};
   EXPECT_EQ(error_of([&] { prune_by_score(ranked, std::vector<float>{1}, gpu_of, 0); }),

@@ -30,7 +30,7 @@ std::int64_t most(const LoadMatrix& loads, const SlotTable& slots, const SlotGri
 
 TEST(FlexTest, HandsAColdSlotToTheHotExpert) {
   // Per copy 50, 60, 0: rank 0 has 110. Expert 1 takes the slot of expert 0 there: 60 and 100. The
-  // next step (hot 0 beside 0 on rank 1) leaves the maximum at 100 and is undone.
+  // next step (hot 0 next to 0 on rank 1) leaves the maximum at 100 and is undone.
   const FlexPlan plan = flex_plan(from_rank_0(2, {100, 60, 0}), table({{0, 1}, {0, 2}}), {2, 2, 2});
   EXPECT_EQ(plan.slots, table({{1, 1}, {0, 2}}));
   EXPECT_EQ(plan.steps, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FSDP beside expert parallelism: rings over the groups.
+// FSDP with expert parallelism: rings over the groups.
 #include <gtest/gtest.h>
 
 #include "tests/mechanism/placement/fsep/fsep_steps.h"

@@ -27,7 +27,7 @@ TEST(FsepPlacement, CountsOfAStepFirstInfluenceTheNextAndTheSixthNoMore) {
     for (std::size_t s = oldest + 1; s < step; ++s) sum += replay.loads[s];
     EXPECT_EQ(replay.slots(step), fsep::plan(sum, grid, options).choice().placed.slots) << step;
   }
-  // Other choices in step 3 alone.
+  // Other choices only in step 3.
   const FsepSteps other("{kind: fsep, slots: 2}", topology, model,
                         trace_of(model, 8, 1, 12, [&](int s) { return s == 3 ? 6 : moving(s); }),
                         8);

@@ -34,8 +34,8 @@ TEST(HybridEpTest, PairsOfAPlanAreThoseOfTableVII) {
   }
 }
 
-// By hand: every rank has each pair of 8 experts once, 28 tokens and 56 rows, of which
-// 56 (8 - S) / 8 leave it; it gathers S - 1 experts of 1,048,576 bytes.
+// By hand: every rank has each pair of 8 experts once, 28 tokens and 56 rows; 56 (8
+// - S) / 8 of them leave it; it gathers S - 1 experts of 1,048,576 bytes.
 TEST(HybridEpTest, AllPairsOfEightExperts) {
   std::vector<int> ids;
   for (int rank = 0; rank < 8; ++rank) {

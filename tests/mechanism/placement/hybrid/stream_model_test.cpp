@@ -167,7 +167,7 @@ TEST(StreamModelTest, GathersOfSeveralLayersHideBehindAllOfThem) {
   EXPECT_DOUBLE_EQ(latency({2, 4}), (15 + 10 / 4.0) + (16 + 12 / 4.0));
 }
 
-// The shared expert alone takes longer than all tokens: what Lat(S) as printed does not see.
+// The shared expert by itself takes longer than all tokens: what Lat(S) as printed does not see.
 TEST(StreamModelTest, ASharedExpertThatCostsMoreThanTokensKeepsExpertsAtHome) {
   StreamLayer layer = layer_of(3, 0.094, 0.099);
   EXPECT_THAT(best_domains(layer, {{8, wan_link}}).domains, ElementsAre(8));

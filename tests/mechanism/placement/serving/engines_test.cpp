@@ -80,7 +80,7 @@ TEST(VllmPlacement, PicksReplicasByThePlaceOfAChoice) {
   const LayerDecision d = place.show(ids);
   EXPECT_EQ(experts_of(d), (Experts{{0, 1, 2}, {3, 0, 1}}));
   EXPECT_EQ(served(d, place.loads()), (std::vector<std::int64_t>{6, 2}));
-  // By the token's index alone: 0 and 2654435769, even and odd.
+  // Only by the token's index: 0 and 2654435769, even and odd.
   ServingPlay hash("{kind: vllm, slots_per_gpu: 3, rule: token-hash}", pair_of_gpus, 4, 2);
   const LayerDecision by_token = hash.show(ids);
   EXPECT_EQ(served(by_token, hash.loads()), (std::vector<std::int64_t>{4, 4}));

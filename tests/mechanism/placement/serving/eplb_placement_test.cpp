@@ -58,7 +58,7 @@ TEST(EplbPlacement, KeepsCopiesAlikeInTraining) {
   const LayerDecision s = state.show_counts({2, 2, 2, 10});
   EXPECT_EQ(bytes(s.migrate, 1, 0), expert + 10 * 12);
   EXPECT_TRUE(s.gather.empty());
-  ASSERT_EQ(s.reduce.size(), 2u);  // expert 3 alone is on two GPUs
+  ASSERT_EQ(s.reduce.size(), 2u);  // only expert 3 is on two GPUs
   EXPECT_EQ(s.reduce[0].traffic.at(GpuId(1), GpuId(0)), Bytes(expert));
   EXPECT_EQ(s.reduce[1].traffic.at(GpuId(0), GpuId(1)), Bytes(expert));
   EXPECT_EQ(s.reduce[0].traffic.total(), Bytes(expert));

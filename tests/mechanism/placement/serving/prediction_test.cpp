@@ -54,7 +54,7 @@ TEST(PredictionTest, DropsACopyThatWouldRaiseTheLargestLoad) {
 
 TEST(PredictionTest, KeepsCopiesThatAreStillWanted) {
   const SlotTable base = table_of({{0}, {1}, {2}, {3}});
-  // Alone, the copy of expert 0 would go to GPU 3.
+  // By itself, the copy of expert 0 would go to GPU 3.
   const auto copies =
       prediction::replicate(Loads{100, 20, 20, 10}, base, table_of({{}, {0}, {3}, {}}), 1);
   EXPECT_EQ(copies.extra[1], (std::vector<ExpertId>{ExpertId(0)}));

@@ -41,7 +41,7 @@ TEST(PredictivePlacement, OracleReactsAndCopiesComeOverlapped) {
 
 TEST(PredictivePlacement, AdjacentLayerForetellsTheNext) {
   ServingPlay play("{kind: predictive-replication, predictor: adjacent}", pair_of_gpus, 4, 1, 2);
-  // Tokens with expert 0 go on to expert 2.
+  // Tokens with expert 0 continue to expert 2.
   play.show({0, 0, 0, 0, 0, 0, 1, 3}, 0);
   play.show({2, 2, 2, 2, 2, 2, 3, 1}, 1);
   play.show({0, 0, 0, 0, 0, 0, 1, 3}, 0);

@@ -37,7 +37,7 @@ TEST(Hecate, FetchesAgainWhatItReleased) {
 
 TEST(Hecate, DealsShardsOutAnewWithTheirState) {
   TrainingPlay play("{" + hecate + ", free_slots: 0, interval: 2}", toy_model(8, 1));
-  // Expert 0 is the top one, of which transfers relieve its GPU; experts 2 and 3 share GPU 1.
+  // Expert 0 is the top one, whose transfers relieve its GPU; experts 2 and 3 share GPU 1.
   const std::vector<std::vector<int>> loads(4, {20, 4, 10, 10, 1, 1, 1, 1});
   play.show_loads(loads);
   EXPECT_TRUE(play.show_loads(loads).migrate.empty());

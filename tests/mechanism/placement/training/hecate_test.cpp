@@ -40,8 +40,8 @@ TEST(HecateReplicateTest, TopExpertsEverywhereWhereTheyFit) {
 
 TEST(HecateReplicateTest, SharesScarceSlotsByLoad) {
   // Loads per copy 40, 20, 10, 2: expert 0 goes to GPU 2 of the other node, then (20 each) to
-  // GPU 1, expert 2 (20) to GPU 3. Expert 0 (13.3) would be next, but GPU 0, which alone has a slot
-  // left, owns it: expert 2 (10, as expert 4) takes that.
+  // GPU 1, expert 2 (20) to GPU 3. Expert 0 (13.3) would be next, but only GPU 0 has a slot left,
+  // and owns it: expert 2 (10, as expert 4) takes that.
   const TokenLoads loads = {40, 2, 20, 0, 10, 0, 0, 1};
   const Replication plan = hecate_replicate(shards, loads, limits(4, {1, 1, 1, 1}));
   EXPECT_EQ(plan.table, slots({{0, 1, 2}, {2, 3, 0}, {4, 5, 0}, {6, 7, 2}}));

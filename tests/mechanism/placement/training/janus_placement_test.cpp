@@ -51,7 +51,7 @@ TEST(Janus, FetchesOncePerNodeThenInside) {
 TEST(Janus, AfterTheGateFetchesWhatIsNeeded) {
   TrainingPlay play("{kind: janus, fetch: needed}", toy_model(4, 1));
   EXPECT_TRUE(play.reacts());
-  // GPU 0 alone needs expert 3, and that much.
+  // Only GPU 0 needs expert 3, and that much.
   const LayerDecision data =
       play.show_loads({{0, 0, 0, 40}, {0, 40, 0, 0}, {0, 0, 40, 0}, {0, 0, 0, 40}});
   EXPECT_EQ(experts_of(data), (Experts{{0, 3}, {1}, {2}, {3}}));

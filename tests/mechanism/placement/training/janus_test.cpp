@@ -16,10 +16,10 @@ const SlotTable one_each = slots({{0}, {1}, {2}, {3}});
 const JanusSizes sizes{Bytes(10), Bytes(1000), Bytes(500)};
 
 TEST(JanusTest, CountsBothWays) {
-  // Two nodes of two GPUs; expert 0 is wanted everywhere, expert 3 by GPU 3 alone.
+  // Two nodes of two GPUs; expert 0 is wanted everywhere, expert 3 only by GPU 3.
   const LoadMatrix loads = loads_of({{5, 0, 0, 0}, {6, 1, 0, 0}, {7, 0, 2, 0}, {8, 0, 0, 9}});
   const JanusLayer layer = janus_layer(loads, one_each, 2, sizes);
-  // Choices leave their GPU for expert 0 alone: 6 inside the node, 15 across.
+  // Choices leave their GPU only for expert 0: 6 inside the node, 15 across.
   EXPECT_EQ(layer.expert_centric_bytes, (JanusBytes{Bytes(4 * 150), Bytes(4 * 210)}));
   EXPECT_EQ(layer.fetches,
             (std::vector<ExpertTransfer>{{ExpertId(0), GpuId(0), GpuId(1), Bytes(1000)},

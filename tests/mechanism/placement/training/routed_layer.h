@@ -53,7 +53,7 @@ inline SlotTable slots(const std::vector<std::vector<int>>& gpus) {
   return table;
 }
 
-/// Bytes of a list that leave a GPU: a transfer from a GPU to itself moves between slots alone.
+/// Bytes of a list that leave a GPU: a transfer from a GPU to itself moves only between slots.
 inline Bytes off_gpu(std::span<const ExpertTransfer> transfers) {
   Bytes sum;
   for (const ExpertTransfer& t : transfers) {

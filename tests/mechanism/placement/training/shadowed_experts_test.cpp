@@ -68,7 +68,7 @@ TEST(Shadowing, VariantsDiffer) {
   }
 }
 
-// Transfers that cost next to nothing: who is copied depends on loads alone.
+// Transfers that cost next to nothing: who is copied depends only on loads.
 const std::string prophet =
     "kind: pro-prophet, bandwidth: 1000 GB/s, throughput: 1 GFLOP/s, broadcast: direct, "
     "balance: 1";

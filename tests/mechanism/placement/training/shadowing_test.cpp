@@ -80,7 +80,7 @@ ShadowModel free_transfers() {
 }
 
 TEST(ShadowRuleTest, PaperStopsWhereTheLargestLoadNoLongerFalls) {
-  // GPU 0 sends its 600 choices of expert 1; shadowing it brings them back beside GPU 0's own.
+  // GPU 0 sends its 600 choices of expert 1; shadowing it brings them back next to GPU 0's own.
   const LoadMatrix loads =
       loads_of({{500, 600, 0, 0}, {300, 0, 0, 0}, {100, 0, 50, 0}, {100, 0, 0, 40}});
   EXPECT_EQ(shadowed_loads(loads, shadowed_slots, {}),
