@@ -10,12 +10,12 @@ namespace moesim {
 namespace {
 
 using test::costs;
-using ::testing::ElementsAre;
 using test::Kind;
 using test::makespan;
 using test::peaks;
 using test::pipeline;
 using test::worst_bubble;
+using ::testing::ElementsAre;
 
 TEST(PipelineOracles, OneForwardOneBackward) {
   EXPECT_DOUBLE_EQ(makespan(pipeline(Kind::one_f_one_b, 4, 8), costs(1, 1, 1)), 33);

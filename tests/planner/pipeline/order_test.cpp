@@ -12,9 +12,9 @@
 namespace moesim {
 namespace {
 
-using ::testing::HasSubstr;
 using test::Kind;
 using test::pipeline;
+using ::testing::HasSubstr;
 
 /// "F0 B0 F1|B0 I2 W2", chunks behind a dot if there are several.
 std::string text(const Timetable& timetable, bool chunks = false) {
