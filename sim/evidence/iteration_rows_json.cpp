@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/evidence/iteration_report.h"
+#include "sim/report/case_report.h"
 #include "sim/report/metrics.h"
 
 namespace moesim {

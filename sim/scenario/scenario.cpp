@@ -9,6 +9,7 @@
 #include "sim/base/data_files.h"
 #include "sim/base/files.h"
 #include "sim/scenario/changes.h"
+#include "sim/scenario/iteration_reader.h"
 #include "sim/scenario/policy_keys.h"
 #include "sim/scenario/require_flags.h"
 #include "sim/scenario/scenario_synth.h"

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/wire.h"
+#include "sim/planner/iteration/planned_step.h"
+#include "sim/planner/iteration/planner.h"
 #include "sim/report/explain_text.h"
 #include "sim/run/backends.h"
 #include "sim/run/explain_case.h"

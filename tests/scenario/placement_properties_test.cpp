@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "sim/plan/text.h"
+#include "sim/trace/memory_step.h"
 #include "tests/scenario/traces.h"
 
 namespace moesim {
