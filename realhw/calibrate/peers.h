@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peers of a GPU across one nesting level of a cluster.
+// The peers of every GPU at each level of a cluster: the GPUs that it exchanges with when that
+// level is calibrated.
 #pragma once
 
 #include <string>
@@ -10,18 +11,21 @@
 
 namespace moesim {
 
-/// The pairs of GPUs that share a group of one level and none of the next: between nodes, inside a
-/// node ...
+/// The peers at one level. Two GPUs are peers if they share a group of this level, but no group of
+/// the next inner level. For example, they are on different nodes, or on the same node.
 struct PeerSets {
-  std::string name;                       // "between nodes", "inside a node"
-  std::vector<std::vector<GpuId>> peers;  // [gpu]; its counterparts in the other groups first
-  int most() const;                       // peers of a GPU
+  /// "between nodes", "inside a node"
+  std::string name;
+  /// The peers of each GPU. First come the GPUs that have its place in the other groups.
+  std::vector<std::vector<GpuId>> peers;
+  /// The largest number of peers that a GPU has.
+  int most() const;
 
-  /// Every GPU sends `bytes` to each of its first `count` peers.
+  /// The traffic if every GPU sends `bytes` to each of its first `count` peers.
   ByteMatrix traffic(int count, Bytes bytes) const;
 };
 
-/// Outermost first; levels across which nobody has a peer are left out.
+/// One set per level, the outermost level first. Leaves out levels at which no GPU has a peer.
 std::vector<PeerSets> peer_sets_of(const Topology& topology);
 
 }  // namespace moesim

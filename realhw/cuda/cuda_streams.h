@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA stream per stream of a plan, marks on them, and what was captured from them.
+// The CUDA streams of a GPU, one for each stream of a plan. You can put marks on them, and capture
+// their work as a graph that is replayed with one launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,15 +13,15 @@
 
 namespace moesim::cuda {
 
-/// Contracts are those of GpuDevice.
+/// GpuDevice states the contracts of these functions.
 class CudaStreams {
  public:
   CudaStreams();
   ~CudaStreams();
   CudaStreams(const CudaStreams&) = delete;
 
-  /// Made when it is first asked for: GPUs have eight queues, and streams that share one wait for
-  /// each other.
+  /// Creates a CUDA stream only when you first use it. A GPU has eight queues, and streams that
+  /// share a queue wait for each other, so there should be no unused ones.
   cudaStream_t operator[](Stream stream);
 
   void make_marks(std::size_t count);
@@ -40,17 +41,22 @@ class CudaStreams {
 
  private:
   struct Mark {
-    cudaEvent_t time = nullptr;   // recorded in every run
-    cudaEvent_t fence = nullptr;  // orders streams; in a captured run it is no more than an edge
+    /// Gets a time in every run, also if the run replays a graph.
+    cudaEvent_t time = nullptr;
+    /// Orders streams. If work is captured, it only becomes an edge of the graph.
+    cudaEvent_t fence = nullptr;
   };
   cudaStream_t origin() const { return streams_[0]; }
 
-  std::array<cudaStream_t, stream_count> streams_{};  // null: not asked for
+  /// Null if the stream has not been used yet.
+  std::array<cudaStream_t, stream_count> streams_{};
   std::vector<Mark> marks_;
-  std::array<cudaEvent_t, stream_count> forks_{};  // of capture
+  /// Let the other streams join a capture when it begins, and the origin wait for them at its end.
+  std::array<cudaEvent_t, stream_count> forks_{};
   std::array<cudaEvent_t, 8> clock_events_{};
-  cudaEvent_t clock_event_ = nullptr;  // the one of them ...
-  Clock::time_point clock_time_;       // ... that happened then
+  /// The one of clock_events_ whose time on the host's clock is known best, and that time.
+  cudaEvent_t clock_event_ = nullptr;
+  Clock::time_point clock_time_;
   bool capturing_ = false;
   cudaGraphExec_t graph_ = nullptr;
 };

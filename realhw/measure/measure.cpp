@@ -8,7 +8,7 @@
 namespace moesim {
 namespace {
 
-/// The sum of what all ranks found.
+/// Adds up the comparisons of all ranks.
 Comparison over_ranks(Job& job, const Comparison& c) {
   const auto sums =
       sums_over_ranks(job, {c.outputs, c.wrong_outputs, c.input_gradients, c.wrong_input_gradients,
@@ -17,7 +17,7 @@ Comparison over_ranks(Job& job, const Comparison& c) {
   return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7], sums[8]};
 }
 
-/// What a step is like however long it takes.
+/// Adds the metrics of a step that do not depend on measured times.
 void add_facts(RunMetrics& metrics, const ExecutableStep& step) {
   metrics.planning += step.planning;
   metrics.loss.dropped += step.dropped_choices;
@@ -48,7 +48,8 @@ MeasuredStep measure_step(Job& job, HardwareBackend& backend, const RealStep& st
   for (int i = 0; i < options.repeats; ++i) {
     result.repeats.push_back(clocks.gather(step.plan, runner->run(false)));
   }
-  // What is timed must compute, too: a replay that does nothing leaves the NaN.
+  // Checks that timed runs compute, too: poison() fills memory with NaN, which a replay that does
+  // nothing would leave there.
   runner->poison();
   runner->run(false);
   compare_all();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files, read and written so that nothing is ever half there.
+// Reads and writes whole files. Other programs never see a half-written file.
 #pragma once
 
 #include <string>
@@ -7,26 +7,29 @@
 
 namespace moesim {
 
-/// Whether a file or folder of this name is there; not if no file can have the name (too long).
+/// Whether a file or folder of this name exists. False if no file can have the name, because it is
+/// too long.
 bool is_there(const std::string& path);
 bool is_folder(const std::string& path);
 
-/// The content of a file. Throws Error when it cannot be read.
+/// Returns the content of a file. Throws Error if it cannot be read.
 std::string read_file(const std::string& path);
 
-/// Writes to a temporary name next to `path`, then renames. Throws Error when that fails.
+/// Writes to a temporary file next to `path`, then renames that file. Throws Error if either fails.
 void write_file(const std::string& path, std::string_view content);
 
-/// Refuses a file that could not be written after a long run: throws Error.
+/// Throws Error if `path` cannot be written. Call it before a long run, which would otherwise
+/// lose its result.
 void check_writable(const std::string& path);
 
-/// XXH3 (128 bits) of some bytes, in hex: the identity of an input in reports.
+/// Returns the XXH3 hash (128 bits) of some bytes in hex. Reports identify inputs by it.
 std::string hash_of(std::string_view content);
 
-/// A file that went into a result.
+/// A file that a result was computed from.
 struct InputFile {
   std::string name;
-  std::string hash;  // of the file with its overrides
+  /// Hash of the content, overrides (--set) included.
+  std::string hash;
 };
 
 }  // namespace moesim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim place: a planner by itself, on loads that are given as JSON. docs/placement.md says what
-// each reads and writes.
+// moesim place: runs one planner on loads from a JSON file. docs/placement.md says what each
+// planner reads and writes.
 #include <fmt/format.h>
 
 #include <memory>
@@ -45,7 +45,7 @@ LoadMatrix load_matrix(const Json& rows) {
   return loads;
 }
 
-/// Figures that the input leaves out are LAER-MoE's.
+/// Reads the parameters of the planner's cost. If the input leaves one out, LAER-MoE's value holds.
 fsep::CostParameters cost_parameters(const Json& input) {
   fsep::CostParameters cost;
   const auto rate = [&](const char* key, BytesPerSecond absent) {
@@ -130,7 +130,8 @@ Json placed_by(const std::string& policy, const Json& input) {
   return place_laer(input, policy != "laer-even", policy != "laer-uneven");
 }
 
-/// The loads themselves, or an oracle's vector that holds them under `input`.
+/// Runs the planner on a file and returns the JSON to print. The file holds the planner's input, or
+/// a test vector with that input under the key `input`.
 std::string place(const std::string& policy, const std::string& file) {
   const Json given = parse_json(read_file(file), {file, 1, "docs/placement.md shows one"});
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim sweep: the scenarios of a grid, their results in a file.
+// moesim sweep: simulates the scenarios of a grid and writes their results to a file.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -25,18 +25,21 @@ namespace {
 struct SweepFlags {
   ScenarioFlags scenario;
   std::string file, shard;
-  std::optional<std::string> slurm = {};  // flags of sbatch
+  /// Flags for sbatch, if --slurm is given.
+  std::optional<std::string> slurm = {};
   int workers = 0;
   bool merge = false, again = false;
 };
 
 std::string sweep_file(const SweepFlags& flags, const SweepGrid& grid) {
   if (!flags.file.empty()) return flags.file;
-  if (grid.file().empty()) return "sweep.sqlite";  // if there are only flags
+  // Without a scenario file, only flags describe the grid.
+  if (grid.file().empty()) return "sweep.sqlite";
   return std::filesystem::path(grid.file()).stem().string() + ".sqlite";
 }
 
-/// "2/16", from 0 on.
+/// Parses "2/16": part 2 of 16 parts, counted from 0. An empty text means all of the sweep. Throws
+/// Error if the text has another form.
 SweepShard shard_of(const std::string& text) {
   SweepShard shard;
   if (text.empty()) return shard;
@@ -73,7 +76,7 @@ void print_end(const SweepEnd& end) {
   if (state(sweep_failed) > 0) fmt::print("#   the same command tries again what failed\n");
 }
 
-/// A sweep without a single result is a mistake in its grid, or in what it reads.
+/// Throws Error if not one scenario has a result, because then the grid or its inputs are wrong.
 void require_results(const SweepEnd& end) {
   if (end.states.contains(sweep_ok) || end.states.empty()) return;
   throw Error(fmt::format("no scenario of {} could be simulated", end.file),
@@ -82,7 +85,8 @@ void require_results(const SweepEnd& end) {
                   : "mend the grid, and remove the file");
 }
 
-/// The file itself if the name is a link: what is kept next to it has its name.
+/// Checks that the file can be written. If its name is a link, returns the file that it leads to,
+/// because part files are named after that file and kept next to it.
 std::string checked_file(const std::string& file) {
   check_writable(file);
   return output_target(file);
@@ -117,7 +121,8 @@ void sweep(const SweepFlags& flags) {
   if (end.again > 0) {
     fmt::print("# {} of other inputs ran again\n", plural(end.again, "scenario"));
   }
-  if (end.file.empty()) return;  // another rank has merged everything
+  // If another rank has merged all results, that rank prints them.
+  if (end.file.empty()) return;
   print_end(end);
   require_results(end);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim topology: looks at a cluster before anything runs on it.
+// moesim topology: shows, checks and draws a cluster before you simulate anything on it.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -51,7 +51,8 @@ std::string halves(const Bisection& b) {
   return fmt::format("bisection, {} | {} {}s", b.first, b.second, b.level);
 }
 
-/// The only value as a number, too.
+/// A range as text. If its least and most values are equal, the cell also has the value as a
+/// number.
 template <class T>
 Cell range_cell(const Span<T>& span) {
   return span.least == span.most ? Cell(span.least) : Cell(range(span));
@@ -101,7 +102,8 @@ Json json_of(const Span<T>& span) {
   return {{"least", span.least.value}, {"most", span.most.value}};
 }
 
-/// Everything that `show` prints; bytes per second, seconds, link counts per direction.
+/// Everything that `show` prints, in bytes per second and seconds. A link counts once for each of
+/// its directions.
 Json summary_json(const TopologyFile& file, const Summary& summary) {
   const Topology& topology = file.topology;
   Json json = {{"name", topology.name()},
@@ -149,7 +151,8 @@ void find_gpu_model(const std::string& model, const std::string& topology) {
   }
 }
 
-/// Reading finds every mistake of the file and every pair without a route.
+/// Reads the topology, which reports mistakes of the file and pairs of GPUs without a route. Then
+/// looks for unknown GPU models and prints warnings.
 void check(const TopologyOptions& options) {
   const TopologyFile file = open_topology(options);
   const Topology& topology = file.topology;

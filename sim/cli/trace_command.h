@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of `moesim trace` that make traces, and what they share with the others.
+// Subcommands of `moesim trace`, and functions that several subcommands use.
 #pragma once
 
 #include <string>
@@ -15,16 +15,16 @@ void add_trace_import(CommandLine& trace);
 void add_trace_serve(CommandLine& trace);
 void add_trace_synth(CommandLine& trace);
 
-/// A trace's folder by its path or name. Throws Error when there is none.
+/// Finds the folder of a trace by its path or name. Throws Error if there is none.
 std::string find_trace(const std::string& name);
 
-/// "A:B" -> {A, B}; throws Error naming the flag.
+/// Parses "A:B" into {A, B}. If the text has another form, throws Error that names the flag.
 std::pair<int, int> pair_of(const std::string& flag, const std::string& text);
 
-/// Values of --layers, each a number or FIRST:COUNT -> model layer numbers.
+/// Parses the values of --layers into model layer numbers. Each value is a number or FIRST:COUNT.
 std::vector<int> layers_of(const std::vector<std::string>& texts);
 
-/// Tells what a new trace folder holds.
+/// Prints what a new trace folder holds.
 void report_written(const std::string& output);
 
 }  // namespace moesim

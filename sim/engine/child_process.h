@@ -7,8 +7,8 @@
 
 namespace moesim {
 
-/// Throws std::runtime_error with the function's message when it throws, and with the child's exit
-/// status or signal when it dies.
+/// Runs `function` in a child process and returns its result. Throws std::runtime_error: if the
+/// function throws, with its message; if the child dies, with its exit status or signal.
 std::string run_in_child(const std::function<std::string()>& function);
 
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a document has all that a report draws of it.
+// Checks that a result document has everything that a report draws.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,8 +7,8 @@
 
 namespace moesim {
 
-/// Throws Error with the file's name for what is not a result of moesim, is of a newer form, or
-/// lacks what the page would draw.
+/// Throws Error, which names `file`, if the document is not a result of moesim, has another format
+/// version than this program knows, or lacks something that the report draws.
 void check_shown(const nlohmann::ordered_json& document, const std::string& file);
 
 }  // namespace moesim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences of a training microbatch: Megatron flattens them as [position][sequence], so that the
-// tokens of several sequences alternate.
+// Separates the sequences of a training microbatch. Megatron flattens them as
+// [position][sequence], so the tokens of several sequences alternate.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,13 @@
 
 namespace moesim {
 
-/// How many sequences alternate, as the choices show: at that lag, and at twice it, tokens choose
-/// more alike than at any lag that is not a multiple of it. 1 if no lag stands out.
+/// Guesses from the choices how many sequences alternate, because neighbours in a sequence choose
+/// similar experts. Returns N if tokens N and 2 N apart share more choices than tokens at any other
+/// distance up to 2 N + 1. Returns 1 if there is no such N.
 int alternating_sequences(const ChoiceTable& ids);
 
-/// One pass per sequence, in place of one whose tokens alternate. Throws Error unless `sequences`
-/// divides the tokens.
+/// Splits a pass whose tokens alternate into one pass per sequence. Throws Error unless `sequences`
+/// divides the number of tokens.
 std::vector<RoutedPass> without_alternation(const RoutedPass& pass, int sequences);
 
 }  // namespace moesim

@@ -13,8 +13,9 @@
 namespace moesim {
 namespace {
 
-/// Tokens whose rows of all layers stay in the cache: a layer of a token-major array is read with
-/// a stride that otherwise fetches each line once per layer.
+/// Tokens that are copied together. In a token-major array, a cache line can hold several layers of
+/// a token. In blocks of this size a line stays in the cache until all its layers are copied;
+/// otherwise it would be fetched again for each layer.
 constexpr std::size_t block = 128;
 
 /// Copies the rows of some tokens of one layer. Returns whether all ids are below `experts`.
@@ -35,7 +36,7 @@ bool copy_rows(const RoutedPass& pass, std::int64_t layer, int top_k,
   return beyond == 0;
 }
 
-/// Calls use(T{}) with the type of the elements.
+/// Calls use(T{}), with T the C++ type of the array's elements, and returns its result.
 template <class Use>
 bool with_type(NpyType type, const Use& use) {
   const bool is_signed = type.kind == 'i';

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which replica serves a choice: (source rank, expert) -> slots, settled once for every dispatch.
+// Says which replica of an expert serves a choice. The table (source rank, expert) -> slots is made
+// once; all dispatches use it.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +11,42 @@
 
 namespace moesim {
 
-/// `count` consecutive choices of one (source rank, expert) that one slot serves.
+/// `count` consecutive choices that one slot serves. They are of one source rank and one expert; a
+/// choice is one of the top-k experts of a token.
 struct Share {
   SlotId slot;
   std::int64_t count = 0;
   bool operator==(const Share&) const = default;
 };
 
-/// The choices of one (source rank, expert), in token order, go to its shares in turn, and after
-/// the last to the first again: exact quotas, round robin (counts of 1) and any other sequence.
+/// The shares of one (source rank, expert). In token order, its choices fill one share after the
+/// other, then begin with the first share again. So you can express exact quotas, and round robin
+/// if every count is 1.
 using Shares = std::vector<Share>;
 
 /// The slots that serve each (source rank, expert) of one layer.
 class Assignment {
  public:
-  /// Every rank uses the replica in its own group of `ep` consecutive ranks (the lowest slot of
-  /// several), else the replica on the lowest slot. Throws Error unless ep divides the GPUs.
+  /// Every rank uses a replica in its own group of `ep` consecutive ranks, or any replica if the
+  /// group has none. If there are several, it uses the one on the lowest slot. Throws Error unless
+  /// ep divides the number of GPUs.
   Assignment(const Placement& placement, int ep);
-  /// From an explicit table [rank][expert] of slots; throws Error when a slot holds another expert.
+  /// Takes an explicit table [rank][expert] of slots. Throws Error if a slot holds another expert.
   Assignment(Placement placement, std::vector<std::vector<SlotId>> slot_of);
-  /// From shares [rank][expert], at least one each, counts > 0; throws Error as above.
+  /// Takes shares [rank][expert]. Throws Error as above, and if a rank has no share for an
+  /// expert, or if a count is below 1.
   Assignment(Placement placement, const std::vector<std::vector<Shares>>& shares);
 
   const Placement& placement() const { return placement_; }
   /// Whether some rank spreads the choices of an expert over several slots.
   bool split() const { return !shares_.empty(); }
-  /// Where the first choice goes; all of them, unless split.
+  /// The slot that serves the first choice, and all others too if the assignment is not split.
   SlotId slot(GpuId source, ExpertId expert) const {
     return slot_of_[source.index()][expert.index()];
   }
   GpuId gpu(GpuId source, ExpertId expert) const { return placement_.gpu_of(slot(source, expert)); }
-  /// GPU per expert for one source rank: experts() entries. For assignments that are not split.
+  /// The GPU that serves each expert for one source rank: placement().experts() entries. Only for
+  /// assignments that are not split.
   const GpuId* gpus(GpuId source) const {
     return gpu_of_.data() + source.index() * static_cast<std::size_t>(placement_.experts());
   }
@@ -50,11 +56,12 @@ class Assignment {
         source.index() * static_cast<std::size_t>(placement_.experts()) + expert.index();
     return {shares_.data() + first_share_[i], first_share_[i + 1] - first_share_[i]};
   }
-  /// The `ranks` ranks from `first` on, renumbered from 0, as are their slots. Throws Error if one
-  /// of them uses a slot of another rank, or an expert has no slot among them.
+  /// The assignment of `ranks` ranks, beginning with `first`. Both ranks and slots are renumbered
+  /// from 0. Throws Error if one of these ranks uses a slot of any other rank, or if an expert has
+  /// no slot on them.
   Assignment part(GpuId first, int ranks) const;
-  /// One assignment after the other: the ranks and slots of each are renumbered to follow those of
-  /// the one before. All have the same experts.
+  /// Joins assignments into one. The ranks and slots of each part are renumbered so that they
+  /// follow those of the part before. All parts must have the same experts.
   static Assignment joined(std::span<const Assignment> parts);
   bool operator==(const Assignment&) const = default;
 
@@ -91,7 +98,8 @@ class AssignmentWalk {
   std::vector<Place> places_;  // [rank][expert], flat; empty unless split
 };
 
-/// Choices per slot when a source rank has `choices` for an expert: adds to slots[slot].
+/// Distributes `choices` of a source rank for an expert: adds to slots[slot] how many of them each
+/// slot serves.
 void add_choices(const Assignment& assignment, GpuId source, ExpertId expert, std::int64_t choices,
                  std::vector<std::int64_t>& slots);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table as text.
+// Lays out one table as text.
 #pragma once
 
 #include <string>
@@ -9,19 +9,20 @@
 
 namespace moesim {
 
-/// How a table fits a terminal.
+/// What a table may use of the terminal: its width and its colors.
 struct TableLayout {
-  int width = 0;  // 0: all columns, nothing wrapped
+  /// Characters per line. 0: shows all columns and wraps nothing.
+  int width = 0;
   bool color = false;
 };
 
-/// The blocks of the table, an empty line between them. `left_out` gets the flags of columns for
-/// which the terminal is too narrow.
+/// Prints the blocks of the table with an empty line between them. If the width is too small for a
+/// column, adds its name, as --columns takes it, to `left_out`.
 std::string laid_out(const Table& table, const TableLayout& layout,
                      std::vector<std::string>& left_out);
 
-/// Lines of at most `width` characters if words allow; what follows the first line of a comment
-/// begins with "#   ".
+/// Breaks lines between words so that they have at most `width` characters, unless one word is
+/// longer. If a line begins with "# ", the lines that continue it begin with "#   ".
 std::string wrapped_lines(const std::string& text, int width);
 
 }  // namespace moesim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds to a result document what reports draw, within a limit.
+// Adds to a result document the data that reports draw, up to a limit of bytes.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,17 +11,19 @@
 
 namespace moesim {
 
-/// A case of the document, at the same place in its list.
+/// A case of the document. The order is that of the document's `cases`.
 struct PicturedCase {
-  std::string group;  // cases that compare with each other
+  /// Cases of one group are compared with each other.
+  std::string group;
   Seconds time;
   const Topology* topology = nullptr;
-  const Pictures* pictures = nullptr;  // null: it has none
+  /// Null if the case has no pictures.
+  const Pictures* pictures = nullptr;
 };
 
 /// Adds `pictures` to cases of the document, `drawings` of their clusters and `expert_loads` of the
-/// trace. Where not all cases fit into a report, those stay that say most: of every group the first
-/// and the fastest, then the slowest, then the others in order.
+/// trace. If not all pictures fit within the limit, cases get theirs in this order: the first and
+/// the fastest of every group, then the slowest of every group, then all others.
 void add_pictures(nlohmann::ordered_json& document, const std::vector<PicturedCase>& cases,
                   const RoutingTrace& trace);
 

@@ -13,7 +13,8 @@
 namespace moesim {
 namespace {
 
-/// What failing GPUs leave may not be a cluster for the scenario.
+/// Runs `action`. The GPUs that --fail leaves may not suit the scenario; then the Error says so and
+/// what you can change.
 template <class Action>
 void with_hint_of_failed(const WhatIf& what, Action action) {
   try {

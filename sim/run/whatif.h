@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moesim whatif: the cases of a scenario on its clusters and on changed ones.
+// moesim whatif: simulates the cases of a scenario on its clusters and on changed clusters.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace moesim {
 
-/// The inputs of a scenario of steps or iterations with every cluster changed. Throws Error for
-/// what a cluster does not have, and if nothing runs on what is left of it.
+/// Opens the inputs of a scenario and applies `what` to every cluster. Throws Error if a cluster
+/// does not have what `what` names, or if the scenario cannot run on what is left of a cluster.
 Inputs open_changed_inputs(const Scenario& scenario, const WhatIf& what);
 
-/// Plans and simulates both, each as `compare` does.
+/// Plans and simulates every case before and after the change, as `compare` does.
 std::vector<WhatIfCase> simulate_whatif(const Scenario& scenario, const Inputs& before,
                                         const Inputs& after, int workers);
 
-/// "--scale nic.bandwidth=1.5 --fail gpu:7"
+/// The changes as flags, such as "--scale nic.bandwidth=1.5 --fail gpu:7".
 std::string text_of(const WhatIf& what);
 
-/// The JSON document (schema: docs/whatif.md).
+/// The JSON document that --json writes. docs/whatif.md has its schema.
 std::string whatif_document(const Scenario& scenario, const Inputs& before, const WhatIf& what,
                             const std::vector<WhatIfCase>& cases, const std::string& version);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of experts between EP groups: what keeps the replicas of a layer's experts equal if the
-// cluster has several EP groups, which train on different tokens.
+// Sums the gradients of experts over EP groups. If a cluster has several EP groups, they train on
+// different tokens; this sum keeps their copies of an expert equal.
 #pragma once
 
 #include <optional>
@@ -10,27 +10,33 @@
 
 namespace moesim {
 
-/// What the holders of the same part of an expert pass round in a ring of all of them.
+/// What GPUs that hold the same part of an expert pass round in a ring.
 struct ExpertRing {
   std::string name;
-  int bytes = 0;  // per parameter
-  int times = 1;  // 2: an all-reduce, 1: a reduce-scatter or an all-gather
+  /// Bytes per parameter.
+  int bytes = 0;
+  /// How often data go round: 2 for an all-reduce, 1 for a reduce-scatter or an all-gather.
+  int times = 1;
 };
 
-/// A ring exchange of a layer's experts among all EP groups of some copies of the layer, which hold
-/// the same experts on GPUs of their own: GPU g of copy c is number c x gpus + g of the traffic.
-/// A ring that spans nodes enters and leaves each of them by all GPUs that it has there, as NCCL's
-/// channels do. One exchange: its latency counts once. Nothing if every part has one holder, or no
-/// bytes. EP groups that hold other parts of the experts' tensors have rings of their own.
+/// A ring exchange of a layer's experts among all EP groups of all copies of the layer.
+/// - `copies` hold the same experts on different GPUs. GPU g of copy c has the number c x gpus + g
+///   in the traffic.
+/// - If a ring spans nodes, it enters and leaves each node by all its GPUs there, as NCCL does.
+/// - It is one exchange, so its latency counts once.
+/// - `sharers`: EP groups that hold different parts of the experts' tensors have separate rings.
+/// - Returns nothing if every part has only one holder, or if `ring` has no bytes.
 std::optional<ParamExchange> expert_ring(const PlacementContext& context,
                                          const std::vector<const LayerDecision*>& copies,
                                          const ExpertRing& ring, const TensorSharers& sharers = {});
 
-/// The sum over all G groups: a ring all-reduce of every part, in which each holder
-/// sends and receives 2 (G - 1) / G of its bytes (Patarasuk & Yuan, JPDC 2009). A reduce-scatter of
-/// gradients with an all-gather of updated weights, as a distributed optimizer has, moves the same.
-/// One exchange: its latency counts once. Nothing if there is one group, if gradients take
-/// no bytes, or if the decision has summed them already.
+/// Sums gradients over all G groups by a ring all-reduce of every part.
+/// - Each holder sends and receives 2 (G - 1) / G of its bytes (Patarasuk & Yuan, JPDC 2009).
+/// - The reduce-scatter of gradients and the all-gather of updated weights in a distributed
+///   optimizer together move as many bytes.
+/// - It is one exchange, so its latency counts once.
+/// - Returns nothing if there is only one group, if gradients have no bytes, or if the decision has
+///   already summed them.
 std::optional<ParamExchange> gradient_sum(const PlacementContext& context,
                                           const LayerDecision& decision);
 
