@@ -63,7 +63,7 @@ TEST(PapersCommand, FlagsOfAUserGiveWhatTheRowSays) {
   const auto& row = papers["tables"][0]["figures"][0];
   const auto& by_flags = run["cases"][0];
   EXPECT_EQ(row["published"], 4.3);
-  EXPECT_DOUBLE_EQ(row["simulated"].get<double>(), by_flags["iteration_s"].get<double>());
+  EXPECT_DOUBLE_EQ(row["simulated"].get<double>(), by_flags["step_s"].get<double>());
   EXPECT_EQ(row["iteration"]["parts_s"], by_flags["parts_s"]);
 }
 
