@@ -27,8 +27,6 @@ BAD_TREE = {
 BREACHES = """\
 sim/base/error.h:3: sim/base may not include sim/model
 sim/cli/main.cpp:2: sim/cli may not include realhw
-sim/run/simulate.cpp:2: sim/run may not include sim/cli
-sim/run/simulate.cpp:3: sim/run may not include sim/flags
 sim/engine/port.cpp:2: sim/engine may not include sim/mechanism
 sim/extra/new.cpp:1: sim/extra is not a known layer
 sim/mechanism/dispatch/flat.cpp:2: sim/mechanism may not include sim/engine
@@ -39,6 +37,8 @@ sim/plan/plan.h:2: sim/plan may not include sim/mechanism
 sim/planner/pipeline/order.cpp:1: sim/planner/pipeline may not include sim/planner
 sim/report/table.cpp:2: only sim/engine may include <simgrid/...>
 sim/report/table.cpp:3: only sim/base may include <yaml-cpp...>
+sim/run/simulate.cpp:2: sim/run may not include sim/cli
+sim/run/simulate.cpp:3: sim/run may not include sim/flags
 sim/trace/reader.h:2: sim/trace may not include sim/topology
 realhw/mpi/run.cpp:3: realhw may not include sim/engine
 """
