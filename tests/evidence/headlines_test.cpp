@@ -107,7 +107,8 @@ TEST(Headlines, WhatIsOutsideOrNotSimulatedIsSaid) {
 TEST(Headlines, AreAskedForBySystemOrScenario) {
   const auto names = [](const std::vector<std::string>& only) {
     std::vector<std::string> found;
-    for (const PaperFigure& f : headlines_of({parsed(claims)}, only)[0].figures) {
+    const auto tables = headlines_of({parsed(claims)}, only);
+    for (const PaperFigure& f : tables[0].figures) {
       found.push_back(f.headline.system);
     }
     return found;
