@@ -260,10 +260,10 @@ void list(ListOptions& options) {
 
 void add_list_command(CommandLine& app) {
   const auto options = std::make_shared<ListOptions>();
-  CommandLine command = app.add_subcommand("list",
-                                           "Lists policies, topologies, transports, models, "
-                                           "software, scenarios, traces, published tables "
-                                           "and importers");
+  CommandLine command =
+      app.add_subcommand("list",
+                         "Lists policies, topologies, transports, models, software, "
+                         "scenarios, traces, papers and importers");
   command.add_option(
       "WHAT", options->what,
       "policies, mechanisms, topologies, transports, models, dense-models, gpus, software, "
