@@ -33,11 +33,18 @@ class HybridEpPlacer final : public Placer {
   }
   bool looks() const override { return false; }
   /// Experts that nobody gathers are as they were.
-  double compression() const override {
-    return decision_ && decision_->gather.empty() ? 1 : options_.compression;
+  double compression() const override { return gathers_none() ? 1 : options_.compression; }
+  std::string forced() const override {
+    if (!gathers_none()) return "";
+    return options_.domains.empty()
+               ? "gathers no experts, because its model finds tokens cheaper to move: it runs as "
+                 "plain expert parallelism"
+               : "gathers no experts, because each of its domains is one rank";
   }
 
  private:
+  bool gathers_none() const { return decision_ && decision_->gather.empty(); }
+
   void check_domains() const {
     const auto& sizes = options_.domains;
     bool fit = sizes.size() == workers_.size();

@@ -44,6 +44,16 @@ struct HybridCase {
     Planner planner(system, topology, model, trace, PlannerOptions{ep, {0}, backward, true});
     return planner.plan(tokens.batch, 0);
   }
+  /// What the placement says of its plans once it has made one.
+  std::string forced(const std::string& options) const {
+    const SystemSpec system = parse_system(
+        "{name: t, source: test, routing: identity, placement: {kind: hybridep, " + options +
+            "}, dispatch: hybridep, schedule: {kind: overlap, gather: step}}",
+        "test");
+    Planner planner(system, topology, model, trace, PlannerOptions{ep, {0}, true, false});
+    planner.plan(tokens.batch, 0);
+    return planner.layer_planner().forced();
+  }
   PlannedStep hybrid(const std::string& options, bool backward = true) const {
     return plan("{kind: hybridep, " + options + "}", "hybridep", backward);
   }

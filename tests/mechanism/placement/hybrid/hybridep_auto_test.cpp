@@ -121,5 +121,14 @@ TEST(HybridEpAuto, IsNearTheBestOfAllDomainsAndNeverWorseThanNone) {
   EXPECT_GE(near, 134) << "of " << all;
 }
 
+TEST(HybridEpDomains, SayIfTheyGatherNothing) {
+  std::vector<int> ids;
+  for (int t = 0; t < 32; ++t) ids.push_back(t % 8);
+  const HybridCase c(2, 4, 8, 1, 4, ids);
+  EXPECT_EQ(c.forced("domains: [1, 1]"),
+            "gathers no experts, because each of its domains is one rank");
+  EXPECT_EQ(c.forced("domains: [2, 4]"), "");
+}
+
 }  // namespace
 }  // namespace moesim
