@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a serving engine runs in one forward pass.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace moesim {
+
+/// Sequences of one pass that are alike.
+struct SequenceStep {
+  std::int64_t context = 0;   // tokens of each in the KV cache before the pass
+  std::int64_t tokens = 1;    // new ones of each: a chunk of a prompt, 1 of decode, 1 + drafts
+  std::int64_t count = 1;     // how many sequences
+  std::int64_t request = -1;  // whose recorded tokens they are; -1: not stated
+  bool operator==(const SequenceStep&) const = default;
+};
+
+/// Prefill, decode and mixed passes differ in their lists only.
+struct ServingBatch {
+  std::vector<std::vector<SequenceStep>> ranks;  // [rank of attention data parallelism]
+  bool operator==(const ServingBatch&) const = default;
+};
+
+}  // namespace moesim
