@@ -3,25 +3,20 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <map>
 #include <numeric>
 #include <stdexcept>
 
 #include "sim/base/cause.h"
-#include "sim/base/processes.h"
 #include "sim/base/stopped_child.h"
 #include "sim/mechanism/unsuitable.h"
 #include "sim/print/progress_line.h"
 #include "sim/print/terminal.h"
+#include "sim/run/worker_pool.h"
 #include "sim/trace/unchanged.h"
 
 namespace moesim {
@@ -41,8 +36,6 @@ struct StepOfJob {
   double step = 0;  // part of one included
   int steps = 0;
 };
-
-bool send(int out, const Message& message) { return write_frame(out, to_bytes(message)); }
 
 /// What a run on a changed trace fails with says nothing of the change.
 std::string run_on_unchanged_files(const WorkerJob<std::string>& job, const JobProgress& progress) {
@@ -79,12 +72,11 @@ void keep_freed_memory() {
 }
 
 /// In the child.
-bool run_job(const WorkerJob<std::string>& job, int out) {
-  hold_back_stop_signals();
+bool run_job(const WorkerJob<std::string>& job, const PoolWork::Tell& tell_bytes) {
   keep_freed_memory();
-  const auto tell = [out](const Message& message) {
+  const auto tell = [&](const Message& message) {
     // Nobody reads: nobody wants the result either.
-    if (!send(out, message)) ::_exit(1);
+    if (!tell_bytes(to_bytes(message))) ::_exit(1);
   };
   const JobProgress progress{[tell](double step, int steps) {
                                tell({Telling::step, to_bytes(StepOfJob{step, steps})});
@@ -92,7 +84,7 @@ bool run_job(const WorkerJob<std::string>& job, int out) {
                              [tell](const std::string& text) {
                                tell({Telling::note, text});
                              }};
-  return send(out, run_to_end(job, progress));
+  return tell_bytes(to_bytes(run_to_end(job, progress)));
 }
 
 /// The first diagnostic says whose they are.
@@ -117,41 +109,31 @@ void throw_failure(const std::string& name, const Message& message) {
   }
 }
 
-struct Worker {
-  std::size_t job = 0;
-  pid_t process = 0;
-  std::string bytes = {};  // of messages that have not arrived as a whole
-  StoppedChild stopped = StoppedChild();
-};
-
 using FinishedBytes = std::function<void(std::size_t job, std::string_view bytes)>;
 
-class Pool {
+/// Every job in a process of its own.
+class JobPool {
  public:
-  Pool(const std::vector<WorkerJob<std::string>>& jobs, int workers, const FinishedBytes& finished)
+  JobPool(const std::vector<WorkerJob<std::string>>& jobs, int workers,
+          const FinishedBytes& finished)
       : jobs_(jobs),
         finished_(finished),
-        most_(static_cast<std::size_t>(std::max(workers, 1))),
         ends_(jobs.size()),
-        done_(jobs.size()) {}
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
-
-  ~Pool() {
-    for (const auto& [pipe, worker] : workers_) {
-      ::kill(worker.process, SIGKILL);
-      wait_for_end(worker.process);
-      ::close(pipe);
-    }
-  }
+        done_(jobs.size()),
+        pool_({.next = [this] { return next_job(); },
+               .run = [this](std::int64_t job,
+                             const PoolWork::Tell& tell) { return run_job(of(job), tell); },
+               .told = [this](std::int64_t job,
+                              const std::string& frame) { return told(job, frame); },
+               .lost = [this](std::int64_t job, const std::string& how) -> bool {
+                 throw std::runtime_error(fmt::format("{}: {}", of(job).name, how));
+               },
+               .workers = std::max(workers, 1),
+               .kept = false}) {}
 
   /// Until all jobs have ended or a signal came, which it returns.
   int run() {
-    std::size_t next = 0;
-    while (signals_.caught() == 0 && (next < jobs_.size() || !workers_.empty())) {
-      while (next < jobs_.size() && workers_.size() < most_) start(next++);
-      wait();
-    }
+    while (signals_.caught() == 0 && !pool_.done()) pool_.wait(stopped_look, signals_.file());
     line_.clear();
     return signals_.caught();
   }
@@ -159,49 +141,27 @@ class Pool {
   const std::vector<Message>& ends() const { return ends_; }
 
  private:
-  void start(std::size_t job) {
-    std::fflush(nullptr);
-    const ChildProcess child = start_child([&](int out) { return run_job(jobs_[job], out); });
-    workers_[child.out] = {job, child.id};
+  const WorkerJob<std::string>& of(std::int64_t job) const {
+    return jobs_[static_cast<std::size_t>(job)];
   }
 
-  void wait() {
-    std::vector<pollfd> polled = {{signals_.file(), POLLIN, 0}};
-    for (const auto& [pipe, worker] : workers_) polled.push_back({pipe, POLLIN, 0});
-    if (::poll(polled.data(), polled.size(), static_cast<int>(stopped_look.count())) < 0 &&
-        errno != EINTR) {
-      throw std::runtime_error("cannot wait for the workers");
-    }
-    for (const pollfd& p : polled) {
-      if (p.revents != 0 && p.fd != signals_.file()) read(p.fd);
-    }
-    for (auto& [pipe, worker] : workers_) {
-      if (!worker.stopped.given_up(worker.process)) continue;
-      throw std::runtime_error(
-          fmt::format("{}: the worker was {}", jobs_[worker.job].name, stopped_reason()));
-    }
+  std::optional<std::int64_t> next_job() {
+    return next_ < std::ssize(jobs_) ? std::optional(next_++) : std::nullopt;
   }
 
-  void read(int pipe) {
-    Worker& worker = workers_.at(pipe);
-    if (!read_more(pipe, worker.bytes)) {
-      const Worker ended = worker;
-      workers_.erase(pipe);
-      ::close(pipe);
-      check_end(ended, wait_for_end(ended.process));
-      return;
+  bool told(std::int64_t job, const std::string& frame) {
+    auto message = from_bytes<Message>(frame);
+    if (message.kind == Telling::step) {
+      show(static_cast<std::size_t>(job), from_bytes<StepOfJob>(message.content));
+      return false;
     }
-    while (const auto frame = next_frame(worker.bytes)) {
-      auto message = from_bytes<Message>(*frame);
-      if (message.kind == Telling::step) {
-        show(worker, from_bytes<StepOfJob>(message.content));
-      } else if (message.kind == Telling::note) {
-        line_.clear();
-        if (!is_quiet()) fmt::print(stderr, "{}: {}\n", jobs_[worker.job].name, message.content);
-      } else {
-        end(worker.job, std::move(message));
-      }
+    if (message.kind == Telling::note) {
+      line_.clear();
+      if (!is_quiet()) fmt::print(stderr, "{}: {}\n", of(job).name, message.content);
+      return false;
     }
+    end(static_cast<std::size_t>(job), std::move(message));
+    return true;
   }
 
   void end(std::size_t job, Message message) {
@@ -213,44 +173,32 @@ class Pool {
     ends_[job] = std::move(message);
   }
 
-  void show(const Worker& worker, const StepOfJob& at) {
-    const double before = done_[worker.job];
-    done_[worker.job] = at.steps > 0 ? at.step / at.steps : 0;
-    steps_ += (done_[worker.job] - before) * at.steps;
+  void show(std::size_t job, const StepOfJob& at) {
+    const double before = done_[job];
+    done_[job] = at.steps > 0 ? at.step / at.steps : 0;
+    steps_ += (done_[job] - before) * at.steps;
     const double all = std::accumulate(done_.begin(), done_.end(), 0.0);
-    line_.show(fmt::format("[{}/{}] {}: step {} of {};", worker.job + 1, jobs_.size(),
-                           jobs_[worker.job].name, static_cast<int>(at.step), at.steps),
+    line_.show(fmt::format("[{}/{}] {}: step {} of {};", job + 1, jobs_.size(), jobs_[job].name,
+                           static_cast<int>(at.step), at.steps),
                all / static_cast<double>(jobs_.size()), steps_, "steps");
-  }
-
-  void check_end(const Worker& worker, int status) const {
-    const std::string& name = jobs_[worker.job].name;
-    if (WIFSIGNALED(status)) {
-      throw std::runtime_error(fmt::format(
-          "{}: worker killed by signal {}{}", name, WTERMSIG(status),
-          WTERMSIG(status) == SIGKILL ? ", as the kernel does when memory runs out" : ""));
-    }
-    if (WEXITSTATUS(status) != 0 || ends_[worker.job].kind == Telling::step) {
-      throw std::runtime_error(fmt::format("{}: worker ended without a result", name));
-    }
   }
 
   const std::vector<WorkerJob<std::string>>& jobs_;
   const FinishedBytes& finished_;
   const StopSignals signals_;
-  std::size_t most_;
-  std::vector<Message> ends_;      // by job; a step if there is none yet
-  std::map<int, Worker> workers_;  // by pipe
-  std::vector<double> done_;       // [job] its part
-  double steps_ = 0;               // of all jobs
+  std::int64_t next_ = 0;      // to be handed out
+  std::vector<Message> ends_;  // by job; a step if there is none yet
+  std::vector<double> done_;   // [job] its part
+  double steps_ = 0;           // of all jobs
   ProgressLine line_;
+  WorkerPool pool_;
 };
 
 }  // namespace
 
 int run_byte_jobs(const std::vector<WorkerJob<std::string>>& jobs, int workers,
                   const FinishedBytes& finished) {
-  Pool pool(jobs, workers, finished);
+  JobPool pool(jobs, workers, finished);
   const int signal = pool.run();
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     throw_failure(jobs[job].name, pool.ends()[job]);

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "sim/print/progress_line.h"
-#include "sim/sweep/worker_pool.h"
+#include "sim/sweep/unit_pool.h"
 
 namespace moesim {
 namespace {
@@ -99,7 +99,7 @@ double Candidates::time(std::int64_t id) const {
 void Candidates::run(const std::vector<std::int64_t>& ids) {
   ListedClaims claims(ids);
   const int workers = static_cast<int>(std::min<std::int64_t>(options_.workers, std::ssize(ids)));
-  WorkerPool pool({claims, [](std::int64_t) { return true; }, runner_, workers});
+  UnitPool pool({claims, [](std::int64_t) { return true; }, runner_, workers});
   ProgressLine line;
   std::int64_t done = 0;
   while (!pool.done()) {

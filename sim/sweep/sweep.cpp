@@ -13,7 +13,7 @@
 #include "sim/print/terminal.h"
 #include "sim/sweep/parts.h"
 #include "sim/sweep/stale.h"
-#include "sim/sweep/worker_pool.h"
+#include "sim/sweep/unit_pool.h"
 
 namespace moesim {
 namespace {
@@ -173,7 +173,7 @@ class Sweep {
     }
   }
 
-  double part_done(const WorkerPool& pool) const {
+  double part_done(const UnitPool& pool) const {
     if (options_.launch) {
       return static_cast<double>(pool.reached()) / static_cast<double>(grid_.units());
     }
@@ -187,7 +187,7 @@ class Sweep {
     const auto wanted = [this](std::int64_t unit) { return of_shard(unit) && !is_done(unit); };
     const auto left = (wanted_ - before_ + grid_.unit_size() - 1) / grid_.unit_size();
     const int workers = static_cast<int>(std::min<std::int64_t>(options_.workers, left));
-    WorkerPool pool({*claims, wanted, runner_, workers});
+    UnitPool pool({*claims, wanted, runner_, workers});
     SweepProgress progress;
     while (!pool.done()) {
       const auto rows = pool.wait();

@@ -30,9 +30,10 @@ TEST(Interrupt, AKilledWorkerFailsTheRun) {
   ASSERT_EQ(::kill(worker, SIGKILL), 0);
   const Outcome outcome = run.wait();
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_EQ(outcome.err,
-            "moesim: the run failed: two-by-two megatron port: worker killed by signal 9, as the "
-            "kernel does when memory runs out\n");
+  EXPECT_EQ(
+      outcome.err,
+      "moesim: the run failed: two-by-two megatron port: the worker was killed by signal 9, as "
+      "the kernel does if memory runs out\n");
   EXPECT_EQ(outcome.out, "");
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }

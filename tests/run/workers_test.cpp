@@ -2,6 +2,7 @@
 // Values, errors and deaths of workers as the parent sees them.
 #include "sim/run/workers.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
@@ -219,8 +220,7 @@ TEST(Workers, ThatAreKilledEndTheOthers) {
         run_jobs(std::vector{endless, killed_job("short", 20)}, 2);
       },
       ThrowsMessage<std::runtime_error>(
-          "short: worker killed by signal 9, as the kernel does when memory "
-          "runs out"));
+          "short: the worker was killed by signal 9, as the kernel does if memory runs out"));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
@@ -230,7 +230,8 @@ TEST(Workers, ThatEndBeforeTheyAreThroughAreNoticed) {
   for (const int status : {0, 3}) {
     const auto ending = job_that("early", [status]() -> Answer { ::_exit(status); });
     EXPECT_THAT([&] { run_jobs(std::vector{ending}, 1); },
-                ThrowsMessage<std::runtime_error>("early: worker ended without a result"));
+                ThrowsMessage<std::runtime_error>(fmt::format(
+                    "early: the worker ended with status {} and without a result", status)));
   }
 }
 

@@ -149,7 +149,7 @@ class SweepCommand(unittest.TestCase):
         found = rows_of(self.folder / "killed.sqlite")
         self.assertEqual(sorted(found), sorted(rows))
         for number, row in found.items():
-            self.assertTrue(row == rows[number] or "killed by signal 9, twice" in row["reason"])
+            self.assertTrue(row == rows[number] or "twice: the worker was killed by signal 9" in row["reason"])
 
     def test_interrupted_sweep_says_how_to_go_on(self):
         self.grid.write_text(GRID.replace("[1, 2, 3, 4]", str(list(range(1, 33)))), encoding="utf-8")

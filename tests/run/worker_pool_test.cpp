@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces of work among child processes: each ends once, whoever dies.
+#include "sim/run/worker_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <map>
+#include <set>
+
+namespace moesim {
+namespace {
+
+constexpr std::int64_t pieces = 40;
+
+struct Ended {
+  std::map<std::int64_t, int> frames;     // by piece
+  std::multiset<std::int64_t> lost;       // pieces whose worker died
+  std::set<std::string> processes, hows;  // who ran pieces; how workers died
+};
+
+/// Every piece tells its process twice; number 7 and its worker die so many times.
+Ended run_all(int workers, bool kept, std::size_t deaths) {
+  Ended ended;
+  std::int64_t next = 0;
+  int deadly[2];
+  if (::pipe(deadly) != 0) return ended;
+  for (std::size_t i = 0; i < deaths; ++i) EXPECT_EQ(::write(deadly[1], "x", 1), 1);
+  ::close(deadly[1]);
+  const auto run = [&](std::int64_t piece, const PoolWork::Tell& tell) {
+    char death = 0;
+    if (piece == 7 && ::read(deadly[0], &death, 1) == 1) ::raise(SIGKILL);
+    const std::string process = std::to_string(::getpid());
+    return tell(process) && tell(process);
+  };
+  const auto told = [&](std::int64_t piece, const std::string& frame) {
+    ended.processes.insert(frame);
+    return ++ended.frames[piece] == 2;
+  };
+  const auto lost = [&](std::int64_t piece, const std::string& how) {
+    ended.hows.insert(how);
+    return ended.lost.insert(piece), ended.lost.count(piece) < 2;
+  };
+  WorkerPool pool({.next = [&] { return next < pieces ? std::optional(next++) : std::nullopt; },
+                   .run = run,
+                   .told = told,
+                   .lost = lost,
+                   .workers = workers,
+                   .kept = kept});
+  while (!pool.done()) pool.wait(std::chrono::milliseconds(200));
+  ::close(deadly[0]);
+  return ended;
+}
+
+TEST(WorkerPool, EndsEveryPieceOnce) {
+  for (const bool kept : {true, false}) {
+    for (const int workers : {1, 3, 60}) {
+      const Ended ended = run_all(workers, kept, 0);
+      ASSERT_EQ(ended.frames.size(), static_cast<std::size_t>(pieces));
+      for (const auto& [piece, frames] : ended.frames) EXPECT_EQ(frames, 2) << piece;
+      EXPECT_THAT(ended.lost, testing::IsEmpty());
+      const std::size_t processes = ended.processes.size();
+      EXPECT_LE(processes, static_cast<std::size_t>(kept ? workers : pieces));
+      EXPECT_GE(processes, static_cast<std::size_t>(kept ? 1 : pieces));
+    }
+  }
+}
+
+TEST(WorkerPool, GivesAPieceToAnotherWorkerIfItsOwnDies) {
+  for (const bool kept : {true, false}) {
+    const Ended once = run_all(2, kept, 1);
+    EXPECT_EQ(once.frames.size(), static_cast<std::size_t>(pieces));
+    EXPECT_THAT(once.lost, testing::ElementsAre(7));
+    const Ended twice = run_all(2, kept, 2);
+    EXPECT_EQ(twice.frames.size(), static_cast<std::size_t>(pieces) - 1);
+    EXPECT_EQ(twice.frames.count(7), 0u);
+    EXPECT_THAT(twice.lost, testing::ElementsAre(7, 7));
+    EXPECT_THAT(twice.hows, testing::ElementsAre("the worker was killed by signal 9, as the kernel "
+                                                 "does if memory runs out"));
+  }
+}
+
+TEST(WorkerPool, OfNothingEndsAtOnce) {
+  WorkerPool pool({.next = [] { return std::optional<std::int64_t>(); },
+                   .run = [](std::int64_t, const PoolWork::Tell&) { return true; },
+                   .told = [](std::int64_t, const std::string&) { return true; },
+                   .lost = [](std::int64_t, const std::string&) { return false; }});
+  pool.wait(std::chrono::hours(1));
+  EXPECT_TRUE(pool.done());
+}
+
+}  // namespace
+}  // namespace moesim
