@@ -30,6 +30,7 @@ class Row:
     side: float    # bytes of memory-bound work with them
     seconds: float
     flop: float
+    less: list = field(default_factory=list)  # kernels whose time was taken off, launches too
 
 
 @dataclass
@@ -96,13 +97,17 @@ def attention(queries, attended, heads, kv_heads, qk, v, size):
 def seconds(fit, p, row):
     peak = fit.gpu.peak[fit.type] * p["efficiency"]
     bandwidth = fit.gpu.bandwidth * p["memory"]
-    total = p["launch"] * 1e-6 + row.side / bandwidth
-    for flop, moved in row.kernels:
-        compute, memory = flop(p) / peak, moved / bandwidth
+
+    def time(kernel):
+        flop, moved = kernel
+        compute, memory = flop(p) / peak, (moved(p) if callable(moved) else moved) / bandwidth
         longer = max(compute, memory)
         ratio = min(compute, memory) / longer
-        total += longer * (1 + ratio ** p["sharpness"]) ** (1 / p["sharpness"])
-    return total
+        return longer * (1 + ratio ** p["sharpness"]) ** (1 / p["sharpness"])
+
+    launch = 0 if row.less else p["launch"] * 1e-6
+    total = launch + row.side / bandwidth + sum(time(kernel) for kernel in row.kernels)
+    return total - sum(time(kernel) for kernel in row.less) if row.less else total
 
 
 # Tables.
@@ -321,7 +326,8 @@ def percentile(values, part):
 
 def print_errors(fit, p, rows, title):
     errors = [(row.flop, seconds(fit, p, row) / row.seconds - 1) for row in rows]
-    decades = [(10.0 ** d, 10.0 ** (d + 1)) for d in range(8, 15)]
+    first = min(8, decade(fit.least_flop))
+    decades = [(10.0 ** d, 10.0 ** (d + 1)) for d in range(first, 15)]
     for low, high in [*decades, (fit.least_flop, math.inf)]:
         some = [e for flop, e in errors if low <= flop < high]
         if len(some) < 5:

@@ -68,5 +68,28 @@ class FitKernels(unittest.TestCase):
         self.assertTrue(err.startswith("fit_kernels.py: no fit 'a100 atention'\nhint: one of a100 gemm, "), err)
 
 
+class FitServingKernels(unittest.TestCase):
+    def test_finds_what_made_the_table(self):
+        """Decode at 0.9 of H100's bandwidth, with 100 keys of every sequence besides, and 10 us."""
+        lines = ["batch_size,num_heads,num_key_value_heads,head_dim,kv_cache_dtype,step,window_size,latency"]
+        for batch in (1, 4, 16, 64, 256):
+            for step in (15, 63, 255, 1023, 4095, 16383):
+                for kv_heads in (1, 2, 4, 8):
+                    moved = 2 * (batch * (step + 1 + 100) * kv_heads * 256 + batch * 8 * 256)
+                    latency = 1e3 * (10e-6 + moved / (0.9 * 3.35e12))
+                    lines.append(f"{batch},8,{kv_heads},128,bfloat16,{step},0,{latency!r}")
+        with tempfile.TemporaryDirectory() as folder:
+            tables = Path(folder) / "aiconfigurator"
+            tables.mkdir()
+            (tables / "generation_attention_h100_sxm_vllm0.24.0.csv").write_text("\n".join(lines) + "\n")
+            done = subprocess.run([sys.executable, ROOT / "scripts/fit_serving_kernels.py", folder, "h100 decode"],
+                                  capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        values = {name: float(value) for name, value in re.findall(r"(\w+): ([0-9.e+-]+)", done.stdout.splitlines()[0])}
+        self.assertAlmostEqual(values["memory"], 0.9, delta=0.02)
+        self.assertAlmostEqual(values["launch"], 10, delta=0.5)
+        self.assertAlmostEqual(values["half_keys"], 100, delta=15)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,6 +5,7 @@ namespace moesim {
 namespace {
 
 constexpr int gradient_bytes = 4;  // main gradients are fp32
+constexpr int sampled_bytes = 4;   // a logit from which one draws
 constexpr int gate_bytes = 9;  // per token and expert: logit and weight in fp32, and whether chosen
 
 BlockSteps embedding_steps(const MoeModel& model, StepList& list) {
@@ -74,6 +75,22 @@ BlockSteps head_steps(const MoeModel& model, StepList& list) {
   return list.take();
 }
 
+/// Logits of the tokens that continue, and the kernel that samples from them: it reads them in fp32
+/// for their maximum and sum, and to draw.
+BlockSteps served_head_steps(const MoeModel& model, const BlockShard& shard) {
+  BlockShard rows = shard;
+  rows.tokens = shard.served->head_tokens();
+  StepList list(model, rows), all(model, shard);
+  const std::int64_t words = list.split(model.vocabulary);
+  const std::int64_t logits = words * sampled_bytes / list.element();
+  all.norm(OpKind::norm, all.own(), model.hidden, {});
+  list.linear(OpKind::head, list.all(), words, model.hidden, {});
+  list.memory(OpKind::loss, list.all(), {2 * logits, logits, 0, 0}, {});
+  BlockSteps steps = all.take();
+  for (BlockStep& step : list.take().steps) steps.steps.push_back(std::move(step));
+  return steps;
+}
+
 }  // namespace
 
 void StepList::linear(OpKind kind, std::int64_t rows, std::int64_t n, std::int64_t k,
@@ -92,11 +109,13 @@ void StepList::memory(OpKind kind, std::int64_t rows, const Widths& widths,
 }
 
 void StepList::residual(std::int64_t hidden, const Recompute& again_by) {
+  if (serves_) return;
   memory(OpKind::norm, own_, {2 * hidden, hidden, 2 * hidden, hidden}, again_by);
 }
 
 void StepList::norm(OpKind kind, std::int64_t rows, std::int64_t width, const Recompute& again_by) {
-  memory(kind, rows, {width, width, 2 * width, width}, again_by);
+  const std::int64_t stream = serves_ && kind == OpKind::norm ? width : 0;
+  memory(kind, rows, {width + stream, width + stream, 2 * width, width}, again_by);
 }
 
 bool starts(const MoeModel& model, int layer) { return layer == 0 || layer >= model.layers; }
@@ -108,10 +127,18 @@ BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const Blo
     case BlockKind::embedding:
       return embedding_steps(model, list);
     case BlockKind::attention:
-      add_attention(list, model, layer, shard);
+      if (shard.served) {
+        add_served_attention(list, model, layer, shard);
+      } else {
+        add_attention(list, model, layer, shard);
+      }
       return list.take();
     case BlockKind::mamba:
-      add_mamba(list, model, layer);
+      if (shard.served) {
+        add_served_mamba(list, model, *shard.served);
+      } else {
+        add_mamba(list, model, layer);
+      }
       return list.take();
     case BlockKind::dense_ffn:
       return dense_steps(model, list);
@@ -120,7 +147,7 @@ BlockSteps steps_of(const MoeModel& model, int layer, BlockKind block, const Blo
     case BlockKind::mtp:
       return mtp_steps(model, list);
     case BlockKind::head:
-      return head_steps(model, list);
+      return shard.served ? served_head_steps(model, shard) : head_steps(model, list);
   }
   return {};
 }

@@ -38,7 +38,8 @@ class StepList {
         own_(shard.own_tokens()),
         tp_(shard.tp),
         element_(size_of(model.activations)),
-        gemm_type_(shard.gemm_type) {}
+        gemm_type_(shard.gemm_type),
+        serves_(shard.served.has_value()) {}
 
   std::int64_t all() const { return all_; }  // rows between gather and scatter of the group
   std::int64_t own() const { return own_; }  // rows outside
@@ -53,7 +54,8 @@ class StepList {
   };
   void memory(OpKind kind, std::int64_t rows, const Widths& widths, const Recompute& again_by);
   void step(BlockStep step) { result_.steps.push_back(std::move(step)); }
-  /// Adds what the block before left to the residual stream; its gradient adds both branches'.
+  /// Adds what the block before left to the residual stream; its gradient adds both branches'. A
+  /// serving engine adds in the kernel of the norm that follows.
   void residual(std::int64_t hidden, const Recompute& again_by);
   void norm(OpKind kind, std::int64_t rows, std::int64_t width, const Recompute& again_by);
 
@@ -75,9 +77,14 @@ class StepList {
   std::int64_t all_, own_;
   int tp_, element_;
   DataType gemm_type_;
+  bool serves_;
   BlockSteps result_;
 };
 
+/// The attention of a serving pass: fused norms and a cache; no backward pass.
+void add_served_attention(StepList& list, const MoeModel& model, int layer,
+                          const BlockShard& shard);
+void add_served_mamba(StepList& list, const MoeModel& model, const ServedTokens& served);
 void add_attention(StepList& list, const MoeModel& model, int layer, const BlockShard& shard);
 void add_mamba(StepList& list, const MoeModel& model, int layer);
 /// Whether a layer is the first behind an embedding or a projection: no block left it a sum to add.

@@ -48,6 +48,12 @@ std::int64_t BlockShard::own_tokens() const {
   return sequence_parallel ? (tokens + tp - 1) / tp : tokens;
 }
 
+BlockShard serving_shard(ServedTokens served, int tp, DataType gemm_type) {
+  BlockShard shard{served.tokens(), 0, tp, false, gemm_type, {}};
+  shard.served = std::move(served);
+  return shard;
+}
+
 std::vector<BlockKernel> forward_kernels(const MoeModel& model, int layer, BlockKind block,
                                          const BlockShard& shard) {
   const auto steps = steps_of(model, layer, block, shard).steps;

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/model/kernel.h"
 #include "sim/model/op_kind.h"
 #include "sim/model/parameters.h"
 #include "sim/model/recompute.h"
+#include "sim/model/served_tokens.h"
 
 namespace moesim {
 
@@ -25,7 +27,8 @@ struct BlockShard {
   std::int64_t attended = 0;      // mean keys per query under the causal mask, (sequence + 1) / 2
   int tp = 1;                     // tensor-parallel GPUs
   bool sequence_parallel = true;  // norms and residuals of tokens / tp on each of them
-  DataType gemm_type = DataType::bf16;  // of GEMMs and of the rows that they keep
+  DataType gemm_type = DataType::bf16;      // of GEMMs and of the rows that they keep
+  std::optional<ServedTokens> served = {};  // a pass of serving: forward kernels only
 
   std::int64_t own_tokens() const;  // that norms and residuals work on
 };
@@ -34,6 +37,9 @@ struct BlockKernel {
   OpKind kind = OpKind::other;
   Kernel kernel;
 };
+
+/// The shard of a serving pass: its tokens, without sequence parallelism.
+BlockShard serving_shard(ServedTokens served, int tp, DataType gemm_type);
 
 // In launch order. `layer` is a number of the model, from 0; multi-token-prediction layers continue
 // from model.layers. The wgrad of a GEMM has the shape of its dgrad: rows, then the weights turned.

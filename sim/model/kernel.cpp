@@ -38,16 +38,23 @@ struct TrafficOf {
   Bytes operator()(const FusedAttention& attention) const {
     if (attention.attended == 0) return Bytes(0);
     const AttentionHeads& shape = attention.shape;
-    const std::int64_t width =
-        (std::int64_t{shape.heads} + shape.kv_heads) * (shape.qk_width + shape.v_width);
+    const std::int64_t widths = shape.qk_width + shape.v_width;
+    const std::int64_t key = shape.kv_heads * (shape.latent ? shape.qk_width : widths);
+    const std::int64_t keys = attention.keys > 0 ? attention.keys : attention.queries;
     const int operands = shape.pass == Pass::forward ? 1 : 2;
-    return Bytes(attention.queries * width * operands * size_of(shape.type));
+    const std::int64_t elements = attention.queries * shape.heads * widths + keys * key;
+    return Bytes(elements * operands * size_of(shape.type));
   }
   Bytes operator()(const MemoryBound& kernel) const { return kernel.read + kernel.written; }
   Bytes operator()(const HostWork&) const { return Bytes(0); }
 };
 
 }  // namespace
+
+double FusedAttention::queries_per_key() const {
+  const double read = static_cast<double>(keys > 0 ? keys : queries);
+  return static_cast<double>(queries) * static_cast<double>(attended) / read;
+}
 
 Flops flops_of(const Kernel& kernel) { return std::visit(FlopsOf(), kernel); }
 

@@ -32,18 +32,31 @@ struct AttentionHeads {
   int v_width = 0;   // per head, of a value
   DataType type = DataType::bf16;
   Pass pass = Pass::forward;
+  /// Values are the first v_width elements of the keys: MLA in its absorbed form (arXiv 2405.04434,
+  /// section 2.1), whose one key per token is its latent vector and the part with the position.
+  bool latent = false;
   bool operator==(const AttentionHeads&) const = default;
 };
+
+/// New tokens of a sequence from which serving engines attend by kernels of prefill.
+inline constexpr int most_decode_tokens = 16;
 
 /// Scores, softmax and weighted values in one kernel that stores no scores (FlashAttention, arXiv
 /// 2205.14135). Forward: two products of `attended` columns per query and head, flop = 2 x queries
 /// x attended x heads x (qk_width + v_width). Backward: five, because it computes the scores again:
 /// 2 x queries x attended x heads x (3 qk_width + 2 v_width); all that the forward reads or writes
-/// is read, and a gradient of it read or written.
+/// is read, and a gradient of it read or written. Serving: keys of earlier tokens are in a cache of
+/// the same type, and each is read once for all queries of its sequence.
 struct FusedAttention {
   std::int64_t queries = 0;   // tokens, of all sequences together
   std::int64_t attended = 0;  // keys per query, masked ones left out: their mean over the queries
   AttentionHeads shape;
+  std::int64_t keys = 0;  // tokens whose keys and values are read; 0: as many as queries
+
+  /// Queries that read one key: 1 for decode, 1 + drafts if it verifies drafts, else many.
+  double queries_per_key() const;
+  /// Whether it is a kernel of decode: these are bound by reading the cache, and have other tiles.
+  bool is_decode() const { return keys > 0 && queries_per_key() < most_decode_tokens; }
   bool operator==(const FusedAttention&) const = default;
 };
 

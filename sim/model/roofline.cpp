@@ -39,6 +39,16 @@ Flops with_losses(const Roofline& roofline, const Kernel& kernel, const OpType& 
   return with_losses(roofline, std::get<FusedAttention>(kernel));
 }
 
+/// Bytes of keys in vain: each sequence of a decode reads whole tiles.
+Bytes in_vain(const Roofline& roofline, const Kernel& kernel) {
+  const auto* attention = std::get_if<FusedAttention>(&kernel);
+  if (attention == nullptr || !attention->is_decode()) return Bytes(0);
+  FusedAttention no_queries = *attention;
+  no_queries.queries = 0;
+  return Bytes(std::llround(static_cast<double>(memory_traffic_of(no_queries).value) *
+                            roofline.half_keys / static_cast<double>(attention->attended)));
+}
+
 Seconds together(Seconds compute, Seconds memory, double sharpness) {
   const Seconds longer = std::max(compute, memory);
   if (std::isinf(sharpness)) return longer;
@@ -53,7 +63,7 @@ KernelTime Roofline::time(const Kernel& kernel, const OpType& op, FlopsPerSecond
   KernelTime time;
   time.launch = launch;
   time.compute = with_losses(*this, kernel, op) / (peak * efficiency);
-  time.memory = (memory_traffic_of(kernel) + more) / (bandwidth * memory);
+  time.memory = (memory_traffic_of(kernel) + in_vain(*this, kernel) + more) / (bandwidth * memory);
   time.total = launch + together(time.compute, time.memory, sharpness);
   return time;
 }
@@ -64,7 +74,13 @@ const Roofline* FittedKernels::find(const Kernel& kernel) const {
     return found == fitted.end() ? nullptr : &found->second;
   };
   if (const auto* attending = std::get_if<FusedAttention>(&kernel)) {
-    return in(attention, attending->shape.type);
+    const Roofline* own = nullptr;
+    if (attending->shape.latent) {
+      own = in(latent_decode, attending->shape.type);
+    } else if (attending->is_decode()) {
+      own = in(decode, attending->shape.type);
+    }
+    return own != nullptr ? own : in(attention, attending->shape.type);
   }
   const auto* gemms = std::get_if<GroupedGemm>(&kernel);
   if (gemms == nullptr) return nullptr;

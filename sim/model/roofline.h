@@ -34,7 +34,7 @@ struct Roofline {
   double group_rows = 0;  // that each group with rows computes besides, if there are many
   double wgrad = 1;       // efficiency of weight gradients / of other products
   // Attention:
-  double half_keys = 0;   // by the keys per query
+  double half_keys = 0;   // by the keys per query; decode reads more of them as well
   double half_width = 0;  // by the mean of both widths per head
   double uneven = 1;      // efficiency if queries and values differ in width (MLA) / elsewhere
   double backward = 1;    // efficiency of the backward pass / of the forward pass
@@ -51,6 +51,8 @@ struct FittedKernels {
   ByType gemm;          // of one group, and of many if there is no other
   ByType grouped_gemm;  // of several groups
   ByType attention;
+  ByType decode;         // attention of few queries per sequence to keys in a cache
+  ByType latent_decode;  // the same with latent keys (MLA)
 
   /// Null if nothing was fitted.
   const Roofline* find(const Kernel& kernel) const;

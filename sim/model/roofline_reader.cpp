@@ -48,13 +48,15 @@ FittedKernels read_fitted_kernels(const YamlMap& map) {
   };
   fitted.gemm = read_by_type(kinds, "gemm", gemm);
   fitted.grouped_gemm = read_by_type(kinds, "grouped_gemm", gemm);
-  fitted.attention =
-      read_by_type(kinds, "attention", [](const YamlMap& fields, Roofline& roofline) {
-        roofline.half_keys = fields.number("half_keys", lengths, 0);
-        roofline.half_width = fields.number("half_width", lengths, 0);
-        roofline.uneven = fields.number("uneven", efficiencies, 1);
-        roofline.backward = fields.number("backward", efficiencies, 1);
-      });
+  const auto attention = [](const YamlMap& fields, Roofline& roofline) {
+    roofline.half_keys = fields.number("half_keys", lengths, 0);
+    roofline.half_width = fields.number("half_width", lengths, 0);
+    roofline.uneven = fields.number("uneven", efficiencies, 1);
+    roofline.backward = fields.number("backward", efficiencies, 1);
+  };
+  fitted.attention = read_by_type(kinds, "attention", attention);
+  fitted.decode = read_by_type(kinds, "decode", attention);
+  fitted.latent_decode = read_by_type(kinds, "latent_decode", attention);
   return fitted;
 }
 

@@ -119,8 +119,14 @@ class Checker {
 
   void check_attention(const FusedAttention& attention) {
     const AttentionHeads& shape = attention.shape;
-    if (attention.queries < 0 || attention.attended < 0) {
+    if (attention.queries < 0 || attention.attended < 0 || attention.keys < 0) {
       mistake(": attention of fewer than 0 queries or keys");
+    }
+    if (attention.keys > 0 && shape.pass == Pass::backward) {
+      mistake(": the backward pass of attention has no keys in a cache");
+    }
+    if (shape.latent && (shape.kv_heads != 1 || shape.v_width > shape.qk_width)) {
+      mistake(": latent keys have one head and values that are a part of them");
     }
     if (shape.qk_width < 1 || shape.v_width < 1) {
       mistake(fmt::format(": attention needs widths above 0, not {} and {}", shape.qk_width,

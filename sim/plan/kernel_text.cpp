@@ -33,12 +33,19 @@ std::string each_size(const Kernels& kernels, Size size) {
 }
 
 std::string attention_text(const Kernels& kernels, const AttentionHeads& shape) {
-  return fmt::format(
+  const bool cached = std::ranges::any_of(
+      kernels.each(), [](const Kernel& k) { return std::get<FusedAttention>(k).keys != 0; });
+  std::string text = fmt::format(
       "attention {} {} queries {} attended {} heads {} kv-heads {} qk {} v {}", name_of(shape.type),
       name_of(shape.pass),
       each_size<FusedAttention>(kernels, [](const FusedAttention& k) { return k.queries; }),
       each_size<FusedAttention>(kernels, [](const FusedAttention& k) { return k.attended; }),
       shape.heads, shape.kv_heads, shape.qk_width, shape.v_width);
+  if (cached) {
+    text += " keys " +
+            each_size<FusedAttention>(kernels, [](const FusedAttention& k) { return k.keys; });
+  }
+  return text + (shape.latent ? " latent" : "");
 }
 
 DataType read_type(LineReader& reader) {
@@ -122,9 +129,17 @@ std::vector<Kernel> read_attention(LineReader& reader, std::size_t members) {
   shape.kv_heads = number("kv-heads");
   shape.qk_width = number("qk");
   shape.v_width = number("v");
-  return pairs(queries, attended, [&](std::int64_t q, std::int64_t a) {
-    return FusedAttention{q, a, shape};
-  });
+  const auto keys = reader.accept("keys") ? read_sizes(reader, "keys in the cache", members)
+                                          : std::vector<std::int64_t>{0};
+  shape.latent = reader.accept("latent");
+  const auto of = [](const std::vector<std::int64_t>& sizes, std::size_t i) {
+    return sizes.size() == 1 ? sizes[0] : sizes[i];
+  };
+  std::vector<Kernel> each;
+  for (std::size_t i = 0; i < std::max({queries.size(), attended.size(), keys.size()}); ++i) {
+    each.emplace_back(FusedAttention{of(queries, i), of(attended, i), shape, of(keys, i)});
+  }
+  return each;
 }
 
 }  // namespace

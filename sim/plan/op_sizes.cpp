@@ -21,7 +21,8 @@ struct SizeOf {
     const AttentionHeads& shape = attention.shape;
     const double width =
         (real(shape.heads) + shape.kv_heads) * (real(shape.qk_width) + shape.v_width);
-    return (2 * real(attention.queries) * width + real(attention.attended)) * size_of(shape.type);
+    const double rows = real(attention.queries) + real(attention.keys);
+    return (2 * rows * width + real(attention.attended)) * size_of(shape.type);
   }
   double operator()(const MemoryBound& kernel) const {
     return real(kernel.read.value) + real(kernel.written.value);

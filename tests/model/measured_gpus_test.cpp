@@ -102,5 +102,39 @@ TEST(MeasuredGpus, AttendAsFastAsFlashAttention) {
   EXPECT_LT(tflops("a100-measured", causal(16384, Pass::backward)), 0.63 * 312);
 }
 
+double microseconds(const std::string& gpu, const FusedAttention& attention) {
+  const GpuModel model = read_gpu_model(data_file("models/gpu", gpu));
+  return model.time(attention, {OpKind::attention_scores}).value * 1e6;
+}
+
+/// Calls of ai-dynamo/aiconfigurator 095f58a: 32 heads on 4 of keys, 128 wide, a cache in bf16.
+TEST(MeasuredGpus, DecodeAsTheirTablesSay) {
+  const AttentionHeads heads{32, 4, 128, 128};
+  const auto batch_of = [&](std::int64_t batch, std::int64_t keys) {
+    return FusedAttention{batch, keys, heads, batch * keys};
+  };
+  expect_within(0.15, microseconds("h100-measured", batch_of(16, 4096)), 58.9);
+  expect_within(0.15, microseconds("h100-measured", batch_of(128, 4096)), 356.5);
+  expect_within(0.15, microseconds("h100-measured", batch_of(1, 128)), 11.7);
+  // As much again for twice the keys, if there are many.
+  const double once = microseconds("h200-measured", batch_of(64, 32768));
+  expect_within(0.02, microseconds("h200-measured", batch_of(64, 65536)), 2 * once);
+}
+
+/// The same source: how much longer the module takes for 16,384 tokens of context than for 4,096.
+TEST(MeasuredGpus, DecodeLatentKeysAsTheirTablesSay) {
+  const auto more = [](const std::string& gpu, std::int64_t batch, DataType cache) {
+    AttentionHeads latent{128, 1, 576, 512, cache};
+    latent.latent = true;
+    const auto of = [&](std::int64_t keys) {
+      return microseconds(gpu, FusedAttention{batch, keys, latent, batch * keys});
+    };
+    return of(16385) - of(4097);
+  };
+  expect_within(0.1, more("h100-measured", 128, DataType::bf16), 625);
+  expect_within(0.1, more("h100-measured", 128, DataType::fp8), 577);
+  expect_within(0.2, more("b200-measured", 128, DataType::fp8), 155);
+}
+
 }  // namespace
 }  // namespace moesim

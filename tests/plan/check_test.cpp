@@ -69,6 +69,12 @@ TEST(CheckOp, SizesOfAKernelMakeSense) {
   crowded.heads = 1;
   flat_keys.qk_width = 0;
   flat_values.v_width = 0;
+  AttentionHeads latent = least, wide_values = least, backward = least;
+  latent.latent = wide_values.latent = true;
+  latent.kv_heads = wide_values.kv_heads = 1;
+  latent.qk_width = wide_values.v_width = 2;
+  backward.pass = Pass::backward;
+  const std::string apart = ": latent keys have one head and values that are a part of them";
   const std::string negative = ": attention of fewer than 0 queries or keys";
   const std::vector<std::pair<Kernel, std::string>> cases = {
       {GroupedGemm{{0, 1}, 1, 1, DataType::bf16}, ""},
@@ -84,6 +90,11 @@ TEST(CheckOp, SizesOfAKernelMakeSense) {
       {FusedAttention{0, 0, least}, ""},
       {FusedAttention{-1, 0, least}, negative},
       {FusedAttention{0, -1, least}, negative},
+      {FusedAttention{1, 1, latent, 9}, ""},
+      {FusedAttention{1, 1, least, -1}, negative},
+      {FusedAttention{1, 1, wide_values, 9}, apart},
+      {FusedAttention{1, 1, backward, 9},
+       ": the backward pass of attention has no keys in a cache"},
       {FusedAttention{1, 1, no_keys}, ": 2 heads of queries cannot share 0 of keys"},
       {FusedAttention{1, 1, crowded}, ": 1 heads of queries cannot share 2 of keys"},
       {FusedAttention{1, 1, flat_keys}, ": attention needs widths above 0, not 0 and 1"},

@@ -69,13 +69,15 @@ Kernels random_kernels(std::size_t members, Draw draw) {
   const int kv_heads = 1 + draw(9);
   AttentionHeads attention{kv_heads * (1 + draw(9)), kv_heads, 1 + draw(9), 1 + draw(9), gemm.type};
   attention.pass = static_cast<Pass>(draw(2));
+  attention.latent = kv_heads == 1 && attention.v_width <= attention.qk_width;
+  const int keys = attention.pass == Pass::forward ? draw(2) * 99 : 0;  // of every member, or none
   std::vector<Kernel> each;
   for (std::size_t i = 0; i < (same ? 1 : members); ++i) {
     gemm.m.clear();
     for (int g = draw(9); g > 0; --g) gemm.m.push_back(draw(3));
     if (kind == 0) each.emplace_back(gemm);
     if (kind == 1) each.emplace_back(HostWork{draw(1000)});
-    if (kind == 3) each.emplace_back(FusedAttention{draw(99), draw(4), attention});
+    if (kind == 3) each.emplace_back(FusedAttention{draw(99), draw(4), attention, draw(1 + keys)});
     if (kind == 2)
       each.emplace_back(MemoryBound{Bytes(draw(99)), Bytes(std::int64_t{1} << draw(53))});
   }

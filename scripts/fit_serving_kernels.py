@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fits the rooflines of serving kernels (`decode`, `latent_decode`, `attention` in FP8 of models/gpu/*.yaml).
+
+usage: fit_serving_kernels.py FOLDER [NAME ...]          (default: all fits below)
+
+FOLDER holds the tables of ai-dynamo/aiconfigurator in `aiconfigurator/`, as CSV files, plain or gzipped. Fits and prints
+as fit_kernels.py does, by decade of bytes read from the cache (attention of a prefill: of flop). Last come errors of
+the shipped fits of products with few rows (`few rows`) that no fit here saw.
+"""
+import sys
+from pathlib import Path
+
+import fit_kernels as base
+from fit_kernels import ATTENTION, B200, B300, GB200, GB300, H100, Fit, Gpu, Row, attention, gemm, table
+
+H20 = Gpu({"bf16": 148 * base.TERA, "fp8": 296 * base.TERA}, 4.0 * base.TERA)
+PAGE = 64  # keys that every sequence reads besides, assumed where tables do not tell: a page of the cache
+
+
+def cached(queries, attended, keys, heads, key_width, widths, size):
+    """Attention to keys in a cache: sim/model/kernel.h. key_width: of all heads of keys, with their values."""
+    products = 2 * queries * attended * heads * widths
+
+    def flop(p):
+        return products * (1 + p["half_keys"] / attended)
+
+    def moved(p):
+        return size * (keys * key_width * (1 + p["half_keys"] / attended) + queries * heads * widths)
+
+    return (flop, moved)
+
+
+def decode(file, cache, size):
+    """Decode of grouped queries: one query per sequence on step + 1 keys, at most the window's."""
+    def read(folder):
+        for r in table(folder / "aiconfigurator" / file):
+            batch, heads, kv_heads, width = (int(r[c]) for c in ("batch_size", "num_heads", "num_key_value_heads",
+                                                                "head_dim"))
+            if r["kv_cache_dtype"] != cache or width > 256 or heads % kv_heads != 0:
+                continue
+            keys = int(r["step"]) + 1
+            keys = min(keys, int(r["window_size"]) or keys)
+            kernel = cached(batch, keys, batch * keys, heads, kv_heads * 2 * width, 2 * width, size)
+            read_bytes = float(size * batch * keys * kv_heads * 2 * width)
+            yield Row(f"{batch} {keys} {heads} {kv_heads} {width} {r['window_size']}", [kernel], 0,
+                      float(r["latency"]) * 1e-3, read_bytes)
+    return read
+
+
+def latent(file, cache, size, keep=lambda heads: heads != 32, least=1.25):
+    """MLA decode: how much longer than at the shortest context a call of the whole module takes.
+
+    Not with 32 heads, which Blackwell's kernel multiplies in other tiles, at 0.7 of the speed of 16 and of 64.
+    """
+    def read(folder):
+        calls = {}
+        for r in table(folder / "aiconfigurator" / file):
+            if r["kv_cache_dtype"] != cache or r["gemm_type"] != "bfloat16" or not keep(int(r["num_heads"])):
+                continue
+            key = int(r["batch_size"]), int(r["num_heads"])
+            calls.setdefault(key, {})[int(r["step"])] = float(r["latency"]) * 1e-3
+        for (batch, heads), times in calls.items():
+            def kernel(step):
+                return cached(batch, step + 1, batch * (step + 1), heads, 576, 576 + 512, size)
+            first = min(times)
+            for step, time in times.items():
+                if time < least * times[first]:
+                    continue
+                yield Row(f"{batch} {step} {heads}", [kernel(step)], 0, time - times[first],
+                          float(size * batch * step * 576), [kernel(first)])
+    return read
+
+
+def prefill_fp8(file):
+    """Causal attention of whole sequences to keys in FP8."""
+    def read(folder):
+        for r in table(folder / "aiconfigurator" / file):
+            batch, length, heads, width = (int(r[c]) for c in ("batch_size", "isl", "num_heads", "head_dim"))
+            kv_heads = int(r["num_key_value_heads"]) or heads
+            if r["kv_cache_dtype"] != "fp8" or int(r.get("window_size") or 0) != 0 or width > 256:
+                continue
+            if heads % kv_heads != 0 or r.get("step", "0") != "0":
+                continue
+            attended = (length + 1) / 2
+            yield Row(f"{batch} {length} {heads} {kv_heads} {width}",
+                      [attention(batch * length, attended, heads, kv_heads, width, width, 1)], 0,
+                      float(r["latency"]) * 1e-3, 4.0 * batch * length * attended * heads * width)
+    return read
+
+
+def deep_gemm(gpu):
+    """DeepGEMM in FP8 by InferSim: products, and those of experts in a prefill or a decode."""
+    def row(groups, m, n, k, time):
+        return Row(f"{groups} {m} {n} {k}", [gemm(m, n, k, 1, groups)], 0, float(time) * 1e-6, 2.0 * groups * m * n * k)
+
+    def read(folder):
+        for r in table(folder / f"infersim_h20_h800/gemm_{gpu}_data.csv"):
+            yield row(1, int(r["m"]), int(r["n"]), int(r["k"]), r["latency_us"])
+        for phase in ("prefill", "decode"):
+            for r in table(folder / f"infersim_h20_h800/grouped_gemm_{phase}_{gpu}_data.csv"):
+                groups, m = int(r["num_local_experts"]), int(r["tokens_per_expert"])
+                hidden, ffn = int(r["hidden_size"]), int(r["intermediate_size"])
+                if m < 2:  # some experts have no rows
+                    continue
+                yield row(groups, m, 2 * ffn, hidden, r["up_proj_us"])
+                yield row(groups, m, hidden, ffn, r["down_proj_us"])
+    return read
+
+
+DECODE = {"efficiency": 0.5, "memory": 0.8, "launch": 10.0, "sharpness": 2.0, "half_keys": 100.0}
+LATENT = {"efficiency": 0.5, "memory": 0.8, "sharpness": 2.0}
+
+
+def of_32(heads):
+    return heads == 32
+
+
+def fits_of(name, gpu, part):
+    attending, module, prefill = (f"{kind}_{part}_vllm0.24.0.csv" for kind in (
+        "generation_attention", "mla_generation_module", "context_attention"))
+    return [
+        Fit(f"{name} decode", gpu, "bf16", decode(attending, "bfloat16", 2), DECODE, least_flop=1e6),
+        Fit(f"{name} decode fp8", gpu, "fp8", decode(attending, "fp8", 1), DECODE, least_flop=1e6),
+        Fit(f"{name} latent decode", gpu, "bf16", latent(module, "bfloat16", 2), LATENT,
+            {"half_keys": PAGE, "launch": 0.0}, 1e6, {"32 heads": latent(module, "bfloat16", 2, of_32)}),
+        Fit(f"{name} latent decode fp8", gpu, "fp8", latent(module, "fp8", 1), LATENT,
+            {"half_keys": PAGE, "launch": 0.0}, 1e6, {"32 heads": latent(module, "fp8", 1, of_32)}),
+        Fit(f"{name} attention fp8", gpu, "fp8", prefill_fp8(prefill), ATTENTION, {"memory": 0.8, "sharpness": 1.0}),
+    ]
+
+
+FITS = [Fit("h20 gemm fp8", H20, "fp8", deep_gemm("h20"), base.GROUPED, least_flop=1e6),
+        Fit("h800 gemm fp8 with decode", H100, "fp8", deep_gemm("h800"), base.GROUPED, least_flop=1e6),
+        *fits_of("h100", H100, "h100_sxm"), *fits_of("b200", B200, "b200_sxm"), *fits_of("b300", B300, "b300_sxm"),
+        *fits_of("gb200", GB200, "gb200"), *fits_of("gb300", GB300, "gb300")]
+
+
+def main(arguments):
+    if not arguments or arguments[0].startswith("-"):
+        sys.exit(__doc__)
+    base.FITS[:] = FITS
+    base.main(arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
