@@ -32,7 +32,7 @@ def nccl(folder, files, ops, ranks, steps):
     """(bytes, us) of collectives; their rounds' latencies are taken off."""
     samples = []
     for name in files:
-        for row in table(folder, f"aiconfigurator/nccl_{name}.csv"):
+        for row in table(folder, f"aiconfigurator/nccl_{name}.csv{'.gz' if 'b300' in name else ''}"):
             n = int(row["num_gpus"])
             if row["op_name"] in ops and n in ranks and row["nccl_dtype"] == "half":
                 size = int(row["message_size"]) * 2 * (n - 1) / n
@@ -61,6 +61,36 @@ def deepep_low_latency(folder, way, nodes, part, latency):
             if int(row["node_num"]) == nodes and row["num_experts"] == "256"]
 
 
+def deepep_normal_node(folder, gpu, gpus, way, sms):
+    """The newer tables: one node, hidden 7,168, top-8 of 256 experts."""
+    width = {"dispatch": 7472, "combine": 14384}[way]
+    return [(int(row["num_token"]) * distinct(gpus) * (gpus - 1) / gpus * width,
+             float(row[f"{way}_transmit_us"]) - NVLINK_LATENCY)
+            for row in table(folder, f"aiconfigurator/deepep_normal_{gpu}_sglang0.5.12.csv.gz")
+            if (row["hidden_size"], row["num_topk"], row["num_experts"]) == ("7168", "8", "256")
+            and int(row[f"{way}_sms"]) == sms]
+
+
+def deepep_low_latency_node(folder, gpu, gpus, way):
+    """The same of low latency, all shapes of that table: a copy per expert."""
+    samples = []
+    for row in table(folder, f"aiconfigurator/deepep_ll_{gpu}_sglang0.5.12.csv.gz"):
+        hidden, rows = int(row["hidden_size"]), int(row["num_token"]) * int(row["num_topk"])
+        width = hidden + hidden // 128 * 4 + 16 if way == "dispatch" else 2 * hidden
+        samples.append((rows * (gpus - 1) / gpus * width, float(row[f"{way}_avg_t_us"]) - NVLINK_LATENCY))
+    return samples
+
+
+def one_sided(folder, way):
+    """NVFP4 rows with scales there, BF16 back, EP 4 to 32 of an NVL72; a balanced token has min(EP, 8) copies."""
+    width = {"dispatch": 7168 * 9 / 16, "combine": 14336}[way]
+    return [(int(row["num_tokens"]) * min(ep, 8) * (ep - 1) / ep * width,
+             float(row["latency"]) * 1e3 - NVLINK_LATENCY)
+            for row in table(folder, "aiconfigurator/trtllm_alltoall_gb200_trtllm1.3.0rc10.csv.gz")
+            for ep in [int(row["moe_ep_size"])]
+            if row["kernel_source"] == "NVLinkOneSided" and row["op_name"] == f"alltoall_{way}" and ep >= 4]
+
+
 def send_recv(folder, name):
     rows = table(folder, f"vidur_network/{name}.csv.gz")
     return [(int(float(r["size"])), float(r["time_stats.send_recv.median"]) * 1e3 - NIC_LATENCY)
@@ -77,6 +107,13 @@ def curves(folder):
     yield "nccl-p2p, one peer", "nic", 50, 14, send_recv(folder, "h100_dgx_send_recv")
     yield "nccl-ring", "nvlink", 300, 3, nccl(folder, a100, rings, (8,), several)
     yield "nccl-ring", "nvlink", 450, 3, nccl(folder, h100, rings, (8,), several)
+    yield "nccl-p2p", "nvlink", 900, 9, nccl(folder, ("b300_sxm_nccl2.29.2",), ("alltoall",), (4, 8), one)
+    yield "nccl-ring", "nvlink", 900, 3, nccl(folder, ("b300_sxm_nccl2.29.2",), rings, (8,), several)
+    for way, host in (("dispatch", 13.6), ("combine", 22.8)):
+        yield f"nvlink-one-sided, {way}", "nvlink", 900, host, one_sided(folder, way)
+    for way, normal, low_latency in (("dispatch", 34, 14), ("combine", 47, 11)):
+        yield f"deepep-normal, {way}", "nvlink", 900, normal, deepep_normal_node(folder, "b300_sxm", 8, way, 24)
+        yield f"deepep-ll, {way}", "nvlink", 900, low_latency, deepep_low_latency_node(folder, "b300_sxm", 8, way)
     for way, host, fabric in (("dispatch", 34, 34), ("combine", 47, 57)):
         name = f"deepep-normal, {way}"
         yield name, "nvlink", 450, host, deepep_normal(folder, way, 1, 20, distinct(8) * 7 / 8,

@@ -112,9 +112,8 @@ std::string stated_orders(const JudgedTable& t) {
 }
 
 std::string section(const JudgedTable& t) {
-  std::string text =
+  const std::string text =
       fmt::format("### {}\n\n{}. Source: {}.\n\n", t.table.name, t.table.title, t.table.source);
-  text += bullets(t.table.assumed);
   return text + rows_of(t) + wrong_order(t) + stated_orders(t) + bullets(t.table.misses);
 }
 

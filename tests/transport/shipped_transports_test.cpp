@@ -33,8 +33,9 @@ TEST(ShippedTransports, AllReadAndAreNamedAsTheirFiles) {
 TEST(ShippedTransports, SayWhatTheyWereNotMeasuredOn) {
   EXPECT_EQ(coverage("ideal", "h100-rail"), "");
   EXPECT_EQ(coverage("nccl-p2p", "h100-rail"), "nvlink, nic calibrated");
-  EXPECT_EQ(coverage("nccl-p2p", "h100-efa"),
-            "nvlink calibrated, nic by data sheet (efa not measured)");
+  EXPECT_EQ(coverage("nccl-p2p", "h100-efa"), "nvlink, nic calibrated");
+  EXPECT_EQ(coverage("nccl-p2p", "b200-efa"),
+            "nvlink calibrated, nic by data sheet (efa-v4 not measured)");
   EXPECT_EQ(coverage("nccl-p2p", "a100-rail"),
             "nvlink calibrated, nic of 25 GB/s from measurements at 50 GB/s");
   EXPECT_EQ(coverage("deepep-normal", "h100-nccl"),
