@@ -17,7 +17,7 @@ MECHANISM = PLAN | {"sim/collective", "sim/mechanism"}
 PIPELINE = {"sim/planner/parallel", "sim/planner/pipeline"}
 PLANNER = MECHANISM | {"sim/planner", "sim/planner/iteration"} | PIPELINE
 RUN = PLANNER | {"sim/saved", "sim/scenario", "sim/analytic", "sim/engine", "sim/print", "sim/report"}
-SIM = RUN | {"sim/import", "sim/linkfit", "sim/export", "sim/flags", "sim/run", "sim/html", "sim/evidence"}
+SIM = RUN | {"sim/import", "sim/profile", "sim/linkfit", "sim/export", "sim/flags", "sim/run", "sim/html", "sim/evidence"}
 
 # What each folder may include besides itself.
 MAY_INCLUDE = {
@@ -34,6 +34,7 @@ MAY_INCLUDE = {
     "sim/plan": NOUNS | {"sim/transport"},
     "sim/saved": PLAN | {"sim/planner/parallel"},
     "sim/linkfit": PLAN,
+    "sim/profile": PLAN | {"sim/import", "sim/linkfit", "sim/print"},
     "sim/export": PLAN,
     "sim/mechanism": PLAN | {"sim/collective"},
     "sim/planner": MECHANISM,

@@ -17,6 +17,7 @@ void add_explain_command(CommandLine& app);
 void add_list_command(CommandLine& app);
 void add_topology_command(CommandLine& app);
 void add_trace_command(CommandLine& app);
+void add_profile_command(CommandLine& app);
 void add_calibrate_command(CommandLine& app);
 void add_validate_command(CommandLine& app);
 void add_papers_command(CommandLine& app);

@@ -40,6 +40,8 @@ const std::map<std::string, Examples> examples = {
     {"plan",
      {"quickstart --topology h100-rail --policy dedup --steps 0 --check",
       "iteration --policy llep -o step.plan"}},
+    {"profile import",
+     {"rank0.json.gz rank1.json.gz", "trace.json --kernels mine.yaml --json profile.json"}},
     {"query",
      {"nics.sqlite --top 3", "nics.sqlite --pivot policy,topology.nodes --where \"ep = 8\""}},
     {"report", {"results.json -o report.html", "sweep.sqlite -o sweep.html"}},

@@ -33,7 +33,7 @@ constexpr std::pair<std::string_view, Add> commands[] = {
     {"validate", moesim::add_validate_command}, {"report", moesim::add_report_command},
     {"papers", moesim::add_papers_command},     {"sweep", moesim::add_sweep_command},
     {"query", moesim::add_query_command},       {"place", moesim::add_place_command},
-    {"advise", moesim::add_advise_command},
+    {"advise", moesim::add_advise_command},     {"profile", moesim::add_profile_command},
 };
 
 /// The command that is named first, or all of them: all the flags take milliseconds.

@@ -2,6 +2,7 @@
 #include "sim/import/text_blocks.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -24,13 +25,19 @@ std::size_t size_of_file(const std::string& path) {
   return none ? 0 : static_cast<std::size_t>(size);
 }
 
+gzFile opened(const std::string& path) {
+  if (path == "-") return ::gzdopen(::dup(STDIN_FILENO), "rb");
+  check_regular_file(path);
+  return ::gzopen(path.c_str(), "rb");
+}
+
 }  // namespace
 
 TextBlocks::TextBlocks(const std::string& path)
     : path_(path),
-      file_((check_regular_file(path), ::gzopen(path.c_str(), "rb"))),
+      file_(opened(path)),
       size_(size_of_file(path)),
-      block_(std::clamp(size_, least_block, most_block)) {
+      block_(path == "-" ? most_block : std::clamp(size_, least_block, most_block)) {
   if (file_ == nullptr) {
     throw error_in(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   }

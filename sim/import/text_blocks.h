@@ -13,7 +13,7 @@ namespace moesim {
 
 class TextBlocks {
  public:
-  /// Throws Error when it cannot be read.
+  /// "-" is standard input. Throws Error when it cannot be read.
   explicit TextBlocks(const std::string& path);
   ~TextBlocks();
   TextBlocks(const TextBlocks&) = delete;

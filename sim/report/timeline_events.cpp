@@ -30,7 +30,41 @@ nlohmann::ordered_json args_of(const Op& op) {
   args["pass"] = name_of(op.key.pass);
   args["microbatch"] = op.key.microbatch;
   if (op.key.chunk != 0) args["chunk"] = op.key.chunk;
+  args["op"] = name_of(op.key.type());
+  if (op.key.stage != Stage::other) args["stage"] = name_of(op.key.stage);
   return args;
+}
+
+/// What a kernel computes, so that who reads the file can tell its rate.
+struct ShapeArgs {
+  nlohmann::ordered_json& args;
+
+  void operator()(const GroupedGemm& gemm) const {
+    args["m"] = gemm.m;
+    args["n"] = gemm.n;
+    args["k"] = gemm.k;
+    args["type"] = name_of(gemm.type);
+  }
+  void operator()(const MemoryBound& kernel) const {
+    args["bytes"] = kernel.read.value + kernel.written.value;
+  }
+  void operator()(const HostWork& work) const { args["host_ns"] = work.nanoseconds; }
+  void operator()(const FusedAttention& attention) const {
+    args["queries"] = attention.queries;
+    args["attended"] = attention.attended;
+    args["heads"] = attention.shape.heads;
+    args["kv_heads"] = attention.shape.kv_heads;
+    args["qk_width"] = attention.shape.qk_width;
+    args["v_width"] = attention.shape.v_width;
+    args["type"] = name_of(attention.shape.type);
+  }
+};
+
+/// The busiest link that an exchange uses, as (class, bytes).
+std::pair<int, Bytes> busiest_of(const PricedExchange& price, const Topology& topology) {
+  const auto busiest = std::ranges::max_element(price.loads.uses, {}, &LinkUse::time);
+  if (busiest == price.loads.uses.end()) return {0, Bytes(0)};
+  return {topology.links()[busiest->link.index()].link_class, busiest->bytes};
 }
 
 /// Bytes per second on every link class, mean over bins of equal length.
@@ -110,6 +144,9 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
   std::span<const Interval> times = timeline.ops[index];
   const int stream = static_cast<int>(op.stream);
   std::vector<Sent> sent;
+  const auto [link, link_bytes] = op.exchange() == nullptr
+                                      ? std::pair(0, Bytes(0))
+                                      : busiest_of(*plan[OpId(static_cast<int>(index))], topology_);
   for (const OpSpan& span : spans_of(op, times, case_.ranks)) {
     const auto& [rank, member, start, moving, end] = span;
     if (op.exchange() != nullptr && sent.empty()) {
@@ -130,6 +167,12 @@ void TimelineEvents::add_op(const PricedPlan& plan, const Timeline& timeline, st
       args["to_same_host_bytes"] = sent[member].same_host.value;
       args["to_other_hosts_bytes"] = sent[member].other_host.value;
       args["waiting_us"] = (moving - start).value * 1e6;
+      args["ranks"] = op.group.size();
+      args["op_id"] = index;
+      args["link"] = topology_.classes()[static_cast<std::size_t>(link)].name;
+      args["link_bytes"] = link_bytes.value;
+    } else {
+      std::visit(ShapeArgs{args}, op.kernels()->of(member));
     }
     out_.slice({{process(rank), stream},
                 at(start),

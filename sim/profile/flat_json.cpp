@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/profile/flat_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/profile/flat_scan.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::size_t most_object = 16U << 20, most_other = 64U << 10;
+
+}  // namespace
+
+std::string_view FlatObject::in(std::string_view parent, std::string_view key) const {
+  for (const FlatField& f : fields) {
+    if (f.key == key && f.parent == parent) return f.value;
+  }
+  return {};
+}
+
+FlatJson::FlatJson(const std::string& path, std::string list_key)
+    : blocks_(path), list_key_(std::move(list_key)) {}
+
+bool FlatJson::refill() {
+  if (!more_) return false;
+  lines_ += std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+  text_.erase(0, at_);
+  at_ = 0;
+  if (text_.size() > most_object) refuse("a value of over 16 MiB");
+  const std::string_view block = blocks_.next();
+  if (block.empty()) {
+    more_ = false;
+    text_ += '\n';  // what ends a scalar at the end of the file
+    return true;
+  }
+  bytes_ += std::ssize(block);
+  text_.append(block);
+  blocks_.check_packing(text_.size());
+  return true;
+}
+
+void FlatJson::refuse(const std::string& what) const {
+  const auto before =
+      std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+  throw error_in(path(), "not JSON: " + what, "", static_cast<int>(lines_ + before + 1));
+}
+
+void FlatJson::skip_blanks() {
+  for (;;) {
+    while (at_ < text_.size() && is_json_blank(text_[at_])) ++at_;
+    if (at_ < text_.size() || !refill()) return;
+  }
+}
+
+bool FlatJson::at_end() {
+  skip_blanks();
+  return at_ == text_.size();
+}
+
+/// Runs `parse` on the text; again with more text if it was cut short.
+template <class Parse>
+void FlatJson::whole(const Parse& parse) {
+  for (;;) {
+    try {
+      FlatScan scan(text_.data() + at_, text_.data() + text_.size());
+      parse(scan);
+      at_ = static_cast<std::size_t>(scan.at() - text_.data());
+      return;
+    } catch (const CutShort&) {
+      if (!refill()) refuse("unexpected end of input");
+    } catch (const NotJson& e) {
+      refuse(e.what);
+    }
+  }
+}
+
+void FlatJson::need(char c) {
+  if (at_end()) refuse("unexpected end of input");
+  if (text_[at_] != c) refuse(fmt::format("expected '{}'", c));
+  ++at_;
+}
+
+/// Passes members of the outer object; true at the first item of the list.
+bool FlatJson::next_member() {
+  for (;;) {
+    if (at_end()) refuse("unexpected end of input");
+    if (text_[at_] == '}') {
+      ++at_;
+      return false;
+    }
+    if (text_[at_] == ',') ++at_;
+    std::string key;
+    whole([&](FlatScan& scan) {
+      key = scan.string();
+      if (!scan.take(':')) throw NotJson{"expected ':' after a key"};
+      scan.peek();
+    });
+    if (key == list_key_ && text_[at_] == '[') {
+      ++at_;
+      return true;
+    }
+    whole([&](FlatScan& scan) {
+      const std::string_view value = scan.value();
+      if (value.size() <= most_other && others_.size() < 100) others_.insert_or_assign(key, value);
+    });
+  }
+}
+
+void FlatJson::take_object(FlatObject& object) {
+  whole([&](FlatScan& scan) { scan_object(scan, object.fields); });
+}
+
+bool FlatJson::next(FlatObject& object) {
+  for (;;) {
+    if (place_ == Place::start) {
+      if (at_end()) return false;
+      if (text_.compare(at_, 3, "\xef\xbb\xbf") == 0) at_ += 3;
+      const char c = text_[at_];
+      if (c == '[') ++at_;
+      if (c == '[') place_ = Place::list;
+      if (c == '{' && list_key_.empty()) {
+        lined_ = true;
+        place_ = Place::list;
+      } else if (c == '{') {
+        ++at_;
+        place_ = next_member() ? Place::list : Place::end;
+      } else if (c != '[') {
+        refuse("expected an object or a list");
+      }
+    }
+    if (place_ == Place::end) return false;
+    if (at_end()) {
+      ended_early_ = !lined_;
+      return false;
+    }
+    if (text_[at_] == ',') {
+      ++at_;
+      continue;
+    }
+    if (text_[at_] != ']') {
+      take_object(object);
+      return true;
+    }
+    ++at_;
+    place_ = !list_key_.empty() && !at_end() && next_member() ? Place::list : Place::end;
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/profile/moesim_timeline.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/base/error.h"
+
+namespace moesim {
+namespace {
+
+KernelKind kind_of_exchange(OpKind kind, std::string_view stage) {
+  switch (kind) {
+    case OpKind::token_exchange:
+      return stage == "combine" ? KernelKind::combine : KernelKind::dispatch;
+    case OpKind::side_exchange:
+      return KernelKind::notify;
+    case OpKind::parameter_exchange:
+      return stage == "gather"   ? KernelKind::all_gather
+             : stage == "reduce" ? KernelKind::reduce_scatter
+                                 : KernelKind::send_recv;
+    case OpKind::weight_exchange:
+      return KernelKind::all_gather;
+    case OpKind::stage_transfer:
+      return KernelKind::send_recv;
+    case OpKind::gradient_sum:
+    case OpKind::gradient_exchange:
+      return KernelKind::all_reduce;
+    case OpKind::tensor_exchange:
+    case OpKind::context_exchange:
+      return KernelKind::other_exchange;
+    default:
+      return KernelKind::unknown;
+  }
+}
+
+KernelKind kind_of_work(OpKind kind) {
+  switch (kind) {
+    case OpKind::attention_projections:
+    case OpKind::shared_fc1:
+    case OpKind::shared_fc2:
+    case OpKind::attention_output:
+    case OpKind::mamba_projection:
+    case OpKind::dense_fc1:
+    case OpKind::dense_fc2:
+    case OpKind::mtp_projection:
+    case OpKind::head:
+      return KernelKind::gemm;
+    case OpKind::fc1:
+    case OpKind::fc2:
+      return KernelKind::grouped_gemm;
+    case OpKind::attention_scores:
+      return KernelKind::attention;
+    case OpKind::gate:
+      return KernelKind::router;
+    case OpKind::activation:
+    case OpKind::dense_activation:
+      return KernelKind::activation;
+    case OpKind::norm:
+    case OpKind::mamba_norm:
+      return KernelKind::norm;
+    case OpKind::permute:
+    case OpKind::transpose:
+    case OpKind::relay:
+    case OpKind::sort:
+    case OpKind::reduce:
+    case OpKind::unpermute:
+      return KernelKind::permute;
+    case OpKind::encode:
+    case OpKind::decode:
+      return KernelKind::cast;
+    case OpKind::embedding:
+      return KernelKind::embedding;
+    case OpKind::mamba_conv:
+      return KernelKind::convolution;
+    case OpKind::mamba_scan:
+      return KernelKind::scan;
+    case OpKind::loss:
+      return KernelKind::loss;
+    case OpKind::optimizer:
+      return KernelKind::optimizer;
+    case OpKind::planning:
+    case OpKind::host_read:
+    case OpKind::minimum_time:
+      return KernelKind::host;
+    default:
+      return KernelKind::unknown;
+  }
+}
+
+}  // namespace
+
+KernelKind kind_of_op(const OpType& op, std::string_view stage) {
+  if (op.kind == OpKind::attention_scores && op.pass == Pass::backward &&
+      op.role != Role::recompute) {
+    return KernelKind::attention_backward;
+  }
+  const KernelKind exchange = kind_of_exchange(op.kind, stage);
+  return exchange != KernelKind::unknown ? exchange : kind_of_work(op.kind);
+}
+
+std::optional<MoesimTimeline> MoesimTimeline::of(std::string_view other_data) {
+  if (flat_object(other_data)("moesim").empty()) return std::nullopt;
+  return MoesimTimeline();
+}
+
+void MoesimTimeline::take(const FlatObject& event, KernelNames& names, const std::string& path) {
+  const std::string_view phase = event("ph");
+  if (phase == "M") take_name(event, path);
+  if (phase == "X") take_slice(event, names, path);
+}
+
+void MoesimTimeline::take_name(const FlatObject& event, const std::string& path) {
+  const std::int64_t number = flat_whole(event("pid"));
+  const std::string_view name = event.in("args", "name");
+  if (event("name") == "thread_name") {
+    processes_[number].streams.insert_or_assign(std::string(event("tid")), name);
+    return;
+  }
+  if (event("name") != "process_name") return;
+  const std::size_t rank = name.rfind("rank ");
+  if (rank == name.npos) return;
+  const std::string_view before = name.substr(0, rank);
+  const bool first =
+      std::ranges::none_of(processes_, [](const auto& p) { return p.second.rank >= 0; });
+  if (!first && before != case_) {
+    throw error_in(path, "shows several cases", "write the timeline of one case");
+  }
+  case_ = before;
+  const auto end = name.find(' ', rank + 5);
+  processes_[number].rank = static_cast<int>(
+      std::min<std::int64_t>(flat_whole(name.substr(rank + 5, end - rank - 5)), 1 << 24));
+}
+
+void MoesimTimeline::take_slice(const FlatObject& event, KernelNames& names,
+                                const std::string& path) {
+  const ProfileMoment begin = profile_moment(event("ts"));
+  ProfiledKernel kernel;
+  kernel.start = begin.microseconds * 1'000'000 + begin.rest;
+  kernel.length = profile_length(event("dur"));
+  const std::string_view category = event("cat");
+  if (category == "step") steps_.emplace_back(kernel.start, kernel.end());
+  if (category != "kernel" && category != "exchange") return;
+  const auto place = processes_.find(flat_whole(event("pid")));
+  if (place == processes_.end()) return;
+  Process& process = place->second;
+  const auto thread = process.streams.find(event("tid"));
+  kernel.stream = process.builder.stream(
+      thread == process.streams.end() ? event("tid") : std::string_view(thread->second), path);
+  kernel.name = names.number(event("name"), path);
+  const auto op = find_op_type(event.in("args", "op"));
+  if (op) kernel.kind = kind_of_op(*op, event.in("args", "stage"));
+  if (category == "exchange") {
+    if (!is_exchange(kernel.kind)) kernel.kind = KernelKind::other_exchange;
+    ExchangeFacts facts;
+    const std::int64_t inside = flat_whole(event.in("args", "to_same_host_bytes"));
+    const std::int64_t outside = flat_whole(event.in("args", "to_other_hosts_bytes"));
+    facts.in_bytes = std::max<std::int64_t>(0, inside) + std::max<std::int64_t>(0, outside);
+    facts.ranks = static_cast<int>(
+        std::clamp<std::int64_t>(flat_whole(event.in("args", "ranks")), 0, 1 << 24));
+    const std::int64_t op_id = flat_whole(event.in("args", "op_id"));
+    if (op_id >= 0 && op_id < 1LL << 32) facts.sequence = (std::ssize(steps_) << 32) + op_id;
+    kernel.exchange = process.builder.exchange(facts);
+  }
+  process.builder.add(kernel, -1, -1);
+}
+
+void MoesimTimeline::finish(const std::string& path, Profile& profile) {
+  const std::size_t before = profile.ranks.size();
+  for (auto& [number, process] : processes_) {
+    if (process.rank < 0 || process.builder.empty()) continue;
+    process.builder.rank().rank = process.rank;
+    process.builder.rank().steps = steps_;
+    add_rank(process.builder.finish(0), path, profile);
+  }
+  profile.producer = "moesim";
+  if (profile.ranks.size() == before) throw error_in(path, "shows no rank");
+}
+
+}  // namespace moesim

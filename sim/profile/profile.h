@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What GPUs did when, by a profiler: kernels of streams, exchanges with their sizes, steps. Names
+// of hosts, users and files of the profile are not kept.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/base/types.h"
+
+namespace moesim {
+
+/// What a kernel does. Which kernels are of a kind is data: models/kernels.
+enum class KernelKind {
+  unknown,
+  gemm,
+  grouped_gemm,
+  attention,
+  attention_backward,
+  convolution,
+  norm,
+  elementwise,
+  activation,
+  cast,
+  permute,
+  router,
+  rope,
+  embedding,
+  loss,
+  optimizer,
+  reduction,
+  scan,
+  sort,
+  cache,
+  copy,
+  host,  // what a GPU waits for its host, as moesim writes it
+  all_to_all,
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  broadcast,
+  send_recv,
+  dispatch,
+  combine,
+  notify,
+  other_exchange
+};
+inline constexpr int kernel_kind_count = static_cast<int>(KernelKind::other_exchange) + 1;
+/// [kind], as tables and YAML have them: "grouped-gemm".
+const std::vector<std::string>& kernel_kind_names();
+const std::string& name_of(KernelKind kind);
+/// Whether GPUs exchange data in it or wait for each other.
+bool is_exchange(KernelKind kind);
+
+/// A time of a profile: nanoseconds in 1/1000, from the profile's first event on.
+using ProfileTicks = std::int64_t;  // ps
+inline Seconds seconds_of(ProfileTicks ticks) {
+  return Seconds(static_cast<double>(ticks) * 1e-12);
+}
+
+/// What the metadata of an exchange say.
+struct ExchangeFacts {
+  std::int64_t in_bytes = 0, out_bytes = 0;  // of this rank; 0: unknown
+  int ranks = 0;                             // of the group; 0: unknown
+  std::uint32_t group = 0;                   // index into groups
+  std::int64_t sequence = -1;                // of the group's exchanges, if the profile counts them
+};
+
+/// A product's shape, as the profile says it: (batch, m, n, k) elements.
+struct ProductShape {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  std::string type;  // "bf16"; empty: unknown
+  auto operator<=>(const ProductShape&) const = default;
+};
+
+struct ProfiledKernel {
+  ProfileTicks start = 0, length = 0;
+  ProfileTicks launch = -1;  // the end of the host's call; -1: unknown
+  std::uint32_t name = 0;
+  std::int32_t exchange = -1, shape = -1;  // indices, -1: none
+  std::uint16_t stream = 0;                // index into streams
+  KernelKind kind = KernelKind::unknown;
+  ProfileTicks end() const { return start + length; }
+};
+
+/// What one GPU did.
+struct ProfiledRank {
+  int rank = 0;
+  std::string gpu;                      // "NVIDIA H800"; empty: unknown
+  std::vector<std::string> streams;     // "7", "ep"
+  std::vector<ProfiledKernel> kernels;  // by start
+  std::vector<ExchangeFacts> exchanges;
+  std::vector<ProductShape> shapes;
+  std::vector<std::pair<ProfileTicks, ProfileTicks>> steps;  // begin and end, by begin
+  ProfileTicks shift = 0;                                    // added to align its clock
+};
+
+/// The ranks of a run.
+struct Profile {
+  std::string producer;  // "PyTorch profiler", "moesim" ...
+  std::vector<std::string> kernel_names;
+  std::vector<std::string> groups;       // of ranks: "0-7", "default_pg of 8"
+  std::vector<ProfiledRank> ranks;       // by rank
+  std::vector<std::string> notes;        // what people should know: "ends early ..."
+  std::int64_t bytes = 0;                // of the files, unpacked
+  std::int64_t origin_microseconds = 0;  // of all times, since some epoch
+};
+
+}  // namespace moesim

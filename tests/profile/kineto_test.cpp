@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces of PyTorch's profiler whose times can be added up in one's head.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.h"
+#include "sim/profile/profile_text.h"
+#include "tests/profile/files.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr ProfileTicks us = 1'000'000;
+
+RankTime::Kind kind_time(const RankTime& rank, KernelKind kind) {
+  return rank.kinds[static_cast<std::size_t>(kind)];
+}
+
+/// Work from 0 to 100 and from 140 to 150 us, an exchange from 60 to 130.
+std::vector<std::string> one_step() {
+  return {
+      R"({"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#4", "pid": 9, "tid": 9, "ts": 1000, "dur": 160})",
+      R"({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 1130, "dur": 6, "args": {"correlation": 3}})",
+      kineto_kernel("nvjet_tst_1", 7, 1000, 100),
+      kineto_kernel("ncclDevKernel_SendRecv(x)", 27, 1060, 70, all_to_all_facts(1000, 5)),
+      kineto_kernel("my_kernel", 7, 1140, 10, ", \"correlation\": 3")};
+}
+
+TEST(Kineto, AddsUpWhereTimeGoes) {
+  const ProfileFiles files;
+  const ReadProfile read = read_files({files.write("r.json", kineto_trace(3, one_step()))});
+  ASSERT_EQ(read.profile.ranks.size(), 1U);
+  EXPECT_EQ(read.profile.ranks[0].rank, 3);
+  EXPECT_EQ(read.profile.ranks[0].gpu, "NVIDIA H100");
+  const ProfileReport report(read);
+  const RankTime& time = report.ranks[0];
+  EXPECT_EQ(time.wall, 150 * us);
+  EXPECT_EQ(time.work_only, 70 * us);
+  EXPECT_EQ(time.both, 40 * us);
+  EXPECT_EQ(time.traffic_only, 30 * us);
+  EXPECT_EQ(time.idle, 10 * us);
+  EXPECT_EQ(time.host, 6 * us);  // the launch ends at 136
+  EXPECT_EQ(time.steps, std::vector<ProfileTicks>{160 * us});
+  const auto exchange = kind_time(time, KernelKind::all_to_all);
+  EXPECT_EQ(exchange.time, 70 * us);
+  EXPECT_EQ(exchange.overlapped, 40 * us);
+  EXPECT_DOUBLE_EQ(exchange.exposed, 30.0 * us);
+  EXPECT_FALSE(time.waiting_known);
+  EXPECT_DOUBLE_EQ(report.recognized(), 170.0 / 180);
+  ASSERT_EQ(report.unknown.size(), 1U);
+  EXPECT_EQ(report.unknown[0].name, "my_kernel");
+  const ExchangeFacts& facts = read.profile.ranks[0].exchanges.at(0);
+  EXPECT_EQ(facts.in_bytes, 2000);
+  EXPECT_EQ(facts.ranks, 2);
+  EXPECT_EQ(read.profile.groups[facts.group], "EP_GROUP: 0-1");
+}
+
+TEST(Kineto, AlignsClocksByExchanges) {
+  // Rank 1 joins 20 us later, and its clock is 500 us ahead.
+  const ProfileFiles files;
+  const auto rank = [&](int r, double ahead, double join, int order) {
+    std::vector<std::string> events;
+    for (int i = 0; i < 3; ++i) {
+      const double end = 1000 + 100.0 * i + ahead;
+      events.push_back(kineto_kernel("ncclDevKernel_SendRecv(x)", 27, end - join, join,
+                                     all_to_all_facts(1000, i)));
+    }
+    return files.write(fmt::format("{}.json", order), kineto_trace(r, events));
+  };
+  const ReadProfile read = read_files({rank(1, 500, 30, 0), rank(0, 0, 50, 1)});
+  EXPECT_EQ(read.clocks.matched, 3);
+  EXPECT_NEAR(read.clocks.largest_shift.value, 500e-6, 1e-12);
+  EXPECT_NEAR(read.clocks.residual_95.value, 0, 1e-12);
+  EXPECT_EQ(read.profile.ranks[0].rank, 0);
+  const ProfileReport report(read);
+  EXPECT_EQ(kind_time(report.ranks[0], KernelKind::all_to_all).waiting, 60 * us);
+  EXPECT_EQ(kind_time(report.ranks[1], KernelKind::all_to_all).waiting, 0);
+}
+
+TEST(Kineto, SaysHowFarClocksAreApart) {
+  const ProfileFiles files;
+  const auto rank = [&](int r, std::vector<double> ends) {
+    std::vector<std::string> events;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      events.push_back(kineto_kernel("ncclDevKernel_SendRecv(x)", 27, ends[i] - 10, 10,
+                                     all_to_all_facts(1000, static_cast<int>(i))));
+    }
+    return files.write(fmt::format("{}.json", r), kineto_trace(r, events));
+  };
+  const ReadProfile read = read_files({rank(0, {1000, 1100, 1200}), rank(1, {1300, 1401, 1502})});
+  EXPECT_NEAR(read.clocks.largest_shift.value, 301e-6, 1e-12);
+  EXPECT_NEAR(read.clocks.residual_median.value, 1e-6, 1e-12);
+}
+
+TEST(Kineto, NamesNoHostUserOrPath) {
+  const ProfileFiles files;
+  auto events = one_step();
+  events.push_back(kineto_kernel("/home/someone/k.cu(3)", 7, 1150, 1));
+  const ReadProfile read = read_files({files.write("host7_someone.json", kineto_trace(0, events))});
+  const ProfileReport report(read);
+  const std::string all = profile_text(report, 10).text() + profile_json(report, "0");
+  EXPECT_THAT(all, Not(HasSubstr("someone")));
+  EXPECT_THAT(all, Not(HasSubstr("host7")));
+  EXPECT_THAT(all, HasSubstr("k.cu(3)"));
+}
+
+TEST(Kineto, RefusesByName) {
+  const ProfileFiles files;
+  const std::string mtia =
+      kineto_trace(0, {R"({"ph": "X", "cat": "mtia_ccp_events", "name": "k", "ts": 1, "dur": 1})"});
+  EXPECT_THAT(error_of_files({files.write("m.json", mtia)}),
+              HasSubstr("MTIA devices, which are not"));
+  EXPECT_THAT(error_of_files({files.write("e.json", "{\"traceEvents\": []}")}),
+              HasSubstr("holds no kernels of GPUs"));
+  EXPECT_THAT(error_of_files({files.write("p.pkl", "\x80\x02}q.")}), HasSubstr("is a pickle"));
+  EXPECT_THAT(error_of_files({files.write("n.json", "")}), HasSubstr("is empty"));
+  const std::string sound = kineto_trace(0, one_step());
+  EXPECT_THAT(error_of_files({files.write("a.json", sound), files.write("b.json", sound)}),
+              HasSubstr("rank 0 is in another file"));
+  EXPECT_THAT(error_of_files({files.write("c.json", sound.substr(0, sound.size() / 2))}),
+              HasSubstr("unexpected end of input"));
+}
+
+TEST(Kineto, ReadsAmdAndWindowsLines) {
+  std::string text = kineto_trace(0, {kineto_kernel("Cijk_Ailk_Bljk_SB", 0, 10, 5)});
+  std::string with_returns;
+  for (const char c : text) with_returns += c == '\n' ? "\r\n" : std::string(1, c);
+  const ProfileFiles files;
+  const ReadProfile read = read_files({files.write("r.json", with_returns)});
+  EXPECT_EQ(read.profile.ranks[0].kernels.at(0).kind, KernelKind::gemm);
+}
+
+TEST(Kineto, JoinsShapesOfProducts) {
+  const ProfileFiles files;
+  const std::string op =
+      R"({"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "ts": 1, "dur": 1, "args": {"External id": 8, "Input Dims": [[64], [32, 16], [16, 64]], "Input type": ["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"]}})";
+  const ReadProfile read = read_files({files.write(
+      "r.json",
+      kineto_trace(0, {op, kineto_kernel("nvjet_tst_1", 7, 5, 1, ", \"External id\": 8")}))});
+  const ProfiledRank& rank = read.profile.ranks[0];
+  const ProductShape& shape = rank.shapes.at(static_cast<std::size_t>(rank.kernels[0].shape));
+  EXPECT_EQ(shape, (ProductShape{1, 32, 64, 16, "bf16"}));
+}
+
+}  // namespace
+}  // namespace moesim
