@@ -89,13 +89,12 @@ std::string memory_rows(const std::vector<JudgedTable>& tables) {
   return rows.empty() ? "" : "| table | row | peak memory |\n|---|---|---|\n" + rows + "\n";
 }
 
-/// Where each table is from, what it assumes, and why it is off.
+/// What tables assume, and why they are off; sources are in their files.
 std::string table_items(const std::vector<JudgedTable>& tables) {
-  std::string text = "Sources:\n\n";
+  std::string text;
   for (const JudgedTable& t : tables) {
-    text += fmt::format("- {}: {}.\n", t.table.name, t.table.source);
     for (const auto& lines : {t.table.assumed, t.table.misses}) {
-      for (const std::string& line : lines) text += "  - " + line + "\n";
+      for (const std::string& line : lines) text += fmt::format("- {}: {}\n", t.table.name, line);
     }
   }
   return text;

@@ -133,8 +133,7 @@ TEST(IterationPages, ListWhatIsFarOff) {
   EXPECT_THAT(
       once,
       HasSubstr("| rows | a | 5.00 | 4.00 | +25.0 % | experts 60 %; 1F 3.00 of 2.00 s (+50 %) |\n"
-                "| rows | b | - | - | - | not predicted: too large |\n\n"
-                "Sources:\n\n- rows: made up.\n"));
+                "| rows | b | - | - | - | not predicted: too large |\n"));
 }
 
 TEST(IterationPages, TheTextHasEveryRow) {
